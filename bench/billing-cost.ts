@@ -10,15 +10,9 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { BillingEngine } from "../src/billing/engine/billing-engine.ts";
-import {
-  DirectBilling,
-  type DirectBillingOptions,
-  type HoldRequest,
-  type Settlement,
-} from "../src/billing/engine/direct-billing.ts";
+import type { DirectBillingOptions, HoldRequest, Settlement } from "../src/billing/engine/direct-billing.ts";
 import { SettlementSpool } from "../src/billing/engine/settlement-spool.ts";
 import { Journal } from "../src/billing/journal/journal.ts";
-import { RowJournalBilling } from "../src/billing/journal/row-journal.ts";
 import { WriteBehindBilling } from "../src/billing/write-behind/write-behind-billing.ts";
 import { limits } from "../src/config/product-limits.ts";
 import { makeTariff } from "../src/money/tariff.ts";
@@ -92,13 +86,14 @@ async function openBillingSetup(): Promise<BillingSetup> {
     incarnation: options.incarnation,
     segmentBytes: limits.writeBehind.segmentBytes,
   });
+  const { sharedServer, ...embedded } = limits.writeBehind;
   if (db.engine !== "sqlite") {
-    const billingEngine = new RowJournalBilling({
+    const billingEngine = new WriteBehindBilling({
       ...options,
-      ...limits.billingEngine,
-      ...limits.writeBehind,
-      billingEngine: new DirectBilling(options),
+      bookingDb: db,
       journal,
+      writeBehind: { ...embedded, ...sharedServer },
+      checkpointWal() {},
     });
     return { engine: db.engine, billingEngine, close: () => billingEngine.stop().then(() => db.close()) };
   }
@@ -108,7 +103,7 @@ async function openBillingSetup(): Promise<BillingSetup> {
     ...options,
     bookingDb: books,
     journal,
-    writeBehind: limits.writeBehind,
+    writeBehind: embedded,
     checkpointWal: checkpointer.checkpoint,
   });
   return {

@@ -102,7 +102,7 @@ async function openServices(context: ProcessContext, builtDir: string): Promise<
   const throttles = openThrottleExchange(context, node);
   const gateway = openGateway(context, { policy, limiter, shared, billing, timers, tracer, throttles });
   const health = await openHealthExchange(context, node, gateway);
-  startListening(context, { policy, health });
+  startListening(context, { policy, health, billingEngine: billing.billingEngine });
   const usageExport = openUsageExport(context, gateway, node);
   const api = openConsoleApi(context, { gateway, billing, address, throttles, usageExport });
   const server = startHttpServer(context, { gateway, billing, api, builtDir, status: node.status });

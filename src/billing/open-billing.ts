@@ -12,14 +12,13 @@ import { openWalCheckpointer } from "../store/engine/wal-checkpointer.ts";
 import type { ProcessRecord } from "../store/money/processes.ts";
 import type { JobLeases } from "../store/nodes/job-leases.ts";
 import type { BillingEngine } from "./engine/billing-engine.ts";
-import { type BillingLimits, DirectBilling, type DirectBillingOptions } from "./engine/direct-billing.ts";
+import type { BillingLimits } from "./engine/direct-billing.ts";
 import type { Durability } from "./engine/disk.ts";
 import { HoldQueueBilling, type HoldQueueLimits } from "./engine/hold-queue.ts";
 import { openReadiness, type ReadinessLimits } from "./engine/readiness.ts";
 import { SettlementSpool } from "./engine/settlement-spool.ts";
 import { Idempotency, type IdempotencyOptions } from "./idempotency/idempotency.ts";
 import { Journal } from "./journal/journal.ts";
-import { RowJournalBilling } from "./journal/row-journal.ts";
 import { type MaintenanceLimits, startMaintenance } from "./maintenance/start-maintenance.ts";
 import { measureCommits } from "./measured-db.ts";
 import { type RecoveryLimits, startRecovery } from "./recovery/recovery.ts";
@@ -43,7 +42,7 @@ export interface Billing {
 export interface AllBillingLimits extends MaintenanceLimits {
   billingEngine: BillingLimits;
   holdQueue: HoldQueueLimits;
-  writeBehind: WriteBehindLimits & { segmentBytes: number };
+  writeBehind: WriteBehindLimits & { sharedServer: Partial<WriteBehindLimits>; segmentBytes: number };
   recovery: RecoveryLimits;
   readiness: ReadinessLimits;
   idempotency: Pick<IdempotencyOptions, "keptMs" | "answerBytesMax">;
@@ -138,17 +137,15 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
   };
 }
 
-/**
- * Many nodes share PostgreSQL, so there a settlement is in the database before the end of the response is delivered.
- * SQLite has one process, which can use write-behind billing.
- */
+/** On SQLite, batches are booked over a second connection, so that their transactions do not block readers. */
 async function openEngine(
   { faults, metrics }: { faults: BillingFaults; metrics: BillingMetrics },
   { db, databaseUrl, clock, log, durability, limits }: BillingOptions,
   incarnation: string,
   spoolDir: string,
 ): Promise<{ billingEngine: BillingEngine; close(): Promise<void> }> {
-  const options: DirectBillingOptions = {
+  const { sharedServer, segmentBytes, ...writeBehind } = limits.writeBehind;
+  const options = {
     db,
     log,
     clock,
@@ -158,30 +155,21 @@ async function openEngine(
     faults,
     metrics,
     limits: limits.billingEngine,
+    journal: new Journal({ dir: spoolDir, incarnation, segmentBytes }),
   };
-  const journal = new Journal({ dir: spoolDir, incarnation, segmentBytes: limits.writeBehind.segmentBytes });
-  if (db.engine === "postgres") {
-    const direct = new RowJournalBilling({
-      billingEngine: new DirectBilling(options),
-      journal,
-      log,
-      clock,
-      checkIntervalMs: limits.writeBehind.checkIntervalMs,
-      retryMs: limits.billingEngine.retryMs,
-    });
-    const billingEngine = new HoldQueueBilling(direct, limits.holdQueue);
+  if (isSharedServer(db)) {
+    const shared = { bookingDb: db, writeBehind: { ...writeBehind, ...sharedServer }, checkpointWal() {} };
+    const billingEngine = new HoldQueueBilling(
+      new WriteBehindBilling({ ...options, ...shared }),
+      limits.holdQueue,
+    );
     return { billingEngine, close: () => billingEngine.stop() };
   }
   const bookingDb = measureCommits(await openDb(databaseUrl), metrics.commits, clock);
   const checkpointer = openWalCheckpointer(databaseUrl);
-  const writeBehind = {
-    bookingDb,
-    journal,
-    writeBehind: limits.writeBehind,
-    checkpointWal: checkpointer.checkpoint,
-  };
+  const embedded = { bookingDb, writeBehind, checkpointWal: checkpointer.checkpoint };
   const billingEngine = new HoldQueueBilling(
-    new WriteBehindBilling({ ...options, ...writeBehind }),
+    new WriteBehindBilling({ ...options, ...embedded }),
     limits.holdQueue,
   );
   return {

@@ -1,5 +1,6 @@
 /** Connects this node with the others: wake-ups, the health of accounts, and counts of throttles. */
 
+import type { BillingEngine } from "../billing/engine/billing-engine.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { HealthExchange } from "../nodes/health-exchange.ts";
 import { ThrottleExchange } from "../nodes/throttle-exchange.ts";
@@ -52,10 +53,16 @@ export async function openHealthExchange(
   return exchange;
 }
 
+interface ListeningServices {
+  readonly policy: LivePolicy;
+  readonly health: HealthExchange | null;
+  readonly billingEngine: Pick<BillingEngine, "answerRecalls">;
+}
+
 /** Notifications only make changes faster: without them, each part polls. */
 export function startListening(
   { installation, settings, log, closers }: ProcessContext,
-  { policy, health }: { policy: LivePolicy; health: HealthExchange | null },
+  { policy, health, billingEngine }: ListeningServices,
 ): void {
   if (!isSharedServer(installation.db)) return;
   const refreshPolicy = () => {
@@ -65,7 +72,11 @@ export function startListening(
   };
   const wakeUps = listenForChanges({
     url: settings.databaseListenUrl,
-    onTopic: (topic) => (topic === "policy" ? refreshPolicy() : health?.receive()),
+    onTopic(topic) {
+      if (topic === "policy") refreshPolicy();
+      else if (topic === "health") health?.receive();
+      else void billingEngine.answerRecalls();
+    },
     onConnected() {
       refreshPolicy();
       health?.receive();

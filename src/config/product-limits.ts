@@ -192,7 +192,7 @@ export const limits = {
   refusalRows: { rowsPerMinute: 60, kindsMax: 10_000 },
   /** Requests that wait for their user's other requests to release money: see billing/engine/hold-queue.ts. */
   holdQueue: { waitMs: 5_000, waitingMax: 64, retryMs: 250 },
-  /** Write-behind billing, for SQLite: see billing/write-behind/write-behind-billing.ts. */
+  /** Write-behind billing: see billing/write-behind/write-behind-billing.ts. */
   writeBehind: {
     /** Holds within a tenth of a second above which write-behind billing is worth its overhead. */
     busyHolds: 40,
@@ -218,6 +218,13 @@ export const limits = {
     moveHoldAfterMs: 5_000,
     idleMs: 12_000,
     checkIntervalMs: 800,
+    /** How long a hold waits for other nodes to release reserved money, and how often it looks. */
+    recallTimeoutMs: 1_500,
+    recallCheckMs: 15,
+    /** Reservations are not used while the last heartbeat is older. Must be well below `recovery.deadAfterMs`. */
+    heartbeatAgeMaxMs: 40_000,
+    /** On PostgreSQL a transaction for each request costs more, and rows should reach other nodes soon. */
+    sharedServer: { busyHolds: 4, bookAtOnceMin: 1_000, largeBatchDelayMs: 250 },
     /** Size of a journal segment. Creating one takes less than half a millisecond, during which all requests wait. */
     segmentBytes: 512 * 1024,
   },

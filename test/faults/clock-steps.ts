@@ -62,6 +62,7 @@ export const clockSteps: Fault = {
       billingEngine: {
         book: () => Promise.reject(new Error("nothing is to be settled")),
         isOpen: () => false,
+        recordHeartbeat() {},
       },
       self: { ...describeProcess("inc_watcher", Date.now()), host: "another" },
       spoolDir: "/nonexistent",

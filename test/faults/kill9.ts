@@ -2,6 +2,7 @@
 
 import { buildTariff, type Tariff } from "../../src/money/tariff.ts";
 import { nano, text } from "../../src/store/engine/row.ts";
+import { REVENUE } from "../../src/store/money/ledger.ts";
 import { checked, type Fault, type FaultOptions, type Finding, none, quantile, told } from "./fault.ts";
 import { openRig, type Rig } from "./killable-gateway.ts";
 import { type Reconciled, reconcile } from "./reconcile.ts";
@@ -25,6 +26,9 @@ const SUCCESSOR_DIES_WITHIN_MS = 600;
 const UNCHARGED_SECONDS = 1;
 const UNCHARGED_SECONDS_MOST = 1.5;
 
+export const USER_KEYS: readonly string[] = Array.from({ length: USERS }, (_, user) => keyOf(user));
+export const unpaidKeys: ReadonlySet<string> = new Set(USER_KEYS.filter((_, user) => isUnpaid(user)));
+
 type Payer = "balance" | "subscription";
 
 export const kill9: Fault = {
@@ -41,7 +45,7 @@ export const subscriptions: Fault = {
   run: (options) => killAgainAndAgain(options, "subscription", SUBSCRIPTION_KILLS),
 };
 
-function setupFor(payer: Payer): Setup {
+export function buildPaidSetup(payer: Payer): Setup {
   const setup: Setup = {
     models: MODELS,
     faulty: FAULTY,
@@ -67,9 +71,7 @@ async function killAgainAndAgain(
   usual: number,
 ): Promise<Finding[]> {
   const kills = times ?? usual;
-  const rig = await openRig(store, (url) => fileWith(setupFor(payer), url));
-  const keys = Array.from({ length: USERS }, (_, user) => keyOf(user));
-  const unpaidKeys = new Set(keys.filter((_, user) => isUnpaid(user)));
+  const rig = await openRig(store, (url) => fileWith(buildPaidSetup(payer), url));
   const all: Reconciled[] = [];
   const unsettled: string[] = [];
   const audits: Promise<void>[] = [];
@@ -88,7 +90,7 @@ async function killAgainAndAgain(
       const sinceMs = Date.now();
       const lifeMs = LIFE_MS.least + Math.random() * (LIFE_MS.most - LIFE_MS.least);
       const beganMs = performance.now();
-      const traffic = startTraffic(rig.url(), keys, PER_SECOND);
+      const traffic = startTraffic(rig.url(), USER_KEYS, PER_SECOND);
       await Bun.sleep(lifeMs);
       // Settlements are then kept on disk, and their clients told the end: the successor has to find them there.
       const hangs = store === "postgres" && kill % STORE_HANGS_EVERY === 0;
@@ -114,7 +116,7 @@ async function killAgainAndAgain(
       });
       all.push(one);
       asked += one.asked;
-      const wrong = wrongIn(one);
+      const wrong = listWrong(one).length;
       if (wrong > 0 || kill % 10 === 0 || kills <= 10)
         say(
           `kill ${kill}/${kills} after ${(lifeMs / 1000).toFixed(1)} s: ${one.asked} asked, ${one.rows} rows, ${one.recovered} recovered, ${wrong} wrong`,
@@ -137,12 +139,12 @@ async function killAgainAndAgain(
         rate >= PER_SECOND_LEAST,
       ),
       told("restart to ready, median / slowest", milliseconds(restarts)),
-      ...sums(all),
+      ...summarize(all),
       ...(store === "postgres" ? [replays(replayed, kills)] : []),
       told("ended before the kill, and booked from the journal by the successor", fromJournals),
       none("holds still open after recovery", unsettled),
       none("audits that found a contradiction", badAudits),
-      ...(await books(rig, payer)),
+      ...(await checkBooks(rig, payer)),
     ];
   } finally {
     await rig.stop();
@@ -165,11 +167,12 @@ export function listed(one: Reconciled, name: keyof Reconciled): string[] {
   return Array.isArray(value) ? value.map(String) : [];
 }
 
-function wrongIn(one: Reconciled): number {
-  return MUST_NOT.reduce((sum, [name]) => sum + listed(one, name).length, 0);
+/** Everything that must not happen and did, in words. */
+export function listWrong(one: Reconciled): string[] {
+  return MUST_NOT.flatMap(([name, what]) => listed(one, name).map((request) => `${what}: ${request}`));
 }
 
-function sums(all: readonly Reconciled[]): Finding[] {
+export function summarize(all: readonly Reconciled[]): Finding[] {
   const sum = (of: (one: Reconciled) => number) => all.reduce((total, one) => total + of(one), 0);
   const seconds = all.flatMap(({ unchargedSeconds }) => unchargedSeconds).sort((a, b) => a - b);
   const mean = seconds.reduce((total, one) => total + one, 0) / Math.max(1, seconds.length);
@@ -239,17 +242,21 @@ export async function tariffsOf({ db }: Pick<Rig, "db">): Promise<Map<string, Ta
 }
 
 /** Computed here from rows and entries alone, without the audit's own questions. */
-async function books(rig: Rig, payer: Payer): Promise<Finding[]> {
+export async function checkBooks(rig: Pick<Rig, "db">, payer: Payer): Promise<Finding[]> {
   const one = async (question: string) => {
     const [row] = await rig.db.sql.text(`SELECT CAST(COALESCE(${question}, 0) AS TEXT) AS n`, []);
     if (row === undefined) throw new Error("the database does not respond");
     return nano(row, "n");
   };
   const charged = await one("(SELECT SUM(charged_nano) FROM usage)");
-  const entries = await one("(SELECT SUM(amount_nano) FROM entry WHERE kind = 'charge')");
+  // A correction replaces what another node has estimated, and may return a part of it.
+  const entries = await one(
+    `(SELECT SUM(CASE WHEN debit = '${REVENUE}' THEN -amount_nano ELSE amount_nano END)
+      FROM entry WHERE kind IN ('charge', 'correction'))`,
+  );
   const findings = [
     told("charged in all, nano-dollars", charged),
-    checked("sum of the charge entries", entries, `${charged}`, entries === charged),
+    checked("sum of the charges and corrections", entries, `${charged}`, entries === charged),
   ];
   if (payer === "balance") {
     const opening = await one("(SELECT SUM(amount_nano) FROM entry WHERE kind = 'opening')");

@@ -61,6 +61,8 @@ describe.each(["sqlite", "postgres"] as const)("on %s", (engine) => {
   async function expectCharged(work: () => Promise<string>, cost: (truth: Truth) => Nano): Promise<string> {
     const before = await gateway.records.wallet();
     const id = await work();
+    // The simulator records the output after its last byte, which the client may receive before.
+    await eventually(() => gateway.simulator.ledger.totals().inFlight === 0);
     const truth = gateway.simulator.ledger.last();
     if (truth === null) throw new Error("nothing reached the upstream");
     const expected = cost(truth);

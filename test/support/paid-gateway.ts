@@ -3,9 +3,10 @@
 import { expect } from "bun:test";
 import { reconcileLedger } from "../../src/billing/maintenance/reconciliation.ts";
 import type { Nano } from "../../src/money/nano.ts";
-import type { Db } from "../../src/store/engine/db.ts";
+import { type Db, transaction } from "../../src/store/engine/db.ts";
 import { findUserByEmail } from "../../src/store/identity/users.ts";
 import { findEntry, type Transfer } from "../../src/store/money/ledger.ts";
+import { sumReservations } from "../../src/store/money/wallet-reservations.ts";
 import { readWallet, type Wallet } from "../../src/store/money/wallets.ts";
 import { findUsage, type UsageRow } from "../../src/store/usage/usage.ts";
 import { eventually } from "./eventually.ts";
@@ -99,6 +100,7 @@ export async function startPaidGateway(
 }
 
 export interface BillingRecords {
+  /** Without the money that a node has reserved for further requests. */
   wallet(email?: string): Promise<Wallet>;
   /** As soon as it is there. */
   row(requestId: string): Promise<UsageRow>;
@@ -114,7 +116,10 @@ export function openBillingRecords(db: Db): BillingRecords {
     async wallet(email = PAYER) {
       const user = await findUserByEmail(db, email);
       if (user === null) throw new Error(`there is no user ${email}`);
-      return readWallet(db, user.id);
+      return transaction(db, async (tx) => {
+        const { balanceNano, heldNano } = await readWallet(tx, user.id);
+        return { balanceNano, heldNano: heldNano - (await sumReservations(tx, user.id)) };
+      });
     },
     row: (requestId) => eventually(() => findUsage(db, requestId)),
     findRow: (requestId) => findUsage(db, requestId),

@@ -33,6 +33,10 @@ export interface BillingEngine {
   acceptsHolds(): boolean;
   /** False while the database accepts no billing transactions: the node should get no requests. */
   isStoreResponding(): boolean;
+  /** The heartbeat that was sent at this time (monotonic) is in the database: no other process takes this one for dead. */
+  recordHeartbeat(sentAtMs: number): void;
+  /** Another node needs money that this one may have reserved. */
+  answerRecalls(): Promise<void>;
   /** Whether a request of this process is in flight, or its settlement is not in the database yet. */
   isOpen(requestId: string): boolean;
   /** Call after `flush`: operations that still wait are lost unless they are on disk. */

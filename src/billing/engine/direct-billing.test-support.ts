@@ -12,7 +12,6 @@ import { type Db, transaction } from "../../store/engine/db.ts";
 import { postTransfer } from "../../store/money/ledger.ts";
 import { usageRow } from "../../store/usage/usage-row.test-support.ts";
 import { Journal } from "../journal/journal.ts";
-import { RowJournalBilling } from "../journal/row-journal.ts";
 import { describeProcess } from "../recovery/process-watch.ts";
 import {
   type Recovery,
@@ -66,6 +65,9 @@ const WRITE_BEHIND_LIMITS: WriteBehindLimits = {
   moveHoldAfterMs: 5_000,
   idleMs: 1_000,
   checkIntervalMs: 800,
+  recallTimeoutMs: 1_500,
+  recallCheckMs: 5,
+  heartbeatAgeMaxMs: 40_000,
 };
 
 const SEGMENT_BYTES = 1_000;
@@ -120,28 +122,15 @@ export function makeBilling(
   return Object.assign(billingEngine, { logged, dir, incarnation, faults: options.faults });
 }
 
-/** The engine of a gateway with this database, with a journal for unpaid rows. They wait for `waitMs`. */
+/** The engine of a gateway with this database. Unpaid rows wait for `waitMs`. */
 export function makeBillingWithRowJournal(
   db: Db,
   { waitMs = 60_000, checkIntervalMs: lookMs = 60_000, ...change }: RowBillingOverrides = {},
 ): BillingUnderTest {
-  if (db.engine === "sqlite")
-    return makeBilling(db, {
-      ...change,
-      writeBehind: { smallBatchDelayMs: waitMs, checkIntervalMs: lookMs },
-    });
-  const billingEngine = makeBilling(db, { ...change, limits: { ...LIMITS, unpaidRowDelayMs: waitMs } });
-  const { dir, incarnation, logged, faults } = billingEngine;
-  const recordLog = (event: string, fields?: LogFields) => void logged.push({ event, fields });
-  const withRows = new RowJournalBilling({
-    billingEngine,
-    journal: new Journal({ dir, incarnation, segmentBytes: SEGMENT_BYTES }),
-    log: { info: recordLog, warn: recordLog, error: recordLog },
-    clock: systemClock,
-    checkIntervalMs: lookMs,
-    retryMs: LIMITS.retryMs,
+  return makeBilling(db, {
+    ...change,
+    writeBehind: { smallBatchDelayMs: waitMs, checkIntervalMs: lookMs },
   });
-  return Object.assign(withRows, { logged, dir, incarnation, faults });
 }
 
 interface RowBillingOverrides {

@@ -157,6 +157,11 @@ export class DirectBilling implements BillingEngine {
     return !this.#loop.isStalled();
   }
 
+  /** Direct billing keeps nothing that another process could recover while this one uses it. */
+  recordHeartbeat(): void {}
+
+  async answerRecalls(): Promise<void> {}
+
   isOpen(requestId: string): boolean {
     return this.#progress.isOpen(requestId) || this.#queue.findSettlement(requestId) !== null;
   }

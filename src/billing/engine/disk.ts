@@ -4,8 +4,11 @@ import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { errorReason } from "./store-faults.ts";
 
-/** `process`: bookings survive the death of the process. `disk`: they also survive a power failure. */
-export type Durability = "process" | "disk";
+/**
+ * `process`: bookings survive the death of the process. `disk`: they also survive a power failure. `store`: settlements
+ * are in the database, so they also survive the loss of this machine.
+ */
+export type Durability = "process" | "disk" | "store";
 
 export interface DiskOptions {
   db: Pick<Db, "engine" | "flush">;
@@ -56,7 +59,7 @@ export function openDisk({ db, log, durability, limits }: DiskOptions): Disk {
 
   return {
     flushCommit() {
-      if (durability === "disk") return flush();
+      if (durability !== "process") return flush();
       if (db.engine === "sqlite") flushIn(limits.flushMs);
       return null;
     },

@@ -63,6 +63,14 @@ export class ForwardingBilling implements BillingEngine {
     return this.inner.isStoreResponding();
   }
 
+  recordHeartbeat(sentAtMs: number): void {
+    this.inner.recordHeartbeat(sentAtMs);
+  }
+
+  answerRecalls(): Promise<void> {
+    return this.inner.answerRecalls();
+  }
+
   isOpen(requestId: string): boolean {
     return this.inner.isOpen(requestId);
   }

@@ -2,7 +2,6 @@
 
 import { isRefused } from "../../store/engine/db.ts";
 import { CorruptRow } from "../../store/engine/row.ts";
-import { ReservationLost } from "../../store/money/wallet-reservations.ts";
 import { BookingFault } from "./booking.ts";
 
 /** The database is unreachable or too slow. */
@@ -25,12 +24,7 @@ export async function withTimeout<T>(work: Promise<T>, ms: number): Promise<T> {
 
 /** A retry cannot succeed. */
 export function isPermanent(error: unknown): boolean {
-  return (
-    isRefused(error) ||
-    error instanceof BookingFault ||
-    error instanceof CorruptRow ||
-    error instanceof ReservationLost
-  );
+  return isRefused(error) || error instanceof BookingFault || error instanceof CorruptRow;
 }
 
 export function toError(error: unknown): Error {

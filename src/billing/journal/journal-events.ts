@@ -43,6 +43,11 @@ export function encodeProgress({ progress, requestIds }: RequestProgress): strin
   return JSON.stringify({ event: "progress", ...progress, requestIds });
 }
 
+/** Holds that the database has: what becomes of them is no longer in the journal. */
+export function encodeStored(requestIds: readonly string[]): string {
+  return JSON.stringify({ event: "stored", requestIds });
+}
+
 /** The row of a request that is paid from its hold. */
 export function encodeSettlement(row: UsageRow): string {
   return JSON.stringify({ event: "settlement", row: toRecord(row) });
@@ -96,6 +101,7 @@ const progressShape = z.object({
 const eventShape = z.discriminatedUnion("event", [
   holdShape,
   progressShape,
+  z.object({ event: z.literal("stored"), requestIds: z.array(z.string()) }),
   z.object({ event: z.literal("settlement"), row: rowShape }),
   z.object({ event: z.literal("unpaid_row"), row: rowShape }),
 ]);

@@ -13,6 +13,7 @@ import {
   encodeHold,
   encodeProgress,
   encodeSettlement,
+  encodeStored,
   encodeUnpaidRow,
   type JournaledHold,
   type RequestProgress,
@@ -68,6 +69,14 @@ export class Journal {
 
   appendProgress(progress: RequestProgress): void {
     this.#append(encodeProgress(progress));
+  }
+
+  /**
+   * Call after the commit that stored these holds. Without this line, recovery would create a hold again that direct
+   * billing has ended without a usage row.
+   */
+  appendStored(requestIds: readonly string[]): void {
+    this.#append(encodeStored(requestIds));
   }
 
   /** The usage row of a request that is paid from its hold. Its values must fit the database. */

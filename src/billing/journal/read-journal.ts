@@ -46,6 +46,9 @@ class JournaledRequests {
       case "progress":
         this.#updateProgress(event);
         break;
+      case "stored":
+        for (const requestId of event.requestIds) this.open.delete(requestId);
+        break;
       case "settlement":
         this.open.delete(event.row.requestId);
         this.settlements.set(event.row.requestId, { row: event.row, chargedNano: event.row.chargedNano });

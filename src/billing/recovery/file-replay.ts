@@ -13,13 +13,15 @@ import {
   listOrphanedJournals,
   type OrphanedJournal,
 } from "../journal/orphaned-journals.ts";
-import { recoverReservations } from "./recover-reservations.ts";
+import { recoverReservations } from "../write-behind/recover-reservations.ts";
 
 export interface FileReplayOptions {
   db: Db;
   log: Log;
   clock: Clock;
   billingEngine: Pick<BillingEngine, "book">;
+  /** Id of this process. */
+  selfId: string;
   spoolDir: string;
   faults: BillingFaults;
 }
@@ -47,10 +49,10 @@ export class FileReplay {
   }
 
   async #replayJournal(orphaned: OrphanedJournal): Promise<void> {
-    const { db, log } = this.#options;
+    const { db, log, selfId } = this.#options;
     const { incarnation, open, torn, unreadable } = orphaned;
     for (const segment of orphaned.damaged) await this.#reportDamage(segment);
-    const ended = await recoverReservations(db, incarnation, orphaned);
+    const ended = await recoverReservations(db, orphaned, { deadId: incarnation, selfId });
     const refused = await this.#bookAll(ended);
     log[refused + unreadable > 0 ? "error" : "info"]("journal_replayed", {
       ended: ended.length,

@@ -17,10 +17,10 @@ import {
 } from "../../store/money/processes.ts";
 import type { BillingEngine } from "../engine/billing-engine.ts";
 import { errorReason } from "../engine/store-faults.ts";
+import { NOTHING_LEFT, recoverReservations } from "../write-behind/recover-reservations.ts";
 import { FileReplay } from "./file-replay.ts";
 import { HoldRecovery } from "./hold-recovery.ts";
 import { type ProcessLookup, ProcessWatch } from "./process-watch.ts";
-import { NOTHING_LEFT, recoverReservations } from "./recover-reservations.ts";
 
 export interface RecoveryLimits {
   heartbeatIntervalMs: number;
@@ -36,7 +36,7 @@ export interface RecoveryOptions {
   db: Db;
   log: Log;
   clock: Clock;
-  billingEngine: Pick<BillingEngine, "book" | "isOpen">;
+  billingEngine: Pick<BillingEngine, "book" | "isOpen" | "recordHeartbeat">;
   /** This process; see `describeProcess` in `process-watch.ts`. */
   self: ProcessRecord;
   spoolDir: string;
@@ -76,7 +76,7 @@ export class Recovery {
       pauseMsMax: FAILED_CHECKS_MAX * limits.recoveryIntervalMs,
       monotonicMs: clock.monotonicMs,
     });
-    this.#files = new FileReplay(options);
+    this.#files = new FileReplay({ ...options, selfId: self.id });
     this.#holds = new HoldRecovery({ ...options, selfId: self.id });
   }
 
@@ -94,13 +94,15 @@ export class Recovery {
 
   /** Writes the heartbeat of this process; rejects if the database does not accept it. */
   async sendHeartbeat(): Promise<void> {
-    const { db, clock, self } = this.#options;
+    const { db, clock, self, billingEngine } = this.#options;
+    const sentAtMs = clock.monotonicMs();
     try {
       await writeHeartbeat(db, { ...self, beatAtMs: await storeNowMs(db, clock) });
     } catch (error) {
       this.#watch.restart();
       throw error;
     }
+    billingEngine.recordHeartbeat(sentAtMs);
   }
 
   /** Resolves when the holds of every process known to be dead are settled. */
@@ -145,7 +147,8 @@ export class Recovery {
 
   async #settleProcess(incarnation: string): Promise<void> {
     // Its journal was replayed or is lost, so its reservation is released.
-    await recoverReservations(this.#options.db, incarnation, NOTHING_LEFT);
+    const { db, self } = this.#options;
+    await recoverReservations(db, NOTHING_LEFT, { deadId: incarnation, selfId: self.id });
     await this.#holds.settleProcessHolds(incarnation);
   }
 }

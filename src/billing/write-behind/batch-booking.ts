@@ -5,23 +5,23 @@
 
 import type { Clock } from "../../net/wire/clock.ts";
 import type { Log } from "../../observe/log.ts";
-import { type Db, transaction } from "../../store/engine/db.ts";
+import { type Db, isLockTimeout } from "../../store/engine/db.ts";
 import type { InTurn } from "../../store/engine/transaction.ts";
-import { ReservationLost } from "../../store/money/wallet-reservations.ts";
+import { findLockedUsers } from "../../store/money/locked-users.ts";
+import { FenceLost } from "../../store/money/reservation-fences.ts";
+import { registerKinds } from "../../store/usage/insert-usage.ts";
 import { UsageNumbers } from "../../store/usage/usage-numbers.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 import type { DirectBilling } from "../engine/direct-billing.ts";
 import { errorReason, isPermanent } from "../engine/store-faults.ts";
 import { bookBatches, type Steps } from "./book-batches.ts";
 import { buildSettledHold, storeReservedHolds } from "./book-reservations.ts";
+import type { ReservationFence } from "./reservation-fence.ts";
 import type { RowBatch } from "./row-batch.ts";
-import {
-  listHoldsOn,
-  type ReservationState,
-  removeBatch,
-  removeHold,
-  splitBatch,
-} from "./wallet-reservations.ts";
+import { type ReservationState, removeBatch, splitBatch } from "./wallet-reservations.ts";
+
+/** Number of times that one round waits for locked wallets. */
+const LOCK_TIMEOUTS_MAX = 3;
 
 export interface BatchBookingOptions {
   db: Db;
@@ -31,6 +31,11 @@ export interface BatchBookingOptions {
   clock: Clock;
   incarnation: string;
   directBilling: Pick<DirectBilling, "settle">;
+  fence: ReservationFence;
+  /** Called after each commit. */
+  onBooked(): void;
+  /** Recovers everything in memory after the fence was lost. The caller runs in `runInOrder`. */
+  recoverOwn(): Promise<void>;
   /** Maximum number of rows in one transaction. */
   transactionRowsMax: number;
   /** Runs one transaction at a time. */
@@ -46,34 +51,37 @@ export class BatchBooking {
     this.#options = options;
   }
 
-  /** Resolves when the database has all of them, except for parts of a batch that another call has split. */
+  /**
+   * Resolves when the database has all of them, except for parts of a batch that another call has split. Users whose
+   * wallet a node has locked that stopped responding do not delay the others.
+   */
   async book(batches: readonly RowBatch[]): Promise<void> {
-    for (let at = 0; at < batches.length; ) {
-      const start = at;
-      at = await this.#options.runInOrder(() => this.#bookFrom(start, batches));
+    let remaining = batches;
+    let lockTimeouts = 0;
+    let delayed: unknown = null;
+    for (let at = 0; at < remaining.length; ) {
+      const [start, part] = [at, remaining];
+      try {
+        at = await this.#options.runInOrder(() => this.#bookFrom(start, part));
+      } catch (error) {
+        if (!isLockTimeout(error) || ++lockTimeouts > LOCK_TIMEOUTS_MAX) throw error;
+        const locked = await this.#findLockedUsers(part.slice(start));
+        if (locked.size > 0) delayed = error;
+        remaining = part.slice(start).filter(({ userId }) => !locked.has(userId));
+        at = 0;
+      }
     }
+    if (delayed !== null) throw delayed;
+  }
+
+  async #findLockedUsers(batches: readonly RowBatch[]): Promise<ReadonlySet<string | null>> {
+    const users = new Set(batches.flatMap(({ userId, isPaid }) => (isPaid && userId !== null ? userId : [])));
+    return findLockedUsers(this.#options.db, [...users]);
   }
 
   /** The same, for a caller that already runs in `runInOrder`. */
   async bookNow(batches: readonly RowBatch[]): Promise<void> {
     for (let at = 0; at < batches.length; ) at = await this.#bookFrom(at, batches);
-  }
-
-  /**
-   * Handles wallet reservations of these users that are missing in the database. Holds and rows on them have no
-   * payer: the holds are dropped, and the rows are recorded as unpaid.
-   */
-  async abandonReservations(userIds: readonly string[]): Promise<void> {
-    const { log, reservationState } = this.#options;
-    for (const userId of userIds) log.error("lease_lost", { user_id: userId });
-    const lost = userIds.flatMap((userId) => reservationState.reservations.get(userId) ?? []);
-    for (const held of listHoldsOn(reservationState, lost)) removeHold(reservationState, held);
-    for (const userId of userIds) reservationState.reservations.delete(userId);
-    const users = new Set<string | null>(userIds);
-    const unpayableBatches = [...reservationState.waitingBatches].filter(
-      ({ isPaid, userId }) => isPaid && users.has(userId),
-    );
-    await Promise.all(unpayableBatches.map((batch) => this.#passToDirectBilling(batch)));
   }
 
   /** Books one transaction of batches, from `start` on. Returns the index of the next batch. */
@@ -84,6 +92,7 @@ export class BatchBooking {
     for (const batch of part) batch.isClosed = true;
     try {
       const bookedCount = await this.#commit(part);
+      this.#options.onBooked();
       const { pause } = buildSteps(bookingDb);
       for (const batch of part.slice(0, bookedCount)) {
         removeBatch(reservationState, batch);
@@ -92,17 +101,25 @@ export class BatchBooking {
       const next = part[bookedCount];
       return next === undefined ? end : batches.indexOf(next, start);
     } catch (error) {
-      if (!isPermanent(error)) throw error;
-      await this.#isolateRejected(part, error);
+      if (error instanceof FenceLost) await this.#options.recoverOwn();
+      else if (isPermanent(error)) await this.#isolateRejected(part, error);
+      else throw error;
       // Batches that this transaction did not book are still waiting.
       return start;
     }
   }
 
-  #commit(part: readonly RowBatch[]): Promise<number> {
-    const { bookingDb, incarnation, clock, buildSteps } = this.#options;
-    return this.#numbers.within(bookingDb, (tx, numbering) =>
-      bookBatches(tx, incarnation, part, numbering, clock.nowMs(), buildSteps(tx)),
+  async #commit(part: readonly RowBatch[]): Promise<number> {
+    const { bookingDb, fence, incarnation, clock, buildSteps } = this.#options;
+    await registerKinds(
+      bookingDb,
+      this.#numbers,
+      part.flatMap(({ kinds }) => kinds),
+    );
+    return fence.commit((guard) =>
+      this.#numbers.within(bookingDb, (tx, numbering) =>
+        guard(tx, () => bookBatches(tx, incarnation, part, numbering, clock.nowMs(), buildSteps(tx))),
+      ),
     );
   }
 
@@ -125,7 +142,6 @@ export class BatchBooking {
   async #isolateRejected(part: readonly RowBatch[], error: unknown): Promise<void> {
     const [first] = part;
     if (first === undefined) return;
-    if (error instanceof ReservationLost) return this.abandonReservations(error.userIds);
     if (part.length > 1) {
       const half = Math.ceil(part.length / 2);
       await this.bookNow(part.slice(0, half));
@@ -151,10 +167,10 @@ export class BatchBooking {
 
   /** Moves the charge of this row into a hold of its own, so that direct billing has a hold to charge. */
   async #storeHold(row: UsageRow): Promise<void> {
-    const { db, incarnation } = this.#options;
+    const { fence, incarnation } = this.#options;
     try {
       const hold = buildSettledHold({ row, chargedNano: row.chargedNano }, incarnation);
-      await transaction(db, (tx) => storeReservedHolds(tx, incarnation, [hold]));
+      await fence.run((tx) => storeReservedHolds(tx, incarnation, [hold]));
     } catch (error) {
       if (!isPermanent(error)) throw error;
       this.#logRejected(row, error);

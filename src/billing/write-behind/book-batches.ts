@@ -5,12 +5,7 @@
 
 import type { Db } from "../../store/engine/db.ts";
 import { insertEntries, type Transfer } from "../../store/money/ledger.ts";
-import {
-  changeWallets,
-  findLostReservations,
-  ReservationLost,
-  type WalletChange,
-} from "../../store/money/wallet-reservations.ts";
+import { changeWallets, lockPayers, type WalletChange } from "../../store/money/wallet-reservations.ts";
 import { insertFull, insertRest, ReadyRows } from "../../store/usage/insert-usage.ts";
 import { isLate, markLate } from "../../store/usage/usage-day.ts";
 import { addToRollUp, RollUp } from "../../store/usage/usage-hour.ts";
@@ -40,13 +35,8 @@ export async function bookBatches(
   nowMs: number,
   { size, pause, mayEnd: isEnough }: Steps,
 ): Promise<number> {
-  // Checked before anything is written that would have to be rolled back.
-  const lost: string[] = [];
-  for (const part of splitIntoChunks(listPayers(batches), size)) {
-    lost.push(...(await findLostReservations(tx, incarnation, part)));
-    await pause();
-  }
-  if (lost.length > 0) throw new ReservationLost(lost);
+  // Before the roll-ups, as in direct billing: otherwise two nodes could deadlock.
+  await lockPayers(tx, listPayers(batches));
   const ready = new ReadyRows();
   const sums = new RollUp();
   const charges: PaidCharge[] = [];

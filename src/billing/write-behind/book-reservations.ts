@@ -7,10 +7,12 @@ import type { Nano } from "../../money/nano.ts";
 import type { Tariff } from "../../money/tariff.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { type Hold, insertHolds, UNSENT } from "../../store/money/holds.ts";
+import { findRecalledUsers } from "../../store/money/reservation-recalls.ts";
 import { insertTariffs } from "../../store/money/tariffs.ts";
 import {
   changeWallets,
   deleteEmptyReservations,
+  lockPayers,
   type WalletChange,
 } from "../../store/money/wallet-reservations.ts";
 import { lockWallets } from "../../store/money/wallets.ts";
@@ -60,6 +62,10 @@ export async function releaseReservations(
   incarnation: string,
   reservations: readonly { userId: string; freeNano: Nano }[],
 ): Promise<void> {
+  await lockPayers(
+    tx,
+    reservations.map(({ userId }) => userId),
+  );
   const changes: WalletChange[] = reservations.map(({ userId, freeNano }) => ({
     userId,
     balanceNano: 0n,
@@ -98,10 +104,11 @@ export async function reserveFunds(
     tx,
     reservationRequests.map(({ userId }) => userId),
   );
+  const recalled = await findRecalledUsers(tx, [...wallets.keys()]);
   const reserved = new Map<string, Nano>();
   for (const { userId, leastNano, wantedNano } of reservationRequests) {
     const wallet = wallets.get(userId);
-    if (wallet === undefined) continue;
+    if (wallet === undefined || recalled.has(userId)) continue;
     const mostNano = (wallet.balanceNano - wallet.heldNano) / AVAILABLE_DIVISOR;
     const amountNano = wantedNano < mostNano ? wantedNano : mostNano;
     if (amountNano > 0n && amountNano >= leastNano) reserved.set(userId, amountNano);

@@ -1,5 +1,6 @@
 /** Decides when the rows that wait for the database are booked: in rounds, one after the other. */
 
+import type { Clock } from "../../net/wire/clock.ts";
 import type { Log } from "../../observe/log.ts";
 import { errorReason } from "../engine/store-faults.ts";
 import type { BatchBooking } from "./batch-booking.ts";
@@ -10,7 +11,8 @@ export interface BookingRoundsOptions {
   reservationState: ReservationState;
   booking: Pick<BatchBooking, "book">;
   log: Log;
-  limits: ReservationLimits & { retryMs: number };
+  clock: Pick<Clock, "monotonicMs">;
+  limits: ReservationLimits & { retryMs: number; stalledAfterMs: number };
   checkpointWal(): void;
 }
 
@@ -23,6 +25,10 @@ export class BookingRounds {
   #lastRoundRows = 0;
   #bookedSinceCheckpoint = 0;
   #timer: ReturnType<typeof setTimeout> | null = null;
+  /** A round that starts after the running one, and so includes every row that waits now. */
+  #nextRound: Promise<boolean> | null = null;
+  /** When the first round since the last success began. */
+  #workSinceMs: number | null = null;
   #isStopped = false;
 
   constructor(options: BookingRoundsOptions) {
@@ -37,9 +43,25 @@ export class BookingRounds {
 
   /** True when all finished requests are booked, false when the database does not accept them. */
   bookAll(): Promise<boolean> {
-    const round = this.#lastRound.then(() => this.#bookRound());
+    if (this.#nextRound !== null) return this.#nextRound;
+    const round = this.#lastRound.then(() => {
+      this.#nextRound = null;
+      return this.#bookRound();
+    });
+    this.#nextRound = round;
     this.#lastRound = round.catch(() => {});
     return round;
+  }
+
+  /** Whether the database has accepted no round for so long that it counts as unavailable. */
+  isStalled(): boolean {
+    const { clock, limits } = this.#options;
+    return this.#workSinceMs !== null && clock.monotonicMs() - this.#workSinceMs >= limits.stalledAfterMs;
+  }
+
+  /** Call when the database has accepted rows: a long round is not stalled. */
+  onBooked(): void {
+    if (this.#workSinceMs !== null) this.#workSinceMs = this.#options.clock.monotonicMs();
   }
 
   stop(): void {
@@ -69,12 +91,14 @@ export class BookingRounds {
     this.#addedCount = 0;
     this.#cancelTimer();
     this.#lastRoundRows = reservationState.rows;
+    if (this.#lastRoundRows > 0) this.#workSinceMs ??= this.#options.clock.monotonicMs();
     try {
       await booking.book([...reservationState.waitingBatches]);
       // If the database rejected a row, books the parts its batch was split into.
       for (let parts = this.#listTried(); parts.length > 0; parts = this.#listTried()) {
         await booking.book(parts);
       }
+      this.#workSinceMs = null;
       this.#checkpointIfDue();
       return true;
     } catch (error) {

@@ -13,6 +13,16 @@ export interface WriteBehindProgressOptions {
   write(due: Iterable<ReservedHold>): boolean;
 }
 
+/**
+ * A hold is made in the same turn of the event loop as its request. If that turn is long, a timer fires before anything
+ * was sent. Sockets are served between two immediates, so after the second one the bytes have been sent.
+ */
+export function untilSocketsServed(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(() => setImmediate(resolve));
+  });
+}
+
 /** Owns which holds have progress that the journal does not have. */
 export class WriteBehindProgress {
   readonly #options: WriteBehindProgressOptions;
@@ -54,15 +64,11 @@ export class WriteBehindProgress {
     if (this.#countTimer !== null) clearTimeout(this.#countTimer);
   }
 
-  /**
-   * A hold is made in the same turn of the event loop as its request. If that turn is long, the timer fires before
-   * anything was sent. Sockets are served between two immediates, so after the second one the bytes have been sent.
-   */
   #writeChangesSoon(): void {
     this.#changeTimer = null;
     const due = this.#changed;
     this.#changed = [];
-    setImmediate(() => setImmediate(() => this.#writeChanged(due)));
+    void untilSocketsServed().then(() => this.#writeChanged(due));
   }
 
   /** Changes after this point are written the next time. */

@@ -1,10 +1,10 @@
 /** Database operations of write-behind billing, one transaction at a time. */
 
 import type { Nano } from "../../money/nano.ts";
-import { type Db, transaction } from "../../store/engine/db.ts";
+import { type Db, isLockTimeout } from "../../store/engine/db.ts";
 import { openQueue } from "../../store/engine/transaction.ts";
 import type { HoldProgress } from "../../store/money/holds.ts";
-import { ReservationLost } from "../../store/money/wallet-reservations.ts";
+import { FenceLost } from "../../store/money/reservation-fences.ts";
 import { buildHold, type HoldRequest } from "../engine/booking.ts";
 import type { BillingLimits, DirectBilling, DirectBillingOptions } from "../engine/direct-billing.ts";
 import { splitIntoChunks } from "../engine/split-into-chunks.ts";
@@ -18,6 +18,9 @@ import {
   sumByUser,
 } from "./book-reservations.ts";
 import { BookingRounds } from "./booking-rounds.ts";
+import { recoverOwnReservations } from "./own-recovery.ts";
+import { untilSocketsServed } from "./progress.ts";
+import { ReservationFence } from "./reservation-fence.ts";
 import type { ReservationLimits } from "./reservation-limits.ts";
 import { StepPacer } from "./step-pacer.ts";
 import {
@@ -35,8 +38,10 @@ export interface ReservationStoreOptions
   bookingDb: Db;
   reservationState: ReservationState;
   directBilling: Pick<DirectBilling, "trackHold" | "trackChangedHold" | "settle" | "disk">;
-  limits: ReservationLimits & Pick<BillingLimits, "retryMs">;
+  limits: ReservationLimits & Pick<BillingLimits, "retryMs" | "stalledAfterMs" | "holdTimeoutMs">;
   checkpointWal(): void;
+  /** Called when the database has these holds, before anything else happens to them. */
+  onHoldsStored(holds: readonly ReservedHold[]): void;
 }
 
 /** Wallet reservations released in one transaction. */
@@ -50,14 +55,19 @@ export class ReservationStore {
   readonly #storedTariffs = new Set<string>();
   readonly #queue = openQueue();
   readonly #pacer: StepPacer;
+  readonly #fence: ReservationFence;
   readonly #booking: BatchBooking;
 
   constructor(options: ReservationStoreOptions) {
     const { limits, clock } = options;
     this.#options = options;
     this.#pacer = new StepPacer(clock.monotonicMs);
+    this.#fence = new ReservationFence({ ...options, retryMs: limits.retryMs });
     this.#booking = new BatchBooking({
       ...options,
+      fence: this.#fence,
+      recoverOwn: () => this.#recoverOwn(),
+      onBooked: () => this.rounds.onBooked(),
       transactionRowsMax: limits.bookAtOnceMin,
       runInOrder: this.#queue.inTurn,
       buildSteps: (tx) => ({
@@ -75,7 +85,18 @@ export class ReservationStore {
 
   /** Reserves money for these holds where the wallet has enough. */
   reserve(requests: readonly HoldRequest[]): Promise<void> {
-    return this.#queue.inTurn(() => this.#reserveNow(requests));
+    return this.#inTurn(() => this.#reserveNow(requests));
+  }
+
+  /** Checks that the reservations still belong to this process. If not, everything on them moves to the database. */
+  verify(): Promise<void> {
+    return this.#inTurn(() => this.#fence.run(async () => {}));
+  }
+
+  /** Call after `close`, when nothing is reserved any more. */
+  async stop(): Promise<void> {
+    this.#fence.stop();
+    if (this.#options.reservationState.reservations.size === 0) await this.#fence.release();
   }
 
   /**
@@ -83,6 +104,19 @@ export class ReservationStore {
    */
   close(userIds: readonly string[]): Promise<void> {
     return this.#closeInParts(userIds, CLOSE_AT_ONCE);
+  }
+
+  /** A node that stopped responding may have locked the wallet, until the server ends its transaction. */
+  async closeUnlocked(userId: string): Promise<void> {
+    const { clock, limits } = this.#options;
+    const untilMs = clock.monotonicMs() + limits.holdTimeoutMs;
+    for (;;) {
+      try {
+        return await this.close([userId]);
+      } catch (error) {
+        if (!isLockTimeout(error) || clock.monotonicMs() >= untilMs) throw error;
+      }
+    }
   }
 
   /** Books all usage of this user, paid or not. */
@@ -94,15 +128,35 @@ export class ReservationStore {
   /** Stores those of these holds that are still open. */
   async storeHolds(holds: readonly ReservedHold[]): Promise<void> {
     for (const part of splitIntoChunks(holds, this.#options.limits.bookStepRows)) {
-      await this.#queue.inTurn(async () => {
+      await this.#inTurn(async () => {
         const open = part.filter(({ isOpen }) => isOpen);
         if (open.length > 0) await this.#storeAndRelease(open, []);
       });
     }
   }
 
+  /** One transaction at a time. If the reservations are lost, everything on them is in the database afterwards. */
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    return this.#queue.inTurn(async () => {
+      try {
+        await work();
+      } catch (error) {
+        if (!(error instanceof FenceLost)) throw error;
+        await this.#recoverOwn();
+      }
+    });
+  }
+
+  async #recoverOwn(): Promise<void> {
+    await recoverOwnReservations({
+      ...this.#options,
+      passToDirectBilling: (held, progress) => this.#passToDirectBilling(held, progress),
+    });
+    this.#fence.renew();
+  }
+
   async #reserveNow(requests: readonly HoldRequest[]): Promise<void> {
-    const { db, incarnation, directBilling } = this.#options;
+    const { incarnation, directBilling } = this.#options;
     const wanted = this.#listWanted(requests);
     const tariffs = new Map(
       requests
@@ -110,7 +164,7 @@ export class ReservationStore {
         .map(({ tariff }) => [tariff.id, tariff]),
     );
     if (wanted.length === 0 && tariffs.size === 0) return;
-    const reserved = await transaction(db, (tx) =>
+    const reserved = await this.#fence.run((tx) =>
       reserveFunds(tx, incarnation, wanted, [...tariffs.values()]),
     );
     // The reservation must be durable before the journal lines that are paid from it.
@@ -145,7 +199,7 @@ export class ReservationStore {
     let refused: unknown = null;
     for (const part of splitIntoChunks(userIds, size)) {
       try {
-        await this.#queue.inTurn(() => this.#closeNow(part));
+        await this.#inTurn(() => this.#closeNow(part));
       } catch (error) {
         if (!isPermanent(error)) throw error;
         if (part.length === 1) refused = error;
@@ -163,7 +217,7 @@ export class ReservationStore {
   async #closeNow(userIds: readonly string[]): Promise<void> {
     const { reservations } = this.#options.reservationState;
     const closing = userIds.flatMap((userId) => reservations.get(userId) ?? []);
-    // Skips reservations that were abandoned meanwhile.
+    // Skips reservations that were recovered by another process meanwhile.
     const listRemaining = () =>
       closing.filter((reservation) => reservations.get(reservation.userId) === reservation);
     for (const reservation of closing) reservation.isClosing = true;
@@ -180,13 +234,8 @@ export class ReservationStore {
 
   async #release(closing: readonly WalletReservation[]): Promise<void> {
     const { reservationState } = this.#options;
-    try {
-      await this.#storeAndRelease(listHoldsOn(reservationState, closing), closing);
-      for (const { userId } of closing) reservationState.reservations.delete(userId);
-    } catch (error) {
-      // The failing reservation has been abandoned, and the others are unchanged.
-      if (!(error instanceof ReservationLost)) throw error;
-    }
+    await this.#storeAndRelease(listHoldsOn(reservationState, closing), closing);
+    for (const { userId } of closing) reservationState.reservations.delete(userId);
   }
 
   /** Stores the holds and releases the free amount of `closing` in the same transaction. */
@@ -194,23 +243,23 @@ export class ReservationStore {
     holds: readonly ReservedHold[],
     closing: readonly WalletReservation[],
   ): Promise<void> {
-    const { db, incarnation } = this.#options;
+    const { incarnation, onHoldsStored } = this.#options;
     const { promise, resolve } = Promise.withResolvers<void>();
     for (const held of holds) held.storing = promise;
     try {
       const storedProgress = holds.map(({ progress }) => progress);
-      const rows = holds.map(({ request, atMs, progress }) => {
+      // A request that was dispatched in this turn of the event loop must be sent before its hold says so.
+      if (holds.some(({ isChanged }) => isChanged)) await untilSocketsServed();
+      const rows = holds.map(({ request, atMs }, index) => {
         const amount = { amountNano: request.wantedNano, subscriptionId: null };
-        return { ...buildHold(request, amount, incarnation, atMs), ...progress };
+        return { ...buildHold(request, amount, incarnation, atMs), ...storedProgress[index] };
       });
-      await transaction(db, async (tx) => {
+      await this.#fence.run(async (tx) => {
         if (rows.length > 0) await storeReservedHolds(tx, incarnation, rows);
         if (closing.length > 0) await releaseReservations(tx, incarnation, closing);
       });
+      if (holds.length > 0) onHoldsStored(holds);
       for (const [index, held] of holds.entries()) this.#passToDirectBilling(held, storedProgress[index]);
-    } catch (error) {
-      if (error instanceof ReservationLost) await this.#booking.abandonReservations(error.userIds);
-      throw error;
     } finally {
       for (const held of holds) held.storing = null;
       resolve();

@@ -25,7 +25,7 @@ import { BillingUnavailable } from "../engine/direct-billing.ts";
 import { SettlementSpool } from "../engine/settlement-spool.ts";
 import { listOrphanedJournals, segmentName } from "../journal/orphaned-journals.ts";
 import { reconcileLedger } from "../maintenance/reconciliation.ts";
-import { NOTHING_LEFT, recoverReservations } from "../recovery/recover-reservations.ts";
+import { NOTHING_LEFT, recoverReservations } from "./recover-reservations.ts";
 
 const MUCH = 1_000_000n;
 let db: Db;
@@ -328,6 +328,34 @@ describe("recovery of a process that died before the database knew of its holds"
     expect(await readWallet(db, "rich")).toEqual({ balanceNano: 2n ** 62n - 2n ** 56n - 1n, heldNano: 0n });
   });
 
+  test.each([
+    ["stored", async () => {}],
+    [
+      "stored again after a takeover",
+      () => recoverReservations(db, NOTHING_LEFT, { deadId: "inc_dead", selfId: "inc_other" }),
+    ],
+  ])("a hold that was %s and ended without a usage row is not charged", async (_, beforeItIsStored) => {
+    const dead = await dieWith(async (billingEngine) => {
+      await billingEngine.hold(buildHoldRequest("refused"));
+      billingEngine.recordDispatch("refused", "acc_1", "gpt");
+      const open = () => listOrphanedJournals(billingEngine.dir, () => false)[0]?.open ?? [];
+      await eventually(() => open().some(({ state }) => state === "dispatched"), 10_000);
+      await beforeItIsStored();
+      await billingEngine.flushUser("u1");
+      expect((await findHolds(db, ["refused"])).get("refused")?.state).toBe("dispatched");
+      const { row } = buildTestSettlement("refused", 0n);
+      await billingEngine.settle({ row: { ...row, requestCount: 0 }, chargedNano: 0n });
+      expect((await findHolds(db, ["refused"])).size).toBe(0);
+      // Keeps the journal segment with the first hold.
+      await billingEngine.hold(buildHoldRequest("later"));
+    });
+    const lines = journals(dead).map((name) => readFileSync(join(dead.dir, name), "utf8"));
+    expect(lines.join("")).toContain('"refused"');
+    await takeOver(dead);
+    expect(await findUsage(db, "refused")).toBeNull();
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH, heldNano: 0n });
+  });
+
   test("a recovering process that dies halfway causes no double booking", async () => {
     const dead = await dieWith(async (billingEngine) => {
       await Promise.all(["ended", "open"].map((id) => billingEngine.hold(buildHoldRequest(id))));
@@ -335,9 +363,9 @@ describe("recovery of a process that died before the database knew of its holds"
     });
     const [left] = listOrphanedJournals(dead.dir, () => false);
     if (left === undefined) throw new Error("There is no journal.");
-    await recoverReservations(db, "inc_dead", left);
+    await recoverReservations(db, left, { deadId: "inc_dead", selfId: "inc_next" });
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH, heldNano: 177n });
-    await recoverReservations(db, "inc_dead", left);
+    await recoverReservations(db, left, { deadId: "inc_dead", selfId: "inc_next" });
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH, heldNano: 177n });
     await takeOver(dead);
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 77n, heldNano: 0n });
@@ -468,21 +496,24 @@ test("a settlement that the database rejects is kept on disk, and the others are
   await till.stop();
 });
 
-test("a process wrongly considered dead charges its wallets without a reservation", async () => {
+test("a process wrongly considered dead charges its finished requests and holds money for the others", async () => {
   const till = makeBilling(db, { writeBehind: { smallBatchDelayMs: 60_000 } });
   await till.hold(buildHoldRequest("r1"));
   await till.hold(buildHoldRequest("r2"));
   // Another process releases its wallet reservations without having read the journal.
-  await recoverReservations(db, till.incarnation, NOTHING_LEFT);
+  await recoverReservations(db, NOTHING_LEFT, { deadId: till.incarnation, selfId: "inc_other" });
   await till.settle(buildTestSettlement("r1", 30n));
   await till.flush();
   await eventually(async () => (await findUsage(db, "r1")) !== null, 10_000);
   expect((await findUsage(db, "r1"))?.chargedNano).toBe(30n);
-  expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 30n, heldNano: 0n });
+  expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 30n, heldNano: 100n });
   expect(await till.hold(buildHoldRequest("r3"))).toMatchObject({ kind: "held" });
+  await till.settle(buildTestSettlement("r2", 50n));
   await till.settle(buildTestSettlement("r3", 40n));
   await till.flushUser("u1");
+  expect((await findUsage(db, "r2"))?.chargedNano).toBe(50n);
   expect((await findUsage(db, "r3"))?.chargedNano).toBe(40n);
+  expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 120n, heldNano: 0n });
   expect(await findings()).toEqual([]);
   await till.stop();
 });
@@ -495,7 +526,7 @@ test("losing many wallet reservations causes only a few transactions", async () 
     writeBehind: { smallBatchDelayMs: 60_000, bookAtOnceMin: 1_000 },
   });
   await Promise.all(users.map((userId) => till.hold(buildHoldRequest(`of ${userId}`, { userId }))));
-  await recoverReservations(db, till.incarnation, NOTHING_LEFT);
+  await recoverReservations(db, NOTHING_LEFT, { deadId: till.incarnation, selfId: "inc_other" });
   for (const userId of users) await till.settle(buildTestSettlement(`of ${userId}`, 30n, userId));
   begun.transactions = 0;
   await till.flush();
@@ -518,7 +549,7 @@ test("a row whose wallet reservation is gone stays in the journal until the data
   };
   const till = makeBilling(slow, { writeBehind: { smallBatchDelayMs: 60_000, checkIntervalMs: 1 } });
   await till.hold(buildHoldRequest("r1"));
-  await recoverReservations(db, till.incarnation, NOTHING_LEFT);
+  await recoverReservations(db, NOTHING_LEFT, { deadId: till.incarnation, selfId: "inc_other" });
   await till.settle(buildTestSettlement("r1", 30n));
   begun = 0;
   const flushed = till.flush();
@@ -620,6 +651,21 @@ test("a finished request can be looked up before the database has it", async () 
   await till.flush();
   expect(till.findUnbookedRow("r1")).toBeNull();
   expect(till.findUnbookedRow("unpaid")).toBeNull();
+  await till.stop();
+});
+
+test("with durability in the database, settlements wait for a transaction that they share", async () => {
+  const begun = { transactions: 0 };
+  const till = makeBilling(countingInto(begun), {
+    durability: "store",
+    writeBehind: { smallBatchDelayMs: 60_000, bookAtOnceMin: 1_000 },
+  });
+  const ids = Array.from({ length: 20 }, (_, index) => `r${index}`);
+  for (const id of ids) await till.hold(buildHoldRequest(id));
+  begun.transactions = 0;
+  await Promise.all(ids.map((id) => till.settle(buildTestSettlement(id, 30n))));
+  for (const id of ids) expect((await findUsage(db, id))?.chargedNano).toBe(30n);
+  expect(begun.transactions).toBeLessThan(5);
   await till.stop();
 });
 

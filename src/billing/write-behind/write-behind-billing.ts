@@ -1,7 +1,7 @@
 /**
- * Write-behind billing, for the embedded database. Under load, a part of each wallet is reserved and holds are taken
- * from it in memory. They are journal lines before they are acknowledged; the database books them in batches, with
- * all unpaid rows. Direct billing handles a quiet gateway, subscriptions, low wallets and lasting requests.
+ * Write-behind billing. Under load, a part of each wallet is reserved and holds are taken from it in memory. They are
+ * journal lines before they are acknowledged; the database books them in batches, with all unpaid rows. Direct billing
+ * handles a quiet gateway, subscriptions, low wallets and lasting requests.
  */
 
 import type { Clock } from "../../net/wire/clock.ts";
@@ -11,7 +11,6 @@ import { UNSENT } from "../../store/money/holds.ts";
 import { clampCount, type UsageRow } from "../../store/usage/usage-row.ts";
 import type { BillingEngine } from "../engine/billing-engine.ts";
 import type { HoldRequest, HoldResult, Settlement } from "../engine/booking.ts";
-import { chargeHold } from "../engine/debt.ts";
 import { type BillingLimits, DirectBilling } from "../engine/direct-billing.ts";
 import { type Disk, openDisk } from "../engine/disk.ts";
 import {
@@ -22,16 +21,16 @@ import {
   withTimeout,
 } from "../engine/store-faults.ts";
 import type { Journal } from "../journal/journal.ts";
+import { HeartbeatAge } from "./heartbeat-age.ts";
 import { LoadMeter } from "./load-meter.ts";
-import { settleOverrun } from "./overrun.ts";
 import { groupByProgress, WriteBehindProgress } from "./progress.ts";
+import { ReservationRecall } from "./reservation-recall.ts";
 import { ReservationStore } from "./reservation-store.ts";
-import { RowBatch } from "./row-batch.ts";
+import { ReservedSettlements } from "./reserved-settlements.ts";
 import { Upkeep } from "./upkeep.ts";
 import { UserCounts } from "./user-counts.ts";
 import {
   emptyReservationState,
-  endHold,
   endUnpaid,
   findEndedRow,
   findReservedHold,
@@ -60,6 +59,9 @@ export class WriteBehindBilling implements BillingEngine {
   readonly #disk: Disk;
   readonly #state: ReservationState;
   readonly #store: ReservationStore;
+  readonly #recall: ReservationRecall;
+  readonly #settlements: ReservedSettlements;
+  readonly #heartbeat: HeartbeatAge;
   readonly #progress: WriteBehindProgress;
   readonly #load: LoadMeter;
   readonly #upkeep: Upkeep;
@@ -83,6 +85,7 @@ export class WriteBehindBilling implements BillingEngine {
     this.#journal = journal;
     this.#limits = limits;
     this.#directBilling = new DirectBilling(options);
+    // The journal is a file on this machine, wherever the database is.
     this.#disk = openDisk({ ...options, db: { engine: "sqlite", flush: () => journal.sync() } });
     this.#state = emptyReservationState(writeBehind.batchRows);
     this.#store = new ReservationStore({
@@ -90,6 +93,28 @@ export class WriteBehindBilling implements BillingEngine {
       reservationState: this.#state,
       directBilling: this.#directBilling,
       limits: { ...limits, ...writeBehind },
+      onHoldsStored: (holds) => this.#recordStored(holds),
+    });
+    this.#recall = new ReservationRecall({
+      ...options,
+      reservationState: this.#state,
+      reservationStore: this.#store,
+      directBilling: this.#directBilling,
+      limits: writeBehind,
+    });
+    this.#settlements = new ReservedSettlements({
+      ...options,
+      disk: this.#disk,
+      reservationState: this.#state,
+      reservationStore: this.#store,
+      directBilling: this.#directBilling,
+      onJournalFailure: (error) => this.#handleJournalFailure(error),
+      isStopped: () => this.#isStopped,
+    });
+    this.#heartbeat = new HeartbeatAge({
+      log,
+      heartbeatAgeMaxMs: writeBehind.heartbeatAgeMaxMs,
+      verify: () => this.#store.verify(),
     });
     this.#progress = new WriteBehindProgress({
       limits,
@@ -103,7 +128,10 @@ export class WriteBehindBilling implements BillingEngine {
       reservationStore: this.#store,
       limits: writeBehind,
       acceptsHolds: () => this.acceptsHolds(),
-      onCheck: () => this.#lowBalanceUsers.clear(),
+      onCheck: () => {
+        this.#lowBalanceUsers.clear();
+        void this.#recall.answer();
+      },
     });
   }
 
@@ -113,10 +141,12 @@ export class WriteBehindBilling implements BillingEngine {
     const { userId } = request;
     const nowMs = this.#clock.monotonicMs();
     const isUnderLoad = this.#load.countHold(nowMs) && this.#isJournalUsable(nowMs);
-    if (request.isLasting || this.#directHolds.has(userId)) return this.#holdDirectly(request);
+    if (request.isLasting || this.#directHolds.has(userId) || !this.#heartbeat.isFresh(nowMs))
+      return this.#holdDirectly(request);
     const reservation = this.#findUsableReservation(request, nowMs);
     if (reservation !== null) return this.#holdFromReservation(request, reservation, nowMs);
-    const needsNoReservation = !isUnderLoad || this.#lowBalanceUsers.has(userId);
+    const needsNoReservation =
+      !isUnderLoad || this.#lowBalanceUsers.has(userId) || this.#recall.isRecalled(userId);
     if (!this.#isReserved(userId) && needsNoReservation) return this.#holdDirectly(request);
     return this.#waitForReservation(request);
   }
@@ -140,16 +170,7 @@ export class WriteBehindBilling implements BillingEngine {
   }
 
   settle(settlement: Settlement): Promise<void> | null {
-    const held = this.#state.requests.get(settlement.row.requestId);
-    if (held === undefined) return this.#directBilling.settle(settlement);
-    if (held instanceof RowBatch) {
-      if (held.stored === null) return this.#disk.flushCommit();
-      return withTimeout(held.untilStored(), this.#limits.settlementTimeoutMs).catch(() => {});
-    }
-    // The hold is being stored in the database; if that fails, it is still reserved here.
-    if (held.storing !== null) return held.storing.then(() => this.settle(settlement) ?? undefined);
-    if (settlement.chargedNano > held.request.wantedNano) return this.#settleOverrun(held, settlement);
-    return this.#settleReserved(held, settlement);
+    return this.#settlements.settle(settlement);
   }
 
   async book(settlement: Settlement): Promise<void> {
@@ -197,7 +218,15 @@ export class WriteBehindBilling implements BillingEngine {
   }
 
   isStoreResponding(): boolean {
-    return this.#directBilling.isStoreResponding();
+    return this.#directBilling.isStoreResponding() && !this.#store.rounds.isStalled();
+  }
+
+  recordHeartbeat(sentAtMs: number): void {
+    this.#heartbeat.record(sentAtMs);
+  }
+
+  answerRecalls(): Promise<void> {
+    return this.#recall.answer();
   }
 
   isOpen(requestId: string): boolean {
@@ -210,9 +239,11 @@ export class WriteBehindBilling implements BillingEngine {
     this.#progress.stop();
     this.#store.rounds.stop();
     // What cannot be released now is released at the next start.
-    await this.#store
-      .close([...this.#state.reservations.keys()])
-      .catch((error) => this.#log.error("lease_failed", { reason: errorReason(error) }));
+    await withTimeout(
+      this.#store.close([...this.#state.reservations.keys()]),
+      this.#limits.transactionMs,
+    ).catch((error) => this.#log.error("lease_failed", { reason: errorReason(error) }));
+    await this.#store.stop().catch(() => {});
     this.#disk.stop();
     await this.#db.flush().catch(() => {});
     const isDone = this.#state.requests.size === 0 && this.#state.waitingBatches.size === 0;
@@ -326,10 +357,18 @@ export class WriteBehindBilling implements BillingEngine {
     this.#directHolds.add(userId);
     try {
       if (this.#isReserved(userId))
-        await withTimeout(withBillingErrors(this.#store.close([userId])), this.#limits.holdTimeoutMs);
-      return await this.#directBilling.hold(request);
+        await withTimeout(withBillingErrors(this.#store.closeUnlocked(userId)), this.#limits.holdTimeoutMs);
+      return await this.#recall.hold(request);
     } finally {
       this.#directHolds.remove(userId);
+    }
+  }
+
+  #recordStored(holds: readonly ReservedHold[]): void {
+    try {
+      this.#journal.appendStored(holds.map(({ request }) => request.requestId));
+    } catch (error) {
+      this.#handleJournalFailure(error);
     }
   }
 
@@ -342,41 +381,6 @@ export class WriteBehindBilling implements BillingEngine {
       return false;
     }
     return true;
-  }
-
-  #settleReserved(held: ReservedHold, settlement: Settlement): Promise<void> | null {
-    const amountNano = held.request.wantedNano;
-    const row = clampCount(chargeHold({ amountNano, subscriptionId: null }, settlement).row);
-    const batch = endHold(this.#state, held, row);
-    this.#store.rounds.onRowWaiting();
-    try {
-      this.#journal.appendSettlement(row);
-    } catch (error) {
-      const saved = this.#saveOrStore(batch, row);
-      this.#handleJournalFailure(error);
-      return saved;
-    }
-    return this.#disk.flushCommit();
-  }
-
-  #settleOverrun(held: ReservedHold, settlement: Settlement): Promise<void> {
-    const options = {
-      reservationStore: this.#store,
-      directBilling: this.#directBilling,
-      log: this.#log,
-      limits: this.#limits,
-      isStopped: () => this.#isStopped,
-    };
-    return settleOverrun(options, held, settlement);
-  }
-
-  /** Waits for the database; after a timeout the settlement is saved, as in direct billing. */
-  #saveOrStore(batch: RowBatch, row: UsageRow): Promise<void> {
-    const { unsavedSettlements } = this.#directBilling;
-    const save = () => unsavedSettlements.save([{ row, chargedNano: row.chargedNano }]);
-    const stored = batch.untilStored();
-    void stored.then(() => unsavedSettlements.markBooked(row.requestId));
-    return withTimeout(stored, this.#limits.settlementTimeoutMs).catch(save);
   }
 
   /** The journal cannot be written: new holds are refused, and finished requests are booked at once. */

@@ -33,10 +33,10 @@ describe("settings", () => {
     });
   });
 
-  test("DURABILITY is process or disk", () => {
+  test("DURABILITY is process, disk or store", () => {
     expect(settingsOf({ environment: { DURABILITY: "disk" } }).durability).toBe("disk");
     const result = readSettings({ flags: {}, environment: { DURABILITY: "tape" } });
-    expect(result).toEqual({ ok: false, problems: ["DURABILITY must be process or disk."] });
+    expect(result).toEqual({ ok: false, problems: ["DURABILITY must be process, disk or store."] });
   });
 
   test("the drain delay is 5 seconds on PostgreSQL and can be set", () => {

@@ -53,7 +53,7 @@ export interface Settings {
   readonly accessLog: AccessLogSettings;
   /** How captured requests are stored. */
   readonly capture: CaptureSettings;
-  /** What a settled request survives: the crash of the process, or a power failure as well. SQLite only. */
+  /** What a settled request survives: the crash of the process, a power failure, or the loss of the machine. */
   readonly durability: DurabilitySetting;
   /** At shutdown, how long requests are served after the node reports that it is not ready. */
   readonly drainDelayMs: number;
@@ -63,7 +63,7 @@ const COORDINATOR_LOSS_RULE = `one of ${COORDINATOR_LOSS.join(", ")}`;
 const REDIS_URL_FORM = /^(redis|rediss|valkey|valkeys|redis\+unix):\/\/./;
 const REDIS_URL_RULE = "redis://host:6379, or rediss:// for TLS";
 
-const DURABILITIES = ["process", "disk"] as const;
+const DURABILITIES = ["process", "disk", "store"] as const;
 export type DurabilitySetting = (typeof DURABILITIES)[number];
 
 export interface SettingSources {
@@ -145,7 +145,7 @@ export function readSettings(sources: SettingSources): SettingsResult {
   const coordination = readCoordinationSettings(pick, check, file);
   const durabilitySetting = pick({ variable: "DURABILITY" }) ?? defaultSetting("process");
   const durability = DURABILITIES.find((known) => known === durabilitySetting.value) ?? null;
-  check(durabilitySetting, durability !== null, "process or disk");
+  check(durabilitySetting, durability !== null, "process, disk or store");
 
   const drainDelay = pick({ variable: "DRAIN_DELAY", inFile: file.drain_delay });
   const drainDelayMs = readDrainDelay(drainDelay, database);

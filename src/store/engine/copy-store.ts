@@ -12,6 +12,8 @@ const TRANSIENT = new Set([
   "incarnation",
   "hold",
   "lease",
+  "reservation_fence",
+  "reservation_recall",
   "job_lease",
   "account_fact",
   "throttle_use",

@@ -7,8 +7,11 @@ import { SQL } from "bun";
 import { isSharedServer } from "./dialect.ts";
 import type { Db } from "./transaction.ts";
 
-/** `policy`: keys and policy. `health`: the health of upstream accounts. */
-export const TOPICS = ["policy", "health"] as const;
+/**
+ * `policy`: keys and policy. `health`: the health of upstream accounts. `recall`: a node needs money that others have
+ * reserved.
+ */
+export const TOPICS = ["policy", "health", "recall"] as const;
 export type Topic = (typeof TOPICS)[number];
 
 const CHANNEL = "model_gateway";

@@ -31,9 +31,10 @@ import costHeaders from "./0025-cost-headers.sql" with { type: "text" };
 import messagesUsage from "./0026-messages-usage.sql" with { type: "text" };
 import vendorPresets from "./0027-vendor-presets.sql" with { type: "text" };
 import coordination from "./0028-coordination.sql" with { type: "text" };
-import captures from "./0031-captures.sql" with { type: "text" };
-import usageExport from "./0032-usage-export.sql" with { type: "text" };
-import storedResponses from "./0033-stored-responses.sql" with { type: "text" };
+import reservationFences from "./0029-reservation-fences.sql" with { type: "text" };
+import captures from "./0030-captures.sql" with { type: "text" };
+import usageExport from "./0031-usage-export.sql" with { type: "text" };
+import storedResponses from "./0032-stored-responses.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -98,9 +99,10 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 26, name: "messages-usage", sql: messagesUsage },
   { version: 27, name: "vendor-presets", sql: vendorPresets },
   { version: 28, name: "coordination", sql: coordination },
-  { version: 31, name: "captures", sql: captures },
-  { version: 32, name: "usage-export", sql: usageExport },
-  { version: 33, name: "stored-responses", sql: storedResponses },
+  { version: 29, name: "reservation-fences", sql: reservationFences },
+  { version: 30, name: "captures", sql: captures },
+  { version: 31, name: "usage-export", sql: usageExport },
+  { version: 32, name: "stored-responses", sql: storedResponses },
 ];
 
 /** The schema that this program knows. */

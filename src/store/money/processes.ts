@@ -66,7 +66,10 @@ export async function listProcesses(db: Db): Promise<ProcessRecord[]> {
 /** Owners of holds and wallet reservations without a process row: they were deleted as dead and then wrote again. */
 export async function findUnknownOwners(db: Db): Promise<string[]> {
   const rows = await db.sql`
-    SELECT incarnation FROM (SELECT incarnation FROM hold UNION SELECT incarnation FROM lease) owner
+    SELECT incarnation FROM (
+      SELECT incarnation FROM hold UNION SELECT incarnation FROM lease
+      UNION SELECT incarnation FROM reservation_fence
+    ) owner
     WHERE incarnation NOT IN (SELECT id FROM incarnation) ORDER BY incarnation`;
   return rows.map((row) => text(row, "incarnation"));
 }

@@ -6,10 +6,12 @@
 import type { Nano } from "../../money/nano.ts";
 import type { Db } from "../engine/db.ts";
 import { placeholder } from "../engine/db.ts";
-import { lockClause } from "../engine/dialect.ts";
+import { lockIn } from "../engine/dialect.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { nano, text } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
+import { updateRows } from "../engine/update-rows.ts";
+import { FenceLost } from "./reservation-fences.ts";
 
 /** A change of a user's wallet and of the process's reservation in it. */
 export interface WalletChange {
@@ -21,39 +23,46 @@ export interface WalletChange {
 
 const COLUMNS = ["incarnation", "user_id", "amount_nano"] as const;
 
-/** Adds the amounts; negative amounts subtract. The database rejects a change that would leave a negative amount. */
+/**
+ * Adds the amounts; negative amounts subtract. The database rejects a change that would leave a negative amount. Lock
+ * the wallets first, in the order of their users.
+ */
 export async function changeWallets(
   tx: Db,
   incarnation: string,
   changes: readonly WalletChange[],
 ): Promise<void> {
-  const mark = (number: number) => placeholder(tx.engine, number);
-  // The same lock order everywhere, so that two processes wait for each other instead of deadlocking.
   const ordered = changes.toSorted((a, b) => (a.userId < b.userId ? -1 : 1));
-  const increased = ordered.filter(({ reservedNano: leasedNano }) => leasedNano > 0n);
   await insertRows(
     tx,
     "lease",
     COLUMNS,
-    increased.map(({ userId, reservedNano: leasedNano }) => [incarnation, userId, leasedNano.toString()]),
+    ordered
+      .filter(({ reservedNano }) => reservedNano > 0n)
+      .map(({ userId, reservedNano }) => [incarnation, userId, reservedNano.toString()]),
     "ON CONFLICT (incarnation, user_id) DO UPDATE SET amount_nano = lease.amount_nano + excluded.amount_nano",
   );
-  const decreased = ordered.filter(({ reservedNano: leasedNano }) => leasedNano < 0n);
-  const lost = await findLostReservations(
+  const decreased = ordered.filter(({ reservedNano }) => reservedNano < 0n);
+  const decreasedCount = await updateRows(
     tx,
-    incarnation,
-    decreased.map(({ userId }) => userId),
+    {
+      table: "lease",
+      set: "amount_nano = amount_nano + CAST(v.column1 AS BIGINT)",
+      where: "incarnation = v.column2 AND user_id = v.column3",
+    },
+    decreased.map(({ userId, reservedNano }) => [reservedNano.toString(), incarnation, userId]),
   );
-  if (lost.length > 0) throw new ReservationLost(lost);
-  await tx.sql.each(
-    `UPDATE lease SET amount_nano = amount_nano + CAST(${mark(1)} AS BIGINT)
-     WHERE incarnation = ${mark(2)} AND user_id = ${mark(3)}`,
-    decreased.map(({ userId, reservedNano: leasedNano }) => [leasedNano.toString(), incarnation, userId]),
-  );
+  // A node of an earlier version recovers reservations without their fence.
+  if (decreasedCount < decreased.length) throw new FenceLost(incarnation);
   const walletChanges = ordered.filter(({ balanceNano, heldNano }) => balanceNano !== 0n || heldNano !== 0n);
-  await tx.sql.each(
-    `UPDATE wallet SET balance_nano = balance_nano + CAST(${mark(1)} AS BIGINT),
-       held_nano = held_nano + CAST(${mark(2)} AS BIGINT) WHERE user_id = ${mark(3)}`,
+  await updateRows(
+    tx,
+    {
+      table: "wallet",
+      set: `balance_nano = balance_nano + CAST(v.column1 AS BIGINT),
+        held_nano = held_nano + CAST(v.column2 AS BIGINT)`,
+      where: "user_id = v.column3",
+    },
     walletChanges.map(({ userId, balanceNano, heldNano }) => [
       balanceNano.toString(),
       heldNano.toString(),
@@ -62,36 +71,18 @@ export async function changeWallets(
   );
   // A released amount covers a debt. No debt can arise here: the database has already rejected a larger shortfall.
   const released = walletChanges.filter(({ balanceNano, heldNano }) => balanceNano > heldNano);
-  await tx.sql.each(
+  await selectIn(
+    tx,
     `UPDATE wallet SET debt_nano = CASE WHEN balance_nano < held_nano THEN held_nano - balance_nano ELSE 0 END
-     WHERE debt_nano > 0 AND user_id = ${mark(1)}`,
-    released.map(({ userId }) => [userId]),
+     WHERE debt_nano > 0 AND user_id`,
+    released.map(({ userId }) => userId),
   );
 }
 
-/**
- * Returns the users without a reservation. Locks the reservations of the others until the transaction ends; SQLite
- * has a single writer anyway.
- */
-export async function findLostReservations(
-  tx: Db,
-  incarnation: string,
-  userIds: readonly string[],
-): Promise<string[]> {
-  const head = `SELECT user_id FROM lease WHERE incarnation = ${placeholder(tx.engine, 1)} AND user_id`;
-  const rows = await selectIn(tx, head, userIds, lockClause(tx, "user_id"), [incarnation]);
-  const present = new Set(rows.map((row) => text(row, "user_id")));
-  return userIds.filter((userId) => !present.has(userId));
-}
-
-/** Another process considered this one dead and released its reservations. */
-export class ReservationLost extends Error {
-  override readonly name = "ReservationLost";
-  readonly userIds: readonly string[];
-  constructor(userIds: readonly string[]) {
-    super(`The wallet reservations of ${userIds.join(", ")} no longer exist.`);
-    this.userIds = userIds;
-  }
+/** Locks the wallets of these users until the transaction ends. Does nothing where there is a single writer. */
+export function lockPayers(tx: Db, userIds: readonly string[]): Promise<void> {
+  const head = "SELECT user_id FROM wallet WHERE user_id";
+  return lockIn(tx, { head, order: "user_id" }, userIds.toSorted());
 }
 
 /** The reservations of one process, by user. */
@@ -109,16 +100,29 @@ export async function sumReservations(db: Db, userId: string): Promise<Nano> {
   return nano(row, "amount_nano");
 }
 
+export interface FundsOfOthers {
+  /** What the wallet has available now. */
+  availableNano: Nano;
+  /** What other processes have reserved of it. */
+  othersNano: Nano;
+}
+
+export async function readFundsOfOthers(db: Db, userId: string, incarnation: string): Promise<FundsOfOthers> {
+  const [row] = await db.sql`
+    SELECT CAST(balance_nano - held_nano AS TEXT) AS available_nano, CAST(COALESCE((
+      SELECT SUM(amount_nano) FROM lease WHERE lease.user_id = wallet.user_id AND incarnation <> ${incarnation}
+    ), 0) AS TEXT) AS others_nano FROM wallet WHERE user_id = ${userId}`;
+  if (row === undefined) return { availableNano: 0n, othersNano: 0n };
+  return { availableNano: nano(row, "available_nano"), othersNano: nano(row, "others_nano") };
+}
+
 export async function deleteEmptyReservations(
   tx: Db,
   incarnation: string,
   userIds: readonly string[],
 ): Promise<void> {
-  const mark = (number: number) => placeholder(tx.engine, number);
-  await tx.sql.each(
-    `DELETE FROM lease WHERE incarnation = ${mark(1)} AND user_id = ${mark(2)} AND amount_nano = 0`,
-    userIds.map((userId) => [incarnation, userId]),
-  );
+  const head = `DELETE FROM lease WHERE incarnation = ${placeholder(tx.engine, 1)} AND amount_nano = 0 AND user_id`;
+  await selectIn(tx, head, userIds, "", [incarnation]);
 }
 
 export async function deleteReservations(tx: Db, incarnation: string): Promise<void> {

@@ -229,6 +229,19 @@ export async function registerNumbers(
   if (!numbering.isComplete) await numbers.within(db, (tx, own) => shortenAll(tx, own, lists));
 }
 
+/** The same for rows that are prepared already. */
+export async function registerKinds(
+  db: Db,
+  numbers: UsageNumbers,
+  kinds: readonly SameKindRows[],
+): Promise<void> {
+  if (!isSharedServer(db)) return;
+  const lists = kinds.map(({ first, rest }) => [...kindValues(first), ...rest]);
+  const numbering = new Numbering(numbers);
+  for (const values of lists) shorten(values, numbering);
+  if (!numbering.isComplete) await numbers.within(db, (tx, own) => shortenAll(tx, own, lists));
+}
+
 /** Replaces ids and kinds by their numbers, in lists of a kind and the rest of one or more rows. */
 async function shortenAll(tx: Db, numbering: Numbering, lists: readonly SqlValue[][]): Promise<SqlValue[][]> {
   for (;;) {

@@ -1,0 +1,145 @@
+/**
+ * Recall of wallet reservations between nodes. A node whose hold is refused or reduced because others have reserved the
+ * money asks them to release it, and decides again. Nodes that are asked release their reservations of the user.
+ */
+
+import type { Nano } from "../../money/nano.ts";
+import type { Clock } from "../../net/wire/clock.ts";
+import type { Log } from "../../observe/log.ts";
+import type { Db } from "../../store/engine/db.ts";
+import { isSharedServer } from "../../store/engine/dialect.ts";
+import { insertRecall, listRecalledUsers } from "../../store/money/reservation-recalls.ts";
+import { readFundsOfOthers } from "../../store/money/wallet-reservations.ts";
+import type { HoldRequest, HoldResult } from "../engine/booking.ts";
+import type { DirectBilling } from "../engine/direct-billing.ts";
+import { BillingUnavailable, errorReason } from "../engine/store-faults.ts";
+import type { ReservationStore } from "./reservation-store.ts";
+import type { ReservationState } from "./wallet-reservations.ts";
+
+export interface RecallLimits {
+  /** How long a hold waits for other nodes to release their reservations. */
+  recallTimeoutMs: number;
+  /** How often the hold looks whether they have. */
+  recallCheckMs: number;
+}
+
+export interface ReservationRecallOptions {
+  db: Db;
+  log: Log;
+  clock: Clock;
+  incarnation: string;
+  reservationState: ReservationState;
+  reservationStore: Pick<ReservationStore, "close">;
+  directBilling: Pick<DirectBilling, "hold" | "release">;
+  limits: RecallLimits;
+}
+
+/** Number of times that a hold is decided again. Each needs money that became available since the last decision. */
+const DECISIONS_MAX = 3;
+
+/** Owns the recalls that this node has sent, and the users that any node has recalled. */
+export class ReservationRecall {
+  readonly #options: ReservationRecallOptions;
+  readonly #sent = new Map<string, Promise<boolean>>();
+  #recalledUsers: ReadonlySet<string> = new Set();
+  #answering: Promise<void> | null = null;
+  #isAskedAgain = false;
+
+  constructor(options: ReservationRecallOptions) {
+    this.#options = options;
+  }
+
+  /** Whether a node has needed this user's money recently: then nothing is reserved. */
+  isRecalled(userId: string): boolean {
+    return this.#recalledUsers.has(userId);
+  }
+
+  /** Holds through direct billing. Money that other nodes have reserved counts as available. */
+  async hold(request: HoldRequest): Promise<HoldResult> {
+    const { db, directBilling, incarnation } = this.#options;
+    let result = await directBilling.hold(request);
+    if (!isSharedServer(db)) return result;
+    for (let decision = 1; decision < DECISIONS_MAX; decision++) {
+      const seenNano = availableWhenDecided(result, request);
+      if (seenNano === null) return result;
+      const funds = await readFundsOfOthers(db, request.userId, incarnation);
+      if (funds.othersNano > 0n && !(await this.#send(request.userId))) return keepOrReject(result);
+      if (funds.othersNano === 0n && funds.availableNano <= seenNano) return result;
+      if (result.kind === "held") directBilling.release(request.requestId, request.userId);
+      result = await directBilling.hold(request);
+    }
+    return result;
+  }
+
+  /** Releases the reservations of recalled users. Call when a notification arrives, and periodically. */
+  answer(): Promise<void> {
+    if (this.#answering !== null) {
+      this.#isAskedAgain = true;
+      return this.#answering;
+    }
+    this.#answering = this.#answerAll().finally(() => {
+      this.#answering = null;
+    });
+    return this.#answering;
+  }
+
+  async #answerAll(): Promise<void> {
+    const { db, log, reservationState, reservationStore } = this.#options;
+    if (!isSharedServer(db)) return;
+    do {
+      this.#isAskedAgain = false;
+      try {
+        this.#recalledUsers = new Set(await listRecalledUsers(db));
+        const reserved = [...this.#recalledUsers].filter((userId) =>
+          reservationState.reservations.has(userId),
+        );
+        await reservationStore.close(reserved);
+      } catch (error) {
+        log.error("lease_failed", { reason: errorReason(error) });
+      }
+    } while (this.#isAskedAgain);
+  }
+
+  /** Resolves to whether all other nodes have released the user's reservations. Requests of one user share a recall. */
+  #send(userId: string): Promise<boolean> {
+    const sent = this.#sent.get(userId);
+    if (sent !== undefined) return sent;
+    const sending = this.#sendAndWait(userId).finally(() => this.#sent.delete(userId));
+    this.#sent.set(userId, sending);
+    return sending;
+  }
+
+  async #sendAndWait(userId: string): Promise<boolean> {
+    const { db, clock, incarnation, limits } = this.#options;
+    const untilMs = clock.monotonicMs() + limits.recallTimeoutMs;
+    this.#recalledUsers = new Set([...this.#recalledUsers, userId]);
+    await insertRecall(db, userId);
+    while (clock.monotonicMs() < untilMs) {
+      await Bun.sleep(limits.recallCheckMs);
+      if ((await readFundsOfOthers(db, userId, incarnation)).othersNano === 0n) return true;
+    }
+    return false;
+  }
+}
+
+/**
+ * What the payer had available after the decision, if more could have changed the result. Null if the request has all
+ * that it wants.
+ */
+function availableWhenDecided(result: HoldResult, { charge, wantedNano }: HoldRequest): Nano | null {
+  if (charge !== "balance") return null;
+  switch (result.kind) {
+    case "held":
+      return result.amountNano < wantedNano ? 0n : null;
+    case "in_debt":
+      return -result.debtNano;
+    default:
+      return result.availableNano;
+  }
+}
+
+/** A node that does not answer keeps the money until it is recovered. The user must not be told that it is spent. */
+function keepOrReject(result: HoldResult): HoldResult {
+  if (result.kind === "held") return result;
+  throw new BillingUnavailable("another node does not release its wallet reservation");
+}
