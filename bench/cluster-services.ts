@@ -1,8 +1,8 @@
-/** The services of a local cluster: PostgreSQL and nginx, from the packages of the system. */
+/** The services of a local cluster: PostgreSQL, Valkey or Redis, and nginx, from the packages of the system. */
 
 import { chownSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { SQL } from "bun";
+import { RedisClient, SQL } from "bun";
 
 export interface Service {
   stop(): Promise<void>;
@@ -14,7 +14,7 @@ export interface AddressedService extends Service {
 
 const POSTGRES_VERSIONS = "/usr/lib/postgresql";
 const READY_WITHIN_MS = 30_000;
-const HINT = "Install them, on Debian: apt-get install postgresql nginx-light";
+const HINT = "Install them, on Debian: apt-get install postgresql redis-server nginx-light";
 
 export async function startPostgres(folder: string): Promise<AddressedService> {
   const binaries = findPostgres();
@@ -58,6 +58,32 @@ export async function startPostgres(folder: string): Promise<AddressedService> {
     async stop() {
       // Fast shutdown: ends open connections.
       child.kill("SIGINT");
+      await child.exited;
+    },
+  };
+}
+
+/** It keeps nothing on disk: what nodes divide is written again by the nodes. */
+export async function startRedis(folder: string): Promise<AddressedService> {
+  const program = Bun.which("valkey-server") ?? Bun.which("redis-server");
+  if (program === null) throw new Error(`Neither Valkey nor Redis is installed. ${HINT}`);
+  mkdirSync(folder);
+  const port = findFreePort();
+  const settings = ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder];
+  const child = Bun.spawn([program, ...settings], { stdout: "ignore", stderr: "ignore" });
+  const url = `redis://127.0.0.1:${port}`;
+  await untilReady("Redis", async () => {
+    const client = new RedisClient(url, { autoReconnect: false });
+    try {
+      await client.connect();
+    } finally {
+      client.close();
+    }
+  });
+  return {
+    url,
+    async stop() {
+      child.kill("SIGTERM");
       await child.exited;
     },
   };

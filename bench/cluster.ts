@@ -1,13 +1,13 @@
 /**
- * `npm run cluster`: three nodes behind nginx on PostgreSQL, on this machine, to try. Everything
- * lives in a temporary folder and ends with Ctrl+C. `-- --check` sends some requests and ends by itself.
+ * `npm run cluster`: three nodes behind nginx on PostgreSQL and Valkey or Redis, on this machine, to try. Everything
+ * is in a temporary folder and ends with Ctrl+C. `-- --check` sends some requests and ends by itself.
  */
 
 import { randomBytes } from "node:crypto";
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { type Service, startNginx, startPostgres } from "./cluster-services.ts";
+import { type Service, startNginx, startPostgres, startRedis } from "./cluster-services.ts";
 
 const LAUNCHER = resolve(import.meta.dir, "../bin/model-gateway");
 const NODES = 3;
@@ -85,10 +85,11 @@ interface Cluster {
   readonly key: string;
   readonly nodes: readonly Node[];
   readonly databaseUrl: string;
+  readonly redisUrl: string;
 }
 
-function printInstructions({ url, key, nodes, databaseUrl }: Cluster): void {
-  const environment = `DATABASE_URL=${databaseUrl} MODEL_GATEWAY_MASTER_KEY=${masterKey}`;
+function printInstructions({ url, key, nodes, databaseUrl, redisUrl }: Cluster): void {
+  const environment = `DATABASE_URL=${databaseUrl} REDIS_URL=${redisUrl} MODEL_GATEWAY_MASTER_KEY=${masterKey}`;
   console.log(`
 ${NODES} nodes behind nginx:  ${url}
 ${nodes.map((node, index) => `  node ${index + 1}   ${node.url}   pid ${node.pid}`).join("\n")}
@@ -117,8 +118,10 @@ Logs: ${folder}/node-*.log. Ctrl+C stops everything and removes the folder.
 
 async function main(): Promise<number> {
   const postgres = await start(startPostgres(join(folder, "postgres")));
+  const redis = await start(startRedis(join(folder, "redis")));
   const environment = {
     DATABASE_URL: postgres.url,
+    REDIS_URL: redis.url,
     MODEL_GATEWAY_MASTER_KEY: masterKey,
   };
   const nodes: Node[] = [];
@@ -135,7 +138,7 @@ async function main(): Promise<number> {
     console.log(`${served} of 30 requests served by ${NODES} nodes.`);
     return served === 30 ? 0 : 1;
   }
-  printInstructions({ url: nginx.url, key, nodes, databaseUrl: postgres.url });
+  printInstructions({ url: nginx.url, key, nodes, databaseUrl: postgres.url, redisUrl: redis.url });
   await new Promise<void>((resolve) => {
     process.once("SIGINT", () => resolve());
     process.once("SIGTERM", () => resolve());
