@@ -12,6 +12,7 @@ export function measureCommits(
 ): Db {
   return {
     ...db,
+    flush: () => db.flush(),
     async begin(mode, work) {
       if (mode !== "write") return db.begin(mode, work);
       const startedMs = monotonicMs();
