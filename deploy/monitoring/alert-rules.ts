@@ -92,7 +92,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     for: "5m",
     severity: "warning",
     summary: "{{ $value }} settlements of {{ $labels.instance }} are not in the database.",
-    action: "They are saved in the data folder. Check the database and the log (till_write_failed).",
+    action: "They are saved in the data folder. Check the database and the log (billing_write_failed).",
   },
   {
     name: "GatewayPolicyStale",

@@ -123,7 +123,7 @@ export class BatchWriter {
     const attempt = this.#commit(work, checkExisting);
     // SQLite runs on this thread, so it needs no timeout.
     const booked = await (db.engine === "sqlite" ? attempt : withTimeout(attempt, limits.transactionMs));
-    if (this.#failures > 0) log.info("till_write_succeeded", { failures: this.#failures });
+    if (this.#failures > 0) log.info("billing_write_succeeded", { failures: this.#failures });
     this.#failures = 0;
     return booked;
   }
@@ -195,7 +195,7 @@ export class BatchWriter {
   /** Ends the only operation of this work. A settlement is saved on disk for the operator. */
   async #reject(work: PendingWork, error: unknown): Promise<void> {
     const { log, queue, unsavedSettlements } = this.#options;
-    log.error("till_refused", { reason: errorReason(error), request_id: operationId(work) });
+    log.error("billing_operation_rejected", { reason: errorReason(error), request_id: operationId(work) });
     queue.markDone(countOperations(work) - work.progress.length);
     for (const op of work.holds) op.reject(toError(error));
     for (const op of work.settlementOps) {
@@ -209,7 +209,7 @@ export class BatchWriter {
   #requeueUnwritten(work: PendingWork, error: unknown): void {
     this.#failures++;
     if (this.#failures === 1) {
-      this.#options.log.error("till_write_failed", {
+      this.#options.log.error("billing_write_failed", {
         holds: work.holds.length,
         settlements: work.settlementOps.length,
         rows: work.rows.length,

@@ -102,10 +102,10 @@ describe("while the database rejects writes", () => {
     isAway = true;
     for (const id of ["r1", "r2", "r3"]) rows.push(row(id));
     while (failures < 3) await Bun.sleep(1);
-    expect(rows.logged).toMatchObject([{ event: "till_write_failed", fields: { rows: 2 } }]);
+    expect(rows.logged).toMatchObject([{ event: "billing_write_failed", fields: { rows: 2 } }]);
     isAway = false;
     while ((await stored()).length < 3) await Bun.sleep(1);
-    expect(rows.logged.at(-1)?.event).toBe("till_write_succeeded");
+    expect(rows.logged.at(-1)?.event).toBe("billing_write_succeeded");
     await rows.flush();
     expect(await stored()).toEqual(["r1", "r2", "r3"]);
     const [sum] = await db.sql`SELECT SUM(requests) AS requests FROM usage_hour`;

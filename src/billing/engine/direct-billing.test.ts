@@ -121,9 +121,9 @@ eachEngine(({ open, emptyUrl }) => {
   test("a cost above the hold is charged from the available balance and flagged as overrun", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const till = makeBilling(db);
-    await till.hold(buildHoldRequest("r1"));
-    await till.settle(buildTestSettlement("r1", 170n));
+    const billing = makeBilling(db);
+    await billing.hold(buildHoldRequest("r1"));
+    await billing.settle(buildTestSettlement("r1", 170n));
     expect(await findUsage(db, "r1")).toMatchObject({
       costNano: 170n,
       chargedNano: 170n,
@@ -131,71 +131,71 @@ eachEngine(({ open, emptyUrl }) => {
     });
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 830n, heldNano: 0n });
     expect(await findings(db)).toEqual([]);
-    await till.stop();
+    await billing.stop();
   });
 
   test("a settlement without a hold charges the available balance and logs settlement_late", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const till = makeBilling(db);
-    await till.settle(buildTestSettlement("r1", 30n));
+    const billing = makeBilling(db);
+    await billing.settle(buildTestSettlement("r1", 30n));
     expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 30n, costNano: 30n, payer: "balance" });
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 970n, heldNano: 0n });
-    expect(till.logged.map(({ event }) => event)).toEqual(["settlement_late"]);
+    expect(billing.logged.map(({ event }) => event)).toEqual(["settlement_late"]);
     expect(await findings(db)).toEqual([]);
-    await till.stop();
+    await billing.stop();
   });
 
   test("unpaid rows share the transactions and are stored after a flush", async () => {
     const db = await open();
-    const till = makeBilling(db);
-    till.push(usageRow({ requestId: "r1", outcome: "refused" }));
-    till.push(usageRow({ requestId: "r1", outcome: "refused" }));
-    till.push(usageRow({ requestId: "r2" }));
-    await till.flush();
+    const billing = makeBilling(db);
+    billing.push(usageRow({ requestId: "r1", outcome: "refused" }));
+    billing.push(usageRow({ requestId: "r1", outcome: "refused" }));
+    billing.push(usageRow({ requestId: "r2" }));
+    await billing.flush();
     expect(await keyTotals(db, "k1", null)).toMatchObject({ requests: 1, refused: 1 });
-    till.push(usageRow({ requestId: "r2" }));
-    await till.flush();
+    billing.push(usageRow({ requestId: "r2" }));
+    await billing.flush();
     expect(await findings(db)).toEqual([]);
-    await till.stop();
+    await billing.stop();
   });
 
   test("dispatch and checkpoints are written without being awaited", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const till = makeBilling(db, { limits: { ...limits.billingEngine, progressMs: 1, checkpointMs: 1 } });
-    await Promise.all([till.hold(buildHoldRequest("r1")), till.hold(buildHoldRequest("r2"))]);
-    till.recordDispatch("r1", "acc_1", "gpt");
-    till.recordDispatch("r2", "acc_2", "gpt");
-    till.checkpoint("r1", 7);
-    till.checkpoint("r1", 12);
-    till.recordRequeue("r2");
+    const billing = makeBilling(db, { limits: { ...limits.billingEngine, progressMs: 1, checkpointMs: 1 } });
+    await Promise.all([billing.hold(buildHoldRequest("r1")), billing.hold(buildHoldRequest("r2"))]);
+    billing.recordDispatch("r1", "acc_1", "gpt");
+    billing.recordDispatch("r2", "acc_2", "gpt");
+    billing.checkpoint("r1", 7);
+    billing.checkpoint("r1", 12);
+    billing.recordRequeue("r2");
     await Bun.sleep(20);
-    await till.flush();
+    await billing.flush();
     const holds = await findHolds(db, ["r1", "r2"]);
     expect(holds.get("r1")).toMatchObject({ state: "dispatched", accountId: "acc_1", outputTokens: 12 });
     expect(holds.get("r2")).toMatchObject({ state: "admitted", accountId: null, upstreamModel: null });
-    await till.stop();
+    await billing.stop();
   });
 
   test("an invalid operation fails alone", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const till = makeBilling(db);
-    await till.hold(buildHoldRequest("r0"));
+    const billing = makeBilling(db);
+    await billing.hold(buildHoldRequest("r0"));
     // The wallet was changed outside of the billing engine.
     await db.sql`INSERT INTO wallet (user_id, balance_nano, held_nano) VALUES ('u2', 50, 0)`;
-    await till.hold(buildHoldRequest("bad", { userId: "u2", wantedNano: 50n }));
+    await billing.hold(buildHoldRequest("bad", { userId: "u2", wantedNano: 50n }));
     await db.sql`UPDATE wallet SET held_nano = 0 WHERE user_id = 'u2'`;
     await Promise.all([
-      till.settle(buildTestSettlement("r0", 10n)),
-      till.settle(buildTestSettlement("bad", 10n, "u2")),
-      till.hold(buildHoldRequest("r1")),
+      billing.settle(buildTestSettlement("r0", 10n)),
+      billing.settle(buildTestSettlement("bad", 10n, "u2")),
+      billing.hold(buildHoldRequest("r1")),
     ]);
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 990n, heldNano: 100n });
-    expect(till.logged.map(({ event }) => event)).toContain("till_refused");
-    expect(readFileSync(join(till.dir, "settlements-inc_1.jsonl"), "utf8")).toContain('"bad"');
-    await till.stop();
+    expect(billing.logged.map(({ event }) => event)).toContain("billing_operation_rejected");
+    expect(readFileSync(join(billing.dir, "settlements-inc_1.jsonl"), "utf8")).toContain('"bad"');
+    await billing.stop();
   });
 
   test("two nodes on one database spend no more than the balance", async () => {
@@ -207,13 +207,13 @@ eachEngine(({ open, emptyUrl }) => {
     const tills = [makeBilling(one, { incarnation: "inc_1" }), makeBilling(two, { incarnation: "inc_2" })];
     const outcomes = await Promise.all(
       Array.from({ length: 300 }, async (_, index) => {
-        const till = tills[index % 2];
+        const billing = tills[index % 2];
         const userId = `u${1 + (index % 3 === 0 ? 1 : 0)}`;
-        const held = await till?.hold(buildHoldRequest(`r${index}`, { userId, wantedNano: 60n }));
+        const held = await billing?.hold(buildHoldRequest(`r${index}`, { userId, wantedNano: 60n }));
         if (held?.kind !== "held") return 0n;
         await Bun.sleep(index % 5);
         const chargedNano = held.amountNano / 2n;
-        await till?.settle(buildTestSettlement(`r${index}`, chargedNano, userId));
+        await billing?.settle(buildTestSettlement(`r${index}`, chargedNano, userId));
         return chargedNano;
       }),
     );
@@ -222,7 +222,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect(wallets.map(({ heldNano }) => heldNano)).toEqual([0n, 0n]);
     expect(2_000n - spentNano).toBe((wallets[0]?.balanceNano ?? 0n) + (wallets[1]?.balanceNano ?? 0n));
     expect(await findings(one)).toEqual([]);
-    for (const till of tills) await till.stop();
+    for (const billing of tills) await billing.stop();
     await one.close();
     await two.close();
   });
@@ -259,13 +259,13 @@ describe("while the database is unavailable", () => {
   test("a hold is rejected after its timeout and leaves nothing behind", async () => {
     const { db, away, close } = await fickleDb();
     await addFunds(db, "u1", 1_000n);
-    const till = makeBilling(db, { limits: quick });
+    const billing = makeBilling(db, { limits: quick });
     away(true);
-    await expect(till.hold(buildHoldRequest("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
+    await expect(billing.hold(buildHoldRequest("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
     away(false);
-    expect(await till.hold(buildHoldRequest("r2"))).toMatchObject({ kind: "held" });
+    expect(await billing.hold(buildHoldRequest("r2"))).toMatchObject({ kind: "held" });
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 100n });
-    await till.stop();
+    await billing.stop();
     await close();
   });
 
@@ -274,85 +274,87 @@ describe("while the database is unavailable", () => {
   test("a hold fails sooner on a failing database than on a busy one", async () => {
     const { db, away, close } = await fickleDb();
     await addFunds(db, "u1", 1_000n);
-    const till = makeBilling(db, { limits: patient });
+    const billing = makeBilling(db, { limits: patient });
     away(true);
-    await expect(till.hold(buildHoldRequest("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
+    await expect(billing.hold(buildHoldRequest("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
     away(false);
-    await till.stop();
+    await billing.stop();
     await close();
   });
 
   test("a hold whose commit acknowledgement was lost is not made twice", async () => {
     const { db, away, close } = await fickleDb();
     await addFunds(db, "u1", 1_000n);
-    const till = makeBilling(db, { limits: { ...quick, holdTimeoutMs: 10_000, storeSilenceMaxMs: 10_000 } });
+    const billing = makeBilling(db, {
+      limits: { ...quick, holdTimeoutMs: 10_000, storeSilenceMaxMs: 10_000 },
+    });
     away("silent");
-    const holding = till.hold(buildHoldRequest("r1"));
+    const holding = billing.hold(buildHoldRequest("r1"));
     await Bun.sleep(15);
     away(false);
     expect(await holding).toEqual({ kind: "held", amountNano: 100n, subscriptionId: null });
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 100n });
-    await till.stop();
+    await billing.stop();
     await close();
   });
 
   test("a hold that timed out and was committed is released", async () => {
     const { db, away, close } = await fickleDb();
     await addFunds(db, "u1", 1_000n);
-    const till = makeBilling(db, { limits: { ...quick, holdTimeoutMs: 0, retryMs: 100 } });
+    const billing = makeBilling(db, { limits: { ...quick, holdTimeoutMs: 0, retryMs: 100 } });
     away("silent");
-    await expect(till.hold(buildHoldRequest("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
+    await expect(billing.hold(buildHoldRequest("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
     away(false);
     await eventually(async () => (await readWallet(db, "u1")).heldNano === 0n, 10_000);
-    await till.flush();
+    await billing.flush();
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 0n });
-    await till.stop();
+    await billing.stop();
     await close();
   });
 
   test("a settlement is kept on disk, its request continues, and the database gets it later", async () => {
     const { db, away, close } = await fickleDb();
     await addFunds(db, "u1", 1_000n);
-    const till = makeBilling(db, { limits: quick });
-    await till.hold(buildHoldRequest("r1"));
+    const billing = makeBilling(db, { limits: quick });
+    await billing.hold(buildHoldRequest("r1"));
     away(true);
-    await till.settle(buildTestSettlement("r1", 30n));
-    const file = join(till.dir, "settlements-inc_1.jsonl");
+    await billing.settle(buildTestSettlement("r1", 30n));
+    const file = join(billing.dir, "settlements-inc_1.jsonl");
     expect(readFileSync(file, "utf8")).toContain('"r1"');
     expect(statSync(file).mode & 0o777).toBe(0o600);
     expect(await findUsage(db, "r1")).toBeNull();
-    await expect(till.flush()).rejects.toBeInstanceOf(BillingUnavailable);
+    await expect(billing.flush()).rejects.toBeInstanceOf(BillingUnavailable);
     away(false);
     await eventually(async () => (await findUsage(db, "r1")) !== null, 10_000);
-    await till.flush();
+    await billing.flush();
     await eventually(() => readFileSync(file).every((byte) => byte === 0), 10_000);
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 970n, heldNano: 0n });
     expect(await findings(db)).toEqual([]);
-    await till.stop();
+    await billing.stop();
     await close();
   });
 
   test("a settlement that neither database nor disk accepts stays in memory and blocks holds", async () => {
     const { db, away, close } = await fickleDb();
     await addFunds(db, "u1", 1_000n);
-    const till = makeBilling(db, { limits: quick, dir: makeUnusableFolder() });
-    await Promise.all([till.hold(buildHoldRequest("r1")), till.hold(buildHoldRequest("r2"))]);
+    const billing = makeBilling(db, { limits: quick, dir: makeUnusableFolder() });
+    await Promise.all([billing.hold(buildHoldRequest("r1")), billing.hold(buildHoldRequest("r2"))]);
     away(true);
     await Promise.all([
-      till.settle(buildTestSettlement("r1", 30n)),
-      till.settle(buildTestSettlement("r2", 30n)),
+      billing.settle(buildTestSettlement("r1", 30n)),
+      billing.settle(buildTestSettlement("r2", 30n)),
     ]);
-    expect(till.acceptsHolds()).toBe(false);
+    expect(billing.acceptsHolds()).toBe(false);
     const subscribed = buildHoldRequest("r3", { charge: "subscription" });
-    await expect(till.hold(subscribed)).rejects.toBeInstanceOf(BillingUnavailable);
+    await expect(billing.hold(subscribed)).rejects.toBeInstanceOf(BillingUnavailable);
     away(false);
-    await eventually(() => till.acceptsHolds(), 10_000);
+    await eventually(() => billing.acceptsHolds(), 10_000);
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 940n, heldNano: 0n });
-    expect(await till.hold(buildHoldRequest("r4"))).toMatchObject({ kind: "held" });
-    const told = till.logged.map(({ event }) => event).filter((event) => event.startsWith("settlements_"));
+    expect(await billing.hold(buildHoldRequest("r4"))).toMatchObject({ kind: "held" });
+    const told = billing.logged.map(({ event }) => event).filter((event) => event.startsWith("settlements_"));
     expect(told).toEqual(["settlements_in_memory", "settlements_safe"]);
     expect(await findings(db)).toEqual([]);
-    await till.stop();
+    await billing.stop();
     await close();
   });
 
@@ -360,62 +362,62 @@ describe("while the database is unavailable", () => {
     const { db, away, close } = await fickleDb();
     await addFunds(db, "u1", 1_000n);
     const dir = makeUnusableFolder();
-    const till = makeBilling(db, { limits: quick, dir });
-    await till.hold(buildHoldRequest("r1"));
+    const billing = makeBilling(db, { limits: quick, dir });
+    await billing.hold(buildHoldRequest("r1"));
     away(true);
-    await till.settle(buildTestSettlement("r1", 30n));
-    expect(till.acceptsHolds()).toBe(false);
+    await billing.settle(buildTestSettlement("r1", 30n));
+    expect(billing.acceptsHolds()).toBe(false);
     rmSync(dir);
-    await eventually(() => till.acceptsHolds(), 10_000);
+    await eventually(() => billing.acceptsHolds(), 10_000);
     expect(readFileSync(join(dir, "settlements-inc_1.jsonl"), "utf8")).toContain('"r1"');
-    await till.stop();
+    await billing.stop();
     await close();
   });
 
   test("a settlement that is lost at shutdown is logged", async () => {
     const { db, away, close } = await fickleDb();
     await addFunds(db, "u1", 1_000n);
-    const till = makeBilling(db, { limits: quick, dir: makeUnusableFolder() });
-    await till.hold(buildHoldRequest("r1"));
+    const billing = makeBilling(db, { limits: quick, dir: makeUnusableFolder() });
+    await billing.hold(buildHoldRequest("r1"));
     away(true);
-    await till.settle(buildTestSettlement("r1", 30n));
-    await till.stop();
-    expect(till.logged).toContainEqual({ event: "settlement_lost", fields: { request_id: "r1" } });
+    await billing.settle(buildTestSettlement("r1", 30n));
+    await billing.stop();
+    expect(billing.logged).toContainEqual({ event: "settlement_lost", fields: { request_id: "r1" } });
     await close();
   });
 
   test("the capacity is exhausted once too many rows wait", async () => {
     const { db, away, close } = await fickleDb();
-    const till = makeBilling(db, { limits: { ...quick, waitingMax: 2 } });
+    const billing = makeBilling(db, { limits: { ...quick, waitingMax: 2 } });
     away(true);
-    till.push(usageRow());
-    expect(till.hasCapacity()).toBe(true);
-    till.push(usageRow());
-    expect(till.hasCapacity()).toBe(false);
+    billing.push(usageRow());
+    expect(billing.hasCapacity()).toBe(true);
+    billing.push(usageRow());
+    expect(billing.hasCapacity()).toBe(false);
     away(false);
-    await till.flush();
-    expect(till.hasCapacity()).toBe(true);
-    await till.stop();
+    await billing.flush();
+    expect(billing.hasCapacity()).toBe(true);
+    await billing.stop();
     await close();
   });
 });
 
 test("with durability on disk, a commit is not acknowledged before it is on disk", async () => {
-  const dir = mkdtempSync(join(tmpdir(), "gateway-till-disk-"));
-  const real = await openDb(`sqlite:${dir}/till.db`);
+  const dir = mkdtempSync(join(tmpdir(), "gateway-billing-disk-"));
+  const real = await openDb(`sqlite:${dir}/billing.db`);
   await migrate(real);
   await addFunds(real, "u1", 1_000n);
   const { promise: onDisk, resolve: reachDisk } = Promise.withResolvers<void>();
   const db: Db = { ...real, flush: () => onDisk.then(() => real.flush()) };
-  const till = makeBilling(db, { durability: "disk" });
+  const billing = makeBilling(db, { durability: "disk" });
   let told = false;
-  const holding = Promise.resolve(till.hold(buildHoldRequest("r1"))).then(() => (told = true));
+  const holding = Promise.resolve(billing.hold(buildHoldRequest("r1"))).then(() => (told = true));
   await Bun.sleep(20);
   expect((await readWallet(real, "u1")).heldNano).toBe(100n);
   expect(told).toBe(false);
   reachDisk();
   await holding;
-  await till.stop();
+  await billing.stop();
   await real.close();
   rmSync(dir, { recursive: true });
 });
@@ -435,30 +437,30 @@ describe("while the disk fails", () => {
     "holds are rejected until it recovers, and requests in flight settle (durability: %s)",
     async (durability) => {
       const { db, state } = await failingDisk();
-      const till = makeBilling(db, { durability, limits: quick });
-      await till.hold(buildHoldRequest("r1"));
+      const billing = makeBilling(db, { durability, limits: quick });
+      await billing.hold(buildHoldRequest("r1"));
       state.fails = true;
-      await till.settle(buildTestSettlement("r1", 30n));
-      await eventually(() => !till.acceptsHolds(), 10_000);
-      await expect(till.hold(buildHoldRequest("r2"))).rejects.toBeInstanceOf(BillingUnavailable);
+      await billing.settle(buildTestSettlement("r1", 30n));
+      await eventually(() => !billing.acceptsHolds(), 10_000);
+      await expect(billing.hold(buildHoldRequest("r2"))).rejects.toBeInstanceOf(BillingUnavailable);
       await Bun.sleep(3 * quick.retryMs);
-      expect(till.logged.map(({ event }) => event)).toEqual(["flush_failed"]);
+      expect(billing.logged.map(({ event }) => event)).toEqual(["flush_failed"]);
       state.fails = false;
-      await eventually(() => till.acceptsHolds(), 10_000);
-      expect(await till.hold(buildHoldRequest("r3"))).toMatchObject({ kind: "held" });
+      await eventually(() => billing.acceptsHolds(), 10_000);
+      expect(await billing.hold(buildHoldRequest("r3"))).toMatchObject({ kind: "held" });
       expect(await readWallet(db, "u1")).toEqual({ balanceNano: 970n, heldNano: 100n });
-      await till.stop();
+      await billing.stop();
       await db.close();
     },
   );
 
   test("with durability on disk, a hold that is not on disk is rejected and released", async () => {
     const { db, state } = await failingDisk();
-    const till = makeBilling(db, { durability: "disk", limits: quick });
+    const billing = makeBilling(db, { durability: "disk", limits: quick });
     state.fails = true;
-    await expect(till.hold(buildHoldRequest("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
+    await expect(billing.hold(buildHoldRequest("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
     await eventually(async () => (await readWallet(db, "u1")).heldNano === 0n, 10_000);
-    await till.stop();
+    await billing.stop();
     await db.close();
   });
 });

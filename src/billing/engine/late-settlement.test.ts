@@ -192,8 +192,8 @@ eachEngine(({ open }) => {
   test("a subscription without a hold pays what remains in its window", async () => {
     const db = await open();
     await grant(db, "0.000000050");
-    const till = makeBilling(db);
-    await till.book(paidBy("subscription", 70n));
+    const billing = makeBilling(db);
+    await billing.book(paidBy("subscription", 70n));
     expect(await findUsage(db, "r1")).toMatchObject({
       chargedNano: 50n,
       payer: "subscription",
@@ -201,7 +201,7 @@ eachEngine(({ open }) => {
     });
     expect(await used(db)).toEqual({ used: 50, held: 0 });
     expect(await findings(db)).toEqual([]);
-    await till.stop();
+    await billing.stop();
   });
 
   test("the audit reports a correction that was changed together with its balance", async () => {
@@ -233,13 +233,13 @@ eachEngine(({ open }) => {
     const second = await open();
     await putUser(second, userRecord("u1"));
     await addFunds(second, "u1", 1_000n);
-    const till = makeBilling(second, { incarnation: "inc_alive" });
-    await recovered(second, till, "balance");
-    await till.book(buildTestSettlement("r1", 30n));
+    const billing = makeBilling(second, { incarnation: "inc_alive" });
+    await recovered(second, billing, "balance");
+    await billing.book(buildTestSettlement("r1", 30n));
     const back = await refund({ ...desk, db: second }, { requestId: "r1", amountNano: "all", ...by });
     expect(back.entry.amountNano).toBe(30n);
     await adjust({ ...desk, db: second }, { userId: "u1", amountNano: 1n, ...by });
     expect(await findings(second)).toEqual([]);
-    await till.stop();
+    await billing.stop();
   });
 });

@@ -102,7 +102,7 @@ export class BookingRounds {
       this.#checkpointIfDue();
       return true;
     } catch (error) {
-      log.error("till_write_failed", { rows: reservationState.rows, reason: errorReason(error) });
+      log.error("billing_write_failed", { rows: reservationState.rows, reason: errorReason(error) });
       this.#schedule();
       await Bun.sleep(limits.retryMs);
       return false;

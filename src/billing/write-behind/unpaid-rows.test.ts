@@ -205,39 +205,39 @@ eachEngine(({ open }) => {
     const db = await open();
     const path = join(mkdtempSync(join(tmpdir(), "gateway-rows-")), "file");
     writeFileSync(path, "");
-    const till = makeBillingWithRowJournal(db, { dir: path });
-    for (const id of ["r1", "r2", "r3"]) till.push(ended(id));
-    await till.flush();
+    const billing = makeBillingWithRowJournal(db, { dir: path });
+    for (const id of ["r1", "r2", "r3"]) billing.push(ended(id));
+    await billing.flush();
     expect(await counted(db)).toEqual({ rows: 3, summed: 3 });
-    expect(till.logged.filter(({ event }) => event === "journal_failed").length).toBe(1);
-    await till.stop();
+    expect(billing.logged.filter(({ event }) => event === "journal_failed").length).toBe(1);
+    await billing.stop();
   });
 
   test("flushing a user writes the user's rows to the database", async () => {
     const db = await open();
-    const till = makeBillingWithRowJournal(db);
-    for (const id of ["r1", "r2", "r3"]) till.push(ended(id));
-    till.push(ended("of another", { keyId: "k2", userId: "u2" }));
-    await till.flushUser("u1");
+    const billing = makeBillingWithRowJournal(db);
+    for (const id of ["r1", "r2", "r3"]) billing.push(ended(id));
+    billing.push(ended("of another", { keyId: "k2", userId: "u2" }));
+    await billing.flushUser("u1");
     for (const id of ["r1", "r2", "r3"]) expect(await findUsage(db, id)).not.toBeNull();
-    await till.flush();
+    await billing.flush();
     expect(await counted(db)).toEqual({ rows: 4, summed: 4 });
-    await till.stop();
+    await billing.stop();
   });
 
   test("rows that wait for the database use up the capacity", async () => {
     const db = await open();
     const few = { ...LIMITS, unpaidRowDelayMs: 60_000, waitingMax: 2 };
-    const till = makeBilling(db, {
+    const billing = makeBilling(db, {
       limits: few,
       ...(db.engine === "sqlite" ? { writeBehind: { smallBatchDelayMs: 60_000 } } : {}),
     });
-    till.push(ended("r1"));
-    expect(till.hasCapacity()).toBe(true);
-    till.push(ended("r2"));
-    expect(till.hasCapacity()).toBe(false);
-    await till.flush();
-    expect(till.hasCapacity()).toBe(true);
-    await till.stop();
+    billing.push(ended("r1"));
+    expect(billing.hasCapacity()).toBe(true);
+    billing.push(ended("r2"));
+    expect(billing.hasCapacity()).toBe(false);
+    await billing.flush();
+    expect(billing.hasCapacity()).toBe(true);
+    await billing.stop();
   });
 });

@@ -163,111 +163,111 @@ test("concurrent holds never exceed the balance", async () => {
 });
 
 test("a hold above the wallet reservation takes the whole available balance", async () => {
-  const till = makeBilling(db, { writeBehind: {} });
-  await till.hold(buildHoldRequest("small"));
-  expect(await leased(till)).toBeGreaterThan(0n);
-  const all = await till.hold(buildHoldRequest("all", { wantedNano: 2n * MUCH }));
+  const billing = makeBilling(db, { writeBehind: {} });
+  await billing.hold(buildHoldRequest("small"));
+  expect(await leased(billing)).toBeGreaterThan(0n);
+  const all = await billing.hold(buildHoldRequest("all", { wantedNano: 2n * MUCH }));
   expect(all).toEqual({ kind: "held", amountNano: MUCH - 100n, subscriptionId: null });
-  expect(await till.hold(buildHoldRequest("none"))).toEqual({
+  expect(await billing.hold(buildHoldRequest("none"))).toEqual({
     kind: "short",
     availableNano: 0n,
     resetsAtMs: null,
   });
   expect(await findings()).toEqual([]);
-  await till.stop();
+  await billing.stop();
 });
 
 test("a repeated settlement is booked once, before and after the database has it", async () => {
-  const till = makeBilling(db, { writeBehind: {} });
-  await till.hold(buildHoldRequest("r1"));
+  const billing = makeBilling(db, { writeBehind: {} });
+  await billing.hold(buildHoldRequest("r1"));
   await Promise.all([
-    till.settle(buildTestSettlement("r1", 30n)),
-    till.settle(buildTestSettlement("r1", 30n)),
+    billing.settle(buildTestSettlement("r1", 30n)),
+    billing.settle(buildTestSettlement("r1", 30n)),
   ]);
-  await till.flush();
-  await till.settle(buildTestSettlement("r1", 30n));
-  await till.flushUser("u1");
+  await billing.flush();
+  await billing.settle(buildTestSettlement("r1", 30n));
+  await billing.flushUser("u1");
   expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 30n, heldNano: 0n });
   expect(await findings()).toEqual([]);
-  await till.stop();
+  await billing.stop();
 });
 
 test("a long-running hold becomes a row with its progress and settles as one", async () => {
-  const till = makeBilling(db, {
+  const billing = makeBilling(db, {
     writeBehind: { moveHoldAfterMs: 0, checkIntervalMs: 5 },
     limits: { ...LIMITS, progressMs: 1, checkpointMs: 1 },
   });
-  await till.hold(buildHoldRequest("r1"));
-  till.recordDispatch("r1", "acc_1", "gpt");
-  till.checkpoint("r1", 12);
+  await billing.hold(buildHoldRequest("r1"));
+  billing.recordDispatch("r1", "acc_1", "gpt");
+  billing.checkpoint("r1", 12);
   await eventually(async () => (await findHolds(db, ["r1"])).get("r1")?.outputTokens === 12, 10_000);
   expect((await findHolds(db, ["r1"])).get("r1")).toMatchObject({ state: "dispatched", accountId: "acc_1" });
-  till.checkpoint("r1", 40);
+  billing.checkpoint("r1", 40);
   await eventually(async () => (await findHolds(db, ["r1"])).get("r1")?.outputTokens === 40, 10_000);
-  await till.settle(buildTestSettlement("r1", 30n));
+  await billing.settle(buildTestSettlement("r1", 30n));
   expect((await findUsage(db, "r1"))?.chargedNano).toBe(30n);
-  await till.flushUser("u1");
+  await billing.flushUser("u1");
   expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 30n, heldNano: 0n });
-  await till.stop();
+  await billing.stop();
 });
 
 test("a hold that may outlive its client is a row from the start", async () => {
-  const till = makeBilling(db, { writeBehind: {} });
-  await till.hold(buildHoldRequest("r1"));
-  await till.hold(buildHoldRequest("lasting", { isLasting: true }));
+  const billing = makeBilling(db, { writeBehind: {} });
+  await billing.hold(buildHoldRequest("r1"));
+  await billing.hold(buildHoldRequest("lasting", { isLasting: true }));
   expect((await findHolds(db, ["lasting"])).size).toBe(1);
-  await till.stop();
+  await billing.stop();
 });
 
 test("an idle user's wallet reservation is released and the journal is deleted", async () => {
-  const till = makeBilling(db, { writeBehind: { idleMs: 20, checkIntervalMs: 5 } });
-  await till.hold(buildHoldRequest("r1"));
-  await till.settle(buildTestSettlement("r1", 30n));
-  await eventually(async () => (await leased(till)) === 0n, 10_000);
+  const billing = makeBilling(db, { writeBehind: { idleMs: 20, checkIntervalMs: 5 } });
+  await billing.hold(buildHoldRequest("r1"));
+  await billing.settle(buildTestSettlement("r1", 30n));
+  await eventually(async () => (await leased(billing)) === 0n, 10_000);
   expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 30n, heldNano: 0n });
-  await eventually(() => journals(till).length === 0, 10_000);
-  await till.stop();
+  await eventually(() => journals(billing).length === 0, 10_000);
+  await billing.stop();
 });
 
 test("wallet reservations of many idle users are released in few transactions", async () => {
   const users = Array.from({ length: 30 }, (_, index) => `quiet ${index}`);
   for (const userId of users) await addFunds(db, userId, MUCH);
   const begun = { transactions: 0 };
-  const till = makeBilling(countingInto(begun), { writeBehind: { idleMs: 200, checkIntervalMs: 10 } });
-  await Promise.all(users.map((userId) => till.hold(buildHoldRequest(`of ${userId}`, { userId }))));
+  const billing = makeBilling(countingInto(begun), { writeBehind: { idleMs: 200, checkIntervalMs: 10 } });
+  await Promise.all(users.map((userId) => billing.hold(buildHoldRequest(`of ${userId}`, { userId }))));
   begun.transactions = 0;
-  await eventually(async () => (await listReservations(db, till.incarnation)).size === 0, 10_000);
+  await eventually(async () => (await listReservations(db, billing.incarnation)).size === 0, 10_000);
   expect(begun.transactions).toBeLessThan(10);
   for (const userId of users) {
     expect(await readWallet(db, userId)).toEqual({ balanceNano: MUCH, heldNano: 100n });
   }
   expect(await findings()).toEqual([]);
-  await till.stop();
+  await billing.stop();
 });
 
 test("a full batch of settlements and unpaid rows is booked at once", async () => {
-  const till = makeBilling(db, {
+  const billing = makeBilling(db, {
     writeBehind: { smallBatchDelayMs: 60_000, largeBatchDelayMs: 60_000, bookAtOnceMin: 6 },
   });
   for (const id of ["r1", "r2", "r3"]) {
-    await till.hold(buildHoldRequest(id));
-    await till.settle(buildTestSettlement(id, 30n));
-    till.push(usageRow({ requestId: `unpaid ${id}`, atMs: Date.now() }));
+    await billing.hold(buildHoldRequest(id));
+    await billing.settle(buildTestSettlement(id, 30n));
+    billing.push(usageRow({ requestId: `unpaid ${id}`, atMs: Date.now() }));
   }
   await eventually(async () => (await findUsage(db, "unpaid r3")) !== null, 10_000);
   expect((await findUsage(db, "r3"))?.chargedNano).toBe(30n);
-  expect(till.findUnbookedRow("r3")).toBeNull();
-  await till.stop();
+  expect(billing.findUnbookedRow("r3")).toBeNull();
+  await billing.stop();
 });
 
 test("a clean stop leaves no wallet reservation and no journal", async () => {
-  const till = makeBilling(db, { writeBehind: {} });
-  await till.hold(buildHoldRequest("r1"));
-  await till.hold(buildHoldRequest("under way"));
-  await till.settle(buildTestSettlement("r1", 30n));
-  await till.stop();
-  expect(journals(till)).toEqual([]);
-  expect(await leased(till)).toBe(0n);
+  const billing = makeBilling(db, { writeBehind: {} });
+  await billing.hold(buildHoldRequest("r1"));
+  await billing.hold(buildHoldRequest("under way"));
+  await billing.settle(buildTestSettlement("r1", 30n));
+  await billing.stop();
+  expect(journals(billing)).toEqual([]);
+  expect(await leased(billing)).toBe(0n);
   expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 30n, heldNano: 100n });
   expect(await findings()).toEqual([]);
 });
@@ -277,17 +277,17 @@ describe("recovery of a process that died before the database knew of its holds"
     work: (billingEngine: BillingUnderTest) => Promise<void>,
   ): Promise<BillingUnderTest> {
     const reach = makeKillableDb(db);
-    const till = makeBilling(reach, {
+    const billing = makeBilling(reach, {
       writeBehind: { smallBatchDelayMs: 60_000 },
       incarnation: "inc_dead",
       limits: { ...LIMITS, progressMs: 0, checkpointMs: 0 },
     });
-    await work(till);
+    await work(billing);
     // A due timer of the billing engine has written its work.
     await Bun.sleep(5);
     reach.kill();
-    await till.stop();
-    return till;
+    await billing.stop();
+    return billing;
   }
 
   test("settlements are charged as recorded, open holds by their progress", async () => {
@@ -410,13 +410,13 @@ describe("recovery of a process that died before the database knew of its holds"
 
 describe("while the journal cannot be written", () => {
   test("one hold is rejected without holding money, and the next holds are rows", async () => {
-    const till = makeBilling(db, { dir: makeUnusableFolder(), writeBehind: {} });
-    await expect(till.hold(buildHoldRequest("r1"))).rejects.toThrow(BillingUnavailable);
-    expect(await till.hold(buildHoldRequest("r2"))).toMatchObject({ kind: "held" });
+    const billing = makeBilling(db, { dir: makeUnusableFolder(), writeBehind: {} });
+    await expect(billing.hold(buildHoldRequest("r1"))).rejects.toThrow(BillingUnavailable);
+    expect(await billing.hold(buildHoldRequest("r2"))).toMatchObject({ kind: "held" });
     expect((await findHolds(db, ["r2"])).size).toBe(1);
-    await till.settle(buildTestSettlement("r2", 30n));
+    await billing.settle(buildTestSettlement("r2", 30n));
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 30n, heldNano: 0n });
-    expect(till.logged.map(({ event }) => event)).toContain("journal_failed");
+    expect(billing.logged.map(({ event }) => event)).toContain("journal_failed");
   });
 
   const ids = Array.from({ length: 12 }, (_, index) => `r${index}`);
@@ -428,35 +428,35 @@ describe("while the journal cannot be written", () => {
   async function endInVain(change: Parameters<typeof makeBilling>[1] = {}): Promise<BillingUnderTest> {
     const reach = makeKillableDb(db);
     const limits = { ...LIMITS, settlementTimeoutMs: 20, retryMs: 20 };
-    const till = makeBilling(reach, { writeBehind: { smallBatchDelayMs: 60_000 }, limits, ...change });
-    for (const id of ids) await till.hold(buildHoldRequest(id));
+    const billing = makeBilling(reach, { writeBehind: { smallBatchDelayMs: 60_000 }, limits, ...change });
+    for (const id of ids) await billing.hold(buildHoldRequest(id));
     reach.kill();
     // A folder of the same name prevents the creation of the file.
-    const next = join(till.dir, segmentName(till.incarnation, journals(till).length + 1));
+    const next = join(billing.dir, segmentName(billing.incarnation, journals(billing).length + 1));
     mkdirSync(next);
-    await Promise.all(ids.map((id) => till.settle(buildTestSettlement(id, 30n))));
-    expect(till.logged.map(({ event }) => event)).toContain("journal_failed");
+    await Promise.all(ids.map((id) => billing.settle(buildTestSettlement(id, 30n))));
+    expect(billing.logged.map(({ event }) => event)).toContain("journal_failed");
     rmSync(next, { recursive: true });
-    return till;
+    return billing;
   }
 
   test("what ends is on the disk before its request goes on, though the database rejects writes", async () => {
-    const till = await endInVain();
-    expect(till.acceptsHolds()).toBe(true);
-    const successor = makeBilling(db, { incarnation: "inc_next", dir: till.dir });
+    const billing = await endInVain();
+    expect(billing.acceptsHolds()).toBe(true);
+    const successor = makeBilling(db, { incarnation: "inc_next", dir: billing.dir });
     const recovery = await recover(db, successor);
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 360n, heldNano: 0n });
     expect(await findings()).toEqual([]);
     await recovery.stop();
     await successor.stop();
-    await till.stop();
+    await billing.stop();
   });
 
   test("settlements stay in memory if the disk is full too, and holds are rejected", async () => {
-    const till = await endInVain({ spool: new SettlementSpool(makeUnusableFolder(), "inc_1") });
-    expect(till.acceptsHolds()).toBe(false);
-    await expect(till.hold(buildHoldRequest("next"))).rejects.toThrow(BillingUnavailable);
-    await till.stop();
+    const billing = await endInVain({ spool: new SettlementSpool(makeUnusableFolder(), "inc_1") });
+    expect(billing.acceptsHolds()).toBe(false);
+    await expect(billing.hold(buildHoldRequest("next"))).rejects.toThrow(BillingUnavailable);
+    await billing.stop();
   });
 });
 
@@ -464,79 +464,79 @@ test("while the disk fails, holds are rejected and requests in flight are settle
   const state = { fails: false };
   const syncing = () => (state.fails ? Promise.reject(new Error("EIO")) : Promise.resolve());
   const limits = { ...LIMITS, retryMs: 20 };
-  const till = makeBilling(db, { writeBehind: {}, durability: "disk", syncing, limits });
-  await till.hold(buildHoldRequest("r1"));
+  const billing = makeBilling(db, { writeBehind: {}, durability: "disk", syncing, limits });
+  await billing.hold(buildHoldRequest("r1"));
   state.fails = true;
-  await expect(till.hold(buildHoldRequest("r2"))).rejects.toThrow(BillingUnavailable);
-  await till.settle(buildTestSettlement("r1", 30n));
-  await expect(till.hold(buildHoldRequest("r3"))).rejects.toThrow(BillingUnavailable);
+  await expect(billing.hold(buildHoldRequest("r2"))).rejects.toThrow(BillingUnavailable);
+  await billing.settle(buildTestSettlement("r1", 30n));
+  await expect(billing.hold(buildHoldRequest("r3"))).rejects.toThrow(BillingUnavailable);
   state.fails = false;
-  await eventually(() => till.acceptsHolds(), 10_000);
-  await till.flushUser("u1");
+  await eventually(() => billing.acceptsHolds(), 10_000);
+  await billing.flushUser("u1");
   expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 30n, heldNano: 0n });
-  expect(till.logged.map(({ event }) => event)).toEqual(["flush_failed", "flush_succeeded"]);
+  expect(billing.logged.map(({ event }) => event)).toEqual(["flush_failed", "flush_succeeded"]);
   expect(await findings()).toEqual([]);
-  await till.stop();
+  await billing.stop();
 });
 
 test("a settlement that the database rejects is kept on disk, and the others are booked", async () => {
   await db.sql.script(`
     CREATE TRIGGER picky BEFORE INSERT ON usage_row WHEN NEW.request_id = 'bad'
     BEGIN SELECT RAISE(ABORT, 'not this one'); END`);
-  const till = makeBilling(db, { writeBehind: {} });
+  const billing = makeBilling(db, { writeBehind: {} });
   const ids = ["r1", "bad", "r2", "r3"];
-  for (const id of ids) await till.hold(buildHoldRequest(id));
-  for (const id of ids) await till.settle(buildTestSettlement(id, 30n));
-  await till.flush();
+  for (const id of ids) await billing.hold(buildHoldRequest(id));
+  for (const id of ids) await billing.settle(buildTestSettlement(id, 30n));
+  await billing.flush();
   expect((await findUsage(db, "r3"))?.chargedNano).toBe(30n);
-  const spool = join(till.dir, `settlements-${till.incarnation}.jsonl`);
+  const spool = join(billing.dir, `settlements-${billing.incarnation}.jsonl`);
   await eventually(() => existsSync(spool) && readFileSync(spool, "utf8").includes('"bad"'), 10_000);
   expect(await findUsage(db, "bad")).toBeNull();
   expect(await findings()).toEqual([]);
-  await till.stop();
+  await billing.stop();
 });
 
 test("a process wrongly considered dead charges its finished requests and holds money for the others", async () => {
-  const till = makeBilling(db, { writeBehind: { smallBatchDelayMs: 60_000 } });
-  await till.hold(buildHoldRequest("r1"));
-  await till.hold(buildHoldRequest("r2"));
+  const billing = makeBilling(db, { writeBehind: { smallBatchDelayMs: 60_000 } });
+  await billing.hold(buildHoldRequest("r1"));
+  await billing.hold(buildHoldRequest("r2"));
   // Another process releases its wallet reservations without having read the journal.
-  await recoverReservations(db, NOTHING_LEFT, { deadId: till.incarnation, selfId: "inc_other" });
-  await till.settle(buildTestSettlement("r1", 30n));
-  await till.flush();
+  await recoverReservations(db, NOTHING_LEFT, { deadId: billing.incarnation, selfId: "inc_other" });
+  await billing.settle(buildTestSettlement("r1", 30n));
+  await billing.flush();
   await eventually(async () => (await findUsage(db, "r1")) !== null, 10_000);
   expect((await findUsage(db, "r1"))?.chargedNano).toBe(30n);
   expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 30n, heldNano: 100n });
-  expect(await till.hold(buildHoldRequest("r3"))).toMatchObject({ kind: "held" });
-  await till.settle(buildTestSettlement("r2", 50n));
-  await till.settle(buildTestSettlement("r3", 40n));
-  await till.flushUser("u1");
+  expect(await billing.hold(buildHoldRequest("r3"))).toMatchObject({ kind: "held" });
+  await billing.settle(buildTestSettlement("r2", 50n));
+  await billing.settle(buildTestSettlement("r3", 40n));
+  await billing.flushUser("u1");
   expect((await findUsage(db, "r2"))?.chargedNano).toBe(50n);
   expect((await findUsage(db, "r3"))?.chargedNano).toBe(40n);
   expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 120n, heldNano: 0n });
   expect(await findings()).toEqual([]);
-  await till.stop();
+  await billing.stop();
 });
 
 test("losing many wallet reservations causes only a few transactions", async () => {
   const users = Array.from({ length: 40 }, (_, index) => `lost ${index}`);
   for (const userId of users) await addFunds(db, userId, MUCH);
   const begun = { transactions: 0 };
-  const till = makeBilling(countingInto(begun), {
+  const billing = makeBilling(countingInto(begun), {
     writeBehind: { smallBatchDelayMs: 60_000, bookAtOnceMin: 1_000 },
   });
-  await Promise.all(users.map((userId) => till.hold(buildHoldRequest(`of ${userId}`, { userId }))));
-  await recoverReservations(db, NOTHING_LEFT, { deadId: till.incarnation, selfId: "inc_other" });
-  for (const userId of users) await till.settle(buildTestSettlement(`of ${userId}`, 30n, userId));
+  await Promise.all(users.map((userId) => billing.hold(buildHoldRequest(`of ${userId}`, { userId }))));
+  await recoverReservations(db, NOTHING_LEFT, { deadId: billing.incarnation, selfId: "inc_other" });
+  for (const userId of users) await billing.settle(buildTestSettlement(`of ${userId}`, 30n, userId));
   begun.transactions = 0;
-  await till.flush();
+  await billing.flush();
   expect(begun.transactions).toBeLessThan(10);
   for (const userId of users) {
     expect((await findUsage(db, `of ${userId}`))?.chargedNano).toBe(30n);
     expect(await readWallet(db, userId)).toEqual({ balanceNano: MUCH - 30n, heldNano: 0n });
   }
   expect(await findings()).toEqual([]);
-  await till.stop();
+  await billing.stop();
 });
 
 test("a row whose wallet reservation is gone stays in the journal until the database has it", async () => {
@@ -547,175 +547,175 @@ test("a row whose wallet reservation is gone stays in the journal until the data
     begin: (mode, work) =>
       ++begun > 1 ? gate.promise.then(() => db.begin(mode, work)) : db.begin(mode, work),
   };
-  const till = makeBilling(slow, { writeBehind: { smallBatchDelayMs: 60_000, checkIntervalMs: 1 } });
-  await till.hold(buildHoldRequest("r1"));
-  await recoverReservations(db, NOTHING_LEFT, { deadId: till.incarnation, selfId: "inc_other" });
-  await till.settle(buildTestSettlement("r1", 30n));
+  const billing = makeBilling(slow, { writeBehind: { smallBatchDelayMs: 60_000, checkIntervalMs: 1 } });
+  await billing.hold(buildHoldRequest("r1"));
+  await recoverReservations(db, NOTHING_LEFT, { deadId: billing.incarnation, selfId: "inc_other" });
+  await billing.settle(buildTestSettlement("r1", 30n));
   begun = 0;
-  const flushed = till.flush();
+  const flushed = billing.flush();
   await eventually(() => begun > 1);
   await Bun.sleep(20);
-  expect(journals(till)).not.toEqual([]);
-  expect(till.findUnbookedRow("r1")).not.toBeNull();
+  expect(journals(billing)).not.toEqual([]);
+  expect(billing.findUnbookedRow("r1")).not.toBeNull();
   gate.resolve();
   await flushed;
   expect((await findUsage(db, "r1"))?.chargedNano).toBe(30n);
-  expect(till.findUnbookedRow("r1")).toBeNull();
-  await till.stop();
+  expect(billing.findUnbookedRow("r1")).toBeNull();
+  await billing.stop();
 });
 
 test("a wallet reservation that cannot be released does not block the others", async () => {
   await addFunds(db, "u2", MUCH);
-  const till = makeBilling(db, { writeBehind: { idleMs: 500, checkIntervalMs: 5 } });
-  await till.hold(buildHoldRequest("r1"));
-  await till.hold(buildHoldRequest("r2", { userId: "u2" }));
+  const billing = makeBilling(db, { writeBehind: { idleMs: 500, checkIntervalMs: 5 } });
+  await billing.hold(buildHoldRequest("r1"));
+  await billing.hold(buildHoldRequest("r2", { userId: "u2" }));
   await db.sql`UPDATE lease SET amount_nano = 1 WHERE user_id = 'u1'`;
-  await eventually(async () => !(await listReservations(db, till.incarnation)).has("u2"), 10_000);
-  await eventually(() => till.logged.some(({ event }) => event === "lease_failed"), 10_000);
-  await till.stop();
+  await eventually(async () => !(await listReservations(db, billing.incarnation)).has("u2"), 10_000);
+  await eventually(() => billing.logged.some(({ event }) => event === "lease_failed"), 10_000);
+  await billing.stop();
 });
 
 test("while the database is unavailable, a flush fails and everything else continues", async () => {
   const reach = makeKillableDb(db);
-  const till = makeBilling(reach, { writeBehind: {}, limits: { ...LIMITS, retryMs: 20 } });
-  await till.hold(buildHoldRequest("r1"));
-  await till.settle(buildTestSettlement("r1", 30n));
+  const billing = makeBilling(reach, { writeBehind: {}, limits: { ...LIMITS, retryMs: 20 } });
+  await billing.hold(buildHoldRequest("r1"));
+  await billing.settle(buildTestSettlement("r1", 30n));
   reach.kill();
   let ticks = 0;
   const ticking = setInterval(() => ticks++, 1);
-  await expect(till.flush()).rejects.toThrow(BillingUnavailable);
+  await expect(billing.flush()).rejects.toThrow(BillingUnavailable);
   clearInterval(ticking);
   expect(ticks).toBeGreaterThan(0);
-  await till.stop();
+  await billing.stop();
 });
 
 test("an unpaid row that the database rejects does not block other unpaid rows", async () => {
   await db.sql.script(`
     CREATE TRIGGER picky BEFORE INSERT ON usage_row WHEN NEW.request_id = 'bad'
     BEGIN SELECT RAISE(ABORT, 'not this one'); END`);
-  const till = makeBilling(db, { writeBehind: {} });
-  for (const requestId of ["r1", "bad", "r2"]) till.push(usageRow({ requestId, atMs: Date.now() }));
-  await till.flush();
+  const billing = makeBilling(db, { writeBehind: {} });
+  for (const requestId of ["r1", "bad", "r2"]) billing.push(usageRow({ requestId, atMs: Date.now() }));
+  await billing.flush();
   expect(await findUsage(db, "r1")).not.toBeNull();
   expect(await findUsage(db, "r2")).not.toBeNull();
-  expect(till.logged.map(({ event }) => event)).toContain("till_refused");
-  await till.stop();
+  expect(billing.logged.map(({ event }) => event)).toContain("billing_operation_rejected");
+  await billing.stop();
 });
 
 test("flushing the usage of one user does not wait for other users' rows", async () => {
   await addFunds(db, "u2", MUCH);
-  const till = makeBilling(db, { writeBehind: { smallBatchDelayMs: 60_000, bookAtOnceMin: 1_000 } });
+  const billing = makeBilling(db, { writeBehind: { smallBatchDelayMs: 60_000, bookAtOnceMin: 1_000 } });
   for (const userId of ["u1", "u2"]) {
-    await till.hold(buildHoldRequest(`paid by ${userId}`, { userId }));
-    await till.settle(buildTestSettlement(`paid by ${userId}`, 30n, userId));
-    till.push(usageRow({ requestId: `free for ${userId}`, keyId: `key of ${userId}`, userId }));
+    await billing.hold(buildHoldRequest(`paid by ${userId}`, { userId }));
+    await billing.settle(buildTestSettlement(`paid by ${userId}`, 30n, userId));
+    billing.push(usageRow({ requestId: `free for ${userId}`, keyId: `key of ${userId}`, userId }));
   }
-  await till.flushUser("u1");
+  await billing.flushUser("u1");
   for (const kind of ["paid by", "free for"]) {
     expect(await findUsage(db, `${kind} u1`)).not.toBeNull();
     expect(await findUsage(db, `${kind} u2`)).toBeNull();
   }
-  await till.stop();
+  await billing.stop();
 });
 
 test("when the database rejects some rows of a batch, each other row is charged once", async () => {
   await db.sql.script(`
     CREATE TRIGGER picky BEFORE INSERT ON usage_row WHEN NEW.request_id IN ('r5', 'r17')
     BEGIN SELECT RAISE(ABORT, 'not this one'); END`);
-  const till = makeBilling(db, {
+  const billing = makeBilling(db, {
     writeBehind: { batchRows: 100, bookAtOnceMin: 1_000, smallBatchDelayMs: 60_000 },
   });
   const ids = Array.from({ length: 20 }, (_, index) => `r${index}`);
-  for (const id of ids) await till.hold(buildHoldRequest(id));
-  for (const id of ids) await till.settle(buildTestSettlement(id, 30n));
-  await till.flush();
-  await till.flushUser("u1");
+  for (const id of ids) await billing.hold(buildHoldRequest(id));
+  for (const id of ids) await billing.settle(buildTestSettlement(id, 30n));
+  await billing.flush();
+  await billing.flushUser("u1");
   expect((await readWallet(db, "u1")).balanceNano).toBe(MUCH - 18n * 30n);
   for (const id of ids) {
     const isRefused = id === "r5" || id === "r17";
     expect((await findUsage(db, id)) === null).toBe(isRefused);
-    expect(till.findUnbookedRow(id) === null || isRefused).toBe(true);
+    expect(billing.findUnbookedRow(id) === null || isRefused).toBe(true);
   }
   expect(await findings()).toEqual([]);
-  await till.stop();
+  await billing.stop();
 });
 
 test("a finished request can be looked up before the database has it", async () => {
-  const till = makeBilling(db, { writeBehind: { smallBatchDelayMs: 60_000 } });
-  await till.hold(buildHoldRequest("r1"));
-  await till.settle(buildTestSettlement("r1", 30n));
-  till.push(usageRow({ requestId: "unpaid" }));
-  expect(till.findUnbookedRow("r1")?.chargedNano).toBe(30n);
-  expect(till.findUnbookedRow("unpaid")?.chargedNano).toBe(0n);
+  const billing = makeBilling(db, { writeBehind: { smallBatchDelayMs: 60_000 } });
+  await billing.hold(buildHoldRequest("r1"));
+  await billing.settle(buildTestSettlement("r1", 30n));
+  billing.push(usageRow({ requestId: "unpaid" }));
+  expect(billing.findUnbookedRow("r1")?.chargedNano).toBe(30n);
+  expect(billing.findUnbookedRow("unpaid")?.chargedNano).toBe(0n);
   expect(await findUsage(db, "r1")).toBeNull();
-  await till.flush();
-  expect(till.findUnbookedRow("r1")).toBeNull();
-  expect(till.findUnbookedRow("unpaid")).toBeNull();
-  await till.stop();
+  await billing.flush();
+  expect(billing.findUnbookedRow("r1")).toBeNull();
+  expect(billing.findUnbookedRow("unpaid")).toBeNull();
+  await billing.stop();
 });
 
 test("with durability in the database, settlements wait for a transaction that they share", async () => {
   const begun = { transactions: 0 };
-  const till = makeBilling(countingInto(begun), {
+  const billing = makeBilling(countingInto(begun), {
     durability: "store",
     writeBehind: { smallBatchDelayMs: 60_000, bookAtOnceMin: 1_000 },
   });
   const ids = Array.from({ length: 20 }, (_, index) => `r${index}`);
-  for (const id of ids) await till.hold(buildHoldRequest(id));
+  for (const id of ids) await billing.hold(buildHoldRequest(id));
   begun.transactions = 0;
-  await Promise.all(ids.map((id) => till.settle(buildTestSettlement(id, 30n))));
+  await Promise.all(ids.map((id) => billing.settle(buildTestSettlement(id, 30n))));
   for (const id of ids) expect((await findUsage(db, id))?.chargedNano).toBe(30n);
   expect(begun.transactions).toBeLessThan(5);
-  await till.stop();
+  await billing.stop();
 });
 
 test("with durability on disk, a hold waits until its wallet reservation is on disk", async () => {
   const { promise: onDisk, resolve: reachDisk } = Promise.withResolvers<void>();
   const slow: Db = { ...db, flush: () => onDisk };
-  const till = makeBilling(slow, { writeBehind: {}, durability: "disk" });
+  const billing = makeBilling(slow, { writeBehind: {}, durability: "disk" });
   let told = false;
-  const holding = Promise.resolve(till.hold(buildHoldRequest("r1"))).then(() => (told = true));
-  await eventually(async () => (await leased(till)) > 0n, 10_000);
+  const holding = Promise.resolve(billing.hold(buildHoldRequest("r1"))).then(() => (told = true));
+  await eventually(async () => (await leased(billing)) > 0n, 10_000);
   await Bun.sleep(5);
   expect(told).toBe(false);
   reachDisk();
   await holding;
-  await till.stop();
+  await billing.stop();
 });
 
 test("with durability on disk, a hold waits until the journal is on disk", async () => {
   const { promise: onDisk, resolve: reachDisk } = Promise.withResolvers<void>();
-  const till = makeBilling(db, { writeBehind: {}, durability: "disk", syncing: () => onDisk });
+  const billing = makeBilling(db, { writeBehind: {}, durability: "disk", syncing: () => onDisk });
   let told = false;
-  const holding = Promise.resolve(till.hold(buildHoldRequest("r1"))).then(() => (told = true));
-  await eventually(() => journals(till).length > 0, 10_000);
+  const holding = Promise.resolve(billing.hold(buildHoldRequest("r1"))).then(() => (told = true));
+  await eventually(() => journals(billing).length > 0, 10_000);
   await Bun.sleep(5);
   expect(told).toBe(false);
   reachDisk();
   await holding;
-  await till.stop();
+  await billing.stop();
 });
 
 test("a request counts as dispatched only after the sockets had a turn to send it", async () => {
-  const till = makeBilling(db, { writeBehind: {}, limits: { ...LIMITS, progressMs: 1 } });
-  await till.hold(buildHoldRequest("first"));
+  const billing = makeBilling(db, { writeBehind: {}, limits: { ...LIMITS, progressMs: 1 } });
+  await billing.hold(buildHoldRequest("first"));
   const upstream = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
   const connected = (open: () => void) =>
     Bun.connect({ hostname: "127.0.0.1", port: upstream.port, socket: { data() {}, open } });
   const isTold = () =>
-    journals(till).some((name) =>
-      readFileSync(join(till.dir, name), "utf8").includes('{"event":"progress","state":"dispatched",'),
+    journals(billing).some((name) =>
+      readFileSync(join(billing.dir, name), "utf8").includes('{"event":"progress","state":"dispatched",'),
     );
   const { promise: toldTooSoon, resolve } = Promise.withResolvers<boolean>();
   // A turn for sockets, as when requests arrive.
   await connected(async () => {
-    await till.hold(buildHoldRequest("r1"));
-    till.recordDispatch("r1", "acc_1", "gpt");
+    await billing.hold(buildHoldRequest("r1"));
+    billing.recordDispatch("r1", "acc_1", "gpt");
     void connected(() => resolve(isTold()));
     Bun.sleepSync(20);
   });
   expect(await toldTooSoon).toBe(false);
   await eventually(isTold);
   upstream.stop(true);
-  await till.stop();
+  await billing.stop();
 });
