@@ -1,8 +1,6 @@
 /** Webhook deliveries: their bodies, signatures and retries. */
 
-import type { Clock } from "../net/wire/clock.ts";
-import type { Keyring } from "../secrets/keyring.ts";
-import { SealError, unseal, webhookSecretBinding } from "../secrets/seal.ts";
+import { webhookSecretBinding } from "../secrets/seal.ts";
 import type { WebhookRecord } from "../settings-records.ts";
 import {
   type AlertEvent,
@@ -12,14 +10,8 @@ import {
   recordDelivery,
 } from "../store/alerts/alerts.ts";
 import type { Db } from "../store/engine/db.ts";
-import { VERSION } from "../version.ts";
-import {
-  buildFailure,
-  postWebhook,
-  signBody,
-  type WebhookClient,
-  type WebhookResponse,
-} from "./post-webhook.ts";
+import type { WebhookResponse } from "./post-webhook.ts";
+import { sendSigned, type WebhookSender } from "./signed-webhook.ts";
 
 /** The gateway that sends the alert, as named in the body. */
 export interface Origin {
@@ -61,42 +53,17 @@ export function testBody({ node, publicUrl }: Origin, sentAtMs: number): string 
   });
 }
 
-export interface WebhookSender extends WebhookClient {
-  keyring: Keyring;
-  clock: Pick<Clock, "nowMs">;
-}
-
-export async function sendWebhook(
+export function sendWebhook(
   sender: WebhookSender,
   webhook: WebhookRecord,
   id: string,
   body: string,
 ): Promise<WebhookResponse> {
-  const { url, privateNetwork } = webhook;
-  let signature: Record<string, string>;
-  try {
-    signature = buildSignature(sender, webhook, body);
-  } catch (error) {
-    if (!(error instanceof SealError)) throw error;
-    return buildFailure("the stored secret cannot be decrypted; enter it again");
-  }
-  return postWebhook(sender, {
-    url,
-    privateNetwork,
+  return sendSigned(sender, webhook, webhookSecretBinding(webhook.name), {
     contentType: "application/json",
-    headers: { "user-agent": `model-gateway/${VERSION}`, "x-gateway-delivery": id, ...signature },
+    headers: { "x-gateway-delivery": id },
     body,
   });
-}
-
-function buildSignature(
-  { keyring, clock }: WebhookSender,
-  { name, sealedSecret }: WebhookRecord,
-  body: string,
-) {
-  if (sealedSecret === null) return {};
-  const secret = unseal(keyring, webhookSecretBinding(name), sealedSecret);
-  return { "x-gateway-signature": signBody(secret, body, clock.nowMs()) };
 }
 
 export interface DeliveryOptions extends WebhookSender {

@@ -20,10 +20,11 @@ import type { Db } from "../store/engine/db.ts";
 import { readAlertSettings } from "../store/settings/alert-settings.ts";
 import { AlertViewReader } from "./alert-view-reader.ts";
 import type { SpentToday } from "./daily-spending.ts";
-import { deliverDue, type Origin, sendWebhook, testBody, type WebhookSender } from "./delivery.ts";
+import { deliverDue, type Origin, sendWebhook, testBody } from "./delivery.ts";
 import { OpenAlerts } from "./open-alerts.ts";
 import type { WebhookResponse } from "./post-webhook.ts";
 import { SerialTask } from "./serial-task.ts";
+import type { WebhookSender } from "./signed-webhook.ts";
 
 export interface AlertLimits {
   checkIntervalMs: number;

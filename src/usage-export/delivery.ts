@@ -1,62 +1,31 @@
 /** One delivery of a batch to a webhook: the request, and the position of the webhook after the response. */
 
-import { buildFailure, postWebhook, signBody, type WebhookResponse } from "../alerts/post-webhook.ts";
-import type { HttpClient } from "../net/http-client/client.ts";
-import type { Dialer } from "../net/http-client/dial.ts";
-import type { Clock } from "../net/wire/clock.ts";
-import type { Keyring } from "../secrets/keyring.ts";
-import { exportSecretBinding, SealError, unseal } from "../secrets/seal.ts";
+import type { WebhookResponse } from "../alerts/post-webhook.ts";
+import { sendSigned, type WebhookSender } from "../alerts/signed-webhook.ts";
+import { exportSecretBinding } from "../secrets/seal.ts";
 import type { WebhookRecord } from "../settings-records.ts";
 import type { ExportTarget } from "../store/usage-feed/targets.ts";
-import { VERSION } from "../version.ts";
 import type { UsageBatch } from "./batch.ts";
 import { formatCursor, parseCursor } from "./cursor.ts";
 
-export interface BatchSender {
-  readonly dialer: Dialer;
-  readonly http: HttpClient;
-  readonly keyring: Keyring;
-  readonly clock: Pick<Clock, "nowMs">;
-  readonly timeoutMs: number;
-}
-
 export type SentBatch = Pick<UsageBatch, "body" | "rowCount" | "to">;
 
-export async function sendBatch(
-  sender: BatchSender,
+export function sendBatch(
+  sender: WebhookSender,
   webhook: WebhookRecord,
   { feedId, deliveredTo }: Pick<ExportTarget, "feedId" | "deliveredTo">,
   { body, rowCount, to }: SentBatch,
 ): Promise<WebhookResponse> {
-  const { url, privateNetwork } = webhook;
-  let signature: Record<string, string>;
-  try {
-    signature = buildSignature(sender, webhook, body);
-  } catch (error) {
-    if (!(error instanceof SealError)) throw error;
-    return buildFailure("the stored secret cannot be decrypted; enter it again");
-  }
-  return postWebhook(sender, {
-    url,
-    privateNetwork,
+  return sendSigned(sender, webhook, exportSecretBinding(webhook.name), {
     contentType: "application/x-ndjson",
     headers: {
-      "user-agent": `model-gateway/${VERSION}`,
       "x-gateway-delivery": `${feedId}:${deliveredTo}-${to}`,
       "x-gateway-cursor-before": formatCursor({ feedId, feedNo: deliveredTo }),
       "x-gateway-cursor": formatCursor({ feedId, feedNo: to }),
       "x-gateway-rows": String(rowCount),
-      ...signature,
     },
     body,
   });
-}
-
-function buildSignature({ keyring, clock }: BatchSender, webhook: WebhookRecord, body: string) {
-  const { name, sealedSecret } = webhook;
-  if (sealedSecret === null) return {};
-  const secret = unseal(keyring, exportSecretBinding(name), sealedSecret);
-  return { "x-gateway-signature": signBody(secret, body, clock.nowMs()) };
 }
 
 export interface ResponseContext {

@@ -5,6 +5,7 @@
 
 import type { WebhookResponse } from "../alerts/post-webhook.ts";
 import { SerialTask } from "../alerts/serial-task.ts";
+import type { WebhookSender } from "../alerts/signed-webhook.ts";
 import type { HttpClient } from "../net/http-client/client.ts";
 import type { Dialer } from "../net/http-client/dial.ts";
 import type { Clock } from "../net/wire/clock.ts";
@@ -24,7 +25,7 @@ import { readEntries, readFeed, removeEntries, type UsageFeed } from "../store/u
 import { FeedHorizon } from "../store/usage-feed/feed-horizon.ts";
 import { deleteTarget, type ExportTarget, listTargets, startTarget } from "../store/usage-feed/targets.ts";
 import { readBatch, type UsageBatch } from "./batch.ts";
-import { type BatchSender, sendBatch } from "./delivery.ts";
+import { sendBatch } from "./delivery.ts";
 import { ExportCounts } from "./export-counts.ts";
 import { TargetDelivery } from "./target-delivery.ts";
 
@@ -59,7 +60,7 @@ const REMOVE_ROWS_MAX = 5_000;
 export class UsageExport {
   readonly counts = new ExportCounts();
   readonly #options: UsageExportOptions;
-  readonly #sender: BatchSender;
+  readonly #sender: WebhookSender;
   readonly #horizon: FeedHorizon;
   readonly #rounds = new SerialTask(() => this.#runRound());
   /** The largest batch that each webhook accepts, if it has rejected a larger one. */

@@ -1,5 +1,6 @@
 /** Delivers the usage feed to one webhook: batches in order, each until it is accepted. */
 
+import type { WebhookSender } from "../alerts/signed-webhook.ts";
 import type { Clock } from "../net/wire/clock.ts";
 import type { Log } from "../observe/log.ts";
 import type { WebhookRecord } from "../settings-records.ts";
@@ -8,7 +9,7 @@ import type { JobLease } from "../store/nodes/job-leases.ts";
 import type { UsageFeed } from "../store/usage-feed/feed.ts";
 import { type ExportTarget, startTarget, writeTarget } from "../store/usage-feed/targets.ts";
 import { readBatch, type UsageBatch } from "./batch.ts";
-import { applyResponse, type BatchSender, sendBatch } from "./delivery.ts";
+import { applyResponse, sendBatch } from "./delivery.ts";
 import type { ExportCounts } from "./export-counts.ts";
 
 export interface TargetDeliveryOptions {
@@ -20,7 +21,7 @@ export interface TargetDeliveryOptions {
   readonly feed: UsageFeed;
   readonly horizon: number;
   readonly lease: JobLease;
-  readonly sender: BatchSender;
+  readonly sender: WebhookSender;
   readonly counts: ExportCounts;
   /** The largest batch that each webhook accepts, if it has rejected a larger one. */
   readonly rowsMax: Map<string, number>;
