@@ -1,5 +1,6 @@
 /** A cluster in virtual time: nodes with real limiters, and a coordinator that delays, loses and forgets. */
 
+import { nodeLimits } from "../../config/node-limits.ts";
 import type { CallerLimits } from "../../records.ts";
 import { type Limiter, type LimitLease, openLimiter, type Subject } from "../limiter.ts";
 import { SubjectRegistry } from "../subject-registry.ts";
@@ -7,19 +8,8 @@ import { type Coordinator, type CoordinatorDocument, MemoryCoordinator } from ".
 import { LimitSharing, type SharingTimers, type SharingTiming } from "./limit-sharing.ts";
 import { ShareAllocator } from "./share-allocator.ts";
 
-export const TIMING: SharingTiming = {
-  tickMs: 200,
-  askTickMs: 250,
-  beatMs: 1_000,
-  commandMs: 50,
-  faultsMax: 3,
-  retryMinMs: 1_000,
-  retryMaxMs: 15_000,
-  joinMs: 8_000,
-  waitMs: 700,
-  lostAfterMs: 5_000,
-  removedAfterMs: 70_000,
-};
+/** As shipped: the proof is about these times. */
+export const TIMING: SharingTiming = nodeLimits.limitSharing;
 
 interface TimedEvent {
   readonly atMs: number;
