@@ -123,7 +123,7 @@ export function makeBilling(
 }
 
 /** The engine of a gateway with this database. Unpaid rows wait for `waitMs`. */
-export function makeBillingWithRowJournal(
+export function makeBillingWithJournal(
   db: Db,
   { waitMs = 60_000, checkIntervalMs: lookMs = 60_000, ...change }: RowBillingOverrides = {},
 ): BillingUnderTest {

@@ -16,7 +16,7 @@ import {
   buildHoldRequest,
   LIMITS,
   makeBilling,
-  makeBillingWithRowJournal,
+  makeBillingWithJournal,
   makeKillableDb,
   recover,
 } from "../engine/direct-billing.test-support.ts";
@@ -43,7 +43,7 @@ const findings = async (db: Db) =>
 /** The process pushed these rows, and nothing later reached the database. */
 async function dieWith(db: Db, rows: readonly UsageRow[]): Promise<BillingUnderTest> {
   const reach = makeKillableDb(db);
-  const billingEngine = makeBillingWithRowJournal(reach, { incarnation: "inc_dead" });
+  const billingEngine = makeBillingWithJournal(reach, { incarnation: "inc_dead" });
   for (const row of rows) billingEngine.push(row);
   reach.kill();
   await billingEngine.stop();
@@ -52,7 +52,7 @@ async function dieWith(db: Db, rows: readonly UsageRow[]): Promise<BillingUnderT
 
 /** Another process recovers what is left in this folder. */
 async function takeOver(db: Db, { dir }: BillingUnderTest, incarnation = "inc_next"): Promise<void> {
-  const billingEngine = makeBillingWithRowJournal(db, { incarnation, dir });
+  const billingEngine = makeBillingWithJournal(db, { incarnation, dir });
   const recovery = await recover(db, billingEngine);
   await recovery.stop();
   await billingEngine.stop();
@@ -83,7 +83,7 @@ eachEngine(({ open }) => {
   test("a row that is in the database and in the journal is stored once", async () => {
     const db = await open();
     const reach = makeKillableDb(db);
-    const dead = makeBillingWithRowJournal(reach, { incarnation: "inc_dead" });
+    const dead = makeBillingWithJournal(reach, { incarnation: "inc_dead" });
     dead.push(ended("r1"));
     await dead.flush();
     dead.push(ended("r2"));
@@ -119,7 +119,7 @@ eachEngine(({ open }) => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
     const reach = makeKillableDb(db);
-    const dead = makeBillingWithRowJournal(reach, { incarnation: "inc_dead" });
+    const dead = makeBillingWithJournal(reach, { incarnation: "inc_dead" });
     await makeBilling(db, { incarnation: "inc_dead", dir: dead.dir }).hold(buildHoldRequest("r1"));
     const refused = ended("r1", { outcome: "refused", status: 503, errorCode: "store_unavailable" });
     dead.push(refused);
@@ -134,7 +134,7 @@ eachEngine(({ open }) => {
   test("recovering an old journal does not restore rows that retention removed", async () => {
     const db = await open();
     const reach = makeKillableDb(db);
-    const dead = makeBillingWithRowJournal(reach, { incarnation: "inc_dead" });
+    const dead = makeBillingWithJournal(reach, { incarnation: "inc_dead" });
     dead.push(ended("r1", { atMs: 2_000 }));
     await dead.flush();
     dead.push(ended("r2", { atMs: 1_000 }));
@@ -147,7 +147,7 @@ eachEngine(({ open }) => {
 
   test("the journal is deleted once the database has its rows", async () => {
     const db = await open();
-    const billingEngine = makeBillingWithRowJournal(db, { waitMs: 5, checkIntervalMs: 5 });
+    const billingEngine = makeBillingWithJournal(db, { waitMs: 5, checkIntervalMs: 5 });
     billingEngine.push(ended("r1"));
     expect(journals(billingEngine)).not.toEqual([]);
     await eventually(() => journals(billingEngine).length === 0, 10_000);
@@ -161,7 +161,7 @@ eachEngine(({ open }) => {
   test("under load, segments are deleted only after the database has their rows", async () => {
     const db = await open();
     const reach = makeKillableDb(db);
-    const billingEngine = makeBillingWithRowJournal(reach, {
+    const billingEngine = makeBillingWithJournal(reach, {
       waitMs: 1,
       checkIntervalMs: 1,
       incarnation: "inc_dead",
@@ -181,7 +181,7 @@ eachEngine(({ open }) => {
 
   test("a clean stop leaves no journal", async () => {
     const db = await open();
-    const billingEngine = makeBillingWithRowJournal(db);
+    const billingEngine = makeBillingWithJournal(db);
     for (let index = 0; index < 20; index++) billingEngine.push(ended(`r${index}`));
     expect(journals(billingEngine)).not.toEqual([]);
     await billingEngine.flush();
@@ -192,7 +192,7 @@ eachEngine(({ open }) => {
   test("a clean end without the store leaves the rows to whoever starts next", async () => {
     const db = await open();
     const reach = makeKillableDb(db);
-    const billingEngine = makeBillingWithRowJournal(reach, { incarnation: "inc_dead" });
+    const billingEngine = makeBillingWithJournal(reach, { incarnation: "inc_dead" });
     reach.kill();
     billingEngine.push(ended("r1"));
     await expect(billingEngine.flush()).rejects.toThrow();
@@ -205,7 +205,7 @@ eachEngine(({ open }) => {
     const db = await open();
     const path = join(mkdtempSync(join(tmpdir(), "gateway-rows-")), "file");
     writeFileSync(path, "");
-    const billing = makeBillingWithRowJournal(db, { dir: path });
+    const billing = makeBillingWithJournal(db, { dir: path });
     for (const id of ["r1", "r2", "r3"]) billing.push(ended(id));
     await billing.flush();
     expect(await counted(db)).toEqual({ rows: 3, summed: 3 });
@@ -215,7 +215,7 @@ eachEngine(({ open }) => {
 
   test("flushing a user writes the user's rows to the database", async () => {
     const db = await open();
-    const billing = makeBillingWithRowJournal(db);
+    const billing = makeBillingWithJournal(db);
     for (const id of ["r1", "r2", "r3"]) billing.push(ended(id));
     billing.push(ended("of another", { keyId: "k2", userId: "u2" }));
     await billing.flushUser("u1");
