@@ -52,7 +52,7 @@ export interface PromptCache {
 const CACHE_KEYS_MAX = 10_000;
 const CHOICES_MAX = 8;
 export const CALLS_MAX = 8;
-/** What a model with `text` in its name says before it calls a tool. */
+/** The text that a model with `text` in its name produces before it calls a tool. */
 export const BEFORE_CALLS = "I will look that up.";
 
 export function createPromptCache(): PromptCache {
@@ -179,7 +179,7 @@ function choices(
   };
 }
 
-/** The calls that the question asks for, else the first tools with sample arguments. */
+/** The calls that the prompt contains, else the first tools with sample arguments. */
 function planCalls({ tool, isForced, offered }: ToolPlan, question: string, wanted: number): ToolCall[] {
   if (tool === null) return [];
   const requested = readRequestedCalls(question).filter(({ name }) =>

@@ -2,9 +2,12 @@
 
 import { gzipSync } from "node:zlib";
 import { bodyStream } from "./body-stream.ts";
+import { BEDROCK_FRAMES } from "./cloud/bedrock-frames.ts";
+import { toBedrockRefusal } from "./cloud/cloud-errors.ts";
 import { producedTokens } from "./disconnected-stream.ts";
 import type { Refusal } from "./errors.ts";
 import { canaryHeaders, earlyFault } from "./faults.ts";
+import { SERVER_EVENTS } from "./framing.ts";
 import { toGoogleRefusal } from "./gemini/google-refusal.ts";
 import type { Ledger, LedgerEntry } from "./ledger.ts";
 import { asMessagesRefusal } from "./messages-errors.ts";
@@ -13,10 +16,12 @@ import type { EventsReply, JsonReply, Reply } from "./reply.ts";
 import type { TokenRule } from "./tokens.ts";
 import { BODY_FAULTS, bodyOps, eventOps, type WireOp } from "./wire.ts";
 
+export type SimulatedApi = "openai" | "messages" | "gemini" | "bedrock";
+
 export interface Delivery {
   request: Request;
-  /** Refusals are written in the form of this API. */
-  isGemini: boolean;
+  /** The API in whose form refusals, headers and events are written. */
+  api: SimulatedApi;
   /** Null for calls without a model. */
   behaviour: Behaviour | null;
   fault: Fault | null;
@@ -79,12 +84,16 @@ export function isMessages(path: string): boolean {
   return path.startsWith("/v1/messages");
 }
 
+/** The same error as each API reports it. */
+export const REFUSALS: Readonly<Record<SimulatedApi, (refusal: Refusal) => Refusal>> = {
+  openai: (refusal) => refusal,
+  messages: asMessagesRefusal,
+  gemini: toGoogleRefusal,
+  bedrock: toBedrockRefusal,
+};
+
 function respondRefusal(delivery: Delivery, openAiRefusal: Refusal): Response {
-  const refusal = isMessages(delivery.entry.path)
-    ? asMessagesRefusal(openAiRefusal)
-    : delivery.isGemini
-      ? toGoogleRefusal(openAiRefusal)
-      : openAiRefusal;
+  const refusal = REFUSALS[delivery.api](openAiRefusal);
   delivery.entry.finished = true;
   delivery.ledger.close(delivery.entry);
   return new Response(refusal.body, {
@@ -119,9 +128,10 @@ function respondWhole(delivery: Delivery, reply: JsonReply): Response {
 }
 
 function respondEvents(delivery: Delivery, reply: EventsReply): Response {
-  const headers = headersFor(delivery, "text/event-stream; charset=utf-8");
+  const framing = delivery.api === "bedrock" ? BEDROCK_FRAMES : SERVER_EVENTS;
+  const headers = headersFor(delivery, framing.contentType);
   headers["cache-control"] = "no-cache, no-transform";
-  const ops = eventOps(reply.frames, delivery.fault);
+  const ops = eventOps(reply.frames, delivery.fault, framing);
   if (delivery.fault?.name !== "gzip") return respondStream(delivery, ops, headers, reply);
   const parts: Uint8Array[] = [];
   for (const op of ops) if (op.kind === "bytes") parts.push(op.bytes);
@@ -164,16 +174,25 @@ export function book(entry: LedgerEntry, reply: EventsReply | JsonReply, outputT
 }
 
 function headersFor(delivery: Delivery, contentType: string): Record<string, string> {
-  const headers: Record<string, string> = isMessages(delivery.entry.path)
-    ? messagesHeaders(delivery, contentType)
-    : {
+  const headers = apiHeaders(delivery, contentType);
+  if (delivery.fault?.name !== "canary-ok") return headers;
+  return { ...headers, ...canaryHeaders(readCredential(delivery.request.headers) ?? "") };
+}
+
+function apiHeaders(delivery: Delivery, contentType: string): Record<string, string> {
+  switch (delivery.api) {
+    case "messages":
+      return messagesHeaders(delivery, contentType);
+    case "bedrock":
+      return { "content-type": contentType, "x-amzn-requestid": crypto.randomUUID() };
+    default:
+      return {
         "content-type": contentType,
         "x-request-id": delivery.requestId,
         "openai-organization": "org-simulator",
         "openai-processing-ms": "1",
       };
-  if (delivery.fault?.name !== "canary-ok") return headers;
-  return { ...headers, ...canaryHeaders(readCredential(delivery.request.headers) ?? "") };
+  }
 }
 
 function messagesHeaders({ requestId, nowMs }: Delivery, contentType: string): Record<string, string> {

@@ -57,7 +57,7 @@ test("an aborted stream has produced its hidden reasoning and what it had shown"
   expect(entry?.outputTokens).toBeLessThan(450);
 });
 
-test("a stored response stops with its reader, or goes on and is billed in full", async () => {
+test("a stored response stops with its reader, or continues and is billed in full", async () => {
   const stopped = await leave("sim-fast@events=500,interval=5ms");
   expect((await look(stopped)).status).toBe(404);
   const detached = await leave("sim-fast@events=500,interval=5ms,detached=300ms");

@@ -52,6 +52,9 @@ const LATER_FAULTS: ReadonlySet<string> = new Set([
   "crash",
   "blocked",
   "filtered",
+  "corrupt",
+  "not-ready",
+  "expired",
 ]);
 
 /** Errors that depend on nothing but the name of the fault. */

@@ -71,10 +71,10 @@ function planMessage(
   const calls = planCalls(call, request, { question, results: results.length });
   const hosted = planSearch(call, request);
   if (calls.length > 0) {
-    const said: MessageBlock[] = behaviour.model.includes("text")
+    const texts: MessageBlock[] = behaviour.model.includes("text")
       ? [{ type: "text", text: "I will look that up." }]
       : [];
-    const blocks = [...thinking, ...said, ...calls];
+    const blocks = [...thinking, ...texts, ...calls];
     return { ...base, blocks, stopReason: "tool_use", searches: 0 };
   }
   const { text, stopReason, stopSequence } = planText(call, request, { question, results });

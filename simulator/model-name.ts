@@ -36,7 +36,7 @@ export interface Behaviour {
   reasons: boolean;
   /** `hidden=400`: reasoning tokens per choice that are billed and never shown. */
   hiddenTokens: number;
-  /** `steps=3`: how many tool results a model that calls tools asks for before it responds with text. */
+  /** `steps=3`: how many tool results a model that calls tools needs before it responds with text. */
   steps: number;
   /** `detached=2s`: a stored response continues without its reader and completes after this time; null stops it. */
   detachedMs: number | null;

@@ -3,10 +3,10 @@
 import type { Usage } from "./answer.ts";
 import type { Refusal } from "./errors.ts";
 import type { Fault } from "./model-name.ts";
-import type { Said } from "./tokens.ts";
+import type { TokenOutput } from "./tokens.ts";
 
 /** One server-sent event. The usage of an aborted stream is counted from the events that were sent. */
-export interface Frame extends Said {
+export interface Frame extends TokenOutput {
   /** The `event:` line; null omits it, as Chat Completions does. */
   event: string | null;
   data: string;

@@ -1,4 +1,4 @@
-/** A call that the question itself asks for: `call Read {"file_path":"/tmp/notes.txt"}`. */
+/** A tool call that the prompt contains: `call Read {"file_path":"/tmp/notes.txt"}`. */
 
 import { isRecord, parseJson } from "./json-fields.ts";
 
@@ -8,7 +8,7 @@ export interface RequestedCall {
   input: string;
 }
 
-/** All calls of the question, in order; empty if it asks for none. */
+/** All calls of the prompt, in order; empty if it contains none. */
 export function readRequestedCalls(question: string): RequestedCall[] {
   return [...question.matchAll(/\bcall ([\w-]{1,128}) (\{[^{}]*\})/g)].flatMap(([, name = "", input = ""]) =>
     isRecord(parseJson(input)) ? { name, input } : [],

@@ -1,8 +1,18 @@
 /** Routes the requests of the simulator. */
 
 import { chatCompletion } from "./chat.ts";
+import { answerCloud } from "./cloud/cloud-call.ts";
+import { answerCloudList } from "./cloud/cloud-lists.ts";
+import { needsAccessToken, parseCloudPath } from "./cloud/cloud-path.ts";
 import { answerControl } from "./control.ts";
-import { type Delivery, deliver, isMessages, readCredential } from "./delivery.ts";
+import {
+  type Delivery,
+  deliver,
+  isMessages,
+  REFUSALS,
+  readCredential,
+  type SimulatedApi,
+} from "./delivery.ts";
 import { embeddings } from "./embeddings.ts";
 import type { Call } from "./endpoint.ts";
 import { forcedFault, openEntry, REQUEST_ID } from "./entry.ts";
@@ -20,16 +30,14 @@ import { canaryHeaders, earlyFault } from "./faults.ts";
 import {
   answerGemini,
   answerGeminiList,
-  type GeminiPath,
   isGeminiPath,
   parseGeminiPath,
   streams,
 } from "./gemini/gemini-routes.ts";
-import { invalidKey } from "./gemini/google-refusal.ts";
+import { googleRefusal } from "./gemini/google-refusal.ts";
 import { images } from "./images.ts";
 import { type JsonFields, stringField, topLevelFields } from "./json-fields.ts";
 import { countMessageTokens, createMessage } from "./messages.ts";
-import { asMessagesRefusal } from "./messages-errors.ts";
 import { readBehaviour } from "./model-name.ts";
 import { jsonReply, NO_USAGE, type Reply } from "./reply.ts";
 import { type RequestBody, readBody } from "./request-body.ts";
@@ -69,15 +77,13 @@ export async function handle(
   const path = queryAt < 0 ? url.slice(pathAt) : url.slice(pathAt, queryAt);
   const query = queryAt < 0 ? "" : url.slice(queryAt + 1);
 
-  if (simulation.credential !== null) {
-    const credential = readCredential(request.headers);
-    if (credential !== simulation.credential) return unauthorised(credential, path, simulation);
-  }
+  if (path === "/token") return simulation.tokenIssuer.answer(request);
+  const refused = checkCredential(request.headers, path, simulation);
+  if (refused !== null) return refused;
   if (path.startsWith("/__")) return answerControl(request, path, simulation);
 
-  const gemini = parseGeminiPath(path);
-  if (gemini !== null && request.method === "POST")
-    return handleGemini(request, gemini, path, query, simulation);
+  const inPath = request.method === "POST" ? findModelPath(path) : null;
+  if (inPath !== null) return handleModelPath(request, inPath, { path, query }, simulation);
   const route = parsePath(path, query);
   if (upgrade !== null && route?.path === "/responses" && request.headers.has("sec-websocket-key")) {
     return handleUpgrade(request, path, simulation, upgrade);
@@ -101,7 +107,8 @@ export async function handle(
   simulation.ledger.open(entry);
   const nowMs = entry.at;
   const { ledger, tokens } = simulation;
-  const delivery = { request, isGemini: false, behaviour, fault, entry, ledger, tokens, requestId, nowMs };
+  const api = isMessages(path) ? "messages" : "openai";
+  const delivery: Delivery = { request, api, behaviour, fault, entry, ledger, tokens, requestId, nowMs };
   return deliver(delivery, () => {
     if (fields === null) return notJson();
     if (model === null) return missing("model");
@@ -120,35 +127,75 @@ export async function handle(
   });
 }
 
-/** The model and whether to stream are in the path. */
-async function handleGemini(
+/** A call whose path has the model and decides whether to stream. */
+interface ModelPath {
+  readonly api: SimulatedApi;
+  readonly model: string;
+  readonly streams: boolean;
+  answer(call: Call, query: string, simulation: Simulation): Reply;
+}
+
+function findModelPath(path: string): ModelPath | null {
+  const cloud = parseCloudPath(path);
+  if (cloud !== null) {
+    const { model, streams, host, api } = cloud;
+    const answer: ModelPath["answer"] = (call, query, simulation) =>
+      answerCloud(call, cloud, query, simulation);
+    return { api: host === "bedrock" ? "bedrock" : api, model, streams, answer };
+  }
+  const gemini = parseGeminiPath(path);
+  if (gemini === null) return null;
+  return {
+    api: "gemini",
+    model: gemini.model,
+    streams: streams(gemini),
+    answer: (call, query) => answerGemini(call, gemini, query),
+  };
+}
+
+async function handleModelPath(
   request: Request,
-  gemini: GeminiPath,
-  path: string,
-  query: string,
+  target: ModelPath,
+  { path, query }: { readonly path: string; readonly query: string },
   simulation: Simulation,
 ): Promise<Response> {
   if (simulation.tokens.ready !== null) await simulation.tokens.ready;
   const body = await readBody(request, simulation.ledger.full);
   const fields = topLevelFields(body.text);
-  const { model } = gemini;
+  const { api, model } = target;
   const { headers } = request;
   const { ledger, tokens } = simulation;
   const behaviour = readBehaviour(model);
   const fault = forcedFault(simulation) ?? behaviour.fault;
   const requestId = simulation.newId(REQUEST_ID);
   const entry = openEntry({ id: requestId, path, headers, model, body, socket: null }, simulation);
-  entry.stream = streams(gemini);
+  entry.stream = target.streams;
   ledger.open(entry);
   const nowMs = entry.at;
-  const delivery = { request, isGemini: true, behaviour, fault, entry, ledger, tokens, requestId, nowMs };
+  const delivery: Delivery = { request, api, behaviour, fault, entry, ledger, tokens, requestId, nowMs };
   return deliver(delivery, () => {
     if (fields === null) return notJson();
     const { seed, newId, promptCache } = simulation;
     const createdAt = Math.floor(nowMs / 1_000);
-    const call: Call = { fields, behaviour, fault, seed, createdAt, newId, promptCache, tokens };
-    return answerGemini(call, gemini, query);
+    const call: Call = { fields, headers, behaviour, fault, seed, createdAt, newId, promptCache, tokens };
+    return target.answer(call, query, simulation);
   });
+}
+
+/** Returns the response to a caller without a valid credential, or null. */
+function checkCredential(headers: Headers, path: string, simulation: Simulation): Response | null {
+  const bearer = /^bearer\s+(.+)$/i.exec(headers.get("authorization") ?? "")?.[1] ?? null;
+  if (needsAccessToken(path)) {
+    const message =
+      "Request had invalid authentication credentials. Expected OAuth 2 access token, login cookie or other valid authentication credential.";
+    return simulation.tokenIssuer.isValid(bearer)
+      ? null
+      : refusalResponse(googleRefusal(401, message), simulation);
+  }
+  if (simulation.credential === null) return null;
+  const isBedrock = parseCloudPath(path) !== null || path === "/inference-profiles";
+  const credential = isBedrock ? bearer : readCredential(headers);
+  return credential === simulation.credential ? null : unauthorised(credential, path, simulation);
 }
 
 function handleUpgrade(
@@ -189,20 +236,24 @@ function rejectUpgrade(simulation: Simulation, credential: string): Refusal | nu
   );
   // A status that no other fault has.
   if (faultReply === null || typeof faultReply === "string" || faultReply.status !== status) {
-    return refusal(status, { message: "WebSocket is not spoken here." });
+    return refusal(status, { message: "WebSocket is not supported here." });
   }
   return faultReply;
 }
 
 function unauthorised(credential: string | null, path: string, simulation: Simulation): Response {
-  const openAiRefusal = badCredential(credential);
-  const { status, body } = isMessages(path)
-    ? asMessagesRefusal(openAiRefusal)
-    : isGeminiPath(path)
-      ? invalidKey()
-      : openAiRefusal;
-  const headers = { "content-type": "application/json", "x-request-id": simulation.newId(REQUEST_ID) };
-  return new Response(body, { status, headers });
+  const api = parseCloudPath(path) !== null || path === "/inference-profiles" ? "bedrock" : findApi(path);
+  return refusalResponse(REFUSALS[api](badCredential(credential)), simulation);
+}
+
+function findApi(path: string): SimulatedApi {
+  if (isMessages(path)) return "messages";
+  return isGeminiPath(path) ? "gemini" : "openai";
+}
+
+function refusalResponse({ status, body, headers }: Refusal, simulation: Simulation): Response {
+  const own = { "content-type": "application/json", "x-request-id": simulation.newId(REQUEST_ID) };
+  return new Response(body, { status, headers: { ...own, ...headers } });
 }
 
 interface RequestPath {
@@ -254,7 +305,7 @@ async function respondOther(
   simulation.ledger.open(entry);
   const delivery: Delivery = {
     request,
-    isGemini: isGeminiPath(path),
+    api: findApi(path),
     behaviour: null,
     fault: forcedFault(simulation),
     entry,
@@ -275,6 +326,8 @@ function otherReply(
   query: URLSearchParams,
   simulation: Simulation,
 ): Reply {
+  const cloudList = method === "GET" ? answerCloudList(path) : null;
+  if (cloudList !== null) return cloudList;
   if (method === "GET" && path.startsWith("/v1beta/models")) return answerGeminiList(path, MODELS);
   if (route === null) return unknownUrl(method, path);
   if (route.path === "/models") return method === "GET" ? modelList() : methodNotAllowed(method, path, "GET");

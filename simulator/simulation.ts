@@ -2,6 +2,7 @@
 
 import type { Clock } from "../src/net/wire/clock.ts";
 import type { PromptCache } from "./answer.ts";
+import type { TokenIssuer } from "./cloud/access-tokens.ts";
 import type { Ledger } from "./ledger.ts";
 import type { PrefixCache } from "./messages-cache.ts";
 import type { Fault } from "./model-name.ts";
@@ -22,6 +23,8 @@ export interface Simulation {
   tokens: TokenRule;
   /** The open WebSockets. */
   sockets: Set<{ end(code: number | null): void }>;
+  /** Issues the access tokens of Google Vertex AI. */
+  tokenIssuer: TokenIssuer;
   /** A fault for every model, set at run time. */
   forced: { fault: Fault; left: number } | null;
 }

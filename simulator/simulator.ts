@@ -1,7 +1,11 @@
-/** Starts the simulator: an upstream with the APIs of OpenAI and Anthropic, for the demo and for tests. */
+/**
+ * Starts the simulator: an upstream with the APIs of OpenAI, Anthropic, Google, Amazon Bedrock and Google Vertex AI, for
+ * the demo and for tests.
+ */
 
 import { type Clock, systemClock } from "../src/net/wire/clock.ts";
 import { createPromptCache } from "./answer.ts";
+import { type KnownServiceAccount, TokenIssuer } from "./cloud/access-tokens.ts";
 import { type FaultPort, openFaultPort } from "./fault-port.ts";
 import { Ledger } from "./ledger.ts";
 import { createPrefixCache } from "./messages-cache.ts";
@@ -10,7 +14,7 @@ import { createResponseStore } from "./response-store.ts";
 import { handle } from "./routes.ts";
 import type { Simulation } from "./simulation.ts";
 import { SOCKET_HANDLERS } from "./socket.ts";
-import { BYTE_RULE, createExactRule } from "./tokens.ts";
+import { openTokenRule, type TokenRuleName } from "./token-rules.ts";
 
 export interface SimulatorOptions {
   hostname?: string;
@@ -24,8 +28,10 @@ export interface SimulatorOptions {
   /** Opens a second port whose faults break connections in ways that Bun.serve cannot (see README.md). */
   faultPort?: boolean;
   /** "o200k" counts with a real tokenizer (about 75 MB); "bytes" uses a quarter of the bytes and costs nothing. */
-  tokens?: "bytes" | "o200k";
+  tokens?: TokenRuleName;
   clock?: Clock;
+  /** The service account whose assertions `/token` accepts. Without one no access token is issued. */
+  serviceAccount?: KnownServiceAccount;
 }
 
 export interface Simulator {
@@ -35,6 +41,7 @@ export interface Simulator {
   /** The same for the fault port; null when it is disabled. */
   faultUrl: string | null;
   ledger: Ledger;
+  tokenIssuer: TokenIssuer;
   /** Like `POST /__control`: `"429@retry=2"` breaks every model until null, or for the next n requests. */
   force(fault: string | null, forNext?: number): void;
   /** Closes every WebSocket with this code; null resets them. */
@@ -48,16 +55,19 @@ const BODY_BYTES_MAX = 1024 * 1024 * 1024;
 export function startSimulator(options: SimulatorOptions = {}): Simulator {
   const hostname = options.hostname ?? "127.0.0.1";
   const ledger = new Ledger(options.record ?? "counts");
+  const clock = options.clock ?? systemClock;
+  const tokenIssuer = new TokenIssuer(options.serviceAccount ?? null, clock);
   const simulation: Simulation = {
     seed: options.seed ?? DEFAULT_SEED,
     credential: options.credential ?? null,
-    clock: options.clock ?? systemClock,
+    clock,
+    tokenIssuer,
     newId: createIdGenerator(options.seed),
     ledger,
     store: createResponseStore(),
     promptCache: createPromptCache(),
     prefixCache: createPrefixCache(),
-    tokens: options.tokens === "o200k" ? createExactRule() : BYTE_RULE,
+    tokens: openTokenRule(options.tokens ?? "bytes"),
     sockets: new Set(),
     forced: null,
   };
@@ -82,6 +92,7 @@ export function startSimulator(options: SimulatorOptions = {}): Simulator {
     port,
     faultUrl: faultPort === null ? null : `http://${host}:${faultPort.port}/v1`,
     ledger,
+    tokenIssuer,
     force(fault, forNext = Number.POSITIVE_INFINITY) {
       simulation.forced = fault === null ? null : { fault: parseFault(fault), left: forNext };
     },

@@ -18,7 +18,7 @@ export interface TokenRule {
 }
 
 /** Model output in one event. An image has only bytes. */
-export interface Said {
+export interface TokenOutput {
   outputText: string;
   outputBytes: number;
   /** Texts of one lane are consecutive. */
@@ -27,7 +27,7 @@ export interface Said {
 
 /** Counts what a stream has sent so far. */
 export interface Tally {
-  add(event: Said): void;
+  add(event: TokenOutput): void;
   tokens(): number;
 }
 

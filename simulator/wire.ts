@@ -1,5 +1,6 @@
 /** Operations on a simulated HTTP connection, with faults. */
 
+import { type EventFraming, formatEventText, SERVER_EVENTS } from "./framing.ts";
 import { googleBody } from "./gemini/google-refusal.ts";
 import type { Fault, FaultPoint } from "./model-name.ts";
 import { type Frame, frame } from "./reply.ts";
@@ -18,13 +19,15 @@ const HUGE_PIECE = Buffer.alloc(64 * 1024, "a");
 const PING_INTERVAL_MS = 50;
 /** A reset discards bytes that the reader has not read from its socket, so it waits for this long first. */
 const BEFORE_RESET_MS = 25;
-/** Bun sends the headers with the first byte of the body, so "after the headers" needs one. */
-const HEADER_FLUSH = Buffer.from(":\n\n");
 
 type Render = (frame: Frame) => Buffer;
 
-export function* eventOps(frames: Iterable<Frame>, fault: Fault | null): Generator<WireOp> {
-  const render = renderFor(fault);
+export function* eventOps(
+  frames: Iterable<Frame>,
+  fault: Fault | null,
+  framing: EventFraming = SERVER_EVENTS,
+): Generator<WireOp> {
+  const render = renderFor(fault, framing);
   switch (fault?.name) {
     case "cut":
     case "rst":
@@ -34,7 +37,8 @@ export function* eventOps(frames: Iterable<Frame>, fault: Fault | null): Generat
     case "hugeline":
     case "truncated":
     case "error-in-stream":
-      yield* applyFaultAtPoint(frames, fault, render);
+    case "corrupt":
+      yield* applyFaultAtPoint(frames, fault, { framing, render });
       return;
     case "split":
       for (const one of frames) yield* splitIntoThree(render(one), one);
@@ -44,24 +48,26 @@ export function* eventOps(frames: Iterable<Frame>, fault: Fault | null): Generat
   }
 }
 
-function renderFor(fault: Fault | null): Render {
+function renderFor(fault: Fault | null, framing: EventFraming): Render {
   switch (fault?.name) {
     case "crlf":
       return (one) => Buffer.from(formatEventText(one).replaceAll("\n", "\r\n"));
     case "no-event-lines":
       return (one) => Buffer.from(`data: ${one.data}\n\n`);
     case "badjson":
-      return (one) => Buffer.from(formatEventText({ ...one, data: one.data.slice(0, one.data.length / 2) }));
+      return (one) => framing.write({ ...one, data: one.data.slice(0, one.data.length / 2) });
     default:
-      return (one) => Buffer.from(formatEventText(one));
+      return framing.write;
   }
 }
 
-function formatEventText(one: Frame): string {
-  return one.event === null ? `data: ${one.data}\n\n` : `event: ${one.event}\ndata: ${one.data}\n\n`;
+interface Writing {
+  readonly framing: EventFraming;
+  readonly render: Render;
 }
 
-function* applyFaultAtPoint(frames: Iterable<Frame>, fault: Fault, render: Render): Generator<WireOp> {
+function* applyFaultAtPoint(frames: Iterable<Frame>, fault: Fault, writing: Writing): Generator<WireOp> {
+  const { framing, render } = writing;
   let point: FaultPoint | null = fault.point;
   let sentFrames = 0;
   let sentBytes = 0;
@@ -74,8 +80,8 @@ function* applyFaultAtPoint(frames: Iterable<Frame>, fault: Fault, render: Rende
       const intact =
         point.unit === "byte" ? bytes.subarray(0, point.count - sentBytes) : bytes.subarray(0, 0);
       if (intact.length > 0) yield { kind: "bytes", bytes: intact, frame: null };
-      else if (sentFrames === 0 && fault.name !== "cut") yield plain(HEADER_FLUSH);
-      yield* applyFault(fault, one, bytes, sentFrames);
+      else if (sentFrames === 0 && fault.name !== "cut") yield plain(framing.flush);
+      yield* applyFault(fault, { next: one, bytes, sequence: sentFrames }, framing);
       if (!continuesAfter(fault)) return;
       yield { kind: "bytes", bytes: bytes.subarray(intact.length), frame: one };
     } else {
@@ -104,7 +110,17 @@ function continuesAfter(fault: Fault): boolean {
   return fault.name === "badline" || fault.name === "hugeline";
 }
 
-function* applyFault(fault: Fault, next: Frame, nextBytes: Buffer, sequence: number): Generator<WireOp> {
+interface FaultedEvent {
+  readonly next: Frame;
+  readonly bytes: Buffer;
+  readonly sequence: number;
+}
+
+function* applyFault(
+  fault: Fault,
+  { next, bytes: nextBytes, sequence }: FaultedEvent,
+  framing: EventFraming,
+): Generator<WireOp> {
   switch (fault.name) {
     case "rst":
       yield* reset();
@@ -119,16 +135,20 @@ function* applyFault(fault: Fault, next: Frame, nextBytes: Buffer, sequence: num
     case "pings":
       for (;;) {
         yield { kind: "wait", ms: fault.durationMs ?? PING_INTERVAL_MS };
-        yield plain(Buffer.from(": ping\n\n"));
+        yield plain(framing.ping);
       }
     case "badline":
-      yield plain(Buffer.from(formatEventText(frame(next.event, '{"id":"broken","choices":[{"delta":'))));
+      yield plain(framing.write(frame(next.event, '{"id":"broken","choices":[{"delta":')));
+      return;
+    case "corrupt":
+      yield plain(flipLastByte(nextBytes));
+      yield { kind: "stall" };
       return;
     case "hugeline":
-      yield* hugeLine(next, fault.sizeBytes ?? HUGE_LINE_BYTES);
+      yield* hugeLine(next, fault.sizeBytes ?? HUGE_LINE_BYTES, framing);
       return;
     case "error-in-stream":
-      yield plain(Buffer.from(formatEventText(errorFrame(next, sequence))));
+      yield plain(framing.write(errorFrame(next, sequence)));
       yield { kind: "close" };
       return;
     default:
@@ -141,7 +161,18 @@ function* reset(): Generator<WireOp> {
   yield { kind: "reset" };
 }
 
-function* hugeLine(next: Frame, sizeBytes: number): Generator<WireOp> {
+/** The end of a frame is its checksum. */
+function flipLastByte(bytes: Buffer): Buffer {
+  const flipped = Buffer.from(bytes);
+  flipped[flipped.length - 1] = (flipped.at(-1) ?? 0) ^ 1;
+  return flipped;
+}
+
+function* hugeLine(next: Frame, sizeBytes: number, framing: EventFraming): Generator<WireOp> {
+  if (framing !== SERVER_EVENTS) {
+    yield plain(framing.write({ ...next, data: JSON.stringify({ filler: "a".repeat(sizeBytes) }) }));
+    return;
+  }
   const event = next.event === null ? null : "response.simulator.filler";
   const opening =
     event === null

@@ -1,6 +1,6 @@
 /**
- * Vendors with an OpenAI-compatible API: their addresses and interfaces, for accounts of kind `openai`. What each of
- * them can express is in `accounts/vendor-profiles.ts`.
+ * Addresses of vendors: the presets of OpenAI-compatible APIs, for accounts of kind `openai`, and the regional endpoints
+ * of Amazon Bedrock and Google Vertex AI. What a vendor can express is in `accounts/vendor-profiles.ts`.
  */
 
 import type { AccountKind, Interface } from "./records.ts";
@@ -10,9 +10,37 @@ export const DEFAULT_BASE_URLS: Readonly<Record<AccountKind, string | null>> = {
   openai: null,
   azure: null,
   anthropic: "https://api.anthropic.com",
+  bedrock: null,
   gemini: "https://generativelanguage.googleapis.com",
+  vertex: null,
   simulator: "",
 };
+
+/** Kinds whose address follows from the region. */
+export type RegionalKind = "bedrock" | "vertex";
+
+export function isRegional(kind: AccountKind): kind is RegionalKind {
+  return kind === "bedrock" || kind === "vertex";
+}
+
+/** The region of a Vertex AI account whose configuration names none: Google routes each request. */
+export const VERTEX_REGION_DEFAULT = "global";
+
+export function regionalBaseUrl(kind: RegionalKind, region: string): string {
+  return kind === "bedrock" ? bedrockBaseUrl(region) : vertexBaseUrl(region);
+}
+
+function bedrockBaseUrl(region: string): string {
+  const domain = region.startsWith("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
+  return `https://bedrock-runtime.${region}.${domain}`;
+}
+
+function vertexBaseUrl(region: string): string {
+  if (region === "global") return "https://aiplatform.googleapis.com";
+  // Multi-regions have endpoints of another form.
+  if (region === "us" || region === "eu") return `https://aiplatform.${region}.rep.googleapis.com`;
+  return `https://${region}-aiplatform.googleapis.com`;
+}
 
 export const VENDORS = [
   "openai",

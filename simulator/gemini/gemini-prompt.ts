@@ -22,6 +22,10 @@ export function toChatFields(body: Json): JsonFields {
       })),
     ),
     tool_choice: toToolChoice(body.toolConfig),
+    // As they are, for a count that does not depend on the form.
+    systemInstruction: body.systemInstruction,
+    contents: body.contents,
+    geminiTools: body.tools,
     max_tokens: config.maxOutputTokens,
     n: config.candidateCount,
     stop: Array.isArray(config.stopSequences) ? config.stopSequences.slice(0, 4) : undefined,

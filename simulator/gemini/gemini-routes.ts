@@ -34,7 +34,7 @@ export function answerGemini(call: Call, { model, method }: GeminiPath, query: s
     case "generateContent":
       return generateContent(call, false);
     case "streamGenerateContent":
-      // Without it the real API streams a JSON array, which no part of the gateway asks for.
+      // Without it the real API streams a JSON array, which the gateway never requests.
       if (!/(?:^|&)alt=sse(?:&|$)/.test(query))
         return invalidArgument("The simulator streams with alt=sse only.");
       return generateContent(call, true);

@@ -66,13 +66,13 @@ describe("the failure class of an upstream error", () => {
     [500, null, "server"],
     [502, null, "server"],
     [520, null, "server"],
-  ])("%i %j is %s", (status, said, kind) => {
-    const failure = classifyError(status, said && error(said), 7);
+  ])("%i %j is %s", (status, upstreamError, kind) => {
+    const failure = classifyError(status, upstreamError && error(upstreamError), 7);
     expect(failure).toEqual({
       class: kind,
       status,
       reason: `status ${status}`,
-      error: said && error(said),
+      error: upstreamError && error(upstreamError),
       retryAfterMs: 7,
     });
   });
@@ -95,8 +95,8 @@ describe("the failure class of an upstream error", () => {
     [{ code: "404" }, "not_here"],
     [{ code: "429" }, "rate_limited"],
     [{ code: "502" }, "server"],
-  ])("inside a stream, %j is %s", (said, kind) => {
-    expect(classifyError(200, said && error(said), null).class).toBe(kind);
+  ])("inside a stream, %j is %s", (upstreamError, kind) => {
+    expect(classifyError(200, upstreamError && error(upstreamError), null).class).toBe(kind);
   });
 
   test("allows another account, except if every account would fail in the same way", () => {
@@ -127,7 +127,7 @@ describe("the error that the client receives", () => {
   });
 
   test("never has a status that blames the client's own key", () => {
-    const said = fc.option(
+    const upstreamError = fc.option(
       fc.record({
         code: fc.option(
           fc.constantFrom("invalid_api_key", "insufficient_quota", "model_not_found", "404", "401"),
@@ -138,9 +138,9 @@ describe("the error that the client receives", () => {
       }),
     );
     fc.assert(
-      fc.property(fc.integer({ min: 200, max: 599 }), said, (status, found) => {
-        const told = clientError(classifyError(status, found, null), AUDIENCE);
-        expect([401, 402, 403]).not.toContain(told.status);
+      fc.property(fc.integer({ min: 200, max: 599 }), upstreamError, (status, found) => {
+        const answered = clientError(classifyError(status, found, null), AUDIENCE);
+        expect([401, 402, 403]).not.toContain(answered.status);
       }),
     );
   });
@@ -148,11 +148,11 @@ describe("the error that the client receives", () => {
   test("contains the upstream's message, sanitized, only for errors of the request itself", () => {
     const secret = error({ message: "Key sk-CANARY7 of gpt-6-eu-0419 failed", param: "sk-CANARY7" });
     for (const kind of FAILURE_CLASSES) {
-      const told = clientError({ ...upstreamFailure(kind, "r"), error: secret }, AUDIENCE);
-      expect(`${told.message} ${told.param}`).not.toContain("CANARY");
+      const answered = clientError({ ...upstreamFailure(kind, "r"), error: secret }, AUDIENCE);
+      expect(`${answered.message} ${answered.param}`).not.toContain("CANARY");
       if (kind === "rejected" || kind === "not_here")
-        expect(told.message).toBe("Key [redacted] of fast failed");
-      else expect(told.message).not.toContain("[redacted]");
+        expect(answered.message).toBe("Key [redacted] of fast failed");
+      else expect(answered.message).not.toContain("[redacted]");
     }
   });
 
@@ -166,9 +166,9 @@ describe("the error that the client receives", () => {
     );
     fc.assert(
       fc.property(hint, (ms) => {
-        const told = clientError(classifyError(429, null, ms), AUDIENCE);
-        const seconds = Number(told.headers["retry-after"]);
-        expect(told.status).toBe(429);
+        const answered = clientError(classifyError(429, null, ms), AUDIENCE);
+        const seconds = Number(answered.headers["retry-after"]);
+        expect(answered.status).toBe(429);
         expect(Number.isInteger(seconds) && seconds >= 1 && seconds <= 60).toBe(true);
         if (ms !== null && ms <= 60_000) expect(seconds * 1000).toBeGreaterThanOrEqual(ms);
       }),
@@ -177,8 +177,8 @@ describe("the error that the client receives", () => {
 });
 
 describe("a rejected request", () => {
-  const told = (status: number, said: Partial<UpstreamError> | null) =>
-    clientError(classifyError(status, said && error(said), null), AUDIENCE);
+  const answered = (status: number, upstreamError: Partial<UpstreamError> | null) =>
+    clientError(classifyError(status, upstreamError && error(upstreamError), null), AUDIENCE);
 
   test("keeps an error code that clients act on", () => {
     for (const code of [
@@ -186,7 +186,7 @@ describe("a rejected request", () => {
       "invalid_encrypted_content",
       "previous_response_not_found",
     ]) {
-      expect(told(400, { code })).toMatchObject({ status: 400, code });
+      expect(answered(400, { code })).toMatchObject({ status: 400, code });
     }
     expect(
       clientError(classifyError(200, error({ code: "context_length_exceeded" }), null), AUDIENCE).code,
@@ -198,10 +198,10 @@ describe("a rejected request", () => {
       for (const status of [200, 400, 403, 500]) {
         const { class: kind } = classifyError(status, error({ code }), null);
         expect(kind).toBe(code === "usage_not_included" ? "quota" : "rejected");
-        expect(told(status, { code })).toMatchObject({ status: errorStatus(code), code });
+        expect(answered(status, { code })).toMatchObject({ status: errorStatus(code), code });
       }
     }
-    expect(told(200, { type: "content_filter" }).code).toBe("content_filter");
+    expect(answered(200, { type: "content_filter" }).code).toBe("content_filter");
   });
 
   test("is sent to another account if an image is not found at this one", () => {
@@ -211,39 +211,44 @@ describe("a rejected request", () => {
   });
 
   test("for usage that is not included is not retried by clients", () => {
-    const refused = told(429, { type: "usage_not_included", message: "plan of org-CANARY" });
+    const refused = answered(429, { type: "usage_not_included", message: "plan of org-CANARY" });
     expect(refused).toMatchObject({ status: 429, headers: { "x-should-retry": "false" } });
     expect(refused.message).not.toContain("CANARY");
   });
 
   test("gets one of our codes for a code that is unknown or ambiguous", () => {
-    expect(told(400, { code: "string_above_max_length" }).code).toBe("invalid_request");
-    expect(told(400, { code: "server_error" }).code).toBe("invalid_request");
-    expect(told(400, { code: "toString" }).code).toBe("invalid_request");
-    expect(told(413, null)).toMatchObject({ status: 413, code: "request_too_large" });
-    expect(told(415, null)).toMatchObject({ status: 415, code: "unsupported_media_type" });
-    expect(told(404, { type: "invalid_request_error" })).toMatchObject({ status: 404, code: "not_found" });
+    expect(answered(400, { code: "string_above_max_length" }).code).toBe("invalid_request");
+    expect(answered(400, { code: "server_error" }).code).toBe("invalid_request");
+    expect(answered(400, { code: "toString" }).code).toBe("invalid_request");
+    expect(answered(413, null)).toMatchObject({ status: 413, code: "request_too_large" });
+    expect(answered(415, null)).toMatchObject({ status: 415, code: "unsupported_media_type" });
+    expect(answered(404, { type: "invalid_request_error" })).toMatchObject({
+      status: 404,
+      code: "not_found",
+    });
   });
 
   test.each([
     "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.",
     "The input (5000 tokens) is longer than the model's context length (4096 tokens).",
     "the request exceeds the available context size. try increasing it",
-  ])("is context_length_exceeded if only the message says so: %s", (message) => {
-    expect(told(400, { code: "400", type: "BadRequestError", message }).code).toBe("context_length_exceeded");
+  ])("is context_length_exceeded if only the message mentions it: %s", (message) => {
+    expect(answered(400, { code: "400", type: "BadRequestError", message }).code).toBe(
+      "context_length_exceeded",
+    );
   });
 
   test("names the parameter if the client sent it or the API has it", () => {
-    expect(told(400, { param: "messages[0].content" }).param).toBe("messages[0].content");
-    expect(told(400, { param: "prompt" }).param).toBe("prompt");
-    expect(told(400, { param: "messages[0].secret_field" }).param).toBeNull();
-    expect(told(400, { param: "call_9 org-x" }).param).toBeNull();
-    expect(told(400, { param: null }).param).toBeNull();
+    expect(answered(400, { param: "messages[0].content" }).param).toBe("messages[0].content");
+    expect(answered(400, { param: "prompt" }).param).toBe("prompt");
+    expect(answered(400, { param: "messages[0].secret_field" }).param).toBeNull();
+    expect(answered(400, { param: "call_9 org-x" }).param).toBeNull();
+    expect(answered(400, { param: null }).param).toBeNull();
   });
 
   test("has a message even if the upstream sent none", () => {
-    expect(told(400, null).message).toBe("The upstream rejected the request as invalid.");
-    expect(told(400, { message: "" }).message).toBe("The upstream rejected the request as invalid.");
+    expect(answered(400, null).message).toBe("The upstream rejected the request as invalid.");
+    expect(answered(400, { message: "" }).message).toBe("The upstream rejected the request as invalid.");
   });
 });
 
@@ -273,8 +278,8 @@ describe("an interrupted response", () => {
 });
 
 describe("the retry hint of an upstream error", () => {
-  const hint = (status: number, said: Partial<UpstreamError>, headerMs: number | null = null) =>
-    classifyError(status, error(said), headerMs).retryAfterMs;
+  const hint = (status: number, upstreamError: Partial<UpstreamError>, headerMs: number | null = null) =>
+    classifyError(status, error(upstreamError), headerMs).retryAfterMs;
 
   test("is read from the error's fields or message if there are no headers", () => {
     expect(hint(429, { message: "Rate limit reached. Please try again in 1.5s." })).toBe(1_500);
@@ -321,7 +326,7 @@ describe("input of the client", () => {
     expect(refineFailure({ isPlain: () => true }, refused)).toBe(refused);
   });
 
-  test("is at fault if an error inside a stream says so by its type or code", () => {
+  test("is at fault if an error inside a stream blames it by its type or code", () => {
     const byType = error({ type: "invalid_request_error", code: "some_new_code", message: "no" });
     expect(classifyError(200, byType, null).class).toBe("rejected");
     expect(classifyError(200, error({ code: "invalid_value", message: "no" }), null).class).toBe("rejected");

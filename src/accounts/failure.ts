@@ -5,6 +5,7 @@ import { ACCOUNT_BARRED } from "../protocols/shared/google-error.ts";
 import { isPublicParam, publicMessage } from "../protocols/shared/public-message.ts";
 import type { Audience, UpstreamError } from "../protocols/shared/upstream-error.ts";
 import { classifyAnthropicError } from "./anthropic-failure.ts";
+import { classifyBedrockError } from "./bedrock-failure.ts";
 import { parseRetryHint } from "./rate-limit.ts";
 
 export const FAILURE_CLASSES = [
@@ -84,13 +85,14 @@ export function readRetryHint({ retryAfterMs, error }: UpstreamFailure, nowMs: n
 }
 
 function classify(sentStatus: number, error: UpstreamError | null): FailureClass {
-  const anthropicClass = error === null ? null : classifyAnthropicError(sentStatus, error);
-  if (anthropicClass !== null) return anthropicClass;
+  const vendorClass =
+    error === null ? null : (classifyBedrockError(error) ?? classifyAnthropicError(sentStatus, error));
+  if (vendorClass !== null) return vendorClass;
   const code = errorCode(error);
   // Inside a stream, some upstreams send the status as the error code.
   const status = sentStatus < 400 && /^[45]\d\d$/.test(code) ? Number(code) : sentStatus;
   if (status === 402 || QUOTA.has(code)) return "quota";
-  // A 403 that names the model says nothing about the other models of the credential.
+  // A 403 that names the model is no evidence about the other models of the credential.
   if (MODEL_MISSING.has(code) || (status === 404 && namesModel(error))) return "model_missing";
   if (status === 404) return "not_here";
   // Clients do not choose the method, and the API accepts it, so the URL is wrong.
@@ -113,7 +115,11 @@ function classify(sentStatus: number, error: UpstreamError | null): FailureClass
 function namesModel(error: UpstreamError | null): boolean {
   if (error === null) return true;
   if (error.param !== null && error.param !== "model") return false;
-  return /^the model\b/i.test(error.message) || GEMINI_MODEL_MISSING.test(error.message);
+  return (
+    /^the model\b/i.test(error.message) ||
+    GEMINI_MODEL_MISSING.test(error.message) ||
+    VERTEX_MODEL_MISSING.test(error.message)
+  );
 }
 
 /**
@@ -138,6 +144,9 @@ function isClientFault(error: UpstreamError | null): boolean {
 
 /** "models/name is not found for API version v1beta, or is not supported for generateContent." */
 const GEMINI_MODEL_MISSING = /^models\/\S{1,256} is not (?:found|supported)\b/;
+
+/** "Publisher Model `projects/…` was not found or your project does not have access to it." */
+const VERTEX_MODEL_MISSING = /^publisher model \S{1,512} (?:was not found|is not)\b/i;
 
 /** Google reports an invalid key, and an account that may not use the API at all, with status 400. */
 const CREDENTIAL = new Set([
@@ -288,7 +297,7 @@ function rejectedCode({ class: kind, status, error }: UpstreamFailure): ApiError
 
 /** Messages of servers without an error code for this: Anthropic, Gemini, vLLM, SGLang, llama.cpp, LiteLLM. */
 const CONTEXT_FULL =
-  /^prompt is too long\b|^input length and `max_tokens` exceed context limit\b|input token count.{0,40}exceeds the maximum number of tokens|maximum context length|longer than the model's context length|exceeds the available context size|\bContextWindowExceededError\b/i;
+  /^prompt is too long\b|^input is too long for requested model|^input length and `max_tokens` exceed context limit\b|input token count.{0,40}exceeds the maximum number of tokens|maximum context length|longer than the model's context length|exceeds the available context size|\bContextWindowExceededError\b/i;
 
 /** The response had started, so a retry would be visible to the client. The message explains that. */
 export function interruptedError(failure: UpstreamFailure, audience: Audience): ApiError {

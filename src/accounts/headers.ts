@@ -44,8 +44,8 @@ export function forwardedMessagesHeaders(from: HeaderReader): string {
 const PROCESSING_MS = /^\d{1,9}$/;
 
 /**
- * Returns the forwarded headers as lines of the response head. An upstream header is forwarded only if its value can
- * contain nothing but what its name says. `x-codex-turn-state` is not forwarded: it is valid for that account only,
+ * Returns the forwarded headers as lines of the response head. An upstream header is forwarded only if its value has
+ * the expected format. `x-codex-turn-state` is not forwarded: it is valid for that account only,
  * and the gateway keeps conversations on their account by other means.
  */
 export function forwardedResponseHeaders(
@@ -64,13 +64,17 @@ export function forwardedResponseHeaders(
 }
 
 const UPSTREAM_REQUEST_ID =
-  /^(?:req_[0-9a-f]{32}|req_[0-9A-Za-z]{20,32}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$/;
+  /^(?:req_[0-9a-f]{32}|req_(?:vrtx_)?[0-9A-Za-z]{20,32}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$/;
 
 /**
  * The upstream's request id for the provider's support, for usage records and the client. Only values in the form of
  * an id are accepted.
  */
 export function upstreamRequestId(from: AnswerHeaders): string | null {
-  const id = from.get("x-request-id") ?? from.get("apim-request-id") ?? from.get("request-id");
+  const id =
+    from.get("x-request-id") ??
+    from.get("apim-request-id") ??
+    from.get("request-id") ??
+    from.get("x-amzn-requestid");
   return id !== null && UPSTREAM_REQUEST_ID.test(id) ? id : null;
 }

@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
+import { limits } from "../config/product-limits.ts";
 import { openHttpClient } from "../net/http-client/client.ts";
 import { Dialer } from "../net/http-client/dial.ts";
 import { systemClock } from "../net/wire/clock.ts";
 import { openDeadlines } from "../net/wire/deadlines.ts";
 import { account } from "../pool/pool.test-support.ts";
+import { AccessTokens } from "./cloud/access-tokens.ts";
 import { type ProbeOptions, probeAccount } from "./probe.ts";
 
 const CREDENTIAL = "sk-probe";
@@ -23,9 +25,17 @@ beforeAll(() => {
     idlePerOriginMax: 4,
     headBytesMax: 65_536,
   });
+  const dialer = new Dialer({ clock: systemClock, lookupTimeoutMs: 1_000, cacheMs: 1_000 });
   options = {
-    dialer: new Dialer({ clock: systemClock, lookupTimeoutMs: 1_000, cacheMs: 1_000 }),
+    dialer,
     http,
+    accessTokens: new AccessTokens({
+      dialer,
+      http,
+      clock: systemClock,
+      userAgent: "test",
+      limits: limits.accessTokens,
+    }),
     userAgent: "test",
     timeoutMs: 5_000,
     bytesMax: 65_536,

@@ -3,30 +3,36 @@
  * responds, whether its credential is accepted, and which models it offers.
  */
 
-import { isObject } from "../json/parse.ts";
-import type { AnswerHeaders, HttpClient, HttpFailure } from "../net/http-client/contract.ts";
-import { DialError, type Dialer, type DialTarget } from "../net/http-client/dial.ts";
-import { joinParts, type Part } from "../net/wire/parts.ts";
+import type { HttpClient } from "../net/http-client/contract.ts";
+import { DialError, type Dialer } from "../net/http-client/dial.ts";
 import type { PolicyAccount } from "../policy/snapshot.ts";
-import { unpack } from "./decompress.ts";
+import { isRegional } from "../vendors.ts";
+import { AccessTokenError, type AccessTokens } from "./cloud/access-tokens.ts";
+import { exchangeOnce, type SingleReply, type SingleReplyFailure } from "./exchange.ts";
 import { ANTHROPIC_VERSION } from "./headers.ts";
-import { credentialHeader, modelListPath } from "./upstream-address.ts";
+import { modelLists } from "./model-lists.ts";
+import { readModelNames } from "./model-names.ts";
+import { credentialHeader } from "./upstream-address.ts";
 
 export interface ProbeOptions {
   dialer: Dialer;
   http: HttpClient;
+  accessTokens: AccessTokens;
   userAgent: string;
   timeoutMs: number;
   /** Maximum number of response bytes that are read. */
   bytesMax: number;
 }
 
-export type ProbeFailure = HttpFailure["kind"] | "late";
+export type ProbeFailure = SingleReplyFailure;
 
 export type Probe =
   /** `models`: the offered models, sorted; empty if the list could not be read. */
   | { kind: "answers"; status: number; models: string[] }
-  | { kind: "not_json" | "refused" | "no_list" | "limited" | "redirects" | "fails"; status: number }
+  | {
+      kind: "not_json" | "refused" | "list_denied" | "no_list" | "limited" | "redirects" | "fails";
+      status: number;
+    }
   | { kind: "unreachable"; failure: ProbeFailure }
   /** `reason` contains the address, for operators. */
   | { kind: "forbidden_address"; reason: string }
@@ -34,12 +40,9 @@ export type Probe =
 
 export async function probeAccount(account: PolicyAccount, options: ProbeOptions): Promise<Probe> {
   try {
-    const target = await options.dialer.resolve(account.baseUrl, account);
-    const reply = await listModels(account, target, options);
-    return reply.kind === "answered"
-      ? interpretReply(account, reply)
-      : { kind: "unreachable", failure: reply.failure };
+    return await listModels(account, options);
   } catch (error) {
+    if (error instanceof AccessTokenError) return interpretTokenFailure(error);
     if (!(error instanceof DialError) || error.reason === "bad_url") return { kind: "bad_url" };
     return error.reason === "forbidden_address"
       ? { kind: "forbidden_address", reason: error.message }
@@ -47,12 +50,9 @@ export async function probeAccount(account: PolicyAccount, options: ProbeOptions
   }
 }
 
-type ProbeReply =
-  | { kind: "answered"; status: number; contentType: string | null; body: Uint8Array | null }
-  | { kind: "failed"; failure: ProbeFailure };
-
-function listModels(account: PolicyAccount, target: DialTarget, options: ProbeOptions): Promise<ProbeReply> {
-  const credential = credentialHeader(account);
+/** The lists are requested one after the other; the first failure is the result. */
+async function listModels(account: PolicyAccount, options: ProbeOptions): Promise<Probe> {
+  const credential = await probeCredential(account, options);
   const headers = [
     "accept: application/json",
     `user-agent: ${options.userAgent}`,
@@ -60,62 +60,59 @@ function listModels(account: PolicyAccount, target: DialTarget, options: ProbeOp
     ...(credential === null ? [] : [`${credential[0]}: ${credential[1]}`]),
     ...(account.kind === "anthropic" ? [`anthropic-version: ${ANTHROPIC_VERSION}`] : []),
   ];
-  return new Promise((resolve) => {
-    let status = 0;
-    let headersReceived: AnswerHeaders | null = null;
-    const pieces: Part[] = [];
-    let bytes = 0;
-    const finish = (reply: ProbeReply) => {
-      clearTimeout(timer);
-      exchange.abort();
-      resolve(reply);
+  const { baseUrl, paths } = modelLists(account);
+  const target = await options.dialer.resolve(baseUrl, account);
+  const models = new Set<string>();
+  let probe: Probe = { kind: "bad_url" };
+  for (const path of paths) {
+    const request = {
+      target,
+      method: "GET" as const,
+      path,
+      headers: `${headers.join("\r\n")}\r\n`,
+      body: null,
     };
-    const finishWithResponse = (isComplete: boolean) => {
-      const body = isComplete
-        ? unpack(joinParts(pieces), headersReceived?.get("content-encoding") ?? null, options.bytesMax)
-        : null;
-      finish({ kind: "answered", status, contentType: headersReceived?.get("content-type") ?? null, body });
-    };
-    const exchange = options.http.send(
-      {
-        target,
-        method: "GET",
-        path: modelListPath(account),
-        headers: `${headers.join("\r\n")}\r\n`,
-        body: null,
-      },
-      {
-        head(code, received) {
-          status = code;
-          headersReceived = received;
-          // The status of an error is sufficient, and the upstream's text must not be shown.
-          if (code < 200 || code >= 300) finishWithResponse(false);
-        },
-        data(piece) {
-          bytes += piece.end - piece.start;
-          if (bytes > options.bytesMax) finishWithResponse(false);
-          else pieces.push(piece);
-        },
-        end: () => finishWithResponse(true),
-        fail: ({ kind }) => finish({ kind: "failed", failure: kind }),
-      },
-    );
-    const timer = setTimeout(() => {
-      if (headersReceived === null) finish({ kind: "failed", failure: "late" });
-      else finishWithResponse(false);
-    }, options.timeoutMs);
-  });
+    const reply = await exchangeOnce(options.http, request, options);
+    probe =
+      reply.kind === "answered"
+        ? interpretReply(account, reply)
+        : { kind: "unreachable", failure: reply.failure };
+    if (probe.kind !== "answers") return probe;
+    for (const name of probe.models) models.add(name);
+  }
+  return probe.kind === "answers" ? { ...probe, models: [...models].sort().slice(0, MODELS_MAX) } : probe;
+}
+
+async function probeCredential(
+  account: PolicyAccount,
+  { accessTokens }: ProbeOptions,
+): Promise<readonly [name: string, value: string] | null> {
+  return account.kind === "vertex"
+    ? ["authorization", `Bearer ${await accessTokens.get(account)}`]
+    : credentialHeader(account);
+}
+
+/** The failure of the access token that a list needs. */
+function interpretTokenFailure({ failure }: AccessTokenError): Probe {
+  const { class: failureClass, reason } = failure;
+  if (failureClass === "credential") return { kind: "refused", status: 401 };
+  if (failureClass === "timeout") return { kind: "unreachable", failure: "late" };
+  return reason.includes("forbidden_address")
+    ? { kind: "forbidden_address", reason }
+    : { kind: "unreachable", failure: "refused" };
 }
 
 function interpretReply(
   { kind }: PolicyAccount,
-  { status, contentType, body }: Extract<ProbeReply, { kind: "answered" }>,
+  { status, contentType, body }: Extract<SingleReply, { kind: "answered" }>,
 ): Probe {
   if (status >= 200 && status < 300) {
     if (!(contentType?.includes("json") ?? false)) return { kind: "not_json", status };
-    return { kind: "answers", status, models: body === null ? [] : modelNames(body) };
+    return { kind: "answers", status, models: body === null ? [] : readModelNames(body) };
   }
   // Google reports an invalid key as an invalid request, and a list of models has nothing else that could be invalid.
+  // A key that may call models need not be allowed to list them.
+  if (status === 403 && isRegional(kind)) return { kind: "list_denied", status };
   const isRefused = status === 401 || status === 403 || (status === 400 && kind === "gemini");
   if (isRefused) return { kind: "refused", status };
   if (status === 404 || status === 405) return { kind: "no_list", status };
@@ -125,36 +122,3 @@ function interpretReply(
 }
 
 const MODELS_MAX = 1_000;
-const NAME_CHARS_MAX = 256;
-
-/** Reads `{ "data": [{ "id": "…" }] }`, and Google's `{ "models": [{ "name": "models/…" }] }`. Unusable names are omitted. */
-function modelNames(body: Uint8Array): string[] {
-  const list = readData(parseBody(body));
-  const names = list.flatMap((entry: unknown) => {
-    const id = readModelId(entry);
-    return typeof id === "string" && id !== "" && id.length <= NAME_CHARS_MAX && !/[\s\p{C}]/u.test(id)
-      ? id
-      : [];
-  });
-  return [...new Set(names)].sort().slice(0, MODELS_MAX);
-}
-
-function readModelId(entry: unknown): unknown {
-  if (!isObject(entry)) return null;
-  return typeof entry.name === "string" && entry.id === undefined
-    ? entry.name.replace(/^models\//, "")
-    : entry.id;
-}
-
-function readData(value: unknown): readonly unknown[] {
-  const list = isObject(value) ? (value.data ?? value.models) : null;
-  return Array.isArray(list) ? list : [];
-}
-
-function parseBody(body: Uint8Array): unknown {
-  try {
-    return JSON.parse(new TextDecoder().decode(body));
-  } catch {
-    return null;
-  }
-}

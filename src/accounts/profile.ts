@@ -1,33 +1,46 @@
 /** The capability profile of an account: by its kind, vendor and address, with what its configuration overrides. */
 
 import type { PolicyAccount } from "../policy/snapshot.ts";
-import { GEMINI_PROFILE } from "../protocols/gemini/gemini-profile.ts";
+import { GEMINI_PROFILE, VERTEX_GEMINI_PROFILE } from "../protocols/gemini/gemini-profile.ts";
 import {
   type AccountProfile,
   ANTHROPIC_PROFILE,
   COMPATIBLE_PROFILE,
+  HOSTED_CLAUDE_PROFILE,
   OPENAI_PROFILE,
 } from "../protocols/hub/account-profile.ts";
+import type { Dialect } from "../records.ts";
 import { VENDORS } from "../vendors.ts";
 import { VENDOR_PROFILES } from "./vendor-profiles.ts";
 
 const OPENAI_HOST = /^https:\/\/(?:[\w-]+\.)?api\.openai\.com(?:[:/]|$)/;
 
 /** Accounts are immutable, so their profiles are built once. */
-const profiles = new WeakMap<PolicyAccount, AccountProfile>();
+const profiles = new WeakMap<PolicyAccount, Map<Dialect, AccountProfile>>();
 
-export function accountProfile(account: PolicyAccount): AccountProfile {
-  let profile = profiles.get(account);
+/** `dialect` is the one that the request is written in: Vertex AI has two. */
+export function accountProfile(account: PolicyAccount, dialect: Dialect): AccountProfile {
+  const byDialect = profiles.get(account) ?? new Map<Dialect, AccountProfile>();
+  profiles.set(account, byDialect);
+  let profile = byDialect.get(dialect);
   if (profile === undefined) {
-    profile = { ...defaultProfile(account), ...readOverrides(account.profile ?? {}) };
-    profiles.set(account, profile);
+    profile = { ...defaultProfile(account, dialect), ...readOverrides(account.profile ?? {}) };
+    byDialect.set(dialect, profile);
   }
   return profile;
 }
 
-function defaultProfile({ kind, vendor, baseUrl }: PolicyAccount): AccountProfile {
-  if (kind === "gemini") return GEMINI_PROFILE;
-  if (kind === "anthropic") return ANTHROPIC_PROFILE;
+function defaultProfile({ kind, vendor, baseUrl }: PolicyAccount, dialect: Dialect): AccountProfile {
+  switch (kind) {
+    case "gemini":
+      return GEMINI_PROFILE;
+    case "anthropic":
+      return ANTHROPIC_PROFILE;
+    case "bedrock":
+      return HOSTED_CLAUDE_PROFILE;
+    case "vertex":
+      return dialect === "gemini" ? VERTEX_GEMINI_PROFILE : HOSTED_CLAUDE_PROFILE;
+  }
   const preset = VENDORS.find((name) => name === vendor);
   if (preset !== undefined) return VENDOR_PROFILES[preset];
   return kind === "azure" || OPENAI_HOST.test(baseUrl) ? OPENAI_PROFILE : COMPATIBLE_PROFILE;

@@ -64,6 +64,7 @@ function deploymentPath(path: string, upstreamModel: string): string {
   return `/deployments/${encodeURIComponent(upstreamModel)}`;
 }
 
+/** Null if the account sends no credential, or an access token in its place. */
 export function credentialHeader(account: PolicyAccount): readonly [name: string, value: string] | null {
   if (account.credential === null) return null;
   switch (account.kind) {
@@ -73,6 +74,9 @@ export function credentialHeader(account: PolicyAccount): readonly [name: string
       return ["x-api-key", account.credential];
     case "gemini":
       return ["x-goog-api-key", account.credential];
+    case "vertex":
+      // The key of a service account is never sent, only the access token that it signs for.
+      return null;
     default:
       return ["authorization", `Bearer ${account.credential}`];
   }

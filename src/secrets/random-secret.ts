@@ -24,7 +24,7 @@ export function secretDigest(secret: string): string {
 const TOKEN_PREFIX = "gwp_";
 const TOKEN_FORMAT = new RegExp(`^gwp_[0-9A-Za-z]{${CHARS_OF_256_BITS + CHECKSUM_CHARS}}$`);
 
-/** `gwp_<256 random bits><CRC-32>`: people and scanners can tell it from an API key. */
+/** `gwp_<256 random bits><CRC-32>`: people and scanners can distinguish it from an API key. */
 export function mintAccessToken(randomBytes: RandomBytes): RandomSecret {
   const secret = withChecksum(TOKEN_PREFIX + base62(toInteger(randomBytes(32)), CHARS_OF_256_BITS));
   return { secret, digest: secretDigest(secret) };

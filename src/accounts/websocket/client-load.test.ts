@@ -81,9 +81,9 @@ test("every turn ends once, receives only its own response, and leaks no socket"
         if (++calls > 1) reject(new Error(`a turn with ${model} ended twice`));
         // The response of another turn would contain another word.
         for (const [, other] of text.matchAll(/"metadata":\{"word":"(\w+)"\}/g)) {
-          if (other !== word) reject(new Error(`${word} heard of ${other}`));
+          if (other !== word) reject(new Error(`${word} received the response of ${other}`));
         }
-        if (text.includes("CANARY")) reject(new Error(`${word} heard what came too late`));
+        if (text.includes("CANARY")) reject(new Error(`${word} received a late response`));
         resolve();
       };
       const exchange = client.send(

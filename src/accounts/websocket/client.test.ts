@@ -371,9 +371,9 @@ describe("an upstream with WebSocket support", () => {
     const message = JSON.stringify({ type: "response.create", model: "sim-fast", input, store: false });
     const digest = new Bun.CryptoHasher("sha256").update(message).digest("hex");
     expect(simulator.ledger.last()?.bodySha256).toBe(digest);
-    const told = ask(of, simulator.port, { body: { model: "fault/hugeline@size=6000000", input: "x" } });
-    expect(await told.over.promise).toBe("end");
-    expect(told.text).toContain(`"filler":"${"a".repeat(6_000_000)}"}\n\n`);
+    const call = ask(of, simulator.port, { body: { model: "fault/hugeline@size=6000000", input: "x" } });
+    expect(await call.over.promise).toBe("end");
+    expect(call.text).toContain(`"filler":"${"a".repeat(6_000_000)}"}\n\n`);
   });
 
   test("a changed credential closes the old sockets, at once or after their turn", async () => {
@@ -422,7 +422,7 @@ interface HandMade {
   port: number;
   server: Server;
   sockets: Socket[];
-  heard: [opcode: number, text: string][];
+  received: [opcode: number, text: string][];
 }
 
 /** An upstream whose bytes the test writes. */
@@ -430,7 +430,7 @@ async function handMade(
   answer: (key: string) => string,
   onMessage: (socket: Socket, text: string) => void = () => {},
 ): Promise<HandMade> {
-  const made: HandMade = { port: 0, server: createServer(), sockets: [], heard: [] };
+  const made: HandMade = { port: 0, server: createServer(), sockets: [], received: [] };
   made.server.on("connection", (socket) => {
     made.sockets.push(socket);
     const frames = new FrameReader({ isMasked: true, messageBytesMax: 64 * 1024 * 1024 });
@@ -450,10 +450,10 @@ async function handMade(
       const fault = frames.push(rest, {
         onMessage(opcode, from, start, to) {
           const text = Buffer.from(from.subarray(start, to)).toString();
-          made.heard.push([opcode, text]);
+          made.received.push([opcode, text]);
           onMessage(socket, text);
         },
-        onControl: (opcode, payload) => made.heard.push([opcode, Buffer.from(payload).toString("latin1")]),
+        onControl: (opcode, payload) => made.received.push([opcode, Buffer.from(payload).toString("latin1")]),
       });
       if (fault !== null) throw new Error(fault.reason);
     });
@@ -541,8 +541,8 @@ describe("the WebSocket protocol", () => {
     });
     const of = client({ pingMs: 40 });
     await ask(of, made.port).over.promise;
-    await eventually(() => made.heard.some(([opcode, said]) => opcode === PONG && said === "abc"));
-    await eventually(() => made.heard.some(([opcode]) => opcode === PING));
+    await eventually(() => made.received.some(([opcode, payload]) => opcode === PONG && payload === "abc"));
+    await eventually(() => made.received.some(([opcode]) => opcode === PING));
     // The pings are not answered, so the socket is considered dead.
     await eventually(() => made.sockets[0]?.destroyed);
   });
@@ -550,7 +550,7 @@ describe("the WebSocket protocol", () => {
   test("a close is answered, and a pending turn fails", async () => {
     const made = await handMade(good, (socket) => socket.write(closeFrame(1011, "why", null)));
     expect(await ask(client(), made.port).over.promise).toBe("reset: the upstream closed with 1011");
-    await eventually(() => made.heard.some(([opcode]) => opcode === CLOSE));
+    await eventually(() => made.received.some(([opcode]) => opcode === CLOSE));
   });
 
   test("an invalid frame, a binary message or a too large one ends the socket and the turn", async () => {
@@ -667,8 +667,8 @@ describe("the WebSocket protocol", () => {
     await eventually(() => turns === 2);
     socket?.write(completed("resp_2"));
     expect(await notes.over.promise).toBe("end");
-    await eventually(() => made.heard.some(([opcode]) => opcode === PONG));
-    expect(made.heard.filter(([opcode]) => opcode === PONG)).toEqual([[PONG, "ping 999"]]);
+    await eventually(() => made.received.some(([opcode]) => opcode === PONG));
+    expect(made.received.filter(([opcode]) => opcode === PONG)).toEqual([[PONG, "ping 999"]]);
   });
 });
 
@@ -690,7 +690,7 @@ describe("a late message", () => {
       await ask(of, made.port).over.promise;
       expect(made.sockets).toHaveLength(1);
       made.sockets[0]?.write(late);
-      await eventually(() => made.heard.some(([opcode]) => opcode === CLOSE));
+      await eventually(() => made.received.some(([opcode]) => opcode === CLOSE));
       expect(await ask(of, made.port).over.promise).toBe("end");
       expect(made.sockets).toHaveLength(2);
     }
@@ -702,7 +702,7 @@ describe("a late message", () => {
     const notes = ask(of, made.port);
     expect(await notes.over.promise).toBe("end");
     expect(notes.text).not.toContain(SECRET);
-    await eventually(() => made.heard.some(([opcode]) => opcode === CLOSE));
+    await eventually(() => made.received.some(([opcode]) => opcode === CLOSE));
   });
 
   test("after an error within a response is dropped: the socket closes with its turn", async () => {
@@ -711,7 +711,7 @@ describe("a late message", () => {
     );
     const of = client();
     expect(await ask(of, made.port).over.promise).toBe("error");
-    await eventually(() => made.heard.some(([opcode]) => opcode === CLOSE));
+    await eventually(() => made.received.some(([opcode]) => opcode === CLOSE));
     expect(await ask(of, made.port).over.promise).toBe("error");
     expect(made.sockets).toHaveLength(2);
   });
@@ -746,7 +746,7 @@ describe("a late message", () => {
     const notes = ask(of, made.port);
     expect(await notes.over.promise).toBe("bad_http: received the end of another response");
     expect(notes.types).not.toContain("response.completed");
-    await eventually(() => made.heard.some(([opcode]) => opcode === CLOSE));
+    await eventually(() => made.received.some(([opcode]) => opcode === CLOSE));
   });
 
   test("cannot be detected without response ids: such a socket serves one turn", async () => {

@@ -5,13 +5,13 @@ import { wholeBytesPart } from "../../net/wire/parts.ts";
 import { readEvent, SseSplitter } from "../../net/wire/sse.ts";
 import { EventText, readMessageKind, type UpstreamMessageKind } from "./event-text.ts";
 
-interface Told {
+interface ParsedEvents {
   kinds: UpstreamMessageKind[];
   events: { type: string | null; json: unknown }[];
 }
 
 /** Parses the event stream that these messages of one read produce. */
-function told(messages: readonly string[]): Told {
+function parseEvents(messages: readonly string[]): ParsedEvents {
   const text = new EventText();
   // As in one read: consecutive messages with frame heads between them.
   const read = Buffer.from(messages.map((message) => `\n\r${message}`).join(""));
@@ -21,7 +21,7 @@ function told(messages: readonly string[]): Told {
     at = start + Buffer.byteLength(message);
     return text.add(read, start, at);
   });
-  const events: Told["events"] = [];
+  const events: ParsedEvents["events"] = [];
   const splitter = new SseSplitter({ eventBytesMax: 1_000_000 });
   splitter.push(wholeBytesPart(text.take() ?? new Uint8Array(0)), (bytes, start, end) => {
     const { type, data } = readEvent(bytes, start, end);
@@ -50,7 +50,7 @@ test("any event is converted unchanged, for any JSON formatting and position of 
         one.isFirst ? { type: one.type, ...one.fields } : { ...one.fields, type: one.type },
       );
       const written = sent.map((one, i) => JSON.stringify(one, null, messages[i]?.indent));
-      const { kinds, events } = told(written);
+      const { kinds, events } = parseEvents(written);
       expect(kinds).toEqual(messages.map((one) => (one.type === "response.created" ? "created" : "event")));
       expect(events).toEqual(
         written.map((text) => {
@@ -82,7 +82,7 @@ describe("upstream messages", () => {
   for (const [type, kind] of KINDS) {
     test(`${type} is classified as ${kind}, also when repeated`, () => {
       for (const text of [JSON.stringify({ type, n: 1 }), JSON.stringify({ n: 1, type }, null, 1)]) {
-        const { kinds, events } = told([text, text, text]);
+        const { kinds, events } = parseEvents([text, text, text]);
         expect(kinds).toEqual([kind, kind, kind]);
         expect(readMessageKind(Buffer.from(text), 0, text.length)).toBe(kind);
         expect(events).toHaveLength(kind === "error" || kind === "private" ? 0 : 3);
@@ -91,7 +91,11 @@ describe("upstream messages", () => {
   }
 
   test("a longer type does not match the previous type", () => {
-    const { events } = told([`{"type":"${DELTA}"}`, `{"type":"${DELTA}.more"}`, `{"type":"${DELTA}"}`]);
+    const { events } = parseEvents([
+      `{"type":"${DELTA}"}`,
+      `{"type":"${DELTA}.more"}`,
+      `{"type":"${DELTA}"}`,
+    ]);
     expect(events.map(({ type }) => type)).toEqual([DELTA, `${DELTA}.more`, DELTA]);
   });
 

@@ -80,7 +80,7 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
   private readonly sink: ResponseSink<TurnFailure>;
   private readonly text = new EventText();
   private socket: UpstreamSocket | null = null;
-  /** The socket has served a response before: if it breaks now, that says nothing about the upstream. */
+  /** The socket has served a response before: if it breaks now, the upstream may still be healthy. */
   private isReused = false;
   private hasSentTail = false;
   private hasReceived = false;

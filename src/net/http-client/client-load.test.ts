@@ -24,7 +24,7 @@ function post(http: HttpClient, port: number, body: string, path = "/") {
   return { notes, exchange, over: notes.over.promise };
 }
 
-/** Echoes the request, in pieces when it asks for a stream. Returns its port and the ports of its clients. */
+/** Echoes the request, in pieces for a stream. Returns its port and the ports of its clients. */
 function echo(): { port: number; callers: Set<number> } {
   const callers = new Set<number>();
   const server = Bun.serve({
@@ -89,14 +89,14 @@ describe("many exchanges", () => {
           completed++;
         } else {
           await abortAt(exchange, notes, (worker * 7 + i * 3) % 5);
-          const told = notes.calls.length;
+          const callCount = notes.calls.length;
           await Bun.sleep(1);
-          if (notes.calls.length !== told) faults.push(`${id} heard more`);
+          if (notes.calls.length !== callCount) faults.push(`${id} received more`);
         }
         if (notes.text.replaceAll(id, "").trim() !== "") {
           // A cut response may contain half an id.
           const words = notes.text.split(" ").slice(0, -1);
-          if (words.some((word) => word !== "" && word !== id)) faults.push(`${id} heard ${notes.text}`);
+          if (words.some((word) => word !== "" && word !== id)) faults.push(`${id} received ${notes.text}`);
         }
       }
     }

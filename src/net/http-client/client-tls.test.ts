@@ -169,7 +169,7 @@ describe("an exchange over TLS", () => {
     expect(await ask(right.port, null, { ca }, "[::1]")).toBe("end");
   });
 
-  test("fails as tls if the peer speaks no TLS or closes", async () => {
+  test("fails as tls if the peer does not support TLS or closes", async () => {
     const plain = createTcpServer((socket) => socket.on("error", () => {}).end("HTTP/1.1 400 Bad\r\n\r\n"));
     const leaving = createTcpServer((socket) => socket.destroy());
     for (const server of [plain, leaving]) {

@@ -188,7 +188,7 @@ describe("a name with several addresses", () => {
   test("skips unreachable addresses, then uses the reserve, then retries the first ones", async () => {
     const { dialer } = setUp(["2606:4700::1", "8.8.8.8", "2606:4700::2"]);
     const [first, second] = await take(dialer, 2);
-    if (first === undefined || second === undefined) throw new Error("two were asked for");
+    if (first === undefined || second === undefined) throw new Error("two sockets were requested");
     dialer.markUnreachable(first);
     expect(new Set(await take(dialer, 4))).toEqual(new Set([second]));
     dialer.markUnreachable(second);

@@ -18,7 +18,7 @@ afterEach(() => writeBatcher.flush());
 /** Sockets that accept these numbers of bytes per write, the last number for all further writes. */
 function begin(takes: number[]) {
   const written: string[] = [];
-  const heard: string[] = [];
+  const received: string[] = [];
   const connections: ClientConnectionSocket[] = [];
   function connect(): ClientConnectionSocket {
     const socket = {
@@ -32,8 +32,8 @@ function begin(takes: number[]) {
       pause() {},
       resume() {},
     } as unknown as Socket<ClientConnectionSocket>;
-    const nobody = { onOpen() {}, onData() {}, onDrain() {}, onClose() {} };
-    const connection = new ClientConnectionSocket(PLACE, nobody, deadlines, 1_000);
+    const noCaller = { onOpen() {}, onData() {}, onDrain() {}, onClose() {} };
+    const connection = new ClientConnectionSocket(PLACE, noCaller, deadlines, 1_000);
     connection.onConnect(socket);
     connections.push(connection);
     return connection;
@@ -47,18 +47,18 @@ function begin(takes: number[]) {
       open: (_place: ConnectionSlot, user: ConnectionUser) => {
         const connection = connect();
         connection.user = user;
-        heard.push("again");
+        received.push("again");
         return connection;
       },
-      returnIdle: () => void heard.push("kept"),
+      returnIdle: () => void received.push("kept"),
       close() {},
     },
   };
   const sink = {
-    head: () => void heard.push("head"),
+    head: () => void received.push("head"),
     data() {},
-    end: () => void heard.push("end"),
-    fail: ({ kind }: { kind: string }) => void heard.push(kind),
+    end: () => void received.push("end"),
+    fail: ({ kind }: { kind: string }) => void received.push(kind),
   };
   const request: OutgoingRequest = {
     method: "POST",
@@ -71,29 +71,29 @@ function begin(takes: number[]) {
   while (writeBatcher.reserve(1) < 0);
   const exchange = new ClientExchange(context, request, sink);
   exchange.start();
-  return { exchange, written, heard, connections };
+  return { exchange, written, received, connections };
 }
 
 const answer = (connection: ClientConnectionSocket | undefined) => connection?.onData(Buffer.from(ANSWER));
 
 test("a batched request is sent at the end of the turn, and its connection is reusable", async () => {
-  const { exchange, written, heard, connections } = begin([10_000]);
+  const { exchange, written, received, connections } = begin([10_000]);
   expect([written, exchange.hasBegun]).toEqual([[], false]);
   await new Promise((resolve) => setImmediate(resolve));
   expect([written, exchange.hasBegun]).toEqual([[expect.stringContaining("host: up")], true]);
   answer(connections[0]);
-  expect(heard).toEqual(["head", "kept", "end"]);
+  expect(received).toEqual(["head", "kept", "end"]);
 });
 
 test("a batched request is sent in order if the socket accepts few bytes at a time", () => {
-  const { written, heard, connections } = begin([4, 0, 3, 10_000]);
+  const { written, received, connections } = begin([4, 0, 3, 10_000]);
   writeBatcher.flush();
   for (let i = 0; i < 3; i++) connections[0]?.onDrain();
   expect(written.map((text) => text.length).slice(0, 2)).toEqual([4, 3]);
   expect(written.join("")).toStartWith("POST / HTTP/1.1\r\n");
   expect(written.join("")).toEndWith("\r\n\r\n");
   answer(connections[0]);
-  expect(heard).toEqual(["head", "kept", "end"]);
+  expect(received).toEqual(["head", "kept", "end"]);
 });
 
 test("a batched request is not sent after an abort", () => {
@@ -104,27 +104,27 @@ test("a batched request is not sent after an abort", () => {
 });
 
 test("a response before the request was sent ends the exchange and its connection", () => {
-  const { written, heard, connections } = begin([10_000]);
+  const { written, received, connections } = begin([10_000]);
   answer(connections[0]);
   writeBatcher.flush();
-  expect([written, heard]).toEqual([[], ["head", "end"]]);
+  expect([written, received]).toEqual([[], ["head", "end"]]);
 });
 
 test("a batched request is sent once on another connection if its own closed before", () => {
-  const { exchange, written, heard, connections } = begin([10_000]);
+  const { exchange, written, received, connections } = begin([10_000]);
   connections[0]?.onEnd(undefined);
   exchange.onOpen();
   writeBatcher.flush();
-  expect([written.length, heard]).toEqual([1, ["again"]]);
+  expect([written.length, received]).toEqual([1, ["again"]]);
   answer(connections[1]);
-  expect(heard).toEqual(["again", "head", "kept", "end"]);
+  expect(received).toEqual(["again", "head", "kept", "end"]);
 });
 
 test("a batched request is sent on another connection if its own turns out to be closed", async () => {
-  const { exchange, written, heard } = begin([-1, 10_000]);
+  const { exchange, written, received } = begin([-1, 10_000]);
   writeBatcher.flush();
   await Promise.resolve();
   exchange.onOpen();
   writeBatcher.flush();
-  expect([written.length, heard]).toEqual([1, ["again"]]);
+  expect([written.length, received]).toEqual([1, ["again"]]);
 });

@@ -35,7 +35,7 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
   private readonly sink: ResponseSink;
   private route: ConnectionRoute | null = null;
   private connection: ClientConnectionSocket | null = null;
-  /** The connection has served a request before: if it breaks now, that says nothing about the upstream. */
+  /** The connection has served a request before: if it breaks now, the upstream may still be healthy. */
   private isReused = false;
   private isStarting = true;
   private isOver = false;

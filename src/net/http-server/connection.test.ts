@@ -35,10 +35,11 @@ async function echo({ target, body }: IncomingRequest): Promise<HttpResponse> {
   return textResponse(`<${target} ${wholeText(read)}>`);
 }
 
-const statusesIn = (heard: string) => [...heard.matchAll(/HTTP\/1\.1 (\d+) /g)].map((match) => match[1]);
+const statusesIn = (received: string) =>
+  [...received.matchAll(/HTTP\/1\.1 (\d+) /g)].map((match) => match[1]);
 
 /** The texts between angle brackets in the responses, in order. */
-const answersIn = (heard: string) => [...heard.matchAll(/<(.*?)>/g)].map((match) => match[1]);
+const answersIn = (received: string) => [...received.matchAll(/<(.*?)>/g)].map((match) => match[1]);
 
 /** Each request waits until the test responds. */
 function byHand() {
@@ -58,8 +59,8 @@ describe("a connection", () => {
     client.send(getText("/a"));
     await client.waitForText("</a>");
     client.send(postText("/b", "Content-Length: 5"), "hello");
-    const heard = await client.waitForText("</b hello>");
-    expect(heard).not.toContain("connection:");
+    const received = await client.waitForText("</b hello>");
+    expect(received).not.toContain("connection:");
   });
 
   test("is closed by the response after a shutdown was announced, and new ones are accepted meanwhile", async () => {
@@ -164,9 +165,9 @@ describe("a connection", () => {
   test("closes after the response to Connection: close", async () => {
     await start(echo);
     client.send(getText("/a", "Connection: close") + getText("/b"));
-    const heard = await client.end();
-    expect(heard).toContain("connection: close\r\n");
-    expect([answersIn(heard), client.ending()]).toEqual([["/a"], "closed"]);
+    const received = await client.end();
+    expect(received).toContain("connection: close\r\n");
+    expect([answersIn(received), client.ending()]).toEqual([["/a"], "closed"]);
   });
 
   test("of HTTP/1.0 closes after the response, except with Connection: keep-alive", async () => {
@@ -216,10 +217,10 @@ describe("an invalid request", () => {
       return textResponse("served");
     });
     client.send(sent + getText("/behind"));
-    const heard = await client.end();
-    expect(heard).toContain(`${kind}: `);
-    expect(heard).toContain("connection: close\r\n");
-    expect([statusesIn(heard), paths, client.ending()]).toEqual([["400"], [], "closed"]);
+    const received = await client.end();
+    expect(received).toContain(`${kind}: `);
+    expect(received).toContain("connection: close\r\n");
+    expect([statusesIn(received), paths, client.ending()]).toEqual([["400"], [], "closed"]);
   });
 
   test("is rejected as head_too_large before the end of the head", async () => {
@@ -250,9 +251,9 @@ describe("Expect: 100-continue", () => {
     await client.waitForText("HTTP/1.1 100 Continue\r\n\r\n");
     client.send("he");
     client.send("llo");
-    const heard = await client.waitForText("<hello>");
-    expect(heard.split("100 Continue")).toHaveLength(2);
-    expect(heard).not.toContain("connection: close");
+    const received = await client.waitForText("<hello>");
+    expect(received.split("100 Continue")).toHaveLength(2);
+    expect(received).not.toContain("connection: close");
   });
 
   test("is not answered if the body arrives anyway", async () => {
@@ -392,30 +393,30 @@ describe("an upgraded connection", () => {
   const SWITCH = Buffer.from("HTTP/1.1 101 Switching Protocols\r\n\r\n");
 
   function upgrading() {
-    const heard: string[] = [];
+    const received: string[] = [];
     const outlets: SocketWriter[] = [];
     const serve = () =>
       new Upgrade(SWITCH, (outlet) => {
         outlets.push(outlet);
         return {
-          onData: (bytes) => void heard.push(bytes.toString()),
-          onDrain: () => void heard.push("(drained)"),
-          onClose: () => void heard.push("(closed)"),
+          onData: (bytes) => void received.push(bytes.toString()),
+          onDrain: () => void received.push("(drained)"),
+          onClose: () => void received.push("(closed)"),
         };
       });
     const outlet = () => eventually(() => outlets[0]);
-    return { heard, outlet, serve };
+    return { received, outlet, serve };
   }
 
   test("receives the bytes after the request and everything later", async () => {
-    const { heard, serve, outlet } = upgrading();
+    const { received, serve, outlet } = upgrading();
     await start(serve);
     client.send(`${getText("/")}behind`);
     (await outlet()).write(Buffer.from("said"));
     await client.waitForText("101 Switching Protocols\r\n\r\nsaid");
     client.send(getText("/"));
-    await eventually(() => heard.length === 2);
-    expect(heard).toEqual(["behind", getText("/")]);
+    await eventually(() => received.length === 2);
+    expect(received).toEqual(["behind", getText("/")]);
   });
 
   test("gets one closed call, whichever side closes", async () => {
@@ -427,19 +428,19 @@ describe("an upgraded connection", () => {
         client.destroy();
       },
     ]) {
-      const { heard, serve, outlet } = upgrading();
+      const { received, serve, outlet } = upgrading();
       await start(serve);
       client.send(getText("/"));
       leave(await outlet());
-      await eventually(() => heard.length > 0);
+      await eventually(() => received.length > 0);
       (await outlet()).terminate();
-      expect(heard).toEqual(["(closed)"]);
+      expect(received).toEqual(["(closed)"]);
       listener.closeNow();
     }
   });
 
   test("buffers what its client does not read, in order, and reports when it is drained", async () => {
-    const { heard, serve, outlet } = upgrading();
+    const { received, serve, outlet } = upgrading();
     await start(serve);
     client.pause();
     client.send(getText("/"));
@@ -450,7 +451,7 @@ describe("an upgraded connection", () => {
     to.write(Buffer.from("last"));
     client.resume();
     const all = await client.waitForText("last");
-    await eventually(() => heard.includes("(drained)"));
+    await eventually(() => received.includes("(drained)"));
     expect(to.bufferedBytes).toBe(0);
     expect(all.slice(SWITCH.length)).toBe(
       `${Array.from({ length: 30 }, (_, i) => `${i % 10}`.repeat(1_000_000)).join("")}last`,

@@ -14,7 +14,7 @@ const ofLength = (length: number | string) =>
   headWith("Authorization: Bearer a", `Content-Length: ${length}`, "X-A: 1");
 
 /** All properties of a head. */
-function told(head: ReturnType<HeadReader["read"]>) {
+function properties(head: ReturnType<HeadReader["read"]>) {
   if (!(head instanceof RequestHead)) return head;
   const { options, framing, lengthAt, bodyAt } = head;
   const { method, target, keepsAlive, isHttp10, expectsContinue, headers } = options;
@@ -99,7 +99,7 @@ describe("heads of one connection", () => {
         for (const text of heads) {
           const bytes = Buffer.from(`${text}{"model":1}`, "latin1");
           const alone = parseRequestHead(bytes, 0, HEAD_BYTES_MAX);
-          expect(told(reader.read(bytes, 0, HEAD_BYTES_MAX))).toEqual(told(alone));
+          expect(properties(reader.read(bytes, 0, HEAD_BYTES_MAX))).toEqual(properties(alone));
         }
       }),
       { numRuns: 2_000 },

@@ -156,8 +156,8 @@ describe("a connection stays open", () => {
     await arrived();
     await pass(LINGER_MS + 1);
     client.resume();
-    const heard = await client.end();
-    expect([client.ending(), heard.length > LONG.length]).toEqual(["closed", true]);
+    const received = await client.end();
+    expect([client.ending(), received.length > LONG.length]).toEqual(["closed", true]);
   });
 
   test("while it uses an upgraded protocol", async () => {

@@ -156,8 +156,8 @@ describe("pipelined requests", () => {
     });
     const paths = Array.from({ length: 1_000 }, (_, i) => `/${i}`);
     client.send(paths.map((path) => getText(path)).join(""));
-    const heard = await client.waitForText("</999>");
-    expect([...heard.matchAll(/<(.*?)>/g)].map((match) => match[1])).toEqual(paths);
+    const received = await client.waitForText("</999>");
+    expect([...received.matchAll(/<(.*?)>/g)].map((match) => match[1])).toEqual(paths);
     expect(servedBefore).toBeGreaterThan(0);
     expect(servedBefore).toBeLessThanOrEqual(64);
   });
@@ -178,8 +178,8 @@ describe("pipelined requests", () => {
     await listener.nextCheck();
     expect(client.unsentBytes()).toBeGreaterThan(0);
     slow.resolve(textResponse("<a>"));
-    const heard = await client.waitForText("</last>");
-    expect([heard.split("</b>").length - 1, served]).toEqual([5_000, 5_002]);
+    const received = await client.waitForText("</last>");
+    expect([received.split("</b>").length - 1, served]).toEqual([5_000, 5_002]);
   });
 
   test("above the limit behind a slow request are dropped, and the connection ends", async () => {
@@ -283,8 +283,8 @@ test("a request during shutdown is not begun, and the response before it is comp
   client.send(getText("/b"));
   await listener.nextCheck();
   client.resume();
-  const heard = await client.end();
-  expect([paths, client.ending(), heard.split("x").length - 1]).toEqual([["/a"], "closed", bytes]);
+  const received = await client.end();
+  expect([paths, client.ending(), received.split("x").length - 1]).toEqual([["/a"], "closed", bytes]);
 });
 
 test("an ended stream writes nothing into the next response", async () => {
@@ -299,9 +299,9 @@ test("an ended stream writes nothing into the next response", async () => {
   first.end([]);
   second.data(wholePart(Buffer.from("two")));
   second.end([]);
-  const heard = await client.waitForText("3\r\ntwo\r\n0\r\n\r\n");
-  expect(heard).not.toContain("late");
-  expect(heard.split("0\r\n\r\n")).toHaveLength(3);
+  const received = await client.waitForText("3\r\ntwo\r\n0\r\n\r\n");
+  expect(received).not.toContain("late");
+  expect(received.split("0\r\n\r\n")).toHaveLength(3);
 });
 
 describe("a batched response", () => {
@@ -325,9 +325,9 @@ describe("a batched response", () => {
     await start(({ target }) => (target === "/a" ? textResponse("first") : second()));
     expectCompany();
     client.send(getText("/a") + getText("/b"));
-    const heard = await client.waitForText(end);
-    expect(heard.indexOf("first")).toBeGreaterThan(0);
-    expect(heard.indexOf("first")).toBeLessThan(heard.lastIndexOf("HTTP/1.1"));
+    const received = await client.waitForText(end);
+    expect(received.indexOf("first")).toBeGreaterThan(0);
+    expect(received.indexOf("first")).toBeLessThan(received.lastIndexOf("HTTP/1.1"));
   });
 
   test("is sent even if the next request breaks the connection", async () => {

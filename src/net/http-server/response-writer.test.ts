@@ -43,8 +43,8 @@ function ask(method = "GET", version = "1.1"): void {
 /** The whole response on a connection that stays open, up to the next one. */
 async function answerBeforeNext(): Promise<string> {
   client.send("GET /next HTTP/1.1\r\nHost: gw\r\n\r\n");
-  const heard = await client.waitForText("<next>");
-  return heard.slice(0, heard.lastIndexOf("HTTP/1.1 200"));
+  const received = await client.waitForText("<next>");
+  return received.slice(0, received.lastIndexOf("HTTP/1.1 200"));
 }
 
 /** A stream that the test writes to, with its outcome. */
@@ -67,12 +67,12 @@ function streamByHand() {
 }
 
 function unchunked(text: string): string {
-  let said = "";
+  let joined = "";
   for (let at = 0; ; ) {
     const lineEnd = text.indexOf("\r\n", at);
     const size = Number.parseInt(text.slice(at, lineEnd), 16);
-    if (size === 0) return said;
-    said += text.slice(lineEnd + 2, lineEnd + 2 + size);
+    if (size === 0) return joined;
+    joined += text.slice(lineEnd + 2, lineEnd + 2 + size);
     at = lineEnd + size + 4;
   }
 }
@@ -127,8 +127,8 @@ describe("a shared response", () => {
     ask();
     await Bun.sleep(50);
     client.resume();
-    const heard = await answerBeforeNext();
-    expect(heard.endsWith(long.toString("latin1"))).toBe(true);
+    const received = await answerBeforeNext();
+    expect(received.endsWith(long.toString("latin1"))).toBe(true);
   });
 });
 
@@ -182,8 +182,8 @@ describe("a whole response", () => {
     await eventually(async () => (await fetch(`${listener.url}next`)).ok);
     body.fill("x");
     client.resume();
-    const heard = await answerBeforeNext();
-    expect(heard.slice(heard.indexOf("\r\n\r\n") + 4) === "0123456789".repeat(1_200_000)).toBe(true);
+    const received = await answerBeforeNext();
+    expect(received.slice(received.indexOf("\r\n\r\n") + 4) === "0123456789".repeat(1_200_000)).toBe(true);
   });
 });
 
@@ -293,10 +293,10 @@ describe("a streamed response", () => {
       sinks[0]?.end(pieces.slice(0, 2));
       expect(written.length - head).toBeLessThanOrEqual(11);
       const body = Buffer.concat(written.slice(head)).toString("latin1");
-      const said = how === "in chunks" ? unchunked(body) : body;
+      const received = how === "in chunks" ? unchunked(body) : body;
       const first = read.toString("latin1", 0, pieces[2]?.end);
       const again = read.toString("latin1", 0, pieces[1]?.end);
-      expect(said === read.toString("latin1") + "y".repeat(150_000) + first + again).toBe(true);
+      expect(received === read.toString("latin1") + "y".repeat(150_000) + first + again).toBe(true);
     },
   );
 
@@ -306,9 +306,9 @@ describe("a streamed response", () => {
     const to = await sink;
     to.data(wholePart(Buffer.from("one ")));
     to.end(wholePart(Buffer.from("two")));
-    const heard = await client.end();
-    expect(heard).toEndWith("connection: close\r\n\r\none two");
-    expect(heard).not.toContain("transfer-encoding");
+    const received = await client.end();
+    expect(received).toEndWith("connection: close\r\n\r\none two");
+    expect(received).not.toContain("transfer-encoding");
   });
 
   test("to HEAD is its head alone, and its source is cancelled", async () => {
@@ -331,9 +331,9 @@ describe("a streamed response", () => {
     to.data(wholePart(Buffer.from("last")));
     expect(isPaused()).toBe(false);
     to.end([]);
-    const heard = await answerBeforeNext();
+    const received = await answerBeforeNext();
     const chunks = Array.from({ length: written }, (_, i) => `186a0\r\n${`${i % 10}`.repeat(100_000)}\r\n`);
-    expect(heard.endsWith(`\r\n\r\n${chunks.join("")}4\r\nlast\r\n0\r\n\r\n`)).toBe(true);
+    expect(received.endsWith(`\r\n\r\n${chunks.join("")}4\r\nlast\r\n0\r\n\r\n`)).toBe(true);
   });
 
   test("is aborted once when its client disconnects, and later writes have no effect", async () => {
@@ -344,7 +344,7 @@ describe("a streamed response", () => {
     while (!isPaused()) to.data(wholePart(Buffer.alloc(100_000)));
     client.destroy();
     await eventually(() => left() === 1);
-    to.data(wholePart(Buffer.from("nobody hears this")));
+    to.data(wholePart(Buffer.from("discarded")));
     to.end([]);
     expect(left()).toBe(1);
   });
@@ -387,9 +387,9 @@ describe("a Response", () => {
     headers.append("set-cookie", "d=2");
     give = () => new Response("hello", { status: 201, headers });
     ask();
-    const heard = await answerBeforeNext();
-    expect(heard).toStartWith("HTTP/1.1 201 Created\r\n");
-    expect(heard).toEndWith(`set-cookie: c=1\r\nset-cookie: d=2\r\n${DATE}content-length: 5\r\n\r\nhello`);
+    const received = await answerBeforeNext();
+    expect(received).toStartWith("HTTP/1.1 201 Created\r\n");
+    expect(received).toEndWith(`set-cookie: c=1\r\nset-cookie: d=2\r\n${DATE}content-length: 5\r\n\r\nhello`);
   });
 
   test.each([

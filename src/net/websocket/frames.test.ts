@@ -6,7 +6,7 @@ import { BINARY, buildFrame, CLOSE, closeFrame, FrameReader, PING, PONG, readClo
 const MiB = 1024 * 1024;
 
 /** All results in order; a message as its opcode and text. */
-function heard(
+function readAll(
   pieces: readonly Uint8Array[],
   { isMasked = false, messageBytesMax = MiB }: { isMasked?: boolean; messageBytesMax?: number } = {},
 ) {
@@ -69,7 +69,7 @@ describe("WebSocket messages", () => {
             at = to;
           }
           const expected = sent.map(({ opcode, payload }): [number, string] => [opcode, latin1(payload)]);
-          expect(heard(pieces, { isMasked: mask !== null })).toEqual({ out: expected, fault: null });
+          expect(readAll(pieces, { isMasked: mask !== null })).toEqual({ out: expected, fault: null });
         },
       ),
       { numRuns: 300 },
@@ -82,8 +82,8 @@ describe("WebSocket messages", () => {
       for (const mask of [null, Uint8Array.of(0xa1, 0x02, 0xfe, 0x77)]) {
         const frame = message(text, mask);
         const isMasked = mask !== null;
-        expect(heard([frame], { isMasked }).out).toEqual([[TEXT, text]]);
-        expect(heard(byteByByte(frame), { isMasked }).out).toEqual([[TEXT, text]]);
+        expect(readAll([frame], { isMasked }).out).toEqual([[TEXT, text]]);
+        expect(readAll(byteByByte(frame), { isMasked }).out).toEqual([[TEXT, text]]);
       }
     });
   }
@@ -162,15 +162,15 @@ describe("WebSocket messages", () => {
       [TEXT, "begun"],
       [BINARY, "bc"],
     ];
-    expect(heard(wire).out).toEqual(expected);
-    expect(heard([Buffer.concat(wire)]).out).toEqual(expected);
-    expect(heard(byteByByte(Buffer.concat(wire))).out).toEqual(expected);
+    expect(readAll(wire).out).toEqual(expected);
+    expect(readAll([Buffer.concat(wire)]).out).toEqual(expected);
+    expect(readAll(byteByByte(Buffer.concat(wire))).out).toEqual(expected);
   });
 
   test("the size limit applies to the whole message, not to its fragments", () => {
     const halves = [part(TEXT, "12345", false), part(0, "6789", true)];
-    expect(heard(halves, { messageBytesMax: 9 }).out).toEqual([[TEXT, "123456789"]]);
-    expect(heard(halves, { messageBytesMax: 8 }).fault?.code).toBe(1009);
+    expect(readAll(halves, { messageBytesMax: 9 }).out).toEqual([[TEXT, "123456789"]]);
+    expect(readAll(halves, { messageBytesMax: 8 }).fault?.code).toBe(1009);
   });
 });
 
@@ -191,7 +191,7 @@ describe("invalid WebSocket frames", () => {
   for (const [what, wire, reason] of cases) {
     test(`${what} is a protocol error, detected at once`, () => {
       for (const pieces of [[Uint8Array.from(wire)], byteByByte(Uint8Array.from(wire))]) {
-        const { out, fault } = heard(pieces);
+        const { out, fault } = readAll(pieces);
         expect(out).toEqual([]);
         expect(fault?.code).toBe(1002);
         expect(fault?.reason).toContain(reason);
@@ -200,24 +200,26 @@ describe("invalid WebSocket frames", () => {
   }
 
   test("a frame without a mask is an error for a server", () => {
-    expect(heard([message("a")], { isMasked: true }).fault?.code).toBe(1002);
+    expect(readAll([message("a")], { isMasked: true }).fault?.code).toBe(1002);
   });
 
   test("a message that is announced too large is rejected before its payload", () => {
-    expect(heard([[0x81, 127, 0, 0, 0, 1, 0, 0, 0, 0]].map((head) => Uint8Array.from(head))).fault).toEqual({
-      code: 1009,
-      reason: `a message exceeds ${MiB} bytes`,
-    });
+    expect(readAll([[0x81, 127, 0, 0, 0, 1, 0, 0, 0, 0]].map((head) => Uint8Array.from(head))).fault).toEqual(
+      {
+        code: 1009,
+        reason: `a message exceeds ${MiB} bytes`,
+      },
+    );
     expect(
-      heard([[0x81, 127, ...Array(8).fill(0xff)]].map((head) => Uint8Array.from(head))).fault?.code,
+      readAll([[0x81, 127, ...Array(8).fill(0xff)]].map((head) => Uint8Array.from(head))).fault?.code,
     ).toBe(1009);
   });
 
   test("never make the reader throw", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 300 }), fc.boolean(), (wire, isMasked) => {
-        const together = heard([wire], { isMasked, messageBytesMax: 200 });
-        const apart = heard(byteByByte(wire), { isMasked, messageBytesMax: 200 });
+        const together = readAll([wire], { isMasked, messageBytesMax: 200 });
+        const apart = readAll(byteByByte(wire), { isMasked, messageBytesMax: 200 });
         expect(apart).toEqual(together);
       }),
       { numRuns: 500 },
@@ -227,10 +229,10 @@ describe("invalid WebSocket frames", () => {
 
 describe("close frames", () => {
   test("contain a code and a reason, which is truncated between characters", () => {
-    const { out } = heard([closeFrame(1001, `${"ä".repeat(100)}`, null)]);
+    const { out } = readAll([closeFrame(1001, `${"ä".repeat(100)}`, null)]);
     const notice = readClose(bytes(out[0]?.[1] ?? ""));
     expect(notice).toEqual({ code: 1001, reason: "ä".repeat(61) });
-    expect(readClose(bytes(heard([closeFrame(null, "", null)]).out[0]?.[1] ?? "no"))).toEqual({
+    expect(readClose(bytes(readAll([closeFrame(null, "", null)]).out[0]?.[1] ?? "no"))).toEqual({
       code: null,
       reason: "",
     });

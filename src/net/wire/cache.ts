@@ -1,7 +1,7 @@
 /** A bounded cache in memory, for values that are cheap to compute again. */
 
 export interface CacheOptions {
-  /** Says in a debugger or heap snapshot what the entries are. */
+  /** Names the entries in a debugger or heap snapshot. */
   name: string;
   entriesMax: number;
 }

@@ -36,7 +36,7 @@ export interface MultipartFault {
   readonly param: string | null;
 }
 
-/** `boundary`: the bytes after a boundary, which tell whether another part follows. */
+/** `boundary`: the bytes after a boundary, which decide whether another part follows. */
 type Phase = "start" | "boundary" | "headers" | "content" | "epilogue" | "rejected";
 
 const LINE_END = Buffer.from("\r\n");

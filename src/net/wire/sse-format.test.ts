@@ -34,9 +34,9 @@ test("a client reads [DONE] as data and a keep-alive as a comment", () => {
 
 test("JSON inside a larger array is written without the bytes around it", () => {
   const bytes = utf8.encode(`a\n{"b":1}\nc${"\n".repeat(1_000)}`);
-  const said = (start: number, end: number) =>
+  const eventText = (start: number, end: number) =>
     decoder.decode(joinParts(eventParts("x", [{ bytes, start, end }])));
-  expect(said(2, 9)).toBe('event: x\ndata: {"b":1}\n\n');
+  expect(eventText(2, 9)).toBe('event: x\ndata: {"b":1}\n\n');
   expect(eventParts("x", [{ bytes, start: 2, end: 9 }])).toContainEqual({ bytes, start: 2, end: 9 });
-  expect(said(2, 11)).toBe('event: x\ndata: {"b":1} c\n\n');
+  expect(eventText(2, 11)).toBe('event: x\ndata: {"b":1} c\n\n');
 });

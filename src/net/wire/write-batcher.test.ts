@@ -3,11 +3,11 @@ import { type BatchedWriter, WriteBatcher } from "./write-batcher.ts";
 
 function open() {
   const turns: (() => void)[] = [];
-  const heard: string[] = [];
+  const written: string[] = [];
   const box = new WriteBatcher((work) => turns.push(work));
   const to = (name: string, then?: () => void): BatchedWriter => ({
     send(bytes, from, end) {
-      heard.push(`${name} ${Buffer.from(bytes).toString("latin1", from, end)}`);
+      written.push(`${name} ${Buffer.from(bytes).toString("latin1", from, end)}`);
       then?.();
     },
   });
@@ -19,46 +19,46 @@ function open() {
   const endTurn = () => {
     for (const work of turns.splice(0)) work();
   };
-  return { box, heard, to, post, endTurn, turns };
+  return { box, written, to, post, endTurn, turns };
 }
 
 test("writes are sent at the end of the turn, in order, with one scheduled callback", () => {
-  const { to, post, endTurn, heard, turns } = open();
+  const { to, post, endTurn, written, turns } = open();
   const ada = to("ada");
   for (let turn = 0; turn < 3; turn++) {
     post(ada, "one");
     post(to("bob"), "");
     post(ada, "two");
     expect(turns).toHaveLength(1);
-    expect(heard.splice(0)).toEqual([]);
+    expect(written.splice(0)).toEqual([]);
     endTurn();
-    expect(heard.splice(0)).toEqual(["ada one", "bob ", "ada two"]);
+    expect(written.splice(0)).toEqual(["ada one", "bob ", "ada two"]);
   }
   endTurn();
-  expect(heard).toEqual([]);
+  expect(written).toEqual([]);
 });
 
 test("flush sends the pending writes at once", () => {
-  const { box, to, post, endTurn, heard } = open();
+  const { box, to, post, endTurn, written } = open();
   post(to("ada"), "one");
   box.flush();
-  expect(heard).toEqual(["ada one"]);
+  expect(written).toEqual(["ada one"]);
   post(to("ada"), "two");
   endTurn();
-  expect(heard).toEqual(["ada one", "ada two"]);
+  expect(written).toEqual(["ada one", "ada two"]);
 });
 
 test("pending writes are sent early when the buffer is full", () => {
-  const { to, post, endTurn, heard } = open();
+  const { to, post, endTurn, written } = open();
   const text = "x".repeat(16 * 1024);
   for (let i = 0; i < 65; i++) expect(post(to(`${i}`), text)).toBe(true);
-  expect(heard).toHaveLength(64);
+  expect(written).toHaveLength(64);
   endTurn();
-  expect(heard.map((line) => line.split(" ")[0])).toEqual(Array.from({ length: 65 }, (_, i) => `${i}`));
+  expect(written.map((line) => line.split(" ")[0])).toEqual(Array.from({ length: 65 }, (_, i) => `${i}`));
 });
 
 test("most writes are not batched while batches have a single write", () => {
-  const { to, post, endTurn, heard } = open();
+  const { to, post, endTurn, written } = open();
   const taken: boolean[] = [];
   for (let turn = 0; turn < 107; turn++) {
     taken.push(post(to("ada"), "one"));
@@ -66,7 +66,7 @@ test("most writes are not batched while batches have a single write", () => {
   }
   expect(taken.filter(Boolean)).toHaveLength(6);
   expect(taken.slice(0, 4)).toEqual([true, true, true, false]);
-  expect(heard).toHaveLength(6);
+  expect(written).toHaveLength(6);
 });
 
 test("writes stay batched while most batches have several writes", () => {
@@ -78,30 +78,30 @@ test("writes stay batched while most batches have several writes", () => {
 });
 
 test("a long write is not batched", () => {
-  const { to, post, heard } = open();
+  const { to, post, written } = open();
   expect(post(to("ada"), "x".repeat(16 * 1024 + 1))).toBe(false);
-  expect(heard).toEqual([]);
+  expect(written).toEqual([]);
 });
 
 test("writes and flushes from within a send lose and corrupt no write", () => {
-  const { box, to, post, endTurn, heard } = open();
+  const { box, to, post, endTurn, written } = open();
   const ada: BatchedWriter = {
     send(bytes, from, end) {
       post(to("cyd"), "three");
       box.flush();
       post(to("dan"), "four");
-      heard.push(`ada ${Buffer.from(bytes).toString("latin1", from, end)}`);
+      written.push(`ada ${Buffer.from(bytes).toString("latin1", from, end)}`);
     },
   };
   post(ada, "one");
   post(to("bob"), "two");
   endTurn();
   endTurn();
-  expect(heard).toEqual(["bob two", "cyd three", "ada one", "dan four"]);
+  expect(written).toEqual(["bob two", "cyd three", "ada one", "dan four"]);
 });
 
 test("a write during a flush is rejected if the buffer is full", () => {
-  const { to, post, endTurn, heard } = open();
+  const { to, post, endTurn, written } = open();
   const text = "x".repeat(16 * 1024);
   const found: boolean[] = [];
   post(
@@ -110,11 +110,11 @@ test("a write during a flush is rejected if the buffer is full", () => {
   );
   for (let i = 1; i < 64; i++) post(to("more"), text);
   endTurn();
-  expect([found, heard.length]).toEqual([[false], 64]);
+  expect([found, written.length]).toEqual([[false], 64]);
 });
 
 test("a writer that throws does not affect the other writes", () => {
-  const { to, post, endTurn, heard } = open();
+  const { to, post, endTurn, written } = open();
   post(
     to("ada", () => {
       throw new Error("gone");
@@ -123,6 +123,6 @@ test("a writer that throws does not affect the other writes", () => {
   );
   post(to("bob"), "two");
   endTurn();
-  expect(heard).toEqual(["ada one", "bob two"]);
+  expect(written).toEqual(["ada one", "bob two"]);
   expect(endTurn).toThrow("gone");
 });

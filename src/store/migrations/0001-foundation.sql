@@ -1,5 +1,5 @@
 -- One row. Every write of policy or keys locks it first, so writers queue up on both engines alike,
--- and whoever reads revision n can read everything written up to n.
+-- and a reader of revision n can read everything written up to n.
 CREATE TABLE revision (
   id BIGINT PRIMARY KEY,
   policy BIGINT NOT NULL,

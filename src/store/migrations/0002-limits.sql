@@ -10,5 +10,5 @@ ALTER TABLE app_user ADD COLUMN limits TEXT NOT NULL DEFAULT '{}';
 ALTER TABLE usage ADD COLUMN wait_ms BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE usage ADD COLUMN trace TEXT;
 
--- What a group has used lately is asked for after a restart.
+-- After a restart, the recent usage of a group is read.
 CREATE INDEX usage_hour_group ON usage_hour (group_id, hour_ms);

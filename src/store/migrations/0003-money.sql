@@ -1,7 +1,7 @@
 -- Money is integer nano-USD; a price stands still in its tariff.
 -- What stands behind `sqlite:` in a comment is for SQLite alone: without rowids a table is one tree instead of two.
 
--- What fits into a model; null: as a price list says, or unknown.
+-- The context window of a model; null: from a price list, or unknown.
 ALTER TABLE model ADD COLUMN context_tokens BIGINT;
 ALTER TABLE model ADD COLUMN output_tokens_max BIGINT;
 
@@ -50,8 +50,8 @@ CREATE TABLE incarnation (
   beat_at_ms BIGINT NOT NULL
 );
 
--- A request under way that somebody pays for: all that is needed to settle it if its process dies. There are never
--- many at once, so that the few questions beside the id read them all.
+-- A paid request in flight: all that is needed to settle it if its process dies. There are never many at once, so
+-- queries by other columns may read them all.
 CREATE TABLE hold (
   request_id TEXT PRIMARY KEY,
   incarnation TEXT NOT NULL,
@@ -142,7 +142,7 @@ CREATE TABLE idempotency (
 );
 CREATE INDEX idempotency_at ON idempotency (at_ms);
 
--- What it cost by its tariff, what was charged of it, and what the accounts will ask for it.
+-- The cost by the tariff, the charged part of it, and the cost of the account.
 ALTER TABLE usage ADD COLUMN cost_nano BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE usage ADD COLUMN charged_nano BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE usage ADD COLUMN upstream_nano BIGINT NOT NULL DEFAULT 0;

@@ -1,6 +1,6 @@
--- Who may come in. A disabled user keeps everything, and nothing of theirs opens anything.
+-- Authentication. A disabled user keeps all data, and none of the user's credentials is accepted.
 ALTER TABLE app_user ADD COLUMN status TEXT NOT NULL DEFAULT 'active';
--- Whoever registered while mail could be sent makes no key before the address is theirs.
+-- A user who registered while mail could be sent creates no key before the address is verified.
 ALTER TABLE app_user ADD COLUMN must_verify BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE app_user ADD COLUMN email_verified_at_ms BIGINT;
 ALTER TABLE app_user ADD COLUMN signed_in_at_ms BIGINT;
@@ -72,7 +72,7 @@ CREATE INDEX audit_target ON audit (target, seq);
 CREATE INDEX audit_actor ON audit (actor_id, seq);
 CREATE INDEX audit_at ON audit (at_ms, seq);
 
--- One row: the end of the chain. Whoever adds to it locks it first, so that the chain never forks.
+-- One row: the end of the chain. A writer locks it first, so that the chain never forks.
 CREATE TABLE audit_head (
   id BIGINT PRIMARY KEY,
   seq BIGINT NOT NULL,

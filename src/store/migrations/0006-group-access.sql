@@ -23,7 +23,7 @@ CREATE INDEX former_secret_key ON former_secret (key_id, works_until_ms);
 -- Lists of keys are paged newest first, by time and id.
 CREATE INDEX api_key_user_at ON api_key (user_id, created_at_ms, id);
 CREATE INDEX api_key_group_at ON api_key (group_id, created_at_ms, id);
--- How many keys somebody has in each group, answered by the index alone.
+-- How many keys a user has in each group, answered by the index alone.
 CREATE INDEX api_key_user_group ON api_key (user_id, group_id, status, id, expires_at_ms);
 DROP INDEX api_key_user;
 DROP INDEX api_key_group;

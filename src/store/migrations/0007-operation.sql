@@ -41,7 +41,7 @@ CREATE TABLE alert (
   started_at_ms BIGINT NOT NULL,
   ended_at_ms BIGINT
 );
--- It is told once until it is over, whoever sees it.
+-- An open alert is reported once, whichever node detects it.
 CREATE UNIQUE INDEX alert_open ON alert (rule, subject, node) WHERE ended_at_ms IS NULL;
 CREATE INDEX alert_started ON alert (started_at_ms, id);
 

@@ -8,6 +8,6 @@ CREATE TABLE lease (
   CHECK (amount_nano >= 0)
 ) /* sqlite: WITHOUT ROWID */;
 
--- Nobody asks for other answers by their ids, which lie anywhere: each cost a page of the index.
+-- Responses of other interfaces are never looked up by their random ids; each cost a page of the index.
 DROP INDEX usage_response;
 CREATE INDEX usage_response ON usage (response_id) WHERE response_id IS NOT NULL AND interface = 'responses';

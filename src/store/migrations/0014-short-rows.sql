@@ -64,8 +64,8 @@ SELECT ROW_NUMBER() OVER (ORDER BY id), id FROM (
   UNION SELECT account_id FROM usage WHERE account_id IS NOT NULL
 ) AS ids;
 
--- What tells kinds apart here is their text, each value with its length, and not the digest of what is written from now
--- on: a kind that comes again gets a second number, which says the same.
+-- Existing kinds are distinguished by their text, each value with its length, not by the digest of later rows: a kind
+-- that occurs again gets a second number with the same meaning.
 INSERT INTO usage_kind (no, digest, public_model, upstream_model, endpoint, stream, outcome, status, error_code,
   usage_source, attempts, payer, tariff_id, flags)
 SELECT ROW_NUMBER() OVER (ORDER BY digest), digest, public_model, upstream_model, endpoint, stream, outcome, status,
@@ -108,8 +108,8 @@ CREATE INDEX usage_key ON usage_row (key_no, at_ms);
 CREATE INDEX usage_at ON usage_row (at_ms);
 CREATE INDEX usage_response ON usage_row (response_id) WHERE response_id IS NOT NULL AND interface = 'responses';
 
--- For whoever reads rows. Whoever only counts them, or looks them up by another table, asks usage_row: an engine may
--- do all of these joins before it does anything else.
+-- For readers of rows. Counts, and lookups by another table, query usage_row: an engine may do all of these joins
+-- before it does anything else.
 CREATE VIEW usage AS
 SELECT r.request_id, r.at_ms, key_told.id AS key_id, user_told.id AS user_id, group_told.id AS group_id,
   account_told.id AS account_id, r.interface, kind.endpoint,

@@ -1,3 +1,3 @@
--- `cancel` was the default of every group, and cannot be told from a group that asked for it. Groups that charge drain
--- from now on; a file that says `cancel` sets it again when it is applied.
+-- `cancel` was the default of every group, so an explicit `cancel` cannot be distinguished from it. Groups that charge
+-- drain from now on; a file with `cancel` sets it again when it is applied.
 UPDATE grp SET on_disconnect = 'default' WHERE on_disconnect = 'cancel';

@@ -3,8 +3,8 @@
 ALTER TABLE incarnation ADD COLUMN folder_id TEXT;
 ALTER TABLE incarnation ADD COLUMN start_ticks BIGINT;
 
--- What went wrong with the books outside of the store, for the audit to tell: segments of journals that could not be
--- read to their end. Nothing is ever removed.
+-- Billing faults outside of the store, which the audit reports: segments of journals that could not be read to their
+-- end. Rows are never removed.
 CREATE TABLE billing_fault (
   id TEXT PRIMARY KEY,
   at_ms BIGINT NOT NULL,

@@ -1,4 +1,4 @@
--- One row may stand for several refused requests of one kind: `request_count` says for how many.
+-- One row may count several rejected requests of one kind: `request_count` is their number.
 ALTER TABLE usage_row ADD COLUMN request_count BIGINT NOT NULL DEFAULT 1;
 
 DROP VIEW usage;

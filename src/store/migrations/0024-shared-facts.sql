@@ -2,7 +2,7 @@
 CREATE TABLE account_fact (
   account_id TEXT NOT NULL,
   model TEXT NOT NULL,
-  -- Digest of the address and the credential. The fact says nothing about another credential.
+  -- Digest of the address and the credential. The fact does not apply to another credential.
   access TEXT NOT NULL,
   -- NULL: the account works.
   cause TEXT,

@@ -38,7 +38,7 @@ CREATE SEQUENCE usage_export_no;
 CREATE FUNCTION append_usage_export() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
   SET search_path FROM CURRENT AS $$
 BEGIN
-  -- A copy of a store brings its feed along.
+  -- A copy of a store includes its feed.
   IF current_setting('model_gateway.copying', true) = 'on' THEN
     RETURN NULL;
   END IF;

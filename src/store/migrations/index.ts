@@ -35,6 +35,7 @@ import reservationFences from "./0029-reservation-fences.sql" with { type: "text
 import captures from "./0030-captures.sql" with { type: "text" };
 import usageExport from "./0031-usage-export.sql" with { type: "text" };
 import storedResponses from "./0032-stored-responses.sql" with { type: "text" };
+import regions from "./0033-regions.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -103,6 +104,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 30, name: "captures", sql: captures },
   { version: 31, name: "usage-export", sql: usageExport },
   { version: 32, name: "stored-responses", sql: storedResponses },
+  { version: 33, name: "regions", sql: regions },
 ];
 
 /** The schema that this program knows. */
