@@ -10,6 +10,8 @@ export interface Call {
   readonly request: Pick<IncomingHttpRequest, "headers" | "signal">;
   readonly requestId: string;
   readonly startedMs: number;
+  /** Of the body as it is sent, or of the message of a turn; null for a chunked body. */
+  readonly bodyBytes: number | null;
   clientAddress(): string;
   /** The conversation of a turn on a WebSocket; null for HTTP. */
   readonly conversation: Conversation | null;

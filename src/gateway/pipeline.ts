@@ -26,6 +26,7 @@ import {
   releaseConcurrency,
 } from "./delivery/deliver-whole.ts";
 import { announceResponse, rememberResponse, settleOrFollow } from "./delivery/remember-response.ts";
+import { waitWithin } from "./delivery/wait-within.ts";
 import { lookUpStoredTokens } from "./endpoints/stored-tokens.ts";
 import type { Gateway } from "./gateway.ts";
 import { endClaim, withSpentKey } from "./idempotency/idempotent-requests.ts";
@@ -48,7 +49,6 @@ import type { StreamEnd } from "./stream/relay.ts";
 import type { Transport } from "./transport.ts";
 import { dispatch } from "./upstream/dispatch.ts";
 import type { UpstreamStream } from "./upstream/upstream-stream.ts";
-import { waitWithin } from "./upstream/wait-within.ts";
 
 /** Serves the model requests of one transport. A request passes the methods from top to bottom. */
 export class Pipeline<C extends Call, Out> {

@@ -1,6 +1,6 @@
 /**
  * The context of one request: everything known and held for it, from its arrival to its settlement. It is one object,
- * created when the request arrives. Each stop of the pipeline fills its fields, and the type tells how far it has come:
+ * created when the request arrives. Each stop of the pipeline fills its fields, and the type shows its stage:
  * `RequestContext` → `AuthenticatedRequest` → `ReadRequest` → `AdmittedRequest` → `ReservedRequest`, `PaidRequest`.
  */
 

@@ -10,6 +10,7 @@ import type { LimitSharing } from "../limits/sharing/limit-sharing.ts";
 import type { Nano } from "../money/nano.ts";
 import type { Clock } from "../net/wire/clock.ts";
 import { type MaybePromise, whenReady } from "../net/wire/maybe-promise.ts";
+import type { RequestMetrics } from "../observe/request-metrics.ts";
 import {
   computeReservedUse,
   coordinatorLost,
@@ -30,6 +31,7 @@ export interface LimitServices {
   readonly limiter: Limiter;
   readonly concurrencyQueue: ConcurrencyQueue;
   readonly clock: Clock;
+  readonly requestMetrics: Pick<RequestMetrics, "shareWait">;
   readonly estimates: Pick<InputEstimates, "estimate">;
   /** Null if there is one node. */
   readonly sharing: Pick<LimitSharing, "waitForGain" | "waitMs" | "isClosed"> | null;
@@ -81,7 +83,9 @@ async function raiseAfterGain(
   { subjects, call }: AdmittedRequest,
   { raise, use, lease }: { raise(): LimitLease | null; use: EstimatedUse; lease: LimitLease },
 ): Promise<LimitLease> {
+  const startedMs = services.clock.monotonicMs();
   await services.sharing?.waitForGain();
+  recordShareWait(services, startedMs);
   if (call.request.signal.aborted) throw clientGone();
   if (raise() === null) raiseReservation(services, { lease, subjects }, use);
   return lease;
@@ -141,13 +145,24 @@ async function reserveAfterGain(
     if (call.request.signal.aborted) throw clientGone();
     const admission = limiter.admit(subjects, use.tokens, Number(use.nano));
     if (admission.ok) {
-      trace.slotWaitMs += Math.round(clock.monotonicMs() - startedMs);
+      trace.slotWaitMs += Math.round(recordShareWait(services, startedMs));
       return admission.lease;
     }
     shortage = admission.shortage;
     mayGrow = admission.mayGrow && isAnswered;
   }
+  recordShareWait(services, startedMs);
   return rejectOrWait(services, context, { use, shortage });
+}
+
+/** Returns the wait in milliseconds. */
+function recordShareWait(
+  { clock, requestMetrics }: Pick<LimitServices, "clock" | "requestMetrics">,
+  startedMs: number,
+): number {
+  const tookMs = clock.monotonicMs() - startedMs;
+  requestMetrics.shareWait.add(tookMs / 1_000);
+  return tookMs;
 }
 
 /** A reservation that the limits have refused. */

@@ -28,3 +28,16 @@ test("an entry of the operator's price list overrides the bundled entry only", (
   expect(findListed("gpt-4o-mini", updated)?.source).toBe("bundled list");
   expect(findListed("toString", updated)).toBeNull();
 });
+
+test("Claude under a name of Amazon Bedrock or Vertex AI has its list price, and a tenth more in a geography", () => {
+  const inputOf = (name: string) => findListed(name, null)?.model.price.input;
+  expect(inputOf("claude-sonnet-4-5@20250929")).toBe("3");
+  expect(inputOf("global.anthropic.claude-sonnet-4-5-20250929-v1:0")).toBe("3");
+  expect(findListed("eu.anthropic.claude-sonnet-4-5-20250929-v1:0", null)?.model.price).toMatchObject({
+    input: "3.3",
+    cached_input: "0.33",
+    cache_write: "4.125",
+    cache_write_1h: "6.6",
+    output: "16.5",
+  });
+});

@@ -4,6 +4,7 @@
  */
 
 import type { ListedModel, Price, PriceList } from "../records.ts";
+import { HOSTED_MODELS } from "./hosted-prices.ts";
 import { ANTHROPIC_MODELS, GOOGLE_MODELS } from "./vendor-prices.ts";
 
 function buildListedModel(
@@ -46,6 +47,7 @@ export const BUNDLED_PRICES: PriceList = {
   models: {
     ...ANTHROPIC_MODELS,
     ...GOOGLE_MODELS,
+    ...HOSTED_MODELS,
     "gpt-5": gpt5,
     "gpt-5-2025-08-07": gpt5,
     "gpt-5-codex": gpt5,

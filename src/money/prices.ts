@@ -26,7 +26,7 @@ export interface TierRates {
 export interface Prices extends TierRates {
   /** Output tokens have a price: images are then charged by their tokens. */
   readonly hasOutput: boolean;
-  /** Tiers with rates of their own. All others have those of the standard tier. */
+  /** Tiers with their own rates. All others have those of the standard tier. */
   readonly tiers: ReadonlyMap<ServiceTier, TierRates>;
   /** Pico-USD per image, if its size and quality have no price. */
   readonly image: bigint;

@@ -313,8 +313,8 @@ function exactCost(terms: Price, what: PricedUsage): bigint {
 
   let left = whole(what.inputTokens);
   let tokens = 0n;
-  const take = (said: number, usd: string) => {
-    const some = least(left, whole(said));
+  const take = (reportedCount: number, usd: string) => {
+    const some = least(left, whole(reportedCount));
     left -= some;
     tokens += some * rate(usd);
   };

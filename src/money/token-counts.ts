@@ -2,7 +2,7 @@
 
 import type { ServiceTier } from "../records.ts";
 
-/** `standard` stands for every tier without prices of its own. */
+/** `standard` stands for every tier without its own prices. */
 export type ReportedTier = ServiceTier | "standard";
 
 /**

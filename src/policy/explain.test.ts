@@ -70,10 +70,10 @@ describe("explaining a rejected model", () => {
       "fast",
     ],
     ["no account of the group maps the model and supports the interface", { accounts: [] }, {}, "fast"],
-  ])("%s", (told, change, key, model) => {
+  ])("%s", (expectedReason, change, key, model) => {
     const explanation = explain(change, key, model);
     expect(explanation.allowed).toBe(false);
-    expect(refusedBy(explanation)).toBe(told);
+    expect(refusedBy(explanation)).toBe(expectedReason);
   });
 
   test("an account without the interface serves it by translation, which the explanation names", () => {

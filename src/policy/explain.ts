@@ -3,7 +3,7 @@
 import type { AccountRecord, Dialect, Interface, KeyRecord, PolicyRecords } from "../records.ts";
 import { mapModel } from "./model-map.ts";
 import { needsPrices, openPricing } from "./pricing.ts";
-import { findTranslation } from "./translation.ts";
+import { findTranslation, modelInterfaces } from "./translation.ts";
 
 export interface Explanation {
   allowed: boolean;
@@ -118,7 +118,10 @@ function step(ok: boolean, good: StepResult, bad: StepResult): ExplanationStep {
 function explainAccount(account: AccountRecord, publicModel: string, iface: Interface): AccountExplanation {
   const { name, priority, weight } = account;
   const upstreamModel = mapModel(account.models, publicModel);
-  const found = findTranslation(account.interfaces, iface);
+  const found = findTranslation(
+    upstreamModel === null ? account.interfaces : modelInterfaces(account, upstreamModel),
+    iface,
+  );
   const reason = !account.enabled
     ? "disabled"
     : found === "none"

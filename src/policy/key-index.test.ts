@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { keyRecord } from "../records.test-support.ts";
 import { type CallerLimits, type KeyOfUser, NO_LIMITS } from "../records.ts";
-import { createKeyIndex } from "./key-index.ts";
+import { KeyIndex } from "./key-index.ts";
 
 const NOW_MS = 10_000;
 
@@ -16,7 +16,7 @@ const record = (id: string, change: Partial<KeyOfUser> = {}): KeyOfUser => ({
 
 describe("the key index", () => {
   test("an active key is found by its digest", () => {
-    const index = createKeyIndex();
+    const index = new KeyIndex();
     index.patch([record("k1", { userId: "u1", groupId: "g2", expiresAtMs: 5_000 })]);
     expect(index.find("digest of k1", NOW_MS)).toEqual({
       id: "k1",
@@ -34,7 +34,7 @@ describe("the key index", () => {
   });
 
   test("a revoked key is removed from the index", () => {
-    const index = createKeyIndex();
+    const index = new KeyIndex();
     index.patch([record("k1"), record("k2")]);
     index.patch([record("k1", { status: "revoked", revokedAtMs: 9 })]);
     expect(index.find("digest of k1", NOW_MS)).toBeUndefined();
@@ -43,14 +43,14 @@ describe("the key index", () => {
   });
 
   test("a key revoked before it was first seen is not added", () => {
-    const index = createKeyIndex();
+    const index = new KeyIndex();
     index.patch([record("k1", { status: "revoked" })]);
     expect(index.find("digest of k1", NOW_MS)).toBeUndefined();
     expect(index.size).toBe(0);
   });
 
   test("a key with a new secret is found by the new digest only", () => {
-    const index = createKeyIndex();
+    const index = new KeyIndex();
     index.patch([record("k1")]);
     index.patch([record("k1", { digest: "fresh" })]);
     expect(index.find("digest of k1", NOW_MS)).toBeUndefined();
@@ -59,7 +59,7 @@ describe("the key index", () => {
   });
 
   test("a rotated key is also found by its former secret until that secret ends", () => {
-    const index = createKeyIndex();
+    const index = new KeyIndex();
     index.patch([record("k1")]);
     const formerSecrets = [{ digest: "digest of k1", worksUntilMs: NOW_MS + 1 }];
     index.patch([record("k1", { digest: "fresh", formerSecrets })]);
@@ -70,7 +70,7 @@ describe("the key index", () => {
   });
 
   test("revoking a key ends its former secrets with it", () => {
-    const index = createKeyIndex();
+    const index = new KeyIndex();
     const formerSecrets = [{ digest: "former", worksUntilMs: NOW_MS + 1 }];
     index.patch([record("k1", { formerSecrets })]);
     index.patch([record("k1", { formerSecrets, status: "revoked" })]);
@@ -78,7 +78,7 @@ describe("the key index", () => {
   });
 
   test("a key moved to another group is found with its new group", () => {
-    const index = createKeyIndex();
+    const index = new KeyIndex();
     index.patch([record("k1")]);
     index.patch([record("k1", { groupId: "g2" })]);
     expect(index.find("digest of k1", NOW_MS)?.groupId).toBe("g2");
@@ -86,7 +86,7 @@ describe("the key index", () => {
 
   test("a key has its own limits and its user's, as last patched", () => {
     const rpm = (value: number): CallerLimits => ({ ...NO_LIMITS, rpm: value });
-    const index = createKeyIndex();
+    const index = new KeyIndex();
     index.patch([record("k1", { limits: rpm(1), userLimits: rpm(2) })]);
     expect(index.find("digest of k1", NOW_MS)).toMatchObject({ limits: rpm(1), userLimits: rpm(2) });
     index.patch([record("k1", { limits: rpm(3), userLimits: NO_LIMITS })]);
@@ -94,7 +94,7 @@ describe("the key index", () => {
   });
 
   test("an expired key stays in the index, so that the error can name the reason", () => {
-    const index = createKeyIndex();
+    const index = new KeyIndex();
     index.patch([record("k1", { expiresAtMs: 1 })]);
     expect(index.find("digest of k1", NOW_MS)?.expiresAtMs).toBe(1);
   });
@@ -110,7 +110,7 @@ describe("the key index", () => {
         const records = changes.map(({ id, turn, status }) =>
           record(id, { digest: `${id} secret ${turn}`, status }),
         );
-        const patched = createKeyIndex();
+        const patched = new KeyIndex();
         patched.patch(records.slice(0, cut));
         patched.patch(records.slice(cut));
         const lastOfEach = [...new Map(records.map((row) => [row.id, row])).values()];

@@ -3,8 +3,7 @@
  * not rebuilt.
  */
 
-import type { KeyCapture } from "../capture-records.ts";
-import type { CallerLimits, KeyOfUser } from "../records.ts";
+import type { CallerLimits, KeyCapture, KeyOfUser } from "../records.ts";
 
 export interface Key {
   readonly id: string;
@@ -22,63 +21,66 @@ export interface Key {
   readonly capture: KeyCapture | null;
 }
 
-export interface KeyIndex {
+export class KeyIndex {
+  readonly #byDigest = new Map<string, Key>();
+  readonly #digestById = new Map<string, string>();
+  readonly #formerByDigest = new Map<string, { key: Key; worksUntilMs: number }>();
+  readonly #formerById = new Map<string, readonly string[]>();
+
+  get size(): number {
+    return this.#byDigest.size;
+  }
+
   /** Finds a key by its secret, or by a former secret that is still valid. */
-  find(digest: string, nowMs: number): Key | undefined;
-  get(id: string): Key | undefined;
-  patch(records: readonly KeyOfUser[]): void;
-  readonly size: number;
-}
+  find(digest: string, nowMs: number): Key | undefined {
+    return this.#byDigest.get(digest) ?? this.#findFormer(digest, nowMs);
+  }
 
-export function createKeyIndex(): KeyIndex {
-  const byDigest = new Map<string, Key>();
-  const digestById = new Map<string, string>();
-  const formerByDigest = new Map<string, { key: Key; worksUntilMs: number }>();
-  const formerById = new Map<string, readonly string[]>();
+  get(id: string): Key | undefined {
+    const digest = this.#digestById.get(id);
+    return digest === undefined ? undefined : this.#byDigest.get(digest);
+  }
 
-  function findFormer(digest: string, nowMs: number): Key | undefined {
-    const former = formerByDigest.get(digest);
+  patch(records: readonly KeyOfUser[]): void {
+    for (const record of records) {
+      this.#remove(record.id);
+      if (record.status !== "active") continue;
+      const key = toIndexedKey(record);
+      this.#digestById.set(key.id, record.digest);
+      this.#byDigest.set(record.digest, key);
+      this.#putFormer(key, record.formerSecrets);
+    }
+  }
+
+  /** The index then has these keys only. */
+  replace(records: readonly KeyOfUser[]): void {
+    const kept = new Set(records.map(({ id }) => id));
+    for (const id of [...this.#digestById.keys()]) if (!kept.has(id)) this.#remove(id);
+    this.patch(records);
+  }
+
+  #findFormer(digest: string, nowMs: number): Key | undefined {
+    const former = this.#formerByDigest.get(digest);
     return former !== undefined && nowMs < former.worksUntilMs ? former.key : undefined;
   }
 
-  function putFormer(key: Key, secrets: KeyOfUser["formerSecrets"]): void {
-    for (const { digest, worksUntilMs } of secrets) formerByDigest.set(digest, { key, worksUntilMs });
+  #putFormer(key: Key, secrets: KeyOfUser["formerSecrets"]): void {
+    for (const { digest, worksUntilMs } of secrets) this.#formerByDigest.set(digest, { key, worksUntilMs });
     if (secrets.length > 0)
-      formerById.set(
+      this.#formerById.set(
         key.id,
         secrets.map(({ digest }) => digest),
       );
   }
 
   /** Removes by id, because a rotated secret leaves its old digest behind. */
-  function remove(id: string): void {
-    const digest = digestById.get(id);
-    if (digest !== undefined) byDigest.delete(digest);
-    digestById.delete(id);
-    for (const former of formerById.get(id) ?? []) formerByDigest.delete(former);
-    formerById.delete(id);
+  #remove(id: string): void {
+    const digest = this.#digestById.get(id);
+    if (digest !== undefined) this.#byDigest.delete(digest);
+    this.#digestById.delete(id);
+    for (const former of this.#formerById.get(id) ?? []) this.#formerByDigest.delete(former);
+    this.#formerById.delete(id);
   }
-
-  return {
-    find: (digest, nowMs) => byDigest.get(digest) ?? findFormer(digest, nowMs),
-    get(id) {
-      const digest = digestById.get(id);
-      return digest === undefined ? undefined : byDigest.get(digest);
-    },
-    get size() {
-      return byDigest.size;
-    },
-    patch(records) {
-      for (const record of records) {
-        remove(record.id);
-        if (record.status !== "active") continue;
-        const key = toIndexedKey(record);
-        digestById.set(key.id, record.digest);
-        byDigest.set(record.digest, key);
-        putFormer(key, record.formerSecrets);
-      }
-    },
-  };
 }
 
 /** Copies only these fields: the record has the digests of its secrets. */

@@ -10,9 +10,10 @@ import type { Keyring } from "../secrets/keyring.ts";
 import { accountCredentialBinding, unseal } from "../secrets/seal.ts";
 import type { Db } from "../store/engine/db.ts";
 import { readRevisions } from "../store/engine/revisions.ts";
+import { StoreTimeline } from "../store/engine/store-timeline.ts";
 import { readKeys } from "../store/policy/keys.ts";
 import { readPolicy } from "../store/policy/policy.ts";
-import { createKeyIndex, type KeyIndex } from "./key-index.ts";
+import { KeyIndex } from "./key-index.ts";
 import { compileSnapshot, type Snapshot } from "./snapshot.ts";
 
 export interface LivePolicy {
@@ -39,63 +40,99 @@ export interface LivePolicyOptions {
 }
 
 export async function openLivePolicy(options: LivePolicyOptions): Promise<LivePolicy> {
-  const { db, keyring, log } = options;
-  const keys = createKeyIndex();
-  let keyRevision = 0;
-  let policyRevision = -1;
-  let snapshot: Snapshot | null = null;
-  let comparedMs = options.clock.monotonicMs();
-  let running: Promise<void> = Promise.resolve();
-  let queued: Promise<void> | null = null;
+  const policy = new PolledPolicy(options);
+  await policy.refresh();
+  policy.startPolling();
+  return policy;
+}
 
-  async function applyChanges(isCurrent: () => boolean): Promise<void> {
-    const revisions = await readRevisions(db);
-    if (revisions.keys !== keyRevision) {
-      const changed = await readKeys(db, keyRevision, options.clock.nowMs());
-      if (!isCurrent()) return;
-      keys.patch(changed.keys);
-      keyRevision = changed.revision;
-    }
-    if (revisions.policy !== policyRevision) {
-      const records = await readPolicy(db);
-      if (!isCurrent()) return;
-      snapshot = compileSnapshot(records, {
-        simulatorUrl: isSimulated(records) ? (options.simulatorUrl?.() ?? null) : null,
-        unseal: (account) => unsealCredential(keyring, account),
-      });
-      policyRevision = revisions.policy;
-    }
-    comparedMs = options.clock.monotonicMs();
+/** Owns the snapshot in force, the revisions it was built from, and the check that runs. */
+class PolledPolicy implements LivePolicy {
+  readonly keys = new KeyIndex();
+  readonly #options: LivePolicyOptions;
+  readonly #timeline: StoreTimeline;
+  #keyRevision = 0;
+  #policyRevision = -1;
+  #snapshot: Snapshot | null = null;
+  #comparedMs: number;
+  #running: Promise<void> = Promise.resolve();
+  #queued: Promise<void> | null = null;
+  #timer: ReturnType<typeof setInterval> | null = null;
+
+  constructor(options: LivePolicyOptions) {
+    this.#options = options;
+    this.#timeline = new StoreTimeline(options.db);
+    this.#comparedMs = options.clock.monotonicMs();
+  }
+
+  snapshot(): Snapshot {
+    if (this.#snapshot === null) throw new Error("the policy has not been compiled");
+    return this.#snapshot;
   }
 
   /** A check in flight may have started before the caller's own write, so a new one is queued after it. */
-  function refresh(): Promise<void> {
-    queued ??= running.then(() => {
-      queued = null;
-      const check = abandonAfter(options.timeoutMs, applyChanges);
-      running = check.catch(() => {});
+  refresh(): Promise<void> {
+    this.#queued ??= this.#running.then(() => {
+      this.#queued = null;
+      const check = abandonAfter(this.#options.timeoutMs, (isCurrent) => this.#applyChanges(isCurrent));
+      this.#running = check.catch(() => {});
       return check;
     });
-    return queued;
+    return this.#queued;
   }
 
-  await refresh();
-  const timer = setInterval(() => {
-    refresh().catch((error: unknown) => {
-      log.error("policy_refresh_failed", { reason: error instanceof Error ? error.message : "unknown" });
-    });
-  }, options.pollMs);
+  ageMs(): number {
+    return this.#options.clock.monotonicMs() - this.#comparedMs;
+  }
 
-  return {
-    snapshot() {
-      if (!snapshot) throw new Error("the policy has not been compiled");
-      return snapshot;
-    },
-    keys,
-    refresh,
-    ageMs: () => options.clock.monotonicMs() - comparedMs,
-    close: () => clearInterval(timer),
-  };
+  startPolling(): void {
+    const { log, pollMs } = this.#options;
+    this.#timer = setInterval(() => {
+      this.refresh().catch((error: unknown) => {
+        log.error("policy_refresh_failed", { reason: error instanceof Error ? error.message : "unknown" });
+      });
+    }, pollMs);
+  }
+
+  close(): void {
+    if (this.#timer !== null) clearInterval(this.#timer);
+  }
+
+  async #applyChanges(isCurrent: () => boolean): Promise<void> {
+    const { db, clock } = this.#options;
+    if (await this.#timeline.wasReplaced()) this.#forgetRevisions();
+    const revisions = await readRevisions(db);
+    if (revisions.keys < this.#keyRevision || revisions.policy < this.#policyRevision)
+      this.#forgetRevisions();
+    if (revisions.keys !== this.#keyRevision) {
+      const changed = await readKeys(db, this.#keyRevision, clock.nowMs());
+      if (!isCurrent()) return;
+      if (this.#keyRevision === 0) this.keys.replace(changed.keys);
+      else this.keys.patch(changed.keys);
+      this.#keyRevision = changed.revision;
+    }
+    if (revisions.policy !== this.#policyRevision) {
+      const records = await readPolicy(db);
+      if (!isCurrent()) return;
+      this.#snapshot = this.#compile(records);
+      this.#policyRevision = revisions.policy;
+    }
+    this.#comparedMs = clock.monotonicMs();
+  }
+
+  /** A database that lost its last commits uses their revisions again, for other changes. */
+  #forgetRevisions(): void {
+    this.#keyRevision = 0;
+    this.#policyRevision = -1;
+  }
+
+  #compile(records: PolicyRecords): Snapshot {
+    const { simulatorUrl, keyring } = this.#options;
+    return compileSnapshot(records, {
+      simulatorUrl: isSimulated(records) ? (simulatorUrl?.() ?? null) : null,
+      unseal: (account) => unsealCredential(keyring, account),
+    });
+  }
 }
 
 function unsealCredential(keyring: Keyring, { id, sealedCredential }: AccountRecord): string | null {

@@ -63,8 +63,8 @@ test("the upstream name is used only if all accounts that can serve the model ag
 test("the context size comes from the model record, otherwise from a price list", () => {
   expect(terms({})).toMatchObject({ contextTokens: 128_000, outputTokensMax: 16_384 });
   expect(terms({ priceList: updated })).toMatchObject({ contextTokens: 5, outputTokensMax: 4 });
-  const said = model({ contextTokens: 9, price: { input: "1" } });
-  expect(terms({}, said)).toMatchObject({ contextTokens: 9, outputTokensMax: 16_384 });
+  const configured = model({ contextTokens: 9, price: { input: "1" } });
+  expect(terms({}, configured)).toMatchObject({ contextTokens: 9, outputTokensMax: 16_384 });
 });
 
 test("multipliers of the group and of the model are both in the tariff", () => {

@@ -10,7 +10,7 @@ import {
   NO_LIMITS,
   type PolicyRecords,
 } from "../records.ts";
-import { createKeyIndex } from "./key-index.ts";
+import { KeyIndex } from "./key-index.ts";
 import { mapModel } from "./model-map.ts";
 import { compileSnapshot, type Snapshot } from "./snapshot.ts";
 import { canServe } from "./translation.ts";
@@ -303,7 +303,7 @@ describe("a large installation", () => {
         formerSecrets: [],
       }),
     );
-    const index = createKeyIndex();
+    const index = new KeyIndex();
     index.patch(keys);
     expect(index.size).toBe(100_000);
     expect(index.find("digest-99999", 0)?.groupId).toBe("g999");

@@ -3,8 +3,8 @@
  * reference. A published model and its routes are one object, so `GET /v1/models` and admission cannot disagree.
  */
 
-import type { CaptureMode } from "../capture-records.ts";
 import type { Tariff } from "../money/tariff.ts";
+import type { CaptureMode } from "../records.ts";
 import {
   type AccountKind,
   type AccountRecord,
@@ -24,7 +24,7 @@ import {
 } from "../records.ts";
 import { mapModel } from "./model-map.ts";
 import { type LookUpTerms, needsPrices, openPricing } from "./pricing.ts";
-import { findTranslation } from "./translation.ts";
+import { findTranslation, hasInterface, modelInterfaces } from "./translation.ts";
 
 export interface PolicyAccount {
   readonly id: string;
@@ -37,6 +37,10 @@ export interface PolicyAccount {
   readonly basePath: string;
   readonly credential: string | null;
   readonly apiVersion: string | null;
+  /** Amazon Bedrock and Google Vertex AI: where the models run. */
+  readonly region?: string | null;
+  /** Google Vertex AI: null uses the project of the service account. */
+  readonly project?: string | null;
   readonly interfaces: ReadonlySet<Interface>;
   /** Its `/responses` accepts WebSocket. */
   readonly websocket: boolean;
@@ -145,6 +149,8 @@ function compileAccount(record: AccountRecord, options: CompileOptions): PolicyA
     basePath: readPath(baseUrl),
     credential: options.unseal(record),
     apiVersion: record.apiVersion,
+    region: record.region ?? null,
+    project: record.project ?? null,
     interfaces: new Set(record.interfaces),
     websocket: record.websocket,
     propagateTrace: record.propagateTrace,
@@ -243,7 +249,7 @@ function openPool(accounts: readonly PolicyAccount[], routeTo: RouteTo): Pool {
       const routesByInterface = new Map<Interface, readonly AccountRoute[]>();
       for (const iface of INTERFACES) {
         // Usually every account supports every interface: then one list serves all of them.
-        const routes = native.every(({ account }) => account.interfaces.has(iface))
+        const routes = native.every((route) => hasInterface(route, iface))
           ? native
           : findInterfaceRoutes(ordered, model, iface, routeTo);
         if (routes.length > 0) routesByInterface.set(iface, routes);
@@ -261,7 +267,8 @@ function findInterfaceRoutes(
   routeTo: RouteTo,
 ): readonly AccountRoute[] {
   const routes = accounts.flatMap((account) => {
-    const translation = findTranslation(account.interfaces, iface);
+    const upstreamModel = account.kind === "vertex" ? mapModel(account.models, model) : "";
+    const translation = findTranslation(modelInterfaces(account, upstreamModel ?? ""), iface);
     return translation === "none" ? [] : (routeTo(account, model, translation) ?? []);
   });
   return routes.sort((a, b) => a.account.priority - b.account.priority || compareTranslation(a, b));

@@ -1,9 +1,40 @@
 /** Which dialect of an account serves an interface that the account does not have itself. */
 
-import { DIALECTS, type Dialect, type Interface } from "../records.ts";
+import { type AccountKind, DIALECTS, type Dialect, type Interface } from "../records.ts";
 
 /** The dialects that express most of a conversation come first. */
 const PREFERENCE: readonly Dialect[] = DIALECTS;
+
+const CLAUDE = /^claude/i;
+
+/** Whether Vertex AI serves this model by Anthropic's API. Its other models have Google's. */
+export function isClaudeModel(upstreamModel: string): boolean {
+  return CLAUDE.test(upstreamModel);
+}
+
+/** The interfaces that the account itself has for a model. Vertex AI serves each model by the API of its vendor. */
+export function modelInterfaces(
+  { kind, interfaces }: { readonly kind: AccountKind; readonly interfaces: Iterable<Interface> },
+  upstreamModel: string,
+): Iterable<Interface> {
+  if (kind !== "vertex") return interfaces;
+  const own: Interface = isClaudeModel(upstreamModel) ? "messages" : "gemini";
+  return [...interfaces].filter((name) => name === own);
+}
+
+/** Whether the account of a route serves the interface without translation. */
+export function hasInterface(
+  { account, upstreamModel }: { readonly account: RoutedAccount; readonly upstreamModel: string },
+  iface: Interface,
+): boolean {
+  if (!account.interfaces.has(iface)) return false;
+  return account.kind !== "vertex" || [...modelInterfaces(account, upstreamModel)].includes(iface);
+}
+
+interface RoutedAccount {
+  readonly kind: AccountKind;
+  readonly interfaces: ReadonlySet<Interface>;
+}
 
 /**
  * Returns null if the account has the interface itself, the dialect to translate into, or `none` if the account cannot

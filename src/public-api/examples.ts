@@ -324,7 +324,18 @@ export const request = {
     },
   },
   timing: { waited_ms: 0, first_byte_ms: 210, duration_ms: 214 },
-  attempts: [{ number: 1, started_ms: 0, first_byte_ms: 210, status: 200, failure: null }],
+  attempts: [
+    {
+      number: 1,
+      started_ms: 0,
+      first_byte_ms: 210,
+      status: 200,
+      failure: null,
+      translated_to: null,
+      dropped: [],
+      state_dropped: false,
+    },
+  ],
 };
 
 /** A named event, as Responses and Images stream them. */

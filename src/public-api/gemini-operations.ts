@@ -35,7 +35,7 @@ const REQUEST = content(
 const RESPONSE = content("GeminiResponse", geminiResponse, { name: "answer", value: examples.response });
 const ERRORS = [...MODEL_ERRORS, "context_length_exceeded"] as const;
 
-/** A request whose model is in the path. It needs no idempotency key of its own form. */
+/** A request whose model is in the path. Its idempotency key has no special form. */
 function describeGemini(described: Parameters<typeof describeModelRequest>[0], model = MODEL): Operation {
   const operation = describeModelRequest({ errors: ERRORS, ...described });
   return { ...operation, parameters: [model, ...operation.parameters] };

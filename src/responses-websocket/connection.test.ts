@@ -29,10 +29,10 @@ describe("WebSocket messages", () => {
     ]);
     const expected = ["text häl𝄞lo", "binary \x00\x01", `text ${"x".repeat(300)}`, "text "];
     for (let cut = 0; cut <= wire.length; cut++) {
-      const { callbacks: told, receive: hear, sent } = openHarness();
-      hear(wire.subarray(0, cut));
-      hear(wire.subarray(cut));
-      expect(told).toEqual(expected);
+      const { callbacks, receive, sent } = openHarness();
+      receive(wire.subarray(0, cut));
+      receive(wire.subarray(cut));
+      expect(callbacks).toEqual(expected);
       expect(sent()).toEqual([[PONG, "?"]]);
     }
   });
@@ -60,13 +60,13 @@ describe("WebSocket messages", () => {
               ]);
             }),
           );
-          const { callbacks: told, receive: hear } = openHarness();
+          const { callbacks, receive } = openHarness();
           for (let at = 0, i = 0; at < wire.length; i++) {
             const to = at + 1 + (pieces[i % pieces.length] ?? 0);
-            hear(wire.subarray(at, to));
+            receive(wire.subarray(at, to));
             at = to;
           }
-          expect(told).toEqual(messages.map(({ words }) => `text ${words}`));
+          expect(callbacks).toEqual(messages.map(({ words }) => `text ${words}`));
         },
       ),
       { numRuns: 300 },
@@ -74,12 +74,12 @@ describe("WebSocket messages", () => {
   });
 
   test("of two interleaved connections are not mixed up", () => {
-    const heard: string[] = [];
+    const received: string[] = [];
     const all = openWebSockets<Owner>({
       incompleteBytes: budgetFor(1_000),
       messageBytesMax: MESSAGE_BYTES_MAX,
       silenceMaxMs: SILENCE_MS,
-      onMessage: ({ name }, _, bytes) => void heard.push(`${name} ${Buffer.from(bytes)}`),
+      onMessage: ({ name }, _, bytes) => void received.push(`${name} ${Buffer.from(bytes)}`),
       onDrain() {},
       onClose() {},
     });
@@ -89,7 +89,7 @@ describe("WebSocket messages", () => {
     for (let at = 0; at < 40; at++) {
       sockets.forEach((socket, i) => void socket.onData(Buffer.from(wires[i]?.subarray(at, at + 1) ?? [])));
     }
-    expect(heard).toEqual(["a one", "b two", "b more"]);
+    expect(received).toEqual(["a one", "b two", "b more"]);
   });
 
   test("that are short do not keep the long read buffer alive", () => {
@@ -115,20 +115,20 @@ describe("WebSocket messages", () => {
       [part(TEXT, Uint8Array.of(0xc3), false), part(0, "a", true)],
       [frame(TEXT, Uint8Array.of(0xed, 0xa0, 0x80))],
     ]) {
-      const { callbacks: told, receive: hear, sent, writer } = openHarness();
-      hear(...wire, text("late"));
-      expect(told).toEqual(["closed"]);
+      const { callbacks, receive, sent, writer } = openHarness();
+      receive(...wire, text("late"));
+      expect(callbacks).toEqual(["closed"]);
       expect(sent()).toEqual([serverClose(1007, "a text message is not valid UTF-8")]);
       expect(writer.isEnded).toBe(false);
-      hear(clientClose(1007));
+      receive(clientClose(1007));
       expect(writer.isEnded).toBe(true);
     }
   });
 
   test("may be split within a character", () => {
-    const { callbacks: told, receive: hear } = openHarness();
-    hear(part(TEXT, Uint8Array.of(0xc3), false), part(0, Uint8Array.of(0xa4), true));
-    expect(told).toEqual(["text ä"]);
+    const { callbacks, receive } = openHarness();
+    receive(part(TEXT, Uint8Array.of(0xc3), false), part(0, Uint8Array.of(0xa4), true));
+    expect(callbacks).toEqual(["text ä"]);
   });
 
   test("that are too long close with 1009 as soon as they are announced", () => {
@@ -136,10 +136,10 @@ describe("WebSocket messages", () => {
       [text("x".repeat(MESSAGE_BYTES_MAX + 1)).subarray(0, 14)],
       [part(TEXT, "x".repeat(MESSAGE_BYTES_MAX), false), part(0, "x", true)],
     ]) {
-      const { callbacks: told, receive: hear, sent, writer, check: look } = openHarness();
-      hear(...wire);
-      hear(text("late"), clientClose(1000));
-      expect(told).toEqual(["closed"]);
+      const { callbacks, receive, sent, writer, check: look } = openHarness();
+      receive(...wire);
+      receive(text("late"), clientClose(1000));
+      expect(callbacks).toEqual(["closed"]);
       expect(sent()).toEqual([serverClose(1009, `a message exceeds ${MESSAGE_BYTES_MAX} bytes`)]);
       // The client may still be sending: closing now would reset the connection before the client has read the reason.
       expect(writer.isEnded).toBe(false);
@@ -160,10 +160,10 @@ describe("protocol errors of a client", () => {
   ];
   for (const [what, wire, reason] of cases) {
     test(`${what} closes with 1002 and a reason`, () => {
-      const { callbacks: told, receive: hear, sent, writer, check: look } = openHarness();
-      hear(wire);
-      hear(text("late"));
-      expect(told).toEqual(["closed"]);
+      const { callbacks, receive, sent, writer, check: look } = openHarness();
+      receive(wire);
+      receive(text("late"));
+      expect(callbacks).toEqual(["closed"]);
       expect(sent()).toEqual([serverClose(1002, reason)]);
       look(1);
       expect(writer.isEnded).toBe(true);
@@ -172,9 +172,9 @@ describe("protocol errors of a client", () => {
 
   for (const payload of [[3], [0x03, 0xed], [0x03, 0xee], [0, 0], [0x13, 0x88], [0x03, 0xe8, 0xff]]) {
     test(`a close of ${JSON.stringify(payload)} is answered with 1002`, () => {
-      const { callbacks: told, receive: hear, sent, writer } = openHarness();
-      hear(frame(CLOSE, Uint8Array.from(payload)));
-      expect(told).toEqual(["closed"]);
+      const { callbacks, receive, sent, writer } = openHarness();
+      receive(frame(CLOSE, Uint8Array.from(payload)));
+      expect(callbacks).toEqual(["closed"]);
       expect(sent()).toEqual([serverClose(1002, "a close frame with an invalid code or reason")]);
       expect(writer.isEnded).toBe(true);
     });
@@ -187,11 +187,11 @@ test("arbitrary bytes never throw, and cause at most one close", () => {
       fc.array(fc.uint8Array({ maxLength: 60 }), { maxLength: 5 }),
       fc.boolean(),
       (pieces, begins) => {
-        const { receive: hear, sent, callbacks: told } = openHarness((socket) => socket.sendText("heard"));
-        if (begins) hear(part(TEXT, "a", false));
-        for (const piece of pieces) hear(piece);
+        const { receive, sent, callbacks } = openHarness((socket) => socket.sendText("received"));
+        if (begins) receive(part(TEXT, "a", false));
+        for (const piece of pieces) receive(piece);
         expect(sent().filter(([opcode]) => opcode === CLOSE).length).toBeLessThanOrEqual(1);
-        expect(told.indexOf("closed")).toBe(told.includes("closed") ? told.length - 1 : -1);
+        expect(callbacks.indexOf("closed")).toBe(callbacks.includes("closed") ? callbacks.length - 1 : -1);
       },
     ),
     { numRuns: 500 },
@@ -227,8 +227,8 @@ describe("sent messages", () => {
   });
 
   test("are one write for all responses to one read", () => {
-    const { receive: hear, writer, sent } = openHarness((socket) => socket.sendText("answer"));
-    hear(text("a"), frame(PING, "1"), text("b"), frame(PING, "2"));
+    const { receive, writer, sent } = openHarness((socket) => socket.sendText("answer"));
+    receive(text("a"), frame(PING, "1"), text("b"), frame(PING, "2"));
     expect(sent()).toEqual([
       [TEXT, "answer"],
       [PONG, "1"],
@@ -239,13 +239,13 @@ describe("sent messages", () => {
   });
 
   test("count as buffered until the client reads them", () => {
-    const { socket, writer, callbacks: told } = openHarness();
+    const { socket, writer, callbacks } = openHarness();
     writer.isSlow = true;
     socket.sendText("12345");
     expect(socket.bufferedBytes).toBe(7);
     writer.bufferedBytes = 0;
     socket.onDrain();
-    expect(told).toEqual(["drained"]);
+    expect(callbacks).toEqual(["drained"]);
   });
 
   test("are dropped after a close and after the end", () => {
@@ -262,8 +262,8 @@ describe("sent messages", () => {
 
 describe("pings", () => {
   test("are answered with their payload", () => {
-    const { receive: hear, sent } = openHarness();
-    hear(frame(PING, ""), frame(PING, "x".repeat(125)));
+    const { receive, sent } = openHarness();
+    receive(frame(PING, ""), frame(PING, "x".repeat(125)));
     expect(sent()).toEqual([
       [PONG, ""],
       [PONG, "x".repeat(125)],
@@ -271,10 +271,10 @@ describe("pings", () => {
   });
 
   test("of a client that does not read are answered once, for the last one", () => {
-    const { socket, receive: hear, sent, writer, callbacks: told } = openHarness();
+    const { socket, receive, sent, writer, callbacks } = openHarness();
     writer.isSlow = true;
     socket.sendText("slowly");
-    for (let i = 0; i < 100; i++) hear(frame(PING, String(i)));
+    for (let i = 0; i < 100; i++) receive(frame(PING, String(i)));
     expect(writer.writes).toHaveLength(1);
     writer.isSlow = false;
     writer.bufferedBytes = 0;
@@ -284,27 +284,27 @@ describe("pings", () => {
       [TEXT, "slowly"],
       [PONG, "99"],
     ]);
-    expect(told).toEqual(["drained", "drained"]);
+    expect(callbacks).toEqual(["drained", "drained"]);
   });
 
   test("are not answered after a close", () => {
-    const { socket, receive: hear, sent } = openHarness();
+    const { socket, receive, sent } = openHarness();
     socket.close(1000, "");
-    hear(frame(PING, "?"));
+    receive(frame(PING, "?"));
     expect(sent()).toEqual([serverClose(1000)]);
   });
 
   test("unsolicited pongs are ignored", () => {
-    const { receive: hear, sent, callbacks: told } = openHarness();
-    hear(frame(PONG, "?"), text("a"));
+    const { receive, sent, callbacks } = openHarness();
+    receive(frame(PONG, "?"), text("a"));
     expect(sent()).toEqual([]);
-    expect(told).toEqual(["text a"]);
+    expect(callbacks).toEqual(["text a"]);
   });
 });
 
 describe("incomplete messages", () => {
   const half = (bytes: number) => part(TEXT, "x".repeat(bytes), false);
-  const closed = (told: readonly string[]) => told.includes("closed");
+  const closed = (callbacks: readonly string[]) => callbacks.includes("closed");
 
   test.each([
     ["of all keys", budgetFor(100), ["a", "b"]],
@@ -328,8 +328,8 @@ describe("incomplete messages", () => {
   test("of another key are not counted", () => {
     const room = budgetFor(1_000, 100);
     const stages = ["a", "b", "c"].map((key) => openHarness(undefined, room, key));
-    for (const { receive: hear } of stages) hear(half(100));
-    expect(stages.some(({ callbacks: told }) => closed(told))).toBe(false);
+    for (const { receive } of stages) receive(half(100));
+    expect(stages.some(({ callbacks }) => closed(callbacks))).toBe(false);
   });
 
   test("are not counted after they are complete, rejected or disconnected", () => {
@@ -349,8 +349,8 @@ describe("incomplete messages", () => {
   });
 
   test("are not counted if they arrive in one read", () => {
-    const { receive: hear, callbacks: told } = openHarness(undefined, budgetFor(10));
-    hear(text("x".repeat(1_000)));
-    expect(told).toEqual([`text ${"x".repeat(1_000)}`]);
+    const { receive, callbacks } = openHarness(undefined, budgetFor(10));
+    receive(text("x".repeat(1_000)));
+    expect(callbacks).toEqual([`text ${"x".repeat(1_000)}`]);
   });
 });

@@ -54,7 +54,7 @@ interface SharedState<Data extends object> {
   readonly all: Set<WebSocketEnd<Data>>;
   readonly pingChecks: number;
   readonly silentChecksMax: number;
-  /** A connection without an incomplete frame needs no reader of its own and uses this one. */
+  /** A connection without an incomplete frame needs no separate reader and uses this one. */
   reader: FrameReader | null;
 }
 

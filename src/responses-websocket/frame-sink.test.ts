@@ -9,13 +9,13 @@ interface Stage {
   sent: string[];
   /** Number of frames per write. */
   corked: number[];
-  said(): SentEvents | null;
+  sentEvents(): SentEvents | null;
 }
 
 function stage(change: Partial<FrameSinkOptions> = {}): Stage {
   const sent: string[] = [];
   const corked: number[] = [];
-  let said: SentEvents | null = null;
+  let sentEvents: SentEvents | null = null;
   const sink = new FrameSink({
     output: {
       send: (opening, bytes, start, end) => {
@@ -37,11 +37,11 @@ function stage(change: Partial<FrameSinkOptions> = {}): Stage {
     depthMax: 128,
     isStored: false,
     onEnd: (what) => {
-      said = what;
+      sentEvents = what;
     },
     ...change,
   });
-  return { sink, sent, corked, said: () => said };
+  return { sink, sent, corked, sentEvents: () => sentEvents };
 }
 
 const event = (type: string, fields: object = {}) =>
@@ -145,34 +145,36 @@ describe("frames of events", () => {
 
 describe("the recorded output of a turn", () => {
   const CALL = { type: "function_call", call_id: "call_1", name: "f" };
-  const texts = (said: SentEvents | null) =>
-    said?.kind === "response" ? said.outputs.map((output) => Buffer.from(output).toString()) : null;
+  const texts = (sentEvents: SentEvents | null) =>
+    sentEvents?.kind === "response"
+      ? sentEvents.outputs.map((output) => Buffer.from(output).toString())
+      : null;
 
   test("contains the items as sent, and the calls among them", () => {
-    const { sink, said } = stage();
+    const { sink, sentEvents } = stage();
     const message = { type: "message", content: [{ type: "output_text", text: "ä" }] };
     for (const bytes of [item(message), DELTA, item(CALL), completed()]) sink.data(wholePart(bytes));
     sink.end([]);
-    expect(said()).toMatchObject({ kind: "response", responseId: "resp_1", calls: ["call_1"] });
-    expect(texts(said())).toEqual([JSON.stringify(message), JSON.stringify(CALL)]);
+    expect(sentEvents()).toMatchObject({ kind: "response", responseId: "resp_1", calls: ["call_1"] });
+    expect(texts(sentEvents())).toEqual([JSON.stringify(message), JSON.stringify(CALL)]);
   });
 
   test("is read from the terminal event if no items were streamed", () => {
-    const { sink, said } = stage();
+    const { sink, sentEvents } = stage();
     sink.data(wholePart(completed([{ type: "message" }, CALL])));
     sink.end([]);
-    expect(texts(said())).toEqual(['{"type":"message"}', JSON.stringify(CALL)]);
-    expect(said()).toMatchObject({ calls: ["call_1"] });
+    expect(texts(sentEvents())).toEqual(['{"type":"message"}', JSON.stringify(CALL)]);
+    expect(sentEvents()).toMatchObject({ calls: ["call_1"] });
   });
 
   describe("with reasoning", () => {
     const PLAIN = { id: "rs_1", type: "reasoning", summary: [], encrypted_content: null };
     const ENCRYPTED = { ...PLAIN, encrypted_content: "gAAA" };
     const noted = (isStored: boolean, ...events: Buffer[]) => {
-      const { sink, said } = stage({ isStored });
+      const { sink, sentEvents } = stage({ isStored });
       for (const bytes of events) sink.data(wholePart(bytes));
       sink.end([]);
-      return texts(said())?.map((output) => JSON.parse(output).id);
+      return texts(sentEvents())?.map((output) => JSON.parse(output).id);
     };
 
     test("has no id that an upstream would look up but did not store", () => {
@@ -186,28 +188,28 @@ describe("the recorded output of a turn", () => {
   });
 
   test("may be incomplete", () => {
-    const { sink, said } = stage();
+    const { sink, sentEvents } = stage();
     sink.data(wholePart(event("response.incomplete", { response: { id: "resp_2", output: [] } })));
     sink.end([]);
-    expect(said()).toEqual({ kind: "response", responseId: "resp_2", outputs: [], calls: [] });
+    expect(sentEvents()).toEqual({ kind: "response", responseId: "resp_2", outputs: [], calls: [] });
   });
 
   test("is absent if the response failed or did not end", () => {
     for (const last of [event("response.failed", { response: { id: "resp_1" } }), DELTA]) {
-      const { sink, said } = stage();
+      const { sink, sentEvents } = stage();
       sink.data(wholePart(item(CALL)));
       sink.data(wholePart(last));
       sink.end([]);
-      expect(said()).toEqual({ kind: "failed" });
+      expect(sentEvents()).toEqual({ kind: "failed" });
     }
   });
 
   test("is dropped if it is too long, and is sent anyway", () => {
-    const { sink, sent, said } = stage({ bytesMax: 100 });
+    const { sink, sent, sentEvents } = stage({ bytesMax: 100 });
     sink.data(wholePart(item({ type: "message", content: "x".repeat(200) })));
     sink.data(wholePart(completed()));
     sink.end([]);
-    expect(said()).toEqual({ kind: "too_long" });
+    expect(sentEvents()).toEqual({ kind: "too_long" });
     expect(sent).toHaveLength(2);
   });
 });

@@ -5,9 +5,9 @@ import { authenticate, lookUpKey, presentedDigest } from "../gateway/admission/a
 import type { HttpCall } from "../gateway/call.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { Pipeline } from "../gateway/pipeline.ts";
+import { isOwnOrigin } from "../net/http-server/own-origin.ts";
 import type { NewId } from "../net/wire/clock.ts";
 import type { HeaderReader } from "../net/wire/http-fields.ts";
-import { isOwnOrigin } from "../own-origin.ts";
 import { allowSocket } from "./allow-socket.ts";
 import { ByteBudget } from "./byte-budget.ts";
 import { openMemoryPool } from "./conversation-memory.ts";

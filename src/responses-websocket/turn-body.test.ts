@@ -8,7 +8,7 @@ import { RESPONSES } from "./turn.ts";
 import { conversationAfter, turnBody } from "./turn-body.ts";
 
 const LIMITS = { jsonBodyBytesMax: 100_000, jsonDepthMax: 128 };
-const NOTHING_SAID = { responseId: "resp_1", outputs: [], calls: [] };
+const NO_OUTPUT = { responseId: "resp_1", outputs: [], calls: [] };
 
 function frameOf(fields: object, space?: number): CreateFrame {
   const json = JSON.stringify({ type: "response.create", model: "m", ...fields }, null, space);
@@ -66,8 +66,13 @@ test("each turn sends all items of the previous turns in order, and its own", ()
           });
         }
         items.push(...outputs);
-        const said = outputs.map((output) => Buffer.from(JSON.stringify(output)));
-        kept = conversationAfter(kept, frame, { responseId: `resp_${i}`, outputs: said, calls: [] }, 128);
+        const outputBytes = outputs.map((output) => Buffer.from(JSON.stringify(output)));
+        kept = conversationAfter(
+          kept,
+          frame,
+          { responseId: `resp_${i}`, outputs: outputBytes, calls: [] },
+          128,
+        );
       }
     }),
     { numRuns: 200 },
@@ -91,8 +96,8 @@ test("without a stored conversation, the body is the message without its WebSock
 describe("a tool output", () => {
   const output = (callId: unknown, type = "function_call_output") => ({ type, call_id: callId, output: "" });
   const call = (callId: string) => ({ type: "function_call", call_id: callId, name: "f", arguments: "{}" });
-  const said = { responseId: "resp_1", outputs: [], calls: ["made"] };
-  const kept = conversationAfter(null, frameOf({ input: [call("asked")] }), said, 128);
+  const outputBytes = { responseId: "resp_1", outputs: [], calls: ["made"] };
+  const kept = conversationAfter(null, frameOf({ input: [call("asked")] }), outputBytes, 128);
 
   test.each([
     ["of a call that was in the input", [output("asked")]],
@@ -119,7 +124,7 @@ describe("a tool output", () => {
 
 describe("a stored conversation", () => {
   const after = (kept: StoredConversation | null, input: unknown) =>
-    conversationAfter(kept, frameOf({ input }), NOTHING_SAID, 128);
+    conversationAfter(kept, frameOf({ input }), NO_OUTPUT, 128);
 
   test("of many short turns consists of few pieces, and counts its true size", () => {
     let kept: StoredConversation | null = null;
@@ -165,6 +170,6 @@ describe("a stored conversation", () => {
 });
 
 test("a conversation that is too long for one request is rejected before it is assembled", () => {
-  const kept = conversationAfter(null, frameOf({ input: "x".repeat(60_000) }), NOTHING_SAID, 128);
+  const kept = conversationAfter(null, frameOf({ input: "x".repeat(60_000) }), NO_OUTPUT, 128);
   expect(() => bodyOf(frameOf({ input: "x".repeat(60_000) }), kept)).toThrow("exceeds");
 });

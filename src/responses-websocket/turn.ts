@@ -51,6 +51,8 @@ export class Turn implements Call {
   readonly startedMs: number;
   readonly headers: HeaderReader;
   readonly metadata: FrameMetadata | null;
+  /** Read at the start: the memory of a long message is released before the turn ends. */
+  readonly bodyBytes: number;
   /** The remembered conversation that the turn continues, if any. Set when the body is built. */
   previousConversation: StoredConversation | null = null;
   knownPrefix: KnownConversationPrefix | null = null;
@@ -68,6 +70,7 @@ export class Turn implements Call {
     this.startedMs = options.startedMs;
     this.headers = options.headers;
     this.metadata = options.metadata;
+    this.bodyBytes = options.frame.bytes.length;
   }
 
   get request(): Call["request"] {
@@ -124,7 +127,7 @@ export const SOCKET: Transport<Turn, void> = {
   claim: () => null,
   // An error frame can reject a turn at any time before its response starts.
   rejectableMs: () => Number.POSITIVE_INFINITY,
-  // The body of a turn always asks for a stream.
+  // The body of a turn always requests a stream.
   sendWhole() {
     throw new Error("expected a stream, received a whole response");
   },

@@ -26,7 +26,7 @@ const HEAD_END = "\r\n\r\n";
 /** The owner of a connection. */
 interface Peer {
   socket: WebSocketEnd<Peer> | null;
-  heard: string[];
+  received: string[];
   drains: number;
   isClosed: boolean;
 }
@@ -50,8 +50,8 @@ function serve(change: Partial<WebSocketsOptions<Peer>> = {}): Running {
     messageBytesMax: 32 * MiB,
     silenceMaxMs: 60_000,
     onMessage(peer, kind, bytes) {
-      peer.heard.push(`${kind} ${Buffer.from(bytes)}`);
-      peer.socket?.sendUtf8("heard ", bytes, 0, bytes.length);
+      peer.received.push(`${kind} ${Buffer.from(bytes)}`);
+      peer.socket?.sendUtf8("received ", bytes, 0, bytes.length);
     },
     onDrain(peer) {
       peer.drains++;
@@ -69,7 +69,7 @@ function serve(change: Partial<WebSocketsOptions<Peer>> = {}): Running {
     const head = upgradeHead({ headers, requestId: "req_1", protocol: "" });
     if (head === null) throw new Error("no proper upgrade");
     outlet.write(head);
-    const peer: Peer = { socket: null, heard: [], drains: 0, isClosed: false };
+    const peer: Peer = { socket: null, received: [], drains: 0, isClosed: false };
     peers.push(peer);
     peer.socket = all.open(outlet, peer, "a key");
     return peer.socket;
@@ -172,12 +172,12 @@ describe("the runtime's client", () => {
   test("receives responses to short and long messages", async () => {
     const running = serve();
     const client = await open(running);
-    const said = ["", "häl𝄞lo", "x".repeat(126), "ä".repeat(40_000), "y".repeat(8 * MiB)];
-    for (const text of said) client.send(text);
-    await eventually(() => client.texts.length === said.length);
-    expect(client.texts.every((text, i) => text === `heard ${said[i]}`)).toBe(true);
+    const sentTexts = ["", "häl𝄞lo", "x".repeat(126), "ä".repeat(40_000), "y".repeat(8 * MiB)];
+    for (const text of sentTexts) client.send(text);
+    await eventually(() => client.texts.length === sentTexts.length);
+    expect(client.texts.every((text, i) => text === `received ${sentTexts[i]}`)).toBe(true);
     client.send(Uint8Array.of(0x61));
-    await eventually(() => running.peers[0]?.heard.at(-1) === "binary a");
+    await eventually(() => running.peers[0]?.received.at(-1) === "binary a");
   });
 
   test("that closes receives its own code", async () => {
@@ -257,13 +257,13 @@ describe("a raw client", () => {
     raw.connection.write(masked("?", PING));
     raw.connection.write(masked("!", PING));
     raw.connection.write(masked("reads on"));
-    await eventually(() => peer?.heard.length === 1);
+    await eventually(() => peer?.received.length === 1);
     raw.connection.resume();
     await eventually(() => peer?.drains === 1 && raw.frames.length === sent + 2);
     expect(peer?.socket?.bufferedBytes).toBe(0);
     const [pongs, texts] = [PONG, TEXT].map((kind) => raw.frames.filter(([opcode]) => opcode === kind));
     expect(pongs).toEqual([[PONG, Buffer.from("!")]]);
-    expect(texts?.pop()?.[1].toString()).toBe("heard reads on");
+    expect(texts?.pop()?.[1].toString()).toBe("received reads on");
     expect(texts?.every(([, payload], i) => payload.toString() === `${i} ${text}`)).toBe(true);
   });
 

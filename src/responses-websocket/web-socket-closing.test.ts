@@ -17,59 +17,55 @@ describe("closing a WebSocket", () => {
       [4999, "\x13\x87"],
       [null, ""],
     ] as const) {
-      const { receive: hear, sent, writer, callbacks: told } = openHarness();
-      hear(text("a"), clientClose(code, code === null ? "" : "enough"), text("late"), clientClose(code));
+      const { receive, sent, writer, callbacks } = openHarness();
+      receive(text("a"), clientClose(code, code === null ? "" : "enough"), text("late"), clientClose(code));
       expect(sent()).toEqual([[CLOSE, payload]]);
-      expect(told).toEqual(["text a", "closed"]);
+      expect(callbacks).toEqual(["text a", "closed"]);
       expect(writer.isEnded).toBe(true);
     }
   });
 
   test("is reported once, even if the connection ends later", () => {
-    const { socket, receive: hear, callbacks: told } = openHarness();
-    hear(clientClose(1000));
+    const { socket, receive, callbacks } = openHarness();
+    receive(clientClose(1000));
     socket.onClose();
-    expect(told).toEqual(["closed"]);
+    expect(callbacks).toEqual(["closed"]);
   });
 
   test("by the server waits for the client's close and drops other messages", () => {
-    const { socket, receive: hear, sent, writer, callbacks: told } = openHarness();
+    const { socket, receive, sent, writer, callbacks } = openHarness();
     socket.close(1012, "restarting");
-    hear(text("late"), frame(TEXT, Uint8Array.of(0xff)));
+    receive(text("late"), frame(TEXT, Uint8Array.of(0xff)));
     expect(writer.isEnded).toBe(false);
-    hear(clientClose(1012));
+    receive(clientClose(1012));
     expect(sent()).toEqual([serverClose(1012, "restarting")]);
     expect(writer.isEnded).toBe(true);
-    expect(told).toEqual(["closed"]);
+    expect(callbacks).toEqual(["closed"]);
   });
 
   test("by the server within a message follows the data sent before", () => {
-    const {
-      receive: hear,
-      sent,
-      callbacks: told,
-    } = openHarness((socket) => {
+    const { receive, sent, callbacks } = openHarness((socket) => {
       socket.sendText("no");
       socket.close(1008, "enough");
     });
-    hear(text("a"), text("b"));
+    receive(text("a"), text("b"));
     expect(sent()).toEqual([[TEXT, "no"], serverClose(1008, "enough")]);
-    expect(told).toEqual(["text a"]);
+    expect(callbacks).toEqual(["text a"]);
   });
 
   test("by the server waits for the client's close for a limited time", () => {
-    const { socket, writer, check: look, receive: hear } = openHarness();
+    const { socket, writer, check: look, receive } = openHarness();
     socket.close(1000, "");
     look(CLOSE_CHECKS);
-    hear(text("late"));
+    receive(text("late"));
     expect(writer.isTerminated).toBe(false);
     look(1);
     expect(writer.isTerminated).toBe(true);
   });
 
   test("by the client waits for the end of the connection for a limited time", () => {
-    const { writer, check: look, receive: hear } = openHarness();
-    hear(clientClose(1000));
+    const { writer, check: look, receive } = openHarness();
+    receive(clientClose(1000));
     look(CLOSE_CHECKS);
     expect(writer.isTerminated).toBe(false);
     look(1);
@@ -77,9 +73,9 @@ describe("closing a WebSocket", () => {
   });
 
   test("by the server after an invalid frame of the client sends nothing more", () => {
-    const { socket, receive: hear, sent, writer, check: look } = openHarness();
+    const { socket, receive, sent, writer, check: look } = openHarness();
     socket.close(1000, "");
-    hear(Uint8Array.of(0xff, 0x80, 0, 0, 0, 0));
+    receive(Uint8Array.of(0xff, 0x80, 0, 0, 0, 0));
     look(1);
     expect(writer.isEnded).toBe(true);
     expect(sent()).toEqual([serverClose(1000)]);
@@ -97,7 +93,7 @@ describe("closing a WebSocket", () => {
   });
 
   test("with terminate drops unwritten data, and is reported when the connection has ended", () => {
-    const { socket, writer, callbacks: told } = openHarness();
+    const { socket, writer, callbacks } = openHarness();
     socket.cork(() => {
       socket.sendText("unsaid");
       socket.terminate();
@@ -106,35 +102,35 @@ describe("closing a WebSocket", () => {
     expect(writer.isTerminated).toBe(true);
     expect(writer.writes).toEqual([]);
     socket.onClose();
-    expect(told).toEqual(["closed"]);
+    expect(callbacks).toEqual(["closed"]);
   });
 
   test("of the connection alone is reported as well", () => {
-    const { socket, receive: hear, callbacks: told } = openHarness();
-    hear(text("a").subarray(0, 3));
+    const { socket, receive, callbacks } = openHarness();
+    receive(text("a").subarray(0, 3));
     socket.onClose();
-    hear(text("a").subarray(3));
-    expect(told).toEqual(["closed"]);
+    receive(text("a").subarray(3));
+    expect(callbacks).toEqual(["closed"]);
   });
 });
 
 describe("an idle WebSocket", () => {
   test("gets one ping, and is then terminated", () => {
-    const { sent, writer, check: look, callbacks: told } = openHarness();
+    const { sent, writer, check: look, callbacks } = openHarness();
     look(SILENT_CHECKS);
     expect(sent()).toEqual([[PING, ""]]);
     expect(writer.isTerminated).toBe(false);
     look(1);
     expect(writer.isTerminated).toBe(true);
-    expect(told).toEqual([]);
+    expect(callbacks).toEqual([]);
   });
 
   test("is active again with any byte received", () => {
-    const { receive: hear, writer, check: look } = openHarness();
+    const { receive, writer, check: look } = openHarness();
     const pong = frame(PONG, "");
     for (const byte of pong) {
       look(SILENT_CHECKS);
-      hear(Uint8Array.of(byte));
+      receive(Uint8Array.of(byte));
     }
     look(SILENT_CHECKS);
     expect(writer.isTerminated).toBe(false);

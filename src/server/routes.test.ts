@@ -126,17 +126,17 @@ describe("an unknown path", () => {
     ["/v1/responses/", "/v1/responses"],
     ["/responses/resp_1/cancel", "/v1/responses/resp_1/cancel"],
   ])("%s suggests %s", (path, meant) => {
-    const told = refusal("POST", path);
-    expect(told).toMatchObject({ status: 404, code: "unknown_url" });
-    expect(told.message).toContain(`Did you mean ${meant}?`);
+    const error = refusal("POST", path);
+    expect(error).toMatchObject({ status: 404, code: "unknown_url" });
+    expect(error.message).toContain(`Did you mean ${meant}?`);
   });
 
   test.each(["/v1", "/v1/", "/v2/models", "/v1/audio/speech", "/v1/responses/a/b"])(
     "%s suggests the first request to make",
     (path) => {
-      const told = refusal("GET", path);
-      expect(told).toMatchObject({ status: 404, code: "unknown_url" });
-      expect(told.message).toContain("GET /v1/models is a good first call");
+      const error = refusal("GET", path);
+      expect(error).toMatchObject({ status: 404, code: "unknown_url" });
+      expect(error.message).toContain("GET /v1/models is a good first call");
     },
   );
 
@@ -151,11 +151,11 @@ describe("an unknown path", () => {
   );
 
   test("suggests the gateway's own base URL, never a placeholder", () => {
-    const told = refusal("GET", "/v1/v1/models");
-    expect(told.message).not.toContain("{");
-    if (!(told instanceof UnknownUrl)) throw told;
-    expect(told.withBaseUrl("https://gateway.example.com").message).toBe(
-      "The path /v1/v1/models does not exist. Did you mean /v1/models? The path must have /v1 exactly once. Use https://gateway.example.com/v1 as the base URL of SDKs, and https://gateway.example.com for clients that ask for a host.",
+    const error = refusal("GET", "/v1/v1/models");
+    expect(error.message).not.toContain("{");
+    if (!(error instanceof UnknownUrl)) throw error;
+    expect(error.withBaseUrl("https://gateway.example.com").message).toBe(
+      "The path /v1/v1/models does not exist. Did you mean /v1/models? The path must have /v1 exactly once. Use https://gateway.example.com/v1 as the base URL of SDKs, and https://gateway.example.com for clients that need a host.",
     );
   });
 
@@ -177,10 +177,10 @@ describe("an unknown path", () => {
     ["/v1/images/variations", "image variations"],
     ["/v1/realtime/sessions", "the Realtime API"],
     ["/v1/assistants", "the Assistants API"],
-  ])("%s is told that this gateway does not support %s", (path, name) => {
-    const told = refusal("POST", path);
-    expect(told).toMatchObject({ status: 404, code: "unknown_url" });
-    expect(told.message).toBe(
+  ])("%s gets the error that this gateway does not support %s", (path, name) => {
+    const error = refusal("POST", path);
+    expect(error).toMatchObject({ status: 404, code: "unknown_url" });
+    expect(error.message).toBe(
       `The path ${path} does not exist. This gateway does not support ${name}. It supports ${ENDPOINTS.map((one) => `POST ${publicPath(one)}`).join(", ")} and GET /v1/models; GET /v1/models is a good first call.`,
     );
   });

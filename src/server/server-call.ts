@@ -26,6 +26,11 @@ export class ServerCall implements HttpCall {
     return this.request.target.slice(this.path.length + 1);
   }
 
+  get bodyBytes(): number | null {
+    const { body } = this.request;
+    return body === null ? 0 : body.length;
+  }
+
   clientAddress(): string {
     return this.request.peer.address;
   }

@@ -35,8 +35,8 @@ function messageFor(path: string, suggestedPath: string | null, baseUrl: string 
 function adviceFor(path: string, suggestedPath: string, baseUrl: string | null): string {
   if (path === `${suggestedPath}/`) return "Remove the trailing slash.";
   return baseUrl === null
-    ? "The path must have /v1 exactly once. For SDKs, the base URL ends in /v1; for clients that ask for a host, it does not."
-    : `The path must have /v1 exactly once. Use ${baseUrl}/v1 as the base URL of SDKs, and ${baseUrl} for clients that ask for a host.`;
+    ? "The path must have /v1 exactly once. For SDKs, the base URL ends in /v1; for clients that need a host, it does not."
+    : `The path must have /v1 exactly once. Use ${baseUrl}/v1 as the base URL of SDKs, and ${baseUrl} for clients that need a host.`;
 }
 
 const FIRST_CALL = "GET /v1/models is a good first call";

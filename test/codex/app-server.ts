@@ -1,10 +1,10 @@
-/** `codex app-server` as a process: calls go in and notices come out, one JSON object a line. */
+/** `codex app-server` as a process: calls and notifications, one JSON object a line. */
 
 import { z } from "zod";
 import type { CodexHome } from "./codex.ts";
 
 export interface AppServer {
-  /** Gives the result, or rejects with the error. */
+  /** Returns the result, or rejects with the error. */
   call(method: string, params: object): Promise<unknown>;
   notify(method: string): void;
   stop(): Promise<void>;
@@ -12,7 +12,7 @@ export interface AppServer {
 
 export interface AppServerListener {
   notice(method: string, params: unknown): void;
-  /** The process is gone, and nothing more will come. */
+  /** The process has ended. */
   ended(reason: Error): void;
 }
 
@@ -36,7 +36,7 @@ export function startAppServer(codex: CodexHome, listener: AppServerListener): A
     child.stdin.flush();
   }
 
-  function hear(line: string): void {
+  function receiveLine(line: string): void {
     const { id, method, params, result, error } = incoming.parse(JSON.parse(line));
     if (method !== undefined) listener.notice(method, params);
     if (method !== undefined || id === undefined) return;
@@ -52,7 +52,7 @@ export function startAppServer(codex: CodexHome, listener: AppServerListener): A
     for await (const chunk of child.stdout) {
       const lines = (held + decoder.decode(chunk, { stream: true })).split("\n");
       held = lines.pop() ?? "";
-      for (const line of lines) hear(line);
+      for (const line of lines) receiveLine(line);
     }
     const ended = new Error(`Codex has ended: ${await complaints}`);
     for (const answer of answers.values()) answer.reject(ended);

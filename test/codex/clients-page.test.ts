@@ -23,7 +23,11 @@ test.each([
   const before = scene.tap.requests.length;
   const codex = scene.codex({ config: config.replaceAll("http://127.0.0.1:8787", scene.tap.url) });
   const asked = await codex.ask("Say hello");
-  expect(asked).toMatchObject({ exitCode: 0, failure: null, said: [expect.stringContaining("Say hello")] });
+  expect(asked).toMatchObject({
+    exitCode: 0,
+    failure: null,
+    messages: [expect.stringContaining("Say hello")],
+  });
   const requests = scene.tap.requests.slice(before);
   expect(requests).toContain("GET /v1/responses");
   expect(requests).not.toContain("POST /v1/responses");

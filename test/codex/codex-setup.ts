@@ -1,4 +1,4 @@
-/** A gateway, the wire that leads to it, and Codex at the other end: put up for a test and taken down after it. */
+/** A gateway, a relay in front of it, and Codex as its client: started for a test and stopped after it. */
 
 import { type PooledGateway, type PoolSetup, startPooledGateway } from "../support/pooled-gateway.ts";
 import { type CodexHome, type CodexSetup, openCodex } from "./codex.ts";
@@ -10,7 +10,7 @@ export interface Scene {
   tap: WireTap;
   codex(setup?: Partial<CodexSetup>): CodexHome;
   converse(setup?: Partial<CodexSetup>): Promise<Conversation>;
-  /** Another gateway of the same file; new connections reach it, the first one is the test's to stop. */
+  /** Another gateway with the same file. New connections reach it; the test stops the first one. */
   takeOver(): Promise<PooledGateway>;
   close(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** The real Codex in a home of its own: one question at a time, as `codex exec` asks it. */
+/** The real Codex with a separate home: one prompt at a time, by `codex exec`. */
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,21 +14,21 @@ export interface CodexSetup {
   model: string;
   key?: string;
   transport: "http" | "websocket";
-  /** Further settings of the provider; retries are few where a test is not about them. */
+  /** Further settings of the provider; few retries by default. */
   provider?: Readonly<Record<string, string | number>>;
-  /** "command": the key comes from a program, and Codex asks for the list of models. */
+  /** "command": the key comes from a program, and Codex fetches the list of models. */
   auth?: "environment" | "command";
-  /** A whole `config.toml`, instead of one made of all this. */
+  /** A whole `config.toml`, which replaces the generated one. */
   config?: string;
 }
 
 export interface CodexHome {
-  /** Where it works. */
+  /** The working folder. */
   workspace: string;
   ask(question: string): Promise<Asked>;
-  /** Goes on with the conversation of an earlier process. */
+  /** Continues the conversation of an earlier process. */
   resume(threadId: string, question: string): Promise<Asked>;
-  /** For whoever runs Codex in another way. */
+  /** For tests that run Codex in another way. */
   command(args: readonly string[]): { command: string[]; cwd: string; env: Record<string, string> };
   remove(): void;
 }
@@ -36,11 +36,11 @@ export interface CodexHome {
 export interface Asked {
   exitCode: number;
   threadId: string;
-  /** What the agent said. */
-  said: readonly string[];
+  /** The messages of the agent. */
+  messages: readonly string[];
   commands: readonly { command: string; output: string }[];
   files: readonly { path: string; kind: string }[];
-  /** What a user is told on the way: retries, warnings. */
+  /** What the user sees meanwhile: retries, warnings. */
   notices: readonly string[];
   /** Why the turn failed, or null. */
   failure: string | null;
@@ -118,7 +118,7 @@ function configOf(setup: CodexSetup): string {
     `model = ${JSON.stringify(model)}`,
     'model_provider = "gateway"',
     'approval_policy = "never"',
-    // The tools it is told to use are the test's own.
+    // The test provides the tools that it calls.
     'sandbox_mode = "danger-full-access"',
     "[model_providers.gateway]",
     ...Object.entries(settings).map(([name, value]) => `${name} = ${JSON.stringify(value)}`),
@@ -141,7 +141,7 @@ function summary(printed: string, exitCode: number, complaints: string): Asked {
   return {
     exitCode,
     threadId: lines.find((one) => one.type === "thread.started")?.thread_id ?? "",
-    said: items.flatMap((one) => (one.type === "agent_message" ? [one.text] : [])),
+    messages: items.flatMap((one) => (one.type === "agent_message" ? [one.text] : [])),
     commands: items.flatMap((one) =>
       one.type === "command_execution" ? [{ command: one.command, output: one.aggregated_output }] : [],
     ),

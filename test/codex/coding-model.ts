@@ -1,4 +1,4 @@
-/** An upstream that does as it is told: "run: …" calls the shell, "patch: …" changes files, anything else is said back. */
+/** An upstream that follows the prompt: "run: …" calls the shell, "patch: …" changes files, others are echoed. */
 
 import { z } from "zod";
 
@@ -87,13 +87,13 @@ function outputItem(last: Item | undefined, count: number): Record<string, unkno
     const input = text.slice("patch: ".length);
     return { type: "custom_tool_call", id: `ctc_${count}`, ...call, name: "apply_patch", input };
   }
-  const said = last?.output === undefined ? `You said: ${text}` : `It gave: ${textOf(last.output)}`;
+  const reply = last?.output === undefined ? `You said: ${text}` : `It gave: ${textOf(last.output)}`;
   return {
     type: "message",
     id: `msg_${count}`,
     status: "completed",
     role: "assistant",
-    content: [{ type: "output_text", text: said, annotations: [], logprobs: [] }],
+    content: [{ type: "output_text", text: reply, annotations: [], logprobs: [] }],
   };
 }
 

@@ -1,4 +1,4 @@
-/** One Codex process that stays, as in a terminal or an editor: turn after turn over `codex app-server`. */
+/** One long-running Codex process, as in a terminal or an editor: several turns over `codex app-server`. */
 
 import { z } from "zod";
 import { startAppServer } from "./app-server.ts";
@@ -6,15 +6,15 @@ import type { CodexHome } from "./codex.ts";
 
 export interface Turn {
   status: "completed" | "failed" | "interrupted";
-  /** What the agent said. */
-  said: readonly string[];
+  /** The messages of the agent. */
+  messages: readonly string[];
   commands: readonly { command: string; output: string }[];
-  /** Retries and other trouble that the user was shown on the way. */
+  /** Retries and other warnings that the user sees. */
   notices: readonly string[];
   failure: string | null;
 }
 
-/** A window of use, as Codex shows it. */
+/** A rate-limit window, as Codex shows it. */
 export interface ShownLimit {
   usedPercent: number;
   windowDurationMins: number | null;
@@ -23,11 +23,11 @@ export interface ShownLimit {
 
 export interface Conversation {
   say(text: string): Promise<Turn>;
-  /** Ends the turn that is being said. */
+  /** Interrupts the turn in flight. */
   interrupt(): Promise<void>;
-  /** Has what was said so far replaced by a summary of it. */
+  /** Compacts the conversation: replaces it by a summary. */
   compact(): Promise<Turn>;
-  /** The last word about limits that Codex took up, if any. */
+  /** The last rate limits that Codex received, if any. */
   limits(): { primary: ShownLimit | null; secondary: ShownLimit | null } | null;
   end(): Promise<void>;
 }
@@ -48,7 +48,7 @@ const failure = z.looseObject({ message: z.string() });
 const turnStarted = z.looseObject({ turn: z.looseObject({ id: z.string() }) });
 const threadStarted = z.looseObject({ thread: z.looseObject({ id: z.string() }) });
 const itemCompleted = z.looseObject({ item });
-const errorTold = z.looseObject({ error: failure });
+const reportedError = z.looseObject({ error: failure });
 const warning = z.looseObject({ message: z.string() });
 const limitsUpdated = z.looseObject({
   rateLimits: z.looseObject({ primary: shownLimit.nullable(), secondary: shownLimit.nullable() }),
@@ -60,10 +60,10 @@ const turnCompleted = z.looseObject({
   }),
 });
 
-/** The turn that is under way, as far as it is known. */
+/** The turn in flight, as far as it is known. */
 interface OpenTurn {
   id: string;
-  said: string[];
+  messages: string[];
   commands: { command: string; output: string }[];
   notices: string[];
   outcome: PromiseWithResolvers<Turn>;
@@ -88,7 +88,7 @@ export async function startConversation(codex: CodexHome): Promise<Conversation>
 
   async function begin(method: string, params: object): Promise<Turn> {
     const outcome = Promise.withResolvers<Turn>();
-    turn = { id: "", said: [], commands: [], notices: [], outcome };
+    turn = { id: "", messages: [], commands: [], notices: [], outcome };
     await server.call(method, { threadId: thread.id, ...params });
     return outcome.promise;
   }
@@ -111,22 +111,22 @@ function note(turn: OpenTurn, method: string, params: unknown): void {
       return;
     case "item/completed": {
       const { type, text, command, aggregatedOutput } = itemCompleted.parse(params).item;
-      if (type === "agentMessage") turn.said.push(text ?? "");
+      if (type === "agentMessage") turn.messages.push(text ?? "");
       if (type === "commandExecution") {
         turn.commands.push({ command: command ?? "", output: aggregatedOutput ?? "" });
       }
       return;
     }
     case "error":
-      turn.notices.push(errorTold.parse(params).error.message);
+      turn.notices.push(reportedError.parse(params).error.message);
       return;
     case "warning":
       turn.notices.push(warning.parse(params).message);
       return;
     case "turn/completed": {
       const { status, error } = turnCompleted.parse(params).turn;
-      const { said, commands, notices } = turn;
-      turn.outcome.resolve({ status, said, commands, notices, failure: error?.message ?? null });
+      const { messages, commands, notices } = turn;
+      turn.outcome.resolve({ status, messages, commands, notices, failure: error?.message ?? null });
     }
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Codex before a gateway whose models fail, each in its own way; a model is named after the simulator's fault behind it.
+ * Codex with a gateway whose models fail, each in its own way; a model is named after the fault of the simulator.
  */
 
 import { SIMULATOR } from "../support/paid-gateway.ts";
@@ -9,16 +9,16 @@ import { tapWire } from "./wire-tap.ts";
 
 /** Of a user without money. */
 export const POOR_KEY = "poor-key-0123456789-0123456789-0123456789";
-/** Its window of money takes one request. */
+/** Its money window allows one request. */
 export const SPENT_KEY = "spent-key-0123456789-0123456789-012345678";
 const FAULTS = ["400", "429@retry=120", "context", "incomplete", "rst@chunk8", "failed"] as const;
 const SOUND = ["priced", "busy", "doubled"] as const;
 
 export interface FailingScene {
   gateway: RunningGateway;
-  /** What a user of Codex reads, and the requests that it made. */
+  /** The messages that a user of Codex sees, and the requests that Codex sent. */
   ask(model: string, key?: string): Promise<Asked & { requests: string[] }>;
-  /** One request without Codex: after it a window of money is used up, or an account cools. */
+  /** One request without Codex: it exhausts a money window, or cools an account down. */
   wearOut(model: string, key?: string): Promise<void>;
   stop(): Promise<void>;
 }
@@ -61,7 +61,7 @@ function startFailingGateway(): Promise<RunningGateway> {
     private_network: true,
     models: { [model]: upstream },
   });
-  // Each model has an account of its own: a failure must not cool what the next test asks for.
+  // Each model has its own account: a failure must not cool down the account of the next test.
   const accounts = [
     ...SOUND.map((id) => account(id, id, "sim-fast")),
     ...FAULTS.map((id) => account(id, id, `fault/${id}`)),

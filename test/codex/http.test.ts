@@ -59,7 +59,7 @@ function open(model: string, more: Partial<CodexSetup> = {}): CodexHome {
 test("a prompt gets a response, and both sides count the same tokens", async () => {
   const asked = await open("fast").ask("Say hello");
   expect(asked).toMatchObject({ exitCode: 0, failure: null });
-  expect(asked.said).toEqual([expect.stringContaining("Say hello")]);
+  expect(asked.messages).toEqual([expect.stringContaining("Say hello")]);
   const row = (await gateway.usageRows()).at(-1);
   expect(asked.usage).toMatchObject({
     input_tokens: Number(row?.input_tokens),
@@ -71,7 +71,7 @@ test("a tool is called and run, and its output is sent back", async () => {
   const asked = await open("tool-user").ask("Use a tool");
   expect(asked.failure).toBeNull();
   expect(asked.commands).toEqual([{ command: expect.stringContaining("echo hello"), output: "hello\n" }]);
-  expect(asked.said).toEqual([expect.stringContaining("Output: hello")]);
+  expect(asked.messages).toEqual([expect.stringContaining("Output: hello")]);
 });
 
 test("a conversation continues turn by turn with its full history", async () => {
@@ -84,7 +84,7 @@ test("a conversation continues turn by turn with its full history", async () => 
   ];
   expect(turns.map(({ status }) => status)).toEqual(["completed", "completed", "completed"]);
   expect(turns[1]?.commands).toEqual([{ command: expect.stringContaining("6 * 7"), output: "42\n" }]);
-  expect(turns[1]?.said).toEqual([expect.stringContaining("42")]);
+  expect(turns[1]?.messages).toEqual([expect.stringContaining("42")]);
   const requests = coder.asked.slice(first);
   expect(requests).toHaveLength(4);
   const last = JSON.stringify(requests.at(-1)?.input);
@@ -97,7 +97,7 @@ test("a conversation is resumed by another process", async () => {
   const home = open("coder");
   const { threadId } = await home.ask("My name is Ada");
   const asked = await home.resume(threadId, "What is my name?");
-  expect(asked).toMatchObject({ exitCode: 0, said: ["You said: What is my name?"] });
+  expect(asked).toMatchObject({ exitCode: 0, messages: ["You said: What is my name?"] });
   expect(JSON.stringify(coder.asked.at(-1)?.input)).toContain("You said: My name is Ada");
 });
 

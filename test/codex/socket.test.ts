@@ -40,7 +40,7 @@ describe.each([
       const turn = await conversation.say(text);
       expect(turn).toMatchObject({ status: "completed", failure: null });
       expect(turn.commands).toEqual([{ command: expect.stringContaining("echo hello"), output: "hello\n" }]);
-      expect(turn.said).toEqual([expect.stringContaining("Output: hello")]);
+      expect(turn.messages).toEqual([expect.stringContaining("Output: hello")]);
     }
     expect(tap.requests).toEqual([UPGRADE]);
     const [warmUp, ...turns] = sent(tap);
@@ -93,8 +93,8 @@ describe.each([
     expect(tap.requests).toEqual([UPGRADE]);
     const asked = gateway.upstreams[1]?.ledger.last();
     const body = Buffer.from(gateway.upstreams[1]?.ledger.findBody(asked?.id ?? "") ?? []).toString();
-    const told = ['"First"', '"role":"assistant"', '"Second"'];
-    expect(told.filter((text) => body.includes(text))).toEqual(told);
+    const expectedTexts = ['"First"', '"role":"assistant"', '"Second"'];
+    expect(expectedTexts.filter((text) => body.includes(text))).toEqual(expectedTexts);
   });
 
   test("an account that disconnects in the middle costs one retry of the turn", async () => {
@@ -140,10 +140,10 @@ test("a connection that is cut in the middle of a turn costs one retry", async (
     accounts: [{ models: { pooled: "sim-fast@events=20,interval=50ms" } }],
   });
   const conversation = await converse({ provider: ONE_REPEAT });
-  const saying = conversation.say("Hello");
+  const turnInFlight = conversation.say("Hello");
   await eventually(() => tap.messages.some(({ message }) => message.type === "response.output_text.delta"));
   tap.cut();
-  expect(await saying).toMatchObject({ status: "completed", failure: null });
+  expect(await turnInFlight).toMatchObject({ status: "completed", failure: null });
   expect(tap.requests).toEqual([UPGRADE, UPGRADE]);
 });
 
@@ -152,10 +152,10 @@ test("an interrupted turn aborts its upstream call, and the conversation continu
     accounts: [{ models: { pooled: "sim-fast@events=100,interval=20ms" } }],
   });
   const conversation = await converse();
-  const saying = conversation.say("Talk");
+  const turnInFlight = conversation.say("Talk");
   await eventually(() => tap.messages.some(({ message }) => message.type === "response.output_text.delta"));
   await conversation.interrupt();
-  expect(await saying).toMatchObject({ status: "interrupted" });
+  expect(await turnInFlight).toMatchObject({ status: "interrupted" });
   const [upstream] = gateway.upstreams;
   await eventually(() => upstream?.ledger.totals().inFlight === 0);
   expect(upstream?.ledger.last()).toMatchObject({ abortedByClient: true });
@@ -194,11 +194,11 @@ describe("a gateway that is replaced by another process", () => {
       accounts: [{ models: { pooled: "sim-fast@events=20,interval=50ms" } }],
     });
     const conversation = await converse({ provider: ONE_REPEAT });
-    const saying = conversation.say("First");
+    const turnInFlight = conversation.say("First");
     await eventually(() => tap.messages.some(({ message }) => message.type === "response.output_text.delta"));
     const next = await takeOver();
     const stopped = gateway.stop();
-    expect(await saying).toMatchObject({ status: "completed", failure: null });
+    expect(await turnInFlight).toMatchObject({ status: "completed", failure: null });
     await stopped;
     expect(tap.requests).toEqual([UPGRADE]);
     expect(await conversation.say("Second")).toMatchObject({ status: "completed", failure: null });

@@ -1,4 +1,4 @@
-/** A relay on the way from a client to the gateway: what really went over the wire, and the hand that cuts it. */
+/** A relay between a client and the gateway that records the traffic and can cut connections. */
 
 import { connect, createServer, type Socket } from "node:net";
 import { z } from "zod";
@@ -9,7 +9,7 @@ export type Message = z.infer<typeof message>;
 
 export interface TappedMessage {
   from: "client" | "gateway";
-  /** The how-many-eth connection it went over, from 0. */
+  /** The number of the connection, from 0. */
   connection: number;
   message: Message;
 }
@@ -19,11 +19,11 @@ export interface WireTap {
   url: string;
   /** Every request that a client began, in order: `GET /v1/responses` is an upgrade. */
   requests: readonly string[];
-  /** What went over sockets. */
+  /** The messages of WebSockets. */
   messages: readonly TappedMessage[];
-  /** New connections go there. */
+  /** The target of new connections. */
   aim(url: string): void;
-  /** Resets every connection, as a lost network does. */
+  /** Resets every connection, as a network failure does. */
   cut(): void;
   stop(): Promise<void>;
 }
@@ -87,7 +87,7 @@ function join(one: Socket, other: Socket): void {
 
 const HEAD_END = "\r\n\r\n";
 
-/** Requests one after another, until one of them turns the connection into a socket. */
+/** Requests one after another, until one of them upgrades the connection. */
 function openRequestReader(
   onRequest: (line: string) => void,
   onMessage: (text: string) => void,
@@ -113,7 +113,7 @@ function openRequestReader(
   };
 }
 
-/** Nothing is read of an answer that is not the beginning of a socket. */
+/** A response that is not an upgrade is not parsed. */
 function openAnswerReader(onMessage: (text: string) => void): (bytes: Buffer) => void {
   const readFrames = openFrameReader(onMessage);
   let head: Buffer = Buffer.alloc(0);

@@ -1,4 +1,4 @@
-/** What the compliance suite of Open Responses asks of a server, each as one conversation with it. */
+/** The requirements of the Open Responses compliance suite, each as one conversation with the server. */
 
 import { expect } from "bun:test";
 import { eventsIn } from "../support/sse-text.ts";
@@ -31,7 +31,7 @@ const PIXEL =
 const WEATHER = {
   type: "function",
   name: "get_weather",
-  description: "Tells the weather at a place",
+  description: "Returns the weather at a place",
   parameters: { type: "object", properties: { location: { type: "string" } }, required: ["location"] },
 };
 
@@ -68,7 +68,7 @@ function expectAnswer(response: ResponseObject): void {
   expect(response.output.length).toBeGreaterThan(0);
 }
 
-/** Of a turn over a socket: every event in its shape, and an answer at the end. */
+/** A turn over a WebSocket: every event matches its schema, and the last one has a response. */
 function expectTurn({ events }: Pick<Turn, "events">): ResponseObject {
   const { final } = readEvents(events);
   expectAnswer(final);
@@ -205,7 +205,7 @@ const OVER_HTTP: Readonly<Record<string, Behaviour>> = {
     expect(await ask(server, { ...settings, input: "Hello" })).toMatchObject(echo);
   },
 
-  "a named tool is called, whatever the question": async (server) => {
+  "a named tool is called for every prompt": async (server) => {
     const tools = [WEATHER, { type: "function", name: "look_up" }];
     const tool_choice = { type: "function", name: "look_up" };
     const { output } = await ask(server, { input: "Hello", tools, tool_choice });
@@ -243,7 +243,7 @@ const OVER_HTTP: Readonly<Record<string, Behaviour>> = {
     }
   },
 
-  "an answer that is cut off says so": async (server) => {
+  "a truncated response is marked as incomplete": async (server) => {
     const request = { input: "Tell me a long story.", max_output_tokens: 16 };
     const cutOff = { status: "incomplete", incomplete_details: { reason: "max_output_tokens" } };
     expect(await ask(server, request)).toMatchObject(cutOff);
@@ -297,7 +297,7 @@ const OVER_A_SOCKET: Readonly<Record<string, Behaviour>> = {
   "a socket: two requests are answered one after the other": (server) =>
     onSocket(server, async (socket) => {
       const request = { model: server.model, store: false };
-      // The second is sent before the first has its answer.
+      // The second is sent before the first has its response.
       socket.create({ ...request, input: "Say one." });
       socket.create({ ...request, input: "Say two." });
       const turns = [await socket.until("response.completed"), await socket.until("response.completed")];

@@ -121,7 +121,7 @@ const usage = z.looseObject({
   total_tokens: count,
 });
 
-/** Every key is required; those that may be null say so. */
+/** Every key is required; nullable ones are marked. */
 export const responseObject = z.looseObject({
   id: text,
   object: z.literal("response"),
@@ -197,7 +197,7 @@ const ofResponse = <Type extends string>(type: Type) =>
   event(type, { ...numbered, response: responseObject });
 const aboutItem = { ...numbered, output_index: count, item };
 
-/** An event of a type that is not here is none, nor is one that lacks a key. */
+/** An event of an unknown type, or one that lacks a key, is invalid. */
 const streamEvent = z.discriminatedUnion("type", [
   ofResponse("response.created"),
   ofResponse("response.queued"),
@@ -233,7 +233,7 @@ const streamEvent = z.discriminatedUnion("type", [
 ]);
 export type StreamEvent = z.infer<typeof streamEvent>;
 
-/** All of a stream: each event in its shape, numbered from 0 without a gap, with one end. */
+/** A whole stream: each event matches its schema, numbered from 0 without a gap, with one terminal event. */
 export function readEvents(events: readonly unknown[]): { events: StreamEvent[]; final: ResponseObject } {
   const read = events.map((one) => streamEvent.parse(one));
   for (const [i, { sequence_number }] of read.entries()) {
@@ -260,10 +260,10 @@ export function readEvents(events: readonly unknown[]): { events: StreamEvent[];
   return { events: read, final: last.response };
 }
 
-/** An item begins before anything is said of it, ends once, and its deltas add up to what its end says. */
+/** An item is added before its other events, ends once, and its deltas add up to the content at its end. */
 function checkLifeCycles(events: readonly StreamEvent[]): void {
   const open = new Map<number, string>();
-  const said = new Map<string, string>();
+  const itemText = new Map<string, string>();
   for (const one of events) {
     if (one.type === "response.output_item.added") open.set(one.output_index, one.item.id);
     else if (one.type === "response.output_item.done") {
@@ -273,7 +273,7 @@ function checkLifeCycles(events: readonly StreamEvent[]): void {
       throw new Error(`${one.type} is about ${one.item_id}, which is not open`);
     }
     if (one.type === "response.output_text.delta" || one.type === "response.function_call_arguments.delta") {
-      said.set(one.item_id, (said.get(one.item_id) ?? "") + one.delta);
+      itemText.set(one.item_id, (itemText.get(one.item_id) ?? "") + one.delta);
     }
     const whole =
       one.type === "response.output_text.done"
@@ -281,7 +281,7 @@ function checkLifeCycles(events: readonly StreamEvent[]): void {
         : one.type === "response.function_call_arguments.done"
           ? one.arguments
           : null;
-    if (whole !== null && "item_id" in one && whole !== (said.get(one.item_id) ?? "")) {
+    if (whole !== null && "item_id" in one && whole !== (itemText.get(one.item_id) ?? "")) {
       throw new Error(`the deltas of ${one.item_id} do not add up to its end`);
     }
   }

@@ -32,7 +32,7 @@ async function accountsOf(gateway: PooledGateway, asks: readonly RequestSetup[])
   return ids.map((id) => accountOf.get(id) ?? "none");
 }
 
-const said = (role: string, content: string) => ({ role, content });
+const message = (role: string, content: string) => ({ role, content });
 
 /** How clients identify a conversation. */
 const NAMES: Record<string, (conversation: number, turn: number) => RequestSetup> = {
@@ -47,9 +47,9 @@ const NAMES: Record<string, (conversation: number, turn: number) => RequestSetup
   "its first messages": (n, turn) => ({
     more: {
       messages: [
-        said("system", "You are helpful."),
-        said("user", `Question ${n}`),
-        ...times(turn + 1, (i) => said(i % 2 === 0 ? "assistant" : "user", `Then ${i}`)),
+        message("system", "You are helpful."),
+        message("user", `Question ${n}`),
+        ...times(turn + 1, (i) => message(i % 2 === 0 ? "assistant" : "user", `Then ${i}`)),
       ],
     },
   }),
@@ -57,9 +57,9 @@ const NAMES: Record<string, (conversation: number, turn: number) => RequestSetup
     family: "responses",
     more: {
       input: [
-        said("user", `Question ${n}`),
-        said("assistant", "An answer"),
-        ...times(turn + 1, (i) => said("user", `Then ${i}`)),
+        message("user", `Question ${n}`),
+        message("assistant", "An answer"),
+        ...times(turn + 1, (i) => message("user", `Then ${i}`)),
       ],
     },
   }),

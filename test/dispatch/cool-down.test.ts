@@ -34,7 +34,7 @@ async function statusOf(gateway: PooledGateway, ask: RequestSetup = {}): Promise
 }
 
 /** An upstream with one fixed response. */
-function saying(body: object, init: ResponseInit = {}): { url: string; asked(): number } {
+function upstreamWith(body: object, init: ResponseInit = {}): { url: string; asked(): number } {
   let asked = 0;
   const server = Bun.serve({
     hostname: "127.0.0.1",
@@ -51,7 +51,7 @@ function saying(body: object, init: ResponseInit = {}): { url: string; asked(): 
 /** An upstream over its rate limit that reports the reset time in a header. */
 function refusing(retryAfterSeconds: number): { url: string; asked(): number } {
   const error = { message: "Slow down.", type: "requests", param: null, code: "rate_limit_exceeded" };
-  return saying({ error }, { status: 429, headers: { "retry-after": String(retryAfterSeconds) } });
+  return upstreamWith({ error }, { status: 429, headers: { "retry-after": String(retryAfterSeconds) } });
 }
 
 const PREFERRED = { priority: 1 };
@@ -223,13 +223,13 @@ describe("all accounts", () => {
 });
 
 test("streamed images that an upstream does not support do not block whole images", async () => {
-  const { url, asked } = saying({ created: 1, data: [{ b64_json: "QUJD" }] });
+  const { url, asked } = upstreamWith({ created: 1, data: [{ b64_json: "QUJD" }] });
   const gateway = await start({ accounts: [{ url }, { url }] });
   const draw = (stream: boolean) =>
     gateway.call("/v1/images/generations", { model: PUBLIC_MODEL, prompt: "A cat", stream });
   for (let i = 1; i <= 5; i++) {
-    const told = await expectRefusal(await draw(true), 400);
-    expect([told.code, told.param, asked()]).toEqual(["unsupported_parameter", "stream", i]);
+    const answers = await expectRefusal(await draw(true), 400);
+    expect([answers.code, answers.param, asked()]).toEqual(["unsupported_parameter", "stream", i]);
   }
   expect((await draw(false)).status).toBe(200);
 });

@@ -81,14 +81,14 @@ describe("while the only account cools down after faults", () => {
   test("the failure that started the cool-down has Retry-After", async () => {
     const gateway = await start({ accounts: [{}], ...SHORT_QUEUE });
     gateway.upstreams[0]?.force("500");
-    const told: (string | null)[] = [];
+    const answered: (string | null)[] = [];
     for (let i = 0; i < 2; i++) {
       const response = await gateway.send({});
-      told.push(response.headers.get("retry-after"));
+      answered.push(response.headers.get("retry-after"));
       expect(await expectRefusal(response, 502)).toMatchObject({ code: "upstream_error" });
     }
-    expect(told[0]).toBeNull();
-    expect(told[1]).toMatch(/^[4-6]$/);
+    expect(answered[0]).toBeNull();
+    expect(answered[1]).toMatch(/^[4-6]$/);
   });
 
   test("the trace names the cause of the cool-down", async () => {

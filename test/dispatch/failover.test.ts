@@ -210,22 +210,22 @@ describe("when every account fails", () => {
 
   test.each(cases.flatMap((one) => (["chat", "response stream"] as const).map((name) => ({ ...one, name }))))(
     "the client gets one error: $fault is $status $code ($name)",
-    async ({ name, ...told }) => {
-      first.force(told.fault);
-      second.force(told.fault);
+    async ({ name, ...answered }) => {
+      first.force(answered.fault);
+      second.force(answered.fault);
       const response = await ask(name);
-      expect(response.status).toBe(told.status);
+      expect(response.status).toBe(answered.status);
       const retryAfter = response.headers.get("retry-after");
-      if (told.retryAfter === "any") expect(retryAfter).toMatch(/^([2-9]|10)$/);
-      else expect(retryAfter).toBe(told.retryAfter ?? null);
+      if (answered.retryAfter === "any") expect(retryAfter).toMatch(/^([2-9]|10)$/);
+      else expect(retryAfter).toBe(answered.retryAfter ?? null);
       const { error } = asRecord(await response.json());
-      expect(error).toMatchObject({ code: told.code, request_id: response.headers.get("x-request-id") });
+      expect(error).toMatchObject({ code: answered.code, request_id: response.headers.get("x-request-id") });
       expect([requestsAt(first), requestsAt(second)]).toEqual([1, 1]);
       await gateway.usageRows();
       expect(await rowOf(response)).toMatchObject({
-        status: told.status,
+        status: answered.status,
         outcome: "failed",
-        error_code: told.code,
+        error_code: answered.code,
         attempts: 2,
         usage_source: "none",
       });

@@ -1,4 +1,4 @@
-/** What docs/clients.md says about Google's clients works exactly as printed. */
+/** The instructions of docs/clients.md for Google's clients work exactly as printed. */
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";

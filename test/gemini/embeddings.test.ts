@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import OpenAI from "openai";
 import { z } from "zod";
+import { startSimulator } from "../../simulator/simulator.ts";
 import { loadTokenizer } from "../../src/gateway/metering/tokenizer.ts";
 import { type PaidGateway, PRICE, startPaidGateway } from "../support/paid-gateway.ts";
 import { TEST_KEY } from "../support/running-gateway.ts";
@@ -84,7 +85,7 @@ describe("an OpenAI client on an account of Google", () => {
     });
   });
 
-  test("may ask for fewer dimensions, in Base64, and for a task type", async () => {
+  test("may request fewer dimensions, Base64, and a task type", async () => {
     const { data: packed } = await openai.embeddings.create({
       model: "on-google",
       input: "hello",
@@ -111,15 +112,100 @@ describe("an OpenAI client on an account of Google", () => {
     expect(lengthOf(Array.from(floats))).toBeCloseTo(1, 5);
   });
 
-  test("is told what is dropped, and refused what has no meaning there", async () => {
+  test("lists what is dropped, and rejects what has no meaning there", async () => {
     const dropped = await gateway.call("/v1/embeddings", { model: "on-google", input: "hi", user: "ada" });
     expect([dropped.status, dropped.headers.get("x-gateway-dropped")]).toEqual([200, "user"]);
-    for (const input of [[1, 2, 3], [[1], [2]], Array.from({ length: 101 }, () => "x")]) {
+    for (const input of [[], Array.from({ length: 2_049 }, () => "x")]) {
+      const refused = await gateway.call("/v1/embeddings", { model: "on-google", input });
+      expect([refused.status, await refused.json()]).toMatchObject([
+        400,
+        { error: { code: "invalid_value", param: "input" } },
+      ]);
+    }
+    for (const input of [
+      [1, 2, 3],
+      [[1], [2]],
+    ]) {
       const refused = await gateway.call("/v1/embeddings", { model: "on-google", input });
       expect([refused.status, await refused.json()]).toMatchObject([
         400,
         { error: { code: "unsupported_parameter", param: "input" } },
       ]);
+    }
+  });
+});
+
+describe("more texts than Google accepts in one batch", () => {
+  const MANY = 1_050;
+  const texts = Array.from({ length: MANY }, (_, at) => `text${at}`);
+  const countBatches = () => gateway.simulator.ledger.totals().requests;
+
+  test("are sent in batches, and are one response and one charge", async () => {
+    const before = countBatches();
+    const { data, response } = await openai.embeddings
+      .create({ model: "on-google", input: texts, dimensions: 8 })
+      .withResponse();
+    expect(countBatches() - before).toBe(11);
+    expect(data.data.map(({ index }) => index)).toEqual(texts.map((_, at) => at));
+    // Any vector is the one of its own text.
+    for (const at of [0, 99, 100, 1_049]) {
+      const alone = await openai.embeddings.create({
+        model: "on-google",
+        input: texts[at] ?? "",
+        dimensions: 8,
+      });
+      expect(data.data[at]?.embedding).toEqual(alone.data[0]?.embedding ?? []);
+    }
+    const rows = await gateway.usageRows();
+    const id = requestId(response);
+    expect(rows.filter((row) => row.request_id === id || row.id === id)).toHaveLength(1);
+    const row = await gateway.records.row(id);
+    expect(row?.inputTokens).toBe(data.usage.prompt_tokens);
+    expect(data.usage.prompt_tokens).toBeGreaterThanOrEqual(MANY);
+    expect(row?.chargedNano).toBe(BigInt(row?.inputTokens ?? 0) * 2_500n);
+  });
+
+  test("of which one fails are an error without a charge if there is no other account", async () => {
+    const failing = gateway.simulator;
+    failing.force("500", 1);
+    const response = await gateway.call("/v1/embeddings", { model: "on-google", input: texts });
+    expect(response.status).toBe(502);
+    await response.text();
+    const row = await gateway.records.row(requestId(response));
+    expect(row?.chargedNano ?? 0n).toBe(0n);
+  });
+});
+
+describe("a batch that fails on one account", () => {
+  test("is sent to the next one, and those that have succeeded are not sent again", async () => {
+    const upstreams = [1, 1].map((seed) => startSimulator({ seed, record: "full" }));
+    const accounts = upstreams.map(({ url }, at) => ({
+      ...shared,
+      name: `google-${at}`,
+      kind: "gemini",
+      base_url: new URL(url).origin,
+      priority: at + 1,
+      models: { pair: "sim-embed" },
+    }));
+    const pair = await startPaidGateway({
+      balance: "10",
+      models: { pair: { upstream: "sim-embed", ...EMBEDDINGS } },
+      accounts,
+    });
+    try {
+      const [first, second] = upstreams;
+      first?.force("500", 1);
+      const input = Array.from({ length: 350 }, (_, at) => `text${at}`);
+      const response = await pair.call("/v1/embeddings", { model: "pair", input, dimensions: 4 });
+      const { data } = z
+        .object({ data: z.array(z.object({ index: z.number() })) })
+        .parse(await response.json());
+      expect([response.status, data.length]).toEqual([200, 350]);
+      expect([first?.ledger.totals().requests, second?.ledger.totals().requests]).toEqual([4, 1]);
+      expect(await pair.usageRows()).toHaveLength(1);
+    } finally {
+      await pair.stop();
+      for (const upstream of upstreams) await upstream.stop();
     }
   });
 });

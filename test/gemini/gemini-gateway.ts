@@ -1,4 +1,4 @@
-/** Test support: a gateway whose accounts speak Gemini's API, with the simulator as Google. */
+/** Test support: a gateway whose accounts have Gemini's API, with the simulator as Google. */
 
 import {
   type GatewayOptions,
@@ -50,7 +50,7 @@ export interface GeminiCall {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** A call as Google's clients make it: with the key in their own header. A text is sent as it is. */
+/** A call as Google's clients send it: with the key in their own header. A text is sent unchanged. */
 export function callGemini(
   gateway: Pick<RunningGateway, "url">,
   path: string,

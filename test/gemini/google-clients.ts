@@ -71,7 +71,7 @@ export interface CliRun {
   readonly errors: string;
 }
 
-/** Without this line gemini-cli picks a way to sign in that its own check rejects. */
+/** Without this line gemini-cli selects a sign-in method that its own check rejects. */
 export const CLI_SETTINGS = { security: { auth: { selectedType: "gemini-api-key" } } };
 
 export interface CliOptions {
@@ -81,7 +81,7 @@ export interface CliOptions {
   readonly environment?: Readonly<Record<string, string>>;
 }
 
-/** Runs gemini-cli with a home of its own. */
+/** Runs gemini-cli with a separate home. */
 export async function runGeminiCli(
   url: string,
   { model, prompt, settings = CLI_SETTINGS, environment = {} }: CliOptions,

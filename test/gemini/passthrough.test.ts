@@ -116,7 +116,7 @@ describe("streamGenerateContent", () => {
     });
   });
 
-  test("needs alt=sse, and says so", async () => {
+  test("needs alt=sse, and the error names it", async () => {
     const response = await callGemini(gateway, methodPath("gemini-3-pro", "streamGenerateContent"), HELLO);
     expect(response.status).toBe(400);
     const { error } = googleError.parse(await response.json());

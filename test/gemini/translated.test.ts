@@ -111,7 +111,7 @@ describe("a Chat client on Google's account", () => {
     expect(reasons).toContain("content_filter");
   });
 
-  test("is told which fields the account cannot express", async () => {
+  test("names the fields that the account cannot express", async () => {
     const response = await gateway.call(
       "/v1/chat/completions",
       { model: "fast", messages: [question], parallel_tool_calls: false, logprobs: true },

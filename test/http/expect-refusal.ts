@@ -3,7 +3,7 @@ import { type ErrorBody, expectEnvelope } from "../support/error-envelope.ts";
 import { get } from "./messages.ts";
 import { openRawClient, type RawResponse } from "./raw-client.ts";
 
-/** An response that refuses in the one form that refusals have. */
+/** The error format that every rejection has. */
 export function refusalIn(response: RawResponse, ...statuses: number[]): ErrorBody {
   expect(response.status).toBeOneOf(statuses);
   expect(response.header("content-type")).toStartWith("application/json");
@@ -12,8 +12,8 @@ export function refusalIn(response: RawResponse, ...statuses: number[]): ErrorBo
 }
 
 /**
- * Sends what cannot be trusted to end where it seems to: it must be refused, and the request behind it must not be
- * heard, because nobody can say where it begins.
+ * Sends a request whose end is ambiguous. It must be rejected, and the request behind it must not be served, because
+ * its beginning is unknown.
  */
 export async function expectCutOff(
   url: string,

@@ -19,8 +19,8 @@ test.each([
   await server.connect();
   for (const ask of [ASK, "expect: 100-Continue"]) {
     await server.client.send(postHead(framing, ask));
-    const told = await server.client.readResponse();
-    expect([told.status, told.framing]).toEqual([100, "none"]);
+    const response = await server.client.readResponse();
+    expect([response.status, response.framing]).toEqual([100, "none"]);
     await server.client.send(body);
     expect((await server.client.readResponse()).status).toBe(200);
   }

@@ -199,7 +199,7 @@ describe("a connection", () => {
     expect(response.body.toString()).toEndWith("data: [DONE]\n\n");
   });
 
-  test("of HTTP/1.0 is kept open only if the response says so", async () => {
+  test("of HTTP/1.0 is kept open only if the response has keep-alive", async () => {
     await server.connect();
     await server.client.send(message("GET /healthz HTTP/1.0", [HOST, "Connection: keep-alive"]));
     const response = await server.client.readResponse();

@@ -1,4 +1,4 @@
-/** Requests as text, to be bent, cut and put behind one another. */
+/** Requests as text, to be changed, cut and concatenated. */
 
 import { TEST_KEY } from "../support/running-gateway.ts";
 

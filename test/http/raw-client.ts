@@ -1,6 +1,6 @@
 /**
  * A strict client on a raw connection: it sends the given bytes in the given pieces and parses responses by the
- * letter of RFC 9112. What is no well-formed response is an error.
+ * letter of RFC 9112. A malformed response is an error.
  */
 
 import { connect } from "node:net";
@@ -11,31 +11,31 @@ export type ConnectionEnd = "fin" | "reset";
 export interface RawResponse {
   version: "1.0" | "1.1";
   status: number;
-  /** Null where there is none. A header that must stand alone and does not is an error. */
+  /** Null if there is none. A header that must occur once and is repeated is an error. */
   header(name: string): string | null;
-  /** The names, in small letters. */
+  /** The names, in lower case. */
   names: readonly string[];
   framing: "none" | "length" | "chunked" | "until_close";
   body: Buffer;
-  /** The body as it was cut into chunks; empty where it was not. */
+  /** The chunks of the body; empty if it is not chunked. */
   chunks: readonly Buffer[];
 }
 
 export interface RawClient {
   /** Resolves when the bytes have left this process. */
   send(bytes: string | Uint8Array): Promise<void>;
-  /** Each piece in a packet of its own, which the other side reads before the next one is there. */
+  /** Each piece in a separate packet, which the other side reads before the next one is sent. */
   sendPieces(pieces: readonly (string | Uint8Array)[]): Promise<void>;
   /** The next response, interim ones included; or how the connection ended instead. */
   next(method?: "HEAD"): Promise<RawResponse | ConnectionEnd>;
   /** The next response; an end instead of it is an error. */
   readResponse(method?: "HEAD"): Promise<RawResponse>;
   readonly closed: Promise<ConnectionEnd>;
-  /** What has come and was not taken as an response. */
+  /** Bytes that have arrived and are not part of a parsed response. */
   unread(): Buffer;
-  /** Says that nothing more will be sent, and goes on reading. */
+  /** Ends its own side of the connection, and continues to read. */
   finish(): void;
-  /** Takes nothing more out of the socket, or goes on. */
+  /** Stops reading from the socket, or resumes. */
   pause(): void;
   resume(): void;
   close(how: ConnectionEnd): void;
@@ -85,7 +85,7 @@ export async function openRawClient(url: string): Promise<RawClient> {
   return client;
 }
 
-/** Two rounds of the loop: what was written is there in the first, and read by the second. */
+/** Two turns of the event loop: written bytes arrive in the first, and are read in the second. */
 async function waitUntilRead(): Promise<void> {
   for (let round = 0; round < 2; round++) await new Promise<void>((resolve) => setImmediate(resolve));
 }
@@ -95,7 +95,7 @@ interface Incoming {
   end(how: ConnectionEnd): void;
   readonly ended: Promise<ConnectionEnd>;
   unread(): Buffer;
-  /** A line without its end; null when the connection ended before anything of it came. */
+  /** A line without its end; null if the connection ended before the line began. */
   line(): Promise<string | null>;
   exactly(length: number): Promise<Buffer>;
   toEnd(): Promise<Buffer>;
@@ -240,7 +240,7 @@ async function readChunks(incoming: Incoming): Promise<Buffer[]> {
       throw new Error(`no chunk: ${JSON.stringify(line)}`);
     const size = Number.parseInt(line, 16);
     if (size > 0) chunks.push(await incoming.exactly(size));
-    if ((await incoming.line()) !== "") throw new Error("a chunk is longer than it says");
+    if ((await incoming.line()) !== "") throw new Error("a chunk is longer than its size");
     if (size === 0) return chunks;
   }
 }

@@ -21,12 +21,12 @@ const server = startServerForTests({
 
 /** Sends a byte at intervals until the server closes. */
 async function trickle(text: string): Promise<void> {
-  let isHeard = false;
+  let isReceived = false;
   void server.client.closed.then(() => {
-    isHeard = true;
+    isReceived = true;
   });
   for (const byte of Buffer.from(text, "latin1")) {
-    if (isHeard || server.client.unread().length > 0) return;
+    if (isReceived || server.client.unread().length > 0) return;
     await server.client.send(Uint8Array.of(byte));
     await Bun.sleep(EVERY_MS);
   }

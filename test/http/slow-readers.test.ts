@@ -18,7 +18,7 @@ const MODELS = {
 const server = startServerForTests({ models: MODELS });
 
 /** The text without the fields that differ between responses. */
-function said(response: RawResponse): string {
+function comparableText(response: RawResponse): string {
   const lines = response.body.toString().split("\n");
   return lines.flatMap((line) => /"content":"([^"]+)"/.exec(line)?.[1] ?? []).join("");
 }
@@ -52,8 +52,8 @@ test("a stream that is read late is held at the upstream and arrives whole", asy
   expect(entry.eventsSent).toBeLessThan(EVENTS);
   client.resume();
   const late = await client.readResponse();
-  expect(said(late).length).toBe(40 * MB);
-  expect(said(late) === said(atOnce)).toBe(true);
+  expect(comparableText(late).length).toBe(40 * MB);
+  expect(comparableText(late) === comparableText(atOnce)).toBe(true);
   expect(late.body.toString().endsWith("data: [DONE]\n\n")).toBe(true);
   client.close("fin");
 });
@@ -72,7 +72,7 @@ test("a stream that is read in bursts arrives whole", async () => {
     client.resume();
     await Bun.sleep(fit % 3);
   }
-  expect(said(await coming).length).toBe(40 * MB);
+  expect(comparableText(await coming).length).toBe(40 * MB);
   client.close("fin");
 });
 
@@ -83,7 +83,7 @@ test("a large whole response that is read late arrives whole, and so does the ne
   await eventually(() => server.gateway.simulator.ledger.last()?.finished === true);
   client.resume();
   const response = await client.readResponse();
-  expect(said(response).length).toBe(20 * MB);
+  expect(comparableText(response).length).toBe(20 * MB);
   expect((await client.readResponse()).body.toString()).toBe('{"status":"ok"}');
   client.close("fin");
 });

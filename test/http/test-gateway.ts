@@ -10,7 +10,7 @@ export interface TestServer {
   readonly client: RawClient;
   /** Opens a new connection and closes the last one. */
   connect(): Promise<RawClient>;
-  /** Sends the request on a connection of its own. */
+  /** Sends the request on a separate connection. */
   sendAlone(request: string | Uint8Array): Promise<RawResponse>;
 }
 

@@ -124,7 +124,7 @@ function readStop(reason: string): Turn["stop"] {
   throw new Error(`unexpected stop reason ${reason}`);
 }
 
-/** The API reports the input without what the cache holds. */
+/** The API reports the input without its cached part. */
 function readUsage(usage: Message["usage"]): Turn["usage"] {
   const cached = usage.cache_read_input_tokens ?? 0;
   const written = usage.cache_creation_input_tokens ?? 0;

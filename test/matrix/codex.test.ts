@@ -30,7 +30,7 @@ describe.each(UPSTREAMS)("Codex on an account with %s", (upstream) => {
     const home = open(upstream, "http");
     const first = await home.ask(COMMAND);
     expect(first).toMatchObject({ exitCode: 0, failure: null, commands: [{ output: "42\n" }] });
-    expect(first.said.join(" ")).toContain("42");
+    expect(first.messages.join(" ")).toContain("42");
     const second = await home.resume(first.threadId, "Thank you");
     expect(second).toMatchObject({ exitCode: 0, failure: null });
   });

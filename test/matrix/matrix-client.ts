@@ -70,7 +70,7 @@ export const PIXEL =
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 export const PDF = Buffer.from("%PDF-1.4\n%%EOF\n").toString("base64");
 
-/** How much of a stream is read before the client leaves it. */
+/** How much of a stream is read before the client disconnects. */
 export const TEXTS_BEFORE_CANCEL = 20;
 
 /** Reads until some events with text have arrived. */

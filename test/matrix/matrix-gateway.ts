@@ -30,7 +30,7 @@ export const MODEL_NAMES = UPSTREAMS.flatMap((upstream) => names.map((name) => m
 /** Variables of the configuration file. */
 const variable = (name: string) => ["$", `{${name}}`].join("");
 
-/** Models with these behaviours have accounts of their own, so that the cool-down reaches no other test. */
+/** Models with these behaviours have their own accounts, so that the cool-down reaches no other test. */
 const COOLING: readonly ModelBehaviour[] = ["limited", "busy"];
 
 function accounts(upstream: Upstream): object[] {
@@ -70,5 +70,5 @@ export function startMatrixGateway(): Promise<RunningGateway> {
     users: [{ email: "dev@example.com", role: "user", balance: "1000" }],
     keys: [{ name: "test", user: "dev@example.com", group: "default", secret: TEST_KEY }],
   });
-  return startTestGateway({ file });
+  return startTestGateway({ file, tokens: "words" });
 }

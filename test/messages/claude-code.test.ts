@@ -75,7 +75,7 @@ describe("Claude Code", () => {
     expect(Buffer.from(body ?? []).toString()).toContain("heliotrope");
   });
 
-  test("stops at a full context with one request, and says so", async () => {
+  test("stops at a full context with one request, and shows the reason", async () => {
     const { result, requests } = await upstreamRequests(() => open("claude-full").ask("Hello"));
     expect(result).toMatchObject({ isError: true });
     expect(result.text).toMatch(/prompt is too long/i);

@@ -1,4 +1,4 @@
-/** The real Claude Code in a home of its own: one question at a time, as `claude -p` asks it. */
+/** The real Claude Code with a separate home: one prompt at a time, by `claude -p`. */
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** What docs/clients.md says about Claude Code, Anthropic's SDK and OpenAI's SDK works exactly as printed. */
+/** The instructions of docs/clients.md for Claude Code and the SDKs of Anthropic and OpenAI work exactly as printed. */
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { ClientsPage } from "../support/clients-page.ts";

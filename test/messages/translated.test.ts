@@ -90,7 +90,7 @@ describe("OpenAI's SDK on an Anthropic account", () => {
     expect(second.output_text).toContain("And now?");
   });
 
-  test("caches the prompt, although its client cannot ask for it", async () => {
+  test("caches the prompt, although its client cannot request that", async () => {
     const system = "You are a careful assistant. ".repeat(40);
     const messages = [
       { role: "system" as const, content: system },

@@ -70,16 +70,16 @@ afterAll(async () => {
   await second.stop();
 });
 
-interface Heard extends SentStream {
+interface FetchedStream extends SentStream {
   text: string;
   row(): Promise<Record<string, unknown>>;
 }
 
-async function hear(
+async function fetchStream(
   family: Family,
   model: PublicModel,
   headers: Record<string, string> = {},
-): Promise<Heard> {
+): Promise<FetchedStream> {
   const prompt = family === "chat" ? { messages: [{ role: "user", content: "Hello" }] } : { input: "Hello" };
   const response = await gateway.call(PATHS[family], { ...prompt, model, stream: true }, { headers });
   const text = await response.text();
@@ -105,7 +105,7 @@ function endedWell(family: Family, events: readonly SentEvent[]): boolean {
 }
 
 /** The Responses API has one code for all upstream failures. */
-const toldAs = (family: Family, code: string) => (family === "chat" ? code : "server_error");
+const clientCode = (family: Family, code: string) => (family === "chat" ? code : "server_error");
 
 /** Returns the one failure at the end of a stream; throws if there is none, or anything else. */
 function failureIn(family: Family, events: readonly SentEvent[]): Record<string, unknown> {
@@ -122,14 +122,14 @@ function failureIn(family: Family, events: readonly SentEvent[]): Record<string,
 
 describe.each(FAMILIES)("while a %s upstream is silent", (family) => {
   test.concurrent("a stream without silence carries no comment", async () => {
-    const { comments, events } = await hear(family, "lively");
+    const { comments, events } = await fetchStream(family, "lively");
     // The stream lasts four times as long as the silence that triggers a comment; a busy machine can pause once.
     expect(comments.length).toBeLessThan(2);
     expect(endedWell(family, events)).toBe(true);
   });
 
   test.concurrent("before its headers, the client gets comments and then the response", async () => {
-    const { comments, events, text, row } = await hear(family, "late-headers");
+    const { comments, events, text, row } = await fetchStream(family, "late-headers");
     expect(comments).toContain("keep-alive");
     expect(text).toStartWith(": keep-alive\n\n");
     expect(endedWell(family, events)).toBe(true);
@@ -137,13 +137,13 @@ describe.each(FAMILIES)("while a %s upstream is silent", (family) => {
   });
 
   test.concurrent("before its first content, the client gets comments and then the response", async () => {
-    const { comments, events } = await hear(family, "late-content");
+    const { comments, events } = await fetchStream(family, "late-content");
     expect(comments).toContain("keep-alive");
     expect(endedWell(family, events)).toBe(true);
   });
 
   test.concurrent("in the middle, the client gets comments and then the rest", async () => {
-    const { comments, events, text } = await hear(family, "falls-silent");
+    const { comments, events, text } = await fetchStream(family, "falls-silent");
     expect(comments.length).toBeGreaterThan(1);
     expect(endedWell(family, events)).toBe(true);
     const [before, after] = [text.slice(0, text.indexOf(":")), text.slice(text.lastIndexOf(": keep-alive"))];
@@ -152,22 +152,22 @@ describe.each(FAMILIES)("while a %s upstream is silent", (family) => {
   });
 
   test.concurrent("and then fails, the error is sent in the stream that has begun", async () => {
-    const { comments, events, row } = await hear(family, "late-refusal");
+    const { comments, events, row } = await fetchStream(family, "late-refusal");
     expect(comments).toContain("keep-alive");
-    expect(failureIn(family, events)).toMatchObject({ code: toldAs(family, "upstream_error") });
+    expect(failureIn(family, events)).toMatchObject({ code: clientCode(family, "upstream_error") });
     expect(events.length).toBe(family === "chat" ? 1 : 3);
     expect(await row()).toMatchObject({ status: 200, outcome: "failed", error_code: "upstream_error" });
   });
 
   test.concurrent("and then rejects the request, the reason is sent in the stream that has begun", async () => {
-    const { events, row } = await hear(family, "late-context");
+    const { events, row } = await fetchStream(family, "late-context");
     expect(failureIn(family, events)).toMatchObject({ code: "context_length_exceeded" });
     expect(await row()).toMatchObject({ outcome: "failed", error_code: "context_length_exceeded" });
   });
 
   test.concurrent("and then fails, failover still happens", async () => {
     const authorization = `Bearer ${POOLED_KEY}`;
-    const { comments, events, row } = await hear(family, "late-refusal", { authorization });
+    const { comments, events, row } = await fetchStream(family, "late-refusal", { authorization });
     expect(comments).toContain("keep-alive");
     expect(endedWell(family, events)).toBe(true);
     expect(await row()).toMatchObject({ attempts: 2, outcome: "completed" });
@@ -183,7 +183,7 @@ describe("clients that count only data events", () => {
   test.concurrent.each(codex)(
     "receive response.in_progress repeatedly during a silence (%j)",
     async (headers) => {
-      const { events } = await hear("responses", "falls-silent", headers);
+      const { events } = await fetchStream("responses", "falls-silent", headers);
       expect(progressIn(events)).toBeGreaterThan(1);
       expect(endedWell("responses", events)).toBe(true);
       const repeated = events
@@ -198,7 +198,7 @@ describe("clients that count only data events", () => {
   );
 
   test.concurrent("receive response.created when the content is late", async () => {
-    const { events } = await hear("responses", "late-content", { originator: "codex_exec" });
+    const { events } = await fetchStream("responses", "late-content", { originator: "codex_exec" });
     expect(typesOf(events)[0]).toBe("response.created");
     expect(progressIn(events)).toBeGreaterThan(1);
     expect(endedWell("responses", events)).toBe(true);
@@ -206,7 +206,7 @@ describe("clients that count only data events", () => {
 
   test.concurrent("are the only ones that receive it", async () => {
     const headers = { originator: "opencode", "user-agent": "OpenAI/JS 7.53.0" };
-    const { events, comments } = await hear("responses", "falls-silent", headers);
+    const { events, comments } = await fetchStream("responses", "falls-silent", headers);
     expect(progressIn(events)).toBe(1);
     expect(comments.length).toBeGreaterThan(1);
   });
@@ -214,9 +214,9 @@ describe("clients that count only data events", () => {
 
 describe.each(FAMILIES)("a %s upstream that sends pings but no data", (family) => {
   test.concurrent("times out, and the client gets the error", async () => {
-    const { events, row } = await hear(family, "only-pings");
+    const { events, row } = await fetchStream(family, "only-pings");
     expect(failureIn(family, events)).toMatchObject({
-      code: toldAs(family, "upstream_timeout"),
+      code: clientCode(family, "upstream_timeout"),
       message: expect.stringContaining("stopped sending"),
     });
     expect(await row()).toMatchObject({ outcome: "upstream_cut", error_code: "upstream_timeout" });
@@ -226,12 +226,12 @@ describe.each(FAMILIES)("a %s upstream that sends pings but no data", (family) =
   });
 
   test.concurrent("times out before its first content too", async () => {
-    const { events } = await hear(family, "pings-first");
-    expect(failureIn(family, events)).toMatchObject({ code: toldAs(family, "upstream_timeout") });
+    const { events } = await fetchStream(family, "pings-first");
+    expect(failureIn(family, events)).toMatchObject({ code: clientCode(family, "upstream_timeout") });
   });
 
   test.concurrent("is distinguished from a slow one", async () => {
-    const { events } = await hear(family, "slow");
+    const { events } = await fetchStream(family, "slow");
     expect(endedWell(family, events)).toBe(true);
   });
 });

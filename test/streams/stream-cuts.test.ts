@@ -46,9 +46,9 @@ const FAMILIES: Readonly<Record<string, Family>> = {
     body: { messages: [{ role: "user", content: "Grüße" }], stream_options: { include_usage: true } },
     reached(events) {
       const finished = events.some(({ data }) => data.includes('"finish_reason":"stop"'));
-      const said = events.some(({ data }) => /"delta":\{"content":"[^"]/.test(data));
+      const outputText = events.some(({ data }) => /"delta":\{"content":"[^"]/.test(data));
       return {
-        verdict: finished ? "complete" : said ? "broken" : "http error",
+        verdict: finished ? "complete" : outputText ? "broken" : "http error",
         usage: events.some(({ data }) => data.includes('"usage":{')),
       };
     },
@@ -61,8 +61,8 @@ const FAMILIES: Readonly<Record<string, Family>> = {
     body: { input: "Grüße", store: false },
     reached(events) {
       const complete = events.some(typed("response.completed"));
-      const said = events.some((event) => !typed("response.created", "response.in_progress")(event));
-      return { verdict: complete ? "complete" : said ? "broken" : "http error", usage: complete };
+      const outputText = events.some((event) => !typed("response.created", "response.in_progress")(event));
+      return { verdict: complete ? "complete" : outputText ? "broken" : "http error", usage: complete };
     },
     isTerminal: typed("response.completed", "response.failed", "response.incomplete"),
     isFailure: typed("response.failed", "error"),

@@ -24,10 +24,10 @@ const MODELS = {
   "no-done": "fault/no-done",
   broken: "fault/rst@chunk6,events=9",
   cut: "fault/cut@chunk6,events=9",
-  told: "fault/error-in-stream",
+  "error-event": "fault/error-in-stream",
   "broken-early": "fault/rst@chunk1",
   "cut-early": "fault/cut@chunk1",
-  "told-early": "fault/error-in-stream@chunk1",
+  "error-early": "fault/error-in-stream@chunk1",
   context: "fault/context",
   failed: "fault/failed",
   incomplete: "fault/incomplete",
@@ -98,7 +98,7 @@ const typesOf = (events: readonly SentEvent[]) => events.map(({ type }) => type)
 const isDone = ({ data }: SentEvent) => data === "[DONE]";
 
 /** The text of the model, assembled from its deltas. */
-function said(events: readonly SentEvent[]): string {
+function outputText(events: readonly SentEvent[]): string {
   return events
     .filter((event) => !isDone(event))
     .map((event) => payload(event))
@@ -150,8 +150,8 @@ describe("every stream", () => {
   )("is well-formed for any formatting of the upstream ($family, $model)", async ({ family, model }) => {
     const good = await stream(family, "plain");
     const odd = await stream(family, model);
-    expect(said(good.events)).toContain(QUESTION);
-    expect(said(odd.events)).toBe(said(good.events));
+    expect(outputText(good.events)).toContain(QUESTION);
+    expect(outputText(odd.events)).toBe(outputText(good.events));
     expect(typesOf(odd.events)).toEqual(typesOf(good.events));
     expect(odd.text).not.toContain("\r");
     expect(await rowOf(odd.response)).toMatchObject({ outcome: "completed", usage_source: "upstream" });
@@ -172,7 +172,7 @@ describe("every stream", () => {
     async (family) => {
       const large = await stream(family, "large-line");
       expect(large.text.length).toBeGreaterThan(100_000);
-      expect(said(large.events)).toContain(QUESTION);
+      expect(outputText(large.events)).toContain(QUESTION);
 
       const response = await ask(family, "huge-line");
       const text = await response.text();
@@ -241,26 +241,26 @@ describe("a chat stream", () => {
 describe("a Responses stream", () => {
   test("numbers and names its events, and ends with one terminal event and [DONE]", async () => {
     const { events } = await stream("responses", "reason");
-    const told = events.slice(0, -1);
+    const beforeLast = events.slice(0, -1);
     expect(events.findIndex(isDone)).toBe(events.length - 1);
-    expect(told.map((event) => payload(event).sequence_number)).toEqual([...told.keys()]);
-    expect(told.map((event) => payload(event).type)).toEqual(typesOf(told));
-    expect(typesOf(told).slice(0, 2)).toEqual(["response.created", "response.in_progress"]);
-    expect(told.findIndex(({ type }) => TERMINAL.has(type))).toBe(told.length - 1);
+    expect(beforeLast.map((event) => payload(event).sequence_number)).toEqual([...beforeLast.keys()]);
+    expect(beforeLast.map((event) => payload(event).type)).toEqual(typesOf(beforeLast));
+    expect(typesOf(beforeLast).slice(0, 2)).toEqual(["response.created", "response.in_progress"]);
+    expect(beforeLast.findIndex(({ type }) => TERMINAL.has(type))).toBe(beforeLast.length - 1);
   });
 
-  test.each(["broken", "cut", "told"] as const)(
+  test.each(["broken", "cut", "error-event"] as const)(
     "that is cut off after content ends with a full response.failed (%s)",
     async (model) => {
       const { events, response } = await stream("responses", model);
-      const told = events.slice(0, -1);
+      const beforeLast = events.slice(0, -1);
       expect(events.findIndex(isDone)).toBe(events.length - 1);
-      expect(typesOf(told).filter((type) => TERMINAL.has(type) || type === "error")).toEqual([
+      expect(typesOf(beforeLast).filter((type) => TERMINAL.has(type) || type === "error")).toEqual([
         "response.failed",
       ]);
-      expect(told.map((event) => payload(event).sequence_number)).toEqual([...told.keys()]);
-      const begun = asRecord(payload(told[0]).response);
-      const failed = asRecord(payload(told.at(-1)).response);
+      expect(beforeLast.map((event) => payload(event).sequence_number)).toEqual([...beforeLast.keys()]);
+      const begun = asRecord(payload(beforeLast[0]).response);
+      const failed = asRecord(payload(beforeLast.at(-1)).response);
       expect(RESPONSE_KEYS.filter((key) => !(key in failed))).toEqual([]);
       expect(failed).toMatchObject({
         id: begun.id,
@@ -271,7 +271,7 @@ describe("a Responses stream", () => {
       });
       expect(await rowOf(response)).toMatchObject({
         status: 200,
-        outcome: model === "told" ? "failed" : "upstream_cut",
+        outcome: model === "error-event" ? "failed" : "upstream_cut",
         error_code: "upstream_error",
       });
     },
@@ -309,7 +309,7 @@ describe("a Responses stream", () => {
 });
 
 describe("a stream that fails", () => {
-  test.each(["broken", "cut", "told"] as const)(
+  test.each(["broken", "cut", "error-event"] as const)(
     "after content ends a chat stream with an error chunk and without [DONE] (%s)",
     async (model) => {
       const { events, response } = await stream("chat", model);
@@ -321,7 +321,7 @@ describe("a stream that fails", () => {
         request_id: response.headers.get("x-request-id"),
       });
       expect(await rowOf(response)).toMatchObject({
-        outcome: model === "told" ? "failed" : "upstream_cut",
+        outcome: model === "error-event" ? "failed" : "upstream_cut",
         error_code: "upstream_error",
       });
     },
@@ -343,7 +343,7 @@ describe("a stream that fails", () => {
 
   test.each(
     (["chat", "responses"] as const).flatMap((family) =>
-      (["broken-early", "cut-early", "told-early"] as const).map((model) => ({ family, model })),
+      (["broken-early", "cut-early", "error-early"] as const).map((model) => ({ family, model })),
     ),
   )("before content is a plain HTTP error ($family, $model)", async ({ family, model }) => {
     const response = await ask(family, model);

@@ -7,14 +7,21 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { eventually } from "../support/eventually.ts";
 import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
+import {
+  geminiClient,
+  type Json,
+  messagesClient,
+  responsesClient,
+  SIMULATED_STATE,
+  STATE_CLIENTS,
+  type StateClient,
+  VENDORS,
+  type Vendor,
+} from "./state-clients.ts";
 
 setDefaultTimeout(60_000);
 
-type Json = Record<string, unknown>;
-
-const VENDORS = ["openai", "anthropic", "google"] as const;
-type Vendor = (typeof VENDORS)[number];
-/** Each has an upstream of its own with another seed. A model of the same name is served by this account only. */
+/** Each has its own upstream with another seed. A model of the same name is served by this account only. */
 const ACCOUNTS = VENDORS.flatMap((vendor) => [`${vendor}-1`, `${vendor}-2`]);
 const INTERFACES = ["responses", "chat", "messages", "gemini"];
 const UPSTREAM_MODEL = "sim-tools-reason";
@@ -68,101 +75,8 @@ function vendorOf(account: string): Vendor {
   return vendor;
 }
 
-const PARAMETERS = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
-const TOOL = { name: "get_weather", description: "Tells the weather" };
-
-/** A client of one API that keeps the conversation itself and sends all of it each time. */
-interface Client {
-  readonly vendor: Vendor;
-  readonly path: (model: string) => string;
-  ask(text: string): void;
-  body(model: string): Json;
-  /** Adds the response to the conversation, and the results of its calls. Returns the number of calls. */
-  take(response: Json): number;
-}
-
-const list = (value: unknown) => (Array.isArray(value) ? (value as Json[]) : []);
-
-function responsesClient(): Client {
-  const input: Json[] = [];
-  return {
-    vendor: "openai",
-    path: () => "/v1/responses",
-    ask: (content) => input.push({ role: "user", content }),
-    body: (model) => ({
-      model,
-      input,
-      tools: [{ type: "function", strict: false, parameters: PARAMETERS, ...TOOL }],
-      include: ["reasoning.encrypted_content"],
-      reasoning: { effort: "medium", summary: "auto" },
-      store: false,
-    }),
-    take({ output }) {
-      input.push(...list(output));
-      const calls = list(output).filter(({ type }) => type === "function_call");
-      for (const { call_id } of calls) input.push({ type: "function_call_output", call_id, output: "sunny" });
-      return calls.length;
-    },
-  };
-}
-
-function messagesClient(): Client {
-  const messages: Json[] = [];
-  return {
-    vendor: "anthropic",
-    path: () => "/v1/messages",
-    ask: (content) => messages.push({ role: "user", content }),
-    body: (model) => ({
-      model,
-      messages,
-      max_tokens: 4_000,
-      tools: [{ input_schema: PARAMETERS, ...TOOL }],
-      thinking: { type: "enabled", budget_tokens: 1_024 },
-    }),
-    take({ content }) {
-      messages.push({ role: "assistant", content });
-      const calls = list(content).filter(({ type }) => type === "tool_use");
-      const results = calls.map(({ id }) => ({ type: "tool_result", tool_use_id: id, content: "sunny" }));
-      if (results.length > 0) messages.push({ role: "user", content: results });
-      return calls.length;
-    },
-  };
-}
-
-function geminiClient(): Client {
-  const contents: Json[] = [];
-  return {
-    vendor: "google",
-    path: (model) => `/v1beta/models/${model}:generateContent`,
-    ask: (text) => contents.push({ role: "user", parts: [{ text }] }),
-    body: () => ({
-      contents,
-      tools: [{ functionDeclarations: [{ parametersJsonSchema: PARAMETERS, ...TOOL }] }],
-      generationConfig: { thinkingConfig: { includeThoughts: true } },
-    }),
-    take({ candidates }) {
-      const content = list(candidates)[0]?.content as Json;
-      contents.push(content);
-      const calls = list(content.parts).flatMap(({ functionCall }) =>
-        functionCall === undefined ? [] : [functionCall as Json],
-      );
-      const results = calls.map(({ name, id }) => ({
-        functionResponse: { name, ...(id === undefined ? {} : { id }), response: { output: "sunny" } },
-      }));
-      if (results.length > 0) contents.push({ role: "user", parts: results });
-      return calls.length;
-    },
-  };
-}
-
-const CLIENTS: readonly [string, () => Client][] = [
-  ["a Responses client", responsesClient],
-  ["a Messages client", messagesClient],
-  ["a Gemini client", geminiClient],
-];
-
 /** Sends the conversation to the account, with its tool loop. */
-async function turn(client: Client, account: string, question: string): Promise<void> {
+async function turn(client: StateClient, account: string, question: string): Promise<void> {
   client.ask(question);
   for (let steps = 0; steps < 3; steps++) {
     const response = await gateway.call(client.path(account), client.body(account), {
@@ -198,14 +112,7 @@ async function moveAccounts(
 
 /** The gateway's envelope, as it is and as bytes in Base64. */
 const ENVELOPE = /gws1\.|Z3dzMS/;
-/** The state that the simulator of each vendor issues. */
-const STATE: Readonly<Record<Vendor, RegExp>> = {
-  openai: /"encrypted_content":"sim\.\d+\./,
-  anthropic: new RegExp(Buffer.from("sim-signature").toString("base64").slice(0, 16)),
-  google: new RegExp(Buffer.from("simulated-thought/").toString("base64").slice(0, 20)),
-};
-
-describe.each(CLIENTS)("%s", (_, open) => {
+describe.each(STATE_CLIENTS)("%s", (_, open) => {
   const pairs = ACCOUNTS.flatMap((first) =>
     ACCOUNTS.filter((second) => second !== first && first.endsWith("-1")).map(
       (second) => [first, second] as const,
@@ -221,7 +128,7 @@ describe.each(CLIENTS)("%s", (_, open) => {
     const returned = lastBody(first);
     expect(returned).not.toMatch(ENVELOPE);
     // The state that the first account issued is restored, except after a rejection, which removes all of it.
-    if (vendorOf(first) !== vendorOf(second)) expect(returned).toMatch(STATE[vendorOf(first)]);
+    if (vendorOf(first) !== vendorOf(second)) expect(returned).toMatch(SIMULATED_STATE[vendorOf(first)]);
   });
 });
 
@@ -231,7 +138,9 @@ describe("the tool results of a call that another account made", () => {
   );
 
   test.each(
-    CLIENTS.flatMap(([name, open]) => pairs.map(([first, second]) => [name, first, second, open] as const)),
+    STATE_CLIENTS.flatMap(([name, open]) =>
+      pairs.map(([first, second]) => [name, first, second, open] as const),
+    ),
   )("of %s: called by %s, continued by %s", async (_, first, second, open) => {
     const client = open();
     client.ask("What is the weather in Paris?");
@@ -248,7 +157,7 @@ describe("state that the upstream rejects", () => {
     ["a Responses client", responsesClient, "openai"],
     ["a Messages client", messagesClient, "anthropic"],
     ["a Gemini client", geminiClient, "google"],
-  ] as const)("is removed for %s on another account of its own vendor, once", async (_, open, vendor) => {
+  ] as const)("is removed for %s on another account of the same vendor, once", async (_, open, vendor) => {
     const client = open();
     client.ask("What is the weather in Paris?");
     const response = await gateway.call(client.path(`${vendor}-1`), client.body(`${vendor}-1`));
@@ -257,11 +166,11 @@ describe("state that the upstream rejects", () => {
     const next = await gateway.call(client.path(`${vendor}-2`), client.body(`${vendor}-2`));
     expect([next.status, await next.text()]).toEqual([200, expect.any(String)]);
     expect(requestCount(`${vendor}-2`)).toBe(before + 2);
-    expect(lastBody(`${vendor}-2`)).not.toMatch(STATE[vendor]);
+    expect(lastBody(`${vendor}-2`)).not.toMatch(SIMULATED_STATE[vendor]);
   });
 
   test.each(
-    CLIENTS.flatMap(([name, open]) =>
+    STATE_CLIENTS.flatMap(([name, open]) =>
       VENDORS.filter((vendor) => vendor !== open().vendor).map((vendor) => [name, vendor, open] as const),
     ),
   )("is removed for %s if the account at %s has another upstream now", async (_, vendor, open) => {
@@ -278,7 +187,7 @@ describe("state that the upstream rejects", () => {
       expect([next.status, await next.text()]).toEqual([200, expect.any(String)]);
       expect(requestCount(`${vendor}-2`)).toBe(before + 2);
       expect(next.headers.get("x-gateway-dropped")).toContain("state");
-      expect(lastBody(`${vendor}-2`)).not.toMatch(STATE[vendor]);
+      expect(lastBody(`${vendor}-2`)).not.toMatch(SIMULATED_STATE[vendor]);
     } finally {
       await moveAccounts(upstreamOf, account, account);
     }

@@ -1,6 +1,6 @@
 /**
- * An upstream with Chat Completions only that does as it is told: "run: …" calls the shell, "patch: …" changes files,
- * anything else is said back.
+ * An upstream with Chat Completions only that follows the prompt: "run: …" calls the shell, "patch: …" changes files,
+ * other prompts are echoed.
  */
 
 import { z } from "zod";
@@ -69,13 +69,13 @@ function chooseDeltas(last: ChatBody["messages"][number] | undefined, count: num
     return callDeltas("exec_command", { cmd: text.slice("run: ".length) }, count);
   if (last?.role === "user" && text.startsWith("patch: "))
     return callDeltas("apply_patch", { input: text.slice("patch: ".length) }, count);
-  const said = last?.role === "tool" ? `It gave: ${text}` : `You said: ${text}`;
-  const half = Math.ceil(said.length / 2);
+  const reply = last?.role === "tool" ? `It gave: ${text}` : `You said: ${text}`;
+  const half = Math.ceil(reply.length / 2);
   return {
     deltas: [
       { role: "assistant", content: "" },
-      { content: said.slice(0, half) },
-      { content: said.slice(half) },
+      { content: reply.slice(0, half) },
+      { content: reply.slice(half) },
     ],
     finish: "stop",
   };

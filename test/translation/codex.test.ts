@@ -65,7 +65,7 @@ describe.each(["http", "websocket"] as const)("over %s", (transport) => {
     ];
     expect(turns.map(({ status }) => status)).toEqual(["completed", "completed", "completed"]);
     expect(turns[1]?.commands).toEqual([{ command: expect.stringContaining("6 * 7"), output: "42\n" }]);
-    expect(turns[1]?.said).toEqual([expect.stringContaining("42")]);
+    expect(turns[1]?.messages).toEqual([expect.stringContaining("42")]);
     const requests = coder.requests.slice(first);
     expect(requests).toHaveLength(4);
     const roles = requests.at(-1)?.messages.map(({ role }) => role) ?? [];
@@ -90,7 +90,7 @@ describe.each(["http", "websocket"] as const)("over %s", (transport) => {
 test("the tools of a built-in model, which Codex sends as items, are offered as functions", async () => {
   expect(await open({ model: "gpt-6-sol" }).ask("Hello")).toMatchObject({
     exitCode: 0,
-    said: ["You said: Hello"],
+    messages: ["You said: Hello"],
   });
   const names = coder.requests.at(-1)?.tools?.map((tool) => tool.function.name) ?? [];
   expect(names.length).toBeGreaterThan(0);

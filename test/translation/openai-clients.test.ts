@@ -169,7 +169,7 @@ describe("a Chat client on an account with Responses only", () => {
     expect(gateway.simulator.ledger.last()?.path).toContain("/responses");
   });
 
-  test("receives a stream with the usage that it asked for", async () => {
+  test("receives a stream with the requested usage", async () => {
     const chunks = await all(
       await onResponses.chat.completions.create({
         model: "fast",

@@ -239,7 +239,7 @@ describe("on SQLite", () => {
     expect(await refusal(clientOf(gateway).responses.retrieve(id))).toBe("404 response_not_found");
   });
 
-  test("a response in progress or its events cannot be asked for: it has ended", async () => {
+  test("a response in progress or its events cannot be retrieved: it has ended", async () => {
     const { id } = await clientOf(gateway).responses.create({ model: "fast", input: "Hello" });
     expect(await refusal(clientOf(gateway).responses.cancel(id))).toBe("400 invalid_value");
     expect((await gateway.call(`/v1/responses/${id}?stream=true`)).status).toBe(400);

@@ -105,7 +105,7 @@ describe("an upgrade", () => {
     await eventually(async () => (await upgrade(running)).status === 101);
   });
 
-  test("returns 426 if the group lacks the Responses interface, and says that HTTP does not help", async () => {
+  test("returns 426 if the group lacks the Responses interface, and the error names both transports", async () => {
     const file = gatewayFile({ models: MODELS }).replace(/(- name: default\n {4}interfaces: ).*/, "$1[chat]");
     expect(refusal(await upgrade(await start({ file })), 426)).toMatchObject({
       code: "upgrade_required",

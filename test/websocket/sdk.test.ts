@@ -37,34 +37,37 @@ function open(options: ConstructorParameters<typeof ResponsesWS>[1] = null): Res
 
 type Completed = Extract<ResponsesServerEvent, { type: "response.completed" }>;
 
-interface Told {
+interface TurnEvents {
   events: ResponsesServerEvent[];
   response: Completed["response"];
 }
 
 /** Runs one turn, and rejects if the SDK reports a failure. */
-function ask(socket: ResponsesWS, request: Omit<ResponsesClientEvent.ResponseCreate, "type">): Promise<Told> {
-  const { promise, resolve: told, reject } = Promise.withResolvers<Told>();
+function ask(
+  socket: ResponsesWS,
+  request: Omit<ResponsesClientEvent.ResponseCreate, "type">,
+): Promise<TurnEvents> {
+  const { promise, resolve: reported, reject } = Promise.withResolvers<TurnEvents>();
   const events: ResponsesServerEvent[] = [];
-  const hear = (event: ResponsesServerEvent) => {
+  const onEvent = (event: ResponsesServerEvent) => {
     events.push(event);
-    if (event.type === "response.completed") told({ events, response: event.response });
+    if (event.type === "response.completed") reported({ events, response: event.response });
   };
-  socket.on("event", hear);
+  socket.on("event", onEvent);
   socket.on("error", reject);
   socket.send({ type: "response.create", ...request });
   return promise.finally(() => {
-    socket.off("event", hear);
+    socket.off("event", onEvent);
     socket.off("error", reject);
   });
 }
 
 test("the SDK streams a response with the public model name", async () => {
   const { events, response } = await ask(open(), { model: "talker", input: "What is the time?" });
-  const said = events.flatMap((event) => (event.type === "response.output_text.delta" ? [event.delta] : []));
-  expect(said.length).toBeGreaterThan(1);
-  expect(said.join("")).toContain("What is the time?");
-  expect(JSON.stringify(response.output)).toContain(JSON.stringify(said.join("")));
+  const text = events.flatMap((event) => (event.type === "response.output_text.delta" ? [event.delta] : []));
+  expect(text.length).toBeGreaterThan(1);
+  expect(text.join("")).toContain("What is the time?");
+  expect(JSON.stringify(response.output)).toContain(JSON.stringify(text.join("")));
   expect(response).toMatchObject({ model: "talker", status: "completed" });
 });
 

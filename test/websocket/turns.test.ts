@@ -172,7 +172,7 @@ describe("a turn that continues another", () => {
       response: { previous_response_id: first.responseId },
     });
     await client.turn({ ...request, previous_response_id: second.responseId, input: "Really?" });
-    const said = (turn: typeof first) =>
+    const outputText = (turn: typeof first) =>
       turn.events.filter(({ type }) => type === "response.output_item.done").map(({ item }) => item);
     expect(lastBody()).toEqual({
       ...request,
@@ -180,9 +180,9 @@ describe("a turn that continues another", () => {
       stream: true,
       input: [
         { type: "message", role: "user", content: "My name is Ada." },
-        ...said(first),
+        ...outputText(first),
         { role: "user", content: "What is it?" },
-        ...said(second),
+        ...outputText(second),
         { type: "message", role: "user", content: "Really?" },
       ],
     });
@@ -192,8 +192,8 @@ describe("a turn that continues another", () => {
     const client = await open();
     const request = { model: "reasoning", store: false };
     const { responseId, events } = await client.turn({ ...request, input: "Think" });
-    const said = events.find(({ type }) => type === "response.output_item.done")?.item;
-    expect(said).toMatchObject({ type: "reasoning", id: expect.stringMatching(/^rs_/) });
+    const outputText = events.find(({ type }) => type === "response.output_item.done")?.item;
+    expect(outputText).toMatchObject({ type: "reasoning", id: expect.stringMatching(/^rs_/) });
     await client.turn({ ...request, previous_response_id: responseId, input: "Again" });
     const [, reasoning] = lastBody().input as object[];
     expect(reasoning).toMatchObject({ type: "reasoning" });

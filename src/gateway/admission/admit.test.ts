@@ -102,11 +102,11 @@ describe("admission", () => {
   });
 
   test("names the right endpoint when a model is called through the wrong interface", () => {
-    const told = refusal(() =>
+    const rejected = refusal(() =>
       admit(caller([model("vectors", ["embeddings"])], [account("a")]), CHAT, "vectors"),
     );
-    expect(told).toMatchObject({ status: 400, code: "invalid_value", param: "model" });
-    expect(told?.message).toBe("The model `vectors` supports embeddings, not chat. Use /v1/embeddings.");
+    expect(rejected).toMatchObject({ status: 400, code: "invalid_value", param: "model" });
+    expect(rejected?.message).toBe("The model `vectors` supports embeddings, not chat. Use /v1/embeddings.");
   });
 });
 
@@ -133,7 +133,7 @@ describe("the model list", () => {
     });
   });
 
-  test("is read in pages by clients that ask for pages", () => {
+  test("is paged for clients that request pages", () => {
     const { group } = caller([model("a"), model("b"), model("c")], [account("x")]);
     const page = (query: string) => {
       const { data, has_more } = listModels(group, readModelPage(new URLSearchParams(query)));

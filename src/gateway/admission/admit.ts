@@ -31,7 +31,7 @@ export function admit(caller: Caller, endpoint: Endpoint, publicModel: string): 
 const NO_ROUTES: readonly AccountRoute[] = [];
 type VendorApi = "google" | "openai";
 type RouteCache = WeakMap<readonly AccountRoute[], readonly AccountRoute[]>;
-/** By the API that an endpoint speaks, because embeddings exist in two forms. */
+/** By the API of an endpoint, because embeddings exist in two forms. */
 const filteredRoutes: Record<VendorApi, RouteCache> = { google: new WeakMap(), openai: new WeakMap() };
 const embeddingRoutes: Record<VendorApi, RouteCache> = { google: new WeakMap(), openai: new WeakMap() };
 
@@ -63,9 +63,10 @@ function translateRoutes(routes: readonly AccountRoute[], api: VendorApi): reado
   );
 }
 
-/** The simulator speaks both APIs. */
+/** The simulator supports both APIs. */
 function isNative({ translation, account: { kind } }: AccountRoute, api: VendorApi): boolean {
-  return translation === null && (kind === "simulator" || (kind === "gemini") === (api === "google"));
+  const isGoogle = kind === "gemini" || kind === "vertex";
+  return translation === null && (kind === "simulator" || isGoogle === (api === "google"));
 }
 
 export function allowInterface(caller: Caller, endpoint: Pick<Endpoint, "interface">): void {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { ApiError } from "../../errors.ts";
-import { createKeyIndex } from "../../policy/key-index.ts";
+import { KeyIndex } from "../../policy/key-index.ts";
 import { compileSnapshot } from "../../policy/snapshot.ts";
 import { groupRecord, keyRecord } from "../../records.test-support.ts";
 import { type KeyOfUser, NO_LIMITS } from "../../records.ts";
@@ -27,7 +27,7 @@ const SNAPSHOT = compileSnapshot(
 );
 
 function openKeys(...keys: KeyOfUser[]) {
-  const index = createKeyIndex();
+  const index = new KeyIndex();
   index.patch(keys);
   const digested: string[] = [];
   const auth = {
@@ -125,12 +125,12 @@ describe("an invalid key", () => {
 
   test("is quoted by its last characters only if it has the gateway's key format", () => {
     const { authenticateWith } = openKeys(record("k1"));
-    const told = (secret: string) => refusal(() => authenticateWith(bearer(secret), secret))?.message;
+    const messageFor = (secret: string) => refusal(() => authenticateWith(bearer(secret), secret))?.message;
     const why = "The key is invalid or has been revoked. Check the key, or create a new one.";
     const random = "0123456789abcdefghijABCDEFGHIJ0123456789abcdefghi";
-    expect(told(`gwk_abcdefgh_${random}`)).toBe(`Incorrect API key provided: gwk_****fghi. ${why}`);
+    expect(messageFor(`gwk_abcdefgh_${random}`)).toBe(`Incorrect API key provided: gwk_****fghi. ${why}`);
     for (const other of [`sk-${random}`, `gwk_${random} ${random}`, "gwk_short", "hunter2"])
-      expect(told(other)).toBe(`Incorrect API key provided. ${why}`);
+      expect(messageFor(other)).toBe(`Incorrect API key provided. ${why}`);
   });
 
   test("is rejected even next to a valid key in the same header", () => {

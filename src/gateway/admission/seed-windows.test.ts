@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { openLimiter } from "../../limits/limiter.ts";
-import { createKeyIndex } from "../../policy/key-index.ts";
+import { KeyIndex } from "../../policy/key-index.ts";
 import type { LivePolicy } from "../../policy/live-policy.ts";
 import { compileSnapshot } from "../../policy/snapshot.ts";
 import { groupRecord, keyRecord } from "../../records.test-support.ts";
@@ -71,7 +71,7 @@ async function started({ keys, eachKey = NO_LIMITS, allKeys = NO_LIMITS }: Who) 
     }
     await insertKey(db, keyRecord(id, { userId: user, status: revoked ? "revoked" : "active" }));
   }
-  const index = createKeyIndex();
+  const index = new KeyIndex();
   index.patch(
     Object.entries(keys)
       .filter(([, { revoked }]) => !revoked)

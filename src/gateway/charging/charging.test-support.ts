@@ -13,7 +13,7 @@ import {
 import { readUsage, type TokenUsage } from "../../protocols/shared/usage.ts";
 import { type Charge, DEFAULT_QUEUE, INTERFACES, NO_LIMITS, NO_RATE_LIMITS } from "../../records.ts";
 import type { Caller } from "../admission/authenticate.ts";
-import type { CountedOutput } from "../metering/counted-output.ts";
+import type { CountedOutput } from "../metering/output-counter.ts";
 import type { RequestEnding } from "../settlement/request-ending.ts";
 
 /** Doubled by the multiplier: 2 nano-USD per input token, 4 per output token. */

@@ -14,6 +14,7 @@ import { type Drains, type LingeringClient, lingeringClient } from "../stream/dr
 import type { StreamCounters } from "../stream/stream-counters.ts";
 import { EmbeddingsTranslator } from "../translation/embeddings-translator.ts";
 import { RequestTranslator, type TranslationServices } from "../translation/request-translator.ts";
+import { type ConversationSeals, findSeals } from "../translation/sealed-conversation.ts";
 import type { Translator } from "../translation/translated-attempt.ts";
 import type { Client } from "../upstream/send-request.ts";
 import { computeAffinity, type UpstreamAttempt } from "../upstream/upstream-attempt.ts";
@@ -52,6 +53,7 @@ export function buildAttempt(
     groupId: group.id,
     queue: group.queue,
     affinity: routes.length > 1 ? computeAffinity(key.id, headers, request) : null,
+    seals: routes.length > 1 ? readSeals(services, context) : null,
     endpoint,
     request,
     cap: cap === null ? null : new OutputCap(cap, endpoint, request, services.dispatcher.monotonicMs),
@@ -74,6 +76,15 @@ export function buildAttempt(
     capture: context.capture,
     trace: context.trace,
   };
+}
+
+function readSeals(
+  { translation }: AttemptServices,
+  { routes, request, conversation, caller, endpoint }: ReservedRequest,
+): ConversationSeals | null {
+  if (endpoint.dialect === null) return null;
+  const { key } = caller;
+  return findSeals(translation.seals, { routes, request, conversation, owner: key.userId ?? key.id });
 }
 
 function openTranslator({ translation, clock }: AttemptServices, context: ReservedRequest): Translator {

@@ -15,7 +15,7 @@ import { requestLogIds } from "../request/log-ids.ts";
 import { isPaid, type PaidRequest, type ReservedRequest } from "../request-context.ts";
 import type { RequestEnding, ResponseState } from "../settlement/request-ending.ts";
 import { settleRequest } from "../settlement/settle.ts";
-import { waitWithin } from "../upstream/wait-within.ts";
+import { waitWithin } from "./wait-within.ts";
 
 interface SeenResponse {
   readonly responseId: string | null;

@@ -9,7 +9,7 @@ import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { InFlightRequests } from "../request/in-flight-requests.ts";
 import type { PaidRequest } from "../request-context.ts";
 import { type SettlementServices, settleRequest } from "../settlement/settle.ts";
-import type { WholeResult } from "../upstream/send-request.ts";
+import type { WholeResult } from "../whole-result.ts";
 import {
   callStored,
   openPause,

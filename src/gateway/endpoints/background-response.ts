@@ -19,7 +19,8 @@ import type { PaidRequest } from "../request-context.ts";
 import type { RequestEnding } from "../settlement/request-ending.ts";
 import { type SettlementServices, settleRequest } from "../settlement/settle.ts";
 import { messageAudience } from "../upstream/message-audience.ts";
-import { type OutboundRequest, sendRequest, type WholeResult } from "../upstream/send-request.ts";
+import { type OutboundRequest, sendRequest } from "../upstream/send-request.ts";
+import type { WholeResult } from "../whole-result.ts";
 import type { ResponseRoutes } from "./response-routes.ts";
 
 const FIRST_PAUSE_MS = 500;

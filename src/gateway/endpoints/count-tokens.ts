@@ -4,6 +4,7 @@
  * account.
  */
 
+import { buildCountBody } from "../../accounts/cloud/count-body.ts";
 import { clientError } from "../../accounts/failure.ts";
 import { ApiError } from "../../errors.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
@@ -11,6 +12,7 @@ import { type HttpResponse, WholeResponse } from "../../net/wire/http-message.ts
 import { partBytes } from "../../net/wire/parts.ts";
 import type { LivePolicy } from "../../policy/live-policy.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
+import { hasInterface } from "../../policy/translation.ts";
 import type { Pool } from "../../pool/pool.ts";
 import { COUNT_TOKENS_ENDPOINT, type Endpoint, type ModelRequest } from "../../protocols/shared/request.ts";
 import { admit, allowInterface } from "../admission/admit.ts";
@@ -112,29 +114,33 @@ async function askAccount(
   { endpoint, request, routes }: CountRequest,
 ): Promise<number | null> {
   const route = routes.find(
-    (one) => one.account.interfaces.has(endpoint.interface) && dispatcher.pool.describe(one).reason === null,
+    (one) => hasInterface(one, endpoint.interface) && dispatcher.pool.describe(one).reason === null,
   );
   if (route === undefined) return null;
   const { account, upstreamModel } = route;
   const { body } = request;
+  const content = buildCountBody(account, { body, upstreamModel, iface: endpoint.interface });
+  if (content === null) return null;
   const result = await sendRequest(dispatcher, {
     account,
     method: "POST",
     path: endpoint.path,
     upstreamModel,
     clientHeaders: call.request.headers,
-    body: { contentType: body.contentType, content: body.forUpstream(upstreamModel) },
+    body: { contentType: body.contentType, content },
     wantsEvents: false,
     deadlineMs: UPSTREAM_TIMEOUT_MS,
     client: call.request,
   });
   if (result.kind === "failed") {
-    if (result.failure.class === "rejected")
+    // Amazon Bedrock counts for some models only, and rejects the others as invalid requests.
+    if (result.failure.class === "rejected" && account.kind !== "bedrock")
       throw clientError(result.failure, messageAudience(request, route));
     return null;
   }
   const json = parseJson(partBytes(result.body));
-  const tokens = isObject(json) ? json[countField(endpoint)] : null;
+  const field = account.kind === "bedrock" ? "inputTokens" : countField(endpoint);
+  const tokens = isObject(json) ? json[field] : null;
   return typeof tokens === "number" && Number.isSafeInteger(tokens) && tokens >= 0 ? tokens : null;
 }
 

@@ -118,7 +118,15 @@ export function formatPrice(unit: CostUnit, picoEach: bigint): { price: string; 
 /** The attempts without their accounts. */
 function describeAttempts(row: UsageRow): unknown[] {
   // A single successful attempt has no stored trace.
-  const served = { number: 1, started_ms: 0, first_byte_ms: row.firstByteMs, status: 200, failure: null };
+  const untranslated = { translated_to: null, dropped: [], state_dropped: false };
+  const served = {
+    number: 1,
+    started_ms: 0,
+    first_byte_ms: row.firstByteMs,
+    status: 200,
+    failure: null,
+    ...untranslated,
+  };
   if (row.trace === null) return row.attempts === 0 ? [] : [served];
   const { attempts }: DispatchTrace = JSON.parse(row.trace);
   return attempts.map((attempt, i) => ({
@@ -127,5 +135,8 @@ function describeAttempts(row: UsageRow): unknown[] {
     first_byte_ms: attempt.firstByteMs,
     status: attempt.status,
     failure: attempt.failure,
+    translated_to: attempt.translation ?? null,
+    dropped: attempt.dropped ?? [],
+    state_dropped: attempt.stateDropped === true,
   }));
 }

@@ -216,15 +216,15 @@ eachEngine(({ open }) => {
       while (!isOver) await insertUsage(db, [row()]);
     };
     const writing = Promise.all([others(), others(), others()]);
-    const told: number[][] = [];
+    const counts: number[][] = [];
     for (let times = 0; times < 30; times++) {
       const { today, range, total } = (await report()).usage;
       const parts = [range, today, total, ...range.by_model, ...range.points];
-      told.push(parts.map(({ requests }) => requests));
+      counts.push(parts.map(({ requests }) => requests));
     }
     isOver = true;
     await writing;
-    expect(told.filter(([first, ...others]) => others.some((count) => count !== first))).toEqual([]);
+    expect(counts.filter(([first, ...others]) => others.some((count) => count !== first))).toEqual([]);
   });
 
   test("a usage report contains the balance and the sum of its holds", async () => {

@@ -242,7 +242,7 @@ function totalsObject(totals: UsageTotals): TotalsObject {
   };
 }
 
-/** Four decimals, which is more than token counts of a day can tell apart. */
+/** Four decimals, which distinguish all token counts of a day. */
 function computeHitRate({ inputTokens, cachedTokens }: UsageTotals): number | null {
   return inputTokens === 0 ? null : Math.round((cachedTokens / inputTokens) * 10_000) / 10_000;
 }

@@ -45,7 +45,7 @@ test("a fingerprint depends on the endpoint and on the boundaries of all parts",
   expect(of(["ü"])).toBe(computeFingerprint("chat").add(Buffer.from("ü")).end());
 });
 
-test("a repeated request gets an error that says: retry later, response gone, or key reused", () => {
+test("a repeated request gets one of three errors: retry later, response gone, key reused", () => {
   const requestId = "req_1";
   const running = repeatError({ kind: "running", requestId });
   expect(running).toMatchObject({ status: 409, code: "idempotency_in_progress" });

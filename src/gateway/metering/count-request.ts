@@ -3,8 +3,8 @@
 import { isObject, parseJson } from "../../json/parse.ts";
 import type { EndpointName } from "../../protocols/shared/request.ts";
 import { readWholeResponseTexts } from "../../protocols/shared/response-text.ts";
-import type { CountedOutput } from "./counted-output.ts";
 import { MEDIA_TOKENS } from "./media.ts";
+import type { CountedOutput } from "./output-counter.ts";
 import { safeCut } from "./safe-cut.ts";
 import { loadTokenizer } from "./tokenizer.ts";
 
@@ -78,9 +78,9 @@ export async function countTexts(texts: readonly string[]): Promise<number> {
 
 /** The output tokens of a whole response. Images and vectors have none. */
 export async function countResponse(body: Uint8Array): Promise<CountedOutput> {
-  const { outputTexts: said, reasoningTexts: reasoned } = readWholeResponseTexts(parseJson(body));
-  const reasoningTokens = await countTexts(reasoned);
-  return { outputTokens: reasoningTokens + (await countTexts(said)), reasoningTokens };
+  const { outputTexts, reasoningTexts } = readWholeResponseTexts(parseJson(body));
+  const reasoningTokens = await countTexts(reasoningTexts);
+  return { outputTokens: reasoningTokens + (await countTexts(outputTexts)), reasoningTokens };
 }
 
 /** The input of a JSON request, without earlier turns that the upstream stores. Blocks while it parses the body. */

@@ -8,7 +8,7 @@ import { asReported, type MeasuredUsage, type MeteredModel, measure, type UsageE
 const NO_BOUNDS: MeteredModel = { contextTokens: null, outputTokensMax: null, tariff: null };
 /** "hi there" in one message. */
 const INPUT_TOKENS = 9;
-const TOLD = makeUsage({
+const REPORTED = makeUsage({
   prompt_tokens: 100,
   completion_tokens: 10,
   prompt_tokens_details: { cached_tokens: 40 },
@@ -22,7 +22,7 @@ function measured(
   fields: Record<string, unknown> = {},
 ): MeasuredUsage | Promise<MeasuredUsage> {
   const countOutput = counterReturning(7, 3);
-  const evidence = { usage: TOLD, images: 0, imageKind: null, isWhole: true, countOutput, ...change };
+  const evidence = { usage: REPORTED, images: 0, imageKind: null, isWhole: true, countOutput, ...change };
   return measure(evidence, name, makeRequest(name, fields), bounds);
 }
 
@@ -72,7 +72,7 @@ describe("measured usage", () => {
     expect(found).toMatchObject({ tokens: { outputTokens: 7 }, source: "partial", flags: ["partial"] });
   });
 
-  const EARLY = { ...TOLD, isEarly: true };
+  const EARLY = { ...REPORTED, isEarly: true };
   const none = makeUsage({ prompt_tokens: 0, completion_tokens: 0 });
   test.each([
     [{ ...EARLY, outputTokens: 3 }, false, { inputTokens: 100, outputTokens: 7 }, "partial"],
@@ -165,18 +165,21 @@ describe("images without reported tokens", () => {
   test.each([
     [10, "upstream"],
     [0, "estimated"],
-  ])("are estimated if the upstream reports zero output tokens and %i input tokens", async (told, source) => {
-    const usage = makeUsage({ input_tokens: told, output_tokens: 0 });
-    const inputTokens = told || 2;
-    const byTokens = await drawn({ input: "5", output: "40" }, { usage });
-    expect(byTokens).toMatchObject({ tokens: { inputTokens, outputTokens: 544 }, flags: ["estimated"] });
-    const byPiece = await drawn({ input: "5", output: "40", image: "0.04" }, { usage });
-    expect(byPiece).toMatchObject({ tokens: { inputTokens, outputTokens: 0, images: 2 }, source });
-  });
+  ])(
+    "are estimated if the upstream reports zero output tokens and %i input tokens",
+    async (usageReport, source) => {
+      const usage = makeUsage({ input_tokens: usageReport, output_tokens: 0 });
+      const inputTokens = usageReport || 2;
+      const byTokens = await drawn({ input: "5", output: "40" }, { usage });
+      expect(byTokens).toMatchObject({ tokens: { inputTokens, outputTokens: 544 }, flags: ["estimated"] });
+      const byPiece = await drawn({ input: "5", output: "40", image: "0.04" }, { usage });
+      expect(byPiece).toMatchObject({ tokens: { inputTokens, outputTokens: 0, images: 2 }, source });
+    },
+  );
 
   test("count at least one image's tokens each if only the first reported its usage", async () => {
-    const told = makeUsage({ input_tokens: 10, output_tokens: 300 });
-    const found = await drawn({ output: "40", image: "0.04" }, { usage: { ...told, isEarly: true } });
+    const usageReport = makeUsage({ input_tokens: 10, output_tokens: 300 });
+    const found = await drawn({ output: "40", image: "0.04" }, { usage: { ...usageReport, isEarly: true } });
     expect(found.tokens).toMatchObject({ inputTokens: 10, outputTokens: 544, images: 2 });
   });
 });
@@ -209,5 +212,5 @@ describe("a reported count", () => {
 
 test("unpaid requests are recorded as reported, without counting", () => {
   expect(asReported(null, 0)).toMatchObject({ tokens: { inputTokens: 0 }, source: "none" });
-  expect(asReported(TOLD, 0)).toMatchObject({ tokens: { inputTokens: 100 }, source: "upstream" });
+  expect(asReported(REPORTED, 0)).toMatchObject({ tokens: { inputTokens: 100 }, source: "upstream" });
 });

@@ -11,8 +11,8 @@ import { isImpossibleUsage, type TokenUsage } from "../../protocols/shared/usage
 import type { UsageFlag, UsageSource } from "../../store/usage/usage-row.ts";
 import { countInput } from "./count-input.ts";
 import { countTexts } from "./count-request.ts";
-import type { CountedOutput } from "./counted-output.ts";
 import { imageOutputTokens } from "./media.ts";
+import type { CountedOutput } from "./output-counter.ts";
 
 /** What is known at the end of a request. */
 export interface UsageEvidence {

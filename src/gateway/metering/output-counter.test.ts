@@ -97,17 +97,17 @@ describe("token counts of a stream", () => {
   test("include reasoning and report it separately", async () => {
     await loadTokenizer();
     const random = createRandom(11);
-    const [said, thought] = [corpusText("prose", 30_000, random), corpusText("prose", 30_000, random)];
+    const [written, thought] = [corpusText("prose", 30_000, random), corpusText("prose", 30_000, random)];
     const counter = openOutputCounter();
     for (const piece of piecesAtRandom(thought, random)) say(counter, piece, reasoningChannel(0));
-    for (const piece of piecesAtRandom(said, random)) say(counter, piece, 0);
+    for (const piece of piecesAtRandom(written, random)) say(counter, piece, 0);
     const { outputTokens, reasoningTokens } = await counter.exact();
     const truth = countTokens(thought, AS_TEXT);
     const rough = counter.estimateShown();
     expect(rough.outputTokens).toBe(counter.estimate());
     expect(Math.abs(rough.reasoningTokens - truth) / truth).toBeLessThan(0.1);
     expect(Math.abs(reasoningTokens - truth) / truth).toBeLessThan(0.01);
-    const rest = countTokens(said, AS_TEXT);
+    const rest = countTokens(written, AS_TEXT);
     expect(Math.abs(outputTokens - reasoningTokens - rest) / rest).toBeLessThan(0.01);
   });
 

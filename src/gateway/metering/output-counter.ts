@@ -5,9 +5,15 @@
  */
 
 import type { TextSink } from "../../protocols/shared/stream.ts";
-import type { CountedOutput } from "./counted-output.ts";
 import { PendingText, TEXT_BREAK_BYTES } from "./pending-text.ts";
 import { loadTokenizer, tokenizerIfLoaded } from "./tokenizer.ts";
+
+/** The output tokens of a response, counted by the gateway because the upstream did not report them. */
+export interface CountedOutput {
+  outputTokens: number;
+  /** Part of `outputTokens`: the reasoning that was shown, which may have a separate price. */
+  reasoningTokens: number;
+}
 
 /** About four thousand tokens: most responses end before that and are never counted. */
 const PENDING_BYTES_MAX = 16 * 1024;

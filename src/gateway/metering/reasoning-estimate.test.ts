@@ -18,7 +18,7 @@ describe("a model with learned reasoning", () => {
     expect(many.estimate(STREAM, 0, false)).toBeLessThan(1_010);
   });
 
-  test("that never reasons is estimated at zero, even if the request asks for reasoning", () => {
+  test("that never reasons is estimated at zero, even if the request enables reasoning", () => {
     expect(taught(STREAM, 0, 0, 0).estimate(STREAM, 0, true)).toBe(0);
   });
 

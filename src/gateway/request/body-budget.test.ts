@@ -56,7 +56,7 @@ function watched(finding: ReservationResult | Promise<ReservationResult>): {
 }
 
 /** Lets resolved promises run their callbacks. */
-const told = () => Promise.resolve().then(() => {});
+const settled = () => Promise.resolve().then(() => {});
 
 describe("the body budget", () => {
   test("grants bytes at once while enough are free", () => {
@@ -74,13 +74,13 @@ describe("the body budget", () => {
     const small = watched(budget.open(CAT, STAYING).growTo(5));
     expect(budget.isContended()).toBe(true);
     reservation.shrinkTo(60);
-    await told();
+    await settled();
     expect([large.found, small.found]).toEqual([null, null]);
     reservation.shrinkTo(50);
-    await told();
+    await settled();
     expect([large.found, small.found]).toEqual(["room", null]);
     reservation.release();
-    await told();
+    await settled();
     expect(small.found).toBe("room");
     expect(budget.isContended()).toBe(false);
   });
@@ -92,7 +92,7 @@ describe("the body budget", () => {
     pass(500);
     const small = watched(budget.open(CAT, STAYING).growTo(5));
     pass(500);
-    await told();
+    await settled();
     expect([large.found, small.found]).toEqual(["full", "room"]);
     expect(budget.report()).toMatchObject({ heldBytes: 95, waiting: 0, refused: 1 });
   });
@@ -127,7 +127,7 @@ describe("the body budget", () => {
     const behind = watched(budget.open(CAT, STAYING).growTo(1));
     reservation.shrinkTo(99);
     client.abort();
-    await told();
+    await settled();
     expect([waiting.found, behind.found]).toEqual(["left", "room"]);
     expect(watched(budget.open(BEN, client).growTo(50)).found).toBeNull();
     expect(budget.report()).toMatchObject({ heldBytes: 100, waiting: 0, refused: 0 });
@@ -142,7 +142,7 @@ describe("the body budget", () => {
     expect(second.found).toBeNull();
     expect(budget.open(BEN, STAYING).growTo(30)).toBe("room");
     first.release();
-    await told();
+    await settled();
     expect(second.found).toBe("room");
   });
 
@@ -159,7 +159,7 @@ describe("the body budget", () => {
     const newcomer = watched(budget.open(BEN, STAYING).growTo(30));
     const more = watched(growing.growTo(60));
     other.release();
-    await told();
+    await settled();
     expect([more.found, newcomer.found]).toEqual(["room", "room"]);
     expect(budget.report().heldBytes).toBe(90);
   });
@@ -269,7 +269,7 @@ test("the budget is never exceeded, and every byte is released exactly once", as
           case "pass":
             pass(now.ms);
         }
-        await told();
+        await settled();
         const report = budget.report();
         const heldBytes = bodies.reduce((sum, { reservation }) => sum + reservation.bytes, 0);
         expect(report.heldBytes).toBe(heldBytes);
@@ -288,7 +288,7 @@ test("the budget is never exceeded, and every byte is released exactly once", as
       }
       for (let body = bodies[0]; body !== undefined; body = bodies[0]) {
         drop(body);
-        await told();
+        await settled();
       }
       expect(budget.report()).toMatchObject({ heldBytes: 0, waiting: 0 });
       expect(deadlines.size).toBe(0);

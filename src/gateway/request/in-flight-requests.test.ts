@@ -14,18 +14,18 @@ describe("shutdown with requests in flight", () => {
   test("cuts the requests that can be cut, and waits for all requests", async () => {
     const inFlight = openInFlightRequests();
     inFlight.begin();
-    const told: string[] = [];
+    const order: string[] = [];
     const cutOver = inFlight.register(() => {
-      told.push("cut");
+      order.push("cut");
       setTimeout(cutOver, 1);
     });
-    const closing = inFlight.close(LONG_MS).then((left) => told.push(`left ${left}`));
+    const closing = inFlight.close(LONG_MS).then((left) => order.push(`left ${left}`));
     setTimeout(() => {
-      told.push("over");
+      order.push("over");
       inFlight.end();
     }, 5);
     await closing;
-    expect(told).toEqual(["cut", "over", "left 0"]);
+    expect(order).toEqual(["cut", "over", "left 0"]);
   });
 
   test("stops waiting after the timeout and returns the number of remaining requests", async () => {

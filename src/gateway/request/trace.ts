@@ -21,8 +21,10 @@ export interface AttemptTrace {
   reason: string | null;
   /** The dialect that the request was translated into. */
   translation?: Dialect;
-  /** The fields that the translation dropped. */
+  /** The fields that were dropped for the account. */
   dropped?: readonly string[];
+  /** The conversation carried opaque state that the account cannot use. */
+  stateDropped?: true;
   /** The usage that a failed attempt reported: its account will bill it. */
   usage?: TokenUsage;
 }
@@ -107,15 +109,38 @@ export function beginAttempt(trace: Trace, route: AccountRoute, nowMs: number): 
 /** The request was translated for the account of the attempt. */
 export function noteTranslation(
   { attempts }: Trace,
-  { dialect, dropped }: { readonly dialect: Dialect; readonly dropped: readonly string[] },
+  {
+    dialect,
+    dropped,
+    isStateDropped,
+  }: {
+    readonly dialect: Dialect;
+    readonly dropped: readonly string[];
+    readonly isStateDropped: boolean;
+  },
 ): void {
   const last = attempts.at(-1);
   if (!last) return;
   last.translation = dialect;
   if (dropped.length > 0) last.dropped = dropped;
+  if (isStateDropped) last.stateDropped = true;
 }
 
-/** The fields that the translation for the last account dropped. */
+/** The account has the client's interface itself, and the conversation carries the state of another one. */
+export function noteDroppedState({ attempts }: Trace, name: string): void {
+  const last = attempts.at(-1);
+  if (!last) return;
+  last.dropped = [...(last.dropped ?? NONE_DROPPED), name];
+  last.stateDropped = true;
+}
+
+/** Fields of the request that the account of the attempt does not accept were left out. */
+export function noteDropped({ attempts }: Trace, dropped: readonly string[]): void {
+  const last = attempts.at(-1);
+  if (last) last.dropped = [...(last.dropped ?? NONE_DROPPED), ...dropped];
+}
+
+/** The fields that were dropped for the last account. */
 export function droppedFields({ attempts }: Trace): readonly string[] {
   return attempts.at(-1)?.dropped ?? NONE_DROPPED;
 }

@@ -20,6 +20,7 @@ const CALL = {
   request: new Request("http://gateway.example"),
   requestId: "req_1",
   startedMs: 100,
+  bodyBytes: 0,
   clientAddress: () => "",
   conversation: null,
   closeConnection() {},

@@ -83,11 +83,7 @@ function writeAccess(accessLog: AccessLog, context: AuthenticatedRequest, row: U
     images: row.images,
     cost_usd: usdText(row.costNano),
     charged_usd: usdText(row.chargedNano),
-    request_bytes: readLength(headers.get("content-length")),
+    request_bytes: call.bodyBytes,
     client: headers.get("user-agent"),
   });
-}
-
-function readLength(header: string | null): number | null {
-  return header !== null && /^\d{1,15}$/.test(header) ? Number(header) : null;
 }

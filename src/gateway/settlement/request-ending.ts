@@ -3,7 +3,7 @@
 import type { ApiError } from "../../errors.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
-import type { CountedOutput } from "../metering/counted-output.ts";
+import type { CountedOutput } from "../metering/output-counter.ts";
 
 /** The state of a response upstream when its request has ended here. */
 export type ResponseState =

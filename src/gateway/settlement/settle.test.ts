@@ -82,6 +82,7 @@ function contextWith(
     request: new Request("http://gateway.example"),
     requestId: "req_1",
     startedMs: 100,
+    bodyBytes: 0,
     clientAddress: () => "",
     conversation: null,
     closeConnection() {},
@@ -361,9 +362,9 @@ describe("an unpaid request", () => {
         await settleRequest(books, context, { ...ENDING, outcome: "failed", usage: null, isServed: false });
         return rows[0]?.upstreamNano ?? settlements[0]?.row.upstreamNano;
       };
-      const told = makeUsage({ input_tokens: 100, output_tokens: 10 });
-      expect(await inVain(told, "server")).toBe(LIST_NANO);
-      expect(await inVain(told, "bad_answer")).toBe(LIST_NANO);
+      const usage = makeUsage({ input_tokens: 100, output_tokens: 10 });
+      expect(await inVain(usage, "server")).toBe(LIST_NANO);
+      expect(await inVain(usage, "bad_answer")).toBe(LIST_NANO);
       expect(await inVain(null, "server")).toBe(0n);
       expect(await inVain(ABSURD, "server")).toBe(0n);
     },
@@ -378,14 +379,19 @@ describe("an unpaid request", () => {
 
 describe("the limit reservation of a request", () => {
   async function settledTo(ending: Partial<RequestEnding>, context: Partial<RequestContext>) {
-    const told: unknown[] = [];
-    const lease: LimitLease = { settle: (...to) => void told.push(to), release() {}, cancel() {} };
-    const accountSlot = { route: ROUTE, settle: (to: number) => void told.push(to), release() {}, fail() {} };
+    const calls: unknown[] = [];
+    const lease: LimitLease = { settle: (...to) => void calls.push(to), release() {}, cancel() {} };
+    const accountSlot = {
+      route: ROUTE,
+      settle: (to: number) => void calls.push(to),
+      release() {},
+      fail() {},
+    };
     await settleRequest(setUp().books, contextWith({ lease, accountSlot, ...context }), {
       ...ENDING,
       ...ending,
     });
-    return told;
+    return calls;
   }
   const counted = { usage: null, countOutput: counterReturning(7) };
   const left = { outcome: "client_gone", usage: null, countOutput: null } as const;
@@ -403,10 +409,10 @@ describe("the limit reservation of a request", () => {
   );
 
   test("is settled before it is released if nothing has to be counted", () => {
-    const told: unknown[] = [];
-    const lease: LimitLease = { settle: (...to) => void told.push(to), release() {}, cancel() {} };
+    const calls: unknown[] = [];
+    const lease: LimitLease = { settle: (...to) => void calls.push(to), release() {}, cancel() {} };
     void settleRequest(setUp().books, contextWith({ lease }), ENDING);
-    expect(told).toEqual([[110, Number(COST_NANO)]]);
+    expect(calls).toEqual([[110, Number(COST_NANO)]]);
   });
 
   test("stays for an impossible usage, except for the money that is charged", async () => {
@@ -429,6 +435,27 @@ describe("the settlement of a request", () => {
     await settleRequest(books, context, { ...ENDING, outcome: "client_gone" });
     expect(settleRequest(books, context, ENDING)).toBeNull();
     expect(settlements.map(({ row }) => row.outcome)).toEqual(["client_gone"]);
+  });
+
+  test.each([
+    ["at once", null],
+    ["after a wait", Promise.resolve()],
+  ])("is measured if billing settles %s", async (_, settled) => {
+    const { books } = setUp();
+    let nowMs = 100;
+    const clock = { nowMs: () => 5_000, monotonicMs: () => nowMs };
+    const settle = () => {
+      nowMs += 20;
+      return settled;
+    };
+    await settleRequest(
+      { ...books, clock, billingEngine: { ...books.billingEngine, settle } },
+      contextWith(),
+      ENDING,
+    );
+    const { settlements } = books.requestMetrics;
+    expect(settlements.sum).toBeCloseTo(0.02);
+    expect(settlements.counts[settlements.bounds.indexOf(0.025)]).toBe(1);
   });
 
   test("writes no row for an unauthenticated request", () => {

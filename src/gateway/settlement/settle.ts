@@ -222,8 +222,19 @@ function settleMeasured(
   recordRequest(services, context, { row, ending });
   settleLimits(context, use);
   const settled = services.refusals.addToCounted(row) ? withoutUsageRow(row) : row;
-  return services.billingEngine.settle({ row: settled, chargedNano: money.chargedNano });
+  const startedMs = services.clock.monotonicMs();
+  const settlement = services.billingEngine.settle({ row: settled, chargedNano: money.chargedNano });
+  if (settlement === null) recordSettlement(services, startedMs);
+  else void settlement.then(() => recordSettlement(services, startedMs), ignoreFailure);
+  return settlement;
 }
+
+function recordSettlement({ requestMetrics, clock }: SettlementServices, startedMs: number): void {
+  requestMetrics.settlements.add((clock.monotonicMs() - startedMs) / 1_000);
+}
+
+/** The caller of the settlement handles its failure. */
+function ignoreFailure(): void {}
 
 /** Returns a promise only if something must be counted. */
 function measureUsage(

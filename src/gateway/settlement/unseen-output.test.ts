@@ -11,8 +11,8 @@ import {
   ROUTE,
   TARIFF,
 } from "../charging/charging.test-support.ts";
-import type { CountedOutput } from "../metering/counted-output.ts";
 import { asReported, type MeasuredUsage } from "../metering/meter.ts";
+import type { CountedOutput } from "../metering/output-counter.ts";
 import { ReasoningEstimates } from "../metering/reasoning-estimate.ts";
 import { beginAttempt } from "../request/trace.ts";
 import { isPaid, openContext, type PaidRequest } from "../request-context.ts";
@@ -40,6 +40,7 @@ function paidRequest(
     request: new Request("http://gateway.example"),
     requestId: "req_1",
     startedMs: 100,
+    bodyBytes: 0,
     clientAddress: () => "",
     conversation: null,
     closeConnection() {},
@@ -65,12 +66,12 @@ const shown =
 
 /** A response that ended with usage, of which the client received this much. */
 function learnt(
-  told: Record<string, unknown>,
+  usage: Record<string, unknown>,
   estimateShown: RequestEnding["estimateShown"],
   context = paidRequest(),
 ) {
   const estimates = new ReasoningEstimates();
-  const measured = asReported(makeUsage({ input_tokens: 10, ...told }), 0);
+  const measured = asReported(makeUsage({ input_tokens: 10, ...usage }), 0);
   for (let i = 0; i < 40; i++) learnReasoning(estimates, context, { ...ENDING, estimateShown }, measured);
   return estimates;
 }
@@ -118,8 +119,8 @@ describe("reasoning that the client did not receive", () => {
     ["is the missing output if the upstream reports no reasoning", { output_tokens: 900 }, shown(100), 800],
     ["is zero for a difference between tokenizers", { output_tokens: 140 }, shown(100), 0],
     ["is all reasoning of a whole response", { output_tokens: 900, ...reasoning(800) }, null, 800],
-  ] as const)("%s", (_, told, estimateShown, tokens) => {
-    expect(added(learnt(told, estimateShown))).toBe(tokens);
+  ] as const)("%s", (_, usage, estimateShown, tokens) => {
+    expect(added(learnt(usage, estimateShown))).toBe(tokens);
   });
 
   test("is counted for each choice", () => {
@@ -129,8 +130,8 @@ describe("reasoning that the client did not receive", () => {
 
   test("is not learned from broken responses", () => {
     const estimates = new ReasoningEstimates();
-    const told = asReported(makeUsage({ input_tokens: 10, output_tokens: 900, ...reasoning(800) }), 0);
-    learnReasoning(estimates, paidRequest(), { ...ENDING, isWhole: false }, told);
+    const usage = asReported(makeUsage({ input_tokens: 10, output_tokens: 900, ...reasoning(800) }), 0);
+    learnReasoning(estimates, paidRequest(), { ...ENDING, isWhole: false }, usage);
     expect(added(estimates)).toBe(0);
   });
 });
@@ -155,7 +156,7 @@ describe("an abandoned response", () => {
     expect(tokens.outputTokens).toBeGreaterThan(200);
   });
 
-  test("is assumed to reason if the request asks for it or if reasoning has a price", () => {
+  test("is assumed to reason if the request enables it or if reasoning has a price", () => {
     const nothing = new ReasoningEstimates();
     expect(added(nothing, seen(5), paidRequest({ stream: true, reasoning_effort: "low" }))).toBe(512);
     expect(added(nothing, seen(5), paidRequest({ stream: true, reasoning: { effort: "high" } }))).toBe(8_192);

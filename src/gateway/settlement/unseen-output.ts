@@ -5,8 +5,8 @@
 
 import { affordableOutput } from "../../money/tariff.ts";
 import type { TokenCounts } from "../../money/token-counts.ts";
-import type { CountedOutput } from "../metering/counted-output.ts";
 import type { MeasuredUsage } from "../metering/meter.ts";
+import type { CountedOutput } from "../metering/output-counter.ts";
 import type { ReasoningEstimates, ReasoningSubject } from "../metering/reasoning-estimate.ts";
 import type { PaidRequest } from "../request-context.ts";
 import type { RequestEnding } from "./request-ending.ts";

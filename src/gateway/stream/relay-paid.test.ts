@@ -78,7 +78,7 @@ describe("a checkpoint", () => {
     expect(passed).toBe(3);
   });
 
-  test("that says the paid output is exhausted ends the upstream's work and the stream, with one terminal event", async () => {
+  test("that exhausts the paid output ends the upstream's work and the stream, with one terminal event", async () => {
     let error: ApiError | null = null;
     const it = openTestRelay({ checkpoint: () => error });
     it.push(CREATED + delta("a"));

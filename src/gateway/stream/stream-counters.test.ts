@@ -3,8 +3,8 @@ import { TARIFF } from "../charging/charging.test-support.ts";
 import { openCounters } from "./stream-counters.ts";
 
 function counting(change: { isCapped: boolean; paidOutputTokens: number }) {
-  const told: number[] = [];
-  const billingEngine = { checkpoint: (_id: string, tokens: number) => void told.push(tokens) };
+  const checkpoints: number[] = [];
+  const billingEngine = { checkpoint: (_id: string, tokens: number) => void checkpoints.push(tokens) };
   const charge = {
     tariff: TARIFF,
     payer: "balance" as const,
@@ -22,21 +22,21 @@ function counting(change: { isCapped: boolean; paidOutputTokens: number }) {
     for (let i = 0; i < words; i++) counter.add(word, 0, word.length, 0);
     return counters.checkpoint();
   };
-  return { told, counters, say };
+  return { checkpoints, counters, say };
 }
 
 test.each([
   [true, "Top up"],
   [false, "higher maximum"],
 ])("a stream far above the paid output is stopped, and not earlier (capped: %p)", (isCapped, message) => {
-  const { told, counters, say } = counting({ isCapped, paidOutputTokens: 1_000 });
+  const { checkpoints, counters, say } = counting({ isCapped, paidOutputTokens: 1_000 });
   expect(counters.checkpoint()).toBeNull();
   expect(say(1_200)).toBeNull();
   expect(say(1_200)).toMatchObject({
     code: "insufficient_quota",
     message: expect.stringContaining(message),
   });
-  expect(told).toHaveLength(2);
+  expect(checkpoints).toHaveLength(2);
 });
 
 test("the output of a failed attempt is not counted", () => {

@@ -49,7 +49,7 @@ export function openUnpaidCounters(trace: Pick<Trace, "route">, fillsWindows: bo
 }
 
 /**
- * The count is an estimate and upstreams count differently. A stream that obeys its cap ends by itself and must not be
+ * The count is an estimate and upstreams count differently. A stream within its cap ends by itself and must not be
  * cut just before. Only a stream that far exceeds its cap is ended.
  */
 const OVER_BOUND = 1.5;

@@ -12,17 +12,15 @@ import {
   writeOpenaiEmbeddings,
 } from "../../protocols/embedding-codecs/embeddings-request.ts";
 import {
-  normalize,
-  readGeminiVectors,
   readOpenaiVectors,
   writeGeminiVectors,
-  writeOpenaiVectors,
 } from "../../protocols/embedding-codecs/embeddings-response.ts";
 import { type Endpoint, isGeminiEndpoint, type ModelRequest } from "../../protocols/shared/request.ts";
 import { readUpstreamError } from "../../protocols/shared/upstream-error.ts";
 import type { WholeResponseResult } from "../../protocols/shared/whole-response.ts";
 import { countTexts } from "../metering/count-request.ts";
 import { tokenizerIfLoaded } from "../metering/tokenizer.ts";
+import { EmbeddingBatches } from "./embedding-batches.ts";
 import { type LongStrings, NO_LONG_STRINGS, parseLongBody, putLongStrings } from "./long-strings.ts";
 import type { TranslatedAttempt, Translator } from "./translated-attempt.ts";
 
@@ -36,11 +34,25 @@ export interface EmbeddingsSource {
 const COUNTED_CHARS_MAX = 32 * 1024;
 const CHARS_PER_TOKEN = 4;
 
+/** As deep as a response with embeddings may be nested. */
+const JSON_DEPTH_MAX = 16;
+
+/** What all translations of embeddings have in common. */
+const UNSTREAMED = {
+  headerLines: "",
+  isStateDropped: false,
+  openReader(): never {
+    throw new Error("embeddings are not streamed");
+  },
+} as const;
+
 export class EmbeddingsTranslator implements Translator {
   readonly #source: EmbeddingsSource;
   readonly #randomBytes: (count: number) => Uint8Array;
   #request: EmbeddingsRequest | null = null;
   #longStrings: LongStrings = NO_LONG_STRINGS;
+  /** Kept for all attempts, so that a batch that has succeeded is not sent again. */
+  #batches: { readonly upstreamModel: string; readonly batches: EmbeddingBatches } | null = null;
 
   constructor(source: EmbeddingsSource, randomBytes: (count: number) => Uint8Array) {
     this.#source = source;
@@ -50,23 +62,56 @@ export class EmbeddingsTranslator implements Translator {
   async translate({ upstreamModel }: AccountRoute): Promise<TranslatedAttempt> {
     this.#request ??= await this.#readRequest();
     const request = this.#request;
-    const isGoogleClient = isGeminiEndpoint(this.#source.endpoint);
-    const written = isGoogleClient
-      ? writeOpenaiEmbeddings(request, upstreamModel)
-      : writeGeminiEmbeddings(request, upstreamModel);
-    // Google often reports no usage, and OpenAI's clients expect it.
-    const inputTokens = isGoogleClient ? 0 : await this.#countTokens(request);
+    return isGeminiEndpoint(this.#source.endpoint)
+      ? this.#translateToOpenai(request, upstreamModel)
+      : await this.#translateToGoogle(request, upstreamModel);
+  }
+
+  #translateToOpenai(request: EmbeddingsRequest, upstreamModel: string): TranslatedAttempt {
+    const { path, body, dropped } = writeOpenaiEmbeddings(request, upstreamModel);
     return {
-      dialect: isGoogleClient ? "chat" : "gemini",
-      path: written.path,
-      body: putLongStrings(JSON.stringify(written.body), this.#longStrings),
-      headerLines: "",
-      dropped: written.dropped,
-      openReader() {
-        throw new Error("embeddings are not streamed");
-      },
-      readWhole: (body) => this.#readWhole(body, request, inputTokens),
+      dialect: "chat",
+      path,
+      body: this.#writeBody(body),
+      ...UNSTREAMED,
+      dropped,
+      sendBatches: null,
+      readWhole: (whole) => this.#readOpenai(whole, request),
     };
+  }
+
+  async #translateToGoogle(request: EmbeddingsRequest, upstreamModel: string): Promise<TranslatedAttempt> {
+    const { path, dropped, batches: written } = writeGeminiEmbeddings(request, upstreamModel);
+    // Vectors of one model are the same on every account.
+    if (this.#batches?.upstreamModel !== upstreamModel) {
+      const { publicModel, wantsBase64 } = this.#source.request;
+      const batches = new EmbeddingBatches(
+        written.map(({ body, count }) => ({ body: this.#writeBody(body), count })),
+        {
+          publicModel,
+          wantsBase64,
+          isShortened: request.dimensions !== null,
+          // Google often reports no usage, and OpenAI's clients expect it.
+          inputTokens: await this.#countTokens(request),
+          jsonDepthMax: JSON_DEPTH_MAX,
+        },
+      );
+      this.#batches = { upstreamModel, batches };
+    }
+    const { batches } = this.#batches;
+    return {
+      dialect: "gemini",
+      path,
+      body: [],
+      ...UNSTREAMED,
+      dropped,
+      sendBatches: (sendBody) => batches.send(sendBody),
+      readWhole: () => batches.readWhole(),
+    };
+  }
+
+  #writeBody(body: Record<string, unknown>): readonly Part[] {
+    return putLongStrings(JSON.stringify(body), this.#longStrings);
   }
 
   /** Embeddings have no opaque state. */
@@ -95,28 +140,17 @@ export class EmbeddingsTranslator implements Translator {
     return isCounted ? countTexts(texts) : Math.ceil(chars / CHARS_PER_TOKEN);
   }
 
-  #readWhole(
-    { bytes, start, end }: Part,
-    { texts, dimensions }: EmbeddingsRequest,
-    inputTokens: number,
-  ): WholeResponseResult {
-    const { endpoint, request } = this.#source;
+  #readOpenai({ bytes, start, end }: Part, { texts }: EmbeddingsRequest): WholeResponseResult {
     const json = parseJson(bytes, start, end);
     if (!isObject(json)) return { kind: "malformed" };
     const error = json.error == null ? null : readUpstreamError(json);
     if (error !== null) return { kind: "error", error };
-    const isGoogleClient = isGeminiEndpoint(endpoint);
-    const response = (isGoogleClient ? readOpenaiVectors : readGeminiVectors)(json, texts.length);
+    const response = readOpenaiVectors(json, texts.length);
     if (response === null) return { kind: "malformed" };
-    const { publicModel, wantsBase64 } = request;
-    const isShortened = !isGoogleClient && dimensions !== null;
-    const vectors = isShortened ? response.vectors.map(normalize) : response.vectors;
-    const written = isGoogleClient
-      ? writeGeminiVectors(response, endpoint.name === "gemini.embed_content" ? "one" : "batch")
-      : writeOpenaiVectors({ ...response, vectors }, { publicModel, wantsBase64, inputTokens });
+    const shape = this.#source.endpoint.name === "gemini.embed_content" ? "one" : "batch";
     return {
       kind: "answer",
-      body: wholePart(Buffer.from(JSON.stringify(written))),
+      body: wholePart(Buffer.from(JSON.stringify(writeGeminiVectors(response, shape)))),
       usage: response.usage,
       images: 0,
       imageKind: null,

@@ -3,6 +3,7 @@
  * dialect and for the profile of its account.
  */
 
+import { toHostedBody } from "../../accounts/cloud/hosting.ts";
 import { accountProfile } from "../../accounts/profile.ts";
 import { ApiError } from "../../errors.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
@@ -11,13 +12,14 @@ import type { TranslationCounts } from "../../observe/translation-counts.ts";
 import type { AccountRoute, PublishedModel } from "../../policy/snapshot.ts";
 import { lookUpCodec } from "../../protocols/codecs.ts";
 import type { ClientTarget, DialectCodec, WrittenRequest } from "../../protocols/hub/dialect-codec.ts";
-import type { HubRequest } from "../../protocols/hub/hub-request.ts";
+import type { HubItem, HubRequest, OpaqueState } from "../../protocols/hub/hub-request.ts";
 import type { HubResponse, OutputItem } from "../../protocols/hub/hub-response.ts";
-import type { StateSealer } from "../../protocols/hub/sealed-state.ts";
+import type { StateSealer, VendorState } from "../../protocols/hub/sealed-state.ts";
 import type { Endpoint, KnownConversationPrefix, ModelRequest } from "../../protocols/shared/request.ts";
 import { readUpstreamError } from "../../protocols/shared/upstream-error.ts";
 import type { WholeResponseResult } from "../../protocols/shared/whole-response.ts";
 import type { Dialect } from "../../records.ts";
+import { isTooDeep } from "./json-depth.ts";
 import {
   copyLongStrings,
   type LongStrings,
@@ -28,7 +30,7 @@ import {
 import type { StateSeals } from "./state-seals.ts";
 import type { HubConversation } from "./stored-conversations.ts";
 import type { StoredResponses } from "./stored-responses.ts";
-import type { TranslatedAttempt, Translator } from "./translated-attempt.ts";
+import { DROPPED_STATE, type TranslatedAttempt, type Translator } from "./translated-attempt.ts";
 import { type CompleteResponse, TranslatedReader } from "./translated-reader.ts";
 
 /** The services that translation uses. */
@@ -77,24 +79,30 @@ export class RequestTranslator implements Translator {
     this.#request ??= await this.#readRequest();
     const request = this.#request;
     const upstream = lookUpCodec(route.translation ?? this.#client.dialect);
-    const sealer = this.#openSealer(route, upstream.dialect);
+    const sealer = new WatchedSealer(this.#openSealer(route, upstream.dialect));
     const written = upstream.writeRequest(request, {
       upstreamModel: route.upstreamModel,
-      profile: accountProfile(route.account),
+      profile: accountProfile(route.account, upstream.dialect),
       sealer,
       outputTokensMax,
       modelOutputTokensMax: this.#context.model.outputTokensMax,
     });
-    const dropped = this.#isStateDropped ? [...written.dropped, "state"] : written.dropped;
+    const isStateDropped = this.#isStateDropped || sealer.hasDroppedState(request.items);
+    const dropped = isStateDropped ? [...written.dropped, DROPPED_STATE] : written.dropped;
     this.#services.counts.add(this.#client.dialect, upstream.dialect, dropped);
     const client = this.#buildClient(request);
     const { toolNames } = written;
     return {
       dialect: upstream.dialect,
       path: upstream.requestPath({ upstreamModel: route.upstreamModel, stream: request.stream }),
-      body: putLongStrings(JSON.stringify(written.body), this.#longStrings),
+      body: putLongStrings(
+        JSON.stringify(toHostedBody(route.account, written.body, upstream.dialect)),
+        this.#longStrings,
+      ),
       headerLines: formatHeaders(written),
       dropped,
+      isStateDropped,
+      sendBatches: null,
       openReader: (sink) =>
         new TranslatedReader({
           upstream: upstream.openStreamReader({ toolNames, sealer }),
@@ -168,11 +176,13 @@ export class RequestTranslator implements Translator {
   }
 
   #readWhole(
-    { bytes, start, end }: Part,
+    whole: Part,
     read: (json: Record<string, unknown>) => HubResponse | null,
     client: ClientTarget,
   ): WholeResponseResult {
-    const json = parseJson(bytes, start, end);
+    const { bytes, start, end } = whole;
+    const isRefused = end - start > WHOLE_BYTES_MAX || isTooDeep(whole);
+    const json = isRefused ? null : parseJson(bytes, start, end);
     if (!isObject(json)) return { kind: "malformed" };
     const error = json.error == null && json.type !== "error" ? null : readUpstreamError(json);
     if (error !== null) return { kind: "error", error };
@@ -223,6 +233,40 @@ export class RequestTranslator implements Translator {
     };
   }
 }
+
+/** Notes whether a state of the conversation could not be restored. */
+class WatchedSealer implements StateSealer {
+  readonly #sealer: StateSealer;
+  #restored = 0;
+  #dropped = 0;
+
+  constructor(sealer: StateSealer) {
+    this.#sealer = sealer;
+  }
+
+  seal(state: VendorState): OpaqueState {
+    return this.#sealer.seal(state);
+  }
+
+  open(state: OpaqueState): VendorState | null {
+    const opened = this.#sealer.open(state);
+    if (opened === null) this.#dropped++;
+    else this.#restored++;
+    return opened;
+  }
+
+  /** Some dialects have no place for state, so that none is opened. */
+  hasDroppedState(items: readonly HubItem[]): boolean {
+    return this.#dropped > 0 || (this.#restored === 0 && items.some(hasState));
+  }
+}
+
+function hasState(item: HubItem): boolean {
+  return (item.kind === "reasoning" || item.kind === "call") && item.opaque !== null;
+}
+
+/** Parsing more would hold the event loop. No model produces as much text in one response. */
+const WHOLE_BYTES_MAX = 32 * 1024 * 1024;
 
 /** Approximate memory of an item in addition to its text. */
 const ITEM_BYTES = 256;

@@ -1,6 +1,6 @@
 /**
  * One response that the gateway stores itself, and its form at rest: compressed and sealed. A record has the input and
- * output of its own turn only; a conversation is the chain of its records.
+ * output of one turn only; a conversation is the chain of its records.
  */
 
 import { isObject, parseJson } from "../../json/parse.ts";

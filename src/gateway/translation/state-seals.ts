@@ -28,6 +28,13 @@ export interface SealTarget {
   readonly owner: string;
 }
 
+/** Where a state is valid. */
+export interface SealIssuer {
+  readonly accountId: string;
+  readonly upstreamModel: string;
+  readonly dialect: unknown;
+}
+
 export class StateSeals {
   readonly #keyring: Keyring;
 
@@ -35,10 +42,18 @@ export class StateSeals {
     this.#keyring = keyring;
   }
 
+  /** The account that issued the state; null if the envelope is not of this owner. */
+  readIssuer(envelope: string, owner: string): SealIssuer | null {
+    const sealed = openEnvelope(this.#keyring, envelope, bindTo(owner));
+    const { a: accountId, m: upstreamModel, d: dialect } = sealed ?? {};
+    if (typeof accountId !== "string" || typeof upstreamModel !== "string") return null;
+    return { accountId, upstreamModel, dialect };
+  }
+
   open({ route, dialect, owner }: SealTarget): StateSealer {
     const { account, upstreamModel } = route;
     return new RouteSealer(this.#keyring, {
-      binding: `state|${owner}`,
+      binding: bindTo(owner),
       accountId: account.id,
       upstreamModel,
       dialect,
@@ -75,22 +90,26 @@ class RouteSealer implements StateSealer {
     // The client received this state elsewhere. Only an upstream of the same dialect may understand it.
     if (state.kind === "vendor")
       return state.dialect === dialect ? { field: state.field, value: state.value } : null;
-    const sealed = this.#unseal(state.envelope);
+    const sealed = openEnvelope(this.#keyring, state.envelope, this.#target.binding);
     if (sealed === null || sealed.a !== accountId || sealed.m !== upstreamModel || sealed.d !== dialect)
       return null;
     const { f: field, v: value } = sealed;
     return isOpaqueField(field) && typeof value === "string" ? { field, value } : null;
   }
+}
 
-  #unseal(envelope: string): Record<string, unknown> | null {
-    const [kid, sealed] = envelope.slice(ENVELOPE_PREFIX.length).split(".", 2);
-    try {
-      const json = parseJson(Buffer.from(unseal(this.#keyring, this.#target.binding, `v1:${kid}:${sealed}`)));
-      return isObject(json) ? json : null;
-    } catch {
-      // Changed, of another owner, or sealed by a master key that was removed.
-      return null;
-    }
+function bindTo(owner: string): string {
+  return `state|${owner}`;
+}
+
+function openEnvelope(keyring: Keyring, envelope: string, binding: string): Record<string, unknown> | null {
+  const [kid, sealed] = envelope.slice(ENVELOPE_PREFIX.length).split(".", 2);
+  try {
+    const json = parseJson(Buffer.from(unseal(keyring, binding, `v1:${kid}:${sealed}`)));
+    return isObject(json) ? json : null;
+  } catch {
+    // Changed, of another owner, or sealed by a master key that was removed.
+    return null;
   }
 }
 

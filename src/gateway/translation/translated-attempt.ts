@@ -5,6 +5,10 @@ import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { StreamReader, TextSink } from "../../protocols/shared/stream.ts";
 import type { WholeResponseResult } from "../../protocols/shared/whole-response.ts";
 import type { Dialect } from "../../records.ts";
+import type { WholeResult } from "../whole-result.ts";
+
+/** The name of opaque state among the dropped fields. */
+export const DROPPED_STATE = "state";
 
 /** Translates one request for the accounts that it is tried on. */
 export interface Translator {
@@ -14,6 +18,9 @@ export interface Translator {
   dropState(): boolean;
 }
 
+/** Sends one body to the account of the attempt. */
+export type SendBody = (body: readonly Part[]) => Promise<WholeResult>;
+
 /** A request as written for one account, and how its response is read. */
 export interface TranslatedAttempt {
   readonly dialect: Dialect;
@@ -22,6 +29,10 @@ export interface TranslatedAttempt {
   /** Lines of the request head. */
   readonly headerLines: string;
   readonly dropped: readonly string[];
+  /** The conversation carries opaque state that the account cannot use. */
+  readonly isStateDropped: boolean;
   openReader(sink: TextSink | null): StreamReader;
   readWhole(body: Part): WholeResponseResult;
+  /** Sends the request in several bodies instead of `body`; null if one is enough. */
+  readonly sendBatches: ((sendBody: SendBody) => Promise<WholeResult>) | null;
 }

@@ -3,7 +3,13 @@ import fc from "fast-check";
 import { ApiError } from "../../errors.ts";
 import { joinParts, wholeBytesPart } from "../../net/wire/parts.ts";
 import { lookUpCodec } from "../../protocols/codecs.ts";
-import { clientTarget, hubRequest, NO_TOOL_NAMES, streams } from "../../protocols/hub/codec.test-support.ts";
+import {
+  clientTarget,
+  hubRequest,
+  NO_TOOL_NAMES,
+  streams,
+  writeTarget,
+} from "../../protocols/hub/codec.test-support.ts";
 import type { HubEvent } from "../../protocols/hub/hub-response.ts";
 import { type FlowStep, openEventFlow } from "../upstream/event-flow.ts";
 import { type CompleteResponse, TranslatedReader } from "./translated-reader.ts";
@@ -121,4 +127,46 @@ test("the output and the response object are known before the terminal event is 
   ]);
   expect(completed).toMatchObject([{ output: [{ kind: "message", parts: [{ text: "Hi" }] }] }]);
   expect(text).toContain(`"response":${completed[0]?.response}`);
+});
+
+describe("a chat upstream without bounds", () => {
+  const chunk = (text: string) =>
+    utf8.encode(
+      `data: ${JSON.stringify({ choices: [{ delta: { tool_calls: [{ index: 0, function: { name: "f", arguments: text } }] } }] })}\n\n`,
+    );
+  const MIB = 1024 * 1024;
+
+  test("ends with an error when its text is longer than that of any model", () => {
+    const events = openEventFlow(openReader("responses", "chat"), 2 * MIB);
+    const piece = chunk("x".repeat(MIB));
+    const errors = Array.from({ length: 18 }, () => events.take(wholeBytesPart(piece)).error);
+    expect(errors.findIndex((error) => error !== null)).toBe(16);
+    expect(errors[16]?.message).toBe("The response is too large.");
+  });
+
+  test("ends with an error when its arguments are nested too deeply to be written", () => {
+    const deep = `${"[".repeat(200_000)}${"]".repeat(200_000)}`;
+    const call = `{"function":{"name":"f","arguments":${deep}}}`;
+    const bytes = utf8.encode(`data: {"choices":[{"delta":{"tool_calls":[${call}]}}]}\n\n`);
+    const step = openEventFlow(openReader("responses", "chat"), 2 * MIB).take(wholeBytesPart(bytes));
+    expect(step.error?.message).toBe("The response is nested too deeply.");
+  });
+});
+
+test("arguments of a client that are nested too deeply are passed on as text", () => {
+  const deep = `${'{"a":'.repeat(200_000)}1${"}".repeat(200_000)}`;
+  const request = lookUpCodec("chat").readRequest(
+    {
+      messages: [
+        { role: "user", content: "Hello" },
+        { role: "assistant", tool_calls: [{ id: "c", function: { name: "f", arguments: deep } }] },
+        { role: "tool", tool_call_id: "c", content: "done" },
+      ],
+    },
+    { publicModel: "m", stream: false },
+  );
+  for (const dialect of ["messages", "gemini"] as const) {
+    const { body } = lookUpCodec(dialect).writeRequest(request, writeTarget());
+    expect(JSON.stringify(body)).toContain('\\"a\\"');
+  }
 });

@@ -21,8 +21,23 @@ import {
 } from "../../protocols/shared/stream.ts";
 import type { UpstreamError } from "../../protocols/shared/upstream-error.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
+import { isTooDeep } from "./json-depth.ts";
 
 const utf8 = new TextEncoder();
+
+/**
+ * Bounds of what an upstream may send: readers and writers keep the text of open items. No model produces as much; the
+ * events of a response are many times as long as its text.
+ */
+const STREAM_BYTES_MAX = 256 * 1024 * 1024;
+const TEXT_CHARS_MAX = 16 * 1024 * 1024;
+const TOO_LARGE: UpstreamError = {
+  code: "server_error",
+  type: null,
+  param: null,
+  message: "The response is too large.",
+};
+const TOO_DEEP: UpstreamError = { ...TOO_LARGE, message: "The response is nested too deeply." };
 
 export interface TranslatedReaderOptions {
   readonly upstream: HubStreamReader;
@@ -41,6 +56,13 @@ export interface CompleteResponse {
   readonly response: string;
 }
 
+interface TranslatedEvents {
+  /** For the client. */
+  readonly text: string;
+  readonly error: UpstreamError | null;
+  readonly isTerminal: boolean;
+}
+
 export class TranslatedReader implements StreamReader {
   readonly images = 0;
   readonly imageKind = null;
@@ -56,6 +78,8 @@ export class TranslatedReader implements StreamReader {
   #item: StartedItem | null = null;
   #hasContent = false;
   #isEnding = false;
+  #bytes = 0;
+  #textChars = 0;
 
   constructor(options: TranslatedReaderOptions) {
     this.#options = options;
@@ -65,6 +89,9 @@ export class TranslatedReader implements StreamReader {
   read(bytes: Uint8Array, start: number, end: number): EventVerdict {
     const { type, data } = readEvent(bytes, start, end);
     if (data === null) return DROPPED;
+    this.#bytes += end - start;
+    if (this.#bytes > STREAM_BYTES_MAX) return { phase: "failed", error: TOO_LARGE };
+    if (isTooDeep(data)) return { phase: "failed", error: TOO_DEEP };
     const name = type === null ? null : decodeText(type.bytes, type.start, type.end);
     const events = this.#options.upstream.read(decodeText(data.bytes, data.start, data.end), name);
     if (events.length === 0) return DROPPED;
@@ -97,16 +124,13 @@ export class TranslatedReader implements StreamReader {
     return utf8.encode(this.#options.writer.fail(error, requestId));
   }
 
-  #translate(events: readonly HubEvent[]): {
-    text: string;
-    error: UpstreamError | null;
-    isTerminal: boolean;
-  } {
+  #translate(events: readonly HubEvent[]): TranslatedEvents {
     let text = "";
     let isTerminal = false;
     for (const event of events) {
       if (event.type === "error") return { text, error: event.error, isTerminal };
       this.#note(event);
+      if (this.#textChars > TEXT_CHARS_MAX) return { text, error: TOO_LARGE, isTerminal };
       isTerminal ||= event.type === "end";
       text += this.#options.writer.write(event);
       if (event.type === "end") this.#complete();
@@ -127,6 +151,7 @@ export class TranslatedReader implements StreamReader {
         return;
       case "delta":
         this.#hasContent = true;
+        this.#textChars += event.text.length;
         this.#count(event.text, "piece");
         return;
       case "usage":

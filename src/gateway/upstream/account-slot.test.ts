@@ -63,6 +63,7 @@ function setUp(routes: readonly AccountRoute[], queue = { maxWaiting: 5, timeout
       cap: null,
       routes,
       affinity: null,
+      seals: null,
       conversation: null,
       clientHeaders: new Headers(),
       client: { signal: left.signal },

@@ -67,6 +67,7 @@ export function takeAccountSlot(
     routes: attempt.routes,
     tried: failures.tried,
     affinity: attempt.affinity,
+    preferred: attempt.seals?.issuer ?? null,
     tokensEstimate: limitTokens(attempt.routes) ? attempt.request.tokensEstimate() : 0,
   };
   const first = source.pool.pick(pickRequest);

@@ -4,6 +4,7 @@
  * While every account is busy, limited or overloaded the request waits in the queue, if its group allows it.
  */
 
+import { clientBetas, hostedForm, isHosted } from "../../accounts/cloud/hosting.ts";
 import { classifyError, clientError, type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import { upstreamRequestId } from "../../accounts/headers.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
@@ -17,7 +18,7 @@ import type { Log } from "../../observe/log.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { Pool } from "../../pool/pool.ts";
 import type { WaitingQueue } from "../../pool/waiting-queue.ts";
-import type { Endpoint, RequestBody } from "../../protocols/shared/request.ts";
+import type { Endpoint, HostedForm, RequestBody } from "../../protocols/shared/request.ts";
 import {
   isEmptyResponse,
   readWholeResponse,
@@ -27,25 +28,22 @@ import {
   beginAttempt,
   failAttempt,
   latencyMs,
+  noteDropped,
+  noteDroppedState,
   noteFirstByte,
   noteTranslation,
   noteWastedUsage,
   traceLines,
 } from "../request/trace.ts";
-import type { TranslatedAttempt } from "../translation/translated-attempt.ts";
+import { DROPPED_STATE, type TranslatedAttempt } from "../translation/translated-attempt.ts";
+import type { WholeResult } from "../whole-result.ts";
 import { type AccountSlot, NO_FAILURES, takeAccountSlot } from "./account-slot.ts";
 import { Failover } from "./failover.ts";
 import { messageAudience } from "./message-audience.ts";
 import { withRetryTime } from "./no-account.ts";
 import type { RetryBudget } from "./retry-budget.ts";
-import {
-  clientGone,
-  type OutboundRequest,
-  openStream,
-  sendRequest,
-  type UpstreamExchange,
-  type WholeResult,
-} from "./send-request.ts";
+import { clientGone, type OutboundRequest, openStream, type UpstreamExchange } from "./send-request.ts";
+import { sendWhole } from "./send-whole.ts";
 import type { Conversation, UpstreamAttempt } from "./upstream-attempt.ts";
 import { CLIENT_DISCONNECTED_UNSENT, isClientDisconnect } from "./upstream-failure.ts";
 import { UpstreamStream } from "./upstream-stream.ts";
@@ -64,7 +62,6 @@ export interface Dispatcher extends OutboundRequest {
     keepAliveMs: number;
   };
   attemptsMax: number;
-  eventBytesMax: number;
   jsonDepthMax: number;
 }
 
@@ -122,7 +119,7 @@ export async function dispatch(dispatcher: Dispatcher, attempt: UpstreamAttempt)
               dispatcher,
               attempt,
               { route, translated },
-              await sendRequest(dispatcher, exchange),
+              await sendWhole(dispatcher, exchange, translated),
             );
       } catch (cause) {
         // The client disconnected, or its body could not be read. The account is not at fault.
@@ -186,6 +183,9 @@ function beginExchange(
   const { upstreamModel } = route;
   const body = cap === null ? uncappedBody : cap.applyTo(uncappedBody, route);
   noteAttempt(dispatcher, attempt, route);
+  const form = openHostedForm(attempt, route);
+  // The envelopes of translated accounts are left out of a body that passes through.
+  if (attempt.seals !== null) noteDroppedState(attempt.trace, DROPPED_STATE);
   return {
     account: route.account,
     method: "POST",
@@ -193,11 +193,22 @@ function beginExchange(
     upstreamModel,
     clientHeaders: attempt.clientHeaders,
     traceLines: propagatedLines(attempt, route),
-    body: { contentType: body.contentType, content: body.forUpstream(upstreamModel) },
+    body: { contentType: body.contentType, content: body.forUpstream(upstreamModel, form) },
     turn: conversation === null ? null : buildTurn(conversation, body, upstreamModel),
     capture: attempt.capture === null ? null : captureAttempt(attempt.capture, route),
     ...exchangeTerms(dispatcher, attempt),
   };
+}
+
+/** Null unless a cloud vendor hosts the API of the request. */
+function openHostedForm(
+  { endpoint, clientHeaders, trace }: UpstreamAttempt,
+  { account }: AccountRoute,
+): HostedForm | null {
+  if (!isHosted(account)) return null;
+  const { accepted, areDropped } = clientBetas(account, clientHeaders);
+  if (areDropped) noteDropped(trace, ["anthropic-beta"]);
+  return hostedForm(account, { iface: endpoint.interface, betas: accepted });
 }
 
 /** Headers of the client are meant for its own dialect, so they are not forwarded. */

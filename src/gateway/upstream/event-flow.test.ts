@@ -26,7 +26,7 @@ const delta = (text: string) => event("response.output_text.delta", { delta: tex
 const COMPLETED = event("response.completed", { response: RESPONSE });
 const chunk = (rest: Record<string, unknown>) =>
   `data: ${JSON.stringify({ id: "c", model: "gpt-6-eu", ...rest })}\n\n`;
-const said = (content: string) => chunk({ choices: [{ index: 0, delta: { content } }] });
+const textChunk = (content: string) => chunk({ choices: [{ index: 0, delta: { content } }] });
 
 function take(reader: StreamReader, ...chunks: string[]): FlowStep[] {
   const flow = openEventFlow(reader, LARGE);
@@ -74,9 +74,9 @@ describe("one chunk of an upstream stream", () => {
   });
 
   test("counts data events that are not relayed", () => {
-    const [step] = take(chat(), said("a") + chunk({ choices: [], usage: { prompt_tokens: 1 } }));
+    const [step] = take(chat(), textChunk("a") + chunk({ choices: [], usage: { prompt_tokens: 1 } }));
     expect(step?.dataEvents).toBe(2);
-    expect(textOf(step?.parts)).toBe(renamed(said("a")));
+    expect(textOf(step?.parts)).toBe(renamed(textChunk("a")));
   });
 
   test("ends with the upstream's error: earlier events are relayed, later ones are dropped", () => {
@@ -106,7 +106,11 @@ describe("a stream in arbitrary chunks", () => {
       `: hi\r\n\r\n${CREATED}${delta("h\u00e9llo")}${delta("\u{1f600}")}data: nope\n\n${COMPLETED}data: [DONE]\n\n`,
       responses,
     ],
-    ["chat", `${said("")}${said("h\u00e9")}${said("llo")}: ping\n\n${said("!")}data: [DONE]\n\n`, chat],
+    [
+      "chat",
+      `${textChunk("")}${textChunk("h\u00e9")}${textChunk("llo")}: ping\n\n${textChunk("!")}data: [DONE]\n\n`,
+      chat,
+    ],
   ];
 
   function whole(steps: FlowStep[]): string {

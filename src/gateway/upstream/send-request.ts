@@ -6,19 +6,13 @@ import { ApiError } from "../../errors.ts";
 import type { AnswerHeaders, ResponseSink } from "../../net/http-client/client.ts";
 import type { BodySink } from "../../net/wire/body-sink.ts";
 import { joinParts, type Part, partBytes, wholeBytesPart } from "../../net/wire/parts.ts";
-import {
-  type OutboundRequest,
-  type StreamCall,
-  UpstreamCall,
-  type UpstreamExchange,
-} from "./upstream-call.ts";
+import type { WholeResult } from "../whole-result.ts";
+import { type OutboundRequest, type StreamCall, UpstreamCall } from "./upstream-call.ts";
+import type { UpstreamExchange } from "./upstream-exchange.ts";
 import { failureByStatus } from "./upstream-failure.ts";
 
-export type { Client, OutboundRequest, UpstreamExchange } from "./upstream-call.ts";
-
-export type WholeResult =
-  | { kind: "answered"; headers: AnswerHeaders; body: Part }
-  | { kind: "failed"; failure: UpstreamFailure };
+export type { OutboundRequest } from "./upstream-call.ts";
+export type { Client, UpstreamExchange } from "./upstream-exchange.ts";
 
 /** Resolves with the whole response, bounded in size. */
 export function sendRequest(out: OutboundRequest, exchange: UpstreamExchange): Promise<WholeResult> {

@@ -10,6 +10,7 @@ import type { StreamReader } from "../../protocols/shared/stream.ts";
 import type { QueueSettings } from "../../records.ts";
 import type { OutputCap } from "../charging/output-cap.ts";
 import type { Trace } from "../request/trace.ts";
+import type { ConversationSeals } from "../translation/sealed-conversation.ts";
 import type { TranslatedAttempt, Translator } from "../translation/translated-attempt.ts";
 import type { Client } from "./send-request.ts";
 
@@ -32,6 +33,8 @@ export interface UpstreamAttempt {
   routes: readonly AccountRoute[];
   /** Keeps a conversation on its account. Scoped to the key, so that keys do not share conversations. */
   affinity: string | null;
+  /** The opaque state that the conversation carries; null if it carries none. */
+  seals: ConversationSeals | null;
   clientHeaders: HeaderReader;
   /** The conversation of a turn on a WebSocket; null for HTTP. */
   conversation: Conversation | null;

@@ -3,10 +3,9 @@
  * and maps every error to an `UpstreamFailure`.
  */
 
+import { AccessTokenError, type AccessTokens } from "../../accounts/cloud/access-tokens.ts";
 import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
-import { forwardedMessagesHeaders, forwardedRequestHeaders } from "../../accounts/headers.ts";
-import { credentialHeader, upstreamPath } from "../../accounts/upstream-address.ts";
-import type { SocketClient, TurnFailure, TurnRequest } from "../../accounts/websocket/client.ts";
+import type { SocketClient, TurnFailure } from "../../accounts/websocket/client.ts";
 import type { AttemptCapture } from "../../capture/attempt-capture.ts";
 import type {
   AnswerHeaders,
@@ -18,10 +17,10 @@ import type {
 import { DialError, type Dialer, type DialTarget } from "../../net/http-client/dial.ts";
 import type { Backpressure } from "../../net/wire/body-sink.ts";
 import type { Deadline, Deadlines } from "../../net/wire/deadlines.ts";
-import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import type { Part } from "../../net/wire/parts.ts";
-import type { PolicyAccount } from "../../policy/snapshot.ts";
-import type { UpstreamBody } from "../../protocols/shared/request.ts";
+import { BedrockStreamSink } from "./bedrock-stream-sink.ts";
+import { headerLines, JSON_TYPE, lookUpPath } from "./request-head.ts";
+import type { UpstreamExchange } from "./upstream-exchange.ts";
 import { CLIENT_DISCONNECTED, CLIENT_DISCONNECTED_UNSENT, failureByMessage } from "./upstream-failure.ts";
 
 export interface OutboundRequest {
@@ -29,44 +28,12 @@ export interface OutboundRequest {
   sockets: SocketClient;
   deadlines: Deadlines;
   dialer: Dialer;
+  accessTokens: AccessTokens;
   nowMs(): number;
   userAgent: string;
   errorBytesMax: number;
   responseBytesMax: number;
-}
-
-/**
- * The receiver of the response. Its signal fires when it disconnects. The runtime creates the signal on first access,
- * which is a cost that fast responses avoid: access it late.
- */
-export interface Client extends Pick<Request, "signal"> {
-  /**
-   * The real client, if this object counts as connected after the disconnect. No attempt starts for a client that
-   * disconnected.
-   */
-  readonly realClient?: Client;
-}
-
-export interface UpstreamExchange {
-  account: PolicyAccount;
-  method: "GET" | "POST" | "DELETE";
-  /** The path of the API, appended to the base URL. */
-  path: string;
-  upstreamModel: string;
-  clientHeaders: HeaderReader;
-  /** Additional lines of the request head, of a translated request. */
-  headerLines?: string;
-  /** Header lines that continue the distributed trace; empty if the account does not receive it. */
-  traceLines?: string;
-  body: { contentType: string; content: UpstreamBody } | null;
-  /** The turn of a client's WebSocket, sent by WebSocket if the account supports it. */
-  turn?: Omit<TurnRequest, "wholeBody"> | null;
-  wantsEvents: boolean;
-  /** The time to the head of a stream, or to the last byte of a whole response. */
-  deadlineMs: number;
-  client: Client;
-  /** Null unless the request is captured. */
-  capture?: AttemptCapture | null;
+  eventBytesMax: number;
 }
 
 /** The call of a response that is read as a stream. */
@@ -84,6 +51,10 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
   private readonly exchange: UpstreamExchange;
   private readonly sink: ResponseSink<UpstreamFailure>;
   private target: DialTarget | null = null;
+  /** The access token of an account whose credential is exchanged for one. */
+  private token: string | null = null;
+  /** A rejected token is replaced once. */
+  private mayRenewToken = true;
   private httpExchange: HttpExchange | null = null;
   private deadline: Deadline | null = null;
   private clientSignal: AbortSignal | null = null;
@@ -94,7 +65,14 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
   constructor(out: OutboundRequest, exchange: UpstreamExchange, sink: ResponseSink<UpstreamFailure>) {
     this.out = out;
     this.exchange = exchange;
-    this.sink = exchange.capture ? exchange.capture.tap(sink) : sink;
+    const observed = exchange.capture ? exchange.capture.tap(sink) : sink;
+    this.sink =
+      exchange.account.kind === "bedrock" && exchange.wantsEvents
+        ? new BedrockStreamSink(observed, {
+            eventBytesMax: out.eventBytesMax,
+            onFault: (failure) => this.failWith(failure),
+          })
+        : observed;
   }
 
   start(): void {
@@ -124,13 +102,41 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
   private begin(target: DialTarget): void {
     if (this.isOver) return;
     this.target = target;
-    if (!this.sendOverSocket(target)) this.sendOverHttp(target);
+    if (this.exchange.account.kind === "vertex") this.beginWithToken(target);
+    else if (!this.sendOverSocket(target)) this.sendOverHttp(target);
+  }
+
+  private beginWithToken(target: DialTarget): void {
+    const token = this.out.accessTokens.get(this.exchange.account);
+    if (typeof token === "string") this.sendWithToken(target, token);
+    else
+      token.then(
+        (text) => this.sendWithToken(target, text),
+        (cause: unknown) => this.failWith(tokenFailure(cause)),
+      );
+  }
+
+  private sendWithToken(target: DialTarget, token: string): void {
+    if (this.isOver) return;
+    this.token = token;
+    this.sendOverHttp(target);
+  }
+
+  /** The upstream did not process a request whose token it rejected, so the request is sent again with a new one. */
+  private renewToken(): boolean {
+    const { token, target } = this;
+    if (token === null || target === null || !this.mayRenewToken) return false;
+    this.mayRenewToken = false;
+    this.httpExchange?.abort();
+    this.out.accessTokens.discard(this.exchange.account, token);
+    this.beginWithToken(target);
+    return true;
   }
 
   private sendOverHttp(target: DialTarget): void {
     const { out, exchange } = this;
     const path = lookUpPath(exchange);
-    const headers = headerLines(out, exchange);
+    const headers = headerLines(out.userAgent, exchange, this.token);
     if (exchange.capture) captureSent(exchange.capture, exchange, { transport: "http", path, headers });
     this.httpExchange = out.http.send(
       {
@@ -150,7 +156,7 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
     const { account, body, turn = null } = exchange;
     if (turn === null || !account.websocket || body === null || "open" in body.content) return false;
     if (!out.sockets.isSupported(account)) return false;
-    const headers = headerLines(out, { ...exchange, body: null, wantsEvents: false });
+    const headers = headerLines(out.userAgent, { ...exchange, body: null, wantsEvents: false }, null);
     const path = lookUpPath(exchange);
     if (exchange.capture) captureSent(exchange.capture, exchange, { transport: "websocket", path, headers });
     this.httpExchange = out.sockets.send(
@@ -161,6 +167,7 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
   }
 
   head(status: number, headers: AnswerHeaders): void {
+    if (status === 401 && this.renewToken()) return;
     this.sink.head(status, headers);
   }
 
@@ -249,71 +256,6 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
   }
 }
 
-/** Header lines and paths that all requests of a kind to an account share, built once. */
-const commonLines = new WeakMap<PolicyAccount, Map<string, string>>();
-const commonPaths = new WeakMap<PolicyAccount, Map<string, string>>();
-
-function cacheFor(
-  account: PolicyAccount,
-  cache: WeakMap<PolicyAccount, Map<string, string>>,
-): Map<string, string> {
-  let texts = cache.get(account);
-  if (texts === undefined) {
-    texts = new Map();
-    cache.set(account, texts);
-  }
-  return texts;
-}
-
-/** Returns the same string object for the same path, so that caches keyed by it hit. */
-function lookUpPath({ account, path, upstreamModel, body }: UpstreamExchange): string {
-  // Without a body the path contains the id of a stored response. Their number is unbounded, so they are not cached.
-  if (account.kind === "azure" || body === null || path.includes("{model}"))
-    return upstreamPath(account, path, upstreamModel);
-  const paths = cacheFor(account, commonPaths);
-  let resolved = paths.get(path);
-  if (resolved === undefined) {
-    resolved = upstreamPath(account, path, upstreamModel);
-    paths.set(path, resolved);
-  }
-  return resolved;
-}
-
-/** The headers of an exchange: only those that are needed. */
-function headerLines(
-  { userAgent }: OutboundRequest,
-  {
-    account,
-    path,
-    body,
-    wantsEvents,
-    clientHeaders,
-    traceLines = "",
-    headerLines: additional = "",
-  }: UpstreamExchange,
-): string {
-  const byKind = cacheFor(account, commonLines);
-  const contentType = body === null ? "" : body.contentType;
-  // A multipart content type contains its boundary, which differs for each request, so it is not cached.
-  const kind =
-    contentType.length > JSON_TYPE.length ? null : wantsEvents ? `${contentType} events` : contentType;
-  let lines = kind === null ? undefined : byKind.get(kind);
-  if (lines === undefined) {
-    const credential = credentialHeader(account);
-    // Compression would delay the events of a stream, and a hostile account could send a decompression bomb.
-    lines = `user-agent: ${userAgent}\r\naccept-encoding: identity\r\n`;
-    if (credential !== null) lines += `${credential[0]}: ${credential[1]}\r\n`;
-    if (body !== null) lines += `content-type: ${contentType}\r\n`;
-    if (wantsEvents) lines += "accept: text/event-stream\r\n";
-    if (kind !== null) byKind.set(kind, lines);
-  }
-  const forwarded = path.startsWith(MESSAGES_PATH)
-    ? forwardedMessagesHeaders(clientHeaders)
-    : forwardedRequestHeaders(clientHeaders);
-  const extra = forwarded + traceLines + additional;
-  return extra === "" ? lines : lines + extra;
-}
-
 /** A body that is read from disk is a form, whose files are not captured. */
 function captureSent(
   capture: AttemptCapture,
@@ -331,11 +273,12 @@ function captureSent(
   });
 }
 
-const JSON_TYPE = "application/json";
-const MESSAGES_PATH = "/messages";
-
 function dialFailure(cause: unknown): UpstreamFailure {
   return upstreamFailure("connect", cause instanceof DialError ? `dial: ${cause.reason}` : "dial");
+}
+
+function tokenFailure(cause: unknown): UpstreamFailure {
+  return cause instanceof AccessTokenError ? cause.failure : upstreamFailure("server", "access token");
 }
 
 function toUpstreamFailure({ kind }: HttpFailure): UpstreamFailure {

@@ -4,7 +4,7 @@ import { classifyError, type UpstreamFailure, upstreamFailure } from "../../acco
 import { readExhaustedReset, retryAfterMs } from "../../accounts/rate-limit.ts";
 import { parseJson } from "../../json/parse.ts";
 import type { AnswerHeaders } from "../../net/http-client/contract.ts";
-import { readRefusal, readUpstreamError } from "../../protocols/shared/upstream-error.ts";
+import { readExceptionError, readRefusal, readUpstreamError } from "../../protocols/shared/upstream-error.ts";
 
 /** The failure of a call whose client disconnected. The account is not at fault. */
 export const CLIENT_DISCONNECTED = upstreamFailure("reset", "the client disconnected");
@@ -48,6 +48,8 @@ function classifyResponse(
 ): UpstreamFailure {
   const json = body === null ? null : parseJson(body);
   // A 404 in another format than the API's comes from a URL that is not the API.
-  const error = status === 404 ? readUpstreamError(json) : readRefusal(json);
+  const error =
+    readExceptionError(headers.get("x-amzn-errortype"), json) ??
+    (status === 404 ? readUpstreamError(json) : readRefusal(json));
   return classifyError(status, error, retryAfterMs(headers, nowMs), readExhaustedReset(headers));
 }

@@ -78,7 +78,7 @@ function open(body: Body, change: Partial<UpstreamStreamOptions> = {}): Promise<
   });
 }
 
-/** One call of the sink. The events before a failure are a call of their own. */
+/** One call of the sink. The events before a failure are a separate call. */
 type SinkCall =
   | { kind: "events"; parts: readonly Part[] }
   | ({ kind: "end" } & StreamTail)

@@ -33,20 +33,3 @@ export function resolveTool(toolNames: ToolNames, { name, isCustom }: Omit<ChatC
 export function readCallInput(tool: ClientTool, { text, isCustom }: Omit<ChatCall, "name">): string {
   return tool.tool === "custom" && !isCustom ? unwrapCustomInput(text) : text;
 }
-
-/** Ids of calls. Some upstreams send none, or the same one for several calls of a response. */
-export class CallIds {
-  readonly #used = new Set<string>();
-  readonly #responseId: string;
-
-  constructor(responseId: string) {
-    this.#responseId = responseId.replace(/[^A-Za-z0-9_-]/g, "").slice(0, 40);
-  }
-
-  assign(id: unknown): string {
-    let callId = readString(id) || `call_${this.#responseId}_${this.#used.size}`;
-    if (this.#used.has(callId)) callId = `${callId}_${this.#used.size}`;
-    this.#used.add(callId);
-    return callId;
-  }
-}

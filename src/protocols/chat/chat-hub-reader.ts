@@ -4,14 +4,16 @@
  */
 
 import { isObject } from "../../json/parse.ts";
+import { CallIds } from "../hub/call-ids.ts";
 import { isCutInput } from "../hub/custom-input.ts";
 import type { ClientTool, HubStreamReader, ResponseReadOptions } from "../hub/dialect-codec.ts";
 import type { HubEvent, HubStop } from "../hub/hub-response.ts";
 import { ItemSequencer } from "../hub/item-sequencer.ts";
+import { JsonProgress } from "../hub/json-progress.ts";
 import { type Json, readNumber, readObject, readObjects, readString } from "../hub/json-values.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
 import { readUsage, withTier } from "../shared/usage.ts";
-import { CallIds, type ChatCall, readCallInput, readChatCall, resolveTool } from "./chat-calls.ts";
+import { type ChatCall, readCallInput, readChatCall, resolveTool } from "./chat-calls.ts";
 
 const DONE = "[DONE]";
 const NO_EVENTS: readonly HubEvent[] = [];
@@ -22,9 +24,13 @@ const BROKEN_OFF: UpstreamError = {
   message: "The stream ended before the response was complete.",
 };
 
-/** A call in progress, by the index of the upstream. */
+/** A call in progress. */
 interface OpenCall {
   readonly key: string;
+  /** As the upstream sent it; empty if it sent none. */
+  readonly upstreamId: string;
+  /** Whether the arguments are complete. */
+  readonly progress: JsonProgress;
   /** Null until the name is known: the call is not announced before. */
   tool: ClientTool | null;
   readonly callId: string;
@@ -37,7 +43,11 @@ export class ChatHubReader implements HubStreamReader {
   #events: HubEvent[] = [];
   #items = new ItemSequencer(this.#events);
   #callIds: CallIds | null = null;
-  readonly #calls = new Map<number, OpenCall>();
+  readonly #calls = new Map<string, OpenCall>();
+  /** The latest call of each index, of each id, and of all. */
+  readonly #callsByIndex = new Map<number, OpenCall>();
+  readonly #callsById = new Map<string, OpenCall>();
+  #lastCall: OpenCall | null = null;
   #stop: HubStop | null = null;
   #tier: string | null = null;
   #hasCalls = false;
@@ -76,7 +86,7 @@ export class ChatHubReader implements HubStreamReader {
   #begin(json: Json): void {
     if (this.#callIds !== null) return;
     const responseId = readString(json.id);
-    this.#callIds = new CallIds(responseId ?? "");
+    this.#callIds = new CallIds(responseId);
     this.#events.push({ type: "start", responseId, createdAtSeconds: readNumber(json.created) });
   }
 
@@ -111,17 +121,36 @@ export class ChatHubReader implements HubStreamReader {
   }
 
   #readCall(json: Json): void {
-    const index = readNumber(json.index) ?? this.#calls.size;
     const part = readChatCall(json);
-    const call = this.#calls.get(index) ?? this.#openCall(index, json.id);
+    const call = this.#findContinued(json, part) ?? this.#openCall(json);
     if (call.tool === null && part.name !== null) this.#announce(call, part);
     this.#addArguments(call, part.text);
   }
 
-  #openCall(index: number, id: unknown): OpenCall {
-    const callId = (this.#callIds ?? new CallIds("")).assign(id);
-    const call: OpenCall = { key: `call ${index}`, tool: null, callId, isCustom: false, text: "" };
-    this.#calls.set(index, call);
+  /** The call that the part belongs to; null if it begins another one. */
+  #findContinued(json: Json, part: ChatCall): OpenCall | null {
+    const index = readNumber(json.index);
+    const id = readString(json.id) ?? "";
+    if (index !== null) {
+      const call = this.#callsByIndex.get(index) ?? null;
+      return call !== null && isAnotherCall(call, id, part) ? null : call;
+    }
+    // Upstreams without indexes send whole calls, or go on with the last one.
+    if (id !== "") return this.#callsById.get(id) ?? null;
+    return part.name === null ? this.#lastCall : null;
+  }
+
+  #openCall(json: Json): OpenCall {
+    const key = `call ${this.#calls.size}`;
+    const callId = (this.#callIds ?? new CallIds(null)).assign(json.id);
+    const upstreamId = readString(json.id) ?? "";
+    const progress = new JsonProgress();
+    const call: OpenCall = { key, upstreamId, progress, tool: null, callId, isCustom: false, text: "" };
+    const index = readNumber(json.index);
+    if (index !== null) this.#callsByIndex.set(index, call);
+    if (upstreamId !== "") this.#callsById.set(upstreamId, call);
+    this.#lastCall = call;
+    this.#calls.set(key, call);
     return call;
   }
 
@@ -137,6 +166,7 @@ export class ChatHubReader implements HubStreamReader {
   #addArguments(call: OpenCall, text: string): void {
     if (text === "") return;
     call.text += text;
+    call.progress.add(text);
     if (call.tool !== null && !this.#isWrapped(call)) this.#items.delta(call.key, text);
   }
 
@@ -149,15 +179,10 @@ export class ChatHubReader implements HubStreamReader {
   #endBefore(key: string): void {
     for (const open of this.#items.openKeys) {
       if (open === key) continue;
-      const call = this.#findCall(open);
-      if (call === null) this.#items.end(open);
-      else if (call.isCustom || !isCutInput(call.text)) this.#endCall(call, false);
+      const call = this.#calls.get(open);
+      if (call === undefined) this.#items.end(open);
+      else if (call.isCustom || call.progress.isComplete) this.#endCall(call, false);
     }
-  }
-
-  #findCall(key: string): OpenCall | null {
-    for (const call of this.#calls.values()) if (call.key === key) return call;
-    return null;
   }
 
   #endCall(call: OpenCall, isCut: boolean): void {
@@ -169,9 +194,9 @@ export class ChatHubReader implements HubStreamReader {
   #endItems(): void {
     const isLength = this.#stop === "length";
     for (const key of this.#items.openKeys) {
-      const call = this.#findCall(key);
-      const isCut = isLength && (call === null || (!call.isCustom && isCutInput(call.text)));
-      if (call === null) this.#items.end(key, { isCut });
+      const call = this.#calls.get(key);
+      const isCut = isLength && (call === undefined || (!call.isCustom && isCutInput(call.text)));
+      if (call === undefined) this.#items.end(key, { isCut });
       else {
         this.#hasCutCall ||= isCut;
         this.#endCall(call, isCut);
@@ -200,6 +225,12 @@ export class ChatHubReader implements HubStreamReader {
     if (events.length === 0) return NO_EVENTS;
     return events.splice(0);
   }
+}
+
+/** Some upstreams number all calls of a response 0. Complete arguments cannot go on, so they belong to another call. */
+function isAnotherCall({ upstreamId, progress }: OpenCall, id: string, part: ChatCall): boolean {
+  if (part.name === null || !progress.isComplete) return false;
+  return id === "" ? part.text !== "" : id !== upstreamId;
 }
 
 function parseObject(data: string): Json | null {

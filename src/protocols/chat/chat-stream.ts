@@ -200,7 +200,7 @@ class ChatReader implements StreamReader {
   }
 
   /**
-   * Usage that arrives too early or together with choices is sent in a chunk of its own before `[DONE]`, where clients
+   * Usage that arrives too early or together with choices is sent in a separate chunk before `[DONE]`, where clients
    * expect it. Returns whether it is.
    */
   #postponeUsage(chunk: ScannedChunk): boolean {

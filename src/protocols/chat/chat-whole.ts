@@ -1,12 +1,13 @@
 /** Reads and writes whole Chat Completions responses. */
 
+import { CallIds } from "../hub/call-ids.ts";
 import { isCutInput } from "../hub/custom-input.ts";
 import type { ClientTarget, ResponseReadOptions } from "../hub/dialect-codec.ts";
 import type { CallItem } from "../hub/hub-request.ts";
 import type { HubResponse, HubStop, OutputItem } from "../hub/hub-response.ts";
 import { type Json, readNumber, readObject, readObjects, readString } from "../hub/json-values.ts";
 import { readUsage, withTier } from "../shared/usage.ts";
-import { CallIds, readCallInput, readChatCall, resolveTool } from "./chat-calls.ts";
+import { readCallInput, readChatCall, resolveTool } from "./chat-calls.ts";
 import { computeStop, readContent, readStop } from "./chat-hub-reader.ts";
 import { writeFinishReason } from "./chat-hub-writer.ts";
 import { writeUsageMembers } from "./chat-usage.ts";
@@ -17,7 +18,7 @@ export function readChatResponse(json: Json, options: ResponseReadOptions): HubR
   if (choice === undefined || message === null) return null;
   const responseId = readString(json.id);
   const stop = readStop(choice.finish_reason) ?? "end";
-  const calls = readCalls(message, new CallIds(responseId ?? ""), stop, options);
+  const calls = readCalls(message, new CallIds(responseId), stop, options);
   return {
     responseId,
     createdAtSeconds: readNumber(json.created),

@@ -154,25 +154,35 @@ export function writeOpenaiEmbeddings(request: EmbeddingsRequest, upstreamModel:
   };
 }
 
-/** As many as Google accepts in one batch. */
+/** As many texts as OpenAI accepts in one request, and Google in one batch. */
+const OPENAI_TEXTS_MAX = 2_048;
 const GEMINI_BATCH_MAX = 100;
 
-export function writeGeminiEmbeddings(request: EmbeddingsRequest, upstreamModel: string): WrittenEmbeddings {
+export interface WrittenBatches extends Omit<WrittenEmbeddings, "body"> {
+  /** One or more, each with the number of its texts. */
+  readonly batches: readonly { readonly body: Record<string, unknown>; readonly count: number }[];
+}
+
+export function writeGeminiEmbeddings(request: EmbeddingsRequest, upstreamModel: string): WrittenBatches {
   const { texts, dimensions, taskType, user, unread } = request;
-  if (texts.length > GEMINI_BATCH_MAX)
-    throw unsupportedField("input", `Send at most ${GEMINI_BATCH_MAX} texts in one request.`);
+  if (texts.length === 0 || texts.length > OPENAI_TEXTS_MAX)
+    throw new ApiError("invalid_value", `\`input\` must have between 1 and ${OPENAI_TEXTS_MAX} texts.`, {
+      param: "input",
+    });
   const dropped = new DroppedFields(unread);
   dropped.addIfSet("user", user);
+  const requests = texts.map((text) => ({
+    model: `models/${upstreamModel}`,
+    content: { parts: [{ text }] },
+    ...(taskType === null ? {} : { taskType }),
+    ...(dimensions === null ? {} : { outputDimensionality: dimensions }),
+  }));
+  const batches = Array.from({ length: Math.ceil(requests.length / GEMINI_BATCH_MAX) }, (_, at) =>
+    requests.slice(at * GEMINI_BATCH_MAX, (at + 1) * GEMINI_BATCH_MAX),
+  );
   return {
     path: "/models/{model}:batchEmbedContents",
-    body: {
-      requests: texts.map((text) => ({
-        model: `models/${upstreamModel}`,
-        content: { parts: [{ text }] },
-        ...(taskType === null ? {} : { taskType }),
-        ...(dimensions === null ? {} : { outputDimensionality: dimensions }),
-      })),
-    },
+    batches: batches.map((batch) => ({ body: { requests: batch }, count: batch.length })),
     dropped: dropped.list(),
   };
 }

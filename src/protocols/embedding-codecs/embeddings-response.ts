@@ -1,7 +1,11 @@
 /** Responses with embeddings: reads OpenAI's or Google's, and writes the one that the client expects. */
 
+import { type ByteRange, firstElements } from "../../json/array.ts";
+import { parseJson } from "../../json/parse.ts";
+import { scanObject, wantedFields } from "../../json/scan.ts";
+import type { Part } from "../../net/wire/parts.ts";
 import { encodeVector } from "../embeddings/vectors.ts";
-import { type Json, readArray, readNumber, readObjects } from "../hub/json-values.ts";
+import { type Json, readArray, readNumber, readObject, readObjects } from "../hub/json-values.ts";
 import { readGeminiUsage } from "../shared/gemini-usage.ts";
 import { readUsage, type TokenUsage } from "../shared/usage.ts";
 
@@ -22,9 +26,40 @@ export function readOpenaiVectors(json: Json, count: number): EmbeddingsResponse
   return isComplete(vectors, count) ? { vectors, usage: readUsage(json.usage) } : null;
 }
 
-export function readGeminiVectors(json: Json, count: number): EmbeddingsResponse | null {
-  const vectors = readObjects(json.embeddings).map(({ values }) => readVector(values) ?? []);
-  return isComplete(vectors, count) ? { vectors, usage: readGeminiUsage(json.usageMetadata) } : null;
+/** A response of Google's, as positions: its vectors are long, so they are parsed one after the other. */
+export interface GeminiBatch {
+  /** In the order of the texts. */
+  readonly vectors: readonly ByteRange[];
+  readonly usage: TokenUsage | null;
+  /** The upstream reports an error in a successful response. */
+  readonly error: ByteRange | null;
+}
+
+const BATCH = wantedFields(["embeddings", "usageMetadata", "error"]);
+
+/** Returns null if the JSON is neither a response with this many vectors nor an error. */
+export function scanGeminiBatch(
+  { bytes, start, end }: Part,
+  count: number,
+  depthMax: number,
+): GeminiBatch | null {
+  const scan = scanObject(bytes, start, end, BATCH, { depthMax });
+  if (!scan.ok) return null;
+  const { embeddings, usageMetadata, error } = scan.fields;
+  if (error?.kind === "object") return { vectors: [], usage: null, error };
+  if (embeddings?.kind !== "array") return null;
+  const vectors = firstElements(bytes, embeddings, Number.POSITIVE_INFINITY);
+  if (vectors.length !== count) return null;
+  const usage =
+    usageMetadata === undefined
+      ? null
+      : readGeminiUsage(parseJson(bytes, usageMetadata.start, usageMetadata.end));
+  return { vectors, usage, error: null };
+}
+
+export function readGeminiVector(bytes: Uint8Array, { start, end }: ByteRange): readonly number[] | null {
+  const vector = readVector(readObject(parseJson(bytes, start, end))?.values);
+  return vector === null || vector.length === 0 ? null : vector;
 }
 
 function readVector(value: unknown): readonly number[] | null {
@@ -52,28 +87,16 @@ export function normalize(vector: readonly number[]): number[] {
   return length === 0 ? [...vector] : vector.map((value) => value / length);
 }
 
-interface OpenaiOptions {
-  readonly publicModel: string;
-  readonly wantsBase64: boolean;
-  /** Counted by the gateway, for upstreams that report no usage. */
-  readonly inputTokens: number;
+/** One element of `data`, as JSON. */
+export function writeOpenaiEntry(vector: readonly number[], index: number, wantsBase64: boolean): string {
+  const embedding = wantsBase64 ? encodeVector(vector) : vector;
+  return JSON.stringify({ object: "embedding", index, embedding });
 }
 
-export function writeOpenaiVectors(
-  { vectors, usage }: EmbeddingsResponse,
-  { publicModel, wantsBase64, inputTokens }: OpenaiOptions,
-): Record<string, unknown> {
-  const tokens = usage?.inputTokens ?? inputTokens;
-  return {
-    object: "list",
-    data: vectors.map((vector, index) => ({
-      object: "embedding",
-      index,
-      embedding: wantsBase64 ? encodeVector(vector) : vector,
-    })),
-    model: publicModel,
-    usage: { prompt_tokens: tokens, total_tokens: tokens },
-  };
+/** What follows the elements of `data`. */
+export function writeOpenaiTail(publicModel: string, tokens: number): string {
+  const usage = { prompt_tokens: tokens, total_tokens: tokens };
+  return `],${JSON.stringify({ model: publicModel, usage }).slice(1)}`;
 }
 
 export function writeGeminiVectors(

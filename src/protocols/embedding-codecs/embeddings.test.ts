@@ -9,13 +9,15 @@ import {
 } from "./embeddings-request.ts";
 import {
   normalize,
-  readGeminiVectors,
+  readGeminiVector,
   readOpenaiVectors,
+  scanGeminiBatch,
   writeGeminiVectors,
-  writeOpenaiVectors,
+  writeOpenaiEntry,
+  writeOpenaiTail,
 } from "./embeddings-response.ts";
 
-const texts = fc.array(fc.string({ minLength: 1 }), { minLength: 1, maxLength: 100 });
+const texts = fc.array(fc.string({ minLength: 1 }), { minLength: 1, maxLength: 250 });
 const dimensions = fc.option(fc.integer({ min: 1, max: 4_096 }));
 /** JSON has no negative zero. */
 const number = fc.float({ noNaN: true, noDefaultInfinity: true }).map((value) => value + 0);
@@ -26,9 +28,14 @@ describe("a request", () => {
     fc.assert(
       fc.property(texts, dimensions, (input, size) => {
         const request = readOpenaiEmbeddings({ model: "m", input, dimensions: size });
-        const google = readGeminiEmbeddings(writeGeminiEmbeddings(request, "m").body);
-        const back = readOpenaiEmbeddings(writeOpenaiEmbeddings(google, "m").body);
-        expect([back.texts, back.dimensions]).toEqual([input, size]);
+        const { batches } = writeGeminiEmbeddings(request, "m");
+        const back = batches.map(({ body, count }) => {
+          const google = readGeminiEmbeddings(body);
+          expect(google.texts).toHaveLength(count);
+          return readOpenaiEmbeddings(writeOpenaiEmbeddings(google, "m").body);
+        });
+        expect(back.flatMap((one) => one.texts)).toEqual(input);
+        expect(back.every((one) => one.texts.length <= 100 && one.dimensions === size)).toBe(true);
       }),
     );
   });
@@ -74,16 +81,22 @@ describe("a request", () => {
   });
 });
 
+function readGemini(json: object, count: number) {
+  const bytes = Buffer.from(JSON.stringify(json));
+  const batch = scanGeminiBatch({ bytes, start: 0, end: bytes.length }, count, 8);
+  return batch?.vectors.map((range) => readGeminiVector(bytes, range)) ?? null;
+}
+
 describe("a response", () => {
   test("has the same vectors after a translation there and back", () => {
     fc.assert(
       fc.property(vectors, fc.boolean(), (list, wantsBase64) => {
-        const options = { publicModel: "m", wantsBase64, inputTokens: 3 };
-        const openai = writeOpenaiVectors({ vectors: list, usage: null }, options);
+        const entries = list.map((vector, index) => writeOpenaiEntry(vector, index, wantsBase64));
+        const openai = JSON.parse(`{"data":[${entries.join(",")}${writeOpenaiTail("m", 3)}`);
         const read = readOpenaiVectors(openai, list.length);
         if (read === null) throw new Error("not a response");
-        expect(readGeminiVectors(writeGeminiVectors(read, "batch"), list.length)?.vectors).toEqual(list);
-        expect(read.usage?.inputTokens).toBe(3);
+        expect(readGemini(writeGeminiVectors(read, "batch"), list.length)).toEqual(list);
+        expect([read.usage?.inputTokens, openai.model]).toEqual([3, "m"]);
       }),
     );
   });
@@ -101,7 +114,8 @@ describe("a response", () => {
     expect(readOpenaiVectors({ data: [{ index: 0, embedding: [] }] }, 1)).toBeNull();
     const doubled = [0, 0].map((index) => ({ index, embedding: [1] }));
     expect(readOpenaiVectors({ data: doubled }, 2)).toBeNull();
-    expect(readGeminiVectors({ embeddings: [{ values: ["1"] }] }, 1)).toBeNull();
+    expect(readGemini({ embeddings: [{ values: [1] }] }, 2)).toBeNull();
+    for (const values of [["1"], [], 7]) expect(readGemini({ embeddings: [{ values }] }, 1)).toEqual([null]);
   });
 
   test("is normalized to length 1, except for a vector of zeros", () => {

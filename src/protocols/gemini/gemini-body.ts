@@ -11,7 +11,8 @@ import { nextTurn } from "../../net/wire/next-turn.ts";
 import { type Part, partBytes } from "../../net/wire/parts.ts";
 import { invalidJsonError } from "../shared/json-body.ts";
 import { isPlainBody } from "../shared/plain-body.ts";
-import type { RequestBody } from "../shared/request.ts";
+import type { HostedForm, RequestBody } from "../shared/request.ts";
+import { callIds } from "./call-ids.ts";
 import { type ConfigScan, type GeminiScan, pick } from "./gemini-fields.ts";
 import { ENCODED_ENVELOPE_START, FOREIGN_CALL_SIGNATURE } from "./thought-signature.ts";
 
@@ -29,7 +30,7 @@ interface GeminiBodyOptions {
   readonly onDispose: (() => void) | null;
   /** As the inspection thread found; null if it must be computed. */
   readonly isPlain: boolean | null;
-  /** All signatures are replaced, whoever has issued them. */
+  /** All signatures are replaced, regardless of their issuer. */
   readonly isReduced?: boolean;
 }
 
@@ -45,9 +46,10 @@ export class GeminiBody implements RequestBody {
     this.#cap = cap;
   }
 
-  forUpstream(upstreamModel: string): Part[] {
+  forUpstream(upstreamModel: string, form: HostedForm | null = null): Part[] {
     const { bytes, start, end } = this.#part;
     const splices = [
+      ...(form?.api === "gemini" ? callIds(this.#part, this.#options) : []),
       ...this.#modelSplices(jsonString(`models/${upstreamModel}`)),
       ...(this.#options.isReduced === true ? allSignatures(this.#part) : foreignSignatures(this.#part)),
       ...this.#cap,

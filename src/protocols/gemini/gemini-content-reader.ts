@@ -63,7 +63,7 @@ export class ContentReader {
   }
 
   /**
-   * The signature of a call holds what the model thought before it. Other dialects have it in reasoning of its own, so
+   * The signature of a call holds what the model thought before it. Other dialects have it in separate reasoning, so
    * it becomes both.
    */
   #readCall(call: Json, part: Json): void {

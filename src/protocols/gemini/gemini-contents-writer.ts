@@ -1,6 +1,6 @@
 /** Writes the contents of a Gemini request. */
 
-import { isObject } from "../../json/parse.ts";
+import { parseCallInput } from "../hub/call-input.ts";
 import { wrapCustomInput } from "../hub/custom-input.ts";
 import type { WriteTarget } from "../hub/dialect-codec.ts";
 import type { DroppedFields } from "../hub/dropped-fields.ts";
@@ -94,8 +94,15 @@ class ContentsWriter {
 
   #writeCall(call: CallItem, signature: string | null): Json {
     const name = this.#options.upstreamName(call.name, call.namespace);
-    const args = parseArguments(call.tool === "custom" ? wrapCustomInput(call.input) : call.input);
-    return { functionCall: { id: call.callId, name, args }, ...this.#writeCallSignature(signature) };
+    const args = parseCallInput(call.tool === "custom" ? wrapCustomInput(call.input) : call.input);
+    return {
+      functionCall: { ...this.#writeCallId(call), name, args },
+      ...this.#writeCallSignature(signature),
+    };
+  }
+
+  #writeCallId({ callId }: CallItem): Json {
+    return this.#options.target.profile.callIds === false ? {} : { id: callId };
   }
 
   /** Models from Gemini 3 on reject calls without a signature. A call that another model made has none. */
@@ -119,7 +126,7 @@ class ContentsWriter {
       const own = this.#writeParts(parts.filter(({ kind }) => kind !== "text"));
       const isInside = own.length > 0 && !isBefore(this.#options.target.upstreamModel, 3);
       outputs.push({
-        functionResponse: { id: call.callId, name, response, ...(isInside ? { parts: own } : {}) },
+        functionResponse: { ...this.#writeCallId(call), name, response, ...(isInside ? { parts: own } : {}) },
       });
       if (!isInside) media.push(...own);
     }
@@ -157,15 +164,4 @@ function writeMedia(source: MediaSource, param: string, advice: string): Json {
       },
     };
   throw unsupportedField(param, advice);
-}
-
-/** Arguments are an object. Anything else is wrapped. */
-function parseArguments(input: string): unknown {
-  if (input === "") return {};
-  try {
-    const value: unknown = JSON.parse(input);
-    return isObject(value) ? value : { input: value };
-  } catch {
-    return { input };
-  }
 }

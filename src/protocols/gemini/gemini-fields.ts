@@ -72,7 +72,7 @@ export function scanConfig(bytes: Uint8Array, scan: GeminiScan, depthMax: number
   throw duplicateError(`generationConfig.${config.field ?? ""}`);
 }
 
-/** The member under either name. Both at once are rejected: upstreams differ in which one they obey. */
+/** The member under either name. Both at once are rejected: upstreams differ in which one they use. */
 export function pick<Name extends string>(
   fields: { readonly [name in Name]?: JsonField },
   camel: Name,

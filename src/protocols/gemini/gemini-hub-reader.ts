@@ -7,8 +7,9 @@ import { type Json, readObject, readObjects, readString } from "../hub/json-valu
 import { readGeminiUsage } from "../shared/gemini-usage.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
 import type { TokenUsage } from "../shared/usage.ts";
+import { countQueries, withSearches } from "../shared/web-searches.ts";
 import { OutputParts } from "./gemini-output-parts.ts";
-import { brokenResponse, readFinishReason } from "./gemini-stop.ts";
+import { brokenResponse, isBlocked, readFinishReason } from "./gemini-stop.ts";
 
 const NO_EVENTS: readonly HubEvent[] = [];
 
@@ -18,6 +19,7 @@ export class GeminiHubReader implements HubStreamReader {
   #hasStarted = false;
   #isOver = false;
   #usage: TokenUsage | null = null;
+  #searches = 0;
   /** Set by the finish reason. The usage may follow. */
   #stop: HubStop | null = null;
 
@@ -35,8 +37,8 @@ export class GeminiHubReader implements HubStreamReader {
     this.#begin(json);
     const [candidate] = readObjects(json.candidates);
     if (candidate !== undefined) this.#readCandidate(candidate);
-    else if (readObject(json.promptFeedback) !== null) this.#stop = "filtered";
-    const usage = readGeminiUsage(json.usageMetadata);
+    else if (isBlocked(json)) this.#stop = "filtered";
+    const usage = withSearches(readGeminiUsage(json.usageMetadata), this.#searches);
     // Every event may carry the usage so far. It is final only with the finish reason.
     if (usage !== null) this.#addUsage({ ...usage, isEarly: this.#stop === null });
     if (!this.#isOver && this.#stop !== null && usage !== null) this.#finish();
@@ -61,10 +63,14 @@ export class GeminiHubReader implements HubStreamReader {
     this.#hasStarted = true;
     const responseId = readString(json.responseId);
     this.#parts.setResponseId(responseId);
+    // Some clients receive the size of the input with the first event.
+    const usage = readGeminiUsage(json.usageMetadata);
+    if (usage !== null) this.#addUsage({ ...usage, isEarly: true });
     this.#events.push({ type: "start", responseId, createdAtSeconds: null });
   }
 
   #readCandidate(candidate: Json): void {
+    this.#searches = Math.max(this.#searches, countQueries(candidate));
     for (const part of readObjects(readObject(candidate.content)?.parts)) this.#parts.add(part);
     const reason = readString(candidate.finishReason);
     if (reason === null || reason === "") return;

@@ -1,5 +1,6 @@
 /** Reads the parts of a Gemini response as items, one after the other. A stream and a whole response have the same parts. */
 
+import { CallIds } from "../hub/call-ids.ts";
 import { unwrapCustomInput } from "../hub/custom-input.ts";
 import type { ClientTool, ResponseReadOptions } from "../hub/dialect-codec.ts";
 import type { OpaqueState } from "../hub/hub-request.ts";
@@ -13,9 +14,8 @@ type TextKind = "text" | "reasoning";
 export class OutputParts {
   readonly #options: ResponseReadOptions;
   readonly #events: HubEvent[];
-  readonly #callIds = new Set<string>();
+  #callIds = new CallIds(null);
   #open: TextKind | null = null;
-  #responseId = "";
   hasContent = false;
   hasCalls = false;
 
@@ -27,7 +27,7 @@ export class OutputParts {
 
   /** Calls without an id get one from the response's. */
   setResponseId(responseId: string | null): void {
-    this.#responseId = (responseId ?? "").replace(/[^A-Za-z0-9_-]/g, "").slice(0, 40);
+    this.#callIds = new CallIds(responseId);
   }
 
   add(part: Json): void {
@@ -71,7 +71,7 @@ export class OutputParts {
     const tool = this.#resolveTool(readString(name) ?? "");
     this.#events.push({
       type: "item_start",
-      item: { kind: "call", callId: this.#assignCallId(id), ...tool },
+      item: { kind: "call", callId: this.#callIds.assign(id), ...tool },
     });
     const json = JSON.stringify(args ?? {});
     this.#events.push({ type: "delta", text: tool.tool === "custom" ? unwrapCustomInput(json) : json });
@@ -90,15 +90,5 @@ export class OutputParts {
 
   #resolveTool(name: string): ClientTool {
     return this.#options.toolNames.resolve(name) ?? { name, namespace: null, tool: "function" };
-  }
-
-  #assignCallId(id: unknown): string {
-    const own = readString(id);
-    const callId =
-      own === null || own === "" || this.#callIds.has(own)
-        ? `call_${this.#responseId}_${this.#callIds.size}`
-        : own;
-    this.#callIds.add(callId);
-    return callId;
   }
 }

@@ -14,3 +14,6 @@ export const GEMINI_PROFILE: AccountProfile = {
   customTools: false,
   imageUrl: "inline",
 };
+
+/** The same models at Vertex AI, which rejects the ids of function calls. */
+export const VERTEX_GEMINI_PROFILE: AccountProfile = { ...GEMINI_PROFILE, callIds: false };

@@ -4,7 +4,7 @@ import { isObject } from "../../json/parse.ts";
 
 const DEPTH_MAX = 32;
 
-/** Types are in lower case, and `nullable` is a type of its own. Fields that only Google has are left out. */
+/** Types are in lower case, and `nullable` is a separate type. Fields that only Google has are left out. */
 export function toJsonSchema(schema: unknown, depth = 0): Readonly<Record<string, unknown>> {
   if (!isObject(schema) || depth > DEPTH_MAX) return {};
   const converted: Record<string, unknown> = {};

@@ -1,6 +1,7 @@
 /** Why a response ended, and what it used, in Gemini's terms. */
 
 import type { HubStop } from "../hub/hub-response.ts";
+import { type Json, readObject, readString } from "../hub/json-values.ts";
 import type { UpstreamError } from "../shared/upstream-error.ts";
 import type { TokenUsage } from "../shared/usage.ts";
 
@@ -44,6 +45,11 @@ export function writeFinishReason(stop: HubStop): string {
     case "paused":
       return "STOP";
   }
+}
+
+/** Feedback without a reason only rates the prompt. */
+export function isBlocked({ promptFeedback }: Json): boolean {
+  return readString(readObject(promptFeedback)?.blockReason) !== null;
 }
 
 export function brokenResponse(message: string): UpstreamError {

@@ -22,6 +22,7 @@ import {
 } from "../shared/stream.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
 import type { TokenUsage } from "../shared/usage.ts";
+import { countQueries, withSearches } from "../shared/web-searches.ts";
 import { googleErrorBody } from "./google-error-body.ts";
 
 const CHUNK_FIELDS = ["candidates", "usageMetadata", "modelVersion", "promptFeedback", "error"] as const;
@@ -29,6 +30,7 @@ const CHUNK = wantedFields(CHUNK_FIELDS);
 type ChunkScan = ObjectScan<(typeof CHUNK_FIELDS)[number]>;
 
 const FINISH_REASON = Buffer.from('"finishReason"');
+const BLOCK_REASON = Buffer.from('"blockReason"');
 /** Text, calls. The channel of a thought is that of its text, in the negative. */
 const CHANNELS_PER_CANDIDATE = 2;
 const NO_ERROR: UpstreamError = { code: null, type: null, param: null, message: "" };
@@ -58,6 +60,8 @@ class GeminiReader implements StreamReader {
   readonly #sink: TextSink | null;
   readonly #finishedCandidates = new Set<unknown>();
   #usage: TokenUsage | null = null;
+  /** Of each candidate. */
+  readonly #searches = new Map<unknown, number>();
   #hasContent = false;
   /** A finish reason other than the normal one, or a blocked prompt: a response even if it has no content. */
   #wasStopped = false;
@@ -91,7 +95,8 @@ class GeminiReader implements StreamReader {
     if (usageMetadata?.kind === "object")
       this.#usage =
         readGeminiUsage(parseJson(data.bytes, usageMetadata.start, usageMetadata.end)) ?? this.#usage;
-    if (promptFeedback !== undefined && candidates === undefined) this.#wasStopped = true;
+    const isBlocked = promptFeedback !== undefined && hasMember(data.bytes, promptFeedback, BLOCK_REASON);
+    if (isBlocked && candidates === undefined) this.#wasStopped = true;
     if (candidates?.kind === "array") this.#readCandidates(data.bytes, candidates);
     const replacement = this.#buildPublicChunk(data, scan);
     const isFinished = this.#finishedCandidates.size >= this.#choices;
@@ -122,7 +127,10 @@ class GeminiReader implements StreamReader {
     }
   }
 
-  #readCandidate({ index = 0, content, finishReason }: Record<string, unknown>, at: number): void {
+  #readCandidate(candidate: Record<string, unknown>, at: number): void {
+    const { index = 0, content, finishReason } = candidate;
+    const searches = countQueries(candidate);
+    if (searches > 0) this.#searches.set(index, searches);
     const parts = isObject(content) && Array.isArray(content.parts) ? content.parts.filter(isObject) : [];
     for (const part of parts) {
       if (part.text !== "") this.#hasContent = true;
@@ -154,9 +162,9 @@ class GeminiReader implements StreamReader {
 
   /** Every event may carry the usage so far. It is final only after the finish reasons. */
   get usage(): TokenUsage | null {
-    return this.#usage !== null && !this.isEnding() && !this.#wasStopped
-      ? { ...this.#usage, isEarly: true }
-      : this.#usage;
+    const searches = [...this.#searches.values()].reduce((sum, count) => sum + count, 0);
+    const usage = withSearches(this.#usage, searches);
+    return usage !== null && !this.isEnding() && !this.#wasStopped ? { ...usage, isEarly: true } : usage;
   }
 }
 

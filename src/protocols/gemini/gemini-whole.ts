@@ -1,23 +1,23 @@
 /** Reads and writes whole Gemini responses. */
 
-import { isObject } from "../../json/parse.ts";
+import { parseCallInput } from "../hub/call-input.ts";
 import type { ClientTarget, ResponseReadOptions } from "../hub/dialect-codec.ts";
 import type { CallItem } from "../hub/hub-request.ts";
 import type { HubEvent, HubResponse, OutputItem } from "../hub/hub-response.ts";
 import { ItemCollector } from "../hub/item-collector.ts";
 import { type Json, readObject, readObjects, readString } from "../hub/json-values.ts";
 import { readGeminiUsage } from "../shared/gemini-usage.ts";
+import { countQueries, withSearches } from "../shared/web-searches.ts";
 import { OutputParts } from "./gemini-output-parts.ts";
-import { readFinishReason, writeFinishReason, writeUsageMetadata } from "./gemini-stop.ts";
+import { isBlocked, readFinishReason, writeFinishReason, writeUsageMetadata } from "./gemini-stop.ts";
 import { NO_STATE_SIGNATURE, type SignedThought, writeSignature } from "./thought-signature.ts";
 
 export function readGeminiResponse(json: Json, options: ResponseReadOptions): HubResponse | null {
   const [candidate] = readObjects(json.candidates);
   const responseId = readString(json.responseId);
-  const usage = readGeminiUsage(json.usageMetadata);
+  const usage = withSearches(readGeminiUsage(json.usageMetadata), countQueries(candidate));
   const base = { responseId, createdAtSeconds: null, stopSequence: null, usage };
-  if (candidate === undefined)
-    return readObject(json.promptFeedback) === null ? null : { ...base, items: [], stop: "filtered" };
+  if (candidate === undefined) return isBlocked(json) ? { ...base, items: [], stop: "filtered" } : null;
   const stop = readFinishReason(readString(candidate.finishReason) ?? "STOP");
   const events: HubEvent[] = [];
   const parts = new OutputParts(options, events);
@@ -93,18 +93,7 @@ export function writeCallPart(
   { callId, name, input }: Pick<CallItem, "callId" | "name" | "input">,
   { signed, isFirst }: { readonly signed: SignedThought | null; readonly isFirst: boolean },
 ): Record<string, unknown> {
-  const functionCall = { id: callId, name, args: parseArguments(input) };
+  const functionCall = { id: callId, name, args: parseCallInput(input) };
   if (signed !== null) return { functionCall, thoughtSignature: writeSignature(signed) };
   return isFirst ? { functionCall, thoughtSignature: NO_STATE_SIGNATURE } : { functionCall };
-}
-
-/** A model may have written invalid arguments. The client reports them to the model. */
-function parseArguments(input: string): unknown {
-  if (input.trim() === "") return {};
-  try {
-    const args: unknown = JSON.parse(input);
-    return isObject(args) ? args : { input: args };
-  } catch {
-    return { input };
-  }
 }

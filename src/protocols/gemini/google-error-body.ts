@@ -28,7 +28,7 @@ interface GoogleErrorBody {
   };
 }
 
-/** The stable code of the gateway is the reason; `Retry-After` is also a `RetryInfo`, which gemini-cli obeys. */
+/** The stable code of the gateway is the reason; `Retry-After` is also a `RetryInfo`, which gemini-cli honours. */
 export function googleErrorBody(error: ApiError, requestId: string): GoogleErrorBody {
   const { code, param } = errorObject(error, requestId);
   const retrySeconds = Number(error.headers["retry-after"] ?? Number.NaN);

@@ -24,6 +24,8 @@ export interface AccountProfile {
   readonly imageUrl: "remote" | "inline";
   readonly pdf: boolean;
   readonly cache: "explicit" | "implicit" | "none";
+  /** Gemini: false for upstreams that reject the ids of function calls. */
+  readonly callIds?: boolean;
   /** The highest effort of `reasoning_effort`; `high` if not set. */
   readonly effortMax?: Effort;
   /** False for servers that reject settings of OpenAI's own API, such as `service_tier` and `safety_identifier`. */
@@ -77,3 +79,6 @@ export const ANTHROPIC_PROFILE: AccountProfile = {
   customTools: false,
   cache: "explicit",
 };
+
+/** What Claude can express at Amazon Bedrock and Google Vertex AI, which fetch no images. */
+export const HOSTED_CLAUDE_PROFILE: AccountProfile = { ...ANTHROPIC_PROFILE, imageUrl: "inline" };

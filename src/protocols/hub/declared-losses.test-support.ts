@@ -60,7 +60,7 @@ const MESSAGES: DialectLosses = {
       reasoning: request.settings.reasoning?.effort === "none" ? null : request.settings.reasoning,
       format: expectFormat(request.settings.format, { strict: true, keepsJson: false }),
       serviceTier: null,
-      // The writer asks for automatic caching, because clients of other dialects cannot.
+      // The writer enables automatic caching, because clients of other dialects cannot.
       cacheHint: { ttl: "5m" },
     },
   }),
@@ -173,7 +173,7 @@ function expectFormat(
   return format?.kind === "json" && !keepsJson ? null : format;
 }
 
-/** Levels end at `HIGH`, and no model of this generation can be told not to think. */
+/** Levels end at `HIGH`, and thinking cannot be disabled for models of this generation. */
 function expectLevel(reasoning: HubSettings["reasoning"]): HubSettings["reasoning"] {
   if (reasoning === null) return null;
   const effort =

@@ -53,7 +53,7 @@ export interface WrittenRequest {
   readonly headers: Readonly<Record<string, string>>;
   /** The fields that were dropped, by their names in the client's dialect. */
   readonly dropped: readonly string[];
-  /** How the names and kinds of tools were changed, so that calls can be given back under their own. */
+  /** How the names and kinds of tools were changed, so that calls can be returned under their original names. */
   readonly toolNames: ToolNames;
 }
 
@@ -85,7 +85,7 @@ export interface ClientTarget {
   readonly inputTokensEstimate: number;
   readonly nowMs: number;
   newId(prefix: string): string;
-  /** Chat: the client asked for a usage chunk. */
+  /** Chat: the client requested a usage chunk. */
   readonly wantsUsageChunk: boolean;
 }
 

@@ -208,7 +208,7 @@ export interface HubSettings {
   /** The client's own name of its user. */
   readonly user: string | null;
   readonly metadata: Readonly<Record<string, string>> | null;
-  /** Responses: the client asks for encrypted reasoning in the output. */
+  /** Responses: the client requests encrypted reasoning in the output. */
   readonly wantsEncryptedReasoning: boolean;
   /** The client's cache hint for the whole request (automatic caching of Messages). */
   readonly cacheHint: CacheHint | null;

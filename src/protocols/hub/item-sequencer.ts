@@ -18,6 +18,9 @@ export interface ItemEnd {
   readonly isCut?: boolean;
 }
 
+/** No upstream has more items in progress at once. */
+const OPEN_ITEMS_MAX = 128;
+
 export class ItemSequencer {
   /** Items that have begun and are not written completely, in order of their begin. The first one flows. */
   readonly #lanes = new Map<string, Lane>();
@@ -36,7 +39,10 @@ export class ItemSequencer {
     return [...this.#lanes.keys()];
   }
 
+  /** An item that begins under the key of an open one, or is one too many, cuts an open one off. */
   start(key: string, item: StartedItem): void {
+    if (this.#lanes.has(key)) this.#cutOff(key);
+    if (this.#lanes.size >= OPEN_ITEMS_MAX) this.#cutOff(this.#lanes.keys().next().value ?? key);
     this.#lanes.set(key, { item, text: "", end: null });
     if (this.#lanes.size === 1) this.#events.push({ type: "item_start", item });
   }
@@ -57,6 +63,14 @@ export class ItemSequencer {
 
   endAll(end: ItemEnd = {}): void {
     for (const key of this.openKeys) this.end(key, end);
+  }
+
+  /** Items that began before it end with it, so that the key is free. */
+  #cutOff(key: string): void {
+    for (const open of this.openKeys) {
+      if (this.#lanes.get(open)?.end === null) this.end(open, { isCut: true });
+      if (!this.#lanes.has(key)) return;
+    }
   }
 
   #isFirst(key: string): boolean {

@@ -274,7 +274,7 @@ describe("requests of a Messages client", () => {
     expect(fromMessages("responses", { messages: [user], metadata }).body.prompt_cache_key).toBe("5f1c-9a");
   });
 
-  test("the result of a failed tool says so in dialects without a field for it", () => {
+  test("the result of a failed tool is marked in the text in dialects without a field for it", () => {
     const messages = [
       user,
       { role: "assistant", content: [{ type: "tool_use", id: "t1", name: "look_up", input: {} }] },

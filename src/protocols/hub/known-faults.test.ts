@@ -284,7 +284,7 @@ describe("responses", () => {
     ]);
   });
 
-  test("reasoning, text and calls have indexes of their own", () => {
+  test("reasoning, text and calls have separate indexes", () => {
     const events = writeResponses(
       readChat([{ reasoning_content: "Hm." }, { content: "I look." }, start(0, "c1", "{}")], "tool_calls"),
     );

@@ -2,7 +2,7 @@
 
 import { ApiError } from "../../errors.ts";
 
-/** `advice` says what to do instead, as a sentence. */
+/** `advice` is a sentence about what to do instead. */
 export function unsupportedField(param: string, advice: string): ApiError {
   return new ApiError(
     "unsupported_parameter",

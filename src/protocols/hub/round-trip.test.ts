@@ -107,7 +107,7 @@ describe.each(DIALECT_LOSSES)("%s", (_, losses) => {
   });
 });
 
-/** The state of each vendor, in the field of its own dialect. */
+/** The state of each vendor, in the field of its dialect. */
 const STATES: readonly [OpaqueField, Dialect, string][] = [
   ["encrypted_content", "responses", "Hm."],
   ["signature", "messages", "Hm."],
@@ -206,7 +206,7 @@ function mergeDeltas(events: readonly HubEvent[]): { events: unknown[]; usage: T
   return { events: merged, usage };
 }
 
-/** Upstreams are always asked for the state of their reasoning, so that it can be sealed. */
+/** The state of reasoning is always requested from upstreams, so that it can be sealed. */
 function withoutSource(
   { original: _, unread: __, settings, ...request }: HubRequest,
   { isOpenai }: DialectLosses,

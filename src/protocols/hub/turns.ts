@@ -82,7 +82,7 @@ class TurnGrouping {
     }
   }
 
-  /** Text joins the calls of its turn. A second text without calls between them is a message of its own. */
+  /** Text joins the calls of its turn. A second text without calls between them is a separate message. */
   #addText({ parts }: MessageItem): void {
     const open = this.#open;
     const turn = open !== null && open.calls.length > 0 ? open : this.#turnWithout("parts");

@@ -1,13 +1,14 @@
 /** Reads the events of a Messages stream as events between dialects. */
 
 import { isObject } from "../../json/parse.ts";
+import { CallIds } from "../hub/call-ids.ts";
 import { isCutInput, unwrapCustomInput } from "../hub/custom-input.ts";
 import type { ClientTool, HubStreamReader, ResponseReadOptions, ToolNames } from "../hub/dialect-codec.ts";
 import type { OpaqueState } from "../hub/hub-request.ts";
 import type { HubEvent, HubStop } from "../hub/hub-response.ts";
 import { ItemSequencer } from "../hub/item-sequencer.ts";
 import { type Json, readNumber, readObject, readString } from "../hub/json-values.ts";
-import { mergeMessagesUsage, readMessagesUsage } from "../shared/messages-usage.ts";
+import { isFinalMessagesUsage, mergeMessagesUsage, readMessagesUsage } from "../shared/messages-usage.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
 
 const NO_EVENTS: readonly HubEvent[] = [];
@@ -32,10 +33,14 @@ export class MessagesHubReader implements HubStreamReader {
   readonly #events: HubEvent[] = [];
   readonly #items = new ItemSequencer(this.#events);
   readonly #blocks = new Map<number, OpenBlock>();
+  /** Null until the stream has begun. */
+  #callIds: CallIds | null = null;
   #usage: Readonly<Record<string, unknown>> = {};
   #stop: HubStop | null = null;
   #stopSequence: string | null = null;
   #hasCalls = false;
+  /** The output limit cut a call off, so that it cannot be run. */
+  #hasCutCall = false;
   #isOver = false;
 
   constructor(options: ResponseReadOptions) {
@@ -78,8 +83,18 @@ export class MessagesHubReader implements HubStreamReader {
     return this.#take();
   }
 
+  /** The first event begins the stream, also of an upstream that omits `message_start`. */
+  #begin(message: Json): CallIds {
+    if (this.#callIds !== null) return this.#callIds;
+    const responseId = readString(message.id);
+    this.#callIds = new CallIds(responseId);
+    this.#events.push({ type: "start", responseId, createdAtSeconds: null });
+    return this.#callIds;
+  }
+
   #readStart(message: Json): void {
-    this.#events.push({ type: "start", responseId: readString(message.id), createdAtSeconds: null });
+    if (this.#callIds !== null) return;
+    this.#begin(message);
     // The first report counts no output that follows it.
     this.#takeUsage(message.usage, { isEarly: true });
   }
@@ -87,11 +102,12 @@ export class MessagesHubReader implements HubStreamReader {
   #readBlockStart(index: number, block: Json): void {
     const open = this.#openBlock(`block ${index}`, block);
     if (open === null) return;
+    const callIds = this.#begin({});
     this.#blocks.set(index, open);
     const { key, kind, tool } = open;
     if (tool !== null) {
       this.#hasCalls = true;
-      this.#items.start(key, { kind: "call", callId: readString(block.id) ?? "", ...tool });
+      this.#items.start(key, { kind: "call", callId: callIds.assign(block.id), ...tool });
     } else this.#items.start(key, kind === "text" ? { kind } : { kind: "reasoning", isSummary: false });
     const text = readString(block.text) ?? readString(block.thinking);
     if (text) this.#items.delta(key, text);
@@ -140,15 +156,19 @@ export class MessagesHubReader implements HubStreamReader {
     const block = this.#blocks.get(index);
     if (block === undefined) return;
     this.#blocks.delete(index);
-    if (block.tool?.tool === "custom") this.#items.delta(block.key, unwrapCustomInput(block.text));
-    this.#items.end(block.key, { opaque: block.opaque });
+    // A block also stops where the output limit cuts it off.
+    const isCut = block.tool !== null && isCutInput(block.text);
+    this.#hasCutCall ||= isCut;
+    if (block.tool?.tool === "custom" && !isCut) this.#items.delta(block.key, unwrapCustomInput(block.text));
+    this.#items.end(block.key, { opaque: block.opaque, isCut });
   }
 
   #readMessageDelta(json: Json): void {
+    this.#begin({});
     const delta = readObject(json.delta);
     this.#stop = readStopReason(delta?.stop_reason) ?? this.#stop;
     this.#stopSequence = readString(delta?.stop_sequence);
-    this.#takeUsage(json.usage ?? {}, { isEarly: false });
+    this.#takeUsage(json.usage, { isEarly: !isFinalMessagesUsage(json.usage) });
   }
 
   #takeUsage(json: unknown, { isEarly }: { readonly isEarly: boolean }): void {
@@ -159,12 +179,10 @@ export class MessagesHubReader implements HubStreamReader {
   }
 
   #finish(): void {
+    this.#begin({});
     this.#isOver = true;
-    let isCut = false;
-    for (const block of this.#blocks.values()) {
-      isCut ||= block.tool !== null && isCutInput(block.text);
-      this.#items.end(block.key, { opaque: block.opaque, isCut });
-    }
+    for (const index of [...this.#blocks.keys()]) this.#endBlock(index);
+    const isCut = this.#hasCutCall && this.#stop === "length";
     const stop = resolveStop(this.#stop, { hasCalls: this.#hasCalls && !isCut });
     this.#events.push({ type: "end", stop, stopSequence: this.#stopSequence });
   }
@@ -194,7 +212,7 @@ function parseObject(data: string): Json | null {
 
 /** `tools` means that there are calls, whatever the upstream reports: clients would wait for the other. */
 export function resolveStop(stop: HubStop | null, { hasCalls }: { readonly hasCalls: boolean }): HubStop {
-  if (hasCalls && stop !== "length") return "tools";
+  if (hasCalls) return "tools";
   return stop === null || stop === "tools" ? "end" : stop;
 }
 

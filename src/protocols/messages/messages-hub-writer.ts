@@ -62,7 +62,8 @@ export class MessagesHubWriter implements HubStreamWriter {
   /** The input is not known yet at most upstreams: clients take the first number for the size of their context. */
   #start(): string {
     const { responseId, publicModel, inputTokensEstimate } = this.#client;
-    const usage = this.#usage === null ? null : writeMessagesUsage(this.#usage);
+    const known = this.#usage;
+    const usage = known !== null && known.inputTokens > 0 ? writeMessagesUsage(known) : null;
     return format("message_start", {
       message: {
         id: responseId,

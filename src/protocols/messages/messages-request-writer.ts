@@ -9,6 +9,7 @@ import { readObject } from "../hub/json-values.ts";
 import { unsupportedField } from "../hub/refuse.ts";
 import { selectTools, type ToolSelection } from "../hub/select-tools.ts";
 import { ToolNameTable } from "../hub/tool-names.ts";
+import { limitBreakpoints } from "./cache-breakpoints.ts";
 import { writeInputSchema } from "./messages-schema.ts";
 import { cacheControl, MessagesTurnWriter, type WrittenTurns } from "./messages-turn-writer.ts";
 
@@ -52,6 +53,7 @@ export function writeMessagesRequest(request: HubRequest, target: WriteTarget): 
     ...writeServiceTier(settings.serviceTier, dropped),
     ...writeCacheHint(request, target),
   };
+  limitBreakpoints(body, dropped);
   dropSettings(request, dropped);
   return { body, headers: {}, dropped: dropped.list(), toolNames: names };
 }
@@ -178,7 +180,7 @@ function writeSampling(
   return fields;
 }
 
-/** Clients of other dialects cannot say where to cache, so the upstream finds the place itself. */
+/** Clients of other dialects cannot mark where to cache, so the upstream finds the place itself. */
 function writeCacheHint(request: HubRequest, { profile }: WriteTarget): Record<string, unknown> {
   const { cacheHint } = request.settings;
   if (cacheHint !== null) return cacheControl(cacheHint);

@@ -56,7 +56,7 @@ function readRequired(schema: Schema): string[] {
   return Array.isArray(schema.required) ? schema.required.filter((key) => typeof key === "string") : [];
 }
 
-/** A property that differs between branches, such as the one that tells them apart, accepts each of its forms. */
+/** A property that differs between branches, such as the discriminator, accepts each of its forms. */
 function mergeProperty(earlier: unknown, later: unknown): unknown {
   if (earlier === undefined || JSON.stringify(earlier) === JSON.stringify(later)) return later;
   const forms = isObject(earlier) && Array.isArray(earlier.anyOf) ? earlier.anyOf : [earlier];

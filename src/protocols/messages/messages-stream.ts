@@ -13,7 +13,7 @@ import type { Part } from "../../net/wire/parts.ts";
 import { isPlain, readEvent } from "../../net/wire/sse.ts";
 import { eventParts, formatEvent } from "../../net/wire/sse-format.ts";
 import { addMessagesDelta } from "../shared/delta-text.ts";
-import { mergeMessagesUsage, readMessagesUsage } from "../shared/messages-usage.ts";
+import { isFinalMessagesUsage, mergeMessagesUsage, readMessagesUsage } from "../shared/messages-usage.ts";
 import {
   DROPPED,
   type EventVerdict,
@@ -68,6 +68,7 @@ class MessagesReader implements StreamReader {
   #phase: Phase = "waiting";
   /** The counts so far; null before the first report. */
   #usageJson: Readonly<Record<string, unknown>> | null = null;
+  #hasFinalUsage = false;
 
   constructor(options: MessagesReaderOptions) {
     this.#publicModelJson = jsonString(options.publicModel);
@@ -159,12 +160,16 @@ class MessagesReader implements StreamReader {
     usage: JsonField | undefined,
   ): "content" | "lifecycle" {
     const { bytes } = data;
-    if (usage?.kind === "object") this.#takeUsage(parseJson(bytes, usage.start, usage.end));
+    if (usage?.kind === "object") {
+      const report = parseJson(bytes, usage.start, usage.end);
+      this.#hasFinalUsage ||= isFinalMessagesUsage(report);
+      this.#takeUsage(report);
+    }
     const json = delta === undefined ? null : parseJson(bytes, delta.start, delta.end);
     const stop = isObject(json) ? json.stop_reason : null;
     const before = this.#contentPhase();
     if (typeof stop === "string") this.#phase = "stopping";
-    // A response without content is a failure, unless the upstream says that it has refused or paused.
+    // A response without content is a failure, unless the upstream reports a refusal or a pause.
     return typeof stop === "string" && stop !== "end_turn" ? "content" : before;
   }
 
@@ -202,7 +207,7 @@ class MessagesReader implements StreamReader {
   get usage(): TokenUsage | null {
     const usage = this.#usageJson === null ? null : readMessagesUsage(this.#usageJson);
     const isFinal = this.#phase === "stopping" || this.#phase === "stopped";
-    return usage === null || isFinal ? usage : { ...usage, isEarly: true };
+    return usage === null || (isFinal && this.#hasFinalUsage) ? usage : { ...usage, isEarly: true };
   }
 }
 

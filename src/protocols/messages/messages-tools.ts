@@ -1,4 +1,4 @@
-/** The tools of the Messages API: those of the client, those with a schema of their own, and those that Anthropic runs. */
+/** The tools of the Messages API: those of the client, those with a built-in schema, and those that Anthropic runs. */
 
 import type { HubTool } from "../hub/hub-request.ts";
 import { type Json, readBoolean, readObject, readObjects, readString } from "../hub/json-values.ts";

@@ -1,5 +1,6 @@
 /** Writes the items of a conversation as the turns of a Messages request. */
 
+import { parseCallInput } from "../hub/call-input.ts";
 import { wrapCustomInput } from "../hub/custom-input.ts";
 import type { WriteTarget } from "../hub/dialect-codec.ts";
 import type { DroppedFields } from "../hub/dropped-fields.ts";
@@ -8,7 +9,6 @@ import { formatCacheControl } from "../hub/media.ts";
 import { unsupportedField } from "../hub/refuse.ts";
 import type { ToolNameTable } from "../hub/tool-names.ts";
 import { type AnsweredCall, type AssistantTurn, groupTurns } from "../hub/turns.ts";
-import { parseInput } from "./messages-whole.ts";
 
 type Block = Record<string, unknown>;
 
@@ -88,7 +88,7 @@ export class MessagesTurnWriter {
       type: "tool_use",
       id: writeCallId(call.callId),
       name: this.#names.upstreamName(call.name, call.namespace),
-      input: parseInput(input),
+      input: parseCallInput(input),
     };
   }
 
@@ -118,12 +118,20 @@ export class MessagesTurnWriter {
       case "refusal":
         return part.text === "" ? [] : [text(part.text)];
       case "image":
+        this.#checkSource(part.source, "image_url");
         return [{ type: "image", source: writeImage(part.source), ...cacheControl(part.cacheHint) }];
       case "file":
+        this.#checkSource(part.source, "file_url");
         return [writeDocument(part.source, part.filename, part.cacheHint)];
       case "audio":
         throw unsupportedField("input_audio", "Send the text of the recording instead.");
     }
+  }
+
+  /** Amazon Bedrock and Google Vertex AI fetch no addresses. */
+  #checkSource({ kind }: MediaSource, field: string): void {
+    if (kind === "url" && this.#target.profile.imageUrl === "inline")
+      throw unsupportedField(field, "Send the content as a data URL.");
   }
 
   /** The API rejects a last turn of the assistant that ends in white space. */

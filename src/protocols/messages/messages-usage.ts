@@ -19,6 +19,7 @@ export function writeMessagesUsage(usage: TokenUsage): Record<string, unknown> {
           },
         }),
     output_tokens: outputTokens,
+    ...(usage.webSearches === 0 ? {} : { server_tool_use: { web_search_requests: usage.webSearches } }),
     ...(reasoningTokens === 0 ? {} : { output_tokens_details: { thinking_tokens: reasoningTokens } }),
   };
 }

@@ -1,5 +1,7 @@
 /** Reads and writes whole messages. */
 
+import { CallIds } from "../hub/call-ids.ts";
+import { parseCallInput } from "../hub/call-input.ts";
 import { unwrapCustomInput } from "../hub/custom-input.ts";
 import type { ClientTarget, ResponseReadOptions } from "../hub/dialect-codec.ts";
 import type { HubResponse, OutputItem } from "../hub/hub-response.ts";
@@ -11,7 +13,8 @@ import { writeMessagesUsage } from "./messages-usage.ts";
 
 export function readMessagesResponse(json: Json, options: ResponseReadOptions): HubResponse | null {
   if (!Array.isArray(json.content)) return null;
-  const items = readObjects(json.content).flatMap((block) => readBlock(block, options));
+  const callIds = new CallIds(readString(json.id));
+  const items = readObjects(json.content).flatMap((block) => readBlock(block, options, callIds));
   const hasCalls = items.some(({ kind }) => kind === "call");
   return {
     responseId: readString(json.id),
@@ -23,7 +26,7 @@ export function readMessagesResponse(json: Json, options: ResponseReadOptions): 
   };
 }
 
-function readBlock(block: Json, { sealer, toolNames }: ResponseReadOptions): OutputItem[] {
+function readBlock(block: Json, { sealer, toolNames }: ResponseReadOptions, callIds: CallIds): OutputItem[] {
   switch (block.type) {
     case "text": {
       const text = readString(block.text) ?? "";
@@ -45,7 +48,7 @@ function readBlock(block: Json, { sealer, toolNames }: ResponseReadOptions): Out
       const tool = resolveTool(toolNames, readString(block.name) ?? "");
       const json = JSON.stringify(block.input ?? {});
       const input = tool.tool === "custom" ? unwrapCustomInput(json) : json;
-      return [{ kind: "call", callId: readString(block.id) ?? "", ...tool, input, opaque: null }];
+      return [{ kind: "call", callId: callIds.assign(block.id), ...tool, input, opaque: null }];
     }
     default:
       return [];
@@ -81,19 +84,8 @@ function writeBlocks(item: OutputItem): object[] {
         ? []
         : [{ type: "thinking", thinking: item.text, signature: formatOpaque(item.opaque) }];
     case "call":
-      return [{ type: "tool_use", id: item.callId, name: item.name, input: parseInput(item.input) }];
+      return [{ type: "tool_use", id: item.callId, name: item.name, input: parseCallInput(item.input) }];
     case "foreign":
       return [];
-  }
-}
-
-/** The input of a call must be an object. */
-export function parseInput(input: string): object {
-  if (input.trim() === "") return {};
-  try {
-    const json: unknown = JSON.parse(input);
-    return typeof json === "object" && json !== null && !Array.isArray(json) ? json : { input: json };
-  } catch {
-    return { input };
   }
 }

@@ -1,6 +1,7 @@
 /** Reads the events of a Responses stream as events between dialects. */
 
 import { isObject } from "../../json/parse.ts";
+import { CallIds } from "../hub/call-ids.ts";
 import type { ClientTool, HubStreamReader, ResponseReadOptions } from "../hub/dialect-codec.ts";
 import type { OpaqueState } from "../hub/hub-request.ts";
 import type { HubEvent, StartedItem } from "../hub/hub-response.ts";
@@ -8,6 +9,7 @@ import { ItemSequencer } from "../hub/item-sequencer.ts";
 import { type Json, readNumber, readObject, readObjects, readString } from "../hub/json-values.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
 import { readUsage, withTier } from "../shared/usage.ts";
+import { countSearchItems, withSearches } from "../shared/web-searches.ts";
 import { isWrappedCall, readOutputItems, readResponsesStop, resolveCall } from "./responses-output.ts";
 
 const NO_EVENTS: readonly HubEvent[] = [];
@@ -32,6 +34,7 @@ export class ResponsesHubReader implements HubStreamReader {
   readonly #events: HubEvent[] = [];
   readonly #sequencer = new ItemSequencer(this.#events);
   readonly #open = new Map<string, OpenItem>();
+  #callIds = new CallIds(null);
   #hasStarted = false;
   #hasItems = false;
   #hasCalls = false;
@@ -94,9 +97,11 @@ export class ResponsesHubReader implements HubStreamReader {
   #begin(response: Json | null): void {
     if (this.#hasStarted) return;
     this.#hasStarted = true;
+    const responseId = readString(response?.id);
+    this.#callIds = new CallIds(responseId);
     this.#events.push({
       type: "start",
-      responseId: readString(response?.id),
+      responseId,
       createdAtSeconds: readNumber(response?.created_at),
     });
   }
@@ -109,7 +114,8 @@ export class ResponsesHubReader implements HubStreamReader {
 
   #openCall(key: string, item: Json): OpenItem {
     const tool = resolveCall(item, this.#options.toolNames);
-    const callId = readString(item.call_id) ?? readString(item.id) ?? key;
+    this.#begin(null);
+    const callId = this.#callIds.assign(readString(item.call_id) ?? item.id);
     this.#hasCalls = true;
     const wrapped = isWrappedCall(item, tool) ? tool : null;
     return this.#start({ key, wrapped, text: "" }, { kind: "call", callId, ...tool });
@@ -217,7 +223,8 @@ export class ResponsesHubReader implements HubStreamReader {
     const stop = type === "response.completed" ? "end" : readResponsesStop(response);
     for (const open of [...this.#open.values()]) this.#end(open, open.text, { isCut: true, opaque: null });
     if (!this.#hasItems) this.#addWhole(response);
-    const usage = withTier(readUsage(response.usage), response.service_tier);
+    const reported = withTier(readUsage(response.usage), response.service_tier);
+    const usage = withSearches(reported, countSearchItems(response.output));
     if (usage !== null) this.#events.push({ type: "usage", usage });
     this.#isOver = true;
     const isCut = stop === "length" || stop === "filtered";
@@ -230,7 +237,7 @@ export class ResponsesHubReader implements HubStreamReader {
       if (item.kind === "call") {
         const { input, opaque: _, ...call } = item;
         this.#hasCalls = true;
-        this.#emit(call, input, null);
+        this.#emit({ ...call, callId: this.#callIds.assign(call.callId) }, input, null);
       } else if (item.kind === "reasoning")
         this.#emit({ kind: "reasoning", isSummary: item.isSummary }, item.text, item.opaque);
       else if (item.kind === "message")

@@ -77,7 +77,7 @@ export function readResponsesRequest(json: Json, { publicModel, stream }: ReadOp
   };
 }
 
-/** State that exists at one vendor only, and work that goes on without the client. */
+/** State that exists at one vendor only, and work that continues without the client. */
 function refuseStoredState(json: Json): void {
   if (json.background === true) throw unsupportedField("background", "Send the request without it.");
   if (json.conversation != null)

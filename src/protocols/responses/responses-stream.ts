@@ -32,6 +32,7 @@ import {
 } from "../shared/stream.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
 import { readUsage, type TokenUsage, withTier } from "../shared/usage.ts";
+import { countSearchesInOutput, withSearches } from "../shared/web-searches.ts";
 import { formatFailure, formatProgress, type LifecycleEvent } from "./generated-events.ts";
 import { hasDeclaredType, isPrivateEvent, isResponseEvent } from "./private-event.ts";
 
@@ -40,6 +41,7 @@ const RESPONSE_FIELDS = [
   "id",
   "model",
   "usage",
+  "output",
   "service_tier",
   "error",
   "previous_response_id",
@@ -233,11 +235,12 @@ class ResponsesReader implements StreamReader {
     { responseScan, isEnd }: { responseScan: ResponseScan; isEnd: boolean },
   ): Part {
     const { bytes } = data;
-    const { id, usage, service_tier: tier } = responseScan.fields;
+    const { id, usage, output, service_tier: tier } = responseScan.fields;
     if (id) this.responseId = stringValue(bytes, id) ?? this.responseId;
     if (isEnd && usage?.kind === "object") {
       const reported = readUsage(parseJson(bytes, usage.start, usage.end));
-      this.usage = withTier(reported, tier === undefined ? null : stringValue(bytes, tier)) ?? this.usage;
+      const tiered = withTier(reported, tier === undefined ? null : stringValue(bytes, tier));
+      this.usage = withSearches(tiered, countSearchesInOutput(bytes, output)) ?? this.usage;
     }
     const splices = this.#responseEdits(bytes, responseScan);
     const event = wholeBytesPart(applySplices(bytes, splices, data.start, data.end));

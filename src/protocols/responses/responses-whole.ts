@@ -1,9 +1,11 @@
 /** Reads and writes whole responses of the Responses API. */
 
+import { CallIds } from "../hub/call-ids.ts";
 import type { ClientTarget, ResponseReadOptions } from "../hub/dialect-codec.ts";
 import type { HubResponse, OutputItem } from "../hub/hub-response.ts";
 import { type Json, readNumber, readObjects, readString } from "../hub/json-values.ts";
 import { readUsage, withTier } from "../shared/usage.ts";
+import { countSearchItems, withSearches } from "../shared/web-searches.ts";
 import { buildEnd, buildResponseBase, incompleteReason, writeUsage } from "./response-object.ts";
 import {
   builtInCallItem,
@@ -21,10 +23,11 @@ export function readResponsesResponse(json: Json, options: ResponseReadOptions):
   const output = readObjects(json.output);
   // A call that the output limit cut off cannot be run, so it is left out.
   const isCut = (item: Json) => item.status === "incomplete" && String(item.type).endsWith("_call");
+  const callIds = new CallIds(readString(json.id));
   const items = readOutputItems(
     output.filter((item) => !isCut(item)),
     options,
-  );
+  ).map((item) => (item.kind === "call" ? { ...item, callId: callIds.assign(item.callId) } : item));
   const stop = readResponsesStop(json);
   const hasCalls = items.some(({ kind }) => kind === "call");
   return {
@@ -33,7 +36,7 @@ export function readResponsesResponse(json: Json, options: ResponseReadOptions):
     items,
     stop: hasCalls && !output.some(isCut) ? "tools" : stop,
     stopSequence: null,
-    usage: withTier(readUsage(json.usage), json.service_tier),
+    usage: withSearches(withTier(readUsage(json.usage), json.service_tier), countSearchItems(json.output)),
   };
 }
 

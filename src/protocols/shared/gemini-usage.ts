@@ -21,8 +21,12 @@ export function readGeminiUsage(json: unknown): TokenUsage | null {
     json.toolUsePromptTokenCount,
   ];
   const toolTokens = count(json.toolUsePromptTokenCount);
-  const inputTokens = count(promptTokenCount) + toolTokens;
   const thoughtTokens = count(json.thoughtsTokenCount);
+  const promptTokens =
+    promptTokenCount === undefined
+      ? Math.max(0, count(totalTokenCount) - toolTokens - thoughtTokens - count(candidatesTokenCount))
+      : count(promptTokenCount);
+  const inputTokens = promptTokens + toolTokens;
   const answerTokens =
     candidatesTokenCount === undefined
       ? Math.max(0, count(totalTokenCount) - inputTokens - thoughtTokens)
@@ -40,10 +44,17 @@ export function readGeminiUsage(json: unknown): TokenUsage | null {
     audioOutputTokens: Math.min(outputTokens, countModality(json.candidatesTokensDetails, "AUDIO")),
     webSearches: 0,
     tier: readTier(json.serviceTier),
-    missing: null,
+    missing: findMissing(json),
     isEarly: false,
     hasImpossibleCount: counts.some((value) => value !== undefined && value !== null && !isCount(value)),
   };
+}
+
+/** Without a total, the half that is not reported does not follow from it. */
+function findMissing(json: Readonly<Record<string, unknown>>): TokenUsage["missing"] {
+  if (json.totalTokenCount !== undefined) return null;
+  if (json.promptTokenCount === undefined) return "input";
+  return json.candidatesTokenCount === undefined && json.thoughtsTokenCount === undefined ? "output" : null;
 }
 
 /** Sums the tokens of one modality in a list like `[{ "modality": "AUDIO", "tokenCount": 12 }]`. */

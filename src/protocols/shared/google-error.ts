@@ -1,4 +1,4 @@
-/** Reads the details of Google's errors, which say more than their status: a reason, a quota, a field, a delay. */
+/** Reads the details of Google's errors, which are more exact than the status: a reason, a quota, a field, a delay. */
 
 import { isObject } from "../../json/parse.ts";
 

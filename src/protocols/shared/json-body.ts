@@ -23,7 +23,7 @@ import { nextTurn } from "../../net/wire/next-turn.ts";
 import { type Part, partBytes } from "../../net/wire/parts.ts";
 import { dropEncryptedReasoning } from "./encrypted-reasoning.ts";
 import { isPlainBody } from "./plain-body.ts";
-import type { Endpoint, KnownConversationPrefix, RequestBody } from "./request.ts";
+import type { Endpoint, HostedForm, KnownConversationPrefix, RequestBody } from "./request.ts";
 import { dropSealedState, dropThinking } from "./sealed-state-splices.ts";
 
 /**
@@ -52,11 +52,13 @@ export const ROUTING_FIELDS = [
   "reasoning_effort",
   "service_tier",
   "speed",
+  "anthropic_version",
+  "anthropic_beta",
 ] as const;
 export type RoutingField = (typeof ROUTING_FIELDS)[number];
 export type RoutingScan = ObjectScan<RoutingField>;
 
-/** Nor may they occur in another case: decoders that fold case would obey a field that was never checked. */
+/** Nor may they occur in another case: decoders that fold case would apply a field that was never checked. */
 export const ROUTING = wantedFields(ROUTING_FIELDS, { refusesCaseVariants: true });
 
 const NO_BYTES = new Uint8Array(0);
@@ -186,6 +188,21 @@ export function dropOpaqueState(
     : dropEncryptedReasoning(part.bytes, input, depthMax);
 }
 
+/** The members that name the model, or that a cloud vendor expects instead. */
+function hostedMembers(
+  model: Uint8Array,
+  form: HostedForm | null,
+): { readonly [name in RoutingField]?: Uint8Array | null } {
+  if (form?.api !== "messages") return { model };
+  const { version, betas, keeps } = form;
+  return {
+    model: keeps.includes("model") ? model : null,
+    ...(keeps.includes("stream") ? {} : { stream: null }),
+    anthropic_version: jsonString(version),
+    anthropic_beta: betas.length === 0 ? null : Buffer.from(JSON.stringify(betas)),
+  };
+}
+
 /** A class, because one object per body is cheaper than closures. */
 export class JsonBody implements RequestBody {
   readonly contentType = "application/json";
@@ -218,14 +235,16 @@ export class JsonBody implements RequestBody {
     this.inspection = inspection;
   }
 
-  forUpstream(upstreamModel: string): Part[] {
+  forUpstream(upstreamModel: string, form: HostedForm | null = null): Part[] {
     const { part, scan, fixedSplices: always } = this;
     const { bytes, start, end } = part;
     const { model } = scan.fields;
     const named = jsonString(upstreamModel);
     // Fast path if the body has a model, as every request does that was read.
     const edits =
-      model === undefined ? editMembers(bytes, scan, { model: named }) : [replaceValue(model, named)];
+      form?.api === "messages" || model === undefined
+        ? editMembers(bytes, scan, hostedMembers(named, form))
+        : [replaceValue(model, named)];
     const sealed = this.#dropSealedState();
     if (always.length === 0 && sealed.length === 0) return spliceParts(bytes, edits, start, end);
     // Inserted fields are at the front.

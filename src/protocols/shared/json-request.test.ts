@@ -11,7 +11,7 @@ import {
   type ModelRequest,
 } from "./request.ts";
 
-/** Gemini's bodies have a reader of their own. */
+/** Gemini's bodies have a separate reader. */
 type EndpointName = Exclude<AnyEndpointName, `gemini.${string}`>;
 
 const LIMITS = { depthMax: 16, modelNameCharsMax: 32 };

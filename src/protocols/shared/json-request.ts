@@ -205,7 +205,7 @@ class JsonRequest implements ModelRequest {
     return inner.ok ? readText(bytes, inner.fields.effort) : null;
   }
 
-  /** Messages has the fast tier in a field of its own. */
+  /** Messages has the fast tier in a separate field. */
   requestedTier(): ServiceTier | null {
     const { service_tier: tier, speed } = this.fields;
     const { bytes } = this.part;

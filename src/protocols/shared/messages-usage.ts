@@ -53,6 +53,11 @@ export function mergeMessagesUsage(
   return merged;
 }
 
+/** The report at the end of a stream counts the output. One without it leaves the output to be counted. */
+export function isFinalMessagesUsage(json: unknown): boolean {
+  return isObject(json) && typeof json.output_tokens === "number";
+}
+
 function count(value: unknown): number {
   return isCount(value) ? value : 0;
 }

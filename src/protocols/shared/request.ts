@@ -9,8 +9,11 @@ import type { InputSize } from "./input-size.ts";
 /** A body that can be sent again, to another account with another model name. */
 export interface RequestBody {
   readonly contentType: string;
-  /** The received body with the upstream's model name, and what metering needs, inserted. */
-  forUpstream(upstreamModel: string): UpstreamBody;
+  /**
+   * The received body with the upstream's model name, and what metering needs, inserted. `form` is that of a cloud
+   * vendor; null for the vendor's own API.
+   */
+  forUpstream(upstreamModel: string, form?: HostedForm | null): UpstreamBody;
   /**
    * The same for an upstream that remembers this response and the conversation up to it, which is the beginning of the
    * input. Returns null if that part can no longer be identified.
@@ -31,6 +34,20 @@ export interface RequestBody {
   findJsonError(): Promise<ApiError | null>;
   dispose(): Promise<void>;
 }
+
+/** How a cloud vendor changes a body whose API it hosts: the model is in the path. */
+export type HostedForm =
+  | {
+      readonly api: "messages";
+      /** `anthropic_version` of the body. */
+      readonly version: string;
+      /** `anthropic_beta` of the body; none if empty. */
+      readonly betas: readonly string[];
+      /** Members that stay in the body. */
+      readonly keeps: readonly ("model" | "stream")[];
+    }
+  /** Function calls have no ids. */
+  | { readonly api: "gemini" };
 
 /** A response, and the number of input bytes up to it, without the opening bracket. */
 export interface KnownConversationPrefix {
@@ -71,7 +88,7 @@ export interface ModelRequest {
   readonly outputTokensMax: number | null;
   /** The requested reasoning effort; null if none. Read on demand, only if the group charges. */
   reasoningEffort(): string | null;
-  /** The requested service tier, if it has prices of its own. Read on demand, only if the model has a price. */
+  /** The requested service tier, if it has its own prices. Read on demand, only if the model has a price. */
   requestedTier(): ServiceTier | null;
   /** Throws if the client sets an invalid limit. Called for paid requests only: otherwise the upstream checks it. */
   checkBounds(): void;
@@ -159,7 +176,7 @@ export const COUNT_TOKENS_ENDPOINT: Endpoint = {
   path: "/messages/count_tokens",
 };
 
-/** The endpoint speaks Gemini's API: its path and its bodies are Google's. */
+/** The endpoint is part of Gemini's API: its path and its bodies are Google's. */
 export function isGeminiEndpoint({ name }: Pick<Endpoint, "name">): boolean {
   return name.startsWith("gemini.");
 }

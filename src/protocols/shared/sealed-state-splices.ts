@@ -1,7 +1,7 @@
 /**
  * Removes opaque state from a body that passes through. A conversation that was begun on a translated account carries the
  * state of another vendor in the gateway's envelopes, or thinking without a signature. An account that has the interface
- * itself would reject both. If it rejects the state of another account of its own vendor, all thinking is removed.
+ * itself would reject both. If it rejects the state of another account of the same vendor, all thinking is removed.
  */
 
 import { type ByteRange, firstElements, keepElements } from "../../json/array.ts";
@@ -40,7 +40,7 @@ function contains({ bytes, start }: Part, mark: Uint8Array): boolean {
   return findBytes(bytes, mark, start) !== -1;
 }
 
-/** Removes all thinking of a Messages request, whoever has signed it, and its budget. For a request that was rejected. */
+/** Removes all thinking of a Messages request, whatever its signature, and its budget. For a rejected request. */
 export function dropThinking(
   part: Part,
   messages: JsonField | undefined,

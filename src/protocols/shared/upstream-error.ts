@@ -46,6 +46,17 @@ export function readRefusal(json: unknown): UpstreamError | null {
   );
 }
 
+/**
+ * Amazon names the exception in the header `x-amzn-errortype`, with an address after a colon, and writes `message` in
+ * either case. Returns null without such a header.
+ */
+export function readExceptionError(errorType: string | null, json: unknown): UpstreamError | null {
+  const type = errorType === null ? undefined : /^[A-Za-z]{1,64}/.exec(errorType)?.[0];
+  if (type === undefined) return null;
+  const body = isObject(json) ? json : {};
+  return { code: null, type, param: null, message: toText(body.message ?? body.Message) ?? "" };
+}
+
 /** One sentence, or a list of invalid fields, of which the first is used. */
 function readDetail(detail: unknown): UpstreamError | null {
   if (typeof detail === "string") return readUpstreamError({ error: detail });

@@ -60,7 +60,7 @@ export function readUsage(json: unknown): TokenUsage | null {
 }
 
 /**
- * A report may have several members for the tier: one with prices of its own counts. Null if there is none: `auto`
+ * A report may have several members for the tier: one with its own prices counts. Null if there is none: `auto`
  * repeats the request and is not a tier.
  */
 export function readTier(...values: readonly unknown[]): ReportedTier | null {
@@ -69,7 +69,7 @@ export function readTier(...values: readonly unknown[]): ReportedTier | null {
   return tier ?? (isReported ? "standard" : null);
 }
 
-/** Null for the standard tier, and for tiers that have no prices of their own. Google writes tiers in capitals. */
+/** Null for the standard tier, and for tiers that have no prices. Google writes tiers in capitals. */
 export function findPricedTier(value: unknown): ServiceTier | null {
   const name = typeof value === "string" ? value.toLowerCase() : null;
   return SERVICE_TIERS.find((tier) => tier === name) ?? null;

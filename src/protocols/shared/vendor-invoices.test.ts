@@ -85,6 +85,35 @@ const INVOICES: readonly [what: string, model: string, read: Reader, report: obj
     1_800_000n,
   ],
   [
+    "OpenAI: cache writes have their own price if the report has them",
+    "claude-sonnet-4-6",
+    readUsage,
+    {
+      input_tokens: 1_000,
+      output_tokens: 100,
+      total_tokens: 1_100,
+      input_tokens_details: { cached_tokens: 400, cache_write_tokens: 500 },
+      output_tokens_details: { reasoning_tokens: 60 },
+    },
+    // 100 × $3 + 400 × $0.30 + 500 × $3.75 + 100 × $15, per million: reasoning is inside the output
+    3_795_000n,
+  ],
+  [
+    "Google: tokens of tools are input, and a missing count follows from the total",
+    "gemini-2.5-pro",
+    readGeminiUsage,
+    { promptTokenCount: 1_000, toolUsePromptTokenCount: 200, thoughtsTokenCount: 50, totalTokenCount: 1_350 },
+    // 1,200 × $1.25 + (100 + 50) × $10, per million
+    3_000_000n,
+  ],
+  [
+    "Anthropic: thinking is inside the output",
+    "claude-sonnet-4-6",
+    readMessagesUsage,
+    { input_tokens: 100, output_tokens: 50, output_tokens_details: { thinking_tokens: 40 } },
+    1_050_000n,
+  ],
+  [
     "Google: thoughts are output in addition to the candidates",
     "gemini-2.5-pro",
     readGeminiUsage,

@@ -23,6 +23,7 @@ import { publicMessage } from "./public-message.ts";
 import type { EndpointName } from "./request.ts";
 import { type Audience, readUpstreamError, type UpstreamError } from "./upstream-error.ts";
 import { readUsage, type TokenUsage, withTier } from "./usage.ts";
+import { countQueriesInCandidates, countSearchesInOutput, withSearches } from "./web-searches.ts";
 
 const RESPONSE_FIELDS = wantedFields([
   "id",
@@ -153,19 +154,24 @@ interface UsageFields {
   readonly usage?: JsonField;
   readonly usageMetadata?: JsonField;
   readonly service_tier?: JsonField;
+  readonly output?: JsonField;
+  readonly candidates?: JsonField;
 }
 
 function readReportedUsage(
   bytes: Uint8Array,
   endpoint: EndpointName,
-  { usage, usageMetadata, service_tier: tier }: UsageFields,
+  { usage, usageMetadata, service_tier: tier, output, candidates }: UsageFields,
 ): TokenUsage | null {
   if (usage?.kind === "object") {
     const reported = readUsageOf(endpoint)(parseJson(bytes, usage.start, usage.end));
-    return withTier(reported, tier === undefined ? null : stringValue(bytes, tier));
+    const tiered = withTier(reported, tier === undefined ? null : stringValue(bytes, tier));
+    // Messages report their searches.
+    return withSearches(tiered, countSearchesInOutput(bytes, output));
   }
   if (usageMetadata?.kind !== "object") return null;
-  return readGeminiUsage(parseJson(bytes, usageMetadata.start, usageMetadata.end));
+  const reported = readGeminiUsage(parseJson(bytes, usageMetadata.start, usageMetadata.end));
+  return withSearches(reported, countQueriesInCandidates(bytes, candidates));
 }
 
 /** A separate scan, so that responses without images are not searched for it. */

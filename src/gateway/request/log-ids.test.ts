@@ -1,23 +1,23 @@
 import { expect, test } from "bun:test";
 import { HeadText } from "../../net/wire/http-fields.ts";
-import { clientRequestId } from "./client-request-id.ts";
+import { clientRequestId } from "./log-ids.ts";
 
-const told = (value: string) => {
+const read = (value: string) => {
   const name = "x-client-request-id";
   return clientRequestId(new HeadText(`${name}: ${value}\r\n`, [name.length], 0));
 };
 
 test("a client request id is used unchanged", () => {
-  expect(told("0199aaaa-bbbb thread/7")).toBe("0199aaaa-bbbb thread/7");
+  expect(read("0199aaaa-bbbb thread/7")).toBe("0199aaaa-bbbb thread/7");
 });
 
 test("a client request id is truncated and reduced to visible ASCII", () => {
-  expect(told("x".repeat(500))).toBe("x".repeat(128));
-  expect(told("a\u0007\tb\u00a0\u0085\u00e9c")).toBe("abc");
+  expect(read("x".repeat(500))).toBe("x".repeat(128));
+  expect(read("a\u0007\tb\u00a0\u0085\u00e9c")).toBe("abc");
 });
 
 test("a missing or empty client request id is null", () => {
   expect(clientRequestId(new Headers())).toBeNull();
-  expect(told("")).toBeNull();
-  expect(told("\u00e9\u0001")).toBeNull();
+  expect(read("")).toBeNull();
+  expect(read("\u00e9\u0001")).toBeNull();
 });

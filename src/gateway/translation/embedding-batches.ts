@@ -1,0 +1,144 @@
+/**
+ * The batches of one request for embeddings, for an upstream that accepts fewer texts at once than the client may send.
+ * The client receives one response. A batch that has succeeded is not sent again if another one fails.
+ */
+
+import { classifyError, upstreamFailure } from "../../accounts/failure.ts";
+import { parseJson } from "../../json/parse.ts";
+import { nextTurn } from "../../net/wire/next-turn.ts";
+import { type Part, partsLength, wholeBytesPart } from "../../net/wire/parts.ts";
+import {
+  normalize,
+  readGeminiVector,
+  scanGeminiBatch,
+  writeOpenaiEntry,
+  writeOpenaiTail,
+} from "../../protocols/embedding-codecs/embeddings-response.ts";
+import { readUpstreamError } from "../../protocols/shared/upstream-error.ts";
+import type { TokenUsage } from "../../protocols/shared/usage.ts";
+import type { WholeResponseResult } from "../../protocols/shared/whole-response.ts";
+import type { WholeResult } from "../whole-result.ts";
+import type { SendBody } from "./translated-attempt.ts";
+
+export interface EmbeddingBatch {
+  readonly body: readonly Part[];
+  /** How many texts it has. */
+  readonly count: number;
+}
+
+export interface BatchOptions {
+  readonly publicModel: string;
+  readonly wantsBase64: boolean;
+  /** The vectors have fewer dimensions than the model's own, so they must be normalized. */
+  readonly isShortened: boolean;
+  /** Counted by the gateway, for upstreams that report no usage. */
+  readonly inputTokens: number;
+  readonly jsonDepthMax: number;
+}
+
+interface FinishedBatch {
+  /** Entries of the client's response, as JSON. */
+  readonly entries: Buffer;
+  readonly usage: TokenUsage | null;
+}
+
+/** More would use up the rate limit of the account at once. */
+const CONCURRENT_MAX = 4;
+/** A vector of 3,072 numbers takes half a millisecond. */
+const VECTORS_PER_TURN = 16;
+/** As for other responses that are not streamed. */
+const RESPONSE_BYTES_MAX = 128 * 1024 * 1024;
+const HEAD = Buffer.from('{"object":"list","data":[');
+const COMMA = Buffer.from(",");
+
+export class EmbeddingBatches {
+  readonly #batches: readonly EmbeddingBatch[];
+  readonly #options: BatchOptions;
+  readonly #finished = new Map<number, FinishedBatch>();
+
+  constructor(batches: readonly EmbeddingBatch[], options: BatchOptions) {
+    this.#batches = batches;
+    this.#options = options;
+  }
+
+  /** Sends the batches that have not succeeded yet. Returns the first failure, or the last response. */
+  async send(sendBody: SendBody): Promise<WholeResult> {
+    const missing = [...this.#batches.keys()].filter((at) => !this.#finished.has(at));
+    let last: WholeResult = failed("no texts");
+    for (let from = 0; from < missing.length; from += CONCURRENT_MAX) {
+      const group = missing.slice(from, from + CONCURRENT_MAX);
+      const results = await Promise.all(group.map((at) => this.#sendOne(at, sendBody)));
+      last = results.find(({ kind }) => kind === "failed") ?? results.at(-1) ?? last;
+      if (last.kind === "failed") return last;
+    }
+    return last;
+  }
+
+  async #sendOne(at: number, sendBody: SendBody): Promise<WholeResult> {
+    const result = await sendBody(this.#batches[at]?.body ?? []);
+    if (result.kind === "failed") return result;
+    const failure = await this.#read(at, result.body);
+    return failure ?? result;
+  }
+
+  /** Returns the failure of a response that has no vectors. */
+  async #read(at: number, part: Part): Promise<WholeResult | null> {
+    const { count = 0 } = this.#batches[at] ?? {};
+    const batch = scanGeminiBatch(part, count, this.#options.jsonDepthMax);
+    if (batch === null) return failed("the response has not one vector for each text");
+    if (batch.error !== null) {
+      const { start, end } = batch.error;
+      const error = readUpstreamError({ error: parseJson(part.bytes, start, end) });
+      return { kind: "failed", failure: classifyError(200, error, null) };
+    }
+    const entries: string[] = [];
+    const firstIndex = this.#batches.slice(0, at).reduce((sum, one) => sum + one.count, 0);
+    for (const [offset, range] of batch.vectors.entries()) {
+      const vector = readGeminiVector(part.bytes, range);
+      if (vector === null) return failed("a vector is not a list of numbers");
+      const written = this.#options.isShortened ? normalize(vector) : vector;
+      entries.push(writeOpenaiEntry(written, firstIndex + offset, this.#options.wantsBase64));
+      if (offset % VECTORS_PER_TURN === VECTORS_PER_TURN - 1) await nextTurn();
+    }
+    this.#finished.set(at, { entries: Buffer.from(entries.join(",")), usage: batch.usage });
+    return null;
+  }
+
+  /** The response for the client. All batches have succeeded. */
+  readWhole(): WholeResponseResult {
+    const finished = [...this.#batches.keys()].flatMap((at) => this.#finished.get(at) ?? []);
+    if (finished.length < this.#batches.length) return { kind: "malformed" };
+    const usage = sumUsage(finished.map((batch) => batch.usage));
+    const { publicModel, inputTokens } = this.#options;
+    const tail = writeOpenaiTail(publicModel, usage?.inputTokens ?? inputTokens);
+    const parts = finished.flatMap(({ entries }, at) => (at === 0 ? [entries] : [COMMA, entries]));
+    const body = [HEAD, ...parts, Buffer.from(tail)].map(wholeBytesPart);
+    if (partsLength(body) > RESPONSE_BYTES_MAX) return { kind: "malformed" };
+    return {
+      kind: "answer",
+      body,
+      usage,
+      images: 0,
+      imageKind: null,
+      responseId: null,
+      status: null,
+      hasExpectedContent: true,
+    };
+  }
+}
+
+function failed(reason: string): WholeResult {
+  return { kind: "failed", failure: upstreamFailure("bad_answer", reason, 200) };
+}
+
+/** Null if a batch reports none: the gateway counts all of them. */
+function sumUsage(usages: readonly (TokenUsage | null)[]): TokenUsage | null {
+  const reported = usages.filter((usage) => usage !== null);
+  const [first] = reported;
+  if (first === undefined || reported.length < usages.length) return null;
+  return {
+    ...first,
+    inputTokens: reported.reduce((sum, { inputTokens }) => sum + inputTokens, 0),
+    hasImpossibleCount: reported.some(({ hasImpossibleCount }) => hasImpossibleCount),
+  };
+}

@@ -1,0 +1,16 @@
+/** Refuses JSON of upstreams that is nested too deeply: writing it again takes seconds, or fails. */
+
+import { scanObject, wantedFields } from "../../json/scan.ts";
+import type { Part } from "../../net/wire/parts.ts";
+
+/** As deep as a request may be nested. */
+const DEPTH_MAX = 128;
+/** A shorter text cannot be nested so deeply that it takes noticeable time. */
+const CHECKED_BYTES_MIN = 16 * 1024;
+const NOTHING = wantedFields([]);
+
+export function isTooDeep({ bytes, start, end }: Part): boolean {
+  if (end - start < CHECKED_BYTES_MIN) return false;
+  const scan = scanObject(bytes, start, end, NOTHING, { depthMax: DEPTH_MAX });
+  return !scan.ok && scan.reason === "depth";
+}

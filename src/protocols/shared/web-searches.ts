@@ -1,0 +1,55 @@
+/** Counts the web searches of a response, for upstreams that do not report them in its usage. They are billed by the call. */
+
+import { firstElements } from "../../json/array.ts";
+import { isObject, parseJson } from "../../json/parse.ts";
+import type { JsonField } from "../../json/scan.ts";
+import { findBytes } from "../../net/wire/bytes.ts";
+import type { TokenUsage } from "./usage.ts";
+
+const SEARCH_CALL = "web_search_call";
+const SEARCH_CALL_MARK = Buffer.from(`"${SEARCH_CALL}"`);
+const QUERIES_MARK = Buffer.from('"webSearchQueries"');
+
+/** Responses: the items of the output that are searches. Opening a found page is not one. */
+export function countSearchItems(output: unknown): number {
+  return Array.isArray(output) ? output.filter(isSearchItem).length : 0;
+}
+
+function isSearchItem(item: unknown): boolean {
+  if (!isObject(item) || item.type !== SEARCH_CALL) return false;
+  return !isObject(item.action) || item.action.type === undefined || item.action.type === "search";
+}
+
+/** The same in JSON. Almost no output has a search, and then it is not parsed. */
+export function countSearchesInOutput(bytes: Uint8Array, output: JsonField | undefined): number {
+  if (output?.kind !== "array" || !contains(bytes, output, SEARCH_CALL_MARK)) return 0;
+  let searches = 0;
+  for (const element of firstElements(bytes, output, Number.POSITIVE_INFINITY)) {
+    if (!contains(bytes, element, SEARCH_CALL_MARK)) continue;
+    if (isSearchItem(parseJson(bytes, element.start, element.end))) searches++;
+  }
+  return searches;
+}
+
+/** Gemini: the queries that ground a candidate. Every event of a stream may repeat them. */
+export function countQueries(candidate: unknown): number {
+  const metadata = isObject(candidate) ? candidate.groundingMetadata : null;
+  const queries = isObject(metadata) ? metadata.webSearchQueries : null;
+  return Array.isArray(queries) ? queries.length : 0;
+}
+
+/** The same in JSON, of all candidates. */
+export function countQueriesInCandidates(bytes: Uint8Array, candidates: JsonField | undefined): number {
+  if (candidates?.kind !== "array" || !contains(bytes, candidates, QUERIES_MARK)) return 0;
+  const json: unknown = parseJson(bytes, candidates.start, candidates.end);
+  return Array.isArray(json) ? json.reduce<number>((sum, one) => sum + countQueries(one), 0) : 0;
+}
+
+export function withSearches(usage: TokenUsage | null, searches: number): TokenUsage | null {
+  return usage === null || searches === 0 ? usage : { ...usage, webSearches: searches };
+}
+
+function contains(bytes: Uint8Array, range: Pick<JsonField, "start" | "end">, mark: Uint8Array): boolean {
+  const at = findBytes(bytes, mark, range.start);
+  return at !== -1 && at < range.end;
+}
