@@ -140,7 +140,7 @@ export interface RefusingLimit {
   readonly isQueue?: boolean;
 }
 
-/** An error for the client. `message` is public: it says what is wrong and what to do, and names no account. */
+/** An error for the client. `message` is public: it names the problem and what to do, and names no account. */
 export class ApiError extends Error {
   readonly code: ApiErrorCode;
   readonly status: number;

@@ -70,7 +70,7 @@ export function groupRecord(id: string, change: Partial<GroupRecord> = {}): Grou
   };
 }
 
-/** Nobody's, in the group `g1`. */
+/** Has no user; in the group `g1`. */
 export function keyRecord(id: string, change: Partial<KeyRecord> = {}): KeyRecord {
   return {
     id,
@@ -89,7 +89,7 @@ export function keyRecord(id: string, change: Partial<KeyRecord> = {}): KeyRecor
   };
 }
 
-/** In no group of their own. */
+/** In no group. */
 export function userRecord(id: string, change: Partial<UserRecord> = {}): UserRecord {
   return {
     id,

@@ -1,7 +1,5 @@
 /** The configuration as stored: plain rows, one type per table. `snapshot.ts` compiles them. */
 
-import type { CaptureMode, KeyCapture } from "./capture-records.ts";
-
 export const INTERFACES = ["chat", "responses", "messages", "gemini", "embeddings", "images"] as const;
 export type Interface = (typeof INTERFACES)[number];
 
@@ -9,7 +7,15 @@ export type Interface = (typeof INTERFACES)[number];
 export const DIALECTS = ["responses", "chat", "messages", "gemini"] as const;
 export type Dialect = (typeof DIALECTS)[number];
 
-export const ACCOUNT_KINDS = ["openai", "azure", "anthropic", "gemini", "simulator"] as const;
+export const ACCOUNT_KINDS = [
+  "openai",
+  "azure",
+  "anthropic",
+  "bedrock",
+  "gemini",
+  "vertex",
+  "simulator",
+] as const;
 export type AccountKind = (typeof ACCOUNT_KINDS)[number];
 
 /** The interfaces of an account whose configuration names none. */
@@ -17,7 +23,9 @@ export const DEFAULT_INTERFACES: Readonly<Record<AccountKind, readonly Interface
   openai: ["chat", "responses", "embeddings", "images"],
   azure: ["chat", "responses", "embeddings", "images"],
   anthropic: ["messages"],
+  bedrock: ["messages"],
   gemini: ["gemini", "embeddings"],
+  vertex: ["messages", "gemini"],
   simulator: INTERFACES,
 };
 
@@ -56,7 +64,7 @@ export type LongContextPrice = Readonly<Partial<Record<LongContextUnit, string>>
 export const CALL_UNITS = ["web_search"] as const;
 export type CallUnit = (typeof CALL_UNITS)[number];
 
-/** Service tiers that have prices of their own. */
+/** Service tiers that have their own prices. */
 export const SERVICE_TIERS = ["flex", "priority", "fast"] as const;
 export type ServiceTier = (typeof SERVICE_TIERS)[number];
 
@@ -157,6 +165,10 @@ export interface AccountRecord {
   websocket: boolean;
   /** Azure only: the dated API version; null uses the undated v1 API. */
   apiVersion: string | null;
+  /** Amazon Bedrock and Google Vertex AI only: where the models run. */
+  region?: string | null;
+  /** Google Vertex AI only; null or absent uses the project of the service account. */
+  project?: string | null;
   /** Whether its upstream receives the W3C trace context of requests. */
   propagateTrace: boolean;
   /** Whether loopback and private addresses may be dialled. Only the configuration file can allow it. */
@@ -182,6 +194,24 @@ export function defaultOnDisconnect(charge: GroupBilling["charge"]): OnDisconnec
 /** Who may create keys in a group: every user, or only its members. */
 export const GROUP_ACCESS = ["everyone", "members"] as const;
 export type GroupAccess = (typeof GROUP_ACCESS)[number];
+
+/** Which requests are captured: none, those that fail, or all. */
+export const CAPTURE_MODES = ["off", "errors", "all"] as const;
+export type CaptureMode = (typeof CAPTURE_MODES)[number];
+
+/** What can be removed from captures by pattern. Keys, credentials and inline media are always removed. */
+export const CAPTURE_REDACTIONS = ["email", "card", "phone", "ip"] as const;
+export type CaptureRedaction = (typeof CAPTURE_REDACTIONS)[number];
+
+/** What an administrator ordered to be captured of one key. */
+export interface KeyCapture {
+  /** Null: the mode of the group applies. */
+  mode: CaptureMode | null;
+  /** How many of the next requests are captured, whatever the mode; 0 if none was ordered. */
+  remaining: number;
+  /** The order ends at this time. */
+  untilMs: number;
+}
 
 /** A group: what an API key grants (models, accounts and interfaces). */
 export interface GroupRecord {

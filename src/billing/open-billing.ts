@@ -16,12 +16,14 @@ import type { BillingLimits } from "./engine/direct-billing.ts";
 import type { Durability } from "./engine/disk.ts";
 import { HoldQueueBilling, type HoldQueueLimits } from "./engine/hold-queue.ts";
 import { openReadiness, type ReadinessLimits } from "./engine/readiness.ts";
+import { type RecentBookingLimits, RecentBookings } from "./engine/recent-bookings.ts";
 import { SettlementSpool } from "./engine/settlement-spool.ts";
 import { Idempotency, type IdempotencyOptions } from "./idempotency/idempotency.ts";
 import { Journal } from "./journal/journal.ts";
 import { type MaintenanceLimits, startMaintenance } from "./maintenance/start-maintenance.ts";
 import { measureCommits } from "./measured-db.ts";
 import { type RecoveryLimits, startRecovery } from "./recovery/recovery.ts";
+import { StoreReplacement } from "./recovery/store-replacement.ts";
 import { WriteBehindBilling } from "./write-behind/write-behind-billing.ts";
 import type { WriteBehindLimits } from "./write-behind/write-behind-options.ts";
 
@@ -44,6 +46,7 @@ export interface AllBillingLimits extends MaintenanceLimits {
   holdQueue: HoldQueueLimits;
   writeBehind: WriteBehindLimits & { sharedServer: Partial<WriteBehindLimits>; segmentBytes: number };
   recovery: RecoveryLimits;
+  recentBookings: RecentBookingLimits & { checkIntervalMs: number };
   readiness: ReadinessLimits;
   idempotency: Pick<IdempotencyOptions, "keptMs" | "answerBytesMax">;
 }
@@ -65,7 +68,7 @@ export interface BillingOptions {
 
 /** Settles the holds of processes that died before it resolves. */
 export async function openBilling(options: BillingOptions): Promise<Billing> {
-  // On a server, requests have connections of their own: a report or an apply cannot occupy all of them.
+  // On a server, requests have separate connections: a report or an apply cannot occupy all of them.
   if (!isSharedServer(options.db)) return openBillingOn(options, options.db);
   const billingDb = await openDb(options.databaseUrl, { workload: "billing" });
   const opened = await openBillingOn(options, billingDb).catch(async (error: unknown) => {
@@ -86,7 +89,8 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
   const spoolDir = join(options.dataDir, "settlements");
   const faults = new BillingFaults(clock.nowMs);
   const metrics = new BillingMetrics();
-  const counters = { faults, metrics };
+  const recentBookings = new RecentBookings({ ...clock, limits: limits.recentBookings });
+  const counters = { faults, metrics, recentBookings };
   const measured = measureCommits(db, metrics.commits, clock);
   const { billingEngine, close } = await openEngine(
     counters,
@@ -111,6 +115,16 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
     throw error;
   });
   await idempotency.endOrphanedClaims();
+  const replacement = new StoreReplacement({
+    db,
+    log,
+    clock,
+    billingEngine,
+    recentBookings,
+    sendHeartbeat: () => recovery.sendHeartbeat(),
+    checkIntervalMs: limits.recentBookings.checkIntervalMs,
+  });
+  if (isSharedServer(db)) replacement.start();
   const isReady = openReadiness({
     sendHeartbeat: () => recovery.sendHeartbeat(),
     acceptsHolds: () => billingEngine.acceptsHolds() && billingEngine.isStoreResponding(),
@@ -128,6 +142,7 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
     isReady,
     async close() {
       await maintenance.stop();
+      await replacement.stop();
       // Recovery books through the billing engine, so it stops first.
       await recovery.stop();
       await close();
@@ -137,9 +152,15 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
   };
 }
 
+interface BillingCounters {
+  faults: BillingFaults;
+  metrics: BillingMetrics;
+  recentBookings: RecentBookings;
+}
+
 /** On SQLite, batches are booked over a second connection, so that their transactions do not block readers. */
 async function openEngine(
-  { faults, metrics }: { faults: BillingFaults; metrics: BillingMetrics },
+  { faults, metrics, recentBookings }: BillingCounters,
   { db, databaseUrl, clock, log, durability, limits }: BillingOptions,
   incarnation: string,
   spoolDir: string,
@@ -158,7 +179,12 @@ async function openEngine(
     journal: new Journal({ dir: spoolDir, incarnation, segmentBytes }),
   };
   if (isSharedServer(db)) {
-    const shared = { bookingDb: db, writeBehind: { ...writeBehind, ...sharedServer }, checkpointWal() {} };
+    const shared = {
+      bookingDb: db,
+      recentBookings,
+      writeBehind: { ...writeBehind, ...sharedServer },
+      checkpointWal() {},
+    };
     const billingEngine = new HoldQueueBilling(
       new WriteBehindBilling({ ...options, ...shared }),
       limits.holdQueue,

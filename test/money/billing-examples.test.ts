@@ -1,4 +1,4 @@
-/** Computes the examples of docs/billing.md again. */
+/** Computes the examples of the pages about money again. */
 
 import { expect, test } from "bun:test";
 import { resolve } from "node:path";
@@ -7,17 +7,17 @@ import { applyCharge, holdFromWallet } from "../../src/billing/engine/debt.ts";
 import { parseUsd, usdText } from "../../src/money/nano.ts";
 import { computeTariffCost, makeTariff, NOTHING_USED } from "../../src/money/tariff.ts";
 
-const text = await Bun.file(resolve(import.meta.dir, "../../docs/billing.md")).text();
+const DOCS = resolve(import.meta.dir, "../../docs");
+const [billing = "", disconnects = "", wallets = ""] = await Promise.all(
+  ["billing", "disconnects", "wallets"].map((page) => Bun.file(resolve(DOCS, `${page}.md`)).text()),
+);
 const ROW = /^\| (?:[^|`]+ \| )?`(\{.*?\})` \| `([\d.]+)` \| `(\{.*?\})` \| \$([\d.]+) \|$/gm;
-const examples = [...text.matchAll(ROW)].map(([, price = "", times = "", used = "", cost = ""]) => [
-  price,
-  times,
-  used,
-  cost,
-]);
+const examples = [...`${billing}\n${disconnects}`.matchAll(ROW)].map(
+  ([, price = "", times = "", used = "", cost = ""]) => [price, times, used, cost],
+);
 
-test("docs/billing.md contains cost examples", () => {
-  expect(examples.length).toBeGreaterThan(5);
+test("docs/billing.md and docs/disconnects.md contain cost examples", () => {
+  expect(examples.length).toBe(15);
 });
 
 test.each(examples)("%s times %s for %s", (price = "", group = "", used = "", cost = "") => {
@@ -35,7 +35,7 @@ test.each(examples)("%s times %s for %s", (price = "", group = "", used = "", co
 });
 
 const HOLD_ROW = /^\| `(-?[\d.]+)` \| `([\d.]+)` \| (\$[\d.]+|nothing[^|]*) \|$/gm;
-const holds = [...text.matchAll(HOLD_ROW)].map(([, balance = "", others = "", held = ""]) => [
+const holds = [...wallets.matchAll(HOLD_ROW)].map(([, balance = "", others = "", held = ""]) => [
   balance,
   others,
   held,
@@ -54,21 +54,21 @@ test.each(holds)(
     const [balanceNano, heldNano] = [parseUsd(balance), parseUsd(others)];
     const debtNano = balanceNano < heldNano ? heldNano - balanceNano : 0n;
     const result = holdFromWallet({ balanceNano, heldNano, debtNano }, REQUEST);
-    const told =
+    const expected =
       result.kind === "held"
         ? `$${usdText(result.amountNano)}`
         : result.kind === "blocked"
-          ? "nothing: it waits for the others, then it is refused"
+          ? "nothing: it waits for the others, then it is rejected"
           : result.kind === "in_debt"
-            ? `nothing: refused until $${usdText(result.debtNano)} is paid in`
-            : "nothing: refused";
-    expect(told).toBe(held);
+            ? `nothing: rejected until $${usdText(result.debtNano)} is paid in`
+            : "nothing: rejected";
+    expect(expected).toBe(held);
   },
 );
 
 const END_ROW =
   /^\| `(-?[\d.]+)` \| `([\d.]+)` \| `([\d.]+)` \| `([\d.]+)` \| (-?)\$([\d.]+) \| \$([\d.]+) \|$/gm;
-const ends = [...text.matchAll(END_ROW)].map(([, ...columns]) => columns);
+const ends = [...wallets.matchAll(END_ROW)].map(([, ...columns]) => columns);
 
 test.each(ends)(
   "of %s, with %s held for others, %s held and %s charged leave %s%s and a debt of %s",
@@ -82,6 +82,6 @@ test.each(ends)(
   },
 );
 
-test("docs/billing.md contains examples of holds and of debts", () => {
+test("docs/wallets.md contains examples of holds and of debts", () => {
   expect([holds.length, ends.length]).toEqual([6, 5]);
 });

@@ -82,12 +82,12 @@ describe("a disconnect at the last word, with on_disconnect cancel, is charged i
 
   test("in a response: before its end", async () => {
     const gate = Promise.withResolvers<void>();
-    const said = [
+    const received = [
       responsesEvent("response.created", { response: RESPONSE }),
       responsesEvent("response.output_text.delta", { delta: "hello" }),
       responsesEvent("response.output_item.done"),
     ];
-    const gateway = await start(() => eventStream([said.join(""), gate.promise, RESPONSES_END]), CANCEL);
+    const gateway = await start(() => eventStream([received.join(""), gate.promise, RESPONSES_END]), CANCEL);
     await leaveAt(gateway, ...RESPONSES, "output_item.done");
     await noticed();
     gate.resolve();

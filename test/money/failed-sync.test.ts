@@ -33,9 +33,9 @@ async function run(what: "journal" | "store", failing: readonly string[]) {
     ],
     { stdout: "pipe", stderr: "inherit" },
   );
-  const said = (await new Response(child.stdout).text()).trim().split("\n");
+  const output = (await new Response(child.stdout).text()).trim().split("\n");
   expect(await child.exited).toBe(0);
-  return said;
+  return output;
 }
 
 test("a journal segment whose sync failed is written to a new file before a sync succeeds", async () => {
@@ -49,16 +49,16 @@ test("a journal segment whose sync failed is written to a new file before a sync
 
 test("the journal does not report success while the new file cannot be synced either", async () => {
   const name = "journal-inc_1.1.jsonl";
-  const said = await run("journal", [name, `${name}.new`]);
-  expect(said).toEqual(["failed", "failed", "failed", "same file"]);
+  const output = await run("journal", [name, `${name}.new`]);
+  expect(output).toEqual(["failed", "failed", "failed", "same file"]);
   expect(listOrphanedJournals(dir, () => false)[0]?.open).toHaveLength(12);
 });
 
 test("a database whose WAL could not be synced is checkpointed, and the WAL is emptied", async () => {
-  const said = await run("store", ["store.db-wal"]);
+  const output = await run("store", ["store.db-wal"]);
   // The WAL that is emptied is still the file whose sync fails here.
-  expect(said.filter((line) => !line.startsWith("log"))).toEqual(["failed", "failed", "failed"]);
-  const sizes = said.filter((line) => line.startsWith("log")).map((line) => Number(line.slice(4)));
+  expect(output.filter((line) => !line.startsWith("log"))).toEqual(["failed", "failed", "failed"]);
+  const sizes = output.filter((line) => line.startsWith("log")).map((line) => Number(line.slice(4)));
   expect(sizes[0]).toBeGreaterThan(0);
   expect(sizes.slice(1)).toEqual([0, 0]);
 });

@@ -275,10 +275,10 @@ test("a key without a user in a charging group is rejected when the file is appl
   const gateway = await start({
     balance: "1.00",
     groups: [{ name: "free", interfaces: ["chat"], models: ["paid"], accounts: ["sim"] }],
-    keys: [{ name: "nobody", group: "free", secret: "nobody-key-0123456789-0123456789-01234567" }],
+    keys: [{ name: "unowned", group: "free", secret: "unowned-key-0123456789-0123456789-01234567" }],
   });
-  const nobody = { headers: { authorization: "Bearer nobody-key-0123456789-0123456789-01234567" } };
-  const ask = () => gateway.call("/v1/chat/completions", { model: "paid", messages }, nobody);
+  const withoutUser = { headers: { authorization: "Bearer unowned-key-0123456789-0123456789-01234567" } };
+  const ask = () => gateway.call("/v1/chat/completions", { model: "paid", messages }, withoutUser);
   await doneId(await ask());
   const charging = (name: string) => JSON.stringify({ groups: [{ name, billing: { charge: "balance" } }] });
   const refusal = await gateway.apply(charging("free")).catch((error: Error) => error.message);

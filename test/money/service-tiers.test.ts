@@ -196,7 +196,7 @@ test("a translated response is charged by the tier that its upstream reports", a
   }
 });
 
-test("the tier may be named once only: upstreams differ in which one they obey", async () => {
+test("the tier may be named once only: upstreams differ in which one they use", async () => {
   const body = `{"model":"native","messages":[],"service_tier":"flex","service_tier":"priority"}`;
   const refused = await gateway.call("/v1/chat/completions", body);
   expect([refused.status, await refused.json()]).toMatchObject([

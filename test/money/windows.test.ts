@@ -39,13 +39,13 @@ async function restart(): Promise<void> {
   gateway = await startGatewayProcess({ folder, args: ["--config", "gateway.yaml"], env });
 }
 
-interface Told {
+interface ReportedLimits {
   status: number;
   headers: Headers;
   error: { type: string; code: string; message: string; resets_at: number } | null;
 }
 
-async function ask(secret = TEST_KEY, more: object = {}): Promise<Told> {
+async function ask(secret = TEST_KEY, more: object = {}): Promise<ReportedLimits> {
   const messages = [{ role: "user", content: "Hello" }];
   const response = await fetch(`${gateway?.url}/v1/chat/completions`, {
     method: "POST",
@@ -60,10 +60,10 @@ async function ask(secret = TEST_KEY, more: object = {}): Promise<Told> {
   };
 }
 
-async function untilRefused(secret = TEST_KEY): Promise<{ served: number; told: Told }> {
+async function untilRefused(secret = TEST_KEY): Promise<{ served: number; reported: ReportedLimits }> {
   for (let served = 0; ; served++) {
-    const told = await ask(secret);
-    if (told.status !== 200) return { served, told };
+    const reported = await ask(secret);
+    if (reported.status !== 200) return { served, reported };
   }
 }
 
@@ -88,15 +88,15 @@ const free = { billing: { charge: "none" } } as const;
 
 test("an exhausted window of a key rejects for every kind of charge, and survives a restart", async () => {
   await start({ ...free, group: { limits: window("0.01") } });
-  const { served, told } = await untilRefused();
+  const { served, reported } = await untilRefused();
   expect(served).toBeGreaterThan(1);
-  expect(told.status).toBe(429);
-  expect(told.error).toMatchObject({ type: "usage_limit_reached" });
-  expect(told.error?.message).toMatch(
+  expect(reported.status).toBe(429);
+  expect(reported.error).toMatchObject({ type: "usage_limit_reached" });
+  expect(reported.error?.message).toMatch(
     /^Usage limit reached for this API key: only \$0\.00\d+ of \$0\.01 per 5 hours is left\. Try again at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\.$/,
   );
-  expect(told.headers.get("x-should-retry")).toBe("false");
-  const inHours = ((told.error?.resets_at ?? 0) - Date.now() / 1000) / 3_600;
+  expect(reported.headers.get("x-should-retry")).toBe("false");
+  const inHours = ((reported.error?.resets_at ?? 0) - Date.now() / 1000) / 3_600;
   expect(inHours).toBeGreaterThan(4.9);
   expect(inHours).toBeLessThan(5.1);
   const left = await windowLeft();
@@ -117,9 +117,9 @@ test.each(["balance", "none"])(
       billing: { charge },
       group: { limits: window("0.01") },
     });
-    const told = await Promise.all(Array.from({ length: 25 }, () => ask()));
-    expect(told.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(1);
-    const refused = told.filter(({ status }) => status !== 200);
+    const reported = await Promise.all(Array.from({ length: 25 }, () => ask()));
+    expect(reported.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(1);
+    const refused = reported.filter(({ status }) => status !== 200);
     expect(refused.length).toBeGreaterThan(20);
     for (const { status, error, headers } of refused) {
       expect([status, error?.code]).toEqual([429, "rate_limit_exceeded"]);
@@ -144,7 +144,9 @@ test("windows of users and groups apply to all of their keys", async () => {
     group: { group_limits: window("0.01") },
     keys: [{ name: "other", user: "payer@example.com", group: "paying", secret: other }],
   });
-  expect((await untilRefused()).told.error?.message).toStartWith("Usage limit reached for this key's group");
+  expect((await untilRefused()).reported.error?.message).toStartWith(
+    "Usage limit reached for this key's group",
+  );
   expect((await ask(other)).status).toBe(429);
 });
 

@@ -14,7 +14,8 @@ export interface BatchLoopOptions {
   engine: "sqlite" | "postgres";
   limits: BillingLimits;
   queue: WorkQueue;
-  progress: Progress;
+  /** Null if progress is written apart from the batches. */
+  progress: Progress | null;
   writer: BatchWriter;
   monotonicMs(): number;
 }
@@ -88,8 +89,8 @@ export class BatchLoop {
   async flush(): Promise<void> {
     const { queue, progress, writer } = this.#options;
     const target = queue.submittedCount;
-    progress.makeAllDue();
-    const isUnfinished = () => queue.doneCount < target || progress.isDue();
+    progress?.makeAllDue();
+    const isUnfinished = () => queue.doneCount < target || (progress?.isDue() ?? false);
     do {
       const before = queue.doneCount;
       await this.#run();
@@ -144,7 +145,7 @@ export class BatchLoop {
 
   #takeBatch(): PendingWork | null {
     const { queue, progress, limits } = this.#options;
-    return queue.take(progress.takeDue(limits.batchMax / 2), limits.batchMax);
+    return queue.take(progress?.takeDue(limits.batchMax / 2) ?? [], limits.batchMax);
   }
 
   /** PostgreSQL's round trips are long enough for a batch to collect, so the next one starts without a pause. */
@@ -160,7 +161,7 @@ export class BatchLoop {
     return (
       holds.length + settlementOps.length + releases.length > 0 ||
       rows.length >= limits.batchMax ||
-      progress.isDue()
+      (progress?.isDue() ?? false)
     );
   }
 }

@@ -39,7 +39,7 @@ export interface BookOptions {
   /** Reads existing rows first. Only a repeated batch can meet its own rows, so the first try skips this. */
   checkExisting: boolean;
   /** Ids of tariffs that are already stored. */
-  storedTariffs: ReadonlySet<string>;
+  storedTariffs: { has(tariffId: string): boolean };
   numbering: Numbering;
 }
 

@@ -3,12 +3,14 @@
  * rejects a batch permanently, the batch is halved until the bad operation is alone.
  */
 
+import type { Tariff } from "../../money/tariff.ts";
 import type { Clock } from "../../net/wire/clock.ts";
 import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { Log } from "../../observe/log.ts";
 import { type Db, isLockTimeout, isUniqueViolation } from "../../store/engine/db.ts";
 import { UNSENT } from "../../store/money/holds.ts";
 import { findLockedUsers } from "../../store/money/locked-users.ts";
+import { insertTariffs } from "../../store/money/tariffs.ts";
 import { learnBefore, UsageNumbers } from "../../store/usage/usage.ts";
 import { usageRows } from "./batch-state.ts";
 import { type BookingResult, book, type HoldResult } from "./booking.ts";
@@ -26,6 +28,7 @@ import {
   splitInHalves,
 } from "./pending-work.ts";
 import type { Progress } from "./progress.ts";
+import type { RecentBookings } from "./recent-bookings.ts";
 import { reportSettlement } from "./report-settlements.ts";
 import { buildDiskUnavailable, errorReason, isPermanent, toError, withTimeout } from "./store-faults.ts";
 import type { UnsavedSettlements } from "./unsaved-settlements.ts";
@@ -42,6 +45,7 @@ export interface BatchWriterOptions {
   progress: Progress;
   disk: Disk;
   unsavedSettlements: UnsavedSettlements;
+  recentBookings?: RecentBookings;
   acceptsHolds(): boolean;
   /** Queues the end of a hold that is not needed. */
   release(requestId: string, userId: string): void;
@@ -52,7 +56,7 @@ export type WriteResult = "done" | "delayed" | "unavailable";
 /** Owns the database's state as its last batches showed it: failures, stored tariffs, numbers of usage kinds. */
 export class BatchWriter {
   readonly #options: BatchWriterOptions;
-  readonly #storedTariffs = new Set<string>();
+  readonly #storedTariffs = new Map<string, Tariff>();
   readonly #numbers = new UsageNumbers();
   #failures = 0;
   /** Users whose money was still locked when the last write stopped waiting for it. */
@@ -65,6 +69,12 @@ export class BatchWriter {
   /** Number of batches in a row that failed because the database is unavailable. */
   get failures(): number {
     return this.#failures;
+  }
+
+  /** The database may have lost tariffs and numbers that it had. */
+  async restoreTariffs(): Promise<void> {
+    this.#numbers.forget();
+    await insertTariffs(this.#options.db, [...this.#storedTariffs.values()]);
   }
 
   /** `unavailable`: the work is queued again. `delayed`: only that of users whose money is locked. */
@@ -141,16 +151,26 @@ export class BatchWriter {
     const { queue, log, faults, disk } = this.#options;
     queue.markDone(countOperations(work) - work.progress.length);
     work.holds.forEach(({ request: { tariff } }, index) => {
-      if (booked.holds[index]?.kind === "held") this.#storedTariffs.add(tariff.id);
+      if (booked.holds[index]?.kind === "held") this.#storedTariffs.set(tariff.id, tariff);
     });
     booked.settlements.forEach((result, index) => {
       const id = work.settlementOps[index]?.settlement.row.requestId ?? "";
       reportSettlement(log, faults, id, result);
     });
+    this.#remember(work, booked);
     for (const id of booked.unchargedRequestIds) log.error("settlement_uncharged", { request_id: id });
     const flushed = disk.flushCommit();
     if (flushed === null) this.#resolveWaiters(work, booked);
     else void flushed.then(() => this.#resolveWaiters(work, booked));
+  }
+
+  #remember({ settlementOps, rows }: PendingWork, booked: BookingResult): void {
+    const { recentBookings } = this.#options;
+    if (recentBookings === undefined) return;
+    const settled = settlementOps
+      .filter((_, index) => booked.settlements[index] !== "lost")
+      .map(({ settlement: { row, chargedNano } }) => ({ ...row, chargedNano }));
+    recentBookings.addRows([...settled, ...rows]);
   }
 
   #resolveWaiters(work: PendingWork, booked: BookingResult): void {

@@ -37,6 +37,11 @@ export interface BillingEngine {
   recordHeartbeat(sentAtMs: number): void;
   /** Another node needs money that this one may have reserved. */
   answerRecalls(): Promise<void>;
+  /**
+   * The database was replaced by one that may lack the last commits. Forgets what it was known to have, and checks the
+   * wallet reservations of this process.
+   */
+  handleStoreReplaced(): Promise<void>;
   /** Whether a request of this process is in flight, or its settlement is not in the database yet. */
   isOpen(requestId: string): boolean;
   /** Call after `flush`: operations that still wait are lost unless they are on disk. */

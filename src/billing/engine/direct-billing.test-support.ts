@@ -42,6 +42,7 @@ export const LIMITS: BillingLimits = {
   waitingMax: 100_000,
   holdTimeoutMs: 2_000,
   storeSilenceMaxMs: 10_000,
+  storeFailureMaxMs: 10_000,
   stalledAfterMs: 2_000,
   settlementTimeoutMs: 500,
   transactionMs: 10_000,
@@ -65,7 +66,9 @@ const WRITE_BEHIND_LIMITS: WriteBehindLimits = {
   moveHoldAfterMs: 5_000,
   idleMs: 1_000,
   checkIntervalMs: 800,
-  recallTimeoutMs: 1_500,
+  recallTimeoutMs: 4_000,
+  silentRecallTimeoutMs: 1_500,
+  silentAfterMs: 15_000,
   recallCheckMs: 5,
   heartbeatAgeMaxMs: 40_000,
 };

@@ -252,6 +252,7 @@ describe("while the database is unavailable", () => {
     ...limits.billingEngine,
     holdTimeoutMs: 60,
     storeSilenceMaxMs: 60,
+    storeFailureMaxMs: 60,
     settlementTimeoutMs: 60,
     retryMs: 20,
   };
@@ -351,8 +352,10 @@ describe("while the database is unavailable", () => {
     await eventually(() => billing.acceptsHolds(), 10_000);
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 940n, heldNano: 0n });
     expect(await billing.hold(buildHoldRequest("r4"))).toMatchObject({ kind: "held" });
-    const told = billing.logged.map(({ event }) => event).filter((event) => event.startsWith("settlements_"));
-    expect(told).toEqual(["settlements_in_memory", "settlements_safe"]);
+    const events = billing.logged
+      .map(({ event }) => event)
+      .filter((event) => event.startsWith("settlements_"));
+    expect(events).toEqual(["settlements_in_memory", "settlements_safe"]);
     expect(await findings(db)).toEqual([]);
     await billing.stop();
     await close();
@@ -410,11 +413,11 @@ test("with durability on disk, a commit is not acknowledged before it is on disk
   const { promise: onDisk, resolve: reachDisk } = Promise.withResolvers<void>();
   const db: Db = { ...real, flush: () => onDisk.then(() => real.flush()) };
   const billing = makeBilling(db, { durability: "disk" });
-  let told = false;
-  const holding = Promise.resolve(billing.hold(buildHoldRequest("r1"))).then(() => (told = true));
+  let isHeld = false;
+  const holding = Promise.resolve(billing.hold(buildHoldRequest("r1"))).then(() => (isHeld = true));
   await Bun.sleep(20);
   expect((await readWallet(real, "u1")).heldNano).toBe(100n);
-  expect(told).toBe(false);
+  expect(isHeld).toBe(false);
   reachDisk();
   await holding;
   await billing.stop();

@@ -8,6 +8,7 @@ import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { BillingMetrics } from "../../observe/billing-metrics.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
+import { isSharedServer } from "../../store/engine/dialect.ts";
 import { type HoldProgress, UNSENT } from "../../store/money/holds.ts";
 import type { UsageRow } from "../../store/usage/usage.ts";
 import { BatchLoop } from "./batch-loop.ts";
@@ -17,6 +18,8 @@ import type { HoldRequest, HoldResult, Settlement } from "./booking.ts";
 import { type Disk, type Durability, openDisk } from "./disk.ts";
 import type { BillingLimits, SettleOp } from "./pending-work.ts";
 import { Progress } from "./progress.ts";
+import { ProgressWriter } from "./progress-writer.ts";
+import type { RecentBookings } from "./recent-bookings.ts";
 import type { SettlementSpool } from "./settlement-spool.ts";
 import { buildDiskUnavailable } from "./store-faults.ts";
 import { UnsavedSettlements } from "./unsaved-settlements.ts";
@@ -36,6 +39,8 @@ export interface DirectBillingOptions {
   durability: Durability;
   faults: BillingFaults;
   metrics?: BillingMetrics;
+  /** Set where the database can fail over to one that lacks the last commits. */
+  recentBookings?: RecentBookings;
   limits: BillingLimits;
 }
 
@@ -47,6 +52,9 @@ export class DirectBilling implements BillingEngine {
   readonly #limits: BillingLimits;
   readonly #queue = new WorkQueue();
   readonly #progress: Progress;
+  /** Null if the batches contain the progress. */
+  readonly #progressWriter: ProgressWriter | null;
+  readonly #writer: BatchWriter;
   readonly #loop: BatchLoop;
   readonly #expiry: WaiterExpiry;
 
@@ -64,8 +72,11 @@ export class DirectBilling implements BillingEngine {
     this.#progress = new Progress({
       limits,
       monotonicMs: clock.monotonicMs,
-      onDue: () => this.#loop.schedule(),
+      onDue: () => (this.#progressWriter ?? this.#loop).schedule(),
     });
+    this.#progressWriter = isSharedServer(db)
+      ? new ProgressWriter({ db, progress: this.#progress, limits })
+      : null;
     const shared = {
       limits,
       engine: db.engine,
@@ -77,7 +88,9 @@ export class DirectBilling implements BillingEngine {
     };
     const acceptsHolds = () => this.acceptsHolds();
     const writer = new BatchWriter({ ...options, ...shared, disk: this.disk, acceptsHolds });
-    this.#loop = new BatchLoop({ ...shared, writer });
+    this.#writer = writer;
+    const batchProgress = this.#progressWriter === null ? this.#progress : null;
+    this.#loop = new BatchLoop({ ...shared, progress: batchProgress, writer });
     this.#expiry = new WaiterExpiry({ ...shared, writer, loop: this.#loop });
   }
 
@@ -115,12 +128,14 @@ export class DirectBilling implements BillingEngine {
     this.#loop.scheduleRows();
   }
 
-  flush(): Promise<void> {
-    return this.#loop.flush();
+  async flush(): Promise<void> {
+    this.#progress.makeAllDue();
+    await this.#loop.flush();
+    await this.#progressWriter?.flush();
   }
 
   flushUser(): Promise<void> {
-    return this.#loop.flush();
+    return this.flush();
   }
 
   /** Tracks a hold that another component wrote with this progress. */
@@ -162,12 +177,17 @@ export class DirectBilling implements BillingEngine {
 
   async answerRecalls(): Promise<void> {}
 
+  handleStoreReplaced(): Promise<void> {
+    return this.#writer.restoreTariffs();
+  }
+
   isOpen(requestId: string): boolean {
     return this.#progress.isOpen(requestId) || this.#queue.findSettlement(requestId) !== null;
   }
 
   stop(): Promise<void> {
     this.#loop.stop();
+    this.#progressWriter?.stop();
     this.#expiry.stop();
     this.disk.stop();
     this.#progress.stop();

@@ -71,6 +71,10 @@ export class ForwardingBilling implements BillingEngine {
     return this.inner.answerRecalls();
   }
 
+  handleStoreReplaced(): Promise<void> {
+    return this.inner.handleStoreReplaced();
+  }
+
   isOpen(requestId: string): boolean {
     return this.inner.isOpen(requestId);
   }

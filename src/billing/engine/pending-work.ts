@@ -21,6 +21,8 @@ export interface BillingLimits {
   holdTimeoutMs: number;
   /** A database that has finished no transaction for this time counts as unavailable: holds are refused. */
   storeSilenceMaxMs: number;
+  /** The same for one whose last transaction failed. */
+  storeFailureMaxMs: number;
   /** A database that has accepted no batch for this time makes the node unready. */
   stalledAfterMs: number;
   /** After this time without the database, a settlement is saved on disk, or else in memory. */

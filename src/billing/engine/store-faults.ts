@@ -36,9 +36,9 @@ export function errorReason(error: unknown): string {
 }
 
 /** Turns errors that a retry can overcome into `BillingUnavailable`. */
-export async function withBillingErrors(done: Promise<void>): Promise<void> {
+export async function withBillingErrors<T>(done: Promise<T>): Promise<T> {
   try {
-    await done;
+    return await done;
   } catch (error) {
     throw isPermanent(error) ? toError(error) : new BillingUnavailable(errorReason(error));
   }

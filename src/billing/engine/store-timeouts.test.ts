@@ -96,27 +96,37 @@ test("with commits of 200 ms, every hold succeeds", async () => {
 });
 
 test.each([
-  ["transactions keep ending", { sinceMs: 0, nowMs: 1_900, lastCommitMs: 1_500, isAvailable: false }, false],
+  [
+    "transactions keep ending",
+    { sinceMs: 0, nowMs: 1_900, lastCommitMs: 1_500, isAvailable: false, isFailing: false },
+    false,
+  ],
   [
     "no transaction has ended since it was submitted",
-    { sinceMs: 0, nowMs: 500, lastCommitMs: -9_000, isAvailable: false },
+    { sinceMs: 0, nowMs: 500, lastCommitMs: -9_000, isAvailable: false, isFailing: false },
     true,
   ],
   [
     "it is newer than the silence limit",
-    { sinceMs: 100, nowMs: 500, lastCommitMs: -9_000, isAvailable: false },
+    { sinceMs: 100, nowMs: 500, lastCommitMs: -9_000, isAvailable: false, isFailing: false },
     false,
   ],
   [
+    "transactions fail",
+    { sinceMs: 300, nowMs: 500, lastCommitMs: -9_000, isAvailable: false, isFailing: true },
+    true,
+  ],
+  [
     "another process holds the database lock",
-    { sinceMs: 0, nowMs: 1_900, lastCommitMs: 0, isAvailable: true },
+    { sinceMs: 0, nowMs: 1_900, lastCommitMs: 0, isAvailable: true, isFailing: false },
     false,
   ],
   [
     "it has reached the maximum wait",
-    { sinceMs: 0, nowMs: 2_000, lastCommitMs: 1_999, isAvailable: true },
+    { sinceMs: 0, nowMs: 2_000, lastCommitMs: 1_999, isAvailable: true, isFailing: false },
     true,
   ],
 ])("whether a hold times out when %s", (_when, { sinceMs, ...signs }, isOver) => {
-  expect(isHoldExpired({ holdTimeoutMs: 2_000, storeSilenceMaxMs: 500 }, sinceMs, signs)).toBe(isOver);
+  const limits = { holdTimeoutMs: 2_000, storeSilenceMaxMs: 500, storeFailureMaxMs: 200 };
+  expect(isHoldExpired(limits, sinceMs, signs)).toBe(isOver);
 });

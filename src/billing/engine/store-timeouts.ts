@@ -13,6 +13,8 @@ export interface StoreProgress {
   lastCommitMs: number;
   /** Whether the database is known to be available although it finishes no transaction. */
   isAvailable: boolean;
+  /** Whether the last transaction failed. */
+  isFailing: boolean;
 }
 
 /**
@@ -20,12 +22,13 @@ export interface StoreProgress {
  * is unavailable.
  */
 export function isHoldExpired(
-  { holdTimeoutMs, storeSilenceMaxMs }: Pick<BillingLimits, "holdTimeoutMs" | "storeSilenceMaxMs">,
+  limits: Pick<BillingLimits, "holdTimeoutMs" | "storeSilenceMaxMs" | "storeFailureMaxMs">,
   sinceMs: number,
-  { nowMs, lastCommitMs, isAvailable }: StoreProgress,
+  { nowMs, lastCommitMs, isAvailable, isFailing }: StoreProgress,
 ): boolean {
-  if (nowMs - sinceMs >= holdTimeoutMs) return true;
-  return !isAvailable && nowMs - Math.max(sinceMs, lastCommitMs) >= storeSilenceMaxMs;
+  if (nowMs - sinceMs >= limits.holdTimeoutMs) return true;
+  const silenceMaxMs = isFailing ? limits.storeFailureMaxMs : limits.storeSilenceMaxMs;
+  return !isAvailable && nowMs - Math.max(sinceMs, lastCommitMs) >= silenceMaxMs;
 }
 
 /** The delay before the next try, after `failures` failed ones. */

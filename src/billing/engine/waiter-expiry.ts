@@ -39,8 +39,9 @@ export class WaiterExpiry {
     const { engine, queue, loop, writer, monotonicMs } = this.#options;
     const nowMs = monotonicMs();
     // SQLite commits nothing while another process writes to its file, although it is available.
-    const isAvailable = engine === "sqlite" && writer.failures === 0;
-    const storeProgress = { nowMs, lastCommitMs: loop.lastCommitMs, isAvailable };
+    const isFailing = writer.failures > 0;
+    const isAvailable = engine === "sqlite" && !isFailing;
+    const storeProgress = { nowMs, lastCommitMs: loop.lastCommitMs, isAvailable, isFailing };
     const lateSettlements: SettleOp[] = [];
     for (const work of loop.inFlight === null ? [queue.waiting] : [loop.inFlight, queue.waiting]) {
       for (const op of work.holds) this.#expireHold(op, work, storeProgress);

@@ -64,7 +64,12 @@ export class Idempotency {
     const { db, clock, incarnation, keptMs } = this.#options;
     for (let attempt = 0; attempt < TRIES_MAX; attempt += 1) {
       const nowMs = clock.nowMs();
-      const existing = await claimIdempotency(db, claim, { incarnation, nowMs, keptSinceMs: nowMs - keptMs });
+      const times = { incarnation, nowMs, keptSinceMs: nowMs - keptMs };
+      const existing = await claimIdempotency(db, claim, times).catch((error: unknown) => {
+        // The claim may have been written before the connection failed. The caller will not execute the request.
+        this.#pendingEnds.add(claim, "forget");
+        throw error;
+      });
       if (existing === "claimed") return { kind: "new" };
       if (existing !== null) return this.#describeExisting(claim, existing);
     }

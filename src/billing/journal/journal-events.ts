@@ -20,7 +20,7 @@ export interface RequestProgress {
   readonly requestIds: readonly string[];
 }
 
-/** The owner of the hold is not part of the line: the name of the file says whose journal it is. */
+/** The owner of the hold is not part of the line: the name of the file contains it. */
 export function encodeHold({ request, atMs }: JournaledHold): string {
   return JSON.stringify({
     event: "hold",

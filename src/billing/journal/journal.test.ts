@@ -25,7 +25,7 @@ function left(dir: string) {
 }
 
 /** The content of a journal in short form. */
-function toldBy(dir: string) {
+function readJournal(dir: string) {
   const { open, settlements, rows, unreadable } = left(dir);
   return {
     open: open.map(({ requestId, state }) => `${requestId} ${state}`),
@@ -145,15 +145,15 @@ test("after a crash at any byte, complete lines are read and the torn line is ig
   /** After each step: the length of the text, and its content. */
   const states = steps.map((step) => {
     step(journal);
-    return { end: readFileSync(path).indexOf(0), told: toldBy(dir) };
+    return { end: readFileSync(path).indexOf(0), contents: readJournal(dir) };
   });
   const nothing = { open: [], ended: [], rows: [], unreadable: 0 };
   const whole = readFileSync(path);
   const text = whole.subarray(0, whole.indexOf(0));
   for (let cut = 0; cut <= text.length; cut++) {
     writeFileSync(path, Buffer.concat([text.subarray(0, cut), Buffer.alloc(100)]));
-    const { told } = states.findLast(({ end }) => end <= cut) ?? { told: nothing };
-    expect(toldBy(dir)).toEqual(told);
+    const { contents } = states.findLast(({ end }) => end <= cut) ?? { contents: nothing };
+    expect(readJournal(dir)).toEqual(contents);
   }
   // Its bytes may have been written in any order.
   const [before, last] = states.slice(-2);
@@ -162,7 +162,7 @@ test("after a crash at any byte, complete lines are read and the torn line is ig
     const torn = Buffer.from(whole);
     torn[gap] = 0;
     writeFileSync(path, torn);
-    expect(toldBy(dir)).toEqual(before.told);
+    expect(readJournal(dir)).toEqual(before.contents);
   }
 });
 
@@ -189,12 +189,12 @@ test("a settlement is read back even if the segment with its hold was deleted", 
   while (segment === 1)
     segment = journal.appendHold(held(`open ${readdirSync(dir).length} ${Bun.nanoseconds()}`));
   journal.appendSettlement(buildTestSettlement("booked", 30n).row);
-  expect(toldBy(dir).ended).toEqual(["booked 30"]);
+  expect(readJournal(dir).ended).toEqual(["booked 30"]);
   expect(journal.hasSegmentBefore(segment)).toBe(true);
   journal.deleteSegmentsBefore(segment);
   expect(journal.hasSegmentBefore(segment)).toBe(false);
-  expect(toldBy(dir)).toMatchObject({ ended: ["booked 30"], unreadable: 0 });
-  expect(toldBy(dir).open.length).toBe(1);
+  expect(readJournal(dir)).toMatchObject({ ended: ["booked 30"], unreadable: 0 });
+  expect(readJournal(dir).open.length).toBe(1);
 });
 
 test("a journal that is no longer needed deletes its files and can start a new one", async () => {
@@ -206,7 +206,7 @@ test("a journal that is no longer needed deletes its files and can start a new o
   await journal.sync();
   journal.appendHold(held("r2"));
   await journal.sync();
-  expect(toldBy(dir).open).toEqual(["r2 admitted"]);
+  expect(readJournal(dir).open).toEqual(["r2 admitted"]);
   await journal.closeAndDelete();
   expect(readdirSync(dir)).toEqual([]);
 });
@@ -293,7 +293,7 @@ test("a changed line ends the reading of its own segment only", async () => {
     writeFileSync(path, bytes);
     const read = left(dir);
     expect(read.damaged).toEqual([{ name: "journal-inc_1.1.jsonl", line, bytesLost: end - lineStart }]);
-    expect(toldBy(dir).open).toEqual(["r0 admitted", "r1 admitted", ...inLater]);
+    expect(readJournal(dir).open).toEqual(["r0 admitted", "r1 admitted", ...inLater]);
   }
   left(dir).remove();
   expect(readdirSync(dir)).toEqual(["journal-inc_1.1.jsonl.damaged"]);

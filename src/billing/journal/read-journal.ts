@@ -1,4 +1,4 @@
-/** Collects what the lines of a journal (`journal-events.ts`) say about each request, for recovery. */
+/** Collects the lines of a journal (`journal-events.ts`) by request, for recovery. */
 
 import { type Hold, UNSENT } from "../../store/money/holds.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";

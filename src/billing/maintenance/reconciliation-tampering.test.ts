@@ -47,7 +47,7 @@ async function addUser(db: Db, id: string): Promise<void> {
 }
 
 /** Like the console and the command line: the change log records the operation. */
-async function told(db: Db, action: string, book: (tx: Db) => Promise<MoneyResult>): Promise<void> {
+async function bookAndLog(db: Db, action: string, book: (tx: Db) => Promise<MoneyResult>): Promise<void> {
   await transaction(db, async (tx) => {
     const { entry } = await book(tx);
     const actor = { kind: "cli", id: null, name: "ada" } as const;
@@ -88,13 +88,13 @@ async function someBooks(db: Db): Promise<void> {
     randomBytes,
   };
   const by = { actor: "cli:ada", reason: "asked for it" };
-  await told(db, "wallet.top_up", (tx) =>
+  await bookAndLog(db, "wallet.top_up", (tx) =>
     topUp({ ...desk, db: tx }, { ...by, userId: "u1", amountNano: 40n, provider: "manual" }),
   );
-  await told(db, "wallet.adjust", (tx) =>
+  await bookAndLog(db, "wallet.adjust", (tx) =>
     adjust({ ...desk, db: tx }, { ...by, userId: "u1", amountNano: -2n }),
   );
-  await told(db, "wallet.refund", (tx) =>
+  await bookAndLog(db, "wallet.refund", (tx) =>
     refund({ ...desk, db: tx }, { ...by, requestId: "r1", amountNano: 5n }),
   );
   const batch = { name: "spring", count: 2, expiresAtMs: null, actor: "cli:ada" };

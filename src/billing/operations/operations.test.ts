@@ -260,7 +260,7 @@ eachEngine(({ open }) => {
     expect(await listUserEntries(db, "u1", { limit: 9 })).toHaveLength(3);
   });
 
-  test("a charge of a subscription cancelled since is not refunded, and the error says why", async () => {
+  test("a charge of a subscription cancelled since is not refunded, and the error contains the reason", async () => {
     const desk = await deskOn(await open());
     await chargeSubscription(desk.db, "req_1", "2.00");
     await cancelSubscription(desk.db, "s");

@@ -396,7 +396,7 @@ eachEngine(({ open, emptyUrl }) => {
     await billingEngine.stop();
   });
 
-  test("a hold of its own that the billingEngine knows nothing of is given back, also of a request that has its row", async () => {
+  test("a hold of this process that the billing engine does not know is released, even if its request has a row", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
     const forgetful = makeBilling(db, { incarnation: "inc_new" });

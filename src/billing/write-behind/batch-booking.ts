@@ -13,6 +13,7 @@ import { registerKinds } from "../../store/usage/insert-usage.ts";
 import { UsageNumbers } from "../../store/usage/usage-numbers.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 import type { DirectBilling } from "../engine/direct-billing.ts";
+import type { RecentBookings } from "../engine/recent-bookings.ts";
 import { errorReason, isPermanent } from "../engine/store-faults.ts";
 import { bookBatches, type Steps } from "./book-batches.ts";
 import { buildSettledHold, storeReservedHolds } from "./book-reservations.ts";
@@ -31,6 +32,7 @@ export interface BatchBookingOptions {
   clock: Clock;
   incarnation: string;
   directBilling: Pick<DirectBilling, "settle">;
+  recentBookings?: RecentBookings;
   fence: ReservationFence;
   /** Called after each commit. */
   onBooked(): void;
@@ -74,6 +76,11 @@ export class BatchBooking {
     if (delayed !== null) throw delayed;
   }
 
+  /** The database may have lost numbers of values that it had. */
+  forgetNumbers(): void {
+    this.#numbers.forget();
+  }
+
   async #findLockedUsers(batches: readonly RowBatch[]): Promise<ReadonlySet<string | null>> {
     const users = new Set(batches.flatMap(({ userId, isPaid }) => (isPaid && userId !== null ? userId : [])));
     return findLockedUsers(this.#options.db, [...users]);
@@ -86,7 +93,7 @@ export class BatchBooking {
 
   /** Books one transaction of batches, from `start` on. Returns the index of the next batch. */
   async #bookFrom(start: number, batches: readonly RowBatch[]): Promise<number> {
-    const { bookingDb, reservationState, buildSteps } = this.#options;
+    const { bookingDb, reservationState, recentBookings, buildSteps } = this.#options;
     const { part, end } = this.#selectPart(batches, start);
     if (part.length === 0) return end;
     for (const batch of part) batch.isClosed = true;
@@ -95,6 +102,7 @@ export class BatchBooking {
       this.#options.onBooked();
       const { pause } = buildSteps(bookingDb);
       for (const batch of part.slice(0, bookedCount)) {
+        recentBookings?.add(batch);
         removeBatch(reservationState, batch);
         await pause();
       }
@@ -165,7 +173,7 @@ export class BatchBooking {
     removeBatch(reservationState, batch);
   }
 
-  /** Moves the charge of this row into a hold of its own, so that direct billing has a hold to charge. */
+  /** Moves the charge of this row into a separate hold, so that direct billing has a hold to charge. */
   async #storeHold(row: UsageRow): Promise<void> {
     const { fence, incarnation } = this.#options;
     try {

@@ -1,6 +1,6 @@
 /**
  * Database operations of wallet reservations: reserving money, turning reserved holds into stored ones, and releasing
- * what is left.
+ * the rest.
  */
 
 import type { Nano } from "../../money/nano.ts";

@@ -1,5 +1,5 @@
 /**
- * Tells whether the wallet reservations of this process may be used. Other processes take this one for dead when its
+ * Decides whether the wallet reservations of this process may be used. Other processes take this one for dead when its
  * heartbeat stays unchanged for long. So a process that was stopped, or cannot reach the database, must not use its
  * reservations any more before the others may recover them.
  */

@@ -30,12 +30,12 @@ test("each hold is recorded once, grouped with the holds of equal progress", () 
         }),
       );
       const lines = groupByProgress(holds);
-      const told = new Map(
+      const entries = new Map(
         lines.flatMap((line) => line.requestIds.map((id) => [id, line.progress] as const)),
       );
       expect(lines.reduce((sum, { requestIds }) => sum + requestIds.length, 0)).toBe(all.length);
       all.forEach((one, index) => {
-        expect(told.get(`r${index}`)).toEqual(one);
+        expect(entries.get(`r${index}`)).toEqual(one);
       });
       for (const { requestIds } of lines) expect(requestIds.length).toBeLessThanOrEqual(64);
     }),

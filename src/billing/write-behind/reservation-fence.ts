@@ -76,7 +76,7 @@ export class ReservationFence {
     }
   }
 
-  /** The same for a transaction of its own. */
+  /** The same in a separate transaction. */
   run<T>(work: (tx: Db) => Promise<T>): Promise<T> {
     const { db } = this.#options;
     return this.commit((guard) => transaction(db, (tx) => guard(tx, () => work(tx))));

@@ -8,8 +8,9 @@ import type { Clock } from "../../net/wire/clock.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { isSharedServer } from "../../store/engine/dialect.ts";
+import { storeNowMs } from "../../store/money/processes.ts";
 import { insertRecall, listRecalledUsers } from "../../store/money/reservation-recalls.ts";
-import { readFundsOfOthers } from "../../store/money/wallet-reservations.ts";
+import { readFundsOfOthers, readOldestOwnerHeartbeat } from "../../store/money/wallet-reservations.ts";
 import type { HoldRequest, HoldResult } from "../engine/booking.ts";
 import type { DirectBilling } from "../engine/direct-billing.ts";
 import { BillingUnavailable, errorReason } from "../engine/store-faults.ts";
@@ -19,6 +20,10 @@ import type { ReservationState } from "./wallet-reservations.ts";
 export interface RecallLimits {
   /** How long a hold waits for other nodes to release their reservations. */
   recallTimeoutMs: number;
+  /** The same if one of these nodes is silent: it may have ended. */
+  silentRecallTimeoutMs: number;
+  /** A node is silent if its last heartbeat is older. */
+  silentAfterMs: number;
   /** How often the hold looks whether they have. */
   recallCheckMs: number;
 }
@@ -28,7 +33,7 @@ export interface ReservationRecallOptions {
   log: Log;
   clock: Clock;
   incarnation: string;
-  reservationState: ReservationState;
+  reservationState: Pick<ReservationState, "reservations">;
   reservationStore: Pick<ReservationStore, "close">;
   directBilling: Pick<DirectBilling, "hold" | "release">;
   limits: RecallLimits;
@@ -111,14 +116,23 @@ export class ReservationRecall {
 
   async #sendAndWait(userId: string): Promise<boolean> {
     const { db, clock, incarnation, limits } = this.#options;
-    const untilMs = clock.monotonicMs() + limits.recallTimeoutMs;
+    const startedMs = clock.monotonicMs();
     this.#recalledUsers = new Set([...this.#recalledUsers, userId]);
     await insertRecall(db, userId);
-    while (clock.monotonicMs() < untilMs) {
+    for (;;) {
       await Bun.sleep(limits.recallCheckMs);
       if ((await readFundsOfOthers(db, userId, incarnation)).othersNano === 0n) return true;
+      const waitedMs = clock.monotonicMs() - startedMs;
+      if (waitedMs >= limits.recallTimeoutMs) return false;
+      if (waitedMs >= limits.silentRecallTimeoutMs && (await this.#isOwnerSilent(userId))) return false;
     }
-    return false;
+  }
+
+  /** A node that gets no CPU time sends its heartbeats, and releases its reservations late. One that has ended does not. */
+  async #isOwnerSilent(userId: string): Promise<boolean> {
+    const { db, clock, incarnation, limits } = this.#options;
+    const beatMs = await readOldestOwnerHeartbeat(db, userId, incarnation);
+    return beatMs !== null && (await storeNowMs(db, clock)) - beatMs > limits.silentAfterMs;
   }
 }
 
@@ -138,7 +152,7 @@ function availableWhenDecided(result: HoldResult, { charge, wantedNano }: HoldRe
   }
 }
 
-/** A node that does not answer keeps the money until it is recovered. The user must not be told that it is spent. */
+/** The money of a node that does not answer stays reserved until recovery. The error must not call it spent. */
 function keepOrReject(result: HoldResult): HoldResult {
   if (result.kind === "held") return result;
   throw new BillingUnavailable("another node does not release its wallet reservation");

@@ -1,10 +1,12 @@
 /** Database operations of write-behind billing, one transaction at a time. */
 
 import type { Nano } from "../../money/nano.ts";
+import type { Tariff } from "../../money/tariff.ts";
 import { type Db, isLockTimeout } from "../../store/engine/db.ts";
 import { openQueue } from "../../store/engine/transaction.ts";
 import type { HoldProgress } from "../../store/money/holds.ts";
 import { FenceLost } from "../../store/money/reservation-fences.ts";
+import { insertTariffs } from "../../store/money/tariffs.ts";
 import { buildHold, type HoldRequest } from "../engine/booking.ts";
 import type { BillingLimits, DirectBilling, DirectBillingOptions } from "../engine/direct-billing.ts";
 import { splitIntoChunks } from "../engine/split-into-chunks.ts";
@@ -33,7 +35,7 @@ import {
 } from "./wallet-reservations.ts";
 
 export interface ReservationStoreOptions
-  extends Pick<DirectBillingOptions, "db" | "log" | "clock" | "incarnation"> {
+  extends Pick<DirectBillingOptions, "db" | "log" | "clock" | "incarnation" | "recentBookings"> {
   /** A second connection to the same database: a transaction of many steps then does not block readers. */
   bookingDb: Db;
   reservationState: ReservationState;
@@ -52,7 +54,7 @@ export class ReservationStore {
   /** When the rows that wait for the database are booked. */
   readonly rounds: BookingRounds;
   readonly #options: ReservationStoreOptions;
-  readonly #storedTariffs = new Set<string>();
+  readonly #storedTariffs = new Map<string, Tariff>();
   readonly #queue = openQueue();
   readonly #pacer: StepPacer;
   readonly #fence: ReservationFence;
@@ -91,6 +93,13 @@ export class ReservationStore {
   /** Checks that the reservations still belong to this process. If not, everything on them moves to the database. */
   verify(): Promise<void> {
     return this.#inTurn(() => this.#fence.run(async () => {}));
+  }
+
+  /** The database may have lost tariffs and numbers that it had, and commits on the reservations. */
+  async handleStoreReplaced(): Promise<void> {
+    this.#booking.forgetNumbers();
+    await insertTariffs(this.#options.db, [...this.#storedTariffs.values()]);
+    await this.verify();
   }
 
   /** Call after `close`, when nothing is reserved any more. */
@@ -169,7 +178,7 @@ export class ReservationStore {
     );
     // The reservation must be durable before the journal lines that are paid from it.
     await directBilling.disk.flushCommit();
-    for (const id of tariffs.keys()) this.#storedTariffs.add(id);
+    for (const [id, tariff] of tariffs) this.#storedTariffs.set(id, tariff);
     for (const request of wanted) this.#addReserved(request, reserved.get(request.userId));
   }
 
@@ -248,7 +257,7 @@ export class ReservationStore {
     for (const held of holds) held.storing = promise;
     try {
       const storedProgress = holds.map(({ progress }) => progress);
-      // A request that was dispatched in this turn of the event loop must be sent before its hold says so.
+      // A request that was dispatched in this turn of the event loop must be sent before its hold is marked so.
       if (holds.some(({ isChanged }) => isChanged)) await untilSocketsServed();
       const rows = holds.map(({ request, atMs }, index) => {
         const amount = { amountNano: request.wantedNano, subscriptionId: null };

@@ -50,7 +50,7 @@ async function dieWith(db: Db, rows: readonly UsageRow[]): Promise<BillingUnderT
   return billingEngine;
 }
 
-/** Another process recovers what is left in this folder. */
+/** Another process recovers the files in this folder. */
 async function takeOver(db: Db, { dir }: BillingUnderTest, incarnation = "inc_next"): Promise<void> {
   const billingEngine = makeBillingWithJournal(db, { incarnation, dir });
   const recovery = await recover(db, billingEngine);
@@ -189,7 +189,7 @@ eachEngine(({ open }) => {
     expect(journals(billingEngine)).toEqual([]);
   });
 
-  test("a clean end without the store leaves the rows to whoever starts next", async () => {
+  test("a clean end without the store leaves the rows to the next process", async () => {
     const db = await open();
     const reach = makeKillableDb(db);
     const billingEngine = makeBillingWithJournal(reach, { incarnation: "inc_dead" });

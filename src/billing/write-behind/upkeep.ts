@@ -6,6 +6,7 @@
 import type { Clock } from "../../net/wire/clock.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
+import type { RecentBookings } from "../engine/recent-bookings.ts";
 import { errorReason } from "../engine/store-faults.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { ReservationStore } from "./reservation-store.ts";
@@ -25,6 +26,7 @@ export interface UpkeepOptions {
   log: Log;
   clock: Clock;
   journal: Journal;
+  recentBookings?: RecentBookings;
   reservationState: ReservationState;
   reservationStore: ReservationStore;
   limits: UpkeepLimits;
@@ -80,13 +82,20 @@ export class Upkeep {
 
   async #pruneJournal(): Promise<void> {
     const { db, journal, reservationState, acceptsHolds } = this.#options;
-    const needed = findNeededSegment(reservationState);
+    const needed = this.#findNeededSegment();
     const hasWork = journal.hasSegmentBefore(needed) || reservationState.unpaidBatches.size > 0;
     if (!acceptsHolds() || !hasWork) return;
     // The rows must be on disk before the journal deletes their segments.
     await db.flush();
-    journal.deleteSegmentsBefore(Math.min(needed, findNeededSegment(reservationState)));
+    journal.deleteSegmentsBefore(Math.min(needed, this.#findNeededSegment()));
     // From here on unpaid rows survive a power failure too. By now most of them are in the database anyway.
     await journal.sync();
+  }
+
+  /** A database that fails over may lose commits, so the journal keeps the latest a little longer. */
+  #findNeededSegment(): number {
+    const { reservationState, recentBookings } = this.#options;
+    const unbooked = findNeededSegment(reservationState);
+    return Math.min(unbooked, recentBookings?.findNeededSegment() ?? Number.POSITIVE_INFINITY);
   }
 }

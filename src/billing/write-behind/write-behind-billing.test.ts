@@ -44,10 +44,10 @@ const leased = async (billingEngine: BillingUnderTest) =>
   (await listReservations(db, billingEngine.incarnation)).get("u1") ?? 0n;
 
 /** Appends this after the last line of a journal. */
-function tellMore(billingEngine: BillingUnderTest, text: string): void {
+function appendToJournal(billingEngine: BillingUnderTest, text: string): void {
   const path = join(billingEngine.dir, journals(billingEngine).at(-1) ?? "");
-  const told = readFileSync(path);
-  writeFileSync(path, Buffer.concat([told.subarray(0, told.indexOf(0)), Buffer.from(text)]));
+  const bytes = readFileSync(path);
+  writeFileSync(path, Buffer.concat([bytes.subarray(0, bytes.indexOf(0)), Buffer.from(text)]));
 }
 
 /** Another process recovers what `dead` left. */
@@ -123,7 +123,7 @@ test("a retained journal charges nothing again after its usage rows were removed
   await dead.hold(buildHoldRequest("open"));
   store.kill();
   await dead.stop();
-  tellMore(dead, '["x", "of another version"]\n');
+  appendToJournal(dead, '["x", "of another version"]\n');
   await takeOver(dead);
   await removeUsageRows(db, { beforeMs: Date.now() + 1, rowsMax: 100 });
   await takeOver(dead);
@@ -377,7 +377,7 @@ describe("recovery of a process that died before the database knew of its holds"
       await billingEngine.hold(buildHoldRequest("r1"));
       await billingEngine.settle(buildTestSettlement("r1", 77n));
     });
-    tellMore(dead, '["s","12","r2",17');
+    appendToJournal(dead, '["s","12","r2",17');
     await takeOver(dead);
     expect((await findUsage(db, "r1"))?.chargedNano).toBe(77n);
     expect(await findUsage(db, "r2")).toBeNull();
@@ -440,7 +440,7 @@ describe("while the journal cannot be written", () => {
     return billing;
   }
 
-  test("what ends is on the disk before its request goes on, though the database rejects writes", async () => {
+  test("an end is on the disk before its request continues, although the database rejects writes", async () => {
     const billing = await endInVain();
     expect(billing.acceptsHolds()).toBe(true);
     const successor = makeBilling(db, { incarnation: "inc_next", dir: billing.dir });
@@ -673,11 +673,11 @@ test("with durability on disk, a hold waits until its wallet reservation is on d
   const { promise: onDisk, resolve: reachDisk } = Promise.withResolvers<void>();
   const slow: Db = { ...db, flush: () => onDisk };
   const billing = makeBilling(slow, { writeBehind: {}, durability: "disk" });
-  let told = false;
-  const holding = Promise.resolve(billing.hold(buildHoldRequest("r1"))).then(() => (told = true));
+  let isHeld = false;
+  const holding = Promise.resolve(billing.hold(buildHoldRequest("r1"))).then(() => (isHeld = true));
   await eventually(async () => (await leased(billing)) > 0n, 10_000);
   await Bun.sleep(5);
-  expect(told).toBe(false);
+  expect(isHeld).toBe(false);
   reachDisk();
   await holding;
   await billing.stop();
@@ -686,11 +686,11 @@ test("with durability on disk, a hold waits until its wallet reservation is on d
 test("with durability on disk, a hold waits until the journal is on disk", async () => {
   const { promise: onDisk, resolve: reachDisk } = Promise.withResolvers<void>();
   const billing = makeBilling(db, { writeBehind: {}, durability: "disk", syncing: () => onDisk });
-  let told = false;
-  const holding = Promise.resolve(billing.hold(buildHoldRequest("r1"))).then(() => (told = true));
+  let isHeld = false;
+  const holding = Promise.resolve(billing.hold(buildHoldRequest("r1"))).then(() => (isHeld = true));
   await eventually(() => journals(billing).length > 0, 10_000);
   await Bun.sleep(5);
-  expect(told).toBe(false);
+  expect(isHeld).toBe(false);
   reachDisk();
   await holding;
   await billing.stop();
@@ -706,7 +706,7 @@ test("a request counts as dispatched only after the sockets had a turn to send i
     journals(billing).some((name) =>
       readFileSync(join(billing.dir, name), "utf8").includes('{"event":"progress","state":"dispatched",'),
     );
-  const { promise: toldTooSoon, resolve } = Promise.withResolvers<boolean>();
+  const { promise: heldTooSoon, resolve } = Promise.withResolvers<boolean>();
   // A turn for sockets, as when requests arrive.
   await connected(async () => {
     await billing.hold(buildHoldRequest("r1"));
@@ -714,7 +714,7 @@ test("a request counts as dispatched only after the sockets had a turn to send i
     void connected(() => resolve(isTold()));
     Bun.sleepSync(20);
   });
-  expect(await toldTooSoon).toBe(false);
+  expect(await heldTooSoon).toBe(false);
   await eventually(isTold);
   upstream.stop(true);
   await billing.stop();

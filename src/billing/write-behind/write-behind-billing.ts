@@ -229,6 +229,11 @@ export class WriteBehindBilling implements BillingEngine {
     return this.#recall.answer();
   }
 
+  async handleStoreReplaced(): Promise<void> {
+    await withBillingErrors(this.#store.handleStoreReplaced());
+    await this.#directBilling.handleStoreReplaced();
+  }
+
   isOpen(requestId: string): boolean {
     return this.#state.requests.has(requestId) || this.#directBilling.isOpen(requestId);
   }
@@ -358,7 +363,7 @@ export class WriteBehindBilling implements BillingEngine {
     try {
       if (this.#isReserved(userId))
         await withTimeout(withBillingErrors(this.#store.closeUnlocked(userId)), this.#limits.holdTimeoutMs);
-      return await this.#recall.hold(request);
+      return await withBillingErrors(this.#recall.hold(request));
     } finally {
       this.#directHolds.remove(userId);
     }

@@ -1,4 +1,4 @@
-/** What differs between the engines, by name. Other files ask for the property that they depend on, not for the engine. */
+/** The differences between the engines, by name. Other files depend on a property of the engine, not on its name. */
 
 import type { Db } from "./db.ts";
 import { integer, text } from "./row.ts";
@@ -35,7 +35,7 @@ export async function lockIn(
   if (isSharedServer(tx)) await selectIn(tx, head, ids, lockClause(tx, order, table));
 }
 
-/** The clock of a shared server; null if the database has no clock of its own. */
+/** The clock of a shared server; null if the database has no clock. */
 export async function readServerClock(db: Db): Promise<number | null> {
   if (!isSharedServer(db)) return null;
   const [row] = await db.sql`SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) AS now_ms`;

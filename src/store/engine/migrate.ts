@@ -1,4 +1,4 @@
-/** Applies the schema migrations. Nodes of two versions may run on one database; `Migration.phase` says how. */
+/** Applies the schema migrations. Nodes of two versions may run on one database: see `Migration.phase`. */
 
 import { MIGRATIONS, type Migration, type MigrationPhase } from "../migrations/index.ts";
 import { type Db, isLockTimeout, transaction } from "./db.ts";

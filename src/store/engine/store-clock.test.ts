@@ -52,7 +52,7 @@ test("its methods work without their object", async () => {
   expect(Math.abs(monotonicMs() - performance.now())).toBeLessThan(100);
 });
 
-test("an embedded database has no clock of its own", async () => {
+test("an embedded database has no clock", async () => {
   const embedded = await openDb("sqlite::memory:");
   const clock = new StoreClock(machineClock(DAY_MS));
   await clock.synchronize(embedded);

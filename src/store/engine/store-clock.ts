@@ -7,7 +7,7 @@ import type { Clock } from "../../net/wire/clock.ts";
 import type { Db } from "./db.ts";
 import { readServerClock } from "./dialect.ts";
 
-/** A measurement that took longer says too little about the moment it is for. */
+/** A measurement that took longer is too inaccurate. */
 const ROUND_TRIP_MS_MAX = 1_000;
 /** A smaller difference may come from the round trip alone. It is ignored, so that time does not jitter. */
 const STEP_MS_MIN = 50;
@@ -30,7 +30,7 @@ export class StoreClock implements Clock {
 
   readonly monotonicMs = (): number => this.#clock.monotonicMs();
 
-  /** Measures the database's clock. Does nothing if the database has none of its own. */
+  /** Measures the database's clock. Does nothing if the database has none. */
   async synchronize(db: Db): Promise<void> {
     const sentMs = this.#clock.monotonicMs();
     const storeMs = await readServerClock(db);

@@ -3,6 +3,7 @@
 import type { Nano } from "../../money/nano.ts";
 import { INTERFACES, type Interface } from "../../records.ts";
 import { type Db, placeholder, type Row } from "../engine/db.ts";
+import { isSharedServer } from "../engine/dialect.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { flag, integer, nano, oneOf, text, textOrNull } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
@@ -177,7 +178,7 @@ export async function isHeld(db: Db, requestId: string): Promise<boolean> {
 
 const ROWS_PER_UPDATE = 64;
 
-/** Ignores holds that have ended. */
+/** Ignores holds that have ended, and, on a shared server, those that a transaction is ending. */
 export async function writeProgress(
   tx: Db,
   progress: readonly (readonly [requestId: string, HoldProgress])[],
@@ -187,10 +188,16 @@ export async function writeProgress(
     const chunk = ordered.slice(start, start + ROWS_PER_UPDATE);
     let next = 1;
     const tuple = () => `(${Array.from({ length: 5 }, () => placeholder(tx.engine, next++)).join(", ")})`;
+    const values = chunk.map(tuple).join(", ");
+    const set = `UPDATE hold SET state = v.column2, account_id = v.column3, upstream_model = v.column4,
+         output_tokens = CAST(v.column5 AS BIGINT)`;
     await tx.sql.text(
-      `UPDATE hold SET state = v.column2, account_id = v.column3, upstream_model = v.column4,
-         output_tokens = CAST(v.column5 AS BIGINT)
-       FROM (VALUES ${chunk.map(tuple).join(", ")}) AS v WHERE hold.request_id = v.column1`,
+      isSharedServer(tx)
+        ? `WITH v AS (VALUES ${values}), free AS (
+             SELECT hold.request_id FROM hold JOIN v ON hold.request_id = v.column1
+             FOR UPDATE OF hold SKIP LOCKED)
+           ${set} FROM v JOIN free ON free.request_id = v.column1 WHERE hold.request_id = v.column1`
+        : `${set} FROM (VALUES ${values}) AS v WHERE hold.request_id = v.column1`,
       chunk.flatMap(([requestId, { state, accountId, upstreamModel, outputTokens }]) => [
         requestId,
         state,

@@ -8,7 +8,7 @@ import type { Db } from "../engine/db.ts";
 import { placeholder } from "../engine/db.ts";
 import { lockIn } from "../engine/dialect.ts";
 import { insertRows } from "../engine/insert-rows.ts";
-import { nano, text } from "../engine/row.ts";
+import { integerOrNull, nano, text } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
 import { updateRows } from "../engine/update-rows.ts";
 import { FenceLost } from "./reservation-fences.ts";
@@ -114,6 +114,19 @@ export async function readFundsOfOthers(db: Db, userId: string, incarnation: str
     ), 0) AS TEXT) AS others_nano FROM wallet WHERE user_id = ${userId}`;
   if (row === undefined) return { availableNano: 0n, othersNano: 0n };
   return { availableNano: nano(row, "available_nano"), othersNano: nano(row, "others_nano") };
+}
+
+/** Of the other processes with a reservation of this user. 0 for one that is not registered; null without any. */
+export async function readOldestOwnerHeartbeat(
+  db: Db,
+  userId: string,
+  incarnation: string,
+): Promise<number | null> {
+  const [row] = await db.sql`
+    SELECT MIN(COALESCE(incarnation.beat_at_ms, 0)) AS beat_at_ms FROM lease
+    LEFT JOIN incarnation ON incarnation.id = lease.incarnation
+    WHERE lease.user_id = ${userId} AND lease.incarnation <> ${incarnation} AND lease.amount_nano > 0`;
+  return row === undefined ? null : integerOrNull(row, "beat_at_ms");
 }
 
 export async function deleteEmptyReservations(

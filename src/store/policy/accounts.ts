@@ -11,7 +11,7 @@ import { rateLimits, rateLimitsText } from "./limits-column.ts";
 export async function listAccounts(db: Db): Promise<AccountRecord[]> {
   const rows = await db.sql`
     SELECT id, name, kind, vendor, profile, base_url, sealed_credential, interfaces, websocket, api_version,
-      propagate_trace, private_network, priority, weight, models, limits, enabled, created_at_ms
+      region, project, propagate_trace, private_network, priority, weight, models, limits, enabled, created_at_ms
     FROM account ORDER BY created_at_ms, id`;
   return rows.map(toAccount);
 }
@@ -28,16 +28,18 @@ export async function putAccount(db: Db, account: AccountRecord): Promise<void> 
       `Another account is already named "${account.name}".`,
       tx.sql`
         INSERT INTO account (id, name, kind, vendor, profile, base_url, sealed_credential, interfaces, websocket,
-          api_version, propagate_trace, private_network, priority, weight, models, limits, enabled, created_at_ms)
+          api_version, region, project, propagate_trace, private_network, priority, weight, models, limits, enabled, created_at_ms)
         VALUES (${account.id}, ${account.name}, ${account.kind}, ${account.vendor ?? null}, ${profileText(account)},
           ${account.baseUrl}, ${account.sealedCredential},
           ${JSON.stringify(account.interfaces)}, ${Number(account.websocket)}, ${account.apiVersion},
+          ${account.region ?? null}, ${account.project ?? null},
           ${Number(account.propagateTrace)}, ${Number(account.privateNetwork)}, ${account.priority}, ${account.weight},
           ${JSON.stringify(account.models)}, ${rateLimitsText(account.limits)}, ${Number(account.enabled)}, ${account.createdAtMs})
         ON CONFLICT (id) DO UPDATE SET name = excluded.name, kind = excluded.kind, vendor = excluded.vendor,
           profile = excluded.profile, base_url = excluded.base_url,
           sealed_credential = excluded.sealed_credential, interfaces = excluded.interfaces,
           websocket = excluded.websocket, api_version = excluded.api_version,
+          region = excluded.region, project = excluded.project,
           propagate_trace = excluded.propagate_trace, private_network = excluded.private_network,
           priority = excluded.priority, weight = excluded.weight, models = excluded.models,
           limits = excluded.limits, enabled = excluded.enabled, created_at_ms = excluded.created_at_ms`,
@@ -77,6 +79,8 @@ function readProfile(json: string): NonNullable<AccountRecord["profile"]> {
 function toAccount(row: Row): AccountRecord {
   const vendor = textOrNull(row, "vendor");
   const profile = textOrNull(row, "profile");
+  const region = textOrNull(row, "region");
+  const project = textOrNull(row, "project");
   return {
     id: text(row, "id"),
     name: text(row, "name"),
@@ -88,6 +92,8 @@ function toAccount(row: Row): AccountRecord {
     interfaces: interfaces(row, "interfaces"),
     websocket: flag(row, "websocket"),
     apiVersion: textOrNull(row, "api_version"),
+    ...(region === null ? {} : { region }),
+    ...(project === null ? {} : { project }),
     propagateTrace: flag(row, "propagate_trace"),
     privateNetwork: flag(row, "private_network"),
     priority: integer(row, "priority"),

@@ -1,8 +1,8 @@
 /** Group records, with their publications and account pools. */
 
 import { z } from "zod";
-import { CAPTURE_MODES } from "../../capture-records.ts";
 import {
+  CAPTURE_MODES,
   CHARGES,
   GROUP_ACCESS,
   type GroupBilling,

@@ -181,9 +181,9 @@ eachEngine(({ open }) => {
     const { revision } = await readKeys(db, 0, 0);
     const turn = { atMs: 1_000, worksUntilMs: 5_000, formerMax: 5 };
     expect(await rotateKey(db, "k1", { digest: "second", last4: "2222" }, turn)).toBe(true);
-    const [told] = (await readKeys(db, revision, 3_000)).keys;
-    expect(told).toMatchObject({ id: "k1", digest: "second", last4: "2222", publicId: "pub-k1" });
-    expect(told?.formerSecrets).toEqual([{ digest: "digest-k1", worksUntilMs: 5_000 }]);
+    const [stored] = (await readKeys(db, revision, 3_000)).keys;
+    expect(stored).toMatchObject({ id: "k1", digest: "second", last4: "2222", publicId: "pub-k1" });
+    expect(stored?.formerSecrets).toEqual([{ digest: "digest-k1", worksUntilMs: 5_000 }]);
     expect(await listFormerSecrets(db, "k1", 3_000)).toEqual([
       { digest: "digest-k1", last4: "abcd", worksUntilMs: 5_000 },
     ]);

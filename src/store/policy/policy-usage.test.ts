@@ -59,7 +59,7 @@ eachEngine((engine) => {
     expect(sinceMs).toBe(NOW_MS - 7 * DAY_MS);
   });
 
-  test("with too many rows, the result says since when they were counted", async () => {
+  test("with too many rows, the result contains the time since which they were counted", async () => {
     const db = await engine.open();
     const rows = Array.from({ length: 2_500 }, (_, i) => usageRow({ atMs: NOW_MS - i, accountId: "a" }));
     await insertUsage(db, rows);

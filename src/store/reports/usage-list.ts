@@ -2,7 +2,7 @@
  * Lists usage rows, newest first, paged by cursor, so that new rows do not shift pages.
  *
  * Rows are indexed by key and by time. Lists of a user or a group first query the hourly roll-up for the hours and
- * keys with matching requests: an index of their own would cost more on every request than these few lists are
+ * keys with matching requests: a separate index would cost more on every request than these few lists are
  * worth. Filters without an index (an outcome, an account) scan a limited number of rows. At the limit the page ends
  * as it is, even empty, and the next page continues from there.
  */

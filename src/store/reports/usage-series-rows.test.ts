@@ -47,7 +47,7 @@ eachEngine(({ open }) => {
     expect((await readSplitRows(db, ASKED, BOUNDS)).total.requests).toBe(1);
   });
 
-  test("with too many rows, only the newest are read, and the result says since when", async () => {
+  test("with too many rows, only the newest are read, and the result contains the time of the first", async () => {
     const db = await open();
     await insertUsage(
       db,

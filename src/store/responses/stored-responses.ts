@@ -93,7 +93,7 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** Which response a caller asks for. Responses that are older than `sinceMs` have expired. */
+/** The response that a caller requests. Responses that are older than `sinceMs` have expired. */
 export interface StoredResponseQuery {
   readonly id: string;
   readonly keyId: string;

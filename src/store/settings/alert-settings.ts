@@ -1,10 +1,10 @@
 /** Alert rules and webhooks: one setting of the whole installation. */
 
 import { z } from "zod";
-import { type AlertsRecord, DEFAULT_ALERTS } from "../../settings-records.ts";
 import type { Db } from "../engine/db.ts";
 import { CorruptRow } from "../engine/row.ts";
 import { readSetting, writeSetting } from "./settings.ts";
+import { type AlertsRecord, DEFAULT_ALERTS } from "./settings-records.ts";
 
 const SETTING = "alerts";
 

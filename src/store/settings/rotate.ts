@@ -12,13 +12,13 @@ import {
   unseal,
   webhookSecretBinding,
 } from "../../secrets/seal.ts";
-import type { WebhookRecord } from "../../settings-records.ts";
 import { type Db, transaction } from "../engine/db.ts";
 import { bumpPolicyRevision } from "../engine/revisions.ts";
 import { text } from "../engine/row.ts";
 import { readAlertSettings, writeAlertSettings } from "./alert-settings.ts";
 import { PEPPER_BINDING, PEPPER_SETTING } from "./pepper.ts";
 import { readSetting, writeSetting } from "./settings.ts";
+import type { WebhookRecord } from "./settings-records.ts";
 import { readSmtp, writeSmtp } from "./smtp.ts";
 import { readUsageExport, replaceUsageExport } from "./usage-export-settings.ts";
 

@@ -1,10 +1,10 @@
 /** SMTP configuration: one setting of the whole installation. */
 
 import { z } from "zod";
-import { SMTP_SECURITY, type SmtpRecord } from "../../settings-records.ts";
 import type { Db } from "../engine/db.ts";
 import { CorruptRow } from "../engine/row.ts";
 import { deleteSetting, readSetting, writeSetting } from "./settings.ts";
+import { SMTP_SECURITY, type SmtpRecord } from "./settings-records.ts";
 
 const SETTING = "smtp";
 

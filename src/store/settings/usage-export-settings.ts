@@ -1,11 +1,11 @@
 /** The usage export: whether requests are appended to the usage feed, and the webhooks that receive it. */
 
 import { z } from "zod";
-import type { WebhookRecord } from "../../settings-records.ts";
 import type { Db } from "../engine/db.ts";
 import { CorruptRow } from "../engine/row.ts";
 import { disableFeed, enableFeed } from "../usage-feed/feed.ts";
 import { readSetting, writeSetting } from "./settings.ts";
+import type { WebhookRecord } from "./settings-records.ts";
 
 export interface UsageExportRecord {
   readonly enabled: boolean;

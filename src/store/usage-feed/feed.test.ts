@@ -22,7 +22,7 @@ async function beginInsert(db: Db, id: string): Promise<() => Promise<void>> {
   const { promise: mayEnd, resolve: end } = Promise.withResolvers<void>();
   const { promise: hasWritten, resolve: written } = Promise.withResolvers<void>();
   const ended = new UsageNumbers().within(db, async (tx, numbering) => {
-    // A key of its own: the sums of a key are locked until the transaction ends.
+    // A separate key: the sums of a key are locked until the transaction ends.
     await insertNewUsage(tx, numbering, [usageRow({ requestId: id, keyId: `key-${id}` })]);
     written();
     await mayEnd;

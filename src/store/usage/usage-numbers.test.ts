@@ -10,7 +10,7 @@ import { insertUsage, usageRow } from "./usage-row.test-support.ts";
 const insertWith = (db: Db, numbers: UsageNumbers, rows: readonly UsageRow[]) =>
   numbers.within(db, (tx, numbering) => insertNewUsage(tx, numbering, rows));
 
-const tell = async (db: Db, rows: readonly UsageRow[]) => {
+const writeRows = async (db: Db, rows: readonly UsageRow[]) => {
   for (const row of rows) expect(await findUsage(db, row.requestId)).toEqual(row);
 };
 
@@ -23,7 +23,7 @@ eachEngine(({ open, emptyUrl }) => {
     const rows = Array.from({ length: 50 }, (_, i) => usageRow({ userId: "u1", accountId: `a${i % 2}` }));
     await insertUsage(db, rows.slice(0, 20));
     await insertUsage(db, rows.slice(20));
-    await tell(db, rows);
+    await writeRows(db, rows);
     expect(await countOf(db, "usage_id")).toBe(5);
     expect(await countOf(db, "usage_kind")).toBe(1);
   });
@@ -47,7 +47,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect(numbers.ids.size + numbers.kinds.size).toBe(0);
     const rows = [usageRow({ keyId: "k2", publicModel: "slow" })];
     await insertWith(db, numbers, rows);
-    await tell(db, rows);
+    await writeRows(db, rows);
   });
 
   test("numbers cleared during a transaction are not cached again by it", async () => {
@@ -73,7 +73,7 @@ eachEngine(({ open, emptyUrl }) => {
         expect(await numbering.register(tx)).toBe(false);
       });
     } else await insertWith(db, numbers, rows);
-    await tell(db, rows);
+    await writeRows(db, rows);
   });
 
   test("on PostgreSQL, cached numbers are trusted for a limited time", async () => {
@@ -85,7 +85,7 @@ eachEngine(({ open, emptyUrl }) => {
     if (db.engine === "sqlite") return expect(numbers.ids.size).toBe(2);
     const rows = [usageRow()];
     await insertWith(db, numbers, rows);
-    await tell(db, rows);
+    await writeRows(db, rows);
   });
 
   test("a deleted number is assigned again with the same value", async () => {
@@ -95,7 +95,7 @@ eachEngine(({ open, emptyUrl }) => {
     await db.sql`DELETE FROM usage_id`;
     await db.sql`DELETE FROM usage_kind`;
     await insertUsage(db, [after]);
-    await tell(db, [before, after]);
+    await writeRows(db, [before, after]);
   });
 
   test("a number that is used by another value is not assigned", async () => {
@@ -107,7 +107,7 @@ eachEngine(({ open, emptyUrl }) => {
     await db.sql`UPDATE usage_kind SET digest = digest || '-other', status = 500`;
     const rows = [usageRow()];
     await insertUsage(db, rows);
-    await tell(db, rows);
+    await writeRows(db, rows);
     expect(await countOf(db, "usage_id")).toBe(4);
   });
 
@@ -126,7 +126,7 @@ eachEngine(({ open, emptyUrl }) => {
       );
     const all = [rowsOf(0), rowsOf(20), rowsOf(40), rowsOf(10)];
     await Promise.all(all.map((rows, i) => insertWith(i % 2 === 0 ? one : two, new UsageNumbers(), rows)));
-    await tell(one, all.flat());
+    await writeRows(one, all.flat());
     expect(await countOf(one, "usage_id")).toBe(70 + 30 + 1);
     expect(await countOf(one, "usage_kind")).toBe(30);
     await one.close();
@@ -137,7 +137,7 @@ eachEngine(({ open, emptyUrl }) => {
     const db = await open();
     const rows = Array.from({ length: 40 }, (_, i) => usageRow({ outcome: "refused", publicModel: `x${i}` }));
     await insertUsage(db, rows);
-    await tell(db, rows);
+    await writeRows(db, rows);
     expect(await db.sql`SELECT public_model FROM usage_kind`).toEqual([{ public_model: "" }]);
   });
 

@@ -39,7 +39,7 @@ export const USAGE_PAYERS = ["balance", "subscription"] as const;
 export type UsagePayer = (typeof USAGE_PAYERS)[number];
 
 /**
- * Flags about the charge. `estimated`, `partial` and `clamped` say how the usage was counted; `clamped` means that
+ * Flags about the charge. `estimated`, `partial` and `clamped` describe how the usage was counted; `clamped` means that
  * it was implausibly high or cost more than the database can store. `capped`: the output was limited to what the
  * payer can pay. `overrun`: the cost exceeded the hold. `recovered`: the process died and another one settled the
  * request.

@@ -159,10 +159,10 @@ eachEngine(({ open, emptyUrl }) => {
       flags: ["capped", "overrun"],
     });
     await insertUsage(db, [full]);
-    const { key_no, user_no, group_no, account_no, kind_no, ...told } =
+    const { key_no, user_no, group_no, account_no, kind_no, ...stored } =
       (await db.sql`SELECT * FROM usage`)[0] ?? {};
     expect(new Set([key_no, user_no, group_no, account_no, kind_no]).size).toBe(5);
-    expect(told).toEqual({
+    expect(stored).toEqual({
       cost_nano: 12,
       charged_nano: 11,
       upstream_nano: 10,

@@ -1,6 +1,6 @@
 /** The settings of the whole gateway as stored: registration, mail and alerts. */
 
-/** Who may create an account: anyone, invited people only, or nobody. */
+/** Who may create an account: anyone, invited people only, or no one. */
 export const REGISTRATIONS = ["open", "invite", "closed"] as const;
 export type Registration = (typeof REGISTRATIONS)[number];
 

@@ -1,0 +1,95 @@
+/** How long a hold waits for another node to release its wallet reservation. */
+
+import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { type Postgres, startPostgres } from "../../../test/support/postgres.ts";
+import { systemClock } from "../../net/wire/clock.ts";
+import { type Db, openDb } from "../../store/engine/db.ts";
+import { migrate } from "../../store/engine/migrate.ts";
+import { storeNowMs, writeHeartbeat } from "../../store/money/processes.ts";
+import type { BillingEngine } from "../engine/billing-engine.ts";
+import { addFunds, buildHoldRequest, makeBilling } from "../engine/direct-billing.test-support.ts";
+import { BillingUnavailable } from "../engine/direct-billing.ts";
+import { describeProcess } from "../recovery/process-watch.ts";
+import { ReservationRecall } from "./reservation-recall.ts";
+
+setDefaultTimeout(60_000);
+
+const LIMITS = {
+  recallTimeoutMs: 20_000,
+  silentRecallTimeoutMs: 300,
+  silentAfterMs: 15_000,
+  recallCheckMs: 10,
+};
+const OTHER = "inc_other";
+/** Longer than a silent node gets. */
+const LATE_MS = 1_500;
+
+let postgres: Postgres;
+let db: Db;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  db = await openDb(postgres.url);
+  await migrate(db);
+}, 300_000);
+
+afterAll(async () => {
+  await db.close();
+  await postgres.stop();
+});
+
+/** Another node has reserved nearly all of the wallet. */
+beforeEach(async () => {
+  await db.sql`DELETE FROM lease`;
+  await db.sql`DELETE FROM incarnation`;
+  await db.sql`DELETE FROM wallet`;
+  await addFunds(db, "u1", 1_000n);
+  await db.sql`INSERT INTO lease (incarnation, user_id, amount_nano) VALUES (${OTHER}, 'u1', 950)`;
+  await db.sql`UPDATE wallet SET held_nano = 950 WHERE user_id = 'u1'`;
+});
+
+async function registerOther({ beatAgoMs }: { beatAgoMs: number }): Promise<void> {
+  const beatAtMs = (await storeNowMs(db, systemClock)) - beatAgoMs;
+  await writeHeartbeat(db, { ...describeProcess(OTHER, beatAtMs), beatAtMs });
+}
+
+async function release(): Promise<void> {
+  await db.sql`DELETE FROM lease WHERE incarnation = ${OTHER}`;
+  await db.sql`UPDATE wallet SET held_nano = held_nano - 950 WHERE user_id = 'u1'`;
+}
+
+/** A hold that is decided again is refused here, so there is nothing to release. */
+function openRecall(billing: Pick<BillingEngine, "hold">): ReservationRecall {
+  return new ReservationRecall({
+    db,
+    log: { info() {}, warn() {}, error() {} },
+    clock: systemClock,
+    incarnation: "inc_1",
+    reservationState: { reservations: new Map() },
+    reservationStore: { close: async () => {} },
+    directBilling: { hold: async (request) => billing.hold(request), release() {} },
+    limits: LIMITS,
+  });
+}
+
+test("a hold waits for a node that answers late but sends its heartbeats", async () => {
+  const billing = makeBilling(db);
+  await registerOther({ beatAgoMs: 4_000 });
+  const held = openRecall(billing).hold(buildHoldRequest("late", { wantedNano: 500n, leastNano: 500n }));
+  await Bun.sleep(LATE_MS);
+  await release();
+  expect(await held).toMatchObject({ kind: "held", amountNano: 500n });
+  await billing.stop();
+});
+
+for (const [what, prepare] of [
+  ["is silent", () => registerOther({ beatAgoMs: 20_000 })],
+  ["is not registered", async () => {}],
+] as const)
+  test(`a hold does not wait long for a node that ${what}`, async () => {
+    const billing = makeBilling(db);
+    await prepare();
+    const held = openRecall(billing).hold(buildHoldRequest("silent", { wantedNano: 500n, leastNano: 500n }));
+    await expect(held).rejects.toBeInstanceOf(BillingUnavailable);
+    await billing.stop();
+  });
