@@ -48,7 +48,8 @@ export function startHttpServer(context: ProcessContext, services: HttpServices)
       keyBytesMax: limits.socketsUnfinishedKeyBytesMax,
     },
     socketIdleSeconds: limits.socketIdleSeconds,
-    isStoreReady: async () => (await billing.isReady()) && status.isSupported,
+    isStoreReady: async () =>
+      (await billing.isReady()) && status.isSupported && gateway.sharing?.isJoining !== true,
   });
   closers.add(() => server.drain(limits.drainTimeoutMs));
   return server;

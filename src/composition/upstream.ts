@@ -1,5 +1,6 @@
 /** Opens what sends requests to upstreams: timers, HTTP and WebSocket clients, the account pool and the dispatcher. */
 
+import { AccessTokens } from "../accounts/cloud/access-tokens.ts";
 import { openSocketClient, type SocketClient } from "../accounts/websocket/client.ts";
 import type { BillingEngine } from "../billing/engine/billing-engine.ts";
 import { type KeepAliveTimer, openKeepAliveTimer } from "../gateway/stream/keep-alive-timer.ts";
@@ -62,6 +63,12 @@ export function openDispatcher(context: ProcessContext, services: DispatcherServ
   const sockets = openUpstreamSockets(context, deadlines);
   closers.add(() => sockets.close());
   keepAliveTimer.add(dropDeletedAccounts(services.policy, [pool, sockets]));
+  const dialer = new Dialer({
+    clock: coarseClock,
+    lookupTimeoutMs: limits.lookupTimeoutMs,
+    cacheMs: limits.addressCacheMs,
+  });
+  const userAgent = `model-gateway/${VERSION}`;
   return {
     ...clock,
     deadlines,
@@ -70,14 +77,11 @@ export function openDispatcher(context: ProcessContext, services: DispatcherServ
     billingEngine: services.billingEngine,
     waitingQueue: openWaitingQueue(clock, services.occupancy),
     retries: openRetryBudget(),
-    dialer: new Dialer({
-      clock: coarseClock,
-      lookupTimeoutMs: limits.lookupTimeoutMs,
-      cacheMs: limits.addressCacheMs,
-    }),
+    dialer,
     http,
+    accessTokens: new AccessTokens({ dialer, http, clock, userAgent, limits: limits.accessTokens }),
     sockets,
-    userAgent: `model-gateway/${VERSION}`,
+    userAgent,
     errorBytesMax: limits.upstreamErrorBytesMax,
     responseBytesMax: limits.responseBytesMax,
     eventBytesMax: limits.eventBytesMax,

@@ -13,7 +13,7 @@ export const nodeLimits = {
     delayMs: 250,
     subjectsMax: 500,
     knownMax: 50_000,
-    /** Invalid keys from one address before the other nodes hear of it. */
+    /** Invalid keys from one address before the other nodes are informed. */
     badKeysMin: 3,
   },
   /** The division of limits over nodes: see limits/sharing/limit-sharing.ts. */
@@ -22,14 +22,17 @@ export const nodeLimits = {
     askTickMs: 250,
     beatMs: 1_000,
     commandMs: 50,
+    startCommandMs: 500,
     faultsMax: 3,
     retryMinMs: 1_000,
-    retryMaxMs: 15_000,
+    retryMaxMs: 3_000,
     joinMs: 8_000,
     waitMs: 700,
     lostAfterMs: 5_000,
     /** A minute after the node is lost, and some seconds for clocks and delays. */
     removedAfterMs: 70_000,
+    /** A minute, and a second for the rounding of clocks. */
+    leftAfterMs: 61_000,
   },
   /** How often a node checks whether the migrations that wait for nodes of an earlier version can be applied. */
   finishMigrationsMs: 60_000,

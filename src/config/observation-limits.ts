@@ -57,7 +57,7 @@ export const observationLimits = {
     intervalMs: 5_000,
     /** The pauses after which a batch is sent again. Then it is dropped. */
     retriesMs: [1_000, 2_000, 4_000, 8_000, 16_000] as readonly number[],
-    /** A collector may ask for a longer pause, up to this. */
+    /** A collector may request a longer pause, up to this. */
     retryAfterMsMax: 60_000,
     /** How long the process waits for the last export when it stops. */
     flushMs: 5_000,

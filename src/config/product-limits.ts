@@ -7,6 +7,8 @@ import { bodyLimits } from "./body-limits.ts";
 import { nodeLimits } from "./node-limits.ts";
 import { observationLimits } from "./observation-limits.ts";
 import { storedResponseLimits } from "./stored-response-limits.ts";
+import { upstreamLimits } from "./upstream-limits.ts";
+import { writeBehindLimits } from "./write-behind-limits.ts";
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -96,6 +98,7 @@ export const limits = {
 
   // Upstream requests.
 
+  ...upstreamLimits,
   /** DNS lookup of a host name. */
   lookupTimeoutMs: 2_000,
   /** How long a checked address is used before its name is resolved again. */
@@ -168,12 +171,14 @@ export const limits = {
     /** While the database is down: above this number new requests are rejected, so that no row is lost. */
     waitingMax: 100_000,
     /** A request whose hold is not written after this time is rejected. */
-    holdTimeoutMs: 5_000,
+    holdTimeoutMs: 10_000,
     /**
-     * It is rejected sooner if the database fails, or if PostgreSQL completes no transaction for this long. A
-     * slow one still completes some.
+     * It is rejected sooner if PostgreSQL completes no transaction for this long. A server without CPU time is silent
+     * for seconds and then continues, so the request waits.
      */
-    storeSilenceMaxMs: 2_000,
+    storeSilenceMaxMs: 6_000,
+    /** The same if the database also reports failures: it is down, and waiting is less likely to help. */
+    storeFailureMaxMs: 2_000,
     /** A database that has accepted no billing transaction for this long makes the node unready. */
     stalledAfterMs: 2_000,
     /** A settlement that the database has not accepted by then goes to a file on disk, and its request continues. */
@@ -192,42 +197,9 @@ export const limits = {
   refusalRows: { rowsPerMinute: 60, kindsMax: 10_000 },
   /** Requests that wait for their user's other requests to release money: see billing/engine/hold-queue.ts. */
   holdQueue: { waitMs: 5_000, waitingMax: 64, retryMs: 250 },
-  /** Write-behind billing: see billing/write-behind/write-behind-billing.ts. */
-  writeBehind: {
-    /** Holds within a tenth of a second above which write-behind billing is worth its overhead. */
-    busyHolds: 40,
-    /** Delay before finished requests are settled in the database: after a small batch, and after a large one. */
-    smallBatchDelayMs: 50,
-    largeBatchDelayMs: 1_000,
-    largeBatchMin: 10,
-    /**
-     * Requests at which a settlement transaction starts without delay, and at which it stops if other work
-     * waits for it.
-     */
-    bookAtOnceMin: 5_000,
-    bookBeforeYieldMin: 100,
-    /**
-     * Rows of one batch: they share a ledger entry and are settled together, unless the database rejects one of
-     * them.
-     */
-    batchRows: 128,
-    /** Requests of one step of that transaction, which takes about half a millisecond. */
-    bookStepRows: 64,
-    /** Settled requests after which the WAL of SQLite is checkpointed. It is about 10 MB by then. */
-    checkpointAfterRows: 8_000,
-    moveHoldAfterMs: 5_000,
-    idleMs: 12_000,
-    checkIntervalMs: 800,
-    /** How long a hold waits for other nodes to release reserved money, and how often it looks. */
-    recallTimeoutMs: 1_500,
-    recallCheckMs: 15,
-    /** Reservations are not used while the last heartbeat is older. Must be well below `recovery.deadAfterMs`. */
-    heartbeatAgeMaxMs: 40_000,
-    /** On PostgreSQL a transaction for each request costs more, and rows should reach other nodes soon. */
-    sharedServer: { busyHolds: 4, bookAtOnceMin: 1_000, largeBatchDelayMs: 250 },
-    /** Size of a journal segment. Creating one takes less than half a millisecond, during which all requests wait. */
-    segmentBytes: 512 * 1024,
-  },
+  ...writeBehindLimits,
+  /** Requests that were booked in PostgreSQL last, and are booked again after a failover that lost them. */
+  recentBookings: { keptMs: 10_000, requestsMax: 50_000, checkIntervalMs: 1_000 },
   recovery: {
     /** The interval of heartbeats, and the silence after which a process is considered dead. */
     heartbeatIntervalMs: 5_000,
@@ -324,7 +296,7 @@ export const limits = {
      */
     accountTries: 10,
     addressTries: 30,
-    /** Attempts for one account from all addresses. High, because anybody can exhaust it and lock the owner out. */
+    /** Attempts for one account from all addresses. High, because an attacker could lock the owner out. */
     accountTriesAllAddresses: 200,
     windowMs: 900_000,
   },
@@ -377,23 +349,4 @@ export const limits = {
   doctorTimeoutMs: 10_000,
   /** How much of its response, a list of models, is read. */
   probeBytesMax: 1 * MiB,
-
-  // WebSockets to upstreams.
-
-  upstreamSockets: {
-    /** From opening the connection to the end of the WebSocket handshake. */
-    handshakeTimeoutMs: 10_000,
-    /** An older socket serves no further turn: OpenAI closes every socket after an hour. */
-    ageMs: 3_300_000,
-    /** A socket without an assigned conversation is closed after this long without use. */
-    idleMs: 300_000,
-    /** Silence before a ping is sent. After the same time again without an answer, the upstream is considered dead. */
-    pingMs: 30_000,
-    /** Idle sockets that are kept for one account. */
-    freeMax: 256,
-    /** Delay after a response before a socket serves another conversation than its own. */
-    reuseDelayMs: 250,
-    /** How long HTTP is used for an account whose upstream rejected the WebSocket handshake. */
-    unsupportedMs: 600_000,
-  },
 } as const;

@@ -1,6 +1,7 @@
 /** The contract of a coordinator, on every engine. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { eventually } from "../../test/support/eventually.ts";
 import { type Postgres, startPostgres } from "../../test/support/postgres.ts";
 import { startRedis, type TestRedis } from "../../test/support/redis.ts";
 import { nodeLimits } from "../config/node-limits.ts";
@@ -120,6 +121,35 @@ for (const [engine, open] of Object.entries(ENGINES)) {
     });
   });
 }
+
+for (const [when, isConnected] of [
+  ["a connected client", true],
+  ["a new client", false],
+] as const)
+  test(`${when} uses a Redis again that was frozen for longer than a connection attempt`, async () => {
+    const url = redis.url;
+    const coordinator = () => new RedisCoordinator({ url, key: "test:{frozen}", newToken, monotonicMs });
+    let client = coordinator();
+    if (isConnected) await client.read();
+    redis.freeze();
+    try {
+      if (!isConnected) client = coordinator();
+      for (let second = 0; second < 6; second += 1) {
+        // As the nodes do: each command has a deadline, and the next one follows.
+        void client.read().catch(() => {});
+        await Bun.sleep(1_000);
+      }
+    } finally {
+      redis.thaw();
+    }
+    await eventually(() =>
+      client.read().then(
+        () => true,
+        () => false,
+      ),
+    );
+    await client.close();
+  }, 30_000);
 
 async function startNode(node: string, all: readonly string[], coordinator: Coordinator) {
   const subjects = new SubjectRegistry();

@@ -114,7 +114,7 @@ test("a probe that ends without a result lets another node probe", async () => {
   expect(two.condition()).toBe("probing");
 });
 
-test("a report says nothing about a new credential", async () => {
+test("a report does not apply to a new credential", async () => {
   const a = route("a");
   const one = await openNode("inc_1", a);
   const two = await openNode("inc_2", route("a", { credential: "another" }));

@@ -11,7 +11,7 @@ export class PostgresCoordinator implements Coordinator {
   readonly #db: Db;
   readonly #newToken: () => string;
 
-  /** `db` has connections of its own: a report must not delay a command. The coordinator closes it. */
+  /** `db` has separate connections: a report must not delay a command. The coordinator closes it. */
   constructor(db: Db, newToken: () => string) {
     this.#db = db;
     this.#newToken = newToken;

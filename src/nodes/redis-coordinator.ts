@@ -31,6 +31,8 @@ export class RedisCoordinator implements Coordinator {
   readonly #options: RedisCoordinatorOptions;
   /** When each command without an answer was sent. */
   readonly #pending = new Set<{ readonly sentMs: number }>();
+  /** When the client was created. */
+  #createdMs = 0;
   #client: RedisClient;
 
   constructor(options: RedisCoordinatorOptions) {
@@ -65,8 +67,14 @@ export class RedisCoordinator implements Coordinator {
     if (oldest !== undefined && nowMs - oldest.sentMs > SILENCE_MS) this.#replaceConnection();
     const command = { sentMs: nowMs };
     this.#pending.add(command);
+    const client = this.#client;
     try {
-      return await this.#client.send("EVAL", [script, "1", key, ...values]);
+      return await client.send("EVAL", [script, "1", key, ...values]);
+    } catch (error) {
+      // A client that could not connect in time never tries again.
+      const isUsable = client.connected || client !== this.#client;
+      if (!isUsable && monotonicMs() - this.#createdMs > CONNECT_TIMEOUT_MS) this.#replaceConnection();
+      throw error;
     } finally {
       this.#pending.delete(command);
     }
@@ -79,6 +87,7 @@ export class RedisCoordinator implements Coordinator {
   }
 
   #connect(): RedisClient {
+    this.#createdMs = this.#options.monotonicMs();
     const client = new RedisClient(this.#options.url, {
       connectionTimeout: CONNECT_TIMEOUT_MS,
       autoReconnect: true,
@@ -89,7 +98,7 @@ export class RedisCoordinator implements Coordinator {
   }
 }
 
-/** What an operator has to change about the server; null if nothing, or if the server does not tell. */
+/** What an operator has to change about the server; null if nothing, or if the server does not report it. */
 export async function findRedisProblem(url: string): Promise<{ says: string; todo: string } | null> {
   const client = new RedisClient(url, { connectionTimeout: CONNECT_TIMEOUT_MS, autoReconnect: false });
   try {

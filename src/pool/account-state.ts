@@ -118,7 +118,7 @@ export class AccountStandings {
       this.#byAccount.set(account.id, standing);
       return standing;
     }
-    // Attempts in flight keep the health they started with: a rejected old credential says nothing about the new one.
+    // Attempts in flight keep the health they started with: a rejected old credential is not the fault of the new one.
     if (!hasSameAccess(existing.health.account, account)) existing.health = newHealth(account);
     return existing;
   }
@@ -167,7 +167,13 @@ function newHealth(account: PolicyAccount): AccountHealth {
 
 function hasSameAccess(a: PolicyAccount, b: PolicyAccount): boolean {
   if (a === b) return true;
-  return a.credential === b.credential && a.baseUrl === b.baseUrl && a.kind === b.kind;
+  return (
+    a.credential === b.credential &&
+    a.baseUrl === b.baseUrl &&
+    a.kind === b.kind &&
+    a.region === b.region &&
+    a.project === b.project
+  );
 }
 
 /** Healthy enough for a conversation, whether or not a slot is free now. */

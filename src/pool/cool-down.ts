@@ -72,7 +72,7 @@ export function coolDown(
       return { ms: backoffMs(EJECTED_MS, EJECTED_MS_MAX, coolDownsInRow, random), probe: true };
     case "rate_limited":
       if (!hintMs) return { ms: backoffMs(BURST_MS, BURST_MS_MAX, coolDownsInRow, random), probe: false };
-      // A burst limit ends when the upstream says so. A longer window may end earlier.
+      // A burst limit ends at the time that the upstream names. A longer window may end earlier.
       return hintMs <= BURST_MS_MAX
         ? { ms: hintMs, probe: false }
         : { ms: Math.min(hintMs, REPROBE_MS), probe: true };

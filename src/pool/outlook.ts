@@ -44,8 +44,11 @@ export interface SelectionVerdict {
 
 /** Maximum wait for the first probe of a failing upstream, even if the group allows more. */
 export const FIRST_PROBE_WAIT_MS_MAX = 10_000;
-/** A longer wait is not reported as a rate limit: the client should use another model or come back later. */
-const SOON_MS = 60_000;
+/**
+ * A longer wait is not reported as a rate limit: the client should use another model or come back later. Limits per
+ * minute must stay below it: with several nodes, a killed node's part of a minute is free after up to 73 seconds.
+ */
+const SOON_MS = 90_000;
 
 /**
  * `leftMs` is how long the request may still wait. A request waits for an account that is only busy, limited or

@@ -49,7 +49,7 @@ test("requests in flight of a disabled account are still counted", () => {
 test("the report contains the upstream's limits of its last response with limits", () => {
   const { clock, pool, take } = openTestPool();
   const a = route("a");
-  const told = new Headers({
+  const headers = new Headers({
     "x-ratelimit-limit-requests": "60",
     "x-ratelimit-remaining-requests": "59",
     "x-ratelimit-reset-requests": "1s",
@@ -57,7 +57,7 @@ test("the report contains the upstream's limits of its last response with limits
     "x-ratelimit-remaining-tokens": "149984",
   });
   take([a]).lease.release();
-  pool.recordSuccess(a, 10, told);
+  pool.recordSuccess(a, 10, headers);
   clock.pass(500);
   pool.recordSuccess(a, 10, new Headers());
   expect(pool.report(a.account).models[0]?.reportedLimits).toEqual({

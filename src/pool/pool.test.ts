@@ -106,20 +106,20 @@ describe("a failure", () => {
   });
 
   test("states its end, from headers, the message or a reset time in the body", () => {
-    const said = { code: null, type: null, param: null, message: "" };
+    const error = { code: null, type: null, param: null, message: "" };
     const frees = (id: string, failure: Parameters<TestPool["pool"]["recordFailure"]>[1]) => {
       const one = route(id);
       rig.pool.recordFailure(one, failure);
       return rig.pool.describe(one).freesInMs;
     };
     expect(frees("a", classifyError(429, null, 7_000))).toBe(7_000);
-    expect(frees("b", classifyError(429, { ...said, message: "Please try again in 1.5s." }, null))).toBe(
+    expect(frees("b", classifyError(429, { ...error, message: "Please try again in 1.5s." }, null))).toBe(
       1_500,
     );
-    expect(frees("c", classifyError(429, { ...said, resetsAtMs: rig.clock.nowMs() + 45_000 }, null))).toBe(
+    expect(frees("c", classifyError(429, { ...error, resetsAtMs: rig.clock.nowMs() + 45_000 }, null))).toBe(
       45_000,
     );
-    expect(frees("d", classifyError(429, { ...said, resetsInMs: 18_000_000 }, null))).toBe(600_000);
+    expect(frees("d", classifyError(429, { ...error, resetsInMs: 18_000_000 }, null))).toBe(600_000);
   });
 });
 

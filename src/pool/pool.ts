@@ -44,6 +44,8 @@ export interface PickRequest {
   tried: ReadonlySet<AccountRoute>;
   /** Scoped to the tenant; null if the request has none. */
   affinity: string | null;
+  /** The account that is taken first among those of its priority; null if there is none. */
+  preferred?: AccountRoute | null;
   tokensEstimate: number;
 }
 
@@ -139,7 +141,12 @@ class AccountPool implements Pool {
     const { affinity } = request;
     const selection = buildSelection(request, this.#clock.monotonicMs());
     const tiers = this.#getTiers(request.routes);
+    const preferred = request.preferred ? this.#standings.getSlot(request.preferred) : null;
     for (const tier of tiers) {
+      if (preferred?.route.account.priority === tier.priority && isFree(preferred, selection)) {
+        const picked = this.#take(preferred, tiers, selection);
+        if (picked !== null) return picked;
+      }
       const home = affinity === null ? null : this.#findHome(tier, affinity, selection);
       let slot = home !== null && isFree(home, selection) ? home : choose(tier, selection, this.#random);
       // Each refusal adds an obstacle, so this loop ends.

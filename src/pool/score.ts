@@ -53,7 +53,7 @@ function newestShare(gauge: Gauge, nowMs: number): number {
   return Math.max(NEWEST_SHARE, ageMs / (ageMs + FRESH_MS));
 }
 
-/** Below this share of its limit an account is used less, in proportion to what is left. */
+/** Below this share of its limit an account is used less, in proportion to the remaining limit. */
 const LOW_HEADROOM = 0.1;
 const HEADROOM_FACTOR_MIN = 0.02;
 /** Some upstreams report when the whole limit resets, not when a part does. A refusal is then more precise. */

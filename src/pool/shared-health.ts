@@ -23,7 +23,7 @@ export interface HealthObserver {
 }
 
 /**
- * What the upstream itself has said. Connections that fail, time out or break may be a problem of this node's network,
+ * Failures that the upstream itself reported. Connections that fail, time out or break may be a problem of this node's network,
  * and must not take the account from the others.
  */
 const SHARED_CAUSES: ReadonlySet<Cause> = new Set<Cause>([

@@ -39,7 +39,7 @@ export interface WaitingQueue {
   wait<T>(ticket: Ticket<T>): Promise<WaitResult<T>>;
   /** An account has a free slot: the next waiting request that can use it gets it now. */
   serveFreedSlot(accountId: string): void;
-  /** Waiting requests of the group, for an account or for a slot of their own concurrency. */
+  /** Waiting requests of the group, for an account or for their concurrency limit. */
   countWaiting(groupId: string): number;
 }
 

@@ -1,4 +1,4 @@
-/** Clients that leave before, during and after the answer, on an account with few places. */
+/** Clients that disconnect before, during and after the response, on an account with few slots. */
 
 import { startPooledGateway } from "../support/pooled-gateway.ts";
 
@@ -35,10 +35,10 @@ export async function abortsLeaveNothing(): Promise<string> {
       Array.from({ length: AT_ONCE }, async () => (await gateway.call("/v1/chat/completions", body)).status),
     );
     const served = burst.filter((status) => status === 200).length;
-    const told = `${left} of ${done} left early; ${asked} reached the upstream; ${rows.length} usage rows; afterwards ${served} of ${AT_ONCE} at once were served`;
-    // A client may leave before its request has arrived anywhere; whatever reached the upstream has a row.
-    if (served !== AT_ONCE || rows.length < asked) throw new Error(told);
-    return told;
+    const summary = `${left} of ${done} left early; ${asked} reached the upstream; ${rows.length} usage rows; afterwards ${served} of ${AT_ONCE} at once were served`;
+    // A client may disconnect before its request has arrived. A request that reached the upstream has a row.
+    if (served !== AT_ONCE || rows.length < asked) throw new Error(summary);
+    return summary;
   } finally {
     await gateway.stop();
   }

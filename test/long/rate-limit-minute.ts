@@ -6,7 +6,7 @@ import { TEST_KEY } from "../support/running-gateway.ts";
 const RPM = 60;
 const LASTS_MS = 150_000;
 const MINUTE_MS = 60_000;
-/** Admission and arrival are two moments: what lies between them may differ by this much from one to the next. */
+/** The delay between admission and arrival may vary by this much between requests. */
 const ROAD_MS = 50;
 
 export async function minuteHolds(): Promise<string> {
@@ -33,11 +33,11 @@ export async function minuteHolds(): Promise<string> {
       while ((arrivals[last] ?? 0) - (arrivals[first] ?? 0) >= MINUTE_MS - ROAD_MS) first++;
       most = Math.max(most, last - first + 1);
     }
-    const told = `${arrivals.length} served, ${refused} refused, at most ${most} in any 60 s`;
-    if (most > RPM) throw new Error(told);
-    // Three minutes begin in the time it lasts: fewer would mean that slots stood idle.
-    if (arrivals.length < 2 * RPM) throw new Error(`too few: ${told}`);
-    return told;
+    const summary = `${arrivals.length} served, ${refused} refused, at most ${most} in any 60 s`;
+    if (most > RPM) throw new Error(summary);
+    // Three minutes begin within the test: fewer requests would mean that slots were unused.
+    if (arrivals.length < 2 * RPM) throw new Error(`too few: ${summary}`);
+    return summary;
   } finally {
     await gateway.stop();
   }

@@ -1,27 +1,65 @@
 /**
- * `npm run test:long`: what takes minutes of real time. Each check prints what it saw; the run fails if one does not
- * hold.
+ * `npm run test:long`: checks that take minutes of real time. Each check prints its figures; the run fails if one
+ * fails.
+ *
+ *     npm run test:long -- --only nodes-limits-redis --seconds 60
  */
 
+import { parseArgs } from "node:util";
 import { abortsLeaveNothing } from "./aborts.ts";
+import { type LimitsRunOptions, limitsHoldOnPostgres, limitsHoldOnRedis } from "./limits-over-nodes.ts";
 import { minuteHolds } from "./rate-limit-minute.ts";
 
-const CHECKS: readonly { name: string; run(): Promise<string> }[] = [
-  { name: "no 60 seconds ever hold more requests than the limit says", run: minuteHolds },
-  { name: "10,000 clients that leave at random leave nothing behind", run: abortsLeaveNothing },
+interface LongCheck {
+  readonly name: string;
+  readonly promise: string;
+  run(options: LimitsRunOptions): Promise<string>;
+}
+
+const CHECKS: readonly LongCheck[] = [
+  {
+    name: "minute",
+    promise: "no 60 seconds contain more requests than the limit allows",
+    run: minuteHolds,
+  },
+  {
+    name: "aborts",
+    promise: "10,000 clients that leave at random leave nothing behind",
+    run: abortsLeaveNothing,
+  },
+  {
+    name: "nodes-limits-postgres",
+    promise: "limits hold over three nodes on PostgreSQL, with kills and faults",
+    run: limitsHoldOnPostgres,
+  },
+  {
+    name: "nodes-limits-redis",
+    promise: "limits hold over three nodes with Redis, with kills and faults",
+    run: limitsHoldOnRedis,
+  },
 ];
 
+const { values } = parseArgs({ options: { only: { type: "string" }, seconds: { type: "string" } } });
+const { only } = values;
+const options: LimitsRunOptions = {
+  seconds: Number(values.seconds ?? "300"),
+  say: (text) => console.log(`   ${new Date().toISOString().slice(11, 19)} ${text}`),
+};
+const chosen = CHECKS.filter(({ name }) => only === undefined || name.startsWith(only));
+if (chosen.length === 0)
+  throw new Error(`There is no check ${only}. Checks: ${CHECKS.map(({ name }) => name).join(", ")}.`);
+
 let failed = 0;
-for (const { name, run } of CHECKS) {
-  console.log(`── ${name}`);
+for (const { name, promise, run } of chosen) {
+  console.log(`── ${name}: ${promise}`);
   const startedMs = performance.now();
   try {
-    console.log(`   ${await run()}`);
+    console.log(`   ${await run(options)}`);
   } catch (error) {
     failed++;
     console.log(`   FAILED: ${error instanceof Error ? error.message : error}`);
   }
   console.log(`   ${((performance.now() - startedMs) / 1000).toFixed(0)} s`);
 }
-console.log(`${CHECKS.length - failed} passed, ${failed} failed`);
+console.log(`${chosen.length - failed} passed, ${failed} failed`);
 process.exit(failed === 0 ? 0 : 1);

@@ -54,7 +54,7 @@ test("an order for the next requests is exact over all nodes", async () => {
     return (await list(two)).length > 0;
   });
   await Promise.all(Array.from({ length: 40 }, (_, i) => send(i % 2 === 0 ? one : two)));
-  // Each list waits for the queue of its own node.
+  // Each list waits for the queue of its node.
   await list(one);
   expect(await list(two)).toHaveLength(7);
   const left = await admin.call("admin.keys.capture", { params: { id: keyId } });

@@ -204,7 +204,7 @@ describe("a group that captures all requests", () => {
     expect(await list()).toHaveLength(before + 1);
   });
 
-  test("keeps the beginning and the end of a long body, and says how much it left out", async () => {
+  test("keeps the beginning and the end of a long body, and the size of the omitted part", async () => {
     const content = `begin ${"word ".repeat(10_000)} end`;
     const { id } = await send({ messages: [{ role: "user", content }] });
     const { request } = await read(id);
@@ -335,7 +335,7 @@ describe("an order for a key", () => {
     await order({ mode: null, next: null });
   });
 
-  test("goes on when only the mode is changed", async () => {
+  test("continues if only the mode is changed", async () => {
     const { id } = await ownerOf(TEST_KEY);
     await order({ mode: null, next: { requests: 3, for_ms: 60_000 } });
     await send();

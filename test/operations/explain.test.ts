@@ -157,10 +157,10 @@ describe("explain --key --model", () => {
     [["--key", "nobody00", "--model", "pooled"], "Key nobody00 does not exist."],
     [["--key", "nobody00"], "Missing arguments: set a request id, or --key and --model."],
     [["--key", "nobody00", "--model", "pooled", "--interface", "telepathy"], "--interface must be one of"],
-  ])("%j results in a hint", async (args, told) => {
+  ])("%j results in a hint", async (args, expectedHint) => {
     const { code, output } = await explain(...args);
     expect(code).not.toBe(0);
-    expect(output).toContain(told);
+    expect(output).toContain(expectedHint);
   });
 });
 

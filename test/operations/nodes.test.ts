@@ -122,7 +122,7 @@ test("doctor finds missing privileges of the database role", async () => {
   await db.sql.script("DROP OWNED BY limited; DROP ROLE limited");
 });
 
-test("a node with another master key does not start, and says why", async () => {
+test("a node with another master key does not start, and prints the reason", async () => {
   const { code, output } = await runCommand(["start"], {
     folder,
     env: {

@@ -68,6 +68,8 @@ describe("the access log", () => {
       attempts: 1,
       input_tokens: Number(row?.input_tokens),
       output_tokens: Number(row?.output_tokens),
+      request_bytes: JSON.stringify({ model: "paid", messages: MESSAGES, max_tokens: 40, stream: true })
+        .length,
       client: "client/2.0",
     });
     expect(line.first_content_ms).toBeGreaterThanOrEqual(0);
@@ -79,6 +81,7 @@ describe("the access log", () => {
     await response.text();
     const line = await lineOf(response.headers.get("x-request-id"));
     expect(line).toMatchObject({ status: 404, code: "model_not_found", model: null, account: null });
+    expect(line.request_bytes).toBeGreaterThan(50);
   });
 
   test("contains no content and no secret", async () => {
@@ -116,7 +119,7 @@ describe("the cost for the caller", () => {
     expect(next).toStartWith(last);
   });
 
-  test("is not told by default", async () => {
+  test("is not sent by default", async () => {
     const other = await startPaidGateway({ balance: "1.00" });
     const response = await other.call("/v1/chat/completions", { model: "paid", messages: MESSAGES });
     await response.text();
@@ -126,7 +129,7 @@ describe("the cost for the caller", () => {
 });
 
 describe("metrics", () => {
-  test("tell the first token and the speed of streams, and the attempts of each account", async () => {
+  test("contain the first token and the speed of streams, and the attempts of each account", async () => {
     await (await chat("paid", { stream: true })).text();
     const text = await scrape();
     expect(readSeries(text, 'gateway_first_token_seconds_count{model="paid"}')).toBeGreaterThan(0);
@@ -136,7 +139,7 @@ describe("metrics", () => {
     expect(readSeries(text, "gateway_held_usd")).toBe(0);
   });
 
-  test("tell which limits reject requests", async () => {
+  test("name the limits that reject requests", async () => {
     const headers = { authorization: `Bearer ${SLOW_KEY}` };
     await (await chat("paid", {}, { headers })).text();
     const refused = await chat("paid", {}, { headers });
@@ -145,7 +148,7 @@ describe("metrics", () => {
     expect(readSeries(await scrape(), 'gateway_limit_refusals_total{scope="key",kind="rpm"}')).toBe(1);
   });
 
-  test("tell open WebSockets and their turns", async () => {
+  test("count open WebSockets and their turns", async () => {
     const client = await openSocketClient(gateway.url);
     await client.turn({ model: "paid", input: "Hello" });
     const text = await scrape();

@@ -88,11 +88,11 @@ describe("account information from a Responses upstream", () => {
     responsesEvent("responsesapi.websocket_timing", { host: "org-canary.internal" }),
     responsesEvent("response.metadata", { headers: { "x-codex-turn-state": "canary" } }),
   ];
-  const told = () => eventStream(RESPONSE_EVENTS.flatMap((event) => [...PRIVATE, event]));
+  const received = () => eventStream(RESPONSE_EVENTS.flatMap((event) => [...PRIVATE, event]));
   const PUBLIC = ["response.created", "response.output_text.delta", "response.completed"];
 
   test("is not forwarded on a stream", async () => {
-    answer = told;
+    answer = received;
     const { events } = await stream("/v1/responses", { input: "x" });
     expect(events.map(({ type }) => type)).toEqual([...PUBLIC, null]);
   });
@@ -100,7 +100,7 @@ describe("account information from a Responses upstream", () => {
   test.each([{ "user-agent": "my-app/1" }, { "user-agent": "codex_exec/0.166.0", originator: "codex_exec" }])(
     "is not forwarded on a WebSocket with the headers %j",
     async (headers) => {
-      answer = told;
+      answer = received;
       const client = await openSocketClient(gateway.url, { headers });
       const { events } = await client.turn({ model: "own", input: "x" });
       client.close();

@@ -196,7 +196,7 @@ test("rate limits and exhausted quotas of an account hold on all nodes until the
   }
 });
 
-test("connections that fail on one node say nothing about the others", async () => {
+test("connections that fail on one node do not affect the others", async () => {
   for (let i = 0; i < 4; i += 1) await call(nodes[0], "unreachable");
   expect(await readState(admins[0], "unreachable")).toBe("cooling");
   // Longer than the exchange takes.

@@ -122,7 +122,7 @@ describe("the spans of a request", () => {
     });
   });
 
-  test("of a stream tell the time to the first chunk", async () => {
+  test("of a stream contain the time to the first chunk", async () => {
     const spans = await traced(await chat("chat", { stream: true }), 2);
     const { attributes } = spanOf(spans, CLIENT);
     expect(attributes["gen_ai.request.stream"]).toBe(true);

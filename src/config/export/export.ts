@@ -2,8 +2,8 @@
 
 import { Document, isMap, isScalar, isSeq, type YAMLMap } from "yaml";
 import { type Clock, systemClock } from "../../net/wire/clock.ts";
-import type { WebhookRecord } from "../../settings-records.ts";
 import type { Db } from "../../store/engine/db.ts";
+import type { WebhookRecord } from "../../store/settings/settings-records.ts";
 import { planToFile, subscriptionsToFile } from "../plan/plan-grants.ts";
 import { activeKeys } from "../plan/plan-keys.ts";
 import { settingsToFile } from "../plan/plan-settings.ts";

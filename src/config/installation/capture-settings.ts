@@ -1,6 +1,6 @@
 /** How this process stores captured requests: the `capture` section of the file, or its defaults. */
 
-import type { CaptureRedaction } from "../../capture-records.ts";
+import type { CaptureRedaction } from "../../records.ts";
 import { limits } from "../product-limits.ts";
 import type { FileCapture } from "../schema/capture.ts";
 

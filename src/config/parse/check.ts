@@ -5,6 +5,7 @@
  */
 
 import type { FieldProblem } from "../state/problem.ts";
+import { accountFields } from "./check-account.ts";
 import { type Item, isRecord, itemsAt, readItems, readText } from "./items.ts";
 import {
   type CheckOptions,
@@ -109,41 +110,6 @@ function checkKey(key: Item, references: ReferenceChecker): FieldProblem[] {
     ...references.check([...key.path, "group"], readText(key, "group"), "group"),
     ...references.check([...key.path, "user"], readText(key, "user")?.toLowerCase(), "user"),
   ];
-}
-
-/** The kind of an account determines which fields are required and which are not allowed. */
-function accountFields(account: Item): FieldProblem[] {
-  const kind = readText(account, "kind");
-  const has = (field: string) => Object.hasOwn(account.value, field);
-  const at = (field: string, message: string): FieldProblem => ({ path: [...account.path, field], message });
-  const problems: FieldProblem[] = [];
-  const { websocket, interfaces } = account.value;
-  if (websocket === true && Array.isArray(interfaces) && !interfaces.includes("responses")) {
-    problems.push(
-      at(
-        "websocket",
-        "requires responses, which is not in the account's interfaces. Add it, or set websocket to false.",
-      ),
-    );
-  }
-  if (kind === "simulator") {
-    for (const field of ["base_url", "credential", "private_network"].filter(has)) {
-      problems.push(at(field, "is not allowed for kind simulator. Remove the field."));
-    }
-    return problems;
-  }
-  if (has("vendor") && kind !== "openai") {
-    problems.push(at("vendor", "is allowed only for kind openai. Remove the field."));
-  }
-  if ((kind === "openai" || kind === "azure") && !has("base_url") && !has("vendor")) {
-    problems.push(
-      at("base_url", "is missing. Set the base URL of the upstream, like https://api.openai.com/v1."),
-    );
-  }
-  if (kind !== "azure" && has("api_version")) {
-    problems.push(at("api_version", "is allowed only for kind azure. Remove the field."));
-  }
-  return problems;
 }
 
 function wildcards(account: Item): FieldProblem[] {

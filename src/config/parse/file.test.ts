@@ -141,7 +141,7 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
     "accounts:\n  - name: a\n    kind: cohere\n",
     3,
     "accounts[0].kind",
-    "Allowed: openai, azure, anthropic, gemini, simulator.",
+    "Allowed: openai, azure, anthropic, bedrock, gemini, vertex, simulator.",
   ],
   ["a missing name", "groups:\n  - models: []", 2, "groups[0].name", "is missing."],
   [

@@ -31,7 +31,7 @@ users:
   - { email: rich@example.com, role: user, balance: "5.00" }
 keys:
   - { name: ci, user: ada@example.com, group: default }
-  - { name: nobody, group: other }
+  - { name: unowned, group: other }
 `;
 
 beforeEach(async () => {
@@ -104,7 +104,7 @@ test("removing a group revokes its keys", async () => {
   ]);
   expect((await listKeys(gateway.db)).map(({ name, status }) => [name, status])).toEqual([
     ["ci", "revoked"],
-    ["nobody", "active"],
+    ["unowned", "active"],
   ]);
 });
 
@@ -149,7 +149,7 @@ test("a group that starts to charge reports keys without a user", async () => {
   const document = {
     groups: [{ name: "other", models: ["fast"], accounts: ["up"], billing: { charge: "balance" } }],
   };
-  expect((await problemsOf(document)).join()).toContain('the group has the key "nobody" without a user');
+  expect((await problemsOf(document)).join()).toContain('the group has the key "unowned" without a user');
 });
 
 test("private networks cannot be enabled from the console", async () => {

@@ -202,7 +202,7 @@ describe("settings in the file", () => {
     ["smtp: { from: a@b.c }", "smtp.host: is missing."],
     ["smtp: { host: a.b, from: a@b.c, password: x }", "smtp.user: is missing."],
     ["smtp: { host: a.b, from: a@b.c, user: x, security: none }", "smtp.security: must be tls or starttls"],
-    ["smtp: { host: a.b, from: nobody }", "smtp.from: must be an e-mail address, or a name and an address"],
+    ["smtp: { host: a.b, from: sender }", "smtp.from: must be an e-mail address, or a name and an address"],
     [
       "alerts: { webhooks: [{ name: a, url: 'https://u:p@x.y' }] }",
       "alerts.webhooks[0].url: must be an http",

@@ -3,15 +3,15 @@
 import { parseUsd, usdText } from "../../money/nano.ts";
 import type { FieldChange } from "../../records.ts";
 import { SMTP_PASSWORD_BINDING, webhookSecretBinding } from "../../secrets/seal.ts";
+import { RESPONSES_KEPT_MS } from "../../store/responses/response-retention.ts";
+import { writeAlertSettings } from "../../store/settings/alert-settings.ts";
+import { writeRegistration } from "../../store/settings/registration.ts";
 import {
   type AlertsRecord,
   DEFAULT_ALERTS,
   type SmtpRecord,
   type WebhookRecord,
-} from "../../settings-records.ts";
-import { RESPONSES_KEPT_MS } from "../../store/responses/response-retention.ts";
-import { writeAlertSettings } from "../../store/settings/alert-settings.ts";
-import { writeRegistration } from "../../store/settings/registration.ts";
+} from "../../store/settings/settings-records.ts";
 import { writeSmtp } from "../../store/settings/smtp.ts";
 import type { GatewayFile } from "../schema/schema.ts";
 import { durationText } from "../schema/usage-limits.ts";

@@ -2,7 +2,7 @@
 
 import type { FieldChange } from "../../records.ts";
 import { exportSecretBinding } from "../../secrets/seal.ts";
-import type { WebhookRecord } from "../../settings-records.ts";
+import type { WebhookRecord } from "../../store/settings/settings-records.ts";
 import {
   NO_USAGE_EXPORT,
   type UsageExportRecord,

@@ -14,7 +14,7 @@ import { putUser } from "../../store/identity/users.ts";
 import { putAccount } from "../../store/policy/accounts.ts";
 import { putGroup } from "../../store/policy/groups.ts";
 import { putModel } from "../../store/policy/models.ts";
-import { defaultBaseUrl, defaultInterfaces } from "../account-defaults.ts";
+import { defaultBaseUrl, defaultInterfaces, defaultRegion } from "../account-defaults.ts";
 import { chargingProblems } from "../parse/check-charging.ts";
 import { reachProblems } from "../parse/check-destinations.ts";
 import type { FileAccount, FileGroup, FileModel, FileUser, GatewayFile } from "../schema/schema.ts";
@@ -180,6 +180,8 @@ function planAccount(
     interfaces: wanted.interfaces ?? [...defaultInterfaces(wanted)],
     websocket: wanted.websocket,
     apiVersion: wanted.api_version ?? null,
+    region: defaultRegion(wanted),
+    project: wanted.project ?? null,
     propagateTrace: wanted.propagate_trace,
     privateNetwork: wanted.private_network,
     priority: wanted.priority,

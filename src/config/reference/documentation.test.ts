@@ -160,17 +160,17 @@ describe("omitted fields", () => {
   });
 
   test("a documented default is the default of the parser", () => {
-    const told = PLACES.flatMap(({ path, field: { whenOmitted: leftOut } }) =>
+    const documentedFields = PLACES.flatMap(({ path, field: { whenOmitted: leftOut } }) =>
       leftOut.kind === "value" ? [{ path, value: leftOut.value }] : [],
     );
-    expect(told.length).toBeGreaterThan(30);
-    for (const { path, value } of told) {
+    expect(documentedFields.length).toBeGreaterThan(30);
+    for (const { path, value } of documentedFields) {
       const written = gatewayFile.parse(leastWith(path, parse(formatValue(value))));
       expect({ path, file: gatewayFile.parse(leastWith(path, undefined)) }).toEqual({ path, file: written });
     }
   });
 
-  test("a field is required exactly if the table says so", () => {
+  test("a field is required exactly if the table marks it", () => {
     for (const { path, field } of PLACES) {
       const without = gatewayFile.safeParse(leastWith(path, undefined));
       expect({ path, required: !without.success }).toEqual({
@@ -183,10 +183,12 @@ describe("omitted fields", () => {
   test("the process listens on the documented address", () => {
     const settings = readSettings({ flags: {}, environment: {} });
     if (!settings.ok) throw new Error(settings.problems.join());
-    const told = new Map(PLACES.map(({ path, field }) => [fieldProblem(path), field.whenOmitted]));
+    const documentedFields = new Map(
+      PLACES.map(({ path, field }) => [fieldProblem(path), field.whenOmitted]),
+    );
     const { host, port } = settings.settings;
-    expect(told.get("server.host")).toEqual({ kind: "words", words: `\`${host}\`` });
-    expect(told.get("server.port")).toEqual({ kind: "words", words: `\`${port}\`` });
+    expect(documentedFields.get("server.host")).toEqual({ kind: "words", words: `\`${host}\`` });
+    expect(documentedFields.get("server.port")).toEqual({ kind: "words", words: `\`${port}\`` });
   });
 });
 
@@ -200,7 +202,7 @@ describe("allowed values", () => {
     return value.kind === "names" ? leavesOf(value.of, [...path, "fast"]) : [{ path, value }];
   }
 
-  function saidOf(wrong: unknown, path: Path): string | undefined {
+  function documentedValue(wrong: unknown, path: Path): string | undefined {
     return problemsOf(stringify(leastWith(path, wrong))).find(({ field }) => field === fieldProblem(path))
       ?.message;
   }
@@ -213,14 +215,14 @@ describe("allowed values", () => {
     for (const { path, value, table } of leaves) {
       const shown = table.replaceAll("`", "");
       if (value.kind === "words") {
-        expect(saidOf(NEVER_RIGHT, path)).toContain(`Allowed: ${value.words.join(", ")}.`);
+        expect(documentedValue(NEVER_RIGHT, path)).toContain(`Allowed: ${value.words.join(", ")}.`);
         expect(shown).toContain(value.words.join(", "));
       } else if (value.kind === "switch") {
-        expect(saidOf(NEVER_RIGHT, path)).toBe("must be true or false.");
+        expect(documentedValue(NEVER_RIGHT, path)).toBe("must be true or false.");
         expect(shown).toContain("true, false");
       } else {
         expect(value.rules.length).toBe(1);
-        expect(saidOf(NEVER_RIGHT, path)).toBe(`must be ${value.rules[0]}.`);
+        expect(documentedValue(NEVER_RIGHT, path)).toBe(`must be ${value.rules[0]}.`);
         expect(shown).toContain(value.rules[0] ?? "");
       }
     }

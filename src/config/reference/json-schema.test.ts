@@ -49,7 +49,7 @@ test("an editor shows the description and the default of a field", () => {
     default: 1,
   });
   expect(baseUrl.description).toEndWith(
-    "Default: that of the `vendor`, else required for `openai` and `azure`; `https://api.anthropic.com` for `anthropic`, `https://generativelanguage.googleapis.com` for `gemini`.",
+    "Default: that of the `vendor` or of the `region`, else required for `openai` and `azure`; `https://api.anthropic.com` for `anthropic`, `https://generativelanguage.googleapis.com` for `gemini`.",
   );
   expect(JSON.stringify(SCHEMA)).not.toContain("](");
 });

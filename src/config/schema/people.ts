@@ -95,7 +95,7 @@ export const user = describeFields({
   balance: {
     is: usd.optional(),
     means:
-      "the opening balance, in USD. It is applied **once**, when the user is created. Later the [ledger](billing.md#wallets) has the balance: `apply` ignores a different value here and prints a note. `export` omits the field, because the balance changes with every request",
+      "the opening balance, in USD. It is applied **once**, when the user is created. Later the [ledger](wallets.md) has the balance: `apply` ignores a different value here and prints a note. `export` omits the field, because the balance changes with every request",
     leftOut: "none",
   },
   limits: {

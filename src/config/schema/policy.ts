@@ -1,8 +1,15 @@
 /** Schemas of accounts, which connect to upstreams, and groups, which keys belong to. */
 
 import { z } from "zod";
-import { CAPTURE_MODES } from "../../capture-records.ts";
-import { ACCOUNT_KINDS, CHARGES, DEFAULT_QUEUE, GROUP_ACCESS, ON_DISCONNECT } from "../../records.ts";
+import {
+  ACCOUNT_KINDS,
+  CAPTURE_MODES,
+  CHARGES,
+  DEFAULT_QUEUE,
+  GROUP_ACCESS,
+  ON_DISCONNECT,
+} from "../../records.ts";
+import { isProjectId } from "../../secrets/service-account.ts";
 import { VENDORS } from "../../vendors.ts";
 import { limits } from "../product-limits.ts";
 import { baseUrl, decimal, describeFields, name, text, wholeNumber } from "./basic-values.ts";
@@ -11,9 +18,10 @@ import { allInterfaces, interfaces, modelName, priceField } from "./models.ts";
 import { durationMs, durationText } from "./usage-limits.ts";
 
 const credential = text(
-  "a string of visible characters",
-  // The value is sent in a header. Other characters would be rejected there, or split the header.
-  (value) => /^[\x21-\x7e]{1,8192}$/.test(value),
+  "a string of visible characters, or the JSON of a service account for vertex",
+  // The value is sent in a header, where other characters would be rejected or split the header. A service account
+  // is not sent; config/parse/check-account.ts checks it.
+  (value) => /^[\x21-\x7e]{1,8192}$/.test(value) || /^\s*\{[\x20-\x7e\s]{1,16384}\}\s*$/.test(value),
 );
 
 /** The allowed names on either side of the `models` of an account. */
@@ -82,6 +90,14 @@ const profile = describeFields({
     means: "how prompts are cached",
     leftOut: "as the vendor",
   },
+  betas: {
+    is: z.exactOptional(
+      text("beta flags, separated by commas", (value) => /^[\w.,: -]{1,4096}$/.test(value)),
+    ),
+    means:
+      "for `bedrock` and `vertex`: the flags of `anthropic-beta` that the upstream accepts; the others are left out",
+    leftOut: "the flags that are known to be accepted",
+  },
 });
 
 export const account = describeFields({
@@ -89,7 +105,7 @@ export const account = describeFields({
   kind: {
     is: z.enum(ACCOUNT_KINDS),
     means:
-      "the kind of upstream: `openai` is any upstream with an OpenAI-compatible API, `azure` is Azure OpenAI, `anthropic` is any upstream with Anthropic's Messages API, `gemini` is Google's Gemini API, `simulator` is the built-in simulator",
+      "the kind of upstream: `openai` is any upstream with an OpenAI-compatible API, `azure` is Azure OpenAI, `anthropic` is any upstream with Anthropic's Messages API, `bedrock` is Claude at [Amazon Bedrock](vendors.md#amazon-bedrock), `gemini` is Google's Gemini API, `vertex` is Gemini and Claude at [Google Vertex AI](vendors.md#google-vertex-ai), `simulator` is the built-in simulator",
   },
   vendor: {
     is: z.enum(VENDORS).optional(),
@@ -109,20 +125,34 @@ export const account = describeFields({
     means:
       "the upstream's base URL, with `/v1` if the upstream has it; for `azure` the URL of the resource, with or without `/openai/v1`; for `anthropic` with or without `/v1`; for `gemini` with or without `/v1beta`",
     leftOut:
-      "that of the `vendor`, else required for `openai` and `azure`; `https://api.anthropic.com` for `anthropic`, `https://generativelanguage.googleapis.com` for `gemini`",
+      "that of the `vendor` or of the `region`, else required for `openai` and `azure`; `https://api.anthropic.com` for `anthropic`, `https://generativelanguage.googleapis.com` for `gemini`",
     also: "not for `simulator`",
   },
   credential: {
     is: credential.optional(),
-    means: "the upstream's API key, stored encrypted",
+    means: "the upstream's API key, stored encrypted; for `vertex` the JSON key file of a service account",
     leftOut: "the current credential is kept, if there is one",
-    also: "at most 8192 characters; not for `simulator`",
+    also: "at most 8192 characters, 16384 for `vertex`; not for `simulator`",
+  },
+  region: {
+    is: text("a region like us-east-1, europe-west1 or global", (value) =>
+      /^[a-z]{2,10}(?:-[a-z0-9]{1,20}){0,4}$/.test(value),
+    ).optional(),
+    means: "where the models run; decides the address",
+    leftOut: "required for `bedrock`, `global` for `vertex`",
+    also: "only for `bedrock` and `vertex`",
+  },
+  project: {
+    is: text("the id of a Google Cloud project", isProjectId).optional(),
+    means: "the Google Cloud project that the requests are billed to",
+    leftOut: "the project of the service account",
+    also: "only for `vertex`",
   },
   interfaces: {
     is: interfaces.optional(),
     means: "the interfaces that the upstream supports",
     leftOut:
-      "`messages` for `anthropic`; `gemini` and `embeddings` for `gemini`; all for `simulator`; `chat`, `responses`, `embeddings` and `images` for the others",
+      "`messages` for `anthropic` and `bedrock`; `gemini` and `embeddings` for `gemini`; `messages` and `gemini` for `vertex`, each for the models that have it; all for `simulator`; `chat`, `responses`, `embeddings` and `images` for the others",
   },
   websocket: {
     is: z.boolean().default(false),
@@ -261,7 +291,7 @@ export const group = describeFields({
   on_disconnect: {
     is: z.enum(ON_DISCONNECT).optional(),
     means:
-      "what to do when the client disconnects before the end: `cancel` aborts the upstream request, `drain` reads the response to its end, for up to ten minutes, to record the usage ([what is charged](billing.md#when-a-client-leaves))",
+      "what to do when the client disconnects before the end: `cancel` aborts the upstream request, `drain` reads the response to its end, for up to ten minutes, to record the usage ([what is charged](disconnects.md))",
     leftOut: "`drain` if the group charges, else `cancel`",
   },
   cost_headers: {

@@ -100,7 +100,7 @@ export const gatewayFile = describeFields({
   plans: {
     is: z.array(plan).default(() => []),
     means:
-      "subscription plans: a quota in USD per time window. Groups with `billing.charge: subscription` charge it; see [Subscriptions](billing.md#subscriptions)",
+      "subscription plans: a quota in USD per time window. Groups with `billing.charge: subscription` charge it; see [Subscriptions](subscriptions.md)",
   },
   users: {
     is: z.array(user).default(() => []),

@@ -5,7 +5,7 @@
  */
 
 import { z } from "zod";
-import { DEFAULT_ALERTS, REGISTRATIONS, SMTP_SECURITY } from "../../settings-records.ts";
+import { DEFAULT_ALERTS, REGISTRATIONS, SMTP_SECURITY } from "../../store/settings/settings-records.ts";
 import { limits } from "../product-limits.ts";
 import {
   describeFields,

@@ -69,6 +69,8 @@ export function formatAccount(account: AccountRecord): FormattedFields {
     interfaces: sortInterfaces(account.interfaces),
     websocket: String(account.websocket),
     api_version: account.apiVersion,
+    region: account.region ?? null,
+    project: account.project ?? null,
     propagate_trace: String(account.propagateTrace),
     private_network: String(account.privateNetwork),
     priority: String(account.priority),

@@ -11,7 +11,6 @@ import type {
   SubscriptionRecord,
   UserRecord,
 } from "../../records.ts";
-import type { AlertsRecord, Registration, SmtpRecord } from "../../settings-records.ts";
 import { type Db, snapshot } from "../../store/engine/db.ts";
 import { listUsers } from "../../store/identity/users.ts";
 import { listPlans } from "../../store/money/plans.ts";
@@ -23,6 +22,7 @@ import { readPolicy } from "../../store/policy/policy.ts";
 import { readResponsesKept } from "../../store/responses/response-retention.ts";
 import { readAlertSettings } from "../../store/settings/alert-settings.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
+import type { AlertsRecord, Registration, SmtpRecord } from "../../store/settings/settings-records.ts";
 import { readSmtp } from "../../store/settings/smtp.ts";
 import { readUsageExport, type UsageExportRecord } from "../../store/settings/usage-export-settings.ts";
 import { readUsageRowsKept } from "../../store/usage/usage-removal.ts";

@@ -13,6 +13,7 @@ import {
   TOKEN_UNITS,
   type UserRecord,
 } from "../../records.ts";
+import { isRegional, regionalBaseUrl } from "../../vendors.ts";
 import { limitsToFile, queueToFile } from "../schema/usage-limits.ts";
 import { formatInstant } from "./difference.ts";
 
@@ -32,10 +33,12 @@ export function accountToFile(account: AccountRecord) {
     kind: account.kind,
     ...(account.vendor == null ? {} : { vendor: account.vendor }),
     ...(account.profile == null ? {} : { profile: account.profile }),
-    ...(account.kind === "simulator" ? {} : { base_url: account.baseUrl }),
+    ...(hasOwnAddress(account) ? { base_url: account.baseUrl } : {}),
     interfaces: account.interfaces,
     ...(account.websocket ? { websocket: true } : {}),
     ...(account.apiVersion === null ? {} : { api_version: account.apiVersion }),
+    ...(account.region == null ? {} : { region: account.region }),
+    ...(account.project == null ? {} : { project: account.project }),
     ...(account.propagateTrace ? { propagate_trace: true } : {}),
     ...(account.privateNetwork ? { private_network: true } : {}),
     priority: account.priority,
@@ -44,6 +47,12 @@ export function accountToFile(account: AccountRecord) {
     models: account.models,
     ...(account.enabled ? {} : { enabled: false }),
   };
+}
+
+/** The address of a region is left out, so that a changed region changes the address. */
+function hasOwnAddress({ kind, region, baseUrl }: AccountRecord): boolean {
+  if (kind === "simulator") return false;
+  return !isRegional(kind) || region == null || baseUrl !== regionalBaseUrl(kind, region);
 }
 
 export function groupToFile(group: GroupRecord, accountNames: ReadonlyMap<string, string>) {

@@ -23,6 +23,7 @@ export interface LedgerNode {
   stage: Stage;
   /** The serial number of the ledger at the last write of the node. */
   serial: number;
+  /** Has ended, by its own word or by that of the registry. `beatMs` is when this was written. */
   hasLeft: boolean;
   /** What the node held before the current list of members; null once it has confirmed that. */
   earlier: EarlierTerms | null;
@@ -31,7 +32,7 @@ export interface LedgerNode {
 export interface LedgerRow {
   /** What the node holds, minus its share. */
   delta: number;
-  /** How much more it asks for. */
+  /** How much more it requests. */
   wish: number;
   /** The amount of the largest request that waits for it. */
   need: number;
@@ -61,6 +62,10 @@ export interface ExchangeRequest {
   readonly rows: Readonly<Record<string, LedgerRow>>;
   /** Members of a ledger that has to be created. */
   readonly candidates: readonly string[];
+  /** The last ledger that the node has read or written. It replaces what the coordinator has lost. */
+  readonly seen: Ledger | null;
+  /** Members that are no longer registered: their processes have ended. */
+  readonly ended: readonly string[];
   /** The number of this write, and the last one that is known to have succeeded. */
   readonly write: number;
   readonly confirmedWrite: number;
@@ -82,6 +87,8 @@ export interface LedgerTiming {
   readonly lostAfterMs: number;
   /** A lost node keeps what it holds for this long: until its last uses have left the minute. */
   readonly removedAfterMs: number;
+  /** The same for a node that is known to have ended: it uses nothing more. */
+  readonly leftAfterMs: number;
 }
 
 export const CONCURRENCY_METER = "concurrency";
@@ -97,6 +104,7 @@ export function exchange(
       ? createLedger(current, request, { nowMs, epoch: newEpoch() })
       : structuredClone(current);
   ledger.serial += 1;
+  markEnded(ledger, request, nowMs);
   updateMembers(ledger, request, { nowMs, timing });
   const own = ledger.nodes[node] ?? createNode(nowMs);
   const previousSerial = own.serial;
@@ -139,8 +147,9 @@ export function exchange(
 /** The terms under which the members of this ledger compute their shares. */
 export function readTerms(ledger: Ledger): ShareTerms {
   const unconfirmed: Record<string, EarlierTerms> = {};
-  for (const [member, { earlier, version }] of Object.entries(ledger.nodes)) {
-    if (earlier !== null && version !== ledger.version) unconfirmed[member] = earlier;
+  for (const [member, { earlier, version, hasLeft }] of Object.entries(ledger.nodes)) {
+    if (earlier !== null && version !== ledger.version)
+      unconfirmed[member] = hasLeft ? { ...earlier, hasEnded: true } : earlier;
   }
   return { members: ledger.members, unconfirmed };
 }
@@ -151,48 +160,95 @@ export function isAsking({ wish, deficit }: LedgerRow): boolean {
 }
 
 function needsNewEpoch(current: Ledger, request: ExchangeRequest): boolean {
-  if (request.intent === "start_alone") return true;
+  if (request.intent === "start_alone" || isOlder(current, request.seen)) return true;
   if (request.known?.epoch !== current.epoch) return false;
   const own = current.nodes[request.node];
   // A removed node joins again. A missing write of a member means that the coordinator has lost writes.
   return own !== undefined && own.write < request.confirmedWrite;
 }
 
+/** Whether the coordinator has lost writes that a node has seen. */
+export function isOlder(current: Ledger, seen: Ledger | null): boolean {
+  return seen !== null && seen.epoch === current.epoch && seen.serial > current.serial;
+}
+
+/** Members that have ended cannot write again what they held. It is taken from the newest ledger that is known. */
 function createLedger(
   current: Ledger | null,
-  { node, candidates, intent }: ExchangeRequest,
+  { node, candidates, intent, seen }: ExchangeRequest,
   { nowMs, epoch }: { nowMs: number; epoch: string },
 ): Ledger {
-  const isAlone = intent === "start_alone";
-  const members = isAlone ? [node] : [...new Set([...(current?.members ?? []), ...candidates, node])].sort();
+  const base = current === null || isOlder(current, seen) ? seen : current;
+  const known = [...(current?.members ?? []), ...(base?.members ?? []), ...candidates, node];
+  const members = intent === "start_alone" ? [node] : [...new Set(known)].sort();
   const nodes: Record<string, LedgerNode> = {};
-  for (const member of members) nodes[member] = createNode(nowMs);
-  return { format: 1, epoch, serial: current?.serial ?? 0, version: 1, members, nodes, meters: {} };
+  for (const member of members) {
+    const former = base?.nodes[member];
+    nodes[member] = createNode(nowMs);
+    if (base === null || former === undefined || intent === "start_alone") continue;
+    const earlier = captureTerms(base, member) ?? former.earlier;
+    nodes[member] = { ...createNode(nowMs), hasLeft: former.hasLeft && member !== node, earlier };
+  }
+  return { format: 1, epoch, serial: base?.serial ?? 0, version: 1, members, nodes, meters: {} };
 }
 
 function createNode(nowMs: number): LedgerNode {
   return { write: 0, beatMs: nowMs, version: 0, stage: 0, serial: 0, hasLeft: false, earlier: null };
 }
 
+/** The others need not wait until these nodes are lost. */
+function markEnded(ledger: Ledger, { node, ended }: ExchangeRequest, nowMs: number): void {
+  for (const id of ended) {
+    const row = ledger.nodes[id];
+    if (row === undefined || row.hasLeft || id === node) continue;
+    row.hasLeft = true;
+    row.beatMs = nowMs;
+  }
+}
+
 function updateMembers(
   ledger: Ledger,
-  { node, intent }: ExchangeRequest,
+  request: ExchangeRequest,
   { nowMs, timing }: { nowMs: number; timing: LedgerTiming },
 ): void {
-  const ages = Object.entries(ledger.nodes).map(([id, { beatMs }]) => ({ id, ageMs: nowMs - beatMs }));
-  const removed = ages.filter(({ id, ageMs }) => id !== node && ageMs > timing.removedAfterMs);
+  const { node, intent } = request;
   const own = ledger.nodes[node];
   const isNew = !ledger.members.includes(node);
   // Others may have taken the concurrency of a lost node.
   const wasLost = own !== undefined && (own.hasLeft || nowMs - own.beatMs > timing.lostAfterMs);
+  // The coordinator may have been silent for all nodes. Each gets the whole time again.
+  if (wasLost && !own.hasLeft)
+    for (const row of Object.values(ledger.nodes)) if (!row.hasLeft) row.beatMs = nowMs;
+  const isOver = ({ beatMs, hasLeft }: LedgerNode) =>
+    nowMs - beatMs > (hasLeft ? timing.leftAfterMs : timing.removedAfterMs);
+  const removed = Object.keys(ledger.nodes).filter((id) => {
+    const row = ledger.nodes[id];
+    return id !== node && row !== undefined && isOver(row);
+  });
   const returns = !isNew && (wasLost || intent === "rejoin") && intent !== "leave";
-  if (removed.length === 0 && !isNew && !returns) return;
+  const forgotten = findForgotten(ledger, request);
+  if (removed.length === 0 && !isNew && !returns && forgotten.length === 0) return;
   for (const [id, row] of Object.entries(ledger.nodes)) row.earlier ??= captureTerms(ledger, id);
-  for (const { id } of removed) delete ledger.nodes[id];
+  for (const { id, earlier } of forgotten) ledger.nodes[id] = { ...createNode(nowMs), earlier };
+  for (const id of removed) delete ledger.nodes[id];
   ledger.nodes[node] ??= createNode(nowMs);
   ledger.members = Object.keys(ledger.nodes).sort();
   ledger.version += 1;
   ledger.meters = {};
+}
+
+/** Members of the former ledger of which a new one, written by a node that had not seen the former, knows nothing. */
+function findForgotten(
+  ledger: Ledger,
+  { node, seen }: ExchangeRequest,
+): { id: string; earlier: EarlierTerms }[] {
+  if (seen === null || seen.epoch === ledger.epoch) return [];
+  return seen.members.flatMap((id) => {
+    const row = ledger.nodes[id];
+    const isKnown = row !== undefined && (row.version === ledger.version || row.earlier !== null);
+    const earlier = captureTerms(seen, id) ?? seen.nodes[id]?.earlier ?? null;
+    return isKnown || id === node || earlier === null ? [] : [{ id, earlier }];
+  });
 }
 
 function captureTerms(ledger: Ledger, node: string): EarlierTerms | null {

@@ -1,7 +1,10 @@
 /** Several nodes against the rule of one exact ring: no window ever contains more than the limit. */
 
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import { keySubject, ModelCluster, type ModelNode } from "./cluster.test-support.ts";
+
+// Minutes of virtual time are seconds of a busy machine.
+setDefaultTimeout(60_000);
 
 /** Sends requests at random times to nodes that `choose` selects, until the time is over. */
 function sendLoad(
@@ -109,6 +112,165 @@ test("a request of more tokens than the share of its node is served", async () =
   await cluster.time.runUntil(cluster.time.nowMs + 2_000);
   expect(await sent).toBe(true);
 });
+
+test("a node that replaces a killed one serves within a second, and the minute of the killed one is free after another", async () => {
+  const cluster = new ModelCluster(7);
+  await startNodes(cluster, 3);
+  const { time } = cluster;
+  const subject = keySubject({ rpm: 300, concurrency: 9 });
+  const fromMs = time.nowMs;
+  const untilMs = fromMs + 240_000;
+  sendLoad(cluster, {
+    everyMs: 50,
+    untilMs,
+    choose: () => cluster.nodes[Math.floor(cluster.random() * cluster.nodes.length)],
+    send: (node) => cluster.send(node, subject),
+  });
+  await time.runUntil(fromMs + 60_000);
+  const [killed] = cluster.nodes;
+  if (killed === undefined) throw new Error("no node");
+  const killedMs = time.nowMs;
+  cluster.kill(killed);
+  let readyMs = Number.POSITIVE_INFINITY;
+  void cluster.startNode().then(() => {
+    readyMs = time.nowMs;
+  });
+  await time.runUntil(untilMs);
+  expect(readyMs - killedMs).toBeLessThan(1_000);
+  expect(cluster.findPeak()).toBeLessThanOrEqual(300);
+  // From 65 s after the kill on, the whole limit is in use again.
+  expect(cluster.countUses(killedMs + 65_000, killedMs + 125_000)).toBeGreaterThanOrEqual(0.85 * 300);
+});
+
+test("a node that starts without its coordinator is up in seconds, uses no limit of its predecessor, and joins later", async () => {
+  const cluster = new ModelCluster(8);
+  await startNodes(cluster, 3);
+  const { time, faults } = cluster;
+  const subject = keySubject({ rpm: 120 });
+  const fromMs = time.nowMs;
+  sendLoad(cluster, {
+    everyMs: 100,
+    untilMs: fromMs + 200_000,
+    choose: () => cluster.nodes[Math.floor(cluster.random() * cluster.nodes.length)],
+    send: (node) => cluster.send(node, subject),
+  });
+  // The uses of the killed node are recent, so that its successor would exceed the limit with the same share.
+  await time.runUntil(fromMs + 20_000);
+  faults.isFrozen = true;
+  await time.runUntil(fromMs + 22_000);
+  const [killed] = cluster.nodes;
+  if (killed === undefined) throw new Error("no node");
+  cluster.kill(killed);
+  let readyMs = Number.POSITIVE_INFINITY;
+  const startedMs = time.nowMs;
+  void cluster.startNode().then(() => {
+    readyMs = time.nowMs;
+  });
+  await time.runUntil(fromMs + 26_000);
+  expect(readyMs - startedMs).toBeLessThan(3_000);
+  const successor = cluster.nodes.at(-1);
+  expect(successor?.sharing.isClosed).toBe(true);
+  expect(successor?.sharing.isJoining).toBe(true);
+  await time.runUntil(fromMs + 50_000);
+  faults.isFrozen = false;
+  await time.runUntil(fromMs + 200_000);
+  expect(successor?.sharing.isClosed).toBe(false);
+  expect(successor?.allocator.isActive).toBe(true);
+  expect(cluster.findPeak()).toBeLessThanOrEqual(120);
+});
+
+test("a node whose coordinator stays lost takes its share when the uses of its predecessor have left the minute", async () => {
+  const cluster = new ModelCluster(9);
+  await startNodes(cluster, 3);
+  const { time, faults } = cluster;
+  const subject = keySubject({ rpm: 120 });
+  const fromMs = time.nowMs;
+  sendLoad(cluster, {
+    everyMs: 100,
+    untilMs: fromMs + 300_000,
+    choose: () => cluster.nodes[Math.floor(cluster.random() * cluster.nodes.length)],
+    send: (node) => cluster.send(node, subject),
+  });
+  await time.runUntil(fromMs + 20_000);
+  faults.isFrozen = true;
+  await time.runUntil(fromMs + 22_000);
+  const [killed] = cluster.nodes;
+  if (killed === undefined) throw new Error("no node");
+  cluster.kill(killed);
+  void cluster.startNode();
+  await time.runUntil(fromMs + 300_000);
+  expect(cluster.nodes.at(-1)?.sharing.isClosed).toBe(false);
+  expect(cluster.findPeak()).toBeLessThanOrEqual(120);
+  // All three shares are in use.
+  expect(cluster.countUses(fromMs + 240_000, fromMs + 300_000)).toBeGreaterThan(0.9 * 120);
+});
+
+for (const seed of [5, 7, 9]) {
+  test(`with a node killed every ten seconds, no limit is exceeded and half of it is used (${seed})`, async () => {
+    const cluster = new ModelCluster(seed);
+    await startNodes(cluster, 3);
+    const { time } = cluster;
+    const subject = keySubject({ rpm: 600, concurrency: 20 });
+    const fromMs = time.nowMs;
+    const untilMs = fromMs + 180_000;
+    const choose = () => cluster.nodes[Math.floor(cluster.random() * cluster.nodes.length)];
+    sendLoad(cluster, {
+      everyMs: 25,
+      untilMs,
+      choose,
+      send: (node) => cluster.send(node, subject, { holdMs: 1_000 }),
+    });
+    for (let afterMs = 10_000; afterMs < 180_000; afterMs += 10_000)
+      time.after(afterMs, () => {
+        const node = choose();
+        if (!node?.isRunning) return;
+        cluster.kill(node);
+        time.after(700, () => void cluster.startNode());
+      });
+    await time.runUntil(untilMs);
+    expect(cluster.inFlightMax).toBeLessThanOrEqual(20);
+    expect(cluster.findPeak()).toBeLessThanOrEqual(600);
+    expect(cluster.countUses(fromMs, untilMs)).toBeGreaterThan(0.5 * 3 * 600);
+  });
+}
+
+for (const seed of [101, 109, 112]) {
+  test(`kills together with lost state, failovers and freezes exceed no limit (${seed})`, async () => {
+    const cluster = new ModelCluster(seed);
+    await startNodes(cluster, 3);
+    const { time, random, faults } = cluster;
+    const subject = keySubject({ rpm: 60, concurrency: 5 });
+    const fromMs = time.nowMs;
+    const untilMs = fromMs + 240_000;
+    const choose = () => cluster.nodes[Math.floor(random() * cluster.nodes.length)];
+    sendLoad(cluster, {
+      everyMs: 60,
+      untilMs,
+      choose,
+      send: (node) => cluster.send(node, subject, { holdMs: random() * 2_000 }),
+    });
+    const strike = () => {
+      const running = cluster.nodes.filter(({ isRunning }) => isRunning);
+      const node = running[Math.floor(random() * running.length)];
+      const fault = random();
+      if (fault < 0.7 && node !== undefined && running.length > 2) {
+        cluster.kill(node);
+        time.after(300 + random() * 5_000, () => void cluster.startNode());
+      } else if (fault < 0.8) cluster.loseState();
+      else if (fault < 0.9) cluster.failOver(1 + Math.floor(random() * 10));
+      else {
+        faults.isFrozen = true;
+        time.after(random() * 20_000, () => {
+          faults.isFrozen = false;
+        });
+      }
+    };
+    for (let afterMs = 8_000; afterMs < 240_000; afterMs += 8_000) time.after(afterMs, strike);
+    await time.runUntil(untilMs);
+    expect(cluster.findPeak()).toBeLessThanOrEqual(60);
+    expect(cluster.inFlightMax).toBeLessThanOrEqual(5);
+  });
+}
 
 type Scenario = (cluster: ModelCluster) => void;
 

@@ -11,6 +11,7 @@ import {
   exchange,
   findLost,
   isAsking,
+  isOlder,
   type Ledger,
   type LedgerTiming,
 } from "./ledger.ts";
@@ -24,6 +25,8 @@ export interface SharingTiming extends LedgerTiming {
   readonly beatMs: number;
   /** How long the coordinator may take for one command. */
   readonly commandMs: number;
+  /** The same until this node serves: then no request waits for it. */
+  readonly startCommandMs: number;
   /** After this many failures in a row the coordinator is lost. */
   readonly faultsMax: number;
   readonly retryMinMs: number;
@@ -78,6 +81,10 @@ export class LimitSharing {
   #faults = 0;
   #retryMs: number;
   #candidates: readonly string[];
+  #seen: Ledger | null = null;
+  /** Members of the ledger that had ended before this node started. */
+  #ended: readonly string[] = [];
+  readonly #createdMs: number;
   #intent: ExchangeRequest["intent"] = "take_part";
   #write = 0;
   #confirmedWrite = 0;
@@ -94,7 +101,8 @@ export class LimitSharing {
     this.#options = options;
     this.#retryMs = options.timing.retryMinMs;
     this.#candidates = [options.node];
-    this.#answeredMs = options.clock.monotonicMs();
+    this.#createdMs = options.clock.monotonicMs();
+    this.#answeredMs = this.#createdMs;
   }
 
   get state(): CoordinatorState {
@@ -110,24 +118,39 @@ export class LimitSharing {
     return this.#options.timing.waitMs;
   }
 
-  /** Requests with limits are refused while the coordinator is lost. */
+  /** Requests with limits are refused: the coordinator is lost, or this node has not joined the others yet. */
   get isClosed(): boolean {
-    return this.#state === "lost" && this.#options.lossRule === "closed" && !this.#options.allocator.isAlone;
+    const { lossRule, allocator } = this.#options;
+    return this.isJoining || (this.#state === "lost" && lossRule === "closed" && !allocator.isAlone);
   }
 
-  /** Resolves when all nodes have confirmed this one, or after `joinMs`. */
+  /** This node has started without the coordinator, and may not use any limit yet. */
+  get isJoining(): boolean {
+    return this.#options.allocator.holdsNothing;
+  }
+
+  /** Resolves when all nodes have confirmed this one, when the coordinator is lost, or after `joinMs`. */
   async start(): Promise<void> {
     const { node, allocator, clock, timing } = this.#options;
-    this.#candidates = await this.#options.listNodes();
+    await this.#readNodes();
     if (this.#candidates.every((id) => id === node)) this.#intent = "start_alone";
     const untilMs = clock.monotonicMs() + timing.joinMs;
-    while (!allocator.isActive && clock.monotonicMs() < untilMs) {
+    while (!allocator.isActive && clock.monotonicMs() < untilMs && this.#state === "up") {
       await this.#runOnce();
       if (!allocator.isActive) await this.#sleep(timing.tickMs / 2);
     }
     this.#isStarted = true;
     if (!allocator.isActive) await this.#readRegistry();
     this.#schedule(timing.tickMs);
+  }
+
+  /** A member is registered before it joins. So the ledger is read first, and what the registry lacks has ended. */
+  async #readNodes(): Promise<void> {
+    const { coordinator, listNodes } = this.#options;
+    const read = await this.#withDeadline(coordinator.read()).catch(() => null);
+    const members = (read === null ? null : parseLedger(read))?.members ?? [];
+    this.#candidates = await listNodes();
+    this.#ended = members.filter((member) => !this.#candidates.includes(member));
   }
 
   /** Writes that this node has left, so that the others do not wait for it. */
@@ -171,9 +194,15 @@ export class LimitSharing {
         this.#running = null;
         const { timing, allocator } = this.#options;
         const tickMs = allocator.isAsking ? timing.askTickMs : timing.tickMs;
-        this.#schedule(this.#state === "lost" ? Math.min(this.#retryMs, timing.retryMaxMs) : tickMs);
+        this.#schedule(this.#state === "lost" ? this.#computeRetryMs() : tickMs);
       });
     });
+  }
+
+  /** A node that may not serve limits yet retries often: its requests are rejected meanwhile. */
+  #computeRetryMs(): number {
+    const { timing, allocator } = this.#options;
+    return allocator.holdsNothing ? timing.retryMinMs : Math.min(this.#retryMs, timing.retryMaxMs);
   }
 
   #sleep(ms: number): Promise<void> {
@@ -191,16 +220,25 @@ export class LimitSharing {
     }
   }
 
-  /** Without the coordinator, the registry says how many nodes divide the limits. It may be away as well. */
+  /** Without the coordinator, the registry has the number of nodes that divide the limits. It may be unreachable. */
   async #readRegistry(): Promise<void> {
     const { allocator, listNodes, lossRule } = this.#options;
     const registered = await this.#withDeadline(listNodes()).catch(() => null);
     if (registered !== null) this.#candidates = [...new Set([...registered, this.#options.node])];
     if (this.#state !== "lost" && allocator.hasJoined) return;
     if (lossRule === "open" && this.#state === "lost") return;
-    // A node that has never joined is not exact, but the alternative is to refuse all requests.
     if (allocator.hasJoined) allocator.noteRegistered(this.#candidates);
-    else allocator.override({ kind: "shares", members: this.#candidates });
+    else if (this.#mayTakeShare()) allocator.override({ kind: "shares", members: this.#candidates });
+  }
+
+  /**
+   * A node that has never joined takes its share when all others have noticed it in the registry, and what they and its
+   * predecessor had used beyond their shares has left the windows.
+   */
+  #mayTakeShare(): boolean {
+    const { node, clock, timing } = this.#options;
+    if (this.#candidates.every((id) => id === node)) return true;
+    return clock.monotonicMs() - this.#createdMs > timing.retryMaxMs + timing.removedAfterMs;
   }
 
   /** Returns true if the ledger has to be written again. */
@@ -211,7 +249,10 @@ export class LimitSharing {
       const ledger = parseLedger(read);
       if (ledger !== null) allocator.give(ledger, findLost(ledger, read.nowMs, timing));
       const request = this.#buildRequest();
-      if (ledger !== null && this.#isUnchanged(ledger, request, read.nowMs)) return false;
+      if (ledger !== null && this.#isUnchanged(ledger, request, read.nowMs)) {
+        this.#seen = ledger;
+        return false;
+      }
       const reply = exchange(ledger, request, { nowMs: read.nowMs, newEpoch, timing });
       this.#write = request.write;
       if (await this.#withDeadline(coordinator.replace(read, JSON.stringify(reply.ledger))))
@@ -225,6 +266,8 @@ export class LimitSharing {
   #accept(reply: ExchangeReply, request: ExchangeRequest): boolean {
     const { allocator, clock } = this.#options;
     this.#confirmedWrite = request.write;
+    this.#ended = [];
+    this.#seen = reply.ledger;
     this.#writtenMs = clock.monotonicMs();
     if (this.#intent !== "leave") this.#intent = "take_part";
     this.#candidates = [...new Set([...reply.ledger.members, this.#options.node])];
@@ -237,29 +280,32 @@ export class LimitSharing {
     return {
       ...this.#options.allocator.buildRequest(),
       candidates: this.#candidates,
+      ended: this.#ended,
+      seen: this.#seen,
       write: this.#write + 1,
       confirmedWrite: this.#confirmedWrite,
       intent: this.#intent,
     };
   }
 
-  /** Nothing to write: the ledger knows this node, and no node asks for anything. */
+  /** Nothing to write: the ledger contains this node, and no node requests anything. */
   #isUnchanged(ledger: Ledger, request: ExchangeRequest, nowMs: number): boolean {
     const { node, allocator, timing } = this.#options;
     const own = ledger.nodes[node];
     if (!allocator.isActive || request.intent !== "take_part" || own === undefined) return false;
     if (request.known?.epoch !== ledger.epoch || request.known.version !== ledger.version) return false;
+    if (isOlder(ledger, request.seen)) return false;
     if (nowMs - own.beatMs >= timing.beatMs || own.write !== this.#confirmedWrite) return false;
     if (Object.keys(request.rows).length > 0) return false;
     return Object.values(ledger.meters).every((rows) => !Object.values(rows).some(isAsking) && !rows[node]);
   }
 
   #withDeadline<T>(work: Promise<T>): Promise<T> {
-    const { timing, timers } = this.#options;
+    const { timing, timers, allocator } = this.#options;
+    const isServing = this.#isStarted && !allocator.holdsNothing;
+    const deadlineMs = isServing ? timing.commandMs : timing.startCommandMs;
     return new Promise((resolve, reject) => {
-      const cancel = timers.after(timing.commandMs, () =>
-        reject(new Error(`no answer within ${timing.commandMs} ms`)),
-      );
+      const cancel = timers.after(deadlineMs, () => reject(new Error(`no answer within ${deadlineMs} ms`)));
       work.then(resolve, reject).finally(cancel);
     });
   }

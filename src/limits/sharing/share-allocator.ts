@@ -1,11 +1,12 @@
 /**
  * Keeps what this node may use of each limit, in step with the ledger that all nodes share. Without demand every node
- * holds its exact share; a node that needs more asks for what the others do not use.
+ * holds its exact share; a node that needs more requests what the others do not use.
  */
 
 import type { Unit } from "../limiter-types.ts";
 import type { ShareSource, SubjectRegistry } from "../subject-registry.ts";
 import type { SubjectState } from "../subject-state.ts";
+import { type Holding, returnSurplus, type Want } from "./holding.ts";
 import {
   type ExchangeReply,
   type ExchangeRequest,
@@ -28,26 +29,11 @@ import {
 const KEPT_DIVISOR = 6;
 /** How long a node asks after the last request that did not fit. */
 const WANT_MS = 1_000;
-/** Slots are asked for longer: requests in a queue do not retry. */
+/** Slots are requested for longer: requests in a queue do not retry. */
 const WANT_SLOT_MS = 5_000;
 /** After an answer without a gain, requests do not wait for the next one. */
 const HOPELESS_MS = 1_000;
-/** How long a node keeps more than its share without demand. */
-const SURPLUS_MS = 2_000;
 const CHECKED_SUBJECTS_MAX = 5_000;
-
-interface Want {
-  need: number;
-  untilMs: number;
-  hopelessUntilMs: number;
-}
-
-interface Holding {
-  /** What this node may use, minus its share. */
-  delta: number;
-  limit: number;
-  wantedMs: number;
-}
 
 type Phase = "joining" | "confirmed" | "prepared" | "active";
 
@@ -68,6 +54,7 @@ export class ShareAllocator implements ShareSource {
   /** Limits of which this node has used more than it may hold now. */
   readonly #overused = new Set<string>();
   #phase: Phase = "joining";
+  #hasBeenActive = false;
   #known: { epoch: string; version: number } | null = null;
   #terms: ShareTerms = { members: [], unconfirmed: {} };
   /** Until all nodes have prepared the new terms, the earlier ones bound what this node may use. */
@@ -89,6 +76,11 @@ export class ShareAllocator implements ShareSource {
   /** Whether this node has ever known a ledger. */
   get hasJoined(): boolean {
     return this.#known !== null;
+  }
+
+  /** The other nodes have never confirmed this one, and it has no share without them. */
+  get holdsNothing(): boolean {
+    return !this.#hasBeenActive && this.#override === null;
   }
 
   get isAlone(): boolean {
@@ -190,7 +182,7 @@ export class ShareAllocator implements ShareSource {
     return false;
   }
 
-  /** Gives what other nodes ask for in this ledger. Call it before the request that is written next. */
+  /** Grants what other nodes request in this ledger. Call it before the request that is written next. */
   give(ledger: Ledger, lost: ReadonlySet<string>): void {
     const { node } = this.#options;
     const { epoch, version } = this.#known ?? {};
@@ -255,6 +247,7 @@ export class ShareAllocator implements ShareSource {
       this.#holdings.set(meter, { delta, limit, wantedMs: nowMs });
     }
     this.#phase = "active";
+    this.#hasBeenActive = true;
     this.#bounds = [];
     this.#assignAll();
   }
@@ -338,30 +331,22 @@ export class ShareAllocator implements ShareSource {
     const used = use?.used ?? 0;
     const share = computeShare(limit, this.#terms.members, subject);
     const want = this.#wants.get(name);
-    if (holding !== undefined && want === undefined) this.#returnSurplus(holding, { used, share, nowMs });
+    if (holding !== undefined && want === undefined) returnSurplus(holding, { used, share, nowMs });
     const cap = this.#computeCap(name, limit);
     if (use !== null && holding !== undefined) this.assign(use.state);
     if (used <= cap) this.#overused.delete(name);
-    // Until all nodes are prepared, the row says what this node will hold.
+    // Until all nodes are prepared, the row contains what this node will hold.
     const planned = share + (holding?.delta ?? this.#computeDefault(name, limit));
     const held = Math.max(this.#phase === "active" ? cap : planned, used);
     const isActive = this.#phase === "active";
     const deficit = isActive ? Math.max(0, share - cap) : 0;
     const wish = isActive && want !== undefined ? Math.min(limit - cap, Math.max(want.need, cap)) : 0;
-    if (held === share && wish <= 0 && deficit === 0) {
+    const isDefault = held === share && computeDefaultDelta(this.#terms, limit, subject) === 0;
+    if (isDefault && wish <= 0 && deficit === 0) {
       this.#holdings.delete(name);
-      if (computeDefaultDelta(this.#terms, limit, subject) === 0) return null;
+      return null;
     }
     return { delta: held - share, wish: Math.max(0, wish), need: want?.need ?? 0, deficit, limit };
-  }
-
-  /** Returns what a node holds beyond its share once no request has needed it for some time. */
-  #returnSurplus(
-    holding: Holding,
-    { used, share, nowMs }: { used: number; share: number; nowMs: number },
-  ): void {
-    if (holding.delta <= 0 || nowMs - holding.wantedMs < SURPLUS_MS) return;
-    holding.delta = Math.min(holding.delta, Math.max(0, Math.ceil(used * 1.5) - share));
   }
 
   #endWant(name: string, want: Want, nowMs: number): void {

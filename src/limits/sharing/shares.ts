@@ -5,6 +5,8 @@ export interface EarlierTerms {
   readonly members: readonly string[];
   /** Deviations from the shares, by meter. */
   readonly deltas: Readonly<Record<string, number>>;
+  /** The process has ended: it never takes back what it gave. */
+  readonly hasEnded?: boolean;
 }
 
 /** The list of members, and the nodes that have not confirmed it because they are lost. */
@@ -37,7 +39,7 @@ export function computeShare(
 }
 
 /**
- * How much a node without a row of its own deviates from its share. A lost node may still use what it held under the
+ * How much a node without a row deviates from its share. A lost node may still use what it held under the
  * earlier list; the others hold less by as much.
  */
 export function computeDefaultDelta(
@@ -52,12 +54,16 @@ export function computeDefaultDelta(
     if (earlier === undefined || !members.includes(lost)) continue;
     const subject = { node: lost, meter };
     const held = computeShare(limit, earlier.members, subject) + (earlier.deltas[meter] ?? 0);
-    const over = Math.max(0, held - computeShare(limit, members, subject));
+    const deviation = held - computeShare(limit, members, subject);
+    const over = earlier.hasEnded === true ? deviation : Math.max(0, deviation);
     if (lost === node) return over;
     excess += over;
     lostCount += 1;
   }
-  return excess === 0 ? 0 : -Math.ceil(excess / Math.max(1, members.length - lostCount));
+  if (excess <= 0) return 0;
+  const part = Math.ceil(excess / Math.max(1, members.length - lostCount));
+  // A node cannot hold less than nothing. If the part exceeds its share, it exceeds those of all others as well.
+  return -Math.min(part, computeShare(limit, members, { node, meter }));
 }
 
 /** What a node held under earlier terms, which bounds what it may use until all nodes have prepared the next ones. */
