@@ -1,6 +1,6 @@
 /**
- * The console's way to the API. Names, parameters and answers are those of the route table itself (`src/console-api`), as
- * types; where each operation is, is written in by the build.
+ * Calls the console's API. Names, parameters and responses are the types of the route table itself (`src/console-api`);
+ * the build inserts the method and path of each operation.
  */
 
 import type { z } from "zod";
@@ -8,12 +8,12 @@ import type { RouteName, Routes } from "../src/console-api/routes.ts";
 
 export type { RouteName };
 
-/** Name → "METHOD /path". The build puts it here: `build.ts`. */
+/** Name → "METHOD /path". `build.ts` inserts it. */
 declare const ROUTE_TABLE: Readonly<Record<RouteName, string>>;
 
 type Given<Name extends RouteName, Part extends "params" | "query" | "body"> = z.input<Routes[Name][Part]>;
 
-/** A part that must hold nothing, or may, can be left out. */
+/** A part whose fields are all optional can be omitted. */
 type Slot<Part extends string, Value> = [Value] extends [undefined]
   ? { readonly [name in Part]?: undefined }
   : Record<string, never> extends Value
@@ -24,13 +24,13 @@ export type Input<Name extends RouteName> = Slot<"params", Given<Name, "params">
   Slot<"query", Given<Name, "query">> &
   Slot<"body", Given<Name, "body">>;
 
-/** Nothing has to be given where everything may be left out. */
+/** The input can be omitted if all of its parts can. */
 export type InputArgs<Name extends RouteName> =
   Record<string, never> extends Input<Name> ? [input?: Input<Name>] : [input: Input<Name>];
 
 export type Answer<Name extends RouteName> = z.output<Routes[Name]["answer"]>;
 
-/** Names of lists, whose answers are pages. */
+/** Names of lists, whose responses are pages. */
 export type ListName = {
   [Name in RouteName]: Answer<Name> extends { data: readonly unknown[]; next: string | null } ? Name : never;
 }[RouteName];
@@ -38,7 +38,7 @@ export type ListName = {
 export type ListRow<Name extends ListName> =
   Answer<Name> extends { data: readonly (infer Row)[] } ? Row : never;
 
-/** What the API refused, or why it could not be reached. `param` is the field, as the form names it. */
+/** The API rejected the request, or could not be reached. `param` is the field, as the form names it. */
 export class ApiProblem extends Error {
   readonly code: string;
   readonly param: string | null;
@@ -46,15 +46,15 @@ export class ApiProblem extends Error {
   readonly requestId: string | null;
 
   constructor(
-    told: { code: string; message: string; param?: string | null; request_id?: string },
+    error: { code: string; message: string; param?: string | null; request_id?: string },
     status: number,
   ) {
-    super(told.message);
+    super(error.message);
     this.name = "ApiProblem";
-    this.code = told.code;
-    this.param = told.param ?? null;
+    this.code = error.code;
+    this.param = error.param ?? null;
     this.status = status;
-    this.requestId = told.request_id ?? null;
+    this.requestId = error.request_id ?? null;
   }
 }
 
@@ -88,7 +88,7 @@ export async function api<Name extends RouteName>(
   return response.json();
 }
 
-/** For links that the browser follows itself: downloads and streams of events. */
+/** For links that the browser follows itself: downloads and event streams. */
 export function addressOf<Name extends RouteName>(name: Name, ...[input]: InputArgs<Name>): string {
   return locate(name, input ?? {}).url;
 }
@@ -107,8 +107,8 @@ function locate(name: RouteName, { params, query }: Loose): { method: string; ur
 }
 
 async function problemOf(response: Response): Promise<ApiProblem> {
-  const told: unknown = await response.json().catch(() => null);
-  const error = isRecord(told) ? told.error : null;
+  const body: unknown = await response.json().catch(() => null);
+  const error = isRecord(body) ? body.error : null;
   if (!isRecord(error) || typeof error.code !== "string" || typeof error.message !== "string") {
     return new ApiProblem({ code: "unreachable", message: "" }, response.status);
   }

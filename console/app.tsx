@@ -1,4 +1,4 @@
-/** Which page is shown: the address decides, and who is signed in. */
+/** Selects the page by the address and by who is signed in. */
 
 import { QueryClientProvider } from "@tanstack/react-query";
 import { Component, lazy, type ReactNode, Suspense, useEffect, useMemo, useRef } from "react";
@@ -50,7 +50,7 @@ function Data({ children }: { children: ReactNode }) {
   return <QueryClientProvider client={client}>{children}</QueryClientProvider>;
 }
 
-/** Another page begins at its top; one that is gone back to, where it was left. */
+/** A new page is shown from its top; a page that the back button returns to, at its earlier position. */
 function useTopOfPage(): void {
   const [path] = useLocation();
   const isBack = useRef(false);
@@ -61,14 +61,14 @@ function useTopOfPage(): void {
     addEventListener("popstate", onBack);
     return () => removeEventListener("popstate", onBack);
   }, []);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: it is the change of the path that matters.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the effect depends on the change of the path.
   useEffect(() => {
     if (!isBack.current) scrollTo(0, 0);
     isBack.current = false;
   }, [path]);
 }
 
-/** The chunk of a page did not come. */
+/** The chunk of a page could not be loaded. */
 class NotLoaded extends Error {}
 
 const ROUTES = PAGES.map(({ path, who, load }) => ({
@@ -92,7 +92,7 @@ function Pages() {
   );
 }
 
-/** The shell stays while the pages in it change. */
+/** The shell stays mounted while the pages in it change. */
 function PagesOf({ user: { role } }: { user: SessionUser }) {
   return (
     <Shell>
@@ -124,13 +124,13 @@ function routesFor(isMeant: (who: PageEntry["who"]) => boolean): ReactNode {
   ));
 }
 
-/** Administrators look after the place; everybody else came for a key. */
+/** The home page of a role is its first page in the navigation. */
 function startPage(role: SessionUser["role"]): string {
   const first = PAGES.find(({ who, nav }) => who === role && nav !== undefined);
   return first?.path ?? "/usage";
 }
 
-/** Afterwards they come back to where they wanted to go. */
+/** After signing in, the browser returns to the page that was requested. */
 function SignInFirst() {
   const [path] = useLocation();
   const search = useSearch();
@@ -183,7 +183,7 @@ interface Caught {
   failure: "none" | "crashed" | "not loaded";
 }
 
-/** A page that fails takes only itself down, and says so. */
+/** An error in a page is shown in place of the page; the rest of the console keeps working. */
 class Catcher extends Component<{ children: ReactNode }, Caught> {
   override state: Caught = { failure: "none" };
 
@@ -203,7 +203,7 @@ class Catcher extends Component<{ children: ReactNode }, Caught> {
   }
 }
 
-/** Browsers remember that a chunk failed, so all is loaded anew; but not before the gateway is there to load it from. */
+/** Browsers cache a failed chunk, so the page is reloaded, but only once the gateway is reachable again. */
 async function loadAgain(): Promise<void> {
   const isThere = await fetch(`${BASE}/`, { method: "HEAD" }).then(
     () => true,

@@ -1,6 +1,6 @@
 /**
  * Before `npm start` in a clone: builds the pages if their sources are newer. Without the development packages
- * (`npm ci --omit=dev`) the last build is served, and the start says so if there is none.
+ * (`npm ci --omit=dev`) the last build is served, and the start reports an error if there is none.
  */
 
 import { existsSync } from "node:fs";

@@ -1,7 +1,7 @@
 /**
- * Builds the console, the explorer and the documentation into `dist`, a folder each: `npm run build`. With `--if-stale`
- * only when something is newer than the last build, with `--watch` again at every change. What is built is complete before
- * it takes the place of the last build.
+ * Builds the console, the explorer and the documentation, each into a folder of `dist`: `npm run build`. With
+ * `--if-stale` it builds only if a source is newer than the last build, with `--watch` after every change.
+ * The new build is complete before it replaces the last one.
  */
 
 import {
@@ -36,42 +36,42 @@ const SOURCES = [
   "package-lock.json",
 ].map((name) => join(ROOT, name));
 const PACKED_ALREADY = new Set([".png", ".webp", ".woff2"]);
-/** Below it the headers outweigh what is saved. */
+/** For shorter files the headers outweigh the saved bytes. */
 const COMPRESS_FROM_BYTES = 1_024;
 
-export interface Built {
+export interface BuiltApp {
   dir: string;
-  /** What the browser needs before it can ask for a page: each file, with the bytes that travel. */
+  /** What the browser loads before it can open a page: each file, with its compressed size. */
   firstLoad: { file: string; bytes: number }[];
   /** The chunk of each page, script and style, by its source. */
   pages: { source: string; bytes: number }[];
 }
 
-export async function buildConsole(dir = DIST.console): Promise<Built> {
+export async function buildConsole(dir = DIST.console): Promise<BuiltApp> {
   const table = await routeTable();
   return buildApp({ entry: "main.tsx", base: "/console/", table, loadedAtOnce: ["text/en.ts"] }, dir);
 }
 
-/** All of it is the first load: the editor is a chunk of its own, but the page shows it at once. */
-export async function buildExplorer(dir = DIST.explorer): Promise<Built> {
+/** All of it is part of the first load: the editor is a separate chunk, but the page shows it at once. */
+export async function buildExplorer(dir = DIST.explorer): Promise<BuiltApp> {
   const loadedAtOnce = ["text/en.ts", "explorer/editor/json-editor.tsx"];
   return buildApp({ entry: "explorer/main.tsx", base: "/explorer/", table: "{}", loadedAtOnce }, dir);
 }
 
 interface App {
   entry: string;
-  /** Where it is served. */
+  /** The path at which the app is served. */
   base: string;
-  /** Of the API's operations. */
+  /** The operations of the console's API. */
   table: string;
   /** Sources of the chunks that the first page imports dynamically. */
   loadedAtOnce: readonly string[];
 }
 
-async function buildApp(app: App, dir: string): Promise<Built> {
+async function buildApp(app: App, dir: string): Promise<BuiltApp> {
   const fresh = freshFolder(dir);
   const { outputs } = await bundle(app, fresh, "esm");
-  // It runs before the page is drawn, so it can be no module.
+  // Runs before the page is drawn, so it cannot be a module.
   const themeFirst: App = { ...app, entry: "theme-first.ts" };
   const { outputs: themeOutputs } = await bundle(themeFirst, fresh, "iife");
   const main = entryOf(outputs, `console/${app.entry}`);
@@ -87,7 +87,7 @@ async function buildApp(app: App, dir: string): Promise<Built> {
     style,
     ...entries.flatMap((file) => [...needs(outputs, file)]),
   ]);
-  const built: Built = {
+  const built: BuiltApp = {
     dir,
     firstLoad: [...first].map((file) => ({ file: basename(file), bytes: travels(join(fresh, file)) })),
     pages: pagesOf(outputs, fresh),
@@ -124,7 +124,7 @@ async function bundle({ entry, base, table }: App, outdir: string, format: "esm"
   return metafile;
 }
 
-/** Where each operation of the API is, so that the console need not carry the table itself. */
+/** The method and path of each operation, so that the console does not contain the table itself. */
 async function routeTable(): Promise<string> {
   const { ROUTES } = await import("../src/console-api/routes.ts");
   const places = Object.entries(ROUTES).map(([name, { method, path }]) => [name, `${method} ${path}`]);
@@ -139,7 +139,7 @@ function entryOf(outputs: Outputs, source: string): string {
   return found[0];
 }
 
-/** The file, and what it imports at once. */
+/** The file and its static imports. */
 function needs(outputs: Outputs, file: string, seen: Set<string> = new Set()): Set<string> {
   if (seen.has(file)) return seen;
   seen.add(file);
@@ -149,7 +149,7 @@ function needs(outputs: Outputs, file: string, seen: Set<string> = new Set()): S
   return seen;
 }
 
-function pagesOf(outputs: Outputs, dir: string): Built["pages"] {
+function pagesOf(outputs: Outputs, dir: string): BuiltApp["pages"] {
   const files = Object.entries(outputs).map(([file, { entryPoint: source = "" }]) => ({ file, source }));
   const bySource = Map.groupBy(files, ({ source }) => source);
   return [...bySource]
@@ -196,7 +196,7 @@ function compressAll(dir: string): void {
   }
 }
 
-/** The larger of the two encodings: no browser gets more. */
+/** The larger of the two encodings: no browser receives more. */
 function travels(file: string): number {
   return statSync(existsSync(`${file}.gz`) ? `${file}.gz` : file).size;
 }
@@ -232,19 +232,19 @@ if (import.meta.main) {
   if (asked.has("--watch")) watchAndBuild();
   else if (!asked.has("--if-stale") || isStale()) {
     await buildDocs();
-    tell("explorer", await buildExplorer());
-    tell("console", await buildConsole());
+    printSizes("explorer", await buildExplorer());
+    printSizes("console", await buildConsole());
   }
 }
 
-function tell(name: string, { firstLoad, pages }: Built): void {
+function printSizes(name: string, { firstLoad, pages }: BuiltApp): void {
   const kilobytes = (files: readonly { bytes: number }[]) =>
     (files.reduce((sum, { bytes }) => sum + bytes, 0) / 1_000).toFixed(1);
   const later = pages.length === 0 ? "" : `, ${pages.length} pages ${kilobytes(pages)} kB`;
   console.log(`${name}: first load ${kilobytes(firstLoad)} kB${later}, compressed`);
 }
 
-/** Each build in a process of its own: the route table is read anew. */
+/** Each build runs in a new process, so that the route table is read again. */
 function watchAndBuild(): void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const build = () => {

@@ -1,4 +1,4 @@
-/** Hooks around the API: what is shown is fetched, kept and refreshed here. */
+/** Hooks that fetch, cache and refresh what the API returns. */
 
 import {
   type InfiniteData,
@@ -25,13 +25,13 @@ import {
 export function openQueryClient(onSignedOut: () => void): QueryClient {
   const client = new QueryClient({
     defaultOptions: {
-      // Whether the gateway is reached, asking it tells: it may be on this machine while the network is gone. And what
-      // was ordered is sent now or fails now, never later, when whoever ordered it has long closed the dialog.
+      // The browser's offline state does not decide: the gateway may be on this machine. A change is sent or fails now,
+      // never later, when the dialog that sent it is closed.
       mutations: { networkMode: "always" },
       queries: {
         networkMode: "always",
         staleTime: 5_000,
-        // A refusal stays one; what could not be reached may be back in a moment.
+        // A rejection is final; an unreachable gateway may be back in a moment.
         retry: (failures, error) => isPassing(error) && failures < 2,
         refetchOnWindowFocus: true,
       },
@@ -55,15 +55,15 @@ function isSignedOut(error: unknown): boolean {
 }
 
 interface QueryOptions {
-  /** False: not asked yet. */
+  /** False: not fetched yet. */
   enabled?: boolean;
-  /** Asked again and again while the page is looked at. */
+  /** Fetched again at this interval while the page is visible. */
   refreshMs?: number;
-  /** While the input changes, what was there stays. */
+  /** While the input changes, the previous data stays. */
   keepPrevious?: boolean;
 }
 
-/** The input can be left out where nothing has to be given. */
+/** The input can be omitted if none of its fields is required. */
 type QueryArgs<Name extends RouteName> =
   Record<string, never> extends Input<Name>
     ? [input?: Input<Name>, options?: QueryOptions]
@@ -73,7 +73,7 @@ function inputOf<Name extends RouteName>(input: Input<Name> | undefined): Input<
   return input ?? ({} as Input<Name>);
 }
 
-export interface Asked<Data> {
+export interface ApiQuery<Data> {
   data: Data | undefined;
   error: Error | null;
   isFetching: boolean;
@@ -83,7 +83,7 @@ export interface Asked<Data> {
 export function useApi<Name extends RouteName>(
   name: Name,
   ...[input, options]: QueryArgs<Name>
-): Asked<Answer<Name>> {
+): ApiQuery<Answer<Name>> {
   const given = inputOf<Name>(input);
   const result = useQuery<Answer<Name>>({
     queryKey: [name, given],
@@ -95,7 +95,7 @@ export function useApi<Name extends RouteName>(
   return { data, error: useStanding(result), isFetching, refetch };
 }
 
-/** What never came is asked for again and again: until it is there, why it did not come stays told. */
+/** A query without data is fetched again and again. Its last error stays visible until data arrives. */
 function useStanding({ error, isPending, errorUpdateCount }: Standing): Error | null {
   const last = useRef(error);
   if (error !== null || !isPending || errorUpdateCount === 0) last.current = error;
@@ -115,14 +115,14 @@ function shared({ enabled, refreshMs }: QueryOptions = {}) {
   };
 }
 
-/** A list read page by page, as far as somebody looks. */
+/** A list that is read page by page, on demand. */
 export interface Listing<Row> {
   rows: readonly Row[];
   isLoading: boolean;
   error: Error | null;
-  /** Null at the end. */
+  /** Null at the end of the list. */
   more: { load(): void; isLoading: boolean } | null;
-  /** After it has failed. */
+  /** Fetches again after a failure. */
   retry(): void;
 }
 
@@ -139,7 +139,7 @@ export function useList<Name extends ListName>(
     initialPageParam: null as string | null,
     getNextPageParam: (page: Page<ListRow<Name>>) => page.next,
     ...shared(options),
-    // Whoever has gone further back reads: what is under their eyes stays, and nothing is fetched page by page again.
+    // A reader of later pages keeps what is on the screen, and no page is fetched again.
     refetchInterval: ({ state }) =>
       (state.data?.pages.length ?? 0) > 1 ? false : (options?.refreshMs ?? false),
     ...(options?.keepPrevious ? { placeholderData: keepPreviousData } : {}),
@@ -156,8 +156,8 @@ export function useList<Name extends ListName>(
   };
 }
 
-/** Of an answer that is the whole list. */
-export function wholeList<Row>({ data, error, refetch }: Asked<{ data: readonly Row[] }>): Listing<Row> {
+/** The listing of a response that contains the whole list. */
+export function wholeList<Row>({ data, error, refetch }: ApiQuery<{ data: readonly Row[] }>): Listing<Row> {
   const isLoading = data === undefined && error === null;
   return { rows: data?.data ?? [], isLoading, error, more: null, retry: () => void refetch() };
 }
@@ -173,7 +173,7 @@ interface Page<Row> {
 }
 
 interface ChangeOptions<Name extends RouteName> {
-  /** What is shown of these is asked for again. An area ends with a dot: `keys.` means all of them. */
+  /** Cached responses of these operations are fetched again. An area ends with a dot: `keys.` means all of `keys`. */
   invalidates?: readonly (RouteName | `${string}.`)[];
   onDone?(answer: Answer<Name>, input: Input<Name>): void;
 }

@@ -1,6 +1,6 @@
 /**
- * Addresses as they are. The router takes escapes away by halves (`%2541` becomes `%41`, while `%2F` stays), after which
- * nobody can tell `%41` from `A`; a `%` that is escaped once more comes through it as it was.
+ * Reads and writes addresses. The router decodes a part of the escapes (`%2541` becomes `%41`, while `%2F` stays), so
+ * that `%41` and `A` cannot be distinguished. A `%` that is escaped twice passes the router unchanged.
  */
 
 import { useBrowserLocation, useSearch } from "wouter/use-browser-location";
@@ -14,7 +14,7 @@ export const useRawLocation: typeof useBrowserLocation = (options) => {
 
 export const useRawSearch: typeof useSearch = (options) => escaped(useSearch(options));
 
-/** What an address says of a page, as it was before it was written into one. */
+/** Decodes a part of an address: the reverse of writing it into one. */
 export function readParams(
   params: Readonly<Record<string, string | undefined>>,
 ): Record<string, string | undefined> {
@@ -23,7 +23,7 @@ export function readParams(
   );
 }
 
-/** Somebody may have typed a `%` that escapes nothing. */
+/** The user may have typed a `%` that escapes nothing. */
 function unescaped(text: string): string {
   try {
     return decodeURIComponent(text);

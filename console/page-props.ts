@@ -1,4 +1,4 @@
-/** What every page component receives. In a file of its own, because the table of pages imports the pages. */
+/** The properties of every page component. A separate file, because the table of pages imports the pages. */
 export interface PageProps {
   /** The named segments of the address: `:id` is `params.id`. */
   params: Readonly<Record<string, string | undefined>>;

@@ -1,4 +1,4 @@
-/** Every page of the console, in the order of the navigation. Each is a chunk of its own, loaded when it is opened. */
+/** Every page of the console, in the order of the navigation. Each is a separate chunk, loaded when it is opened. */
 
 import type { ComponentType } from "react";
 import type { PageProps } from "./page-props.ts";
@@ -8,14 +8,14 @@ import type { IconName } from "./ui/icon.tsx";
 export interface PageEntry {
   /** After `/console`; `:id` is one segment. The page gets it as `params`. */
   path: string;
-  /** Who may open it: `anyone` are people who are not signed in, `user` everybody who is. */
+  /** Who may open the page. `anyone`: people who are not signed in; `user`: everyone who is. */
   who: "anyone" | "user" | "admin";
   load(): Promise<{ default: ComponentType<PageProps> }>;
-  /** Left out: the page is reached from another one. */
+  /** Omitted: the page is reached from another one. */
   nav?: {
     label(t: Catalogue): string;
     icon: IconName;
-    /** `g`, then this letter, goes there. */
+    /** The key `g` followed by this letter opens the page. */
     key?: string;
   };
 }

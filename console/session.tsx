@@ -1,4 +1,4 @@
-/** Who is signed in, known before any page is drawn. */
+/** The signed-in user, loaded before any page is drawn. */
 
 import { useQueryClient } from "@tanstack/react-query";
 import { createContext, type ReactNode, useContext } from "react";
@@ -10,7 +10,7 @@ export type SessionUser = NonNullable<Session["user"]>;
 
 const SessionContext = createContext<Session | null>(null);
 
-/** `children` for when it is known; before that nothing is drawn, for it takes but a moment. */
+/** Renders `children` once the session is known. Nothing is drawn before, because it takes only a moment. */
 export function SessionProvider({
   children,
   failed,
@@ -34,14 +34,14 @@ export function useGatewayOrigin(): string {
   return useSession().public_url ?? location.origin;
 }
 
-/** On pages that are only for people who are signed in. */
+/** For pages that require a signed-in user. */
 export function useUser(): SessionUser {
   const { user } = useSession();
-  if (user === null) throw new Error("Nobody is signed in here.");
+  if (user === null) throw new Error("This page requires a signed-in user.");
   return user;
 }
 
-/** After signing in or out: nothing that was fetched for another may be shown. */
+/** After signing in or out: data that was fetched for another user must not be shown. */
 export function useFreshSession(): () => Promise<void> {
   const client = useQueryClient();
   return async () => {

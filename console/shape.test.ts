@@ -30,7 +30,7 @@ test("the console imports only types of the gateway", () => {
 /** One or more words at the start of a sentence. Examples of addresses need no translation. */
 const WORDS = /^\s*[A-Z][a-z]+\b|[a-z] [a-z]/;
 /** Text between tags, alone on a line, and in properties that are displayed or read aloud. */
-const SAYING = [
+const VISIBLE_TEXT = [
   /<(?:p|span|strong|h[1-3]|dt|dd|th|td|li|button|label|legend)>([^<>{}]+)</g,
   /^\s*(?!\/\/|\*|case |return |import )([A-Z][a-z]+(?: [a-z]+)+[.:]?)\s*$/gm,
   /\b(?:aria-label|title|placeholder|label|alt)="([^"]+)"/g,
@@ -40,9 +40,9 @@ test("no component contains hard-coded text", () => {
   const wrong = sources
     .filter(({ name }) => name.endsWith(".tsx"))
     .flatMap(({ name, text }) =>
-      SAYING.flatMap((saying) => [...text.matchAll(saying)].map(([, said = ""]) => said))
-        .filter((said) => WORDS.test(said))
-        .map((said) => `${name} says "${said}"`),
+      VISIBLE_TEXT.flatMap((pattern) => [...text.matchAll(pattern)].map(([, found = ""]) => found))
+        .filter((found) => WORDS.test(found))
+        .map((found) => `${name} contains "${found}"`),
     );
   expect(wrong).toEqual([]);
 });

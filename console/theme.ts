@@ -1,4 +1,4 @@
-/** Loaded before anything is drawn, so that nobody who chose the dark sees a white flash. */
+/** Loaded before anything is drawn, so that the dark theme does not begin with a white flash. */
 
 const KEPT_AS = "theme";
 

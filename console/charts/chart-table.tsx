@@ -20,7 +20,7 @@ export function ChartTable({ label, times, series, format }: ChartTableProps) {
     <details className={classes("details", "small")} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary className="soft">{t.chart.table}</summary>
       {isOpen && (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard.
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable element must be reachable by keyboard.
         <section className="table-scroll chart-figures" tabIndex={0} aria-label={label}>
           <table className="table">
             <thead>

@@ -8,7 +8,7 @@ const LABEL_PX = 84;
 
 interface PlotDrawingProps {
   plot: Plot;
-  /** The index of the time that is read; null if none. */
+  /** The index of the selected time; null if none. */
   selected: number | null;
   format: ChartFormat;
 }

@@ -1,4 +1,4 @@
-/** Round steps for an axis: 0 to something a little above the largest value. */
+/** Round steps for an axis, from 0 to a little above the largest value. */
 export function ticksUpTo(largest: number, wanted = 4): number[] {
   if (!(largest > 0)) return [0, 1];
   const rough = largest / wanted;
@@ -9,7 +9,7 @@ export function ticksUpTo(largest: number, wanted = 4): number[] {
   return ticks;
 }
 
-/** Which of so many points get a label, so that there is room between them. */
+/** Which of `count` points get a label, so that the labels do not overlap. */
 export function labelledPoints(count: number, room: number): number[] {
   if (count === 0) return [];
   const every = Math.max(1, Math.ceil(count / Math.max(1, room)));

@@ -14,6 +14,6 @@ export interface ChartFormat {
   value(value: number): string;
   /** Short, for the axis. */
   time(ms: number): string;
-  /** In full, where a single point is read. */
+  /** In full, for a single point. */
   moment(ms: number): string;
 }

@@ -1,11 +1,11 @@
-/** Charts without axes: a line as high as a word, a ranking, and the course of one request. */
+/** Charts without axes: a line of the height of a word, a ranking, and the timeline of one request. */
 
 import type { ReactNode } from "react";
 import { classes } from "../ui/class.ts";
 
 const SPARK = { width: 120, height: 26, pad: 2 } as const;
 
-/** The shape of some values; the label says what they come to. */
+/** A line of the values; the label has their sum. */
 export function Spark({ values, label }: { values: readonly number[]; label: string }) {
   const largest = Math.max(...values, 0) || 1;
   const step = (SPARK.width - 2 * SPARK.pad) / Math.max(1, values.length - 1);
@@ -37,11 +37,11 @@ interface Bar {
   key: string;
   label: ReactNode;
   value: number;
-  /** As people read it. */
+  /** Formatted for display. */
   shown: ReactNode;
 }
 
-/** A ranking: each bar is as long as its share of the largest. */
+/** A ranking: the length of each bar is its share of the largest value. */
 export function Bars({ label, bars }: { label: string; bars: readonly Bar[] }) {
   const largest = Math.max(...bars.map(({ value }) => value), 0) || 1;
   return (
@@ -72,13 +72,13 @@ export interface TimelineSpan {
 
 interface TimelineProps {
   label: string;
-  /** Of the whole: what the spans are drawn against. */
+  /** The duration of the whole request: spans are drawn in proportion to it. */
   durationMs: number;
   spans: readonly TimelineSpan[];
   show(ms: number): string;
 }
 
-/** What took how long, one below the other. */
+/** The spans of a request with their durations, one below the other. */
 export function Timeline({ label, durationMs, spans, show }: TimelineProps) {
   const whole = Math.max(1, durationMs);
   return (

@@ -1,4 +1,4 @@
-/** Values over time, as lines or as stacked bars. Read by pointer, by arrow keys, or as a table. */
+/** Values over time, as lines or as stacked bars, readable by pointer, by arrow keys, or as a table. */
 
 import { type KeyboardEvent, type PointerEvent, useState } from "react";
 import { useText } from "../text/text.tsx";
@@ -19,7 +19,7 @@ interface TimeSeriesProps {
   show(value: number): string;
   /** Short, for the axis. */
   showTime(ms: number): string;
-  /** In full, where one point is read; left out: as on the axis. */
+  /** In full, for a single point; omitted: as on the axis. */
   showMoment?(ms: number): string;
   height?: number;
 }

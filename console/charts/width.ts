@@ -1,6 +1,6 @@
 import { type RefObject, useEffect, useRef, useState } from "react";
 
-/** How wide an element is, now and whenever that changes. */
+/** The width of an element, updated when it changes. */
 export function useWidth<Shown extends HTMLElement>(): [RefObject<Shown | null>, number] {
   const element = useRef<Shown>(null);
   const [width, setWidth] = useState(0);

@@ -1,4 +1,4 @@
-/** The documentation as a site of plain files: `dist/docs`. */
+/** Builds the documentation as a site of static files: `dist/docs`. */
 
 import { cpSync, mkdirSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -7,7 +7,7 @@ import { DOCS, readPages, type Section } from "./pages.ts";
 import { SEARCH_OPTIONS } from "./search-options.ts";
 import { pageHtml } from "./template.ts";
 
-/** Into a folder that exists and is empty. `icon` is the address of the mark. */
+/** Writes into a folder that exists and is empty. `icon` is the address of the icon. */
 export async function writeDocs(dir: string, icon: string): Promise<void> {
   const pages = readPages();
   const [script, style] = await bundle(dir, "docs.ts", "esm");

@@ -1,4 +1,4 @@
-/** What a page of the documentation does by itself: search, the switch of light and dark, copying code. */
+/** The script of a documentation page: search, light and dark theme, copying code. */
 
 import "../style/tokens.css";
 import "../style/base.css";
@@ -23,7 +23,7 @@ const list = element("found", HTMLUListElement);
 let loading: Promise<MiniSearch<Section & { id: number }>> | null = null;
 let chosen = -1;
 
-/** Asked for when somebody begins to search, and kept. */
+/** Fetched when the first search begins, and cached. */
 function loadIndex() {
   loading ??= fetch("/docs/search.json")
     .then((response) => response.text())
@@ -34,7 +34,7 @@ function loadIndex() {
 async function search(): Promise<void> {
   const query = input.value.trim();
   const index = await loadIndex();
-  // Somebody has typed on meanwhile.
+  // The input has changed meanwhile.
   if (query !== input.value.trim()) return;
   show(query === "" ? [] : index.search(query).slice(0, FOUND_MAX), query);
 }
@@ -71,7 +71,7 @@ function toItem(result: SearchResult, i: number): HTMLLIElement {
   return item;
 }
 
-/** Around the first word that was found. */
+/** The text around the first match. */
 function excerptOf({ text, terms }: SearchResult): string {
   const lower = String(text).toLowerCase();
   const at = Math.max(
@@ -138,6 +138,6 @@ for (const block of document.querySelectorAll<HTMLElement>(".code")) {
   block.append(button);
 }
 
-// On a phone the list of pages is closed until somebody wants it.
+// On a phone the list of pages is closed until the user opens it.
 const pagesList = document.querySelector<HTMLDetailsElement>(".docs-pages details");
 if (pagesList !== null && matchMedia("(max-width: 900px)").matches) pagesList.open = false;

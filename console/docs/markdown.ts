@@ -16,18 +16,18 @@ export interface RenderedMarkdown {
   /** The first heading; null if there is none. */
   title: string | null;
   html: string;
-  /** All others. */
+  /** All other headings. */
   headings: Heading[];
 }
 
-/** `dir` is the folder of the page: pictures are looked up there. */
+/** `dir` is the folder of the page, from which pictures are read. */
 export function renderMarkdown(markdown: string, dir: string): RenderedMarkdown {
   const renderer = new PageRenderer(dir);
   const html = new Marked({ gfm: true }).parse(markdown, { async: false, renderer });
   return { title: renderer.title, html, headings: renderer.headings };
 }
 
-/** On a phone so many columns would be three words wide each. */
+/** On a phone, each of so many columns would be three words wide. */
 const STACKED_FROM_COLUMNS = 4;
 const COMMENT = /^<!--(?:(?!-->)[\s\S])*-->\s*$/;
 
@@ -78,7 +78,7 @@ class PageRenderer extends Renderer {
 
   override table({ header, rows }: Tokens.Table): string {
     const names = header.map(({ tokens }) => this.parser.parseInline(tokens));
-    // Stands before the cell where a phone shows the cells of a row below each other.
+    // Precedes the cell on a phone, where the cells of a row stand below each other.
     const labels = names.map((name) => (name === "" ? "" : ` data-label="${escapeHtml(plainText(name))}"`));
     const body = rows.map((row) => {
       const cells = row.map(

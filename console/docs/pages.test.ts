@@ -71,7 +71,7 @@ test("code is highlighted in the language of its block", () => {
   );
 });
 
-test("a picture of the light theme brings its counterpart of the dark theme", () => {
+test("a picture of the light theme has its counterpart of the dark theme", () => {
   const both = shown("![A](a-light.webp)", ["a-light.webp", "a-dark.webp"]);
   expect(both).toContain('src="/docs/a-light.webp" alt="A" class="light-only"');
   expect(both).toContain('src="/docs/a-dark.webp" alt="A" class="dark-only"');

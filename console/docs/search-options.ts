@@ -1,7 +1,7 @@
 import type { Options } from "minisearch";
 import type { Section } from "./pages.ts";
 
-/** The same where the index is made and where it is read. */
+/** Shared by the build of the index and by the search. */
 export const SEARCH_OPTIONS: Options<Section & { id: number }> = {
   fields: ["heading", "page", "text"],
   storeFields: ["address", "page", "heading", "text"],

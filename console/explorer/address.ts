@@ -1,4 +1,4 @@
-/** What is looked at, as the address of the page: an operation and a body, never the key. */
+/** The address of the page: an operation and a body, never the key. */
 
 import { toBase64Url } from "./base64-url.ts";
 
@@ -9,10 +9,10 @@ export interface Place {
   body: string | null;
 }
 
-/** Longer ones are cut by what links are pasted into: pictures in Base64 are. */
+/** Longer links are cut where they are pasted, and pictures in Base64 are longer. */
 const BODY_CHARS_MAX = 16_000;
 
-/** In the fragment, which no server sees. A body that is too long stays out of it. */
+/** In the fragment, which no server receives. A body that is too long is left out. */
 export function addressOf({ operation, body }: Place): string {
   const isLinked = body !== null && body.length <= BODY_CHARS_MAX;
   return isLinked ? `#${operation}/${toBase64Url(body)}` : `#${operation}`;
@@ -24,7 +24,7 @@ export function placeOf(fragment: string): Place | null {
   return { operation, body: encoded === undefined ? null : fromBase64Url(encoded) };
 }
 
-/** Null for what nobody encoded: a link that was cut, for one. */
+/** Null if the text is not valid Base64, for example because a link was cut. */
 function fromBase64Url(encoded: string): string | null {
   try {
     const binary = atob(encoded.replaceAll("-", "+").replaceAll("_", "/"));

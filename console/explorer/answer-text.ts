@@ -1,4 +1,4 @@
-/** What a model says, in whatever family's words: of a whole answer, or of one event of a stream. */
+/** The output of a model, in the format of each interface: from a whole response, or from one event of a stream. */
 
 import { z } from "zod";
 
@@ -19,8 +19,8 @@ const response = z.looseObject({
 });
 
 export function textOf(value: unknown): string {
-  const said = delta.safeParse(value);
-  if (said.success) return said.data.delta;
+  const parsed = delta.safeParse(value);
+  if (parsed.success) return parsed.data.delta;
   const part = chunk.safeParse(value);
   if (part.success) return part.data.choices[0]?.delta.content ?? "";
   const whole = completion.safeParse(value);
@@ -38,7 +38,7 @@ const pictures = z.looseObject({
   data: z.array(z.looseObject({ b64_json: z.string().nullish(), url: z.string().nullish() })),
 });
 
-/** As addresses that an image can show. Those elsewhere are named, not loaded. */
+/** As URLs that an image element can show. Pictures on other servers are named, not loaded. */
 export function picturesOf(value: unknown): string[] {
   const one = picture.safeParse(value);
   if (one.success) return [dataUrl(one.data.b64_json)];
@@ -47,7 +47,7 @@ export function picturesOf(value: unknown): string[] {
   return all.data.data.flatMap(({ b64_json }) => (b64_json ? [dataUrl(b64_json)] : []));
 }
 
-/** By its first bytes: the formats that models make. */
+/** Detects the format of a generated picture by its first bytes. */
 function dataUrl(base64: string): string {
   const type = base64.startsWith("/9j/") ? "jpeg" : base64.startsWith("UklGR") ? "webp" : "png";
   return `data:image/${type};base64,${base64}`;

@@ -1,4 +1,4 @@
-/** One body, two views of it: a form, and the JSON with completion and checks. The text is the truth. */
+/** Two views of one body: a form, and JSON with completion and checks. The text is authoritative. */
 
 import { lazy, Suspense, useState } from "react";
 import { useText } from "../text/text.tsx";
@@ -9,15 +9,15 @@ import { Notice } from "../ui/notice.tsx";
 import { Section } from "../ui/page.tsx";
 import { BodyForm } from "./body-form.tsx";
 import { findBodyProblems } from "./body-problem.ts";
-import type { BodyExample, Listed } from "./described.ts";
+import type { BodyExample, ExplorerOperation } from "./described.ts";
 import { isObject, parsed } from "./json-value.ts";
 import { ProblemList, useProblemText } from "./problem-list.tsx";
 
-/** Apart from the page, which can be read while the editor loads. */
+/** A separate chunk: the page can be read while the editor loads. */
 const JsonEditor = lazy(() => import("./editor/json-editor.tsx"));
 
 interface BodyEditorProps {
-  operation: Listed;
+  operation: ExplorerOperation;
   text: string;
   models: readonly string[];
   examples: readonly BodyExample[];

@@ -1,4 +1,4 @@
-/** The body as a form: fields that are set, and a way to add the others. */
+/** The body as a form: the fields that are set, and a menu to add the others. */
 
 import { type ReactNode, useState } from "react";
 import { useText } from "../text/text.tsx";
@@ -55,7 +55,7 @@ export function BodyForm({ schema, value, models, onChange }: BodyFormProps) {
   );
 }
 
-/** Something of the right type, to be changed. */
+/** A sample of the right type, to be edited. */
 function emptyOf(schema: JsonSchema): unknown {
   const [choice = {}] = choicesOf(schema);
   switch (choice.type) {
@@ -159,7 +159,7 @@ interface JsonFieldProps {
   onChange(value: unknown): void;
 }
 
-/** What has no field of its own is written as it travels. Only what can be read is taken over. */
+/** A value without a field is edited as JSON. Only valid JSON is applied. */
 function JsonField({ value, onChange, optional, ...props }: JsonFieldProps) {
   const t = useText("explorer");
   const [text, setText] = useState(() => (value === undefined ? "" : JSON.stringify(value, null, 2)));
@@ -219,7 +219,7 @@ function Messages({
     <fieldset className="stack" aria-label="messages">
       <legend className="field-legend">messages</legend>
       {messages.map((message, i) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: a message is its place.
+        // biome-ignore lint/suspicious/noArrayIndexKey: a message is identified by its position.
         <div className="explorer-message" key={i}>
           <SelectField
             name={`role-${i}`}

@@ -6,13 +6,13 @@ import { findSchemaProblems, type JsonPath, type SchemaProblem } from "./schema-
 export interface SyntaxProblem {
   readonly kind: "syntax";
   readonly path: JsonPath;
-  /** As the browser words it. */
+  /** The message of the browser's parser. */
   readonly why: string;
 }
 
 export type BodyProblem = SchemaProblem | SyntaxProblem;
 
-/** The gateway checks the body again: its decision counts. */
+/** The gateway checks the body again, and its decision is final. */
 export function findBodyProblems(text: string, schema: JsonSchema): BodyProblem[] {
   let value: unknown;
   try {

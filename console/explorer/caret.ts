@@ -1,12 +1,12 @@
-/** Where a caret stands in a JSON text that may not be finished yet: in which object, at a name or at a value. */
+/** The position of the caret in an incomplete JSON text: in which object, at a name or at a value. */
 
 export interface CaretPlace {
   /** Names and positions that lead to the object or value. */
   readonly path: readonly string[];
   readonly at: "name" | "value";
-  /** What is typed of it already, without its quote. */
+  /** The typed part, without its quote. */
   readonly typed: string;
-  /** What a choice would take the place of. */
+  /** The range that a suggestion replaces. */
   readonly from: number;
   readonly to: number;
   /** Names that the object has already. */
@@ -20,7 +20,7 @@ interface Open {
   taken: string[];
 }
 
-/** Null where nothing can be offered: after a value that is complete, or outside of the body. */
+/** Null if nothing can be suggested: after a complete value, or outside of the body. */
 export function placeOfCaret(text: string, caret: number): CaretPlace | null {
   const open: Open[] = [];
   let expectsName = false;

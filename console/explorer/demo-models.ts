@@ -1,4 +1,4 @@
-/** The models of the demo installation that a first start creates, by the interface that each is for. */
+/** The models of the demo installation, by their interface. */
 export const DEMO_MODELS: Readonly<Record<string, string>> = {
   responses: "sim-fast",
   chat: "sim-fast",

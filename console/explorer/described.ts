@@ -8,10 +8,10 @@ import type { JsonSchema } from "./json-schema.ts";
 import { bodySchema } from "./structure.ts";
 import type { KeyModel } from "./use-models.ts";
 
-export interface Listed extends Operation {
+export interface ExplorerOperation extends Operation {
   readonly method: "GET" | "POST" | "DELETE";
   readonly path: string;
-  /** A turn over the WebSocket is an operation with a body of its own. */
+  /** A turn over the WebSocket is an operation with its own body. */
   readonly isSocket: boolean;
   readonly schema: JsonSchema;
 }
@@ -20,7 +20,7 @@ const METHODS = ["GET", "POST", "DELETE"] as const;
 
 const SOCKET_ID = "openResponsesSocket";
 
-function listed(name: string, operation: Operation): Listed {
+function listed(name: string, operation: Operation): ExplorerOperation {
   const [word = "", path = ""] = name.split(" ");
   const isSocket = operation.id === SOCKET_ID;
   const json = operation.body?.["application/json"];
@@ -33,32 +33,31 @@ function listed(name: string, operation: Operation): Listed {
   };
 }
 
-export const KNOWN_OPERATIONS: readonly Listed[] = Object.entries(OPERATIONS).map(([name, operation]) =>
-  listed(name, operation),
+export const KNOWN_OPERATIONS: readonly ExplorerOperation[] = Object.entries(OPERATIONS).map(
+  ([name, operation]) => listed(name, operation),
 );
 
-export const BY_FAMILY: readonly { family: Family; operations: readonly Listed[] }[] = FAMILIES.map(
-  (family) => ({
+export const BY_FAMILY: readonly { family: Family; operations: readonly ExplorerOperation[] }[] =
+  FAMILIES.map((family) => ({
     family,
     operations: KNOWN_OPERATIONS.filter((operation) => operation.family === family),
-  }),
-);
+  }));
 
-/** What a newcomer should see first. */
+/** The operation that is shown first. */
 const FIRST = "createResponse";
 
-export function operationOf(id: string): Listed | null {
+export function operationOf(id: string): ExplorerOperation | null {
   return KNOWN_OPERATIONS.find((operation) => operation.id === id) ?? null;
 }
 
-export function firstOperation(): Listed {
+export function firstOperation(): ExplorerOperation {
   const [any] = KNOWN_OPERATIONS;
   const first = operationOf(FIRST) ?? any;
   if (first === undefined) throw new Error("The API has no operations.");
   return first;
 }
 
-/** By which of a model's interfaces a family is called. */
+/** The interface of a model that each family requires. */
 const INTERFACE_OF: Readonly<Partial<Record<Family, string>>> = {
   Responses: "responses",
   "Chat Completions": "chat",
@@ -69,15 +68,15 @@ const INTERFACE_OF: Readonly<Partial<Record<Family, string>>> = {
 };
 
 /** Ids of the models whose interfaces include that of the operation. */
-export function modelsFor({ family }: Listed, models: readonly KeyModel[]): string[] {
+export function modelsFor({ family }: ExplorerOperation, models: readonly KeyModel[]): string[] {
   const wanted = INTERFACE_OF[family];
   return models.flatMap(({ id, interfaces }) =>
     wanted === undefined || interfaces.includes(wanted) ? [id] : [],
   );
 }
 
-/** The demo's model for the operation: what an example names as long as no key says better. */
-export function demoModel({ family }: Listed): string {
+/** The demo's model for the operation: the model of an example until a key is entered. */
+export function demoModel({ family }: ExplorerOperation): string {
   return DEMO_MODELS[INTERFACE_OF[family] ?? "responses"] ?? "";
 }
 
@@ -88,8 +87,8 @@ export interface BodyExample {
 
 const TURN = { type: "response.create", model: "fast-chat", input: "Say hello in one word." };
 
-/** Bodies to begin with. Their model is one of `models`, those that the key can call with this operation. */
-export function examplesOf(operation: Listed, models: readonly string[]): BodyExample[] {
+/** Example bodies. Their model is one of `models`, those that the key can call with this operation. */
+export function examplesOf(operation: ExplorerOperation, models: readonly string[]): BodyExample[] {
   const values = operation.isSocket
     ? [
         { name: "turn", value: TURN },
@@ -102,11 +101,11 @@ export function examplesOf(operation: Listed, models: readonly string[]): BodyEx
   }));
 }
 
-/** What this page knows to be there, by the names that paths have for it. */
+/** Ids of objects that this page has created, by the name of their path parameter. */
 export type Known = Readonly<Partial<Record<string, string>>>;
 
-/** Values of the path to begin with: what is known to be there, for what is merely an example is not found. */
-export function pathExamples({ parameters }: Listed, known: Known): Record<string, string> {
+/** Initial values of the path. Ids of existing objects come first, because an example id is not found. */
+export function pathExamples({ parameters }: ExplorerOperation, known: Known): Record<string, string> {
   return Object.fromEntries(
     parameters.filter((one) => one.in === "path").map(({ name, example }) => [name, known[name] ?? example]),
   );

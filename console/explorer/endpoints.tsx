@@ -1,8 +1,8 @@
-/** The way to every operation: a list beside the page, one field on a phone. */
+/** The navigation of operations: a list beside the page, one field on a phone. */
 
 import { useId } from "react";
 import { useText } from "../text/text.tsx";
-import { BY_FAMILY, type Listed } from "./described.ts";
+import { BY_FAMILY, type ExplorerOperation } from "./described.ts";
 
 export function EndpointList({ chosen }: { chosen: string }) {
   const t = useText("explorer");
@@ -55,6 +55,6 @@ export function EndpointSelect({ chosen }: { chosen: string }) {
   );
 }
 
-function methodOf(operation: Listed): string {
+function methodOf(operation: ExplorerOperation): string {
   return operation.isSocket ? "WS" : operation.method;
 }

@@ -19,7 +19,7 @@ import { useRunner } from "./use-runner.ts";
 
 export function Explorer() {
   const t = useText("explorer");
-  // In a ref and in the field's own memory: nothing that is drawn, stored or linked ever contains it.
+  // The key is in a ref and in its field only: nothing that is drawn, stored or linked contains it.
   const key = useRef("");
   const main = useRef<HTMLElement>(null);
   const { models, look } = useModels(() => key.current);
@@ -100,7 +100,7 @@ function useSendKey(send: () => void): void {
   }, []);
 }
 
-/** The next turn of the same conversation. */
+/** Sends the next turn of the same conversation. */
 function withPrevious(text: string, responseId: string): string {
   try {
     return JSON.stringify({ ...JSON.parse(text), previous_response_id: responseId }, null, 2);

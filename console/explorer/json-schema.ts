@@ -24,7 +24,7 @@ export interface JsonSchema {
   readonly pattern?: string | undefined;
 }
 
-/** Null is how a client says "left out"; it is no choice worth naming. */
+/** Null means "omitted" and is not shown as a choice. */
 export function choicesOf(schema: JsonSchema): JsonSchema[] {
   if (schema.anyOf !== undefined) return schema.anyOf.flatMap(choicesOf);
   const types = typeof schema.type === "string" ? [schema.type] : (schema.type ?? []);
@@ -40,7 +40,7 @@ export function valuesOf(schema: JsonSchema): string[] {
   });
 }
 
-/** The schema at a place in a body; null where the schema does not know it. */
+/** The schema at a path of the body; null if the schema does not describe it. */
 export function schemaAt(schema: JsonSchema, path: readonly string[]): JsonSchema | null {
   const [step, ...rest] = path;
   if (step === undefined) return schema;

@@ -1,6 +1,6 @@
 /** Reads JSON of unknown shape. */
 
-/** Null for what is no JSON. */
+/** Null if the text is not JSON. */
 export function parsed(data: string): unknown {
   try {
     return JSON.parse(data);

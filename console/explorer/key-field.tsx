@@ -1,6 +1,6 @@
 /**
- * Where the key is typed. The field is not controlled: what React controls it also writes into the page's attributes,
- * and this must be nowhere but in the field and in memory.
+ * The field for the key. It is uncontrolled: React writes controlled values into the attributes of the page, and the
+ * key must exist in the field and in memory only.
  */
 
 import { type RefObject, useId, useRef } from "react";
@@ -10,7 +10,7 @@ import type { KeyModels } from "./use-models.ts";
 interface KeyFieldProps {
   keyRef: RefObject<string>;
   models: KeyModels;
-  /** Asks what the key can call. */
+  /** Fetches the models that the key can call. */
   onLook(): void;
 }
 

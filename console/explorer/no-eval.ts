@@ -1,4 +1,4 @@
-/** Before any schema is made: the page's content policy forbids the code that zod would else write for itself. */
+/** Imported before any schema is created: the content security policy forbids the code that zod would generate. */
 
 import { z } from "zod";
 

@@ -1,10 +1,10 @@
 import { useText } from "../text/text.tsx";
 import { CopyButton } from "../ui/values.tsx";
-import type { Listed } from "./described.ts";
+import type { ExplorerOperation } from "./described.ts";
 import { Marked } from "./marked.tsx";
 
-/** What the operation is, its method and path, and a button that copies the link to this request. */
-export function OperationHeader({ operation, address }: { operation: Listed; address: string }) {
+/** The title, method and path of the operation, and a button that copies the link to this request. */
+export function OperationHeader({ operation, address }: { operation: ExplorerOperation; address: string }) {
   const t = useText("explorer");
   return (
     <section className="explorer-head">

@@ -10,7 +10,7 @@ interface ParameterFieldsProps {
   onChange(values: Readonly<Record<string, string>>): void;
 }
 
-/** Of the path and of the query. Headers are for programs. */
+/** Fields for the path and the query. Headers are for programs. */
 export function ParameterFields({ parameters, values, onChange }: ParameterFieldsProps) {
   const t = useText("explorer");
   const shown = parameters.filter((parameter) => parameter.in !== "header");

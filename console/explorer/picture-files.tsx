@@ -11,7 +11,7 @@ export const NO_FILES: Chosen = { images: [], mask: null };
 
 const TYPES = "image/png,image/jpeg,image/webp";
 
-/** Pictures to change, and a mask, from this computer. */
+/** Pictures to edit and a mask, from the user's computer. */
 export function Files({ chosen, onChange }: { chosen: Chosen; onChange: (chosen: Chosen) => void }) {
   const t = useText("explorer");
   const id = useId();

@@ -1,4 +1,4 @@
-/** What the gateway knows of a request afterwards and the page cannot: `GET /v1/requests/{id}`. */
+/** The record of a request, which the page cannot compute itself: `GET /v1/requests/{id}`. */
 
 import { z } from "zod";
 
@@ -16,11 +16,11 @@ const reported = z.looseObject({
   timing: z.looseObject({ waited_ms: z.number() }),
 });
 
-/** The last byte of a stream may be here before its row is there. */
+/** The last byte of a stream may arrive before its usage row is written. */
 const TRIES = 4;
 const BETWEEN_MS = 250;
 
-/** Null where nothing is known. */
+/** Null if the gateway has no record. */
 export async function askReport(requestId: string, key: string): Promise<Report | null> {
   for (let tries = 0; tries < TRIES; tries++) {
     const report = await askOnce(requestId, key);

@@ -1,4 +1,4 @@
-/** Running, and what came of it: as text, event by event, as pictures or vectors, with its times and its bill. */
+/** The state of the request and its result: text, events, pictures or vectors, with timing and cost. */
 
 import { type ReactNode, useState } from "react";
 import { lookUpAdvice } from "../../src/public-api/error-guide.ts";
@@ -9,7 +9,7 @@ import { Section } from "../ui/page.tsx";
 import { type Tab, Tabs } from "../ui/tabs.tsx";
 import { Badge, CodeBlock, Copy, Money } from "../ui/values.tsx";
 import { vectorsOf } from "./answer-text.ts";
-import type { Listed } from "./described.ts";
+import type { ExplorerOperation } from "./described.ts";
 import { parsed } from "./json-value.ts";
 import { Marked } from "./marked.tsx";
 import type { Report } from "./report.ts";
@@ -18,7 +18,7 @@ import type { Run, RunEvent, RunProblem } from "./run.ts";
 import { Vector } from "./vector.tsx";
 
 interface ResultProps {
-  operation: Listed;
+  operation: ExplorerOperation;
   state: RunnerState;
   runner: RequestRunner;
   onRun(): void;
@@ -88,7 +88,7 @@ function Facts({ run, report }: { run: Run; report: Report | null }) {
           <dd>
             <Copy text={run.requestId} />
             {report !== null && (
-              // In a tab of its own: this page holds the key in its memory alone.
+              // In a new tab: this page holds the key in memory only.
               <a href={`/console/requests/${run.requestId}`} target="_blank" rel="noreferrer">
                 {t.inspect}
               </a>
@@ -102,7 +102,7 @@ function Facts({ run, report }: { run: Run; report: Report | null }) {
 
 const TONES = { running: "accent", done: "good", failed: "bad", stopped: "soft" } as const;
 
-/** In the gateway's words, and what its guide says to do. */
+/** The error message of the gateway, and the advice of its guide. */
 function Problem({ problem }: { problem: RunProblem }) {
   const t = useText("explorer");
   const guide = lookUpAdvice(problem.code);
@@ -141,7 +141,7 @@ function Views({ run }: { run: Run }) {
       key: "vectors",
       label: t.resultViews.vectors,
       content: vectors.map((vector, i) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: a vector is its place.
+        // biome-ignore lint/suspicious/noArrayIndexKey: a vector is identified by its position.
         <Vector key={i} values={vector} />
       )),
     });
@@ -152,7 +152,7 @@ function Views({ run }: { run: Run }) {
       label: t.resultViews.text,
       content: (
         <p className="run-text" aria-live="polite">
-          {run.text === "" ? <span className="soft">{t.nothingSaid}</span> : run.text}
+          {run.text === "" ? <span className="soft">{t.noText}</span> : run.text}
         </p>
       ),
     });
@@ -176,7 +176,7 @@ function Views({ run }: { run: Run }) {
   return <Tabs key={tabs[0]?.key} label={t.result} tabs={tabs} />;
 }
 
-/** A picture in Base64 is megabytes of one line, and nobody reads it. */
+/** A picture in Base64 is one line of megabytes, so it is shortened. */
 function shortened(text: string): string {
   return text.replaceAll(/"([A-Za-z0-9+/=]{400})[A-Za-z0-9+/=]+"/g, '"$1…"');
 }
@@ -185,14 +185,14 @@ function Events({ events }: { events: readonly RunEvent[] }) {
   return (
     <ol className="run-events">
       {events.map((event, i) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: an event is its place in the stream.
+        // biome-ignore lint/suspicious/noArrayIndexKey: an event is identified by its position in the stream.
         <EventLine key={i} event={event} />
       ))}
     </ol>
   );
 }
 
-/** What it says is written out when somebody opens it: a stream may have thousands. */
+/** The content of an event is rendered when it is opened: a stream may have thousands. */
 function EventLine({ event }: { event: RunEvent }) {
   const t = useText("explorer");
   const [isOpen, setOpen] = useState(false);
@@ -220,7 +220,7 @@ function Pictures({ addresses }: { addresses: readonly string[] }) {
   return (
     <div className="row run-pictures">
       {addresses.map((address, i) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: a picture is its place.
+        // biome-ignore lint/suspicious/noArrayIndexKey: a picture is identified by its position.
         <img key={i} src={address} alt={t.pictureAlt(i + 1)} />
       ))}
     </div>

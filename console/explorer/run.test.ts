@@ -32,22 +32,22 @@ interface Ran {
 
 async function ran(path: string, options: Ran = {}): Promise<Run[]> {
   const { key = "k", signal = new AbortController().signal, onStep } = options;
-  const told: Run[] = [];
+  const runs: Run[] = [];
   const request = { method: "GET", path: new URL(path, server.url).href, body: null, isJson: false };
   await runRequest(request, key, signal, (run) => {
-    told.push(run);
+    runs.push(run);
     onStep?.(run);
   });
-  return told;
+  return runs;
 }
 
 describe("a run", () => {
   test("is reported event by event, with the text so far", async () => {
-    const told = await ran("/stream");
-    expect(told.map(({ text }) => text)).toEqual(["", "Hel", "Hello", "Hello", "Hello"]);
-    expect(told.at(-1)).toMatchObject({ state: "done", status: 200, requestId: "req_1", problem: null });
-    expect(told.at(-1)?.events.length).toBe(3);
-    expect(told.slice(0, -1).every(({ state }) => state === "running")).toBe(true);
+    const runs = await ran("/stream");
+    expect(runs.map(({ text }) => text)).toEqual(["", "Hel", "Hello", "Hello", "Hello"]);
+    expect(runs.at(-1)).toMatchObject({ state: "done", status: 200, requestId: "req_1", problem: null });
+    expect(runs.at(-1)?.events.length).toBe(3);
+    expect(runs.slice(0, -1).every(({ state }) => state === "running")).toBe(true);
   });
 
   test("that is cut off keeps the received events and reports the failure", async () => {
@@ -94,21 +94,21 @@ describe("a run", () => {
 });
 
 describe("the first token", () => {
-  const said = (run: Run, ms: number, data: string) => ({
+  const afterEvent = (run: Run, ms: number, data: string) => ({
     ...run,
     ...withEvent(run, { ms, name: "", data }),
   });
 
   test("is the first event with content", () => {
-    const begun = said(NOT_RUN, 5, chunk(""));
+    const begun = afterEvent(NOT_RUN, 5, chunk(""));
     expect(begun.firstMs).toBeNull();
-    const first = said(begun, 9, chunk("a"));
-    expect(said(first, 20, chunk("b")).firstMs).toBe(9);
+    const first = afterEvent(begun, 9, chunk("a"));
+    expect(afterEvent(first, 20, chunk("b")).firstMs).toBe(9);
   });
 
   test("can be a partial image", () => {
     const sketch = JSON.stringify({ type: "image_generation.partial_image", b64_json: "/9j/4A" });
-    const run = said(NOT_RUN, 7, sketch);
+    const run = afterEvent(NOT_RUN, 7, sketch);
     expect(run).toMatchObject({ firstMs: 7, pictures: ["data:image/jpeg;base64,/9j/4A"] });
   });
 });

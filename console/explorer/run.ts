@@ -1,4 +1,4 @@
-/** One request from the page to the gateway, told step by step. The key is an argument and is kept nowhere. */
+/** Sends one request from the page to the gateway and reports its progress. The key is an argument, not stored. */
 
 import { createParser } from "eventsource-parser";
 import { picturesOf, textOf } from "./answer-text.ts";
@@ -13,7 +13,7 @@ export interface RunEvent {
 
 export interface RunProblem {
   readonly code: string;
-  /** Empty where the page itself found it: the page has the words. */
+  /** Empty if the page itself detected the problem: the page has the text. */
   readonly message: string;
   readonly param: string | null;
 }
@@ -22,16 +22,16 @@ export interface Run {
   readonly state: "running" | "done" | "failed" | "stopped";
   readonly status: number | null;
   readonly requestId: string | null;
-  /** Of what the Responses API made: another request may go on from it, or ask for it. */
+  /** The id of a Responses object: another request may continue or retrieve it. */
   readonly responseId: string | null;
   readonly firstMs: number | null;
   readonly totalMs: number | null;
   readonly events: readonly RunEvent[];
-  /** What the model said, put together. */
+  /** The output text so far. */
   readonly text: string;
-  /** As addresses that an image can show. */
+  /** As URLs that an image element can show. */
   readonly pictures: readonly string[];
-  /** The whole answer, where it came in one piece. */
+  /** The response body, if it is not a stream. */
   readonly answer: unknown;
   readonly problem: RunProblem | null;
 }
@@ -63,19 +63,19 @@ export interface RunRequest {
   isJson: boolean;
 }
 
-/** Calls `tell` with every step; the last one has another state than `running`. */
+/** Calls `onStep` with every step; the last one has another state than `running`. */
 export async function runRequest(
   request: RunRequest,
   key: string,
   signal: AbortSignal,
-  tell: (run: Run) => void,
+  onStep: (run: Run) => void,
 ): Promise<void> {
   const startedMs = performance.now();
   const since = () => performance.now() - startedMs;
   let run = NOT_RUN;
   const next = (change: Partial<Run>) => {
     run = { ...run, ...change };
-    tell(run);
+    onStep(run);
   };
   try {
     const response = await fetch(request.path, {
@@ -105,7 +105,7 @@ export async function runRequest(
   }
 }
 
-/** What a run is after an answer in one piece. */
+/** The state after a whole response. */
 export function wholeAnswer(isOk: boolean, text: string): Partial<Run> {
   const answer = parsed(text) ?? text;
   const problem = problemOf(answer) ?? (isOk ? null : { code: "", message: text.slice(0, 500), param: null });
@@ -118,15 +118,15 @@ export function wholeAnswer(isOk: boolean, text: string): Partial<Run> {
   };
 }
 
-/** What a run is after one more event. */
+/** The state after one more event. */
 export function withEvent(run: Run, event: RunEvent): Partial<Run> {
   const value = parsed(event.data);
-  const said = textOf(value);
+  const addedText = textOf(value);
   const pictures = picturesOf(value);
-  const isFirst = run.firstMs === null && (said !== "" || pictures.length > 0);
+  const isFirst = run.firstMs === null && (addedText !== "" || pictures.length > 0);
   return {
     events: [...run.events, event],
-    text: run.text + said,
+    text: run.text + addedText,
     pictures: [...run.pictures, ...pictures],
     firstMs: isFirst ? event.ms : run.firstMs,
     responseId: run.responseId ?? (isObject(value) ? responseIdOf(value.response) : null),
@@ -134,13 +134,13 @@ export function withEvent(run: Run, event: RunEvent): Partial<Run> {
   };
 }
 
-/** Null for what is no response, and for one that is there no more. */
+/** Null if the object is not a response, or was not stored. */
 function responseIdOf(value: unknown): string | null {
   if (!isObject(value) || value.object !== "response" || value.deleted === true) return null;
   return typeof value.id === "string" ? value.id : null;
 }
 
-/** In the body of an error, in a chunk, in a frame, or in a response that failed. */
+/** Finds the error in an error body, a chunk, a frame or a failed response. */
 export function problemOf(value: unknown): RunProblem | null {
   if (!isObject(value)) return null;
   const error = isObject(value.error) ? value.error : isObject(value.response) ? value.response.error : null;

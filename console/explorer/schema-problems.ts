@@ -99,7 +99,7 @@ function findUnionProblems(schemas: readonly JsonSchema[], value: unknown, path:
     : closest;
 }
 
-/** A wrong fixed value, such as a `type` member, says that another schema was meant. */
+/** A wrong constant, such as a `type` member, means that another schema was intended. */
 function rankDistance(problems: readonly SchemaProblem[]): number {
   const wrongValues = problems.filter(({ kind }) => kind === "value").length;
   return wrongValues * 1_000 + problems.length;

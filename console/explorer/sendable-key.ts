@@ -1,4 +1,4 @@
-/** Whether it can be sent in a header at all: keys are shown shortened elsewhere, with an ellipsis that cannot. */
+/** Whether the key can be sent in a header. A shortened key has an ellipsis, which cannot. */
 export function isSendable(key: string): boolean {
   return /^[\x21-\x7e]*$/.test(key);
 }

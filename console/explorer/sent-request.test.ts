@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { type Listed, operationOf } from "./described.ts";
+import { type ExplorerOperation, operationOf } from "./described.ts";
 import { NO_FILES } from "./picture-files.tsx";
 import { pathOf, requestOf, snippetRequestOf } from "./sent-request.ts";
 
-function operation(id: string): Listed {
+function operation(id: string): ExplorerOperation {
   const found = operationOf(id);
   if (found === null) throw new Error(`There is no operation ${id}.`);
   return found;

@@ -1,19 +1,19 @@
-/** What is typed → what is sent, and what a snippet shows of it. */
+/** Converts the draft to the request that is sent, and to the request of a snippet. */
 
 import { formText, type SnippetRequest } from "../snippets/snippet.ts";
-import type { Listed } from "./described.ts";
+import type { ExplorerOperation } from "./described.ts";
 import { isObject, parsed } from "./json-value.ts";
 import type { Chosen } from "./picture-files.tsx";
 import type { RunRequest } from "./run.ts";
 
 export interface Typed {
-  operation: Listed;
+  operation: ExplorerOperation;
   body: string;
   parameters: Readonly<Record<string, string>>;
   files: Chosen;
 }
 
-/** With the values of its path, and its query. */
+/** With the values of its path and its query. */
 export function pathOf({ operation, parameters }: Pick<Typed, "operation" | "parameters">): string {
   const value = (name: string) => parameters[name]?.trim() ?? "";
   const path = operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(value(name)));
@@ -38,7 +38,7 @@ export function requestOf(typed: Typed): RunRequest {
   return { ...base, body: form, isJson: false };
 }
 
-/** Without what the files stand for. */
+/** Without the fields that are files. */
 function formFields(body: string): Record<string, unknown> {
   const value = parsed(body);
   if (!isObject(value)) return {};

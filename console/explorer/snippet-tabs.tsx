@@ -4,19 +4,19 @@ import { useText } from "../text/text.tsx";
 import { Section } from "../ui/page.tsx";
 import { Tabs } from "../ui/tabs.tsx";
 import { CodeBlock } from "../ui/values.tsx";
-import type { Listed } from "./described.ts";
+import type { ExplorerOperation } from "./described.ts";
 import type { Chosen } from "./picture-files.tsx";
 import { snippetRequestOf } from "./sent-request.ts";
 import { useOrigin } from "./use-origin.ts";
 
 interface SnippetTabsProps {
-  operation: Listed;
+  operation: ExplorerOperation;
   body: string;
   parameters: Readonly<Record<string, string>>;
   files: Chosen;
 }
 
-/** The request as it stands, in every language. */
+/** The current request, in every language. */
 export function SnippetTabs(typed: SnippetTabsProps) {
   const t = useText("explorer");
   const snippets = buildSnippets(snippetRequestOf(typed, useOrigin()));

@@ -1,6 +1,6 @@
 /**
- * Turns over a WebSocket. A browser cannot send a header with it, so the key travels as a subprotocol, which the gateway
- * takes from its own pages alone and never answers with.
+ * Turns over a WebSocket. A browser cannot set a header for it, so the key is sent as a subprotocol. The gateway
+ * accepts that from its own pages only, and never selects it in its response.
  */
 
 import { toBase64Url } from "./base64-url.ts";
@@ -8,33 +8,33 @@ import { isObject, parsed } from "./json-value.ts";
 import { NOT_RUN, ownProblem, problemOf, type Run, type RunProblem, withEvent } from "./run.ts";
 
 export interface TurnSocket {
-  /** One turn at a time; calls `tell` with every step. */
-  turn(message: string, tell: (run: Run) => void): void;
-  /** A turn under way is stopped. */
+  /** One turn at a time; calls `onStep` with every step. */
+  turn(message: string, onStep: (run: Run) => void): void;
+  /** Stops a turn in flight. */
   close(): void;
 }
 
 const TERMINAL = new Set(["response.completed", "response.incomplete", "response.failed", "error"]);
 
-/** `onClosed` is told when no more turns can be sent. */
+/** `onClosed` is called when no more turns can be sent. */
 export function openTurnSocket(key: string, onClosed: () => void): TurnSocket {
   const address = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/v1/responses`;
   const socket = new WebSocket(address, ["responses", `gateway-key.${toBase64Url(key)}`]);
   let wasOpen = false;
-  /** Said before the connection was there. */
+  /** The message of the first turn, until the connection is open. */
   let waiting: string | null = null;
   let startedMs = 0;
   let run: Run = NOT_RUN;
-  let tell: ((run: Run) => void) | null = null;
+  let onStep: ((run: Run) => void) | null = null;
 
   function next(change: Partial<Run>): void {
     run = { ...run, ...change };
-    tell?.(run);
+    onStep?.(run);
   }
 
   function end(state: Run["state"], problem: RunProblem | null): void {
     next({ state, problem, totalMs: performance.now() - startedMs });
-    tell = null;
+    onStep = null;
   }
 
   socket.addEventListener("open", () => {
@@ -43,7 +43,7 @@ export function openTurnSocket(key: string, onClosed: () => void): TurnSocket {
     waiting = null;
   });
   socket.addEventListener("message", ({ data }) => {
-    if (tell === null || typeof data !== "string") return;
+    if (onStep === null || typeof data !== "string") return;
     const frame = frameOf(data);
     next({
       ...withEvent(run, { ms: performance.now() - startedMs, name: frame.type, data }),
@@ -54,7 +54,7 @@ export function openTurnSocket(key: string, onClosed: () => void): TurnSocket {
   });
   socket.addEventListener("close", () => {
     onClosed();
-    if (tell === null) return;
+    if (onStep === null) return;
     if (wasOpen) end("failed", run.problem ?? ownProblem("connection_closed"));
     else void whyRefused(key).then((problem) => end("failed", problem));
   });
@@ -63,23 +63,23 @@ export function openTurnSocket(key: string, onClosed: () => void): TurnSocket {
     turn(message, listener) {
       startedMs = performance.now();
       run = NOT_RUN;
-      tell = listener;
+      onStep = listener;
       listener(run);
       if (socket.readyState === WebSocket.OPEN) socket.send(message);
       else waiting = message;
     },
     close() {
-      if (tell !== null) end("stopped", null);
+      if (onStep !== null) end("stopped", null);
       socket.close(1000);
     },
   };
 }
 
-/** Browsers do not tell a page why an upgrade was refused. The same question without the upgrade is refused alike. */
+/** Browsers hide why an upgrade was rejected. The same request without the upgrade gets the same error. */
 async function whyRefused(key: string): Promise<RunProblem> {
   try {
     const response = await fetch("/v1/responses", { headers: { authorization: `Bearer ${key}` } });
-    // This one would have been let in: it was refused for being no upgrade.
+    // The key is accepted: this request failed only because it is not an upgrade.
     const isUpgradeMissing = response.headers.has("sec-websocket-version");
     const problem = isUpgradeMissing ? null : problemOf(parsed(await response.text()));
     return problem ?? ownProblem("connection_closed");

@@ -1,15 +1,15 @@
-/** What an operation takes, answers, and how it may be refused. */
+/** The request, the response and the errors of an operation. */
 
 import { ERROR_GUIDE, errorExample } from "../../src/public-api/error-guide.ts";
 import { useText } from "../text/text.tsx";
 import { Section } from "../ui/page.tsx";
 import { Tabs } from "../ui/tabs.tsx";
 import { Badge, CodeBlock } from "../ui/values.tsx";
-import type { Listed } from "./described.ts";
+import type { ExplorerOperation } from "./described.ts";
 import { Marked } from "./marked.tsx";
 import { bodySchema, type FieldView, fieldsOf } from "./structure.ts";
 
-export function StructureView({ operation }: { operation: Listed }) {
+export function StructureView({ operation }: { operation: ExplorerOperation }) {
   const t = useText("explorer");
   const taken = fieldsOf(operation.schema);
   const tabs = [
@@ -57,7 +57,7 @@ function FieldList({ fields }: { fields: readonly FieldView[] }) {
   );
 }
 
-function Answers({ operation }: { operation: Listed }) {
+function Answers({ operation }: { operation: ExplorerOperation }) {
   const t = useText("explorer");
   const [example] = operation.answer.examples;
   const [stream] = operation.stream?.examples ?? [];
@@ -77,7 +77,7 @@ function Answers({ operation }: { operation: Listed }) {
   );
 }
 
-function Refusals({ operation }: { operation: Listed }) {
+function Refusals({ operation }: { operation: ExplorerOperation }) {
   const t = useText("explorer");
   return (
     <ul className="field-list">

@@ -1,9 +1,9 @@
-/** JSON Schema → the fields of a body as people read them. */
+/** JSON Schema → the fields of a body, for display. */
 
 import { z } from "zod";
 import { choicesOf, type JsonSchema, valuesOf } from "./json-schema.ts";
 
-/** What is known about a schema is all that is looked at. */
+/** The parts of a schema that are displayed. */
 const jsonSchema: z.ZodType<JsonSchema> = z.looseObject({
   type: z.union([z.string(), z.array(z.string())]).optional(),
   description: z.string().optional(),
@@ -34,23 +34,23 @@ const jsonSchema: z.ZodType<JsonSchema> = z.looseObject({
 
 export interface FieldView {
   readonly name: string;
-  /** Like `string`, `list of objects`, `string or list`. */
+  /** For example `string`, `list of objects`, `string or list`. */
   readonly type: string;
   readonly isRequired: boolean;
   readonly about: string;
-  /** What it may be, where that is a short list. */
+  /** The allowed values, if they are a short list. */
   readonly values: readonly string[];
   readonly fields: readonly FieldView[];
 }
 
-/** Of what an operation takes; without a body, of nothing. */
+/** The fields of the request body; empty if there is none. */
 export function bodySchema(content: { readonly schema: z.ZodType } | undefined): JsonSchema {
   if (content === undefined) return {};
   const { $schema: _, ...schema } = z.toJSONSchema(content.schema, { io: "input" });
   return jsonSchema.parse(schema);
 }
 
-/** Deep enough for messages and their parts; below that the documentation of the model is better. */
+/** Deep enough for messages and their parts; the model's documentation describes the rest. */
 const DEPTH_MAX = 3;
 
 export function fieldsOf(schema: JsonSchema, depth = 0): FieldView[] {

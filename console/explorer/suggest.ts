@@ -1,4 +1,4 @@
-/** Suggests what may stand at the caret: the members that an object still lacks, or the values of a member. */
+/** Suggestions at the caret: the members that an object lacks, or the values of a member. */
 
 import { type CaretPlace, placeOfCaret } from "./caret.ts";
 import { choicesOf, type JsonSchema, schemaAt, valuesOf } from "./json-schema.ts";
@@ -49,7 +49,7 @@ function values(schema: JsonSchema, { path }: CaretPlace, models: readonly strin
   return field === null ? [] : valuesOf(field).map((label) => ({ label, about: "" }));
 }
 
-/** What takes the place of the typed part: a name with its colon, or a value as JSON. */
+/** The text that replaces the typed part: a name with its colon, or a value as JSON. */
 export function formatInsertion(
   text: string,
   { place }: Completion,

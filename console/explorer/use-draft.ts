@@ -1,12 +1,12 @@
-/** The request that is being written: which operation, and what was typed for it. The address of the page follows it. */
+/** The draft of a request: its operation and the typed values. The address of the page follows it. */
 
 import { useEffect, useEffectEvent, useRef, useState } from "react";
 import { addressOf, placeOf } from "./address.ts";
-import { firstOperation, type Listed, operationOf } from "./described.ts";
+import { type ExplorerOperation, firstOperation, operationOf } from "./described.ts";
 import { type Chosen, NO_FILES } from "./picture-files.tsx";
 
 export interface Draft {
-  readonly operation: Listed;
+  readonly operation: ExplorerOperation;
   /** As typed; null: the text of the example. */
   readonly body: string | null;
   /** The name of the chosen example; null: the first one. */
@@ -16,7 +16,7 @@ export interface Draft {
   readonly files: Chosen;
 }
 
-/** Restores what was typed for the operation before, unless the address has a body of its own. */
+/** Restores the values typed for the operation before, unless the address contains a body. */
 function draftAt(fragment: string, earlier: ReadonlyMap<string, Draft>): Draft {
   const place = placeOf(fragment);
   const operation = (place && operationOf(place.operation)) ?? firstOperation();
@@ -54,7 +54,7 @@ const ADDRESS_AFTER_MS = 300;
 
 /** Keeps the address of the page up to date, and returns it. */
 export function useAddress(draft: Draft, body: string): string {
-  // The first example stays out of it: it names a model of the key, which another reader may not have.
+  // The first example stays out of the address: it names a model of the key, which another reader may not have.
   const isLinked = draft.body !== null || draft.example !== null;
   const address = addressOf({ operation: draft.operation.id, body: isLinked ? body : null });
   useEffect(() => {

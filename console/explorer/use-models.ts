@@ -1,4 +1,4 @@
-/** What the typed key can call, as `GET /v1/models` says. */
+/** The models that the typed key can call, from `GET /v1/models`. */
 
 import { useRef, useState } from "react";
 import { z } from "zod";
@@ -27,7 +27,7 @@ export function useModels(key: () => string): { models: KeyModels; look(): void 
   async function look(): Promise<void> {
     const turn = ++asked.current;
     const found = key() === "" ? NONE : await ask(key());
-    // Somebody has typed on meanwhile.
+    // The key has changed meanwhile.
     if (turn === asked.current) setModels(found);
   }
 

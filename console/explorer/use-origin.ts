@@ -1,11 +1,11 @@
-/** Where clients reach the gateway, as the console's API says: the page itself may have come another way. */
+/** The public address of the gateway, from the console's API: the page itself may be served at another one. */
 
 import { useEffect, useState } from "react";
 import { z } from "zod";
 
 const session = z.looseObject({ public_url: z.string().nullable() });
 
-/** Without a slash at its end. Until it is known, and where nobody has said it, the page's own. */
+/** Without a trailing slash. The origin of the page, until the public address is known or if none is set. */
 export function useOrigin(): string {
   const [origin, setOrigin] = useState(location.origin);
   useEffect(() => {

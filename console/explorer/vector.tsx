@@ -3,7 +3,7 @@ import { useText } from "../text/text.tsx";
 const BARS_MAX = 128;
 const HEIGHT = 48;
 
-/** A vector, drawn small: one bar for each dimension, or for several of them together. */
+/** A small drawing of a vector: one bar for each dimension, or for several together. */
 export function Vector({ values }: { values: readonly number[] }) {
   const t = useText("explorer");
   const step = Math.max(1, Math.ceil(values.length / BARS_MAX));
@@ -24,7 +24,7 @@ export function Vector({ values }: { values: readonly number[] }) {
           const height = (Math.abs(value) / most) * (HEIGHT / 2);
           return (
             <rect
-              // biome-ignore lint/suspicious/noArrayIndexKey: a bar is its place.
+              // biome-ignore lint/suspicious/noArrayIndexKey: a bar is identified by its position.
               key={i}
               x={i * 3}
               y={value >= 0 ? HEIGHT / 2 - height : HEIGHT / 2}

@@ -1,11 +1,11 @@
-/** Limits in a form: of a key, a user or a group. What is empty is not limited. */
+/** The limits of a key, a user or a group in a form. An empty field is no limit. */
 
 import { useFormat, useText } from "../text/text.tsx";
 import { Button, IconButton } from "../ui/button.tsx";
-import { type Bound, NumberField, SelectField, TextField } from "../ui/field.tsx";
+import { type FieldBinding, NumberField, SelectField, TextField } from "../ui/field.tsx";
 import "./limits.css";
 
-/** As the API takes and tells them. */
+/** As the API accepts and returns them. */
 export interface Limits {
   concurrency?: number | undefined;
   rpm?: number | undefined;
@@ -20,7 +20,7 @@ interface LimitWindow {
   usd?: string | undefined;
 }
 
-/** As they stand in the fields. */
+/** As the fields hold them. */
 export interface LimitsValue {
   concurrency: number | null;
   rpm: number | null;
@@ -52,7 +52,7 @@ export function limitsValue({ concurrency, rpm, tpm, windows = [] }: Limits = {}
   };
 }
 
-/** What was left empty is left out. */
+/** Omits empty fields. */
 export function limitsBody({ concurrency, rpm, tpm, windows }: LimitsValue) {
   return {
     ...(concurrency === null ? {} : { concurrency }),
@@ -71,8 +71,8 @@ function windowBody({ per, requests, tokens, usd }: WindowValue) {
   };
 }
 
-interface LimitsFieldsProps extends Bound<LimitsValue> {
-  /** The form's: the problem of a single limit is shown beside its field. */
+interface LimitsFieldsProps extends FieldBinding<LimitsValue> {
+  /** The form: the problem of a single limit is shown beside its field. */
   problemAt(param: string): string | null;
   /** Limits that apply in addition, so that a higher value has no effect. */
   within?: Limits;
@@ -127,7 +127,7 @@ export function LimitsFields({ name, value, onChange, problem, problemAt, within
 interface WindowFieldsProps {
   name: string;
   window: WindowValue;
-  /** The lengths that it may have: its own, and those that no other window has. */
+  /** The lengths that a window may have: its own, and those that no other window has. */
   lengths: readonly Per[];
   problems: Readonly<Record<WindowUnit, string | null>>;
   within: LimitWindow | undefined;
@@ -196,24 +196,24 @@ function useAtMost() {
   };
 }
 
-/** Limits in one line: "60 requests a minute, $5 in any day"; null where nothing is limited. */
+/** Limits in one line: "60 requests a minute, $5 in any day"; null if there are none. */
 export function useLimitsText(): (limits: Limits) => string | null {
   const t = useText("limits");
   const format = useFormat();
   return ({ concurrency, rpm, tpm, windows = [] }) => {
     const parts = [
-      ...(rpm === undefined ? [] : [t.said.rpm(format.number(rpm))]),
-      ...(tpm === undefined ? [] : [t.said.tpm(format.compact(tpm))]),
-      ...(concurrency === undefined ? [] : [t.said.concurrency(concurrency, format.number(concurrency))]),
+      ...(rpm === undefined ? [] : [t.summary.rpm(format.number(rpm))]),
+      ...(tpm === undefined ? [] : [t.summary.tpm(format.compact(tpm))]),
+      ...(concurrency === undefined ? [] : [t.summary.concurrency(concurrency, format.number(concurrency))]),
       ...windows.flatMap(({ per, requests, tokens, usd }) => {
         const length = t.lengths[LENGTHS.find((one) => one === per) ?? "1d"];
         return [
-          ...(requests === undefined ? [] : [t.said.requests(format.number(requests), length)]),
-          ...(tokens === undefined ? [] : [t.said.tokens(format.compact(tokens), length)]),
-          ...(usd === undefined ? [] : [t.said.usd(format.money(usd), length)]),
+          ...(requests === undefined ? [] : [t.summary.requests(format.number(requests), length)]),
+          ...(tokens === undefined ? [] : [t.summary.tokens(format.compact(tokens), length)]),
+          ...(usd === undefined ? [] : [t.summary.usd(format.money(usd), length)]),
         ];
       }),
     ];
-    return parts.length === 0 ? null : parts.join(t.said.between);
+    return parts.length === 0 ? null : parts.join(t.summary.between);
   };
 }

@@ -1,11 +1,11 @@
-/** Keys for the whole console: `/` searches, `n` makes something new, `g` and a letter goes places, `?` tells them all. */
+/** Keyboard shortcuts of the console: `/` searches, `n` creates, `g` and a letter opens a page, `?` lists them all. */
 
 import { useEffect, useRef } from "react";
 import { useLocation } from "wouter";
 import { PAGES } from "../pages.tsx";
 import { useUser } from "../session.tsx";
 
-/** The letter has to follow within this time. */
+/** The letter must follow within this time. */
 const SEQUENCE_MS = 1_200;
 
 export function useShortcuts(onHelp: () => void): void {
@@ -46,7 +46,7 @@ export function useShortcuts(onHelp: () => void): void {
   }, []);
 }
 
-/** The page's own comes before the one in the bar. */
+/** The search of the page has precedence over the search in the top bar. */
 function press(event: KeyboardEvent, name: "search" | "new"): void {
   const found =
     document.querySelector<HTMLElement>(`main [data-shortcut=${name}]`) ??

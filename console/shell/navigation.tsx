@@ -21,7 +21,7 @@ export function Navigation() {
   );
 }
 
-/** Served beside the console, with pages of their own. */
+/** Served beside the console, as separate apps. */
 function OtherSites() {
   const { texts } = useSpeech();
   return (

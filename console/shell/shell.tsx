@@ -1,4 +1,4 @@
-/** Around every page of people who are signed in: navigation, the bar on top, and the keyboard. */
+/** The frame of every page of a signed-in user: navigation, top bar, keyboard shortcuts. */
 
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { useLocation } from "wouter";
@@ -15,7 +15,7 @@ export function Shell({ children }: { children: ReactNode }) {
   const [isHelpOpen, setHelpOpen] = useState(false);
   useShortcuts(() => setHelpOpen(true));
   const [path] = useLocation();
-  // biome-ignore lint/correctness/useExhaustiveDependencies: it is the change of the path that matters.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the effect depends on the change of the path.
   useEffect(() => {
     drawer.current?.close();
     setHelpOpen(false);

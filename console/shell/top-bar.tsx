@@ -24,7 +24,7 @@ export function TopBar({ menuButton, onHelp }: { menuButton: ReactNode; onHelp: 
   );
 }
 
-/** A request id is what people have in hand when something went wrong. */
+/** Users who report a problem have its request id. */
 function RequestSearch() {
   const t = useText("shell");
   const [, go] = useLocation();

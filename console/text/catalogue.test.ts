@@ -59,7 +59,7 @@ function bindings(body: string): { bound: Map<string, readonly string[]>; rest: 
 }
 
 /** A branch that is passed on, or indexed by a variable, counts as used in full. The whole catalogue does not. */
-function saidIn(body: string): string[] {
+function usedTextsIn(body: string): string[] {
   const { bound, rest } = bindings(body);
   return [...rest.matchAll(/(?<![.\w])(\w+)((?:\??\.\w+)*)/g)].flatMap(([, name = "", dotted]) => {
     const path = [...(bound.get(name) ?? []), ...named(dotted)];
@@ -68,12 +68,12 @@ function saidIn(body: string): string[] {
 }
 
 test("every text of the catalogue is used by a page", () => {
-  const said = readdirSync(CONSOLE, { recursive: true, encoding: "utf8" })
+  const usedTexts = readdirSync(CONSOLE, { recursive: true, encoding: "utf8" })
     .filter((name) => /\.tsx?$/.test(name) && !/\.test\.ts$|^text\//.test(name))
     .flatMap((name) => readFileSync(join(CONSOLE, name), "utf8").split(/^\}/m))
-    .flatMap(saidIn);
-  const unsaid = new Set(textsAt([], en)).difference(new Set(said));
-  expect([...unsaid]).toEqual([]);
+    .flatMap(usedTextsIn);
+  const unused = new Set(textsAt([], en)).difference(new Set(usedTexts));
+  expect([...unused]).toEqual([]);
 });
 
 test("every language has the same texts", () => {

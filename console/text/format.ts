@@ -1,4 +1,4 @@
-/** Numbers, money and times as a language writes them. */
+/** Formats numbers, money and times in a language. */
 
 import type { Language } from "./language.ts";
 
@@ -9,7 +9,7 @@ export interface Format {
   percent(share: number): string;
   /** USD as the API writes it: a decimal text. Two decimals, or as many as a small amount needs. */
   money(decimal: string): string;
-  /** The same of what is left: never more than there is. */
+  /** A remaining amount, rounded down. */
   moneyLeft(decimal: string): string;
   /** Every digit. */
   moneyExact(decimal: string): string;
@@ -20,7 +20,7 @@ export interface Format {
   /** A day in UTC, as the roll-ups have it. */
   utcDay(ms: number): string;
   time(ms: number): string;
-  /** To the second, without the year while it is the present one. */
+  /** To the second; without the year if it is the current one. */
   moment(ms: number, nowMs: number): string;
   /** "3 minutes ago", "in 2 days". */
   relative(ms: number, nowMs: number): string;

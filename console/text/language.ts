@@ -1,4 +1,4 @@
-/** The languages of the console. Each is a chunk of its own, so that a browser loads only one. */
+/** The languages of the console. Each is a separate chunk, so that a browser loads only one. */
 
 import type { Catalogue } from "./catalogue.ts";
 

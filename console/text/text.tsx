@@ -1,4 +1,4 @@
-/** The words and the number formats of the chosen language, for every component. */
+/** The texts and the number formats of the selected language, for every component. */
 
 import { createContext, type ReactNode, useContext, useEffect, useMemo, useState } from "react";
 import type { Catalogue } from "./catalogue.ts";
@@ -41,7 +41,7 @@ export function useSpeech(): Speech {
   return speech;
 }
 
-/** The words of one area: `const t = useText("usage")`, then `t.title`. */
+/** The texts of one area: `const t = useText("usage")`, then `t.title`. */
 export function useText<Name extends keyof Catalogue>(area: Name): Catalogue[Name] {
   return useSpeech().texts[area];
 }

@@ -1,12 +1,12 @@
-/** In the place of what was asked for and is not here: room for it, or why it did not come. */
+/** Stands in the place of data that is not loaded yet: a placeholder, or the error. */
 
-import type { Asked } from "../data.ts";
+import type { ApiQuery } from "../data.ts";
 import { ProblemNotice } from "./notice.tsx";
 import { Skeleton } from "./page.tsx";
 
 interface AwaitedProps {
-  query: Pick<Asked<unknown>, "error" | "refetch">;
-  /** About as high as what will be there. */
+  query: Pick<ApiQuery<unknown>, "error" | "refetch">;
+  /** About the height of the expected content. */
   height: number;
 }
 

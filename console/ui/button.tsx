@@ -13,15 +13,15 @@ interface ButtonProps extends Look {
   children: ReactNode;
   onClick?: MouseEventHandler<HTMLButtonElement>;
   type?: "button" | "submit";
-  /** Says that it is at work, and takes no second click meanwhile. */
+  /** Shows that the action is running, and ignores further clicks. */
   isBusy?: boolean;
   disabled?: boolean;
-  /** What `n` presses: the page's way to make something new. */
+  /** The key `n` presses this button: it creates something on the page. */
   isNew?: boolean;
   popoverTarget?: string;
 }
 
-/** Disabled by `aria-disabled`: who comes by keyboard still finds it, and why it does nothing can be read. */
+/** Disabled by `aria-disabled`, so that the keyboard still reaches it and the reason can be read. */
 export function Button({
   tone = "plain",
   small,
@@ -72,7 +72,7 @@ export function IconButton({ icon, label, small, ...rest }: IconButtonProps) {
   );
 }
 
-/** Within the console; addresses begin after `/console`. */
+/** A link within the console; its address begins after `/console`. */
 export function Link({ to, children, className }: { to: string; children: ReactNode; className?: string }) {
   return (
     <RoutedLink href={to} className={className}>
@@ -101,7 +101,7 @@ export function LinkButton({
   );
 }
 
-/** A file that the gateway makes, or the page itself, which then names it: the browser fetches it by itself. */
+/** Downloads a file of the gateway, or one that the page creates: `name` is the name of the latter. */
 export function DownloadButton({
   href,
   name,

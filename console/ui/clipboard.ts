@@ -1,4 +1,4 @@
-/** Browsers give the clipboard to secure pages only; a gateway in a private network may be reached without TLS. */
+/** Copies text. Browsers offer the clipboard to secure pages only, and a private gateway may run without TLS. */
 export async function copyText(text: string): Promise<void> {
   if (navigator.clipboard !== undefined) return navigator.clipboard.writeText(text);
   const field = document.createElement("textarea");

@@ -1,4 +1,4 @@
-/** Code with its syntax highlighted, to stand inside of a `pre` or beside text. */
+/** Code with syntax highlighting, inside a `pre` or beside text. */
 
 import { useMemo } from "react";
 import { highlight, tokenClass } from "./highlight.ts";
@@ -11,7 +11,7 @@ export function Code({ code, language }: { code: string; language: string }) {
         kind === "plain" ? (
           text
         ) : (
-          // biome-ignore lint/suspicious/noArrayIndexKey: a token is its position.
+          // biome-ignore lint/suspicious/noArrayIndexKey: a token is identified by its position.
           <span key={i} className={tokenClass(kind)}>
             {text}
           </span>

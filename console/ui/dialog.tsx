@@ -1,4 +1,4 @@
-/** The browser's own dialog: it keeps the focus inside, closes on Escape, and gives the focus back. */
+/** The native dialog element: it keeps the focus inside, closes on Escape, and restores the focus. */
 
 import { type ReactNode, useEffect, useId, useRef } from "react";
 import { useText } from "../text/text.tsx";
@@ -9,7 +9,7 @@ import { Form, useForm } from "./form.tsx";
 
 interface DialogProps {
   title: string;
-  /** Left out where only what is inside closes it: for what is shown this once, and gone by a key that slipped. */
+  /** Omitted if only its content may close it: a secret that is shown once must not disappear by Escape. */
   onClose?(): void;
   children: ReactNode;
   wide?: boolean;
@@ -28,7 +28,7 @@ export function Dialog({ title, onClose, children, wide }: DialogProps) {
   const isKept = onClose === undefined;
   useEffect(() => {
     if (!isKept) return;
-    // At the document: the focus need not be inside, where what had it was replaced.
+    // On the document: the focused element may have been replaced, and then the focus is outside.
     const keep = (event: KeyboardEvent) => {
       if (event.key === "Escape") event.preventDefault();
     };
@@ -44,7 +44,7 @@ export function Dialog({ title, onClose, children, wide }: DialogProps) {
         event.preventDefault();
         onClose?.();
       }}
-      // Other ways to dismiss it (a gesture of the system's) are let through a second time, whatever was said to the first.
+      // The browser lets another way to dismiss it (a system gesture) pass at the second attempt.
       onClose={({ currentTarget }) => {
         if (currentTarget.isConnected) currentTarget.showModal();
       }}
@@ -60,20 +60,20 @@ export function Dialog({ title, onClose, children, wide }: DialogProps) {
 
 interface ConfirmDialogProps {
   title: string;
-  /** What will break. */
+  /** What the action breaks. */
   children: ReactNode;
-  /** How many used it in the last day; left out where nothing is used. */
+  /** The number of requests that used the object in the last day; omitted if it cannot be used. */
   requestsLastDay?: number | null;
-  /** What the button says: the deed, not "OK". */
+  /** The label of the button: the action, not "OK". */
   confirm: string;
   tone?: "primary" | "danger";
-  /** Has to be typed first, for what cannot be undone. */
+  /** A word to type first, for an irreversible action. */
   typed?: string;
   onConfirm(): Promise<unknown>;
   onClose(): void;
 }
 
-/** Closes when the deed is done; a refusal is shown in it. */
+/** Closes when the action succeeds; an error is shown in the dialog. */
 export function ConfirmDialog({
   title,
   children,

@@ -1,6 +1,6 @@
 /**
- * Fields: a label, a control, a hint, and what is wrong with it. They are controlled; `form.bind("name")` fills in the
- * name, the value, the change and the problem.
+ * Fields: a label, a control, a hint and a problem. They are controlled; `form.bind("name")` provides the name, the
+ * value, the change handler and the problem.
  */
 
 import { type ReactNode, useId, useState } from "react";
@@ -9,8 +9,8 @@ import { IconButton } from "./button.tsx";
 import { classes } from "./class.ts";
 import { Icon } from "./icon.tsx";
 
-/** What `form.bind` gives. */
-export interface Bound<Value> {
+/** The result of `form.bind`. */
+export interface FieldBinding<Value> {
   name: string;
   value: Value;
   onChange(value: Value): void;
@@ -23,7 +23,7 @@ interface Around {
   optional?: boolean;
 }
 
-interface FieldProps<Value> extends Bound<Value>, Around {
+interface FieldProps<Value> extends FieldBinding<Value>, Around {
   disabled?: boolean;
 }
 
@@ -38,7 +38,7 @@ interface FrameProps extends Around {
   children: (ids: Ids) => ReactNode;
 }
 
-/** What a field has around its control: it is given all that the field is given. */
+/** The parts around the control of a field. Receives all properties of the field. */
 function Frame({ label, hint, optional, problem, children }: FrameProps) {
   const t = useText("kit");
   const id = useId();
@@ -83,7 +83,7 @@ interface TextFieldProps extends FieldProps<string> {
   autoComplete?: string;
   inputMode?: "text" | "decimal" | "numeric" | "email" | "url";
   maxLength?: number;
-  /** Shown at the end of the field: a unit. */
+  /** A unit, shown at the end of the field. */
   suffix?: string;
   autoFocus?: boolean;
   isMono?: boolean;
@@ -118,8 +118,8 @@ interface NumberFieldProps extends FieldProps<number | null> {
 }
 
 /**
- * Empty is null. What is no number is kept as typed, and told: the browser gives its value as empty, and `Form` refuses
- * to send it.
+ * Empty is null. The browser reports the value of an invalid number as empty: the field keeps the typed text and shows
+ * a problem, and `Form` does not send it.
  */
 export function NumberField(props: NumberFieldProps) {
   const { name, value, onChange, min, max, step = 1, placeholder, disabled, suffix } = props;
@@ -246,12 +246,12 @@ export function CheckboxField(props: FieldProps<boolean>) {
   );
 }
 
-/** With so many choices there is a search. */
+/** From this number of choices on there is a search. */
 const SEARCH_FROM = 9;
 
-interface MultiSelectProps extends Bound<readonly string[]>, Around {
+interface MultiSelectProps extends FieldBinding<readonly string[]>, Around {
   choices: readonly Choice[];
-  /** Said when there is nothing to choose. */
+  /** Shown if there is nothing to choose. */
   empty?: ReactNode;
 }
 
@@ -314,7 +314,7 @@ interface SecretFieldProps extends FieldProps<string> {
   autoComplete?: "current-password" | "new-password" | "off" | "one-time-code";
 }
 
-/** Typed blindly, unless its eye is opened. */
+/** The typed text is hidden unless its button reveals it. */
 export function SecretField(props: SecretFieldProps) {
   const { name, value, onChange, autoComplete = "off", placeholder, disabled } = props;
   const t = useText("kit");
@@ -357,7 +357,7 @@ interface SegmentsProps<Value extends string> {
   onChange(value: NoInfer<Value>): void;
 }
 
-/** A few choices in one line, of which one holds. */
+/** A few choices in one line, of which one is selected. */
 export function Segments<Value extends string>({ label, value, choices, onChange }: SegmentsProps<Value>) {
   const name = useId();
   return (

@@ -1,25 +1,25 @@
-/** What a form holds, sends and was told. Whatever is refused, what was typed stays. */
+/** The values, the sending and the problems of a form. After an error, the typed values stay. */
 
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { ApiProblem } from "../api.ts";
 import { useText } from "../text/text.tsx";
 import { Button } from "./button.tsx";
 import { classes } from "./class.ts";
-import type { Bound } from "./field.tsx";
+import type { FieldBinding } from "./field.tsx";
 import { ProblemNotice, useExplain } from "./notice.tsx";
 
 export interface FormState<Values> {
   values: Values;
   set<Name extends keyof Values & string>(name: Name, value: Values[Name]): void;
-  /** For a field: `<TextField {...form.bind("name")} label={…} />`. `param` where the API names it differently. */
-  bind<Name extends keyof Values & string>(name: Name, param?: string): Bound<Values[Name]>;
-  /** What is wrong with a part of a value, for a field inside it; it is then told there and nowhere else. */
+  /** For a field: `<TextField {...form.bind("name")} label={…} />`. `param` if the API uses another name. */
+  bind<Name extends keyof Values & string>(name: Name, param?: string): FieldBinding<Values[Name]>;
+  /** The problem of a part of a value, for a field inside it, which then shows it instead of the form. */
   problemAt(param: string): string | null;
   error: unknown;
-  /** What is wrong and belongs to no field that is there. */
+  /** Problems that no rendered field shows. */
   unplaced: readonly string[];
   isSending: boolean;
-  /** Something differs from what it began with. */
+  /** A value differs from its initial value. */
   isChanged: boolean;
   send(): Promise<void>;
   reset(values?: Values): void;
@@ -36,7 +36,7 @@ export function useForm<Values extends object>(
   const [values, setValues] = useState(initial);
   const [error, setError] = useState<unknown>(null);
   const [isSending, setSending] = useState(false);
-  // A field that is bound can show its problem; the notice on top has the others.
+  // A bound field shows its own problem; the notice below the fields shows the others.
   const bound = useRef(new Set<string>());
   bound.current.clear();
   const explain = useExplain();
@@ -91,21 +91,21 @@ export function useForm<Values extends object>(
 interface Problem {
   param: string | null;
   text: string;
-  /** With the field's name, for where no field is near. */
+  /** With the name of the field, for a problem that is shown away from it. */
   line: string;
 }
 
-/** One line for each problem, "field: what is wrong"; a single one may name its field apart. */
-function problemsOf(error: unknown, told: string): Problem[] {
+/** One line for each problem, "field: text"; the field of a single problem may be named separately. */
+function problemsOf(error: unknown, message: string): Problem[] {
   const single = error instanceof ApiProblem ? error.param : null;
-  return told.split("\n").map((line, _, { length }) => {
+  return message.split("\n").map((line, _, { length }) => {
     const [, param, text] = /^([\w.[\]"'/:-]+): (.+)$/.exec(line) ?? [];
     if (param !== undefined && text !== undefined) return { param, text, line };
     return { param: length === 1 ? single : null, text: line, line };
   });
 }
 
-/** `limits.rpm` is told of within `limits`, and `models.0` within `models`. */
+/** A problem of `limits.rpm` belongs to `limits`, one of `models.0` to `models`. */
 function isOf(param: string, own: string): boolean {
   return param === own || param.startsWith(`${own}.`) || param.startsWith(`${own}[`);
 }
@@ -113,7 +113,7 @@ function isOf(param: string, own: string): boolean {
 interface FormProps {
   form: Pick<FormState<object>, "error" | "unplaced" | "isSending" | "send">;
   children: ReactNode;
-  /** What the button says; left out where the children have one. */
+  /** The label of the button; omitted if the children contain a button. */
   submit?: string;
   /** Beside the button. */
   actions?: ReactNode;
@@ -128,7 +128,7 @@ export function Form({ form, children, submit, actions, atEnd, tone = "primary" 
     if (wasSending.current && !form.isSending) {
       const field = element.current?.querySelector<HTMLElement>("[aria-invalid=true]");
       if (field) field.focus();
-      // A long form may end far below the button.
+      // In a long form the notice may be out of sight.
       else element.current?.querySelector(":scope > .notice.bad")?.scrollIntoView({ block: "nearest" });
     }
     wasSending.current = form.isSending;
@@ -143,7 +143,7 @@ export function Form({ form, children, submit, actions, atEnd, tone = "primary" 
         event.stopPropagation();
         const mistyped = mistypedIn(event.currentTarget);
         if (mistyped === undefined) void form.send();
-        else tellOf(mistyped);
+        else showInvalid(mistyped);
       }}
     >
       {children}
@@ -161,15 +161,15 @@ export function Form({ form, children, submit, actions, atEnd, tone = "primary" 
   );
 }
 
-/** A number or a day that the browser cannot read, and gives as if the field were empty. */
+/** A number or a date that the browser cannot parse, and reports as empty. */
 function mistypedIn({ elements }: HTMLFormElement): HTMLInputElement | undefined {
   return [...elements].find(
     (one): one is HTMLInputElement => one instanceof HTMLInputElement && one.validity.badInput,
   );
 }
 
-/** The field hears of it by its `invalid` event, and says what is wrong. */
-function tellOf(field: HTMLInputElement): void {
+/** The `invalid` event makes the field show its problem. */
+function showInvalid(field: HTMLInputElement): void {
   field.checkValidity();
   field.focus();
 }

@@ -1,4 +1,4 @@
-/** Small line drawings on a grid of 24, all with the same pen. They say nothing that the text beside them does not. */
+/** Line icons on a grid of 24. They are decorative: the text beside them has the same meaning. */
 
 const DRAWINGS = {
   add: "M12 5v14M5 12h14",

@@ -1,4 +1,4 @@
-/** What has to be said in place: hints, warnings, problems, and that nothing is here yet. */
+/** Messages in place: hints, warnings, problems, empty states. */
 
 import type { ReactNode } from "react";
 import { ApiProblem } from "../api.ts";
@@ -33,12 +33,12 @@ export function Notice({ tone = "info", title, children, isUrgent }: NoticeProps
 
 interface ProblemNoticeProps {
   error: unknown;
-  /** Instead of all that the API said. */
+  /** Replaces the message of the API. */
   lines?: readonly string[];
   onRetry?: () => void;
 }
 
-/** The API says what is wrong and what to do; it is shown as it is. */
+/** Shows the message of the API, which names the problem and what to do. */
 export function ProblemNotice({ error, lines, onRetry }: ProblemNoticeProps) {
   const t = useText("kit");
   const explain = useExplain();
@@ -60,10 +60,10 @@ export function ProblemNotice({ error, lines, onRetry }: ProblemNoticeProps) {
   );
 }
 
-/** Where a program would look next; people have a page for it. */
+/** The last sentence of some messages names an operation of the API; the console has a page for it. */
 const FOR_PROGRAMS = / GET \/api\/\S+ lists them\.$/;
 
-/** What is wrong and what to do, as the API said it. `hasTyped`: whoever reads it may fear for what they typed. */
+/** The message to show. `hasTyped`: if the gateway is unreachable, it adds that the typed values are kept. */
 export function useExplain(): (error: unknown, hasTyped?: boolean) => string {
   const { problem: t } = useText("kit");
   return (error, hasTyped) => {
@@ -76,7 +76,7 @@ export function useExplain(): (error: unknown, hasTyped?: boolean) => string {
 interface EmptyStateProps {
   icon: IconName;
   title: string;
-  /** Teaches the next step. */
+  /** Names the next step. */
   children?: ReactNode;
   actions?: ReactNode;
 }

@@ -12,17 +12,17 @@ export function Page({ children, narrow }: { children: ReactNode; narrow?: boole
 
 interface PageHeaderProps {
   title: string;
-  /** One or two sentences: what the page is for. */
+  /** One or two sentences about the purpose of the page. */
   about?: ReactNode;
   /** Buttons. */
   actions?: ReactNode;
   back?: { to: string; label: string };
 }
 
-/** Whoever has just come begins at the top, with the link that skips the navigation. */
+/** After the first load, the focus stays at the top, before the link that skips the navigation. */
 let isFirstPage = true;
 
-/** Names the window, and takes the focus when another page is opened, so that it is read aloud. */
+/** Sets the title of the window, and takes the focus when another page is opened, so that it is read aloud. */
 export function PageHeader({ title, about, actions, back }: PageHeaderProps) {
   const shell = useText("shell");
   const heading = useRef<HTMLHeadingElement>(null);
@@ -76,12 +76,12 @@ export function Section({ title, about, actions, children }: SectionProps) {
   );
 }
 
-/** `flush`: what is inside reaches the edges, as tables do. */
+/** `flush`: the content reaches the edges, as tables do. */
 export function Card({ children, flush }: { children: ReactNode; flush?: boolean }) {
   return <div className={classes("card", flush && "flush")}>{children}</div>;
 }
 
-/** Figures side by side; put `Stat`s in it. */
+/** Figures side by side: a container for `Stat`. */
 export function Stats({ children }: { children: ReactNode }) {
   return <dl className="stats">{children}</dl>;
 }

@@ -1,4 +1,4 @@
-/** Looks for something while it is typed, a moment after the last key. `/` comes here. */
+/** A search field that applies a moment after the last key press. The key `/` focuses it. */
 
 import { useEffect, useRef, useState } from "react";
 import { useText } from "../text/text.tsx";
@@ -14,14 +14,14 @@ interface SearchBoxProps {
 export function SearchBox({ label, onSearch }: SearchBoxProps) {
   const t = useText("kit");
   const [typed, setTyped] = useState("");
-  const told = useRef("");
-  const tell = useRef(onSearch);
-  tell.current = onSearch;
+  const applied = useRef("");
+  const apply = useRef(onSearch);
+  apply.current = onSearch;
   useEffect(() => {
-    if (typed.trim() === told.current) return;
+    if (typed.trim() === applied.current) return;
     const timer = setTimeout(() => {
-      told.current = typed.trim();
-      tell.current(told.current);
+      applied.current = typed.trim();
+      apply.current(applied.current);
     }, SETTLED_MS);
     return () => clearTimeout(timer);
   }, [typed]);

@@ -1,6 +1,6 @@
 /**
- * Lists. Rows come page by page and only what was loaded is drawn; on a phone each row becomes a card with the column's
- * name before each value.
+ * Lists. Rows are loaded page by page, and only loaded rows are drawn; on a phone each row is a card with the name of
+ * the column before each value.
  */
 
 import type { ReactNode } from "react";
@@ -27,16 +27,16 @@ interface TableProps<Row> {
   /** Read aloud before the table. */
   label: string;
   columns: readonly Column<Row>[];
-  /** A `useList`, or rows that are all there. */
+  /** A `useList`, or rows that are complete. */
   rows: Listing<Row> | readonly Row[];
   rowKey(row: Row): string;
-  /** The row's own page: the primary cell becomes the link. */
+  /** The page of the row: the primary cell becomes the link. */
   href?(row: Row): string;
-  /** Instead of the table, when there are no rows. */
+  /** Shown instead of the table if there are no rows. */
   empty: ReactNode;
 }
 
-/** Of rows that are all there. */
+/** The listing of rows that are complete. */
 const WHOLE = { isLoading: false, error: null, more: null, retry: () => {} };
 const SKELETON_ROWS = ["a", "b", "c", "d", "e"];
 
@@ -57,7 +57,7 @@ export function Table<Row>({ label, columns, rows, rowKey, href, empty }: TableP
   return (
     <div className="table-frame">
       <div className="table-scroll">
-        {/* biome-ignore-start lint/a11y/noRedundantRoles: as cards the elements lose what they mean to a reader. */}
+        {/* biome-ignore-start lint/a11y/noRedundantRoles: displayed as cards, the elements lose their meaning for screen readers. */}
         <table className="table cards" role="table" aria-label={label} aria-busy={listing.isLoading}>
           <thead role="rowgroup">
             <tr role="row">
@@ -95,7 +95,7 @@ function LoadMore({ load, isLoading }: NonNullable<Listing<unknown>["more"]>) {
   );
 }
 
-/* biome-ignore-start lint/a11y/noRedundantRoles: as cards the elements lose what they mean to a reader. */
+/* biome-ignore-start lint/a11y/noRedundantRoles: displayed as cards, the elements lose their meaning for screen readers. */
 function SkeletonTableRow<Row>({ columns }: Pick<TableProps<Row>, "columns">) {
   return (
     <tr role="row">

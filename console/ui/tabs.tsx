@@ -6,7 +6,7 @@ export interface Tab {
   content: ReactNode;
 }
 
-/** Arrow keys move between the tabs, as the pattern has it. */
+/** Arrow keys move between the tabs, as in the ARIA pattern. */
 export function Tabs({ label, tabs, first }: { label: string; tabs: readonly Tab[]; first?: string }) {
   const id = useId();
   const [chosen, setChosen] = useState(first ?? tabs[0]?.key);

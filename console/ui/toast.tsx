@@ -1,4 +1,4 @@
-/** Short news at the edge of the page: that something was done, or that it was not. */
+/** Short messages at the edge of the page: an action succeeded or failed. */
 
 import { createContext, type ReactNode, useCallback, useContext, useMemo, useRef, useState } from "react";
 import { useText } from "../text/text.tsx";
@@ -13,9 +13,9 @@ interface Toast {
   text: string;
 }
 
-type Say = (text: string, tone?: Toast["tone"]) => void;
+type ShowToast = (text: string, tone?: Toast["tone"]) => void;
 
-const ToastContext = createContext<Say>(() => {});
+const ToastContext = createContext<ShowToast>(() => {});
 const SHOWN_MS = 6_000;
 
 export function ToastProvider({ children }: { children: ReactNode }) {
@@ -23,18 +23,18 @@ export function ToastProvider({ children }: { children: ReactNode }) {
   const [toasts, setToasts] = useState<readonly Toast[]>([]);
   const last = useRef(0);
   const drop = useCallback((id: number) => setToasts((all) => all.filter((toast) => toast.id !== id)), []);
-  const say = useMemo<Say>(
+  const showToast = useMemo<ShowToast>(
     () =>
       (text, tone = "good") => {
         const id = ++last.current;
         setToasts((all) => [...all.slice(-2), { id, tone, text }]);
-        // A problem stays until it was read.
+        // A problem stays until it is dismissed.
         if (tone === "good") setTimeout(() => drop(id), SHOWN_MS);
       },
     [drop],
   );
   return (
-    <ToastContext value={say}>
+    <ToastContext value={showToast}>
       {children}
       <div className="toasts" role="status">
         {toasts.map(({ id, tone, text }) => (
@@ -49,13 +49,13 @@ export function ToastProvider({ children }: { children: ReactNode }) {
   );
 }
 
-export function useToast(): Say {
+export function useToast(): ShowToast {
   return useContext(ToastContext);
 }
 
 /** For changes that have no form: `change.mutate(input, { onError: useProblemToast() })`. */
 export function useProblemToast(): (error: unknown) => void {
-  const say = useToast();
+  const showToast = useToast();
   const explain = useExplain();
-  return (error) => say(explain(error), "bad");
+  return (error) => showToast(explain(error), "bad");
 }

@@ -1,9 +1,9 @@
-/** Whoever leaves a page with changes that are not saved is asked first, whichever way they go. */
+/** Shows a confirmation before a page with unsaved changes is left, by any navigation. */
 
 import { useEffect } from "react";
 import { useText } from "../text/text.tsx";
 
-/** Null while there is nothing to lose. One page is shown at a time. */
+/** Null if there are no unsaved changes. One page is shown at a time. */
 let question: string | null = null;
 
 export function useUnsaved(isChanged: boolean): void {
@@ -12,7 +12,7 @@ export function useUnsaved(isChanged: boolean): void {
     if (!isChanged) return;
     question = leave;
     const onUnload = (event: BeforeUnloadEvent) => event.preventDefault();
-    // Back and forth. Browsers without `navigation` cannot be held there.
+    // Back and forward. Browsers without `navigation` cannot intercept them.
     const onNavigate = (event: NavigateEvent) => {
       if (event.navigationType === "traverse" && event.cancelable && !mayLeave()) event.preventDefault();
     };
@@ -26,12 +26,12 @@ export function useUnsaved(isChanged: boolean): void {
   }, [isChanged, leave]);
 }
 
-/** Asks where there is something to lose. */
+/** Shows a confirmation if there are unsaved changes. */
 function mayLeave(): boolean {
   return question === null || confirm(question);
 }
 
-/** Of a link or a button that leads to another page; a page may change what its own address asks for. */
+/** For a link or a button that leads to another page. A change of the page's own parameters needs no confirmation. */
 export function mayGo(to: string): boolean {
   return new URL(to, location.href).pathname === location.pathname || mayLeave();
 }

@@ -14,7 +14,7 @@ export function Badge({ tone = "soft", children }: { tone?: BadgeTone; children:
   return <span className={classes("badge", tone)}>{children}</span>;
 }
 
-/** USD as the API writes it; every digit is in the title. `isLeft`: somebody's own, shown as no more than it is. */
+/** USD as the API writes it; the title has every digit. `isLeft`: a remaining amount, which is rounded down. */
 export function Money({ value, isLeft }: { value: string; isLeft?: boolean }) {
   const format = useFormat();
   return (
@@ -35,7 +35,7 @@ export function Count({ value }: { value: number }) {
 
 const TICK_MS = 15_000;
 
-/** How long ago or until when; the exact time is in the title. Null is never. */
+/** The time since or until a moment; the exact time is in the title. Null: never. */
 export function Time({ at, exact }: { at: number | null; exact?: boolean }) {
   const format = useFormat();
   const t = useText("kit");
@@ -48,7 +48,7 @@ export function Time({ at, exact }: { at: number | null; exact?: boolean }) {
   );
 }
 
-/** The present, looked at again every so often. */
+/** The current time, updated at an interval. */
 export function useNow(everyMs: number): number {
   const [nowMs, setNowMs] = useState(() => Date.now());
   useEffect(() => {
@@ -84,7 +84,7 @@ export function CopyButton({ text, label }: { text: string; label?: string }) {
   );
 }
 
-/** An id or an address, cut if there is no room, with its button. */
+/** An id or an address, cut if there is no room, with a button that copies it. */
 export function Copy({ text, shown }: { text: string; shown?: string }) {
   return (
     <span className="copyable">
@@ -97,7 +97,7 @@ export function Copy({ text, shown }: { text: string; shown?: string }) {
 interface CodeBlockProps {
   code: string;
   label: string;
-  /** Of `ui/highlight.ts`; without it the text is plain. */
+  /** A language of `ui/highlight.ts`; without it the text is plain. */
   language?: string;
   wrap?: boolean;
 }
@@ -105,7 +105,7 @@ interface CodeBlockProps {
 export function CodeBlock({ code, label, language = "text", wrap }: CodeBlockProps) {
   return (
     <section className={classes("code-block", wrap && "wrap")} aria-label={label}>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard. */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable element must be reachable by keyboard. */}
       <pre tabIndex={0}>
         <Code code={code} language={language} />
       </pre>
@@ -118,12 +118,12 @@ interface MeterProps {
   label: string;
   used: number;
   limit: number;
-  /** Of both, as people read them. */
+  /** Both values, formatted for display. */
   show(value: number): string;
   note?: ReactNode;
 }
 
-/** How much of a limit is used: it warns from four fifths on. */
+/** The used share of a limit, with a warning from 80 % on. */
 export function Meter({ label, used, limit, show, note }: MeterProps) {
   const t = useText("kit");
   const share = limit <= 0 ? 1 : Math.min(1, used / limit);
@@ -133,7 +133,7 @@ export function Meter({ label, used, limit, show, note }: MeterProps) {
         <span>{label}</span>
         <span className="number">{t.of(show(used), show(limit))}</span>
       </div>
-      {/* biome-ignore lint/a11y/useSemanticElements: the native one cannot be styled alike in all browsers. */}
+      {/* biome-ignore lint/a11y/useSemanticElements: the native element cannot be styled consistently in all browsers. */}
       <div
         className="meter-track"
         role="meter"

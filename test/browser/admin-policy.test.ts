@@ -143,7 +143,7 @@ test("an invalid number is reported and never saved as no limit", async () => {
   expect(groups.find(({ name }) => name === "default")?.limits.rpm).toBe(600);
 });
 
-test("leaving with unsaved changes asks for confirmation, by a link and by going back", async () => {
+test("leaving with unsaved changes requires confirmation, by a link and by going back", async () => {
   const page = await open("/admin/groups");
   await page.getByRole("link", { name: "default" }).click();
   await page.getByLabel("Maximum queue time").fill("7s");
@@ -195,7 +195,7 @@ test("a concurrent change of another user is not overwritten", async () => {
   expect(groups.find(({ name }) => name === "default")?.queue.maxWaiting).toBe(7);
 });
 
-test("deleting a group lists the keys that stop working and asks for the group's name", async () => {
+test("deleting a group lists the keys that stop working and requires the group's name", async () => {
   const page = await open("/admin/groups/-/new");
   await page.getByLabel("Name", { exact: true }).fill("passing");
   await page.getByRole("button", { name: "Create group" }).click();

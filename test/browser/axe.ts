@@ -1,11 +1,11 @@
 import { AxeBuilder } from "@axe-core/playwright";
 import type { Page } from "playwright-core";
 
-/** What axe holds to be serious or critical on the page as it is now: one line for each place. */
+/** The serious and critical findings of axe on the current page, one line for each element. */
 export async function axeFindings(page: Page): Promise<string[]> {
   const { violations } = await new AxeBuilder({ page })
     .setLegacyMode(true)
-    // The thousands of places where nothing is wrong need not be described.
+    // Descriptions of the thousands of passed checks are not needed.
     .options({ resultTypes: ["violations"] })
     .analyze();
   return violations
@@ -15,7 +15,7 @@ export async function axeFindings(page: Page): Promise<string[]> {
     );
 }
 
-/** By how many pixels the page is wider than its window: none of ours should scroll sideways. */
+/** By how many pixels the page is wider than its window: no page should scroll sideways. */
 export async function sidewaysScroll(page: Page): Promise<number> {
   const { scrollWidth, clientWidth } = await page.evaluate<{ scrollWidth: number; clientWidth: number }>(
     "({ scrollWidth: document.documentElement.scrollWidth, clientWidth: document.documentElement.clientWidth })",

@@ -1,6 +1,6 @@
 /**
- * The console in a real Chromium, on a real gateway. One browser and one gateway a file; each person gets a context, so
- * cookies are never shared. Whatever the page complains of (an error, a refusal by the content policy) fails the test.
+ * The console in a real Chromium, on a real gateway. Each file has one browser and one gateway; each user gets a
+ * context, so cookies are never shared. An error of a page or a violation of its content policy fails the test.
  */
 
 import { mkdtempSync, rmSync } from "node:fs";
@@ -13,7 +13,7 @@ import {
   chromium,
   type Page,
 } from "playwright-core";
-import { type Built, buildConsole } from "../../console/build.ts";
+import { type BuiltApp, buildConsole } from "../../console/build.ts";
 import type { Role } from "../../src/records.ts";
 import { signInAs } from "../support/console-client.ts";
 import { type GatewayOptions, type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
@@ -34,32 +34,32 @@ export const PHONE_WIDTH = 390;
 export interface ConsoleUnderTest {
   gateway: RunningGateway;
   browser: Browser;
-  /** A page of somebody who is signed in; the user is made if there is none. `path` begins after `/console`. */
+  /** Opens a page as a signed-in user, who is created if necessary. `path` begins after `/console`. */
   openAs(email: string, role: Role, path: string, looks?: Looks): Promise<Page>;
-  /** A page of somebody who is not. */
+  /** Opens a page without signing in. */
   open(path: string, looks?: Looks): Promise<Page>;
-  /** Of a page that was opened: to another address, until it is drawn. */
+  /** Opens another address on the page, and waits until it is drawn. */
   goTo(page: Page, path: string): Promise<void>;
-  /** What pages complained of since the last time. */
+  /** The errors of all pages since the last call. */
   complaints(): string[];
   stop(): Promise<void>;
 }
 
-let building: Promise<Built> | null = null;
+let building: Promise<BuiltApp> | null = null;
 
-/** Once a process, into a folder of its own: tests that run beside it have theirs. */
-export function builtConsole(): Promise<Built> {
+/** Once for each process, into its own folder, so that tests can run in parallel. */
+export function builtConsole(): Promise<BuiltApp> {
   building ??= buildApart();
   return building;
 }
 
-function buildApart(): Promise<Built> {
+function buildApart(): Promise<BuiltApp> {
   const dir = mkdtempSync(join(tmpdir(), "model-gateway-console-"));
   process.on("exit", () => rmSync(dir, { recursive: true, force: true }));
   return buildConsole(join(dir, "console"));
 }
 
-/** As root, as in a container, Chromium has no sandbox of its own. */
+/** As root, as in a container, Chromium has no sandbox. */
 export function launchBrowser(): Promise<Browser> {
   return chromium.launch({
     executablePath: Bun.which("chromium") ?? "/usr/bin/chromium",
@@ -73,15 +73,15 @@ export async function startConsole(options: GatewayOptions = {}): Promise<Consol
     startTestGateway({ ...options, builtDir: dirname(dir) }),
     launchBrowser(),
   ]);
-  const heard: string[] = [];
+  const pageErrors: string[] = [];
 
   async function openPage(context: BrowserContext, path: string): Promise<Page> {
     const page = await context.newPage();
-    page.on("pageerror", (error) => heard.push(`${path}: ${error.message}`));
+    page.on("pageerror", (error) => pageErrors.push(`${path}: ${error.message}`));
     page.on("console", (message) => {
-      // A refusal that a test provokes is shown on the page; the browser notes it as well.
+      // A rejection that a test provokes is shown on the page; the browser logs it as well.
       const isNote = message.text().startsWith("Failed to load resource");
-      if (message.type() === "error" && !isNote) heard.push(`${path}: ${message.text()}`);
+      if (message.type() === "error" && !isNote) pageErrors.push(`${path}: ${message.text()}`);
     });
     await goTo(page, path);
     return page;
@@ -109,7 +109,7 @@ export async function startConsole(options: GatewayOptions = {}): Promise<Consol
       return openPage(await browser.newContext(contextOptions(looks)), path);
     },
     goTo,
-    complaints: () => heard.splice(0),
+    complaints: () => pageErrors.splice(0),
     async stop() {
       await browser.close();
       await gateway.stop();

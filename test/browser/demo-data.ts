@@ -1,4 +1,4 @@
-/** A gateway that is lived in: something to see on every page of the console, the same each time. */
+/** A gateway with the same data for every page of the console in each run. */
 
 import { z } from "zod";
 import { foldDays } from "../../src/billing/maintenance/fold-days.ts";
@@ -16,14 +16,14 @@ const ADMINISTRATOR = "ada@example.com";
 const entry = z.object({ path: z.string(), who: z.enum(["anyone", "user", "admin"]) });
 export type Entry = z.output<typeof entry>;
 
-/** The console's own table of pages. It is read at run time, for its types are those of a browser. */
+/** The console's table of pages. It is read at run time, because its types need the DOM. */
 export async function everyPage(): Promise<Entry[]> {
   const table: unknown = await import(`${import.meta.dir}/../../console/pages.tsx`);
   return z.object({ PAGES: z.array(entry) }).parse(table).PAGES;
 }
 
 export interface World extends ConsoleUnderTest {
-  /** A page of the table, by whoever may see it, with something in it. The next visit of the same kind takes it over. */
+  /** A page of the table with data, as a user who may see it. The next visit of the same role reuses the page. */
   visit(page: Entry, looks?: Looks): Promise<Page>;
 }
 
@@ -51,18 +51,18 @@ function openBy(console: ConsoleUnderTest, who: Entry["who"], address: string, l
   return console.openAs(who === "admin" ? ADMINISTRATOR : DEVELOPER, who, address, looks);
 }
 
-/** Until nothing is loading any more. Streams of events never end, so the network is no sign of it. */
+/** Waits until nothing is loading. Event streams never end, so the network cannot decide it. */
 async function settled(page: Page): Promise<void> {
   await page.locator(".skeleton, [aria-busy=true]").first().waitFor({ state: "detached" });
 }
 
-/** What stands in an address, for each page that is about one thing. */
+/** The id in the address of each page that is about one object. */
 type Ids = Readonly<Record<string, string>>;
 
 function addressOf(path: string, ids: Ids): string {
   if (!path.includes(":")) return path;
   const id = ids[path];
-  if (id === undefined) throw new Error(`Nobody has said what is to be seen at ${path}: add it to world.ts.`);
+  if (id === undefined) throw new Error(`No data is defined for ${path}: add it to demo-data.ts.`);
   return path.replace(/:\w+/, encodeURIComponent(id));
 }
 
@@ -198,7 +198,7 @@ async function callModel(gateway: RunningGateway, body: object): Promise<string>
 
 const MODELS = ["gpt-5.5", "gpt-5.5-mini", "text-embedding-4"] as const;
 
-/** A month of them, by the same dice each time. */
+/** A month of usage rows, from the same random seed each time. */
 function pastRequests(nowMs: number, seed: number): UsageRow[] {
   let state = seed * 7_919;
   const random = () => {

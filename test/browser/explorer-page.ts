@@ -1,4 +1,4 @@
-/** The explorer in a real Chromium, against a real gateway. Everything a page says aloud or sends is kept. */
+/** The explorer in a real Chromium, against a real gateway. Everything a page logs or sends is recorded. */
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,11 +14,11 @@ export interface ExplorerUnderTest {
   /** `fragment` like `#createResponse`. */
   open(fragment?: string, looks?: Looks): Promise<Page>;
   closePages(): Promise<void>;
-  /** Errors of pages and refusals by the content policy, since the last time. */
+  /** Errors of pages and violations of the content policy, since the last call. */
   complaints(): string[];
   /** Addresses and bodies that pages sent, and what they wrote into the browser's console. */
-  readonly said: string[];
-  /** As they travel. */
+  readonly logged: string[];
+  /** As they are sent. */
   readonly firstLoadBytes: number;
   stop(): Promise<void>;
 }
@@ -30,27 +30,27 @@ export async function startExplorer(options: GatewayOptions = {}): Promise<Explo
     startTestGateway({ ...options, builtDir: dir }),
     launchBrowser(),
   ]);
-  const heard: string[] = [];
-  const said: string[] = [];
+  const pageErrors: string[] = [];
+  const logged: string[] = [];
   return {
     gateway,
     browser,
-    said,
+    logged,
     firstLoadBytes: firstLoad.reduce((sum, { bytes }) => sum + bytes, 0),
     async open(fragment = "", looks = {}) {
       const context = await browser.newContext(contextOptions(looks));
       const page = await context.newPage();
-      page.on("pageerror", (error) => heard.push(error.message));
+      page.on("pageerror", (error) => pageErrors.push(error.message));
       page.on("console", (message) => {
-        said.push(message.text());
-        // A refusal that a test provokes is shown on the page; the browser notes it as well.
+        logged.push(message.text());
+        // A rejection that a test provokes is shown on the page; the browser logs it as well.
         const isNote = /^(?:Failed to load resource|WebSocket connection to)/.test(message.text());
-        if (message.type() === "error" && !isNote) heard.push(message.text());
+        if (message.type() === "error" && !isNote) pageErrors.push(message.text());
       });
-      page.on("request", (request) => said.push(request.url(), request.postData() ?? ""));
+      page.on("request", (request) => logged.push(request.url(), request.postData() ?? ""));
       page.on("websocket", (socket) => {
-        said.push(socket.url());
-        socket.on("framesent", ({ payload }) => said.push(String(payload)));
+        logged.push(socket.url());
+        socket.on("framesent", ({ payload }) => logged.push(String(payload)));
       });
       await page.goto(`${gateway.url}/explorer/${fragment}`);
       await page.locator("h1").waitFor();
@@ -59,7 +59,7 @@ export async function startExplorer(options: GatewayOptions = {}): Promise<Explo
     async closePages() {
       await Promise.all(browser.contexts().map((context) => context.close()));
     },
-    complaints: () => heard.splice(0),
+    complaints: () => pageErrors.splice(0),
     async stop() {
       await browser.close();
       await gateway.stop();

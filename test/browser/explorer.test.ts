@@ -431,8 +431,8 @@ test("the key is only in its field: not in the page, address, storage, history, 
   // The searched data is what was shown and sent.
   expect(seen.length).toBeGreaterThan(200);
   expect(seen.join("\n")).toContain("Say hello in one word.");
-  expect(explorer.said.join("\n")).toContain("Say hello in one word.");
-  for (const text of [...seen, ...explorer.said, ...explorer.gateway.log, JSON.stringify(kept)]) {
+  expect(explorer.logged.join("\n")).toContain("Say hello in one word.");
+  for (const text of [...seen, ...explorer.logged, ...explorer.gateway.log, JSON.stringify(kept)]) {
     expect(text).not.toContain(TEST_KEY);
     expect(text).not.toContain(encoded);
   }

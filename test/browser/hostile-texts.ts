@@ -1,6 +1,6 @@
 /**
  * Texts that would run as script, or become markup, on a page that writes them unescaped. The content policy would stop
- * most of them from running, so what became an element counts, too.
+ * most of them from running, so the elements that they create are counted, too.
  */
 
 import type { Locator, Page } from "playwright-core";
@@ -13,7 +13,7 @@ export const HOSTILE_TEXTS = [
   `</title><iframe class="hostile" srcdoc="<script>parent.hostileRan=true</script>"></iframe>`,
 ] as const;
 
-/** Into every field of the form that takes text; those named are left as they are. */
+/** Fills every text field of the form except the named ones. */
 export async function fillHostile(
   form: Locator,
   text: string,
@@ -32,7 +32,7 @@ export async function fillHostile(
   return filled;
 }
 
-/** What the texts have made of the page: nothing, if all is well. */
+/** The elements that the texts have created: none on a correct page. */
 export async function hostileTraces(page: Page): Promise<string[]> {
   const [ran, became] = await Promise.all([
     page.evaluate<boolean>("'hostileRan' in window"),

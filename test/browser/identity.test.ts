@@ -119,7 +119,7 @@ describe("signing in", () => {
 });
 
 describe("registration", () => {
-  test("that is closed or by invitation says so", async () => {
+  test("that is closed or by invitation shows that", async () => {
     const page = await site.open("/register");
     await page.getByText("Registration is closed.").waitFor();
     expect(await page.getByLabel("E-mail address").count()).toBe(0);

@@ -1,6 +1,7 @@
 /**
  * `npm run screenshots` writes the pictures of README and the documentation. With `-- --out DIR` it captures every page of
- * the console for review instead: light, dark and on a phone, with the time from the request until the page is usable.
+ * the console for review instead: light, dark, on a phone and in Chinese, with the time from the request until the page
+ * is usable.
  */
 
 import { mkdirSync } from "node:fs";
@@ -14,6 +15,7 @@ const LOOKS: Readonly<Record<string, Looks>> = {
   light: { scheme: "light" },
   dark: { scheme: "dark" },
   phone: { scheme: "light", width: PHONE_WIDTH },
+  chinese: { scheme: "dark", language: "zh" },
 };
 
 const { values } = parseArgs({

@@ -40,7 +40,7 @@ afterEach(() => expect(console_.complaints()).toEqual([]));
 
 let people = 0;
 /** A new user for each test, so that tests do not share state. */
-function openAsSomebody(path: string, width?: number): Promise<Page> {
+function openAsUser(path: string, width?: number): Promise<Page> {
   people += 1;
   return console_.openAs(`person-${people}@example.com`, "user", path, width === undefined ? {} : { width });
 }
@@ -83,7 +83,7 @@ async function openKey(page: Page, name: string): Promise<void> {
 
 describe("a key", () => {
   test("is created, used with its own snippet, and its use is shown", async () => {
-    const page = await openAsSomebody("/keys");
+    const page = await openAsUser("/keys");
     await page.getByText("No keys yet").waitFor();
     const secret = await createKey(page, { name: "laptop" });
     expect(secret).toStartWith("gwk_");
@@ -105,7 +105,7 @@ describe("a key", () => {
   });
 
   test("shows its secret once: neither the page nor the browser stores it", async () => {
-    const page = await openAsSomebody("/keys");
+    const page = await openAsUser("/keys");
     const secret = await createKey(page, { name: "once" });
     for (const _ of ["first", "second", "third"]) await page.keyboard.press("Escape");
     expect(await page.getByRole("region", { name: "Secret key" }).isVisible()).toBe(true);
@@ -119,7 +119,7 @@ describe("a key", () => {
   });
 
   test("that was submitted while offline is not created later", async () => {
-    const page = await openAsSomebody("/keys");
+    const page = await openAsUser("/keys");
     await page.getByRole("button", { name: "Create key" }).first().click();
     const dialog = page.getByRole("dialog");
     await dialog.getByRole("textbox", { name: "Name" }).fill("late");
@@ -135,7 +135,7 @@ describe("a key", () => {
   });
 
   test("is preselected in a group that can be used at once, and an empty balance shows a warning", async () => {
-    const page = await openAsSomebody("/keys");
+    const page = await openAsUser("/keys");
     await page.getByRole("button", { name: "Create key" }).first().click();
     const dialog = page.getByRole("dialog");
     await dialog.getByRole("radio", { checked: true, name: /^free/ }).waitFor();
@@ -144,7 +144,7 @@ describe("a key", () => {
   });
 
   test("with too high limits is rejected at the field, and the input is kept", async () => {
-    const page = await openAsSomebody("/keys");
+    const page = await openAsUser("/keys");
     await page.getByRole("button", { name: "Create key" }).first().click();
     const dialog = page.getByRole("dialog");
     await dialog.getByRole("textbox", { name: "Name" }).fill("greedy");
@@ -163,7 +163,7 @@ describe("a key", () => {
   });
 
   test("can only use the groups that are available to its owner", async () => {
-    const page = await openAsSomebody("/keys");
+    const page = await openAsUser("/keys");
     await page.keyboard.press("n");
     await page.getByRole("radio", { name: /^free/ }).waitFor();
     expect(await page.getByRole("radio", { name: /^inner/ }).count()).toBe(0);
@@ -171,7 +171,7 @@ describe("a key", () => {
   });
 
   test("is edited, and the change is active at once", async () => {
-    const page = await openAsSomebody("/keys");
+    const page = await openAsUser("/keys");
     const secret = await createKey(page, { name: "draft" });
     await closeSecret(page);
     await openKey(page, "draft");
@@ -186,7 +186,7 @@ describe("a key", () => {
   });
 
   test("is rotated: both secrets work during the overlap, and only the new one without an overlap", async () => {
-    const page = await openAsSomebody("/keys");
+    const page = await openAsUser("/keys");
     const first = await createKey(page, { name: "turning" });
     await closeSecret(page);
     await openKey(page, "turning");
@@ -207,7 +207,7 @@ describe("a key", () => {
   });
 
   test("is revoked: the dialog shows its recent use, and then it is rejected", async () => {
-    const page = await openAsSomebody("/keys");
+    const page = await openAsUser("/keys");
     const secret = await createKey(page, { name: "leaving" });
     await closeSecret(page);
     expect([(await chat(secret)).status, (await chat(secret)).status]).toEqual([200, 200]);
@@ -224,7 +224,7 @@ describe("a key", () => {
   });
 
   test("is found by its name", async () => {
-    const page = await openAsSomebody("/keys");
+    const page = await openAsUser("/keys");
     for (const name of ["alpha", "beta"]) {
       await createKey(page, { name });
       await closeSecret(page);
@@ -241,7 +241,7 @@ describe("a key", () => {
 
 describe("models", () => {
   test("an exhausted limit is explained step by step, with the exact reason", async () => {
-    const page = await openAsSomebody("/keys");
+    const page = await openAsUser("/keys");
     const secret = await createKey(page, { name: "limited", rpm: "1" });
     await closeSecret(page);
     await openKey(page, "limited");
@@ -258,7 +258,7 @@ describe("models", () => {
   });
 
   test("an empty balance is explained, and a mistyped model is corrected", async () => {
-    const page = await openAsSomebody("/keys");
+    const page = await openAsUser("/keys");
     await createKey(page, { name: "poor", group: "paying" });
     await closeSecret(page);
     await console_.goTo(page, "/models");
@@ -273,7 +273,7 @@ describe("models", () => {
   });
 
   test("are listed with price and status, and link to creating a key", async () => {
-    const page = await openAsSomebody("/models");
+    const page = await openAsUser("/models");
     const row = page.getByRole("row", { name: /paid.*paying/ });
     await row.getByText("$2.50").waitFor();
     await row.getByText("Available").waitFor();
@@ -284,7 +284,7 @@ describe("models", () => {
 
 describe("the wallet", () => {
   test("a redeem code is redeemed, and an invalid one stays in the field with its error", async () => {
-    const page = await openAsSomebody("/wallet");
+    const page = await openAsUser("/wallet");
     const [code = ""] = await createCodes(console_.gateway.installation, {
       name: "browser",
       count: 1,
@@ -322,7 +322,7 @@ describe("the wallet", () => {
 
 describe("hostile texts", () => {
   test("are shown as text in the names of keys, groups and models", async () => {
-    const page = await openAsSomebody("/keys");
+    const page = await openAsUser("/keys");
     await createKey(page, { name: HOSTILE_NAME, group: HOSTILE_NAME });
     expect(await hostileTraces(page)).toEqual([]);
     await closeSecret(page);
@@ -340,7 +340,7 @@ describe("hostile texts", () => {
   });
 
   test("are shown as text in every field, also when they are rejected", async () => {
-    const page = await openAsSomebody("/keys");
+    const page = await openAsUser("/keys");
     for (const text of HOSTILE_TEXTS) {
       await page.getByRole("searchbox", { name: "Search by name or ID" }).fill(text);
       await page.getByText("No keys found").waitFor();
@@ -365,7 +365,7 @@ describe("hostile texts", () => {
 });
 
 test("keys, model access and the wallet work on a phone without horizontal scrolling", async () => {
-  const page = await openAsSomebody("/keys", NARROW);
+  const page = await openAsUser("/keys", NARROW);
   await createKey(page, { name: "from the train, with a name that needs two lines" });
   expect(await sidewaysScroll(page)).toBe(0);
   expect(await axeFindings(page)).toEqual([]);

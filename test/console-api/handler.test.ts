@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => gateway.stop());
 
-async function told(response: Response): Promise<{ status: number; code: string; message: string }> {
+async function readError(response: Response): Promise<{ status: number; code: string; message: string }> {
   const { error } = (await response.json()) as { error: { code: string; message: string } };
   return { status: response.status, code: error.code, message: error.message };
 }
@@ -29,18 +29,18 @@ describe("a path", () => {
     const response = await fetch(`${gateway.url}/api/nothing`);
     expect(response.headers.get("x-request-id")).toStartWith("req_");
     expect(response.headers.get("cache-control")).toBe("no-store");
-    expect(await told(response)).toMatchObject({ status: 404, code: "unknown_url" });
+    expect(await readError(response)).toMatchObject({ status: 404, code: "unknown_url" });
   });
 
   test("with another method returns 405 with Allow", async () => {
     const response = await fetch(`${gateway.url}/api/sessions`, { method: "PUT" });
     expect(response.headers.get("allow")).toBe("GET, DELETE");
-    expect(await told(response)).toMatchObject({ status: 405, code: "method_not_allowed" });
+    expect(await readError(response)).toMatchObject({ status: 405, code: "method_not_allowed" });
   });
 
   test("with an invalid percent escape is unknown", async () => {
     const response = await ada.fetch("/api/sessions/%zz", { method: "DELETE" });
-    expect(await told(response)).toMatchObject({ status: 404, code: "unknown_url" });
+    expect(await readError(response)).toMatchObject({ status: 404, code: "unknown_url" });
   });
 
   test("has no CORS headers for pages of other sites", async () => {
@@ -62,14 +62,14 @@ describe("a body", () => {
         body: '{"email":"a@b.c","password":"x"}',
         headers: { "content-type": type },
       });
-      expect(await told(response)).toMatchObject({ status: 415, code: "unsupported_media_type" });
+      expect(await readError(response)).toMatchObject({ status: 415, code: "unsupported_media_type" });
     }
   });
 
   test("that is malformed is rejected", async () => {
     const headers = { "content-type": "application/json" };
     for (const body of ["{", '"\xff', "[".repeat(60_000)]) {
-      expect(await told(await signIn({ body, headers }))).toMatchObject({
+      expect(await readError(await signIn({ body, headers }))).toMatchObject({
         status: 400,
         code: "invalid_json",
       });
@@ -81,7 +81,7 @@ describe("a body", () => {
       body: JSON.stringify({ email: "x".repeat(70_000) }),
       headers: { "content-type": "application/json" },
     });
-    expect(await told(response)).toMatchObject({ status: 413, code: "request_too_large" });
+    expect(await readError(response)).toMatchObject({ status: 413, code: "request_too_large" });
   });
 
   test("with unknown or missing fields is rejected with their names", async () => {
@@ -107,16 +107,16 @@ describe("a query", () => {
     const { queryParametersMax } = limits;
     for (const path of ["/api/session", "/v1/models"]) {
       const response = await fetch(`${gateway.url}${path}?${parameters(queryParametersMax + 1)}`);
-      expect(await told(response)).toMatchObject(refused);
+      expect(await readError(response)).toMatchObject(refused);
     }
     const authorization = `Bearer ${TEST_KEY}`;
     for (const path of ["/v1/usage", "/v1/responses/resp_1"]) {
       const url = `${gateway.url}${path}?${parameters(queryParametersMax + 1)}`;
-      expect(await told(await fetch(url, { headers: { authorization } }))).toMatchObject(refused);
+      expect(await readError(await fetch(url, { headers: { authorization } }))).toMatchObject(refused);
     }
     // One fewer is parsed, and its names are unknown to the operation.
     const allowed = await fetch(`${gateway.url}/api/session?${parameters(queryParametersMax)}`);
-    expect(await told(allowed)).toMatchObject({ status: 400, code: "invalid_value" });
+    expect(await readError(allowed)).toMatchObject({ status: 400, code: "invalid_value" });
   });
 });
 
@@ -125,13 +125,13 @@ describe("authorization before the body is read", () => {
 
   test("rejects unauthorized requests without parsing their body", async () => {
     const refused = { status: 403, code: "forbidden" };
-    expect(await told(await ada.fetch("/api/admin/config/plan", broken))).toMatchObject(refused);
+    expect(await readError(await ada.fetch("/api/admin/config/plan", broken))).toMatchObject(refused);
     const reading = await createTokenClient(gateway, "bob@example.com", "read");
-    expect(await told(await reading.fetch("/api/keys", broken))).toMatchObject(refused);
+    expect(await readError(await reading.fetch("/api/keys", broken))).toMatchObject(refused);
     const full = await createTokenClient(gateway, "bob@example.com", "keys");
-    expect(await told(await full.fetch("/api/tokens", broken))).toMatchObject(refused);
-    expect(await told(await fetch(`${gateway.url}/api/keys`, broken))).toMatchObject({ status: 401 });
-    expect(await told(await ada.fetch("/api/keys", broken))).toMatchObject({ code: "invalid_json" });
+    expect(await readError(await full.fetch("/api/tokens", broken))).toMatchObject(refused);
+    expect(await readError(await fetch(`${gateway.url}/api/keys`, broken))).toMatchObject({ status: 401 });
+    expect(await readError(await ada.fetch("/api/keys", broken))).toMatchObject({ code: "invalid_json" });
   });
 
   test("limits the body of each operation to its own size", async () => {
@@ -189,9 +189,9 @@ describe("the caller of a request", () => {
       { cookie: "__Host-session=nonsense" },
       { cookie: "session=x; __Host-session=" },
     ]) {
-      const nobody = openConsoleClient(gateway.url, headers);
-      expect((await nobody.call("session.current")).user).toBeNull();
-      expect(await nobody.callRefused("sessions.list")).toMatchObject({
+      const anonymousClient = openConsoleClient(gateway.url, headers);
+      expect((await anonymousClient.call("session.current")).user).toBeNull();
+      expect(await anonymousClient.callRefused("sessions.list")).toMatchObject({
         status: 401,
         code: "sign_in_required",
       });
@@ -265,6 +265,6 @@ describe("a change with a cookie", () => {
     [{ origin: "https://evil.example", "sec-fetch-site": "same-origin" }],
     [{ origin: "https://evil.example", "x-forwarded-host": "evil.example", "x-forwarded-proto": "https" }],
   ])("is rejected from other origins: %p", async (headers) => {
-    expect(await told(await change(headers))).toMatchObject({ status: 403, code: "foreign_origin" });
+    expect(await readError(await change(headers))).toMatchObject({ status: 403, code: "foreign_origin" });
   });
 });

@@ -106,9 +106,9 @@ describe("claiming the address of an existing user", () => {
     await createLink(db, other.installation, { purpose: "sign_in", user: before.user }, by);
     await createLink(db, other.installation, { purpose: "verify", user: before.user }, by);
     const link = await offerAdminClaim(other.installation, other.url);
-    const nobody = openConsoleClient(other.url, { origin: other.url });
+    const anonymous = openConsoleClient(other.url, { origin: other.url });
     const body = { token: tokenIn(link ?? ""), email: "boss@example.com", password: NEW_PASSWORD };
-    expect((await nobody.call("claim.use", { body })).user).toMatchObject({
+    expect((await anonymous.call("claim.use", { body })).user).toMatchObject({
       id,
       role: "admin",
       has_second_factor: false,
@@ -135,13 +135,13 @@ describe("signing in", () => {
   test("with a wrong password or an unknown address gets the same error", async () => {
     const bodies = [
       { email: "ada@example.com", password: "wrong" },
-      { email: "nobody@example.com", password: PASSWORD },
+      { email: "anonymous@example.com", password: PASSWORD },
     ];
-    const [wrong, nobody] = await Promise.all(
+    const [wrong, anonymous] = await Promise.all(
       bodies.map((body) => stranger().callRefused("session.create", { body })),
     );
     expect(wrong).toMatchObject({ status: 401, code: "wrong_credentials" });
-    expect(nobody).toEqual(wrong as NonNullable<typeof wrong>);
+    expect(anonymous).toEqual(wrong as NonNullable<typeof wrong>);
   });
 
   test("creates a new session each time and ends the browser's previous one", async () => {
@@ -542,12 +542,12 @@ describe("registration", () => {
   });
 
   test("is limited per day for one address", async () => {
-    const told: number[] = [];
+    const outcomes: number[] = [];
     for (let n = 0; n < limits.registrationsPerDay; n += 1) {
-      told.push((await stranger().send("registration.create", register(`n${n}@example.com`))).status);
+      outcomes.push((await stranger().send("registration.create", register(`n${n}@example.com`))).status);
     }
     // Two attempts were made before.
-    expect(told).toEqual([200, 200, 200, 429, 429]);
+    expect(outcomes).toEqual([200, 200, 200, 429, 429]);
   });
 });
 
@@ -575,7 +575,7 @@ users:
   test("a forgotten password is mailed, and the response does not reveal whether the user exists", async () => {
     const body = (email: string) => ({ body: { email } });
     const known = await open().call("password.forgot", body("ada@example.com"));
-    const unknown = await open().call("password.forgot", body("nobody@example.com"));
+    const unknown = await open().call("password.forgot", body("anonymous@example.com"));
     expect(known).toEqual(unknown);
     const token = tokenIn(await smtp.textTo("ada@example.com"));
     await open().call("password.reset", { body: { token, password: NEW_PASSWORD } });
@@ -638,11 +638,11 @@ users:
   });
 
   test("the number of e-mails per hour is limited", async () => {
-    const told: number[] = [];
+    const outcomes: number[] = [];
     for (let n = 0; n <= limits.emailsPerHour; n += 1) {
-      told.push((await open().send("password.forgot", { body: { email: "victim@example.com" } })).status);
+      outcomes.push((await open().send("password.forgot", { body: { email: "victim@example.com" } })).status);
     }
-    expect(told.at(-1)).toBe(429);
+    expect(outcomes.at(-1)).toBe(429);
   });
 });
 

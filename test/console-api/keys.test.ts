@@ -121,13 +121,13 @@ describe("creating a key", () => {
       "$5.00",
     ],
     ["a window without a limit", { limits: { windows: [{ per: "1d" }] } }, "limits.windows.0", "requests"],
-  ])("%s is rejected with its field", async (_, body, param, told) => {
+  ])("%s is rejected with its field", async (_, body, param, expectedMessage) => {
     if (param === "name") await bob.send("keys.create", { body: { name: "taken", group: "free" } });
     const refusal = await bob.callRefused("keys.create", {
       body: { name: `no ${param}`, group: "free", ...body },
     });
     expect(refusal.param).toBe(param);
-    expect(refusal.message).toContain(told);
+    expect(refusal.message).toContain(expectedMessage);
     expect([400, 409]).toContain(refusal.status);
   });
 

@@ -240,7 +240,7 @@ describe("objects of another user are not found", () => {
 
   test.each(naming)("%s", async (name) => {
     const one = theirs.get(name);
-    if (one === undefined) throw new Error(`${name} has no object of somebody else here: add one.`);
+    if (one === undefined) throw new Error(`${name} has no object of another user here: add one.`);
     const user = await ASKERS.user();
     const sent = { params: { id: one.id }, ...(one.body === undefined ? {} : { body: one.body }) };
     const gone = await user.callRefused(name, sent);

@@ -124,8 +124,10 @@ describe("the model list", () => {
     const { data } = await ada.call("models.list", { query: { key: id } });
     expect(data[0]?.now.status).toBe("unavailable");
     expect(await reason(id, { model: "broken" })).toMatchObject({ ok: false, reason: "unavailable" });
-    const told = await why(id, { model: "broken" }, admin);
-    expect(told.accounts).toContainEqual(expect.objectContaining({ name: `${ACCOUNT}-2`, reason: "parked" }));
+    const explanation = await why(id, { model: "broken" }, admin);
+    expect(explanation.accounts).toContainEqual(
+      expect.objectContaining({ name: `${ACCOUNT}-2`, reason: "parked" }),
+    );
   });
 });
 
@@ -142,7 +144,7 @@ describe("why a key can call a model", () => {
       "model_serves_interface",
       "account_serves",
       "within_limits",
-      "nobody_pays",
+      "free_group",
       "available",
     ]);
     expect(accounts).toBeNull();
@@ -200,8 +202,8 @@ describe("why a key cannot call a model", () => {
   test("an unknown model looks like an unpublished one, except to administrators", async () => {
     const { id } = await makeKey("free");
     expect(await reason(id, { model: "completely-other" })).toMatchObject({ reason: "model_not_published" });
-    const told = await why(id, { model: "completely-other" }, admin);
-    expect(told.steps.at(-1)?.reason).toBe("model_unknown");
+    const explanation = await why(id, { model: "completely-other" }, admin);
+    expect(explanation.steps.at(-1)?.reason).toBe("model_unknown");
   });
 
   test("a limit is exhausted: its scope and when it is free", async () => {
@@ -246,7 +248,7 @@ describe("why a key cannot call a model", () => {
   test("the owner is disabled", async () => {
     const { id } = await makeKey("free");
     await gateway.apply(JSON.stringify({ users: [{ email: ADA, status: "disabled" }] }));
-    const told = await why(id, {}, admin);
-    expect(told).toMatchObject({ allowed: false, steps: [{ reason: "owner_disabled" }] });
+    const explanation = await why(id, {}, admin);
+    expect(explanation).toMatchObject({ allowed: false, steps: [{ reason: "owner_disabled" }] });
   });
 });

@@ -1,4 +1,4 @@
-/** Where the console's API says which interfaces are native and which are translated. */
+/** The operations of the console's API that list native and translated interfaces. */
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type SignedInClient, signInAs } from "../support/console-client.ts";

@@ -140,14 +140,14 @@ describe("the inspector", () => {
   test("shows the error message of a rejected request", async () => {
     await idOf(await ask("paid", LIMITED_SECRET));
     const refused = await ask("paid", LIMITED_SECRET);
-    const told = (await refused.json()) as { error: { message: string } };
+    const rejection = (await refused.json()) as { error: { message: string } };
     const id = refused.headers.get("x-request-id") ?? "";
     const request = await other.call("usage.request", { params: { id } });
     expect(request).toMatchObject({
       status: 429,
       outcome: "refused",
       error_code: "rate_limit_exceeded",
-      refusal: told.error.message,
+      refusal: rejection.error.message,
     });
   });
 });

@@ -71,7 +71,7 @@ const theme = EditorView.theme({
     backgroundColor: "var(--accent-soft)",
   },
   ".cm-completionInfo": { padding: "6px 10px", fontFamily: "var(--font)" },
-  // On a phone it would cover the suggestions; the schema beside the editor says the same.
+  // On a phone the tooltip would cover the suggestions; the schema beside the editor has the same text.
   "@media (max-width: 860px)": { ".cm-tooltip.cm-completionInfo": { display: "none" } },
   ".cm-tooltip-lint": { maxWidth: "min(90vw, 460px)" },
   ".cm-diagnostic": { padding: "6px 10px", fontFamily: "var(--font)" },

@@ -4,7 +4,7 @@ import { TextField } from "../../ui/field.tsx";
 import { useForm } from "../../ui/form.tsx";
 import { BrokenLink, Entry, NewPasswordField, SafeForm, useEnter } from "./frame.tsx";
 
-/** The first administrator, by the link that the first start has made. */
+/** Creates the first administrator, by the link that the first start prints. */
 export default function ClaimPage() {
   const t = useText("entry");
   const token = location.hash.slice(1);

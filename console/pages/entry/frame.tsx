@@ -1,4 +1,4 @@
-/** What the pages for people who are not signed in have in kit. */
+/** Parts that the pages for people who are not signed in share. */
 
 import type { ComponentProps, ReactNode } from "react";
 import { Redirect, useLocation, useSearch } from "wouter";
@@ -8,7 +8,7 @@ import { useFreshSession, useSession } from "../../session.tsx";
 import { AppearanceMenu } from "../../shell/appearance-menu.tsx";
 import { useText } from "../../text/text.tsx";
 import { Link } from "../../ui/button.tsx";
-import type { Bound } from "../../ui/field.tsx";
+import type { FieldBinding } from "../../ui/field.tsx";
 import { SecretField } from "../../ui/field.tsx";
 import { Form } from "../../ui/form.tsx";
 import { Notice, ProblemNotice } from "../../ui/notice.tsx";
@@ -32,7 +32,7 @@ export function Entry({ title, about, children, links }: EntryProps) {
   );
 }
 
-/** A form with a password, where it could not be read on the way: elsewhere the gateway would refuse it too late. */
+/** A form with a password. Without TLS it shows a warning instead: the gateway would reject the password too late. */
 export function SafeForm(props: ComponentProps<typeof Form>) {
   const t = useText("entry").insecure;
   if (isSecureContext) return <Form {...props} />;
@@ -43,31 +43,31 @@ export function SafeForm(props: ComponentProps<typeof Form>) {
   );
 }
 
-/** Where somebody wanted to go before signing in came between. Only ever a page of the console. */
-function useWanted(): string {
+/** The page that was requested before the sign-in. Always a page of the console. */
+function useRequestedPage(): string {
   const next = new URLSearchParams(useSearch()).get("next");
   return next?.startsWith("/") ? next : "/";
 }
 
-/** Whoever has just come in goes on to where they wanted. */
+/** After the sign-in, the browser goes to the requested page. */
 export function useEnter(): () => Promise<void> {
   const [, go] = useLocation();
   const refresh = useFreshSession();
-  const wanted = useWanted();
+  const wanted = useRequestedPage();
   return async () => {
     await refresh();
     go(wanted, { replace: true });
   };
 }
 
-/** Whoever is signed in already has no business here. */
-export function OnlyStrangers({ children }: { children: ReactNode }) {
+/** A user who is already signed in is redirected to the requested page. */
+export function SignedOutOnly({ children }: { children: ReactNode }) {
   const { user } = useSession();
-  const wanted = useWanted();
+  const wanted = useRequestedPage();
   return user === null ? children : <Redirect to={wanted} replace />;
 }
 
-export function NewPasswordField({ label, ...bound }: Bound<string> & { label: string }) {
+export function NewPasswordField({ label, ...bound }: FieldBinding<string> & { label: string }) {
   const t = useText("entry");
   const { password_chars_min: least } = useSession();
   return <SecretField {...bound} label={label} autoComplete="new-password" hint={t.passwordHint(least)} />;
@@ -81,7 +81,7 @@ interface WithLinkProps {
   children(link: OneTimeLink, token: string): ReactNode;
 }
 
-/** For pages that a one-time link opens. It stands behind `#`, where no server and no log sees it. */
+/** For pages that a one-time link opens. The secret is in the fragment, which no server and no log receives. */
 export function WithLink({ purpose, title, children }: WithLinkProps) {
   const token = location.hash.slice(1);
   return token === "" ? <BrokenLink title={title} /> : <ReadLink {...{ purpose, title, children, token }} />;

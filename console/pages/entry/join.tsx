@@ -3,7 +3,7 @@ import { useText } from "../../text/text.tsx";
 import { useForm } from "../../ui/form.tsx";
 import { Entry, NewPasswordField, SafeForm, useEnter, WithLink } from "./frame.tsx";
 
-/** An invitation becomes an account. */
+/** Creates an account from an invitation. */
 export default function JoinPage() {
   const t = useText("entry").join;
   return (

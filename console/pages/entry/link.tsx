@@ -6,7 +6,7 @@ import { TextField } from "../../ui/field.tsx";
 import { useForm } from "../../ui/form.tsx";
 import { Entry, SafeForm, useEnter, WithLink } from "./frame.tsx";
 
-/** Signing in with a link of an administrator; by a button, for programs open links by themselves. */
+/** Signs in with a link of an administrator. A button is required, because mail programs open links by themselves. */
 export default function LinkPage() {
   const t = useText("entry").link;
   return (

@@ -6,7 +6,7 @@ import { Link } from "../../ui/button.tsx";
 import { TextField } from "../../ui/field.tsx";
 import { useForm } from "../../ui/form.tsx";
 import { Notice } from "../../ui/notice.tsx";
-import { Entry, NewPasswordField, OnlyStrangers, SafeForm, useEnter } from "./frame.tsx";
+import { Entry, NewPasswordField, SafeForm, SignedOutOnly, useEnter } from "./frame.tsx";
 
 export default function RegisterPage() {
   const t = useText("entry").register;
@@ -23,7 +23,7 @@ export default function RegisterPage() {
     );
   }
   return (
-    <OnlyStrangers>
+    <SignedOutOnly>
       {registration === "open" ? (
         <Entry title={t.title} about={mail ? t.aboutMail : t.about} links={links}>
           {mail ? <RegisterByMail onSent={setSentTo} /> : <Register />}
@@ -33,11 +33,11 @@ export default function RegisterPage() {
           <Notice tone="info">{t[registration]}</Notice>
         </Entry>
       )}
-    </OnlyStrangers>
+    </SignedOutOnly>
   );
 }
 
-/** The password is chosen with the link in the mail: whoever reads it has the account. */
+/** The password is chosen with the link in the mail, which proves that the address belongs to the user. */
 function RegisterByMail({ onSent }: { onSent: (email: string) => void }) {
   const t = useText("entry");
   const register = useChange("registration.create", {});

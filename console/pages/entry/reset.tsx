@@ -58,7 +58,7 @@ function Reset({ email, token, access, onDone }: ResetProps) {
   const empty: ResetValues = { password: "", revokesAll: false, keys: [], code: "" };
   const form = useForm(empty, async ({ password, revokesAll, keys, code }) => {
     const revoked = revokesAll ? "all" : [...keys];
-    // Keys that were created after the list was read are not on it. With a second factor on, ending them needs a code.
+    // Keys that were created after the list was read are not on it. With a second factor, revoking them needs a code.
     const endsLater = access !== null && (!access.needs_code || code !== "");
     const body = {
       token,
@@ -122,7 +122,7 @@ function Keys({ access, form }: { access: Access; form: FormState<ResetValues> }
   );
 }
 
-/** What ends in any case, so that its owner sees what there was. */
+/** What ends in any case, listed so that the owner can review it. */
 function Ending({ access: { sessions, tokens } }: { access: Access }) {
   const t = useText("entry").reset.access;
   const format = useFormat();

@@ -7,17 +7,17 @@ import { Button, Link } from "../../ui/button.tsx";
 import { SecretField, TextField } from "../../ui/field.tsx";
 import { useForm } from "../../ui/form.tsx";
 import { Notice } from "../../ui/notice.tsx";
-import { Entry, OnlyStrangers, SafeForm, useEnter } from "./frame.tsx";
+import { Entry, SafeForm, SignedOutOnly, useEnter } from "./frame.tsx";
 
 export default function SignInPage() {
   return (
-    <OnlyStrangers>
+    <SignedOutOnly>
       <SignIn />
-    </OnlyStrangers>
+    </SignedOutOnly>
   );
 }
 
-/** The password first; whoever has a second factor is then asked for its code, with nothing typed twice. */
+/** The password first, then the code of the second factor if there is one. The password is typed once. */
 function SignIn() {
   const t = useText("entry");
   const enter = useEnter();

@@ -3,7 +3,7 @@ import { useText } from "../../text/text.tsx";
 import { useForm } from "../../ui/form.tsx";
 import { Entry, NewPasswordField, SafeForm, useEnter, WithLink } from "./frame.tsx";
 
-/** An address becomes an account: whoever opens the link that was sent there chooses its password. */
+/** Completes a registration: the link that was sent to the address opens the form for the password. */
 export default function VerifyPage() {
   const t = useText("entry").verify;
   return (

@@ -13,7 +13,7 @@ import { OwnLimits } from "./own-limits.tsx";
 import { isPaid, type Wallet } from "./paid.ts";
 import { ShownOnce } from "./shown-once.tsx";
 
-/** First what it shall be, then, once, what it is. */
+/** The form of a new key, then its secret, shown once. */
 export function CreateKeyDialog({ onClose }: { onClose(): void }) {
   const t = useText("keys");
   const offers = useApi("groups.list");
@@ -48,7 +48,7 @@ export function CreateKeyDialog({ onClose }: { onClose(): void }) {
   );
 }
 
-/** What can be called at once is proposed first. */
+/** Groups whose models can be called at once are listed first. */
 function callableFirst(offers: readonly Offer[], wallet: Wallet): Offer[] {
   return offers.toSorted((a, b) => Number(isPaid(b, wallet)) - Number(isPaid(a, wallet)));
 }

@@ -67,7 +67,7 @@ test("a hostile model name stays one argument of the shell", async () => {
   expect(JSON.parse(text.slice(text.indexOf("{")))).toMatchObject({ model });
 });
 
-test("the line that asks for the key can be pasted into a shell: what is typed next is the key, and is exported", async () => {
+test("the line that reads the key can be pasted into a shell: the next typed line is the key, and is exported", async () => {
   const typed = `${environment}\ngwk_typed\nprintenv MODEL_GATEWAY_KEY\n`;
   const shell = Bun.spawn(["bash"], { stdin: new Blob([typed]), stdout: "pipe", stderr: "pipe" });
   expect(await new Response(shell.stdout).text()).toBe("gwk_typed\n");

@@ -10,8 +10,8 @@ export interface ExampleModel {
 }
 
 /**
- * Typed blindly, so that the key is neither on the screen nor in the history of the shell. One line without a comment:
- * `read` would take a second line as the key, and not every shell allows comments at its prompt.
+ * `read -s` keeps the key off the screen and out of the history of the shell. One line without a comment: `read` would
+ * take a second line as the key, and not every shell allows comments at its prompt.
  */
 export const environment = `read -rs ${KEY_VARIABLE} && export ${KEY_VARIABLE}`;
 

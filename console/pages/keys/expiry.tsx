@@ -1,4 +1,4 @@
-/** Until when a key works, as people say it: in some days, on a day, or never. */
+/** The expiry of a key: after some days, on a date, or never. */
 
 import { ApiProblem } from "../../api.ts";
 import { useText } from "../../text/text.tsx";
@@ -12,11 +12,11 @@ export type Expiry = "keep" | "never" | keyof typeof DAYS | "date";
 
 export interface ExpiryValues {
   expiry: Expiry;
-  /** `2035-01-31`, where a day is chosen. */
+  /** `2035-01-31`, if a date is selected. */
   date: string;
 }
 
-/** Of what was chosen, the moment; undefined: it stays as it is. Throws where a day is wanted and none was chosen. */
+/** The moment of the selected expiry; undefined: unchanged. Throws if a date is required and missing. */
 export function useExpiresAt(): (values: ExpiryValues) => number | null | undefined {
   const t = useText("keys").form;
   return ({ expiry, date }) => {
@@ -36,7 +36,7 @@ export function useExpiresAt(): (values: ExpiryValues) => number | null | undefi
   };
 }
 
-/** `keep` is for a key that is there already. */
+/** `keep` is for an existing key. */
 export function ExpiryFields({ form, keep }: { form: FormState<ExpiryValues>; keep?: string }) {
   const t = useText("keys").form;
   const choices: Expiry[] = ["never", "week", "month", "quarter", "year", "date"];

@@ -1,17 +1,17 @@
-/** The groups a key may be made in, each with what it grants and for how much. */
+/** The groups in which a key can be created, each with its models and prices. */
 
 import { useId } from "react";
 import type { Answer } from "../../api.ts";
 import { useLimitsText } from "../../forms/limits.tsx";
 import { useFormat, useText } from "../../text/text.tsx";
-import type { Bound } from "../../ui/field.tsx";
+import type { FieldBinding } from "../../ui/field.tsx";
 import { Badge } from "../../ui/values.tsx";
 
 export type Offer = Answer<"groups.list">["data"][number];
 
 const MODELS_NAMED = 5;
 
-interface GroupCardsProps extends Bound<string> {
+interface GroupCardsProps extends FieldBinding<string> {
   offers: readonly Offer[];
 }
 
@@ -83,12 +83,12 @@ function OfferText({ offer }: { offer: Offer }) {
   );
 }
 
-/** Those by which one of its models can be called: a group may allow what none of them speaks. */
+/** The interfaces by which one of the models can be called: a group may allow others that no model supports. */
 function interfacesOf({ interfaces, models }: Offer): Offer["interfaces"] {
   return interfaces.filter((name) => models.some((model) => model.interfaces.includes(name)));
 }
 
-/** What models that write cost: the one price that all of them have, or the cheapest. Null where nothing is paid. */
+/** The price of text models: the one that all of them have, or the lowest. Null if the group is free. */
 function usePriceText(): (offer: Offer) => string | null {
   const t = useText("keys").offer;
   const format = useFormat();

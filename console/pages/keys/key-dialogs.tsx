@@ -1,4 +1,4 @@
-/** What can be done to a key: edit it, give it another secret, end it. */
+/** The dialogs of a key: edit, rotate, revoke. */
 
 import { useState } from "react";
 import type { Answer } from "../../api.ts";
@@ -24,7 +24,7 @@ export function EditKeyDialog({ shown, onClose }: KeyDialogProps) {
   const t = useText("keys");
   const kit = useText("kit");
   const format = useFormat();
-  const say = useToast();
+  const showToast = useToast();
   const expiresAt = useExpiresAt();
   const offers = useApi("groups.list");
   const edit = useChange("keys.edit", { invalidates: ["keys.", "models."] });
@@ -40,7 +40,7 @@ export function EditKeyDialog({ shown, onClose }: KeyDialogProps) {
           ...(expires === undefined ? {} : { expires_at: expires }),
         },
       });
-      say(t.edit.saved);
+      showToast(t.edit.saved);
       onClose();
     },
   );
@@ -109,7 +109,7 @@ export function RotateKeyDialog({ shown, onClose }: KeyDialogProps) {
 
 export function RevokeKeyDialog({ shown, onClose }: KeyDialogProps) {
   const t = useText("keys").revoke;
-  const say = useToast();
+  const showToast = useToast();
   const revoke = useChange("keys.revoke", { invalidates: ["keys.", "models."] });
   return (
     <ConfirmDialog
@@ -118,7 +118,7 @@ export function RevokeKeyDialog({ shown, onClose }: KeyDialogProps) {
       confirm={t.confirm}
       onConfirm={async () => {
         await revoke.mutateAsync({ params: { id: shown.id } });
-        say(t.done(shown.name));
+        showToast(t.done(shown.name));
       }}
       onClose={onClose}
     >

@@ -1,4 +1,4 @@
-/** What every list of keys shows of one. */
+/** The values of a key that every list of keys shows. */
 
 import type { Answer } from "../../api.ts";
 import { useText } from "../../text/text.tsx";
@@ -13,7 +13,7 @@ export function KeyStatus({ status }: Pick<Key, "status">) {
   return <Badge tone={TONES[status]}>{t.status[status]}</Badge>;
 }
 
-/** The beginning and the end of the secret: enough to recognise it, and too little to use. */
+/** The beginning and the end of the secret: enough to recognise it, too little to use it. */
 export function KeyHint({ public_id: publicId, last4 }: Pick<Key, "public_id" | "last4">) {
   const t = useText("keys").detail;
   return last4 === "" ? (

@@ -65,7 +65,7 @@ function KeyDetails({ detail }: { detail: KeyDetail }) {
         }
       />
       <Stats>
-        <Stat label={t.detail.requests} value={<Count value={detail.usage.requests} />} />
+        <Stat label={t.detail.requests} value={<Count value={countRequests(detail.days)} />} />
         <Stat label={t.detail.spend} value={<Money value={detail.usage.charged} />} />
         <Stat label={t.detail.lastDay} value={<Count value={detail.requests_last_day} />} />
         <Stat label={t.detail.lastUsed} value={<Time at={detail.last_used_at} />} />
@@ -80,6 +80,11 @@ function KeyDetails({ detail }: { detail: KeyDetail }) {
       {Dialog && <Dialog shown={detail} onClose={() => setOpen(null)} />}
     </Page>
   );
+}
+
+/** Rejected ones too, as in the chart and in the count of the last day. */
+function countRequests(days: KeyDetail["days"]): number {
+  return days.reduce((sum, { requests, refused }) => sum + requests + refused, 0);
 }
 
 function ChartSection({ detail: { id, days } }: { detail: KeyDetail }) {
@@ -210,7 +215,7 @@ function Use({ keyId }: { keyId: string }) {
   );
 }
 
-/** An example should work when it is tried. */
+/** The example uses a model that is available now. */
 function isDown({ now }: Answer<"models.list">["data"][number]): boolean {
   return now.status === "unavailable";
 }

@@ -13,7 +13,7 @@ const LENGTHS: Readonly<Record<number, "5h" | "1d" | "7d" | "30d">> = {
   2592000000: "30d",
 };
 
-/** Every limit that concerns a key, and what is left of it. */
+/** Every limit that applies to a key, with its remaining amount. */
 export function KeyMeters({ meters }: { meters: readonly KeyMeter[] }) {
   const t = useText("keys").meter;
   const lengths = useText("limits").lengths;

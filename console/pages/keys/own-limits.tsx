@@ -4,12 +4,12 @@ import type { FormState } from "../../ui/form.tsx";
 
 interface OwnLimitsProps {
   form: FormState<{ limits: LimitsValue }>;
-  /** What the group gives each key. */
+  /** The limits that the group sets for each key. */
   within: Limits | undefined;
   isOpen?: boolean;
 }
 
-/** Folded away, for most keys have none; a problem in it opens it. */
+/** Closed at first, because most keys have no limits; a problem inside opens it. */
 export function OwnLimits({ form, within, isOpen }: OwnLimitsProps) {
   const t = useText("keys").form;
   const limits = form.bind("limits");

@@ -1,4 +1,4 @@
-/** Whether requests of a group would be paid for, as the wallet stands. */
+/** Whether the wallet can pay for requests of a group. */
 
 import type { Answer } from "../../api.ts";
 

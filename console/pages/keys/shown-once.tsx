@@ -9,12 +9,12 @@ import { Examples } from "./examples.tsx";
 interface ShownOnceProps {
   secret: string;
   models: readonly ExampleModel[];
-  /** Said below the secret. */
+  /** Shown below the secret. */
   note?: ReactNode;
   onDone(): void;
 }
 
-/** A secret that exists nowhere else: to be copied, and then used by the examples. */
+/** A secret that is shown once, to be copied, with examples that use it. */
 export function ShownOnce({ secret, models, note, onDone }: ShownOnceProps) {
   const t = useText("keys").made;
   return (

@@ -16,7 +16,7 @@ import "./models.css";
 /** The availability of models changes while the page is open. */
 const REFRESH_MS = 15_000;
 
-/** `?key=` shows what one key can call; `?why=` asks at once why it cannot call something. */
+/** `?key=` shows the models of one key; `?why=` opens the explanation of one model. */
 export default function ModelsPage() {
   const t = useText("models");
   const given = new URLSearchParams(useSearch());
@@ -139,7 +139,7 @@ function YourKeys({ keys }: Pick<CallableModel, "keys">) {
   return <span title={keys.some.map(({ name }) => name).join(", ")}>{t.keys(keys.count)}</span>;
 }
 
-/** Says whose models are shown, and leads back to all. */
+/** Names the key whose models are shown, with a link to all models. */
 function OfOneKey({ id }: { id: string }) {
   const kit = useText("kit");
   const [, go] = useLocation();

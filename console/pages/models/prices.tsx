@@ -1,4 +1,4 @@
-/** What a model costs whoever calls it: the main price, and below it what differs. */
+/** The price of a model for its callers: the main price, and below it the differences. */
 
 import type { ReactNode } from "react";
 import type { Answer } from "../../api.ts";

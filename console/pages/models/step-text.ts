@@ -1,4 +1,4 @@
-/** The steps of an explanation in words: what was found, and what to do about it. */
+/** The steps of an explanation in words: the finding, and what to do about it. */
 
 import type { Answer } from "../../api.ts";
 import { useFormat, useText } from "../../text/text.tsx";

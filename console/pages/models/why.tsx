@@ -1,4 +1,4 @@
-/** "Why can this key call this model, or not?": a question, and the steps that a request would meet. */
+/** "Why can this key call this model, or not?": a form, and the checks that a request would pass. */
 
 import { useState } from "react";
 import { type Answer, api } from "../../api.ts";
@@ -19,14 +19,14 @@ type Why = Answer<"models.why">;
 const INTERFACES = ["chat", "responses", "messages", "gemini", "embeddings", "images"] as const;
 type Interface = (typeof INTERFACES)[number];
 
-/** What is known of the question when it is opened. */
+/** The values that the form is opened with. */
 export interface WhyQuestion {
   key?: string;
   model?: string;
   interface?: Interface;
 }
 
-/** More than one page of keys is searched. */
+/** More than one page of keys has a search. */
 const KEYS_LISTED = 200;
 
 export function WhyDialog({ question, onClose }: { question: WhyQuestion; onClose(): void }) {
@@ -34,7 +34,7 @@ export function WhyDialog({ question, onClose }: { question: WhyQuestion; onClos
   const [search, setSearch] = useState("");
   const query = { status: "all" as const, limit: KEYS_LISTED, ...(search === "" ? {} : { search }) };
   const keys = useApi("keys.list", { query }, { keepPrevious: true });
-  // The key it is about may stand beyond the first page.
+  // The selected key may be beyond the first page.
   const own = useApi(
     "keys.get",
     { params: { id: question.key ?? "" } },
@@ -124,18 +124,18 @@ function WhyForm({ question, keys }: WhyFormProps) {
 
 function Explanation({ why }: { why: Why }) {
   const t = useText("models").why;
-  const tell = useStepText();
+  const describeStep = useStepText();
   const decisive = why.steps.find(({ ok }) => !ok);
   return (
     <section className="stack" aria-live="polite">
       <Notice tone={why.allowed ? "good" : "bad"} title={why.allowed ? t.allowed : t.refused}>
-        {decisive !== undefined && <p>{tell(decisive)}</p>}
+        {decisive !== undefined && <p>{describeStep(decisive)}</p>}
       </Notice>
       <ol className="why-steps">
         {why.steps.map((step) => (
           <li key={step.reason} className={step.ok ? "passed" : "failed"}>
             <span className="unseen">{step.ok ? t.passed : t.failed}: </span>
-            <span className="breakable">{tell(step)}</span>
+            <span className="breakable">{describeStep(step)}</span>
           </li>
         ))}
       </ol>

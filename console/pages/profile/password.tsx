@@ -14,13 +14,13 @@ const EMPTY = { password: "", code: "", new_password: "" };
 export function PasswordSection() {
   const t = useText("profile").password;
   const user = useUser();
-  const say = useToast();
+  const showToast = useToast();
   const refresh = useFreshSession();
   const change = useChange("password.change", { invalidates: ["sessions."] });
   const form = useForm(EMPTY, async (values) => {
     await change.mutateAsync({ body: { ...proofOf(user, values), new_password: values.new_password } });
     form.reset(EMPTY);
-    say(t.done);
+    showToast(t.done);
     await refresh();
   });
   return (

@@ -40,9 +40,9 @@ export default function ProfilePage() {
 
 function VerifyNotice({ email }: { email: string }) {
   const t = useText("profile").verify;
-  const say = useToast();
+  const showToast = useToast();
   const complain = useProblemToast();
-  const send = useChange("email.send_link", { onDone: () => say(t.sent) });
+  const send = useChange("email.send_link", { onDone: () => showToast(t.sent) });
   return (
     <Notice tone="warn" title={t.title}>
       <p className="breakable">{t.text(email)}</p>

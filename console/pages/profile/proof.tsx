@@ -1,4 +1,4 @@
-/** Once more who one is, before something that must not be done by whoever finds an open browser. */
+/** Authentication before a sensitive change, so that an open browser alone does not permit it. */
 
 import { type SessionUser, useUser } from "../../session.tsx";
 import { useText } from "../../text/text.tsx";
@@ -10,7 +10,7 @@ export interface Proof {
   code: string;
 }
 
-/** The password, or a code where there is none; whoever has neither proves nothing. */
+/** The password, or a code if there is no password; nothing if there is neither. */
 export function ProofField<Values extends Proof>({ form }: { form: Pick<FormState<Values>, "bind"> }) {
   const t = useText("profile").secondFactor;
   const { has_password: hasPassword, has_second_factor: hasSecondFactor } = useUser();
@@ -23,7 +23,7 @@ export function ProofField<Values extends Proof>({ form }: { form: Pick<FormStat
   );
 }
 
-/** Both, for what would make the password alone enough from then on. */
+/** Both, for a change after which the password alone would be enough. */
 export function ProofFields<Values extends Proof>({ form }: { form: Pick<FormState<Values>, "bind"> }) {
   const t = useText("profile").secondFactor;
   return (

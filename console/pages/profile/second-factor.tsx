@@ -79,7 +79,7 @@ function Standing({ standing: { recovery_codes_left: left }, since, onOpen }: St
   );
 }
 
-/** Who one is, then the app, then the recovery codes. */
+/** Three steps: authenticate, register the app, save the recovery codes. */
 function TurnOn({ onClose }: { onClose: () => void }) {
   const t = useText("profile").secondFactor;
   const user = useUser();
@@ -177,13 +177,13 @@ function ShownCodes({ codes, onClose }: { codes: readonly string[]; onClose: () 
 function TurnOff({ onClose }: { onClose: () => void }) {
   const t = useText("profile").secondFactor.remove;
   const user = useUser();
-  const say = useToast();
+  const showToast = useToast();
   const refresh = useFreshSession();
   const remove = useChange("second_factor.remove", {});
   const form = useForm(NO_PROOF, async (proof) => {
     await remove.mutateAsync({ body: bothProofs(user, proof) });
     onClose();
-    say(t.done);
+    showToast(t.done);
     await refresh();
   });
   return (

@@ -85,7 +85,7 @@ interface EndSessionsProps {
 
 function EndSessions({ ending, onClose }: EndSessionsProps) {
   const t = useText("profile").sessions;
-  const say = useToast();
+  const showToast = useToast();
   const name = useBrowserName();
   const invalidates = ["sessions."] as const;
   const revoke = useChange("sessions.revoke", { invalidates });
@@ -98,7 +98,7 @@ function EndSessions({ ending, onClose }: EndSessionsProps) {
       onConfirm={async () => {
         if (ending === "others") await revokeOthers.mutateAsync({});
         else await revoke.mutateAsync({ params: { id: ending.id } });
-        say(t.ended);
+        showToast(t.ended);
       }}
     >
       <p className="breakable">{ending === "others" ? t.othersText : t.endText(name(ending))}</p>

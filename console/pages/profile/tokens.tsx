@@ -94,7 +94,7 @@ function useTokenColumns({ onRevoke }: { onRevoke(token: Token): void }): readon
 
 function RevokeToken({ token, onClose }: { token: Token; onClose(): void }) {
   const t = useText("profile").tokens;
-  const say = useToast();
+  const showToast = useToast();
   const revoke = useChange("tokens.revoke", { invalidates: ["tokens."] });
   return (
     <ConfirmDialog
@@ -103,7 +103,7 @@ function RevokeToken({ token, onClose }: { token: Token; onClose(): void }) {
       onClose={onClose}
       onConfirm={async () => {
         await revoke.mutateAsync({ params: { id: token.id } });
-        say(t.revoked);
+        showToast(t.revoked);
       }}
     >
       <p className="breakable">{t.revokeText(token.name)}</p>

@@ -1,4 +1,4 @@
-/** The name of a browser as its owner knows it. More exact than that is not to be had: they all pretend. */
+/** The name of a browser as its owner knows it. An approximation: user agents contain the names of other browsers. */
 
 const BROWSERS: readonly (readonly [name: string, sign: RegExp])[] = [
   ["Edge", /\bEdgA?\//],
@@ -18,7 +18,7 @@ const SYSTEMS: readonly (readonly [name: string, sign: RegExp])[] = [
   ["Linux", /\bLinux\b/],
 ];
 
-/** Null for what is no browser. */
+/** Null if the client is not a browser. */
 export function browserIn(userAgent: string): { browser: string; system: string | null } | null {
   const browser = BROWSERS.find(([, sign]) => sign.test(userAgent))?.[0];
   if (browser === undefined) return null;

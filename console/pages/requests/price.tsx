@@ -1,4 +1,4 @@
-/** How the price of one request was worked out, line by line. */
+/** The calculation of the price of one request, line by line. */
 
 import { useFormat, useText } from "../../text/text.tsx";
 import { Card, Facts } from "../../ui/page.tsx";
@@ -12,7 +12,7 @@ export function PriceCard({ request }: { request: Inspection }) {
   const isFree = calculation === null && Number(request.cost) === 0;
   const charged =
     request.payer === null
-      ? t.chargedTo.nobody
+      ? t.chargedTo.none
       : t.chargedTo[request.payer](format.moneyExact(request.charged));
   const facts = [
     ...(isFree ? [] : [[t.charged, charged] as const]),

@@ -109,7 +109,7 @@ function CaptureLink({ id }: { id: string }) {
   );
 }
 
-/** Nothing has to be explained of what was completed. */
+/** A completed request needs no explanation. */
 function Why({ request }: { request: Inspection }) {
   const { request: t, outcomeTexts } = useText("usage");
   const { outcome, refusal, error_code: code } = request;
@@ -119,7 +119,7 @@ function Why({ request }: { request: Inspection }) {
       <p>{outcomeTexts[outcome]}</p>
       {refusal !== null && (
         <p>
-          {t.whyTold} <strong>{refusal}</strong>
+          {t.clientMessage} <strong>{refusal}</strong>
         </p>
       )}
       {code !== null && (

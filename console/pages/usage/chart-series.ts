@@ -1,4 +1,4 @@
-/** What the API tells of usage over time → what a chart draws. */
+/** Converts usage over time, as the API returns it, to the series of a chart. */
 
 import type { Answer } from "../../api.ts";
 import type { Series } from "../../charts/series.ts";
@@ -11,7 +11,7 @@ type Point = Chart["points"][number];
 
 const UNIT_MS = { day: 86_400_000, hour: 3_600_000 } as const;
 
-/** Every day or hour of the range, whether there was use or not. */
+/** Every day or hour of the range, with or without requests. */
 export function timesOf({ from_at, to_at, granularity }: Chart): number[] {
   const unitMs = UNIT_MS[granularity];
   return Array.from({ length: Math.max(0, (to_at - from_at) / unitMs) }, (_, i) => from_at + i * unitMs);
@@ -51,7 +51,7 @@ const MEASURES: Readonly<Record<Metric, Measure>> = {
   errors: ({ failed, refused }) => failed + refused,
 };
 
-/** Without a split there is room to show what a sum is made of. */
+/** Without a split, the chart shows the parts of a sum. */
 function wholeSeries(
   chart: Chart,
   times: readonly number[],
@@ -87,7 +87,7 @@ function wholeSeries(
   }
 }
 
-/** A sum of nothing is zero, a mean of nothing is none. */
+/** The sum of no requests is zero; their mean is unknown. */
 function valuesOf(points: readonly Point[], times: readonly number[], measure: Measure): (number | null)[] {
   const byTime = new Map(points.map((point) => [point.at, point]));
   return times.map((time) => {

@@ -70,7 +70,7 @@ export function SplitPicker({ query }: { query: UsageQuery }) {
   );
 }
 
-/** What is one already cannot be split, and of everybody's only the whole is kept by owner. */
+/** A dimension with a single value cannot be split. The roll-ups of all users are kept by owner only. */
 export function useSplits({ filters }: UsageQuery): readonly Split[] {
   const isEverybody = useIsEverybody(filters);
   return SPLITS.filter((by) => {
@@ -88,7 +88,8 @@ export function useSplits({ filters }: UsageQuery): readonly Split[] {
   });
 }
 
-function useIsEverybody(filters: UsageQuery["filters"]): boolean {
+/** Whether the page shows requests of several users. */
+export function useIsEverybody(filters: UsageQuery["filters"]): boolean {
   const { role } = useUser();
   if (role !== "admin" || filters.user !== undefined) return false;
   return filters.whose === "everybody" || filters.account !== undefined;
@@ -157,7 +158,7 @@ interface FilterSelectProps {
 function FilterSelect({ query, name, label, choices }: FilterSelectProps) {
   const { filter: t } = useText("usage");
   const value = query.filters[name] ?? "";
-  // What the address asks for may be gone from the choices; it still holds.
+  // The value in the address may be missing from the choices; it still applies.
   const isKnown = value === "" || choices.some((choice) => choice.value === value);
   return (
     <label className="filter">
@@ -179,7 +180,7 @@ function keyChoices(keys: readonly { id: string; name: string }[] = []): Choice[
   return keys.map(({ id, name }) => ({ value: id, label: name }));
 }
 
-/** Of too many keys to choose from, the choice is among those that were searched for. */
+/** With too many keys for a list, the choices are the keys that match the search. */
 function KeySearch({
   query,
   newest,
@@ -203,7 +204,7 @@ function KeySearch({
   );
 }
 
-/** There may be too many to choose from: an address is typed, and asked for when it is entered. */
+/** With too many users for a list, an address is typed, and applied when it is entered. */
 function UserFilter({ query }: { query: UsageQuery }) {
   const { filter: t } = useText("usage");
   const id = useId();

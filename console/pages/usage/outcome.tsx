@@ -18,11 +18,11 @@ const TONES = {
 interface OutcomeBadgeProps {
   outcome: Outcome;
   status: number;
-  /** How many refused requests the row counts. */
+  /** The number of rejected requests that the row counts. */
   count: number;
 }
 
-/** How it ended; a status that says more than "200" stands beside it, and a count above one. */
+/** The outcome, with the status unless it is 200, and the count if it is above one. */
 export function OutcomeBadge({ outcome, status, count }: OutcomeBadgeProps) {
   const { outcomes } = useText("usage");
   const format = useFormat();

@@ -9,7 +9,8 @@ import { OutcomeBadge } from "./outcome.tsx";
 
 export type RequestRow = ListRow<"usage.requests">;
 
-export function RequestTable({ requests }: { requests: Listing<RequestRow> }) {
+/** `hasUsers`: the requests belong to several users. */
+export function RequestTable({ requests, hasUsers }: { requests: Listing<RequestRow>; hasUsers: boolean }) {
   const { requests: t } = useText("usage");
   const { role } = useUser();
   const format = useFormat();
@@ -27,20 +28,8 @@ export function RequestTable({ requests }: { requests: Listing<RequestRow> }) {
       isMinor: true,
       cell: ({ key }) => <span className="named">{key.name ?? key.id}</span>,
     },
-    ...(role === "admin"
-      ? [
-          {
-            key: "user",
-            header: t.user,
-            cell: ({ user }: RequestRow) => <span className="named">{user ?? "–"}</span>,
-          },
-          {
-            key: "account",
-            header: t.account,
-            cell: ({ account }: RequestRow) => <span className="named">{account ?? "–"}</span>,
-          },
-        ]
-      : []),
+    ...(hasUsers ? [nameColumn("user", t.user)] : []),
+    ...(role === "admin" ? [nameColumn("account", t.account)] : []),
     {
       key: "outcome",
       header: t.outcome,
@@ -76,4 +65,8 @@ export function RequestTable({ requests }: { requests: Listing<RequestRow> }) {
       }
     />
   );
+}
+
+function nameColumn(key: "user" | "account", header: string): Column<RequestRow> {
+  return { key, header, cell: (row) => <span className="named">{row[key] ?? "–"}</span> };
 }

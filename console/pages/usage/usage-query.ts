@@ -1,4 +1,4 @@
-/** What the usage page shows is in its address, so that it can be kept, shared and gone back to. */
+/** The state of the usage page is in its address, so that it can be bookmarked, shared and restored. */
 
 import { useMemo } from "react";
 import { useSearchParams } from "wouter";
@@ -11,7 +11,7 @@ const DAY_MS = 24 * HOUR_MS;
 export const RANGES = ["day", "week", "month", "quarter"] as const;
 export type Range = (typeof RANGES)[number] | "custom";
 const RANGE_MS = { day: DAY_MS, week: 7 * DAY_MS, month: 30 * DAY_MS, quarter: 90 * DAY_MS } as const;
-/** Up to here a chart is drawn by hours. */
+/** Ranges up to this length are drawn by hours. */
 const HOURLY_MS = 3 * DAY_MS;
 
 export const SPLITS = ["total", "model", "key", "user", "group"] as const;
@@ -33,12 +33,12 @@ export const OUTCOMES = [
 export const STATUSES = ["2", "4", "5"] as const;
 
 export type FilterName = "whose" | "user" | "key" | "group" | "account" | "model" | "outcome" | "status";
-/** Whose it is stays when the others are cleared. */
+/** The scope stays when the other filters are cleared. */
 const CLEARED = ["user", "key", "group", "account", "model", "outcome", "status"] as const;
 
 export interface UsageQuery {
   range: Range;
-  /** Days, as they are typed: "2026-03-01". */
+  /** Days as typed: "2026-03-01". */
   from: string;
   to: string;
   by: Split;
@@ -48,14 +48,14 @@ export interface UsageQuery {
   granularity: "day" | "hour";
   chart: NonNullable<Input<"usage.chart">["query"]>;
   requests: NonNullable<Input<"usage.requests">["query"]>;
-  /** Empty takes it out. */
+  /** An empty value removes the parameter. */
   set(name: FilterName | "range" | "from" | "to" | "by" | "metric", value: string): void;
   clear(): void;
 }
 
 export function useUsageQuery(): UsageQuery {
   const [params, setParams] = useSearchParams();
-  // The hour is enough: what begins a minute later is the same question.
+  // Rounded to the hour: a query that begins a minute later is the same query.
   const hourMs = Math.floor(useNow(60_000) / HOUR_MS) * HOUR_MS;
   return useMemo((): UsageQuery => {
     const scope = scopeOf(params);
@@ -70,7 +70,7 @@ export function useUsageQuery(): UsageQuery {
           const next = new URLSearchParams(before);
           if (value === "") next.delete(name);
           else next.set(name, value);
-          // Days that were typed belong to a range of one's own.
+          // Typed days belong to a custom range.
           if (name === "range" && value !== "custom") for (const day of ["from", "to"]) next.delete(day);
           return next;
         },
@@ -106,7 +106,7 @@ function scopeOf(params: URLSearchParams) {
   };
 }
 
-/** What is not there is left out. */
+/** Omits empty values. */
 function given<Name extends string, Value extends string>(
   name: Name,
   value: Value | null,
@@ -127,7 +127,7 @@ function rangeOf(params: URLSearchParams, hourMs: number) {
   const to = dayText(params.get("to")) ?? today;
   if (range !== "custom") {
     const lengthMs = RANGE_MS[range];
-    // A day more than whole days would be drawn half: the present one is among them.
+    // The range includes the current, partial day.
     const fromMs = lengthMs <= HOURLY_MS ? hourMs - lengthMs + HOUR_MS : dayOf(hourMs) - lengthMs + DAY_MS;
     return { range, from, to, granularity: granularityOf(lengthMs), times: { from_at: fromMs } };
   }

@@ -9,7 +9,7 @@ import { EmptyState, Notice, ProblemNotice } from "../../ui/notice.tsx";
 import { Card, Page, PageHeader, Section, Skeleton } from "../../ui/page.tsx";
 import { CodeBlock } from "../../ui/values.tsx";
 import { type Chart, isStacked, seriesOf, timesOf } from "./chart-series.ts";
-import { FilterBar, RangePicker, SplitPicker, useSplits } from "./filters.tsx";
+import { FilterBar, RangePicker, SplitPicker, useIsEverybody, useSplits } from "./filters.tsx";
 import { Ranking } from "./ranking.tsx";
 import { RequestTable } from "./request-table.tsx";
 import { UsageStats } from "./stats.tsx";
@@ -22,6 +22,7 @@ export default function UsagePage() {
   const t = useText("usage");
   const query = useUsageQuery();
   const splits = useSplits(query);
+  const hasUsers = useIsEverybody(query.filters);
   const by = splits.includes(query.by) ? query.by : "model";
   const options = { refreshMs: REFRESH_MS, keepPrevious: true };
   const chart = useApi("usage.chart", { query: { ...query.chart, by } }, options);
@@ -55,7 +56,7 @@ export default function UsagePage() {
             <FirstRequest />
           </Card>
         ) : (
-          <RequestTable requests={requests} />
+          <RequestTable requests={requests} hasUsers={hasUsers} />
         )}
       </Section>
     </Page>
@@ -114,7 +115,7 @@ function useShow(metric: Metric): (value: number) => string {
   }
 }
 
-/** What to do when there is nothing to see. */
+/** The next step when there is no usage yet. */
 function FirstRequest() {
   const { empty: t } = useText("usage");
   const origin = useGatewayOrigin();

@@ -8,7 +8,7 @@ type Subscription = Answer<"wallet.get">["subscriptions"][number];
 const TICK_MS = 15_000;
 const TONES = { running: "good", upcoming: "soft", ended: "soft", cancelled: "soft" } as const;
 
-/** Plans in the order in which they pay, each with what is left of its windows. */
+/** Subscriptions in the order in which they are charged, each with the remaining amount of its windows. */
 export function Subscriptions({ subscriptions }: { subscriptions: readonly Subscription[] }) {
   const first = subscriptions.find(({ standing }) => standing === "running");
   return (

@@ -50,7 +50,7 @@ export default function WalletPage() {
   );
 }
 
-/** Paid requests are refused until it is covered, so it stands above everything else. */
+/** Shown above everything else: paid requests are rejected until the debt is covered. */
 function Debt({ amount }: { amount: string }) {
   const t = useText("wallet");
   const format = useFormat();
@@ -60,12 +60,12 @@ function Debt({ amount }: { amount: string }) {
 function Redeem() {
   const t = useText("wallet").redeem;
   const format = useFormat();
-  const say = useToast();
+  const showToast = useToast();
   const redeem = useChange("wallet.redeem", { invalidates: ["wallet."] });
   const form = useForm({ code: "" }, async ({ code }) => {
     const { amount, plan } = await redeem.mutateAsync({ body: { code } });
     form.reset({ code: "" });
-    say(plan === null ? t.money(format.money(amount ?? "0")) : t.plan(plan));
+    showToast(plan === null ? t.money(format.money(amount ?? "0")) : t.plan(plan));
   });
   return (
     <Section title={t.title} about={t.about}>
@@ -116,7 +116,7 @@ function Payers({ payers }: Pick<Wallet, "payers">) {
   );
 }
 
-/** Only while there are some: requests under way. */
+/** Shown only while requests are in flight. */
 function Holds() {
   const t = useText("wallet").holds;
   const { paidBy } = useText("wallet");

@@ -39,7 +39,7 @@ export const adminCaptures = {
   },
   group: {
     label: "Capture requests",
-    hint: "Stores the bodies of requests and responses, encrypted, for administrators. Tell the users of the group.",
+    hint: "Stores the bodies of requests and responses, encrypted, for administrators. Inform the users of the group.",
   },
   key: {
     title: "Captures",
@@ -47,7 +47,7 @@ export const adminCaptures = {
     mode: "Capture requests",
     asGroup: (mode: string) => `As the group: ${mode}`,
     next: "Next requests",
-    nextHint: "Captures this many requests, whatever the mode.",
+    nextHint: "Captures this many requests in every mode.",
     minutes: "For",
     durations: { "15": "15 minutes", "60": "1 hour", "1440": "24 hours" },
     order: "Capture",

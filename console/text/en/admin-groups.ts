@@ -52,7 +52,7 @@ export const adminGroups = {
     interfaces: "Interfaces",
     websocket: "Responses over WebSocket",
     websocketHint: "If disabled, clients that request a WebSocket fall back to HTTP.",
-    costHeaders: "Tell callers the cost of each response",
+    costHeaders: "Send callers the cost of each response",
     costHeadersHint: "Adds x-gateway-cost and x-gateway-balance to responses.",
   },
   models: {

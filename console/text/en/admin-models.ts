@@ -22,7 +22,7 @@ export const adminModels = {
   },
   select: (model: string) => `Select ${model}`,
   nowhere: "not published",
-  nobody: "none",
+  noAccount: "none",
   noPrice: "no price",
   severalPrices: (count: number) => `${count} prices`,
   edit: (model: string) => `Edit ${model}`,

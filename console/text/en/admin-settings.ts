@@ -124,7 +124,7 @@ export const adminSettings = {
     over: "Closed",
     lasted: (duration: string) => `after ${duration}`,
     deliveries: "Deliveries",
-    nobody: "no webhook",
+    noWebhook: "no webhook",
     delivery: (webhook: string, event: "firing" | "resolved") =>
       event === "firing" ? `${webhook}: opened` : `${webhook}: closed`,
     states: { pending: "pending", delivered: "delivered", failed: "failed" },

@@ -1,4 +1,4 @@
-/** For people who are not signed in. */
+/** Texts for people who are not signed in. */
 
 import { plural } from "../plural.ts";
 

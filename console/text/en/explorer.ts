@@ -1,6 +1,6 @@
 import { plural } from "../plural.ts";
 
-/** The API explorer. What the API itself says of its fields stands in the API's description. */
+/** The API explorer. The texts about fields are in the description of the API itself. */
 export const explorer = {
   title: "API explorer",
   skip: "Skip to the request",
@@ -72,7 +72,7 @@ export const explorer = {
   run: "Run",
   stop: "Stop",
   runHint: "Ctrl+Enter",
-  /** What the page itself has to say. */
+  /** Messages of the page itself. */
   ownProblem: (code: string): string => {
     if (code === "missing_api_key") return "Enter an API key first.";
     if (code === "unusable_api_key")
@@ -99,7 +99,7 @@ export const explorer = {
   inspect: "View in the console (new tab)",
   eventsCount: (count: number) => plural(count, "1 event", "# events"),
   eventAt: (ms: string) => `after ${ms}`,
-  nothingSaid: "The response contains no text.",
+  noText: "The response contains no text.",
   dimensions: (count: number) => `${count} dimensions`,
   pictureAlt: (position: number) => `Image ${position}`,
   unknownProblem: "The request failed without an error code.",

@@ -98,7 +98,7 @@ export const keys = {
     codexFile: "In ~/.codex/config.toml",
     codexNeeds: "Codex uses the Responses API, which this group does not include.",
     addressRule: (without: string, withVersion: string) =>
-      `Use ${withVersion} where a client asks for the base URL of an SDK. Use ${without} where it asks for a host.`,
+      `Use ${withVersion} if a client needs the base URL of an SDK. Use ${without} if it needs a host.`,
     noModel: "This group has no models at the moment. Examples appear here when it does.",
   },
   detail: {

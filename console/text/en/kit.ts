@@ -1,6 +1,6 @@
 import { plural } from "../plural.ts";
 
-/** The kit's own words, and those that every page says. */
+/** Texts of shared components, and texts that every page uses. */
 export const kit = {
   add: "Add",
   all: "All",

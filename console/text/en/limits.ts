@@ -13,7 +13,7 @@ export const limits = {
   window: (length: string) => `Limits per ${length}`,
   addWindow: "Add window",
   removeWindow: (length: string) => `Remove the limits per ${length}`,
-  said: {
+  summary: {
     between: ", ",
     rpm: (amount: string) => `${amount} requests per minute`,
     tpm: (amount: string) => `${amount} tokens per minute`,

@@ -108,7 +108,7 @@ export const models = {
     limit_in_use: (whose: string, limit: string) =>
       `The concurrency limit of ${whose} is reached: ${limit}. Requests are queued.`,
     limit_used_up: (whose: string, limit: string) => `The limit of ${whose} is exhausted: ${limit}.`,
-    nobody_pays: "Requests in this group are free.",
+    free_group: "Requests in this group are free.",
     balance_available: (amount: string) => `Requests are charged to your balance. Available: ${amount}.`,
     balance_empty:
       "Your available balance is zero: it is spent or held for requests in flight. Redeem a code, or ask an administrator to top up your balance.",

@@ -1,4 +1,4 @@
-/** Words that groups, accounts and models share. */
+/** Terms that groups, accounts and models share. */
 export const policy = {
   everyone: "Everyone",
   interfaces: {
@@ -52,7 +52,7 @@ export const policy = {
     unspoken: (interfaces: string) => `No account that serves this model supports ${interfaces}.`,
     no_price: "The model has no price, but the group charges for requests or limits spend.",
   },
-  said: {
+  priceText: {
     input: (usd: string) => `${usd} input`,
     output: (usd: string) => `${usd} output`,
     image: (usd: string) => `${usd} per image`,

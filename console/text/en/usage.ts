@@ -140,7 +140,7 @@ export const usage = {
     notFoundText:
       "The request ID is in the x-request-id header of the response. A request appears a moment after its response ends.",
     why: "Cause",
-    whyTold: "Error message sent to the client:",
+    clientMessage: "Error message sent to the client:",
     errorGuide: "Error code reference",
     course: "Timeline",
     courseAbout: (started: string) => `Starts at ${started}.`,
@@ -179,7 +179,7 @@ export const usage = {
     chargedTo: {
       balance: (amount: string) => `${amount} from the balance`,
       subscription: (amount: string) => `${amount} from a subscription`,
-      nobody: "not charged: this group is free",
+      none: "not charged: this group is free",
     },
     upstreamCost: "Upstream cost",
     per: { "1M tokens": "1M tokens", image: "image", request: "request" },

@@ -21,7 +21,7 @@ export const adminModels: Area<"adminModels"> = {
   },
   select: (model) => `选择 ${model}`,
   nowhere: "未发布",
-  nobody: "无",
+  noAccount: "无",
   noPrice: "未定价",
   severalPrices: (count) => `${count} 种价格`,
   edit: (model) => `编辑 ${model}`,

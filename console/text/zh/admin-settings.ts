@@ -113,7 +113,7 @@ export const adminSettings: Area<"adminSettings"> = {
     over: "已解除",
     lasted: (duration) => `持续 ${duration}`,
     deliveries: "通知",
-    nobody: "无 Webhook",
+    noWebhook: "无 Webhook",
     delivery: (webhook, event) => (event === "firing" ? `${webhook}：触发` : `${webhook}：解除`),
     states: { pending: "发送中", delivered: "已发送", failed: "失败" },
     attempts: (count) => `尝试 ${count} 次`,

@@ -91,7 +91,7 @@ export const explorer: Area<"explorer"> = {
   inspect: "在控制台中查看（新标签页）",
   eventsCount: (count) => `${count} 个事件`,
   eventAt: (ms) => `${ms} 后`,
-  nothingSaid: "响应不包含文本。",
+  noText: "响应不包含文本。",
   dimensions: (count) => `${count} 维`,
   pictureAlt: (position) => `图片 ${position}`,
   unknownProblem: "请求失败，没有错误码。",

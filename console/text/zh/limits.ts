@@ -13,7 +13,7 @@ export const limits: Area<"limits"> = {
   window: (length) => `每 ${length}限额`,
   addWindow: "添加时间窗口",
   removeWindow: (length) => `移除每 ${length}限额`,
-  said: {
+  summary: {
     between: "，",
     rpm: (amount) => `每分钟 ${amount} 个请求`,
     tpm: (amount) => `每分钟 ${amount} 个 Token`,

@@ -96,7 +96,7 @@ export const models: Area<"models"> = {
     within_limits: "所有限额都有剩余。",
     limit_in_use: (whose, limit) => `${whose}已达到并发限制：${limit}。请求进入队列。`,
     limit_used_up: (whose, limit) => `${whose}的限额已用尽：${limit}。`,
-    nobody_pays: "该分组的请求免费。",
+    free_group: "该分组的请求免费。",
     balance_available: (amount) => `从您的余额扣费，可用 ${amount}。`,
     balance_empty: "可用余额为零：已用完，或为进行中的请求冻结。请使用兑换码，或联系管理员充值。",
     balance_in_debt: (amount) =>

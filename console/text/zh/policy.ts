@@ -53,7 +53,7 @@ export const policy: Area<"policy"> = {
     unspoken: (interfaces) => `提供该模型的账号都不支持 ${interfaces}。`,
     no_price: "模型没有价格，而分组需要收费或限制消费。",
   },
-  said: {
+  priceText: {
     input: (usd) => `输入 ${usd}`,
     output: (usd) => `输出 ${usd}`,
     image: (usd) => `每张图像 ${usd}`,

@@ -124,7 +124,7 @@ export const usage: Area<"usage"> = {
     notFound: "未找到请求",
     notFoundText: "请求 ID 位于响应的 x-request-id 标头中。响应结束片刻后即可查到。",
     why: "原因",
-    whyTold: "返回给客户端的错误信息：",
+    clientMessage: "返回给客户端的错误信息：",
     errorGuide: "错误码说明",
     course: "时间线",
     courseAbout: (started) => `开始于 ${started}。`,
@@ -163,7 +163,7 @@ export const usage: Area<"usage"> = {
     chargedTo: {
       balance: (amount) => `从余额扣 ${amount}`,
       subscription: (amount) => `从订阅扣 ${amount}`,
-      nobody: "未扣费：该分组免费",
+      none: "未扣费：该分组免费",
     },
     upstreamCost: "上游成本",
     per: { "1M tokens": "百万 Token", image: "张", request: "次" },

@@ -11,12 +11,13 @@ import { problemsError } from "../changes/change.ts";
 import type { ConsoleContext } from "../context.ts";
 
 export const probeAnswer = z.object({
-  /** `answers` and `simulator` mean success; `no_list` and `limited` may. */
+  /** `answers` and `simulator` mean success; `list_denied`, `no_list` and `limited` may. */
   kind: z.enum([
     "answers",
     "simulator",
     "not_json",
     "refused",
+    "list_denied",
     "no_list",
     "limited",
     "redirects",
@@ -58,11 +59,12 @@ export async function testAccount(
   );
   const account = accounts.get(record.id);
   if (account === undefined) throw new Error("The enabled account is not in the compiled policy.");
-  const { dialer, http, deadlines, userAgent } = gateway.dispatcher;
+  const { dialer, http, accessTokens, deadlines, userAgent } = gateway.dispatcher;
   const startedMs = clock.monotonicMs();
   const probe = await probeAccount(account, {
     dialer,
     http,
+    accessTokens,
     userAgent,
     timeoutMs: limits.doctorTimeoutMs,
     bytesMax: limits.probeBytesMax,

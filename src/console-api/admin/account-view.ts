@@ -44,7 +44,7 @@ export const accountFactsAnswer = z.object({
           limit: z.number().nullable(),
           remaining: z.number().nullable(),
           resets_at: z.number().nullable(),
-          told_at: z.number(),
+          reported_at: z.number(),
         }),
       ),
     }),
@@ -88,7 +88,7 @@ function modelObject(model: ModelReport, nowMs: number): AccountFacts["models"][
       limit,
       remaining,
       resets_at: resetMs === null ? null : Math.round(reportedAtMs + resetMs),
-      told_at: reportedAtMs,
+      reported_at: reportedAtMs,
     })),
   };
 }

@@ -6,9 +6,9 @@
 import { z } from "zod";
 import { captureDocument } from "../../capture/document.ts";
 import { openCapture } from "../../capture/sealed-content.ts";
-import { CAPTURE_MODES } from "../../capture-records.ts";
 import { limits } from "../../config/product-limits.ts";
 import { ApiError } from "../../errors.ts";
+import { CAPTURE_MODES } from "../../records.ts";
 import {
   type CaptureSummary,
   deleteCaptures,

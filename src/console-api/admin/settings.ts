@@ -6,7 +6,6 @@ import { usageExportToFile } from "../../config/plan/plan-usage-export.ts";
 import { retentionTexts } from "../../config/plan/retention.ts";
 import { ApiError } from "../../errors.ts";
 import { MailRefusedError } from "../../mail/mail.ts";
-import { REGISTRATIONS, SMTP_SECURITY, type WebhookRecord } from "../../settings-records.ts";
 import {
   ALERT_EVENTS,
   ALERT_RULES,
@@ -19,6 +18,7 @@ import type { Db } from "../../store/engine/db.ts";
 import { readResponsesKept } from "../../store/responses/response-retention.ts";
 import { readAlertSettings } from "../../store/settings/alert-settings.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
+import { REGISTRATIONS, SMTP_SECURITY, type WebhookRecord } from "../../store/settings/settings-records.ts";
 import { readSmtp } from "../../store/settings/smtp.ts";
 import { readUsageExport } from "../../store/settings/usage-export-settings.ts";
 import { readUsageRowsKept } from "../../store/usage/usage-removal.ts";
@@ -28,6 +28,7 @@ import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import { emailField } from "../forms/fields.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { testAnswer, testWebhook, webhookTestBody } from "./webhook-test.ts";
 
 /** In the shape of gateway.yaml. The schema of the file validates the values. */
 const smtpFields = {
@@ -159,7 +160,7 @@ export const adminSettingsRoutes = {
     path: "/api/admin/settings/test-mail",
     summary: "Send a test mail with the saved settings, and return the result",
     body: z.strictObject({ to: emailField }),
-    answer: z.object({ ok: z.boolean(), message: z.string() }),
+    answer: testAnswer,
     async run(context, input) {
       const { db, clock } = context.installation;
       const mail = await context.mail();
@@ -191,27 +192,10 @@ export const adminSettingsRoutes = {
     method: "POST",
     path: "/api/admin/settings/test-alert",
     summary: "Send a test alert to a webhook, and return the result",
-    body: z.strictObject({ webhook: z.string() }),
-    answer: z.object({ ok: z.boolean(), message: z.string() }),
-    async run({ installation, alerts }, input) {
-      const { webhook } = input.body;
-      const testResult = await alerts.test(webhook);
-      if (testResult === null)
-        throw new ApiError(
-          "not_found",
-          "No webhook has this name. Save the webhook first, then send a test.",
-        );
-      await appendChange(
-        installation.db,
-        buildChangeEntry(input, {
-          atMs: installation.clock.nowMs(),
-          action: "alerts.test",
-          target: `webhook ${webhook}`,
-          changes: [{ field: "result", from: null, to: testResult.answer }],
-        }),
-      );
-      return { ok: testResult.ok, message: testResult.answer };
-    },
+    body: webhookTestBody,
+    answer: testAnswer,
+    run: ({ installation, alerts }, input) =>
+      testWebhook(input, { installation, action: "alerts.test", send: (name) => alerts.test(name) }),
   }),
 
   "admin.alerts.list": forAdmins({

@@ -4,16 +4,15 @@ import { z } from "zod";
 import { signBody } from "../../alerts/post-webhook.ts";
 import { limits } from "../../config/product-limits.ts";
 import { ApiError } from "../../errors.ts";
-import { appendChange } from "../../store/change-log/change-log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { readUsageExport } from "../../store/settings/usage-export-settings.ts";
 import { countEntries, readFeed, type UsageFeed } from "../../store/usage-feed/feed.ts";
 import { listTargets } from "../../store/usage-feed/targets.ts";
 import { formatCursor, parseCursor } from "../../usage-export/cursor.ts";
 import { readBearer } from "../auth/actor.ts";
-import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
 import { flushUsage } from "../usage/flush-usage.ts";
+import { testAnswer, testWebhook, webhookTestBody } from "./webhook-test.ts";
 
 /** A longer backlog is shown as this number. */
 const BACKLOG_COUNTED_MAX = 100_000;
@@ -60,7 +59,7 @@ export const adminUsageExportRoutes = {
     method: "GET",
     path: "/api/admin/usage-export/records",
     summary:
-      "Get the requests after a cursor as NDJSON, oldest first. The header x-gateway-cursor is the cursor of the next page, and x-gateway-has-more says whether it has records now",
+      "Get the requests after a cursor as NDJSON, oldest first. The header x-gateway-cursor is the cursor of the next page, and x-gateway-has-more is true if that page has records now",
     query: z.strictObject({
       /** The `x-gateway-cursor` of the previous page, or the `cursor` of a record. If omitted, the oldest records. */
       after: z.string().max(100).optional(),
@@ -102,27 +101,14 @@ export const adminUsageExportRoutes = {
     method: "POST",
     path: "/api/admin/usage-export/test",
     summary: "Send an empty batch to a webhook of the usage export, and return the result",
-    body: z.strictObject({ webhook: z.string() }),
-    answer: z.object({ ok: z.boolean(), message: z.string() }),
-    async run({ installation, usageExport }, input) {
-      const { webhook } = input.body;
-      const result = await usageExport.test(webhook);
-      if (result === null)
-        throw new ApiError(
-          "not_found",
-          "No webhook has this name. Save the webhook first, then send a test.",
-        );
-      await appendChange(
-        installation.db,
-        buildChangeEntry(input, {
-          atMs: installation.clock.nowMs(),
-          action: "usage_export.test",
-          target: `webhook ${webhook}`,
-          changes: [{ field: "result", from: null, to: result.answer }],
-        }),
-      );
-      return { ok: result.ok, message: result.answer };
-    },
+    body: webhookTestBody,
+    answer: testAnswer,
+    run: ({ installation, usageExport }, input) =>
+      testWebhook(input, {
+        installation,
+        action: "usage_export.test",
+        send: (name) => usageExport.test(name),
+      }),
   }),
 };
 

@@ -4,7 +4,6 @@ import { z } from "zod";
 import { isUnclaimed } from "../../config/first-run/admin-claim.ts";
 import { limits } from "../../config/product-limits.ts";
 import { ApiError } from "../../errors.ts";
-import { REGISTRATIONS } from "../../settings-records.ts";
 import { appendChange } from "../../store/change-log/change-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import {
@@ -15,6 +14,7 @@ import {
 } from "../../store/identity/credentials.ts";
 import { deleteSession, deleteSessions, listSessions } from "../../store/identity/sessions.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
+import { REGISTRATIONS } from "../../store/settings/settings-records.ts";
 import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { codeField, emailField, passwordField } from "../forms/fields.ts";

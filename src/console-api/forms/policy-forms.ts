@@ -5,9 +5,9 @@
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { CAPTURE_MODES } from "../../capture-records.ts";
 import {
   ACCOUNT_KINDS,
+  CAPTURE_MODES,
   CHARGES,
   GROUP_ACCESS,
   INTERFACES,
@@ -85,6 +85,10 @@ export const accountForm = z.strictObject({
   /** Turns that arrive over a WebSocket are sent to the upstream over one. */
   websocket: z.boolean().optional(),
   api_version: z.string().optional(),
+  /** Where the models of Amazon Bedrock or Google Vertex AI run. */
+  region: z.string().optional(),
+  /** The Google Cloud project of a Vertex AI account. */
+  project: z.string().optional(),
   /** The upstream receives the W3C trace context of requests. */
   propagate_trace: z.boolean().optional(),
   /** Kept as long as the address stays the same. Only the configuration file can enable it. */

@@ -11,7 +11,7 @@ test("includes both multipliers, exactly", () => {
   expect(tokens).toEqual({ input: "0.3000003", cached_input: "0.3000003", output: "1.2000012" });
 });
 
-test("shows prices of their own and omits fallbacks", () => {
+test("shows explicit prices and omits fallbacks", () => {
   const { tokens } = priced({
     input: "1",
     cached_input: "0.1",

@@ -4,8 +4,8 @@
  */
 
 import { ApiError } from "../../errors.ts";
+import { isOwnOrigin, requestScheme } from "../../net/http-server/own-origin.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
-import { isOwnOrigin, requestScheme } from "../../own-origin.ts";
 
 /**
  * Rejects requests from other sites. Browsers send the origin of a request, and no page can forge it. Programs

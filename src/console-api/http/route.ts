@@ -39,7 +39,7 @@ export interface RouteInput<Params, Query, Body, Who extends Actor | null> {
   readonly headers: HeaderReader;
   /** Aborted when the client disconnects. */
   readonly signal: AbortSignal;
-  /** Aborted when the gateway shuts down, to end streams that have no end of their own. */
+  /** Aborted when the gateway shuts down, to end streams that would not end by themselves. */
   readonly shutdownSignal: AbortSignal;
 }
 

@@ -1,11 +1,11 @@
 /** What is captured of one key. An order is recorded in the change log, and in force when the promise resolves. */
 
 import { z } from "zod";
-import { CAPTURE_MODES, type CaptureMode, type KeyCapture } from "../../capture-records.ts";
 import { keyTitle } from "../../config/plan/plan-keys.ts";
 import { changedFields } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
 import type { KeyRecord } from "../../records.ts";
+import { CAPTURE_MODES, type CaptureMode, type KeyCapture } from "../../records.ts";
 import { readKeyCapture, writeKeyCapture } from "../../store/captures/key-captures.ts";
 import { appendChange } from "../../store/change-log/change-log.ts";
 import { transaction } from "../../store/engine/db.ts";

@@ -95,6 +95,8 @@ export function measuredFamilies(metrics: RequestMetrics): MetricFamily[] {
       "gateway_failovers_total",
       metrics.failovers.list().map(([model, reason, count]) => [{ model, reason }, count]),
     ),
+    histogram("gateway_settlement_seconds", metrics.settlements.bounds, [[{}, metrics.settlements]]),
+    histogram("gateway_limit_share_wait_seconds", metrics.shareWait.bounds, [[{}, metrics.shareWait]]),
     single("gateway_sockets_open", metrics.socketsOpen),
     single("gateway_socket_turns_total", metrics.socketTurns),
     single("gateway_held_usd", metrics.heldNano * NANO),

@@ -36,6 +36,6 @@ test.each<[string, Candidate[], object]>([
     { status: "unavailable", frees_at: NOW_MS + 2_501 },
   ],
   ["unavailable without accounts", [], { status: "unavailable", frees_at: null }],
-])("%s", (_, candidates, told) => {
-  expect(computeCandidateAvailability(candidates, NOW_MS)).toEqual(told as never);
+])("%s", (_, candidates, expected) => {
+  expect(computeCandidateAvailability(candidates, NOW_MS)).toEqual(expected as never);
 });

@@ -48,9 +48,9 @@ describe("authentication attempts", () => {
   test("for one account from one address are limited, even concurrent ones, and only there", async () => {
     const { attempts } = openAuthThrottles(limits, { monotonicMs: () => 0 });
     const tries = Array.from({ length: 12 }, () => outcome(attempts.forAccount("ada", "10.0.0.1", wrong)));
-    const told = await Promise.all(tries);
-    expect(told.filter((one) => one === "wrong_credentials")).toHaveLength(10);
-    expect(told.filter((one) => one === "rate_limit_exceeded")).toHaveLength(2);
+    const outcomes = await Promise.all(tries);
+    expect(outcomes.filter((one) => one === "wrong_credentials")).toHaveLength(10);
+    expect(outcomes.filter((one) => one === "rate_limit_exceeded")).toHaveLength(2);
     expect(await outcome(attempts.forAccount("ada", "10.0.0.1", async () => {}))).toBe("rate_limit_exceeded");
     expect(await outcome(attempts.forAccount("ada", "10.0.0.2", async () => {}))).toBe("in");
     expect(await outcome(attempts.forAccount("bob", "10.0.0.1", async () => {}))).toBe("in");
@@ -61,8 +61,8 @@ describe("authentication attempts", () => {
     const tries = Array.from({ length: 203 }, (_, n) =>
       outcome(attempts.forAccount("ada", `10.0.0.${n}`, wrong)),
     );
-    const told = await Promise.all(tries);
-    expect(told.filter((one) => one === "rate_limit_exceeded")).toHaveLength(3);
+    const outcomes = await Promise.all(tries);
+    expect(outcomes.filter((one) => one === "rate_limit_exceeded")).toHaveLength(3);
   });
 
   test("of an authenticated user are limited and counted separately", async () => {
@@ -70,10 +70,10 @@ describe("authentication attempts", () => {
     await Promise.all(
       Array.from({ length: 203 }, (_, n) => outcome(attempts.forAccount("ada", `10.0.0.${n}`, wrong))),
     );
-    const told = await Promise.all(
+    const outcomes = await Promise.all(
       Array.from({ length: 12 }, () => outcome(attempts.forVerifiedCaller("ada", wrong))),
     );
-    expect(told.filter((one) => one === "wrong_credentials")).toHaveLength(10);
+    expect(outcomes.filter((one) => one === "wrong_credentials")).toHaveLength(10);
     expect(await outcome(attempts.forVerifiedCaller("bob", async () => {}))).toBe("in");
   });
 
@@ -120,7 +120,7 @@ test("a sender above the e-mail limit does not use up the limits of recipients",
 describe("password hashing", () => {
   test("runs a few at once, queues some, and rejects the rest", async () => {
     const passwords = openPasswords({ concurrency: 1, waitingMax: 1 });
-    const told = await Promise.all(
+    const outcomes = await Promise.all(
       [1, 2, 3].map((n) =>
         passwords.hash(`password ${n}`).then(
           () => "done",
@@ -128,7 +128,7 @@ describe("password hashing", () => {
         ),
       ),
     );
-    expect(told).toEqual(["done", "done", "server_is_overloaded"]);
+    expect(outcomes).toEqual(["done", "done", "server_is_overloaded"]);
     expect(await passwords.hash("afterwards")).toStartWith("$argon2id$");
   });
 

@@ -1,4 +1,4 @@
-/** What can be done with an account: each deed says what it does, and for whom, before it is done. */
+/** The actions on an account. Each confirmation names its effect and the affected groups. */
 
 import { useState } from "react";
 import { useLocation } from "wouter";
@@ -18,8 +18,8 @@ type Deed = "disable" | "park" | "credential" | "delete";
 
 export function AccountActions({ account }: { account: Account }) {
   const t = useText("adminAccounts");
-  const say = useToast();
-  const tellProblem = useProblemToast();
+  const showToast = useToast();
+  const showProblem = useProblemToast();
   const [deed, setDeed] = useState<Deed | null>(null);
   const act = useChange("admin.accounts.act", { invalidates: ["admin."] });
   const { document, facts } = account;
@@ -29,7 +29,10 @@ export function AccountActions({ account }: { account: Account }) {
     facts.state === "parked" || facts.state === "cooling" || facts.models.some(({ cause }) => cause !== null);
   const close = () => setDeed(null);
   const now = (action: "enable" | "unpark", done: string) =>
-    act.mutate({ params: { name }, body: { action } }, { onError: tellProblem, onSuccess: () => say(done) });
+    act.mutate(
+      { params: { name }, body: { action } },
+      { onError: showProblem, onSuccess: () => showToast(done) },
+    );
   return (
     <>
       {isEnabled && isHeld && (
@@ -83,7 +86,7 @@ function lastDay({ usage }: Account): number {
   return usage.find(({ days }) => days === 1)?.requests ?? 0;
 }
 
-/** Groups that nobody else serves. */
+/** Groups without another enabled account. */
 function useOnlyIn({ groups, document }: Account): string[] {
   const all = useList("admin.accounts.list", { query: { limit: 200 } });
   const others = all.rows.filter(
@@ -100,7 +103,7 @@ function LastOf({ groups }: { groups: readonly string[] }) {
 
 function Disable({ account, onClose }: DeedProps) {
   const t = useText("adminAccounts");
-  const say = useToast();
+  const showToast = useToast();
   const act = useChange("admin.accounts.act", { invalidates: ["admin."] });
   const onlyIn = useOnlyIn(account);
   const { name } = account.document;
@@ -112,7 +115,7 @@ function Disable({ account, onClose }: DeedProps) {
       onClose={onClose}
       onConfirm={async () => {
         await act.mutateAsync({ params: { name }, body: { action: "disable" } });
-        say(t.disable.done(name));
+        showToast(t.disable.done(name));
       }}
     >
       <p>{t.disable.about}</p>
@@ -123,7 +126,7 @@ function Disable({ account, onClose }: DeedProps) {
 
 function Park({ account, onClose }: DeedProps) {
   const t = useText("adminAccounts");
-  const say = useToast();
+  const showToast = useToast();
   const act = useChange("admin.accounts.act", { invalidates: ["admin."] });
   const { name } = account.document;
   return (
@@ -135,7 +138,7 @@ function Park({ account, onClose }: DeedProps) {
       onClose={onClose}
       onConfirm={async () => {
         await act.mutateAsync({ params: { name }, body: { action: "park" } });
-        say(t.park.done(name));
+        showToast(t.park.done(name));
       }}
     >
       <p>{t.park.about}</p>
@@ -146,12 +149,12 @@ function Park({ account, onClose }: DeedProps) {
 function ReplaceCredential({ account, onClose }: DeedProps) {
   const t = useText("adminAccounts").credential;
   const actions = useText("adminAccounts").actions;
-  const say = useToast();
+  const showToast = useToast();
   const set = useChange("admin.accounts.set_credential", { invalidates: ["admin."] });
   const { name } = account.document;
   const form = useForm({ credential: "" }, async (body) => {
     await set.mutateAsync({ params: { name }, body });
-    say(t.done);
+    showToast(t.done);
     onClose();
   });
   return (
@@ -167,7 +170,7 @@ function ReplaceCredential({ account, onClose }: DeedProps) {
 function Delete({ account, onClose }: DeedProps) {
   const t = useText("adminAccounts");
   const format = useFormat();
-  const say = useToast();
+  const showToast = useToast();
   const [, go] = useLocation();
   const remove = useChange("admin.accounts.delete", {
     invalidates: ["admin.accounts.list", "admin.groups."],
@@ -183,7 +186,7 @@ function Delete({ account, onClose }: DeedProps) {
       onClose={onClose}
       onConfirm={async () => {
         await remove.mutateAsync({ params: { name } });
-        say(t.delete.done(name));
+        showToast(t.delete.done(name));
         go("/admin/accounts");
       }}
     >

@@ -14,8 +14,18 @@ import {
 import type { FormState } from "../../../ui/form.tsx";
 import { Notice } from "../../../ui/notice.tsx";
 import { RateFields } from "../policy/rate-fields.tsx";
-import { type AccountValues, INTERFACES, withKind, withListedModels, withVendor } from "./account-values.ts";
+import {
+  type AccountValues,
+  INTERFACES,
+  isRegional,
+  withKind,
+  withListedModels,
+  withVendor,
+} from "./account-values.ts";
+import { ServiceAccountField } from "./service-account-field.tsx";
 import { TestCall } from "./test-call.tsx";
+
+const KINDS = ["openai", "azure", "anthropic", "bedrock", "gemini", "vertex", "simulator"] as const;
 
 interface AccountFieldsProps {
   form: FormState<AccountValues>;
@@ -69,14 +79,15 @@ export function AccountFields({ form, isNew, hasCredential }: AccountFieldsProps
   );
 }
 
-/** How the account is reached: its kind, its address and its credential. */
+/** The connection of the account: its kind, its address and its credential. */
 function ConnectionFields({ form, hasCredential }: Omit<AccountFieldsProps, "isNew">) {
   const t = useText("adminAccounts");
   const { kind, privateNetwork } = form.values;
   const changeKind = (chosen: AccountValues["kind"]) => {
-    const { baseUrl, interfaces } = withKind(form.values, chosen);
+    const { baseUrl, interfaces, region } = withKind(form.values, chosen);
     form.set("kind", chosen);
     form.set("baseUrl", baseUrl);
+    form.set("region", region);
     form.set("interfaces", interfaces);
   };
   return (
@@ -86,19 +97,18 @@ function ConnectionFields({ form, hasCredential }: Omit<AccountFieldsProps, "isN
         onChange={changeKind}
         label={t.form.kind}
         hint={kind === "simulator" ? t.form.simulator : undefined}
-        choices={(["openai", "azure", "anthropic", "gemini", "simulator"] as const).map((value) => ({
-          value,
-          label: t.kinds[value],
-        }))}
+        choices={KINDS.map((value) => ({ value, label: t.kinds[value] }))}
       />
       {kind === "openai" && <VendorField form={form} />}
       {kind !== "simulator" && (
         <>
+          {isRegional(kind) && <RegionFields form={form} />}
           <TextField
             {...form.bind("baseUrl", "base_url")}
             type="url"
             label={t.form.baseUrl}
-            hint={kind === "gemini" ? t.form.baseUrlNoVersion : t.form.baseUrlHint}
+            hint={baseUrlHint(kind, t.form)}
+            optional={isRegional(kind)}
           />
           {kind === "azure" && (
             <TextField
@@ -109,18 +119,46 @@ function ConnectionFields({ form, hasCredential }: Omit<AccountFieldsProps, "isN
             />
           )}
           {privateNetwork && <Notice tone="warn">{t.form.private}</Notice>}
-          <SecretField
-            {...form.bind("credential")}
-            label={t.form.credential}
-            hint={hasCredential ? t.form.credentialKept : t.form.credentialNew}
-          />
+          {kind === "vertex" ? (
+            <ServiceAccountField {...form.bind("credential")} hasCredential={hasCredential} />
+          ) : (
+            <SecretField
+              {...form.bind("credential")}
+              label={kind === "bedrock" ? t.form.bedrockKey : t.form.credential}
+              hint={hasCredential ? t.form.credentialKept : t.form.credentialNew}
+            />
+          )}
         </>
       )}
     </>
   );
 }
 
-/** The vendor of an OpenAI-compatible API brings its address and its interfaces. */
+function baseUrlHint(
+  kind: AccountValues["kind"],
+  t: Readonly<Record<"baseUrlByRegion" | "baseUrlNoVersion" | "baseUrlHint", string>>,
+): string {
+  if (isRegional(kind)) return t.baseUrlByRegion;
+  return kind === "gemini" ? t.baseUrlNoVersion : t.baseUrlHint;
+}
+
+/** Where the models of a cloud vendor run, and which project pays for them. */
+function RegionFields({ form }: Pick<AccountFieldsProps, "form">) {
+  const t = useText("adminAccounts").form;
+  const isVertex = form.values.kind === "vertex";
+  return (
+    <>
+      <TextField
+        {...form.bind("region")}
+        label={t.region}
+        hint={isVertex ? t.regionVertex : t.regionBedrock}
+      />
+      {isVertex && <TextField {...form.bind("project")} label={t.project} hint={t.projectHint} optional />}
+    </>
+  );
+}
+
+/** The vendor of an OpenAI-compatible API sets its address and its interfaces. */
 function VendorField({ form }: Pick<AccountFieldsProps, "form">) {
   const t = useText("adminAccounts").form;
   const presets = useApi("admin.vendors.list").data?.data ?? [];
@@ -148,7 +186,7 @@ function VendorField({ form }: Pick<AccountFieldsProps, "form">) {
   );
 }
 
-/** Which of several accounts a request is sent to. */
+/** The fields that decide which of several accounts a request is sent to. */
 function SelectionFields({ form }: Pick<AccountFieldsProps, "form">) {
   const t = useText("adminAccounts");
   return (

@@ -43,12 +43,12 @@ export function AccountModels({ models }: { models: readonly Model[] }) {
         },
         {
           key: "limits",
-          header: t.facts.told,
+          header: t.facts.reportedLimits,
           cell: (model) =>
             model.limits.length === 0 ? (
-              <span className="soft">{t.facts.nothingTold}</span>
+              <span className="soft">{t.facts.notReported}</span>
             ) : (
-              <ToldLimits limits={model.limits} />
+              <ReportedLimits limits={model.limits} />
             ),
         },
       ]}
@@ -57,7 +57,7 @@ export function AccountModels({ models }: { models: readonly Model[] }) {
   );
 }
 
-function ToldLimits({ limits }: { limits: Model["limits"] }) {
+function ReportedLimits({ limits }: { limits: Model["limits"] }) {
   const t = useText("adminAccounts").facts;
   const format = useFormat();
   const count = (value: number | null) => (value === null ? t.unknown : format.compact(value));

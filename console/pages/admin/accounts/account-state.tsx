@@ -1,4 +1,4 @@
-/** How an account is, in a badge: the state, why, and until when. */
+/** The health of an account as a badge: the state, its cause, and until when. */
 
 import type { Answer } from "../../../api.ts";
 import { useFormat, useText } from "../../../text/text.tsx";

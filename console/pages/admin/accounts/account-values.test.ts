@@ -36,7 +36,7 @@ test("a simulator account has no base URL, API version or credential", () => {
   expect(credentialOf(values)).toEqual({});
 });
 
-test("another kind brings its own address and interfaces, and keeps an address that was typed in", () => {
+test("another kind sets its own address and interfaces, and keeps an address that was typed in", () => {
   const gemini = withKind(NEW_ACCOUNT, "gemini");
   expect([gemini.baseUrl, gemini.interfaces]).toEqual([
     "https://generativelanguage.googleapis.com",
@@ -45,6 +45,28 @@ test("another kind brings its own address and interfaces, and keeps an address t
   expect(withKind(gemini, "openai")).toEqual(NEW_ACCOUNT);
   const typed = withKind({ ...NEW_ACCOUNT, baseUrl: "https://proxy.example.com" }, "gemini");
   expect(typed.baseUrl).toBe("https://proxy.example.com");
+});
+
+const VERTEX: AccountDocument = {
+  name: "vertex-1",
+  kind: "vertex",
+  region: "europe-west1",
+  project: "my-project",
+  interfaces: ["messages", "gemini"],
+  priority: 1,
+  weight: 1,
+  models: { "*": "*" },
+};
+
+test("a cloud account has its region, and no address of its own", () => {
+  expect(accountDocument(accountValues(VERTEX))).toEqual(VERTEX);
+  const bedrock = accountDocument({ ...withKind(NEW_ACCOUNT, "bedrock"), name: "b" });
+  expect([bedrock.region, bedrock.base_url, bedrock.project]).toEqual(["us-east-1", undefined, undefined]);
+});
+
+test("an account of another kind has neither region nor project", () => {
+  const { region, project } = accountDocument({ ...accountValues(VERTEX), kind: "gemini" });
+  expect([region, project]).toEqual([undefined, undefined]);
 });
 
 test("a single name maps to itself", () => {

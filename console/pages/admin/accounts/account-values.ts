@@ -1,4 +1,4 @@
-/** An account as its form holds it, and as the API has it. */
+/** An account as its form holds it, and as the API accepts it. */
 
 import type { Answer } from "../../../api.ts";
 import { type Rates, ratesDocument } from "../policy/rate-fields.tsx";
@@ -15,14 +15,16 @@ export const INTERFACES: readonly Interface[] = [
   "images",
 ];
 
-/** What a new account of each kind begins with. */
+/** The initial values of a new account of each kind. */
 const KIND_DEFAULTS: Readonly<
   Record<AccountDocument["kind"], { readonly baseUrl: string; readonly interfaces: readonly Interface[] }>
 > = {
   openai: { baseUrl: "https://api.openai.com/v1", interfaces: ["chat", "responses", "embeddings", "images"] },
   azure: { baseUrl: "", interfaces: ["chat", "responses", "embeddings", "images"] },
   anthropic: { baseUrl: "https://api.anthropic.com", interfaces: ["messages"] },
+  bedrock: { baseUrl: "", interfaces: ["messages"] },
   gemini: { baseUrl: "https://generativelanguage.googleapis.com", interfaces: ["gemini", "embeddings"] },
+  vertex: { baseUrl: "", interfaces: ["messages", "gemini"] },
   simulator: { baseUrl: "", interfaces: INTERFACES },
 };
 
@@ -30,7 +32,19 @@ const KIND_DEFAULTS: Readonly<
 export function withKind(values: AccountValues, kind: AccountDocument["kind"]): AccountValues {
   const isTyped = values.baseUrl !== KIND_DEFAULTS[values.kind].baseUrl;
   const { baseUrl, interfaces } = KIND_DEFAULTS[kind];
-  return { ...values, kind, vendor: "", interfaces, baseUrl: isTyped ? values.baseUrl : baseUrl };
+  const region = REGION_DEFAULTS[kind] ?? "";
+  return { ...values, kind, vendor: "", interfaces, region, baseUrl: isTyped ? values.baseUrl : baseUrl };
+}
+
+/** Where the models of a cloud vendor run, as long as nothing else is chosen. */
+const REGION_DEFAULTS: Readonly<Partial<Record<AccountDocument["kind"], string>>> = {
+  bedrock: "us-east-1",
+  vertex: "global",
+};
+
+/** The address of these kinds follows from their region. */
+export function isRegional(kind: AccountDocument["kind"]): boolean {
+  return REGION_DEFAULTS[kind] !== undefined;
 }
 
 export type VendorPreset = Answer<"admin.vendors.list">["data"][number];
@@ -43,8 +57,8 @@ export function withVendor(values: AccountValues, preset: VendorPreset | null): 
 }
 
 /**
- * Adds the models that the upstream lists, under their own names. Lines of the form stay: their public names are in use.
- * The wildcard of a new account gives way to the names.
+ * Adds the models that the upstream lists, under their own names. Existing lines stay: their public names are in use.
+ * The wildcard of a new account is replaced by the names.
  */
 export function withListedModels(lines: string, listed: readonly string[]): string {
   const kept = lines.split("\n").filter((line) => line.trim() !== "" && line.replace(/\s/g, "") !== "*=*");
@@ -62,7 +76,10 @@ export interface AccountValues {
   profile: AccountDocument["profile"];
   baseUrl: string;
   apiVersion: string;
-  /** Goes in, and never comes back. */
+  region: string;
+  /** Empty: the project of the service account. */
+  project: string;
+  /** Sent to the API, which never returns it. */
   credential: string;
   interfaces: readonly string[];
   websocket: boolean;
@@ -84,6 +101,8 @@ export function accountValues(document: AccountDocument): AccountValues {
     profile: document.profile,
     baseUrl: document.base_url ?? "",
     apiVersion: document.api_version ?? "",
+    region: document.region ?? "",
+    project: document.project ?? "",
     credential: "",
     interfaces: document.interfaces ?? KIND_DEFAULTS[document.kind].interfaces,
     websocket: document.websocket ?? false,
@@ -115,11 +134,15 @@ export function accountDocument(values: AccountValues): AccountDocument {
     kind: values.kind,
     ...(values.kind === "openai" && values.vendor !== "" ? { vendor: values.vendor } : {}),
     ...(values.profile === undefined ? {} : { profile: values.profile }),
-    ...(isSimulator ? {} : { base_url: values.baseUrl.trim() }),
+    ...(isSimulator || (isRegional(values.kind) && values.baseUrl.trim() === "")
+      ? {}
+      : { base_url: values.baseUrl.trim() }),
     interfaces: INTERFACES.filter((name) => values.interfaces.includes(name)),
     ...(values.kind === "azure" && values.apiVersion.trim() !== ""
       ? { api_version: values.apiVersion.trim() }
       : {}),
+    ...(isRegional(values.kind) && values.region.trim() !== "" ? { region: values.region.trim() } : {}),
+    ...(values.kind === "vertex" && values.project.trim() !== "" ? { project: values.project.trim() } : {}),
     ...(values.websocket ? { websocket: true } : {}),
     ...(values.propagateTrace ? { propagate_trace: true } : {}),
     ...(values.privateNetwork && !isSimulator ? { private_network: true } : {}),
@@ -131,7 +154,7 @@ export function accountDocument(values: AccountValues): AccountDocument {
   };
 }
 
-/** Beside the document; an empty one is not sent, and the stored one stays. */
+/** Sent beside the document. An empty credential is not sent, and the stored one stays. */
 export function credentialOf({ kind, credential }: AccountValues): { credential?: string } {
   return kind === "simulator" || credential === "" ? {} : { credential };
 }
@@ -142,7 +165,7 @@ function mapText(models: Readonly<Record<string, string>>): string {
     .join("\n");
 }
 
-/** A line without `=` is a name that both sides use. */
+/** A line without `=` is the name on both sides. */
 export function mapOf(text: string): Record<string, string> {
   return Object.fromEntries(
     text

@@ -1,4 +1,4 @@
-/** One account: how it is now, what it cost and brought, and its settings. */
+/** One account: its health, its cost and revenue, and its settings. */
 
 import { useState } from "react";
 import type { Answer } from "../../../api.ts";
@@ -128,7 +128,7 @@ function CostAgainstCharges({ account: { usage, usage_since: since } }: { accoun
 
 function Settings({ account }: { account: Account }) {
   const t = useText("adminAccounts");
-  const say = useToast();
+  const showToast = useToast();
   const [version, setVersion] = useState(account.version);
   const { name } = account.document;
   const save = useChange("admin.accounts.save", { invalidates: ["admin."] });
@@ -144,7 +144,7 @@ function Settings({ account }: { account: Account }) {
     });
     setVersion(saved.version);
     form.reset(accountValues(saved.document));
-    say(t.form.saved);
+    showToast(t.form.saved);
   });
   return (
     <Section title={t.settings}>

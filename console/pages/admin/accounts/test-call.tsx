@@ -1,4 +1,4 @@
-/** Tries an account as its form stands, before anything is saved. */
+/** Tests an account with the values of its form, before anything is saved. */
 
 import type { Answer } from "../../../api.ts";
 import { useChange } from "../../../data.ts";
@@ -9,7 +9,7 @@ import { type AccountValues, accountDocument, credentialOf } from "./account-val
 
 type Probe = Answer<"admin.accounts.test">;
 
-/** A new account need not have a name yet to be tried. */
+/** A new account can be tested before it has a name. */
 const UNNAMED = "new account";
 
 interface TestCallProps {
@@ -79,5 +79,5 @@ function textOf(probe: Probe, t: ReturnType<typeof useText<"adminAccounts">>["te
 
 function toneOf(kind: Probe["kind"]): Tone {
   if (kind === "answers" || kind === "simulator") return "good";
-  return kind === "no_list" || kind === "limited" ? "warn" : "bad";
+  return kind === "list_denied" || kind === "no_list" || kind === "limited" ? "warn" : "bad";
 }

@@ -153,7 +153,7 @@ function Changes({ entry: { changes } }: { entry: Entry }) {
   );
 }
 
-/** Whether all of it is as it was written. */
+/** The result of verifying the hash chain. */
 function Chain() {
   const t = useText("adminAudit").chain;
   const format = useFormat();

@@ -1,4 +1,4 @@
-/** Sizes as people read them. */
+/** Formats sizes in bytes for display. */
 
 import { useFormat } from "../../../text/text.tsx";
 

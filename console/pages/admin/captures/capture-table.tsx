@@ -15,7 +15,7 @@ interface CaptureTableProps {
   label: string;
   rows: Listing<Capture>;
   empty: ReactNode;
-  /** Left out on the page of a key. */
+  /** Omitted on the page of a key. */
   showsKey: boolean;
 }
 

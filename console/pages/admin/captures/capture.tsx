@@ -53,7 +53,7 @@ export default function CapturePage({ params }: PageProps) {
   );
 }
 
-/** Nothing is fetched by itself: opening a capture is an act that the audit log has. */
+/** The capture is fetched on a click only: each access is recorded in the audit log. */
 function Gate({ onOpen }: { onOpen(reason: string): Promise<unknown> }) {
   const t = useText("adminCaptures").view;
   const form = useForm({ reason: "" }, (values) => onOpen(values.reason.trim()).then(() => {}));
@@ -73,7 +73,7 @@ function Gate({ onOpen }: { onOpen(reason: string): Promise<unknown> }) {
 
 function Actions({ capture }: { capture: Capture }) {
   const t = useText("adminCaptures").view;
-  const say = useToast();
+  const showToast = useToast();
   const origin = useGatewayOrigin();
   const [isDeleting, setDeleting] = useState(false);
   const { request } = capture.document;
@@ -82,12 +82,12 @@ function Actions({ capture }: { capture: Capture }) {
     <>
       <Button
         icon="copy"
-        onClick={() => void copyText(buildCurl(request, origin)).then(() => say(t.curlCopied))}
+        onClick={() => void copyText(buildCurl(request, origin)).then(() => showToast(t.curlCopied))}
       >
         {t.curl}
       </Button>
       {link === null ? (
-        <Button icon="play" onClick={() => say(t.noExplorer, "bad")}>
+        <Button icon="play" onClick={() => showToast(t.noExplorer, "bad")}>
           {t.explorer}
         </Button>
       ) : (
@@ -106,7 +106,7 @@ function Actions({ capture }: { capture: Capture }) {
 
 function DeleteDialog({ id, onClose }: { id: string; onClose(): void }) {
   const t = useText("adminCaptures").view;
-  const say = useToast();
+  const showToast = useToast();
   const [, go] = useLocation();
   const remove = useChange("admin.captures.delete", { invalidates: ["admin.captures.", "usage."] });
   return (
@@ -115,7 +115,7 @@ function DeleteDialog({ id, onClose }: { id: string; onClose(): void }) {
       confirm={t.delete}
       onConfirm={async () => {
         await remove.mutateAsync({ params: { id } });
-        say(t.deleted);
+        showToast(t.deleted);
         go(BACK);
       }}
       onClose={onClose}

@@ -73,10 +73,10 @@ function Storage() {
 
 function ClearDialog({ onClose }: { onClose(): void }) {
   const t = useText("adminCaptures").clear;
-  const say = useToast();
+  const showToast = useToast();
   const clear = useChange("admin.captures.clear", {
     invalidates: ["admin.captures."],
-    onDone: ({ deleted }) => say(t.done(deleted)),
+    onDone: ({ deleted }) => showToast(t.done(deleted)),
   });
   return (
     <ConfirmDialog

@@ -37,17 +37,17 @@ export function DifferenceView({ request, attempts }: Pick<CaptureDocument, "req
 function Lines({ before, after }: { before: string; after: string }) {
   const t = useText("adminCaptures").view;
   const shown = useMemo(() => {
-    // As it was sent, a body is one line. Both are broken into lines, or neither is.
+    // A body is sent as one line. Both bodies are broken into lines, or neither is.
     const [pretty, prettyAfter] = [prettyJson(before), prettyJson(after)];
     const isJson = pretty !== null && prettyAfter !== null;
     return withContext(isJson ? compareLines(pretty, prettyAfter) : compareLines(before, after));
   }, [before, after]);
   if (shown.every(({ kind }) => kind === "same" || kind === "omitted")) return <Notice>{t.same}</Notice>;
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard.
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable element must be reachable by keyboard.
     <ol className="capture-difference" aria-label={t.difference} tabIndex={0}>
       {shown.map((line, i) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: a line is its position.
+        // biome-ignore lint/suspicious/noArrayIndexKey: a line is identified by its position.
         <li key={i} className={line.kind}>
           <span className="sign" aria-hidden="true">
             {SIGNS[line.kind]}

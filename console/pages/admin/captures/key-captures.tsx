@@ -1,4 +1,4 @@
-/** What is captured of a key: the mode, the next requests, and what was captured. On the page of the key. */
+/** The section of a key's page with its capture mode, the order of the next requests, and its captures. */
 
 import type { Answer, Input } from "../../../api.ts";
 import { useApi, useChange, useList } from "../../../data.ts";
@@ -54,11 +54,11 @@ function useOrder(keyId: string): (body: OrderBody) => Promise<unknown> {
 
 function OrderFields({ keyId, order }: { keyId: string; order: Order }) {
   const { key: t, modes } = useText("adminCaptures");
-  const say = useToast();
+  const showToast = useToast();
   const explain = useProblemToast();
   const send = useOrder(keyId);
   const setMode = (mode: Mode) => {
-    send({ mode }).then(() => say(t.saved), explain);
+    send({ mode }).then(() => showToast(t.saved), explain);
   };
   return (
     <div className="stack wide">
@@ -83,12 +83,12 @@ function OrderFields({ keyId, order }: { keyId: string; order: Order }) {
 
 function NextForm({ keyId, mode }: { keyId: string; mode: Mode }) {
   const t = useText("adminCaptures").key;
-  const say = useToast();
+  const showToast = useToast();
   const send = useOrder(keyId);
   const form = useForm({ requests: 5 as number | null, minutes: "15" as string }, async (values) => {
     const forMs = Number(values.minutes) * MINUTE_MS;
     await send({ mode, next: { requests: values.requests ?? 1, for_ms: forMs } });
-    say(t.ordered);
+    showToast(t.ordered);
   });
   return (
     <Form form={form} submit={t.order}>
@@ -113,7 +113,7 @@ function NextForm({ keyId, mode }: { keyId: string; mode: Mode }) {
 function RunningOrder({ keyId, order }: { keyId: string; order: Order }) {
   const t = useText("adminCaptures").key;
   const format = useFormat();
-  const say = useToast();
+  const showToast = useToast();
   const explain = useProblemToast();
   const send = useOrder(keyId);
   return (
@@ -123,7 +123,7 @@ function RunningOrder({ keyId, order }: { keyId: string; order: Order }) {
         <Button
           small
           onClick={() => {
-            send({ mode: order.mode, next: null }).then(() => say(t.cancelled), explain);
+            send({ mode: order.mode, next: null }).then(() => showToast(t.cancelled), explain);
           }}
         >
           {t.cancel}

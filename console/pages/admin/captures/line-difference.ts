@@ -5,7 +5,7 @@ export interface DifferenceLine {
   text: string;
 }
 
-/** Texts that differ in more lines are shown as replaced: the search would take too long, and nobody could read it. */
+/** Texts that differ in more lines are shown as replaced: the search would take too long for an unreadable result. */
 const CHANGES_MAX = 600;
 
 export function compareLines(before: string, after: string): DifferenceLine[] {

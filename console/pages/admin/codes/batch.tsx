@@ -19,16 +19,16 @@ export default function BatchPage({ params: { name = "" } }: PageProps) {
   const codesText = useText("adminCodes");
   const t = codesText.batch;
   const [isWithdrawing, setWithdrawing] = useState(false);
-  const say = useToast();
-  const tellProblem = useProblemToast();
+  const showToast = useToast();
+  const showProblem = useProblemToast();
   const codes = useList("admin.codes.get", { params: { name } });
   const withdraw = useChange("admin.codes.void", {
     invalidates: ["admin.codes."],
-    onDone: ({ voided }) => say(t.withdrawn(voided)),
+    onDone: ({ voided }) => showToast(t.withdrawn(voided)),
   });
   const columns = useCodeColumns({
     onWithdraw: (code) =>
-      withdraw.mutate({ params: { name }, body: { code: code.id } }, { onError: tellProblem }),
+      withdraw.mutate({ params: { name }, body: { code: code.id } }, { onError: showProblem }),
   });
   return (
     <Page>

@@ -1,4 +1,4 @@
-/** Makes a batch and shows its codes, this once. */
+/** Creates a batch of codes and shows them once. */
 
 import { useEffect, useState } from "react";
 import type { Answer } from "../../../api.ts";
@@ -35,7 +35,7 @@ export function MakeCodes({ onClose }: { onClose(): void }) {
     async ({ name, count, kind, amount, plan, days, expires }) => {
       const worth =
         kind === "money" ? { amount: amount.trim() } : { plan: plan || (names[0] ?? ""), days: days ?? 0 };
-      // To the end of that day, in the browser's own time.
+      // Until the end of that day in the browser's time zone.
       const expires_at = expires === "" ? null : new Date(`${expires}T00:00:00`).getTime() + DAY_MS;
       const body = { name: name.trim(), count: count ?? 0, expires_at, ...worth };
       setMade(await create.mutateAsync({ body }));

@@ -1,4 +1,4 @@
-/** The installation as a file: out, and in again with the difference shown first. */
+/** Exports the installation as a file, and applies a file after showing the difference. */
 
 import { type ChangeEvent, useRef, useState } from "react";
 import type { Answer } from "../../../api.ts";
@@ -111,12 +111,12 @@ function Import() {
 
 function SourceForm({ form }: { form: FormState<Source> }) {
   const t = useText("adminConfig").import;
-  const say = useToast();
+  const showToast = useToast();
   const readFile = async (event: ChangeEvent<HTMLInputElement>) => {
     const [file] = event.target.files ?? [];
     event.target.value = "";
     if (file === undefined) return;
-    if (file.size > FILE_BYTES_MAX) say(t.tooLarge, "bad");
+    if (file.size > FILE_BYTES_MAX) showToast(t.tooLarge, "bad");
     else form.set("text", await file.text());
   };
   const chooseFile = (
@@ -140,7 +140,7 @@ function SourceForm({ form }: { form: FormState<Source> }) {
   );
 }
 
-/** In the file; both count from one. */
+/** A position in the file; both numbers count from 1. */
 interface Position {
   line: number;
   column: number;

@@ -1,4 +1,4 @@
-/** What applying a text would change, and what is wrong with it. */
+/** The changes that applying a text would make, and its problems. */
 
 import type { Answer } from "../../../api.ts";
 import { useText } from "../../../text/text.tsx";
@@ -52,7 +52,7 @@ export function Difference({ changes }: { changes: readonly Change[] }) {
 
 interface ProblemsProps {
   problems: readonly Problem[];
-  /** To the place in the text. */
+  /** Shows the position in the text. */
   onGo?(problem: Problem): void;
 }
 

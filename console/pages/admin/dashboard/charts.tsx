@@ -1,4 +1,4 @@
-/** What everybody did over time, and who and what cost most. */
+/** The usage of all users over time, and the top spenders. */
 
 import "./dashboard.css";
 import { type ReactNode, useState } from "react";
@@ -123,7 +123,7 @@ const NOTHING: Omit<Point, "at"> = {
   first_byte_ms: null,
 };
 
-/** Every hour or day has its place, used or not. */
+/** Every hour or day of the range has a point, with or without requests. */
 function filled({ points, from, to, granularity }: Dashboard): Point[] {
   const unitMs = granularity === "day" ? 86_400_000 : 3_600_000;
   const known = new Map(points.map((point) => [point.at, point]));

@@ -33,7 +33,7 @@ export function LiveFigures({ frame, frames }: { frame: Frame | null; frames: re
   );
 }
 
-/** Not known in the first seconds of a process. */
+/** Unknown in the first seconds of a process. */
 function Spent({ usd }: { usd: string | null }) {
   return usd === null ? "–" : <Money value={usd} />;
 }

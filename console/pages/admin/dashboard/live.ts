@@ -1,4 +1,4 @@
-/** What the gateway tells once a second, and the last minute of it. */
+/** The live figures that the gateway sends once a second, and those of the last minute. */
 
 import { useEffect, useState } from "react";
 import { type Answer, addressOf } from "../../../api.ts";
@@ -6,9 +6,9 @@ import { type Answer, addressOf } from "../../../api.ts";
 export type Frame = Answer<"admin.dashboard.live">;
 
 interface Live {
-  /** Null until the first one came. */
+  /** Null until the first event arrives. */
   frame: Frame | null;
-  /** The oldest first. */
+  /** Oldest first. */
   frames: readonly Frame[];
   isConnected: boolean;
 }
@@ -31,7 +31,7 @@ export function useLive(): Live {
       };
       source.onerror = () => {
         setConnected(false);
-        // By itself the browser tries again only where the stream broke off, not where it was refused.
+        // The browser itself reconnects only after an interruption, not after a rejection.
         if (source?.readyState === EventSource.CLOSED) again = setTimeout(open, AGAIN_MS);
       };
     };

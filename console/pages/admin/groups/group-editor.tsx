@@ -17,7 +17,7 @@ type GroupForm = FormState<GroupValues>;
 
 export function GroupEditor({ form, isNew = false }: { form: GroupForm; isNew?: boolean }) {
   const t = useText("adminGroups");
-  // A form that is being sent leaves the page by itself.
+  // Saving the form leaves the page without a question.
   useUnsaved(form.isChanged && !form.isSending);
   return (
     <div className="group-editor">

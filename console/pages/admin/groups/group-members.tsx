@@ -1,4 +1,4 @@
-/** Who may make keys in a group that is not for everyone. Changes count at once: they are no part of the form. */
+/** Who may create keys in a restricted group. Changes apply at once: they are not part of the form. */
 
 import { useState } from "react";
 import { useChange, useList } from "../../../data.ts";
@@ -15,15 +15,15 @@ import { useProblemToast, useToast } from "../../../ui/toast.tsx";
 export function GroupMembers({ name }: { name: string }) {
   const t = useText("adminGroups").members;
   const [search, setSearch] = useState("");
-  const say = useToast();
-  const tellProblem = useProblemToast();
+  const showToast = useToast();
+  const showProblem = useProblemToast();
   const members = useList("admin.groups.members", { params: { name }, query: { search } });
   const invalidates = ["admin.groups."] as const;
   const add = useChange("admin.groups.add_member", { invalidates });
   const remove = useChange("admin.groups.remove_member", { invalidates });
   const form = useForm({ email: "" }, async ({ email }) => {
     await add.mutateAsync({ params: { name }, body: { email: email.trim() } });
-    say(t.added(email.trim()));
+    showToast(t.added(email.trim()));
     form.reset({ email: "" });
   });
   return (
@@ -50,7 +50,7 @@ export function GroupMembers({ name }: { name: string }) {
                 icon="close"
                 label={t.removeOne(member.email)}
                 onClick={() =>
-                  remove.mutate({ params: { name, email: member.email } }, { onError: tellProblem })
+                  remove.mutate({ params: { name, email: member.email } }, { onError: showProblem })
                 }
               />
             ),

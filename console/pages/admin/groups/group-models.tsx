@@ -1,4 +1,4 @@
-/** The models of a group, in order, each with what makes it dearer or cheaper here. */
+/** The models of a group, in order, each with its price and multiplier in this group. */
 
 import { useState } from "react";
 import { useList } from "../../../data.ts";

@@ -1,4 +1,4 @@
-/** The accounts of a group, in order, each as it is just now. */
+/** The accounts of a group, in order, each with its current health. */
 
 import { useState } from "react";
 import { useList } from "../../../data.ts";

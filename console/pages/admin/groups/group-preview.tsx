@@ -1,4 +1,4 @@
-/** What a key of the group sees, as the form stands now: saved or not. */
+/** What a key of the group would see with the current values of the form, saved or not. */
 
 import { useEffect, useState } from "react";
 import type { Answer } from "../../../api.ts";
@@ -14,7 +14,7 @@ import type { GroupDocument } from "./group-values.ts";
 type Previewed = NonNullable<Answer<"admin.groups.preview">["models"]>[number];
 
 const SETTLED_MS = 350;
-/** A new group need not have a name yet to be looked at. */
+/** A new group has a preview before it has a name. */
 const UNNAMED = "new group";
 
 export function GroupPreview({ document }: { document: GroupDocument }) {
@@ -31,7 +31,7 @@ export function GroupPreview({ document }: { document: GroupDocument }) {
       className="group-preview"
       aria-labelledby="group-preview-title"
       aria-busy={preview.isFetching}
-      // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard.
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable element must be reachable by keyboard.
       tabIndex={0}
     >
       <h2 id="group-preview-title">{t.preview.title}</h2>
@@ -120,11 +120,11 @@ function Shortcomings({ model }: { model: Previewed }) {
   );
 }
 
-/** Asked for a moment after the last change, not at every key. */
+/** Fetched a moment after the last change, not at every key press. */
 function useSettled<Value>(value: Value): Value {
   const [settled, setSettled] = useState(value);
   const text = JSON.stringify(value);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the same words are the same value.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: equal text is an equal value.
   useEffect(() => {
     const timer = setTimeout(() => setSettled(value), SETTLED_MS);
     return () => clearTimeout(timer);

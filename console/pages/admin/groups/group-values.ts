@@ -1,4 +1,4 @@
-/** A group as its form holds it, and as the API has it. */
+/** A group as its form holds it, and as the API accepts it. */
 
 import type { Answer } from "../../../api.ts";
 import { type LimitsValue, limitsBody, limitsValue } from "../../../forms/limits.tsx";
@@ -28,15 +28,15 @@ export interface GroupValues {
   charge: Charge;
   plans: readonly string[];
   multiplier: string;
-  /** Of models; empty is 1. */
+  /** The multiplier of models; empty is 1. */
   modelMultipliers: Readonly<Record<string, string>>;
-  /** Instead of the models' own. */
+  /** Replaces the models' own prices. */
   modelPrices: Readonly<Record<string, PriceValues>>;
   limits: LimitsValue;
   groupLimits: LimitsValue;
   maxWaiting: number | null;
   timeout: string;
-  /** Empty: as the group's charge says. */
+  /** Empty: the default for the charge of the group. */
   onDisconnect: "" | "cancel" | "drain";
   websocket: boolean;
   costHeaders: boolean;
@@ -70,7 +70,7 @@ export function groupValues(document: GroupDocument): GroupValues {
 
 export const NEW_GROUP = groupValues({ name: "" });
 
-/** What is said of models that were taken out goes with them. */
+/** The settings of removed models are removed with them. */
 export function groupDocument(values: GroupValues): GroupDocument {
   const multipliers = Object.entries(values.modelMultipliers)
     .map(([model, times]): [string, string] => [model, times.trim()])

@@ -1,4 +1,4 @@
-/** One group on one page: everything that a key of it grants, with what such a key sees beside it. */
+/** One group on one page: everything that its keys are granted, with a preview beside it. */
 
 import { useState } from "react";
 import { useLocation } from "wouter";
@@ -54,9 +54,9 @@ function PresentGroup({ name }: { name: string }) {
 
 function SavedGroup({ group }: { group: Group }) {
   const t = useText("adminGroups");
-  const say = useToast();
+  const showToast = useToast();
   const [isDeleting, setDeleting] = useState(false);
-  // The version that the form began with. A later one was saved by another administrator.
+  // The version that the form was opened with. A later one was saved by another administrator.
   const [version, setVersion] = useState(group.version);
   const { name } = group.document;
   const save = useChange("admin.groups.save", { invalidates: ["admin.", "groups."] });
@@ -67,7 +67,7 @@ function SavedGroup({ group }: { group: Group }) {
     });
     setVersion(saved.version);
     form.reset(groupValues(saved.document));
-    say(t.saved);
+    showToast(t.saved);
   });
   return (
     <Page>
@@ -123,7 +123,7 @@ function OtherVersion({ onTake }: { onTake(): void }) {
 
 function DeleteGroup({ group, onClose }: { group: Group; onClose(): void }) {
   const t = useText("adminGroups");
-  const say = useToast();
+  const showToast = useToast();
   const [, go] = useLocation();
   const { name } = group.document;
   const remove = useChange("admin.groups.delete", { invalidates: ["admin.groups.list", "groups.", "keys."] });
@@ -136,7 +136,7 @@ function DeleteGroup({ group, onClose }: { group: Group; onClose(): void }) {
       onClose={onClose}
       onConfirm={async () => {
         await remove.mutateAsync({ params: { name } });
-        say(t.deleted(name));
+        showToast(t.deleted(name));
         go("/admin/groups");
       }}
     >

@@ -1,4 +1,4 @@
-/** One change for many models: where they are published, what accounts call them, what they cost. */
+/** One change for many models: their groups, their upstream names or their prices. */
 
 import { useChange, useList } from "../../../data.ts";
 import { useText } from "../../../text/text.tsx";
@@ -13,7 +13,7 @@ import type { Model } from "./model.ts";
 
 interface BulkProps {
   models: readonly Model[];
-  /** It was done: nothing stays chosen. */
+  /** Called after the change; the selection is then cleared. */
   onDone(): void;
   onClose(): void;
 }
@@ -23,7 +23,7 @@ const INVALIDATES = ["admin.", "models.", "groups."] as const;
 export function PublishModels({ models, onDone, onClose }: BulkProps) {
   const t = useText("adminModels").publishing;
   const all = useText("adminModels");
-  const say = useToast();
+  const showToast = useToast();
   const groups = useList("admin.groups.list", { query: { limit: 200 } });
   const publish = useChange("admin.models.publish", { invalidates: INVALIDATES });
   const form = useForm({ add: [] as readonly string[], remove: [] as readonly string[] }, async (values) => {
@@ -34,7 +34,7 @@ export function PublishModels({ models, onDone, onClose }: BulkProps) {
         remove: [...values.remove],
       },
     });
-    say(t.done);
+    showToast(t.done);
     onDone();
   });
   const choices = groups.rows.map(({ name }) => ({ value: name, label: name }));
@@ -55,7 +55,7 @@ export function PublishModels({ models, onDone, onClose }: BulkProps) {
 export function MapModels({ models, onDone, onClose }: BulkProps) {
   const t = useText("adminModels").mapping;
   const kit = useText("kit");
-  const say = useToast();
+  const showToast = useToast();
   const accounts = useList("admin.accounts.list", { query: { limit: 200 } });
   const map = useChange("admin.models.map", { invalidates: INVALIDATES });
   const form = useForm({ names: {} as Readonly<Record<string, string>> }, async ({ names }) => {
@@ -64,7 +64,7 @@ export function MapModels({ models, onDone, onClose }: BulkProps) {
       return { account, model, upstream_model: upstream.trim() === "" ? null : upstream.trim() };
     });
     if (mappings.length > 0) await map.mutateAsync({ body: { mappings } });
-    say(t.done);
+    showToast(t.done);
     onDone();
   });
   return (
@@ -107,7 +107,7 @@ export function MapModels({ models, onDone, onClose }: BulkProps) {
 export function PriceModels({ models, onDone, onClose }: BulkProps) {
   const t = useText("adminModels").pricing;
   const kit = useText("kit");
-  const say = useToast();
+  const showToast = useToast();
   const edit = useChange("admin.models.edit", { invalidates: INVALIDATES });
   const form = useForm({ price: NO_PRICE, isNone: false }, async ({ price, isNone }) => {
     await edit.mutateAsync({
@@ -116,7 +116,7 @@ export function PriceModels({ models, onDone, onClose }: BulkProps) {
         set: { price: isNone ? null : (priceDocument(price) ?? null) },
       },
     });
-    say(t.done);
+    showToast(t.done);
     onDone();
   });
   return (

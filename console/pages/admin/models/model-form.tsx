@@ -80,7 +80,7 @@ export function ModelForm({ model, onClose }: ModelFormProps) {
 /** Creates the model with its groups, or saves the document of an existing one. */
 function useModelForm({ model, onClose }: ModelFormProps) {
   const t = useText("adminModels").form;
-  const say = useToast();
+  const showToast = useToast();
   const invalidates = ["admin.", "models."] as const;
   const create = useChange("admin.models.create", { invalidates });
   const save = useChange("admin.models.save", { invalidates });
@@ -88,10 +88,10 @@ function useModelForm({ model, onClose }: ModelFormProps) {
     const document = modelDocument(values);
     if (model === null) {
       await create.mutateAsync({ body: { document, groups: [...values.groups] } });
-      say(t.created(document.id));
+      showToast(t.created(document.id));
     } else {
       await save.mutateAsync({ params: { id: model.document.id }, body: document });
-      say(t.saved(document.id));
+      showToast(t.saved(document.id));
     }
     onClose();
   });

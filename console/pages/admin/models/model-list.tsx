@@ -1,4 +1,4 @@
-/** All models: where each is published, who serves it, what it costs; many can be changed at once. */
+/** All models with their groups, accounts and prices. Several can be changed at once. */
 
 import { useState } from "react";
 import { useChange, useList } from "../../../data.ts";
@@ -77,7 +77,7 @@ interface BulkActionsProps {
   onClear(): void;
 }
 
-/** What can be done with the selected models. */
+/** The actions on the selected models. */
 function BulkActions({ count, onOpen, onClear }: BulkActionsProps) {
   const t = useText("adminModels");
   return (
@@ -159,7 +159,7 @@ function useModelColumns({ selection, onOpen }: ModelColumnsInput): readonly Col
       cell: (model) => (
         <Names
           names={model.accounts.filter(({ enabled }) => enabled).map(({ name }) => name)}
-          none={t.nobody}
+          none={t.noAccount}
         />
       ),
     },
@@ -264,7 +264,7 @@ function DeleteModel({ model, onClose }: { model: Model; onClose(): void }) {
   const t = useText("adminModels").delete;
   const kit = useText("kit");
   const format = useFormat();
-  const say = useToast();
+  const showToast = useToast();
   const remove = useChange("admin.models.delete", { invalidates: ["admin.", "models."] });
   const { id } = model.document;
   return (
@@ -275,7 +275,7 @@ function DeleteModel({ model, onClose }: { model: Model; onClose(): void }) {
       onClose={onClose}
       onConfirm={async () => {
         await remove.mutateAsync({ params: { id } });
-        say(t.done(id));
+        showToast(t.done(id));
       }}
     >
       <p>{model.groups.length === 0 ? t.none : t.breaks(format.list(model.groups))}</p>

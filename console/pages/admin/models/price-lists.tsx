@@ -1,4 +1,4 @@
-/** What the price lists know, and a newer list, whose difference is shown before it counts. */
+/** The price lists, and the import of a newer one after showing its difference. */
 
 import { useState } from "react";
 import type { Answer } from "../../../api.ts";
@@ -91,7 +91,7 @@ type Looked = { text: string; result: Answer<"admin.prices.update"> };
 
 function UpdatePrices({ onClose }: { onClose(): void }) {
   const t = useText("adminModels").lists;
-  const say = useToast();
+  const showToast = useToast();
   const [looked, setLooked] = useState<Looked | null>(null);
   const update = useChange("admin.prices.update", { invalidates: ["admin.", "models."] });
   const form = useForm({ text: "" }, async ({ text }) => {
@@ -99,7 +99,7 @@ function UpdatePrices({ onClose }: { onClose(): void }) {
     const result = await update.mutateAsync({ body: { text, dry_run: !isLooked } });
     setLooked({ text, result });
     if (!result.applied) return;
-    say(t.applied);
+    showToast(t.applied);
     onClose();
   });
   const result = looked?.text === form.values.text ? looked.result : null;

@@ -14,6 +14,7 @@ const TONES = { ready: "good", starting: "warn", draining: "warn", silent: "bad"
 
 export default function NodesPage() {
   const t = useText("adminNodes");
+  const format = useFormat();
   const answer = useApi("admin.nodes.list", {}, { refreshMs: REFRESH_MS });
   const nodes = answer.data?.data ?? [];
   return (
@@ -51,7 +52,7 @@ export default function NodesPage() {
               jobs.length === 0 ? (
                 <span className="soft">{t.noJobs}</span>
               ) : (
-                jobs.map((job) => t.jobNames[job] ?? job).join(", ")
+                format.list(jobs.map((job) => t.jobNames[job] ?? job))
               ),
           },
         ]}

@@ -72,7 +72,7 @@ interface GrantFormInput extends GrantDialogProps {
 
 function useGrantForm({ email, firstPlan, onClose }: GrantFormInput) {
   const t = useText("adminPlans").subscriptions;
-  const say = useToast();
+  const showToast = useToast();
   const grant = useChange("admin.subscriptions.grant", {
     invalidates: ["admin.subscriptions.", "admin.plans.", "wallet."],
   });
@@ -94,7 +94,7 @@ function useGrantForm({ email, firstPlan, onClose }: GrantFormInput) {
       priority: priority ?? 1,
     };
     await grant.mutateAsync({ body });
-    say(t.granted(body.plan, body.email));
+    showToast(t.granted(body.plan, body.email));
     onClose();
   });
 }

@@ -14,7 +14,7 @@ type Counted = (typeof COUNTED)[number];
 interface PlanValues {
   name: string;
   timeZone: string;
-  /** Empty: no such window. */
+  /** Empty: the plan has no such window. */
   usd: Readonly<Record<Period, string>>;
   counted: Readonly<Record<Period, Counted>>;
 }
@@ -40,7 +40,7 @@ function valuesOf(plan: Plan | null): PlanValues {
 export function PlanDialog({ plan, onClose }: { plan: Plan | null; onClose(): void }) {
   const t = useText("adminPlans");
   const kit = useText("kit");
-  const say = useToast();
+  const showToast = useToast();
   const save = useChange("admin.plans.save", { invalidates: ["admin.plans.", "admin.subscriptions."] });
   const form = useForm(valuesOf(plan), async ({ name, timeZone, usd, counted }) => {
     const windows = PERIODS.filter((per) => usd[per].trim() !== "").map((per) => ({
@@ -50,7 +50,7 @@ export function PlanDialog({ plan, onClose }: { plan: Plan | null; onClose(): vo
     }));
     const body = { name: name.trim(), time_zone: timeZone.trim(), windows };
     await save.mutateAsync({ params: { name: body.name }, body });
-    say(t.saved);
+    showToast(t.saved);
     onClose();
   });
   const { usd, counted } = form.values;

@@ -130,13 +130,13 @@ const WHENS = ["now", "term_end"] as const;
 
 function CancelDialog({ one, onClose }: { one: Subscription; onClose(): void }) {
   const t = useText("adminPlans").subscriptions;
-  const say = useToast();
+  const showToast = useToast();
   const cancel = useChange("admin.subscriptions.cancel", {
     invalidates: ["admin.subscriptions.", "admin.plans."],
   });
   const form = useForm({ when: "now" as (typeof WHENS)[number] }, async ({ when }) => {
     await cancel.mutateAsync({ params: { id: one.id }, body: { when } });
-    say(t.cancelled);
+    showToast(t.cancelled);
     onClose();
   });
   return (

@@ -1,4 +1,4 @@
-/** Adding to a list: those that it has not got yet, of which some are chosen. */
+/** Adds to a list: shows the entries that it lacks, of which some are selected. */
 
 import { useState } from "react";
 import type { Listing } from "../../../data.ts";
@@ -12,10 +12,10 @@ interface AddDialogProps {
   title: string;
   name: string;
   label: string;
-  /** Where the choices come from. */
+  /** The source of the choices. */
   listing: Pick<Listing<unknown>, "isLoading" | "more">;
   choices: readonly Choice[];
-  /** Said when there is nothing to choose. */
+  /** Shown if there is nothing to choose. */
   noMore: string;
   onAdd(chosen: readonly string[]): void;
   onClose(): void;

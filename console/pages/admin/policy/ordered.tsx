@@ -1,4 +1,4 @@
-/** A list whose order counts: each entry can be moved up and down, and taken out. */
+/** A list whose order is significant: each entry can be moved up, moved down and removed. */
 
 import type { ReactNode } from "react";
 import { useText } from "../../../text/text.tsx";

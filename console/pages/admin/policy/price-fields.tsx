@@ -1,4 +1,4 @@
-/** Fields for a price: the usual three first, the rest where somebody looks for it. */
+/** Fields for a price: the usual three first, the others in a section that is closed at first. */
 
 import { useText } from "../../../text/text.tsx";
 import { NumberField, TextAreaField, TextField } from "../../../ui/field.tsx";
@@ -14,7 +14,7 @@ import {
 import "./policy.css";
 
 interface PriceFieldsProps {
-  /** As the API names it: `price`. */
+  /** The name of the field in the API: `price`. */
   name: string;
   value: PriceValues;
   onChange(value: PriceValues): void;

@@ -7,9 +7,9 @@ interface Shown {
   request?: string | null | undefined;
 }
 
-/** A price in a few words: tokens in and out, or else what an image or a request costs. */
+/** A price in a few words: tokens in and out, or the price of an image or a request. */
 export function usePriceText(): (price: Shown) => string {
-  const t = useText("policy").said;
+  const t = useText("policy").priceText;
   const format = useFormat();
   return ({ input, output, image, request }) => {
     const costs = (usd: string | null | undefined) => usd !== null && usd !== undefined && Number(usd) > 0;

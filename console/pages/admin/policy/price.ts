@@ -1,4 +1,4 @@
-/** A price as a form holds it, and as the API has it. */
+/** A price as a form holds it, and as the API accepts it. */
 
 import type { Answer } from "../../../api.ts";
 
@@ -66,7 +66,7 @@ export function priceValues(price: PriceDocument | undefined): PriceValues {
   };
 }
 
-/** Undefined when nothing was typed. */
+/** Undefined if all fields are empty. */
 export function priceDocument(values: PriceValues): PriceDocument | undefined {
   const { units, images, longAbove, long } = values;
   const byKind = Object.fromEntries(

@@ -1,4 +1,4 @@
-/** What an upstream grants an account. */
+/** The limits that an upstream grants an account. */
 
 import { useText } from "../../../text/text.tsx";
 import { NumberField } from "../../../ui/field.tsx";
@@ -11,7 +11,7 @@ export interface Rates {
 }
 
 interface RateFieldsProps {
-  /** As the API names them: `limits`. */
+  /** The name of the field in the API: `limits`. */
   name: string;
   value: Rates;
   onChange(value: Rates): void;
@@ -38,7 +38,7 @@ export function RateFields({ name, value, onChange, problemAt }: RateFieldsProps
   );
 }
 
-/** Those that are set. */
+/** The limits that are set. */
 export function ratesDocument({ concurrency, rpm, tpm }: Rates) {
   return {
     ...(concurrency === null ? {} : { concurrency }),

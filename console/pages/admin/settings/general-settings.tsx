@@ -49,7 +49,7 @@ function Retention({ settings }: { settings: Settings }) {
   const form = useForm({ days: present, responseDays: presentResponses }, async (values) => {
     const { days, responseDays } = values;
     const usage_rows = days === null ? "forever" : `${days}d`;
-    // A setting in hours is shown in days, and stays as it is unless it is changed here.
+    // A setting in hours is shown in days. It keeps its exact value unless it is changed here.
     const responses = responseDays === 0 ? "none" : `${responseDays}d`;
     const isChanged = responseDays !== presentResponses;
     await save({ retention: { usage_rows, ...(isChanged ? { responses } : {}) } });
@@ -83,7 +83,7 @@ function Retention({ settings }: { settings: Settings }) {
 
 const UNIT_DAYS: Readonly<Record<string, number>> = { h: 1 / 24, d: 1, w: 7 };
 
-/** The file may say it in other units. */
+/** The configuration file may use other units. */
 function daysIn(kept: string): number | null {
   const [, count = "", unit = ""] = /^(\d+)([a-z]+)$/.exec(kept) ?? [];
   const days = UNIT_DAYS[unit];

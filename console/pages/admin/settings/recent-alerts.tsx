@@ -64,7 +64,7 @@ export function RecentAlerts() {
 
 function Deliveries({ alert: { deliveries } }: { alert: Alert }) {
   const t = useText("adminSettings").alerts;
-  if (deliveries.length === 0) return <span className="soft">{t.nobody}</span>;
+  if (deliveries.length === 0) return <span className="soft">{t.noWebhook}</span>;
   return (
     <div className="stack">
       {deliveries.map((delivery) => (

@@ -6,16 +6,16 @@ import { useToast } from "../../../ui/toast.tsx";
 export type Settings = Answer<"admin.settings.get">;
 type Body = NonNullable<Input<"admin.settings.save">["body"]>;
 
-/** Saves the sections that are given, each as a whole, and says so. */
+/** Saves the given sections, each as a whole, and shows a confirmation. */
 export function useSaveSettings(): (body: Body) => Promise<Settings> {
   const t = useText("adminSettings");
-  const say = useToast();
+  const showToast = useToast();
   const save = useChange("admin.settings.save", {
     invalidates: ["admin.settings.", "admin.alerts.", "admin.usage_export.", "session.current"],
   });
   return async (body) => {
     const saved = await save.mutateAsync({ body });
-    say(t.saved);
+    showToast(t.saved);
     return saved;
   };
 }

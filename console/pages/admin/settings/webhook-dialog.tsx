@@ -6,7 +6,7 @@ import { type Webhook, type WebhookBody, webhooksBody } from "./alerts.ts";
 
 interface WebhookDialogProps {
   webhooks: readonly Webhook[];
-  /** Null: a new one. */
+  /** Null creates a webhook. */
   webhook: Webhook | null;
   /** Saves the whole list. */
   onSave(webhooks: WebhookBody[]): Promise<unknown>;
@@ -31,7 +31,7 @@ export function WebhookDialog({ webhooks, webhook, onSave, onClose }: WebhookDia
         url: url.trim(),
         enabled,
         ...(secret === "" ? {} : { secret }),
-        // What the file has allowed for this address stays allowed.
+        // An exemption that the configuration file grants to this address stays.
         ...(webhook?.private_network && webhook.url === url.trim() ? { private_network: true } : {}),
       };
       await onSave(webhooksBody(webhooks).toSpliced(at, 1, saved));

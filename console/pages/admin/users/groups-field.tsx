@@ -1,9 +1,9 @@
 import { useList } from "../../../data.ts";
 import { useText } from "../../../text/text.tsx";
-import { type Bound, MultiSelect } from "../../../ui/field.tsx";
+import { type FieldBinding, MultiSelect } from "../../../ui/field.tsx";
 
 /** Groups that are for members only: the others need no membership. */
-export function GroupsField(bound: Bound<readonly string[]>) {
+export function GroupsField(bound: FieldBinding<readonly string[]>) {
   const t = useText("adminUsers");
   const kit = useText("kit");
   const groups = useList("admin.groups.list", { query: { limit: 200 } });

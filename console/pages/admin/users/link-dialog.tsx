@@ -1,4 +1,4 @@
-/** One-time links that an administrator hands over: made here, shown once. */
+/** One-time links that an administrator creates and passes on. A link is shown once. */
 
 import { useState } from "react";
 import type { Answer } from "../../../api.ts";
@@ -27,7 +27,7 @@ export function InviteDialog({ onClose }: { onClose(): void }) {
 interface LinkDialogProps {
   title: string;
   purpose: "invite" | "reset" | "sign_in";
-  /** Whose; an invitation asks for it. */
+  /** The user of the link; an invitation has a field for the address. */
   email?: string;
   children?: React.ReactNode;
   onClose(): void;

@@ -6,16 +6,16 @@ import { Table } from "../../../ui/table.tsx";
 import { useProblemToast, useToast } from "../../../ui/toast.tsx";
 import { Badge, Time } from "../../../ui/values.tsx";
 
-/** Nothing at all while there are none. */
+/** Renders nothing if there are none. */
 export function OpenLinks() {
   const users = useText("adminUsers");
   const t = users.link;
   const links = useList("admin.links.list");
-  const say = useToast();
-  const tellProblem = useProblemToast();
+  const showToast = useToast();
+  const showProblem = useProblemToast();
   const revoke = useChange("admin.links.revoke", {
     invalidates: ["admin.links."],
-    onDone: () => say(t.revoked),
+    onDone: () => showToast(t.revoked),
   });
   if (links.rows.length === 0) return null;
   return (
@@ -47,7 +47,7 @@ export function OpenLinks() {
                 small
                 icon="trash"
                 label={t.revokeOf(link.email)}
-                onClick={() => revoke.mutate({ params: { id: link.id } }, { onError: tellProblem })}
+                onClick={() => revoke.mutate({ params: { id: link.id } }, { onError: showProblem })}
               />
             ),
           },

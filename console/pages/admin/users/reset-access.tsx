@@ -8,7 +8,7 @@ import { CancelButton, Form, useForm } from "../../../ui/form.tsx";
 import { type MadeLink, ShownLink } from "./link-dialog.tsx";
 import type { UserDetail } from "./user-detail.ts";
 
-/** For an account that somebody else got into: everything ends now, and the owner gets a link. */
+/** For a compromised account: ends all access at once, and creates a link for the owner. */
 export function ResetAccessDialog({ user, onClose }: { user: UserDetail; onClose(): void }) {
   const t = useText("adminUsers");
   const { mail } = useSession();

@@ -76,13 +76,13 @@ function OtherUserItems({ user, onAction, onEnable }: OtherUserItemsProps) {
 /** Used by the menu, which stays: the item is replaced as soon as the user is enabled. */
 function useEnableUser({ id, email }: UserDetail): () => void {
   const t = useText("adminUsers").user;
-  const say = useToast();
-  const tellProblem = useProblemToast();
+  const showToast = useToast();
+  const showProblem = useProblemToast();
   const change = useChangeUser();
   return () =>
     change.mutate(
       { params: { id }, body: { status: "active" } },
-      { onSuccess: () => say(t.enabled(email)), onError: tellProblem },
+      { onSuccess: () => showToast(t.enabled(email)), onError: showProblem },
     );
 }
 

@@ -83,7 +83,7 @@ export function UserMoney({ user }: { user: UserDetail }) {
   );
 }
 
-/** Made when the dialog opens: sending twice books once. */
+/** Created when the dialog opens, so that sending twice books once. */
 function useIdempotencyKey(): string {
   const [key] = useState(() => crypto.randomUUID());
   return key;
@@ -92,9 +92,9 @@ function useIdempotencyKey(): string {
 function useBooked(onClose: () => void) {
   const t = useText("adminUsers").money;
   const format = useFormat();
-  const say = useToast();
+  const showToast = useToast();
   return ({ amount, repeated }: { amount: string; repeated: boolean }) => {
-    say(repeated ? t.repeated : t.booked(format.money(amount)));
+    showToast(repeated ? t.repeated : t.booked(format.money(amount)));
     onClose();
   };
 }

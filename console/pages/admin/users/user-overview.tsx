@@ -11,7 +11,7 @@ import type { UserDetail } from "./user-detail.ts";
 export function UserOverview({ user }: { user: UserDetail }) {
   const t = useText("adminUsers");
   const kit = useText("kit");
-  const say = useToast();
+  const showToast = useToast();
   const change = useChange("admin.users.change", { invalidates: ["admin.users.", "admin.groups."] });
   const form = useForm(
     { groups: user.groups as readonly string[], limits: limitsValue(user.limits) },
@@ -19,7 +19,7 @@ export function UserOverview({ user }: { user: UserDetail }) {
       const body = { groups: [...groups], limits: limitsBody(limits) };
       const saved = await change.mutateAsync({ params: { id: user.id }, body });
       form.reset({ groups: saved.groups, limits: limitsValue(saved.limits) });
-      say(t.user.saved);
+      showToast(t.user.saved);
     },
   );
   return (

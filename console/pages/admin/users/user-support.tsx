@@ -1,4 +1,4 @@
-/** What the user sees, for somebody who helps. Nothing is fetched before the button is pressed: looking is audited. */
+/** What the user sees, for support. Nothing is fetched before the button is pressed, because access is audited. */
 
 import { useState } from "react";
 import type { Answer } from "../../../api.ts";

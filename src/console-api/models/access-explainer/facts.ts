@@ -5,7 +5,7 @@ import { REASONS } from "../../../policy/explain.ts";
 import { INTERFACES } from "../../../records.ts";
 
 const PAYMENT_REASONS = [
-  "nobody_pays",
+  "free_group",
   "balance_available",
   "balance_empty",
   "balance_in_debt",

@@ -30,7 +30,7 @@ export async function explainPayment(
   const { charge, plans } = group.billing;
   switch (charge) {
     case "none":
-      return { ok: true, reason: "nobody_pays", facts };
+      return { ok: true, reason: "free_group", facts };
     case "balance": {
       const wallet = userId === null ? { balanceNano: 0n, heldNano: 0n } : await readWallet(db, userId);
       const available = wallet.balanceNano - wallet.heldNano;

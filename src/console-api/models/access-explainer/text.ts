@@ -34,7 +34,7 @@ const TEXTS: Readonly<Record<WhyReason, (facts: Facts) => string>> = {
     `The concurrency limit of ${SCOPE_TEXTS[facts.scope ?? "key"]} is reached: ${limitText(facts)}. Requests are queued.`,
   limit_used_up: (facts) =>
     `The limit of ${SCOPE_TEXTS[facts.scope ?? "key"]} is exhausted: ${limitText(facts)}. ${describeEnd(facts, "Capacity becomes available when a request finishes.")}`,
-  nobody_pays: () => "Requests in this group are free.",
+  free_group: () => "Requests in this group are free.",
   balance_available: ({ available }) => `Requests are charged to the balance. Available: $${available}.`,
   balance_empty: () =>
     "The available balance is zero: it is spent or held for requests in flight. Redeem a code, or ask an administrator to top up the balance.",
