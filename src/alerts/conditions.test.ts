@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { AccountReport } from "../pool/health-report.ts";
-import { DEFAULT_ALERTS } from "../settings-records.ts";
 import type { AlertRecord } from "../store/alerts/alerts.ts";
+import { DEFAULT_ALERTS } from "../store/settings/settings-records.ts";
 import { type AlertView, findConditions, isOver } from "./conditions.ts";
 
 const NOW_MS = Date.parse("2026-09-01T12:00:00Z");

@@ -6,9 +6,9 @@
 import { usdText } from "../money/nano.ts";
 import type { BillingFault } from "../observe/billing-faults.ts";
 import type { AccountReport } from "../pool/health-report.ts";
-import type { AlertsRecord } from "../settings-records.ts";
 import type { AlertDetails, AlertRecord, AlertRule } from "../store/alerts/alerts.ts";
 import type { RepeatedOverruns } from "../store/money/overruns.ts";
+import type { AlertsRecord } from "../store/settings/settings-records.ts";
 import type { SpentToday } from "./daily-spending.ts";
 
 /** The current state as seen by this process. */

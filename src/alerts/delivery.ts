@@ -1,7 +1,6 @@
 /** Webhook deliveries: their bodies, signatures and retries. */
 
 import { webhookSecretBinding } from "../secrets/seal.ts";
-import type { WebhookRecord } from "../settings-records.ts";
 import {
   type AlertEvent,
   type AlertRecord,
@@ -10,6 +9,7 @@ import {
   recordDelivery,
 } from "../store/alerts/alerts.ts";
 import type { Db } from "../store/engine/db.ts";
+import type { WebhookRecord } from "../store/settings/settings-records.ts";
 import type { WebhookResponse } from "./post-webhook.ts";
 import { sendSigned, type WebhookSender } from "./signed-webhook.ts";
 

@@ -5,7 +5,6 @@
 
 import type { NewId } from "../net/wire/clock.ts";
 import type { Log } from "../observe/log.ts";
-import type { AlertsRecord, WebhookRecord } from "../settings-records.ts";
 import {
   type AlertEvent,
   type AlertRecord,
@@ -15,6 +14,7 @@ import {
   openAlert,
 } from "../store/alerts/alerts.ts";
 import type { Db } from "../store/engine/db.ts";
+import type { AlertsRecord, WebhookRecord } from "../store/settings/settings-records.ts";
 import { type AlertCondition, type AlertView, findConditions, isOver } from "./conditions.ts";
 import { buildAlertBody, type Origin } from "./delivery.ts";
 

@@ -3,7 +3,7 @@
 import type { Clock } from "../net/wire/clock.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { SealError, unseal } from "../secrets/seal.ts";
-import type { WebhookRecord } from "../settings-records.ts";
+import type { WebhookRecord } from "../store/settings/settings-records.ts";
 import { VERSION } from "../version.ts";
 import {
   buildFailure,

@@ -3,9 +3,9 @@
  * does not fit is dropped and counted, and no request waits for it.
  */
 
-import type { CaptureMode, CaptureRedaction, KeyCapture } from "../capture-records.ts";
 import type { Clock } from "../net/wire/clock.ts";
 import type { Log } from "../observe/log.ts";
+import type { CaptureMode, CaptureRedaction, KeyCapture } from "../records.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { type CaptureInsertion, insertCapture } from "../store/captures/captures.ts";
 import type { Db } from "../store/engine/db.ts";

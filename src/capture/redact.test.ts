@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { CAPTURE_REDACTIONS } from "../capture-records.ts";
+import { CAPTURE_REDACTIONS } from "../records.ts";
 import { redactHeader, redactText, trimCutEnd, trimCutStart } from "./redact.ts";
 
 const ALWAYS = { secrets: [], patterns: [] };

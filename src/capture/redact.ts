@@ -4,7 +4,7 @@
  */
 
 import { createHash } from "node:crypto";
-import type { CaptureRedaction } from "../capture-records.ts";
+import type { CaptureRedaction } from "../records.ts";
 
 export interface RedactionRules {
   /** Secrets that are known, such as the caller's key. They are removed wherever they occur. */
@@ -49,7 +49,7 @@ function mark(kind: string): string {
 // Media.
 
 const DATA_URL = /data:([a-z]{1,20}\/[\w.+-]{1,80})?(?:;[\w=.-]{1,80}){0,4},(?:[^"'\\\s<>)]|\\\/)*/gi;
-/** Members that hold media in Base64, in the dialects that the gateway speaks. */
+/** Members that hold media in Base64, in the supported dialects. */
 const MEDIA_MEMBER =
   /(\\{0,7}"(?:data|b64_json|file_data|image|image_data|audio|bytes|partial_image_b64|encrypted_content|bytesBase64Encoded)\\{0,7}"\s{0,8}:\s{0,8}\\{0,7}")([A-Za-z0-9+/_=-]*(?:\\\/[A-Za-z0-9+/_=-]*)*)/g;
 const MEDIA_MEMBER_CHARS_MIN = 24;
@@ -71,7 +71,7 @@ function afterComma(url: string): string {
   return url.slice(url.indexOf(",") + 1);
 }
 
-/** The digest tells whether two captures have the same media. */
+/** The digest shows whether two captures have the same media. */
 function describeMedia(encoded: string, type = "base64"): string {
   const bytes = Buffer.from(encoded.replaceAll("\\/", "/"), "base64");
   const digest = createHash("sha256").update(bytes).digest("hex").slice(0, 16);

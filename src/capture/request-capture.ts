@@ -1,6 +1,6 @@
 /**
- * The capture of one request in flight: copies of what came, what went upstream and what was answered. It only copies
- * bytes, and holds nothing up. If the memory is full, the capture is dropped and the request goes on.
+ * The capture of one request in flight: copies of the request, of what was sent upstream, and of the response. It
+ * copies bytes and delays nothing. If the memory is full, the capture is dropped and the request continues.
  */
 
 import type { HeaderReader } from "../net/wire/http-fields.ts";

@@ -1,5 +1,5 @@
 /**
- * The content of a capture at rest: compressed, then encrypted with a data key of its own. Only the data key is sealed
+ * The content of a capture at rest: compressed, then encrypted with a separate data key. Only the data key is sealed
  * with the master key, so that a rotation of the master key does not rewrite the captures.
  */
 

@@ -78,6 +78,6 @@ test.each([
     "used 2 held 0",
     "window: sub_1 day 0 is used 1 held 0, but should be used 2 held 0.",
   ],
-])("a finding of %s says what was compared", (check, subject, is, ought, text) => {
+])("a finding of %s names what was compared", (check, subject, is, ought, text) => {
   expect(findingText({ check, subject, is, ought })).toBe(text);
 });

@@ -1,9 +1,11 @@
 /** The account check of `doctor`, over HTTP. */
 
+import { AccessTokens } from "../accounts/cloud/access-tokens.ts";
 import { type Probe, type ProbeFailure, probeAccount } from "../accounts/probe.ts";
 import { limits } from "../config/product-limits.ts";
 import type { HttpClient } from "../net/http-client/client.ts";
 import type { Dialer } from "../net/http-client/dial.ts";
+import { systemClock } from "../net/wire/clock.ts";
 import type { PolicyAccount } from "../policy/snapshot.ts";
 import { VERSION } from "../version.ts";
 import type { Finding } from "./finding.ts";
@@ -14,10 +16,18 @@ export async function checkAccount(
   dialer: Dialer,
   http: HttpClient,
 ): Promise<Finding> {
+  const userAgent = `model-gateway/${VERSION}`;
   const probe = await probeAccount(account, {
     dialer,
     http,
-    userAgent: `model-gateway/${VERSION}`,
+    accessTokens: new AccessTokens({
+      dialer,
+      http,
+      clock: systemClock,
+      userAgent,
+      limits: limits.accessTokens,
+    }),
+    userAgent,
     timeoutMs: limits.doctorTimeoutMs,
     bytesMax: limits.probeBytesMax,
   });
@@ -42,6 +52,12 @@ function describeProbe(probe: Probe, account: PolicyAccount): ProbeFinding {
           ? "Set the account's credential in the configuration file and apply it."
           : "Set a valid credential in the configuration file and apply it.",
       );
+    case "list_denied":
+      return {
+        state: "doubtful",
+        says: `is reachable, but the credential may not list models (${probe.status})`,
+        todo: "The credential is invalid, or it may call models only. Send a request to find out.",
+      };
     case "no_list":
       return {
         state: "doubtful",

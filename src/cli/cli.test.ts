@@ -457,7 +457,7 @@ describe("admin claim", () => {
     expect(err).not.toContain("some-other-token");
   });
 
-  test("without a token, the error says how to get one", async () => {
+  test("without a token, the error explains how to get one", async () => {
     await run(["apply", file(FILE)]);
     expect((await claim()).err).toContain("Start the gateway first");
   });
@@ -485,10 +485,10 @@ describe("doctor", () => {
         `  - { name: ${name}, kind: openai, models: { fast: x }, ${rest} }\n`;
       const url = `base_url: "${simulator.url}"`;
       const text = `
-models: [{ id: fast, interfaces: [chat] }, { id: nobody, interfaces: [chat] }]
+models: [{ id: fast, interfaces: [chat] }, { id: unmapped, interfaces: [chat] }]
 accounts:
 ${account("well", `${url}, private_network: true, credential: right`)}${account("wrong-key", `${url}, private_network: true, credential: wrong`)}${account("walled", `${url}, credential: right`)}${account("down", 'base_url: "http://127.0.0.1:1/v1", private_network: true')}${account("off", 'base_url: "http://127.0.0.1:1/v1", enabled: false')}
-groups: [{ name: default, models: [fast, nobody], accounts: [well] }]
+groups: [{ name: default, models: [fast, unmapped], accounts: [well] }]
 `;
       expect((await run(["apply", file(text)])).code).toBe(0);
       const { code, out } = await run(["doctor", "--json"]);
@@ -509,7 +509,7 @@ groups: [{ name: default, models: [fast, nobody], accounts: [well] }]
       expect(about("account off")?.says).toBe("is disabled and was not checked");
       expect(about("group default")).toMatchObject({
         state: "broken",
-        says: "publishes nobody, but no account of the group maps it",
+        says: "publishes unmapped, but no account of the group maps it",
       });
       expect(out).not.toContain('"right"');
     } finally {

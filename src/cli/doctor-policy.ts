@@ -13,7 +13,7 @@ import { compileSnapshot, type PolicyAccount } from "../policy/snapshot.ts";
 import type { AccountRecord, GroupRecord, PolicyRecords } from "../records.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { accountCredentialBinding, unseal } from "../secrets/seal.ts";
-import type { Registration } from "../settings-records.ts";
+import type { Registration } from "../store/settings/settings-records.ts";
 import type { Finding } from "./finding.ts";
 import { PROGRAM } from "./program-name.ts";
 

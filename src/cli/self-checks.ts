@@ -1,5 +1,5 @@
 /**
- * The checks of `selftest`. Each uses a part of the program that is a file of its own: a worker thread, the tokenizer's
+ * The checks of `selftest`. Each uses a part of the program that is a separate file: a worker thread, the tokenizer's
  * vocabulary, the migrations, the built pages. A package that lacks one of them would fail only under load.
  */
 
@@ -179,7 +179,7 @@ function require(condition: boolean, message: string): asserts condition {
 const storeFile = (folder: string) => join(folder, "selftest.db");
 const storeUrl = (folder: string) => `sqlite:${storeFile(folder)}`;
 
-/** In a buffer of its own, which can be moved to a thread. */
+/** In a separate buffer, which can be moved to a thread. */
 function encode(value: object): Uint8Array<ArrayBuffer> {
   return new TextEncoder().encode(JSON.stringify(value));
 }

@@ -45,7 +45,7 @@ test("doctor --live exits with 1 while no server answers", async () => {
   expect(out).toContain("No server answers for");
 });
 
-test("upgrade-check says that a database of this version stays as it is", async () => {
+test("upgrade-check reports that a database of this version is not changed", async () => {
   await Bun.write(join(cli.folder(), "gateway.yaml"), "models: []\n");
   await cli.runOk("apply", "gateway.yaml");
   expect(await cli.json("upgrade-check")).toMatchObject({

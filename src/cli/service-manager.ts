@@ -37,7 +37,7 @@ export class ServiceManager {
     this.#watchdog.unref();
   }
 
-  /** The watchdog goes on: requests in flight may take two minutes, and a process that hangs then is still a fault. */
+  /** The watchdog stays active: requests in flight may take two minutes, and a process that hangs then is a fault. */
   notifyStopping(): void {
     this.#notify("STOPPING=1\nSTATUS=Waiting for requests in flight");
   }

@@ -107,7 +107,7 @@ function printReport(report: UpgradeReport, input: Input): void {
     print(
       needs_stop
         ? "Stop all nodes of the earlier version before the first start."
-        : "Nodes of the earlier version can go on while the first node of this version starts.",
+        : "Nodes of the earlier version can keep running while the first node of this version starts.",
     );
   }
   print(

@@ -4,9 +4,9 @@ import { type SmtpServer, startSmtpServer } from "../../test/support/smtp-server
 import { Dialer } from "../net/http-client/dial.ts";
 import { systemClock } from "../net/wire/clock.ts";
 import { SMTP_PASSWORD_BINDING, seal } from "../secrets/seal.ts";
-import type { SmtpRecord } from "../settings-records.ts";
 import { type Db, openDb } from "../store/engine/db.ts";
 import { migrate } from "../store/engine/migrate.ts";
+import type { SmtpRecord } from "../store/settings/settings-records.ts";
 import { writeSmtp } from "../store/settings/smtp.ts";
 import { MailRefusedError, openMail } from "./mail.ts";
 

@@ -7,8 +7,8 @@ import type { Transporter } from "nodemailer";
 import { DialError, type Dialer } from "../net/http-client/dial.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { SealError, SMTP_PASSWORD_BINDING, unseal } from "../secrets/seal.ts";
-import type { SmtpRecord } from "../settings-records.ts";
 import type { Db } from "../store/engine/db.ts";
+import type { SmtpRecord } from "../store/settings/settings-records.ts";
 import { readSmtp } from "../store/settings/smtp.ts";
 
 export interface MailMessage {

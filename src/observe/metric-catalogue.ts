@@ -148,6 +148,11 @@ export const METRICS = {
     help: "Time of a billing transaction from its start to its commit, in seconds.",
     labels: [],
   },
+  gateway_settlement_seconds: {
+    type: "histogram",
+    help: "Time that the end of a paid request waited for its settlement, in seconds.",
+    labels: [],
+  },
   gateway_overdue_settlements: {
     type: "gauge",
     help: "Settlements that the database did not accept in time. They are saved until it does.",
@@ -171,6 +176,11 @@ export const METRICS = {
   gateway_coordinator_up: {
     type: "gauge",
     help: "1 if the coordinator of limits answers, or if none is needed; 0 if the node uses its own shares.",
+    labels: [],
+  },
+  gateway_limit_share_wait_seconds: {
+    type: "histogram",
+    help: "Time that requests waited for other nodes to give a part of a limit, in seconds. Requests that did not wait are not counted.",
     labels: [],
   },
   gateway_large_bodies_bytes: {

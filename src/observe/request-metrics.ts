@@ -3,14 +3,19 @@
  * values only grow. Labels are names of models and groups and ids of accounts, so clients cannot add series.
  */
 
-import { LabelledHistogram, PairCounter, type TraceReference } from "./histogram.ts";
+import { HistogramCounts, LabelledHistogram, PairCounter, type TraceReference } from "./histogram.ts";
 
 /** In seconds. Reasoning models may take minutes to begin. */
 export const LATENCY_BOUNDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300] as const;
 /** Output tokens in a second. */
 export const SPEED_BOUNDS = [1, 2.5, 5, 10, 20, 40, 60, 80, 100, 150, 200, 300, 500, 1_000] as const;
 
-/** A rate over fewer tokens says nothing about the model. */
+/** In seconds. Settlements and waits for other nodes take milliseconds. */
+export const SHORT_WAIT_BOUNDS = [
+  0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5,
+] as const;
+
+/** A rate over fewer tokens is not representative of the model. */
 const SPEED_TOKENS_MIN = 16;
 
 /** The limit that rejected a request. */
@@ -61,6 +66,10 @@ export class RequestMetrics {
   /** By scope, then by kind. */
   readonly limitRefusals = new PairCounter();
   readonly queueRefusals = new Map<string, number>();
+  /** How long the end of a paid request waited for its settlement. */
+  readonly settlements = new HistogramCounts(SHORT_WAIT_BOUNDS);
+  /** How long requests waited for other nodes to give a part of a limit: only requests that waited. */
+  readonly shareWait = new HistogramCounts(SHORT_WAIT_BOUNDS);
   socketTurns = 0;
   socketsOpen = 0;
   /** The money that is held for requests in flight. A number for display; billing counts exactly. */

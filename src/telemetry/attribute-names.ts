@@ -91,7 +91,9 @@ const PROVIDERS_BY_HOST: readonly (readonly [hostEnd: string, provider: string])
 const PROVIDERS_BY_KIND: Readonly<Record<string, string>> = {
   azure: "azure.ai.openai",
   anthropic: "anthropic",
+  bedrock: "aws.bedrock",
   gemini: "gcp.gemini",
+  vertex: "gcp.vertex_ai",
 };
 
 /** An upstream that is compatible with OpenAI and has another host name is reported as `openai`, by its API. */

@@ -12,7 +12,7 @@ export interface ExportLimits extends QueueLimits {
   readonly intervalMs: number;
   /** The pauses between the attempts of one batch. After the last one the batch is dropped. */
   readonly retriesMs: readonly number[];
-  /** A collector may ask for a longer pause, up to this. */
+  /** A collector may request a longer pause, up to this. */
   readonly retryAfterMsMax: number;
   /** How long the process waits for the last batches when it stops. */
   readonly flushMs: number;
@@ -172,7 +172,7 @@ export class SpanExporter {
     this.#dropped.set(reason, (this.#dropped.get(reason) ?? 0) + spans);
   }
 
-  /** The log tells when export begins to fail and when it works again, not every failure in between. */
+  /** The log reports when export begins to fail and when it works again, not every failure in between. */
   #noteFailure(reason: string): void {
     if (!this.#isFailing) this.#options.log.warn("telemetry_export_failed", { reason });
     this.#isFailing = true;

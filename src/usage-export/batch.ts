@@ -43,7 +43,7 @@ export async function readBatch(db: Db, range: BatchRange): Promise<UsageBatch> 
 
 /**
  * A request that is in the batch twice is sent once, with its last number. A background response that still runs is
- * left out, because its end has a number of its own. So is a row that retention has removed.
+ * left out, because its end has a separate number. So is a row that retention has removed.
  */
 async function readRows(db: Db, feedId: string, entries: readonly FeedEntry[]): Promise<NumberedRow[]> {
   const lastNumbers = new Map(entries.map(({ requestId, feedNo }) => [requestId, feedNo]));

@@ -9,11 +9,11 @@ import { systemClock } from "../net/wire/clock.ts";
 import { openDeadlines } from "../net/wire/deadlines.ts";
 import { compileSnapshot } from "../policy/snapshot.ts";
 import { exportSecretBinding, seal } from "../secrets/seal.ts";
-import type { WebhookRecord } from "../settings-records.ts";
 import type { Db } from "../store/engine/db.ts";
 import { transaction } from "../store/engine/db.ts";
 import { registerProcess } from "../store/money/processes.ts";
 import { JobLeases } from "../store/nodes/job-leases.ts";
+import type { WebhookRecord } from "../store/settings/settings-records.ts";
 import { writeUsageExport } from "../store/settings/usage-export-settings.ts";
 import { settlePending } from "../store/usage/usage.ts";
 import { insertUsage, usageRow } from "../store/usage/usage-row.test-support.ts";
@@ -190,7 +190,7 @@ eachEngine(({ open }) => {
     expect(receiver.accepted.flatMap((batch) => batch.ids).toSorted()).toEqual(ids);
   });
 
-  test("a node that takes over sends the batch that was in delivery, and goes on after it", async () => {
+  test("a node that takes over sends the batch that was in delivery, and continues after it", async () => {
     const db = await open();
     await configure(db, [webhook()]);
     const [a, b] = [await openNode(db, { id: "inc_a" }), await openNode(db, { id: "inc_b" })];
@@ -210,7 +210,7 @@ eachEngine(({ open }) => {
     expect(a.engine.counts.delivered).toBe(0);
   });
 
-  test("a receiver that was restored asks for its position with 409, and gets the records again", async () => {
+  test("a restored receiver returns its position with 409, and gets the records again", async () => {
     const db = await open();
     await configure(db, [webhook()]);
     const { engine } = await openNode(db);

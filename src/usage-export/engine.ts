@@ -13,9 +13,9 @@ import type { Log } from "../observe/log.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
 import type { Snapshot } from "../policy/snapshot.ts";
 import type { Keyring } from "../secrets/keyring.ts";
-import type { WebhookRecord } from "../settings-records.ts";
 import type { Db } from "../store/engine/db.ts";
 import { type JobLease, JobLeaseLost, type RunJob } from "../store/nodes/job-leases.ts";
+import type { WebhookRecord } from "../store/settings/settings-records.ts";
 import {
   NO_USAGE_EXPORT,
   readUsageExport,

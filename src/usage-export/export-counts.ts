@@ -11,7 +11,7 @@ export class ExportCounts {
     this.#lagSeconds.set(webhook, seconds);
   }
 
-  /** Forgets webhooks that were removed or disabled. */
+  /** Removes webhooks that were deleted or disabled. */
   keepLags(webhooks: readonly string[]): void {
     for (const name of this.#lagSeconds.keys()) if (!webhooks.includes(name)) this.#lagSeconds.delete(name);
   }
