@@ -1,6 +1,6 @@
 /**
- * Runs one attack against a gateway in a process of its own and measures what it costs everyone else: the longest wait
- * for `/healthz`, CPU time, and the growth of memory and disk. Each attack prints one line.
+ * Runs one attack against a gateway in a separate process and measures its cost for other clients: the longest wait for
+ * `/healthz`, CPU time, and the growth of memory and disk. Each attack prints one line.
  */
 
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
@@ -38,7 +38,7 @@ export interface AttackTargetOptions {
 }
 
 const HEALTH_EVERY_MS = 25;
-/** The kernel counts CPU time in these. */
+/** The unit in which the kernel counts CPU time. */
 const TICKS_PER_SECOND = 100;
 
 export async function startAttackTarget(options: AttackTargetOptions = {}): Promise<AttackTarget> {
@@ -63,7 +63,7 @@ export async function startAttackTarget(options: AttackTargetOptions = {}): Prom
   };
 }
 
-/** Measures from the first to the last byte of `attack`. `/healthz` is asked on connections of its own. */
+/** Measures from the first to the last byte of `attack`. `/healthz` is requested on separate connections. */
 export async function measureAttack(
   name: string,
   target: AttackTarget,
@@ -127,12 +127,12 @@ async function healthWaitMs(url: string): Promise<number> {
 /** CPU time of a process so far, all threads, in user and kernel mode. */
 export function cpuMs(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-  // The name of the command stands in parentheses and may hold spaces.
+  // The name of the command is in parentheses and may contain spaces.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return ((Number(fields[11]) + Number(fields[12])) * 1000) / TICKS_PER_SECOND;
 }
 
-/** Blocks that are really taken: the journal's files are sparse at first. */
+/** Allocated blocks: the journal's files are sparse at first. */
 function folderBytes(folder: string): number {
   let bytes = 0;
   for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" })) {

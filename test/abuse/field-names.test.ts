@@ -97,8 +97,11 @@ describe("a field name in another case", () => {
           `{"type":"response.create","response":{${RESPONSE},${member}}}`,
         ]) {
           socket.send(frame);
-          const [told] = await socket.until("error");
-          expect([frame, told?.error]).toMatchObject([frame, { code: "unknown_parameter", param: field }]);
+          const [errorFrame] = await socket.until("error");
+          expect([frame, errorFrame?.error]).toMatchObject([
+            frame,
+            { code: "unknown_parameter", param: field },
+          ]);
         }
       }
     } finally {

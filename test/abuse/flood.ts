@@ -1,6 +1,6 @@
 /**
- * Opens many connections that send and read nothing, in a process of its own, so that whoever measures the gateway is not
- * kept busy by the attack. Prints a line when all is sent that the gateway takes, and stays until it is killed.
+ * Opens many connections that send and read nothing. A separate process, so that the attack does not delay the
+ * measurement. Prints a line when everything that the gateway accepts is sent, and runs until it is killed.
  */
 
 import { parseArgs } from "node:util";

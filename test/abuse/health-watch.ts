@@ -1,6 +1,6 @@
 /**
- * The longest waits for `/healthz`, seen from a thread of its own: a test that sends and receives large bodies is busy
- * itself, and would report its own waits as the gateway's.
+ * The longest waits for `/healthz`, measured in a separate thread: a test that sends and receives large bodies is busy,
+ * and would report its own waits as the gateway's.
  */
 
 /** Resolves with the five longest waits while `attack` ran, the longest first. */

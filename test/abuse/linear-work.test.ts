@@ -399,7 +399,7 @@ describe("the work for WebSocket messages grows linearly", () => {
     const send = (socket: Bun.Socket) => {
       unsent = unsent.subarray(Math.max(0, socket.write(unsent)));
     };
-    let heard = "";
+    let received = "";
     const socket = await Bun.connect({
       hostname: "127.0.0.1",
       port: Number(new URL(target.url).port),
@@ -407,8 +407,8 @@ describe("the work for WebSocket messages grows linearly", () => {
         open: send,
         drain: send,
         data(_, piece) {
-          heard = (heard + piece.toString("latin1")).slice(-2_000);
-          if (heard.includes('"error"')) answered.resolve();
+          received = (received + piece.toString("latin1")).slice(-2_000);
+          if (received.includes('"error"')) answered.resolve();
         },
         close: () => answered.resolve(),
       },

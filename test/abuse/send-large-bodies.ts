@@ -1,4 +1,4 @@
-/** Sends bodies that are expensive to read: `bun send-large-bodies.ts URL SHAPE TIMES`. A program of its own. */
+/** Sends bodies that are expensive to read: `bun send-large-bodies.ts URL SHAPE TIMES`. A separate program. */
 
 import { brotliCompressSync, constants } from "node:zlib";
 import { TEST_KEY } from "../support/running-gateway.ts";

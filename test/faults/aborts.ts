@@ -1,7 +1,7 @@
 /**
  * Clients that leave at random moments. In a group that drains, what was produced is charged to the token. In one that
- * cancels, the upstream stops when it hears of it, and what it wrote between the client's leaving and that moment was
- * never read by anybody.
+ * cancels, the upstream stops when it notices, and what it wrote between the client's leaving and that moment was
+ * never read.
  *
  * That gap is the time of two hang-ups on the way, about a millisecond through the gateway when the machine is not
  * loaded. Of a simulator that writes without a pause it would be most of the answer; models pause for tens of
@@ -11,11 +11,11 @@
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
 import type { LedgerEntry } from "../../simulator/ledger.ts";
 import type { UsageRow } from "../../src/store/usage/usage-row.ts";
-import { type Asked, askAs } from "./client.ts";
-import { checked, type Fault, type Finding, none, percent, told } from "./fault.ts";
+import { type ClientRecord, sendRequest } from "./client.ts";
+import { checked, type Fault, type Finding, figure, none, percent } from "./fault.ts";
 import { forEachOf } from "./for-each-concurrent.ts";
-import { markerOf, openRig, type Rig } from "./killable-gateway.ts";
-import { fileWith, keyOf } from "./setup.ts";
+import { openRig, type Rig, readMarker } from "./killable-gateway.ts";
+import { buildConfiguration, buildKey } from "./setup.ts";
 
 /** Fewer than one of these tell little about a percent. */
 const ABORTS_A_ROUND = 500;
@@ -30,7 +30,7 @@ const LESSONS = 30;
 /** A little longer than the answer takes: some stay to its end. */
 const LEAVES_WITHIN_MS = EVENTS * INTERVAL_MS * 1.15;
 const CANCEL_ERROR_MAX = 0.01;
-/** Before that a request may not have been read by anybody when its client was gone. */
+/** Before that, the request may not have been read when its client disconnected. */
 const CERTAINLY_THERE_MS = 50;
 const GROUPS = ["drain", "cancel"] as const;
 const PROMPTS = [
@@ -45,7 +45,7 @@ export const aborts: Fault = {
   async run({ times, store, say }) {
     const wanted = (times ?? ROUNDS) * ABORTS_A_ROUND;
     const rig = await openRig(store, (url) =>
-      fileWith(
+      buildConfiguration(
         {
           models: {
             stream: `sim-fast@events=${EVENTS},interval=${INTERVAL_MS}ms`,
@@ -63,7 +63,7 @@ export const aborts: Fault = {
     try {
       await countOnce(rig);
       const sinceMs = Date.now();
-      const asked: Asked[][] = [[], []];
+      const asked: ClientRecord[][] = [[], []];
       const truth: LedgerEntry[] = [];
       // In parts, for the simulator keeps its last ten thousand requests.
       for (let done = 0; done < wanted; ) {
@@ -93,18 +93,24 @@ export const aborts: Fault = {
 };
 
 /**
- * The gateway reads its tokenizer at the start; whoever is counted before that would wait for it. And it has seen the
+ * The gateway reads its tokenizer at the start; a request counted before that would wait for it. And it has seen the
  * model reason before the first client leaves.
  */
 async function countOnce(rig: Rig): Promise<void> {
   for (const user of [0, 1]) {
-    const one = { url: rig.url(), key: keyOf(user), family: "chat", model: "stream", stream: true } as const;
-    await askAs({ ...one, prompt: PROMPTS[0] ?? "", leaveAfterMs: 200 });
+    const one = {
+      url: rig.url(),
+      key: buildKey(user),
+      family: "chat",
+      model: "stream",
+      stream: true,
+    } as const;
+    await sendRequest({ ...one, prompt: PROMPTS[0] ?? "", leaveAfterMs: 200 });
   }
   await forEachOf(LESSONS, LESSONS, async (i) => {
-    await askAs({
+    await sendRequest({
       url: rig.url(),
-      key: keyOf(i % 2),
+      key: buildKey(i % 2),
       family: i % 3 === 0 ? "responses" : "chat",
       model: "reasoning",
       stream: true,
@@ -116,11 +122,11 @@ async function countOnce(rig: Rig): Promise<void> {
   await Bun.sleep(1_000);
 }
 
-function leaveSomewhere(url: string, user: number, i: number): Promise<Asked> {
+function leaveSomewhere(url: string, user: number, i: number): Promise<ClientRecord> {
   const isWhole = i % 5 === 0;
-  return askAs({
+  return sendRequest({
     url,
-    key: keyOf(user),
+    key: buildKey(user),
     family: i % 3 === 0 ? "responses" : "chat",
     model: isWhole ? "whole" : i % 8 < 2 ? "reasoning" : "stream",
     stream: !isWhole,
@@ -136,19 +142,19 @@ async function groupIds({ db }: Rig): Promise<Map<string, string>> {
 
 function compare(
   name: (typeof GROUPS)[number],
-  asked: readonly Asked[],
+  asked: readonly ClientRecord[],
   allTruth: readonly LedgerEntry[],
   allRows: readonly UsageRow[],
   groupId: string,
 ): Finding[] {
   const markers = new Set(asked.map(({ marker }) => marker));
-  const truth = allTruth.filter((entry) => markers.has(markerOf(entry)));
+  const truth = allTruth.filter((entry) => markers.has(readMarker(entry)));
   const entryIds = new Set(truth.map(({ id }) => id));
-  const reached = new Set(truth.map(markerOf));
+  const reached = new Set(truth.map(readMarker));
   const rows = allRows.filter((row) => row.groupId === groupId);
   const known = new Set(rows.map(({ requestId }) => requestId));
   const left = asked.filter(({ leftAfterMs }) => leftAfterMs !== null);
-  const heard = asked.filter(({ requestId }) => requestId !== null);
+  const identified = asked.filter(({ requestId }) => requestId !== null);
   const sure = asked.filter(
     ({ leftAfterMs }) => leftAfterMs === null || leftAfterMs > CERTAINLY_THERE_MS,
   ).length;
@@ -160,17 +166,19 @@ function compare(
   const inputError = Math.abs(paid - sent) / sent;
   const isExact = name === "drain";
   return [
-    told(
+    figure(
       `${name}: asked / left early / reached the simulator`,
       `${asked.length} / ${left.length} / ${reached.size}`,
     ),
-    told(
+    figure(
       `${name}: rows, of these charged`,
       `${rows.length}, ${rows.filter((r) => r.chargedNano > 0n).length}`,
     ),
     none(
       `${name}: known to the client, and no row`,
-      heard.filter(({ requestId }) => !known.has(requestId ?? "")).map(({ requestId }) => `${requestId}`),
+      identified
+        .filter(({ requestId }) => !known.has(requestId ?? ""))
+        .map(({ requestId }) => `${requestId}`),
     ),
     checked(
       `${name}: rows for those that reached the simulator`,
@@ -190,21 +198,21 @@ function compare(
         .filter(({ upstreamRequestId }) => upstreamRequestId !== null && !entryIds.has(upstreamRequestId))
         .map(({ requestId }) => requestId),
     ),
-    told(`${name}: output produced / charged, tokens`, `${produced} / ${charged}`),
+    figure(`${name}: output produced / charged, tokens`, `${produced} / ${charged}`),
     checked(
       `${name}: difference`,
       percent(error),
       isExact ? "0.000 %" : "at most 1 %",
       isExact ? charged === produced : error <= CANCEL_ERROR_MAX,
     ),
-    told(`${name}: input sent / charged, tokens`, `${sent} / ${paid}`),
+    figure(`${name}: input sent / charged, tokens`, `${sent} / ${paid}`),
     checked(
       `${name}: difference of the input`,
       percent(inputError),
       isExact ? "0.000 %" : "at most 1 %",
       isExact ? paid === sent : inputError <= CANCEL_ERROR_MAX,
     ),
-    told(
+    figure(
       `${name}: delivered in streams, tokens`,
       asked.reduce((sum, one) => sum + countTokens(one.text), 0),
     ),
@@ -212,9 +220,9 @@ function compare(
 }
 
 /** What was asked of the simulator. It counts a prompt only when it begins to answer, so each is counted by another. */
-function inputSent(asked: readonly Asked[], truth: readonly LedgerEntry[]): number {
+function inputSent(asked: readonly ClientRecord[], truth: readonly LedgerEntry[]): number {
   const byMarker = new Map(asked.map((one) => [one.marker, one]));
-  const nameOf = (entry: LedgerEntry) => byMarker.get(markerOf(entry))?.prompt ?? "";
+  const nameOf = (entry: LedgerEntry) => byMarker.get(readMarker(entry))?.prompt ?? "";
   const counted = new Map(
     truth.filter(({ inputTokens }) => inputTokens > 0).map((entry) => [nameOf(entry), entry.inputTokens]),
   );

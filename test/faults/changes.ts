@@ -1,14 +1,14 @@
 /**
  * Prices, multipliers and the key's own group are changed again and again while requests run. Every version has a
- * tariff that no other has, so a row tells which version it was charged by.
+ * tariff that no other has, so a row shows which version it was charged by.
  */
 
 import { computeTariffCost, makeTariff } from "../../src/money/tariff.ts";
 import type { UsageRow } from "../../src/store/usage/usage-row.ts";
-import { type Asked, askAs } from "./client.ts";
-import { checked, type Fault, none, told } from "./fault.ts";
+import { type ClientRecord, sendRequest } from "./client.ts";
+import { checked, type Fault, figure, none } from "./fault.ts";
 import { openRig, type Rig } from "./killable-gateway.ts";
-import { fileWith, INTERFACES, keyOf } from "./setup.ts";
+import { buildConfiguration, buildKey, INTERFACES } from "./setup.ts";
 
 const CHANGES = 40;
 const AT_ONCE = 40;
@@ -38,7 +38,7 @@ function versionAt(step: number): Version {
 
 function fileOf(version: Version, simulatorUrl: string): object {
   const { price, multiplier, modelMultiplier, group } = version;
-  const file = fileWith(
+  const file = buildConfiguration(
     {
       models: MODELS,
       users: 1,
@@ -60,7 +60,7 @@ function fileOf(version: Version, simulatorUrl: string): object {
 }
 
 /** The tariffs of a version: of which model in the group that the key then had. */
-function tariffsOf({ price, multiplier, modelMultiplier, group }: Version) {
+function readTariffs({ price, multiplier, modelMultiplier, group }: Version) {
   const ofGroup = group === "dear" ? `${multiplier}5` : multiplier;
   return {
     short: makeTariff(price, { group: ofGroup }),
@@ -70,13 +70,13 @@ function tariffsOf({ price, multiplier, modelMultiplier, group }: Version) {
 
 interface InForce {
   group: string;
-  tariffs: ReturnType<typeof tariffsOf>;
+  tariffs: ReturnType<typeof readTariffs>;
   fromMs: number;
   toMs: number;
 }
 
 function inForce(version: Version, fromMs: number): InForce {
-  return { group: version.group, tariffs: tariffsOf(version), fromMs, toMs: Number.POSITIVE_INFINITY };
+  return { group: version.group, tariffs: readTariffs(version), fromMs, toMs: Number.POSITIVE_INFINITY };
 }
 
 export const changes: Fault = {
@@ -114,14 +114,14 @@ export const changes: Fault = {
       const verdicts = rows.map((row) => judge(row, askedById, versions, groupName));
       const used = new Set(verdicts.map(({ step }) => step));
       return [
-        told("changes / requests / rows", `${steps} / ${asked.length} / ${rows.length}`),
+        figure("changes / requests / rows", `${steps} / ${asked.length} / ${rows.length}`),
         checked(
           "versions that requests were charged by",
           used.size,
           `most of ${steps + 1}`,
           used.size > steps / 2,
         ),
-        told(
+        figure(
           "requests that ended after their version had been replaced in the store",
           verdicts.filter(({ outlived }) => outlived).length,
         ),
@@ -152,7 +152,7 @@ interface Judged {
 
 function judge(
   row: UsageRow,
-  asked: ReadonlyMap<string, Asked>,
+  asked: ReadonlyMap<string, ClientRecord>,
   versions: readonly InForce[],
   groupName: ReadonlyMap<string, string>,
 ): Judged {
@@ -180,16 +180,16 @@ function wrong(verdicts: readonly Judged[], fault: Judged["fault"]): string[] {
     .map(({ row, step }) => `${row.requestId} version ${step} ${row.costNano}`);
 }
 
-function startLoad(rig: Rig): { stop(): Promise<Asked[]> } {
-  const asked: Asked[] = [];
+function startLoad(rig: Rig): { stop(): Promise<ClientRecord[]> } {
+  const asked: ClientRecord[] = [];
   let isOver = false;
   const workers = Array.from({ length: AT_ONCE }, async (_, worker) => {
     for (let i = worker; !isOver; i++) {
       const isLong = i % 3 === 0;
       asked.push(
-        await askAs({
+        await sendRequest({
           url: rig.url(),
-          key: keyOf(0),
+          key: buildKey(0),
           family: i % 2 === 0 ? "chat" : "responses",
           model: isLong ? "long" : "short",
           stream: isLong,

@@ -1,8 +1,8 @@
-/** A client that keeps its own ledger: what it asked, what it was told, and when. */
+/** A client that keeps its own ledger: what it sent, what it received, and when. */
 
 import { MARKER_HEADER } from "./killable-gateway.ts";
 
-export interface Asking {
+export interface ClientRequest {
   url: string;
   key: string;
   family: "chat" | "responses" | "embeddings";
@@ -15,10 +15,10 @@ export interface Asking {
   idempotencyKey?: string;
 }
 
-export interface Asked {
+export interface ClientRecord {
   marker: string;
   key: string;
-  family: Asking["family"];
+  family: ClientRequest["family"];
   model: string;
   stream: boolean;
   prompt: string;
@@ -41,7 +41,7 @@ export interface Asked {
 let markers = 0;
 const PATHS = { chat: "/v1/chat/completions", responses: "/v1/responses", embeddings: "/v1/embeddings" };
 
-export function newAsked({ key, family, model, stream, prompt }: Asking): Asked {
+export function createClientRecord({ key, family, model, stream, prompt }: ClientRequest): ClientRecord {
   return {
     marker: `faults-${process.pid}-${++markers}`,
     key,
@@ -63,9 +63,9 @@ export function newAsked({ key, family, model, stream, prompt }: Asking): Asked 
   };
 }
 
-export async function askAs(asking: Asking): Promise<Asked> {
+export async function sendRequest(asking: ClientRequest): Promise<ClientRecord> {
   const { key, family, stream, leaveAfterMs = null } = asking;
-  const asked = newAsked(asking);
+  const asked = createClientRecord(asking);
   const leaving = new AbortController();
   const leave = () => {
     asked.leftAfterMs = performance.now() - asked.sentMs;
@@ -97,29 +97,29 @@ export async function askAs(asking: Asking): Promise<Asked> {
   return asked;
 }
 
-function bodyOf({ family, model, stream, prompt, more = {} }: Asking): object {
+function bodyOf({ family, model, stream, prompt, more = {} }: ClientRequest): object {
   if (family === "embeddings") return { model, input: prompt, ...more };
   if (family === "responses") return { model, input: prompt, stream, store: false, ...more };
   return { model, messages: [{ role: "user", content: prompt }], stream, ...more };
 }
 
 /** Fields of an unknown shape, read as far as they go. */
-interface Told {
+interface ReceivedFields {
   type?: string;
   delta?: string;
   error?: { code?: string } | null;
   choices?: { delta?: { content?: string } }[];
 }
 
-function readWhole(body: string, asked: Asked): void {
-  const told: Told = JSON.parse(body);
-  asked.errorCode = told.error?.code ?? null;
+function readWhole(body: string, asked: ClientRecord): void {
+  const received: ReceivedFields = JSON.parse(body);
+  asked.errorCode = received.error?.code ?? null;
   asked.isWhole = true;
 }
 
 const TERMINAL = new Set(["response.completed", "response.incomplete", "response.failed", "error"]);
 
-async function readEvents(response: Response, asked: Asked): Promise<void> {
+async function readEvents(response: Response, asked: ClientRecord): Promise<void> {
   const decoder = new TextDecoder();
   let rest = "";
   for await (const chunk of response.body ?? []) {
@@ -130,17 +130,17 @@ async function readEvents(response: Response, asked: Asked): Promise<void> {
   }
 }
 
-export function readEvent(data: string, asked: Asked): void {
+export function readEvent(data: string, asked: ClientRecord): void {
   if (data === "[DONE]") {
     asked.isWhole = true;
     return;
   }
-  const told: Told = JSON.parse(data);
-  if (told.error || TERMINAL.has(told.type ?? "")) asked.isWhole = true;
+  const received: ReceivedFields = JSON.parse(data);
+  if (received.error || TERMINAL.has(received.type ?? "")) asked.isWhole = true;
   const piece =
-    told.type === "response.output_text.delta"
-      ? (told.delta ?? "")
-      : (told.choices?.[0]?.delta?.content ?? "");
+    received.type === "response.output_text.delta"
+      ? (received.delta ?? "")
+      : (received.choices?.[0]?.delta?.content ?? "");
   if (piece === "") return;
   asked.text += piece;
   asked.arrivals.push({ atMs: performance.now(), chars: asked.text.length });

@@ -9,11 +9,11 @@ import { BillingFaults } from "../../src/observe/billing-faults.ts";
 import { toUsageRow } from "../../src/store/usage/usage-row.ts";
 import { SELECT_USAGE } from "../../src/store/usage/usage-values.ts";
 import { startTestGateway } from "../support/running-gateway.ts";
-import type { Asked } from "./client.ts";
-import { checked, type Fault, none, told } from "./fault.ts";
-import { listed, MUST_NOT, tariffsOf } from "./kill9.ts";
+import type { ClientRecord } from "./client.ts";
+import { checked, type Fault, figure, none } from "./fault.ts";
+import { listed, MUST_NOT, readTariffs } from "./ledger-checks.ts";
 import { reconcile } from "./reconcile.ts";
-import { fileWith, keyOf } from "./setup.ts";
+import { buildConfiguration, buildKey } from "./setup.ts";
 import { FAULTY, MODELS, startTraffic } from "./traffic.ts";
 
 const USERS = 4;
@@ -44,7 +44,7 @@ export const clockSteps: Fault = {
       balance: "5000.00",
       groups: [{ name: "default", billing: { charge: "balance" } }],
     };
-    const file = JSON.stringify(fileWith(setup, `$${"{SIMULATOR_URL}"}`));
+    const file = JSON.stringify(buildConfiguration(setup, `$${"{SIMULATOR_URL}"}`));
     const gateway = await startTestGateway({
       file,
       clock,
@@ -69,8 +69,8 @@ export const clockSteps: Fault = {
       faults: new BillingFaults(() => Date.now()),
       limits: RECOVERY,
     });
-    const answers: Asked[] = [];
-    const keys = Array.from({ length: USERS }, (_, user) => keyOf(user));
+    const answers: ClientRecord[] = [];
+    const keys = Array.from({ length: USERS }, (_, user) => buildKey(user));
     try {
       for (let round = 1; round <= (times ?? 1); round++) {
         const traffic = startTraffic(gateway.url, keys, PER_SECOND);
@@ -86,7 +86,7 @@ export const clockSteps: Fault = {
       await gateway.usageRows();
       const rows = (await db.sql.text(SELECT_USAGE, [])).map(toUsageRow);
       const truth = gateway.simulator.ledger.entries();
-      const tariffs = await tariffsOf({ db });
+      const tariffs = await readTariffs({ db });
       const one = reconcile({ asked: answers, rows, truth, tariffs, unpaidKeys: new Set(), killedMs: null });
       const { findings } = await reconcileLedger(db, {
         nowMs: clock.nowMs(),
@@ -95,7 +95,7 @@ export const clockSteps: Fault = {
       });
       const events = gateway.log.map((line) => String(JSON.parse(line).event ?? ""));
       return [
-        told("client: asked / saw the end", `${one.asked} / ${one.whole}`),
+        figure("client: asked / saw the end", `${one.asked} / ${one.whole}`),
         checked("completed, and to the token as the simulator produced it", one.exact, "some", one.exact > 0),
         ...MUST_NOT.map(([name, what]) => none(what, listed(one, name))),
         checked("rows that were recovered", one.recovered, "0", one.recovered === 0),

@@ -1,4 +1,4 @@
-/** An upstream that says given texts and never tells what it used. */
+/** An upstream that responds with given texts and never reports usage. */
 
 import { piecesAtRandom } from "../../src/gateway/metering/corpus.test-support.ts";
 

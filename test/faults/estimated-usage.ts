@@ -1,4 +1,4 @@
-/** Answers whose upstream tells no usage: what the gateway counts, against what a tokenizer says of the whole text. */
+/** Responses without usage from the upstream: what the gateway counts, against a tokenizer on the whole text. */
 
 import { countTokens as countOlder } from "gpt-tokenizer/encoding/cl100k_base";
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
@@ -8,12 +8,12 @@ import {
   createRandom,
   KINDS,
 } from "../../src/gateway/metering/corpus.test-support.ts";
-import { type Asked, askAs } from "./client.ts";
+import { type ClientRecord, sendRequest } from "./client.ts";
 import { startCorpusUpstream } from "./corpus-upstream.ts";
-import { checked, type Fault, type Finding, none, percent, quantile, told } from "./fault.ts";
+import { checked, type Fault, type Finding, figure, none, percent, quantile } from "./fault.ts";
 import { forEachOf } from "./for-each-concurrent.ts";
 import { openRig } from "./killable-gateway.ts";
-import { fileWith, keyOf } from "./setup.ts";
+import { buildConfiguration, buildKey } from "./setup.ts";
 
 const TEXTS_A_ROUND = 100;
 const ROUNDS = 16;
@@ -39,7 +39,7 @@ interface Errors {
 
 export const estimate: Fault = {
   name: "estimate",
-  promise: "usage that no upstream tells is counted: median error at most 3 %, p99 at most 10 %",
+  promise: "usage that no upstream reports is counted: median error at most 3 %, p99 at most 10 %",
   async run({ times, store, say }) {
     const random = createRandom(7);
     const samples = Array.from({ length: (times ?? ROUNDS) * TEXTS_A_ROUND }, (_, i): Sample => {
@@ -53,7 +53,7 @@ export const estimate: Fault = {
       random,
     );
     const rig = await openRig(store, () =>
-      fileWith(
+      buildConfiguration(
         {
           models: { talk: "silent" },
           users: 1,
@@ -64,11 +64,11 @@ export const estimate: Fault = {
       ),
     );
     try {
-      const asked: Asked[] = [];
+      const asked: ClientRecord[] = [];
       await forEachOf(samples.length, AT_ONCE, async (i) => {
-        asked[i] = await askAs({
+        asked[i] = await sendRequest({
           url: rig.url(),
-          key: keyOf(0),
+          key: buildKey(0),
           family: i % 2 === 0 ? "chat" : "responses",
           model: "talk",
           stream: i % 4 < 2 || i % 3 === 0,
@@ -95,11 +95,11 @@ export const estimate: Fault = {
         });
       }
       return [
-        told("texts", samples.length),
+        figure("texts", samples.length),
         none("rows that are missing or not flagged as estimated", unflagged),
         ...KINDS.map((kind) => {
           const of = errors.filter((one) => one.kind === kind);
-          return told(`${kind}: median / p99 of the output`, spread(of.map(({ output }) => output)));
+          return figure(`${kind}: median / p99 of the output`, spread(of.map(({ output }) => output)));
         }),
         ...verdict(
           "output",
@@ -109,7 +109,7 @@ export const estimate: Fault = {
           "input",
           errors.map(({ input }) => input),
         ),
-        told(
+        figure(
           "output, had the model counted by cl100k: median / p99",
           spread(errors.map(({ older }) => older)),
         ),
@@ -137,6 +137,6 @@ function verdict(what: string, errors: readonly number[]): Finding[] {
   return [
     checked(`${what}: median error`, percent(median), "at most 3 %", median <= MEDIAN_MAX),
     checked(`${what}: p99 error`, percent(p99), "at most 10 %", p99 <= P99_MAX),
-    told(`${what}: largest error`, percent(sorted.at(-1) ?? 0)),
+    figure(`${what}: largest error`, percent(sorted.at(-1) ?? 0)),
   ];
 }

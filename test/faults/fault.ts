@@ -1,4 +1,4 @@
-/** What a fault's check is given, and the table it gives back. */
+/** The options of a fault, and the table of its findings. */
 
 import type { Engine } from "../../src/store/engine/db.ts";
 
@@ -17,7 +17,7 @@ export interface FaultOptions {
 export interface Finding {
   what: string;
   got: string | number | bigint;
-  /** In words; null where a figure is only told. */
+  /** In words; null for a figure that is not checked. */
   wanted: string | null;
   isRight: boolean;
 }
@@ -28,7 +28,7 @@ export interface Fault {
   run(options: FaultOptions): Promise<Finding[]>;
 }
 
-export function told(what: string, got: Finding["got"]): Finding {
+export function figure(what: string, got: Finding["got"]): Finding {
   return { what, got, wanted: null, isRight: true };
 }
 

@@ -1,11 +1,11 @@
 /** The ways to cheat that `fraud` plays: each is one round of one user, at random. */
 
-import { type Asked, type Asking, askAs } from "./client.ts";
+import { type ClientRecord, type ClientRequest, sendRequest } from "./client.ts";
 import { MARKER_HEADER } from "./killable-gateway.ts";
 
 /** One request of a cheat. */
 export interface Trick {
-  asked: Pick<Asked, "marker" | "status" | "errorCode" | "leftAfterMs">;
+  asked: Pick<ClientRecord, "marker" | "status" | "errorCode" | "leftAfterMs">;
   /** Output tokens of the stored response that was read later. */
   readTokens?: number;
 }
@@ -36,7 +36,7 @@ const withFile = {
   input: [{ role: "user", content: [FILE, { type: "input_text", text: "Summarise it." }] }],
 };
 
-const asTrick = (asked: Asked): Trick => ({ asked });
+const asTrick = (asked: ClientRecord): Trick => ({ asked });
 
 /**
  * Holds the balance by a bound that is never reached, has files read meanwhile, and leaves. A file of `big` has more
@@ -52,8 +52,9 @@ const parking: Scenario = {
   group: { on_disconnect: "drain" },
   tolerance: 0,
   async play({ url, key, leave }) {
-    const ask = (asking: Pick<Asking, "family" | "model" | "stream" | "more"> & Partial<Asking>) =>
-      askAs({ url, key, prompt: "Tell me a story.", ...asking });
+    const ask = (
+      asking: Pick<ClientRequest, "family" | "model" | "stream" | "more"> & Partial<ClientRequest>,
+    ) => sendRequest({ url, key, prompt: "Tell me a story.", ...asking });
     const parked = ask({
       family: "chat",
       model: "parked",
@@ -83,7 +84,7 @@ const leaving: Scenario = {
   async play({ url, key, leave }) {
     const answers = Array.from({ length: 3 }, () => {
       const stream = leave() < 0.7;
-      return askAs({
+      return sendRequest({
         url,
         key,
         family: leave() < 0.5 ? "chat" : "responses",
@@ -98,7 +99,7 @@ const leaving: Scenario = {
   },
 };
 
-/** Reads the id of a stored stream, leaves, and asks for the whole answer later. */
+/** Reads the id of a stored stream, leaves, and retrieves the whole response later. */
 const stored: Scenario = {
   name: "stored",
   models: { kept: "sim-fast@events=40,interval=20ms" },
@@ -167,7 +168,7 @@ const windows: Scenario = {
   windowNano: Number(WINDOW_USD) * 1e9,
   async play({ url, key, leave }) {
     const answers = Array.from({ length: 25 }, () =>
-      askAs({
+      sendRequest({
         url,
         key,
         family: leave() < 0.5 ? "chat" : "responses",

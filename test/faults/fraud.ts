@@ -11,11 +11,11 @@ import { buildTariff, computeTariffCost, NOTHING_USED, type Tariff } from "../..
 import { nano, text } from "../../src/store/engine/row.ts";
 import { readTerms } from "../../src/store/money/tariffs.ts";
 import type { UsageRow } from "../../src/store/usage/usage-row.ts";
-import { type Asked, askAs } from "./client.ts";
-import { checked, type Fault, type Finding, none, percent, told } from "./fault.ts";
+import { type ClientRecord, sendRequest } from "./client.ts";
+import { checked, type Fault, type Finding, figure, none, percent } from "./fault.ts";
 import { SCENARIOS, type Scenario, type Trick } from "./fraud-scenarios.ts";
-import { markerOf, openRig, type Rig } from "./killable-gateway.ts";
-import { fileWith, keyOf, userEmail } from "./setup.ts";
+import { openRig, type Rig, readMarker } from "./killable-gateway.ts";
+import { buildConfiguration, buildKey, userEmail } from "./setup.ts";
 
 const USERS_EACH = 4;
 const HONEST_USERS = 2;
@@ -25,12 +25,12 @@ const HONEST_PAUSE_MS = 40;
 
 export const fraud: Fault = {
   name: "fraud",
-  promise: "whoever parks, leaves, reads later or overshoots pays for every token that was produced",
+  promise: "users who park, leave, read later or overshoot pay for every token that was produced",
   async run({ times, store, say, scenarios }) {
     const played = SCENARIOS.filter(({ name }) => scenarios === null || scenarios.includes(name));
     const places = played.flatMap((scenario) => Array.from({ length: USERS_EACH }, () => scenario));
     const rig = await openRig(store, (url) =>
-      fileWith(
+      buildConfiguration(
         {
           models: Object.assign({ fast: "sim-fast" }, ...played.map(({ models }) => models)),
           outputTokensMax: 12_000,
@@ -50,7 +50,7 @@ export const fraud: Fault = {
       const tricks = await Promise.all(
         places.map(async (scenario, user) => {
           const all: Trick[] = [];
-          const by = { url: rig.url(), key: keyOf(user), leave: Math.random };
+          const by = { url: rig.url(), key: buildKey(user), leave: Math.random };
           for (let round = 0; round < (times ?? ROUNDS); round++) all.push(...(await scenario.play(by)));
           return all;
         }),
@@ -98,7 +98,7 @@ async function readBooks(rig: Rig, truth: readonly LedgerEntry[]): Promise<Books
       CAST(debt_nano AS TEXT) AS debt_nano FROM wallet`;
   return {
     rows,
-    byMarker: Map.groupBy(truth, markerOf),
+    byMarker: Map.groupBy(truth, readMarker),
     tariff: buildTariff(terms ?? ""),
     userIds: new Map(users.map((row) => [text(row, "email"), text(row, "id")])),
     wallets: new Map(
@@ -152,8 +152,8 @@ function judge(
   const reached = refused.filter(({ asked }) => books.byMarker.has(asked.marker));
   const most = users.map((user) => Number(chargedNano(books, [user]))).reduce((a, b) => Math.max(a, b), 0);
   return [
-    told(`${name}: requests / refused / left early`, counts(tricks, refused.length)),
-    told(`${name}: produced / charged, nano-dollars`, `${produced} / ${charged}`),
+    figure(`${name}: requests / refused / left early`, counts(tricks, refused.length)),
+    figure(`${name}: produced / charged, nano-dollars`, `${produced} / ${charged}`),
     checked(
       `${name}: share of the price that is missing`,
       percent(missing),
@@ -188,13 +188,13 @@ function counts(tricks: readonly Trick[], refused: number): string {
   return `${tricks.length} / ${refused} / ${left}`;
 }
 
-function judgeHonest(asked: readonly Asked[], books: Books): Finding[] {
+function judgeHonest(asked: readonly ClientRecord[], books: Books): Finding[] {
   const byId = new Map(books.rows.map((row) => [row.requestId, row]));
   const wrong = asked.filter((one) => {
     return byId.get(one.requestId ?? "")?.chargedNano !== producedNano(books, [{ asked: one }]);
   });
   return [
-    told("honest requests meanwhile", asked.length),
+    figure("honest requests meanwhile", asked.length),
     none(
       "honest requests that were refused",
       asked.filter(({ status }) => status !== 200).map(({ status, errorCode }) => `${status} ${errorCode}`),
@@ -210,7 +210,7 @@ function judgeWallets({ wallets }: Books): Finding[] {
   const all = [...wallets];
   const debts = all.filter(([, { debtNano }]) => debtNano > 0n);
   return [
-    told(
+    figure(
       "wallets in debt / owed, nano-dollars",
       `${debts.length} / ${debts.reduce((sum, [, { debtNano }]) => sum + debtNano, 0n)}`,
     ),
@@ -228,13 +228,15 @@ function judgeWallets({ wallets }: Books): Finding[] {
 }
 
 /** Short chats, one behind the other, by users who behave. */
-function startHonestTraffic(rig: Rig, firstUser: number): { stop(): Promise<Asked[]> } {
+function startHonestTraffic(rig: Rig, firstUser: number): { stop(): Promise<ClientRecord[]> } {
   let isStopped = false;
-  const asked: Asked[] = [];
+  const asked: ClientRecord[] = [];
   const users = Array.from({ length: HONEST_USERS }, async (_, i) => {
-    const by = { url: rig.url(), key: keyOf(firstUser + i), family: "chat", model: "fast" } as const;
+    const by = { url: rig.url(), key: buildKey(firstUser + i), family: "chat", model: "fast" } as const;
     while (!isStopped) {
-      asked.push(await askAs({ ...by, stream: false, prompt: "What is 2 + 2?", more: { max_tokens: 20 } }));
+      asked.push(
+        await sendRequest({ ...by, stream: false, prompt: "What is 2 + 2?", more: { max_tokens: 20 } }),
+      );
       await Bun.sleep(HONEST_PAUSE_MS);
     }
   });

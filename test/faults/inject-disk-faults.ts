@@ -37,7 +37,7 @@ export async function whileInjecting(
   try {
     await work();
   } finally {
-    // Detaches, and lets the process go on.
+    // Detaches, and lets the process continue.
     strace.kill("SIGINT");
     await strace.exited;
     await reading;

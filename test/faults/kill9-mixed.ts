@@ -8,13 +8,15 @@ import { refund } from "../../src/billing/operations/operations.ts";
 import { MoneyRefusedError } from "../../src/billing/operations/refusal.ts";
 import { systemClock, uuidV7 } from "../../src/net/wire/clock.ts";
 import { nano } from "../../src/store/engine/row.ts";
-import { type Asked, type Asking, askAs } from "./client.ts";
-import { checked, type Fault, type Finding, none, told } from "./fault.ts";
-import { listed, MUST_NOT, tariffsOf } from "./kill9.ts";
-import { markerOf, openRig, type Rig } from "./killable-gateway.ts";
-import { askBySocket, askInBackground } from "./more-clients.ts";
-import { type Reconciled, reconcile } from "./reconcile.ts";
-import { fileWith, keyOf } from "./setup.ts";
+import { type ClientRecord, type ClientRequest, sendRequest } from "./client.ts";
+import { checked, type Fault, type FaultOptions, type Finding, figure, none } from "./fault.ts";
+import { openRig, type Rig, readMarker } from "./killable-gateway.ts";
+import { listed, listWrong, MUST_NOT, readTariffs } from "./ledger-checks.ts";
+import { sendBySocket, sendInBackground } from "./more-clients.ts";
+import { NodeCluster } from "./node-cluster.ts";
+import { pickNode } from "./node-disruptions.ts";
+import { type Reconciliation, reconcile } from "./reconcile.ts";
+import { buildConfiguration, buildKey } from "./setup.ts";
 import { MODELS } from "./traffic.ts";
 
 const KILLS = 20;
@@ -27,11 +29,11 @@ type Way = "socket" | "keyed" | "background";
 
 interface Sent {
   way: Way;
-  asking: Asking;
-  asked: Asked;
+  asking: ClientRequest;
+  asked: ClientRecord;
 }
 
-const WAYS: readonly [Way, Pick<Asking, "family" | "model" | "stream">][] = [
+const WAYS: readonly [Way, Pick<ClientRequest, "family" | "model" | "stream">][] = [
   ["socket", { family: "responses", model: "short", stream: true }],
   ["socket", { family: "responses", model: "long", stream: true }],
   ["keyed", { family: "chat", model: "fast", stream: false }],
@@ -40,93 +42,129 @@ const WAYS: readonly [Way, Pick<Asking, "family" | "model" | "stream">][] = [
   ["background", { family: "responses", model: "short", stream: false }],
 ];
 
+/** One gateway, or several nodes of which one is killed. */
+interface Target extends Pick<Rig, "url" | "db" | "takeTruth" | "rows" | "audit" | "end" | "stop"> {
+  /** Returns when the signal was sent. */
+  kill(): Promise<number>;
+  /** Starts whatever does not run. */
+  start(): Promise<unknown>;
+}
+
+const PROMISE =
+  "kill -9 among WebSocket turns, idempotency keys, background responses and refunds: each is charged once";
+
+const buildFile = (url: string) =>
+  buildConfiguration(
+    {
+      models: MODELS,
+      users: USERS,
+      balance: "5000.00",
+      groups: [{ name: "default", billing: { charge: "balance" } }],
+    },
+    url,
+  );
+
 export const mixed: Fault = {
   name: "mixed",
-  promise:
-    "kill -9 among WebSocket turns, idempotency keys, background responses and refunds: each is charged once",
-  async run({ times, store, say }) {
-    const kills = times ?? KILLS;
-    const rig = await openRig(store, (url) =>
-      fileWith(
-        {
-          models: MODELS,
-          users: USERS,
-          balance: "5000.00",
-          groups: [{ name: "default", billing: { charge: "balance" } }],
-        },
-        url,
-      ),
-    );
-    const all: Reconciled[] = [];
-    const workedTwice: string[] = [];
-    const notReplayed: string[] = [];
-    const badAudits: string[] = [];
-    const counts: Record<Way, number> = { socket: 0, keyed: 0, background: 0 };
-    let refunds = 0;
-    try {
-      for (let kill = 1; kill <= kills; kill++) {
-        const sinceMs = Date.now();
-        const traffic = startMixed(rig.url());
-        const refunding = startRefunds(rig, sinceMs);
-        await Bun.sleep(LIFE_MS.least + Math.random() * (LIFE_MS.most - LIFE_MS.least));
-        const killedMs = await rig.kill();
-        const sent = await traffic.stop();
-        refunds += await refunding.stop();
-        const truth = marked(await rig.takeTruth());
-        await rig.start();
-        const again = await repeatKeyed(rig.url(), sent);
-        const truthAgain = marked(await rig.takeTruth());
-        // What is still in the journal is written before the rows are read.
-        await rig.end();
-        await rig.start();
-        workedTwice.push(...findWorkedTwice(again, [...truth, ...truthAgain]));
-        notReplayed.push(...again.filter(isLostAnswer).map(({ first }) => first.marker));
-        for (const { way } of sent) counts[way]++;
-        const asked = [...sent.map((one) => one.asked), ...again.map((one) => one.second).filter(isNew)];
-        const one = reconcile({
-          asked,
-          rows: await rig.rows(sinceMs),
-          truth: [...truth, ...truthAgain],
-          tariffs: await tariffsOf(rig),
-          unpaidKeys: new Set(),
-          killedMs,
-        });
-        all.push(one);
-        say(`kill ${kill}/${kills}: ${one.asked} asked, ${one.whole} saw the end, ${one.rows} rows`);
-        const { code, output } = await rig.audit();
-        if (code !== 0) badAudits.push(`after kill ${kill}: ${output.trim()}`);
-      }
-      return [
-        told(
-          "socket turns / with a key / in the background",
-          `${counts.socket} / ${counts.keyed} / ${counts.background}`,
-        ),
-        checked("refunds", refunds, "some", refunds > 0),
-        ...MUST_NOT.map(([name, what]) =>
-          none(
-            what,
-            all.flatMap((one) => listed(one, name)),
-          ),
-        ),
-        none("an account worked twice under one key", workedTwice),
-        none("a whole answer with a key, and its repeat was not the same", notReplayed),
-        none("audits that found a contradiction", badAudits),
-        await balances(rig),
-      ];
-    } finally {
-      await rig.stop();
-    }
+  promise: PROMISE,
+  run: async (options) => killAmongMixed(options, await openRig(options.store, buildFile)),
+};
+
+export const nodesMixed: Fault = {
+  name: "nodes-mixed",
+  promise: `${PROMISE}, also when another node gets the repeat`,
+  async run(options) {
+    const cluster = await NodeCluster.start({ nodes: options.nodes, buildFile });
+    return killAmongMixed(options, {
+      url: () => cluster.url(),
+      db: cluster.db,
+      kill: async () => {
+        const atMs = performance.now();
+        await pickNode(cluster).kill();
+        return atMs;
+      },
+      start: () => cluster.startStopped(),
+      takeTruth: () => cluster.takeTruth(),
+      rows: (sinceMs) => cluster.rows(sinceMs),
+      audit: () => cluster.audit(),
+      end: () => cluster.end(),
+      stop: () => cluster.stop(),
+    });
   },
 };
 
-/** Looking at a background response is no request of its own. */
-const marked = (truth: readonly LedgerEntry[]) => truth.filter((entry) => markerOf(entry) !== "");
+async function killAmongMixed({ times, say }: FaultOptions, rig: Target): Promise<Finding[]> {
+  const kills = times ?? KILLS;
+  const all: Reconciliation[] = [];
+  const workedTwice: string[] = [];
+  const notReplayed: string[] = [];
+  const badAudits: string[] = [];
+  const counts: Record<Way, number> = { socket: 0, keyed: 0, background: 0 };
+  let refunds = 0;
+  try {
+    for (let kill = 1; kill <= kills; kill++) {
+      const sinceMs = Date.now();
+      const traffic = startMixed(() => rig.url());
+      const refunding = startRefunds(rig, sinceMs);
+      await Bun.sleep(LIFE_MS.least + Math.random() * (LIFE_MS.most - LIFE_MS.least));
+      const killedMs = await rig.kill();
+      const sent = await traffic.stop();
+      refunds += await refunding.stop();
+      const truth = marked(await rig.takeTruth());
+      await rig.start();
+      const again = await repeatKeyed(() => rig.url(), sent);
+      const truthAgain = marked(await rig.takeTruth());
+      // What is still in the journal is written before the rows are read.
+      await rig.end();
+      await rig.start();
+      workedTwice.push(...findWorkedTwice(again, [...truth, ...truthAgain]));
+      notReplayed.push(...again.filter(isLostAnswer).map(({ first }) => first.marker));
+      for (const { way } of sent) counts[way]++;
+      const asked = [...sent.map((one) => one.asked), ...again.map((one) => one.second).filter(isNew)];
+      const one = reconcile({
+        asked,
+        rows: await rig.rows(sinceMs),
+        truth: [...truth, ...truthAgain],
+        tariffs: await readTariffs(rig),
+        unpaidKeys: new Set(),
+        killedMs,
+      });
+      all.push(one);
+      say(`kill ${kill}/${kills}: ${one.asked} asked, ${one.whole} saw the end, ${one.rows} rows`);
+      for (const wrong of listWrong(one)) say(`  ${wrong}`);
+      const { code, output } = await rig.audit();
+      if (code !== 0) badAudits.push(`after kill ${kill}: ${output.trim()}`);
+    }
+    return [
+      figure(
+        "socket turns / with a key / in the background",
+        `${counts.socket} / ${counts.keyed} / ${counts.background}`,
+      ),
+      checked("refunds", refunds, "some", refunds > 0),
+      ...MUST_NOT.map(([name, what]) =>
+        none(
+          what,
+          all.flatMap((one) => listed(one, name)),
+        ),
+      ),
+      none("an account worked twice under one key", workedTwice),
+      none("a whole answer with a key, and its repeat was not the same", notReplayed),
+      none("audits that found a contradiction", badAudits),
+      await balances(rig),
+    ];
+  } finally {
+    await rig.stop();
+  }
+}
 
-function startMixed(url: string) {
+/** Looking at a background response is no request of its own. */
+const marked = (truth: readonly LedgerEntry[]) => truth.filter((entry) => readMarker(entry) !== "");
+
+function startMixed(url: () => string) {
   const sent: Promise<Sent>[] = [];
   const beganMs = performance.now();
   const timer = setInterval(() => {
-    while (sent.length < ((performance.now() - beganMs) / 1_000) * PER_SECOND) sent.push(sendOne(url));
+    while (sent.length < ((performance.now() - beganMs) / 1_000) * PER_SECOND) sent.push(sendOne(url()));
   }, 5);
   return {
     stop() {
@@ -138,41 +176,44 @@ function startMixed(url: string) {
 
 async function sendOne(url: string): Promise<Sent> {
   const [way, shape] = WAYS[Math.floor(Math.random() * WAYS.length)] ?? WAYS[0] ?? fail();
-  const key = keyOf(Math.floor(Math.random() * USERS));
-  const asking: Asking = { url, key, prompt: "Why is the sky blue?", ...shape };
-  if (way === "socket") return { way, asking, asked: await askBySocket(asking) };
-  if (way === "background") return { way, asking, asked: await askInBackground(asking) };
+  const key = buildKey(Math.floor(Math.random() * USERS));
+  const asking: ClientRequest = { url, key, prompt: "Why is the sky blue?", ...shape };
+  if (way === "socket") return { way, asking, asked: await sendBySocket(asking) };
+  if (way === "background") return { way, asking, asked: await sendInBackground(asking) };
   const keyed = { ...asking, idempotencyKey: uuidV7("key") };
-  return { way, asking: keyed, asked: await askAs(keyed) };
+  return { way, asking: keyed, asked: await sendRequest(keyed) };
 }
 
 interface Repeat {
-  first: Asked;
-  second: Asked;
+  first: ClientRecord;
+  second: ClientRecord;
 }
 
-async function repeatKeyed(url: string, sent: readonly Sent[]): Promise<Repeat[]> {
+async function repeatKeyed(url: () => string, sent: readonly Sent[]): Promise<Repeat[]> {
   const keyed = sent.filter(({ way }) => way === "keyed");
   return Promise.all(
-    keyed.map(async ({ asking, asked }) => ({ first: asked, second: await askAs({ ...asking, url }) })),
+    keyed.map(async ({ asking, asked }) => ({
+      first: asked,
+      second: await sendRequest({ ...asking, url: url() }),
+    })),
   );
 }
 
-const isReplay = ({ headers }: Asked) => headers?.get("idempotency-replayed") === "true";
+const isReplay = ({ headers }: ClientRecord) => headers?.get("idempotency-replayed") === "true";
 /** A repeat with a row of its own: a replay has that of the first. */
-const isNew = (one: Asked) => !isReplay(one);
+const isNew = (one: ClientRecord) => !isReplay(one);
 const isLostAnswer = ({ first, second }: Repeat) =>
   first.isWhole && first.status === 200 && !first.stream && !isReplay(second);
 
 function findWorkedTwice(repeats: readonly Repeat[], truth: readonly LedgerEntry[]): string[] {
-  const worked = new Set(truth.map(markerOf));
+  const worked = new Set(truth.map(readMarker));
   return repeats
     .filter(({ first, second }) => worked.has(first.marker) && worked.has(second.marker))
     .map(({ first }) => first.marker);
 }
 
 /** As an operator does it beside the running server: some of them twice, with one key. */
-function startRefunds(rig: Rig, sinceMs: number) {
+function startRefunds(rig: Target, sinceMs: number) {
   const desk = { db: rig.db, clock: systemClock, newId: uuidV7 };
   let isStopped = false;
   let done = 0;
@@ -203,7 +244,7 @@ function startRefunds(rig: Rig, sinceMs: number) {
   };
 }
 
-async function balances(rig: Rig): Promise<Finding> {
+async function balances(rig: Target): Promise<Finding> {
   const [row] = await rig.db.sql`
     SELECT CAST((SELECT SUM(balance_nano) FROM wallet) AS TEXT) AS balance,
       CAST(COALESCE((SELECT SUM(amount_nano) FROM entry WHERE kind = 'opening'), 0)

@@ -27,9 +27,9 @@ export interface Rig {
   start(): Promise<number>;
   /** Starts one that is killed before it is ready: recovery, too, may be cut anywhere. */
   startAndKill(afterMs: number): Promise<void>;
-  /** Resolves when it is gone; gives the moment at which it was told. */
+  /** Resolves when the process is gone, to the moment at which the signal was sent. */
   kill(): Promise<number>;
-  /** The store answers nobody for so long, and still does not while the work is done. PostgreSQL only. */
+  /** The database answers no statement on usage rows for so long, and until the work is done. PostgreSQL only. */
   whileStoreHangs<T>(ms: number, work: () => Promise<T>): Promise<T>;
   /** Lets what is under way end, and writes everything. */
   end(): Promise<void>;
@@ -152,6 +152,6 @@ export async function openRig(store: Engine, fileOf: (simulatorUrl: string) => o
 /** Clients' requests are found again in the simulator's ledger by a header that the gateway lets through. */
 export const MARKER_HEADER = "openai-beta";
 
-export function markerOf(entry: LedgerEntry): string {
+export function readMarker(entry: LedgerEntry): string {
   return entry.headers[MARKER_HEADER] ?? "";
 }

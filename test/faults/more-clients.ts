@@ -1,16 +1,16 @@
 /** Clients of the other kinds: turns on a WebSocket, and responses that are made in the background. */
 
-import { type Asked, type Asking, newAsked, readEvent } from "./client.ts";
+import { type ClientRecord, type ClientRequest, createClientRecord, readEvent } from "./client.ts";
 import { MARKER_HEADER } from "./killable-gateway.ts";
 
 const POLL_MS = 100;
 const LOOKED_MAX = 100;
 
 /** One turn on a socket of its own, so that the upgrade's header marks it. */
-export function askBySocket(asking: Asking): Promise<Asked> {
+export function sendBySocket(asking: ClientRequest): Promise<ClientRecord> {
   const { url, key, model, prompt } = asking;
-  const asked = newAsked({ ...asking, family: "responses", stream: true });
-  const { promise, resolve } = Promise.withResolvers<Asked>();
+  const asked = createClientRecord({ ...asking, family: "responses", stream: true });
+  const { promise, resolve } = Promise.withResolvers<ClientRecord>();
   const headers = { authorization: `Bearer ${key}`, [MARKER_HEADER]: asked.marker };
   const socket = new WebSocket(`${url.replace(/^http/, "ws")}/v1/responses`, { headers });
   const end = () => {
@@ -34,9 +34,9 @@ export function askBySocket(asking: Asking): Promise<Asked> {
 }
 
 /** Whole when it was seen completed. */
-export async function askInBackground(asking: Asking): Promise<Asked> {
+export async function sendInBackground(asking: ClientRequest): Promise<ClientRecord> {
   const { url, key, model, prompt } = asking;
-  const asked = newAsked({ ...asking, family: "responses", stream: false });
+  const asked = createClientRecord({ ...asking, family: "responses", stream: false });
   const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
   try {
     const made = await fetch(`${url}/v1/responses`, {
@@ -54,7 +54,7 @@ export async function askInBackground(asking: Asking): Promise<Asked> {
       asked.isWhole = status === "completed";
     }
   } catch {
-    // Cut off: what was told until then stands.
+    // The connection broke: what was read until then counts.
   }
   asked.endedAtMs = Date.now();
   return asked;

@@ -1,6 +1,6 @@
 /**
- * Several gateway processes on one PostgreSQL server, each through a proxy of its own, and a simulator that keeps the
- * truth about all of their requests.
+ * Several gateway processes on one PostgreSQL server, each with its own data folder, host name and way to the server: a
+ * proxy, or an interface of its own network namespace. One simulator keeps the truth about all of their requests.
  */
 
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
@@ -19,10 +19,13 @@ import {
 } from "../support/gateway-process.ts";
 import { PostgresServer, type PostgresSettings } from "../support/postgres-server.ts";
 import { type SilentProxy, startSilentProxy } from "../support/silent-proxy.ts";
+import { NodeNetwork } from "./node-network.ts";
 
 const MASTER_KEY = Buffer.alloc(32, 7).toString("base64");
 const QUIET_WITHIN_MS = 90_000;
 const READY_WITHIN_MS = 90_000;
+const UNDER_HOST_NAME = ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"'];
+const SETTLED_WITHIN_MS = 150_000;
 
 export interface ClusterOptions {
   nodes: number;
@@ -33,21 +36,40 @@ export interface ClusterOptions {
   environment?: (node: number) => Readonly<Record<string, string>>;
   /** Prepares the folder of a node before it starts. */
   prepareFolder?: (folder: string, node: number) => void;
+  /** Where permitted, each node gets a network namespace, and the database is reached without a proxy. */
+  wantsNamespaces?: boolean;
+}
+
+interface NodeOptions {
+  folder: string;
+  environment: Readonly<Record<string, string>>;
+  /** Executes the program in the network namespace of the node. */
+  wrapper: readonly string[];
+  databaseLink: DatabaseLink;
+}
+
+/** The way of one node to the database. */
+export interface DatabaseLink {
+  /** From here on nothing passes, and no connection is reset. */
+  cut(): void;
+  restore(): void;
 }
 
 export class ClusterNode {
   readonly folder: string;
-  readonly proxy: SilentProxy;
+  readonly databaseLink: DatabaseLink;
   readonly #environment: Readonly<Record<string, string>>;
-  /** Whether the traffic includes it; a load balancer leaves out a node that does not answer. */
+  readonly #wrapper: readonly string[];
+  /** Whether the traffic includes it; a load balancer leaves out a node that does not respond. */
   isBalanced = true;
   #process: GatewayProcess | null = null;
   #output = "";
 
-  constructor(folder: string, proxy: SilentProxy, environment: Readonly<Record<string, string>>) {
+  constructor({ folder, environment, wrapper, databaseLink }: NodeOptions) {
     this.folder = folder;
-    this.proxy = proxy;
+    this.databaseLink = databaseLink;
     this.#environment = environment;
+    this.#wrapper = wrapper;
   }
 
   get isRunning(): boolean {
@@ -62,7 +84,7 @@ export class ClusterNode {
     return this.#running().pid;
   }
 
-  /** Everything that it printed, in all of its lives. */
+  /** Everything that its processes printed. */
   get output(): string {
     return this.#output + (this.#process?.output() ?? "");
   }
@@ -73,7 +95,7 @@ export class ClusterNode {
       args: ["--config", "gateway.yaml"],
       env: this.#environment,
       // Nodes look up the processes of their own host. Each node here has a host name of its own.
-      wrapper: ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', basename(this.folder)],
+      wrapper: [...this.#wrapper, ...UNDER_HOST_NAME, basename(this.folder)],
     });
   }
 
@@ -109,50 +131,79 @@ export class ClusterNode {
   }
 }
 
+interface ClusterParts {
+  nodes: readonly ClusterNode[];
+  proxies: readonly SilentProxy[];
+  network: NodeNetwork | null;
+  networkFailure: string;
+  simulator: Simulator;
+  folder: string;
+  server: PostgresServer;
+  db: Db;
+}
+
 export class NodeCluster {
   readonly nodes: readonly ClusterNode[];
   readonly simulator: Simulator;
-  readonly #folder: string;
+  readonly #parts: ClusterParts;
   #server: PostgresServer;
   #db: Db;
+  #turn = 0;
 
-  private constructor(parts: {
-    nodes: ClusterNode[];
-    simulator: Simulator;
-    folder: string;
-    server: PostgresServer;
-    db: Db;
-  }) {
+  private constructor(parts: ClusterParts) {
     this.nodes = parts.nodes;
     this.simulator = parts.simulator;
-    this.#folder = parts.folder;
+    this.#parts = parts;
     this.#server = parts.server;
     this.#db = parts.db;
   }
 
   static async start(options: ClusterOptions): Promise<NodeCluster> {
     const folder = mkdtempSync(join(tmpdir(), "model-gateway-nodes-"));
-    const server = await PostgresServer.create(() => options.settings ?? {});
-    await server.run("CREATE DATABASE gateway");
-    const simulator = startSimulator({ seed: 1, record: "full", tokens: "o200k" });
+    const { network, reason } = options.wantsNamespaces
+      ? NodeNetwork.create(options.nodes)
+      : { network: null, reason: "" };
+    const server = await startServer(options.settings ?? {}, network);
+    const simulator = startSimulator({
+      seed: 1,
+      record: "full",
+      tokens: "o200k",
+      ...(network === null ? {} : { hostname: network.simulatorHost }),
+    });
     const file = JSON.stringify(options.buildFile(simulator.url));
     const nodes: ClusterNode[] = [];
+    const proxies: SilentProxy[] = [];
     for (let index = 0; index < options.nodes; index += 1) {
       const nodeFolder = join(folder, `node-${index}`);
       mkdirSync(nodeFolder);
       options.prepareFolder?.(nodeFolder, index);
       await Bun.write(join(nodeFolder, "gateway.yaml"), file);
-      const proxy = startSilentProxy({ hostname: "127.0.0.1", port: server.port });
-      const node = new ClusterNode(nodeFolder, proxy, {
-        DATABASE_URL: `postgres://postgres@127.0.0.1:${proxy.port}/gateway`,
+      const place = network === null ? openProxy(server, proxies) : useNamespace(server, network, index);
+      const environment = {
         MODEL_GATEWAY_MASTER_KEY: MASTER_KEY,
         DRAIN_DELAY: "0s",
+        ...place.environment,
         ...options.environment?.(index),
-      });
-      nodes.push(node);
-      await node.start();
+      };
+      nodes.push(new ClusterNode({ ...place, folder: nodeFolder, environment }));
     }
-    return new NodeCluster({ nodes, simulator, folder, server, db: await openDb(server.url("gateway")) });
+    const db = await openDb(server.url("gateway"));
+    const parts = { nodes, proxies, network, networkFailure: reason, simulator, folder, server, db };
+    const cluster = new NodeCluster(parts);
+    try {
+      for (const node of nodes) await node.start();
+    } catch (error) {
+      await cluster.stop();
+      throw error;
+    }
+    return cluster;
+  }
+
+  /** How the nodes are connected to the database, in words. */
+  get databaseNetwork(): string {
+    const { network, networkFailure } = this.#parts;
+    if (network !== null) return "network namespaces";
+    return networkFailure === "" ? "proxies" : `proxies (${networkFailure})`;
   }
 
   get server(): PostgresServer {
@@ -163,24 +214,22 @@ export class NodeCluster {
     return this.#db;
   }
 
-  /** A node that runs, by turns. */
-  get nextUrl(): () => string {
-    let turn = 0;
-    return () => {
-      const running = this.nodes.filter(({ isRunning, isBalanced }) => isRunning && isBalanced);
-      const node = running[turn++ % running.length];
-      if (node === undefined) throw new Error("no node runs");
-      return node.url;
-    };
+  /** The address of a running node, by turns. */
+  url(): string {
+    const running = this.nodes.filter(({ isRunning, isBalanced }) => isRunning && isBalanced);
+    const node = running[this.#turn++ % running.length];
+    if (node === undefined) throw new Error("no node runs");
+    return node.url;
   }
 
-  /** From now on all nodes use this server. */
-  async moveTo(server: PostgresServer): Promise<void> {
+  /** From now on all nodes use this server, through their proxies. Returns the former one. */
+  async moveTo(server: PostgresServer): Promise<PostgresServer> {
+    const former = this.#server;
     await this.#db.close();
-    await this.#server.remove();
     this.#server = server;
-    for (const { proxy } of this.nodes) proxy.moveTo({ hostname: "127.0.0.1", port: server.port });
+    for (const proxy of this.#parts.proxies) proxy.moveTo({ hostname: "127.0.0.1", port: server.port });
     this.#db = await openDb(server.url("gateway"));
+    return former;
   }
 
   /** The connection of this process, after a restart of the server. */
@@ -202,42 +251,111 @@ export class NodeCluster {
     return performance.now() - beganMs;
   }
 
-  /** Requests that reached the simulator, when it has none in flight. */
-  async readTruth(): Promise<LedgerEntry[]> {
+  /** The requests that reached the simulator since the last call, when it has none in flight. */
+  async takeTruth(): Promise<LedgerEntry[]> {
     const { ledger } = this.simulator;
     const untilMs = performance.now() + QUIET_WITHIN_MS;
     while (ledger.totals().inFlight > 0) {
       if (performance.now() > untilMs) throw new Error("the simulator still has requests in flight");
       await Bun.sleep(10);
     }
-    return ledger.entries();
+    const entries = ledger.entries();
+    ledger.reset();
+    return entries;
   }
 
-  async readRows(): Promise<UsageRow[]> {
-    return (await this.#db.sql.text(SELECT_USAGE, [])).map(toUsageRow);
+  /** The usage rows since then. */
+  async rows(sinceMs: number): Promise<UsageRow[]> {
+    const found = await this.#db.sql.text(`${SELECT_USAGE} WHERE at_ms >= ${Math.floor(sinceMs)}`, []);
+    return found.map(toUsageRow);
   }
 
-  async count(table: "hold" | "incarnation"): Promise<number> {
+  async count(table: "hold" | "lease" | "incarnation"): Promise<number> {
     const [row] = await this.#db.sql.text(`SELECT COUNT(*) AS many FROM ${table}`, []);
     return Number(row?.many);
+  }
+
+  /** Returns the number of holds that are left. */
+  async waitUntilSettled(): Promise<number> {
+    const untilMs = performance.now() + SETTLED_WITHIN_MS;
+    for (;;) {
+      const holds = await this.count("hold");
+      if (holds === 0 || performance.now() > untilMs) return holds;
+      await Bun.sleep(250);
+    }
+  }
+
+  countLogged(event: string): number {
+    return this.nodes.reduce((sum, { output }) => sum + output.split(`"${event}"`).length - 1, 0);
   }
 
   /** `model-gateway audit`, as an operator runs it. */
   audit(): Promise<Run> {
     const env = { DATABASE_URL: this.#server.url("gateway"), MODEL_GATEWAY_MASTER_KEY: MASTER_KEY };
-    return runCommand(["audit"], { folder: this.#folder, env });
+    return runCommand(["audit"], { folder: this.#parts.folder, env });
   }
 
-  async stopNodes(): Promise<void> {
+  async startStopped(): Promise<void> {
+    for (const node of this.nodes) if (!node.isRunning) await node.start();
+  }
+
+  /** Ends all nodes cleanly: everything is booked afterwards. */
+  async end(): Promise<void> {
     await Promise.all(this.nodes.map((node) => node.stop()));
   }
 
   async stop(): Promise<void> {
     for (const node of this.nodes) if (node.isRunning) await node.kill();
-    for (const { proxy } of this.nodes) proxy.stop();
+    for (const proxy of this.#parts.proxies) proxy.stop();
     await this.#db.close().catch(() => {});
     await this.simulator.stop();
     await this.#server.remove();
-    rmSync(this.#folder, { recursive: true, force: true });
+    this.#parts.network?.remove();
+    rmSync(this.#parts.folder, { recursive: true, force: true });
   }
+}
+
+async function startServer(settings: PostgresSettings, network: NodeNetwork | null): Promise<PostgresServer> {
+  if (network === null) {
+    const server = await PostgresServer.create(() => settings);
+    await server.run("CREATE DATABASE gateway");
+    return server;
+  }
+  const addresses = `127.0.0.1,${network.databaseHost}`;
+  const server = await PostgresServer.create(() => ({ ...settings, listen_addresses: addresses }));
+  const subnets = ["127.0.0.1/32", network.databaseSubnet];
+  server.writeFile("pg_hba.conf", subnets.map((subnet) => `host all all ${subnet} trust\n`).join(""));
+  await server.run("SELECT pg_reload_conf()");
+  await server.run("CREATE DATABASE gateway");
+  return server;
+}
+
+type NodePlace = Omit<NodeOptions, "folder">;
+
+function openProxy(server: PostgresServer, proxies: SilentProxy[]): NodePlace {
+  const proxy = startSilentProxy({ hostname: "127.0.0.1", port: server.port });
+  proxies.push(proxy);
+  return {
+    environment: { DATABASE_URL: `postgres://postgres@127.0.0.1:${proxy.port}/gateway` },
+    wrapper: [],
+    databaseLink: {
+      cut: () => proxy.silence({ andLater: true }),
+      restore: () => proxy.pass(),
+    },
+  };
+}
+
+function useNamespace(server: PostgresServer, network: NodeNetwork, node: number): NodePlace {
+  const { wrapper, host } = network.nodeAddress(node);
+  return {
+    environment: {
+      DATABASE_URL: `postgres://postgres@${network.databaseHost}:${server.port}/gateway`,
+      HOST: host,
+    },
+    wrapper,
+    databaseLink: {
+      cut: () => network.cutDatabase(node),
+      restore: () => network.restoreDatabase(node),
+    },
+  };
 }

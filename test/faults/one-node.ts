@@ -1,17 +1,17 @@
 /**
- * A node whose disk fails, is full or slow, or that is stopped for two minutes, under traffic. Whatever clients saw the
- * end of is booked, nothing is booked twice, and the gateway goes on by itself.
+ * A node whose disk fails, is full or slow, or that is stopped for two minutes, under traffic. Every request
+ * whose end a client saw is booked, nothing is booked twice, and the gateway recovers by itself.
  */
 
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import type { Asked } from "./client.ts";
-import { checked, type Fault, type FaultOptions, type Finding, none, told } from "./fault.ts";
+import type { ClientRecord } from "./client.ts";
+import { checked, type Fault, type FaultOptions, type Finding, figure, none } from "./fault.ts";
 import { whileInjecting } from "./inject-disk-faults.ts";
-import { listed, MUST_NOT, tariffsOf } from "./kill9.ts";
 import { openRig, type Rig } from "./killable-gateway.ts";
+import { listed, MUST_NOT, readTariffs } from "./ledger-checks.ts";
 import { reconcile } from "./reconcile.ts";
-import { fileWith, keyOf, type Setup } from "./setup.ts";
+import { buildConfiguration, buildKey, type Setup } from "./setup.ts";
 import { FAULTY, MODELS, startTraffic } from "./traffic.ts";
 
 const USERS = 4;
@@ -48,10 +48,10 @@ async function underTraffic(
   blow: Blow,
   { refuses }: Expected,
 ): Promise<Finding[]> {
-  const rig = await openRig("sqlite", (url) => fileWith(SETUP, url));
-  const keys = Array.from({ length: USERS }, (_, user) => keyOf(user));
+  const rig = await openRig("sqlite", (url) => buildConfiguration(SETUP, url));
+  const keys = Array.from({ length: USERS }, (_, user) => buildKey(user));
   const sinceMs = Date.now();
-  const answers: Asked[] = [];
+  const answers: ClientRecord[] = [];
   const seen: Finding[] = [];
   try {
     for (let round = 1; round <= (times ?? 1); round++) {
@@ -59,7 +59,7 @@ async function underTraffic(
       await Bun.sleep(BEFORE_MS);
       seen.push(...(await blow(rig)));
       const backMs = await untilReady(rig);
-      seen.push(told("ready again after, ms", backMs.toFixed(0)));
+      seen.push(figure("ready again after, ms", backMs.toFixed(0)));
       const fromMs = Date.now();
       await Bun.sleep(AFTER_MS);
       const asked = await traffic.stop();
@@ -71,19 +71,19 @@ async function underTraffic(
     const truth = await rig.takeTruth();
     await rig.end();
     const rows = await rig.rows(sinceMs);
-    const tariffs = await tariffsOf(rig);
+    const tariffs = await readTariffs(rig);
     const unpaidKeys = new Set(keys.filter((_, user) => isUnpaid(user)));
     const one = reconcile({ asked: answers, rows, truth, tariffs, unpaidKeys, killedMs: null });
     const refused = answers.filter(({ errorCode }) => errorCode === "store_unavailable").length;
     const audit = await rig.audit();
     return [
       ...seen,
-      told("client: asked / saw the end", `${one.asked} / ${one.whole}`),
-      told("simulator: requests reached", one.reached),
-      told("completed, and to the token as the simulator produced it", one.exact),
+      figure("client: asked / saw the end", `${one.asked} / ${one.whole}`),
+      figure("simulator: requests reached", one.reached),
+      figure("completed, and to the token as the simulator produced it", one.exact),
       refuses
         ? checked("paid requests refused meanwhile", refused, "some", refused > 0)
-        : told("paid requests refused meanwhile", refused),
+        : figure("paid requests refused meanwhile", refused),
       ...MUST_NOT.map(([name, what]) => none(what, listed(one, name))),
       checked("holds left", await rig.count("hold"), "0", (await rig.count("hold")) === 0),
       checked("audit", audit.output.trim(), "the books agree", audit.code === 0),
@@ -159,7 +159,7 @@ export const slowDisk: Fault = {
 
 export const frozen: Fault = {
   name: "frozen",
-  promise: "the process is stopped for two minutes and goes on: nothing is lost, and nothing booked twice",
+  promise: "the process is stopped for two minutes and continued: nothing is lost, and nothing booked twice",
   run: (options) =>
     underTraffic(
       options,
@@ -171,7 +171,7 @@ export const frozen: Fault = {
         } finally {
           process.kill(pid, "SIGCONT");
         }
-        return [told("stopped for, seconds", FROZEN_MS / 1_000)];
+        return [figure("stopped for, seconds", FROZEN_MS / 1_000)];
       },
       { refuses: false },
     ),

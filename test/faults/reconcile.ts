@@ -1,5 +1,5 @@
 /**
- * Three ledgers of the same requests: the client's (what was asked and told), the gateway's (rows and charges) and the
+ * Three ledgers of the same requests: the client's (what was sent and received), the gateway's (rows and charges) and the
  * simulator's (what was really produced). A client knows its row by the answer's request id, the simulator knows the
  * client by a header, and a row knows the simulator's entry by the upstream's request id.
  */
@@ -8,24 +8,24 @@ import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
 import type { LedgerEntry } from "../../simulator/ledger.ts";
 import { computeTariffCost, type Tariff } from "../../src/money/tariff.ts";
 import type { UsageRow } from "../../src/store/usage/usage-row.ts";
-import type { Asked } from "./client.ts";
-import { markerOf } from "./killable-gateway.ts";
+import type { ClientRecord } from "./client.ts";
+import { readMarker } from "./killable-gateway.ts";
 
 export interface Ledgers {
-  asked: readonly Asked[];
+  asked: readonly ClientRecord[];
   rows: readonly UsageRow[];
   truth: readonly LedgerEntry[];
   tariffs: ReadonlyMap<string, Tariff>;
-  /** Of those that nobody pays for: nothing is held, so of what was under way when the process died there is no row. */
+  /** Keys of unpaid groups: nothing is held, so a request in flight when the process died has no row. */
   unpaidKeys: ReadonlySet<string>;
   /** When the process was killed, by this process's own clock; null when it ended well. */
   killedMs: number | null;
 }
 
 /** What must not happen is a list of names; the rest are figures. */
-export interface Reconciled {
+export interface Reconciliation {
   terminalWithoutRow: string[];
-  /** The end was told before it was booked: its row is a successor's guess. */
+  /** The client saw the end before it was booked: the row is an estimate of the successor. */
   terminalBeforeRow: string[];
   producedWithoutRow: string[];
   chargedWithoutUpstream: string[];
@@ -53,12 +53,12 @@ export interface Reconciled {
   recoveredOutput: { charged: number; produced: number; above: number };
 }
 
-export function reconcile({ asked, rows, truth, tariffs, unpaidKeys, killedMs }: Ledgers): Reconciled {
+export function reconcile({ asked, rows, truth, tariffs, unpaidKeys, killedMs }: Ledgers): Reconciliation {
   const rowById = new Map(rows.map((row) => [row.requestId, row]));
   const entryById = new Map(truth.map((entry) => [entry.id, entry]));
   const askedById = new Map(asked.flatMap((one) => (one.requestId === null ? [] : [[one.requestId, one]])));
   const askedByMarker = new Map(asked.map((one) => [one.marker, one]));
-  const found: Reconciled = {
+  const found: Reconciliation = {
     terminalWithoutRow: [],
     terminalBeforeRow: [],
     producedWithoutRow: [],
@@ -74,7 +74,7 @@ export function reconcile({ asked, rows, truth, tariffs, unpaidKeys, killedMs }:
     cutByKill: asked.filter(({ isWhole, leftAfterMs }) => !isWhole && leftAfterMs === null).length,
     rows: rows.length,
     recovered: rows.filter(({ flags }) => flags.includes("recovered")).length,
-    reached: new Set(truth.map(markerOf)).size,
+    reached: new Set(truth.map(readMarker)).size,
     chargedNano: rows.reduce((sum, row) => sum + row.chargedNano, 0n),
     exact: 0,
     unchargedSeconds: [],
@@ -83,11 +83,11 @@ export function reconcile({ asked, rows, truth, tariffs, unpaidKeys, killedMs }:
     recoveredOutput: { charged: 0, produced: 0, above: 0 },
   };
 
-  // A turn on a socket is told no request id: its row is known by the upstream's.
+  // A turn on a socket gets no request id: its row is found by that of the upstream.
   const rowByMarker = new Map<string, UsageRow>();
   for (const row of rows) {
     const entry = entryById.get(row.upstreamRequestId ?? "");
-    if (entry !== undefined) rowByMarker.set(markerOf(entry), row);
+    if (entry !== undefined) rowByMarker.set(readMarker(entry), row);
   }
   for (const one of asked) {
     if (!sawTheEnd(one)) continue;
@@ -103,7 +103,7 @@ export function reconcile({ asked, rows, truth, tariffs, unpaidKeys, killedMs }:
   for (const row of rows) {
     const entry = entryById.get(row.upstreamRequestId ?? "");
     const marker =
-      askedById.get(row.requestId)?.marker ?? (entry === undefined ? undefined : markerOf(entry));
+      askedById.get(row.requestId)?.marker ?? (entry === undefined ? undefined : readMarker(entry));
     if (entry !== undefined) {
       const other = rowOfEntry.get(entry.id);
       if (other !== undefined) found.rowTwice.push(`${row.requestId} and ${other}`);
@@ -115,14 +115,14 @@ export function reconcile({ asked, rows, truth, tariffs, unpaidKeys, killedMs }:
     checkAmounts(row, entry, found, tariffs);
   }
 
-  const reached = new Map(truth.map((entry) => [markerOf(entry), entry]));
+  const reached = new Map(truth.map((entry) => [readMarker(entry), entry]));
   const isPaid = (marker: string) => !unpaidKeys.has(askedByMarker.get(marker)?.key ?? "");
   const unlinked = [...reached].filter(([marker]) => !linked.has(marker) && isPaid(marker));
   for (const [marker, entry] of unlinked) {
     const id = askedByMarker.get(marker)?.requestId;
     if (id != null && !rowById.has(id)) found.producedWithoutRow.push(`${id} ${entry.model}`);
   }
-  // Of those whose client never heard an id only the numbers can be compared: each has a row, and no other has a charge.
+  // Where the client got no id, only numbers can be compared: each request has a row, and no other row has a charge.
   const nameless = unlinked.filter(([marker]) => (askedByMarker.get(marker)?.requestId ?? null) === null);
   const lonelyCharged = lonely.filter(({ chargedNano }) => chargedNano > 0n);
   const lonelyPaid = lonely.filter(({ payer }) => payer !== null);
@@ -137,7 +137,8 @@ export function reconcile({ asked, rows, truth, tariffs, unpaidKeys, killedMs }:
   }
   // More rows than requests that could have made them.
   const unheard = asked.filter(({ requestId }) => requestId === null).length;
-  for (let i = unheard; i < lonely.length; i++) found.rowTwice.push(`${lonely[i]?.requestId} is nobody's`);
+  for (let i = unheard; i < lonely.length; i++)
+    found.rowTwice.push(`${lonely[i]?.requestId} belongs to no request`);
 
   if (killedMs !== null) {
     for (const row of rows) {
@@ -154,17 +155,17 @@ export function reconcile({ asked, rows, truth, tariffs, unpaidKeys, killedMs }:
   return found;
 }
 
-function sawTheEnd({ isWhole, status }: Asked): boolean {
+function sawTheEnd({ isWhole, status }: ClientRecord): boolean {
   return isWhole && status === 200;
 }
 
-/** Models whose told usage is part of the fault. */
+/** Models whose reported usage is part of the fault. */
 const LIES = new Set<string>(["silent", "absurd"]);
 
 function checkAmounts(
   row: UsageRow,
   entry: LedgerEntry | undefined,
-  found: Reconciled,
+  found: Reconciliation,
   tariffs: Ledgers["tariffs"],
 ): void {
   const tariff = tariffs.get(row.tariffId ?? "");
@@ -191,7 +192,7 @@ function checkAmounts(
 }
 
 /** How much of the stream's time lies between what is charged and the last that came. */
-function addUncharged(row: UsageRow, client: Asked, killedMs: number, found: Reconciled): void {
+function addUncharged(row: UsageRow, client: ClientRecord, killedMs: number, found: Reconciliation): void {
   const tokens = countTokens(client.text);
   const last = client.arrivals.at(-1);
   if (tokens <= row.outputTokens || last === undefined) {

@@ -20,14 +20,12 @@ import { kill9, subscriptions } from "./kill9.ts";
 import { mixed } from "./kill9-mixed.ts";
 import { NODE_FAULTS } from "./node-faults.ts";
 import { diskErrors, diskFull, frozen, slowDisk, syncFails } from "./one-node.ts";
-import { frozenNode, killNodes } from "./several-nodes.ts";
-import { oneCent, oneCentOnNodes } from "./small-balance.ts";
+import { oneCent } from "./small-balance.ts";
 import { translated } from "./translated.ts";
 import { writeBehind } from "./write-behind.ts";
 
 const ONE_NODE_FAULTS: readonly Fault[] = [
   oneCent,
-  oneCentOnNodes,
   estimate,
   changes,
   aborts,
@@ -42,8 +40,6 @@ const ONE_NODE_FAULTS: readonly Fault[] = [
   subscriptions,
   writeBehind,
   fraud,
-  frozenNode,
-  killNodes,
   kill9,
 ];
 

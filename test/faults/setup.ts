@@ -24,11 +24,11 @@ export function userEmail(user: number): string {
   return `user-${user}@example.com`;
 }
 
-export function keyOf(user: number): string {
+export function buildKey(user: number): string {
   return `faults-key-${user}-`.padEnd(40, "0123456789");
 }
 
-export function fileWith(setup: Setup, simulatorUrl: string): object {
+export function buildConfiguration(setup: Setup, simulatorUrl: string): object {
   const faulty = setup.faulty ?? {};
   const ids = [...new Set([...Object.keys(setup.models), ...Object.keys(faulty)])];
   const account = { kind: "openai", base_url: simulatorUrl, credential: "sk-sim", private_network: true };
@@ -53,7 +53,7 @@ export function fileWith(setup: Setup, simulatorUrl: string): object {
       interfaces: INTERFACES,
       models: ids,
       accounts: accounts.map(({ name }) => name),
-      // Who waits for a cooling account tells nothing about money.
+      // A request that waits for a cooling account shows nothing about money.
       queue: { max_waiting: 0 },
       ...group,
     })),
@@ -62,7 +62,7 @@ export function fileWith(setup: Setup, simulatorUrl: string): object {
       name: `key-${user}`,
       user: email,
       group: setup.groupOf?.(user) ?? "default",
-      secret: keyOf(user),
+      secret: buildKey(user),
     })),
   };
 }

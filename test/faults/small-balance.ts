@@ -3,11 +3,11 @@
 import { buildTariff, computeTariffCost, NOTHING_USED } from "../../src/money/tariff.ts";
 import { nano, text } from "../../src/store/engine/row.ts";
 import { readTerms } from "../../src/store/money/tariffs.ts";
-import { type Asked, askAs } from "./client.ts";
-import { checked, type Fault, type FaultOptions, type Finding, none, told } from "./fault.ts";
-import { markerOf, openRig, type Rig } from "./killable-gateway.ts";
-import { openNodes } from "./nodes.ts";
-import { fileWith, keyOf, type Setup } from "./setup.ts";
+import { type ClientRecord, sendRequest } from "./client.ts";
+import { checked, type Fault, type FaultOptions, type Finding, figure, none } from "./fault.ts";
+import { openRig, type Rig, readMarker } from "./killable-gateway.ts";
+import { NodeCluster } from "./node-cluster.ts";
+import { buildConfiguration, buildKey, type Setup } from "./setup.ts";
 
 const ROUNDS = 4;
 const CENT = 10_000_000n;
@@ -23,50 +23,49 @@ export const oneCent: Fault = {
   name: "onecent",
   promise: "200 requests at once on a balance of one cent overspend nothing",
   async run(options) {
-    const rig = await openRig(options.store, (url) => fileWith(SETUP, url));
-    return spendOneCent(options, { ...rig, atOnce: 200, url: rig.url });
+    const rig = await openRig(options.store, (url) => buildConfiguration(SETUP, url));
+    return spendOneCent(options, rig, 200);
   },
 };
 
 export const oneCentOnNodes: Fault = {
-  name: "onecent-nodes",
-  promise: "300 requests at once on three nodes and a balance of one cent overspend nothing",
+  name: "nodes-lastcent",
+  promise: "300 requests at once on all nodes and a balance of one cent overspend nothing",
   async run(options) {
-    const nodes = await openNodes({ count: 3, buildFile: (url) => fileWith(SETUP, url) });
-    const url = (request: number) => nodes.list[request % nodes.list.length]?.url ?? "";
-    return spendOneCent(options, { ...nodes, atOnce: 300, url });
+    const { nodes } = options;
+    const cluster = await NodeCluster.start({ nodes, buildFile: (url) => buildConfiguration(SETUP, url) });
+    return spendOneCent(options, cluster, 300);
   },
 };
 
-interface Target extends Pick<Rig, "db" | "takeTruth" | "end" | "rows" | "audit" | "stop"> {
-  /** Requests in one round. */
-  atOnce: number;
-  /** The gateway that receives this request. */
-  url(request: number): string;
-}
+type Target = Pick<Rig, "url" | "db" | "takeTruth" | "end" | "rows" | "audit" | "stop">;
 
-async function spendOneCent(options: FaultOptions, target: Target): Promise<Finding[]> {
+/** `atOnce`: requests in one round. */
+async function spendOneCent(options: FaultOptions, target: Target, atOnce: number): Promise<Finding[]> {
   try {
-    return await checkOneCent(target, await sendRounds(options, target));
+    return await checkOneCent(target, await sendRounds(options, target, atOnce));
   } finally {
     await target.stop();
   }
 }
 
-async function sendRounds({ times, say }: FaultOptions, target: Target): Promise<Asked[]> {
-  const { atOnce } = target;
-  const asked: Asked[] = [];
+async function sendRounds(
+  { times, say }: FaultOptions,
+  target: Target,
+  atOnce: number,
+): Promise<ClientRecord[]> {
+  const asked: ClientRecord[] = [];
   for (let round = 1; round <= (times ?? ROUNDS); round++) {
     const answers = await Promise.all(
       Array.from({ length: atOnce }, (_, i) =>
-        askAs({
-          url: target.url(i),
-          key: keyOf(0),
+        sendRequest({
+          url: target.url(),
+          key: buildKey(0),
           family: i % 2 === 0 ? "chat" : "responses",
           model: i % 3 === 0 ? "long" : "talk",
           stream: i % 4 < 2,
           prompt: `Round ${round}, question ${i}: what does a cent buy?`,
-          // Who names no bound holds all there is: a few of them, and not the first.
+          // Without a maximum a request holds the whole balance: a few of them, and not the first.
           more: i % 50 === 49 ? {} : i % 2 === 0 ? { max_tokens: 24 } : { max_output_tokens: 24 },
         }),
       ),
@@ -78,7 +77,7 @@ async function sendRounds({ times, say }: FaultOptions, target: Target): Promise
   return asked;
 }
 
-async function checkOneCent(target: Target, asked: readonly Asked[]): Promise<Finding[]> {
+async function checkOneCent(target: Target, asked: readonly ClientRecord[]): Promise<Finding[]> {
   const truth = await target.takeTruth();
   await target.end();
   const rows = await target.rows(0);
@@ -96,11 +95,11 @@ async function checkOneCent(target: Target, asked: readonly Asked[]): Promise<Fi
   );
   const served = asked.filter(({ status }) => status === 200);
   const refused = asked.filter(({ status }) => status !== 200);
-  const reached = new Set(truth.map(markerOf));
+  const reached = new Set(truth.map(readMarker));
   const audit = await target.audit();
   return [
-    told("asked / served / refused", `${asked.length} / ${served.length} / ${refused.length}`),
-    told("answers bounded to what was left", rows.filter(({ flags }) => flags.includes("capped")).length),
+    figure("asked / served / refused", `${asked.length} / ${served.length} / ${refused.length}`),
+    figure("answers bounded to what was left", rows.filter(({ flags }) => flags.includes("capped")).length),
     checked("charged, nano-dollars", charged, `at most ${CENT}`, charged > 0n && charged <= CENT),
     checked("balance left", balance, `${CENT - charged}, not negative`, balance === CENT - charged),
     checked("held at the end", text(wallet, "held"), "0", nano(wallet, "held") === 0n),

@@ -1,6 +1,6 @@
 /** Mixed traffic at a steady rate, whatever becomes of the answers. */
 
-import { type Asked, type Asking, askAs } from "./client.ts";
+import { type ClientRecord, type ClientRequest, sendRequest } from "./client.ts";
 
 export const MODELS = {
   fast: "sim-fast",
@@ -30,7 +30,7 @@ const PROMPTS = [
   "数据库连接失败时应该怎么办？请给出详细的步骤。",
 ];
 
-type Shape = Pick<Asking, "family" | "model" | "stream">;
+type Shape = Pick<ClientRequest, "family" | "model" | "stream">;
 
 /** How many of a hundred. */
 const MIX: readonly (readonly [number, Shape])[] = [
@@ -69,7 +69,7 @@ function shapeAtRandom(): Shape {
 export interface Traffic {
   asked: number;
   /** No new requests; resolves when all have ended in whatever way. */
-  stop(): Promise<Asked[]>;
+  stop(): Promise<ClientRecord[]>;
 }
 
 const TICK_MS = 5;
@@ -79,7 +79,7 @@ export function startTraffic(
   keys: readonly string[],
   perSecond: number,
 ): Traffic {
-  const answers: Promise<Asked>[] = [];
+  const answers: Promise<ClientRecord>[] = [];
   const beganMs = performance.now();
   const timer = setInterval(() => {
     const due = ((performance.now() - beganMs) / 1000) * perSecond;
@@ -88,7 +88,9 @@ export function startTraffic(
       const leaves = Math.random() < LEAVING_SHARE;
       const leaveAfterMs = leaves ? Math.random() * (shape.model === "long" ? 3_000 : 250) : null;
       const target = typeof url === "string" ? url : url();
-      answers.push(askAs({ url: target, key: pick(keys), prompt: pick(PROMPTS), leaveAfterMs, ...shape }));
+      answers.push(
+        sendRequest({ url: target, key: pick(keys), prompt: pick(PROMPTS), leaveAfterMs, ...shape }),
+      );
     }
   }, TICK_MS);
   return {

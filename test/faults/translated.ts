@@ -6,10 +6,10 @@
 
 import type { LedgerEntry } from "../../simulator/ledger.ts";
 import type { UsageRow } from "../../src/store/usage/usage-row.ts";
-import { checked, type Fault, type Finding, none, percent, told } from "./fault.ts";
+import { checked, type Fault, type Finding, figure, none, percent } from "./fault.ts";
 import { forEachOf } from "./for-each-concurrent.ts";
 import { openRig, type Rig } from "./killable-gateway.ts";
-import { keyOf, PRICE, userEmail } from "./setup.ts";
+import { buildKey, PRICE, userEmail } from "./setup.ts";
 
 const LEAVES_A_ROUND = 400;
 const ROUNDS = 5;
@@ -34,15 +34,15 @@ export const translated: Fault = {
     try {
       await countOnce(rig);
       const sinceMs = Date.now();
-      const heard: string[] = [];
+      const identified: string[] = [];
       const truth: LedgerEntry[] = [];
       for (let round = 0; round < (times ?? ROUNDS); round++) {
         await forEachOf(LEAVES_A_ROUND, AT_ONCE, async (i) => {
           const requestId = await leaveSomewhere(rig.url(), round * LEAVES_A_ROUND + i);
-          if (requestId !== null) heard.push(requestId);
+          if (requestId !== null) identified.push(requestId);
         });
         truth.push(...(await rig.takeTruth()));
-        say(`${heard.length} answers begun`);
+        say(`${identified.length} answers begun`);
       }
       await rig.end();
       const rows = await rig.rows(sinceMs);
@@ -52,7 +52,7 @@ export const translated: Fault = {
       return [
         none(
           "known to the client, and no row",
-          heard.filter((id) => !known.has(id)),
+          identified.filter((id) => !known.has(id)),
         ),
         ...GROUPS.flatMap((name) =>
           compare(
@@ -98,7 +98,7 @@ function buildFile(simulatorUrl: string): object {
       name: `key-${user}`,
       user: email,
       group: GROUPS[user],
-      secret: keyOf(user),
+      secret: buildKey(user),
     })),
   };
 }
@@ -117,7 +117,7 @@ function choosePair(i: number): readonly [Dialect, Dialect] {
   return [client, others[Math.floor(i / DIALECTS.length) % others.length] ?? "chat"];
 }
 
-/** Returns the id of the request; null if the client left before it was told. */
+/** Returns the id of the request; null if the client left before it got the id. */
 async function leaveSomewhere(
   url: string,
   i: number,
@@ -133,7 +133,7 @@ async function leaveSomewhere(
   try {
     const response = await fetch(url + path, {
       method: "POST",
-      headers: { authorization: `Bearer ${keyOf(user)}`, "content-type": "application/json" },
+      headers: { authorization: `Bearer ${buildKey(user)}`, "content-type": "application/json" },
       body: JSON.stringify(body),
       signal: leaving.signal,
     });
@@ -185,7 +185,7 @@ function compare(
   const error = Math.abs(charged - produced) / produced;
   const left = pairs.filter(({ row }) => row.outcome === "client_gone");
   return [
-    told(
+    figure(
       `${name}: rows / with the request of an upstream / left early`,
       `${rows.length} / ${pairs.length} / ${left.length}`,
     ),
@@ -195,7 +195,7 @@ function compare(
         .filter(({ upstreamRequestId: id }) => id !== null && !entries.has(id))
         .map(({ requestId }) => requestId),
     ),
-    told(`${name}: output produced / charged, tokens`, `${produced} / ${charged}`),
+    figure(`${name}: output produced / charged, tokens`, `${produced} / ${charged}`),
     name === "drain"
       ? none(
           `${name}: charged otherwise than produced`,

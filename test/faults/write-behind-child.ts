@@ -1,7 +1,6 @@
 /**
- * A till under more load than a gateway on this machine could bring, until it is killed. Says on its standard output
- * what it has been told: `held <id> <nano>`, `ended <id> <nano>`, `pushed <id>`. A line stands there only after the
- * till has said so.
+ * Billing under more load than a gateway on this machine could create, until it is killed. Prints what billing has
+ * acknowledged, after it has: `held <id> <nano>`, `ended <id> <nano>`, `pushed <id>`.
  */
 
 import { writeSync } from "node:fs";
@@ -20,7 +19,7 @@ import { usageRow } from "../../src/store/usage/usage-row.test-support.ts";
 import { TARIFF, USERS } from "./write-behind-setup.ts";
 
 const [folder = ""] = process.argv.slice(2);
-const url = `sqlite:${join(folder, "till.db")}`;
+const url = `sqlite:${join(folder, "billing.db")}`;
 const db = await openDb(url);
 const self = describeProcess(uuidV7("inc"), Date.now());
 const log = { info() {}, warn() {}, error: (event: string) => void writeSync(2, `${event}\n`) };
@@ -35,7 +34,7 @@ const billingEngine = new WriteBehindBilling({
   durability: "process",
   faults: new BillingFaults(systemClock.nowMs),
   limits: limits.billingEngine,
-  // Holds and the log are moved and leases given back many times in a short life.
+  // Holds and the log are moved and reservations released many times in a short life.
   writeBehind: {
     ...limits.writeBehind,
     busyHolds: 1,

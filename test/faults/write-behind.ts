@@ -15,17 +15,17 @@ import { type Db, openDb, transaction } from "../../src/store/engine/db.ts";
 import { migrate } from "../../src/store/engine/migrate.ts";
 import { integer, nano, text } from "../../src/store/engine/row.ts";
 import { postTransfer } from "../../src/store/money/ledger.ts";
-import { checked, type Fault, none, told } from "./fault.ts";
+import { checked, type Fault, figure, none } from "./fault.ts";
 import { USERS } from "./write-behind-setup.ts";
 
 const KILLS = 100;
 
-interface Heard {
-  /** What the till said it holds. */
+interface Acknowledgements {
+  /** Holds that billing acknowledged. */
   held: Map<string, bigint>;
-  /** What it said it has booked. */
+  /** Settlements that billing acknowledged. */
   ended: Map<string, bigint>;
-  /** What nobody pays for, and was pushed. */
+  /** Unpaid rows that were pushed. */
   pushed: Set<string>;
 }
 
@@ -35,23 +35,24 @@ export const writeBehind: Fault = {
     "kill -9 at random moments of write-behind billing at thousands of requests a second: the journal completes the ledger",
   async run({ times, say }) {
     const folder = mkdtempSync(join(tmpdir(), "gateway-write-behind-"));
-    const db = await openDb(`sqlite:${join(folder, "till.db")}`);
+    const db = await openDb(`sqlite:${join(folder, "billing.db")}`);
     await migrate(db);
     await fund(db);
-    const heard: Heard = { held: new Map(), ended: new Map(), pushed: new Set() };
+    const acknowledged: Acknowledgements = { held: new Map(), ended: new Map(), pushed: new Set() };
     const kills = times ?? KILLS;
     let livedMs = 0;
     for (let kill = 1; kill <= kills; kill++) {
       const lifeMs = 30 + Math.random() * 900;
       livedMs += lifeMs;
-      await liveAndDie(folder, lifeMs, heard);
-      if (kill % 10 === 0 || kill === kills) say(`kill ${kill}/${kills}: ${heard.ended.size} ended so far`);
+      await liveAndDie(folder, lifeMs, acknowledged);
+      if (kill % 10 === 0 || kill === kills)
+        say(`kill ${kill}/${kills}: ${acknowledged.ended.size} ended so far`);
     }
     await recover(db, folder);
     const findings = [
-      told("kills / seconds lived", `${kills} / ${(livedMs / 1000).toFixed(0)}`),
-      told("holds told a second", Math.round(heard.held.size / (livedMs / 1000))),
-      ...(await reconcile(db, folder, heard)),
+      figure("kills / seconds lived", `${kills} / ${(livedMs / 1000).toFixed(0)}`),
+      figure("holds acknowledged a second", Math.round(acknowledged.held.size / (livedMs / 1000))),
+      ...(await reconcile(db, folder, acknowledged)),
     ];
     await db.close();
     rmSync(folder, { recursive: true, force: true });
@@ -79,7 +80,7 @@ async function fund(db: Db): Promise<void> {
   });
 }
 
-async function liveAndDie(folder: string, lifeMs: number, heard: Heard): Promise<void> {
+async function liveAndDie(folder: string, lifeMs: number, acknowledged: Acknowledgements): Promise<void> {
   const child = Bun.spawn(["bun", join(import.meta.dir, "write-behind-child.ts"), folder], {
     stdout: "pipe",
     stderr: "inherit",
@@ -93,12 +94,12 @@ async function liveAndDie(folder: string, lifeMs: number, heard: Heard): Promise
     if (killing === null && said.startsWith("ready\n")) killing = setTimeout(() => child.kill(9), lifeMs);
   }
   await child.exited;
-  // The last line may be cut off: nobody has heard it.
+  // The last line may be cut off: it was not acknowledged.
   for (const line of said.split("\n").slice(0, -1)) {
     const [what, id = "", amount = "0"] = line.split(" ");
-    if (what === "held") heard.held.set(id, BigInt(amount));
-    if (what === "ended") heard.ended.set(id, BigInt(amount));
-    if (what === "pushed") heard.pushed.add(id);
+    if (what === "held") acknowledged.held.set(id, BigInt(amount));
+    if (what === "ended") acknowledged.ended.set(id, BigInt(amount));
+    if (what === "pushed") acknowledged.pushed.add(id);
   }
 }
 
@@ -129,7 +130,7 @@ async function recover(db: Db, folder: string): Promise<void> {
   await billingEngine.stop();
 }
 
-async function reconcile(db: Db, folder: string, { held, ended, pushed }: Heard) {
+async function reconcile(db: Db, folder: string, { held, ended, pushed }: Acknowledgements) {
   const rows = await db.sql`
     SELECT request_id, CAST(charged_nano AS TEXT) AS charged, COALESCE(flags, '') AS flags FROM usage`;
   const charged = new Map(rows.map((row) => [text(row, "request_id"), nano(row, "charged")]));
@@ -148,21 +149,21 @@ async function reconcile(db: Db, folder: string, { held, ended, pushed }: Heard)
     findingsMax: 10,
   });
   return [
-    told("held / ended / ended and nobody pays, as told", `${held.size} / ${ended.size} / ${pushed.size}`),
-    told(
+    figure("acknowledged: held / ended / unpaid", `${held.size} / ${ended.size} / ${pushed.size}`),
+    figure(
       "rows / of these recovered",
       `${rows.length} / ${rows.filter((row) => text(row, "flags").includes("recovered")).length}`,
     ),
     none(
-      "told that it is booked, and there is no row, or another amount",
+      "acknowledged as booked, and there is no row, or another amount",
       [...ended].filter(([id, amount]) => charged.get(id) !== amount).map(([id]) => id),
     ),
     none(
-      "told that it is held, and there is no row",
+      "acknowledged as held, and there is no row",
       [...held.keys()].filter((id) => !charged.has(id)),
     ),
     none(
-      "told that it has ended, nobody pays for it, and there is no row",
+      "acknowledged unpaid row that does not exist",
       [...pushed].filter((id) => !charged.has(id)),
     ),
     none(
@@ -170,7 +171,7 @@ async function reconcile(db: Db, folder: string, { held, ended, pushed }: Heard)
       [...held].filter(([id, amount]) => (charged.get(id) ?? 0n) > amount).map(([id]) => id),
     ),
     none(
-      "charged, and nobody was told that it is held",
+      "charged, and the hold was not acknowledged",
       [...charged].filter(([id, amount]) => amount > 0n && !held.has(id)).map(([id]) => id),
     ),
     checked(

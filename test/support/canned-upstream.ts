@@ -1,11 +1,11 @@
-/** A paid gateway whose one account is an upstream that the test answers for, step by step. */
+/** A paid gateway with one account, whose responses the test writes step by step. */
 
 import type { PaidSetup } from "./paid-gateway.ts";
 import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
 import type { GatewayOptions } from "./running-gateway.ts";
 
 export interface AnsweredGateway extends PaidGateway {
-  /** What the upstream was asked, as `POST /v1/responses`. */
+  /** The requests that the upstream received on `POST /v1/responses`. */
   requests: readonly string[];
 }
 
@@ -46,7 +46,7 @@ export async function startAnsweredGateway(
   };
 }
 
-/** Says its pieces as they come; a promise among them is waited for. */
+/** Sends its pieces in order; a promise among them is awaited. */
 export function eventStream(pieces: readonly (string | Promise<unknown>)[]): Response {
   async function* body(): AsyncGenerator<string> {
     for (const piece of pieces) {

@@ -1,4 +1,4 @@
-/** The blocks of docs/clients.md, and a home in which they run exactly as printed. */
+/** The code blocks of docs/clients.md, and a home folder in which they run exactly as printed. */
 
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -38,7 +38,7 @@ export class ClientsPage {
     writeFileSync(join(this.#home, "bin", name), `#!/bin/sh\nexec ${command} "$@"\n`, { mode: 0o755 });
   }
 
-  /** Returns what the command prints. */
+  /** Returns the output of the command. */
   async run(command: readonly string[], environment: Readonly<Record<string, string>> = {}): Promise<string> {
     const child = Bun.spawn([...command], {
       cwd: this.#home,

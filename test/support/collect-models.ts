@@ -1,4 +1,4 @@
-/** Every value of a field called `model`, at any depth: what an answer says about who made it. */
+/** Every value of a field named `model`, at any depth: the model names that a response reveals. */
 export function modelsIn(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap(modelsIn);
   if (typeof value !== "object" || value === null) return [];

@@ -73,7 +73,7 @@ export interface Collector {
   readonly problems: readonly string[];
   /** Waits until this many spans of the request have arrived. */
   spansOf(requestId: string | null, count: number): Promise<readonly CollectedSpan[]>;
-  /** What it answers from now on; a promise that does not settle is a black hole. */
+  /** The response from now on; a promise that does not settle is a collector that does not answer. */
   answer(response: () => Response | Promise<Response>): void;
   stop(): Promise<void>;
 }

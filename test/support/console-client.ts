@@ -1,4 +1,4 @@
-/** Somebody who is signed in to a running gateway's console, by the store: for tests of what they may then do. */
+/** A user who is signed in to the console of a running gateway, by a session in the store. */
 
 import { randomBytes } from "node:crypto";
 import type { z } from "zod";
@@ -25,12 +25,12 @@ interface RouteRequest {
 }
 
 export interface ConsoleClient {
-  /** Any path, with whatever makes this asker who it is. */
+  /** Sends a request to any path with the user's credentials. */
   fetch(path: string, init?: RequestInit): Promise<Response>;
   send(name: RouteName, sent?: RouteRequest): Promise<Response>;
-  /** The answer; a refusal fails the test. */
+  /** The response; a rejection fails the test. */
   call<Name extends RouteName>(name: Name, sent?: RouteRequest): Promise<z.output<Routes[Name]["answer"]>>;
-  /** The refusal; an answer fails the test. */
+  /** The rejection; a response fails the test. */
   callRefused(name: RouteName, sent?: RouteRequest): Promise<Refusal>;
 }
 
@@ -75,7 +75,7 @@ export function openConsoleClient(url: string, headers: Readonly<Record<string, 
   };
 }
 
-/** Makes the user if there is none. */
+/** Creates the user if necessary. */
 export async function signInAs(
   { url, installation }: Running,
   email: string,

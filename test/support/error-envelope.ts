@@ -8,7 +8,7 @@ export interface ErrorBody {
   request_id: string;
 }
 
-/** The one form that every refusal has, with the same id in its header and its body. */
+/** The error format that every rejection has, with the same id in its header and its body. */
 export function expectEnvelope(status: number, requestId: string | null, text: string): ErrorBody {
   const body = JSON.parse(text);
   expect(body).toEqual({
@@ -26,7 +26,7 @@ export function expectEnvelope(status: number, requestId: string | null, text: s
   return body.error;
 }
 
-/** The error of a response that must be a refusal with this status. */
+/** The error of a response that must be a rejection with this status. */
 export async function expectRefusal(response: Response, status: number): Promise<ErrorBody> {
   const text = await response.text();
   expect([response.status, text]).toEqual([status, text]);

@@ -1,7 +1,7 @@
 const WITHIN_MS = 10_000;
 const EVERY_MS = 10;
 
-/** Waits until something is so; fails when it is not in time. A value that is not null counts as so. */
+/** Waits until the condition holds; fails after the deadline. A value that is not null counts as true. */
 export async function eventually<T>(
   look: () => T | Promise<T>,
   withinMs = WITHIN_MS,

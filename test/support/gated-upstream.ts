@@ -1,4 +1,4 @@
-/** An upstream whose chat streams say one word and then wait to be let go: what is open at once can be counted. */
+/** An upstream whose chat streams send one word and then wait for the test, so that open streams can be counted. */
 
 const chunk = (delta: object, finish: string | null) =>
   `data: ${JSON.stringify({
@@ -14,9 +14,9 @@ export interface GatedUpstream {
   url: string;
   /** Streams that have begun and not ended. */
   open(): number;
-  /** The bodies that came, in their order. */
+  /** The received bodies, in order. */
   bodies: readonly string[];
-  /** Lets every stream finish, those that come later too. */
+  /** Lets every stream finish, including later ones. */
   release(): void;
   stop(): Promise<void>;
 }

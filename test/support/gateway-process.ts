@@ -1,9 +1,9 @@
-/** The product as a user runs it: `bin/model-gateway` in a folder of its own, with its output kept. */
+/** The product as a user runs it: `bin/model-gateway` in a new folder, with its output recorded. */
 
 import { join, resolve } from "node:path";
 
 const PROGRAM = resolve(import.meta.dir, "../..");
-const READY_WITHIN_MS = 30_000;
+const READY_WITHIN_MS = 90_000;
 
 export interface GatewayProcess {
   pid: number;
@@ -13,7 +13,7 @@ export interface GatewayProcess {
   output(): string;
   signal(name: "SIGTERM" | "SIGINT" | "SIGHUP"): void;
   exited: Promise<number>;
-  /** Ends it if it has not ended; gives its exit code. */
+  /** Ends the process if it is running; returns its exit code. */
   stop(): Promise<number>;
 }
 
@@ -27,7 +27,7 @@ export interface CommandOptions {
   wrapper?: readonly string[];
 }
 
-/** Resolves when it says that it is ready; rejects with its output when it ends before. */
+/** Resolves when it reports that it is ready; rejects with its output if it ends before. */
 export async function startGatewayProcess(options: CommandOptions): Promise<GatewayProcess> {
   const child = spawn(["start", ...(options.args ?? [])], { ...options, env: { PORT: "0", ...options.env } });
   const output = collectOutput(child.stdout, child.stderr);
@@ -50,7 +50,7 @@ export async function startGatewayProcess(options: CommandOptions): Promise<Gate
     exited,
     async stop() {
       if (child.exitCode === null) child.kill("SIGTERM");
-      // What hangs is ended, and the exit code tells.
+      // A process that hangs is ended; its exit code shows it.
       const killTimer = setTimeout(() => child.kill("SIGKILL"), 10_000);
       const code = await exited;
       clearTimeout(killTimer);

@@ -1,4 +1,4 @@
-/** What the tests need beside this package: some of Debian, which only root can install, and real clients. */
+/** What the tests need beside this package: Debian packages, which only root can install, and real clients. */
 
 import { lstatSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -6,16 +6,16 @@ import { join } from "node:path";
 const NEEDED: readonly { package: string; isThere(): boolean }[] = [
   { package: "postgresql", isThere: hasPostgres },
   { package: "redis-server", isThere: () => Bun.which("redis-server") !== null },
-  // Faults of the disk are injected into a running gateway.
+  // Injects disk faults into a running gateway.
   { package: "strace", isThere: () => Bun.which("strace") !== null },
-  // Nodes with wrong clocks.
+  // Starts nodes with wrong clocks.
   { package: "faketime", isThere: () => Bun.which("faketime") !== null },
   { package: "openssl", isThere: () => Bun.which("openssl") !== null },
   { package: "chromium", isThere: () => Bun.which("chromium") !== null },
   { package: "fonts-noto-cjk", isThere: hasChineseFont },
   // Scrapes a running gateway and checks the alert rules.
   { package: "prometheus", isThere: () => Bun.which("prometheus") !== null },
-  // Snippets of the explorer are run as they stand.
+  // Runs the snippets of the explorer.
   { package: "curl", isThere: () => Bun.which("curl") !== null },
   { package: "python3-minimal", isThere: () => Bun.which("python3") !== null },
   { package: "php-cli", isThere: () => Bun.which("php") !== null },
@@ -23,7 +23,7 @@ const NEEDED: readonly { package: string; isThere(): boolean }[] = [
   { package: "ruby", isThere: () => Bun.which("ruby") !== null },
 ];
 
-/** Clients too large to be dependencies of the gateway stand in a package of their own. */
+/** Clients that are too large to be dependencies of the gateway are in a separate package. */
 const CLIENTS = join(import.meta.dir, "../clients");
 
 type Print = (message: string) => void;
@@ -33,7 +33,7 @@ export async function prepareMachine(print: Print): Promise<void> {
   await installClients(print);
 }
 
-/** Only what is of Debian. */
+/** Only the Debian packages. */
 export async function installPackages(print: Print): Promise<void> {
   const missing = NEEDED.filter((need) => !need.isThere()).map((need) => need.package);
   if (missing.length === 0) return;
@@ -65,7 +65,7 @@ async function installClients(print: Print): Promise<void> {
     process.exit(1);
   }
   print("installing real clients into test/clients: 170 MB to fetch, once");
-  // Within `npm test` npm takes the outer package for its place unless it is told another.
+  // Within `npm test`, npm would use the outer package as its folder unless another is set.
   const command = ["npm", "ci", "--prefix", CLIENTS, "--no-audit", "--no-fund", "--loglevel=error"];
   const child = Bun.spawn(command, { stdout: "inherit", stderr: "inherit" });
   if ((await child.exited) !== 0) {
@@ -87,7 +87,7 @@ function hasPostgres(): boolean {
   }
 }
 
-/** Without one the console's Chinese would be drawn as boxes, and its widths would prove nothing. */
+/** Without a Chinese font the console's Chinese text would be drawn as boxes of the wrong width. */
 function hasChineseFont(): boolean {
   if (Bun.which("fc-list") === null) return false;
   return Bun.spawnSync(["fc-list", ":lang=zh-cn"]).stdout.length > 0;

@@ -1,8 +1,8 @@
-/** An upstream that tells its secrets wherever it can: in headers, errors, streams and the answers themselves. */
+/** An upstream that leaks its secrets everywhere: in headers, errors, streams and the responses themselves. */
 
 export interface LeakyUpstream {
   url: string;
-  /** `host:port`, as it must not be seen by clients. */
+  /** `host:port`, which clients must not see. */
   host: string;
   requestCount(): number;
   stop(): Promise<void>;
@@ -57,12 +57,12 @@ export function startLeakyUpstream(secretsFor: (host: string) => string): LeakyU
 
 function answer(leak: Leak, text: string): Response {
   const error = { message: text, type: text, param: text, code: text, internal: { account: text } };
-  const told = { error, request_id: text, organization: text };
+  const leaked = { error, request_id: text, organization: text };
   switch (leak) {
     case "chat-error-first":
-      return events([chunk(leak, { role: "assistant", content: "" }), told], text);
+      return events([chunk(leak, { role: "assistant", content: "" }), leaked], text);
     case "chat-error-later":
-      return events([chunk(leak, { content: "Hello " }), told, "[DONE]"], text);
+      return events([chunk(leak, { content: "Hello " }), leaked, "[DONE]"], text);
     case "chat-error-text":
       return events([chunk(leak, { content: "Hello " }), { error: text }], text);
     case "chat-comments":
@@ -94,7 +94,7 @@ function answer(leak: Leak, text: string): Response {
     case "responses-whole-error":
     case "images-whole-error":
     case "embeddings-whole-error":
-      return json(200, told, text);
+      return json(200, leaked, text);
     case "html-page":
       return new Response(`<html>${text}</html>`, {
         headers: { ...headers(text), "content-type": "text/html" },

@@ -1,4 +1,4 @@
-/** The next version of the program: a copy of this one with one more migration that only adds. */
+/** The next version of the program: a copy of this one with one additional, compatible migration. */
 
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** What is wrong with an OpenAPI document: by its schema, and every reference that leads nowhere. */
+/** The problems of an OpenAPI document: violations of its schema, and unresolved references. */
 
 import { Validator } from "@seriousme/openapi-schema-validator";
 

@@ -1,4 +1,4 @@
-/** A gateway whose group charges, with a user who pays, and a look into its books. */
+/** A gateway whose group charges, with a user who pays, and functions that read its ledger. */
 
 import { expect } from "bun:test";
 import { reconcileLedger } from "../../src/billing/maintenance/reconciliation.ts";
@@ -13,7 +13,7 @@ import { eventually } from "./eventually.ts";
 import { type GatewayOptions, type RunningGateway, startTestGateway, TEST_KEY } from "./running-gateway.ts";
 
 export const PAYER = "payer@example.com";
-/** USD for a million tokens: no two alike, so that none passes for another. */
+/** USD for a million tokens: all different, so that a mix-up shows. */
 export const PRICE = { input: "2.50", cached_input: "0.625", output: "10.000001" } as const;
 
 export interface PaidModel {
@@ -32,7 +32,7 @@ export interface PaidSetup {
   billing?: object;
   /** Further fields of the one group. */
   group?: object;
-  /** Further accounts; the simulator's own serves what they do not. */
+  /** Further accounts; the simulator's account serves all other models. */
   accounts?: readonly object[];
   /** Further parts of the file, added to those of this one. */
   users?: readonly object[];
@@ -40,7 +40,7 @@ export interface PaidSetup {
   keys?: readonly object[];
 }
 
-/** Filled in when the file is read. */
+/** Environment variables of the configuration file. */
 export const SIMULATOR = `$${"{SIMULATOR_URL}"}`;
 const ALL = ["chat", "responses", "embeddings", "images"];
 
@@ -102,12 +102,12 @@ export async function startPaidGateway(
 export interface BillingRecords {
   /** Without the money that a node has reserved for further requests. */
   wallet(email?: string): Promise<Wallet>;
-  /** As soon as it is there. */
+  /** Waits until the row is written. */
   row(requestId: string): Promise<UsageRow>;
   findRow(requestId: string): Promise<UsageRow | null>;
   charge(requestId: string): Promise<Transfer | null>;
   holds(): Promise<number>;
-  /** Fails the test with what the audit finds. */
+  /** Fails the test with the findings of the audit. */
   expectReconciled(): Promise<void>;
 }
 
@@ -136,7 +136,7 @@ export function openBillingRecords(db: Db): BillingRecords {
   };
 }
 
-/** The arithmetic of a bill, done apart: counts at USD a million, times a multiplier, rounded up once. */
+/** Computes a bill independently: counts at USD a million, times a multiplier, rounded up once. */
 export function bill(lines: readonly (readonly [count: number, usd: string])[], multiplier = "1"): Nano {
   const exact = lines.reduce((sum, [count, usd]) => sum + BigInt(count) * millionths(usd), 0n);
   const scaled = exact * millionths(multiplier);
@@ -149,7 +149,7 @@ function millionths(decimal: string): bigint {
   return BigInt(whole + rest.padEnd(6, "0"));
 }
 
-/** The id of an answer that was read to its end. */
+/** The id of a response that was read to its end. */
 export async function doneId(response: Response): Promise<string> {
   const text = await response.text();
   expect([response.status, text]).toEqual([200, text]);

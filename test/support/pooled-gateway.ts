@@ -1,10 +1,10 @@
-/** A gateway with several accounts behind one public model, each with a simulator of its own. */
+/** A gateway with several accounts behind one public model, each with its own simulator. */
 
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { type GatewayOptions, type RunningGateway, startTestGateway, TEST_KEY } from "./running-gateway.ts";
 
 export interface AccountSetup {
-  /** Instead of a simulator of its own. */
+  /** Replaces the simulator of the account. */
   url?: string;
   credential?: string;
   /** Public model → upstream model. */
@@ -29,12 +29,12 @@ export interface PoolSetup {
   keys?: Readonly<Record<string, KeySetup>>;
   /** Email → limits. */
   users?: Readonly<Record<string, object>>;
-  /** Deadlines that a test cannot wait for. */
+  /** Shorter deadlines for the test. */
   limits?: NonNullable<GatewayOptions["limits"]>;
 }
 
 export interface PooledGateway extends RunningGateway {
-  /** One for each account, in order; those with an address of their own have an idle one. */
+  /** One for each account, in order; the simulator of an account with another address is idle. */
   upstreams: readonly Simulator[];
   send(ask: RequestSetup): Promise<Response>;
 }
@@ -140,7 +140,7 @@ export function seenBy({ upstreams }: PooledGateway): number[] {
   return upstreams.map(({ ledger }) => ledger.totals().requests);
 }
 
-/** Runs them with so many at once at most. */
+/** Runs them with at most this many at once. */
 export async function runConcurrently<T, R>(
   items: readonly T[],
   atOnce: number,

@@ -1,5 +1,5 @@
 /**
- * A PostgreSQL server of its own that can be stopped, frozen, copied and promoted. It ends with this process. Tests that
+ * A separate PostgreSQL server that can be stopped, frozen, copied and promoted. It ends with this process. Tests that
  * only need a database use `postgres.ts`.
  */
 
@@ -44,7 +44,7 @@ export class PostgresServer {
     return server;
   }
 
-  /** A server on a copy of this one. Start it when its folder is prepared. */
+  /** A server on a copy of this one. Start it after its folder is prepared. */
   copy(options: readonly string[] = []): PostgresServer {
     const copy = new PostgresServer(createFolder(), {});
     const source = ["-h", "127.0.0.1", "-p", String(this.port), "-U", "postgres"];
@@ -109,7 +109,7 @@ export class PostgresServer {
     await child.exited;
   }
 
-  /** All of its processes: connections stay open, and nothing is answered. */
+  /** Freezes all of its processes: connections stay open without an answer. */
   freeze(): void {
     this.#isFrozen = true;
     this.#signalAll("SIGSTOP");
@@ -120,13 +120,13 @@ export class PostgresServer {
     this.#signalAll("SIGCONT");
   }
 
-  /** A standby begins to accept writes. */
+  /** Promotes a standby, which then accepts writes. */
   async promote(): Promise<void> {
     await this.run("SELECT pg_promote()");
   }
 
-  async run(statement: string): Promise<Record<string, unknown>[]> {
-    const sql = new SQL({ adapter: "postgres", url: this.url(), max: 1, connectionTimeout: 5 });
+  async run(statement: string, database?: string): Promise<Record<string, unknown>[]> {
+    const sql = new SQL({ adapter: "postgres", url: this.url(database), max: 1, connectionTimeout: 5 });
     try {
       return await sql.unsafe(statement);
     } finally {
@@ -189,7 +189,7 @@ function readParent(pid: string): number | null {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
     return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]);
   } catch {
-    // It has ended.
+    // The process has ended.
     return null;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * A real, throw-away PostgreSQL for tests: one cluster a process, one database a call. The cluster hangs on a
- * pipe to this process and removes itself when the pipe closes, however the process ends.
+ * A real, temporary PostgreSQL for tests: one cluster for each process, one database for each call. A pipe connects the
+ * cluster to this process; the cluster removes itself when the pipe closes, however the process ends.
  */
 
 import { afterAll, afterEach, beforeAll, describe } from "bun:test";
@@ -66,13 +66,13 @@ async function createTemplate(): Promise<string> {
 }
 
 export interface EngineUnderTest {
-  /** The address of a database that nobody has touched. */
+  /** The address of a new database. */
   emptyUrl(): Promise<string>;
   /** A migrated, empty database; closed after the test. */
   open(): Promise<Db>;
 }
 
-/** The same tests on both engines: what holds on one has to hold on the other. */
+/** Runs the same tests on both engines. */
 export function eachEngine(body: (engine: EngineUnderTest) => void): void {
   describe("on sqlite", () => {
     const folder = mkdtempSync(join(tmpdir(), "gateway-sqlite-"));

@@ -1,4 +1,4 @@
-/** How a process ended, and all that it said. */
+/** The exit code and the output of a process. */
 
 export interface ProcessResult {
   code: number;

@@ -27,7 +27,7 @@ export type PrometheusSeries = z.output<typeof series>;
 export type PrometheusRule = z.output<typeof rule>;
 
 export interface Prometheus {
-  /** Rejects with Prometheus' own words if the query is invalid. */
+  /** Rejects with the error of Prometheus if the query is invalid. */
   query(expression: string): Promise<readonly PrometheusSeries[]>;
   rules(): Promise<readonly PrometheusRule[]>;
   /** The labels of the exemplars of the last hour. */

@@ -1,4 +1,4 @@
-/** Bytes on a socket: for requests that no HTTP client would send, and answers as they really came. */
+/** Bytes on a socket: for requests that no HTTP client would send, and for responses in their exact form. */
 
 import { connect, type Socket } from "node:net";
 
@@ -11,7 +11,7 @@ export interface RawAnswer {
 
 const TIMEOUT_MS = 15_000;
 
-/** Sends the text and reads one answer. `after` runs once the text is out: it may send more. */
+/** Sends the text and reads one response. `after` runs once the text is sent: it may send more. */
 export function rawRequest(
   url: string,
   request: string | Uint8Array,

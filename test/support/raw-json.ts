@@ -1,11 +1,11 @@
 /**
- * JSON as text, in every spelling that the grammar allows and that parsing and writing again would change: big
- * numbers, escapes, odd spaces, repeated keys, keys in any order.
+ * JSON as text, in every form that the grammar allows and that parsing and serialising would change: big
+ * numbers, escapes, unusual spaces, repeated keys, keys in any order.
  */
 
 import fc from "fast-check";
 
-/** A member as it is written: the key with its quotes, and its value. */
+/** A member as text: the key with its quotes, and its value. */
 export interface RawMember {
   key: string;
   value: string;
@@ -73,7 +73,7 @@ const STRINGS = fc
 
 const SCALARS = fc.oneof(NUMBERS, STRINGS, fc.constantFrom("true", "false", "null"));
 
-/** Names that mean something at the top mean nothing below it. */
+/** Names that have a meaning at the top level have none below it. */
 const INNER_KEYS = fc.oneof(
   fc.constantFrom('"model"', '"stream"', '"usage"', '"error"', '"__proto__"', '"finish"', '""'),
   STRINGS,
@@ -108,12 +108,12 @@ export function unknownMembers(options: { lines: boolean }): fc.Arbitrary<RawMem
 }
 
 export interface RawObject {
-  /** The object with the text in place of the value that is to be exchanged. */
+  /** The object with the text in place of the replaced value. */
   with(value: string): string;
 }
 
 /**
- * An object of the given members in any order, with `exchanged` (a key as it is written) among them and any
+ * An object of the given members in any order, with `exchanged` (a key as text) among them and any
  * spaces in between.
  */
 export function rawObject(

@@ -8,7 +8,7 @@ import { TEST_KEY } from "./running-gateway.ts";
 export interface RawSocket {
   /** The texts of the messages so far. */
   readonly texts: readonly string[];
-  /** The code that the server closed with; null for a connection that just ended. */
+  /** The code that the server closed with; null if the connection ended without one. */
   readonly closed: Promise<number | null>;
   send(text: string): void;
   pause(): void;

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { z } from "zod";
-import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
+import { type Simulator, type SimulatorOptions, startSimulator } from "../../simulator/simulator.ts";
 import { readSettings } from "../../src/config/installation/environment.ts";
 import { type Installation, openInstallation } from "../../src/config/installation/installation.ts";
 import { applyChanges, planChanges } from "../../src/config/plan/apply.ts";
@@ -24,15 +24,15 @@ export interface RunningGateway {
   url: string;
   simulator: Simulator;
   installation: Installation;
-  /** A call with the test key; a body that is an object is sent as JSON. */
+  /** Sends a request with the test key; a body that is an object is sent as JSON. */
   call(path: string, body?: unknown, init?: RequestInit): Promise<Response>;
   /** Every line of the access log so far. */
   accessLog: readonly string[];
-  /** Every log line so far: failures that a test provokes would drown its report. */
+  /** Every log line so far. They are not printed, because tests provoke failures. */
   log: readonly string[];
-  /** Applies another file while the gateway runs; it takes the change up by itself, a moment later. */
+  /** Applies another file while the gateway runs, which reads the change a moment later. */
   apply(file: string): Promise<void>;
-  /** Usage rows in order, after everything on its way has been written. */
+  /** Usage rows in order, after all pending rows have been written. */
   usageRows(): Promise<Row[]>;
   stop(): Promise<void>;
 }
@@ -48,27 +48,29 @@ export interface GatewayOptions {
   environment?: Readonly<Record<string, string>>;
   onDisconnect?: "cancel" | "drain";
   databaseUrl?: string;
-  /** Web pages that may open a WebSocket. */
+  /** Origins of web pages that may open a WebSocket. */
   allowedOrigins?: readonly string[];
-  /** Names under which pages and the console's API are served beside the gateway's own. */
+  /** Further host names under which pages and the console's API are served. */
   allowedHosts?: readonly string[];
-  /** Memory for large bodies; may be less than a file can say. */
+  /** Memory for large bodies; may be below the minimum of the file. */
   largeBodiesMib?: number;
   /** The `telemetry` section of the file. */
   telemetry?: z.input<typeof telemetry>;
   /** The `capture` section of the file. */
   capture?: z.input<typeof capture>;
   /** How the simulator counts. */
-  tokens?: "bytes" | "o200k";
-  /** In the place of the system's. */
+  tokens?: "bytes" | "o200k" | "words";
+  /** The credentials that the simulator requires. */
+  simulator?: Pick<SimulatorOptions, "credential" | "serviceAccount">;
+  /** Replaces the system's clock. */
   clock?: Clock;
-  /** Deadlines that a test cannot wait for. */
+  /** Shorter deadlines for the test. */
   limits?: StartOptions["limits"];
-  /** Where the pages were built; without it those of the project are served, if there are any. */
+  /** The folder of the built pages; without it those of the project are served, if there are any. */
   builtDir?: string;
 }
 
-/** A request that hangs must fail its test, not hold up the ones that follow. */
+/** A request that hangs must fail its test, not delay the following ones. */
 const TEST_LIMITS: StartOptions["limits"] = { drainTimeoutMs: 5_000 };
 
 const ALL = "[chat, responses, embeddings, images]";
@@ -103,7 +105,12 @@ keys:
 
 export async function startTestGateway(options: GatewayOptions = {}): Promise<RunningGateway> {
   const dataDir = mkdtempSync(join(tmpdir(), "model-gateway-test-"));
-  const simulator = startSimulator({ record: "full", seed: 1, tokens: options.tokens ?? "bytes" });
+  const simulator = startSimulator({
+    record: "full",
+    seed: 1,
+    tokens: options.tokens ?? "bytes",
+    ...options.simulator,
+  });
   const environment = {
     SIMULATOR_URL: simulator.url,
     DRAIN_DELAY: "0s",
@@ -169,7 +176,7 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Ru
       });
     },
     async usageRows() {
-      // Asking for usage writes what is on its way first.
+      // Reading usage writes pending rows first.
       await fetch(`${url}/v1/usage`, { headers: { authorization: `Bearer ${TEST_KEY}` } });
       return installation.db.sql`SELECT * FROM usage ORDER BY request_id`;
     },

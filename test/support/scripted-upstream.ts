@@ -1,4 +1,4 @@
-/** An upstream on a raw socket, for answers that no HTTP library would give: cut, reset, paced by the byte. */
+/** An upstream on a raw socket, for responses that no HTTP library would send: cut, reset, paced by the byte. */
 
 import { createServer, type Socket } from "node:net";
 
@@ -10,7 +10,7 @@ export interface ScriptedRequest {
 export interface ScriptedConnection {
   /** Resolves when the bytes have left this process. */
   write(bytes: string | Uint8Array): Promise<void>;
-  /** A FIN, whatever the message was. */
+  /** Sends a FIN, complete message or not. */
   end(): void;
   reset(): void;
 }
@@ -21,7 +21,7 @@ export interface ScriptedUpstream {
   stop(): Promise<void>;
 }
 
-/** `answer` is called for each request, and writes its answer from the status line on. */
+/** `answer` is called for each request, and writes its response from the status line on. */
 export async function startScriptedUpstream(
   answer: (asked: ScriptedRequest, connection: ScriptedConnection) => Promise<void>,
 ): Promise<ScriptedUpstream> {
@@ -35,7 +35,7 @@ export async function startScriptedUpstream(
       reset: () => socket.resetAndDestroy(),
     };
     socket.on("close", () => sockets.delete(socket));
-    // The gateway hangs up on answers that it has no more use for.
+    // The gateway closes connections whose response it no longer needs.
     socket.on("error", () => {});
     socket.on("data", (part) => {
       received = Buffer.concat([received, Buffer.from(part)]);

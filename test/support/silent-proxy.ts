@@ -1,6 +1,6 @@
 /**
- * A TCP proxy that can go silent: connections stay open, and nothing that arrives on them is passed on. It can also
- * move to another server.
+ * A TCP proxy that can go silent: connections stay open, and bytes that arrive on them are not forwarded. It can also
+ * lose one answer, and move to another server.
  */
 
 import type { Socket } from "bun";
@@ -18,6 +18,10 @@ export interface SilentProxy {
   silence(options?: { andLater: boolean }): void;
   /** Later connections work again. Silent ones stay silent. */
   pass(): void;
+  /** The server gets the next bytes that contain this text, and the connection breaks instead of the answer. */
+  loseAnswerTo(text: string): void;
+  /** Whether that has happened. */
+  readonly hasLostAnswer: boolean;
   /** Closes all connections. Later ones go to this server. */
   moveTo(target: ProxyTarget): void;
   stop(): void;
@@ -57,6 +61,7 @@ interface Link {
   readonly toServer: Outlet;
   server: Socket<undefined> | null;
   isSilent: boolean;
+  losesAnswer: boolean;
 }
 
 export function startSilentProxy(firstTarget: ProxyTarget): SilentProxy {
@@ -64,19 +69,35 @@ export function startSilentProxy(firstTarget: ProxyTarget): SilentProxy {
   let target = firstTarget;
   let opened = 0;
   let isSilent = false;
+  let lostAfter: string | null = null;
+  let hasLostAnswer = false;
   const listener = Bun.listen<Link>({
     hostname: "127.0.0.1",
     port: 0,
     socket: {
       open(client) {
         opened++;
-        const link: Link = { client, toClient: new Outlet(), toServer: new Outlet(), server: null, isSilent };
+        const link: Link = {
+          client,
+          toClient: new Outlet(),
+          toServer: new Outlet(),
+          server: null,
+          isSilent,
+          losesAnswer: false,
+        };
         link.toClient.connect(client);
         client.data = link;
         links.add(link);
-        void connect(link, target);
+        const onLostAnswer = () => {
+          hasLostAnswer = true;
+        };
+        void connect(link, target, onLostAnswer);
       },
       data({ data: link }, bytes) {
+        if (lostAfter !== null && Buffer.from(bytes).includes(lostAfter)) {
+          lostAfter = null;
+          link.losesAnswer = true;
+        }
         if (!link.isSilent) link.toServer.write(bytes);
       },
       drain({ data: link }) {
@@ -100,6 +121,13 @@ export function startSilentProxy(firstTarget: ProxyTarget): SilentProxy {
     pass() {
       isSilent = false;
     },
+    loseAnswerTo(text) {
+      lostAfter = text;
+      hasLostAnswer = false;
+    },
+    get hasLostAnswer() {
+      return hasLostAnswer;
+    },
     moveTo(next) {
       target = next;
       for (const link of links) {
@@ -111,7 +139,7 @@ export function startSilentProxy(firstTarget: ProxyTarget): SilentProxy {
   };
 }
 
-async function connect(link: Link, target: ProxyTarget): Promise<void> {
+async function connect(link: Link, target: ProxyTarget, onLostAnswer: () => void): Promise<void> {
   await Bun.connect<undefined>({
     ...target,
     socket: {
@@ -120,7 +148,10 @@ async function connect(link: Link, target: ProxyTarget): Promise<void> {
         link.toServer.connect(server);
       },
       data(_, bytes) {
-        if (!link.isSilent) link.toClient.write(bytes);
+        if (link.losesAnswer) {
+          onLostAnswer();
+          link.client.terminate();
+        } else if (!link.isSilent) link.toClient.write(bytes);
       },
       drain() {
         link.toServer.flush();

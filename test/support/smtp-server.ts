@@ -1,4 +1,4 @@
-/** A mail server on a loopback port that keeps what it is given. It speaks as much SMTP as a client needs. */
+/** A mail server on a loopback port that keeps received mails. It supports as much SMTP as a client needs. */
 
 import { createServer, type Socket } from "node:net";
 import { eventually } from "./eventually.ts";
@@ -6,9 +6,9 @@ import { eventually } from "./eventually.ts";
 export interface ReceivedMail {
   from: string;
   to: string[];
-  /** Headers and body as they came. */
+  /** Headers and body as received. */
   raw: string;
-  /** What the client signed in with, if it did. */
+  /** The credentials of the client, if it signed in. */
   user: string | null;
 }
 
@@ -21,11 +21,11 @@ export interface SmtpServer {
 }
 
 export interface SmtpBehaviour {
-  /** Only this name and password may sign in; null lets everybody send without. */
+  /** Only this name and password may sign in; null accepts mail without a sign-in. */
   login?: { user: string; password: string };
-  /** Answers this to every recipient instead of taking it. */
+  /** The response to every recipient, instead of acceptance. */
   refuseRecipients?: string;
-  /** Takes connections and says nothing. */
+  /** Accepts connections and sends nothing. */
   silent?: boolean;
 }
 
@@ -109,7 +109,7 @@ function serveSession(
   }
 }
 
-/** The body of a plain mail, out of its transfer encoding. */
+/** The body of a plain mail, decoded. */
 function decodeMail(raw: string): string {
   const at = raw.indexOf("\r\n\r\n");
   const head = raw.slice(0, at);

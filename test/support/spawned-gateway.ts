@@ -1,4 +1,4 @@
-/** A gateway in a process of its own in front of a simulator of the test's, so that its memory can be measured. */
+/** A gateway in a separate process in front of the test's simulator, so that its memory can be measured. */
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** Reads a stream the way a strict client does, for tests that look at every event of it. */
+/** Reads a stream as a strict client does, for tests that check every event. */
 
 export interface SentEvent {
   type: string | null;
@@ -10,7 +10,7 @@ export interface SentStream {
   comments: string[];
 }
 
-/** Throws when the text ends inside an event or holds a line that is not one of ours. */
+/** Throws if the text ends inside an event or contains an unexpected line. */
 export function readStream(text: string): SentStream {
   const events: SentEvent[] = [];
   const comments: string[] = [];

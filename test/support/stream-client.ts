@@ -1,4 +1,4 @@
-/** A client on a raw socket: it sees each write as it was framed, can stop reading, and can leave at any moment. */
+/** A client on a raw socket: it sees the framing of each write, can stop reading, and can disconnect at any moment. */
 
 import { connect } from "node:net";
 import { eventually } from "./eventually.ts";
@@ -7,16 +7,16 @@ import { TEST_KEY } from "./running-gateway.ts";
 export type StreamEnding = "message" | "fin" | "reset";
 
 export interface StreamClient {
-  /** The status line and the headers; empty until they are there. */
+  /** The status line and the headers; empty until they arrive. */
   head(): string;
   /** The chunks of the body, one for each write of the other side. */
   frames(): Buffer[];
   text(): string;
-  /** Resolves when the body so far is as wanted. */
+  /** Resolves when the body so far satisfies the condition. */
   until(wanted: (text: string) => boolean): Promise<void>;
-  /** How the answer ended: as a whole message, or by the connection. */
+  /** How the response ended: as a whole message, or by the end of the connection. */
   readonly ended: Promise<StreamEnding>;
-  /** Takes nothing more out of the socket, or goes on. */
+  /** Stops reading from the socket, or resumes. */
   pause(): void;
   resume(): void;
   disconnect(how: "fin" | "reset"): void;

@@ -1,4 +1,4 @@
-/** Writes and syncs under strace, for `test/money/failed-sync.test.ts`; prints what each sync said. */
+/** Writes and syncs under strace, for `test/money/failed-sync.test.ts`; prints the result of each sync. */
 
 import { statSync } from "node:fs";
 import { join } from "node:path";

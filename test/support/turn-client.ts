@@ -1,4 +1,4 @@
-/** A client of `GET /v1/responses` as a WebSocket: sends frames, and gathers what comes. */
+/** A client of `GET /v1/responses` as a WebSocket: sends frames, and collects the received ones. */
 
 import { eventually } from "./eventually.ts";
 import { TEST_KEY } from "./running-gateway.ts";
@@ -8,16 +8,16 @@ export interface ServerEvent extends Record<string, unknown> {
 }
 
 export interface SocketClient {
-  /** Everything that came so far. */
+  /** All events so far. */
   readonly events: readonly ServerEvent[];
   send(frame: object | string | Uint8Array): void;
   /** `response.create` with these fields. */
   create(fields: object): void;
-  /** The next events up to and with the first of one of these types; those before were taken by earlier calls. */
+  /** The next events up to and including the first of one of these types, without those of earlier calls. */
   until(...types: string[]): Promise<ServerEvent[]>;
-  /** All events of the next turn: up to its end, well or not. */
+  /** All events of the next turn, up to its terminal event. */
   turn(fields: object): Promise<Turn>;
-  /** How the server closed it, or the network. */
+  /** How the connection was closed, by the server or by the network. */
   readonly closed: Promise<{ code: number; reason: string }>;
   close(): void;
 }
@@ -25,7 +25,7 @@ export interface SocketClient {
 export interface Turn {
   readonly events: ServerEvent[];
   readonly last: ServerEvent;
-  /** Of the last event; empty for an error frame. */
+  /** The id in the last event; empty for an error frame. */
   readonly responseId: string;
 }
 
@@ -36,7 +36,7 @@ export interface SocketOptions {
   headers?: Readonly<Record<string, string>>;
 }
 
-/** Rejects when the upgrade is refused. */
+/** Rejects if the upgrade is rejected. */
 export async function openSocketClient(url: string, options: SocketOptions = {}): Promise<SocketClient> {
   const key = options.key === undefined ? TEST_KEY : options.key;
   const headers = {

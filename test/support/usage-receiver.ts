@@ -1,8 +1,8 @@
-/** A receiver of exported usage on a loopback port: keeps the batches and answers as it is told. */
+/** A receiver of exported usage on a loopback port: keeps the batches and answers as configured. */
 
 export interface ReceivedBatch {
   headers: Headers;
-  /** As it came, for signatures. */
+  /** As received, for signatures. */
   text: string;
   records: readonly Readonly<Record<string, unknown>>[];
   ids: string[];
@@ -13,14 +13,14 @@ export interface UsageReceiver {
   port: number;
   /** In order of arrival, accepted or not. */
   batches: readonly ReceivedBatch[];
-  /** Those that were answered with 2xx. */
+  /** Those that were accepted with 2xx. */
   accepted: readonly ReceivedBatch[];
-  /** What it answers from now on. */
+  /** The response from now on. */
   answer(respond: (batch: ReceivedBatch) => Response | Promise<Response>): void;
   stop(): Promise<void>;
 }
 
-/** With a port, it is the same receiver after a restart. */
+/** With a port: the same receiver after a restart. */
 export function startUsageReceiver(port = 0): UsageReceiver {
   const batches: ReceivedBatch[] = [];
   const accepted: ReceivedBatch[] = [];

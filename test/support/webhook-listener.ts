@@ -1,11 +1,11 @@
-/** Somebody's webhook on a loopback port: keeps what is posted to it and answers as it is told. */
+/** A webhook receiver on a loopback port: keeps the posted messages and answers as configured. */
 
 import { eventually } from "./eventually.ts";
 
 export interface WebhookPost {
   path: string;
   headers: Headers;
-  /** As it came, for signatures. */
+  /** As received, for signatures. */
   text: string;
   body: { type: string; text: string; alert: Record<string, unknown> | null };
 }
@@ -13,9 +13,9 @@ export interface WebhookPost {
 export interface WebhookListener {
   url: string;
   posts: readonly WebhookPost[];
-  /** Waits for one of this type. */
+  /** Waits for a message of this type. */
   next(type: string): Promise<WebhookPost>;
-  /** What it answers from now on. */
+  /** The response from now on. */
   answer(response: () => Response): void;
   stop(): Promise<void>;
 }

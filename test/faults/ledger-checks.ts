@@ -1,0 +1,142 @@
+/** What must hold for the ledgers after a fault, as findings of the table. */
+
+import { buildTariff, type Tariff } from "../../src/money/tariff.ts";
+import type { Db } from "../../src/store/engine/db.ts";
+import { nano, text } from "../../src/store/engine/row.ts";
+import { REVENUE } from "../../src/store/money/ledger.ts";
+import { checked, type Finding, figure, none, quantile } from "./fault.ts";
+import { OPENING_NANO, type Payer } from "./paid-setup.ts";
+import type { Reconciliation } from "./reconcile.ts";
+
+/** Seconds of a stream that a killed process may leave uncharged. A busy machine delays some checkpoints. */
+const UNCHARGED_SECONDS = 1;
+const UNCHARGED_SECONDS_MOST = 1.5;
+
+export const MUST_NOT: readonly (readonly [keyof Reconciliation, string])[] = [
+  ["terminalWithoutRow", "client saw the end, and there is no row"],
+  ["terminalBeforeRow", "client saw the end before it was booked"],
+  ["producedWithoutRow", "upstream worked, and there is no row"],
+  ["chargedWithoutUpstream", "charged, and no upstream worked"],
+  ["rowTwice", "recorded twice"],
+  ["wrongTokens", "completed with other tokens than were produced"],
+  ["chargedAboveTruth", "charged for more output than was produced"],
+  ["wrongCost", "cost or charge not by the tariff"],
+];
+
+export function listed(one: Reconciliation, name: keyof Reconciliation): string[] {
+  const value = one[name];
+  return Array.isArray(value) ? value.map(String) : [];
+}
+
+/** Everything that must not happen and did, in words. */
+export function listWrong(one: Reconciliation): string[] {
+  return MUST_NOT.flatMap(([name, what]) => listed(one, name).map((request) => `${what}: ${request}`));
+}
+
+export function summarize(all: readonly Reconciliation[]): Finding[] {
+  const sum = (of: (one: Reconciliation) => number) => all.reduce((total, one) => total + of(one), 0);
+  const seconds = all.flatMap(({ unchargedSeconds }) => unchargedSeconds).sort((a, b) => a - b);
+  const mean = seconds.reduce((total, one) => total + one, 0) / Math.max(1, seconds.length);
+  const most = seconds.at(-1) ?? 0;
+  const p99 = quantile(seconds, 0.99);
+  const charged = sum(({ recoveredOutput }) => recoveredOutput.charged);
+  const produced = sum(({ recoveredOutput }) => recoveredOutput.produced);
+  const above = sum(({ recoveredOutput }) => recoveredOutput.above);
+  return [
+    figure(
+      "client: asked / saw the end / left / cut by the kill",
+      [sum((o) => o.asked), sum((o) => o.whole), sum((o) => o.left), sum((o) => o.cutByKill)].join(" / "),
+    ),
+    figure(
+      "of those that saw the end, unpaid",
+      sum((o) => o.unpaidWhole),
+    ),
+    figure("gateway: rows / of these recovered", `${sum((o) => o.rows)} / ${sum((o) => o.recovered)}`),
+    figure(
+      "simulator: requests reached",
+      sum((o) => o.reached),
+    ),
+    figure(
+      "completed, and to the token as the simulator produced it",
+      sum((o) => o.exact),
+    ),
+    ...MUST_NOT.map(([name, what]) =>
+      none(
+        what,
+        all.flatMap((one) => listed(one, name)),
+      ),
+    ),
+    figure("streams in flight when killed, and recovered", seconds.length),
+    figure(
+      "delivered and not charged, seconds of stream: mean / median",
+      `${mean.toFixed(2)} / ${quantile(seconds, 0.5).toFixed(2)}`,
+    ),
+    checked(
+      "delivered and not charged, seconds of stream: p99",
+      p99.toFixed(2),
+      `at most ${UNCHARGED_SECONDS}`,
+      p99 <= UNCHARGED_SECONDS,
+    ),
+    checked(
+      "delivered and not charged, seconds of stream: the most",
+      most.toFixed(2),
+      `at most ${UNCHARGED_SECONDS_MOST}`,
+      most <= UNCHARGED_SECONDS_MOST,
+    ),
+    figure("recovered streams: output charged / produced, tokens", `${charged} / ${produced}`),
+    checked(
+      "recovered streams: charged above what was produced, tokens",
+      above,
+      "at most 1 % of it",
+      above <= produced / 100,
+    ),
+    figure(
+      "delivered and not charged, tokens in all",
+      sum((o) => o.unchargedTokens),
+    ),
+  ];
+}
+
+export async function readTariffs({ db }: { db: Db }): Promise<Map<string, Tariff>> {
+  const rows = await db.sql`SELECT id, terms FROM tariff`;
+  return new Map(rows.map((row) => [text(row, "id"), buildTariff(text(row, "terms"))]));
+}
+
+/** Computed here from rows and entries alone, without the audit's own questions. */
+export async function checkBooks({ db }: { db: Db }, payer: Payer): Promise<Finding[]> {
+  const one = async (question: string) => {
+    const [row] = await db.sql.text(`SELECT CAST(COALESCE(${question}, 0) AS TEXT) AS n`, []);
+    if (row === undefined) throw new Error("the database does not respond");
+    return nano(row, "n");
+  };
+  const charged = await one("(SELECT SUM(charged_nano) FROM usage)");
+  // A correction replaces what another node has estimated, and may return a part of it.
+  const entries = await one(
+    `(SELECT SUM(CASE WHEN debit = '${REVENUE}' THEN -amount_nano ELSE amount_nano END)
+      FROM entry WHERE kind IN ('charge', 'correction'))`,
+  );
+  const findings = [
+    figure("charged in all, nano-dollars", charged),
+    checked("sum of the charges and corrections", entries, `${charged}`, entries === charged),
+  ];
+  if (payer === "balance") {
+    const opening = await one("(SELECT SUM(amount_nano) FROM entry WHERE kind = 'opening')");
+    const left = await one("(SELECT SUM(balance_nano) FROM wallet)");
+    const held = await one("(SELECT SUM(held_nano) FROM wallet)");
+    findings.push(
+      checked("opening balances", opening, `${OPENING_NANO}`, opening === OPENING_NANO),
+      checked("balances at the end", left, `${opening - charged}`, left === opening - charged),
+      checked("held at the end", held, "0", held === 0n),
+    );
+  } else {
+    for (const per of ["day", "week"]) {
+      const used = await one(`(SELECT SUM(used_nano) FROM subscription_window WHERE per = '${per}')`);
+      const held = await one(`(SELECT SUM(held_nano) FROM subscription_window WHERE per = '${per}')`);
+      findings.push(
+        checked(`used by the windows of a ${per}`, used, `${entries}`, used === entries),
+        checked(`held by the windows of a ${per}`, held, "0", held === 0n),
+      );
+    }
+  }
+  return findings;
+}
