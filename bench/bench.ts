@@ -1,7 +1,8 @@
 /**
  * `npm run bench`: what the gateway costs beside nginx as a plain hop and no hop at all, in one run.
  *   --quick      under a minute; the gateway is still warming up, so its CPU looks dearer than it is
- *   --only PART  unary, sse, latency, memory, startup, dispatch, translate, billing or sockets; may be repeated
+ *   --only PART  unary, sse, latency, memory, startup, dispatch, translate, billing, sockets, telemetry or nodes; may be
+ *                repeated. nodes needs PostgreSQL and Redis and takes ten minutes: it runs only if it is named
  *   --budget     exit with 1 when a median is worse than its figure in budget.json
  * The process under test has a core to itself; upstream and load generator share the other one.
  */
@@ -13,6 +14,7 @@ import { startGateway } from "./gateway-process.ts";
 import { type Bench, runLoad, SSE_LOADS, type Subject, UNARY_LOADS } from "./load.ts";
 import { allowedCores, machine } from "./measure.ts";
 import { nginxConf } from "./nginx-conf.ts";
+import { measureNodes } from "./nodes.ts";
 import {
   findOrInstallTools,
   freePort,
@@ -35,7 +37,8 @@ import {
 import { measureSockets } from "./sockets.ts";
 import { goals, loadRows, type Results, sequentialRows } from "./summary.ts";
 import { machineText, resultText } from "./table.ts";
-import type { WarmUp } from "./warm-up.ts";
+import { measureTelemetry } from "./telemetry.ts";
+import type { RoundPlan } from "./warm-up.ts";
 import { openWrk } from "./wrk.ts";
 
 const PARTS = [
@@ -48,14 +51,14 @@ const PARTS = [
   "translate",
   "billing",
   "sockets",
+  "nodes",
+  "telemetry",
 ] as const;
 type Part = (typeof PARTS)[number];
+const DEFAULT_PARTS = PARTS.filter((part) => part !== "nodes");
 
-interface Plan {
+interface Plan extends RoundPlan {
   parts: ReadonlySet<Part>;
-  rounds: number;
-  roundMs: number;
-  warmUp: WarmUp;
   streamsHeldMs: number;
   startupRepeats: number;
   isBudgetEnforced: boolean;
@@ -90,7 +93,7 @@ function readPlan(): Plan {
       budget: { type: "boolean" },
     },
   });
-  const parts = (values.only ?? PARTS).map((name) => {
+  const parts = (values.only ?? DEFAULT_PARTS).map((name) => {
     const part = PARTS.find((known) => known === name);
     if (part === undefined) throw new Error(`--only ${name}: there is only ${PARTS.join(", ")}.`);
     return part;
@@ -156,6 +159,8 @@ async function measureAll(place: BenchHost, tools: Tools, plan: Plan): Promise<R
     translate: null,
     billing: null,
     sockets: null,
+    nodes: null,
+    telemetry: null,
   };
   if (plan.parts.has("dispatch")) results.dispatch = await measureDispatch(place);
   if (plan.parts.has("translate")) results.translate = await measureTranslation(place);
@@ -172,6 +177,11 @@ async function measureAll(place: BenchHost, tools: Tools, plan: Plan): Promise<R
   if (plan.parts.has("sockets")) {
     const wrk = openWrk(tools.wrk, place.stage, place.loadCore);
     results.sockets = await measureSockets(place, wrk, plan);
+  }
+  if (plan.parts.has("nodes")) results.nodes = await measureNodes(place, plan);
+  if (plan.parts.has("telemetry")) {
+    const wrk = openWrk(tools.wrk, place.stage, place.loadCore);
+    results.telemetry = await measureTelemetry(place, wrk, plan);
   }
   return results;
 }

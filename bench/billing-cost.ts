@@ -235,7 +235,7 @@ type Kind = (typeof KINDS)[number];
 function buildRequests({ billingEngine }: BillingSetup): Record<Kind, Request> {
   return {
     without: unheldRequest((settlement) => settlement),
-    // Nobody waits for its row, and nothing is charged.
+    // The row is written without a wait, and nothing is charged.
     unpaid: unheldRequest(({ row }) => billingEngine.push({ ...row, ...NO_MONEY })),
     paid: paidRequest(billingEngine),
   };
@@ -279,7 +279,7 @@ async function drive(setup: BillingSetup, request: Request, perSecond: number, f
       open.add(one);
       void one.then(() => open.delete(one));
       sent++;
-      // A socket brings its requests one by one, with other work in between.
+      // A socket delivers its requests one by one, with other work in between.
       if (Math.random() < 0.5) await new Promise<void>((resolve) => setImmediate(resolve));
     }
     await Bun.sleep(1);

@@ -10,6 +10,7 @@ export interface Service {
 
 export interface AddressedService extends Service {
   readonly url: string;
+  readonly process: Bun.Subprocess;
 }
 
 const POSTGRES_VERSIONS = "/usr/lib/postgresql";
@@ -55,6 +56,7 @@ export async function startPostgres(folder: string): Promise<AddressedService> {
   });
   return {
     url: `postgres://postgres@127.0.0.1:${port}/gateway`,
+    process: child,
     async stop() {
       // Fast shutdown: ends open connections.
       child.kill("SIGINT");
@@ -82,6 +84,7 @@ export async function startRedis(folder: string): Promise<AddressedService> {
   });
   return {
     url,
+    process: child,
     async stop() {
       child.kill("SIGTERM");
       await child.exited;
@@ -107,6 +110,7 @@ export async function startNginx(folder: string, nodeUrls: readonly string[]): P
   });
   return {
     url,
+    process: child,
     async stop() {
       child.kill("SIGTERM");
       await child.exited;

@@ -142,7 +142,7 @@ async function addRows(db: Db, first: number, end: number, rows: number, nowMs: 
       SELECT i, ${startMs} + i * ${FILL.days * DAY_MS} / ${rows} AS at_ms, ${randomColumn(1, FILL.keys)} AS k,
         ${randomColumn(77_777, 3)} AS m, ${randomColumn(5_555_555, 50)} AS fate, 20 + ${randomColumn(999_999, 5_000)} AS tokens
       FROM (${numbers}) AS numbers
-    ) AS drawn) AS told`);
+    ) AS drawn) AS requests`);
 }
 
 /** As the gateway adds them up request by request. */

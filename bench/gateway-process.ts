@@ -4,13 +4,13 @@ import { join, resolve } from "node:path";
 import { type BenchProcess, freePort, type ProcessGroup, readyAfterMs } from "./processes.ts";
 import { NATIVE_MODEL, PUBLIC_MODEL } from "./request-bodies.ts";
 
-/** Not in the gateway's own form on purpose: imported secrets take the longer way through the door. */
+/** Not in the gateway's own form on purpose: imported secrets take the longer path of authentication. */
 export const BENCH_KEY = "bench-key-0123456789-0123456789-0123456789";
 
 const PROGRAM = resolve(import.meta.dir, "../bin/model-gateway");
 const READY_TIMEOUT_MS = 60_000;
 
-function configuration(upstreamPort: number): string {
+function configuration(upstreamPort: number, isOtherKeyCaptured: boolean): string {
   return `registration: closed
 models:
   - id: ${PUBLIC_MODEL}
@@ -39,9 +39,16 @@ groups:
     models: [${PUBLIC_MODEL}, ${NATIVE_MODEL}]
     accounts: [bench-upstream, bench-upstream-sockets]
     billing: { charge: none }
+  - name: other
+    interfaces: [chat]
+    models: [${PUBLIC_MODEL}]
+    accounts: [bench-upstream]
+    billing: { charge: none }
+    capture: ${isOtherKeyCaptured ? "all" : "off"}
 users:
   - email: bench@example.com
 keys:
+  - { name: other, user: bench@example.com, group: other, secret: "other-\${BENCH_KEY}" }
   - { name: bench, user: bench@example.com, group: bench, secret: "\${BENCH_KEY}" }
 `;
 }
@@ -72,19 +79,44 @@ export interface GatewayStart {
   name: string;
   /** How many keys the file holds beside the one of the bench; null starts from the data folder, without a file. */
   extraKeys?: number | null;
+  /** Whether the requests of a key that the bench does not use are captured. */
+  isOtherKeyCaptured?: boolean;
+  env?: Readonly<Record<string, string>>;
 }
 
 export async function startGateway(stage: ProcessGroup, options: GatewayStart): Promise<GatewayProcess> {
-  const { core, upstreamPort, name, extraKeys = 0 } = options;
+  const { core, upstreamPort, name, extraKeys = 0, isOtherKeyCaptured = false, env = {} } = options;
+  const text =
+    extraKeys === null ? null : configuration(upstreamPort, isOtherKeyCaptured) + manyKeys(extraKeys);
+  return startConfigured(stage, { core, name, text, env: { BENCH_KEY, ...env } });
+}
+
+export interface ConfiguredStart {
+  core?: number | undefined;
+  name: string;
+  /** Of the configuration file; null starts without one. */
+  text: string | null;
+  env: Record<string, string>;
+}
+
+export async function startConfigured(
+  stage: ProcessGroup,
+  options: ConfiguredStart,
+): Promise<GatewayProcess> {
+  const { core, name, text, env } = options;
   const port = freePort();
   const url = `http://127.0.0.1:${port}`;
-  const command = [PROGRAM, "start", "--data", join(stage.dir, `data-${name}`), "--port", String(port)];
-  if (extraKeys !== null) {
+  const command = [PROGRAM, "start", "--data", dataFolder(stage, name), "--port", String(port)];
+  if (text !== null) {
     const file = join(stage.dir, `${name}.yaml`);
-    await Bun.write(file, configuration(upstreamPort) + manyKeys(extraKeys));
+    await Bun.write(file, text);
     command.push("--config", file);
   }
-  const running = stage.start({ name: "gateway", command, core, env: { BENCH_KEY } });
+  const running = stage.start({ name: "gateway", command, core, env });
   const readyMs = await readyAfterMs(running, `${url}/readyz`, READY_TIMEOUT_MS);
   return { running, url, readyMs };
+}
+
+export function dataFolder({ dir }: Pick<ProcessGroup, "dir">, name: string): string {
+  return join(dir, `data-${name}`);
 }

@@ -58,7 +58,7 @@ function unary(id: Load["id"], kb: number): Load {
   return { id, title, path: CHAT_PATH, body, connections: 32, warmUpConnections: 32, streaming: false };
 }
 
-/** Few enough streams that nobody is at the limit of a core: then events arrive, and are sent on, one by one. */
+/** Few enough streams that no core is saturated: then events arrive, and are forwarded, one by one. */
 const STREAMS = 20;
 const WARM_UP_STREAMS = 200;
 
@@ -99,7 +99,7 @@ export interface Bench {
   progress(line: string): void;
 }
 
-/** What is left over from a round (usage rows, garbage) belongs to it, also when it is cleared away later. */
+/** Remaining work of a round (usage rows, garbage) counts for it, even if it is done later. */
 const SETTLE_MS = 250;
 
 export async function runLoad(bench: Bench, load: Load): Promise<LoadRun[][]> {
@@ -140,7 +140,7 @@ async function sendLoad(bench: Bench, subject: Subject, load: Load, durationMs: 
 
 const ATTEMPTS_MAX = 3;
 
-/** On a machine with other work a core can be away for most of a round; such a round says nothing. */
+/** On a busy machine a core can be unavailable for most of a round; such a round is discarded. */
 async function measure(bench: Bench, subject: Subject, load: Load): Promise<LoadRun> {
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
     const run = await measureOnce(bench, subject, load);

@@ -8,7 +8,7 @@ export interface NginxPlace {
 }
 
 export function nginxConf({ dir, port, upstreamPort, asRoot }: NginxPlace): string {
-  // The temp folder belongs to root then, and workers would otherwise run as nobody.
+  // The temp folder belongs to root then, and workers would otherwise run as another user.
   const user = asRoot ? "user root;" : "";
   return `
 ${user}

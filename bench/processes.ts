@@ -1,4 +1,4 @@
-/** Starting, pinning and, whatever happens, ending the processes of the bench. */
+/** Starts, pins and always ends the processes of the bench. */
 
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,7 +8,7 @@ export interface BenchProcess {
   readonly name: string;
   readonly pid: number;
   readonly startedMs: number;
-  /** What it said so far, for when it will not start. */
+  /** Its output so far, for the error if it does not start. */
   output(): string;
   stop(): Promise<void>;
 }
@@ -25,6 +25,8 @@ export interface ProcessGroup {
   /** A temporary folder, gone when the stage closes. */
   readonly dir: string;
   start(options: StartOptions): BenchProcess;
+  /** Ends a process that was started elsewhere, with the others. */
+  track(child: Bun.Subprocess): void;
   /** Runs to its end; answers with what it printed. */
   runToEnd(options: StartOptions & { input?: string; interruptAfterMs?: number }): Promise<string>;
   close(): void;
@@ -99,7 +101,7 @@ export function openProcessGroup(): ProcessGroup {
     rmSync(dir, { recursive: true, force: true });
   }
 
-  return { dir, start, runToEnd, close };
+  return { dir, start, track, runToEnd, close };
 }
 
 export function freePort(): number {
@@ -122,7 +124,7 @@ export async function readyAfterMs(running: BenchProcess, url: string, timeoutMs
     const tookMs = performance.now() - running.startedMs;
     if (answered) return tookMs;
     if (tookMs > timeoutMs || !existsSync(`/proc/${running.pid}`)) {
-      throw new Error(`${running.name} did not become ready at ${url}. It said:\n${running.output()}`);
+      throw new Error(`${running.name} did not become ready at ${url}. Its output:\n${running.output()}`);
     }
     await Bun.sleep(2);
   }

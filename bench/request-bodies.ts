@@ -31,7 +31,7 @@ export function chatBody(bytes: number): string {
     const left = bytes - Buffer.byteLength(body());
     if (left < 120) return body();
     const role = turn === 0 ? "system" : turn % 2 === 1 ? "user" : "assistant";
-    // Escapes make the JSON longer than the text: take less than what is left, the next turn fills up.
+    // Escapes make the JSON longer than the text: take less than the remaining size, the next turn fills up.
     messages.push({ role, content: prose(Math.min(8_000, Math.floor(left * 0.8)), turn) });
   }
 }

@@ -1,8 +1,8 @@
 /**
- * A client of sockets, in a process of its own: `bun bench/socket-load.ts URL SOCKETS MILLISECONDS HOW`, with the
- * message of a turn on stdin and the keys, one a line, in BENCH_KEYS. It opens that many sockets and tells so in a
- * line; then it asks one turn after another for that long, on all of them at once or one after the other, or, when
- * there is no message, waits to be ended. What it saw is one line of JSON.
+ * A WebSocket client in a separate process: `bun bench/socket-load.ts URL SOCKETS MILLISECONDS HOW`, with the message
+ * of a turn on stdin and the keys, one a line, in BENCH_KEYS. It opens that many sockets and prints a line; then it
+ * sends one turn after another for that long, on all of them at once or one after the other. Without a message, it waits
+ * until it is ended. The result is one line of JSON.
  */
 
 import { quantile } from "./measure.ts";

@@ -1,5 +1,5 @@
 /**
- * A client of streams, in a process of its own because the limit of open requests belongs to a process:
+ * A client of streams, in a separate process because the limit of open requests belongs to a process:
  * `bun bench/stream-reader.ts URL STREAMS HOLD_MS`, with the body on stdin and the key in BENCH_KEY. It keeps that many
  * streams open for that long and prints what it saw as one line of JSON.
  */

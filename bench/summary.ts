@@ -5,8 +5,10 @@ import budget from "./budget.json";
 import type { DispatchCost } from "./dispatch-cost.ts";
 import { type Load, type LoadRun, SUBJECTS, type SubjectName } from "./load.ts";
 import { median, quantile } from "./measure.ts";
+import { computeCapacity, findPhase, type NodePhase, type NodeResults, nodeCpuRatio } from "./nodes.ts";
 import type { MemoryReport, SequentialRound, StartupReport } from "./single-measures.ts";
 import { addedTurnMs, eventRatio, paceRatio, type SocketResults } from "./sockets.ts";
+import type { TelemetryResults } from "./telemetry.ts";
 import type { TranslateCost } from "./translate-cost.ts";
 
 export interface Results {
@@ -19,6 +21,8 @@ export interface Results {
   translate: TranslateCost | null;
   billing: BillingCost | null;
   sockets: SocketResults | null;
+  nodes: NodeResults | null;
+  telemetry: TelemetryResults | null;
 }
 
 export interface LoadRow {
@@ -54,6 +58,8 @@ export interface SequentialRow {
 export interface Goal {
   title: string;
   limit: number;
+  /** Whether the figure may not be above the limit, or not below it. */
+  bound: "≤" | "≥";
   measured: number;
   unit: string;
   met: boolean;
@@ -126,12 +132,20 @@ export function sequentialRows(rounds: readonly Partial<SequentialRound>[]): Seq
 /** The committed budget: a figure above it is a regression, one below it is no reason for tuning. */
 type BudgetTitle = keyof typeof budget;
 
+type AddGoal = (
+  title: BudgetTitle,
+  measured: number | null | undefined,
+  unit: string,
+  bound?: Goal["bound"],
+) => void;
+
 export function goals(results: Results): Goal[] {
   const list: Goal[] = [];
-  const add = (title: BudgetTitle, measured: number | null | undefined, unit: string) => {
+  const add: AddGoal = (title, measured, unit, bound = "≤") => {
     if (measured === null || measured === undefined) return;
     const limit = budget[title];
-    list.push({ title, limit, measured, unit, met: measured <= limit });
+    const met = bound === "≤" ? measured <= limit : measured >= limit;
+    list.push({ title, limit, bound, measured, unit, met });
   };
   const rows = results.loads.flatMap(loadRows).filter((row) => row.subject === "gateway");
   const ratio = (load: Load["id"]) => rows.find((row) => row.load === load)?.process?.ratio;
@@ -165,5 +179,34 @@ export function goals(results: Results): Goal[] {
     add("1,000 busy sockets, p99 of a turn against direct", paceRatio(sockets, "bridge"), "×");
     add("the same with upstream sockets", paceRatio(sockets, "native"), "×");
   }
+  if (results.nodes !== null) addNodeGoals(results.nodes, add);
+  add("tracing of a request", results.telemetry?.cost.tracingMicros, "µs");
   return list;
 }
+
+function addNodeGoals(nodes: NodeResults, add: AddGoal): void {
+  const [one, three] = [findPhase(nodes, 1), findPhase(nodes, 3)];
+  add("paid request on PostgreSQL, CPU of the node against SQLite", one && nodeCpuRatio(one), "×");
+  const settlementsMs = nodes.phases.map(({ settlementP99Ms }) => settlementP99Ms);
+  add("settlement on PostgreSQL, p99", Math.max(...settlementsMs), "ms");
+  if (one !== undefined && three !== undefined) {
+    const capacity = (phase: NodePhase) => computeCapacity(nodes, phase, "paced").requestsPerSecond;
+    // More than three times as much would be a difference between phases of the machine.
+    const gain = Math.min(three.nodes, capacity(three) / capacity(one));
+    add("three nodes against one, computed from CPU", gain, "×", "≥");
+  }
+  for (const { engine, even, oneSided, roundTripMs } of nodes.coordination) {
+    const runs = [even, oneSided];
+    const calls = runs.map(({ callsPerSecondAndNode }) => callsPerSecondAndNode);
+    add(CALL_GOALS[engine], Math.max(...calls), "/s");
+    if (engine !== "postgres") continue;
+    add("wait for limits of other nodes, p50", Math.max(...runs.map(({ waitP50Ms }) => waitP50Ms)), "ms");
+    const waitP99Ms = Math.max(...runs.map((run) => run.waitP99Ms));
+    add("wait for limits of other nodes, p99, in round trips", waitP99Ms / roundTripMs, "×");
+  }
+}
+
+const CALL_GOALS = {
+  postgres: "coordinator calls of a node, PostgreSQL",
+  redis: "coordinator calls of a node, Redis",
+} as const;

@@ -1,29 +1,11 @@
 /** The numbers as text for a terminal. */
 
-import { type Machine, median } from "./measure.ts";
+import { type Machine, median, quantile } from "./measure.ts";
+import { nodeText } from "./node-table.ts";
 import type { SocketResults, Way } from "./sockets.ts";
 import { goals, loadRows, type Results, sequentialRows } from "./summary.ts";
-
-const NONE = "–";
-
-function fixed(value: number | null | undefined, digits: number): string {
-  return value === null || value === undefined || Number.isNaN(value) ? NONE : value.toFixed(digits);
-}
-
-function megabytes(bytes: number | undefined): string {
-  return bytes === undefined ? NONE : (bytes / 1e6).toFixed(0);
-}
-
-/** The first two columns are words, the others numbers. */
-function table(header: string[], rows: string[][], words = 2): string {
-  const widths = header.map((title, i) => Math.max(title.length, ...rows.map((row) => row[i]?.length ?? 0)));
-  const line = (cells: string[]) =>
-    cells
-      .map((cell, i) => (i < words ? cell.padEnd(widths[i] ?? 0) : cell.padStart(widths[i] ?? 0)))
-      .join("  ")
-      .trimEnd();
-  return [line(header), widths.map((width) => "─".repeat(width)).join("  "), ...rows.map(line)].join("\n");
-}
+import { TELEMETRY_SETTINGS, type TelemetryResults } from "./telemetry.ts";
+import { fixed, megabytes, NONE, table } from "./text-table.ts";
 
 export function machineText(machine: Machine): string {
   const { cpu, cores, memoryBytes, kernel, bun, nginx, wrk, loadBefore } = machine;
@@ -90,13 +72,28 @@ function socketTable({ turns, events, busy }: SocketResults): string {
     at(subject, "p50Ms"),
     at(subject, "p99Ms"),
     subject === "direct" ? NONE : `${fixed(median(events.map((round) => round[subject])), 1)}`,
-    fixed(busy[subject].p50Ms, 0),
-    fixed(busy[subject].p99Ms, 0),
+    fixed(median(busy.rounds.map((round) => round[subject].p50Ms)), 0),
+    fixed(median(busy.rounds.map((round) => round[subject].p99Ms)), 0),
   ]);
   const sse = fixed(median(events.map((round) => round.sse)), 1);
   rows.push(["SSE", "gateway", NONE, NONE, sse, NONE, NONE]);
   const many = `${busy.sockets} busy p50 ms`;
   return table(["", "", "lone turn p50 ms", "p99 ms", "CPU µs / event", many, "p99 ms"], rows);
+}
+
+function telemetryTable({ cost, micros, exportedShare }: TelemetryResults): string {
+  const rows = TELEMETRY_SETTINGS.map((setting) => [
+    setting === "plain" ? "request of 1 KB" : "",
+    setting,
+    fixed(median(micros[setting]), 1),
+    [0.25, 0.75].map((share) => fixed(quantile(micros[setting], share), 1)).join("–"),
+    setting === "traced" ? `${fixed(exportedShare * 100, 1)} %` : NONE,
+  ]);
+  const { tracingMicros, tracingMainThreadMicros } = cost;
+  return [
+    table(["", "", "CPU µs", "half of rounds", "spans exported"], rows),
+    `Tracing alone: ${fixed(tracingMicros, 1)} µs a request, ${fixed(tracingMainThreadMicros, 1)} µs of it on the thread that serves`,
+  ].join("\n");
 }
 
 const SOCKET_SUBJECTS = {
@@ -133,9 +130,14 @@ function singles({ memory, startup, sockets, eventsPerChunk }: Results): string[
 }
 
 function goalTable(results: Results): string {
-  const rows = goals(results).map(({ title, limit, measured, unit, met }) => {
+  const rows = goals(results).map(({ title, limit, bound, measured, unit, met }) => {
     const digits = unit === "MB" || (unit === "ms" && limit >= 10) ? 0 : 2;
-    return [title, `${fixed(measured, digits)} ${unit}`, `≤ ${limit} ${unit}`, met ? "met" : "NOT MET"];
+    return [
+      title,
+      `${fixed(measured, digits)} ${unit}`,
+      `${bound} ${limit} ${unit}`,
+      met ? "met" : "NOT MET",
+    ];
   });
   return table(["goal", "measured", "limit", ""], rows, 1);
 }
@@ -145,6 +147,8 @@ export function resultText(results: Results): string {
   if (results.loads.length > 0) parts.push(loadTable(results));
   if (results.sequential.length > 0) parts.push(sequentialTable(results));
   if (results.sockets !== null) parts.push(socketTable(results.sockets));
+  if (results.nodes !== null) parts.push(nodeText(results.nodes));
+  if (results.telemetry !== null) parts.push(telemetryTable(results.telemetry));
   const lines = singles(results);
   if (lines.length > 0) parts.push(lines.join("\n"));
   parts.push(goalTable(results));

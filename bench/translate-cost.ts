@@ -1,6 +1,6 @@
 /**
  * What translation costs: a request of 20 KB, and the events of a stream beside those of one that passes through.
- * Prints JSON. A process of its own, so that nothing else is measured with it.
+ * Prints JSON. A separate process, so that nothing else is measured with it.
  */
 
 import { TranslatedReader } from "../src/gateway/translation/translated-reader.ts";
@@ -115,7 +115,7 @@ function openPassed(): StreamReader {
   return openChatReader({ publicModel: "m", hidesUsage: true, choices: 1, depthMax: 128 });
 }
 
-/** Each event is a chunk of its own, as upstreams send them. */
+/** Each event is a separate chunk, as upstreams send them. */
 function flow(reader: StreamReader, events: readonly Uint8Array[]): void {
   const steps = openEventFlow(reader, 1_000_000);
   for (const bytes of events) steps.take(wholeBytesPart(bytes));

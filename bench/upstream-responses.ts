@@ -1,4 +1,4 @@
-/** What the upstream says, made once: a completion of about 1 KB, and streams of events in the real shapes. */
+/** The responses of the upstream, built once: a completion of about 1 KB, and streams of events in the real shapes. */
 
 import { EVENTS_PER_STREAM } from "./request-bodies.ts";
 
@@ -39,7 +39,7 @@ export function completion(): string {
 
 export interface StreamEvent {
   text: string;
-  /** Sent only when the request asks for usage; clients of the bench do not, so it is no event to them. */
+  /** Sent only when the request includes usage; clients of the bench do not, so it is no event to them. */
   onlyWithUsage: boolean;
 }
 

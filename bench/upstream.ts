@@ -1,7 +1,7 @@
 /**
  * The upstream of the bench: `bun bench/upstream.ts PORT PAUSE_MS`. It speaks HTTP/1.1 by hand on a plain socket,
  * because it shares its core with the load generator and must never be the slowest part, and because every event
- * must leave in a write of its own, as it does from a model.
+ * must leave in a separate write, as it does from a model.
  */
 
 import type { Socket } from "bun";
@@ -27,7 +27,7 @@ import {
 
 export interface UpstreamCounts {
   requests: number;
-  /** Events as clients of the bench see them: without the usage chunk that only the gateway asks for. */
+  /** Events as clients of the bench see them: without the usage chunk that only the gateway requests. */
   events: number;
 }
 
@@ -97,7 +97,7 @@ function stream(socket: Socket<ConnectionState>, events: readonly Frame[]): void
   pace(socket, events, () => send(socket, LAST_CHUNK));
 }
 
-/** Without a pause a short answer is said at once: then it is the turn that is measured, not its events. */
+/** Without a pause a short response is sent at once: then the turn is measured, not its events. */
 function pace(socket: Socket<ConnectionState>, events: readonly Frame[], end: () => void): void {
   if (pauseMs === 0) {
     for (const { bytes } of events) send(socket, bytes);

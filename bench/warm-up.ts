@@ -1,6 +1,6 @@
 /**
- * Load until the runtime has compiled what it takes to serve it. Of one and the same program a request costs twice as
- * much at first, and a tenth more after a hundred thousand of them: whatever serves for days pays for that once.
+ * Load until the runtime has compiled the code that serves it. In the same program a request costs twice as much at
+ * first, and a tenth more after a hundred thousand requests: a long-running process pays for that once.
  */
 
 import { compilerThreads, cpuMicrosBetween, microsBetween, readCpu } from "./measure.ts";
@@ -10,12 +10,19 @@ export interface WarmUp {
   atMostMs: number;
 }
 
+/** The rounds of a measurement, and the load before them. */
+export interface RoundPlan {
+  readonly rounds: number;
+  readonly roundMs: number;
+  readonly warmUp: WarmUp;
+}
+
 const SPAN_MS = 5_000;
 /** Of all that the process does. The compiler comes back now and then, so it has to be quiet for two spans. */
 const QUIET_SHARE = 0.005;
 const QUIET_SPANS = 2;
 
-/** Says in words how long it took, and what share the compiler had of the last span. */
+/** Describes how long it took, and the compiler's share of the last span. */
 export async function warmUp(
   pid: number,
   { atLeastMs, atMostMs }: WarmUp,
