@@ -83,7 +83,7 @@ async function writeExecutable(target: Target, release: ReleaseFolder, source: R
   release.write(debian, buildDebianPackage(target, executable, source));
 }
 
-/** In a process of its own: it is the command of developers, too. */
+/** In a separate process: it is the command of developers, too. */
 function buildPages(): void {
   const { exitCode } = Bun.spawnSync([process.execPath, "console/build.ts"], {
     cwd: ROOT,

@@ -74,7 +74,7 @@ describe("the image archive", () => {
     }
   });
 
-  test("an older Docker finds each platform under a tag of its own", () => {
+  test("an older Docker finds each platform under a separate tag", () => {
     const images = json(findFile(entries, "manifest.json"));
     expect(images.map(({ RepoTags }: { RepoTags: string[] }) => RepoTags)).toEqual([
       ["model-gateway:1.2.3", "model-gateway:1.2.3-amd64"],
@@ -112,6 +112,7 @@ describe("the Debian package", () => {
     for (const line of [
       "Type=notify",
       "WatchdogSec=30",
+      "WatchdogSignal=SIGKILL",
       "ProtectSystem=strict",
       "SystemCallFilter=@system-service",
     ])

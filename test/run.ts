@@ -1,7 +1,7 @@
 /**
- * `npm test`: everything that must hold, in the order in which it fails fastest, with one summary line at the end.
- * A test that fails beside the other lanes is run once more alone, for two cores can starve one of them beyond any
- * deadline; it is named at the end, so that it is mended, and fails the run if it fails again.
+ * `npm test`: all checks, the fastest to fail first, with one summary line at the end. A test that fails in parallel
+ * with the other lanes is run once more alone, because two cores can delay it beyond any deadline. Such tests are
+ * listed at the end, and fail the run if they fail again.
  */
 
 import { prepareMachine } from "./support/install-dependencies.ts";
@@ -16,8 +16,8 @@ const CHECKS: readonly { name: string; command: string[] }[] = [
 ];
 
 /**
- * Run beside each other, each in a process of its own: most of them wait, for a database, a deadline or another program,
- * while the browser computes. More of them would gain nothing on two cores.
+ * Lanes that run in parallel, each in a separate process: most of them wait for a database, a deadline or another
+ * program, while the browser computes. More lanes would gain nothing on two cores.
  */
 const END_TO_END = [
   "architecture.test.ts",
@@ -33,7 +33,7 @@ const END_TO_END = [
   "websocket/",
 ];
 
-/** Real clients and browsers, and what balances the lanes. */
+/** Real clients and browsers, and tests that balance the lanes. */
 const CLIENTS = [
   "browser/",
   "codex/",
@@ -73,8 +73,8 @@ await step("tests", async () => {
   const bad = results.filter(({ code }) => code !== 0);
   if (bad.length === 0) return true;
   const failures = bad.flatMap(({ output }) => failuresIn(output));
-  console.log(`\n── failed\n${failures.map(told).join("\n")}`);
-  // A process that ended before its count says nothing of the tests that were to come.
+  console.log(`\n── failed\n${failures.map(describeFailure).join("\n")}`);
+  // A process that ended before its count has not run all of its tests.
   const isCounted = bad.every(({ output }) => countOf(output, "fail") > 0) && failures.length === failed;
   if (!isCounted || asked.length > 0) return false;
   const files = [...new Set(failures.map(({ file }) => file))];
@@ -108,7 +108,7 @@ interface Result {
   isShown: boolean;
 }
 
-/** `shown` as it comes; `kept` for the end, so that no two speak at once. */
+/** `shown` is printed at once; `kept` at the end, so that outputs do not mix. */
 async function run(command: string[], how: "shown" | "kept"): Promise<Result> {
   const isShown = how === "shown";
   const child = Bun.spawn(command, {
@@ -129,23 +129,23 @@ async function run(command: string[], how: "shown" | "kept"): Promise<Result> {
 interface Failure {
   file: string;
   name: string;
-  /** What the runner said of it. */
+  /** The output of the runner about it. */
   words: string;
 }
 
-/** The runner names a file, then tells of each of its tests, the reason before the verdict. */
+/** The runner prints the name of a file, then the result of each test, with the error before the result. */
 function failuresIn(output: string): Failure[] {
   const failures: Failure[] = [];
   let file = "";
   let words: string[] = [];
   for (const line of output.split("\n")) {
-    // From here on it repeats the names.
+    // From here on the runner repeats the names.
     if (/^\d+ tests failed:$/.test(line)) break;
     const verdict = /^\((pass|fail|skip|todo)\) (.*?)(?: \[[\d.]+ms\])?$/.exec(line);
     if (verdict === null) {
       const heading = /^(\S+\.test\.ts):$/.exec(line);
       const last = failures.at(-1);
-      // A deadline that was missed is told behind the verdict.
+      // A missed deadline is printed after the result.
       if (words.length === 0 && last !== undefined && line.startsWith("  ^ ")) last.words += `\n${line}`;
       else if (heading === null) words.push(line);
       else file = `./${heading[1]}`;
@@ -158,7 +158,7 @@ function failuresIn(output: string): Failure[] {
   return failures;
 }
 
-function told({ file, name, words }: Failure): string {
+function describeFailure({ file, name, words }: Failure): string {
   return `${file} > ${name}\n${words.replaceAll(/^/gm, "    ")}`;
 }
 

@@ -15,7 +15,7 @@ export interface AlertRule {
 const q = new Queries({ matchers: {}, range: "5m" });
 const slow = new Queries({ matchers: {}, range: "10m" });
 
-/** Too few requests say nothing about a rate. */
+/** A rate over fewer requests is not significant. */
 const REQUESTS_MIN = 0.1;
 
 const failures = `(${q.sumRate("gateway_requests_total", [], { status: '=~"5.."' })} or vector(0)) + (${q.sumRate("gateway_requests_total", [], { outcome: '="upstream_cut"' })} or vector(0))`;

@@ -184,6 +184,15 @@ const LIMITS: Row = {
       queries: one(q.sumRate("gateway_limit_refusals_total", ["scope", "kind"]), "{{scope}} {{kind}}"),
     },
     {
+      title: "Waits for other nodes",
+      about: "Time that requests waited for other nodes to give a part of a limit.",
+      unit: "s",
+      queries: [
+        { query: q.quantile(0.5, "gateway_limit_share_wait_seconds", []), legend: "p50" },
+        { query: q.quantile(0.99, "gateway_limit_share_wait_seconds", []), legend: "p99" },
+      ],
+    },
+    {
       title: "Requests in the queue",
       unit: "short",
       queries: [
@@ -271,6 +280,15 @@ const MONEY: Row = {
       queries: [
         { query: q.quantile(0.5, "gateway_store_commit_seconds", []), legend: "p50" },
         { query: q.quantile(0.99, "gateway_store_commit_seconds", []), legend: "p99" },
+      ],
+    },
+    {
+      title: "Settlements",
+      about: "Time that the end of a paid request waited for its settlement.",
+      unit: "s",
+      queries: [
+        { query: q.quantile(0.5, "gateway_settlement_seconds", []), legend: "p50" },
+        { query: q.quantile(0.99, "gateway_settlement_seconds", []), legend: "p99" },
       ],
     },
     {

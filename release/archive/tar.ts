@@ -108,7 +108,7 @@ export function readTar(bytes: Buffer): TarEntry[] {
     const content = bytes.subarray(at + BLOCK_BYTES, at + BLOCK_BYTES + size);
     at += BLOCK_BYTES + size + padding(size, BLOCK_BYTES);
     const flag = text(header, 156, 1);
-    // GNU tar writes a path that is too long as an entry of its own.
+    // GNU tar writes a path that is too long as a separate entry.
     if (flag === "L") {
       longPath = text(content, 0, content.length);
       continue;

@@ -1,4 +1,7 @@
-/** The chart: its generated files, and what it renders. With Helm on the PATH the templates are rendered for real. */
+/**
+ * The chart: its generated files, and what it renders. The templates need Helm on the PATH; where it is not packaged,
+ * `go install helm.sh/helm/v3/cmd/helm@v3.16.4` builds it.
+ */
 
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
@@ -91,7 +94,7 @@ function render(...values: string[]): { ok: boolean; text: string } {
 
 const SHARED = ['database={"existingSecret":"pg"}', 'masterKey={"existingSecret":"mk"}'];
 
-describe.skipIf(helm === null)("helm template", () => {
+describe.skipIf(helm === null)("helm template (needs helm)", () => {
   test("the plain manifests are up to date (npm run docs:chart)", () => {
     for (const [path, content] of Object.entries(renderManifests(helm ?? "")))
       expect({ path, content: readFileSync(join(ROOT, path), "utf8") }).toEqual({ path, content });

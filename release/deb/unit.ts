@@ -30,6 +30,8 @@ Restart=always
 RestartSec=2
 # A process whose event loop stands still is restarted.
 WatchdogSec=30
+# The default signal makes the runtime report a crash of its own, which it is not.
+WatchdogSignal=SIGKILL
 # The first start of a new version may migrate a large database.
 TimeoutStartSec=1h
 # Requests in flight finish first: up to two minutes.

@@ -22,7 +22,7 @@ export interface ImageConfig {
   readonly ExposedPorts: Readonly<Record<string, object>>;
   readonly Volumes: Readonly<Record<string, object>>;
   readonly Labels: Readonly<Record<string, string>>;
-  /** Not in the OCI specification; Docker and podman read it. */
+  /** Not in the OCI specification. Docker reads it in both formats, podman in that of Docker only. */
   readonly Healthcheck: object;
   readonly StopSignal: string;
 }

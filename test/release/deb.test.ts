@@ -1,4 +1,4 @@
-/** The Debian package, installed by dpkg into a copy of this system that is thrown away. */
+/** The Debian package, installed by dpkg into a temporary copy of this system. */
 
 import { afterAll, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
@@ -62,7 +62,7 @@ test("dpkg installs, upgrades, removes and purges it, and it serves a stream as 
   mkdirSync(layers);
   chmodSync(folder, 0o755);
   const enter = [
-    // An overlay over the whole system: whatever dpkg changes goes to memory.
+    // An overlay over the whole system: all changes of dpkg go to memory.
     `mount -t tmpfs none ${layers}`,
     `mkdir ${layers}/upper ${layers}/work ${layers}/root`,
     `mount -t overlay overlay -o lowerdir=/,upperdir=${layers}/upper,workdir=${layers}/work ${layers}/root`,

@@ -4,15 +4,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { TARGETS } from "../../release/targets.ts";
-import {
-  artefact,
-  cleanEnvironment,
-  emptyFolder,
-  expectWorking,
-  run,
-  startInstalled,
-  VERSION,
-} from "./support.ts";
+import { artefact, emptyFolder, expectWorking, run, startInstalled, VERSION } from "./support.ts";
 
 const folder = emptyFolder();
 const executable = join(folder, `model-gateway-${VERSION}-linux-x64`, "model-gateway");
@@ -75,11 +67,3 @@ test.each(TARGETS.map(({ name }) => name))(
     expect(bytes.subarray(0, 4_096).includes(loader)).toBe(true);
   },
 );
-
-/** With `qemu-aarch64-static` on the PATH and the C library of arm64 in QEMU_LD_PREFIX. */
-test.skipIf(Bun.which("qemu-aarch64-static") === null)("the executable for arm64 passes its selftest", () => {
-  const arm = join(folder, `model-gateway-${VERSION}-linux-arm64`, "model-gateway");
-  const prefix = process.env.QEMU_LD_PREFIX;
-  const env = { ...cleanEnvironment(), ...(prefix === undefined ? {} : { QEMU_LD_PREFIX: prefix }) };
-  expect(run(["qemu-aarch64-static", arm, "selftest"], { cwd: work, env })).not.toContain("✗");
-});

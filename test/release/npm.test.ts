@@ -17,7 +17,7 @@ const folder = emptyFolder();
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 test("npx runs the tarball without an install script", async () => {
-  // A cache of its own for what npx installs; the packages come from the cache of this machine or the registry.
+  // A separate cache for what npx installs; the packages come from the cache of this machine or the registry.
   const env = { ...cleanEnvironment(), npm_config_ignore_scripts: "true" };
   const command = ["npx", "--yes", "--package", artefact(".tgz"), "model-gateway"];
   expect(run([...command, "--version"], { cwd: folder, env })).toContain(VERSION);

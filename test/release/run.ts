@@ -1,7 +1,8 @@
 /**
  * `npm run test:release`: builds the release twice, compares the bytes, installs every artefact into an empty place and
- * sends a streamed request to it. Needs root (chroot, dpkg) and takes about five minutes. `--built` tests the release
- * that is in `dist/release`.
+ * sends a streamed request to it. Needs root (chroot, dpkg) and takes about ten minutes. Tests that need another program
+ * (helm, podman, systemd-nspawn, qemu) are skipped without it, and name it. `--built` tests the release that is in
+ * `dist/release`.
  */
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
