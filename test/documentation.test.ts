@@ -56,6 +56,21 @@ test("the contributors' pages stay short", () => {
   expect(long).toEqual([]);
 });
 
+/** Five lines of 120 characters. */
+const PARAGRAPH_CHARS_MAX = 600;
+
+test("no paragraph is longer than five lines", () => {
+  const long = [...documents, readDocument("console/README.md"), readDocument("simulator/README.md")].flatMap(
+    ({ path, text }) =>
+      text
+        .replaceAll(/```.*?```/gs, "")
+        .split("\n")
+        .filter((line) => line.length > PARAGRAPH_CHARS_MAX && !line.startsWith("|"))
+        .map((line) => `${path}: ${line.slice(0, 80)}`),
+  );
+  expect(long).toEqual([]);
+});
+
 function leadsSomewhere(from: string, href: string): boolean {
   const [file = "", anchor] = href.split("#");
   const target = file === "" ? from : normalize(join(dirname(from), file));

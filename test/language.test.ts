@@ -1,9 +1,25 @@
-/** The language of the code: unique type names, nouns instead of participles, headers above imports, short functions. */
+/**
+ * The language of the project: sentences name their subject, type names are unique nouns, headers stand above imports,
+ * functions are short.
+ */
 
 import { describe, expect, test } from "bun:test";
-import { basename, relative } from "node:path";
+import { readdirSync, readFileSync } from "node:fs";
+import { basename, join, relative } from "node:path";
 import { measureFunctions } from "./architecture/function-lengths.ts";
+import { readCode, readProse } from "./architecture/prose.ts";
 import { ROOT, readSources } from "./architecture/source-graph.ts";
+
+/** Words that hide who does what. CONTRIBUTING.md has the rule and examples. */
+const VAGUE_WORDS =
+  /\b(?:told|tells|nobody|somebody|anybody|whoever|asks? for|gives? back|given back|goes on|lets go|leaves alone|what is left)\b/i;
+
+/** The same as names in code: `told`, `isHeard`. */
+const VAGUE_NAMES =
+  /(?<![A-Za-z])(?:told|said|heard|nobody|somebody|whoever)(?![a-z])|(?:Told|Said|Heard|Nobody|Somebody)(?![a-z])/;
+
+/** Texts of other authors, which tests count. */
+const QUOTED_TEXTS = new Set(["src/gateway/metering/corpus.test-support.ts"]);
 
 /** Participles that do not describe a type or a file. */
 const PARTICIPLES = new Set([
@@ -76,6 +92,49 @@ test("a file header stands above the imports", () => {
     return firstImport >= 0 && !text.slice(0, firstImport).includes("/**");
   });
   expect(below.map(({ path }) => relative(ROOT, path))).toEqual([]);
+});
+
+describe("vague words", () => {
+  const sources = ["src", "console", "simulator", "test", "bench", "release", "deploy"]
+    .flatMap((folder) => readSources(folder))
+    .map((source) => ({ ...source, file: relative(ROOT, source.path) }))
+    .filter(({ file }) => !file.includes("node_modules") && !QUOTED_TEXTS.has(file));
+
+  test("are found in comments and sentences, not in code and short strings", () => {
+    const text = 'const told = "nobody"; // It tells.\nthrow new Error(`it is what whoever asks for.`);';
+    expect(readProse(text).filter((prose) => VAGUE_WORDS.test(prose.text))).toEqual([
+      { line: 1, text: "// It tells." },
+      { line: 2, text: "`it is what whoever asks for.`" },
+    ]);
+    expect(readCode(text)).toBe("const told = ; \nthrow new Error();");
+  });
+
+  test("are in no comment, text or test name", () => {
+    const vague = sources
+      .filter(({ file }) => file !== "test/language.test.ts")
+      .flatMap(({ file, text }) => readProse(text).map((prose) => ({ ...prose, file })))
+      .filter(({ text }) => VAGUE_WORDS.test(text));
+    expect(vague.map(({ file, line, text }) => `${file}:${line} ${text}`)).toEqual([]);
+  });
+
+  test("are no names in production code", () => {
+    const vague = sources
+      .filter(({ file, isTest }) => !isTest && !/^(?:test|bench)\//.test(file))
+      .filter(({ text }) => VAGUE_NAMES.test(readCode(text)));
+    expect(vague.map(({ file }) => file)).toEqual([]);
+  });
+
+  test("are in no document", () => {
+    const pages = [".", "docs", "docs/internals", "console", "simulator", "src/net"]
+      .flatMap((folder) => readdirSync(join(ROOT, folder)).map((name) => join(folder, name)))
+      .filter((file) => file.endsWith(".md") && file !== "CONTRIBUTING.md");
+    const vague = pages.flatMap((file) =>
+      readFileSync(join(ROOT, file), "utf8")
+        .split("\n")
+        .flatMap((line, index) => (VAGUE_WORDS.test(line) ? [`${file}:${index + 1} ${line}`] : [])),
+    );
+    expect(vague).toEqual([]);
+  });
 });
 
 describe("the length of functions", () => {

@@ -132,7 +132,7 @@ describe("a content type", () => {
     },
   );
 
-  test("of an image edit may be a form, and the error says so", async () => {
+  test("of an image edit may be a form, and the error names it", async () => {
     const response = await gateway.call("/v1/images/edits", "x", {
       headers: { "content-type": "text/plain" },
     });

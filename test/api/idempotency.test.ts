@@ -249,9 +249,9 @@ test("the OpenAI SDK gets the first response again", async () => {
 test("the stored response is not readable in the database", async () => {
   const gateway = await start();
   const response = await gateway.call(CHAT, body, under("one"));
-  const said = ((await response.json()) as { choices: [{ message: { content: string } }] }).choices[0].message
-    .content;
+  const content = ((await response.json()) as { choices: [{ message: { content: string } }] }).choices[0]
+    .message.content;
   const rows = await gateway.installation.db.sql`SELECT body FROM idempotency`;
   expect(rows).toHaveLength(1);
-  expect(String(rows[0]?.body)).not.toContain(said.slice(0, 20));
+  expect(String(rows[0]?.body)).not.toContain(content.slice(0, 20));
 });

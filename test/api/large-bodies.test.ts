@@ -72,8 +72,8 @@ async function largeBodies({ url, installation }: Pick<RunningGateway, "url" | "
   const response = await admin.fetch("/api/admin/dashboard/live", { signal: leave.signal });
   const frame = await response.body?.getReader().read();
   leave.abort();
-  const told = new TextDecoder().decode(frame?.value).replace(/^data: /, "");
-  return (JSON.parse(told) as { large_bodies: LargeBodies }).large_bodies;
+  const firstBytes = new TextDecoder().decode(frame?.value).replace(/^data: /, "");
+  return (JSON.parse(firstBytes) as { large_bodies: LargeBodies }).large_bodies;
 }
 
 const isEmpty = async (of: Pick<RunningGateway, "url" | "installation"> = gateway) =>
@@ -113,20 +113,20 @@ test("a large body waits unread for free memory, and is then served", async () =
   const held = [await hold(4 * MiB), await hold(4 * MiB, OTHER_KEY)];
   const { port } = new URL(gateway.url);
   const body = chatBody(3 * MiB);
-  let heard = "";
+  let received = "";
   const socket = connect(Number(port), "127.0.0.1");
   socket.on("data", (part) => {
-    heard += part.toString();
+    received += part.toString();
   });
   socket.write(
     `POST ${CHAT} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${TEST_KEY}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nExpect: 100-continue\r\n\r\n`,
   );
   await eventually(async () => (await largeBodies(gateway)).waiting === 1);
-  expect(heard).toBe("");
+  expect(received).toBe("");
   held[0]?.letGo();
-  await eventually(() => heard.startsWith("HTTP/1.1 100 Continue\r\n\r\n"));
+  await eventually(() => received.startsWith("HTTP/1.1 100 Continue\r\n\r\n"));
   socket.write(body);
-  await eventually(() => heard.includes("HTTP/1.1 200 OK"));
+  await eventually(() => received.includes("HTTP/1.1 200 OK"));
   socket.destroy();
   held[1]?.letGo();
   await isEmpty();

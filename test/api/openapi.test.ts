@@ -90,13 +90,13 @@ test("the OpenAPI document is public", async () => {
 });
 
 test("models, usage, requests and health match the document", async () => {
-  const told = async (path: string) => (await gateway.call(path)).json();
-  OPERATIONS["GET /v1/models"].answer.schema.parse(await told("/v1/models"));
-  OPERATIONS["GET /v1/models/{model}"].answer.schema.parse(await told("/v1/models/fast-chat"));
+  const fetchJson = async (path: string) => (await gateway.call(path)).json();
+  OPERATIONS["GET /v1/models"].answer.schema.parse(await fetchJson("/v1/models"));
+  OPERATIONS["GET /v1/models/{model}"].answer.schema.parse(await fetchJson("/v1/models/fast-chat"));
   const asked = await gateway.call("/v1/responses", { model: "fast-chat", input: "Hello" });
   const id = asked.headers.get("x-request-id");
-  OPERATIONS["GET /v1/usage"].answer.schema.parse(await told("/v1/usage"));
-  OPERATIONS["GET /v1/requests/{request_id}"].answer.schema.parse(await told(`/v1/requests/${id}`));
-  OPERATIONS["GET /healthz"].answer.schema.parse(await told("/healthz"));
-  OPERATIONS["GET /readyz"].answer.schema.parse(await told("/readyz"));
+  OPERATIONS["GET /v1/usage"].answer.schema.parse(await fetchJson("/v1/usage"));
+  OPERATIONS["GET /v1/requests/{request_id}"].answer.schema.parse(await fetchJson(`/v1/requests/${id}`));
+  OPERATIONS["GET /healthz"].answer.schema.parse(await fetchJson("/healthz"));
+  OPERATIONS["GET /readyz"].answer.schema.parse(await fetchJson("/readyz"));
 });

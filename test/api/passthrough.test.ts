@@ -135,11 +135,11 @@ describe("a request", () => {
   });
 
   test.each([
-    { options: null, told: '"stream_options":{"include_usage":true},' },
-    { options: "null", told: null },
-    { options: '{ "x": 1e400 }', told: '"include_usage":true,' },
-    { options: '{"include_usage": false , "x":1e400}', told: null },
-  ])("for a chat stream gets only include_usage added, case %#", async ({ options, told }) => {
+    { options: null, answered: '"stream_options":{"include_usage":true},' },
+    { options: "null", answered: null },
+    { options: '{ "x": 1e400 }', answered: '"include_usage":true,' },
+    { options: '{"include_usage": false , "x":1e400}', answered: null },
+  ])("for a chat stream gets only include_usage added, case %#", async ({ options, answered }) => {
     reply = {
       type: "text/event-stream",
       body: chatStream('{"choices":[{"index":0,"delta":{"content":"x"}}]}'),
@@ -156,7 +156,7 @@ describe("a request", () => {
         const expected = request.with(JSON.stringify(UPSTREAM_MODEL));
         const arrived = body.toString();
         expect(JSON.parse(arrived).stream_options.include_usage).toBe(true);
-        if (told !== null) expect(arrived.replace(told, "")).toBe(expected);
+        if (answered !== null) expect(arrived.replace(answered, "")).toBe(expected);
         else if (options === "null") {
           expect(arrived.replace('{"include_usage":true}', "null")).toBe(expected);
         } else {

@@ -1,4 +1,4 @@
-/** What a client sees of rejected requests that have no usage row of their own. */
+/** What a client sees of rejected requests that have no separate usage row. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { limits } from "../../src/config/product-limits.ts";

@@ -83,6 +83,9 @@ describe("the report of a request", () => {
           first_byte_ms: expect.any(Number),
           status: 200,
           failure: null,
+          translated_to: null,
+          dropped: [],
+          state_dropped: false,
         },
       ],
     });

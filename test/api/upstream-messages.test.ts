@@ -50,12 +50,16 @@ function failing(code: string): () => Response {
 const respond = () => gateway.call("/v1/responses", { model: PUBLIC_MODEL, input: "hi", stream: true });
 
 describe.each(["invalid_prompt", "cyber_policy", "image_too_large"])("a turn that ends in %s", (code) => {
-  const told = { code, message: "token [redacted] of [redacted] refused it" };
+  const expected = { code, message: "token [redacted] of [redacted] refused it" };
 
   test("reports the code in its stream", async () => {
     answer = failing(code);
     const failed = payload(eventsIn(await (await respond()).text()).at(-2));
-    expect(failed).toMatchObject({ type: "response.failed", sequence_number: 2, response: { error: told } });
+    expect(failed).toMatchObject({
+      type: "response.failed",
+      sequence_number: 2,
+      response: { error: expected },
+    });
   });
 
   test("reports the code over a WebSocket", async () => {
@@ -63,7 +67,7 @@ describe.each(["invalid_prompt", "cyber_policy", "image_too_large"])("a turn tha
     const client = await openSocketClient(gateway.url);
     const { last } = await client.turn({ model: PUBLIC_MODEL, input: "hi" });
     client.close();
-    expect(last).toMatchObject({ type: "response.failed", response: { error: told } });
+    expect(last).toMatchObject({ type: "response.failed", response: { error: expected } });
   });
 
   test("is rejected with that code after a single attempt", async () => {

@@ -8,7 +8,7 @@ export interface MeasuredFunction {
   /** The number of its first line, from 1. */
   readonly line: number;
   readonly lines: number;
-  /** It returns an object of functions over variables of its own: a class in disguise. */
+  /** It returns an object of functions over its own variables: a class in disguise. */
   readonly isClosureObject: boolean;
 }
 

@@ -11,9 +11,9 @@ export interface Layer {
   readonly mayImport: readonly string[] | "everything";
 }
 
-const SHARED_WORDS = ["records", "capture-records", "settings-records", "errors"];
+const SHARED_FILES = ["records", "errors"];
 const GATEWAY_IMPORTS = [
-  ...SHARED_WORDS,
+  ...SHARED_FILES,
   "net",
   "json",
   "money",
@@ -49,15 +49,7 @@ export const LAYERS: readonly Layer[] = [
     name: "server",
     holds:
       "routes, request ids, draining, built pages; the operator's socket in the data folder, which `explain` and `wallet` use",
-    mayImport: [
-      ...GATEWAY_IMPORTS,
-      "version",
-      "own-origin",
-      "public-api",
-      "console-api",
-      "gateway",
-      "responses-websocket",
-    ],
+    mayImport: [...GATEWAY_IMPORTS, "version", "public-api", "console-api", "gateway", "responses-websocket"],
   },
   {
     name: "console-api",
@@ -66,7 +58,6 @@ export const LAYERS: readonly Layer[] = [
       ...GATEWAY_IMPORTS,
       "vendors",
       "version",
-      "own-origin",
       "openapi",
       "usage-export",
       "alerts",
@@ -78,17 +69,7 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "responses-websocket",
     holds: "Responses over WebSocket, the client's side: connections, lanes, turns, conversation memory",
-    mayImport: [
-      "errors",
-      "own-origin",
-      "net",
-      "json",
-      "observe",
-      "protocols",
-      "limits",
-      "accounts",
-      "gateway",
-    ],
+    mayImport: ["errors", "net", "json", "observe", "protocols", "limits", "accounts", "gateway"],
   },
   {
     name: "public-api",
@@ -104,18 +85,7 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "usage-export",
     holds: "usage as records for other systems: batches of the usage feed, their delivery to webhooks",
-    mayImport: [
-      "net",
-      "records",
-      "settings-records",
-      "money",
-      "observe",
-      "secrets",
-      "store",
-      "policy",
-      "alerts",
-      "version",
-    ],
+    mayImport: ["net", "records", "money", "observe", "secrets", "store", "policy", "alerts", "version"],
   },
   {
     name: "alerts",
@@ -123,7 +93,6 @@ export const LAYERS: readonly Layer[] = [
     mayImport: [
       "net",
       "records",
-      "settings-records",
       "money",
       "observe",
       "secrets",
@@ -137,24 +106,12 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "mail",
     holds: "sends e-mail over SMTP",
-    mayImport: ["net", "records", "settings-records", "secrets", "store", "accounts"],
+    mayImport: ["net", "records", "secrets", "store", "accounts"],
   },
   {
     name: "config",
     holds: "gateway.yaml ↔ records, settings, and every limit and deadline of the product",
-    mayImport: [
-      "net",
-      "records",
-      "settings-records",
-      "capture-records",
-      "vendors",
-      "money",
-      "secrets",
-      "store",
-      "policy",
-      "observe",
-      "telemetry",
-    ],
+    mayImport: ["net", "records", "vendors", "money", "secrets", "store", "policy", "observe", "telemetry"],
   },
   {
     name: "nodes",
@@ -169,8 +126,8 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "accounts",
     holds:
-      "kinds of upstream accounts: addresses, headers, failures, rate limits; the Responses WebSocket client",
-    mayImport: [...SHARED_WORDS, "vendors", "net", "json", "policy", "protocols"],
+      "kinds of upstream accounts: addresses, headers, access tokens, failures, rate limits; the Responses WebSocket client",
+    mayImport: [...SHARED_FILES, "vendors", "net", "json", "secrets", "policy", "protocols"],
   },
   {
     name: "billing",
@@ -180,7 +137,7 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "capture",
     holds: "captured requests: copies in flight, redaction, encryption, the queue to the database",
-    mayImport: ["net", "records", "capture-records", "secrets", "store", "observe"],
+    mayImport: ["net", "records", "secrets", "store", "observe"],
   },
   {
     name: "telemetry",
@@ -195,17 +152,17 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "protocols",
     holds: "the API dialects: requests, responses, streams. Pure: no I/O, no clock",
-    mayImport: [...SHARED_WORDS, "net", "json", "money"],
+    mayImport: [...SHARED_FILES, "net", "json", "money"],
   },
   {
     name: "policy",
     holds: "records → immutable snapshot with the price of every publication; the key index",
-    mayImport: ["net", "records", "capture-records", "money", "secrets", "store", "observe"],
+    mayImport: ["net", "records", "money", "secrets", "store", "observe"],
   },
   {
     name: "store",
     holds: "SQL. Only `store/engine/` knows the database engine",
-    mayImport: ["net", "records", "settings-records", "capture-records", "money", "secrets"],
+    mayImport: ["net", "records", "money", "secrets"],
   },
   {
     name: "money",
@@ -222,7 +179,11 @@ export const LAYERS: readonly Layer[] = [
     holds: "HTTP/1.1 and WebSocket, both sides: a closed library that knows no gateway",
     mayImport: [],
   },
-  { name: "secrets", holds: "keys, sealing, passwords, one-time codes", mayImport: [] },
+  {
+    name: "secrets",
+    holds: "keys, sealing, passwords, one-time codes, keys of service accounts",
+    mayImport: [],
+  },
   { name: "observe", holds: "log lines, counters, the text format of metrics", mayImport: [] },
   {
     name: "vendors",
@@ -232,21 +193,10 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "records",
     holds: "the records that the store keeps and the policy is compiled from",
-    mayImport: ["capture-records"],
-  },
-  {
-    name: "settings-records",
-    holds: "the settings of the whole gateway as stored: registration, mail, alerts",
-    mayImport: [],
-  },
-  {
-    name: "capture-records",
-    holds: "which requests are captured, and what is removed from them",
     mayImport: [],
   },
   { name: "errors", holds: "every error code with its status, and the error object", mayImport: [] },
   { name: "openapi", holds: "writes the OpenAPI documents of both APIs", mayImport: [] },
-  { name: "own-origin", holds: "which web origins are the gateway's own", mayImport: [] },
   { name: "version", holds: "the version of the product", mayImport: [] },
 ];
 

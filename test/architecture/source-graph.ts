@@ -44,7 +44,7 @@ export function layerName(path: string): string {
   return first.replace(/(?:\.test(?:-support)?)?\.ts$/, "");
 }
 
-/** The folder of a file; a file beside subfolders is a node of its own, because it may compose them. */
+/** The folder of a file; a file beside subfolders is a separate node, because it may compose them. */
 export function createNodeName(files: readonly SourceFile[]): (path: string) => string {
   const parents = new Set(files.map(({ path }) => dirname(dirname(path))));
   return (path) => relative(SRC, parents.has(dirname(path)) ? path : dirname(path));

@@ -1,0 +1,28 @@
+/** Separates the prose of a source file (comments and texts) from its code, for the tests of the project's language. */
+
+export interface Prose {
+  /** The number of its first line, from 1. */
+  readonly line: number;
+  readonly text: string;
+}
+
+const COMMENT_OR_STRING =
+  /\/\*[\s\S]*?\*\/|(?<!:)\/\/[^\n]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`/g;
+
+/** A shorter string is a name or a value, not a sentence. */
+const SENTENCE_WORDS_MIN = 4;
+
+/** Comments, and strings that are long enough to be sentences. */
+export function readProse(text: string): Prose[] {
+  return [...text.matchAll(COMMENT_OR_STRING)]
+    .filter(([found]) => found.startsWith("/") || found.split(/\s+/).length >= SENTENCE_WORDS_MIN)
+    .map((match) => ({
+      line: text.slice(0, match.index).split("\n").length,
+      text: match[0].replaceAll(/\$\{[^}]*\}/g, ""),
+    }));
+}
+
+/** The text without comments and strings. */
+export function readCode(text: string): string {
+  return text.replaceAll(COMMENT_OR_STRING, "");
+}
