@@ -1,4 +1,4 @@
-/** Errors as Google's clients receive them: gemini-cli prints other forms as raw JSON, and waits as `RetryInfo` tells it. */
+/** Errors as Google's clients receive them: gemini-cli prints other forms as raw JSON, and waits for the delay of `RetryInfo`. */
 
 import { expect, test } from "bun:test";
 import { ApiError, type ApiErrorCode } from "../../errors.ts";
