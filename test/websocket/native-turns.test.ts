@@ -365,7 +365,7 @@ describe("an upstream that rejects", () => {
       const second = await client.turn({ ...hello, input: "Two", previous_response_id: first.responseId });
       expect([first.last.type, second.last.type]).toEqual(["response.completed", "response.completed"]);
       expect(ways()).toEqual([null, null]);
-      expect(gateway.log.filter((line) => line.includes("websocket_unspoken"))).toHaveLength(1);
+      expect(gateway.log.filter((line) => line.includes("websocket_unsupported"))).toHaveLength(1);
     });
   }
 
