@@ -60,7 +60,9 @@ function findShortcomings(
   if (shared.length === 0) return [{ kind: "no_shared_interface" }];
   const unsupported = shared.filter((name) => !mapping.some(({ interfaces }) => canServe(interfaces, name)));
   if (unsupported.length === 0) return [];
-  return [{ kind: "unsupported_interface", interfaces: unsupported, all: unsupported.length === shared.length }];
+  return [
+    { kind: "unsupported_interface", interfaces: unsupported, all: unsupported.length === shared.length },
+  ];
 }
 
 /** Publications without a price in groups that need one. */

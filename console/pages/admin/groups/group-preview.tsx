@@ -112,7 +112,9 @@ function Shortcomings({ model }: { model: Previewed }) {
         <div key={kind} className="small group-shortcoming">
           <Icon name="alert" size={14} />
           {kind === "unsupported_interface"
-            ? policy.shortcomings.unsupported_interface(format.list(interfaces.map((name) => policy.interfaces[name])))
+            ? policy.shortcomings.unsupported_interface(
+                format.list(interfaces.map((name) => policy.interfaces[name])),
+              )
             : policy.shortcomings[kind]}
         </div>
       ))}
