@@ -3,6 +3,7 @@
 import { chownSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { RedisClient, SQL } from "bun";
+import { findRedisServer } from "../test/support/redis.ts";
 
 export interface Service {
   stop(): Promise<void>;
@@ -67,7 +68,7 @@ export async function startPostgres(folder: string): Promise<AddressedService> {
 
 /** It keeps nothing on disk: what nodes divide is written again by the nodes. */
 export async function startRedis(folder: string): Promise<AddressedService> {
-  const program = Bun.which("valkey-server") ?? Bun.which("redis-server");
+  const program = findRedisServer();
   if (program === null) throw new Error(`Neither Valkey nor Redis is installed. ${HINT}`);
   mkdirSync(folder);
   const port = findFreePort();

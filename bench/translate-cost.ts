@@ -10,6 +10,7 @@ import { wholeBytesPart } from "../src/net/wire/parts.ts";
 import { openChatReader } from "../src/protocols/chat/chat-stream.ts";
 import { lookUpCodec } from "../src/protocols/codecs.ts";
 import { COMPATIBLE_PROFILE } from "../src/protocols/hub/account-profile.ts";
+import { DroppedFields } from "../src/protocols/hub/dropped-fields.ts";
 import type { HubRequest } from "../src/protocols/hub/hub-request.ts";
 import type { StreamReader } from "../src/protocols/shared/stream.ts";
 
@@ -92,6 +93,7 @@ const EVENT_TEXTS = [
 const DONE = Buffer.from("data: [DONE]\n\n");
 
 function openTranslated(request: HubRequest): StreamReader {
+  const dropped = new DroppedFields();
   const client = {
     publicModel: "m",
     request,
@@ -101,13 +103,15 @@ function openTranslated(request: HubRequest): StreamReader {
     nowMs: 1,
     newId: (prefix: string) => `${prefix}1`,
     wantsUsageChunk: false,
+    dropped,
   };
   return new TranslatedReader({
-    upstream: chat.openStreamReader({ toolNames: { resolve: () => null }, sealer: SEALER }),
+    upstream: chat.openStreamReader({ toolNames: { resolve: () => null }, sealer: SEALER, dropped }),
     writer: responses.openStreamWriter(client),
     sink: null,
     reportsIncomplete: true,
     onComplete: null,
+    onUsage: () => {},
   });
 }
 

@@ -3,7 +3,7 @@
 import type { Refusal } from "./errors.ts";
 import { isRecord } from "./json-fields.ts";
 import { invalidMessages } from "./messages-errors.ts";
-import { isSigned, redactedData } from "./messages-signature.ts";
+import { CITATION_INDEX, isSigned, redactedData } from "./messages-signature.ts";
 
 type Block = Record<string, unknown>;
 
@@ -71,9 +71,9 @@ function checkBlock(
     return invalidMessages(`${where}: Input tag found using 'type' does not match any of the expected tags`);
   switch (block.type) {
     case "text":
-      return block.text === "" || typeof block.text !== "string"
-        ? invalidMessages(`${where}: text content blocks must be non-empty`)
-        : null;
+      if (block.text === "" || typeof block.text !== "string")
+        return invalidMessages(`${where}: text content blocks must be non-empty`);
+      return checkCitations(block.citations, where);
     case "image":
       return checkImage(block, where);
     case "tool_use":
@@ -96,6 +96,13 @@ function checkBlock(
     default:
       return null;
   }
+}
+
+function checkCitations(citations: unknown, where: string): Refusal | null {
+  const isIssued = (citation: unknown) => isRecord(citation) && citation.encrypted_index === CITATION_INDEX;
+  return Array.isArray(citations) && !citations.every(isIssued)
+    ? invalidMessages(`${where}.citations: Invalid \`encrypted_index\` in citation`)
+    : null;
 }
 
 function checkImage({ source }: Block, where: string): Refusal | null {

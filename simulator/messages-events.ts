@@ -2,6 +2,7 @@
 
 import type { Usage } from "./answer.ts";
 import type { MessageBlock, PlannedMessage } from "./messages.ts";
+import { CITATION_INDEX } from "./messages-signature.ts";
 import { type Frame, frame, outputFrame, usageJson } from "./reply.ts";
 import { splitText } from "./text.ts";
 
@@ -27,9 +28,23 @@ function blockObject(block: MessageBlock): object {
       return { ...block, input: JSON.parse(block.input) };
     case "web_search_tool_result":
       return searchResult(block);
+    case "text": {
+      const { type, text, citedUrl } = block;
+      return { type, text, ...(citedUrl === undefined ? {} : { citations: [citationOf(citedUrl)] }) };
+    }
     default:
       return block;
   }
+}
+
+function citationOf(url: string): object {
+  return {
+    type: "web_search_result_location",
+    url,
+    title: "The simulator",
+    encrypted_index: CITATION_INDEX,
+    cited_text: "simulator",
+  };
 }
 
 function searchResult({
@@ -115,6 +130,8 @@ function* blockEvents({ call }: PlannedMessage, block: MessageBlock, index: numb
       yield start({ type: "text", text: "" });
       for (const text of splitText(block.text, call.behaviour.events))
         yield delta({ type: "text_delta", text }, text, LANE.text);
+      if (block.citedUrl !== undefined)
+        yield delta({ type: "citations_delta", citation: citationOf(block.citedUrl) }, "", LANE.text);
       break;
     case "thinking":
       yield start({ type: "thinking", thinking: "", signature: "" });

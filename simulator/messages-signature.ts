@@ -18,3 +18,6 @@ export function isSigned(seed: number, thinking: string, signature: unknown): bo
 export function redactedData(seed: number): string {
   return signThinking(seed, "redacted");
 }
+
+/** The state of a citation, which must be sent back as it was issued. */
+export const CITATION_INDEX = "c2ltdWxhdGVk";

@@ -16,7 +16,8 @@ import { answerAfterTool, answerTo, longEnough, reasoningAbout, sized } from "./
 
 /** One block of the response. */
 export type MessageBlock =
-  | { type: "text"; text: string }
+  /** `citedUrl` is the page that a search has found. */
+  | { type: "text"; text: string; citedUrl?: string }
   | { type: "thinking"; thinking: string; signature: string }
   | { type: "redacted_thinking"; data: string }
   | { type: "tool_use"; id: string; name: string; input: string }
@@ -78,7 +79,8 @@ function planMessage(
     return { ...base, blocks, stopReason: "tool_use", searches: 0 };
   }
   const { text, stopReason, stopSequence } = planText(call, request, { question, results });
-  const answer: MessageBlock[] = text === "" ? [] : [{ type: "text", text }];
+  const cited = hosted.length === 0 ? {} : { citedUrl: FOUND_URL };
+  const answer: MessageBlock[] = text === "" ? [] : [{ type: "text", text, ...cited }];
   const blocks = [...thinking, ...hosted, ...answer];
   return { ...base, blocks, stopReason, stopSequence, searches: hosted.length / 2 };
 }
@@ -145,13 +147,15 @@ function sampleInput({ schema }: MessagesTool, question: string): string {
   return JSON.stringify(typeof sample === "object" && sample !== null ? sample : {});
 }
 
+const FOUND_URL = "https://example.com/simulator";
+
 function planSearch({ behaviour, newId }: Call, { tools }: MessagesRequest): MessageBlock[] {
   const tool = tools.find(({ isServerTool, name }) => isServerTool && name === "web_search");
   if (tool === undefined || !behaviour.model.includes("search")) return [];
   const id = newId("srvtoolu_");
   return [
     { type: "server_tool_use", id, name: tool.name, input: '{"query":"simulator"}' },
-    { type: "web_search_tool_result", tool_use_id: id, url: "https://example.com/simulator" },
+    { type: "web_search_tool_result", tool_use_id: id, url: FOUND_URL },
   ];
 }
 

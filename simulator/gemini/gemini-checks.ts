@@ -114,6 +114,7 @@ function checkSignatures(contents: readonly Json[], { isStrict, seed }: Signatur
   );
   for (const [at, content] of contents.entries()) {
     if (content.role !== "model") continue;
+    if (!isTextSigned(objects(content.parts), seed)) return invalidArgument("Corrupted thought signature.");
     const calls = objects(content.parts).filter(({ functionCall }) => isRecord(functionCall));
     for (const [index, part] of calls.entries()) {
       const call = isRecord(part.functionCall) ? part.functionCall : {};
@@ -130,6 +131,15 @@ function checkSignatures(contents: readonly Json[], { isStrict, seed }: Signatur
     }
   }
   return null;
+}
+
+/** A text need not be signed. The signature of a stream is on its last part, and belongs to the text of all parts. */
+function isTextSigned(parts: readonly Json[], seed: number): boolean {
+  const texts = parts.filter(({ text, thought }) => typeof text === "string" && thought !== true);
+  const whole = texts.map(({ text }) => text).join("");
+  return texts.every(
+    ({ thoughtSignature: signature }) => signature === undefined || isSignatureOf(seed, signature, whole),
+  );
 }
 
 function checkTools(tools: readonly Json[]): Refusal | null {

@@ -39,7 +39,7 @@ export function classifyAnthropicError(
   status: number,
   { code, type, message }: UpstreamError,
 ): AnthropicFailureClass | null {
-  if (type === null || (code !== null && code !== SPEND_LIMIT)) return null;
+  if (type === null || (code !== null && code !== SPEND_LIMIT && code !== RAMP_LIMIT)) return null;
   if (code === SPEND_LIMIT) return "quota";
   if (type === "not_found_error") return UNKNOWN_MODEL.test(message) ? "model_missing" : "not_here";
   if ((type === "invalid_request_error" || type === "rate_limit_error") && OUT_OF_MONEY.test(message))
@@ -52,3 +52,4 @@ export function classifyAnthropicError(
 const SERVER_TYPES: ReadonlySet<string> = new Set(["timeout_error", "api_error", "conflict_error"]);
 /** The `error_code` in the details of an error. */
 const SPEND_LIMIT = "enforced_spend_limit_reached";
+const RAMP_LIMIT = "ramp_limit_exceeded";

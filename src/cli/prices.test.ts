@@ -43,8 +43,8 @@ test("prices list shows the price of each model and its source", async () => {
   const { date } = BUNDLED_PRICES;
   expect(lines((await run("prices", "list")).out)).toEqual([
     "MODEL | GROUPS | TIMES | SOURCE | DATE | USD",
-    `fast | team | 1 | bundled list, as gpt-4o-mini | ${date} | input 0.15, cached_input 0.075, output 0.60`,
-    `gpt-4o | team | 1 | bundled list | ${date} | input 2.50, cached_input 1.25, output 10`,
+    `fast | team | 1 | bundled list, as gpt-4o-mini | ${date} | input 0.15, cached_input 0.075, output 0.60, per_call.web_search 0.01`,
+    `gpt-4o | team | 1 | bundled list | ${date} | input 2.50, cached_input 1.25, output 10, per_call.web_search 0.01`,
     "gpt-4o | paying | 1.5 | group | - | request 0.5",
     "own | team | 1 | model | - | input 3, output 4",
     "own | paying | 3 | model | - | input 3, output 4",

@@ -11,6 +11,7 @@ import { openInFlightRequests } from "../gateway/request/in-flight-requests.ts";
 import { RequestReader } from "../gateway/request/read-request.ts";
 import { openDrains } from "../gateway/stream/drains.ts";
 import { StateSeals } from "../gateway/translation/state-seals.ts";
+import { TokenFactors } from "../gateway/translation/token-factors.ts";
 import type { Dispatcher } from "../gateway/upstream/dispatch.ts";
 import { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
 import type { Limiter } from "../limits/limiter.ts";
@@ -105,6 +106,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
       seals: new StateSeals(installation.keyring),
       storedResponses,
       counts: new TranslationCounts(),
+      factors: new TokenFactors(clock.monotonicMs),
       randomBytes: installation.randomBytes,
       newId: (prefix) => prefix + installation.newId("id").slice("id_".length),
     },

@@ -21,6 +21,19 @@ test("an image of a listed size has the listed price", () => {
   ]);
 });
 
+test.each([
+  ["gpt-5", 10_000_000n],
+  ["gpt-4o", 10_000_000n],
+  ["gpt-4o-search-preview", 25_000_000n],
+  ["claude-opus-4-8", 10_000_000n],
+  ["gemini-3-pro-preview", 14_000_000n],
+  ["gemini-2.5-flash", 35_000_000n],
+  ["text-embedding-3-small", 0n],
+])("a search of %s costs %p nano-USD", (name, nano) => {
+  const price = findListed(name, null)?.model.price ?? {};
+  expect(computeTariffCost(makeTariff(price), { ...NOTHING_USED, webSearches: 1 })).toBe(nano);
+});
+
 test("an entry of the operator's price list overrides the bundled entry only", () => {
   const mine = { price: { input: "9" }, contextTokens: null, outputTokensMax: null };
   const updated = { date: "2026-11-01", models: { "gpt-4o": mine } };

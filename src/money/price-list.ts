@@ -21,17 +21,25 @@ const tokens = (input: string, cached_input: string, output: string): Price => (
   output,
 });
 
-const gpt5 = buildListedModel(tokens("1.25", "0.125", "10"), 400_000, 128_000);
-const gpt5mini = buildListedModel(tokens("0.25", "0.025", "2"), 400_000, 128_000);
-const gpt5chat = buildListedModel(tokens("1.25", "0.125", "10"), 128_000, 16_384);
-const gpt52 = buildListedModel(tokens("1.75", "0.175", "14"), 400_000, 128_000);
-const gpt4o = buildListedModel(tokens("2.50", "1.25", "10"), 128_000, 16_384);
-const gpt4oMini = buildListedModel(tokens("0.15", "0.075", "0.60"), 128_000, 16_384);
-const gpt41 = buildListedModel(tokens("2", "0.50", "8"), 1_047_576, 32_768);
-const gpt41mini = buildListedModel(tokens("0.40", "0.10", "1.60"), 1_047_576, 32_768);
+/**
+ * OpenAI's price of a search by the tool `web_search`, the same for all models that have it; collected in October 2026.
+ * The older `web_search_preview` and the search models that are not reasoning models cost more.
+ */
+const SEARCH = { per_call: { web_search: "0.01" } } as const;
+const PREVIEW_SEARCH = { per_call: { web_search: "0.025" } } as const;
+
+const gpt5 = buildListedModel({ ...tokens("1.25", "0.125", "10"), ...SEARCH }, 400_000, 128_000);
+const gpt5mini = buildListedModel({ ...tokens("0.25", "0.025", "2"), ...SEARCH }, 400_000, 128_000);
+const gpt5nano = buildListedModel({ ...tokens("0.05", "0.005", "0.40"), ...SEARCH }, 400_000, 128_000);
+const gpt5chat = buildListedModel({ ...tokens("1.25", "0.125", "10"), ...SEARCH }, 128_000, 16_384);
+const gpt52 = buildListedModel({ ...tokens("1.75", "0.175", "14"), ...SEARCH }, 400_000, 128_000);
+const gpt4o = buildListedModel({ ...tokens("2.50", "1.25", "10"), ...SEARCH }, 128_000, 16_384);
+const gpt4oMini = buildListedModel({ ...tokens("0.15", "0.075", "0.60"), ...SEARCH }, 128_000, 16_384);
+const gpt41 = buildListedModel({ ...tokens("2", "0.50", "8"), ...SEARCH }, 1_047_576, 32_768);
+const gpt41mini = buildListedModel({ ...tokens("0.40", "0.10", "1.60"), ...SEARCH }, 1_047_576, 32_768);
 const gpt41nano = buildListedModel(tokens("0.10", "0.025", "0.40"), 1_047_576, 32_768);
-const o3 = buildListedModel(tokens("2", "0.50", "8"), 200_000, 100_000);
-const o4mini = buildListedModel(tokens("1.10", "0.275", "4.40"), 200_000, 100_000);
+const o3 = buildListedModel({ ...tokens("2", "0.50", "8"), ...SEARCH }, 200_000, 100_000);
+const o4mini = buildListedModel({ ...tokens("1.10", "0.275", "4.40"), ...SEARCH }, 200_000, 100_000);
 
 /** Sizes of the GPT image models: square, tall, wide. */
 function buildSizePrices(quality: string, square: string, oblong: string): Record<string, string> {
@@ -54,9 +62,10 @@ export const BUNDLED_PRICES: PriceList = {
     "gpt-5-chat-latest": gpt5chat,
     "gpt-5-mini": gpt5mini,
     "gpt-5-mini-2025-08-07": gpt5mini,
-    "gpt-5-nano": buildListedModel(tokens("0.05", "0.005", "0.40"), 400_000, 128_000),
-    "gpt-5-nano-2025-08-07": buildListedModel(tokens("0.05", "0.005", "0.40"), 400_000, 128_000),
-    "gpt-5-pro": buildListedModel({ input: "15", output: "120" }, 400_000, 272_000),
+    "gpt-5-nano": gpt5nano,
+    "gpt-5-nano-2025-08-07": gpt5nano,
+    "gpt-5-pro": buildListedModel({ input: "15", output: "120", ...SEARCH }, 400_000, 272_000),
+    "gpt-5-search-api": buildListedModel({ ...tokens("1.25", "0.125", "10"), ...SEARCH }, null, null),
     "gpt-5.1": gpt5,
     "gpt-5.1-codex": gpt5,
     "gpt-5.1-codex-mini": gpt5mini,
@@ -72,6 +81,16 @@ export const BUNDLED_PRICES: PriceList = {
     "gpt-4o": gpt4o,
     "gpt-4o-2024-08-06": gpt4o,
     "gpt-4o-2024-11-20": gpt4o,
+    "gpt-4o-search-preview": buildListedModel(
+      { input: "2.50", output: "10", ...PREVIEW_SEARCH },
+      128_000,
+      16_384,
+    ),
+    "gpt-4o-mini-search-preview": buildListedModel(
+      { input: "0.15", output: "0.60", ...PREVIEW_SEARCH },
+      128_000,
+      16_384,
+    ),
     "gpt-4o-mini": gpt4oMini,
     "gpt-4o-mini-2024-07-18": gpt4oMini,
     o3,

@@ -70,6 +70,10 @@ function gemini(input: string, cached_input: string, output: string): Price {
   return { input, cached_input, output };
 }
 
+/** Google bills models from Gemini 3 on by the query, and earlier ones once for a prompt. An allowance is free. */
+const QUERY = { per_call: { web_search: "0.014" } } as const;
+const GROUNDED_PROMPT = { per_call: { web_search: "0.035" } } as const;
+
 const GEMINI_CONTEXT = 1_048_576;
 const GEMINI_OUTPUT = 65_536;
 
@@ -77,6 +81,7 @@ export const GOOGLE_MODELS: Readonly<Record<string, ListedModel>> = {
   "gemini-3-pro-preview": listed(
     {
       ...gemini("2", "0.20", "12"),
+      ...QUERY,
       long_context: { above: 200_000, input: "4", cached_input: "0.40", output: "18" },
     },
     GEMINI_CONTEXT,
@@ -85,18 +90,19 @@ export const GOOGLE_MODELS: Readonly<Record<string, ListedModel>> = {
   "gemini-2.5-pro": listed(
     {
       ...gemini("1.25", "0.125", "10"),
+      ...GROUNDED_PROMPT,
       long_context: { above: 200_000, input: "2.50", cached_input: "0.25", output: "15" },
     },
     GEMINI_CONTEXT,
     GEMINI_OUTPUT,
   ),
   "gemini-2.5-flash": listed(
-    { ...gemini("0.30", "0.03", "2.50"), audio_input: "1" },
+    { ...gemini("0.30", "0.03", "2.50"), ...GROUNDED_PROMPT, audio_input: "1" },
     GEMINI_CONTEXT,
     GEMINI_OUTPUT,
   ),
   "gemini-2.5-flash-lite": listed(
-    { ...gemini("0.10", "0.01", "0.40"), audio_input: "0.30" },
+    { ...gemini("0.10", "0.01", "0.40"), ...GROUNDED_PROMPT, audio_input: "0.30" },
     GEMINI_CONTEXT,
     GEMINI_OUTPUT,
   ),

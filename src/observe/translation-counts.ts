@@ -26,10 +26,12 @@ export class TranslationCounts {
     const series = this.#series.get(key) ?? { client, upstream, requests: 0 };
     series.requests++;
     this.#series.set(key, series);
-    for (const name of dropped) this.#addField(name.replace(/\[\d+\]/g, ""));
+    for (const name of dropped) this.addDropped(name);
   }
 
-  #addField(name: string): void {
+  /** `path` may contain indexes. */
+  addDropped(path: string): void {
+    const name = path.replace(/\[\d+\]/g, "");
     const counted = this.#fields.has(name) || this.#fields.size < FIELDS_MAX ? name : "other";
     this.#fields.set(counted, (this.#fields.get(counted) ?? 0) + 1);
   }

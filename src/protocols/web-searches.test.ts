@@ -3,6 +3,7 @@
 import { describe, expect, test } from "bun:test";
 import { computeTariffCosts, makeTariff } from "../money/tariff.ts";
 import type { Dialect } from "../records.ts";
+import { openChatReader } from "./chat/chat-stream.ts";
 import { lookUpCodec } from "./codecs.ts";
 import { openGeminiReader } from "./gemini/gemini-stream.ts";
 import { NO_TOOL_NAMES } from "./hub/codec.test-support.ts";
@@ -35,6 +36,13 @@ const GEMINI_JSON = {
     },
   ],
   usageMetadata: { promptTokenCount: 100, candidatesTokenCount: 10, totalTokenCount: 110 },
+};
+
+const CHAT_JSON = {
+  id: "c",
+  model: "gpt-4o-search-preview-2025-03-11",
+  choices: [{ index: 0, message: { role: "assistant", content: "found" }, finish_reason: "stop" }],
+  usage: { prompt_tokens: 100, completion_tokens: 10, total_tokens: 110 },
 };
 
 const AUDIENCE: Audience = { publicModel: "m", upstreamModel: "u", account: null, mentions: () => false };
@@ -83,6 +91,33 @@ describe("searches that are not part of the reported usage", () => {
     const { output: __, candidates: ___, ...without } = { output: [], candidates: [], ...json };
     expect(read(without)?.webSearches ?? 0).toBe(0);
   });
+
+  const chatReaders: readonly [string, (json: object) => TokenUsage | null][] = [
+    ["a whole chat completion", (json) => readWholeUsage(json, "chat.completions")],
+    ["a whole chat completion that is translated", (json) => readTranslated("chat", json)],
+    [
+      "a streamed chat completion",
+      (json) => readStream(openChatReader({ ...READER, hidesUsage: false }), json),
+    ],
+    ["a streamed chat completion that is translated", (json) => readHubUsage("chat", json)],
+  ];
+
+  test.each(chatReaders)("are counted once for a search model in %s, or as it reports them", (_, read) => {
+    expect(read(CHAT_JSON)).toMatchObject({ inputTokens: 100, webSearches: 1 });
+    expect(read({ ...CHAT_JSON, model: "gpt-4o" })?.webSearches).toBe(0);
+    const openrouter = { ...CHAT_JSON.usage, server_tool_use: { web_search_requests: 3 } };
+    expect(read({ ...CHAT_JSON, model: "a/b", usage: openrouter })?.webSearches).toBe(3);
+    const perplexity = { ...CHAT_JSON.usage, num_search_queries: 2 };
+    expect(read({ ...CHAT_JSON, model: "sonar", usage: perplexity })?.webSearches).toBe(2);
+  });
+
+  test.each(readers.slice(4))(
+    "count once for models that Google bills by the prompt, in %s",
+    (_, json, read) => {
+      expect(read({ ...json, modelVersion: "gemini-2.5-flash" })?.webSearches).toBe(1);
+      expect(read({ ...json, modelVersion: "gemini-3-pro-preview" })?.webSearches).toBe(2);
+    },
+  );
 
   test("are billed by the call", () => {
     const tariff = makeTariff({ input: "1", output: "2", per_call: { web_search: "0.01" } });

@@ -6,6 +6,7 @@
 import type { Log } from "../observe/log.ts";
 import type { OtlpClient } from "./otlp-client.ts";
 import { type MessageFrame, type QueueLimits, type SpanBatch, SpanQueue } from "./span-queue.ts";
+import type { SpanSource } from "./span-writer.ts";
 
 export interface ExportLimits extends QueueLimits {
   /** How long a span may wait for others. */
@@ -68,13 +69,13 @@ export class SpanExporter {
     return this.#dropped;
   }
 
-  /** `text`: spans as JSON objects, separated by commas. */
-  add(text: string, spans: number): void {
+  /** `spans`: how many spans the source writes. */
+  add(source: SpanSource, spans: number): void {
     if (this.#isClosing) {
       this.#drop("shutdown", spans);
       return;
     }
-    const dropped = this.#queue.add(text, spans);
+    const dropped = this.#queue.add(source, spans);
     if (dropped > 0) this.#drop("queue_full", dropped);
     if (this.#state.kind !== "idle") return;
     if (this.#queue.hasFullBatch) this.#start();

@@ -1,8 +1,11 @@
 /**
- * The spans that wait for export, as the bytes of the messages that will carry them. Spans are copied into the message
+ * The spans that wait for export, as the bytes of the messages that will carry them. Spans are written into the message
  * at once, so nothing of a request stays in memory. The queue has a fixed number of messages; when it is full, the
  * oldest message is dropped: a collector that is down must not cost memory.
  */
+
+import { toBytes } from "./span-text.ts";
+import { type SpanSource, SpanWriter } from "./span-writer.ts";
 
 export interface QueueLimits {
   /** The spans of one message. */
@@ -12,7 +15,7 @@ export interface QueueLimits {
   readonly batchesMax: number;
 }
 
-/** The parts of a message before and after its spans. */
+/** The parts of a message before and after its spans, in ASCII. */
 export interface MessageFrame {
   readonly start: string;
   readonly end: string;
@@ -21,43 +24,45 @@ export interface MessageFrame {
 /** A message with at least one span. */
 export class SpanBatch {
   spans = 0;
-  #bytes: Buffer;
-  #length = 0;
-  readonly #end: string;
+  readonly #memory: Buffer;
+  readonly #writer: SpanWriter;
+  readonly #end: Uint8Array;
 
-  constructor(bytes: Buffer, { start, end }: MessageFrame) {
-    this.#bytes = bytes;
-    this.#end = end;
-    this.#length = bytes.write(start, 0, "latin1");
+  /** `memory` is larger than the frame. */
+  constructor(memory: Buffer, { start, end }: MessageFrame) {
+    this.#memory = memory;
+    this.#writer = new SpanWriter(memory);
+    this.#end = toBytes(end);
+    this.#writer.piece(toBytes(start));
   }
 
-  /** Returns false if the spans do not fit. `text`: JSON objects in ASCII, separated by commas. */
-  add(text: string, spans: number): boolean {
-    const bytes = this.#bytes;
-    const needed = text.length + 1 + this.#end.length;
-    if (this.#length + needed > bytes.length) return false;
-    if (this.spans > 0) bytes[this.#length++] = COMMA;
-    this.#length += bytes.write(text, this.#length, "latin1");
+  /** Returns false if the spans do not fit. */
+  add(source: SpanSource, spans: number): boolean {
+    const writer = this.#writer;
+    const lengthBefore = writer.length;
+    if (this.spans > 0) writer.byte(COMMA);
+    source.writeSpans(writer);
+    if (writer.isFull || writer.length + this.#end.length > this.#memory.length) {
+      writer.rewind(lengthBefore);
+      return false;
+    }
     this.spans += spans;
     return true;
   }
 
   /** The bytes of the whole message. Nothing can be added any more. */
   finish(): Uint8Array {
-    this.#length += this.#bytes.write(this.#end, this.#length, "latin1");
-    return this.#bytes.subarray(0, this.#length);
+    this.#writer.piece(this.#end);
+    return this.#writer.written();
   }
 
-  /** Gives the memory back, for another batch. */
-  release(): Buffer {
-    const bytes = this.#bytes;
-    this.#bytes = NO_BYTES;
-    return bytes;
+  /** The memory of a batch that is not used any more, for another batch. */
+  get memory(): Buffer {
+    return this.#memory;
   }
 }
 
 const COMMA = 0x2c;
-const NO_BYTES = Buffer.alloc(0);
 
 export class SpanQueue {
   readonly #limits: QueueLimits;
@@ -84,14 +89,14 @@ export class SpanQueue {
   }
 
   /** Returns the number of spans that were dropped: older ones, or these if they are too large for a message. */
-  add(text: string, spans: number): number {
+  add(source: SpanSource, spans: number): number {
     const { batchSpansMax } = this.#limits;
     let dropped = 0;
     this.#current ??= this.#openBatch();
-    if (!this.#current.add(text, spans)) {
+    if (!this.#current.add(source, spans)) {
       dropped += this.#closeCurrent(this.#current);
       this.#current = this.#openBatch();
-      if (!this.#current.add(text, spans)) return dropped + spans;
+      if (!this.#current.add(source, spans)) return dropped + spans;
     }
     return this.#current.spans < batchSpansMax ? dropped : dropped + this.#closeCurrent(this.#current);
   }
@@ -107,14 +112,14 @@ export class SpanQueue {
 
   /** Reuses the memory of a batch that was sent or dropped. */
   recycle(batch: SpanBatch): void {
-    this.#spare = batch.release();
+    this.#spare = batch.memory;
   }
 
   #openBatch(): SpanBatch {
-    const bytes = this.#spare ?? Buffer.allocUnsafeSlow(this.#limits.batchBytesMax);
+    const memory = this.#spare ?? Buffer.allocUnsafeSlow(this.#limits.batchBytesMax);
     this.#spare = null;
     this.#frame ??= this.#buildFrame();
-    return new SpanBatch(bytes, this.#frame);
+    return new SpanBatch(memory, this.#frame);
   }
 
   #closeCurrent(current: SpanBatch): number {

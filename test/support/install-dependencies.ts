@@ -2,10 +2,11 @@
 
 import { lstatSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { findRedisServer } from "./redis.ts";
 
 const NEEDED: readonly { package: string; isThere(): boolean }[] = [
   { package: "postgresql", isThere: hasPostgres },
-  { package: "redis-server", isThere: () => Bun.which("redis-server") !== null },
+  { package: "redis-server", isThere: () => findRedisServer() !== null },
   // Injects disk faults into a running gateway.
   { package: "strace", isThere: () => Bun.which("strace") !== null },
   // Starts nodes with wrong clocks.

@@ -1,4 +1,4 @@
-/** A real, throw-away Redis for tests, which can be frozen, emptied and restarted. */
+/** A real, throw-away Valkey or Redis for tests, which can be frozen, emptied and restarted. */
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,6 +16,11 @@ export interface TestRedis {
   restart(): Promise<void>;
   configure(name: string, value: string): Promise<void>;
   stop(): Promise<void>;
+}
+
+/** Valkey where it is installed: it is the one that later releases of Debian have. Null if there is neither. */
+export function findRedisServer(): string | null {
+  return Bun.which("valkey-server") ?? Bun.which("redis-server");
 }
 
 export async function startRedis(): Promise<TestRedis> {
@@ -57,7 +62,7 @@ function findFreePort(): number {
 
 async function spawnRedis(port: number, folder: string) {
   const settings = ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
-  const child = Bun.spawn(["redis-server", ...settings, "--dir", folder], {
+  const child = Bun.spawn([findRedisServer() ?? "redis-server", ...settings, "--dir", folder], {
     stdout: "ignore",
     stderr: "ignore",
   });

@@ -23,6 +23,7 @@ import { MEDIA_TOKENS } from "../metering/media.ts";
 import { countInputTokens } from "../metering/meter.ts";
 import { freeBody } from "../request/body.ts";
 import type { RequestReader } from "../request/read-request.ts";
+import type { TokenFactors } from "../translation/token-factors.ts";
 import { messageAudience } from "../upstream/message-audience.ts";
 import { type OutboundRequest, sendRequest } from "../upstream/send-request.ts";
 import { JSON_LINES } from "./error-response.ts";
@@ -33,6 +34,7 @@ export interface CountTokensServices {
   readonly auth: Authenticator;
   readonly requests: RequestReader;
   readonly dispatcher: OutboundRequest & { readonly pool: Pick<Pool, "describe"> };
+  readonly translation: { readonly factors: Pick<TokenFactors, "correct"> };
 }
 
 /** How an API names the count. */
@@ -68,7 +70,7 @@ export async function countTokens(
       const { routes } = admit(caller, { ...endpoint, dialect: "chat" }, request.publicModel);
       const tokens =
         (await askAccount(services, call, { endpoint, request, routes })) ??
-        (await countHere(request, endpoint));
+        (await countHere(services, request, endpoint));
       return buildResponse(tokens, countField(endpoint), call.requestId);
     } finally {
       void request.body.dispose();
@@ -144,11 +146,14 @@ async function askAccount(
   return typeof tokens === "number" && Number.isSafeInteger(tokens) && tokens >= 0 ? tokens : null;
 }
 
-function countHere(request: ModelRequest, { name }: Endpoint): Promise<number> | number {
+async function countHere(
+  { translation }: CountTokensServices,
+  request: ModelRequest,
+  { name }: Endpoint,
+): Promise<number> {
   const { textBytes, media } = request.inputSize();
-  return textBytes <= TOKENIZED_BYTES_MAX
-    ? countInputTokens(request, name)
-    : Math.ceil(textBytes / BYTES_PER_TOKEN) + media * MEDIA_TOKENS;
+  if (textBytes > TOKENIZED_BYTES_MAX) return Math.ceil(textBytes / BYTES_PER_TOKEN) + media * MEDIA_TOKENS;
+  return translation.factors.correct(request.publicModel, await countInputTokens(request, name));
 }
 
 function buildResponse(tokens: number, field: CountField, requestId: string): WholeResponse {

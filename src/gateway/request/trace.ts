@@ -21,7 +21,7 @@ export interface AttemptTrace {
   reason: string | null;
   /** The dialect that the request was translated into. */
   translation?: Dialect;
-  /** The fields that were dropped for the account. */
+  /** The fields that were dropped for the account, and what was dropped from its response. */
   dropped?: readonly string[];
   /** The conversation carried opaque state that the account cannot use. */
   stateDropped?: true;
@@ -134,7 +134,7 @@ export function noteDroppedState({ attempts }: Trace, name: string): void {
   last.stateDropped = true;
 }
 
-/** Fields of the request that the account of the attempt does not accept were left out. */
+/** What the account of the attempt, or the client, cannot express was left out. */
 export function noteDropped({ attempts }: Trace, dropped: readonly string[]): void {
   const last = attempts.at(-1);
   if (last) last.dropped = [...(last.dropped ?? NONE_DROPPED), ...dropped];

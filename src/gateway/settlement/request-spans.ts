@@ -7,9 +7,10 @@ import type { AccountRoute } from "../../policy/snapshot.ts";
 import { readSession } from "../../protocols/shared/conversation.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 import type { SpanContext } from "../../telemetry/span-context.ts";
-import { doubleAttribute, intAttribute, spanText, stringAttribute } from "../../telemetry/span-text.ts";
+import { stringAttribute, toBytes } from "../../telemetry/span-text.ts";
+import type { SpanSource, SpanWriter } from "../../telemetry/span-writer.ts";
 import type { Tracer } from "../../telemetry/tracer.ts";
-import { type AttemptTrace, waitedMs } from "../request/trace.ts";
+import { type AttemptTrace, type Trace, waitedMs } from "../request/trace.ts";
 import type { RequestContext } from "../request-context.ts";
 import type { RequestEnding } from "./request-ending.ts";
 import {
@@ -45,10 +46,8 @@ export function exportSpans(tracer: Tracer, context: RequestContext, end: Reques
   if (spanContext === null) return false;
   const isError = hasFailed(end);
   if (!tracer.isExported(spanContext, { durationMs: end.durationMs, isError })) return false;
-  const ended: TracedRequest = { context, spanContext, end, isError };
-  let text = serverSpan(tracer, ended);
-  for (let i = 0; i < attempts.length; i++) text += clientSpan(ended, i);
-  tracer.exporter.add(text, 1 + attempts.length);
+  const spans = new RequestSpans(tracer, context, { spanContext, end, isError });
+  tracer.exporter.add(spans, 1 + attempts.length);
   return true;
 }
 
@@ -73,78 +72,96 @@ export function exportUnauthenticatedSpan(
   });
 }
 
-interface TracedRequest {
-  readonly context: RequestContext;
+interface TracedEnd {
   readonly spanContext: SpanContext;
   readonly end: RequestEnd;
   /** The gateway or an upstream failed, not the client. */
   readonly isError: boolean;
 }
 
-function serverSpan(tracer: Tracer, { context, spanContext, end, isError }: TracedRequest): string {
-  const { call, caller, endpoint, model, trace } = context;
-  const { parentSpanId, isSampled } = spanContext;
-  const { head, ending } = endpointPieces(endpoint);
-  const userAgent = call.request.headers.get("user-agent");
-  let text = ending.get(end.status, end.outcome, trace.attempts.length);
-  if (caller !== null) text += callerAttributes(caller);
-  // A name that is not published is text of the client, and would be one more value for each typing error.
-  if (model !== null) text += modelAttribute(model);
-  if (userAgent !== null) text += userAgentAttribute(userAgent);
-  if (call.conversation !== null) text += WEBSOCKET;
-  if (tracer.hasClientAddress) text += stringAttribute("clientAddress", call.clientAddress());
-  if (end.waitMs > 0) text += intAttribute("waitMs", end.waitMs);
-  if (end.costNano > 0n) text += intAttribute("costNano", end.costNano);
-  if (end.errorCode !== null) text += stringAttribute("errorType", end.errorCode);
-  return spanText({
-    requestId: call.requestId,
-    traceId: spanContext.traceId,
-    spanId: spanContext.spanId,
-    parentSpanId,
-    head: isSampled && parentSpanId === null ? head.usual : head.withFlags(isSampled, parentSpanId !== null),
-    startMs: end.atMs - end.durationMs,
-    endMs: end.atMs,
-    attributes: text,
-    isError,
-  });
+class RequestSpans implements SpanSource {
+  readonly #tracer: Tracer;
+  readonly #context: RequestContext;
+  readonly #spanContext: SpanContext;
+  readonly #end: RequestEnd;
+  readonly #isError: boolean;
+
+  constructor(tracer: Tracer, context: RequestContext, { spanContext, end, isError }: TracedEnd) {
+    this.#tracer = tracer;
+    this.#context = context;
+    this.#spanContext = spanContext;
+    this.#end = end;
+    this.#isError = isError;
+  }
+
+  writeSpans(writer: SpanWriter): void {
+    this.#writeServerSpan(writer);
+    const { attempts } = this.#context.trace;
+    for (const [index, attempt] of attempts.entries()) {
+      writer.byte(COMMA);
+      this.#writeClientSpan(writer, attempt, index);
+    }
+  }
+
+  #writeServerSpan(writer: SpanWriter): void {
+    const { call, caller, endpoint, model, trace } = this.#context;
+    const { traceId, spanId, parentSpanId, isSampled } = this.#spanContext;
+    const end = this.#end;
+    const { head, ending } = endpointPieces(endpoint);
+    const userAgent = call.request.headers.get("user-agent");
+    writer.start({
+      requestId: call.requestId,
+      traceId,
+      spanId,
+      parentSpanId,
+      head:
+        isSampled && parentSpanId === null ? head.usual : head.withFlags(isSampled, parentSpanId !== null),
+      startMs: end.atMs - end.durationMs,
+      endMs: end.atMs,
+    });
+    writer.piece(ending.get(end.status, end.outcome, trace.attempts.length));
+    if (caller !== null) writer.piece(callerAttributes(caller));
+    // A name that is not published is text of the client, and would be one more value for each typing error.
+    if (model !== null) writer.piece(modelAttribute(model));
+    if (userAgent !== null) writer.piece(userAgentAttribute(userAgent));
+    if (call.conversation !== null) writer.piece(WEBSOCKET);
+    if (this.#tracer.hasClientAddress) writer.string("clientAddress", call.clientAddress());
+    if (end.waitMs > 0) writer.int("waitMs", end.waitMs);
+    if (end.costNano > 0n) writer.int("costNano", Number(end.costNano));
+    if (end.errorCode !== null) writer.string("errorType", end.errorCode);
+    writer.end(this.#isError);
+  }
+
+  #writeClientSpan(writer: SpanWriter, attempt: AttemptTrace, index: number): void {
+    const { call, endpoint, request, routes, trace } = this.#context;
+    const { traceId, spanId, isSampled } = this.#spanContext;
+    const end = this.#end;
+    const isLast = index === trace.attempts.length - 1;
+    const pieces = routePieces(endpoint, attempt, isLast ? trace.route : findRoute(routes, attempt));
+    const requestStartMs = end.atMs - end.durationMs;
+    const isServing = isLast && attempt.failure === null;
+    const hasFault = attempt.failure !== null || (isServing && this.#isError);
+    writer.start({
+      requestId: call.requestId,
+      traceId,
+      spanId: this.#spanContext.attemptSpanId(index),
+      parentSpanId: spanId,
+      head: isSampled ? pieces.head.usual : pieces.head.withFlags(false, false),
+      startMs: requestStartMs + attempt.startedMs,
+      endMs: requestStartMs + (attempt.endedMs ?? end.durationMs),
+    });
+    writer.piece(pieces.attempt.get(index + 1, attempt.status, request?.stream ?? false));
+    writeRequest(writer, this.#context);
+    if (attempt.firstByteMs !== null)
+      writer.seconds("timeToFirstChunk", attempt.firstByteMs - attempt.startedMs);
+    if (isServing) writeResult(writer, trace, end);
+    if (hasFault) writer.string("errorType", attempt.failure ?? end.errorCode ?? end.outcome);
+    writer.end(hasFault);
+  }
 }
 
-const WEBSOCKET = stringAttribute("protocolName", "websocket");
-
-/** Begins with the comma that separates it from the span before it. */
-function clientSpan({ context, spanContext, end, isError }: TracedRequest, index: number): string {
-  const { call, request, trace } = context;
-  const { attempts } = trace;
-  const attempt = attempts[index];
-  if (attempt === undefined) return "";
-  const isLast = index === attempts.length - 1;
-  const pieces = routePieces(
-    context.endpoint,
-    attempt,
-    isLast ? trace.route : findRoute(context.routes, attempt),
-  );
-  const requestStartMs = end.atMs - end.durationMs;
-  const isServing = isLast && attempt.failure === null;
-  const hasFault = attempt.failure !== null || (isServing && isError);
-  let text = pieces.attempt.get(index + 1, attempt.status, request?.stream ?? false);
-  text += requestAttributes(context);
-  if (attempt.firstByteMs !== null)
-    text += doubleAttribute("timeToFirstChunk", (attempt.firstByteMs - attempt.startedMs) / 1_000);
-  if (isServing) text += resultAttributes(context, end);
-  if (hasFault) text += stringAttribute("errorType", attempt.failure ?? end.errorCode ?? end.outcome);
-  const span = spanText({
-    requestId: call.requestId,
-    traceId: spanContext.traceId,
-    spanId: spanContext.attemptSpanId(index),
-    parentSpanId: spanContext.spanId,
-    head: spanContext.isSampled ? pieces.head.usual : pieces.head.withFlags(false, false),
-    startMs: requestStartMs + attempt.startedMs,
-    endMs: requestStartMs + (attempt.endedMs ?? end.durationMs),
-    attributes: text,
-    isError: hasFault,
-  });
-  return `,${span}`;
-}
+const COMMA = 0x2c;
+const WEBSOCKET = toBytes(stringAttribute("protocolName", "websocket"));
 
 function findRoute(routes: readonly AccountRoute[], attempt: AttemptTrace): AccountRoute | null {
   const isSame = ({ account, upstreamModel }: AccountRoute) =>
@@ -152,25 +169,22 @@ function findRoute(routes: readonly AccountRoute[], attempt: AttemptTrace): Acco
   return routes.find(isSame) ?? null;
 }
 
-function requestAttributes({ call, request }: RequestContext): string {
-  if (request === null) return "";
+function writeRequest(writer: SpanWriter, { call, request }: RequestContext): void {
+  if (request === null) return;
   const conversation = readSession(call.request.headers) ?? request.previousResponseId;
-  let text = "";
-  if (request.outputTokensMax !== null) text += intAttribute("requestTokensMax", request.outputTokensMax);
-  if (request.choices > 1) text += intAttribute("requestChoices", request.choices);
-  if (conversation !== null) text += stringAttribute("conversationId", conversation);
-  return text;
+  if (request.outputTokensMax !== null) writer.int("requestTokensMax", request.outputTokensMax);
+  if (request.choices > 1) writer.int("requestChoices", request.choices);
+  if (conversation !== null) writer.string("conversationId", conversation);
 }
 
 /** Input tokens include cached ones, and output tokens include reasoning, as the conventions define them. */
-function resultAttributes({ trace }: RequestContext, end: RequestEnd): string {
-  let text = "";
-  if (end.responseId !== null) text += stringAttribute("responseId", end.responseId);
-  if (trace.upstreamRequestId !== null) text += stringAttribute("upstreamRequestId", trace.upstreamRequestId);
-  if (end.usageSource === "none") return text;
-  text += intAttribute("inputTokens", end.inputTokens) + intAttribute("outputTokens", end.outputTokens);
-  if (end.cachedTokens > 0) text += intAttribute("cacheReadTokens", end.cachedTokens);
-  if (end.cacheWriteTokens > 0) text += intAttribute("cacheCreationTokens", end.cacheWriteTokens);
-  if (end.reasoningTokens > 0) text += intAttribute("reasoningTokens", end.reasoningTokens);
-  return text;
+function writeResult(writer: SpanWriter, { upstreamRequestId }: Trace, end: RequestEnd): void {
+  if (end.responseId !== null) writer.string("responseId", end.responseId);
+  if (upstreamRequestId !== null) writer.string("upstreamRequestId", upstreamRequestId);
+  if (end.usageSource === "none") return;
+  writer.int("inputTokens", end.inputTokens);
+  writer.int("outputTokens", end.outputTokens);
+  if (end.cachedTokens > 0) writer.int("cacheReadTokens", end.cachedTokens);
+  if (end.cacheWriteTokens > 0) writer.int("cacheCreationTokens", end.cacheWriteTokens);
+  if (end.reasoningTokens > 0) writer.int("reasoningTokens", end.reasoningTokens);
 }

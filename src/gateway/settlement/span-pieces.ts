@@ -1,38 +1,40 @@
-/** The parts of spans that many requests share, written once: by endpoint, caller, model, client and route. */
+/** The attributes that many requests share, written once: by endpoint, caller, model, client and route. */
 
 import type { AccountRoute, PublishedModel } from "../../policy/snapshot.ts";
 import type { Endpoint } from "../../protocols/shared/request.ts";
 import { findProvider, OPERATION_BY_INTERFACE } from "../../telemetry/attribute-names.ts";
 import {
   boolAttribute,
-  flatText,
   intAttribute,
   SPAN_KIND,
   SpanHead,
   stringAttribute,
+  toBytes,
 } from "../../telemetry/span-text.ts";
 import type { Caller } from "../admission/authenticate.ts";
 import type { AttemptTrace } from "../request/trace.ts";
 
-/** Remembers the text of the last values: nearly all requests of an endpoint end alike. */
-export class LastText<Values extends readonly unknown[]> {
+/** Remembers the bytes of the last values: nearly all requests of an endpoint end alike. */
+export class LastPiece<Values extends readonly unknown[]> {
   readonly #write: (...values: Values) => string;
   #values: Values | null = null;
-  #text = "";
+  #piece: Uint8Array = NO_BYTES;
 
   constructor(write: (...values: Values) => string) {
     this.#write = write;
   }
 
-  get(...values: Values): string {
+  get(...values: Values): Uint8Array {
     const last = this.#values;
     if (last === null || !isSame(values, last)) {
       this.#values = values;
-      this.#text = flatText(this.#write(...values));
+      this.#piece = toBytes(this.#write(...values));
     }
-    return this.#text;
+    return this.#piece;
   }
 }
+
+const NO_BYTES = new Uint8Array();
 
 function isSame(values: readonly unknown[], last: readonly unknown[]): boolean {
   for (let i = 0; i < values.length; i++) if (values[i] !== last[i]) return false;
@@ -42,7 +44,7 @@ function isSame(values: readonly unknown[], last: readonly unknown[]): boolean {
 export class EndpointPieces {
   readonly head: SpanHead;
   /** The attributes of the endpoint and of the end of a request. */
-  readonly ending: LastText<[status: number, outcome: string, attempts: number]>;
+  readonly ending: LastPiece<[status: number, outcome: string, attempts: number]>;
 
   constructor({ path }: Endpoint) {
     const route = `/v1${path}`;
@@ -51,7 +53,7 @@ export class EndpointPieces {
       stringAttribute("httpMethod", "POST") +
       stringAttribute("httpRoute", route) +
       stringAttribute("urlPath", route);
-    this.ending = new LastText(
+    this.ending = new LastPiece(
       (status, outcome, attempts) =>
         fixed +
         intAttribute("httpStatus", status) +
@@ -72,41 +74,41 @@ export function endpointPieces(endpoint: Endpoint): EndpointPieces {
   return pieces;
 }
 
-const callers = new WeakMap<Caller["key"], LastText<[group: string]>>();
+const callers = new WeakMap<Caller["key"], LastPiece<[group: string]>>();
 
-export function callerAttributes({ key, group }: Caller): string {
-  let text = callers.get(key);
-  if (text === undefined) {
+export function callerAttributes({ key, group }: Caller): Uint8Array {
+  let piece = callers.get(key);
+  if (piece === undefined) {
     const user = key.userId === null ? "" : stringAttribute("userId", key.userId);
     const fixed = stringAttribute("keyId", key.publicId) + user;
-    text = new LastText((name) => fixed + stringAttribute("group", name));
-    callers.set(key, text);
+    piece = new LastPiece((name) => fixed + stringAttribute("group", name));
+    callers.set(key, piece);
   }
-  return text.get(group.name);
+  return piece.get(group.name);
 }
 
-const models = new WeakMap<PublishedModel, string>();
+const models = new WeakMap<PublishedModel, Uint8Array>();
 
-export function modelAttribute(model: PublishedModel): string {
-  let text = models.get(model);
-  if (text === undefined) {
-    text = flatText(stringAttribute("publicModel", model.id));
-    models.set(model, text);
+export function modelAttribute(model: PublishedModel): Uint8Array {
+  let piece = models.get(model);
+  if (piece === undefined) {
+    piece = toBytes(stringAttribute("publicModel", model.id));
+    models.set(model, piece);
   }
-  return text;
+  return piece;
 }
 
-const userAgents = new Map<string, string>();
+const userAgents = new Map<string, Uint8Array>();
 const USER_AGENTS_MAX = 256;
 
-/** Clients control the values, so the number of texts is bounded. */
-export function userAgentAttribute(userAgent: string): string {
+/** Clients control the values, so their number is bounded. */
+export function userAgentAttribute(userAgent: string): Uint8Array {
   const known = userAgents.get(userAgent);
   if (known !== undefined) return known;
-  const text = flatText(stringAttribute("userAgent", userAgent));
+  const piece = toBytes(stringAttribute("userAgent", userAgent));
   if (userAgents.size >= USER_AGENTS_MAX) userAgents.clear();
-  if (userAgent.length <= USER_AGENT_CHARS_MAX) userAgents.set(userAgent, text);
-  return text;
+  if (userAgent.length <= USER_AGENT_CHARS_MAX) userAgents.set(userAgent, piece);
+  return piece;
 }
 
 const USER_AGENT_CHARS_MAX = 256;
@@ -114,7 +116,7 @@ const USER_AGENT_CHARS_MAX = 256;
 export class RoutePieces {
   readonly head: SpanHead;
   /** The attributes of the route and of an attempt. */
-  readonly attempt: LastText<[attempt: number, status: number | null, isStream: boolean]>;
+  readonly attempt: LastPiece<[attempt: number, status: number | null, isStream: boolean]>;
 
   constructor({ interface: name }: Endpoint, attempt: AttemptTrace, route: AccountRoute | null) {
     const operation = OPERATION_BY_INTERFACE[name];
@@ -125,7 +127,7 @@ export class RoutePieces {
       stringAttribute("account", attempt.accountName) +
       (operation.outputType === null ? "" : stringAttribute("outputType", operation.outputType)) +
       (route === null ? "" : addressAttributes(route));
-    this.attempt = new LastText(
+    this.attempt = new LastPiece(
       (number, status, isStream) =>
         fixed +
         intAttribute("attempt", number) +

@@ -22,7 +22,7 @@ import { countTexts } from "../metering/count-request.ts";
 import { tokenizerIfLoaded } from "../metering/tokenizer.ts";
 import { EmbeddingBatches } from "./embedding-batches.ts";
 import { type LongStrings, NO_LONG_STRINGS, parseLongBody, putLongStrings } from "./long-strings.ts";
-import type { TranslatedAttempt, Translator } from "./translated-attempt.ts";
+import { NO_HEADERS, type TranslatedAttempt, type Translator } from "./translated-attempt.ts";
 
 /** What the translation needs of a request. */
 export interface EmbeddingsSource {
@@ -39,7 +39,7 @@ const JSON_DEPTH_MAX = 16;
 
 /** What all translations of embeddings have in common. */
 const UNSTREAMED = {
-  headerLines: "",
+  headers: NO_HEADERS,
   isStateDropped: false,
   openReader(): never {
     throw new Error("embeddings are not streamed");

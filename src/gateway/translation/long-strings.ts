@@ -5,7 +5,7 @@
  */
 
 import { ApiError } from "../../errors.ts";
-import { parseJson } from "../../json/parse.ts";
+import { tryParseLossless } from "../../json/lossless.ts";
 import { decodeText } from "../../net/wire/bytes.ts";
 import { nextTurn } from "../../net/wire/next-turn.ts";
 import { type Part, wholeBytesPart } from "../../net/wire/parts.ts";
@@ -65,11 +65,11 @@ export async function parseLongBody(
 ): Promise<{ readonly json: unknown; readonly strings: LongStrings }> {
   const { bytes, start, end } = body;
   if (end - start <= PARSED_AT_ONCE_BYTES_MAX)
-    return { json: parseJson(bytes, start, end), strings: NO_LONG_STRINGS };
+    return { json: tryParseLossless(decodeText(bytes, start, end)), strings: NO_LONG_STRINGS };
   const nonce = Buffer.from(randomBytes(16)).toString("hex");
   const { json, strings } = await takeLongStrings(body, nonce);
   await nextTurn();
-  return { json: parseJson(Buffer.from(json)), strings };
+  return { json: tryParseLossless(json), strings };
 }
 
 /** Returns the position of the closing quote. */

@@ -6,19 +6,24 @@
 import { toHostedBody } from "../../accounts/cloud/hosting.ts";
 import { accountProfile } from "../../accounts/profile.ts";
 import { ApiError } from "../../errors.ts";
-import { isObject, parseJson } from "../../json/parse.ts";
+import { tryParseLossless } from "../../json/lossless.ts";
+import { isObject } from "../../json/parse.ts";
+import { decodeText } from "../../net/wire/bytes.ts";
 import { joinParts, type Part, wholePart } from "../../net/wire/parts.ts";
 import type { TranslationCounts } from "../../observe/translation-counts.ts";
 import type { AccountRoute, PublishedModel } from "../../policy/snapshot.ts";
 import { lookUpCodec } from "../../protocols/codecs.ts";
-import type { ClientTarget, DialectCodec, WrittenRequest } from "../../protocols/hub/dialect-codec.ts";
+import type { ClientTarget, DialectCodec } from "../../protocols/hub/dialect-codec.ts";
+import { DroppedFields } from "../../protocols/hub/dropped-fields.ts";
 import type { HubItem, HubRequest, OpaqueState } from "../../protocols/hub/hub-request.ts";
 import type { HubResponse, OutputItem } from "../../protocols/hub/hub-response.ts";
 import type { StateSealer, VendorState } from "../../protocols/hub/sealed-state.ts";
 import type { Endpoint, KnownConversationPrefix, ModelRequest } from "../../protocols/shared/request.ts";
 import { readUpstreamError } from "../../protocols/shared/upstream-error.ts";
+import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { WholeResponseResult } from "../../protocols/shared/whole-response.ts";
 import type { Dialect } from "../../records.ts";
+import { noteDropped, type Trace } from "../request/trace.ts";
 import { isTooDeep } from "./json-depth.ts";
 import {
   copyLongStrings,
@@ -30,6 +35,7 @@ import {
 import type { StateSeals } from "./state-seals.ts";
 import type { HubConversation } from "./stored-conversations.ts";
 import type { StoredResponses } from "./stored-responses.ts";
+import type { TokenFactors } from "./token-factors.ts";
 import { DROPPED_STATE, type TranslatedAttempt, type Translator } from "./translated-attempt.ts";
 import { type CompleteResponse, TranslatedReader } from "./translated-reader.ts";
 
@@ -38,6 +44,7 @@ export interface TranslationServices {
   readonly seals: StateSeals;
   readonly storedResponses: StoredResponses;
   readonly counts: TranslationCounts;
+  readonly factors: TokenFactors;
   newId(prefix: string): string;
   randomBytes(count: number): Uint8Array;
 }
@@ -54,6 +61,7 @@ export interface TranslationSource {
   readonly model: Pick<PublishedModel, "outputTokensMax">;
   /** The conversation that the request continues, if the gateway itself keeps it. */
   readonly conversation: HubConversation | null;
+  readonly trace: Trace;
 }
 
 export class RequestTranslator implements Translator {
@@ -90,8 +98,9 @@ export class RequestTranslator implements Translator {
     const isStateDropped = this.#isStateDropped || sealer.hasDroppedState(request.items);
     const dropped = isStateDropped ? [...written.dropped, DROPPED_STATE] : written.dropped;
     this.#services.counts.add(this.#client.dialect, upstream.dialect, dropped);
-    const client = this.#buildClient(request);
-    const { toolNames } = written;
+    const lost = this.#openLost();
+    const client = this.#buildClient(request, lost);
+    const reading = { toolNames: written.toolNames, sealer, dropped: lost };
     return {
       dialect: upstream.dialect,
       path: upstream.requestPath({ upstreamModel: route.upstreamModel, stream: request.stream }),
@@ -99,20 +108,20 @@ export class RequestTranslator implements Translator {
         JSON.stringify(toHostedBody(route.account, written.body, upstream.dialect)),
         this.#longStrings,
       ),
-      headerLines: formatHeaders(written),
+      headers: new Headers(written.headers),
       dropped,
       isStateDropped,
       sendBatches: null,
       openReader: (sink) =>
         new TranslatedReader({
-          upstream: upstream.openStreamReader({ toolNames, sealer }),
+          upstream: upstream.openStreamReader(reading),
           writer: this.#client.openStreamWriter(client),
           sink,
           reportsIncomplete: this.#client.dialect === "responses",
           onComplete: this.#openStore(client),
+          onUsage: (usage) => this.#learnTokens(usage),
         }),
-      readWhole: (body) =>
-        this.#readWhole(body, (json) => upstream.readResponse(json, { toolNames, sealer }), client),
+      readWhole: (body) => this.#readWhole(body, (json) => upstream.readResponse(json, reading), client),
     };
   }
 
@@ -150,7 +159,15 @@ export class RequestTranslator implements Translator {
     return this.#isStateDropped ? { seal: (state) => sealer.seal(state), open: () => null } : sealer;
   }
 
-  #buildClient(request: HubRequest): ClientTarget {
+  /** The response is read after the headers of a stream are sent, so its losses are noted in the trace. */
+  #openLost(): DroppedFields {
+    return new DroppedFields([], (name) => {
+      noteDropped(this.#context.trace, [name]);
+      this.#services.counts.addDropped(name);
+    });
+  }
+
+  #buildClient(request: HubRequest, dropped: DroppedFields): ClientTarget {
     const { endpoint, request: received, call } = this.#context;
     const { newId } = this.#services;
     return {
@@ -164,6 +181,7 @@ export class RequestTranslator implements Translator {
       nowMs: this.#nowMs(),
       newId,
       wantsUsageChunk: endpoint.dialect === "chat" && !received.hidesUsage,
+      dropped,
     };
   }
 
@@ -171,7 +189,8 @@ export class RequestTranslator implements Translator {
   #restoreSettings(request: HubRequest): HubRequest {
     if (this.#longStrings.size === 0) return request;
     const { input: _, ...settings } = request.original;
-    const restored = parseJson(joinParts(putLongStrings(JSON.stringify(settings), this.#longStrings)));
+    const bytes = joinParts(putLongStrings(JSON.stringify(settings), this.#longStrings));
+    const restored = tryParseLossless(decodeText(bytes, 0, bytes.length));
     return isObject(restored) ? { ...request, original: restored } : request;
   }
 
@@ -182,7 +201,7 @@ export class RequestTranslator implements Translator {
   ): WholeResponseResult {
     const { bytes, start, end } = whole;
     const isRefused = end - start > WHOLE_BYTES_MAX || isTooDeep(whole);
-    const json = isRefused ? null : parseJson(bytes, start, end);
+    const json = isRefused ? null : tryParseLossless(decodeText(bytes, start, end));
     if (!isObject(json)) return { kind: "malformed" };
     const error = json.error == null && json.type !== "error" ? null : readUpstreamError(json);
     if (error !== null) return { kind: "error", error };
@@ -191,6 +210,7 @@ export class RequestTranslator implements Translator {
     const written = this.#client.writeResponse(response, client);
     const text = JSON.stringify(written);
     this.#openStore(client)?.({ output: response.items, usage: response.usage, response: text });
+    this.#learnTokens(response.usage);
     return {
       kind: "answer",
       body: wholePart(Buffer.from(text)),
@@ -201,6 +221,14 @@ export class RequestTranslator implements Translator {
       status: typeof written.status === "string" ? written.status : null,
       hasExpectedContent: true,
     };
+  }
+
+  /** The input of a stored conversation is not in the body. */
+  #learnTokens(usage: TokenUsage | null): void {
+    const { request, endpoint, conversation } = this.#context;
+    if (usage === null || usage.missing === "input" || conversation !== null) return;
+    // A count that fails teaches nothing.
+    this.#services.factors.learn(request, endpoint.name, usage.inputTokens).catch(() => {});
   }
 
   /** Stores the response and its conversation; null if the client does not want that. */
@@ -304,10 +332,4 @@ function continueConversation(request: HubRequest, stored: HubConversation | nul
     instructions: [...own, ...stored.instructions, ...systemMessages(request)],
     items: [...stored.items, ...request.items],
   };
-}
-
-function formatHeaders({ headers }: WrittenRequest): string {
-  return Object.entries(headers)
-    .map(([name, value]) => `${name}: ${value}\r\n`)
-    .join("");
 }

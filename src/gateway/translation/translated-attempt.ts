@@ -1,5 +1,6 @@
 /** A request in the dialect of an account, as dispatch sends it. */
 
+import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import type { Part } from "../../net/wire/parts.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { StreamReader, TextSink } from "../../protocols/shared/stream.ts";
@@ -18,6 +19,8 @@ export interface Translator {
   dropState(): boolean;
 }
 
+export const NO_HEADERS: HeaderReader = { get: () => null, has: () => false };
+
 /** Sends one body to the account of the attempt. */
 export type SendBody = (body: readonly Part[]) => Promise<WholeResult>;
 
@@ -26,8 +29,8 @@ export interface TranslatedAttempt {
   readonly dialect: Dialect;
   readonly path: string;
   readonly body: readonly Part[];
-  /** Lines of the request head. */
-  readonly headerLines: string;
+  /** Headers that belong to the body. */
+  readonly headers: HeaderReader;
   readonly dropped: readonly string[];
   /** The conversation carries opaque state that the account cannot use. */
   readonly isStateDropped: boolean;

@@ -47,6 +47,8 @@ export interface TranslatedReaderOptions {
   readonly reportsIncomplete: boolean;
   /** Called before the terminal event is returned; null if the response is not stored. */
   readonly onComplete: ((complete: CompleteResponse) => void) | null;
+  /** Called at the end of a complete response. */
+  readonly onUsage: (usage: TokenUsage | null) => void;
 }
 
 export interface CompleteResponse {
@@ -166,7 +168,8 @@ export class TranslatedReader implements StreamReader {
   }
 
   #complete(): void {
-    const { onComplete, writer } = this.#options;
+    const { onComplete, onUsage, writer } = this.#options;
+    onUsage(this.usage);
     const response = writer.completeResponse?.() ?? null;
     if (onComplete === null || response === null) return;
     onComplete({ output: this.#collector?.items ?? [], usage: this.usage, response });

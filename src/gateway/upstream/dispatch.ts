@@ -12,7 +12,6 @@ import type { AttemptCapture } from "../../capture/attempt-capture.ts";
 import type { RequestCapture } from "../../capture/request-capture.ts";
 import { ApiError } from "../../errors.ts";
 import type { AnswerHeaders } from "../../net/http-client/contract.ts";
-import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import { isPending } from "../../net/wire/maybe-promise.ts";
 import type { Log } from "../../observe/log.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
@@ -225,9 +224,8 @@ function beginTranslatedExchange(
     method: "POST",
     path: translated.path,
     upstreamModel: route.upstreamModel,
-    clientHeaders: NO_CLIENT_HEADERS,
+    clientHeaders: translated.headers,
     traceLines: propagatedLines(attempt, route),
-    headerLines: translated.headerLines,
     body: { contentType: "application/json", content: translated.body },
     turn: null,
     capture: attempt.capture === null ? null : captureAttempt(attempt.capture, route),
@@ -241,8 +239,6 @@ function captureAttempt(
 ): AttemptCapture {
   return capture.beginAttempt({ account: name, upstreamModel, credential });
 }
-
-const NO_CLIENT_HEADERS: HeaderReader = { get: () => null, has: () => false };
 
 function propagatedLines({ trace }: UpstreamAttempt, { account }: AccountRoute): string {
   return account.propagateTrace ? traceLines(trace) : "";

@@ -44,7 +44,7 @@ export function lookUpPath({ account, path, upstreamModel, body, wantsEvents }: 
 
 /** The headers of an exchange: only those that are needed. `token` is null if the credential itself is sent. */
 export function headerLines(userAgent: string, exchange: UpstreamExchange, token: string | null): string {
-  const { account, body, wantsEvents, traceLines = "", headerLines: additional = "" } = exchange;
+  const { account, body, wantsEvents, traceLines = "" } = exchange;
   const byKind = cacheFor(account, commonLines);
   const contentType = body === null ? "" : body.contentType;
   // A multipart content type contains its boundary, which differs for each request, so it is not cached.
@@ -61,7 +61,7 @@ export function headerLines(userAgent: string, exchange: UpstreamExchange, token
     if (kind !== null) byKind.set(kind, lines);
   }
   const tokenLine = token === null ? "" : `authorization: Bearer ${token}\r\n`;
-  const extra = tokenLine + forwardedLines(exchange) + traceLines + additional;
+  const extra = tokenLine + forwardedLines(exchange) + traceLines;
   return extra === "" ? lines : lines + extra;
 }
 

@@ -25,8 +25,6 @@ export interface UpstreamExchange {
   path: string;
   upstreamModel: string;
   clientHeaders: HeaderReader;
-  /** Additional lines of the request head, of a translated request. */
-  headerLines?: string;
   /** Header lines that continue the distributed trace; empty if the account does not receive it. */
   traceLines?: string;
   body: { contentType: string; content: UpstreamBody } | null;

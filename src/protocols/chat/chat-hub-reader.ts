@@ -5,14 +5,24 @@
 
 import { isObject } from "../../json/parse.ts";
 import { CallIds } from "../hub/call-ids.ts";
+import { ANNOTATIONS, moveCitations, readAnnotations } from "../hub/citations.ts";
 import { isCutInput } from "../hub/custom-input.ts";
 import type { ClientTool, HubStreamReader, ResponseReadOptions } from "../hub/dialect-codec.ts";
+import type { Citation } from "../hub/hub-request.ts";
 import type { HubEvent, HubStop } from "../hub/hub-response.ts";
 import { ItemSequencer } from "../hub/item-sequencer.ts";
 import { JsonProgress } from "../hub/json-progress.ts";
-import { type Json, readNumber, readObject, readObjects, readString } from "../hub/json-values.ts";
+import {
+  type Json,
+  parseObject,
+  readNumber,
+  readObject,
+  readObjects,
+  readString,
+} from "../hub/json-values.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
 import { readUsage, withTier } from "../shared/usage.ts";
+import { withImpliedSearch } from "../shared/web-searches.ts";
 import { type ChatCall, readCallInput, readChatCall, resolveTool } from "./chat-calls.ts";
 
 const DONE = "[DONE]";
@@ -48,6 +58,11 @@ export class ChatHubReader implements HubStreamReader {
   readonly #callsByIndex = new Map<number, OpenCall>();
   readonly #callsById = new Map<string, OpenCall>();
   #lastCall: OpenCall | null = null;
+  /** Annotations of the open text. Their places are counted from the beginning of the message. */
+  #citations: readonly Citation[] = [];
+  /** The characters of all texts, and of those before the open one. */
+  #textChars = 0;
+  #textStart = 0;
   #stop: HubStop | null = null;
   #tier: string | null = null;
   #hasCalls = false;
@@ -71,7 +86,7 @@ export class ChatHubReader implements HubStreamReader {
     const [choice] = readObjects(json.choices);
     if (choice !== undefined) this.#readChoice(choice);
     this.#tier = readString(json.service_tier) ?? this.#tier;
-    const usage = withTier(readUsage(json.usage), this.#tier);
+    const usage = withImpliedSearch(withTier(readUsage(json.usage), this.#tier), readString(json.model));
     // Some upstreams report usage with every chunk. It is final only after the finish reason.
     if (usage !== null)
       this.#events.push({ type: "usage", usage: { ...usage, isEarly: this.#stop === null } });
@@ -104,6 +119,8 @@ export class ChatHubReader implements HubStreamReader {
     if (reasoning) this.#addText("reasoning", reasoning);
     const text = readContent(delta.content);
     if (text !== "") this.#addText("text", text);
+    const annotations = readAnnotations(readObjects(delta.annotations), this.#options.dropped);
+    this.#citations = [...this.#citations, ...annotations];
     const refusal = readString(delta.refusal);
     if (refusal) this.#addText("refusal", refusal);
     const calls = delta.tool_calls;
@@ -116,8 +133,20 @@ export class ChatHubReader implements HubStreamReader {
     if (!this.#items.has(kind)) {
       this.#endBefore(kind);
       this.#items.start(kind, kind === "reasoning" ? { kind, isSummary: false } : { kind });
+      this.#textStart = this.#textChars;
     }
+    if (kind === "text") this.#textChars += text.length;
     this.#items.delta(kind, text);
+  }
+
+  #endText(kind: string, isCut: boolean): void {
+    if (kind !== "text") {
+      this.#items.end(kind, { isCut });
+      return;
+    }
+    const citations = moveCitations(this.#citations, -this.#textStart);
+    this.#citations = [];
+    this.#items.end(kind, { isCut, citations });
   }
 
   #readCall(json: Json): void {
@@ -180,7 +209,7 @@ export class ChatHubReader implements HubStreamReader {
     for (const open of this.#items.openKeys) {
       if (open === key) continue;
       const call = this.#calls.get(open);
-      if (call === undefined) this.#items.end(open);
+      if (call === undefined) this.#endText(open, false);
       else if (call.isCustom || call.progress.isComplete) this.#endCall(call, false);
     }
   }
@@ -196,7 +225,7 @@ export class ChatHubReader implements HubStreamReader {
     for (const key of this.#items.openKeys) {
       const call = this.#calls.get(key);
       const isCut = isLength && (call === undefined || (!call.isCustom && isCutInput(call.text)));
-      if (call === undefined) this.#items.end(key, { isCut });
+      if (call === undefined) this.#endText(key, isCut);
       else {
         this.#hasCutCall ||= isCut;
         this.#endCall(call, isCut);
@@ -209,6 +238,7 @@ export class ChatHubReader implements HubStreamReader {
     this.#endItems();
     // `[DONE]` without any chunk: the upstream has failed.
     if (this.#callIds === null) return this.#fail({ ...BROKEN_OFF, message: "" });
+    if (this.#citations.length > 0) this.#options.dropped.add(ANNOTATIONS);
     const stop = computeStop(this.#stop, this.#hasCalls && !this.#hasCutCall);
     this.#events.push({ type: "end", stop, stopSequence: null });
     return this.#take();
@@ -231,15 +261,6 @@ export class ChatHubReader implements HubStreamReader {
 function isAnotherCall({ upstreamId, progress }: OpenCall, id: string, part: ChatCall): boolean {
   if (part.name === null || !progress.isComplete) return false;
   return id === "" ? part.text !== "" : id !== upstreamId;
-}
-
-function parseObject(data: string): Json | null {
-  try {
-    const json: unknown = JSON.parse(data);
-    return isObject(json) ? json : null;
-  } catch {
-    return null;
-  }
 }
 
 /** Errors of vLLM and others, whose fields are at the top level. */

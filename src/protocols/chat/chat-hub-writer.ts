@@ -1,9 +1,12 @@
 /** Writes the events of a response as chunks of a Chat Completions stream. */
 
 import { type ApiError, errorObject } from "../../errors.ts";
+import { moveCitations } from "../hub/citations.ts";
 import type { ClientTarget, HubStreamWriter } from "../hub/dialect-codec.ts";
-import type { HubEvent, HubStop, StartedItem } from "../hub/hub-response.ts";
+import type { HubEvent, HubStop, ItemEndEvent, StartedItem } from "../hub/hub-response.ts";
+import { SEARCH_NAME } from "../hub/turns.ts";
 import type { TokenUsage } from "../shared/usage.ts";
+import { writeAnnotations } from "./chat-annotations.ts";
 import { writeUsageMembers } from "./chat-usage.ts";
 
 const DONE = "data: [DONE]\n\n";
@@ -16,6 +19,9 @@ export class ChatHubWriter implements HubStreamWriter {
   #usage: TokenUsage | null = null;
   #item: StartedItem | null = null;
   #calls = 0;
+  /** The characters of the texts that have ended, and of the open one. */
+  #endedChars = 0;
+  #openChars = 0;
 
   constructor(client: ClientTarget) {
     this.#client = client;
@@ -29,13 +35,13 @@ export class ChatHubWriter implements HubStreamWriter {
         return this.#chunk('{"role":"assistant","content":""}', null);
       case "item_start":
         this.#item = event.item;
+        if (event.item.kind === "search") this.#client.dropped.add(SEARCH_NAME);
         return event.item.kind === "call" ? this.#startCall(event.item) : "";
       case "delta":
+        if (this.#item?.kind === "text") this.#openChars += event.text.length;
         return this.#chunk(this.#delta(JSON.stringify(event.text)), null);
       case "item_end":
-        if (this.#item?.kind === "call") this.#calls++;
-        this.#item = null;
-        return "";
+        return this.#endItem(event);
       case "usage":
         this.#usage = event.usage;
         return "";
@@ -81,6 +87,16 @@ export class ChatHubWriter implements HubStreamWriter {
       default:
         return `{"content":${text}}`;
     }
+  }
+
+  /** The texts of a response are one message, and the places of annotations are counted from its beginning. */
+  #endItem({ citations = [] }: ItemEndEvent): string {
+    if (this.#item?.kind === "call") this.#calls++;
+    this.#item = null;
+    const annotations = writeAnnotations(moveCitations(citations, this.#endedChars));
+    this.#endedChars += this.#openChars;
+    this.#openChars = 0;
+    return annotations.length === 0 ? "" : this.#chunk(JSON.stringify({ annotations }), null);
   }
 
   #startCall({ callId, name, tool }: Extract<StartedItem, { kind: "call" }>): string {

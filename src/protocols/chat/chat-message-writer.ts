@@ -1,5 +1,6 @@
 /** Writes the messages of a Chat Completions request. */
 
+import { keepTexts } from "../hub/assistant-parts.ts";
 import { wrapCustomInput } from "../hub/custom-input.ts";
 import type { WriteTarget } from "../hub/dialect-codec.ts";
 import type { DroppedFields } from "../hub/dropped-fields.ts";
@@ -65,7 +66,7 @@ class MessageWriter {
         this.#writeAssistant(turn);
         return;
       case "foreign":
-        this.#options.dropped.add(turn.item.path);
+        this.#options.dropped.add(turn.path);
         return;
       case "message":
         if (turn.role === "user")
@@ -83,8 +84,9 @@ class MessageWriter {
   }
 
   #writeAssistant(turn: AssistantTurn): void {
-    const text = joinTexts(turn.parts, "");
-    const refusal = turn.parts.find((part) => part.kind === "refusal");
+    const parts = keepTexts(turn.parts, this.#options.dropped);
+    const text = joinTexts(parts, "");
+    const refusal = parts.find((part) => part.kind === "refusal");
     const calls = turn.calls.map(({ call }) => this.#writeCall(call));
     const reasoning = this.#writeReasoning(turn);
     // A turn of reasoning alone has no counterpart.

@@ -1,6 +1,7 @@
 /** Reads a Chat Completions request into the form between dialects. */
 
 import { ApiError } from "../../errors.ts";
+import { readAnnotations, withCitations } from "../hub/citations.ts";
 import type { ReadOptions } from "../hub/dialect-codec.ts";
 import type {
   CallItem,
@@ -129,7 +130,7 @@ class MessageReader {
     const reasoning = readString(message.reasoning_content) ?? readString(message.reasoning) ?? "";
     if (reasoning !== "")
       this.items.push({ kind: "reasoning", text: reasoning, isSummary: false, opaque: null });
-    const parts = this.#readParts(message.content, path);
+    const parts = this.#withAnnotations(this.#readParts(message.content, path), message, path);
     const refusal = readString(message.refusal);
     if (refusal !== null && refusal !== "") parts.push({ kind: "refusal", text: refusal });
     const calls = readObjects(message.tool_calls).map((call, at) => readCall(call, `call_${path}_${at}`));
@@ -141,6 +142,18 @@ class MessageReader {
       this.#tools.set(call.callId, call.tool);
       this.items.push(call);
     }
+  }
+
+  /** Their places are counted in the text of the message. */
+  #withAnnotations(parts: HubPart[], { annotations }: Json, path: string): HubPart[] {
+    const list = readObjects(annotations);
+    if (list.length === 0) return parts;
+    const unread = { add: () => this.unread.push(`${path}.annotations`) };
+    const [only, ...others] = parts;
+    if (only?.kind === "text" && others.length === 0)
+      return [{ ...only, ...withCitations(readAnnotations(list, unread)) }];
+    unread.add();
+    return parts;
   }
 
   #readOutput(message: Json, path: string): void {
@@ -220,8 +233,15 @@ function readCall(call: Json, inventedId: string): CallItem {
 function readTools(json: Json): HubTool[] {
   const tools: HubTool[] = readObjects(json.tools).map(readTool);
   for (const definition of readObjects(json.functions)) tools.push(readFunction(definition, null));
-  if (readObject(json.web_search_options) !== null)
-    tools.push({ kind: "hosted", dialect: "chat", type: "web_search", path: "web_search_options", json });
+  const search = readObject(json.web_search_options);
+  if (search !== null)
+    tools.push({
+      kind: "hosted",
+      dialect: "chat",
+      type: "web_search",
+      path: "web_search_options",
+      json: search,
+    });
   return tools;
 }
 

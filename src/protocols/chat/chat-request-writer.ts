@@ -1,6 +1,7 @@
 /** Writes a Chat Completions request for an upstream. */
 
 import type { AccountProfile } from "../hub/account-profile.ts";
+import { dropCitations } from "../hub/citations.ts";
 import { customToolSchema } from "../hub/custom-input.ts";
 import type { WriteTarget, WrittenRequest } from "../hub/dialect-codec.ts";
 import { DroppedFields } from "../hub/dropped-fields.ts";
@@ -8,14 +9,24 @@ import type { HubRequest, HubTool } from "../hub/hub-request.ts";
 import { formatCacheControl } from "../hub/media.ts";
 import { selectTools } from "../hub/select-tools.ts";
 import { ToolNameTable } from "../hub/tool-names.ts";
+import {
+  findWebSearch,
+  nestLocation,
+  pickOptions,
+  type WebSearch,
+  withoutWebSearch,
+} from "../hub/web-search.ts";
 import { writeEffort } from "../hub/write-effort.ts";
+import { isSearchModel } from "../shared/web-searches.ts";
 import { writeChatMessages } from "./chat-message-writer.ts";
 
 export function writeChatRequest(request: HubRequest, target: WriteTarget): WrittenRequest {
   const { profile } = target;
   const dropped = new DroppedFields(request.unread);
+  dropCitations(request, dropped);
   const names = new ToolNameTable(request.tools, request.items);
-  const selection = selectTools(request, dropped);
+  const search = isSearchModel(target.upstreamModel) ? findWebSearch(request) : null;
+  const selection = selectTools(search === null ? request : withoutWebSearch(request), dropped);
   const tools = selection.tools.map((tool) => writeTool(tool, profile, names, dropped));
   const format = writeFormat(request, profile, dropped);
   const body: Record<string, unknown> = {
@@ -27,6 +38,7 @@ export function writeChatRequest(request: HubRequest, target: WriteTarget): Writ
       : { tool_choice: writeToolChoice(selection.choice, names, profile, request.tools) }),
     ...(tools.length === 0 ? {} : writeParallelCalls(request, profile, dropped)),
     ...(format.field === null ? {} : { response_format: format.field }),
+    ...(search === null ? {} : { web_search_options: writeSearchOptions(search, dropped) }),
     ...writeSettings(request, target, dropped),
     stream: request.stream,
     ...(request.stream && profile.streamUsage === "option"
@@ -34,6 +46,16 @@ export function writeChatRequest(request: HubRequest, target: WriteTarget): Writ
       : {}),
   };
   return { body, headers: {}, dropped: dropped.list(), toolNames: names };
+}
+
+/** Only the search models of this API search, and they always do. */
+function writeSearchOptions(search: WebSearch, dropped: DroppedFields): Record<string, unknown> {
+  const { user_location: place, ...options } = pickOptions(
+    search,
+    ["search_context_size", "user_location"],
+    dropped,
+  );
+  return { ...options, ...(place === undefined ? {} : { user_location: nestLocation(place) }) };
 }
 
 function writeTool(

@@ -22,6 +22,7 @@ import {
   type TextSink,
 } from "../shared/stream.ts";
 import { readUsage, type TokenUsage, withTier } from "../shared/usage.ts";
+import { withImpliedSearch } from "../shared/web-searches.ts";
 import {
   CHUNK,
   type ChunkScan,
@@ -169,10 +170,10 @@ class ChatReader implements StreamReader {
       this.badEvents++;
       return DROPPED;
     }
-    const { usage, error, choices, service_tier: tier } = scan.fields;
+    const { error, usage, choices, service_tier: tier } = scan.fields;
     if (tier !== undefined) this.#tier = stringValue(bytes, tier) ?? this.#tier;
     if (isErrorName(eventName) || (error && error.kind !== "null") || isErrorObject(bytes, scan)) {
-      this.#takeUsage(bytes, usage, "final");
+      this.#takeUsage(bytes, scan.fields, "final");
       return { phase: "failed", error: readError(bytes) };
     }
     const hasChoices = choices !== undefined && !isEmptyArray(bytes, choices);
@@ -183,7 +184,7 @@ class ChatReader implements StreamReader {
     const { bytes, hasUsage, hasChoices } = chunk;
     const { model, usage, choices } = chunk.scan.fields;
     this.#usageState = "outdated";
-    this.#takeUsage(bytes, usage, "current");
+    this.#takeUsage(bytes, chunk.scan.fields, "current");
     if (hasUsage && !hasChoices && this.#hidesUsage) return DROPPED;
     this.#recordFinishedChoices(bytes, 0, 0, bytes.length);
     this.#addText(bytes, 0, 0, bytes.length);
@@ -249,11 +250,15 @@ class ChatReader implements StreamReader {
     };
   }
 
-  #takeUsage(chunk: Uint8Array, field: JsonField | undefined, state: "current" | "final"): void {
+  #takeUsage(
+    chunk: Uint8Array,
+    { usage: field, model }: ChunkScan["fields"],
+    state: "current" | "final",
+  ): void {
     if (field?.kind !== "object") return;
     const usage = withTier(readUsage(parseJson(chunk, field.start, field.end)), this.#tier);
     if (usage === null) return;
-    this.#usage = usage;
+    this.#usage = withImpliedSearch(usage, model === undefined ? null : stringValue(chunk, model));
     this.#usageState = state;
   }
 

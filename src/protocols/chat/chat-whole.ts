@@ -1,12 +1,16 @@
 /** Reads and writes whole Chat Completions responses. */
 
 import { CallIds } from "../hub/call-ids.ts";
+import { moveCitations, readAnnotations, withCitations } from "../hub/citations.ts";
 import { isCutInput } from "../hub/custom-input.ts";
 import type { ClientTarget, ResponseReadOptions } from "../hub/dialect-codec.ts";
 import type { CallItem } from "../hub/hub-request.ts";
 import type { HubResponse, HubStop, OutputItem } from "../hub/hub-response.ts";
 import { type Json, readNumber, readObject, readObjects, readString } from "../hub/json-values.ts";
+import { SEARCH_NAME } from "../hub/turns.ts";
 import { readUsage, withTier } from "../shared/usage.ts";
+import { withImpliedSearch } from "../shared/web-searches.ts";
+import { writeAnnotations } from "./chat-annotations.ts";
 import { readCallInput, readChatCall, resolveTool } from "./chat-calls.ts";
 import { computeStop, readContent, readStop } from "./chat-hub-reader.ts";
 import { writeFinishReason } from "./chat-hub-writer.ts";
@@ -22,20 +26,23 @@ export function readChatResponse(json: Json, options: ResponseReadOptions): HubR
   return {
     responseId,
     createdAtSeconds: readNumber(json.created),
-    items: [...readTexts(message), ...calls],
+    items: [...readTexts(message, options), ...calls],
     stop: computeStop(stop, calls.length > 0),
     stopSequence: null,
-    usage: withTier(readUsage(json.usage), json.service_tier),
+    usage: withImpliedSearch(withTier(readUsage(json.usage), json.service_tier), readString(json.model)),
   };
 }
 
-function readTexts(message: Json): OutputItem[] {
+function readTexts(message: Json, { dropped }: ResponseReadOptions): OutputItem[] {
   const items: OutputItem[] = [];
   const reasoning = readString(message.reasoning_content) || readString(message.reasoning);
   if (reasoning) items.push({ kind: "reasoning", text: reasoning, isSummary: false, opaque: null });
   const text = readContent(message.content);
-  if (text !== "")
-    items.push({ kind: "message", role: "assistant", parts: [{ kind: "text", text, cacheHint: null }] });
+  const citations = readAnnotations(readObjects(message.annotations), dropped);
+  if (text !== "") {
+    const part = { kind: "text" as const, text, cacheHint: null, ...withCitations(citations) };
+    items.push({ kind: "message", role: "assistant", parts: [part] });
+  }
   const refusal = readString(message.refusal);
   if (refusal)
     items.push({ kind: "message", role: "assistant", parts: [{ kind: "refusal", text: refusal }] });
@@ -69,7 +76,7 @@ export function writeChatResponse(response: HubResponse, client: ClientTarget): 
     choices: [
       {
         index: 0,
-        message: writeMessage(response.items),
+        message: writeMessage(response.items, client),
         logprobs: null,
         finish_reason: writeFinishReason(response.stop),
       },
@@ -78,24 +85,29 @@ export function writeChatResponse(response: HubResponse, client: ClientTarget): 
   };
 }
 
-function writeMessage(items: readonly OutputItem[]): Record<string, unknown> {
+function writeMessage(items: readonly OutputItem[], { dropped }: ClientTarget): Record<string, unknown> {
   let content: string | null = null;
   let refusal: string | null = null;
   let reasoning = "";
   const calls: Record<string, unknown>[] = [];
+  const annotations: object[] = [];
   for (const item of items) {
     if (item.kind === "reasoning") reasoning += reasoning === "" ? item.text : `\n\n${item.text}`;
     else if (item.kind === "call") calls.push(writeCall(item));
+    else if (item.kind === "search") dropped.add(SEARCH_NAME);
     else if (item.kind === "message")
       for (const part of item.parts) {
-        if (part.kind === "text") content = (content ?? "") + part.text;
-        else if (part.kind === "refusal") refusal = (refusal ?? "") + part.text;
+        if (part.kind === "text") {
+          annotations.push(...writeAnnotations(moveCitations(part.citations ?? [], content?.length ?? 0)));
+          content = (content ?? "") + part.text;
+        } else if (part.kind === "refusal") refusal = (refusal ?? "") + part.text;
       }
   }
   return {
     role: "assistant",
     content,
     refusal,
+    ...(annotations.length === 0 ? {} : { annotations }),
     ...(reasoning === "" ? {} : { reasoning_content: reasoning }),
     ...(calls.length === 0 ? {} : { tool_calls: calls }),
   };

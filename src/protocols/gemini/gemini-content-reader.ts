@@ -89,10 +89,9 @@ export class ContentReader {
     if (shown !== "" || signed !== null) this.#addReasoning(shown, signed?.opaque ?? null);
   }
 
-  /** Only state of other vendors: Google's own signature of a text is not required. */
   #readTextSignature(part: Json): void {
     const signed = readSignature(member(part, "thoughtSignature"));
-    if (signed?.opaque.kind === "sealed") this.#addReasoning(signed.text, signed.opaque);
+    if (signed !== null) this.#addReasoning(signed.text, signed.opaque);
   }
 
   #addReasoning(shown: string, opaque: CallItem["opaque"]): void {

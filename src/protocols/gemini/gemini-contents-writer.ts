@@ -44,7 +44,7 @@ class ContentsWriter {
   write({ items }: HubRequest): Json[] {
     for (const turn of groupTurns(items)) {
       if (turn.kind === "assistant") this.#writeAssistant(turn);
-      else if (turn.kind === "foreign") this.#options.dropped.add(turn.item.path);
+      else if (turn.kind === "foreign") this.#options.dropped.add(turn.path);
       else if (turn.role === "user") this.#add("user", this.#writeParts(turn.parts));
       else this.#writeSystem(turn.parts);
     }

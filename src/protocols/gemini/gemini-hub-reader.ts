@@ -1,13 +1,12 @@
 /** Reads the events of a Gemini stream as events between dialects. Every event is a whole response with new parts. */
 
-import { isObject } from "../../json/parse.ts";
 import type { HubStreamReader, ResponseReadOptions } from "../hub/dialect-codec.ts";
 import type { HubEvent, HubStop } from "../hub/hub-response.ts";
-import { type Json, readObject, readObjects, readString } from "../hub/json-values.ts";
+import { type Json, parseObject, readObject, readObjects, readString } from "../hub/json-values.ts";
 import { readGeminiUsage } from "../shared/gemini-usage.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
 import type { TokenUsage } from "../shared/usage.ts";
-import { countQueries, withSearches } from "../shared/web-searches.ts";
+import { countQueries, withQueries } from "../shared/web-searches.ts";
 import { OutputParts } from "./gemini-output-parts.ts";
 import { brokenResponse, isBlocked, readFinishReason } from "./gemini-stop.ts";
 
@@ -20,6 +19,8 @@ export class GeminiHubReader implements HubStreamReader {
   #isOver = false;
   #usage: TokenUsage | null = null;
   #searches = 0;
+  /** The latest report of sources. */
+  #grounding: Json | null = null;
   /** Set by the finish reason. The usage may follow. */
   #stop: HubStop | null = null;
 
@@ -38,7 +39,8 @@ export class GeminiHubReader implements HubStreamReader {
     const [candidate] = readObjects(json.candidates);
     if (candidate !== undefined) this.#readCandidate(candidate);
     else if (isBlocked(json)) this.#stop = "filtered";
-    const usage = withSearches(readGeminiUsage(json.usageMetadata), this.#searches);
+    const reported = readGeminiUsage(json.usageMetadata);
+    const usage = withQueries(reported, this.#searches, readString(json.modelVersion));
     // Every event may carry the usage so far. It is final only with the finish reason.
     if (usage !== null) this.#addUsage({ ...usage, isEarly: this.#stop === null });
     if (!this.#isOver && this.#stop !== null && usage !== null) this.#finish();
@@ -71,6 +73,7 @@ export class GeminiHubReader implements HubStreamReader {
 
   #readCandidate(candidate: Json): void {
     this.#searches = Math.max(this.#searches, countQueries(candidate));
+    this.#grounding = readObject(candidate.groundingMetadata) ?? this.#grounding;
     for (const part of readObjects(readObject(candidate.content)?.parts)) this.#parts.add(part);
     const reason = readString(candidate.finishReason);
     if (reason === null || reason === "") return;
@@ -84,7 +87,7 @@ export class GeminiHubReader implements HubStreamReader {
   #finish(): void {
     this.#isOver = true;
     if (this.#usage?.isEarly) this.#events.push({ type: "usage", usage: { ...this.#usage, isEarly: false } });
-    this.#parts.end(this.#stop === "length");
+    this.#parts.end(this.#stop === "length", this.#grounding);
     const stop = this.#parts.hasCalls ? "tools" : (this.#stop ?? "end");
     this.#events.push({ type: "end", stop, stopSequence: null });
   }
@@ -96,14 +99,5 @@ export class GeminiHubReader implements HubStreamReader {
 
   #take(): readonly HubEvent[] {
     return this.#events.length === 0 ? NO_EVENTS : this.#events.splice(0);
-  }
-}
-
-function parseObject(data: string): Json | null {
-  try {
-    const json: unknown = JSON.parse(data);
-    return isObject(json) ? json : null;
-  } catch {
-    return null;
   }
 }

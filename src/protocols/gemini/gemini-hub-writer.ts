@@ -2,19 +2,21 @@
 
 import type { ApiError } from "../../errors.ts";
 import type { ClientTarget, HubStreamWriter } from "../hub/dialect-codec.ts";
-import type { HubEvent, HubStop, StartedItem } from "../hub/hub-response.ts";
+import type { HubEvent, HubStop, ItemEndEvent, StartedItem } from "../hub/hub-response.ts";
 import type { TokenUsage } from "../shared/usage.ts";
 import { writeFinishReason, writeUsageMetadata } from "./gemini-stop.ts";
 import { writeCallPart } from "./gemini-whole.ts";
 import { googleErrorBody } from "./google-error-body.ts";
+import { GroundingWriter } from "./grounding.ts";
 import { type SignedThought, writeSignature } from "./thought-signature.ts";
 
 export class GeminiHubWriter implements HubStreamWriter {
   readonly #showsThoughts: boolean;
+  readonly #grounding = new GroundingWriter();
   readonly #tail: string;
   #usage: TokenUsage | null = null;
   #item: StartedItem | null = null;
-  /** The text of the open item, for calls and reasoning. */
+  /** The text of the open item. */
   #text = "";
   /** State that the next call carries, or the last event. */
   #pending: SignedThought | null = null;
@@ -56,14 +58,16 @@ export class GeminiHubWriter implements HubStreamWriter {
 
   #writeDelta(text: string): string {
     const kind = this.#item?.kind;
-    if (kind === "call" || kind === "reasoning") this.#text += text;
+    this.#text += text;
     if (kind === "call" || (kind === "reasoning" && !this.#showsThoughts)) return "";
     return this.#chunk(`{"text":${JSON.stringify(text)}${kind === "reasoning" ? ',"thought":true' : ""}}`);
   }
 
-  #endItem({ opaque, isCut }: Extract<HubEvent, { type: "item_end" }>): string {
+  #endItem({ opaque, isCut, citations }: ItemEndEvent): string {
     const item = this.#item;
     this.#item = null;
+    if (item?.kind === "text" || item?.kind === "refusal") this.#grounding.addText(this.#text, citations);
+    if (item?.kind === "search") this.#grounding.addSearch(item);
     if (item?.kind === "reasoning" && opaque !== null) this.#pending = { opaque, text: this.#text };
     if (item?.kind !== "call" || isCut) return "";
     const signed = this.#pending ?? (opaque === null ? null : { opaque, text: "" });
@@ -76,7 +80,12 @@ export class GeminiHubWriter implements HubStreamWriter {
     const signature = this.#pending === null ? "" : `,"thoughtSignature":"${writeSignature(this.#pending)}"`;
     const usage =
       this.#usage === null ? "" : `"usageMetadata":${JSON.stringify(writeUsageMetadata(this.#usage))},`;
-    return `data: {"candidates":[{"content":{"parts":[{"text":""${signature}}],"role":"model"},"finishReason":"${writeFinishReason(stop)}","index":0}],${usage}${this.#tail}`;
+    const end = JSON.stringify({
+      finishReason: writeFinishReason(stop),
+      index: 0,
+      ...this.#grounding.build(),
+    }).slice(1);
+    return `data: {"candidates":[{"content":{"parts":[{"text":""${signature}}],"role":"model"},${end}],${usage}${this.#tail}`;
   }
 
   #chunk(part: string): string {

@@ -1,12 +1,15 @@
 /** Reads the parts of a Gemini response as items, one after the other. A stream and a whole response have the same parts. */
 
 import { CallIds } from "../hub/call-ids.ts";
+import { withCitations } from "../hub/citations.ts";
 import { unwrapCustomInput } from "../hub/custom-input.ts";
 import type { ClientTool, ResponseReadOptions } from "../hub/dialect-codec.ts";
 import type { OpaqueState } from "../hub/hub-request.ts";
 import type { HubEvent } from "../hub/hub-response.ts";
+import type { ItemEnd } from "../hub/item-sequencer.ts";
 import { type Json, readString } from "../hub/json-values.ts";
 import { objectMember } from "./gemini-members.ts";
+import { readGrounding } from "./grounding.ts";
 import { isWithoutState } from "./thought-signature.ts";
 
 type TextKind = "text" | "reasoning";
@@ -16,6 +19,9 @@ export class OutputParts {
   readonly #events: HubEvent[];
   #callIds = new CallIds(null);
   #open: TextKind | null = null;
+  /** The text of the open item, and its signature. */
+  #text = "";
+  #signature: string | null = null;
   hasContent = false;
   hasCalls = false;
 
@@ -36,38 +42,67 @@ export class OutputParts {
       this.#addCall(call, readString(part.thoughtSignature));
       return;
     }
+    if (part.text === undefined) this.#noteDropped(part);
     const text = readString(part.text) ?? "";
-    if (text === "") return;
-    this.hasContent = true;
-    this.#openText(part.thought === true ? "reasoning" : "text");
-    this.#events.push({ type: "delta", text });
+    if (text !== "") {
+      this.hasContent = true;
+      this.#openText(part.thought === true ? "reasoning" : "text");
+      this.#text += text;
+      this.#events.push({ type: "delta", text });
+    }
+    // A stream may sign its text on a last part without text.
+    if (part.thought !== true) this.#signature = readString(part.thoughtSignature) ?? this.#signature;
   }
 
-  end(isCut: boolean): void {
-    this.#endText(null, isCut);
+  /** `metadata` lists the sources of the text. */
+  end(isCut: boolean, metadata: Json | null): void {
+    const { searches, citations } = readGrounding(metadata, this.#text);
+    // The text that they belong to has ended already.
+    if (this.#open !== "text" && citations.length > 0) this.#options.dropped.add("groundingMetadata");
+    this.#endText({ isCut, citations: this.#open === "text" ? citations : [] });
+    for (const item of searches) {
+      this.#events.push({ type: "item_start", item });
+      this.#events.push({ type: "item_end", opaque: null, isCut: false });
+    }
+  }
+
+  /** Code that Google ran, and images. */
+  #noteDropped(part: Json): void {
+    const name = Object.keys(part).find((key) => !/^thought/.test(key));
+    if (name !== undefined) this.#options.dropped.add(`output.${name}`);
   }
 
   #openText(kind: TextKind): void {
     if (this.#open === kind) return;
-    this.#endText(null, false);
+    this.#endText();
     this.#events.push({ type: "item_start", item: kind === "text" ? { kind } : { kind, isSummary: true } });
     this.#open = kind;
   }
 
-  #endText(opaque: OpaqueState | null, isCut: boolean): void {
-    if (this.#open !== null) this.#events.push({ type: "item_end", opaque, isCut });
+  /** The state of a text follows as reasoning without text, because other dialects have state in reasoning only. */
+  #endText({ opaque = null, isCut = false, citations }: ItemEnd = {}): void {
+    const open = this.#open;
+    const signature = this.#signature;
+    if (open !== null) this.#events.push({ type: "item_end", opaque, isCut, ...withCitations(citations) });
     this.#open = null;
+    this.#text = "";
+    this.#signature = null;
+    if (open !== "text" || signature === null || isWithoutState(signature)) return;
+    this.#open = "reasoning";
+    this.#events.push({ type: "item_start", item: { kind: "reasoning", isSummary: true } });
+    this.#endText({ opaque: this.#seal(signature) });
+  }
+
+  #seal(value: string): OpaqueState {
+    return this.#options.sealer.seal({ field: "thought_signature", value });
   }
 
   #addCall({ id, name, args }: Json, signature: string | null): void {
     this.hasContent = true;
     this.hasCalls = true;
-    const opaque =
-      signature === null || isWithoutState(signature)
-        ? null
-        : this.#options.sealer.seal({ field: "thought_signature", value: signature });
+    const opaque = signature === null || isWithoutState(signature) ? null : this.#seal(signature);
     if (opaque !== null) this.#endReasoning(opaque);
-    else this.#endText(null, false);
+    else this.#endText();
     const tool = this.#resolveTool(readString(name) ?? "");
     this.#events.push({
       type: "item_start",
@@ -81,11 +116,11 @@ export class OutputParts {
   /** Other dialects carry opaque state in reasoning, so the signature of a call ends the reasoning before it. */
   #endReasoning(opaque: OpaqueState): void {
     if (this.#open !== "reasoning") {
-      this.#endText(null, false);
+      this.#endText();
       this.#events.push({ type: "item_start", item: { kind: "reasoning", isSummary: true } });
       this.#open = "reasoning";
     }
-    this.#endText(opaque, false);
+    this.#endText({ opaque });
   }
 
   #resolveTool(name: string): ClientTool {

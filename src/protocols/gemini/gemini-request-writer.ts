@@ -1,18 +1,14 @@
 /** Writes a Gemini request for an upstream. */
 
+import { dropCitations } from "../hub/citations.ts";
 import { customToolSchema } from "../hub/custom-input.ts";
 import type { ToolNames, WriteTarget, WrittenRequest } from "../hub/dialect-codec.ts";
 import { DroppedFields } from "../hub/dropped-fields.ts";
-import {
-  EFFORTS,
-  type Effort,
-  type HubReasoning,
-  type HubRequest,
-  type HubTool,
-} from "../hub/hub-request.ts";
+import { EFFORTS, type Effort, type HubReasoning, type HubRequest } from "../hub/hub-request.ts";
 import { unsupportedField } from "../hub/refuse.ts";
 import { selectTools, type ToolSelection } from "../hub/select-tools.ts";
 import { ToolNameTable } from "../hub/tool-names.ts";
+import { findWebSearch, pickOptions, withoutWebSearch } from "../hub/web-search.ts";
 import { budgetEffort } from "../hub/write-effort.ts";
 import { writeContents } from "./gemini-contents-writer.ts";
 import { isBefore, isPro, thinkingStyle } from "./gemini-models.ts";
@@ -36,15 +32,16 @@ export function writeGeminiRequest(request: HubRequest, target: WriteTarget): Wr
   const { upstreamModel } = target;
   if (request.settings.choices > 1) throw unsupportedField("n", "Send one request for each choice.");
   const dropped = new DroppedFields(request.unread);
+  dropCitations(request, dropped);
   const names = new GeminiToolNames(request);
-  const searches = request.tools.some(isWebSearch);
+  const search = findWebSearch(request);
   const hasFunctions = request.tools.some(({ kind }) => kind !== "hosted");
   // Google cannot always run its search beside functions of the client.
-  const usesSearch = searches && !hasFunctions;
-  const selection = selectTools(
-    usesSearch ? { ...request, tools: request.tools.filter((tool) => !isWebSearch(tool)) } : request,
-    dropped,
-  );
+  const usesSearch = search !== null && !hasFunctions;
+  if (usesSearch) pickOptions(search, [], dropped);
+  const selection = selectTools(usesSearch ? withoutWebSearch(request) : request, dropped);
+  if (selection.tools.some((tool) => tool.kind === "function" && tool.strict === true))
+    dropped.add("tools.strict");
   const format = writeFormat(request, { isBesideTools: selection.tools.length > 0, upstreamModel }, dropped);
   const instructions = [
     ...request.instructions.map(({ text }) => text),
@@ -62,13 +59,9 @@ export function writeGeminiRequest(request: HubRequest, target: WriteTarget): Wr
       : { systemInstruction: { parts: instructions.map((text) => ({ text })) } }),
     ...writeTools(selection, names, usesSearch),
     ...(Object.keys(config).length === 0 ? {} : { generationConfig: config }),
-    ...writeServiceTier(request.settings.serviceTier),
+    ...writeServiceTier(request.settings.serviceTier, dropped),
   };
   return { body, headers: {}, dropped: dropped.list(), toolNames: names };
-}
-
-function isWebSearch(tool: HubTool): boolean {
-  return tool.kind === "hosted" && tool.type === "web_search";
 }
 
 /** Names of functions begin with a letter or an underscore. */
@@ -224,8 +217,11 @@ function writeLevel(effort: Effort, upstreamModel: string): string {
   return isPro(upstreamModel) ? "LOW" : "MINIMAL";
 }
 
-function writeServiceTier(tier: string | null): Json {
-  return tier === "flex" || tier === "priority" ? { serviceTier: tier } : {};
+/** Tiers of other vendors have other prices: the request is served at the standard tier. */
+function writeServiceTier(tier: string | null, dropped: DroppedFields): Json {
+  if (tier === "flex" || tier === "priority") return { serviceTier: tier };
+  if (tier !== "auto" && tier !== "default") dropped.addIfSet("service_tier", tier);
+  return {};
 }
 
 function smaller(first: number | null, second: number | null): number | null {

@@ -5,7 +5,7 @@
 
 import type { ApiError } from "../../errors.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
-import { type JsonField, type ObjectScan, scanObject, wantedFields } from "../../json/scan.ts";
+import { type JsonField, type ObjectScan, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
 import { jsonString, replaceValue, spliceParts } from "../../json/splice.ts";
 import { findBytes } from "../../net/wire/bytes.ts";
 import type { Part } from "../../net/wire/parts.ts";
@@ -22,7 +22,7 @@ import {
 } from "../shared/stream.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
 import type { TokenUsage } from "../shared/usage.ts";
-import { countQueries, withSearches } from "../shared/web-searches.ts";
+import { countQueries, withQueries } from "../shared/web-searches.ts";
 import { googleErrorBody } from "./google-error-body.ts";
 
 const CHUNK_FIELDS = ["candidates", "usageMetadata", "modelVersion", "promptFeedback", "error"] as const;
@@ -62,6 +62,7 @@ class GeminiReader implements StreamReader {
   #usage: TokenUsage | null = null;
   /** Of each candidate. */
   readonly #searches = new Map<unknown, number>();
+  #modelVersion: string | null = null;
   #hasContent = false;
   /** A finish reason other than the normal one, or a blocked prompt: a response even if it has no content. */
   #wasStopped = false;
@@ -91,7 +92,8 @@ class GeminiReader implements StreamReader {
   }
 
   #readChunk(data: Part, scan: ChunkScan): EventVerdict {
-    const { usageMetadata, promptFeedback, candidates } = scan.fields;
+    const { usageMetadata, promptFeedback, candidates, modelVersion } = scan.fields;
+    if (modelVersion !== undefined) this.#modelVersion ??= stringValue(data.bytes, modelVersion);
     if (usageMetadata?.kind === "object")
       this.#usage =
         readGeminiUsage(parseJson(data.bytes, usageMetadata.start, usageMetadata.end)) ?? this.#usage;
@@ -163,7 +165,7 @@ class GeminiReader implements StreamReader {
   /** Every event may carry the usage so far. It is final only after the finish reasons. */
   get usage(): TokenUsage | null {
     const searches = [...this.#searches.values()].reduce((sum, count) => sum + count, 0);
-    const usage = withSearches(this.#usage, searches);
+    const usage = withQueries(this.#usage, searches, this.#modelVersion);
     return usage !== null && !this.isEnding() && !this.#wasStopped ? { ...usage, isEarly: true } : usage;
   }
 }

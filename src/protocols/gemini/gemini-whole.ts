@@ -7,15 +7,20 @@ import type { HubEvent, HubResponse, OutputItem } from "../hub/hub-response.ts";
 import { ItemCollector } from "../hub/item-collector.ts";
 import { type Json, readObject, readObjects, readString } from "../hub/json-values.ts";
 import { readGeminiUsage } from "../shared/gemini-usage.ts";
-import { countQueries, withSearches } from "../shared/web-searches.ts";
+import { countQueries, withQueries } from "../shared/web-searches.ts";
 import { OutputParts } from "./gemini-output-parts.ts";
 import { isBlocked, readFinishReason, writeFinishReason, writeUsageMetadata } from "./gemini-stop.ts";
+import { GroundingWriter } from "./grounding.ts";
 import { NO_STATE_SIGNATURE, type SignedThought, writeSignature } from "./thought-signature.ts";
 
 export function readGeminiResponse(json: Json, options: ResponseReadOptions): HubResponse | null {
   const [candidate] = readObjects(json.candidates);
   const responseId = readString(json.responseId);
-  const usage = withSearches(readGeminiUsage(json.usageMetadata), countQueries(candidate));
+  const usage = withQueries(
+    readGeminiUsage(json.usageMetadata),
+    countQueries(candidate),
+    readString(json.modelVersion),
+  );
   const base = { responseId, createdAtSeconds: null, stopSequence: null, usage };
   if (candidate === undefined) return isBlocked(json) ? { ...base, items: [], stop: "filtered" } : null;
   const stop = readFinishReason(readString(candidate.finishReason) ?? "STOP");
@@ -23,7 +28,7 @@ export function readGeminiResponse(json: Json, options: ResponseReadOptions): Hu
   const parts = new OutputParts(options, events);
   parts.setResponseId(responseId);
   for (const part of readObjects(readObject(candidate.content)?.parts)) parts.add(part);
-  parts.end(stop === "length");
+  parts.end(stop === "length", readObject(candidate.groundingMetadata));
   // Gemini sometimes finishes normally without any part, or fails: another account may do better.
   if (stop === "broken" || (stop === "end" && !parts.hasContent)) return null;
   const collector = new ItemCollector();
@@ -33,11 +38,12 @@ export function readGeminiResponse(json: Json, options: ResponseReadOptions): Hu
 
 export function writeGeminiResponse(response: HubResponse, client: ClientTarget): Record<string, unknown> {
   const { publicModel, responseId, request } = client;
-  const parts = new PartsWriter(request.settings.reasoning?.isShown === true).write(response.items);
+  const grounding = new GroundingWriter();
+  const showsThoughts = request.settings.reasoning?.isShown === true;
+  const parts = new PartsWriter(showsThoughts, grounding).write(response.items);
+  const finishReason = writeFinishReason(response.stop);
   return {
-    candidates: [
-      { content: { parts, role: "model" }, finishReason: writeFinishReason(response.stop), index: 0 },
-    ],
+    candidates: [{ content: { parts, role: "model" }, finishReason, index: 0, ...grounding.build() }],
     ...(response.usage === null ? {} : { usageMetadata: writeUsageMetadata(response.usage) }),
     modelVersion: publicModel,
     responseId,
@@ -46,13 +52,15 @@ export function writeGeminiResponse(response: HubResponse, client: ClientTarget)
 
 class PartsWriter {
   readonly #showsThoughts: boolean;
+  readonly #grounding: GroundingWriter;
   readonly #parts: Record<string, unknown>[] = [];
   /** State that the next call carries, or the last part. */
   #pending: SignedThought | null = null;
   #calls = 0;
 
-  constructor(showsThoughts: boolean) {
+  constructor(showsThoughts: boolean, grounding: GroundingWriter) {
     this.#showsThoughts = showsThoughts;
+    this.#grounding = grounding;
   }
 
   write(items: readonly OutputItem[]): Record<string, unknown>[] {
@@ -65,8 +73,14 @@ class PartsWriter {
   #add(item: OutputItem): void {
     switch (item.kind) {
       case "message":
-        for (const part of item.parts)
-          if (part.kind === "text" || part.kind === "refusal") this.#parts.push({ text: part.text });
+        for (const part of item.parts) {
+          if (part.kind !== "text" && part.kind !== "refusal") continue;
+          this.#parts.push({ text: part.text });
+          this.#grounding.addText(part.text, part.kind === "text" ? part.citations : []);
+        }
+        return;
+      case "search":
+        this.#grounding.addSearch(item);
         return;
       case "reasoning":
         if (this.#showsThoughts && item.text !== "") this.#parts.push({ text: item.text, thought: true });

@@ -1,5 +1,6 @@
 /** The input of a call as an object, for dialects that do not carry it as text. */
 
+import { parseLossless } from "../../json/lossless.ts";
 import { isObject } from "../../json/parse.ts";
 
 /** As deep as a request may be nested. Deeper values cannot be written as JSON again. */
@@ -10,7 +11,7 @@ export function parseCallInput(input: string): Record<string, unknown> {
   if (input.trim() === "") return {};
   if (isTooDeep(input)) return { input };
   try {
-    const json: unknown = JSON.parse(input);
+    const json = parseLossless(input);
     return isObject(json) ? json : { input: json };
   } catch {
     return { input };

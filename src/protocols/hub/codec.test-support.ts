@@ -4,6 +4,7 @@ import fc from "fast-check";
 import type { TokenUsage } from "../shared/usage.ts";
 import { OPENAI_PROFILE } from "./account-profile.ts";
 import type { ClientTarget, ResponseReadOptions, WriteTarget } from "./dialect-codec.ts";
+import { DroppedFields } from "./dropped-fields.ts";
 import type {
   CallItem,
   Dialect,
@@ -90,6 +91,7 @@ export function clientTarget(request: HubRequest, change: Partial<ClientTarget> 
     nowMs: 1_790_000_000_000,
     newId: (prefix) => `${prefix}${ids++}`,
     wantsUsageChunk: true,
+    dropped: new DroppedFields(),
     ...change,
   };
 }
@@ -97,6 +99,7 @@ export function clientTarget(request: HubRequest, change: Partial<ClientTarget> 
 export const NO_TOOL_NAMES: ResponseReadOptions = {
   toolNames: { resolve: () => null },
   sealer: PLAIN_SEALER,
+  dropped: new DroppedFields(),
 };
 
 export function textPart(text: string): TextPart {

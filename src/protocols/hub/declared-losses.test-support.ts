@@ -21,7 +21,7 @@ export interface DialectLosses {
   /** The request that is read back from the written one. */
   expectRequest(request: HubRequest): HubRequest;
   /** The names of what the writer drops, in any order. */
-  expectDropped(settings: HubSettings): readonly string[];
+  expectDropped(request: Pick<HubRequest, "settings" | "tools">): readonly string[];
   expectUsage(usage: TokenUsage): TokenUsage;
 }
 
@@ -64,7 +64,8 @@ const MESSAGES: DialectLosses = {
       cacheHint: { ttl: "5m" },
     },
   }),
-  expectDropped: (settings) => [
+  expectDropped: ({ settings, tools }) => [
+    ...(tools.length === 0 ? [] : ["tools.strict"]),
     ...named("temperature", settings.temperature),
     ...named("top_p", settings.topP),
     ...named("verbosity", settings.verbosity),
@@ -92,7 +93,8 @@ const GEMINI: DialectLosses = {
       format: expectFormat(request.settings.format, { strict: null, keepsJson: true }),
     },
   }),
-  expectDropped: (settings) => [
+  expectDropped: ({ settings, tools }) => [
+    ...(tools.length === 0 ? [] : ["tools.strict"]),
     ...named("verbosity", settings.verbosity),
     ...named("metadata", settings.metadata),
     ...named("user", settings.user),

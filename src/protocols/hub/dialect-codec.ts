@@ -6,6 +6,7 @@
 
 import type { ApiError } from "../../errors.ts";
 import type { AccountProfile } from "./account-profile.ts";
+import type { DroppedFields } from "./dropped-fields.ts";
 import type { Dialect, HubRequest } from "./hub-request.ts";
 import type { HubEvent, HubResponse } from "./hub-response.ts";
 import type { StateSealer } from "./sealed-state.ts";
@@ -49,7 +50,7 @@ export interface WriteTarget {
 
 export interface WrittenRequest {
   readonly body: Record<string, unknown>;
-  /** Additional headers, such as `anthropic-beta`. */
+  /** Headers that belong to the body, such as `anthropic-version`. */
   readonly headers: Readonly<Record<string, string>>;
   /** The fields that were dropped, by their names in the client's dialect. */
   readonly dropped: readonly string[];
@@ -72,6 +73,8 @@ export interface ResponseReadOptions {
   readonly toolNames: ToolNames;
   /** Seals the opaque state of the response. */
   readonly sealer: StateSealer;
+  /** Takes the names of content that other dialects cannot express. */
+  readonly dropped: Pick<DroppedFields, "add">;
 }
 
 export interface ClientTarget {
@@ -87,6 +90,8 @@ export interface ClientTarget {
   newId(prefix: string): string;
   /** Chat: the client requested a usage chunk. */
   readonly wantsUsageChunk: boolean;
+  /** Takes the names of content that the client's dialect cannot express. */
+  readonly dropped: Pick<DroppedFields, "add">;
 }
 
 export interface HubStreamReader {

@@ -16,7 +16,23 @@ const usage = fc.constantFrom<unknown>(
   { input_tokens: -1, output_tokens: "5", promptTokenCount: 1e300 },
 );
 
+const annotations = fc.constantFrom<unknown>(
+  undefined,
+  null,
+  [7, {}, { type: "file_citation" }],
+  [{ type: "url_citation", url: "https://a.example", start_index: -5, end_index: 1e9 }],
+  [{ type: "url_citation", url_citation: { url: "https://a.example", start_index: "x" } }],
+);
+
 const block = fc.oneof(
+  fc.record({
+    type: fc.constantFrom("server_tool_use", "web_search_tool_result", "text"),
+    id,
+    name: fc.constantFrom("web_search", "web_fetch", 7),
+    tool_use_id: id,
+    content: fc.constantFrom<unknown>(undefined, null, { error_code: "x" }, [7, { url: "u" }]),
+    citations: fc.constantFrom<unknown>(undefined, null, [7], [{ url: "https://a.example" }]),
+  }),
   fc.record({ type: fc.constantFrom("text", "thinking", "redacted_thinking", "server_tool_use"), text }),
   fc.record({ type: fc.constant("redacted_thinking"), data: text }),
   fc.record({ type: fc.constant("tool_use"), id, name, input: fc.constantFrom({}, null, "x") }),
@@ -27,6 +43,10 @@ const blockDelta = fc.oneof(
   fc.record({ type: fc.constant("thinking_delta"), thinking: text }),
   fc.record({ type: fc.constant("signature_delta"), signature: text }),
   fc.record({ type: fc.constant("input_json_delta"), partial_json: text }),
+  fc.record({
+    type: fc.constant("citations_delta"),
+    citation: fc.constantFrom<unknown>(null, {}, { url: "https://a.example", title: 7 }),
+  }),
   noise,
 );
 const messagesEvent = fc.oneof(
@@ -55,6 +75,7 @@ const call = fc.oneof(
 const chatDelta = fc.oneof(
   fc.record({ content: fc.oneof(text, fc.constant([{ text: "part" }, 7])) }),
   fc.record({ reasoning_content: text, refusal: text }),
+  fc.record({ content: text, annotations }),
   fc.record({ tool_calls: fc.oneof(fc.array(call, { maxLength: 3 }), noise) }),
   fc.record({ function_call: fc.record({ name, arguments: text }) }),
   noise,
@@ -85,7 +106,11 @@ const outputItem = fc.oneof(
   }),
   fc.record({
     type: fc.constant("message"),
-    content: fc.array(fc.record({ type: fc.constant("output_text"), text }), { maxLength: 2 }),
+    content: fc.array(fc.record({ type: fc.constant("output_text"), text, annotations }), { maxLength: 2 }),
+  }),
+  fc.record({
+    type: fc.constantFrom("web_search_call", "file_search_call"),
+    action: fc.constantFrom<unknown>(undefined, null, 7, { query: 7 }, { query: "q", sources: [7] }),
   }),
   fc.record({
     type: fc.constant("reasoning"),
@@ -140,6 +165,17 @@ const geminiChunk = fc.oneof(
         fc.record({
           content: fc.oneof(fc.record({ parts: fc.array(geminiPart, { maxLength: 3 }) }), noise),
           finishReason: fc.constantFrom(undefined, undefined, "STOP", "MAX_TOKENS", "SAFETY", "OTHER", 7),
+          groundingMetadata: fc.constantFrom<unknown>(
+            undefined,
+            7,
+            { webSearchQueries: [7, "q"], groundingChunks: [null, { web: { uri: "u" } }] },
+            {
+              groundingChunks: [{ web: { uri: "u" } }],
+              groundingSupports: [
+                { groundingChunkIndices: [0, "x"], segment: { startIndex: 9, endIndex: -1 } },
+              ],
+            },
+          ),
         }),
         { maxLength: 2 },
       ),

@@ -25,7 +25,7 @@ export interface HubRequest {
 }
 
 /** One element of the conversation, in the order of the conversation. */
-export type HubItem = MessageItem | ReasoningItem | CallItem | CallOutputItem | ForeignItem;
+export type HubItem = MessageItem | ReasoningItem | CallItem | CallOutputItem | SearchItem | ForeignItem;
 
 export interface MessageItem {
   readonly kind: "message";
@@ -64,6 +64,15 @@ export interface CallOutputItem {
   readonly cacheHint: CacheHint | null;
 }
 
+/** A search of the web that the upstream has run. */
+export interface SearchItem {
+  readonly kind: "search";
+  /** Empty if the upstream does not report it. */
+  readonly query: string;
+  /** The addresses of the pages that were found. */
+  readonly urls: readonly string[];
+}
+
 /** An item that only its own dialect understands, such as the record of a hosted tool. */
 export interface ForeignItem {
   readonly kind: "foreign";
@@ -79,6 +88,17 @@ export interface TextPart {
   readonly kind: "text";
   readonly text: string;
   readonly cacheHint: CacheHint | null;
+  /** The pages that a text of the assistant is based on. Absent if there are none. */
+  readonly citations?: readonly Citation[];
+}
+
+/** A page that a part of a text is based on. */
+export interface Citation {
+  readonly url: string;
+  readonly title: string;
+  /** The first character of the part, and the one after its last. */
+  readonly start: number;
+  readonly end: number;
 }
 
 export interface ImagePart {

@@ -2,7 +2,15 @@
 
 import type { UpstreamError } from "../shared/upstream-error.ts";
 import type { TokenUsage } from "../shared/usage.ts";
-import type { CallItem, HubItem, MessageItem, OpaqueState, ReasoningItem } from "./hub-request.ts";
+import type {
+  CallItem,
+  Citation,
+  HubItem,
+  MessageItem,
+  OpaqueState,
+  ReasoningItem,
+  SearchItem,
+} from "./hub-request.ts";
 
 /**
  * Why the model stopped. If a call was delivered, it is `tools`, whatever the upstream reports.
@@ -21,21 +29,35 @@ export type HubEvent =
   | { readonly type: "item_start"; readonly item: StartedItem }
   /** Text of a message or of reasoning, or a piece of the input of a call. Never empty. */
   | { readonly type: "delta"; readonly text: string }
-  /** The item is complete. For reasoning and calls it carries their opaque state. */
-  | { readonly type: "item_end"; readonly opaque: OpaqueState | null; readonly isCut: boolean }
+  /** The item is complete. For reasoning and calls it carries their opaque state, for texts their citations. */
+  | ItemEndEvent
   /** The latest report: it replaces earlier ones. */
   | { readonly type: "usage"; readonly usage: TokenUsage }
   | { readonly type: "end"; readonly stop: HubStop; readonly stopSequence: string | null }
   /** The upstream reports an error in place of (more) content. Nothing follows. */
   | { readonly type: "error"; readonly error: UpstreamError };
 
+export interface ItemEndEvent {
+  readonly type: "item_end";
+  readonly opaque: OpaqueState | null;
+  readonly isCut: boolean;
+  readonly citations?: readonly Citation[];
+}
+
 export type StartedItem =
   | { readonly kind: "text" }
   | { readonly kind: "refusal" }
   | { readonly kind: "reasoning"; readonly isSummary: boolean }
-  | Pick<CallItem, "kind" | "callId" | "name" | "namespace" | "tool">;
+  | Pick<CallItem, "kind" | "callId" | "name" | "namespace" | "tool">
+  /** Complete when it starts: it has no deltas. */
+  | SearchItem;
 
-export type OutputItem = MessageItem | ReasoningItem | CallItem | Extract<HubItem, { kind: "foreign" }>;
+export type OutputItem =
+  | MessageItem
+  | ReasoningItem
+  | CallItem
+  | SearchItem
+  | Extract<HubItem, { kind: "foreign" }>;
 
 export interface HubResponse {
   readonly responseId: string | null;

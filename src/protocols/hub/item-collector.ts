@@ -1,6 +1,7 @@
 /** Collects the items of a stream, for the conversation that a later request continues. */
 
-import type { HubEvent, OutputItem, StartedItem } from "./hub-response.ts";
+import { withCitations } from "./citations.ts";
+import type { HubEvent, ItemEndEvent, OutputItem, StartedItem } from "./hub-response.ts";
 
 export class ItemCollector {
   readonly #items: OutputItem[] = [];
@@ -29,19 +30,19 @@ export class ItemCollector {
   }
 }
 
-function buildItem(
-  item: StartedItem,
-  text: string,
-  { opaque }: Extract<HubEvent, { type: "item_end" }>,
-): OutputItem {
+function buildItem(item: StartedItem, text: string, { opaque, citations }: ItemEndEvent): OutputItem {
   switch (item.kind) {
-    case "text":
-      return { kind: "message", role: "assistant", parts: [{ kind: "text", text, cacheHint: null }] };
+    case "text": {
+      const part = { kind: "text" as const, text, cacheHint: null, ...withCitations(citations) };
+      return { kind: "message", role: "assistant", parts: [part] };
+    }
     case "refusal":
       return { kind: "message", role: "assistant", parts: [{ kind: "refusal", text }] };
     case "reasoning":
       return { kind: "reasoning", text, isSummary: item.isSummary, opaque };
     case "call":
       return { ...item, input: text, opaque };
+    case "search":
+      return item;
   }
 }

@@ -3,19 +3,21 @@
  * of some dialects accept only one open item. The first open item flows; the deltas of others wait for its end.
  */
 
-import type { OpaqueState } from "./hub-request.ts";
-import type { HubEvent, StartedItem } from "./hub-response.ts";
+import { withCitations } from "./citations.ts";
+import type { Citation, OpaqueState } from "./hub-request.ts";
+import type { HubEvent, ItemEndEvent, StartedItem } from "./hub-response.ts";
 
 interface Lane {
   readonly item: StartedItem;
   text: string;
-  end: { readonly opaque: OpaqueState | null; readonly isCut: boolean } | null;
+  end: ItemEndEvent | null;
 }
 
 export interface ItemEnd {
   readonly opaque?: OpaqueState | null;
   /** The upstream stopped in the middle of the item. */
   readonly isCut?: boolean;
+  readonly citations?: readonly Citation[];
 }
 
 /** No upstream has more items in progress at once. */
@@ -54,10 +56,10 @@ export class ItemSequencer {
     else lane.text += text;
   }
 
-  end(key: string, { opaque = null, isCut = false }: ItemEnd = {}): void {
+  end(key: string, { opaque = null, isCut = false, citations }: ItemEnd = {}): void {
     const lane = this.#lanes.get(key);
     if (lane === undefined) return;
-    lane.end = { opaque, isCut };
+    lane.end = { type: "item_end", opaque, isCut, ...withCitations(citations) };
     if (this.#isFirst(key)) this.#writeEnded();
   }
 
@@ -89,7 +91,7 @@ export class ItemSequencer {
       }
       isFlowing = false;
       if (lane.end === null) return;
-      this.#events.push({ type: "item_end", ...lane.end });
+      this.#events.push(lane.end);
       this.#lanes.delete(key);
     }
   }

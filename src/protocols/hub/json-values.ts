@@ -1,5 +1,6 @@
 /** Reads members of parsed JSON. A member of another type reads as missing. */
 
+import { readLongNumber, tryParseLossless } from "../../json/lossless.ts";
 import { isObject } from "../../json/parse.ts";
 
 export type Json = Readonly<Record<string, unknown>>;
@@ -9,7 +10,8 @@ export function readString(value: unknown): string | null {
 }
 
 export function readNumber(value: unknown): number | null {
-  return typeof value === "number" && Number.isFinite(value) ? value : null;
+  const number = typeof value === "number" ? value : readLongNumber(value);
+  return number !== null && Number.isFinite(number) ? number : null;
 }
 
 export function readBoolean(value: unknown): boolean | null {
@@ -26,6 +28,12 @@ export function readArray(value: unknown): readonly unknown[] {
 
 export function readObjects(value: unknown): readonly Json[] {
   return Array.isArray(value) ? value.filter(isObject) : [];
+}
+
+/** Null if the text is not a JSON object. Numbers keep all of their digits. */
+export function parseObject(text: string): Json | null {
+  const json = tryParseLossless(text);
+  return isObject(json) ? json : null;
 }
 
 /** Only members that are strings. */

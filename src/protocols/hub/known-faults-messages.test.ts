@@ -119,7 +119,7 @@ describe("requests to a Messages upstream", () => {
       },
       { name: "now", input_schema: { type: "object" } },
     ]);
-    expect(dropped).toEqual(["tools.anyOf"]);
+    expect(dropped).toEqual(["tools.strict", "tools.anyOf"]);
   });
 
   test("alternatives by reference and parts that all apply are merged too", () => {

@@ -3,6 +3,7 @@
 import type { DroppedFields } from "./dropped-fields.ts";
 import type { Dialect, HostedTool, HubRequest, HubTool, HubToolChoice } from "./hub-request.ts";
 import { unsupportedField } from "./refuse.ts";
+import { isSearchChoice, isWebSearch } from "./web-search.ts";
 
 export interface ToolSelection {
   readonly tools: readonly Exclude<HubTool, { kind: "hosted" }>[];
@@ -15,7 +16,10 @@ export function selectTools(request: HubRequest, dropped: DroppedFields): ToolSe
   const runnable = request.tools.filter((tool) => tool.kind !== "hosted");
   for (const tool of request.tools) {
     if (tool.kind !== "hosted") continue;
-    if (isForced(toolChoice, tool.json.type))
+    if (
+      isForced(toolChoice, tool.json.type) ||
+      (isWebSearch(tool) && isSearchChoice(toolChoice, request.tools))
+    )
       throw unsupportedField(tool.path, "Remove the tool, or choose a model that runs it.");
     dropped.add(tool.path);
   }

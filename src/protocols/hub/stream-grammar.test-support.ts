@@ -38,6 +38,8 @@ class ResponsesMachine {
     else if (type.endsWith("part.done")) this.#move(at, "part", "item");
     else if (type.endsWith(".delta")) this.#text += this.#inItem(at, event).delta;
     else if (type === "response.output_item.done") this.#end(at, event);
+    else if (type.endsWith("annotation.added") || type.startsWith("response.web_search_call."))
+      this.#inItem(at, event);
     else if (type.endsWith(".done")) this.#check(at, this.#inItem(at, event));
     else this.#finish(at, type, event);
   }

@@ -7,7 +7,6 @@ import { ApiError } from "../../errors.ts";
 import type {
   CallItem,
   CallOutputItem,
-  ForeignItem,
   HubItem,
   HubPart,
   MessageItem,
@@ -30,13 +29,17 @@ export interface AnsweredCall {
 export type HubTurn =
   | AssistantTurn
   | { readonly kind: "message"; readonly role: "user" | "system"; readonly parts: readonly HubPart[] }
-  | { readonly kind: "foreign"; readonly item: ForeignItem };
+  /** No dialect that groups turns has a place for the item. */
+  | { readonly kind: "foreign"; readonly path: string };
 
 interface OpenTurn extends AssistantTurn {
   readonly reasoning: ReasoningItem[];
   readonly parts: HubPart[];
   readonly calls: { call: CallItem; output: CallOutputItem | null }[];
 }
+
+/** The name of a search among the dropped fields. */
+export const SEARCH_NAME = "web_search_call";
 
 export function groupTurns(items: readonly HubItem[]): readonly HubTurn[] {
   return new TurnGrouping().group(items);
@@ -51,6 +54,7 @@ class TurnGrouping {
 
   group(items: readonly HubItem[]): readonly HubTurn[] {
     for (const item of items) this.#add(item);
+    this.#joinState();
     return this.#turns;
   }
 
@@ -76,8 +80,11 @@ class TurnGrouping {
       case "call_output":
         this.#addOutput(item);
         return;
+      case "search":
+        this.#turns.push({ kind: "foreign", path: SEARCH_NAME });
+        return;
       case "foreign":
-        this.#turns.push({ kind: "foreign", item });
+        this.#turns.push({ kind: "foreign", path: item.path });
         return;
     }
   }
@@ -90,8 +97,18 @@ class TurnGrouping {
   }
 
   #addMessage({ parts }: MessageItem, role: "user" | "system"): void {
+    this.#joinState();
     this.#open = null;
     this.#turns.push({ kind: "message", role, parts });
+  }
+
+  /** State that follows the last text of the assistant belongs to that text (Gemini). */
+  #joinState(): void {
+    const [before, last] = this.#turns.slice(-2);
+    if (last === undefined || last !== this.#open || before?.kind !== "assistant") return;
+    const isState = last.reasoning.every(({ text }) => text === "");
+    if (!isState || last.parts.length > 0 || last.calls.length > 0 || before.calls.length > 0) return;
+    this.#turns.splice(-2, 2, { ...before, reasoning: [...before.reasoning, ...last.reasoning] });
   }
 
   /** The last output of a call counts. */

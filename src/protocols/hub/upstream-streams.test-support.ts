@@ -11,6 +11,9 @@ const chatDelta = fc.oneof(
   fc.record({ content: fc.string() }),
   fc.record({ reasoning_content: fc.string() }),
   fc.record({ refusal: fc.constantFrom("", "no") }),
+  fc.constant({
+    annotations: [{ type: "url_citation", url_citation: { url: "https://a.example", start_index: 2 } }],
+  }),
   fc
     .record({
       index: fc.nat(2),
@@ -51,6 +54,12 @@ const geminiPart = fc.oneof(
   ),
 );
 
+const GROUNDING = {
+  webSearchQueries: ["a", "b"],
+  groundingChunks: [{ web: { uri: "https://a.example", title: "A" } }, {}],
+  groundingSupports: [{ segment: { endIndex: 3 }, groundingChunkIndices: [0, 1, 7] }],
+};
+
 const geminiChunks = fc
   .tuple(
     fc.array(fc.array(geminiPart, { maxLength: 3 }), { maxLength: 8 }),
@@ -60,7 +69,7 @@ const geminiChunks = fc
     ...chunks.map((parts) => ({ responseId: "r", candidates: [{ content: { parts } }] })),
     {
       responseId: "r",
-      candidates: [{ content: {}, finishReason }],
+      candidates: [{ content: {}, finishReason, groundingMetadata: GROUNDING }],
       usageMetadata: { promptTokenCount: 3, totalTokenCount: 5 },
     },
   ]);
@@ -68,7 +77,14 @@ const geminiChunks = fc
 const messagesBlock = fc.oneof(
   fc.array(fc.constantFrom("", "Hello", "ä€"), { maxLength: 3 }).map((texts) => ({
     start: { type: "text", text: "" },
-    deltas: texts.map((text): object => ({ type: "text_delta", text })),
+    deltas: [
+      ...texts.map((text): object => ({ type: "text_delta", text })),
+      { type: "citations_delta", citation: { type: "char_location" } },
+      {
+        type: "citations_delta",
+        citation: { type: "web_search_result_location", url: "https://a.example" },
+      },
+    ],
   })),
   fc.boolean().map((isSigned) => ({
     start: { type: "thinking", thinking: "", signature: "" },
@@ -81,6 +97,10 @@ const messagesBlock = fc.oneof(
   fc.constant({
     start: { type: "server_tool_use", id: "s", name: "web_search", input: {} },
     deltas: [{ type: "input_json_delta", partial_json: "{}" }] as object[],
+  }),
+  fc.constant({
+    start: { type: "web_search_tool_result", tool_use_id: "s", content: [{ url: "https://a.example" }] },
+    deltas: [] as object[],
   }),
   fc.array(fc.constantFrom("", "{", '"a":1}'), { maxLength: 3 }).map((pieces) => ({
     start: { type: "tool_use", id: "toolu_1", name: "look_up", input: {} },

@@ -55,8 +55,8 @@ const ANTHROPIC_WORDING = /^(?:prompt is too long\b|input length and `max_tokens
 /** Limit first: "maximum context length is 8192 tokens … resulted in 9000 tokens". */
 const LIMIT_FIRST =
   /(?:maximum context length|context length|context size|context window)[^\d]{0,40}(\d[\d,]*)[^\d]+(\d[\d,]*)/i;
-/** Size first: "the request has 9000 tokens, which exceeds … 8192". */
-const SIZE_FIRST = /(\d[\d,]*)[^\d]{0,20}tokens?\b[^\d]*exceed[^\d]*(\d[\d,]*)/i;
+/** Size first: "the request has 9000 tokens, which exceeds … 8192", "the input token count (9000) exceeds … (8192)". */
+const SIZE_FIRST = /(\d[\d,]*)[^\d]{0,20}(?:tokens?\b[^\d]*)?exceed[^\d]*(\d[\d,]*)/i;
 
 /** Claude Code reads both numbers and offers to compact the conversation. */
 export function promptTooLong(message: string): string {

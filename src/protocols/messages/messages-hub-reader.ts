@@ -5,11 +5,12 @@ import { CallIds } from "../hub/call-ids.ts";
 import { isCutInput, unwrapCustomInput } from "../hub/custom-input.ts";
 import type { ClientTool, HubStreamReader, ResponseReadOptions, ToolNames } from "../hub/dialect-codec.ts";
 import type { OpaqueState } from "../hub/hub-request.ts";
-import type { HubEvent, HubStop } from "../hub/hub-response.ts";
+import type { HubEvent, HubStop, StartedItem } from "../hub/hub-response.ts";
 import { ItemSequencer } from "../hub/item-sequencer.ts";
-import { type Json, readNumber, readObject, readString } from "../hub/json-values.ts";
+import { type Json, parseObject, readArray, readNumber, readObject, readString } from "../hub/json-values.ts";
 import { isFinalMessagesUsage, mergeMessagesUsage, readMessagesUsage } from "../shared/messages-usage.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
+import { isSearchCall, readCitations, Searches } from "./messages-sources.ts";
 
 const NO_EVENTS: readonly HubEvent[] = [];
 const BROKEN_OFF: UpstreamError = {
@@ -21,11 +22,23 @@ const BROKEN_OFF: UpstreamError = {
 
 interface OpenBlock {
   readonly key: string;
-  readonly kind: "text" | "reasoning" | "call";
+  readonly kind: "text" | "reasoning" | "call" | "search";
   /** A call of a custom tool: its input is known when the arguments are complete. */
   readonly tool: ClientTool | null;
   text: string;
   opaque: OpaqueState | null;
+  /** As the upstream sent them. */
+  readonly citations: unknown[];
+  /** The id of a search, which its result names. */
+  readonly searchId?: unknown;
+}
+
+function openBlock(
+  key: string,
+  kind: OpenBlock["kind"],
+  { tool = null, opaque = null, searchId }: Partial<Pick<OpenBlock, "tool" | "opaque" | "searchId">> = {},
+): OpenBlock {
+  return { key, kind, tool, text: "", opaque, citations: [], searchId };
 }
 
 export class MessagesHubReader implements HubStreamReader {
@@ -33,6 +46,7 @@ export class MessagesHubReader implements HubStreamReader {
   readonly #events: HubEvent[] = [];
   readonly #items = new ItemSequencer(this.#events);
   readonly #blocks = new Map<number, OpenBlock>();
+  readonly #searches = new Searches();
   /** Null until the stream has begun. */
   #callIds: CallIds | null = null;
   #usage: Readonly<Record<string, unknown>> = {};
@@ -105,43 +119,59 @@ export class MessagesHubReader implements HubStreamReader {
     const callIds = this.#begin({});
     this.#blocks.set(index, open);
     const { key, kind, tool } = open;
+    if (kind === "search") {
+      this.#items.end(key, { isCut: true });
+      return;
+    }
     if (tool !== null) {
       this.#hasCalls = true;
       this.#items.start(key, { kind: "call", callId: callIds.assign(block.id), ...tool });
-    } else this.#items.start(key, kind === "text" ? { kind } : { kind: "reasoning", isSummary: false });
-    const text = readString(block.text) ?? readString(block.thinking);
-    if (text) this.#items.delta(key, text);
+      return;
+    }
+    this.#items.start(key, kind === "text" ? { kind } : { kind: "reasoning", isSummary: false });
+    open.text = readString(block.text) ?? readString(block.thinking) ?? "";
+    this.#items.delta(key, open.text);
   }
 
-  /** Null for a block that other dialects cannot express: the record of a tool that the upstream ran. */
+  /** Null for a block that is complete when it starts, or that other dialects cannot express. */
   #openBlock(key: string, block: Json): OpenBlock | null {
     const { sealer, toolNames } = this.#options;
     switch (block.type) {
       case "text":
-        return { key, kind: "text", tool: null, text: "", opaque: null };
+        return { ...openBlock(key, "text"), citations: [...readArray(block.citations)] };
       case "thinking":
-        return { key, kind: "reasoning", tool: null, text: "", opaque: null };
+        return openBlock(key, "reasoning");
       case "redacted_thinking": {
         const data = readString(block.data);
         const opaque = data === null ? null : sealer.seal({ field: "redacted_thinking", value: data });
-        return { key, kind: "reasoning", tool: null, text: "", opaque };
+        return openBlock(key, "reasoning", { opaque });
       }
       case "tool_use":
-        return {
-          key,
-          kind: "call",
-          tool: resolveTool(toolNames, readString(block.name) ?? ""),
-          text: "",
-          opaque: null,
-        };
+        return openBlock(key, "call", { tool: resolveTool(toolNames, readString(block.name) ?? "") });
+      case "web_search_tool_result":
+        this.#begin({});
+        this.#addWhole(key, this.#searches.addResult(block));
+        return null;
       default:
+        if (isSearchCall(block)) return openBlock(key, "search", { searchId: block.id });
+        this.#options.dropped.add(`output.${readString(block.type) ?? "block"}`);
         return null;
     }
+  }
+
+  /** An item that is complete when it starts. */
+  #addWhole(key: string, item: StartedItem): void {
+    this.#items.start(key, item);
+    this.#items.end(key);
   }
 
   #readBlockDelta(index: number, delta: Json): void {
     const block = this.#blocks.get(index);
     if (block === undefined) return;
+    if (delta.type === "citations_delta") {
+      block.citations.push(delta.citation);
+      return;
+    }
     if (delta.type === "signature_delta") {
       const value = readString(delta.signature);
       if (value) block.opaque = this.#options.sealer.seal({ field: "signature", value });
@@ -156,11 +186,18 @@ export class MessagesHubReader implements HubStreamReader {
     const block = this.#blocks.get(index);
     if (block === undefined) return;
     this.#blocks.delete(index);
+    if (block.kind === "search") {
+      this.#searches.addCall(block.searchId, parseObject(block.text));
+      return;
+    }
     // A block also stops where the output limit cuts it off.
     const isCut = block.tool !== null && isCutInput(block.text);
     this.#hasCutCall ||= isCut;
     if (block.tool?.tool === "custom" && !isCut) this.#items.delta(block.key, unwrapCustomInput(block.text));
-    this.#items.end(block.key, { opaque: block.opaque, isCut });
+    const citations = readCitations(block.citations, block.text.length, () =>
+      this.#options.dropped.add("citations"),
+    );
+    this.#items.end(block.key, { opaque: block.opaque, isCut, citations });
   }
 
   #readMessageDelta(json: Json): void {
@@ -182,6 +219,7 @@ export class MessagesHubReader implements HubStreamReader {
     this.#begin({});
     this.#isOver = true;
     for (const index of [...this.#blocks.keys()]) this.#endBlock(index);
+    for (const search of this.#searches.takeOpen()) this.#addWhole("search", search);
     const isCut = this.#hasCutCall && this.#stop === "length";
     const stop = resolveStop(this.#stop, { hasCalls: this.#hasCalls && !isCut });
     this.#events.push({ type: "end", stop, stopSequence: this.#stopSequence });
@@ -199,15 +237,6 @@ export class MessagesHubReader implements HubStreamReader {
 
 export function resolveTool(toolNames: ToolNames, name: string): ClientTool {
   return toolNames.resolve(name) ?? { name, namespace: null, tool: "function" };
-}
-
-function parseObject(data: string): Json | null {
-  try {
-    const json: unknown = JSON.parse(data);
-    return isObject(json) ? json : null;
-  } catch {
-    return null;
-  }
 }
 
 /** `tools` means that there are calls, whatever the upstream reports: clients would wait for the other. */

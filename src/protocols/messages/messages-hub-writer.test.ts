@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import type { ClientTarget } from "../hub/dialect-codec.ts";
+import { DroppedFields } from "../hub/dropped-fields.ts";
 import type { HubEvent, StartedItem } from "../hub/hub-response.ts";
 import { MessagesHubReader } from "./messages-hub-reader.ts";
 import { MessagesHubWriter } from "./messages-hub-writer.ts";
@@ -19,6 +20,7 @@ const CLIENT: ClientTarget = {
   nowMs: 0,
   newId: (prefix) => `${prefix}1`,
   wantsUsageChunk: false,
+  dropped: new DroppedFields(),
 };
 
 interface SentEvent {
@@ -103,6 +105,7 @@ test("a reader of the written stream gets the items back", () => {
       const reader = new MessagesHubReader({
         toolNames: { resolve: () => null },
         sealer: { seal: (state) => ({ kind: "vendor", dialect: "messages", ...state }), open: () => null },
+        dropped: new DroppedFields(),
       });
       const read = write(items).flatMap((event) => reader.read(JSON.stringify(event)));
       const kinds = read.flatMap((event) => (event.type === "item_start" ? [event.item.kind] : []));
@@ -122,6 +125,7 @@ test("a stream that breaks off is an error, and one that only lacks its last eve
     new MessagesHubReader({
       toolNames: { resolve: () => null },
       sealer: { seal: (state) => ({ kind: "vendor", dialect: "messages", ...state }), open: () => null },
+      dropped: new DroppedFields(),
     });
   const sent = write([[{ kind: "text" }, ["Hello"]]]).map((event) => JSON.stringify(event));
   const cut = open();

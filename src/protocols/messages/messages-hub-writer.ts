@@ -4,10 +4,12 @@
  */
 
 import type { ApiError } from "../../errors.ts";
+import { ANNOTATIONS } from "../hub/citations.ts";
 import type { ClientTarget, HubStreamWriter } from "../hub/dialect-codec.ts";
 import type { OpaqueState } from "../hub/hub-request.ts";
-import type { HubEvent, HubStop, StartedItem } from "../hub/hub-response.ts";
+import type { HubEvent, HubStop, ItemEndEvent, StartedItem } from "../hub/hub-response.ts";
 import { opaqueText } from "../hub/sealed-state.ts";
+import { SEARCH_NAME } from "../hub/turns.ts";
 import type { TokenUsage } from "../shared/usage.ts";
 import { messagesErrorBody } from "./messages-error.ts";
 import { writeMessagesUsage } from "./messages-usage.ts";
@@ -25,6 +27,9 @@ export class MessagesHubWriter implements HubStreamWriter {
   #usage: TokenUsage | null = null;
   #block: BlockState = NONE;
   #index = 0;
+  /** State of a text that has ended. It is written in front of the next block, because a message ends with its text. */
+  #textState: OpaqueState | null = null;
+  #lastKind: StartedItem["kind"] | null = null;
 
   constructor(client: ClientTarget) {
     this.#client = client;
@@ -35,12 +40,11 @@ export class MessagesHubWriter implements HubStreamWriter {
       case "start":
         return this.#start();
       case "item_start":
-        this.#block = { kind: "pending", item: event.item };
-        return event.item.kind === "call" ? this.#open(event.item) : "";
+        return this.#startItem(event.item);
       case "delta":
         return this.#delta(event.text);
       case "item_end":
-        return this.#endItem(event.opaque);
+        return this.#endItem(event);
       case "usage":
         this.#usage = event.usage;
         return "";
@@ -78,6 +82,28 @@ export class MessagesHubWriter implements HubStreamWriter {
     });
   }
 
+  /** The result of a search needs a state that only Anthropic issues, so the search is dropped. */
+  #startItem(item: StartedItem): string {
+    if (item.kind === "search") {
+      this.#client.dropped.add(SEARCH_NAME);
+      this.#block = NONE;
+      return "";
+    }
+    const state = this.#textState === null ? "" : this.#writeState(this.#textState);
+    this.#textState = null;
+    this.#block = { kind: "pending", item };
+    return item.kind === "call" ? state + this.#open(item) : state;
+  }
+
+  #writeState(opaque: OpaqueState): string {
+    const text =
+      this.#open({ kind: "reasoning", isSummary: true }) +
+      this.#blockDelta({ type: "signature_delta", signature: formatOpaque(opaque) }) +
+      format("content_block_stop", { index: this.#index });
+    this.#index++;
+    return text;
+  }
+
   #open(item: StartedItem): string {
     this.#block = { kind: "open", item, hasInput: false };
     return format("content_block_start", { index: this.#index, content_block: buildBlock(item) });
@@ -95,11 +121,18 @@ export class MessagesHubWriter implements HubStreamWriter {
     return format("content_block_delta", { index: this.#index, delta });
   }
 
-  #endItem(opaque: OpaqueState | null): string {
+  #endItem({ opaque, citations }: ItemEndEvent): string {
     const block = this.#block;
+    const before = this.#lastKind;
     this.#block = NONE;
     if (block.kind === "none") return "";
     const { item } = block;
+    this.#lastKind = item.kind;
+    if (citations !== undefined) this.#client.dropped.add(ANNOTATIONS);
+    if (block.kind === "pending" && item.kind === "reasoning" && before === "text") {
+      this.#textState = opaque;
+      return "";
+    }
     // Reasoning without text is written for its state alone.
     if (block.kind === "pending" && (item.kind !== "reasoning" || opaque === null)) return "";
     let text = block.kind === "pending" ? this.#open(item) : "";
@@ -114,6 +147,7 @@ export class MessagesHubWriter implements HubStreamWriter {
   }
 
   #end(stop: HubStop, stopSequence: string | null): string {
+    if (this.#textState !== null) this.#client.dropped.add("thought_signature");
     const usage = this.#usage === null ? { output_tokens: 0 } : writeMessagesUsage(this.#usage);
     const delta = { stop_reason: writeStopReason(stop), stop_sequence: stopSequence };
     return format("message_delta", { delta, usage }) + format("message_stop", {});

@@ -1,6 +1,7 @@
 /** Reads a Messages request into the form between dialects. */
 
 import { ApiError } from "../../errors.ts";
+import { withCitations } from "../hub/citations.ts";
 import type { ReadOptions } from "../hub/dialect-codec.ts";
 import {
   type CacheHint,
@@ -29,6 +30,7 @@ import {
 import { readCacheHint } from "../hub/media.ts";
 import { unsupportedField } from "../hub/refuse.ts";
 import { readOpaqueText } from "../hub/sealed-state.ts";
+import { readCitations } from "./messages-sources.ts";
 import { readMessagesTools } from "./messages-tools.ts";
 
 const READ_FIELDS: ReadonlySet<string> = new Set([
@@ -59,18 +61,27 @@ export function readMessagesRequest(json: Json, { publicModel, stream }: ReadOpt
     turns.read(message, `messages[${at}]`);
   });
   const unread = Object.keys(json).filter((name) => !READ_FIELDS.has(name) && json[name] != null);
+  const { tools, unread: unreadTools } = readMessagesTools(json.tools);
   return {
     dialect: "messages",
     publicModel,
     stream,
     instructions: readSystem(json.system),
     items: turns.items,
-    tools: readMessagesTools(json.tools),
+    tools,
     toolChoice: readToolChoice(readObject(json.tool_choice)),
     settings: readSettings(json),
-    unread: [...unread, ...turns.unread],
+    unread: [...unread, ...findUnknownConfig(json.output_config), ...unreadTools, ...turns.unread],
     original: json,
   };
+}
+
+const CONFIG_FIELDS: ReadonlySet<string> = new Set(["effort", "format"]);
+
+function findUnknownConfig(config: unknown): string[] {
+  return Object.keys(readObject(config) ?? {})
+    .filter((name) => !CONFIG_FIELDS.has(name))
+    .map((name) => `output_config.${name}`);
 }
 
 function readSystem(system: unknown): TextPart[] {
@@ -171,7 +182,16 @@ class TurnReader {
     switch (block.type) {
       case "text": {
         const text = readString(block.text) ?? "";
-        return text === "" ? [] : [{ kind: "text", text, cacheHint }];
+        if (text === "") return [];
+        const unread = () => this.#skip(`${path}.citations`);
+        return [
+          {
+            kind: "text",
+            text,
+            cacheHint,
+            ...withCitations(readCitations(block.citations, text.length, unread)),
+          },
+        ];
       }
       case "image": {
         const source = readSource(readObject(block.source));
@@ -180,14 +200,26 @@ class TurnReader {
       case "document":
         return this.#readDocument(block, path, cacheHint);
       case "search_result":
+        return [{ kind: "text", text: this.#describeResult(block, path), cacheHint }];
       case "tool_reference":
-        return [{ kind: "text", text: JSON.stringify(block.content ?? block), cacheHint }];
+        return [
+          { kind: "text", text: `The tool ${readString(block.tool_name) ?? ""} is available.`, cacheHint },
+        ];
+      // Records of tools that Anthropic ran.
       default:
-        return this.#skip(path);
+        return this.#skip(`${path}.${readString(block.type) ?? "type"}`);
     }
   }
 
+  #describeResult({ title, source, content, citations }: Json, path: string): string {
+    if (readObject(citations)?.enabled === true) this.#skip(`${path}.citations`);
+    const texts = readObjects(content).map(({ text }) => text);
+    return [title, source, ...texts].flatMap((text) => readString(text) ?? []).join("\n");
+  }
+
   #readDocument(block: Json, path: string, cacheHint: CacheHint | null): HubPart[] {
+    if (readObject(block.citations)?.enabled === true) this.#skip(`${path}.citations`);
+    if (readString(block.context) !== null) this.#skip(`${path}.context`);
     const json = readObject(block.source);
     const filename = readString(block.title);
     if (json?.type === "text") return [{ kind: "text", text: readString(json.data) ?? "", cacheHint }];

@@ -1,15 +1,17 @@
 /** Writes a request for an upstream with the Messages API. */
 
 import { createHash } from "node:crypto";
+import { dropCitations } from "../hub/citations.ts";
 import { customToolSchema } from "../hub/custom-input.ts";
 import type { WriteTarget, WrittenRequest } from "../hub/dialect-codec.ts";
 import { DroppedFields } from "../hub/dropped-fields.ts";
-import type { Effort, HubReasoning, HubRequest, HubTool } from "../hub/hub-request.ts";
-import { readObject } from "../hub/json-values.ts";
+import type { Effort, HubReasoning, HubRequest, HubTool, TextPart } from "../hub/hub-request.ts";
 import { unsupportedField } from "../hub/refuse.ts";
 import { selectTools, type ToolSelection } from "../hub/select-tools.ts";
 import { ToolNameTable } from "../hub/tool-names.ts";
+import { findWebSearch, isSearchChoice, pickOptions, withoutWebSearch } from "../hub/web-search.ts";
 import { limitBreakpoints } from "./cache-breakpoints.ts";
+import { acceptsFormat, acceptsSampling, apiVersion, thinkingStyle } from "./messages-models.ts";
 import { writeInputSchema } from "./messages-schema.ts";
 import { cacheControl, MessagesTurnWriter, type WrittenTurns } from "./messages-turn-writer.ts";
 
@@ -22,6 +24,7 @@ const AUTOMATIC_CACHE = { type: "ephemeral" } as const;
 export function writeMessagesRequest(request: HubRequest, target: WriteTarget): WrittenRequest {
   const { settings } = request;
   const dropped = new DroppedFields(request.unread);
+  dropCitations(request, dropped);
   if (settings.choices > 1) throw unsupportedField("n", "Send one request for each choice.");
   const names = new ToolNameTable(request.tools, request.items);
   const selection = selectTools(withoutWebSearch(request), dropped);
@@ -30,12 +33,13 @@ export function writeMessagesRequest(request: HubRequest, target: WriteTarget): 
     settings.outputTokensMax ?? target.modelOutputTokensMax ?? OUTPUT_TOKENS_DEFAULT,
     target.outputTokensMax ?? Number.POSITIVE_INFINITY,
   );
-  const system = request.instructions
+  const format = writeFormat(request, target, dropped);
+  const system = [...request.instructions, ...format.instructions]
     .filter(({ text }) => text !== "")
     .map(({ text, cacheHint }) => ({ type: "text", text, ...cacheControl(cacheHint) }));
   const tools = [
     ...selection.tools.map((tool) => writeTool(tool, names, dropped)),
-    ...writeWebSearch(request),
+    ...writeWebSearch(request, dropped),
   ];
   const thinking = writeThinking(settings.reasoning, { target, turns, selection, maxTokens, dropped });
   const body: Record<string, unknown> = {
@@ -45,8 +49,7 @@ export function writeMessagesRequest(request: HubRequest, target: WriteTarget): 
     messages: turns.messages,
     ...(tools.length === 0 ? {} : { tools, ...writeChoice(request, selection, names) }),
     ...(request.stream ? { stream: true } : {}),
-    ...thinking,
-    ...writeFormat(request, thinking),
+    ...mergeConfig(thinking, format.config),
     ...writeSampling(request, target, { thinks: "thinking" in thinking, dropped }),
     ...(settings.stop === null ? {} : { stop_sequences: settings.stop }),
     ...writeUser(settings.user ?? settings.safetyIdentifier),
@@ -55,28 +58,18 @@ export function writeMessagesRequest(request: HubRequest, target: WriteTarget): 
   };
   limitBreakpoints(body, dropped);
   dropSettings(request, dropped);
-  return { body, headers: {}, dropped: dropped.list(), toolNames: names };
+  const headers = { "anthropic-version": apiVersion(target.upstreamModel, target.profile) };
+  return { body, headers, dropped: dropped.list(), toolNames: names };
 }
+
+const SEARCH_OPTIONS = ["max_uses", "allowed_domains", "blocked_domains", "user_location"] as const;
 
 /** The counterpart of other vendors' web search is a tool of this API. */
-function withoutWebSearch(request: HubRequest): HubRequest {
-  const tools = request.tools.filter((tool) => tool.kind !== "hosted" || tool.type !== "web_search");
-  return tools.length === request.tools.length ? request : { ...request, tools };
-}
-
-function writeWebSearch({ tools }: HubRequest): object[] {
-  const search = tools.find((tool) => tool.kind === "hosted" && tool.type === "web_search");
-  if (search?.kind !== "hosted") return [];
-  const { filters, user_location: place } = search.json;
-  const domains = readObject(filters)?.allowed_domains;
-  return [
-    {
-      type: "web_search_20250305",
-      name: "web_search",
-      ...(Array.isArray(domains) ? { allowed_domains: domains } : {}),
-      ...(readObject(place) === null ? {} : { user_location: place }),
-    },
-  ];
+function writeWebSearch(request: HubRequest, dropped: DroppedFields): object[] {
+  const search = findWebSearch(request);
+  if (search === null) return [];
+  const options = pickOptions(search, SEARCH_OPTIONS, dropped);
+  return [{ type: "web_search_20250305", name: "web_search", ...options }];
 }
 
 function writeTool(
@@ -85,6 +78,7 @@ function writeTool(
   dropped: DroppedFields,
 ): object {
   const schema = tool.kind === "custom" ? customToolSchema(tool) : (tool.parameters ?? {});
+  if (tool.kind === "function" && tool.strict === true) dropped.add("tools.strict");
   return {
     name: names.upstreamName(tool.name, tool.namespace),
     ...(tool.description === null ? {} : { description: tool.description }),
@@ -94,7 +88,7 @@ function writeTool(
 }
 
 function writeChoice(
-  { settings }: HubRequest,
+  { settings, tools }: HubRequest,
   { choice }: ToolSelection,
   names: ToolNameTable,
 ): Record<string, unknown> {
@@ -104,10 +98,11 @@ function writeChoice(
       return { tool_choice: { type: "none" } };
     case "required":
       return { tool_choice: { type: "any", ...single } };
-    case "tool":
-      return {
-        tool_choice: { type: "tool", name: names.upstreamName(choice.name, choice.namespace), ...single },
-      };
+    case "tool": {
+      const isSearch = isSearchChoice(choice, tools);
+      const name = isSearch ? "web_search" : names.upstreamName(choice.name, choice.namespace);
+      return { tool_choice: { type: "tool", name, ...single } };
+    }
     default:
       return settings.parallelCalls === false ? { tool_choice: { type: "auto", ...single } } : {};
   }
@@ -126,7 +121,7 @@ function writeThinking(reasoning: HubReasoning | null, context: ThinkingContext)
   const effort = reasoning?.effort ?? null;
   if (reasoning === null || effort === "none" || effort === "minimal") return {};
   const isForced = selection.choice?.kind === "required" || selection.choice?.kind === "tool";
-  switch (target.profile.thinking) {
+  switch (thinkingStyle(target.upstreamModel, target.profile)) {
     case "adaptive":
       return {
         ...(isForced
@@ -150,23 +145,42 @@ function writeThinking(reasoning: HubReasoning | null, context: ThinkingContext)
   }
 }
 
+interface WrittenFormat {
+  readonly config: object | null;
+  /** In place of a format that the model cannot enforce. */
+  readonly instructions: readonly TextPart[];
+}
+
 function writeFormat(
-  { settings }: HubRequest,
+  { settings: { format } }: HubRequest,
+  { upstreamModel, profile }: WriteTarget,
+  dropped: DroppedFields,
+): WrittenFormat {
+  if (format?.kind !== "json_schema") return { config: null, instructions: [] };
+  const { schema } = format;
+  if (acceptsFormat(upstreamModel, profile))
+    return { config: { format: { type: "json_schema", schema } }, instructions: [] };
+  dropped.add("strict");
+  const text = `Respond with one JSON object that matches this JSON schema:\n${JSON.stringify(schema)}`;
+  return { config: null, instructions: [{ kind: "text", text, cacheHint: null }] };
+}
+
+function mergeConfig(
   thinking: Readonly<Record<string, unknown>>,
-): Record<string, unknown> {
-  const { format } = settings;
-  if (format?.kind !== "json_schema") return {};
-  const config = typeof thinking.output_config === "object" ? thinking.output_config : {};
-  return { output_config: { ...config, format: { type: "json_schema", schema: format.schema } } };
+  config: object | null,
+): Readonly<Record<string, unknown>> {
+  if (config === null) return thinking;
+  const own = typeof thinking.output_config === "object" ? thinking.output_config : {};
+  return { ...thinking, output_config: { ...own, ...config } };
 }
 
 function writeSampling(
   { settings }: HubRequest,
-  { profile }: WriteTarget,
+  { profile, upstreamModel }: WriteTarget,
   { thinks, dropped }: { readonly thinks: boolean; readonly dropped: DroppedFields },
 ): Record<string, unknown> {
   const { temperature, topP, topK } = settings;
-  const isSupported = profile.sampling && !thinks;
+  const isSupported = profile.sampling && acceptsSampling(upstreamModel, profile) && !thinks;
   const fields: Record<string, unknown> = {};
   for (const [name, value] of [
     ["temperature", temperature === null ? null : Math.min(1, temperature)],

@@ -52,8 +52,23 @@ const CLIENT_TOOLS: readonly {
   },
 ];
 
-export function readMessagesTools(tools: unknown): HubTool[] {
-  return readObjects(tools).flatMap((tool, at) => readTool(tool, at));
+export interface ReadTools {
+  readonly tools: readonly HubTool[];
+  /** Members of tools that other dialects do not have, by their paths. */
+  readonly unread: readonly string[];
+}
+
+export function readMessagesTools(value: unknown): ReadTools {
+  const tools = readObjects(value);
+  return {
+    tools: tools.flatMap((tool, at) => (isCallable(tool) ? readTool(tool, at) : [])),
+    unread: tools.flatMap((tool, at) => (tool.input_examples == null ? [] : [`tools[${at}].input_examples`])),
+  };
+}
+
+/** A tool that only code at Anthropic may call must not become callable by the model itself. */
+function isCallable({ allowed_callers: callers }: Json): boolean {
+  return !Array.isArray(callers) || callers.includes("direct");
 }
 
 function readTool(tool: Json, at: number): HubTool[] {

@@ -1,5 +1,6 @@
 /** Writes the items of a conversation as the turns of a Messages request. */
 
+import { keepTexts } from "../hub/assistant-parts.ts";
 import { parseCallInput } from "../hub/call-input.ts";
 import { wrapCustomInput } from "../hub/custom-input.ts";
 import type { WriteTarget } from "../hub/dialect-codec.ts";
@@ -18,6 +19,7 @@ interface Message {
 }
 
 const IMAGE_TYPES: ReadonlySet<string> = new Set(["image/jpeg", "image/png", "image/gif", "image/webp"]);
+const PDF = "application/pdf";
 const CALL_ID = /^[A-Za-z0-9_-]{1,128}$/;
 
 export interface WrittenTurns {
@@ -41,7 +43,7 @@ export class MessagesTurnWriter {
 
   write(items: readonly HubItem[]): WrittenTurns {
     for (const turn of groupTurns(items)) {
-      if (turn.kind === "foreign") this.#dropped.add(turn.item.path);
+      if (turn.kind === "foreign") this.#dropped.add(turn.path);
       else if (turn.kind === "assistant") this.#writeAssistant(turn);
       else this.#add("user", this.#writeParts(turn.parts, turn.role === "system"));
     }
@@ -63,7 +65,7 @@ export class MessagesTurnWriter {
     this.#hasLostThinking = calls.length > 0 && thinking.length === 0;
     const blocks = [
       ...thinking,
-      ...this.#writeParts(parts, false),
+      ...this.#writeParts(keepTexts(parts, this.#dropped), false),
       ...calls.map((one) => this.#writeCall(one)),
     ];
     this.#add("assistant", blocks);
@@ -166,12 +168,14 @@ function writeImage(source: MediaSource): object {
 function writeDocument(source: MediaSource, filename: string | null, hint: CacheHint | null): Block {
   if (source.kind === "file_id") throw unsupportedField("file_id", "Send the file as a data URL.");
   const isText = source.kind === "base64" && source.mediaType.startsWith("text/");
+  if (source.kind === "base64" && !isText && source.mediaType !== PDF)
+    throw unsupportedField("file", "Send a PDF file or a text file.");
   const content =
     source.kind === "url"
       ? { type: "url", url: source.url }
       : isText
         ? { type: "text", media_type: "text/plain", data: Buffer.from(source.base64, "base64").toString() }
-        : { type: "base64", media_type: "application/pdf", data: source.base64 };
+        : { type: "base64", media_type: PDF, data: source.base64 };
   return {
     type: "document",
     source: content,

@@ -2,19 +2,26 @@
 
 import { CallIds } from "../hub/call-ids.ts";
 import { parseCallInput } from "../hub/call-input.ts";
+import { ANNOTATIONS, withCitations } from "../hub/citations.ts";
 import { unwrapCustomInput } from "../hub/custom-input.ts";
 import type { ClientTarget, ResponseReadOptions } from "../hub/dialect-codec.ts";
 import type { HubResponse, OutputItem } from "../hub/hub-response.ts";
-import { type Json, readObjects, readString } from "../hub/json-values.ts";
+import { type Json, readObject, readObjects, readString } from "../hub/json-values.ts";
+import { SEARCH_NAME } from "../hub/turns.ts";
 import { readMessagesUsage } from "../shared/messages-usage.ts";
 import { readStopReason, resolveStop, resolveTool } from "./messages-hub-reader.ts";
 import { formatOpaque, writeStopReason } from "./messages-hub-writer.ts";
+import { isSearchCall, readCitations, Searches } from "./messages-sources.ts";
 import { writeMessagesUsage } from "./messages-usage.ts";
 
 export function readMessagesResponse(json: Json, options: ResponseReadOptions): HubResponse | null {
   if (!Array.isArray(json.content)) return null;
   const callIds = new CallIds(readString(json.id));
-  const items = readObjects(json.content).flatMap((block) => readBlock(block, options, callIds));
+  const searches = new Searches();
+  const blocks = readObjects(json.content).flatMap((block) =>
+    readBlock(block, options, { callIds, searches }),
+  );
+  const items = [...blocks, ...searches.takeOpen()];
   const hasCalls = items.some(({ kind }) => kind === "call");
   return {
     responseId: readString(json.id),
@@ -26,13 +33,23 @@ export function readMessagesResponse(json: Json, options: ResponseReadOptions): 
   };
 }
 
-function readBlock(block: Json, { sealer, toolNames }: ResponseReadOptions, callIds: CallIds): OutputItem[] {
+interface ReadState {
+  readonly callIds: CallIds;
+  readonly searches: Searches;
+}
+
+function readBlock(
+  block: Json,
+  { sealer, toolNames, dropped }: ResponseReadOptions,
+  { callIds, searches }: ReadState,
+): OutputItem[] {
   switch (block.type) {
     case "text": {
       const text = readString(block.text) ?? "";
-      return text === ""
-        ? []
-        : [{ kind: "message", role: "assistant", parts: [{ kind: "text", text, cacheHint: null }] }];
+      if (text === "") return [];
+      const citations = readCitations(block.citations, text.length, () => dropped.add("citations"));
+      const part = { kind: "text" as const, text, cacheHint: null, ...withCitations(citations) };
+      return [{ kind: "message", role: "assistant", parts: [part] }];
     }
     case "thinking": {
       const signature = readString(block.signature);
@@ -50,7 +67,11 @@ function readBlock(block: Json, { sealer, toolNames }: ResponseReadOptions, call
       const input = tool.tool === "custom" ? unwrapCustomInput(json) : json;
       return [{ kind: "call", callId: callIds.assign(block.id), ...tool, input, opaque: null }];
     }
+    case "web_search_tool_result":
+      return [searches.addResult(block)];
     default:
+      if (isSearchCall(block)) searches.addCall(block.id, readObject(block.input));
+      else dropped.add(`output.${readString(block.type) ?? "block"}`);
       return [];
   }
 }
@@ -61,7 +82,7 @@ export function writeMessagesResponse(response: HubResponse, client: ClientTarge
     type: "message",
     role: "assistant",
     model: client.publicModel,
-    content: response.items.flatMap(writeBlocks),
+    content: orderItems(response.items).flatMap((item) => writeBlocks(item, client)),
     stop_reason: writeStopReason(response.stop),
     stop_sequence: response.stopSequence,
     usage:
@@ -71,14 +92,28 @@ export function writeMessagesResponse(response: HubResponse, client: ClientTarge
   };
 }
 
-function writeBlocks(item: OutputItem): object[] {
+/** State that follows a text moves in front of it: a message does not end with thinking. */
+function orderItems(items: readonly OutputItem[]): readonly OutputItem[] {
+  const at = items.findLastIndex((item) => item.kind === "reasoning" && item.text === "");
+  const [before, state] = items.slice(Math.max(0, at - 1), at + 1);
+  const rest = items.slice(at + 1);
+  if (before?.kind !== "message" || state === undefined || rest.some(({ kind }) => kind === "call"))
+    return items;
+  return [...items.slice(0, at - 1), state, before, ...rest];
+}
+
+/** Citations and results of searches need a state that only Anthropic issues, so they are dropped. */
+function writeBlocks(item: OutputItem, { dropped }: ClientTarget): object[] {
   switch (item.kind) {
     case "message":
-      return item.parts.flatMap((part) =>
-        (part.kind === "text" || part.kind === "refusal") && part.text !== ""
-          ? [{ type: "text", text: part.text }]
-          : [],
-      );
+      return item.parts.flatMap((part) => {
+        if (part.kind !== "text" && part.kind !== "refusal") return [];
+        if (part.kind === "text" && part.citations) dropped.add(ANNOTATIONS);
+        return part.text === "" ? [] : [{ type: "text", text: part.text }];
+      });
+    case "search":
+      dropped.add(SEARCH_NAME);
+      return [];
     case "reasoning":
       return item.text === "" && item.opaque === null
         ? []

@@ -1,16 +1,28 @@
 /** Reads the events of a Responses stream as events between dialects. */
 
-import { isObject } from "../../json/parse.ts";
 import { CallIds } from "../hub/call-ids.ts";
+import { readAnnotations, withCitations } from "../hub/citations.ts";
 import type { ClientTool, HubStreamReader, ResponseReadOptions } from "../hub/dialect-codec.ts";
-import type { OpaqueState } from "../hub/hub-request.ts";
 import type { HubEvent, StartedItem } from "../hub/hub-response.ts";
-import { ItemSequencer } from "../hub/item-sequencer.ts";
-import { type Json, readNumber, readObject, readObjects, readString } from "../hub/json-values.ts";
+import { type ItemEnd, ItemSequencer } from "../hub/item-sequencer.ts";
+import {
+  type Json,
+  parseObject,
+  readNumber,
+  readObject,
+  readObjects,
+  readString,
+} from "../hub/json-values.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
 import { readUsage, withTier } from "../shared/usage.ts";
 import { countSearchItems, withSearches } from "../shared/web-searches.ts";
-import { isWrappedCall, readOutputItems, readResponsesStop, resolveCall } from "./responses-output.ts";
+import {
+  isWrappedCall,
+  readOutputItems,
+  readResponsesStop,
+  readSearch,
+  resolveCall,
+} from "./responses-output.ts";
 
 const NO_EVENTS: readonly HubEvent[] = [];
 const BROKEN_OFF: UpstreamError = {
@@ -19,6 +31,8 @@ const BROKEN_OFF: UpstreamError = {
   param: null,
   message: "The stream ended before the response was complete.",
 };
+
+const NOT_CUT = { isCut: false, opaque: null };
 
 /** An output item or a content part in progress. */
 interface OpenItem {
@@ -171,6 +185,11 @@ export class ResponsesHubReader implements HubStreamReader {
       case "custom_tool_call":
         this.#endCall(this.#open.get(key) ?? this.#openCall(key, item), item);
         return;
+      case "web_search_call":
+        this.#end(this.#start({ key, wrapped: null, text: "" }, readSearch(item)), "", NOT_CUT);
+        return;
+      default:
+        this.#options.dropped.add(`output.${readString(item.type) ?? "item"}`);
     }
   }
 
@@ -186,7 +205,8 @@ export class ResponsesHubReader implements HubStreamReader {
           { kind: part.type === "refusal" ? "refusal" : "text" },
         );
       const open = this.#open.get(partKey);
-      if (open !== undefined) this.#end(open, text, { isCut, opaque: null });
+      const citations = readAnnotations(readObjects(part.annotations), this.#options.dropped);
+      if (open !== undefined) this.#end(open, text, { isCut, opaque: null, citations });
     });
     // An item without its content: end the parts that have begun.
     for (const open of [...this.#open.values()])
@@ -212,7 +232,7 @@ export class ResponsesHubReader implements HubStreamReader {
   }
 
   /** `text` is the whole text: it counts if no delta came. */
-  #end(open: OpenItem, text: string, end: { isCut: boolean; opaque: OpaqueState | null }): void {
+  #end(open: OpenItem, text: string, end: ItemEnd): void {
     if (open.text === "" && open.wrapped === null) this.#sequencer.delta(open.key, text);
     this.#open.delete(open.key);
     this.#sequencer.end(open.key, end);
@@ -237,20 +257,22 @@ export class ResponsesHubReader implements HubStreamReader {
       if (item.kind === "call") {
         const { input, opaque: _, ...call } = item;
         this.#hasCalls = true;
-        this.#emit({ ...call, callId: this.#callIds.assign(call.callId) }, input, null);
+        this.#emit({ ...call, callId: this.#callIds.assign(call.callId) }, input);
       } else if (item.kind === "reasoning")
-        this.#emit({ kind: "reasoning", isSummary: item.isSummary }, item.text, item.opaque);
+        this.#emit({ kind: "reasoning", isSummary: item.isSummary }, item.text, { opaque: item.opaque });
+      else if (item.kind === "search") this.#emit(item, "");
       else if (item.kind === "message")
-        for (const part of item.parts)
-          if (part.kind === "text" || part.kind === "refusal")
-            this.#emit({ kind: part.kind }, part.text, null);
+        for (const part of item.parts) {
+          if (part.kind === "text") this.#emit({ kind: part.kind }, part.text, withCitations(part.citations));
+          else if (part.kind === "refusal") this.#emit({ kind: part.kind }, part.text);
+        }
     }
   }
 
-  #emit(item: StartedItem, text: string, opaque: OpaqueState | null): void {
+  #emit(item: StartedItem, text: string, { opaque = null, citations }: ItemEnd = {}): void {
     this.#events.push({ type: "item_start", item });
     if (text !== "") this.#events.push({ type: "delta", text });
-    this.#events.push({ type: "item_end", opaque, isCut: false });
+    this.#events.push({ type: "item_end", opaque, isCut: false, ...withCitations(citations) });
   }
 
   #fail(error: UpstreamError): void {
@@ -265,13 +287,4 @@ export class ResponsesHubReader implements HubStreamReader {
 
 function outputKey(event: Json): string {
   return String(readNumber(event.output_index) ?? readString(event.item_id) ?? 0);
-}
-
-function parseObject(data: string): Json | null {
-  try {
-    const json: unknown = JSON.parse(data);
-    return isObject(json) ? json : null;
-  } catch {
-    return null;
-  }
 }

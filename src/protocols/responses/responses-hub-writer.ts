@@ -1,9 +1,10 @@
 /** Writes the events of a response as a Responses stream. */
 
 import type { ApiError } from "../../errors.ts";
+import { writeUrlCitation } from "../hub/citations.ts";
 import type { ClientTarget, HubStreamWriter } from "../hub/dialect-codec.ts";
-import type { BuiltInTool } from "../hub/hub-request.ts";
-import type { HubEvent, StartedItem } from "../hub/hub-response.ts";
+import type { BuiltInTool, Citation } from "../hub/hub-request.ts";
+import type { HubEvent, ItemEndEvent, StartedItem } from "../hub/hub-response.ts";
 import type { TokenUsage } from "../shared/usage.ts";
 import { responseErrorCode } from "./generated-events.ts";
 import { buildEnd, buildResponseBase, incompleteReason, writeUsage } from "./response-object.ts";
@@ -12,14 +13,17 @@ import {
   callItem,
   findBuiltIn,
   type ItemStatus,
+  isVisibleReasoning,
   messageItem,
   outputTextPart,
   reasoningItem,
   refusalPart,
   type StartedCall,
+  searchItem,
 } from "./responses-item-writer.ts";
 
 const DONE = "data: [DONE]\n\n";
+const SEARCH_PHASES = ["in_progress", "searching", "completed"] as const;
 
 /** The item that the client sees in progress. */
 interface OpenItem {
@@ -38,6 +42,8 @@ export class ResponsesHubWriter implements HubStreamWriter {
   /** The finished items as JSON. */
   readonly #output: string[] = [];
   #open: OpenItem | null = null;
+  /** Reasoning that has begun without text. It is announced with its first text, or at its end for its state. */
+  #silent: StartedItem | null = null;
   #usage: TokenUsage | null = null;
   #complete: string | null = null;
   #sequence = 0;
@@ -51,7 +57,9 @@ export class ResponsesHubWriter implements HubStreamWriter {
       case "start":
         return this.#begin(event.createdAtSeconds);
       case "item_start":
-        return this.#startItem(event.item);
+        if (event.item.kind !== "reasoning") return this.#startItem(event.item);
+        this.#silent = event.item;
+        return "";
       case "delta":
         return this.#delta(event.text);
       case "item_end":
@@ -135,12 +143,23 @@ export class ResponsesHubWriter implements HubStreamWriter {
     return this.#event(type, `${place},"content_index":0,"part":${JSON.stringify(part)}`);
   }
 
+  /** Announces the item that has begun silently. */
+  #announce(): string {
+    const silent = this.#silent;
+    this.#silent = null;
+    return silent === null ? "" : this.#startItem(silent);
+  }
+
   #delta(text: string): string {
+    const announced = this.#announce();
     const open = this.#open;
-    if (open === null) return "";
+    if (open === null) return announced;
     const isFirst = open.texts.length === 0;
     open.texts.push(text);
-    const json = JSON.stringify(text);
+    return announced + this.#deltaEvents(open, JSON.stringify(text), isFirst);
+  }
+
+  #deltaEvents(open: OpenItem, json: string, isFirst: boolean): string {
     switch (open.item.kind) {
       case "text":
         return this.#event(
@@ -160,8 +179,11 @@ export class ResponsesHubWriter implements HubStreamWriter {
         return open.builtIn === null
           ? this.#event(inputEvent(open.item, "delta"), `${open.place},"delta":${json}`)
           : "";
+      case "search":
+        return "";
     }
   }
+
   #summaryPartEvent(type: string, { place }: OpenItem, text: string): string {
     return this.#event(
       type,
@@ -169,14 +191,22 @@ export class ResponsesHubWriter implements HubStreamWriter {
     );
   }
 
-  #endItem(end: Extract<HubEvent, { type: "item_end" }>): string {
+  #endItem(end: ItemEndEvent): string {
+    if (this.#silent !== null && !isVisibleReasoning({ text: "", opaque: end.opaque }, this.#client)) {
+      this.#silent = null;
+      return "";
+    }
+    return this.#announce() + this.#endOpen(end);
+  }
+
+  #endOpen(end: ItemEndEvent): string {
     const open = this.#open;
     if (open === null) return "";
     // Clients expect at least one delta of a function's arguments.
     const filled = open.texts.length === 0 && isFunction(open) ? this.#delta("{}") : "";
     const text = open.texts.join("");
     const status = end.isCut ? "incomplete" : "completed";
-    const done = filled + this.#contentDone(open, text);
+    const done = filled + this.#contentDone(open, text, end.citations);
     const json = this.#itemJson(open, text, status, end);
     const item = this.#itemEvent("response.output_item.done", json);
     this.#output.push(json);
@@ -184,16 +214,29 @@ export class ResponsesHubWriter implements HubStreamWriter {
     return done + item;
   }
 
-  #contentDone(open: OpenItem, text: string): string {
+  #annotationEvents({ place }: OpenItem, citations: readonly Citation[]): string {
+    return citations
+      .map((citation, at) =>
+        this.#event(
+          "response.output_text.annotation.added",
+          `${place},"content_index":0,"annotation_index":${at},"annotation":${JSON.stringify(writeUrlCitation(citation))}`,
+        ),
+      )
+      .join("");
+  }
+
+  #contentDone(open: OpenItem, text: string, citations: readonly Citation[] = []): string {
     const { item, place, builtIn } = open;
     const json = JSON.stringify(text);
     switch (item.kind) {
       case "text":
         return (
+          this.#annotationEvents(open, citations) +
           this.#event(
             "response.output_text.done",
             `${place},"content_index":0,"text":${json},"logprobs":[]`,
-          ) + this.#partEvent("response.content_part.done", open, outputTextPart(text))
+          ) +
+          this.#partEvent("response.content_part.done", open, outputTextPart(text, citations))
         );
       case "refusal":
         return (
@@ -211,6 +254,8 @@ export class ResponsesHubWriter implements HubStreamWriter {
         const member = item.tool === "custom" ? "input" : "arguments";
         return this.#event(inputEvent(item, "done"), `${place},"${member}":${json}`);
       }
+      case "search":
+        return SEARCH_PHASES.map((phase) => this.#event(`response.web_search_call.${phase}`, place)).join("");
     }
   }
 
@@ -218,12 +263,12 @@ export class ResponsesHubWriter implements HubStreamWriter {
     { item, id, builtIn }: OpenItem,
     text: string,
     status: ItemStatus,
-    end: Pick<Extract<HubEvent, { type: "item_end" }>, "opaque"> = { opaque: null },
+    end: Pick<ItemEndEvent, "opaque" | "citations"> = { opaque: null },
   ): string {
     const isOpen = status === "in_progress";
     switch (item.kind) {
       case "text":
-        return JSON.stringify(messageItem(id, status, isOpen ? [] : [outputTextPart(text)]));
+        return JSON.stringify(messageItem(id, status, isOpen ? [] : [outputTextPart(text, end.citations)]));
       case "refusal":
         return JSON.stringify(messageItem(id, status, isOpen ? [] : [refusalPart(text)]));
       case "reasoning":
@@ -234,6 +279,8 @@ export class ResponsesHubWriter implements HubStreamWriter {
             ? callItem(id, item, text, status)
             : builtInCallItem(id, item, { builtIn, input: text, status }),
         );
+      case "search":
+        return JSON.stringify(searchItem(id, item, status, this.#client));
     }
   }
 }
@@ -262,5 +309,7 @@ export function idPrefix(item: StartedItem): string {
       return "rs_";
     case "call":
       return item.tool === "custom" ? "ctc_" : "fc_";
+    case "search":
+      return "ws_";
   }
 }

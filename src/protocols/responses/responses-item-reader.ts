@@ -1,6 +1,7 @@
 /** Reads the input items of a Responses request. */
 
 import { ApiError } from "../../errors.ts";
+import { readAnnotations, withCitations } from "../hub/citations.ts";
 import type {
   BuiltInTool,
   CallItem,
@@ -136,8 +137,10 @@ export class ResponsesItemReader {
   #readParts(content: unknown, path: string): HubPart[] {
     if (typeof content === "string") return content === "" ? [] : [textPart(content)];
     return readArray(content).flatMap((part, at) => {
-      const read = readPart(readObject(part) ?? {});
-      if (read === null) this.unread.push(`${path}[${at}]`);
+      const place = `${path}[${at}]`;
+      const unread = { add: (name: string) => this.unread.push(`${place}.${name}`) };
+      const read = readPart(readObject(part) ?? {}, unread);
+      if (read === null) this.unread.push(place);
       return read ?? [];
     });
   }
@@ -147,14 +150,19 @@ function textPart(text: string): TextPart {
   return { kind: "text", text, cacheHint: null };
 }
 
-function readPart(part: Json): HubPart | null {
+function readPart(part: Json, unread: { add(name: string): void }): HubPart | null {
   const cacheHint = readCacheHint(part.cache_control);
   switch (part.type) {
     case "input_text":
     case "output_text":
     case "text":
     case "summary_text":
-      return { kind: "text", text: readString(part.text) ?? "", cacheHint };
+      return {
+        kind: "text",
+        text: readString(part.text) ?? "",
+        cacheHint,
+        ...withCitations(readAnnotations(readObjects(part.annotations), unread)),
+      };
     case "refusal":
       return { kind: "refusal", text: readString(part.refusal) ?? "" };
     case "input_image": {

@@ -1,7 +1,17 @@
 /** Writes output items of a response for a client. */
 
+import { writeUrlCitation } from "../hub/citations.ts";
 import type { ClientTarget } from "../hub/dialect-codec.ts";
-import type { BuiltInTool, CallItem, HubPart, OpaqueState, ReasoningItem } from "../hub/hub-request.ts";
+import type {
+  BuiltInTool,
+  CallItem,
+  Citation,
+  HubPart,
+  OpaqueState,
+  ReasoningItem,
+  SearchItem,
+} from "../hub/hub-request.ts";
+import { parseObject, readArray } from "../hub/json-values.ts";
 import { opaqueText } from "../hub/sealed-state.ts";
 
 type Item = Record<string, unknown>;
@@ -11,8 +21,8 @@ export function messageItem(id: string, status: ItemStatus, content: readonly It
   return { id, type: "message", status, role: "assistant", content };
 }
 
-export function outputTextPart(text: string): Item {
-  return { type: "output_text", text, annotations: [], logprobs: [] };
+export function outputTextPart(text: string, citations: readonly Citation[] = []): Item {
+  return { type: "output_text", text, annotations: citations.map(writeUrlCitation), logprobs: [] };
 }
 
 export function refusalPart(text: string): Item {
@@ -20,7 +30,7 @@ export function refusalPart(text: string): Item {
 }
 
 export function writeOutputPart(part: HubPart): Item[] {
-  if (part.kind === "text") return [outputTextPart(part.text)];
+  if (part.kind === "text") return [outputTextPart(part.text, part.citations)];
   return part.kind === "refusal" ? [refusalPart(part.text)] : [];
 }
 
@@ -36,6 +46,28 @@ export function reasoningItem(
     summary: text === "" ? [] : [{ type: "summary_text", text }],
     ...encryptedContent(opaque, request.settings.wantsEncryptedReasoning),
   };
+}
+
+/** Reasoning without text is written for its state alone. */
+export function isVisibleReasoning(
+  { text, opaque }: Pick<ReasoningItem, "text" | "opaque">,
+  { request }: ClientTarget,
+): boolean {
+  return text !== "" || (opaque !== null && request.settings.wantsEncryptedReasoning);
+}
+
+const SOURCES = "web_search_call.action.sources";
+
+/** The pages that were found are listed if the client requests them. */
+export function searchItem(
+  id: string,
+  { query, urls }: Pick<SearchItem, "query" | "urls">,
+  status: ItemStatus,
+  { request }: ClientTarget,
+): Item {
+  const isListed = readArray(request.original.include).includes(SOURCES);
+  const sources = isListed ? { sources: urls.map((url) => ({ type: "url", url })) } : {};
+  return { id, type: "web_search_call", status, action: { type: "search", query, ...sources } };
 }
 
 function encryptedContent(opaque: OpaqueState | null, isWanted: boolean): Item {
@@ -66,7 +98,7 @@ export function builtInCallItem(
   { callId }: StartedCall,
   { builtIn, input, status }: { builtIn: BuiltInTool; input: string; status: ItemStatus },
 ): Item {
-  const action = parseArguments(input);
+  const action = parseObject(input) ?? {};
   const common = { id, status, call_id: callId };
   switch (builtIn) {
     case "tool_search":
@@ -81,14 +113,5 @@ export function builtInCallItem(
       };
     case "apply_patch":
       return { ...common, type: "apply_patch_call", operation: action };
-  }
-}
-
-function parseArguments(text: string): Item {
-  try {
-    const json: unknown = JSON.parse(text);
-    return typeof json === "object" && json !== null && !Array.isArray(json) ? { ...json } : {};
-  } catch {
-    return {};
   }
 }

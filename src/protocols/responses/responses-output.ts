@@ -1,8 +1,9 @@
 /** Reads the output of a Responses upstream: its items, and why it ended. */
 
+import { readAnnotations, withCitations } from "../hub/citations.ts";
 import { unwrapCustomInput } from "../hub/custom-input.ts";
 import type { ClientTool, ResponseReadOptions, ToolNames } from "../hub/dialect-codec.ts";
-import type { HubPart } from "../hub/hub-request.ts";
+import type { HubPart, SearchItem } from "../hub/hub-request.ts";
 import type { HubStop, OutputItem } from "../hub/hub-response.ts";
 import { type Json, readObject, readObjects, readString } from "../hub/json-values.ts";
 
@@ -10,11 +11,16 @@ export function readOutputItems(output: readonly Json[], options: ResponseReadOp
   return output.flatMap((item) => readOutputItem(item, options) ?? []);
 }
 
-/** Null for records of hosted tools, which other dialects do not have. */
-function readOutputItem(item: Json, { toolNames, sealer }: ResponseReadOptions): OutputItem | null {
+/** Null for records of hosted tools that other dialects do not have. */
+function readOutputItem(item: Json, options: ResponseReadOptions): OutputItem | null {
+  const { toolNames, sealer, dropped } = options;
   switch (item.type) {
-    case "message":
-      return { kind: "message", role: "assistant", parts: readObjects(item.content).flatMap(readPart) };
+    case "message": {
+      const parts = readObjects(item.content).flatMap((part) => readPart(part, options));
+      return { kind: "message", role: "assistant", parts };
+    }
+    case "web_search_call":
+      return readSearch(item);
     case "reasoning": {
       const content = joinTexts(item.content);
       const encrypted = readString(item.encrypted_content);
@@ -34,8 +40,21 @@ function readOutputItem(item: Json, { toolNames, sealer }: ResponseReadOptions):
       return { kind: "call", callId, ...tool, input, opaque: null };
     }
     default:
+      dropped.add(`output.${readString(item.type) ?? "item"}`);
       return null;
   }
+}
+
+/** Opening a found page is a call of its own, without a query. */
+export function readSearch({ action }: Json): SearchItem {
+  const json = readObject(action);
+  const urls = readObjects(json?.sources).flatMap(({ url }) => readString(url) ?? []);
+  const page = readString(json?.url);
+  return {
+    kind: "search",
+    query: readString(json?.query) ?? "",
+    urls: page === null ? urls : [...urls, page],
+  };
 }
 
 /** A name that the request does not contain is passed on: the client reports it to the model. */
@@ -60,9 +79,10 @@ export function readResponsesStop({ incomplete_details: details, status }: Json)
   return readObject(details)?.reason === "content_filter" ? "filtered" : "length";
 }
 
-function readPart(part: Json): HubPart[] {
+function readPart(part: Json, { dropped }: ResponseReadOptions): HubPart[] {
   const text = readString(part.text);
-  if (text !== null) return [{ kind: "text", text, cacheHint: null }];
+  const citations = readAnnotations(readObjects(part.annotations), dropped);
+  if (text !== null) return [{ kind: "text", text, cacheHint: null, ...withCitations(citations) }];
   const refusal = readString(part.refusal);
   return refusal === null ? [] : [{ kind: "refusal", text: refusal }];
 }

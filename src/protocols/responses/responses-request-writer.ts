@@ -1,6 +1,8 @@
 /** Writes a Responses request for an upstream. */
 
 import type { AccountProfile } from "../hub/account-profile.ts";
+import { keepTexts } from "../hub/assistant-parts.ts";
+import { writeUrlCitation } from "../hub/citations.ts";
 import { customToolSchema, wrapCustomInput } from "../hub/custom-input.ts";
 import type { WriteTarget, WrittenRequest } from "../hub/dialect-codec.ts";
 import { DroppedFields } from "../hub/dropped-fields.ts";
@@ -17,6 +19,8 @@ import { formatMediaUrl } from "../hub/media.ts";
 import { unsupportedField } from "../hub/refuse.ts";
 import { hostedTools, selectTools } from "../hub/select-tools.ts";
 import { ToolNameTable } from "../hub/tool-names.ts";
+import { SEARCH_NAME } from "../hub/turns.ts";
+import { findWebSearch, isSearchChoice, pickOptions, withoutWebSearch } from "../hub/web-search.ts";
 import { writeResponsesSettings } from "./responses-settings-writer.ts";
 
 type Item = Record<string, unknown>;
@@ -34,8 +38,12 @@ export function writeResponsesRequest(request: HubRequest, target: WriteTarget):
   const options: ItemOptions = { target, names, dropped };
   const native = hostedTools(request, "responses").map(({ json }) => json);
   const offered = { ...request, tools: request.tools.filter((tool) => !isNative(tool)) };
-  const selection = selectTools(offered, dropped);
-  const tools = [...selection.tools.map((tool) => writeTool(tool, options)), ...native];
+  const selection = selectTools(withoutWebSearch(offered), dropped);
+  const tools = [
+    ...selection.tools.map((tool) => writeTool(tool, options)),
+    ...native,
+    ...writeWebSearch(offered, dropped),
+  ];
   const instructions = request.instructions.map(({ text }) => text).join("\n\n");
   const body: Record<string, unknown> = {
     model: target.upstreamModel,
@@ -56,6 +64,17 @@ export function writeResponsesRequest(request: HubRequest, target: WriteTarget):
   return { body, headers: {}, dropped: dropped.list(), toolNames: names };
 }
 
+/** The search of another dialect. */
+function writeWebSearch(request: HubRequest, dropped: DroppedFields): Item[] {
+  const search = findWebSearch(request);
+  if (search === null) return [];
+  const { allowed_domains, ...options } = pickOptions(search, SEARCH_OPTIONS, dropped);
+  const filters = allowed_domains === undefined ? {} : { filters: { allowed_domains } };
+  return [{ type: "web_search", ...filters, ...options }];
+}
+
+const SEARCH_OPTIONS = ["allowed_domains", "user_location", "search_context_size"] as const;
+
 function isNative(tool: HubTool): boolean {
   return tool.kind === "hosted" && tool.dialect === "responses";
 }
@@ -64,7 +83,8 @@ function writeItem(item: HubItem, options: ItemOptions): Item[] {
   switch (item.kind) {
     case "message": {
       const role = item.role === "system" ? "developer" : item.role;
-      return [{ type: "message", role, content: item.parts.map((part) => writePart(part, item.role)) }];
+      const parts = role === "assistant" ? keepTexts(item.parts, options.dropped) : item.parts;
+      return [{ type: "message", role, content: parts.map((part) => writePart(part, item.role)) }];
     }
     case "reasoning":
       return writeReasoning(item, options);
@@ -72,6 +92,10 @@ function writeItem(item: HubItem, options: ItemOptions): Item[] {
       return [writeCall(item, options)];
     case "call_output":
       return [writeOutput(item, options)];
+    // The id of the upstream's own record is not known, so the record cannot be sent back.
+    case "search":
+      options.dropped.add(SEARCH_NAME);
+      return [];
     case "foreign":
       if (item.dialect === "responses") return [{ ...asRecord(item.json) }];
       options.dropped.add(item.path);
@@ -118,7 +142,11 @@ function writePart(part: HubPart, role: "user" | "assistant" | "system"): Item {
   switch (part.kind) {
     case "text":
       return role === "assistant"
-        ? { type: "output_text", text: part.text, annotations: [] }
+        ? {
+            type: "output_text",
+            text: part.text,
+            annotations: (part.citations ?? []).map(writeUrlCitation),
+          }
         : { type: "input_text", text: part.text };
     case "refusal":
       return { type: "refusal", refusal: part.text };
@@ -179,6 +207,7 @@ function writeToolChoice(
   tools: readonly HubTool[],
 ): unknown {
   if (choice.kind !== "tool") return choice.kind;
+  if (isSearchChoice(choice, tools)) return { type: "web_search" };
   const isCustom = tools.some((tool) => tool.kind === "custom" && tool.name === choice.name);
   const type = isCustom && target.profile.customTools ? "custom" : "function";
   return { type, name: names.upstreamName(choice.name, choice.namespace) };

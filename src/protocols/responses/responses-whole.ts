@@ -12,8 +12,10 @@ import {
   callItem,
   findBuiltIn,
   type ItemStatus,
+  isVisibleReasoning,
   messageItem,
   reasoningItem,
+  searchItem,
   writeOutputPart,
 } from "./responses-item-writer.ts";
 import { readOutputItems, readResponsesStop } from "./responses-output.ts";
@@ -59,7 +61,9 @@ function writeItem(item: OutputItem, client: ClientTarget, status: ItemStatus): 
     case "message":
       return [messageItem(client.newId("msg_"), status, item.parts.flatMap(writeOutputPart))];
     case "reasoning":
-      return [reasoningItem(client.newId("rs_"), item, client)];
+      return isVisibleReasoning(item, client) ? [reasoningItem(client.newId("rs_"), item, client)] : [];
+    case "search":
+      return [searchItem(client.newId("ws_"), item, "completed", client)];
     case "call": {
       const builtIn = findBuiltIn(item, client);
       const input = item.input === "" && item.tool === "function" ? "{}" : item.input;

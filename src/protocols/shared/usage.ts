@@ -30,6 +30,8 @@ export function readUsage(json: unknown): TokenUsage | null {
   const inputDetails = readDetails(json.input_tokens_details ?? json.prompt_tokens_details);
   const outputDetails = readDetails(json.output_tokens_details ?? json.completion_tokens_details);
   const cached = inputDetails.cached_tokens ?? json.prompt_cache_hit_tokens;
+  // OpenRouter has the name of Messages, Perplexity its own.
+  const searches = readDetails(json.server_tool_use).web_search_requests ?? json.num_search_queries;
   const inputTokens = input === null ? subtractCounts(total, output) : count(input);
   const outputTokens = output === null ? subtractCounts(total, input) : count(output);
   return {
@@ -42,7 +44,7 @@ export function readUsage(json: unknown): TokenUsage | null {
     outputTokens,
     reasoningTokens: countPart(outputTokens, outputDetails.reasoning_tokens),
     audioOutputTokens: countPart(outputTokens, outputDetails.audio_tokens),
-    webSearches: 0,
+    webSearches: count(searches),
     tier: readTier(json.service_tier),
     missing: total !== null ? null : input === null ? "input" : output === null ? "output" : null,
     isEarly: false,
@@ -55,7 +57,8 @@ export function readUsage(json: unknown): TokenUsage | null {
       isInvalidCount(inputDetails.image_tokens) ||
       isInvalidCount(inputDetails.audio_tokens) ||
       isInvalidCount(outputDetails.reasoning_tokens) ||
-      isInvalidCount(outputDetails.audio_tokens),
+      isInvalidCount(outputDetails.audio_tokens) ||
+      isInvalidCount(searches),
   };
 }
 

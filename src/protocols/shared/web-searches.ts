@@ -45,6 +45,27 @@ export function countQueriesInCandidates(bytes: Uint8Array, candidates: JsonFiel
   return Array.isArray(json) ? json.reduce<number>((sum, one) => sum + countQueries(one), 0) : 0;
 }
 
+/** Google bills models before Gemini 3 once for a prompt, whatever number of queries it leads to. */
+export function withQueries(
+  usage: TokenUsage | null,
+  queries: number,
+  modelVersion: string | null,
+): TokenUsage | null {
+  const isBilledByPrompt = modelVersion !== null && /\bgemini-[12]\b/.test(modelVersion);
+  return withSearches(usage, isBilledByPrompt ? Math.min(1, queries) : queries);
+}
+
+/** Chat Completions: OpenAI's search models search once for every response, and report it nowhere. */
+export function isSearchModel(model: string): boolean {
+  return /-search-(?:preview|api)(?:-|$)/.test(model);
+}
+
+/** `model` is the name that the upstream reports. */
+export function withImpliedSearch(usage: TokenUsage | null, model: string | null): TokenUsage | null {
+  if (usage === null || usage.webSearches > 0 || model === null || !isSearchModel(model)) return usage;
+  return { ...usage, webSearches: 1 };
+}
+
 export function withSearches(usage: TokenUsage | null, searches: number): TokenUsage | null {
   return usage === null || searches === 0 ? usage : { ...usage, webSearches: searches };
 }

@@ -23,7 +23,13 @@ import { publicMessage } from "./public-message.ts";
 import type { EndpointName } from "./request.ts";
 import { type Audience, readUpstreamError, type UpstreamError } from "./upstream-error.ts";
 import { readUsage, type TokenUsage, withTier } from "./usage.ts";
-import { countQueriesInCandidates, countSearchesInOutput, withSearches } from "./web-searches.ts";
+import {
+  countQueriesInCandidates,
+  countSearchesInOutput,
+  withImpliedSearch,
+  withQueries,
+  withSearches,
+} from "./web-searches.ts";
 
 const RESPONSE_FIELDS = wantedFields([
   "id",
@@ -156,22 +162,30 @@ interface UsageFields {
   readonly service_tier?: JsonField;
   readonly output?: JsonField;
   readonly candidates?: JsonField;
+  readonly model?: JsonField;
+  readonly modelVersion?: JsonField;
 }
 
 function readReportedUsage(
   bytes: Uint8Array,
   endpoint: EndpointName,
-  { usage, usageMetadata, service_tier: tier, output, candidates }: UsageFields,
+  { usage, usageMetadata, service_tier: tier, output, candidates, model, modelVersion }: UsageFields,
 ): TokenUsage | null {
   if (usage?.kind === "object") {
     const reported = readUsageOf(endpoint)(parseJson(bytes, usage.start, usage.end));
     const tiered = withTier(reported, tier === undefined ? null : stringValue(bytes, tier));
+    if (endpoint === "chat.completions")
+      return withImpliedSearch(tiered, model === undefined ? null : stringValue(bytes, model));
     // Messages report their searches.
     return withSearches(tiered, countSearchesInOutput(bytes, output));
   }
   if (usageMetadata?.kind !== "object") return null;
   const reported = readGeminiUsage(parseJson(bytes, usageMetadata.start, usageMetadata.end));
-  return withSearches(reported, countQueriesInCandidates(bytes, candidates));
+  return withQueries(
+    reported,
+    countQueriesInCandidates(bytes, candidates),
+    modelVersion === undefined ? null : stringValue(bytes, modelVersion),
+  );
 }
 
 /** A separate scan, so that responses without images are not searched for it. */

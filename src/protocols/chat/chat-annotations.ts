@@ -1,0 +1,11 @@
+/** Annotations of a message of Chat Completions. */
+
+import { writeUrlCitation } from "../hub/citations.ts";
+import type { Citation } from "../hub/hub-request.ts";
+
+export function writeAnnotations(citations: readonly Citation[]): object[] {
+  return citations.map((citation) => {
+    const { type, ...url_citation } = writeUrlCitation(citation);
+    return { type, url_citation };
+  });
+}
