@@ -283,6 +283,10 @@ export class NodeCluster {
       await Bun.sleep(10);
     }
     const entries = ledger.entries();
+    const { requests } = ledger.totals();
+    // A charge without an entry would look like a charge for nothing.
+    if (requests > entries.length)
+      throw new Error(`the simulator received ${requests} requests and recorded ${entries.length}`);
     ledger.reset();
     return entries;
   }
