@@ -6,7 +6,7 @@
 import type { Clock } from "../net/wire/clock.ts";
 import type { Log } from "../observe/log.ts";
 import type { Db } from "../store/engine/db.ts";
-import { deleteOldNodeUse, publishNodeUse } from "../store/nodes/node-use.ts";
+import { deleteOldNodeUse, publishNodeUse } from "../store/usage/node-use.ts";
 import type { UsageRow } from "../store/usage/usage-row.ts";
 
 export interface OwnUseOptions {

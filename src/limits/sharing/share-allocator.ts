@@ -234,10 +234,9 @@ export class ShareAllocator implements ShareSource {
   }
 
   #findOverused(): void {
-    const { subjects, monotonicMs } = this.#options;
-    const nowMs = monotonicMs();
+    const nowMs = this.#options.monotonicMs();
     this.#overused.clear();
-    for (const state of subjects.all()) {
+    for (const state of this.#options.subjects.all()) {
       if (state.slots !== null && state.inUse > state.slots) this.#overused.add(nameConcurrency(state));
       for (const meter of state.meters) {
         const { used, limit } = readMeterUse(meter, nowMs);

@@ -2,9 +2,9 @@ import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
 import type { Db } from "../engine/db.ts";
 import { writeHeartbeat } from "../money/processes.ts";
-import { readUsageByHour } from "../usage/usage-hour.ts";
-import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
 import { deleteOldNodeUse, type NodeUse, publishNodeUse } from "./node-use.ts";
+import { readUsageByHour } from "./usage-hour.ts";
+import { insertUsage, usageRow } from "./usage-row.test-support.ts";
 
 const HOUR_MS = 3_600_000;
 const START_MS = Date.parse("2026-09-30T12:00:00Z");

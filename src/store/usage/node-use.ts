@@ -2,7 +2,7 @@
 
 import { type Db, transaction } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
-import { nanoValue } from "../usage/storable-values.ts";
+import { nanoValue } from "./storable-values.ts";
 
 export interface NodeUse {
   readonly keyId: string;
