@@ -24,7 +24,7 @@ import { openUsageExport } from "./composition/usage-export.ts";
 import type { Installation } from "./config/installation/installation.ts";
 import { limits as productLimits } from "./config/product-limits.ts";
 import { startSweepingSessions } from "./console-api/auth/delete-expired-sessions.ts";
-import { seedWindows } from "./gateway/admission/seed-windows.ts";
+import { WindowSeeds } from "./gateway/admission/seed-windows.ts";
 import type { Gateway } from "./gateway/gateway.ts";
 import { loadTokenizer } from "./gateway/metering/tokenizer.ts";
 import { sweepSpool } from "./gateway/request/spool.ts";
@@ -94,8 +94,9 @@ async function openServices(context: ProcessContext, builtDir: string): Promise<
   const subjects = new SubjectRegistry();
   const limiter = openLimiter(clock, subjects);
   // Only now is all usage of earlier processes booked.
-  await seedWindows(db, policy, limiter, clock);
-  const shared = await openLimitSharing(context, node, subjects);
+  const seeds = new WindowSeeds({ db, policy, limiter, clock });
+  await seeds.seed([]);
+  const shared = await openLimitSharing(context, node, { subjects, seeds, ownUse: billing.ownUse });
   const timers = openTimers(context);
   const address = new NodeAddress(settings);
   const tracer = openTracer(context, timers, address);

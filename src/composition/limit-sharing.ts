@@ -1,10 +1,13 @@
 /** Divides the limits over the nodes that share a database. */
 
+import type { WindowSeeds } from "../gateway/admission/seed-windows.ts";
 import type { Coordinator } from "../limits/sharing/coordinator.ts";
-import { LimitSharing, systemTimers } from "../limits/sharing/limit-sharing.ts";
+import { LimitSharing } from "../limits/sharing/limit-sharing.ts";
 import { ShareAllocator } from "../limits/sharing/share-allocator.ts";
+import { systemTimers } from "../limits/sharing/timers.ts";
 import type { SubjectRegistry } from "../limits/subject-registry.ts";
 import type { SubjectState } from "../limits/subject-state.ts";
+import type { OwnUse } from "../nodes/own-use.ts";
 import { PostgresCoordinator } from "../nodes/postgres-coordinator.ts";
 import { RedisCoordinator } from "../nodes/redis-coordinator.ts";
 import { openDb } from "../store/engine/db.ts";
@@ -34,15 +37,22 @@ async function openCoordinator({ installation, settings }: ProcessContext): Prom
 
 const DIGEST_CHARS = 16;
 
+export interface SharedLimitServices {
+  readonly subjects: SubjectRegistry;
+  readonly seeds: WindowSeeds;
+  /** Null if the database has one node. */
+  readonly ownUse: OwnUse | null;
+}
+
 /** Null if the database has one node. Resolves when the other nodes know this one. */
 export async function openLimitSharing(
   context: ProcessContext,
   { self, status }: Pick<ThisNode, "self" | "status">,
-  subjects: SubjectRegistry,
+  { subjects, seeds, ownUse }: SharedLimitServices,
 ): Promise<SharedLimits | null> {
   const { installation, settings, limits, log, closers } = context;
   const { db, clock, newId } = installation;
-  if (!isSharedServer(db)) return null;
+  if (!isSharedServer(db) || ownUse === null) return null;
   const coordinator = await openCoordinator(context);
   let onGain: (state: SubjectState) => void = () => {};
   const allocator = new ShareAllocator({
@@ -56,6 +66,7 @@ export async function openLimitSharing(
     node: self.id,
     coordinator,
     allocator,
+    history: { publish: () => ownUse.publish(), learn: (members) => seeds.seed(members) },
     clock,
     timers: systemTimers,
     timing: limits.limitSharing,

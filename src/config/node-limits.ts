@@ -34,6 +34,11 @@ export const nodeLimits = {
     /** A minute, and a second for the rounding of clocks. */
     leftAfterMs: 61_000,
   },
+  /** What each node publishes about its use of long windows: see nodes/own-use.ts. */
+  ownUse: {
+    publishIntervalMs: 600_000,
+    keptMs: 2 * 3_600_000,
+  },
   /** How often a node checks whether the migrations that wait for nodes of an earlier version can be applied. */
   finishMigrationsMs: 60_000,
 } as const;

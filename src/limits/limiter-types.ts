@@ -75,7 +75,7 @@ export interface LimitStanding {
   windows: LimitWindowStanding[];
 }
 
-/** Use before this process started. A roll-up has the time of its newest part. */
+/** Use of other processes. A roll-up has the time of its newest part. */
 export interface PastUse {
   atAgoMs: number;
   requests: number;
@@ -109,6 +109,6 @@ export interface Limiter {
   computeRemainingNano(subjects: readonly Subject[]): number;
   /** For x-ratelimit-* headers and GET /v1/usage. */
   standing(subject: Subject): LimitStanding;
-  /** Restores long windows after a restart. Call once per subject, with the earlier use from the database. */
+  /** Replaces the use of other processes in the long windows of a subject by the use from the database. */
   seed(subject: Subject, used: readonly PastUse[]): void;
 }

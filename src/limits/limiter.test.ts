@@ -496,6 +496,26 @@ describe("long windows", () => {
     });
   });
 
+  test("usage that is seeded again replaces what was seeded, and leaves the requests of this process", () => {
+    const { seed, standing, take, clock } = setUp();
+    const subject = key({ windows: [{ perMs: DAY_MS, requests: 100, tokens: 1_000, nano: null }] });
+    seed(subject, [{ atAgoMs: HOUR_MS, requests: 9, tokens: 90, nano: 0 }]);
+    const lease = take([subject], 10);
+    clock.atMs += 1_000;
+    take([subject], 10);
+    seed(subject, [
+      { atAgoMs: 0, requests: 3, tokens: 30, nano: 0 },
+      { atAgoMs: 1_000, requests: 1, tokens: 1, nano: 0 },
+    ]);
+    expect(standing(subject).windows[0]).toMatchObject({ requests: { used: 6 }, tokens: { used: 51 } });
+    clock.atMs += 20 * HOUR_MS;
+    seed(subject, []);
+    lease.settle(4, null);
+    expect(standing(subject).windows[0]).toMatchObject({ requests: { used: 2 }, tokens: { used: 14 } });
+    clock.atMs += 4 * HOUR_MS;
+    expect(standing(subject).windows[0]).toMatchObject({ requests: { used: 0 }, tokens: { used: 0 } });
+  });
+
   test("minute windows are not seeded, because a restart takes about as long", () => {
     const { seed, standing } = setUp();
     const subject = key({ rpm: 5, windows });

@@ -25,10 +25,11 @@ import type {
   Subject,
   Unit,
 } from "./limiter-types.ts";
-import { advance, openWindow, restore, take } from "./sliding-window.ts";
+import { advance, openWindow, remove, restore, take } from "./sliding-window.ts";
 import { computeStanding } from "./standing.ts";
 import { SubjectRegistry } from "./subject-registry.ts";
 import {
+  computeFill,
   findShortage,
   hasNoSlot,
   isClosed,
@@ -182,7 +183,7 @@ class InMemoryLimiter implements Limiter {
       for (const meter of this.#subjects.findOrOpen(subject)?.meters ?? []) {
         if (meter.unit !== "nano") continue;
         advance(meter, now);
-        remaining = Math.min(remaining, Math.max(0, meter.cap - meter.used));
+        remaining = Math.min(remaining, Math.max(0, computeFill(meter, now) - meter.used));
       }
     }
     return remaining;
@@ -205,9 +206,14 @@ class InMemoryLimiter implements Limiter {
         }))
         .filter(({ atMs, amount }) => amount > 0 && atMs + meter.perMs > now);
       advance(meter, now);
+      if (meter.past !== null) {
+        advance(meter.past, now);
+        remove(meter, meter.past);
+      }
       restore(meter, past);
-      meter.past = openWindow(meter.perMs, meter.grainMs);
-      restore(meter.past, past);
+      // Each time is an entry, so that it can be removed from the ring again.
+      meter.past = past.length === 0 ? null : openWindow(meter.perMs, 0);
+      if (meter.past !== null) restore(meter.past, past);
     }
     touch(state, now);
     this.#subjects.shares?.assign(state);

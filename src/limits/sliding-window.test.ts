@@ -94,22 +94,22 @@ describe("a coarse window compared with exact usage", () => {
       fc.assert(
         fc.property(fc.array(anyUse, { maxLength: 150, size: "max" }), (script) => {
           const window = openWindow(PER_MS, grainMs);
-          let truth: { atMs: number; amount: number; owned: boolean }[] = [];
+          let truth: { atMs: number; amount: number }[] = [];
           const within = (spanMs: number) =>
             truth.reduce((sum, { atMs, amount }) => (atMs + spanMs > nowMs ? sum + amount : sum), 0);
           let nowMs = 0;
           for (const { kind, afterMs, amount, which } of script) {
             nowMs += afterMs;
             advance(window, nowMs);
-            const owned = truth.filter((use) => use.owned && use.atMs + PER_MS > nowMs);
-            const chosen = owned[which % Math.max(1, owned.length)];
+            const held = truth.filter((use) => use.atMs + PER_MS > nowMs);
+            const chosen = held[which % Math.max(1, held.length)];
             if (kind === "take") {
               take(window, amount, nowMs);
-              truth.push({ atMs: nowMs, amount, owned: true });
+              truth.push({ atMs: nowMs, amount });
             } else if (kind === "restore") {
               const atMs = nowMs - (which % PER_MS);
               restore(window, [{ atMs, amount }]);
-              truth.push({ atMs, amount, owned: false });
+              truth.push({ atMs, amount });
             } else if (chosen) {
               subtract(window, chosen.amount, chosen.atMs);
               truth = truth.filter((use) => use !== chosen);

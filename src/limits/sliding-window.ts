@@ -156,6 +156,14 @@ export function restore(window: SlidingWindow, past: readonly { atMs: number; am
   }
 }
 
+/** Removes past use that `restore` has added. */
+export function remove(window: SlidingWindow, past: SlidingWindow): void {
+  for (let i = 0; i < past.length; i++) {
+    const offset = offsetAt(past, i);
+    subtract(window, past.ring[offset + 2] ?? 0, past.ring[offset + 1] ?? 0);
+  }
+}
+
 function isNear(window: SlidingWindow, offset: number, atMs: number): boolean {
   return atMs - (window.ring[offset] ?? 0) <= window.grainMs;
 }

@@ -2,16 +2,22 @@
 
 import type { Allowance, LimitStanding, Subject, Unit } from "./limiter-types.ts";
 import { advance, resetMs } from "./sliding-window.ts";
-import { listWindows, MINUTE_MS, meterFor, type SubjectMeter, type SubjectState } from "./subject-state.ts";
+import {
+  computeFill,
+  listWindows,
+  MINUTE_MS,
+  meterFor,
+  type SubjectMeter,
+  type SubjectState,
+} from "./subject-state.ts";
 
 /** With several nodes: as if the others had used as much of their part as this node. */
 function estimateRemaining(meter: SubjectMeter, nowMs: number): number {
-  const { cap, max, used, past } = meter;
-  if (cap >= max) return Math.max(0, max - used);
-  if (past !== null) advance(past, nowMs);
-  const pastUsed = past?.used ?? 0;
-  const held = cap - pastUsed;
-  return held <= 0 ? 0 : Math.max(0, Math.floor(((cap - used) * (max - pastUsed)) / held));
+  const { cap, max, used } = meter;
+  const fill = computeFill(meter, nowMs);
+  if (fill >= max) return Math.max(0, max - used);
+  const pastUsed = fill - cap;
+  return cap <= 0 ? 0 : Math.max(0, Math.floor(((fill - used) * (max - pastUsed)) / cap));
 }
 
 export function computeStanding(

@@ -13,9 +13,9 @@ export interface SubjectMeter extends SlidingWindow {
   readonly kind: Exclude<LimitKind, "concurrency">;
   readonly unit: Unit;
   max: number;
-  /** What this node may use of `max`: all of it if there is no other node. */
+  /** What the requests of this process may use: `max` if there is no other node. */
   cap: number;
-  /** The use before this process started, which is also in the ring; null if there is none. */
+  /** The use of other processes that counts here. It is also in the ring; null if there is none. */
   past: SlidingWindow | null;
   /** The part of `used` that requests in flight have reserved. It is settled to the true use when they end. */
   reserved: number;
@@ -133,8 +133,17 @@ export function windowShortageIn(
   return shortage;
 }
 
+/** How much the window may contain on this node: what this process may use, and the use of other processes. */
+export function computeFill(meter: SubjectMeter, nowMs: number): number {
+  const { cap, max, past } = meter;
+  if (past === null || cap >= max) return Math.min(cap, max);
+  advance(past, nowMs);
+  return Math.min(max, cap + past.used);
+}
+
 function computeMeterWait(meter: SubjectMeter, amount: number, nowMs: number): number {
-  const { cap, max, used, perMs } = meter;
+  const { max, used, perMs } = meter;
+  const cap = computeFill(meter, nowMs);
   if (cap >= max) return waitMs(meter, amount, max, nowMs);
   if (max <= 0) return Number.POSITIVE_INFINITY;
   if (used + amount <= cap) return 0;

@@ -7,8 +7,9 @@ import { startRedis, type TestRedis } from "../../test/support/redis.ts";
 import { nodeLimits } from "../config/node-limits.ts";
 import { openLimiter, type Subject } from "../limits/limiter.ts";
 import { type Coordinator, MemoryCoordinator } from "../limits/sharing/coordinator.ts";
-import { LimitSharing, systemTimers } from "../limits/sharing/limit-sharing.ts";
+import { LimitSharing } from "../limits/sharing/limit-sharing.ts";
 import { ShareAllocator } from "../limits/sharing/share-allocator.ts";
+import { systemTimers } from "../limits/sharing/timers.ts";
 import { SubjectRegistry } from "../limits/subject-registry.ts";
 import { NO_LIMITS } from "../records.ts";
 import { openDb } from "../store/engine/db.ts";
@@ -160,6 +161,8 @@ async function startNode(node: string, all: readonly string[], coordinator: Coor
     node,
     coordinator,
     allocator,
+    // The limits of these tests are limits of a minute.
+    history: { publish: async () => {}, learn: async () => {} },
     clock,
     timers: systemTimers,
     // The machine of a test may be busy.

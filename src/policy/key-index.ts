@@ -41,6 +41,10 @@ export class KeyIndex {
     return digest === undefined ? undefined : this.#byDigest.get(digest);
   }
 
+  values(): Iterable<Key> {
+    return this.#byDigest.values();
+  }
+
   patch(records: readonly KeyOfUser[]): void {
     for (const record of records) {
       this.#remove(record.id);

@@ -26,6 +26,7 @@ const QUIET_WITHIN_MS = 90_000;
 const READY_WITHIN_MS = 90_000;
 const UNDER_HOST_NAME = ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"'];
 const SETTLED_WITHIN_MS = 150_000;
+const READINESS_CHECK_MS = 1_000;
 
 export interface ClusterOptions {
   nodes: number;
@@ -38,6 +39,8 @@ export interface ClusterOptions {
   prepareFolder?: (folder: string, node: number) => void;
   /** Where permitted, each node gets a network namespace, and the database is reached without a proxy. */
   wantsNamespaces?: boolean;
+  /** Requests go only to nodes that are ready, as by a load balancer, unless none is. */
+  checksReadiness?: boolean;
 }
 
 interface NodeOptions {
@@ -62,6 +65,8 @@ export class ClusterNode {
   readonly #wrapper: readonly string[];
   /** Whether the traffic includes it; a load balancer leaves out a node that does not respond. */
   isBalanced = true;
+  /** By the last check of its readiness, if it is checked. */
+  hasPassedCheck = true;
   #process: GatewayProcess | null = null;
   #output = "";
 
@@ -87,6 +92,13 @@ export class ClusterNode {
   /** Everything that its processes printed. */
   get output(): string {
     return this.#output + (this.#process?.output() ?? "");
+  }
+
+  /** Replaces the result of the last check. The node may be killed meanwhile. */
+  async checkReadiness(): Promise<void> {
+    const checked = this.#process;
+    const isReady = await this.isReady();
+    if (checked === this.#process) this.hasPassedCheck = isReady;
   }
 
   async start(): Promise<void> {
@@ -126,6 +138,7 @@ export class ClusterNode {
   async #end(): Promise<void> {
     const ended = this.#running();
     this.#process = null;
+    this.hasPassedCheck = false;
     await ended.exited;
     this.#output += ended.output();
   }
@@ -149,6 +162,7 @@ export class NodeCluster {
   #server: PostgresServer;
   #db: Db;
   #turn = 0;
+  #readinessTimer: ReturnType<typeof setInterval> | null = null;
 
   private constructor(parts: ClusterParts) {
     this.nodes = parts.nodes;
@@ -192,6 +206,7 @@ export class NodeCluster {
     const cluster = new NodeCluster(parts);
     try {
       for (const node of nodes) await node.start();
+      if (options.checksReadiness) cluster.#startReadinessChecks();
     } catch (error) {
       await cluster.stop();
       throw error;
@@ -217,9 +232,17 @@ export class NodeCluster {
   /** The address of a running node, by turns. */
   url(): string {
     const running = this.nodes.filter(({ isRunning, isBalanced }) => isRunning && isBalanced);
-    const node = running[this.#turn++ % running.length];
+    const ready = this.#readinessTimer === null ? [] : running.filter((node) => node.hasPassedCheck);
+    const targets = ready.length === 0 ? running : ready;
+    const node = targets[this.#turn++ % targets.length];
     if (node === undefined) throw new Error("no node runs");
     return node.url;
+  }
+
+  #startReadinessChecks(): void {
+    this.#readinessTimer = setInterval(() => {
+      for (const node of this.nodes) void node.checkReadiness();
+    }, READINESS_CHECK_MS);
   }
 
   /** From now on all nodes use this server, through their proxies. Returns the former one. */
@@ -260,6 +283,10 @@ export class NodeCluster {
       await Bun.sleep(10);
     }
     const entries = ledger.entries();
+    const { requests } = ledger.totals();
+    // A charge without an entry would look like a charge for nothing.
+    if (requests > entries.length)
+      throw new Error(`the simulator received ${requests} requests and recorded ${entries.length}`);
     ledger.reset();
     return entries;
   }
@@ -305,6 +332,7 @@ export class NodeCluster {
   }
 
   async stop(): Promise<void> {
+    if (this.#readinessTimer !== null) clearInterval(this.#readinessTimer);
     for (const node of this.nodes) if (node.isRunning) await node.kill();
     for (const proxy of this.#parts.proxies) proxy.stop();
     await this.#db.close().catch(() => {});

@@ -47,7 +47,10 @@ const FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
 const SKEWS_S = [0, 600, -600];
 
 interface Scenario
-  extends Pick<ClusterOptions, "settings" | "environment" | "prepareFolder" | "wantsNamespaces"> {
+  extends Pick<
+    ClusterOptions,
+    "settings" | "environment" | "prepareFolder" | "wantsNamespaces" | "checksReadiness"
+  > {
   /** `balance` unless set. */
   payer?: Payer;
   /** Does something to the cluster under traffic, and returns what was seen of it. */
@@ -167,15 +170,18 @@ export const NODE_FAULTS: readonly Fault[] = [
     "nodes-kill9",
     "a node is killed and starts again, several times: every token is charged exactly once",
     {
+      checksReadiness: true,
       disrupt: killAndRestart,
     },
   ),
   fault("nodes-subscriptions", "the same where a subscription pays: its windows are the sum of its entries", {
     payer: "subscription",
+    checksReadiness: true,
     disrupt: killAndRestart,
   }),
   nodesMixed,
   fault("nodes-takeover", "a node is killed, and others settle its requests before it starts again", {
+    checksReadiness: true,
     disrupt: killForGood,
   }),
   fault(

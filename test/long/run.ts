@@ -9,6 +9,7 @@ import { parseArgs } from "node:util";
 import { abortsLeaveNothing } from "./aborts.ts";
 import { type LimitsRunOptions, limitsHoldOnPostgres, limitsHoldOnRedis } from "./limits-over-nodes.ts";
 import { minuteHolds } from "./rate-limit-minute.ts";
+import { windowsHold } from "./windows-over-nodes.ts";
 
 interface LongCheck {
   readonly name: string;
@@ -36,6 +37,11 @@ const CHECKS: readonly LongCheck[] = [
     name: "nodes-limits-redis",
     promise: "limits hold over three nodes with Redis, with kills and faults",
     run: limitsHoldOnRedis,
+  },
+  {
+    name: "nodes-windows",
+    promise: "a window of hours counts what killed and stopped nodes have used",
+    run: windowsHold,
   },
 ];
 

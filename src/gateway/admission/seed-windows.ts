@@ -1,4 +1,4 @@
-/** Long windows outlive the process. At startup the limiter is seeded with the use before the start. */
+/** Long windows outlive a process: the limiter is seeded with the stored use of processes that have ended. */
 
 import type { Limiter, PastUse, Subject } from "../../limits/limiter.ts";
 import type { Clock } from "../../net/wire/clock.ts";
@@ -11,30 +11,85 @@ import { listUsers } from "../../store/identity/users.ts";
 import { type KeyHour, useByHour } from "../../store/usage/usage.ts";
 import { groupSubject, keySubjects, userSubject } from "./caller-limits.ts";
 
-const LONGEST_WINDOW_MS = 30 * 86_400_000;
-
 interface SubjectHistory {
   subject: Subject;
   usage: PastUse[];
 }
 
-export async function seedWindows(db: Db, policy: LivePolicy, limiter: Limiter, clock: Clock): Promise<void> {
-  const nowMs = clock.nowMs();
-  const { groups } = policy.snapshot();
-  const users = new Map((await listUsers(db)).map(({ id, limits }) => [id, limits]));
-  const histories = new Map<string, SubjectHistory>();
-  for (const hour of await useByHour(db, nowMs - LONGEST_WINDOW_MS)) {
-    const { atMs, requests, tokens, costNano } = hour;
-    const use = { atAgoMs: nowMs - atMs, requests, tokens, nano: Number(costNano) };
-    for (const subject of subjectsIn(hour, policy.keys, groups, users)) {
-      if (!("windows" in subject.limits) || subject.limits.windows.length === 0) continue;
-      const name = `${subject.scope} ${subject.id}`;
-      const history = histories.get(name) ?? { subject, usage: [] };
-      history.usage.push(use);
-      histories.set(name, history);
-    }
+export interface WindowSeedsOptions {
+  readonly db: Db;
+  readonly policy: LivePolicy;
+  readonly limiter: Pick<Limiter, "seed">;
+  readonly clock: Clock;
+}
+
+/** Subjects that are seeded before other work of the process continues. */
+const SUBJECTS_PER_TURN = 500;
+
+export class WindowSeeds {
+  readonly #options: WindowSeedsOptions;
+  #seeded = new Map<string, Subject>();
+
+  constructor(options: WindowSeedsOptions) {
+    this.#options = options;
   }
-  for (const { subject, usage } of histories.values()) limiter.seed(subject, usage);
+
+  /** Counts the stored use in all windows, except that of these nodes. It replaces what an earlier call counted. */
+  async seed(exceptNodes: readonly string[]): Promise<void> {
+    const { limiter } = this.#options;
+    const histories = await this.#readHistories(exceptNodes);
+    for (const [name, subject] of this.#seeded)
+      if (!histories.has(name)) histories.set(name, { subject, usage: [] });
+    const seeded = new Map<string, Subject>();
+    let count = 0;
+    for (const [name, { subject, usage }] of histories) {
+      limiter.seed(subject, usage);
+      if (usage.length > 0) seeded.set(name, subject);
+      count += 1;
+      if (count % SUBJECTS_PER_TURN === 0) await Bun.sleep(0);
+    }
+    this.#seeded = seeded;
+  }
+
+  async #readHistories(exceptNodes: readonly string[]): Promise<Map<string, SubjectHistory>> {
+    const { db, policy, clock } = this.#options;
+    const nowMs = clock.nowMs();
+    const { groups } = policy.snapshot();
+    const users = new Map((await listUsers(db)).map(({ id, limits }) => [id, limits]));
+    const histories = new Map<string, SubjectHistory>();
+    const longestMs = findLongestWindow(policy, users);
+    if (longestMs === 0) return histories;
+    for (const hour of await useByHour(db, nowMs - longestMs, { exceptNodes })) {
+      const { atMs, requests, tokens, costNano } = hour;
+      const use = { atAgoMs: nowMs - atMs, requests, tokens, nano: Number(costNano) };
+      for (const subject of subjectsIn(hour, policy.keys, groups, users)) {
+        if (!("windows" in subject.limits) || subject.limits.windows.length === 0) continue;
+        const name = `${subject.scope} ${subject.id}`;
+        const history = histories.get(name) ?? { subject, usage: [] };
+        history.usage.push(use);
+        histories.set(name, history);
+      }
+    }
+    return histories;
+  }
+}
+
+/** Usage before the longest window need not be read. */
+function findLongestWindow(
+  policy: Pick<LivePolicy, "snapshot" | "keys">,
+  users: ReadonlyMap<string, CallerLimits>,
+): number {
+  let longestMs = 0;
+  const add = ({ windows }: CallerLimits) => {
+    for (const { perMs } of windows) longestMs = Math.max(longestMs, perMs);
+  };
+  for (const { limits, groupLimits } of policy.snapshot().groups.values()) {
+    add(limits);
+    add(groupLimits);
+  }
+  for (const limits of users.values()) add(limits);
+  for (const { limits } of policy.keys.values()) add(limits);
+  return longestMs;
 }
 
 /** The subjects that an hour's use counts for. The use of a revoked key still counts for its user and its group. */

@@ -5,8 +5,10 @@ import type { CallerLimits } from "../../records.ts";
 import { type Limiter, type LimitLease, openLimiter, type Subject } from "../limiter.ts";
 import { SubjectRegistry } from "../subject-registry.ts";
 import { type Coordinator, type CoordinatorDocument, MemoryCoordinator } from "./coordinator.ts";
-import { LimitSharing, type SharingTimers, type SharingTiming } from "./limit-sharing.ts";
+import { LimitSharing, type SharingTiming } from "./limit-sharing.ts";
 import { ShareAllocator } from "./share-allocator.ts";
+import type { UseHistory } from "./stages.ts";
+import type { SharingTimers } from "./timers.ts";
 
 /** As shipped: the proof is about these times. */
 export const TIMING: SharingTiming = nodeLimits.limitSharing;
@@ -93,6 +95,7 @@ export interface Faults {
 }
 
 export interface ModelUse {
+  readonly node: string;
   readonly atMs: number;
   readonly amount: number;
 }
@@ -118,6 +121,7 @@ export class ModelNode {
       node: id,
       coordinator: cluster.connect(this),
       allocator: this.allocator,
+      history: cluster.openHistory(this),
       clock,
       timers: time,
       timing: TIMING,
@@ -133,6 +137,11 @@ export class ModelNode {
     await this.sharing.start();
     this.isRunning = true;
   }
+
+  async stop(): Promise<void> {
+    this.isRunning = false;
+    await this.sharing.stop();
+  }
 }
 
 export class ModelCluster {
@@ -141,6 +150,12 @@ export class ModelCluster {
   readonly faults: Faults = { loss: 0, delayMs: 5, isFrozen: false };
   readonly nodes: ModelNode[] = [];
   readonly uses: ModelUse[] = [];
+  /** Its long windows are seeded with the use of processes that have ended. */
+  subject: Subject | null = null;
+  /** How long a killed node stays registered: until others have settled its requests. */
+  unsettledMs = 0;
+  readonly #unsettled = new Set<string>();
+  readonly #publishedMs = new Map<string, number>();
   inFlight = 0;
   inFlightMax = 0;
   refused = 0;
@@ -158,7 +173,33 @@ export class ModelCluster {
   }
 
   listRunning(joining: string): string[] {
-    return [...this.nodes.map(({ id }) => id).filter((id) => id !== joining), joining];
+    return [...new Set([...this.nodes.map(({ id }) => id), ...this.#unsettled, joining])];
+  }
+
+  /** The stored usage: every use is stored at once, and counts for its node when that has published it. */
+  openHistory(node: ModelNode): UseHistory {
+    const answer = async <T>(work: () => T): Promise<T> => {
+      await this.time.sleep(this.random() * 100);
+      if (node.isCutOff) return new Promise<T>(() => {});
+      return work();
+    };
+    return {
+      publish: () => answer(() => void this.#publishedMs.set(node.id, this.time.nowMs)),
+      learn: (members) =>
+        answer(() => {
+          const isOwn = (use: ModelUse) =>
+            members.includes(use.node) && use.atMs <= (this.#publishedMs.get(use.node) ?? -1);
+          const past = this.uses
+            .filter((use) => !isOwn(use))
+            .map(({ atMs, amount }) => ({
+              atAgoMs: this.time.nowMs - atMs,
+              requests: amount,
+              tokens: 0,
+              nano: 0,
+            }));
+          if (this.subject !== null) node.limiter.seed(this.subject, past);
+        }),
+    };
   }
 
   connect(node: ModelNode): Coordinator {
@@ -189,6 +230,7 @@ export class ModelCluster {
   async startNode(): Promise<ModelNode> {
     const node = new ModelNode(`n${this.#started++}`, this);
     this.nodes.push(node);
+    await this.openHistory(node).learn([]);
     await node.start();
     return node;
   }
@@ -198,6 +240,15 @@ export class ModelCluster {
     node.isRunning = false;
     this.inFlight -= node.leases.size;
     node.leases.clear();
+    this.nodes.splice(this.nodes.indexOf(node), 1);
+    if (this.unsettledMs === 0) return;
+    this.#unsettled.add(node.id);
+    this.time.after(this.unsettledMs, () => this.#unsettled.delete(node.id));
+  }
+
+  /** Lets the requests of the node end, and stops it. */
+  async stop(node: ModelNode): Promise<void> {
+    await node.stop();
     this.nodes.splice(this.nodes.indexOf(node), 1);
   }
 
@@ -228,7 +279,7 @@ export class ModelCluster {
   }
 
   #track(node: ModelNode, lease: LimitLease, { tokens, holdMs }: { tokens: number; holdMs: number }): void {
-    this.uses.push({ atMs: this.time.nowMs, amount: Math.max(1, tokens) });
+    this.uses.push({ node: node.id, atMs: this.time.nowMs, amount: Math.max(1, tokens) });
     this.inFlight += 1;
     this.inFlightMax = Math.max(this.inFlightMax, this.inFlight);
     node.leases.add(lease);
@@ -264,4 +315,36 @@ export function keySubject(limits: Partial<CallerLimits>): Subject {
     id: "k1",
     limits: { rpm: null, tpm: null, concurrency: null, windows: [], ...limits },
   };
+}
+
+/** Sends requests at random times to nodes that `choose` selects, until the time is over. */
+export function sendLoad(
+  cluster: ModelCluster,
+  {
+    everyMs,
+    untilMs,
+    choose,
+    send,
+  }: {
+    everyMs: number;
+    untilMs: number;
+    choose(): ModelNode | undefined;
+    send(node: ModelNode): Promise<boolean>;
+  },
+): void {
+  const next = () => {
+    if (cluster.time.nowMs >= untilMs) return;
+    const node = choose();
+    if (node?.isRunning) void send(node);
+    cluster.time.after(-Math.log(1 - cluster.random()) * everyMs, next);
+  };
+  next();
+}
+
+export async function startNodes(cluster: ModelCluster, count: number): Promise<void> {
+  for (let n = 0; n < count; n++) {
+    void cluster.startNode();
+    await cluster.time.runUntil(cluster.time.nowMs + 2_000);
+  }
+  if (!cluster.nodes.every(({ isRunning }) => isRunning)) throw new Error("a node has not started");
 }

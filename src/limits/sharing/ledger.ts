@@ -10,6 +10,7 @@
  *   cannot grant: its next writer notices that its own write is missing, and starts a new epoch.
  */
 
+import { CONCURRENCY_METER, isLongWindow } from "./meter-names.ts";
 import { computeDefaultDelta, computeShare, type EarlierTerms, type ShareTerms } from "./shares.ts";
 
 /** 1: has confirmed the members. 2: has written what it will hold. */
@@ -66,6 +67,8 @@ export interface ExchangeRequest {
   readonly seen: Ledger | null;
   /** Members that are no longer registered: their processes have ended. */
   readonly ended: readonly string[];
+  /** The registered nodes; null if they are unknown. A registered node is not removed. */
+  readonly registered: readonly string[] | null;
   /** The number of this write, and the last one that is known to have succeeded. */
   readonly write: number;
   readonly confirmedWrite: number;
@@ -90,8 +93,6 @@ export interface LedgerTiming {
   /** The same for a node that is known to have ended: it uses nothing more. */
   readonly leftAfterMs: number;
 }
-
-export const CONCURRENCY_METER = "concurrency";
 
 export function exchange(
   current: Ledger | null,
@@ -219,12 +220,10 @@ function updateMembers(
   // The coordinator may have been silent for all nodes. Each gets the whole time again.
   if (wasLost && !own.hasLeft)
     for (const row of Object.values(ledger.nodes)) if (!row.hasLeft) row.beatMs = nowMs;
-  const isOver = ({ beatMs, hasLeft }: LedgerNode) =>
-    nowMs - beatMs > (hasLeft ? timing.leftAfterMs : timing.removedAfterMs);
-  const removed = Object.keys(ledger.nodes).filter((id) => {
-    const row = ledger.nodes[id];
-    return id !== node && row !== undefined && isOver(row);
-  });
+  const { registered } = request;
+  const removed = findOverdue(ledger, { node, nowMs, timing }).filter(
+    (id) => registered !== null && !registered.includes(id),
+  );
   const returns = !isNew && (wasLost || intent === "rejoin") && intent !== "leave";
   const forgotten = findForgotten(ledger, request);
   if (removed.length === 0 && !isNew && !returns && forgotten.length === 0) return;
@@ -235,6 +234,18 @@ function updateMembers(
   ledger.members = Object.keys(ledger.nodes).sort();
   ledger.version += 1;
   ledger.meters = {};
+}
+
+/** Other nodes that have been lost or have left for long enough to be removed. */
+export function findOverdue(
+  { nodes }: Ledger,
+  { node, nowMs, timing }: { node: string; nowMs: number; timing: LedgerTiming },
+): string[] {
+  const isOver = ([id, { beatMs, hasLeft }]: [string, LedgerNode]) =>
+    id !== node && nowMs - beatMs > (hasLeft ? timing.leftAfterMs : timing.removedAfterMs);
+  return Object.entries(nodes)
+    .filter(isOver)
+    .map(([id]) => id);
 }
 
 /** Members of the former ledger of which a new one, written by a node that had not seen the former, knows nothing. */
@@ -254,11 +265,14 @@ function findForgotten(
 function captureTerms(ledger: Ledger, node: string): EarlierTerms | null {
   if (ledger.nodes[node]?.version !== ledger.version) return null;
   const deltas: Record<string, number> = {};
+  const limits: Record<string, number> = {};
   for (const [meter, rows] of Object.entries(ledger.meters)) {
     const row = rows[node];
-    if (row !== undefined) deltas[meter] = row.delta;
+    if (row === undefined) continue;
+    deltas[meter] = row.delta;
+    if (isLongWindow(meter)) limits[meter] = row.limit;
   }
-  return { members: ledger.members, deltas };
+  return { members: ledger.members, deltas, limits };
 }
 
 function replaceRows(ledger: Ledger, node: string, rows: Readonly<Record<string, LedgerRow>>): void {

@@ -1,42 +1,10 @@
 /** Several nodes against the rule of one exact ring: no window ever contains more than the limit. */
 
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { keySubject, ModelCluster, type ModelNode } from "./cluster.test-support.ts";
+import { keySubject, ModelCluster, sendLoad, startNodes } from "./cluster.test-support.ts";
 
 // Minutes of virtual time are seconds of a busy machine.
 setDefaultTimeout(60_000);
-
-/** Sends requests at random times to nodes that `choose` selects, until the time is over. */
-function sendLoad(
-  cluster: ModelCluster,
-  {
-    everyMs,
-    untilMs,
-    choose,
-    send,
-  }: {
-    everyMs: number;
-    untilMs: number;
-    choose(): ModelNode | undefined;
-    send(node: ModelNode): Promise<boolean>;
-  },
-): void {
-  const next = () => {
-    if (cluster.time.nowMs >= untilMs) return;
-    const node = choose();
-    if (node?.isRunning) void send(node);
-    cluster.time.after(-Math.log(1 - cluster.random()) * everyMs, next);
-  };
-  next();
-}
-
-async function startNodes(cluster: ModelCluster, count: number): Promise<void> {
-  for (let n = 0; n < count; n++) {
-    void cluster.startNode();
-    await cluster.time.runUntil(cluster.time.nowMs + 2_000);
-  }
-  expect(cluster.nodes.every(({ isRunning }) => isRunning)).toBe(true);
-}
 
 test("one node has the whole limit at once", async () => {
   const cluster = new ModelCluster(1);

@@ -10,12 +10,15 @@ import {
   type ExchangeRequest,
   exchange,
   findLost,
+  findOverdue,
   isAsking,
   isOlder,
   type Ledger,
   type LedgerTiming,
 } from "./ledger.ts";
 import type { ShareAllocator } from "./share-allocator.ts";
+import { StageTasks, type UseHistory } from "./stages.ts";
+import type { SharingTimers } from "./timers.ts";
 
 export interface SharingTiming extends LedgerTiming {
   readonly tickMs: number;
@@ -37,25 +40,13 @@ export interface SharingTiming extends LedgerTiming {
   readonly waitMs: number;
 }
 
-/** SharingTimers are passed in, so that a model can run hours in seconds. */
-export interface SharingTimers {
-  /** Returns the function that cancels it. */
-  after(ms: number, callback: () => void): () => void;
-}
-
-export const systemTimers: SharingTimers = {
-  after(ms, callback) {
-    const timer = setTimeout(callback, ms);
-    return () => clearTimeout(timer);
-  },
-};
-
 export type CoordinatorLossRule = "share" | "closed" | "open";
 
 export interface LimitSharingOptions {
   readonly node: string;
   readonly coordinator: Coordinator;
   readonly allocator: ShareAllocator;
+  readonly history: UseHistory;
   readonly clock: Pick<Clock, "monotonicMs">;
   readonly timers: SharingTimers;
   readonly timing: SharingTiming;
@@ -70,12 +61,15 @@ export interface LimitSharingOptions {
 
 export type CoordinatorState = "up" | "lost";
 
+type ExchangeBasis = Omit<ExchangeRequest, "registered">;
+
 /** Attempts to replace a document that other nodes replace as well. */
 const ATTEMPTS_MAX = 6;
 const CONFLICT_DELAY_MS = 8;
 
 export class LimitSharing {
   readonly #options: LimitSharingOptions;
+  readonly #tasks: StageTasks;
   readonly #waiting = new Set<() => void>();
   #state: CoordinatorState = "up";
   #faults = 0;
@@ -99,6 +93,7 @@ export class LimitSharing {
 
   constructor(options: LimitSharingOptions) {
     this.#options = options;
+    this.#tasks = new StageTasks(options);
     this.#retryMs = options.timing.retryMinMs;
     this.#candidates = [options.node];
     this.#createdMs = options.clock.monotonicMs();
@@ -244,6 +239,7 @@ export class LimitSharing {
   /** Returns true if the ledger has to be written again. */
   async #exchange(): Promise<boolean> {
     const { coordinator, allocator, timing, newEpoch, random } = this.#options;
+    if (this.#intent !== "leave") await this.#tasks.advance(timing.tickMs);
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
       const read = await this.#withDeadline(coordinator.read());
       const ledger = parseLedger(read);
@@ -253,7 +249,8 @@ export class LimitSharing {
         this.#seen = ledger;
         return false;
       }
-      const reply = exchange(ledger, request, { nowMs: read.nowMs, newEpoch, timing });
+      const registered = await this.#readRegistered(ledger, read.nowMs);
+      const reply = exchange(ledger, { ...request, registered }, { nowMs: read.nowMs, newEpoch, timing });
       this.#write = request.write;
       if (await this.#withDeadline(coordinator.replace(read, JSON.stringify(reply.ledger))))
         return this.#accept(reply, request);
@@ -263,7 +260,17 @@ export class LimitSharing {
     return false;
   }
 
-  #accept(reply: ExchangeReply, request: ExchangeRequest): boolean {
+  /**
+   * The registered nodes, if members are about to be removed. Until a process is deleted from the registry, its last
+   * requests are not settled. Null if they are not needed or not known.
+   */
+  async #readRegistered(ledger: Ledger | null, nowMs: number): Promise<readonly string[] | null> {
+    const { node, timing, listNodes } = this.#options;
+    if (ledger === null || findOverdue(ledger, { node, nowMs, timing }).length === 0) return null;
+    return this.#withDeadline(listNodes()).catch(() => null);
+  }
+
+  #accept(reply: ExchangeReply, request: ExchangeBasis): boolean {
     const { allocator, clock } = this.#options;
     this.#confirmedWrite = request.write;
     this.#ended = [];
@@ -276,7 +283,7 @@ export class LimitSharing {
     return isAgain && this.#intent !== "leave";
   }
 
-  #buildRequest(): ExchangeRequest {
+  #buildRequest(): ExchangeBasis {
     return {
       ...this.#options.allocator.buildRequest(),
       candidates: this.#candidates,
@@ -289,7 +296,7 @@ export class LimitSharing {
   }
 
   /** Nothing to write: the ledger contains this node, and no node requests anything. */
-  #isUnchanged(ledger: Ledger, request: ExchangeRequest, nowMs: number): boolean {
+  #isUnchanged(ledger: Ledger, request: ExchangeBasis, nowMs: number): boolean {
     const { node, allocator, timing } = this.#options;
     const own = ledger.nodes[node];
     if (!allocator.isActive || request.intent !== "take_part" || own === undefined) return false;

@@ -4,7 +4,7 @@ import type { Scope } from "../limiter-types.ts";
 import { advance } from "../sliding-window.ts";
 import type { SubjectRegistry } from "../subject-registry.ts";
 import type { SubjectMeter, SubjectState } from "../subject-state.ts";
-import { CONCURRENCY_METER } from "./ledger.ts";
+import { CONCURRENCY_METER } from "./meter-names.ts";
 
 /** What this node knows about a limit that nodes share. */
 export interface MeterUse {

@@ -5,7 +5,7 @@
 
 import type { Unit } from "../limiter-types.ts";
 import type { ShareSource, SubjectRegistry } from "../subject-registry.ts";
-import type { SubjectState } from "../subject-state.ts";
+import { computeFill, type SubjectState } from "../subject-state.ts";
 import { type Holding, returnSurplus, type Want } from "./holding.ts";
 import {
   type ExchangeReply,
@@ -13,8 +13,8 @@ import {
   type Ledger,
   type LedgerRow,
   readTerms,
-  type Stage,
 } from "./ledger.ts";
+import { isLongWindow } from "./meter-names.ts";
 import { findMeterUse, nameConcurrency, nameMeter, readMeterUse } from "./meters.ts";
 import {
   type Bound,
@@ -24,6 +24,7 @@ import {
   computeShare,
   type ShareTerms,
 } from "./shares.ts";
+import { type Phase, STAGES, type StageTask } from "./stages.ts";
 
 /** A node without requests keeps this part of its share, so that it can serve if the coordinator is lost. */
 const KEPT_DIVISOR = 6;
@@ -34,10 +35,6 @@ const WANT_SLOT_MS = 5_000;
 /** After an answer without a gain, requests do not wait for the next one. */
 const HOPELESS_MS = 1_000;
 const CHECKED_SUBJECTS_MAX = 5_000;
-
-type Phase = "joining" | "confirmed" | "prepared" | "active";
-
-const STAGES: Readonly<Record<Phase, Stage>> = { joining: 0, confirmed: 1, prepared: 2, active: 2 };
 
 export interface ShareAllocatorOptions {
   readonly node: string;
@@ -54,6 +51,7 @@ export class ShareAllocator implements ShareSource {
   /** Limits of which this node has used more than it may hold now. */
   readonly #overused = new Set<string>();
   #phase: Phase = "joining";
+  #task: StageTask | null = null;
   #hasBeenActive = false;
   #known: { epoch: string; version: number } | null = null;
   #terms: ShareTerms = { members: [], unconfirmed: {} };
@@ -87,6 +85,11 @@ export class ShareAllocator implements ShareSource {
     return this.#phase === "active" && this.#terms.members.length === 1;
   }
 
+  /** To be done before the next exchange, and then reported by `completeTask`. */
+  get task(): StageTask | null {
+    return this.#task;
+  }
+
   get isAsking(): boolean {
     return this.#wants.size > 0;
   }
@@ -97,13 +100,16 @@ export class ShareAllocator implements ShareSource {
     if (concurrency !== null) state.slots = this.#computeCap(nameConcurrency(state), concurrency);
     for (const meter of state.meters) {
       const { limit } = readMeterUse(meter, nowMs);
-      meter.cap = meter.max - limit + this.#computeCap(nameMeter(state, meter), limit);
+      const cap = this.#computeCap(nameMeter(state, meter), limit);
+      meter.cap = cap >= limit ? meter.max : cap;
     }
   }
 
   want(state: SubjectState, amounts: Readonly<Record<Unit, number>>): boolean {
     if (this.isAlone) return false;
     const nowMs = this.#options.monotonicMs();
+    // The share grows while the use of ended processes leaves the windows.
+    if (state.meters.some(({ past }) => past !== null)) this.assign(state);
     let isHopeless = false;
     const ask = (name: string, need: number, forMs: number) => {
       const want = this.#wants.get(name) ?? { need: 0, untilMs: 0, hopelessUntilMs: 0 };
@@ -118,10 +124,11 @@ export class ShareAllocator implements ShareSource {
       ask(nameConcurrency(state), state.inUse + 1 - state.slots, WANT_SLOT_MS);
     }
     for (const meter of state.meters) {
-      const missing = meter.used + amounts[meter.unit] - meter.cap;
+      const fill = computeFill(meter, nowMs);
+      const missing = meter.used + amounts[meter.unit] - fill;
       if (missing <= 0) continue;
-      if (meter.cap >= meter.max) return false;
-      ask(nameMeter(state, meter), Math.min(missing, meter.max - meter.cap), WANT_MS);
+      if (fill >= meter.max) return false;
+      ask(nameMeter(state, meter), Math.min(missing, meter.max - fill), WANT_MS);
     }
     return !isHopeless;
   }
@@ -146,9 +153,9 @@ export class ShareAllocator implements ShareSource {
     this.#assignAll();
   }
 
-  /** All nodes have dropped their surplus, and its use has left the windows. */
+  /** All nodes have dropped their surplus, and its use has left the minute. */
   restoreShares(): void {
-    this.#holdings.clear();
+    for (const name of this.#holdings.keys()) if (!isLongWindow(name)) this.#holdings.delete(name);
     this.#assignAll();
   }
 
@@ -173,13 +180,22 @@ export class ShareAllocator implements ShareSource {
       return true;
     }
     if (this.#phase === "confirmed" && reply.isConfirmedByAll) {
-      this.#prepare(reply);
+      this.#phase = "learning";
+      this.#task = { kind: "learn", terms: readTerms(ledger) };
       return true;
     }
     if (this.#phase === "prepared" && reply.isPreparedByAll) this.#activate(reply);
     if (this.#phase !== "active") return false;
     for (const [name, amount] of reply.grants) this.#receive(name, amount);
     return false;
+  }
+
+  /** Does nothing if the members have changed meanwhile. */
+  completeTask(task: StageTask): void {
+    if (task !== this.#task) return;
+    this.#task = null;
+    if (task.kind === "publish") this.#phase = "confirmed";
+    else this.#prepare(task.terms);
   }
 
   /** Grants what other nodes request in this ledger. Call it before the request that is written next. */
@@ -202,7 +218,8 @@ export class ShareAllocator implements ShareSource {
     if (isKnown) this.#bounds.push(this.#captureBound());
     this.#known = { epoch: ledger.epoch, version: ledger.version };
     this.#terms = readTerms(ledger);
-    this.#phase = "confirmed";
+    this.#phase = "publishing";
+    this.#task = { kind: "publish" };
     this.#override = null;
     this.#holdings.clear();
     this.#assignAll();
@@ -217,20 +234,19 @@ export class ShareAllocator implements ShareSource {
   }
 
   #findOverused(): void {
-    const { subjects, monotonicMs } = this.#options;
-    const nowMs = monotonicMs();
+    const nowMs = this.#options.monotonicMs();
     this.#overused.clear();
-    for (const state of subjects.all()) {
+    for (const state of this.#options.subjects.all()) {
       if (state.slots !== null && state.inUse > state.slots) this.#overused.add(nameConcurrency(state));
       for (const meter of state.meters) {
-        readMeterUse(meter, nowMs);
-        if (meter.used > meter.cap) this.#overused.add(nameMeter(state, meter));
+        const { used, limit } = readMeterUse(meter, nowMs);
+        if (used > Math.min(meter.cap, limit)) this.#overused.add(nameMeter(state, meter));
       }
     }
   }
 
-  #prepare({ ledger }: ExchangeReply): void {
-    this.#terms = readTerms(ledger);
+  #prepare(terms: ShareTerms): void {
+    this.#terms = terms;
     this.#phase = "prepared";
     this.#assignAll();
     this.#findOverused();
@@ -319,7 +335,7 @@ export class ShareAllocator implements ShareSource {
 
   /** Which nodes are lost is known once all others have confirmed the terms. */
   #computeDefault(name: string, limit: number): number {
-    if (this.#phase === "confirmed") return 0;
+    if (STAGES[this.#phase] < STAGES.prepared) return 0;
     return Math.min(0, computeDefaultDelta(this.#terms, limit, { node: this.#options.node, meter: name }));
   }
 
@@ -363,9 +379,8 @@ export class ShareAllocator implements ShareSource {
     for (const state of states) {
       for (const meter of state.meters) {
         if (meter.cap >= meter.max || meter.used === 0) continue;
-        const { used, limit } = readMeterUse(meter, nowMs);
-        const cap = limit - (meter.max - meter.cap);
-        if (cap - used >= cap / 3 || used === 0) continue;
+        const { used } = readMeterUse(meter, nowMs);
+        if (meter.cap - used >= meter.cap / 3 || used === 0) continue;
         const name = nameMeter(state, meter);
         if (!this.#wants.has(name))
           this.#wants.set(name, { need: 1, untilMs: nowMs + WANT_MS, hopelessUntilMs: 0 });

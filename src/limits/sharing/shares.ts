@@ -1,10 +1,14 @@
 /** Divides a limit over the nodes of an installation. Every node computes the same result without asking another one. */
 
+import { isLongWindow } from "./meter-names.ts";
+
 /** What a node held under an earlier list of members. It bounds what the node may still use. */
 export interface EarlierTerms {
   readonly members: readonly string[];
   /** Deviations from the shares, by meter. */
   readonly deltas: Readonly<Record<string, number>>;
+  /** The limits to which the deviations refer: what is divided of a long window changes with the members. */
+  readonly limits?: Readonly<Record<string, number>>;
   /** The process has ended: it never takes back what it gave. */
   readonly hasEnded?: boolean;
 }
@@ -53,9 +57,13 @@ export function computeDefaultDelta(
     const earlier = unconfirmed[lost];
     if (earlier === undefined || !members.includes(lost)) continue;
     const subject = { node: lost, meter };
-    const held = computeShare(limit, earlier.members, subject) + (earlier.deltas[meter] ?? 0);
+    const earlierLimit = earlier.limits?.[meter];
+    const held =
+      computeShare(Math.max(limit, earlierLimit ?? limit), earlier.members, subject) +
+      (earlier.deltas[meter] ?? 0);
     const deviation = held - computeShare(limit, members, subject);
-    const over = earlier.hasEnded === true ? deviation : Math.max(0, deviation);
+    const isExact = earlierLimit !== undefined || !isLongWindow(meter);
+    const over = earlier.hasEnded === true && isExact ? deviation : Math.max(0, deviation);
     if (lost === node) return over;
     excess += over;
     lostCount += 1;

@@ -17,6 +17,7 @@ const TRANSIENT = new Set([
   "job_lease",
   "account_fact",
   "throttle_use",
+  "node_use",
   "shared_revision",
   "coordination",
 ]);

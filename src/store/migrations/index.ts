@@ -36,6 +36,7 @@ import captures from "./0030-captures.sql" with { type: "text" };
 import usageExport from "./0031-usage-export.sql" with { type: "text" };
 import storedResponses from "./0032-stored-responses.sql" with { type: "text" };
 import regions from "./0033-regions.sql" with { type: "text" };
+import nodeUse from "./0034-node-use.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -105,6 +106,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 31, name: "usage-export", sql: usageExport },
   { version: 32, name: "stored-responses", sql: storedResponses },
   { version: 33, name: "regions", sql: regions },
+  { version: 34, name: "node-use", sql: nodeUse },
 ];
 
 /** The schema that this program knows. */
