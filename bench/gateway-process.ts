@@ -10,7 +10,34 @@ export const BENCH_KEY = "bench-key-0123456789-0123456789-0123456789";
 const PROGRAM = resolve(import.meta.dir, "../bin/model-gateway");
 const READY_TIMEOUT_MS = 60_000;
 
+interface UpstreamAccount {
+  readonly name: string;
+  readonly interfaces: readonly string[];
+  /** The public model that it serves. */
+  readonly model: string;
+  readonly websocket?: boolean;
+}
+
+/** An entry of `accounts` for the upstream of the bench. */
+export function buildUpstreamAccount(
+  upstreamPort: number,
+  { name, interfaces, model, websocket = false }: UpstreamAccount,
+): string {
+  return `  - name: ${name}
+    kind: openai
+    base_url: http://127.0.0.1:${upstreamPort}/v1
+    credential: sk-bench-upstream-credential
+    private_network: true
+    websocket: ${websocket}
+    interfaces: [${interfaces.join(", ")}]
+    models: { ${model}: bench-model }`;
+}
+
 function configuration(upstreamPort: number, isOtherKeyCaptured: boolean): string {
+  const accounts: readonly UpstreamAccount[] = [
+    { name: "bench-upstream", interfaces: ["chat", "responses"], model: PUBLIC_MODEL },
+    { name: "bench-upstream-sockets", interfaces: ["responses"], model: NATIVE_MODEL, websocket: true },
+  ];
   return `registration: closed
 models:
   - id: ${PUBLIC_MODEL}
@@ -18,21 +45,7 @@ models:
   - id: ${NATIVE_MODEL}
     interfaces: [responses]
 accounts:
-  - name: bench-upstream
-    kind: openai
-    base_url: http://127.0.0.1:${upstreamPort}/v1
-    credential: sk-bench-upstream-credential
-    private_network: true
-    interfaces: [chat, responses]
-    models: { ${PUBLIC_MODEL}: bench-model }
-  - name: bench-upstream-sockets
-    kind: openai
-    base_url: http://127.0.0.1:${upstreamPort}/v1
-    credential: sk-bench-upstream-credential
-    private_network: true
-    websocket: true
-    interfaces: [responses]
-    models: { ${NATIVE_MODEL}: bench-model }
+${accounts.map((account) => buildUpstreamAccount(upstreamPort, account)).join("\n")}
 groups:
   - name: bench
     interfaces: [chat, responses]

@@ -9,7 +9,7 @@ import { openDb } from "../src/store/engine/db.ts";
 import { insertAccessToken } from "../src/store/identity/access-tokens.ts";
 import { findUserByEmail } from "../src/store/identity/users.ts";
 import { type AddressedService, startPostgres, startRedis } from "./cluster-services.ts";
-import { dataFolder, type GatewayProcess, startConfigured } from "./gateway-process.ts";
+import { buildUpstreamAccount, dataFolder, type GatewayProcess, startConfigured } from "./gateway-process.ts";
 import { processTree } from "./measure.ts";
 import { PUBLIC_MODEL } from "./request-bodies.ts";
 import type { BenchHost } from "./single-measures.ts";
@@ -47,13 +47,7 @@ function buildConfiguration(upstreamPort: number): string {
 models:
   - { id: ${PUBLIC_MODEL}, interfaces: [chat], price: { input: "0.25", output: "1.00" } }
 accounts:
-  - name: bench-upstream
-    kind: openai
-    base_url: http://127.0.0.1:${upstreamPort}/v1
-    credential: sk-bench-upstream-credential
-    private_network: true
-    interfaces: [chat]
-    models: { ${PUBLIC_MODEL}: bench-model }
+${buildUpstreamAccount(upstreamPort, { name: "bench-upstream", interfaces: ["chat"], model: PUBLIC_MODEL })}
 groups:
   - name: paying
     interfaces: [chat]

@@ -14,7 +14,7 @@ import { listFiles, type ReleaseSource, ROOT } from "./source.ts";
 const FOLDERS = ["bin", "src", "simulator", "dist/console", "dist/explorer", "dist/docs"];
 const FILES = ["LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md"];
 /** Documents that name the fields and give examples. The other pages are in `dist/docs`. */
-const DOCUMENTS = ["docs/configuration.md", "docs/install.md", "docs/operations.md"];
+const DOCUMENTS = ["docs/configuration.md", "docs/install.md", "docs/deployment.md"];
 const NOT_SHIPPED =
   /\.test\.ts$|\.test-support\.ts$|\/tsconfig\.json$|^src\/config\/reference\/write-reference\.ts$/;
 

@@ -39,7 +39,7 @@ export type ProbeFinding = Omit<Finding, "what">;
 function describeProbe(probe: Probe, account: PolicyAccount): ProbeFinding {
   switch (probe.kind) {
     case "answers":
-      return { state: "good", says: "is reachable and accepts the credential", todo: null };
+      return { state: "good", message: "is reachable and accepts the credential", todo: null };
     case "not_json":
       return createBroken(
         "returned a response that is not JSON",
@@ -55,19 +55,19 @@ function describeProbe(probe: Probe, account: PolicyAccount): ProbeFinding {
     case "list_denied":
       return {
         state: "doubtful",
-        says: `is reachable, but the credential may not list models (${probe.status})`,
+        message: `is reachable, but the credential may not list models (${probe.status})`,
         todo: "The credential is invalid, or it may call models only. Send a request to find out.",
       };
     case "no_list":
       return {
         state: "doubtful",
-        says: `is reachable, but does not list models (${probe.status})`,
+        message: `is reachable, but does not list models (${probe.status})`,
         todo: "Some upstreams do not support this. Otherwise check base_url, which usually ends in /v1.",
       };
     case "limited":
       return {
         state: "doubtful",
-        says: "is rate limited or out of quota (429)",
+        message: "is rate limited or out of quota (429)",
         todo: "Check the quota at the provider.",
       };
     case "redirects":
@@ -99,11 +99,11 @@ function describeProbe(probe: Probe, account: PolicyAccount): ProbeFinding {
   }
 }
 
-function createBroken(says: string, todo: string): ProbeFinding {
-  return { state: "broken", says, todo };
+function createBroken(message: string, todo: string): ProbeFinding {
+  return { state: "broken", message, todo };
 }
 
-const FAILURES: Readonly<Record<ProbeFailure, readonly [says: string, todo: string]>> = {
+const FAILURES: Readonly<Record<ProbeFailure, readonly [message: string, todo: string]>> = {
   refused: [
     "cannot be connected to",
     "Check that the upstream is running, and check host and port of base_url and firewalls.",

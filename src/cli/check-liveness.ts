@@ -13,11 +13,11 @@ const TIMEOUT_MS = 2_000;
 export async function checkLiveness(settings: Settings): Promise<Finding> {
   const what = "server";
   if ((await sendToServer(settings, "/health", {})) !== null || (await answersHttp(settings)))
-    return { what, state: "good", says: "answers", todo: null };
+    return { what, state: "good", message: "answers", todo: null };
   return {
     what,
     state: "broken",
-    says: `No server answers for ${settings.dataDir}.`,
+    message: `No server answers for ${settings.dataDir}.`,
     todo: "Start it, or set the data folder of the server with --data.",
   };
 }

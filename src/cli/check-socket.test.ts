@@ -32,10 +32,10 @@ test("an upstream that accepts the handshake is good, and gets no request", asyn
 
 test("an upstream that rejects is reported with its status and the consequence", async () => {
   simulator.force("upgrade@404", 1);
-  expect(await check()).toMatchObject({ state: "doubtful", says: expect.stringContaining("(404)") });
+  expect(await check()).toMatchObject({ state: "doubtful", message: expect.stringContaining("(404)") });
   expect(await check({ credential: "wrong" })).toMatchObject({
     state: "broken",
-    says: "rejected the credential (401)",
+    message: "rejected the credential (401)",
   });
 });
 

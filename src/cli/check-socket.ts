@@ -33,19 +33,19 @@ export async function checkSocket(
 }
 
 function describeHandshake(handshake: HandshakeProbe): ProbeFinding {
-  if (handshake.kind === "open") return { state: "good", says: "is supported", todo: null };
+  if (handshake.kind === "open") return { state: "good", message: "is supported", todo: null };
   if (handshake.kind === "failed") return failureMeaning(handshake.failure.kind);
   const { status } = handshake;
   if (status === 401 || status === 403) {
     return {
       state: "broken",
-      says: `rejected the credential (${status})`,
+      message: `rejected the credential (${status})`,
       todo: "Set a valid credential in the configuration file and apply it.",
     };
   }
   return {
     state: "doubtful",
-    says: `is rejected (${status}), so HTTP is used`,
+    message: `is rejected (${status}), so HTTP is used`,
     todo: "Set websocket: false for the account, or check base_url.",
   };
 }

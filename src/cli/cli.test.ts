@@ -493,23 +493,23 @@ groups: [{ name: default, models: [fast, unmapped], accounts: [well] }]
       expect((await run(["apply", file(text)])).code).toBe(0);
       const { code, out } = await run(["doctor", "--json"]);
       expect(code).toBe(1);
-      const findings: { what: string; state: string; says: string; todo: string | null }[] =
+      const findings: { what: string; state: string; message: string; todo: string | null }[] =
         JSON.parse(out).findings;
       const about = (what: string) => findings.find((finding) => finding.what === what);
       expect(about("account well")?.state).toBe("good");
       expect(about("account wrong-key")).toMatchObject({
         state: "broken",
-        says: "rejected the credential (401)",
+        message: "rejected the credential (401)",
       });
       expect(about("account walled")).toMatchObject({
         state: "broken",
         todo: expect.stringContaining("private_network: true"),
       });
-      expect(about("account down")).toMatchObject({ state: "broken", says: "cannot be connected to" });
-      expect(about("account off")?.says).toBe("is disabled and was not checked");
+      expect(about("account down")).toMatchObject({ state: "broken", message: "cannot be connected to" });
+      expect(about("account off")?.message).toBe("is disabled and was not checked");
       expect(about("group default")).toMatchObject({
         state: "broken",
-        says: "publishes unmapped, but no account of the group maps it",
+        message: "publishes unmapped, but no account of the group maps it",
       });
       expect(out).not.toContain('"right"');
     } finally {

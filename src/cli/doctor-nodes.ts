@@ -29,7 +29,7 @@ export async function checkRedis(url: string): Promise<Finding> {
   try {
     const problem = await findRedisProblem(url);
     if (problem === null) return good("redis", "answers, and keeps what nodes share");
-    return doubtful("redis", problem.says, problem.todo);
+    return doubtful("redis", problem.message, problem.todo);
   } catch {
     return doubtful(
       "redis",
@@ -132,7 +132,7 @@ async function checkPrivileges(db: Db): Promise<Finding[]> {
       {
         what: "privileges",
         state: "broken",
-        says: `the database role lacks ${data.join(", ")}`,
+        message: `the database role lacks ${data.join(", ")}`,
         todo: "Grant SELECT, INSERT, UPDATE and DELETE on all tables of the schema to the role of DATABASE_URL.",
       },
     ];
@@ -149,10 +149,10 @@ async function checkPrivileges(db: Db): Promise<Finding[]> {
   return [good("privileges", "the database role can read, write and migrate")];
 }
 
-function good(what: string, says: string): Finding {
-  return { what, state: "good", says, todo: null };
+function good(what: string, message: string): Finding {
+  return { what, state: "good", message, todo: null };
 }
 
-function doubtful(what: string, says: string, todo: string): Finding {
-  return { what, state: "doubtful", says, todo };
+function doubtful(what: string, message: string, todo: string): Finding {
+  return { what, state: "doubtful", message, todo };
 }

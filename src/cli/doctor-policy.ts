@@ -27,16 +27,16 @@ export function openAccounts(
   for (const record of records.accounts) {
     const what = `account ${record.name}`;
     if (!record.enabled) {
-      findings.push({ what, state: "good", says: "is disabled and was not checked", todo: null });
+      findings.push({ what, state: "good", message: "is disabled and was not checked", todo: null });
     } else if (record.kind === "simulator") {
-      findings.push({ what, state: "good", says: "is the built-in simulator", todo: null });
+      findings.push({ what, state: "good", message: "is the built-in simulator", todo: null });
     } else {
       try {
         accounts.push(...compileAccount(record, keyring));
       } catch {
         const todo =
           "Restore the master key that encrypted it, or set the credential in the configuration file and apply it.";
-        findings.push({ what, state: "broken", says: "has a credential that cannot be decrypted", todo });
+        findings.push({ what, state: "broken", message: "has a credential that cannot be decrypted", todo });
       }
     }
   }
@@ -64,7 +64,7 @@ export function checkGroups(records: PolicyRecords): Finding[] {
     const pool = group.accounts.flatMap((id) => accounts.get(id) ?? []).filter(({ enabled }) => enabled);
     if (pool.length === 0) {
       const todo = "Add an account to the group in the configuration file, or enable one of its accounts.";
-      return [{ what, state: "broken", says: "publishes models but has no enabled account", todo }];
+      return [{ what, state: "broken", message: "publishes models but has no enabled account", todo }];
     }
     const findings = checkPublications(group).flatMap((publication) =>
       publication.shortcomings.map((shortcoming) => ({
@@ -74,7 +74,7 @@ export function checkGroups(records: PolicyRecords): Finding[] {
       })),
     );
     if (findings.length > 0) return findings;
-    return [{ what, state: "good", says: "every published model has an account", todo: null }];
+    return [{ what, state: "good", message: "every published model has an account", todo: null }];
   });
 }
 
@@ -92,7 +92,7 @@ export function checkOpenAccess(
     .map(({ name }) => ({
       what: `group ${name}`,
       state: "doubtful",
-      says: "is free and open to everyone, and registration is open",
+      message: "is free and open to everyone, and registration is open",
       todo: "Set access: members, charge a balance or a subscription, or close registration.",
     }));
 }
@@ -102,32 +102,32 @@ function describeShortcoming(
   group: GroupRecord,
   { model, mapping }: CheckedPublication,
   pool: readonly AccountRecord[],
-): Pick<Finding, "says" | "todo"> {
+): Pick<Finding, "message" | "todo"> {
   const names = (accounts: readonly AccountRecord[]) => accounts.map(({ name }) => name).join(" or ");
   switch (shortcoming.kind) {
     case "no_account":
     case "unmapped":
       return {
-        says: `publishes ${model.id}, but no account of the group maps it`,
+        message: `publishes ${model.id}, but no account of the group maps it`,
         todo: `Add "${model.id}" to the models of ${names(pool)}, or remove it from the group.`,
       };
     case "no_shared_interface":
       return {
-        says: `publishes ${model.id}, but shares no interface with it`,
+        message: `publishes ${model.id}, but shares no interface with it`,
         todo: `The group allows ${group.interfaces.join(", ")}; the model has ${model.interfaces.join(", ")}.`,
       };
-    case "unspoken": {
-      const unspoken = shortcoming.interfaces.join(", ");
+    case "unsupported_interface": {
+      const unsupported = shortcoming.interfaces.join(", ");
       return {
-        says: `publishes ${model.id}, but no account that maps it supports ${unspoken}`,
-        todo: `Add ${unspoken} to the interfaces of ${names(mapping)}, or remove it from the model.`,
+        message: `publishes ${model.id}, but no account that maps it supports ${unsupported}`,
+        todo: `Add ${unsupported} to the interfaces of ${names(mapping)}, or remove it from the model.`,
       };
     }
     case "no_price": {
       const reason =
         group.billing.charge === "none" ? "has a window in usd" : `charges a ${group.billing.charge}`;
       return {
-        says: `does not publish ${model.id}: it has no price, and the group ${reason}`,
+        message: `does not publish ${model.id}: it has no price, and the group ${reason}`,
         todo: `Set a price for ${model.id} in the configuration file or in a price list: ${PROGRAM} prices update --from FILE`,
       };
     }

@@ -283,14 +283,14 @@ async function checkConfig(
   return parsed.problems.map((problem) => failed("configuration", formatProblem(problem), null));
 }
 
-function passed(what: string, says: string): Finding {
-  return { what, state: "good", says, todo: null };
+function passed(what: string, message: string): Finding {
+  return { what, state: "good", message, todo: null };
 }
 
-function warned(what: string, says: string, todo: string): Finding {
-  return { what, state: "doubtful", says, todo };
+function warned(what: string, message: string, todo: string): Finding {
+  return { what, state: "doubtful", message, todo };
 }
 
-function failed(what: string, says: string, todo: string | null): Finding {
-  return { what, state: "broken", says, todo };
+function failed(what: string, message: string, todo: string | null): Finding {
+  return { what, state: "broken", message, todo };
 }

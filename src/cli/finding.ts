@@ -6,12 +6,12 @@ export interface Finding {
   what: string;
   /** `broken`: something does not work. `doubtful`: it may be intended. */
   state: "good" | "doubtful" | "broken";
-  says: string;
+  message: string;
   todo: string | null;
 }
 
-export function printFinding({ what, state, says, todo }: Finding, { print, paint }: Terminal): void {
+export function printFinding({ what, state, message, todo }: Finding, { print, paint }: Terminal): void {
   const mark = { good: paint.green("✓"), doubtful: paint.yellow("!"), broken: paint.red("✗") }[state];
-  print(`${mark} ${paint.bold(what)}: ${says}`);
+  print(`${mark} ${paint.bold(what)}: ${message}`);
   if (todo !== null) print(`    ${todo}`);
 }

@@ -26,7 +26,7 @@ folder. Needs no installation, no configuration and no network. Exits with 1 if 
         results.push({ check: name, ok, detail });
         if (!input.flag("json"))
           printFinding(
-            { what: name, state: ok ? "good" : "broken", says: detail, todo: null },
+            { what: name, state: ok ? "good" : "broken", message: detail, todo: null },
             input.terminal,
           );
       }

@@ -56,8 +56,8 @@ export const showWallet: Command = {
       }
       print(`${paint.bold(user.email)}\n\n${walletText(wallet, paint)}`);
       if (reservedNano > 0n) {
-        const says = `${formatUsd(reservedNano)} of the held amount is reserved by a server for upcoming requests.`;
-        print(paint.dim(says));
+        const note = `${formatUsd(reservedNano)} of the held amount is reserved by a server for upcoming requests.`;
+        print(paint.dim(note));
       }
       if (entries.length > 0) print(`\n${ledgerTable(entries, user.id, paint)}`);
       return 0;

@@ -101,7 +101,7 @@ function openUpstreamSockets(context: ProcessContext, deadlines: Deadlines): Soc
     headBytesMax: limits.upstreamHeadBytesMax,
     messageBytesMax: limits.eventBytesMax,
     errorBytesMax: limits.upstreamErrorBytesMax,
-    onUnsupported: ({ id }, status) => log.warn("websocket_unspoken", { account_id: id, status }),
+    onUnsupported: ({ id }, status) => log.warn("websocket_unsupported", { account_id: id, status }),
   });
 }
 

@@ -8,7 +8,7 @@ const numberText = fc
     fc.constantFrom("", "-"),
     fc.bigInt({ min: 0n, max: 10n ** 30n }),
     fc.option(fc.bigInt({ min: 0n, max: 10n ** 20n }), { nil: null }),
-    fc.constantFrom("", "e5", "E-400", "e+400"),
+    fc.constantFrom("", "e5", "E-7"),
   )
   .map(
     ([sign, whole, fraction, exponent]) =>
@@ -23,7 +23,8 @@ describe("a value that is parsed without loss", () => {
         const written = JSON.stringify(parseLossless(json));
         const [, again] = /^\{"a":\[([^,]*),1\]/.exec(written) ?? [];
         // Short numbers may be written in another way, such as 1.0 and 1.
-        if (again !== number) expect([Number(again), number.length <= 15]).toEqual([Number(number), true]);
+        const isLong = /[\d.]{16}/.test(number);
+        if (again !== number) expect([Number(again) === Number(number), isLong]).toEqual([true, false]);
         expect(JSON.parse(written).b).toBe(text);
       }),
     );

@@ -22,8 +22,9 @@ const tokens = (input: string, cached_input: string, output: string): Price => (
 });
 
 /**
- * OpenAI's price of a search by the tool `web_search`, the same for all models that have it; collected in October 2026.
- * The older `web_search_preview` and the search models that are not reasoning models cost more.
+ * OpenAI's price of a search by the tool `web_search`, the same for all models that have it. The older
+ * `web_search_preview` and the search models that are not reasoning models cost more. Collected on 2026-11-17 from
+ * quotations of OpenAI's price page, not from the page itself.
  */
 const SEARCH = { per_call: { web_search: "0.01" } } as const;
 const PREVIEW_SEARCH = { per_call: { web_search: "0.025" } } as const;
@@ -65,7 +66,6 @@ export const BUNDLED_PRICES: PriceList = {
     "gpt-5-nano": gpt5nano,
     "gpt-5-nano-2025-08-07": gpt5nano,
     "gpt-5-pro": buildListedModel({ input: "15", output: "120", ...SEARCH }, 400_000, 272_000),
-    "gpt-5-search-api": buildListedModel({ ...tokens("1.25", "0.125", "10"), ...SEARCH }, null, null),
     "gpt-5.1": gpt5,
     "gpt-5.1-codex": gpt5,
     "gpt-5.1-codex-mini": gpt5mini,

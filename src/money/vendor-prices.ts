@@ -70,7 +70,10 @@ function gemini(input: string, cached_input: string, output: string): Price {
   return { input, cached_input, output };
 }
 
-/** Google bills models from Gemini 3 on by the query, and earlier ones once for a prompt. An allowance is free. */
+/**
+ * Google bills models from Gemini 3 on by the query, and earlier ones once for a prompt. An allowance is free. Collected
+ * on 2026-11-17 from quotations of Google's price page, not from the page itself.
+ */
 const QUERY = { per_call: { web_search: "0.014" } } as const;
 const GROUNDED_PROMPT = { per_call: { web_search: "0.035" } } as const;
 

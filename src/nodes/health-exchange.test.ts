@@ -1,33 +1,24 @@
-import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
+import { afterEach, expect, test } from "bun:test";
 import { eventually } from "../../test/support/eventually.ts";
-import { type Postgres, startPostgres } from "../../test/support/postgres.ts";
+import { usePostgres } from "../../test/support/postgres.ts";
 import { upstreamFailure } from "../accounts/failure.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
 import type { AccountRoute } from "../policy/snapshot.ts";
 import { openTestPool, route } from "../pool/pool.test-support.ts";
-import { type Db, openDb } from "../store/engine/db.ts";
-import { migrate } from "../store/engine/migrate.ts";
+import type { Db } from "../store/engine/db.ts";
 import { registerProcess } from "../store/money/processes.ts";
 import { HealthExchange } from "./health-exchange.ts";
 
-let postgres: Postgres;
 let db: Db;
 const opened: HealthExchange[] = [];
 
-beforeAll(async () => {
-  postgres = await startPostgres();
-  db = await openDb(postgres.url);
-  await migrate(db);
-}, 300_000);
+usePostgres((opened) => {
+  ({ db } = opened);
+});
 
 afterEach(async () => {
   for (const exchange of opened.splice(0)) await exchange.stop();
   await db.sql`DELETE FROM account_fact`;
-});
-
-afterAll(async () => {
-  await db?.close();
-  await postgres?.stop();
 });
 
 const LIMITS = { pollMs: 5, delayMs: 1, probeDelayMs: 1_000 };

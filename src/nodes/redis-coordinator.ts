@@ -99,7 +99,7 @@ export class RedisCoordinator implements Coordinator {
 }
 
 /** What an operator has to change about the server; null if nothing, or if the server does not report it. */
-export async function findRedisProblem(url: string): Promise<{ says: string; todo: string } | null> {
+export async function findRedisProblem(url: string): Promise<{ message: string; todo: string } | null> {
   const client = new RedisClient(url, { connectionTimeout: CONNECT_TIMEOUT_MS, autoReconnect: false });
   try {
     await client.connect();
@@ -107,7 +107,7 @@ export async function findRedisProblem(url: string): Promise<{ says: string; tod
     const memory = await readSetting(client, "maxmemory");
     if (policy === null || policy === "noeviction" || memory === "0") return null;
     return {
-      says: `has maxmemory-policy ${policy}, so it may delete what nodes share`,
+      message: `has maxmemory-policy ${policy}, so it may delete what nodes share`,
       todo: "Set maxmemory-policy noeviction.",
     };
   } finally {

@@ -1,6 +1,6 @@
 /**
  * Every metric of the gateway, declared once: its type, help and labels. `/metrics`, the Grafana dashboard, the alert
- * rules and the table in docs/operations.md are checked against this list.
+ * rules and the table in docs/monitoring.md are checked against this list.
  */
 
 export interface MetricDescription {

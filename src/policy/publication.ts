@@ -13,13 +13,13 @@ export type Shortcoming =
   /** The group allows none of the model's interfaces. */
   | { kind: "no_shared_interface" }
   /** Interfaces that no account that maps the model supports; `all` if these are all that group and model share. */
-  | { kind: "unspoken"; interfaces: Interface[]; all: boolean }
+  | { kind: "unsupported_interface"; interfaces: Interface[]; all: boolean }
   /** The group charges or limits money, and the model has no price. */
   | { kind: "no_price" };
 
 /** Every shortcoming hides the model, unless only some of its interfaces are missing. */
 export function isHidden(shortcoming: Shortcoming): boolean {
-  return shortcoming.kind !== "unspoken" || shortcoming.all;
+  return shortcoming.kind !== "unsupported_interface" || shortcoming.all;
 }
 
 export interface CheckedPublication {
@@ -60,7 +60,9 @@ function findShortcomings(
   if (shared.length === 0) return [{ kind: "no_shared_interface" }];
   const unsupported = shared.filter((name) => !mapping.some(({ interfaces }) => canServe(interfaces, name)));
   if (unsupported.length === 0) return [];
-  return [{ kind: "unspoken", interfaces: unsupported, all: unsupported.length === shared.length }];
+  return [
+    { kind: "unsupported_interface", interfaces: unsupported, all: unsupported.length === shared.length },
+  ];
 }
 
 /** Publications without a price in groups that need one. */

@@ -7,7 +7,7 @@ import { expectRefusal } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import { gatewayFile, OTHER_KEY, TEST_KEY } from "../support/running-gateway.ts";
 import { openSocketClient, type ServerEvent } from "../support/turn-client.ts";
-import { type AttackTarget, measureAttack, startAttackTarget } from "./attack-setup.ts";
+import { type AttackReport, type AttackTarget, measureAttack, startAttackTarget } from "./attack-setup.ts";
 import { watchHealth } from "./health-watch.ts";
 
 const MiB = 1024 * 1024;
@@ -15,6 +15,10 @@ const CHAT = "/v1/chat/completions";
 const LIMITED_KEY = "limited-key-0123456789-0123456789-01234567";
 /** The delay was 3,000 ms and more. The limit is generous because several processes share two cores here. */
 const WORST_HEALTH_MS = 400;
+const ATTEMPTS = 3;
+const TURN_ENDS = ["response.completed", "error"];
+/** A long turn takes eight seconds if the machine is busy. */
+const TURN_WITHIN_MS = 40_000;
 
 let target: AttackTarget;
 
@@ -44,6 +48,28 @@ function post(
   });
 }
 
+/**
+ * Fails if `/healthz` waits too long in every attempt. Other processes of the machine can take the processor during one
+ * of them; an attack that blocks the gateway blocks it each time.
+ */
+async function expectResponsive(
+  name: string,
+  attack: (attempt: number) => Promise<void>,
+): Promise<AttackReport> {
+  const longestMs: number[] = [];
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    let waitsMs: number[] = [];
+    const report = await measureAttack(name, target, async () => {
+      waitsMs = await watchHealth(target.url, () => attack(attempt));
+    });
+    console.log(`  longest waits from a thread: ${waitsMs.map((ms) => ms.toFixed(0)).join(", ")} ms`);
+    const [longest = Number.POSITIVE_INFINITY] = waitsMs;
+    if (longest < WORST_HEALTH_MS) return report;
+    longestMs.push(Math.round(longest));
+  }
+  throw new Error(`/healthz waited ${longestMs.join(", ")} ms; ${WORST_HEALTH_MS} ms are allowed`);
+}
+
 const SHAPES = {
   ones: (bytes: number) => `[${"1,".repeat(bytes / 2)}1]`,
   "empty strings": (bytes: number) => `[${'"",'.repeat(bytes / 3)}""]`,
@@ -64,24 +90,20 @@ function chatBody(bytes: number, shape: Shape): Buffer {
 describe("a request body of 62 MiB", () => {
   test.each(Object.keys(SHAPES) as Shape[])("made of %s does not delay other requests", async (shape) => {
     const body = chatBody(62 * MiB, shape);
-    let waitsMs: number[] = [];
-    await measureAttack(`62 MiB of ${shape}`, target, async () => {
-      waitsMs = await watchHealth(target.url, async () => {
-        const response = await post(CHAT, body);
-        expect(response.status).toBe(200);
-        await response.text();
-      });
+    await expectResponsive(`62 MiB of ${shape}`, async () => {
+      const response = await post(CHAT, body);
+      expect(response.status).toBe(200);
+      await response.text();
     });
-    console.log(`  longest waits from a thread: ${waitsMs.map((ms) => ms.toFixed(0)).join(", ")} ms`);
-    expect(waitsMs[0]).toBeLessThan(WORST_HEALTH_MS);
   });
 
   test("with an Idempotency-Key does not delay other requests while it is hashed", async () => {
     const body = chatBody(62 * MiB, "text");
-    const report = await measureAttack("62 MiB with Idempotency-Key", target, async () => {
-      await (await post(CHAT, body, { "idempotency-key": "attack-1" })).text();
+    await expectResponsive("62 MiB with Idempotency-Key", async (attempt) => {
+      const response = await post(CHAT, body, { "idempotency-key": `attack-${attempt}` });
+      expect(response.status).toBe(200);
+      await response.text();
     });
-    expect(report.worstHealthMs).toBeLessThan(WORST_HEALTH_MS);
   });
 });
 
@@ -90,7 +112,7 @@ test("a compressed body that expands more than 100 times is rejected at almost n
     params: { 1: 5 },
   });
   expect(bomb.length).toBeLessThan(2_000);
-  const report = await measureAttack("20 brotli bombs of 62 MiB", target, async () => {
+  const report = await expectResponsive("20 brotli bombs of 62 MiB", async () => {
     const sent = Array.from({ length: 20 }, async () => {
       const response = await post(CHAT, bomb, { "content-encoding": "br" });
       const error = await expectRefusal(response, 413);
@@ -99,7 +121,6 @@ test("a compressed body that expands more than 100 times is rejected at almost n
     });
     await Promise.all(sent);
   });
-  expect(report.worstHealthMs).toBeLessThan(WORST_HEALTH_MS);
   expect(report.memoryGrowthBytes).toBeLessThan(64 * MiB);
 });
 
@@ -200,16 +221,12 @@ test("a WebSocket turn of 62 MiB does not delay other requests", async () => {
   try {
     const head = '{"type":"response.create","model":"fast-chat","store":false,"input":"hi","padding":';
     const frame = `${head}${SHAPES.objects(62 * MiB)}}`;
-    let waitsMs: number[] = [];
-    await measureAttack("a WebSocket turn of 62 MiB", target, async () => {
-      waitsMs = await watchHealth(target.url, async () => {
-        socket.send(frame);
-        const events = await socket.until("response.completed", "error");
-        expect(events.at(-1)).toMatchObject({ type: "response.completed" });
-      });
+    await expectResponsive("a WebSocket turn of 62 MiB", async () => {
+      const before = socket.events.length;
+      socket.send(frame);
+      const ends = () => socket.events.slice(before).find(({ type }) => TURN_ENDS.includes(type));
+      expect(await eventually(ends, TURN_WITHIN_MS)).toMatchObject({ type: "response.completed" });
     });
-    console.log(`  longest waits from a thread: ${waitsMs.map((ms) => ms.toFixed(0)).join(", ")} ms`);
-    expect(waitsMs[0]).toBeLessThan(WORST_HEALTH_MS);
   } finally {
     socket.close();
   }

@@ -178,7 +178,7 @@ describe("accounts", () => {
     const overSocket = await admin.call("admin.accounts.test", {
       body: { document: { ...document, websocket: true } },
     });
-    expect(overSocket).toMatchObject({ kind: "answers", websocket: "speaks" });
+    expect(overSocket).toMatchObject({ kind: "answers", websocket: "supported" });
     const moved = { ...document, private_network: undefined, base_url: "https://elsewhere.example/v1" };
     expect(await admin.callRefused("admin.accounts.test", { body: { document: moved } })).toMatchObject({
       param: "credential",

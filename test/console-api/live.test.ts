@@ -22,6 +22,7 @@ test("the stream ends soon after its user is no longer an administrator or is si
   const leave = new AbortController();
   const staying = (await watch(stays, leave.signal)).body?.getReader();
   const watching = await Promise.all([demoted, left, token].map((person) => watch(person)));
+  expect(watching.map(({ status }) => status)).toEqual([200, 200, 200]);
   await gateway.apply(
     "users: [{ email: demoted@example.com, role: user }, { email: token@example.com, status: disabled }]",
   );

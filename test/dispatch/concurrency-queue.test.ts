@@ -2,7 +2,6 @@
 
 import { afterEach, describe, expect, test } from "bun:test";
 import { limits } from "../../src/config/product-limits.ts";
-import { createTokenClient } from "../support/console-client.ts";
 import { expectRefusal } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import {
@@ -13,6 +12,7 @@ import {
   seenBy,
   startPooledGateway,
 } from "../support/pooled-gateway.ts";
+import { countWaiting, occupySlots, seenOf, stuckBeside, untilWaiting } from "../support/queue-control.ts";
 import { asRecord, payload, readStream } from "../support/sse-text.ts";
 import { openStreamClient } from "../support/stream-client.ts";
 import { openSocketClient } from "../support/turn-client.ts";
@@ -29,14 +29,14 @@ async function start(setup: Partial<PoolSetup>): Promise<PooledGateway> {
   return gateway;
 }
 
-const PACED = { pooled: "sim-fast@first=30ms" };
-const STUCK = { pooled: "sim-fast@first=60s" };
+const PACED_MODEL = "sim-fast@first=30ms";
+const PACED = stuckBeside(PACED_MODEL);
 const QUEUE = { max_waiting: 200, timeout: "20s" };
 const KEEP_ALIVE = { keepAliveMs: 100, keepAliveTickMs: 20 } as const;
 
 const times = <T>(count: number, make: (i: number) => T) => Array.from({ length: count }, (_, i) => make(i));
-const peakOf = ({ upstreams }: PooledGateway) =>
-  upstreams.reduce((sum, { ledger }) => sum + ledger.totals().peakInFlight, 0);
+const peakOf = (gateway: PooledGateway, model = PACED_MODEL) =>
+  seenOf(gateway, model).reduce((sum, { peakInFlight }) => sum + peakInFlight, 0);
 const inFlight = ({ upstreams }: PooledGateway) =>
   upstreams.reduce((sum, { ledger }) => sum + ledger.totals().inFlight, 0);
 
@@ -44,14 +44,6 @@ async function statusOf(asking: Promise<Response>): Promise<number> {
   const response = await asking;
   await response.text();
   return response.status;
-}
-
-async function waitingNow(gateway: PooledGateway): Promise<{ all: number; forSlot: number }> {
-  const admin = await createTokenClient(gateway, "root@example.com", "read", "admin");
-  const text = await (await admin.fetch("/metrics")).text();
-  const value = (name: string) =>
-    Number(new RegExp(`^${name}\\{group="default"\\} (\\d+)$`, "m").exec(text)?.[1]);
-  return { all: value("gateway_requests_waiting"), forSlot: value("gateway_requests_waiting_for_slot") };
 }
 
 describe("60 requests on a concurrency of 5, with a queue of 200 and 20 s", () => {
@@ -62,16 +54,16 @@ describe("60 requests on a concurrency of 5, with a queue of 200 and 20 s", () =
     ["user", { users: { "ada@example.com": { concurrency: 5 } }, keys: { a: { user: "ada@example.com" } } }],
   ])("of the %s are all served, and never more than 5 at once", async (_, setup) => {
     const gateway = await start({ group: { queue: QUEUE }, ...setup });
-    const statuses = await Promise.all(
-      times(60, (i) =>
-        statusOf(gateway.send({ key: "a", stream: i % 2 === 0, family: i % 3 === 0 ? "responses" : "chat" })),
-      ),
+    const freeSlots = await occupySlots(gateway, 5, "a");
+    const asked = times(60, (i) =>
+      statusOf(gateway.send({ key: "a", stream: i % 2 === 0, family: i % 3 === 0 ? "responses" : "chat" })),
     );
-    expect(new Set(statuses)).toEqual(new Set([200]));
-    expect(seenBy(gateway)).toEqual([60]);
-    expect(peakOf(gateway)).toBeLessThanOrEqual(5);
-    const waits = (await gateway.usageRows()).map(({ wait_ms }) => Number(wait_ms));
-    expect(waits.filter((ms) => ms > 0).length).toBeGreaterThanOrEqual(50);
+    await untilWaiting(gateway, 60);
+    await freeSlots();
+    expect(new Set(await Promise.all(asked))).toEqual(new Set([200]));
+    expect(seenOf(gateway, PACED_MODEL)).toMatchObject([{ requests: 60, peakInFlight: 5 }]);
+    const rows = (await gateway.usageRows()).filter(({ outcome }) => outcome === "completed");
+    expect(rows.filter(({ wait_ms }) => Number(wait_ms) > 0)).toHaveLength(60);
   });
 
   test("wait before a large body is read, and are all served", async () => {
@@ -130,20 +122,10 @@ describe("the queue is bounded", () => {
     setup: Partial<PoolSetup>,
   ): Promise<{ gateway: PooledGateway; release(): Promise<void> }> {
     const gateway = await start({
-      accounts: [{ models: STUCK }],
       keys: { a: { limits: { concurrency: 1 } } },
       ...setup,
     });
-    const leaving = new AbortController();
-    const held = gateway.send({ key: "a", signal: leaving.signal }).catch(() => null);
-    await eventually(() => inFlight(gateway) === 1);
-    return {
-      gateway,
-      async release() {
-        leaving.abort();
-        await held;
-      },
-    };
+    return { gateway, release: await occupySlots(gateway, 1, "a") };
   }
 
   test.each([false, true])("in time (stream: %p)", async (stream) => {
@@ -166,7 +148,7 @@ describe("the queue is bounded", () => {
 
   test("in length, together with requests that wait for an account", async () => {
     const { gateway, release } = await busy({
-      accounts: [{ models: STUCK, limits: { concurrency: 1 } }],
+      accounts: [{ models: PACED, limits: { concurrency: 1 } }],
       group: { queue: { max_waiting: 2, timeout: "60s" } },
     });
     const leaving = new AbortController();
@@ -176,15 +158,15 @@ describe("the queue is bounded", () => {
       gateway.send({ key: "a", signal: leaving.signal }),
     ];
     for (const one of waiting) one.catch(() => null);
-    await eventually(async () => (await waitingNow(gateway)).all === 2);
-    expect(await waitingNow(gateway)).toEqual({ all: 2, forSlot: 1 });
+    await untilWaiting(gateway, 2);
+    expect(await countWaiting(gateway)).toEqual({ all: 2, forSlot: 1 });
     expect(await expectRefusal(await gateway.send({ key: "a" }), 429)).toMatchObject({
       message: expect.stringContaining("The queue of your group is full (2 requests)."),
     });
     leaving.abort();
     await Promise.allSettled(waiting);
     await release();
-    await eventually(async () => (await waitingNow(gateway)).all === 0);
+    await untilWaiting(gateway, 0);
   });
 
   test("a request over its rpm limit is rejected at once, even while others wait", async () => {
@@ -197,77 +179,71 @@ describe("the queue is bounded", () => {
 });
 
 describe("while a request waits for its slot", () => {
-  test.each(["chat", "responses"] as const)("its stream is kept alive by comments (%s)", async (family) => {
-    const gateway = await start({
-      accounts: [{ models: { pooled: "sim-fast@first=450ms" } }],
-      keys: { a: { limits: { concurrency: 1 } } },
-      limits: KEEP_ALIVE,
-    });
-    const first = gateway.send({ key: "a", family });
-    await eventually(() => inFlight(gateway) === 1);
-    const response = await gateway.send({ key: "a", family, stream: true });
-    const text = await response.text();
-    await (await first).text();
-    expect([response.status, response.headers.get("content-type")]).toEqual([
-      200,
-      "text/event-stream; charset=utf-8",
-    ]);
-    expect(text).toStartWith(": keep-alive\n\n");
-    const { comments, events } = readStream(text);
-    expect(comments.filter((comment) => comment === "keep-alive").length).toBeGreaterThan(2);
-    expect(events.at(-1)?.data).toBe("[DONE]");
-    const id = response.headers.get("x-request-id");
-    const row = asRecord((await gateway.usageRows()).find(({ request_id }) => request_id === id));
-    expect(row).toMatchObject({ outcome: "completed", status: 200, attempts: 1 });
+  const openClient = (gateway: PooledGateway, path: string, body: object) =>
+    openStreamClient(
+      gateway.url,
+      path,
+      { model: "pooled", ...body },
+      { headers: { authorization: `Bearer ${keySecret("a")}` } },
+    );
+  const MESSAGES = { messages: [{ role: "user", content: "Hello" }] };
+
+  test.each([
+    ["chat", "/v1/chat/completions", MESSAGES],
+    ["responses", "/v1/responses", { input: "Hello" }],
+  ])("its stream is kept alive by comments (%s)", async (_, path, prompt) => {
+    const gateway = await start({ keys: { a: { limits: { concurrency: 1 } } }, limits: KEEP_ALIVE });
+    const freeSlots = await occupySlots(gateway, 1, "a");
+    const client = openClient(gateway, path, { ...prompt, stream: true });
+    await client.until((text) => text.startsWith(": keep-alive\n\n".repeat(3)));
+    await freeSlots();
+    expect(await client.ended).toBe("message");
+    expect(client.head()).toStartWith("HTTP/1.1 200");
+    expect(client.head()).toContain("content-type: text/event-stream; charset=utf-8");
+    expect(readStream(client.text()).events.at(-1)?.data).toBe("[DONE]");
+    const row = asRecord((await gateway.usageRows()).find(({ outcome }) => outcome === "completed"));
+    expect(row).toMatchObject({ status: 200, attempts: 1 });
   });
 
   test("until the timeout, a stream that has begun ends with the error", async () => {
     const gateway = await start({
-      accounts: [{ models: STUCK }],
       keys: { a: { limits: { concurrency: 1 } } },
-      group: { queue: { max_waiting: 10, timeout: "400ms" } },
+      // Long enough for the first comment on a busy machine: without one, the response is a whole error.
+      group: { queue: { max_waiting: 10, timeout: "2s" } },
       limits: KEEP_ALIVE,
     });
-    const leaving = new AbortController();
-    const held = gateway.send({ key: "a", signal: leaving.signal }).catch(() => null);
-    await eventually(() => inFlight(gateway) === 1);
+    const freeSlots = await occupySlots(gateway, 1, "a");
     const response = await gateway.send({ key: "a", family: "responses", stream: true });
     const { events } = readStream(await response.text());
     const failure = events.find(({ type }) => type === "response.failed");
     const { code, message } = asRecord(asRecord(payload(failure).response).error);
     expect(code).toBe("rate_limit_exceeded");
     expect(message).toMatch(/try again in \d+s/);
-    leaving.abort();
-    await held;
+    await freeSlots();
   });
 
   test.each([false, true])(
     "a client that disconnects frees its place in the queue (stream: %p)",
     async (stream) => {
       const gateway = await start({
-        accounts: [{ models: { pooled: "sim-fast@first=600ms" } }],
         keys: { a: { limits: { concurrency: 1 } } },
         group: { queue: { max_waiting: 1, timeout: "60s" } },
         limits: KEEP_ALIVE,
       });
-      const first = gateway.send({ key: "a" }).then((response) => response.text());
-      await eventually(() => inFlight(gateway) === 1);
-      const client = openStreamClient(
-        gateway.url,
-        "/v1/chat/completions",
-        { model: "pooled", messages: [{ role: "user", content: "Hello" }], stream },
-        { headers: { authorization: `Bearer ${keySecret("a")}` } },
-      );
-      await eventually(async () => (await waitingNow(gateway)).forSlot === 1);
-      if (stream) await eventually(() => client.text().includes("keep-alive"));
+      const freeSlots = await occupySlots(gateway, 1, "a");
+      const client = openClient(gateway, "/v1/chat/completions", { ...MESSAGES, stream });
+      await untilWaiting(gateway, 1);
+      if (stream) await client.until((text) => text.includes("keep-alive"));
       client.disconnect("reset");
-      await eventually(async () => (await waitingNow(gateway)).all === 0);
-      expect(await statusOf(gateway.send({ key: "a" }))).toBe(200);
-      await first;
+      await untilWaiting(gateway, 0);
+      const next = statusOf(gateway.send({ key: "a" }));
+      await untilWaiting(gateway, 1);
+      await freeSlots();
+      expect(await next).toBe(200);
       expect(seenBy(gateway)).toEqual([2]);
-      const gone = (await gateway.usageRows()).filter(({ outcome }) => outcome === "client_gone");
+      const rows = await gateway.usageRows();
+      const gone = rows.filter(({ outcome, attempts }) => outcome === "client_gone" && attempts === 0);
       expect(gone.length).toBe(1);
-      expect(gone[0]).toMatchObject({ attempts: 0 });
     },
   );
 
@@ -276,36 +252,38 @@ describe("while a request waits for its slot", () => {
       group: { queue: QUEUE, group_limits: { concurrency: 1 } },
       keys: { a: {}, b: {} },
     });
+    const freeSlots = await occupySlots(gateway, 1, "a");
     const order: string[] = [];
     const ask = async (key: string) => {
       await statusOf(gateway.send({ key }));
       order.push(key);
     };
-    const many = times(20, () => ask("a"));
-    await eventually(async () => (await waitingNow(gateway)).forSlot >= 10);
-    const served = order.length;
-    await ask("b");
-    expect(order.indexOf("b") - served).toBeLessThanOrEqual(4);
-    await Promise.all(many);
+    const asked = times(20, () => ask("a"));
+    await untilWaiting(gateway, 20);
+    asked.push(ask("b"));
+    await untilWaiting(gateway, 21);
+    await freeSlots();
+    await Promise.all(asked);
+    expect(order.indexOf("b")).toBeLessThanOrEqual(1);
   });
 });
 
 test("requests that wait at shutdown are served before the gateway ends", async () => {
-  const gateway = await start({
-    accounts: [{ models: { pooled: "sim-fast@first=100ms" } }],
-    group: { queue: QUEUE },
-    keys: { a: { limits: { concurrency: 1 } } },
-  });
-  const asked = times(5, () => statusOf(gateway.send({ key: "a" })));
-  await eventually(async () => (await waitingNow(gateway)).forSlot === 4);
+  const gateway = await start({ group: { queue: QUEUE }, keys: { a: { limits: { concurrency: 1 } } } });
+  const freeSlots = await occupySlots(gateway, 1, "a");
+  const asked = times(4, () => statusOf(gateway.send({ key: "a" })));
+  await untilWaiting(gateway, 4);
   running.splice(0);
-  const [statuses] = await Promise.all([Promise.all(asked), gateway.stop()]);
-  expect(new Set(statuses)).toEqual(new Set([200]));
+  const stopped = gateway.stop();
+  await freeSlots();
+  expect(new Set(await Promise.all(asked))).toEqual(new Set([200]));
+  await stopped;
 });
 
 test("1,000 requests that start and abort at random leave every slot free", async () => {
+  const QUICK = "sim-fast@first=2ms";
   const gateway = await start({
-    accounts: [{ models: { pooled: "sim-fast@first=2ms" } }],
+    accounts: [{ models: { pooled: QUICK } }],
     group: { queue: { max_waiting: 1_000, timeout: "60s" }, group_limits: { concurrency: 6 } },
     keys: { a: { limits: { concurrency: 3 } }, b: {} },
   });
@@ -331,8 +309,8 @@ test("1,000 requests that start and abort at random leave every slot free", asyn
       await client.ended;
     },
   );
-  await eventually(async () => (await waitingNow(gateway)).all === 0 && inFlight(gateway) === 0);
-  expect(peakOf(gateway)).toBeLessThanOrEqual(6);
+  await eventually(async () => (await countWaiting(gateway)).all === 0 && inFlight(gateway) === 0);
+  expect(peakOf(gateway, QUICK)).toBeLessThanOrEqual(6);
   const statuses = await Promise.all(
     times(12, (i) => statusOf(gateway.send({ key: i % 2 === 0 ? "a" : "b" }))),
   );

@@ -4,7 +4,6 @@
  */
 
 import { afterEach, describe, expect, test } from "bun:test";
-import { createTokenClient } from "../support/console-client.ts";
 import { expectRefusal } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import { type GatedUpstream, startGatedUpstream } from "../support/gated-upstream.ts";
@@ -15,6 +14,7 @@ import {
   seenBy,
   startPooledGateway,
 } from "../support/pooled-gateway.ts";
+import { occupySlots, seenOf, stuckBeside, untilWaiting } from "../support/queue-control.ts";
 import { asRecord, payload, readStream } from "../support/sse-text.ts";
 import { openStreamClient } from "../support/stream-client.ts";
 
@@ -27,8 +27,7 @@ afterEach(async () => {
 });
 
 const SERVICE_MS = 50;
-const PACED = { pooled: `sim-fast@first=${SERVICE_MS}ms` };
-const STUCK = { pooled: "sim-fast@first=60s" };
+const PACED = `sim-fast@first=${SERVICE_MS}ms`;
 
 async function start(setup: PoolSetup): Promise<PooledGateway> {
   const gateway = await startPooledGateway(setup);
@@ -36,7 +35,6 @@ async function start(setup: PoolSetup): Promise<PooledGateway> {
   return gateway;
 }
 
-const peakOf = ({ upstreams }: PooledGateway) => upstreams.map(({ ledger }) => ledger.totals().peakInFlight);
 const inFlight = ({ upstreams }: PooledGateway) => upstreams.map(({ ledger }) => ledger.totals().inFlight);
 
 /** Concurrency of the group: a request that has only reached the gateway occupies it too. */
@@ -73,40 +71,45 @@ describe("500 clients on an account with a concurrency of 10", () => {
     "are all served, and the upstream never sees more than 10 (stream: %p)",
     async (stream) => {
       const gateway = await start({
-        accounts: [{ models: PACED, limits: { concurrency: 10 } }],
+        accounts: [{ models: stuckBeside(PACED), limits: { concurrency: 10 } }],
         group: { queue: { max_waiting: 1_000, timeout: "60s" } },
       });
-      const statuses = await Promise.all(
-        times(500, async () => {
-          const { status, text } = await askBySocket(gateway, { stream });
-          return stream && !text.includes("[DONE]") ? 0 : status;
-        }),
-      );
-      expect(new Set(statuses)).toEqual(new Set([200]));
-      expect(peakOf(gateway)).toEqual([10]);
-      expect(seenBy(gateway)).toEqual([500]);
-      const waits = (await gateway.usageRows()).map(({ wait_ms }) => Number(wait_ms));
-      expect(waits.filter((ms) => ms === 0).length).toBeGreaterThanOrEqual(10);
-      expect(Math.max(...waits)).toBeGreaterThan((500 / 10 - 5) * SERVICE_MS);
+      // All clients are in the queue before the first is served: the waits below do not depend on when they arrive.
+      const freeSlots = await occupySlots(gateway, 10);
+      const asked = times(500, async () => {
+        const { status, text } = await askBySocket(gateway, { stream });
+        return stream && !text.includes("[DONE]") ? 0 : status;
+      });
+      await untilWaiting(gateway, 500);
+      await freeSlots();
+      expect(new Set(await Promise.all(asked))).toEqual(new Set([200]));
+      expect(seenOf(gateway, PACED)).toMatchObject([{ requests: 500, peakInFlight: 10 }]);
+      const rows = (await gateway.usageRows()).filter(({ outcome }) => outcome === "completed");
+      const waits = rows.map(({ wait_ms }) => Number(wait_ms)).sort((a, b) => a - b);
+      expect(waits).toHaveLength(500);
+      expect(waits[0]).toBeGreaterThan(0);
+      expect(waits.at(-1)).toBeGreaterThan((500 / 10 - 5) * SERVICE_MS);
     },
   );
 
   test("use every slot of every account", async () => {
     const gateway = await start({
-      accounts: times(3, () => ({ models: PACED, limits: { concurrency: 4 } })),
+      accounts: times(3, () => ({ models: stuckBeside(PACED), limits: { concurrency: 4 } })),
       group: { queue: { max_waiting: 1_000, timeout: "60s" } },
     });
-    const statuses = await Promise.all(
-      times(120, async () => {
-        const response = await gateway.send({});
-        await response.text();
-        return response.status;
-      }),
-    );
-    expect(new Set(statuses)).toEqual(new Set([200]));
-    expect(peakOf(gateway)).toEqual([4, 4, 4]);
+    const freeSlots = await occupySlots(gateway, 12);
+    const asked = times(120, async () => {
+      const response = await gateway.send({});
+      await response.text();
+      return response.status;
+    });
+    await untilWaiting(gateway, 120);
+    await freeSlots();
+    expect(new Set(await Promise.all(asked))).toEqual(new Set([200]));
+    const seen = seenOf(gateway, PACED);
+    expect(seen.map(({ peakInFlight }) => peakInFlight)).toEqual([4, 4, 4]);
     // The three accounts are alike, so none may be idle while the others work.
-    for (const seen of seenBy(gateway)) expect(seen).toBeGreaterThan(20);
+    for (const { requests } of seen) expect(requests).toBeGreaterThan(20);
   });
 });
 
@@ -116,8 +119,6 @@ describe("the order of the queue", () => {
    */
   async function startLine(): Promise<{
     ask(key: string, name: string): Promise<void>;
-    /** Waits until this many requests are queued. */
-    inLine(count: number): Promise<unknown>;
     /** Serves all requests and returns their order. */
     served(): Promise<string[]>;
   }> {
@@ -128,15 +129,8 @@ describe("the order of the queue", () => {
       group: { queue: { max_waiting: 1_000, timeout: "60s" } },
       keys: { a: {}, b: {} },
     });
-    const admin = await createTokenClient(gateway, "root@example.com", "read", "admin");
     const asked: Promise<void>[] = [];
-    const inLine = (count: number) =>
-      eventually(async () => {
-        const text = await (await admin.fetch("/metrics")).text();
-        return text.includes(`gateway_requests_waiting{group="default"} ${count}\n`);
-      });
     return {
-      inLine,
       async ask(key, name) {
         const read = async () => {
           const response = await gateway.send({ key, stream: true, more: { user: name } });
@@ -144,7 +138,8 @@ describe("the order of the queue", () => {
           expect(response.status).toBe(200);
         };
         asked.push(read());
-        await inLine(asked.length - 1);
+        await eventually(() => upstream.bodies.length === 1);
+        await untilWaiting(gateway, asked.length - 1);
       },
       async served() {
         upstream.release();
@@ -176,16 +171,14 @@ describe("the order of the queue", () => {
 describe("the queue is bounded", () => {
   test("in length: a request that finds it full is rejected with Retry-After", async () => {
     const gateway = await start({
-      accounts: [{ models: STUCK, limits: { concurrency: 1 } }],
+      accounts: [{ models: stuckBeside("sim-fast"), limits: { concurrency: 1 } }],
       group: { queue: { max_waiting: 2, timeout: "60s" } },
     });
+    const freeSlots = await occupySlots(gateway, 1);
     const leaving = new AbortController();
-    const held = times(3, () => gateway.send({ signal: leaving.signal }).catch(() => null));
-    await eventually(() => inFlight(gateway)[0] === 1);
-    const response = await eventually(async () => {
-      const asked = await gateway.send({ signal: AbortSignal.timeout(500) }).catch(() => null);
-      return asked?.status === 429 ? asked : null;
-    });
+    const queued = times(2, () => gateway.send({ signal: leaving.signal }).catch(() => null));
+    await untilWaiting(gateway, 2);
+    const response = await gateway.send({});
     expect(response.headers.get("retry-after")).toMatch(/^([1-9]|[1-5]\d|60)$/);
     expect(await expectRefusal(response, 429)).toMatchObject({
       code: "rate_limit_exceeded",
@@ -193,19 +186,18 @@ describe("the queue is bounded", () => {
     });
     expect(seenBy(gateway)).toEqual([1]);
     leaving.abort();
-    await Promise.all(held);
+    await Promise.all(queued);
+    await freeSlots();
   });
 
   test.each([false, true])(
     "in time: a request is rejected after the timeout (stream: %p)",
     async (stream) => {
       const gateway = await start({
-        accounts: [{ models: STUCK, limits: { concurrency: 1 } }],
+        accounts: [{ models: stuckBeside("sim-fast"), limits: { concurrency: 1 } }],
         group: { queue: { max_waiting: 10, timeout: "200ms" } },
       });
-      const leaving = new AbortController();
-      const held = gateway.send({ signal: leaving.signal }).catch(() => null);
-      await eventually(() => inFlight(gateway)[0] === 1);
+      const freeSlots = await occupySlots(gateway, 1);
       const response = await gateway.send({ stream });
       expect(response.headers.get("retry-after")).toMatch(/^([1-9]|[1-5]\d|60)$/);
       expect(await expectRefusal(response, 429)).toMatchObject({ code: "rate_limit_exceeded" });
@@ -213,61 +205,53 @@ describe("the queue is bounded", () => {
       expect(row).toMatchObject({ outcome: "refused", attempts: 0, error_code: "rate_limit_exceeded" });
       expect(row.wait_ms).toBeGreaterThanOrEqual(195);
       expect(seenBy(gateway)).toEqual([1]);
-      leaving.abort();
-      await held;
+      await freeSlots();
     },
   );
 
   test("a group without a queue rejects at once", async () => {
     const gateway = await start({
-      accounts: [{ models: STUCK, limits: { concurrency: 1 } }],
+      accounts: [{ models: stuckBeside("sim-fast"), limits: { concurrency: 1 } }],
       group: { queue: { max_waiting: 0, timeout: "30s" } },
     });
-    const leaving = new AbortController();
-    const held = gateway.send({ signal: leaving.signal }).catch(() => null);
-    await eventually(() => inFlight(gateway)[0] === 1);
+    const freeSlots = await occupySlots(gateway, 1);
     await expectRefusal(await gateway.send({}), 429);
-    leaving.abort();
-    await held;
+    await freeSlots();
   });
 });
 
 describe("a queued request", () => {
   const KEEP_ALIVE = { keepAliveMs: 100, keepAliveTickMs: 20 } as const;
 
-  test.each(["chat", "responses"] as const)(
-    "for a stream receives comments until it begins (%s)",
-    async (family) => {
-      const gateway = await start({
-        accounts: [{ models: { pooled: "sim-fast@first=450ms" }, limits: { concurrency: 1 } }],
-        limits: KEEP_ALIVE,
-      });
-      const first = gateway.send({ family });
-      await eventually(() => inFlight(gateway)[0] === 1);
-      const response = await gateway.send({ family, stream: true });
-      const text = await response.text();
-      await first;
-      expect(response.status).toBe(200);
-      const { comments, events } = readStream(text);
-      expect(comments.filter((comment) => comment === "keep-alive").length).toBeGreaterThan(2);
-      expect(text).toStartWith(": keep-alive\n\n");
-      expect(events.at(-1)?.data).toBe("[DONE]");
-      const row = await rowOf(gateway, response);
-      expect(row).toMatchObject({ outcome: "completed", status: 200, attempts: 1 });
-      expect(row.wait_ms).toBeGreaterThan(100);
-      expect(Number(row.first_byte_ms)).toBeGreaterThan(Number(row.wait_ms));
-    },
-  );
+  test.each([
+    ["chat", "/v1/chat/completions", { messages: [{ role: "user", content: "Hello" }] }],
+    ["responses", "/v1/responses", { input: "Hello" }],
+  ])("for a stream receives comments until it begins (%s)", async (_, path, prompt) => {
+    const gateway = await start({
+      accounts: [{ models: stuckBeside("sim-fast"), limits: { concurrency: 1 } }],
+      limits: KEEP_ALIVE,
+    });
+    const freeSlots = await occupySlots(gateway, 1);
+    const client = openStreamClient(gateway.url, path, { model: "pooled", stream: true, ...prompt });
+    await client.until((text) => text.startsWith(": keep-alive\n\n".repeat(3)));
+    await freeSlots();
+    expect(await client.ended).toBe("message");
+    expect(client.head()).toStartWith("HTTP/1.1 200");
+    expect(readStream(client.text()).events.at(-1)?.data).toBe("[DONE]");
+    const row = asRecord((await gateway.usageRows()).find(({ outcome }) => outcome === "completed"));
+    expect(row).toMatchObject({ status: 200, attempts: 1 });
+    expect(row.wait_ms).toBeGreaterThan(100);
+    expect(Number(row.first_byte_ms)).toBeGreaterThan(Number(row.wait_ms));
+  });
 
   test("for a stream that has begun ends with the error after the timeout", async () => {
     const gateway = await start({
-      accounts: [{ models: STUCK, limits: { concurrency: 1 } }],
-      group: { queue: { max_waiting: 10, timeout: "400ms" } },
+      accounts: [{ models: stuckBeside("sim-fast"), limits: { concurrency: 1 } }],
+      // Long enough for the first comment on a busy machine: without one, the response is a whole error.
+      group: { queue: { max_waiting: 10, timeout: "2s" } },
       limits: KEEP_ALIVE,
     });
-    const leaving = new AbortController();
-    const held = gateway.send({ signal: leaving.signal }).catch(() => null);
-    await eventually(() => inFlight(gateway)[0] === 1);
+    const freeSlots = await occupySlots(gateway, 1);
     const response = await gateway.send({ family: "responses", stream: true });
     const { events, comments } = readStream(await response.text());
     expect(comments).toContain("keep-alive");
@@ -276,38 +260,35 @@ describe("a queued request", () => {
     expect(code).toBe("rate_limit_exceeded");
     // Codex reads the retry time from here.
     expect(message).toMatch(/try again in \d+s/);
-    leaving.abort();
-    await held;
+    await freeSlots();
   });
 
   test.each([false, true])("of a client that disconnects frees its place (stream: %p)", async (stream) => {
     const gateway = await start({
-      accounts: [{ models: { pooled: "sim-fast@first=400ms" }, limits: { concurrency: 1 } }],
+      accounts: [{ models: stuckBeside("sim-fast"), limits: { concurrency: 1 } }],
       group: { queue: { max_waiting: 1, timeout: "60s" } },
       limits: KEEP_ALIVE,
     });
-    const first = gateway.send({}).then((response) => response.text());
-    await eventually(() => inFlight(gateway)[0] === 1);
+    const freeSlots = await occupySlots(gateway, 1);
     const client = openStreamClient(gateway.url, "/v1/chat/completions", {
       model: "pooled",
       messages: [{ role: "user", content: "Hello" }],
       stream,
     });
-    await Bun.sleep(150);
+    await untilWaiting(gateway, 1);
+    if (stream) await client.until((text) => text.includes("keep-alive"));
     await expectRefusal(await gateway.send({}), 429);
     client.disconnect("reset");
-    const next = await eventually(async () => {
-      const response = await gateway.send({});
-      await response.text();
-      return response.status === 200;
-    });
-    expect(next).toBe(true);
-    await first;
+    await untilWaiting(gateway, 0);
+    const next = gateway.send({});
+    await untilWaiting(gateway, 1);
+    await freeSlots();
+    expect((await next).status).toBe(200);
+    await (await next).text();
     expect(seenBy(gateway)).toEqual([2]);
     const rows = await gateway.usageRows();
-    const gone = rows.filter(({ outcome }) => outcome === "client_gone");
+    const gone = rows.filter(({ outcome, attempts }) => outcome === "client_gone" && attempts === 0);
     expect(gone.length).toBe(1);
-    expect(gone[0]).toMatchObject({ attempts: 0 });
     expect(gone[0]?.wait_ms).toBeGreaterThan(0);
   });
 
@@ -372,7 +353,7 @@ describe("1,000 clients that disconnect at random", () => {
       }),
     );
     expect(new Set(burst)).toEqual(new Set([200]));
-    expect(peakOf(gateway)).toEqual([10, 10]);
+    expect(gateway.upstreams.map(({ ledger }) => ledger.totals().peakInFlight)).toEqual([10, 10]);
     const rows = await gateway.usageRows();
     expect(rows.filter(({ status }) => status === 500)).toEqual([]);
     expect(rows.filter(({ outcome }) => outcome === "client_gone").length).toBeGreaterThan(100);

@@ -8,6 +8,8 @@ const MODELS = {
   "messages-fast": "sim-fast",
   "messages-tools": "sim-tools",
   "messages-reason": "sim-reason",
+  "messages-current": "sim-claude-opus-4-8",
+  "messages-older": "sim-claude-sonnet-4-5",
 };
 const PARAMETERS = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
 
@@ -88,6 +90,15 @@ describe("OpenAI's SDK on an Anthropic account", () => {
       reasoning: { effort: "high", summary: "auto" },
     });
     expect(second.output_text).toContain("And now?");
+  });
+
+  test.each([
+    ["messages-current", "2026-10-21"],
+    ["messages-older", "2023-06-01"],
+  ])("sends a request for %s in the version %s of the API", async (model, version) => {
+    const messages = [{ role: "user" as const, content: "Hello there" }];
+    await client().chat.completions.create({ model, messages });
+    expect(gateway.simulator.ledger.last()?.headers["anthropic-version"]).toBe(version);
   });
 
   test("caches the prompt, although its client cannot request that", async () => {

@@ -23,7 +23,10 @@ afterEach(async () => {
 });
 
 const HIDDEN = 3_000;
-const GOES_ON = `sim-fast@hidden=${HIDDEN},events=400,interval=5ms,detached=700ms`;
+const goesOn = (duration: string) => `sim-fast@hidden=${HIDDEN},events=400,interval=5ms,detached=${duration}`;
+const GOES_ON = goesOn("700ms");
+/** For tests that look at the response before it has ended. */
+const GOES_ON_LONG = goesOn("2s");
 const STOPS = `sim-fast@hidden=${HIDDEN},events=400,interval=5ms`;
 const CANCEL = { on_disconnect: "cancel" };
 
@@ -119,14 +122,14 @@ describe("if the upstream continues after a disconnect", () => {
   });
 
   test("the response is charged without being retrieved", async () => {
-    const gateway = await start(GOES_ON);
+    const gateway = await start(GOES_ON_LONG);
     const { requestId } = await leaveStored(gateway);
     expect((await gateway.records.wallet()).heldNano).toBeGreaterThan(0n);
     await expectPaidInFull(gateway, requestId);
   });
 
   test("the response is charged once when several clients retrieve it concurrently", async () => {
-    const gateway = await start(GOES_ON);
+    const gateway = await start(GOES_ON_LONG);
     const { requestId, responseId } = await leaveStored(gateway);
     const before = (await gateway.records.wallet()).balanceNano;
     await eventually(async () => {
@@ -138,7 +141,7 @@ describe("if the upstream continues after a disconnect", () => {
   });
 
   test("the response cannot be deleted before it is charged, neither during the stream nor after", async () => {
-    const gateway = await start(GOES_ON);
+    const gateway = await start(GOES_ON_LONG);
     const { requestId, responseId, leave } = await open(gateway);
     const remove = () => gateway.call(`/v1/responses/${responseId}`, undefined, { method: "DELETE" });
     expect((await remove()).status).toBe(400);

@@ -26,7 +26,7 @@ afterEach(async () => {
 /** 95% of the output is reasoning and is not shown. */
 const HIDDEN = 5_000;
 const STREAM = `sim-fast@hidden=${HIDDEN},events=200,interval=10ms`;
-const WHOLE = `sim-fast@hidden=${HIDDEN},first=1s`;
+const WHOLE = `sim-fast@hidden=${HIDDEN},first=2s`;
 
 async function start(
   models: Readonly<Record<string, string>>,
@@ -48,12 +48,10 @@ const CHAT = [
 const RESPONSES = ["/v1/responses", { input: "Tell me about ledgers", store: false }] as const;
 const FAMILIES = [CHAT, RESPONSES];
 
+type LeftBody = { stream?: boolean; [field: string]: unknown };
+
 /** Disconnects from a stream after a few events, or from a whole response while the upstream works. */
-async function leave(
-  gateway: PaidGateway,
-  path: string,
-  body: { stream?: boolean; [field: string]: unknown },
-) {
+async function leave(gateway: PaidGateway, path: string, body: LeftBody): Promise<void> {
   const before = gateway.simulator.ledger.totals().requests;
   const leaving = new AbortController();
   const asked = gateway.call(path, { model: "paid", ...body }, { signal: leaving.signal });
@@ -61,9 +59,20 @@ async function leave(
   await eventually(() => gateway.simulator.ledger.totals().requests > before);
   if (body.stream) {
     const reader = (await asked).body?.getReader();
-    for (let i = 0; i < 5; i++) await reader?.read();
+    const decoder = new TextDecoder();
+    for (let text = ""; text.split("\n\n").length <= 5; ) {
+      const read = await reader?.read();
+      if (read?.value === undefined) throw new Error(`the stream ended: ${text}`);
+      text += decoder.decode(read.value, { stream: true });
+    }
   } else await Bun.sleep(150);
   leaving.abort();
+}
+
+/** The same, from an upstream that cannot finish before the gateway notices, however slow the machine is. */
+async function leaveUnfinished(gateway: PaidGateway, path: string, body: LeftBody): Promise<void> {
+  gateway.simulator.force(body.stream ? "stall@chunk20" : "slow-headers@60s", 1);
+  await leave(gateway, path, body);
 }
 
 /** The usage row of the abandoned request, and what its upstream produced. */
@@ -110,7 +119,7 @@ describe("by default a charging group drains the response and charges it exactly
   });
 
   test("images", async () => {
-    const gateway = await start({ paid: "sim-image@first=1s" });
+    const gateway = await start({ paid: "sim-image@first=2s" });
     await leave(gateway, "/v1/images/generations", { prompt: "A lighthouse", n: 2 });
     const { row, entry } = await settled(gateway);
     expect(entry).toMatchObject({ finished: true, images: 2 });
@@ -146,7 +155,7 @@ describe("by default a charging group drains the response and charges it exactly
 test("by default an unpaid group aborts the upstream call", async () => {
   const gateway = await start({ paid: STREAM }, { billing: { charge: "none" } });
   const [path, prompt] = CHAT;
-  await leave(gateway, path, { ...prompt, stream: true });
+  await leaveUnfinished(gateway, path, { ...prompt, stream: true });
   const { row, entry } = await settled(gateway);
   expect(entry).toMatchObject({ finished: false, abortedByClient: true });
   expect(row).toMatchObject({ chargedNano: 0n, usageSource: "partial", flags: ["partial"] });
@@ -164,7 +173,7 @@ describe("with `cancel` the upstream call is aborted, and the estimated reasonin
   test.each(FAMILIES)("a stream: %s", async (path, prompt) => {
     const gateway = await start({ paid: `sim-fast@hidden=${HIDDEN},events=60,interval=5ms` }, CANCEL);
     await learn(gateway, path, prompt, true);
-    await leave(gateway, path, { ...prompt, stream: true });
+    await leaveUnfinished(gateway, path, { ...prompt, stream: true });
     const { row, entry } = await settled(gateway);
     expect(entry).toMatchObject({ finished: false, abortedByClient: true });
     expect(row).toMatchObject({ usageSource: "partial", flags: ["estimated", "partial"] });
@@ -174,10 +183,10 @@ describe("with `cancel` the upstream call is aborted, and the estimated reasonin
   });
 
   test("a whole response", async () => {
-    const gateway = await start({ paid: `sim-fast@hidden=${HIDDEN},first=400ms` }, CANCEL);
+    const gateway = await start({ paid: `sim-fast@hidden=${HIDDEN}` }, CANCEL);
     const [path, prompt] = CHAT;
     await learn(gateway, path, prompt, false);
-    await leave(gateway, path, prompt);
+    await leaveUnfinished(gateway, path, prompt);
     const { row, entry } = await settled(gateway);
     expect(entry).toMatchObject({ finished: false });
     expect(row).toMatchObject({ usageSource: "partial", flags: ["estimated", "partial"] });
@@ -186,8 +195,8 @@ describe("with `cancel` the upstream call is aborted, and the estimated reasonin
   });
 
   test("requested images", async () => {
-    const gateway = await start({ paid: "sim-image@first=2s" }, CANCEL);
-    await leave(gateway, "/v1/images/generations", { prompt: "A lighthouse", n: 2 });
+    const gateway = await start({ paid: "sim-image" }, CANCEL);
+    await leaveUnfinished(gateway, "/v1/images/generations", { prompt: "A lighthouse", n: 2 });
     const { row } = await settled(gateway);
     expect(row).toMatchObject({ images: 2, usageSource: "partial", flags: ["estimated", "partial"] });
     expect(row.chargedNano).toBeGreaterThanOrEqual(bill([[2_000_000, "0.04"]]));
@@ -196,7 +205,7 @@ describe("with `cancel` the upstream call is aborted, and the estimated reasonin
   test("without observations the estimate follows the requested effort", async () => {
     const gateway = await start({ paid: STREAM }, CANCEL);
     const [path, prompt] = RESPONSES;
-    await leave(gateway, path, { ...prompt, stream: true, reasoning: { effort: "high" } });
+    await leaveUnfinished(gateway, path, { ...prompt, stream: true, reasoning: { effort: "high" } });
     const { row } = await settled(gateway);
     expect(row.flags).toEqual(["estimated", "partial"]);
     expect(row.reasoningTokens).toBeGreaterThan(4_000);
@@ -206,7 +215,7 @@ describe("with `cancel` the upstream call is aborted, and the estimated reasonin
     const gateway = await start({ paid: "sim-fast@events=60,interval=5ms" }, CANCEL);
     const [path, prompt] = CHAT;
     await learn(gateway, path, prompt, true);
-    await leave(gateway, path, { ...prompt, stream: true });
+    await leaveUnfinished(gateway, path, { ...prompt, stream: true });
     const { row } = await settled(gateway);
     expect(row).toMatchObject({ reasoningTokens: 0, flags: ["partial"] });
   });
@@ -215,7 +224,7 @@ describe("with `cancel` the upstream call is aborted, and the estimated reasonin
     const gateway = await start({ paid: "sim-reason@events=60,interval=5ms" }, CANCEL);
     const [path, prompt] = CHAT;
     await learn(gateway, path, prompt, true);
-    await leave(gateway, path, { ...prompt, stream: true });
+    await leaveUnfinished(gateway, path, { ...prompt, stream: true });
     const { row, entry } = await settled(gateway);
     expect(row.outputTokens).toBeLessThanOrEqual(entry.outputTokens + 10);
   });
@@ -224,7 +233,7 @@ describe("with `cancel` the upstream call is aborted, and the estimated reasonin
     const gateway = await start({ paid: `sim-fast@hidden=${HIDDEN},events=60,interval=5ms` }, CANCEL);
     const [path, prompt] = CHAT;
     await learn(gateway, path, prompt, true);
-    await leave(gateway, path, { ...prompt, stream: true, max_tokens: 5_020 });
+    await leaveUnfinished(gateway, path, { ...prompt, stream: true, max_tokens: 5_020 });
     const { row } = await settled(gateway);
     expect(row.outputTokens).toBe(5_020);
     expect(row.flags).not.toContain("overrun");
@@ -240,14 +249,16 @@ describe("if no drain is available", () => {
     );
     const [path, prompt] = CHAT;
     await (await gateway.call(path, { model: "paid", ...prompt, stream: true })).text();
-    await leave(gateway, path, { ...prompt, stream: true });
+    await leaveUnfinished(gateway, path, { ...prompt, stream: true });
     const { row, entry } = await settled(gateway);
     expect(entry.finished).toBe(false);
     expect(row.reasoningTokens).toBeGreaterThanOrEqual(HIDDEN);
   });
 
   test("one user cannot occupy the drains of all others", async () => {
-    const gateway = await start({ paid: STREAM }, {}, { drainsPerUserMax: 1 });
+    // The first drain lasts until the other clients have disconnected.
+    const slow = `sim-fast@hidden=${HIDDEN},events=200,interval=20ms`;
+    const gateway = await start({ paid: slow }, {}, { drainsPerUserMax: 1 });
     const [path, prompt] = CHAT;
     for (let i = 0; i < 3; i++) await leave(gateway, path, { ...prompt, stream: true });
     const rows = await eventually(async () => {

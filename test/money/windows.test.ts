@@ -112,12 +112,15 @@ test.each(["balance", "none"])(
   async (charge) => {
     // An unlimited response of this model costs $0.02: twice the window.
     await start({
-      models: { paid: "sim-fast@bytes=10000,first=200ms" },
+      models: { paid: "sim-fast@bytes=10000" },
       balance: "10.00",
       billing: { charge },
       group: { limits: window("0.01") },
     });
+    // No response may end before all requests have been decided.
+    upstream.force("slow-headers@2s");
     const reported = await Promise.all(Array.from({ length: 25 }, () => ask()));
+    upstream.force(null);
     expect(reported.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(1);
     const refused = reported.filter(({ status }) => status !== 200);
     expect(refused.length).toBeGreaterThan(20);

@@ -136,8 +136,8 @@ test("Prometheus evaluates every rule, and none fires for a healthy gateway", as
   expect(rules.filter(({ state }) => state === "firing").map(({ name }) => name)).toEqual([]);
 });
 
-test("docs/operations.md lists every metric of the gateway", () => {
-  const page = readFileSync(join(DEPLOY, "../docs/operations.md"), "utf8");
+test("docs/monitoring.md lists every metric of the gateway", () => {
+  const page = readFileSync(join(DEPLOY, "../docs/monitoring.md"), "utf8");
   const names = Object.keys(METRICS).filter((name) => name.startsWith("gateway_"));
   expect(names.filter((name) => !page.includes(`\`${name}\``))).toEqual([]);
   const written = page.match(/`gateway_[a-z_]+`/g) ?? [];

@@ -36,7 +36,7 @@ afterAll(async () => {
 interface Finding {
   what: string;
   state: string;
-  says: string;
+  message: string;
 }
 
 async function runDoctor(env: Readonly<Record<string, string>> = {}): Promise<Finding[]> {
@@ -94,11 +94,11 @@ test("doctor finds mixed versions, a wrong clock and a silent node", async () =>
     VALUES ('inc_old', 'gw-old x y', 4, 1, ${Date.now() - 40_000}, 20, '0.0.9', 7300)`;
   const findings = await runDoctor();
   await db.sql`DELETE FROM incarnation WHERE id = 'inc_old'`;
-  const nodes = find(findings, "nodes").map(({ says }) => says);
+  const nodes = find(findings, "nodes").map(({ message }) => message);
   expect(nodes[0]).toContain("1 node with 0.0.9, schema 20");
   expect(nodes[1]).toMatch(/^gw-old \(pid 4\) \[inc_old\] has sent no heartbeat for \d+ s$/);
   expect(find(findings, "clocks")).toMatchObject([
-    { state: "doubtful", says: "gw-old (pid 4) [inc_old] is 7.3 s ahead of the database" },
+    { state: "doubtful", message: "gw-old (pid 4) [inc_old] is 7.3 s ahead of the database" },
   ]);
 });
 
@@ -113,11 +113,11 @@ test("doctor finds missing privileges of the database role", async () => {
   const asLimited = () => runDoctor({ DATABASE_URL: url.href });
   const [noOwner] = find(await asLimited(), "privileges");
   expect(noOwner).toMatchObject({ state: "doubtful" });
-  expect(noOwner?.says).toContain("ownership of wallet");
-  expect(noOwner?.says).toContain("CREATE on the schema");
+  expect(noOwner?.message).toContain("ownership of wallet");
+  expect(noOwner?.message).toContain("CREATE on the schema");
   await db.sql.script("REVOKE UPDATE ON wallet FROM limited");
   expect(find(await asLimited(), "privileges")).toMatchObject([
-    { state: "broken", says: "the database role lacks access to wallet" },
+    { state: "broken", message: "the database role lacks access to wallet" },
   ]);
   await db.sql.script("DROP OWNED BY limited; DROP ROLE limited");
 });

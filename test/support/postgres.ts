@@ -65,6 +65,26 @@ async function createTemplate(): Promise<string> {
   return new URL(url).pathname.slice(1);
 }
 
+export interface PostgresUnderTest {
+  readonly db: Db;
+  readonly url: string;
+}
+
+/** Opens a migrated, empty database before the tests of the calling file, and closes it after them. */
+export function usePostgres(onOpen: (opened: PostgresUnderTest) => void): void {
+  let close = async () => {};
+  beforeAll(async () => {
+    const { url, stop } = await createMigrated();
+    const db = await openDb(url);
+    close = async () => {
+      await db.close();
+      await stop();
+    };
+    onOpen({ db, url });
+  }, FIRST_START_WITHIN_MS);
+  afterAll(() => close());
+}
+
 export interface EngineUnderTest {
   /** The address of a new database. */
   emptyUrl(): Promise<string>;

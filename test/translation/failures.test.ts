@@ -1,6 +1,7 @@
 /** Translated requests that fail, break off or cannot be expressed, and which account serves them. */
 
 import { afterEach, describe, expect, test } from "bun:test";
+import { eventually } from "../support/eventually.ts";
 import {
   type AccountSetup,
   type PooledGateway,
@@ -82,9 +83,8 @@ test("an upstream is aborted when the client of a translated stream disconnects"
   await reader?.read();
   abort.abort();
   await reader?.cancel().catch(() => {});
-  await Bun.sleep(300);
-  const [row] = await running.usageRows();
-  expect(row?.outcome).toBe("client_gone");
+  await eventually(() => running.upstreams[0]?.ledger.last()?.abortedByClient);
+  await eventually(async () => (await running.usageRows())[0]?.outcome === "client_gone");
 });
 
 test.each([

@@ -330,12 +330,15 @@ describe("an upstream socket", () => {
     const client = await connect();
     await client.turn(hello);
     client.close();
+    // Not at once: for a moment after a response, its socket may still receive late messages. The turns in between open
+    // further sockets, and the most recently used one is reused first.
     await eventually(async () => {
       const next = await connect();
       await next.turn(hello);
       next.close();
-      return ways().at(-1) === 1;
+      return ways().length > upstream().ledger.sockets().opened;
     });
+    expect(ways()).not.toContain(null);
   });
 
   test("applies back-pressure while the client does not read", async () => {
@@ -365,7 +368,7 @@ describe("an upstream that rejects", () => {
       const second = await client.turn({ ...hello, input: "Two", previous_response_id: first.responseId });
       expect([first.last.type, second.last.type]).toEqual(["response.completed", "response.completed"]);
       expect(ways()).toEqual([null, null]);
-      expect(gateway.log.filter((line) => line.includes("websocket_unspoken"))).toHaveLength(1);
+      expect(gateway.log.filter((line) => line.includes("websocket_unsupported"))).toHaveLength(1);
     });
   }
 

@@ -137,8 +137,8 @@ export const adminAccounts = {
       late: "The upstream did not respond in time.",
     },
     socket: {
-      speaks: "WebSocket is supported.",
-      refuses:
+      supported: "WebSocket is supported.",
+      unsupported:
         "WebSocket is not supported here; turns are sent over HTTP. Turn the option off, or check the base URL.",
     },
     status: (status: number) => `Status ${status}`,

@@ -49,7 +49,8 @@ export const policy = {
     no_account: "The pool has no enabled account.",
     unmapped: "No account in the pool serves this model. Map it to an account.",
     no_shared_interface: "The group includes none of the model's interfaces.",
-    unspoken: (interfaces: string) => `No account that serves this model supports ${interfaces}.`,
+    unsupported_interface: (interfaces: string) =>
+      `No account that serves this model supports ${interfaces}.`,
     no_price: "The model has no price, but the group charges for requests or limits spend.",
   },
   priceText: {

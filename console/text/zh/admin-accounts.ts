@@ -128,8 +128,8 @@ export const adminAccounts: Area<"adminAccounts"> = {
       late: "上游响应超时。",
     },
     socket: {
-      speaks: "支持 WebSocket。",
-      refuses: "此处不支持 WebSocket，请求将通过 HTTP 发送。请关闭该选项，或检查 Base URL。",
+      supported: "支持 WebSocket。",
+      unsupported: "此处不支持 WebSocket，请求将通过 HTTP 发送。请关闭该选项，或检查 Base URL。",
     },
     status: (status) => `状态码 ${status}`,
   },

@@ -50,7 +50,7 @@ export const policy: Area<"policy"> = {
     no_account: "账号池中没有启用的账号。",
     unmapped: "账号池中没有账号提供该模型，请将其映射到账号。",
     no_shared_interface: "分组不包含该模型的任何接口。",
-    unspoken: (interfaces) => `提供该模型的账号都不支持 ${interfaces}。`,
+    unsupported_interface: (interfaces) => `提供该模型的账号都不支持 ${interfaces}。`,
     no_price: "模型没有价格，而分组需要收费或限制消费。",
   },
   priceText: {

@@ -21,11 +21,11 @@ import {
 
 const CREDENTIAL = "sk-sim";
 const closers: (() => void)[] = [];
-const unspoken: number[] = [];
+const unsupported: number[] = [];
 
 afterEach(() => {
   for (const close of closers.splice(0)) close();
-  unspoken.length = 0;
+  unsupported.length = 0;
 });
 
 function client(options: Partial<SocketClientOptions> = {}): SocketClient {
@@ -44,7 +44,7 @@ function client(options: Partial<SocketClientOptions> = {}): SocketClient {
     freeMax: 4,
     reuseDelayMs: 0,
     unsupportedMs: 60_000,
-    onUnsupported: (_, status) => unspoken.push(status),
+    onUnsupported: (_, status) => unsupported.push(status),
     ...options,
   });
   closers.push(() => {
@@ -86,7 +86,7 @@ class Notes {
       const { status, headers, body } = failure;
       this.error = { status, headers, text: Buffer.from(body).toString() };
       this.over.resolve("error");
-    } else if (failure.kind === "unsupported") this.over.resolve(`unspoken ${failure.status}`);
+    } else if (failure.kind === "unsupported") this.over.resolve(`unsupported ${failure.status}`);
     else this.over.resolve(`${failure.kind}: ${failure.reason}`);
   }
 
@@ -400,11 +400,11 @@ describe("an upstream with WebSocket support", () => {
     for (const status of [404, 405, 426]) {
       simulator.force(`upgrade@${status}`, 1);
       const one = account({ id: `acct_${status}` });
-      expect(await ask(of, simulator.port, { account: one }).over.promise).toBe(`unspoken ${status}`);
+      expect(await ask(of, simulator.port, { account: one }).over.promise).toBe(`unsupported ${status}`);
       expect(of.isSupported(one)).toBe(false);
       expect(of.isSupported({ ...one, baseUrl: "http://other.example" })).toBe(true);
     }
-    expect(unspoken).toEqual([404, 405, 426]);
+    expect(unsupported).toEqual([404, 405, 426]);
     simulator.force("upgrade@429,retry=7", 1);
     const limited = ask(of, simulator.port);
     expect(await limited.over.promise).toBe("end");

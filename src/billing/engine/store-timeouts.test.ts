@@ -1,28 +1,20 @@
 /** How long a hold waits for PostgreSQL: longer for a slow database than for one that is unavailable. */
 
-import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type Postgres, startPostgres } from "../../../test/support/postgres.ts";
+import { beforeAll, expect, test } from "bun:test";
+import { usePostgres } from "../../../test/support/postgres.ts";
 import { type Db, openDb, transaction } from "../../store/engine/db.ts";
-import { migrate } from "../../store/engine/migrate.ts";
 import { readWallet } from "../../store/money/wallets.ts";
 import { addFunds, buildHoldRequest, LIMITS, makeBilling } from "./direct-billing.test-support.ts";
 import { BillingUnavailable } from "./direct-billing.ts";
 import { isHoldExpired } from "./store-timeouts.ts";
 
-let postgres: Postgres;
 let db: Db;
+let url: string;
 
-beforeAll(async () => {
-  postgres = await startPostgres();
-  db = await openDb(postgres.url);
-  await migrate(db);
-  await addFunds(db, "u1", 1_000n);
-}, 300_000);
-
-afterAll(async () => {
-  await db.close();
-  await postgres.stop();
+usePostgres((opened) => {
+  ({ db, url } = opened);
 });
+beforeAll(() => addFunds(db, "u1", 1_000n));
 
 test("a silent database counts as unavailable long before the timeout for a slow one", async () => {
   const billingEngine = makeBilling(db, {
@@ -38,7 +30,7 @@ test("a silent database counts as unavailable long before the timeout for a slow
 });
 
 test("users whose wallet another node has locked do not delay the others", async () => {
-  const billingDb = await openDb(postgres.url, { workload: "billing" });
+  const billingDb = await openDb(url, { workload: "billing" });
   await addFunds(db, "u2", 1_000n);
   const billingEngine = makeBilling(billingDb, { limits: { ...LIMITS, holdTimeoutMs: 1_500 } });
   await transaction(db, async (tx) => {

@@ -1,10 +1,9 @@
 /** How long a hold waits for another node to release its wallet reservation. */
 
-import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
-import { type Postgres, startPostgres } from "../../../test/support/postgres.ts";
+import { beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { usePostgres } from "../../../test/support/postgres.ts";
 import { systemClock } from "../../net/wire/clock.ts";
-import { type Db, openDb } from "../../store/engine/db.ts";
-import { migrate } from "../../store/engine/migrate.ts";
+import type { Db } from "../../store/engine/db.ts";
 import { storeNowMs, writeHeartbeat } from "../../store/money/processes.ts";
 import type { BillingEngine } from "../engine/billing-engine.ts";
 import { addFunds, buildHoldRequest, makeBilling } from "../engine/direct-billing.test-support.ts";
@@ -24,18 +23,10 @@ const OTHER = "inc_other";
 /** Longer than a silent node gets. */
 const LATE_MS = 1_500;
 
-let postgres: Postgres;
 let db: Db;
 
-beforeAll(async () => {
-  postgres = await startPostgres();
-  db = await openDb(postgres.url);
-  await migrate(db);
-}, 300_000);
-
-afterAll(async () => {
-  await db.close();
-  await postgres.stop();
+usePostgres((opened) => {
+  ({ db } = opened);
 });
 
 /** Another node has reserved nearly all of the wallet. */

@@ -3,16 +3,15 @@
  * takeovers and freezes.
  */
 
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { eventually } from "../../../test/support/eventually.ts";
-import { type Postgres, startPostgres } from "../../../test/support/postgres.ts";
+import { usePostgres } from "../../../test/support/postgres.ts";
 import { limits } from "../../config/product-limits.ts";
-import { type Db, openDb } from "../../store/engine/db.ts";
-import { migrate } from "../../store/engine/migrate.ts";
+import type { Db } from "../../store/engine/db.ts";
 import { findHolds } from "../../store/money/holds.ts";
 import { writeHeartbeat } from "../../store/money/processes.ts";
 import { readWallet } from "../../store/money/wallets.ts";
@@ -376,19 +375,11 @@ class Run {
   }
 }
 
-let postgres: Postgres;
 let db: Db;
 let runs = 0;
 
-beforeAll(async () => {
-  postgres = await startPostgres();
-  db = await openDb(postgres.url);
-  await migrate(db);
-}, 300_000);
-
-afterAll(async () => {
-  await db.close();
-  await postgres.stop();
+usePostgres((opened) => {
+  ({ db } = opened);
 });
 
 test("two nodes hold, charge and recover as one, whatever each has reserved", async () => {

@@ -157,7 +157,7 @@ export const account = describeFields({
   websocket: {
     is: z.boolean().default(false),
     means:
-      "whether the upstream's `/responses` accepts WebSocket. Turns that arrive over a WebSocket are then sent over one. If the upstream rejects it, HTTP is used for ten minutes and `websocket_unspoken` is logged; `doctor` checks it in advance",
+      "whether the upstream's `/responses` accepts WebSocket. Turns that arrive over a WebSocket are then sent over one. If the upstream rejects it, HTTP is used for ten minutes and `websocket_unsupported` is logged; `doctor` checks it in advance",
     also: "requires `responses` in `interfaces`",
   },
   api_version: {

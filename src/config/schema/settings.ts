@@ -118,7 +118,7 @@ export const retention = describeFields({
   usage_rows: {
     is: usageRowsKept.optional(),
     means:
-      "the retention of request rows: the request lists, `GET /v1/requests/{id}`, and the location of stored responses. A [duration](#durations). PostgreSQL drops [whole partitions](operations.md#retention), so rows stay up to a day longer, or a week if they are kept for more than 31 days, or a month for more than a year",
+      "the retention of request rows: the request lists, `GET /v1/requests/{id}`, and the location of stored responses. A [duration](#durations). PostgreSQL drops [whole partitions](maintenance.md#retention), so rows stay up to a day longer, or a week if they are kept for more than 31 days, or a month for more than a year",
     leftOut: "the current setting is kept; initially `forever`",
   },
   responses: {

@@ -33,7 +33,7 @@ export const probeAnswer = z.object({
   /** The models that the upstream lists, if it lists them. */
   models: z.array(z.string()),
   /** Whether an account that is configured for WebSocket supports it; null if that was not tested. */
-  websocket: z.enum(["speaks", "refuses"]).nullable(),
+  websocket: z.enum(["supported", "unsupported"]).nullable(),
   duration_ms: z.number(),
 });
 
@@ -76,7 +76,7 @@ export async function testAccount(
     : null;
   return {
     ...probeObject(probe),
-    websocket: handshake === null ? null : handshake.kind === "open" ? "speaks" : "refuses",
+    websocket: handshake === null ? null : handshake.kind === "open" ? "supported" : "unsupported",
     duration_ms: durationMs,
   };
 }

@@ -10,7 +10,7 @@ import { type GroupRecord, INTERFACES, type PolicyRecords } from "../../records.
 import { priceAnswer, priceObject } from "../forms/price-form.ts";
 
 const shortcomingAnswer = z.object({
-  kind: z.enum(["no_account", "unmapped", "no_shared_interface", "unspoken", "no_price"]),
+  kind: z.enum(["no_account", "unmapped", "no_shared_interface", "unsupported_interface", "no_price"]),
   /** The affected interfaces; empty if all are. */
   interfaces: z.array(z.enum(INTERFACES)),
 });
@@ -77,6 +77,6 @@ export function buildPreview(
 function shortcomingObject(shortcoming: Shortcoming): z.input<typeof shortcomingAnswer> {
   return {
     kind: shortcoming.kind,
-    interfaces: shortcoming.kind === "unspoken" ? shortcoming.interfaces : [],
+    interfaces: shortcoming.kind === "unsupported_interface" ? shortcoming.interfaces : [],
   };
 }

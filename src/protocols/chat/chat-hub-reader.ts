@@ -119,8 +119,7 @@ export class ChatHubReader implements HubStreamReader {
     if (reasoning) this.#addText("reasoning", reasoning);
     const text = readContent(delta.content);
     if (text !== "") this.#addText("text", text);
-    const annotations = readAnnotations(readObjects(delta.annotations), this.#options.dropped);
-    this.#citations = [...this.#citations, ...annotations];
+    if (delta.annotations !== undefined) this.#addAnnotations(delta.annotations);
     const refusal = readString(delta.refusal);
     if (refusal) this.#addText("refusal", refusal);
     const calls = delta.tool_calls;
@@ -137,6 +136,11 @@ export class ChatHubReader implements HubStreamReader {
     }
     if (kind === "text") this.#textChars += text.length;
     this.#items.delta(kind, text);
+  }
+
+  #addAnnotations(annotations: unknown): void {
+    const citations = readAnnotations(readObjects(annotations), this.#options.dropped);
+    this.#citations = [...this.#citations, ...citations];
   }
 
   #endText(kind: string, isCut: boolean): void {

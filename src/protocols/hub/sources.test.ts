@@ -197,17 +197,52 @@ test("a Responses client gets the pages that were found if it requests them", ()
   ]);
 });
 
-test("citations of several texts have their places in the one message of a Chat client", () => {
-  const text = (value: string) => ({ type: "text", text: value, citations: [citation] });
-  const json = { content: [text("One. "), text("Two.")], stop_reason: "end_turn" };
-  const response = lookUpCodec("messages").readResponse(json, NO_TOOL_NAMES);
-  if (response === null) throw new Error("not a response");
-  const written = lookUpCodec("chat").writeResponse(response, clientTarget(hubRequest("chat")));
-  const places = [...JSON.stringify(written).matchAll(/"start_index":(\d+),"end_index":(\d+)/g)];
-  expect(places.map(([, start, end]) => [start, end])).toEqual([
+describe("citations of several texts have their places in the one message of a Chat client", () => {
+  const texts = ["One. ", "Two."];
+  const readPlaces = (text: string) =>
+    [...text.matchAll(/"start_index":(\d+),"end_index":(\d+)/g)].map(([, start, end]) => [start, end]);
+  const places = [
     ["0", "5"],
     ["5", "9"],
-  ]);
+  ];
+
+  test("whole", () => {
+    const content = texts.map((text) => ({ type: "text", text, citations: [citation] }));
+    const response = lookUpCodec("messages").readResponse({ content }, NO_TOOL_NAMES);
+    if (response === null) throw new Error("not a response");
+    const written = lookUpCodec("chat").writeResponse(response, clientTarget(hubRequest("chat")));
+    expect(readPlaces(JSON.stringify(written))).toEqual(places);
+  });
+
+  test("streamed", () => {
+    const events = texts.flatMap((text, index) =>
+      block(
+        index,
+        { type: "text", text: "" },
+        { type: "text_delta", text },
+        { type: "citations_delta", citation },
+      ),
+    );
+    const reader = lookUpCodec("messages").openStreamReader(NO_TOOL_NAMES);
+    const writer = lookUpCodec("chat").openStreamWriter(clientTarget(hubRequest("chat")));
+    const read = events.flatMap((event) => reader.read(JSON.stringify(event), null));
+    expect(readPlaces(read.map((event) => writer.write(event)).join(""))).toEqual(places);
+  });
+
+  test("and are read from there, in the text that they belong to", () => {
+    const later = { type: "url_citation", url_citation: { url: URL, start_index: 5, end_index: 9 } };
+    const deltas = [
+      { content: "One. " },
+      { tool_calls: [{ index: 0, id: "c", function: { name: "look_up", arguments: "{}" } }] },
+      { content: "Two." },
+      { annotations: [later] },
+    ];
+    const reader = lookUpCodec("chat").openStreamReader(NO_TOOL_NAMES);
+    const chunks = deltas.map((delta) => JSON.stringify({ choices: [{ delta }] }));
+    const events = [...chunks, "[DONE]"].flatMap((data) => reader.read(data, null));
+    const cited = events.flatMap((event) => (event.type === "item_end" ? (event.citations ?? []) : []));
+    expect(cited).toEqual([{ url: URL, title: "", start: 0, end: 4 }]);
+  });
 });
 
 describe("what no other dialect can express is named", () => {
@@ -259,6 +294,19 @@ describe("what no other dialect can express is named", () => {
     lookUpCodec(upstream).readResponse(json, { ...NO_TOOL_NAMES, dropped });
     expect(dropped.list()).toEqual([name]);
   });
+
+  test.each(cases)("%s, in a stream", (_, upstream, json, name) => {
+    const dropped = new DroppedFields();
+    const reader = lookUpCodec(upstream).openStreamReader({ ...NO_TOOL_NAMES, dropped });
+    for (const event of splitResponse(json)) reader.read(JSON.stringify(event), null);
+    expect(dropped.list()).toEqual([name]);
+  });
+
+  /** The events of a whole response. An event of Gemini is one itself. */
+  function splitResponse({ content, output, ...gemini }: Json): object[] {
+    if (Array.isArray(content)) return content.flatMap((one: object, index) => block(index, one));
+    return Array.isArray(output) ? output.map((item: object, at) => done(at, item)) : [gemini];
+  }
 });
 
 describe("the history of a client with citations", () => {

@@ -89,6 +89,33 @@ describe("the search", () => {
     },
   );
 
+  test.each<[string, Dialect, Json, tools: unknown, dropped: string[]]>([
+    [
+      "of Codex in OpenAI's own index never becomes one of the web",
+      "responses",
+      { tools: [{ type: "web_search", external_web_access: false }] },
+      undefined,
+      ["tools[0].web_search"],
+    ],
+    [
+      "of Codex in the web does",
+      "responses",
+      { tools: [{ type: "web_search", external_web_access: true, search_content_types: ["text"] }] },
+      [anthropic],
+      ["tools[0].web_search.search_content_types"],
+    ],
+    [
+      "of Gemini names its own filters",
+      "gemini",
+      { tools: [{ googleSearch: { excludeDomains: ["a.example"] } }] },
+      [anthropic],
+      ["tools[0].googleSearch.excludeDomains"],
+    ],
+  ])("%s", (_, client, change, tools, dropped) => {
+    const written = write(client, "messages", change);
+    expect([written.body.tools, written.dropped]).toEqual([tools, dropped]);
+  });
+
   test("that a client requires is required at the upstream, or refused by its name", () => {
     const choice = { tool_choice: { type: "tool", name: "web_search" } };
     expect(write("messages", "responses", choice).body.tool_choice).toEqual({ type: "web_search" });

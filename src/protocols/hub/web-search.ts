@@ -17,7 +17,25 @@ export interface WebSearch {
   /** Where the client requests it, for the names of dropped options. */
   readonly path: string;
   readonly options: SearchOptions;
+  /** Options that only the client's dialect has. */
+  readonly others: readonly string[];
 }
+
+/** Members that are no options, or that `readOptions` reads. */
+const READ_MEMBERS: ReadonlySet<string> = new Set([
+  "type",
+  "name",
+  "filters",
+  "allowed_domains",
+  "blocked_domains",
+  "user_location",
+  "search_context_size",
+  "max_uses",
+  "cache_control",
+  "allowed_callers",
+  // A search without it is not a search of the web, so that it is always true here.
+  "external_web_access",
+]);
 
 export function isWebSearch(tool: HubTool): tool is HostedTool {
   return tool.kind === "hosted" && tool.type === "web_search";
@@ -25,17 +43,24 @@ export function isWebSearch(tool: HubTool): tool is HostedTool {
 
 export function findWebSearch({ tools }: HubRequest): WebSearch | null {
   const tool = tools.find(isWebSearch);
-  return tool === undefined ? null : { path: tool.path, options: readOptions(tool) };
+  if (tool === undefined) return null;
+  const options = readMembers(tool);
+  const others = Object.keys(options).filter((name) => !READ_MEMBERS.has(name) && options[name] != null);
+  return { path: tool.path, options: readOptions(options), others };
 }
 
-function readOptions({ dialect, json }: HostedTool): SearchOptions {
+/** Gemini has the options in a member, whose name ends the path. */
+function readMembers({ dialect, path, json }: HostedTool): Json {
+  return dialect === "gemini" ? (readObject(json[path.slice(path.lastIndexOf(".") + 1)]) ?? {}) : json;
+}
+
+function readOptions(json: Json): SearchOptions {
   const { allowed_domains, blocked_domains, max_uses, search_context_size } = json;
   const filters = readObject(json.filters);
   const place = readObject(json.user_location);
   // Chat Completions has the members of the place in an object of its own.
   const approximate = readObject(place?.approximate);
   const user_location = approximate === null ? place : { type: "approximate", ...approximate };
-  if (dialect === "gemini") return {};
   return {
     allowed_domains: allowed_domains ?? filters?.allowed_domains,
     blocked_domains: blocked_domains ?? filters?.blocked_domains,
@@ -47,13 +72,14 @@ function readOptions({ dialect, json }: HostedTool): SearchOptions {
 
 /** The options that an upstream accepts. The others are dropped and named. */
 export function pickOptions(
-  { path, options }: WebSearch,
+  { path, options, others }: WebSearch,
   accepted: readonly SearchOption[],
   dropped: DroppedFields,
 ): SearchOptions {
   const set = Object.entries(options).filter(([, value]) => value !== null && value !== undefined);
   const isAccepted = (name: string) => accepted.some((one) => one === name);
   for (const [name] of set) if (!isAccepted(name)) dropped.add(`${path}.${name}`);
+  for (const name of others) dropped.add(`${path}.${name}`);
   return Object.fromEntries(set.filter(([name]) => isAccepted(name)));
 }
 

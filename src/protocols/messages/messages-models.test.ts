@@ -40,15 +40,21 @@ describe("the name of a model decides", () => {
 });
 
 test("for a name without a version the profile of the account decides", () => {
-  expect(write("house-model", ANTHROPIC_PROFILE, null)).toMatchObject({
+  expect(write("claude-house", ANTHROPIC_PROFILE, null)).toMatchObject({
     headers: { "anthropic-version": "2026-10-21" },
     dropped: ["temperature"],
   });
   expect(write("house-model", { ...SAMPLING, thinking: "budget" }, "high").body.thinking).toMatchObject({
     type: "enabled",
   });
-  expect(write("house-model", SAMPLING, null)).toMatchObject({
+  expect(write("claude-house", SAMPLING, null)).toMatchObject({
     headers: { "anthropic-version": "2023-06-01" },
     body: { temperature: 0.5 },
+  });
+});
+
+test("a server of another vendor gets the first version of the API", () => {
+  expect(write("house-model", ANTHROPIC_PROFILE, null).headers).toEqual({
+    "anthropic-version": "2023-06-01",
   });
 });

@@ -37,7 +37,8 @@ const VERSION = "2023-06-01";
 /** Rejects sampling for every model. */
 const VERSION_WITHOUT_SAMPLING = "2026-10-21";
 
-/** The version of the API for requests that the gateway writes. */
+/** The version of the API for requests that the gateway writes. Servers of other vendors know the first one only. */
 export function apiVersion(model: string, profile: AccountProfile): string {
-  return acceptsSampling(model, profile) ? VERSION : VERSION_WITHOUT_SAMPLING;
+  const isFirst = !model.includes("claude") || acceptsSampling(model, profile);
+  return isFirst ? VERSION : VERSION_WITHOUT_SAMPLING;
 }

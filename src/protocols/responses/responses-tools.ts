@@ -84,7 +84,8 @@ function readHosted(tool: Json, path: string): HubTool {
   return {
     kind: "hosted",
     dialect: "responses",
-    type: type.startsWith("web_search") ? "web_search" : "other",
+    // Without access to the web it searches OpenAI's own index, which no other vendor has.
+    type: type.startsWith("web_search") && tool.external_web_access !== false ? "web_search" : "other",
     path: `${path}.${type}`,
     json: tool,
   };

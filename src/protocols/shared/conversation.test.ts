@@ -3,12 +3,16 @@ import type { JsonField } from "../../json/scan.ts";
 import { readConversationStart, readSession } from "./conversation.ts";
 
 describe("the session in the request headers", () => {
-  test.each(["session-id", "session_id", "thread-id", "x-session-affinity", "x-session-id"])(
-    "is %s",
-    (name) => {
-      expect(readSession(new Headers({ [name]: "abc" }))).toBe("abc");
-    },
-  );
+  test.each([
+    "x-claude-code-session-id",
+    "session-id",
+    "session_id",
+    "thread-id",
+    "x-session-affinity",
+    "x-session-id",
+  ])("is %s", (name) => {
+    expect(readSession(new Headers({ [name]: "abc" }))).toBe("abc");
+  });
 
   test("is the first of several headers", () => {
     expect(

@@ -50,7 +50,7 @@ function ProbeResult({ probe, onUseModels }: { probe: Probe } & Pick<TestCallPro
   const format = useFormat();
   const { kind, status, failure, models } = probe;
   return (
-    <Notice tone={probe.websocket === "refuses" ? "warn" : toneOf(kind)}>
+    <Notice tone={probe.websocket === "unsupported" ? "warn" : toneOf(kind)}>
       <p>{textOf(probe, t, format.duration(probe.duration_ms))}</p>
       {probe.websocket !== null && <p>{t.socket[probe.websocket]}</p>}
       {status !== null && kind !== "answers" && <p className="small soft">{t.status(status)}</p>}

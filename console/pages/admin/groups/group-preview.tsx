@@ -111,8 +111,10 @@ function Shortcomings({ model }: { model: Previewed }) {
       {model.shortcomings.map(({ kind, interfaces }) => (
         <div key={kind} className="small group-shortcoming">
           <Icon name="alert" size={14} />
-          {kind === "unspoken"
-            ? policy.shortcomings.unspoken(format.list(interfaces.map((name) => policy.interfaces[name])))
+          {kind === "unsupported_interface"
+            ? policy.shortcomings.unsupported_interface(
+                format.list(interfaces.map((name) => policy.interfaces[name])),
+              )
             : policy.shortcomings[kind]}
         </div>
       ))}
