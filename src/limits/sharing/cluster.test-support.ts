@@ -108,6 +108,8 @@ export class ModelNode {
   readonly leases = new Set<LimitLease>();
   isRunning = false;
   isCutOff = false;
+  /** The database rejects its statements. */
+  isStoreLost = false;
 
   constructor(id: string, cluster: ModelCluster) {
     this.id = id;
@@ -181,6 +183,7 @@ export class ModelCluster {
     const answer = async <T>(work: () => T): Promise<T> => {
       await this.time.sleep(this.random() * 100);
       if (node.isCutOff) return new Promise<T>(() => {});
+      if (node.isStoreLost) throw new Error("the database does not answer");
       return work();
     };
     return {

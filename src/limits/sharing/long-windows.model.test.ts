@@ -75,6 +75,32 @@ test("nodes that are replaced one after another use all of the window, and never
   expect(cluster.uses.length).toBeGreaterThanOrEqual(594);
 });
 
+test("a node without its database is lost for the others, and they do not wait for it", async () => {
+  const cluster = openCluster(35, 300);
+  await startNodes(cluster, 4);
+  await sendFor(cluster, MINUTE_MS, 500);
+  const [killed, cutOff] = cluster.nodes;
+  if (killed === undefined || cutOff === undefined) throw new Error("no node");
+  cutOff.isStoreLost = true;
+  cluster.kill(killed);
+  // The killed node is removed meanwhile, and the others divide the window again.
+  await sendFor(cluster, 2 * MINUTE_MS, 200);
+  expect(cutOff.sharing.state).toBe("lost");
+  void cluster.startNode();
+  await sendFor(cluster, MINUTE_MS, 200);
+  const others = cluster.nodes.filter((node) => node !== cutOff);
+  expect(others.map(({ allocator, isRunning }) => [allocator.isActive, isRunning])).toEqual([
+    [true, true],
+    [true, true],
+    [true, true],
+  ]);
+  expect(cluster.uses.length).toBeLessThanOrEqual(300);
+  cutOff.isStoreLost = false;
+  await sendFor(cluster, 3 * MINUTE_MS, 200);
+  expect(cluster.uses.length).toBeLessThanOrEqual(300);
+  expect(cluster.uses.length).toBeGreaterThanOrEqual(297);
+});
+
 test("what leaves the window is free again on all nodes", async () => {
   const cluster = openCluster(34, 90);
   await startNodes(cluster, 2);
