@@ -15,6 +15,7 @@ import {
   userBook,
 } from "../../store/money/ledger.ts";
 import { insertOverruns } from "../../store/money/overruns.ts";
+import { insertRecalls } from "../../store/money/reservation-recalls.ts";
 import { insertTariffs } from "../../store/money/tariffs.ts";
 import { writeWallets } from "../../store/money/wallets.ts";
 import { insertNewUsage, type UsageRow } from "../../store/usage/usage.ts";
@@ -279,5 +280,13 @@ async function writeBatch(tx: Db, state: BatchState, batch: Batch, options: Book
   }
   if (state.replacedRows.size > 0) await replaceUsage(tx, numbering, [...state.replacedRows.values()]);
   if (state.entries.length > 0) await insertEntries(tx, state.entries);
-  if (state.overruns.length > 0) await insertOverruns(tx, state.overruns);
+  if (state.overruns.length > 0) {
+    await insertOverruns(tx, state.overruns);
+    // Nodes may have reserved money that the charge has taken. A debt blocks requests on all nodes.
+    const indebted = state.overruns.filter(({ debtNano }) => debtNano > 0n);
+    await insertRecalls(
+      tx,
+      indebted.map(({ userId }) => userId),
+    );
+  }
 }

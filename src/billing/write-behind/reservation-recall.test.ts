@@ -1,12 +1,18 @@
-/** How long a hold waits for another node to release its wallet reservation. */
+/** Reservations of other nodes: how long a hold waits for their release, and which charges recall them. */
 
 import { beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { usePostgres } from "../../../test/support/postgres.ts";
 import { systemClock } from "../../net/wire/clock.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { storeNowMs, writeHeartbeat } from "../../store/money/processes.ts";
+import { listRecalledUsers } from "../../store/money/reservation-recalls.ts";
 import type { BillingEngine } from "../engine/billing-engine.ts";
-import { addFunds, buildHoldRequest, makeBilling } from "../engine/direct-billing.test-support.ts";
+import {
+  addFunds,
+  buildHoldRequest,
+  buildTestSettlement,
+  makeBilling,
+} from "../engine/direct-billing.test-support.ts";
 import { BillingUnavailable } from "../engine/direct-billing.ts";
 import { describeProcess } from "../recovery/process-watch.ts";
 import { ReservationRecall } from "./reservation-recall.ts";
@@ -32,6 +38,7 @@ usePostgres((opened) => {
 /** Another node has reserved nearly all of the wallet. */
 beforeEach(async () => {
   await db.sql`DELETE FROM lease`;
+  await db.sql`DELETE FROM reservation_recall`;
   await db.sql`DELETE FROM incarnation`;
   await db.sql`DELETE FROM wallet`;
   await addFunds(db, "u1", 1_000n);
@@ -82,5 +89,17 @@ for (const [what, prepare] of [
     await prepare();
     const held = openRecall(billing).hold(buildHoldRequest("silent", { wantedNano: 500n, leastNano: 500n }));
     await expect(held).rejects.toBeInstanceOf(BillingUnavailable);
+    await billing.stop();
+  });
+
+for (const [what, chargedNano, recalled] of [
+  ["that is a debt recalls what other nodes have reserved", 51n, ["u1"]],
+  ["that the rest of the wallet covers recalls nothing", 50n, []],
+] as const)
+  test(`a charge above its hold ${what}`, async () => {
+    const billing = makeBilling(db);
+    await billing.hold(buildHoldRequest("above", { wantedNano: 20n, leastNano: 20n }));
+    await billing.settle(buildTestSettlement("above", chargedNano));
+    expect(await listRecalledUsers(db)).toEqual([...recalled]);
     await billing.stop();
   });

@@ -216,12 +216,7 @@ class Run {
     for (const one of this.#nodes) await one.beat();
     for (const index of [0, 1]) await this.#fund(index, fundsNano);
     for (const one of steps) await this.#playStep(one);
-    for (const { id } of this.#open.slice())
-      await this.#settle(
-        this.#open.findIndex((one) => one.id === id),
-        50,
-        false,
-      );
+    while (this.#open.length > 0) await this.#settle(0, 50, false);
     await this.#check();
     for (const { engine } of this.#nodes) await engine.stop();
     expect(await this.#db.sql`SELECT * FROM lease WHERE incarnation LIKE ${`inc_${this.#runId}_%`}`).toEqual(
@@ -300,6 +295,8 @@ class Run {
     const { engine } = this.#node(request.node);
     await Promise.all([engine.settle(settlement), ...(twice ? [engine.settle(settlement)] : [])]);
     this.#charge(request, nano);
+    // The nodes are notified of a debt, which their reservations may have to cover.
+    if (share > 100) for (const one of this.#nodes) await one.engine.answerRecalls();
   }
 
   #charge({ id, user: payer }: OpenRequest, nano: bigint): void {
@@ -324,17 +321,17 @@ class Run {
     const lost = this.#open.filter((one) => one.node === at);
     await dead.kill();
     // The progress of a stored hold is written by a transaction, which the kill may have prevented.
-    const stored = await findHolds(
-      this.#db,
-      lost.map(({ id }) => id),
-    );
+    const ids = lost.map(({ id }) => id);
+    const stored = await findHolds(this.#db, ids);
+    const estimates = await Promise.all(ids.map((id) => findUsage(this.#db, id)));
     if (isTakenOver) await this.#node(1 - at).recoverDead();
     await dead.restart();
-    for (const request of lost) {
+    for (const [index, request] of lost.entries()) {
       const hold = stored.get(request.id);
       const isSent = hold === undefined ? request.isSent : hold.state === "dispatched";
       const cost = isSent ? BigInt(INPUT_TOKENS + (hold?.outputTokens ?? request.output)) : 0n;
-      this.#charge(request, cost < request.amount ? cost : request.amount);
+      // A takeover while the node was frozen has charged an estimate, which only a real count replaces.
+      this.#charge(request, estimates[index]?.chargedNano ?? (cost < request.amount ? cost : request.amount));
     }
     this.#open = this.#open.filter((one) => one.node !== at);
   }

@@ -1,10 +1,11 @@
 /**
- * Recalls of wallet reservations: a node that needs money which other nodes have reserved. The row is the request, and
- * the notification makes it fast. Used only where several nodes share the database.
+ * Recalls of wallet reservations: a node needs money which other nodes have reserved, or a charge above its hold has
+ * taken it. The row is the request, and the notification makes it fast. Used only where several nodes share the database.
  */
 
 import { type Db, transaction } from "../engine/db.ts";
 import { isSharedServer, readServerClock } from "../engine/dialect.ts";
+import { insertRows } from "../engine/insert-rows.ts";
 import { notifyNodes } from "../engine/notify.ts";
 import { text } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
@@ -13,13 +14,22 @@ import { selectIn } from "../engine/select-in.ts";
 export const RECALL_TERM_MS = 10_000;
 
 export async function insertRecall(db: Db, userId: string): Promise<void> {
-  await transaction(db, async (tx) => {
-    const nowMs = (await readServerClock(tx)) ?? 0;
-    await tx.sql`
-      INSERT INTO reservation_recall (user_id, at_ms) VALUES (${userId}, ${nowMs})
-      ON CONFLICT (user_id) DO UPDATE SET at_ms = excluded.at_ms`;
-    await notifyNodes(tx, "recall");
-  });
+  await transaction(db, (tx) => insertRecalls(tx, [userId]));
+}
+
+/** Part of a transaction: the nodes are notified when it commits. */
+export async function insertRecalls(tx: Db, userIds: readonly string[]): Promise<void> {
+  if (!isSharedServer(tx) || userIds.length === 0) return;
+  const nowMs = (await readServerClock(tx)) ?? 0;
+  const rows = [...new Set(userIds)].sort().map((userId) => [userId, nowMs]);
+  await insertRows(
+    tx,
+    "reservation_recall",
+    ["user_id", "at_ms"],
+    rows,
+    "ON CONFLICT (user_id) DO UPDATE SET at_ms = excluded.at_ms",
+  );
+  await notifyNodes(tx, "recall");
 }
 
 /** The users with a recall in the last `RECALL_TERM_MS`. Older recalls are deleted. */
