@@ -287,7 +287,7 @@ describe("while the database is unavailable", () => {
     const { db, away, close } = await fickleDb();
     await addFunds(db, "u1", 1_000n);
     const billing = makeBilling(db, {
-      limits: { ...quick, holdTimeoutMs: 10_000, storeSilenceMaxMs: 10_000 },
+      limits: { ...quick, holdTimeoutMs: 10_000, storeSilenceMaxMs: 10_000, storeFailureMaxMs: 10_000 },
     });
     away("silent");
     const holding = billing.hold(buildHoldRequest("r1"));
