@@ -19,12 +19,7 @@ export function ExportWebhooks({ usageExport }: { usageExport: Settings["usage_e
   const states = new Map(state.data?.webhooks.map((one) => [one.name, one]));
   return (
     <WebhookSection
-      texts={{
-        webhooks: t.webhooks,
-        webhooksAbout: t.webhooksAbout,
-        noWebhooks: t.noWebhooks,
-        removingText: t.removingText,
-      }}
+      texts={t}
       webhooks={usageExport.webhooks}
       renderState={(webhook) => <StateBadge webhook={webhook} state={states.get(webhook.name)} />}
       moreColumns={[

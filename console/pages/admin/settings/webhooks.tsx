@@ -11,12 +11,7 @@ export function Webhooks({ alerts: { webhooks, ...rules } }: { alerts: Alerts })
   const save = useSaveSettings();
   return (
     <WebhookSection
-      texts={{
-        webhooks: t.webhooks,
-        webhooksAbout: t.webhooksAbout,
-        noWebhooks: t.noWebhooks,
-        removingText: t.removingText,
-      }}
+      texts={t}
       webhooks={webhooks}
       renderState={({ enabled }) => (
         <Badge tone={enabled === false ? "soft" : "good"}>{enabled === false ? t.paused : t.enabled}</Badge>
