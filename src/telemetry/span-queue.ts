@@ -40,7 +40,7 @@ export class SpanBatch {
   add(source: SpanSource, spans: number): boolean {
     const writer = this.#writer;
     const lengthBefore = writer.length;
-    if (this.spans > 0) writer.byte(COMMA);
+    if (this.spans > 0) writer.comma();
     source.writeSpans(writer);
     if (writer.isFull || writer.length + this.#end.length > this.#memory.length) {
       writer.rewind(lengthBefore);
@@ -61,8 +61,6 @@ export class SpanBatch {
     return this.#memory;
   }
 }
-
-const COMMA = 0x2c;
 
 export class SpanQueue {
   readonly #limits: QueueLimits;

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { SPAN_KIND, SpanHead } from "./span-text.ts";
+import { SPAN_KIND, SpanHead, toBytes } from "./span-text.ts";
 import { SpanWriter } from "./span-writer.ts";
 
 const HEAD = new SpanHead("chat gpt", SPAN_KIND.client);
@@ -73,7 +73,7 @@ test("a span that does not fit leaves the bytes before it", () => {
   fc.assert(
     fc.property(fc.integer({ min: 2, max: 900 }), fc.string({ maxLength: 300 }), (bytes, text) => {
       const writer = open(bytes);
-      writer.byte(0x31);
+      writer.piece(toBytes("1"));
       writer.start(START);
       writer.string("responseId", text);
       writer.int("inputTokens", 812);

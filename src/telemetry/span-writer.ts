@@ -58,8 +58,9 @@ export class SpanWriter {
     this.#length += piece.length;
   }
 
-  byte(byte: number): void {
-    if (this.#hasRoom(1)) this.#bytes[this.#length++] = byte;
+  /** Separates spans. */
+  comma(): void {
+    this.piece(COMMA);
   }
 
   /** The beginning of a span, up to and including its first attribute: the request id. */
@@ -157,6 +158,7 @@ const MILLISECONDS = Array.from({ length: 1_000 }, (_, ms) =>
   toBytes(`${String(ms).padStart(3, "0")}000000`),
 );
 
+const COMMA = toBytes(",");
 const TRACE_ID = toBytes('{"traceId":"');
 const SPAN_ID = toBytes('","spanId":"');
 const PARENT_SPAN_ID = toBytes('","parentSpanId":"');

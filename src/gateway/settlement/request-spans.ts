@@ -98,7 +98,7 @@ class RequestSpans implements SpanSource {
     this.#writeServerSpan(writer);
     const { attempts } = this.#context.trace;
     for (const [index, attempt] of attempts.entries()) {
-      writer.byte(COMMA);
+      writer.comma();
       this.#writeClientSpan(writer, attempt, index);
     }
   }
@@ -160,7 +160,6 @@ class RequestSpans implements SpanSource {
   }
 }
 
-const COMMA = 0x2c;
 const WEBSOCKET = toBytes(stringAttribute("protocolName", "websocket"));
 
 function findRoute(routes: readonly AccountRoute[], attempt: AttemptTrace): AccountRoute | null {
