@@ -3,6 +3,7 @@
  * here. Code passes these values on explicitly, so that the default of a library never applies.
  */
 
+import { requestCounts } from "../count-limits.ts";
 import { bodyLimits } from "./body-limits.ts";
 import { nodeLimits } from "./node-limits.ts";
 import { observationLimits } from "./observation-limits.ts";
@@ -17,6 +18,7 @@ export const limits = {
   // Client requests.
 
   ...bodyLimits,
+  requestCounts,
   /** Parameters in the query of one request. No operation has more than twenty. */
   queryParametersMax: 100,
   /** Nesting depth of a JSON body. Deeper nesting is an attack on recursive parsers. */

@@ -11,7 +11,7 @@ export interface Layer {
   readonly mayImport: readonly string[] | "everything";
 }
 
-const SHARED_FILES = ["records", "errors"];
+const SHARED_FILES = ["records", "errors", "count-limits"];
 const GATEWAY_IMPORTS = [
   ...SHARED_FILES,
   "net",
@@ -69,7 +69,17 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "responses-websocket",
     holds: "Responses over WebSocket, the client's side: connections, lanes, turns, conversation memory",
-    mayImport: ["errors", "net", "json", "observe", "protocols", "limits", "accounts", "gateway"],
+    mayImport: [
+      "errors",
+      "count-limits",
+      "net",
+      "json",
+      "observe",
+      "protocols",
+      "limits",
+      "accounts",
+      "gateway",
+    ],
   },
   {
     name: "public-api",
@@ -111,7 +121,18 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "config",
     holds: "gateway.yaml ↔ records, settings, and every limit and deadline of the product",
-    mayImport: ["net", "records", "vendors", "money", "secrets", "store", "policy", "observe", "telemetry"],
+    mayImport: [
+      "net",
+      "records",
+      "count-limits",
+      "vendors",
+      "money",
+      "secrets",
+      "store",
+      "policy",
+      "observe",
+      "telemetry",
+    ],
   },
   {
     name: "nodes",
@@ -196,6 +217,11 @@ export const LAYERS: readonly Layer[] = [
     mayImport: [],
   },
   { name: "errors", holds: "every error code with its status, and the error object", mayImport: [] },
+  {
+    name: "count-limits",
+    holds: "how often something may repeat within one request or response",
+    mayImport: [],
+  },
   { name: "openapi", holds: "writes the OpenAPI documents of both APIs", mayImport: [] },
   { name: "version", holds: "the version of the product", mayImport: [] },
 ];

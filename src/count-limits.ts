@@ -1,0 +1,25 @@
+/**
+ * How often something may repeat within one request or one upstream response. `config/product-limits.ts` includes this
+ * table; it is a file of its own because `protocols/`, which may not import `config/`, applies most of its values.
+ * Code that reads input is linear in what these counts allow.
+ */
+
+/** Above one of these a request is rejected with 400, before anything is built from it. */
+export const requestCounts = {
+  /** Elements of `input`, `messages` or `contents`. The longest sessions of agents have a few thousand. */
+  itemsMax: 16_384,
+  /** Parts of one message. */
+  partsMax: 4_096,
+  /** Texts or tokens of an embeddings request. Upstreams accept 2,048 texts; a text may be sent as tokens. */
+  embeddingInputsMax: 65_536,
+  /** Tools, counting the functions of a namespace or of a Gemini declaration one by one. Vendors accept 128 to 512. */
+  toolsMax: 4_096,
+  /** Names in a list of allowed tools. */
+  allowedToolsMax: 4_096,
+  /** Objects and arrays of one tool's schema or of the output schema, where translation rewrites it. */
+  schemaNodesMax: 32_768,
+  /** Alternatives (`anyOf`, `oneOf`, `allOf`) at the top level of a tool's schema. */
+  schemaBranchesMax: 1_024,
+  /** Values of a body that is parsed whole, because it is translated: members, elements and the containers themselves. */
+  parsedValuesMax: 262_144,
+} as const;
