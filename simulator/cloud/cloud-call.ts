@@ -13,6 +13,9 @@ import { withInvocationMetrics } from "./bedrock-frames.ts";
 import { bedrockRefusal, invalidBedrock } from "./cloud-errors.ts";
 import type { CloudPath } from "./cloud-path.ts";
 
+/** Members of Anthropic's own API that the hosted one rejects: automatic caching and server-held conversations. */
+const REJECTED_FIELDS = ["cache_control", "thread"];
+
 /** Flags that the real services are known to reject. */
 const REJECTED_BETAS: ReadonlySet<string> = new Set([
   "claude-code-20250219",
@@ -35,7 +38,7 @@ function answerBedrock(call: Call, path: CloudPath, simulation: Simulation): Rep
     return bedrockRefusal(403, "AccessDeniedException", "Bearer Token has expired");
   const fields = path.countsTokens ? readCountInput(call.fields) : call.fields;
   if (fields === null) return invalidBedrock("Malformed input request: input.invokeModel.body is required");
-  for (const name of ["model", "stream"])
+  for (const name of ["model", "stream", ...REJECTED_FIELDS])
     if (fields.has(name)) return invalidBedrock(`${name}: Extra inputs are not permitted`);
   if (parseField(fields, "anthropic_version") !== "bedrock-2023-05-31")
     return invalidBedrock("anthropic_version: Field required");
@@ -64,7 +67,8 @@ function answerVertexClaude(call: Call, path: CloudPath, simulation: Simulation)
   if (refused !== undefined)
     return invalidMessages(`Unexpected value(s) \`${refused}\` for the \`anthropic-beta\` header.`);
   if (path.countsTokens) return countMessageTokens(asMessagesCall(call, fields, { betas, path }));
-  if (fields.has("model")) return invalidMessages("model: Extra inputs are not permitted");
+  const extra = ["model", ...REJECTED_FIELDS].find((name) => fields.has(name));
+  if (extra !== undefined) return invalidMessages(`${extra}: Extra inputs are not permitted`);
   if ((parseField(fields, "stream") === true) !== path.streams)
     return invalidMessages("stream: does not match the method");
   return createMessage(asMessagesCall(call, fields, { betas, path }), simulation);

@@ -24,6 +24,8 @@ export interface AccountProfile {
   readonly imageUrl: "remote" | "inline";
   readonly pdf: boolean;
   readonly cache: "explicit" | "implicit" | "none";
+  /** Messages: false for upstreams that reject `cache_control` of the whole request. */
+  readonly automaticCache?: boolean;
   /** Gemini: false for upstreams that reject the ids of function calls. */
   readonly callIds?: boolean;
   /** The highest effort of `reasoning_effort`; `high` if not set. */
@@ -80,5 +82,9 @@ export const ANTHROPIC_PROFILE: AccountProfile = {
   cache: "explicit",
 };
 
-/** What Claude can express at Amazon Bedrock and Google Vertex AI, which fetch no images. */
-export const HOSTED_CLAUDE_PROFILE: AccountProfile = { ...ANTHROPIC_PROFILE, imageUrl: "inline" };
+/** What Claude can express at Amazon Bedrock and Google Vertex AI: they fetch no images and place no breakpoints. */
+export const HOSTED_CLAUDE_PROFILE: AccountProfile = {
+  ...ANTHROPIC_PROFILE,
+  imageUrl: "inline",
+  automaticCache: false,
+};

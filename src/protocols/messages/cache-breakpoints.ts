@@ -1,7 +1,9 @@
-/** Keeps a request within the number of cache breakpoints that the Messages API accepts. */
+/** Places cache breakpoints in a Messages request, and keeps them within the number that the API accepts. */
 
 import { isObject } from "../../json/parse.ts";
 import type { DroppedFields } from "../hub/dropped-fields.ts";
+import type { CacheHint } from "../hub/hub-request.ts";
+import { formatCacheControl } from "../hub/media.ts";
 
 const BREAKPOINTS_MAX = 4;
 
@@ -16,6 +18,17 @@ export function limitBreakpoints(body: Record<string, unknown>, dropped: Dropped
     delete block.cache_control;
     dropped.add("cache_control");
   }
+}
+
+/** The API rejects a breakpoint on them. */
+const UNMARKABLE: ReadonlySet<unknown> = new Set(["thinking", "redacted_thinking"]);
+
+/** Where an upstream would place the breakpoint of the whole request itself. */
+export function markLastBlock(body: Record<string, unknown>, hint: CacheHint): void {
+  const block = listObjects(body.messages)
+    .flatMap(({ content }) => listObjects(content))
+    .findLast(({ type }) => !UNMARKABLE.has(type));
+  if (block !== undefined) block.cache_control ??= formatCacheControl(hint);
 }
 
 function listObjects(value: unknown): Record<string, unknown>[] {

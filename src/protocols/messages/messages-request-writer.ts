@@ -5,12 +5,12 @@ import { dropCitations } from "../hub/citations.ts";
 import { customToolSchema } from "../hub/custom-input.ts";
 import type { WriteTarget, WrittenRequest } from "../hub/dialect-codec.ts";
 import { DroppedFields } from "../hub/dropped-fields.ts";
-import type { Effort, HubReasoning, HubRequest, HubTool, TextPart } from "../hub/hub-request.ts";
+import type { CacheHint, Effort, HubReasoning, HubRequest, HubTool, TextPart } from "../hub/hub-request.ts";
 import { unsupportedField } from "../hub/refuse.ts";
 import { selectTools, type ToolSelection } from "../hub/select-tools.ts";
 import { ToolNameTable } from "../hub/tool-names.ts";
 import { findWebSearch, isSearchChoice, pickOptions, withoutWebSearch } from "../hub/web-search.ts";
-import { limitBreakpoints } from "./cache-breakpoints.ts";
+import { limitBreakpoints, markLastBlock } from "./cache-breakpoints.ts";
 import { acceptsFormat, acceptsSampling, apiVersion, thinkingStyle } from "./messages-models.ts";
 import { writeInputSchema } from "./messages-schema.ts";
 import { cacheControl, MessagesTurnWriter, type WrittenTurns } from "./messages-turn-writer.ts";
@@ -19,7 +19,7 @@ const OUTPUT_TOKENS_DEFAULT = 32_000;
 const BUDGET_MIN = 1_024;
 const BUDGET_BY_EFFORT: Readonly<Partial<Record<Effort, number>>> = { low: 2_048, medium: 8_192 };
 const BUDGET_HIGH = 16_384;
-const AUTOMATIC_CACHE = { type: "ephemeral" } as const;
+const AUTOMATIC_CACHE: CacheHint = { ttl: "5m" };
 
 export function writeMessagesRequest(request: HubRequest, target: WriteTarget): WrittenRequest {
   const { settings } = request;
@@ -54,8 +54,8 @@ export function writeMessagesRequest(request: HubRequest, target: WriteTarget): 
     ...(settings.stop === null ? {} : { stop_sequences: settings.stop }),
     ...writeUser(settings.user ?? settings.safetyIdentifier),
     ...writeServiceTier(settings.serviceTier, dropped),
-    ...writeCacheHint(request, target),
   };
+  writeCacheHint(body, request, target);
   limitBreakpoints(body, dropped);
   dropSettings(request, dropped);
   const headers = { "anthropic-version": apiVersion(target.upstreamModel, target.profile) };
@@ -195,11 +195,15 @@ function writeSampling(
 }
 
 /** Clients of other dialects cannot mark where to cache, so the upstream finds the place itself. */
-function writeCacheHint(request: HubRequest, { profile }: WriteTarget): Record<string, unknown> {
-  const { cacheHint } = request.settings;
-  if (cacheHint !== null) return cacheControl(cacheHint);
-  if (profile.cache !== "explicit" || JSON.stringify(request.original).includes('"cache_control"')) return {};
-  return { cache_control: AUTOMATIC_CACHE };
+function writeCacheHint(body: Record<string, unknown>, request: HubRequest, { profile }: WriteTarget): void {
+  const hint = request.settings.cacheHint ?? (marksNothing(request, profile) ? AUTOMATIC_CACHE : null);
+  if (hint === null) return;
+  if (profile.automaticCache === false) markLastBlock(body, hint);
+  else Object.assign(body, cacheControl(hint));
+}
+
+function marksNothing({ original }: HubRequest, { cache }: WriteTarget["profile"]): boolean {
+  return cache === "explicit" && !JSON.stringify(original).includes('"cache_control"');
 }
 
 function dropSettings({ settings }: HubRequest, dropped: DroppedFields): void {
