@@ -9,7 +9,7 @@ import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import { WholeResponse } from "../../net/wire/http-message.ts";
 import { partBytes } from "../../net/wire/parts.ts";
 import type { Log } from "../../observe/log.ts";
-import type { Endpoint, ModelRequest } from "../../protocols/shared/request.ts";
+import { type Endpoint, isGeminiEndpoint, type ModelRequest } from "../../protocols/shared/request.ts";
 import type { Caller } from "../admission/authenticate.ts";
 import { computeFingerprint, readIdempotencyKey, repeatError } from "./idempotency-key.ts";
 
@@ -56,8 +56,13 @@ async function claimWithKey(
   return { kind: "repeat", answer: new WholeResponse(status, headers, Buffer.from(body)) };
 }
 
-async function fingerprintRequest(endpoint: Endpoint, { inputText }: ModelRequest): Promise<string> {
+async function fingerprintRequest(
+  endpoint: Endpoint,
+  { inputText, publicModel }: ModelRequest,
+): Promise<string> {
   const fingerprint = computeFingerprint(endpoint.name);
+  // The other dialects have the model in the body.
+  if (isGeminiEndpoint(endpoint)) fingerprint.add(publicModel);
   if (inputText.kind === "texts") return fingerprint.add(inputText.formDigest ?? "").end();
   return (await fingerprint.addInTurns(partBytes(inputText.body))).end();
 }
