@@ -14,7 +14,7 @@ import {
   withHighestImagePrices,
   withHighestRates,
 } from "./prices.ts";
-import { NO_TOKENS, type ReportedTier, type TokenCounts } from "./token-counts.ts";
+import { NO_TOKENS, type ReportedTier, type RequestedTier, type TokenCounts } from "./token-counts.ts";
 
 export interface Tariff {
   /** A hash of `terms`. */
@@ -182,12 +182,20 @@ export function costAtMost(tariff: Tariff, used: PricedUsage, foreseen: Foreseen
   return toCharge(tariff, asLong > asShort ? asLong : asShort);
 }
 
-/** The tier if its prices are higher than the standard ones; null otherwise, for a tier that may not be granted. */
-export function dearerTier({ prices }: Tariff, tier: ServiceTier | null): ServiceTier | null {
-  const rates = tier === null ? undefined : prices.tiers.get(tier);
-  const isDearer =
-    rates !== undefined && TOKEN_UNITS.some((unit) => rates.tokens[unit] > prices.tokens[unit]);
-  return isDearer ? tier : null;
+/**
+ * The tier if its prices are higher than the standard ones; null otherwise, for a tier that may not be granted. An
+ * unknown tier counts as the dearest one.
+ */
+export function dearerTier({ prices }: Tariff, tier: RequestedTier | null): ServiceTier | null {
+  let dearest: ServiceTier | null = null;
+  let tokens = prices.tokens;
+  for (const [name, rates] of prices.tiers) {
+    if (name !== tier && tier !== "unknown") continue;
+    if (!TOKEN_UNITS.some((unit) => rates.tokens[unit] > tokens[unit])) continue;
+    dearest = name;
+    tokens = rates.tokens;
+  }
+  return dearest;
 }
 
 /** The upstream cost: without multipliers. */

@@ -5,6 +5,9 @@ import type { ServiceTier } from "../records.ts";
 /** `standard` stands for every tier without its own prices. */
 export type ReportedTier = ServiceTier | "standard";
 
+/** `unknown` stands for a name that is neither a standard tier nor one with prices: it may be the dearest one. */
+export type RequestedTier = ServiceTier | "unknown";
+
 /**
  * Cached, written, image and audio tokens are part of `inputTokens`; reasoning and audio are part of `outputTokens`.
  * Each part may have its own price.

@@ -88,6 +88,7 @@ const response = (tier: object, status = "completed") => ({
   usage: { input_tokens: TOKENS.input, output_tokens: TOKENS.output, total_tokens: 120 },
   ...tier,
 });
+const RESPONSE = { model: "native", input: "Hello", store: false };
 const data = (json: object) => `data: ${JSON.stringify(json)}\n\n`;
 
 function chatEvents(tier: object): string[] {
@@ -199,6 +200,28 @@ test("a translated response is charged by the tier that its upstream reports", a
     });
     expect(charged).toBe(cost("2"));
   }
+});
+
+test.each([
+  // Names of the same length: the hold covers one token for each byte of the body.
+  ["SERVICE_TIER_PRIORITY", "SERVICE_TIER_STANDARD"],
+  ["service_tier_priority", "service_tier_standard"],
+  ["Priority", "Standard"],
+])("%s is the tier priority, and %s the standard one", async (dear, usual) => {
+  const priority = await send("/v1/responses", { ...RESPONSE, service_tier: dear });
+  const standard = await send("/v1/responses", { ...RESPONSE, service_tier: usual });
+  expect([priority.charged, standard.charged]).toEqual([cost("2"), cost("1")]);
+  expect(priority.held).toBe(standard.held * 2n);
+  reported = dear;
+  expect((await send("/v1/responses", RESPONSE)).charged).toBe(cost("2"));
+});
+
+test("an unknown tier is held, and charged without a report, at the dearest price", async () => {
+  const standard = await send("/v1/responses", { ...RESPONSE, service_tier: "default" });
+  const unknown = await send("/v1/responses", { ...RESPONSE, service_tier: "express" });
+  expect([unknown.charged, unknown.held]).toEqual([cost("2"), standard.held * 2n]);
+  reported = "express";
+  expect((await send("/v1/responses", { ...RESPONSE, service_tier: "express" })).charged).toBe(cost("1"));
 });
 
 test("the tier may be named once only: upstreams differ in which one they use", async () => {

@@ -28,6 +28,7 @@ import {
   readStringMap,
 } from "../hub/json-values.ts";
 import { readCacheHint, readMediaUrl } from "../hub/media.ts";
+import { readTierName } from "../shared/service-tier.ts";
 
 const READ_FIELDS: ReadonlySet<string> = new Set([
   "model",
@@ -315,7 +316,7 @@ function readSettings(json: Json): HubSettings {
     reasoning: readReasoning(json.reasoning_effort),
     format: readFormat(readObject(json.response_format)),
     verbosity: readString(json.verbosity),
-    serviceTier: readString(json.service_tier),
+    serviceTier: readTierName(json.service_tier),
     promptCacheKey: readString(json.prompt_cache_key),
     promptCacheRetention: readString(json.prompt_cache_retention),
     ...(json.prompt_cache_options == null ? {} : { promptCacheOptions: json.prompt_cache_options }),

@@ -1,6 +1,7 @@
 /** Writes token usage in the form of Chat Completions. */
 
-import { formatTier, type TokenUsage } from "../shared/usage.ts";
+import { formatTier } from "../shared/service-tier.ts";
+import type { TokenUsage } from "../shared/usage.ts";
 
 /** The tier and the usage, which are members of the response. */
 export function writeUsageMembers(usage: TokenUsage): Record<string, unknown> {

@@ -15,6 +15,7 @@ import {
 } from "../hub/hub-request.ts";
 import { type Json, readNumber, readObject, readObjects, readString } from "../hub/json-values.ts";
 import { unsupportedField } from "../hub/refuse.ts";
+import { readTierName } from "../shared/service-tier.ts";
 import { ContentReader } from "./gemini-content-reader.ts";
 import { member, objectMember, unknownMembers } from "./gemini-members.ts";
 import { toJsonSchema } from "./gemini-schema.ts";
@@ -172,7 +173,7 @@ function requireOneCandidate(count: number): number {
 }
 
 function readServiceTier(tier: unknown): string | null {
-  const name = readString(tier)?.toLowerCase().replace("service_tier_", "") ?? null;
+  const name = readTierName(tier);
   return name === "standard" ? "default" : name;
 }
 

@@ -4,17 +4,16 @@
  */
 
 import { ApiError } from "../../errors.ts";
-import { stringValue } from "../../json/scan.ts";
+import type { RequestedTier } from "../../money/token-counts.ts";
 import type { Part } from "../../net/wire/parts.ts";
 import { partBytes } from "../../net/wire/parts.ts";
-import type { ServiceTier } from "../../records.ts";
 import { readConversationStart } from "../shared/conversation.ts";
 import { type InputReach, measureInputReach } from "../shared/input-reach.ts";
 import { type InputSize, measureInputSize } from "../shared/input-size.ts";
 import type { JsonRequestLimits } from "../shared/json-request.ts";
 import { isPlainBody } from "../shared/plain-body.ts";
 import type { Endpoint, InputText, ModelRequest, RequestBody } from "../shared/request.ts";
-import { findPricedTier } from "../shared/usage.ts";
+import { readRequestedTier } from "../shared/service-tier.ts";
 import { GeminiBody } from "./gemini-body.ts";
 import {
   type ConfigScan,
@@ -135,9 +134,9 @@ class GeminiRequest implements ModelRequest {
     return readThinkingLevel(this.#part.bytes, this.config);
   }
 
-  requestedTier(): ServiceTier | null {
+  requestedTier(): RequestedTier | null {
     const tier = pick(this.scan.fields, "serviceTier", "service_tier");
-    return tier === undefined ? null : findPricedTier(stringValue(this.#part.bytes, tier));
+    return readRequestedTier(this.#part.bytes, tier);
   }
 
   tokensEstimate(): number {

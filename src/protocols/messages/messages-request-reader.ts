@@ -30,6 +30,7 @@ import {
 import { readCacheHint } from "../hub/media.ts";
 import { unsupportedField } from "../hub/refuse.ts";
 import { readOpaqueText } from "../hub/sealed-state.ts";
+import { readTierName } from "../shared/service-tier.ts";
 import { readCitations } from "./messages-sources.ts";
 import { readMessagesTools } from "./messages-tools.ts";
 
@@ -269,7 +270,7 @@ function readSettings(json: Json): HubSettings {
   const config = readObject(json.output_config);
   const choice = readObject(json.tool_choice);
   const stop = readArray(json.stop_sequences).filter((text) => typeof text === "string");
-  const tier = readString(json.service_tier);
+  const tier = readTierName(json.service_tier);
   return {
     outputTokensMax: readNumber(json.max_tokens),
     temperature: readNumber(json.temperature),

@@ -3,7 +3,8 @@
 import type { ClientTarget } from "../hub/dialect-codec.ts";
 import type { HubStop } from "../hub/hub-response.ts";
 import { type Json, readArray, readObject } from "../hub/json-values.ts";
-import { formatTier, type TokenUsage } from "../shared/usage.ts";
+import { formatTier } from "../shared/service-tier.ts";
+import type { TokenUsage } from "../shared/usage.ts";
 import { emptyResponse } from "./generated-events.ts";
 
 /** Settings of the request that the response repeats, if they have a type that strict clients accept. */

@@ -18,6 +18,7 @@ import {
   readStringMap,
 } from "../hub/json-values.ts";
 import { unsupportedField } from "../hub/refuse.ts";
+import { readTierName } from "../shared/service-tier.ts";
 import { ResponsesItemReader } from "./responses-item-reader.ts";
 import { readResponsesToolChoice, readResponsesTools } from "./responses-tools.ts";
 
@@ -103,7 +104,7 @@ function readSettings(json: Json): HubSettings {
     reasoning: readReasoning(readObject(json.reasoning)),
     format: readFormat(readObject(text?.format)),
     verbosity: readString(text?.verbosity),
-    serviceTier: readString(json.service_tier),
+    serviceTier: readTierName(json.service_tier),
     promptCacheKey: readString(json.prompt_cache_key),
     promptCacheRetention: readString(json.prompt_cache_retention),
     ...(json.prompt_cache_options == null ? {} : { promptCacheOptions: json.prompt_cache_options }),

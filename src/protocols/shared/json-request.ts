@@ -7,9 +7,9 @@ import { ApiError } from "../../errors.ts";
 import { isValidUtf8, scanObject, wantedFields } from "../../json/scan.ts";
 import { describeScanError } from "../../json/scan-error.ts";
 import { editMembers, type Splice } from "../../json/splice.ts";
+import type { RequestedTier } from "../../money/token-counts.ts";
 import { findBytes } from "../../net/wire/bytes.ts";
 import { type Part, partBytes } from "../../net/wire/parts.ts";
-import type { ServiceTier } from "../../records.ts";
 import { caseVariantError } from "./case-variant-error.ts";
 import { readConversationStart } from "./conversation.ts";
 import { readImageKind } from "./image-kind.ts";
@@ -37,7 +37,7 @@ import {
 } from "./json-fields.ts";
 import type { Endpoint, InputText, ModelRequest, RequestBody } from "./request.ts";
 import { dropSealedState } from "./sealed-state-splices.ts";
-import { findPricedTier } from "./usage.ts";
+import { readRequestedTier } from "./service-tier.ts";
 
 const STREAM_OPTIONS = wantedFields(["include_usage"], { refusesCaseVariants: true });
 const REASONING = wantedFields(["effort"]);
@@ -206,11 +206,11 @@ class JsonRequest implements ModelRequest {
   }
 
   /** Messages has the fast tier in a separate field. */
-  requestedTier(): ServiceTier | null {
+  requestedTier(): RequestedTier | null {
     const { service_tier: tier, speed } = this.fields;
     const { bytes } = this.part;
-    const isFast = this.endpoint.interface === "messages" && findPricedTier(readText(bytes, speed)) !== null;
-    return findPricedTier(readText(bytes, isFast ? speed : tier));
+    const speedTier = this.endpoint.interface === "messages" ? readRequestedTier(bytes, speed) : null;
+    return speedTier ?? readRequestedTier(bytes, tier);
   }
 
   tokensEstimate(): number {

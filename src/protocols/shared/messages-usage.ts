@@ -4,7 +4,8 @@
  */
 
 import { isObject } from "../../json/parse.ts";
-import { isCount, isInvalidCount, readTier, type TokenUsage } from "./usage.ts";
+import { readTier } from "./service-tier.ts";
+import { isCount, isInvalidCount, type TokenUsage } from "./usage.ts";
 
 /** Null if there is none, or if it reports neither input nor output. A null count is missing. */
 export function readMessagesUsage(json: unknown): TokenUsage | null {

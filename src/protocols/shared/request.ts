@@ -1,8 +1,9 @@
 /** What the gateway reads from a client's request; the rest of the body is passed to the upstream. */
 
 import type { ApiError } from "../../errors.ts";
+import type { RequestedTier } from "../../money/token-counts.ts";
 import type { Part } from "../../net/wire/parts.ts";
-import type { Dialect, Interface, ServiceTier } from "../../records.ts";
+import type { Dialect, Interface } from "../../records.ts";
 import type { InputReach } from "./input-reach.ts";
 import type { InputSize } from "./input-size.ts";
 
@@ -88,8 +89,8 @@ export interface ModelRequest {
   readonly outputTokensMax: number | null;
   /** The requested reasoning effort; null if none. Read on demand, only if the group charges. */
   reasoningEffort(): string | null;
-  /** The requested service tier, if it has its own prices. Read on demand, only if the model has a price. */
-  requestedTier(): ServiceTier | null;
+  /** The requested service tier; null for the standard one. Read on demand, only if the model has a price. */
+  requestedTier(): RequestedTier | null;
   /** Throws if the client sets an invalid limit. Called for paid requests only: otherwise the upstream checks it. */
   checkBounds(): void;
   /** Size and quality of the requested images, as far as they are set (`image-kind.ts`). */

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { isImpossibleUsage, readTier, readUsage, type TokenUsage, withTier } from "./usage.ts";
+import { readTier } from "./service-tier.ts";
+import { isImpossibleUsage, readUsage, type TokenUsage, withTier } from "./usage.ts";
 
 const counted = (change: Partial<TokenUsage>): TokenUsage => ({
   inputTokens: 0,

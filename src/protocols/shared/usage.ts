@@ -2,7 +2,7 @@
 
 import { isObject } from "../../json/parse.ts";
 import type { ReportedTier, TokenCounts } from "../../money/token-counts.ts";
-import { SERVICE_TIERS, type ServiceTier } from "../../records.ts";
+import { readTier } from "./service-tier.ts";
 
 /** Images are not part of a report: the readers of responses count them. */
 export interface TokenUsage extends Omit<TokenCounts, "images"> {
@@ -60,27 +60,6 @@ export function readUsage(json: unknown): TokenUsage | null {
       isInvalidCount(outputDetails.audio_tokens) ||
       isInvalidCount(searches),
   };
-}
-
-/**
- * A report may have several members for the tier: one with its own prices counts. Null if there is none: `auto`
- * repeats the request and is not a tier.
- */
-export function readTier(...values: readonly unknown[]): ReportedTier | null {
-  const tier = values.map(findPricedTier).find((found) => found !== null);
-  const isReported = values.some((value) => typeof value === "string" && value !== "auto");
-  return tier ?? (isReported ? "standard" : null);
-}
-
-/** Null for the standard tier, and for tiers that have no prices. Google writes tiers in capitals. */
-export function findPricedTier(value: unknown): ServiceTier | null {
-  const name = typeof value === "string" ? value.toLowerCase() : null;
-  return SERVICE_TIERS.find((tier) => tier === name) ?? null;
-}
-
-/** The tier in OpenAI's words. */
-export function formatTier(tier: ReportedTier): string {
-  return tier === "standard" ? "default" : tier;
 }
 
 /** OpenAI reports the tier beside the usage instead of in it. */
