@@ -2,7 +2,14 @@
 
 import { z } from "zod";
 import type { KeptBytes } from "./capped-bytes.ts";
-import { type RedactionRules, redactHeader, redactText, trimCutEnd, trimCutStart } from "./redact.ts";
+import {
+  findHeaderSecrets,
+  type RedactionRules,
+  redactHeader,
+  redactText,
+  trimCutEnd,
+  trimCutStart,
+} from "./redact.ts";
 
 const headers = z.array(z.tuple([z.string(), z.string()]));
 
@@ -90,20 +97,24 @@ export interface AttemptDraft {
 
 export function buildDocument(
   { request, attempts, answer }: CaptureDraft,
-  rules: RedactionRules,
+  { secrets, patterns }: RedactionRules,
 ): CaptureDocument {
+  const sent = attempts.map(({ headerLines }) => parseLines(headerLines));
+  // An account may send an access token instead of its credential, and an upstream may return it.
+  const fromHeaders = [request.headers, ...sent].flatMap(findHeaderSecrets);
+  const rules = { secrets: [...new Set([...secrets, ...fromHeaders])], patterns };
   const redactHeaders = (list: HeaderList) =>
     list.map(([name, value]): [string, string] => [name, redactHeader(name, value, rules)]);
   const body = (kept: KeptBytes | null) => (kept === null ? null : buildBody(kept, rules));
   return {
     request: { ...request, headers: redactHeaders(request.headers), body: body(request.body) },
-    attempts: attempts.map((attempt) => ({
+    attempts: attempts.map((attempt, i) => ({
       account: attempt.account,
       upstream_model: attempt.upstreamModel,
       transport: attempt.transport,
       method: attempt.method,
       url: redactText(attempt.url, rules),
-      headers: redactHeaders(parseLines(attempt.headerLines)),
+      headers: redactHeaders(sent[i] ?? []),
       body: body(attempt.body),
       status: attempt.status,
       response_headers: redactHeaders(attempt.responseHeaders),

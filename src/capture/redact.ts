@@ -5,6 +5,8 @@
 
 import { createHash } from "node:crypto";
 import type { CaptureRedaction } from "../records.ts";
+import { ISSUED_SECRETS } from "../secrets/issued-secrets.ts";
+import { mapSpan, openViews, type TextSpan } from "./text-view.ts";
 
 export interface RedactionRules {
   /** Secrets that are known, such as the caller's key. They are removed wherever they occur. */
@@ -16,11 +18,9 @@ export interface RedactionRules {
 const SECRET_CHARS_MIN = 8;
 
 export function redactText(text: string, { secrets, patterns }: RedactionRules): string {
-  let redacted = text;
-  for (const secret of secrets) {
-    if (secret.length >= SECRET_CHARS_MIN) redacted = redacted.replaceAll(secret, () => mark("key"));
-  }
-  redacted = removeKeys(removeMedia(redacted));
+  const known = secrets.filter((secret) => secret.length >= SECRET_CHARS_MIN);
+  let redacted = removeFound(text, (view) => known.flatMap((secret) => findAll(view, secret)));
+  redacted = removeCredentials(removeMedia(redacted));
   for (const name of patterns) redacted = CHOSEN[name](redacted);
   return redacted;
 }
@@ -81,7 +81,7 @@ function describeMedia(encoded: string, type = "base64"): string {
 // Keys and credentials.
 
 const KEY_FORMS: readonly RegExp[] = [
-  /\bgwk_\w{16,}/g,
+  ...Object.values(ISSUED_SECRETS),
   /\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{16,}/g,
   /\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?/g,
   /-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]{0,16384}(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?/g,
@@ -93,22 +93,60 @@ const KEY_FORMS: readonly RegExp[] = [
   /\b(?:hf|gsk|xai|r8|nvapi|tvly|glpat)[-_][A-Za-z0-9_-]{20,}/g,
   /\bya29\.[\w-]{20,}/g,
 ];
-const BEARER = /\b(bearer|basic)(\s{1,4})[A-Za-z0-9._~+/=-]{12,}/gi;
+/** Credentials by the words before them: the scheme of a header, and the parts of an address. */
+const CREDENTIAL_FORMS: readonly RegExp[] = [
+  /(?<=\b(?:bearer|basic)\s{1,4})[A-Za-z0-9._~+/=-]{12,}/gi,
+  /(?<=\bhttps?:\/\/)[^\s/@"\\]{1,256}(?=@)/gi,
+  /(?<=[?&](?:key|api[-_]?key|token|access[-_]?token|sig|signature|x-amz-signature|x-amz-credential|password)=)[^&\s"'\\#]{6,}/gi,
+];
 /** Members whose string is a credential, also in JSON within a string. */
 const SECRET_MEMBER =
   /(\\{0,7}"(?:api[-_]?key|x-api-key|x-goog-api-key|authorization|proxy-authorization|password|passwd|secret|client[-_]?secret|secret[-_]?access[-_]?key|access[-_]?token|refresh[-_]?token|id[-_]?token|auth[-_]?token|private[-_]?key|cookie|set-cookie)\\{0,7}"\s{0,8}:\s{0,8}\\{0,7}")(?:[^"\\]|\\[^"])+/gi;
-/** Credentials in the address of a tool or an image. */
-const URL_CREDENTIALS = /(\bhttps?:\/\/)[^\s/@"\\]{1,256}@/gi;
-const URL_PARAMETER =
-  /([?&](?:key|api[-_]?key|token|access[-_]?token|sig|signature|x-amz-signature|x-amz-credential|password)=)[^&\s"'\\#]{6,}/gi;
 
-function removeKeys(text: string): string {
-  let redacted = text.replace(SECRET_MEMBER, (_, name: string) => name + mark("credential"));
-  for (const form of KEY_FORMS) redacted = redacted.replace(form, mark("key"));
-  return redacted
-    .replace(BEARER, (_, scheme: string, space: string) => scheme + space + mark("credential"))
-    .replace(URL_CREDENTIALS, (_, scheme: string) => `${scheme}${mark("credential")}@`)
-    .replace(URL_PARAMETER, (_, name: string) => name + mark("credential"));
+function removeCredentials(text: string): string {
+  const named = text.replace(SECRET_MEMBER, (_, name: string) => name + mark("credential"));
+  return removeFound(named, (view) => [
+    ...KEY_FORMS.flatMap((form) => matchAll(view, { form, kind: "key" })),
+    ...CREDENTIAL_FORMS.flatMap((form) => matchAll(view, { form, kind: "credential" })),
+  ]);
+}
+
+interface FoundSecret extends TextSpan {
+  readonly kind: "key" | "credential";
+}
+
+/** Removes what is found in any view of the text. Of a secret that events split, the first part has the mark. */
+function removeFound(text: string, find: (view: string) => FoundSecret[]): string {
+  const cuts: { start: number; end: number; replacement: string }[] = [];
+  for (const view of openViews(text)) {
+    for (const found of find(view.text)) {
+      for (const [i, { start, end }] of mapSpan(view, found).entries())
+        cuts.push({ start, end, replacement: i === 0 ? mark(found.kind) : "" });
+    }
+  }
+  cuts.sort((a, b) => a.start - b.start || b.end - a.end);
+  let kept = "";
+  let at = 0;
+  for (const { start, end, replacement } of cuts) {
+    if (start >= at) kept += text.slice(at, start) + replacement;
+    at = Math.max(at, end);
+  }
+  return kept + text.slice(at);
+}
+
+function findAll(view: string, secret: string): FoundSecret[] {
+  const found: FoundSecret[] = [];
+  for (let start = view.indexOf(secret); start >= 0; start = view.indexOf(secret, start + secret.length))
+    found.push({ start, end: start + secret.length, kind: "key" });
+  return found;
+}
+
+function matchAll(view: string, { form, kind }: { form: RegExp; kind: FoundSecret["kind"] }): FoundSecret[] {
+  return Array.from(view.matchAll(form), ({ index, 0: match }) => ({
+    start: index,
+    end: index + match.length,
+    kind,
+  }));
 }
 
 // By choice.
@@ -152,4 +190,11 @@ const SECRET_HEADERS: ReadonlySet<string> = new Set([
 
 export function redactHeader(name: string, value: string, rules: RedactionRules): string {
   return SECRET_HEADERS.has(name.toLowerCase()) ? mark("credential") : redactText(value, rules);
+}
+
+/** The credentials in a list of headers, without their scheme. */
+export function findHeaderSecrets(headers: readonly (readonly [name: string, value: string])[]): string[] {
+  return headers
+    .filter(([name]) => SECRET_HEADERS.has(name.toLowerCase()))
+    .map(([, value]) => value.replace(/^(?:bearer|basic)\s+/i, "").trim());
 }
