@@ -110,6 +110,7 @@ async function openServices(context: ProcessContext, builtDir: string): Promise<
   address.setServer(server);
   startRemovingResponses(context, node);
   await startBackgroundJobs(context, gateway, node);
+  gateway.loop.start();
   await node.status.update({ address: address.node, state: "ready" });
   return {
     url: server.url,

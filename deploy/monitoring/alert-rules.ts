@@ -47,6 +47,15 @@ export const ALERT_RULES: readonly AlertRule[] = [
     action: "Run `model-gateway audit` and read the log of the process.",
   },
   {
+    name: "GatewaySlowTurns",
+    query: `increase(${q.series("gateway_slow_turns_total")}[10m]) > 2`,
+    for: "0m",
+    severity: "warning",
+    summary: "The event loop of {{ $labels.instance }} was held for more than 50 ms, repeatedly.",
+    action:
+      "The log lines slow_turn name the requests. Report them with the endpoint and the size of the body.",
+  },
+  {
     name: "GatewayAccountUnusable",
     query: `${q.series("gateway_account_usable")} == 0`,
     for: "5m",

@@ -219,6 +219,11 @@ const LIMITS: Row = {
       queries: one(q.sumRate("gateway_large_bodies_refused_total", []), "large bodies"),
     },
     {
+      title: "Slow turns of the event loop",
+      unit: "short",
+      queries: one(q.sumRate("gateway_slow_turns_total", []), "turns/s"),
+    },
+    {
       title: "Large bodies",
       unit: "bytes",
       queries: [

@@ -4,6 +4,7 @@
  */
 
 import type { BillingFaults } from "../observe/billing-faults.ts";
+import type { LoopWatch } from "../observe/loop-watch.ts";
 import type { Traffic } from "../observe/traffic.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
 import type { PolicyGroup } from "../policy/snapshot.ts";
@@ -22,6 +23,7 @@ export interface AlertViewOptions {
   pool: Pick<Pool, "report">;
   traffic: Traffic;
   billingFaults: Pick<BillingFaults, "list">;
+  loop: Pick<LoopWatch, "countRepeated">;
   /** How long an alert stays open after the latest billing fault. */
   billingFaultMs: number;
   startedAtMs: number;
@@ -107,6 +109,7 @@ export class AlertViewReader {
         .filter(({ latestAtMs }) => latestAtMs !== null && nowMs - latestAtMs < billingFaultMs),
       billingFaultMs,
       overruns: this.#database?.overruns ?? null,
+      slowTurns: this.#options.loop.countRepeated(),
     };
   }
 

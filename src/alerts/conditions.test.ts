@@ -29,6 +29,7 @@ function view(change: Partial<AlertView> = {}): AlertView {
     billingFaults: [],
     billingFaultMs: 3_600_000,
     overruns: [],
+    slowTurns: 0,
     ...change,
   };
 }
@@ -42,6 +43,12 @@ const emptyFor = (ms: number) => ({
 });
 
 describe("the alert conditions", () => {
+  test("name the slow turns of the event loop when they are repeated", () => {
+    expect(rulesIn({ slowTurns: 3 })).toEqual([["slow_turns", ""]]);
+    const alert = findConditions(view({ slowTurns: 3 }), DEFAULT_ALERTS)[0];
+    expect(alert?.details).toEqual({ turns: 3 });
+  });
+
   test("are none while everything is healthy", () => {
     expect(rulesIn({})).toEqual([]);
   });

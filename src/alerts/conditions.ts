@@ -27,6 +27,8 @@ export interface AlertView {
   billingFaultMs: number;
   /** Users with at least as many overruns in the rule's span as it allows. Null until first read. */
   overruns: readonly RepeatedOverruns[] | null;
+  /** Slow turns of the event loop, if there were several in a short time; otherwise 0. */
+  slowTurns: number;
 }
 
 export interface AlertCondition {
@@ -46,6 +48,7 @@ export function findConditions(view: AlertView, rules: AlertsRecord): AlertCondi
     ...findFailing(view, rules),
     ...findBillingFaults(view),
     ...findOverruns(view, rules),
+    ...findSlowTurns(view),
   ];
 }
 
@@ -156,6 +159,20 @@ function findOverruns({ overruns: users }: AlertView, { overruns: rule }: Alerts
   });
 }
 
+/** Always enabled: every client waits meanwhile. */
+function findSlowTurns({ slowTurns }: AlertView): AlertCondition[] {
+  if (slowTurns === 0) return [];
+  return [
+    {
+      rule: "slow_turns",
+      subject: "",
+      seenBy: "node",
+      message: `The event loop was held repeatedly: at least ${slowTurns} times in the last minutes. The log lines slow_turn name the requests.`,
+      details: { turns: slowTurns },
+    },
+  ];
+}
+
 /**
  * Whether an alert whose condition no longer holds is over. For an alert from before this process started, that is
  * not known at once: health state starts empty with each process, so an account must be tried first.
@@ -183,6 +200,8 @@ export function isOver(alert: AlertRecord, view: AlertView, rules: AlertsRecord)
       return isOurs || view.nowMs - alert.startedAtMs >= view.billingFaultMs;
     case "error_rate":
       return isOurs || !rules.errorRate.enabled || view.nowMs - view.startedAtMs >= rules.errorRate.overMs;
+    case "slow_turns":
+      return true;
     case "overruns":
       return !rules.overruns.enabled || view.overruns !== null;
   }

@@ -94,6 +94,7 @@ function start(traffic: Traffic = openTraffic(), retriesMs: readonly number[] = 
     http,
     origin: () => ({ node: "here:8787", publicUrl: "https://gateway.example" }),
     billingFaults,
+    loop: { countRepeated: () => 0 },
     // The test starts each check itself.
     limits: {
       checkIntervalMs: 3_600_000,

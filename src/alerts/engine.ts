@@ -9,6 +9,7 @@ import type { Dialer } from "../net/http-client/dial.ts";
 import type { Clock, NewId } from "../net/wire/clock.ts";
 import type { BillingFaults } from "../observe/billing-faults.ts";
 import type { Log } from "../observe/log.ts";
+import type { LoopWatch } from "../observe/loop-watch.ts";
 import type { Traffic } from "../observe/traffic.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
 import type { Snapshot } from "../policy/snapshot.ts";
@@ -49,6 +50,7 @@ export interface AlertOptions {
   /** Known once the server listens. */
   origin(): Origin;
   billingFaults: Pick<BillingFaults, "list">;
+  loop: Pick<LoopWatch, "countRepeated">;
   limits: AlertLimits;
 }
 

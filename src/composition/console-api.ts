@@ -67,6 +67,7 @@ function openAlerts(context: ProcessContext, { gateway, billing, address }: Cons
     http: dispatcher.http,
     origin: () => ({ node: address.node, publicUrl: address.publicUrl }),
     billingFaults: billing.faults,
+    loop: gateway.loop,
     limits: limits.alerts,
   });
   closers.add(() => alerts.stop());

@@ -10,13 +10,16 @@ import { openBodyBudgets } from "../gateway/request/body-budgets.ts";
 import { openInFlightRequests } from "../gateway/request/in-flight-requests.ts";
 import { RequestReader } from "../gateway/request/read-request.ts";
 import { openDrains } from "../gateway/stream/drains.ts";
+import type { TranslationServices } from "../gateway/translation/request-translator.ts";
 import { StateSeals } from "../gateway/translation/state-seals.ts";
+import type { StoredResponses } from "../gateway/translation/stored-responses.ts";
 import { TokenFactors } from "../gateway/translation/token-factors.ts";
 import type { Dispatcher } from "../gateway/upstream/dispatch.ts";
 import { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
 import type { Limiter } from "../limits/limiter.ts";
 import { QueueOccupancy } from "../limits/queue-occupancy.ts";
 import type { ThrottleExchange } from "../nodes/throttle-exchange.ts";
+import { LoopWatch, readThreadCpuMs } from "../observe/loop-watch.ts";
 import { openRequestCounts } from "../observe/request-counts.ts";
 import { RequestMetrics } from "../observe/request-metrics.ts";
 import { openTraffic } from "../observe/traffic.ts";
@@ -56,7 +59,8 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
   const { deadlines, keepAliveTimer } = timers;
   // Requests that wait for a slot and those that wait for an account count together.
   const occupancy = new QueueOccupancy();
-  const dispatcher = openDispatcher(context, { policy, limiter, occupancy, billingEngine, timers });
+  const loop = openLoopWatch(context);
+  const dispatcher = openDispatcher(context, { policy, limiter, occupancy, billingEngine, timers, loop });
   if (services.shared !== null) serveGains(services.shared, dispatcher);
   const bodies = openBodyBudgets(limits, settings.largeBodiesBytes, { ...clock, deadlines });
   const requests = new RequestReader({ ...limits, spoolDir: spoolFolder(context), deadlines }, bodies);
@@ -72,6 +76,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
   return {
     clock,
     log,
+    loop,
     db,
     policy,
     auth: {
@@ -102,20 +107,35 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     accessLog: openAccessLog(context),
     captures,
     responses: openResponseRoutes(db, limits.cachedResponseRoutesMax),
-    translation: {
-      seals: new StateSeals(installation.keyring),
-      storedResponses,
-      counts: new TranslationCounts(),
-      factors: new TokenFactors(clock.monotonicMs),
-      randomBytes: installation.randomBytes,
-      newId: (prefix) => prefix + installation.newId("id").slice("id_".length),
-    },
+    translation: openTranslation(context, storedResponses),
     dispatcher,
     keepAliveTimer,
     timing: limits,
     bodyBudget: bodies.large,
     requests,
   };
+}
+
+function openTranslation(
+  { installation }: ProcessContext,
+  storedResponses: StoredResponses,
+): TranslationServices {
+  return {
+    seals: new StateSeals(installation.keyring),
+    storedResponses,
+    counts: new TranslationCounts(),
+    factors: new TokenFactors(installation.clock.monotonicMs),
+    randomBytes: installation.randomBytes,
+    newId: (prefix) => prefix + installation.newId("id").slice("id_".length),
+  };
+}
+
+/** Started when the server listens: a start may take its time. */
+function openLoopWatch({ installation, limits, log, closers }: ProcessContext): LoopWatch {
+  const { monotonicMs } = installation.clock;
+  const loop = new LoopWatch({ limits: limits.loopWatch, log, monotonicMs, threadCpuMs: readThreadCpuMs });
+  closers.add(() => loop.stop());
+  return loop;
 }
 
 /** Requests that wait for an account are served when other nodes give a part of its limits. */

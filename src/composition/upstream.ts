@@ -12,6 +12,7 @@ import { openHttpClient } from "../net/http-client/client.ts";
 import { Dialer } from "../net/http-client/dial.ts";
 import type { Clock } from "../net/wire/clock.ts";
 import { type Deadlines, openDeadlines } from "../net/wire/deadlines.ts";
+import type { LoopWatch } from "../observe/loop-watch.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
 import { openPool, type Pool } from "../pool/pool.ts";
 import { openWaitingQueue } from "../pool/waiting-queue.ts";
@@ -43,6 +44,7 @@ export interface DispatcherServices {
   readonly limiter: Limiter;
   readonly occupancy: QueueOccupancy;
   readonly billingEngine: BillingEngine;
+  readonly loop: LoopWatch;
   readonly timers: Timers;
 }
 
@@ -73,6 +75,7 @@ export function openDispatcher(context: ProcessContext, services: DispatcherServ
     ...clock,
     deadlines,
     log,
+    loop: services.loop,
     pool,
     billingEngine: services.billingEngine,
     waitingQueue: openWaitingQueue(clock, services.occupancy),

@@ -35,6 +35,8 @@ export const observationLimits = {
     /** How long a pull waits for transactions that are about to commit. */
     settleMs: 500,
   },
+  /** The watch on the event loop. A turn over `turnMs` is logged; so many of them in the span open an alert. */
+  loopWatch: { turnMs: 50, tickMs: 10, alertSpanMs: 600_000, alertTurns: 3 },
   /** The access log on standard output. */
   accessLog: {
     /** How long a line may wait to be written with others. */

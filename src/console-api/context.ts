@@ -18,6 +18,7 @@ export type ConsoleGateway = Pick<
   Gateway,
   | "policy"
   | "log"
+  | "loop"
   | "limiter"
   | "sharing"
   | "billingEngine"

@@ -13,6 +13,7 @@ import type { LimitSharing } from "../limits/sharing/limit-sharing.ts";
 import type { Clock } from "../net/wire/clock.ts";
 import type { AccessLog } from "../observe/access-log.ts";
 import type { Log } from "../observe/log.ts";
+import type { LoopWatch } from "../observe/loop-watch.ts";
 import type { RequestCounts } from "../observe/request-counts.ts";
 import type { RequestMetrics } from "../observe/request-metrics.ts";
 import type { Traffic } from "../observe/traffic.ts";
@@ -35,6 +36,8 @@ import type { Dispatcher } from "./upstream/dispatch.ts";
 export interface Gateway {
   readonly clock: Clock;
   readonly log: Log;
+  /** Logs turns of the event loop that take too long. */
+  readonly loop: LoopWatch;
   readonly db: Db;
   readonly policy: LivePolicy;
   readonly auth: Authenticator;

@@ -65,6 +65,7 @@ export class Pipeline<C extends Call, Out> {
     const gateway = this.#gateway;
     const transport = this.#transport;
     gateway.inFlight.begin();
+    gateway.loop.enter(endpoint.name, call.requestId);
     const context: RequestContext<C> = openContext(call, endpoint, gateway.tracer);
     try {
       // Authenticate.
@@ -83,6 +84,7 @@ export class Pipeline<C extends Call, Out> {
       }
       const request = transport.read(gateway, context);
       setRequest(context, isPending(request) ? await request : request);
+      gateway.loop.enter(endpoint.name, call.requestId);
       if (context.capture !== null) captureTurn(context.capture, context);
 
       // Admit.

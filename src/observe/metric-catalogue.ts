@@ -198,6 +198,11 @@ export const METRICS = {
     help: "Requests rejected because the memory for request bodies was full.",
     labels: [],
   },
+  gateway_slow_turns_total: {
+    type: "counter",
+    help: "Turns of the event loop that used more than 50 ms of CPU time. The log names the request of each.",
+    labels: [],
+  },
   gateway_telemetry_exported_total: {
     type: "counter",
     help: "Spans that the collector accepted. Absent if traces are not exported.",

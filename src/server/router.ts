@@ -63,6 +63,7 @@ export class Router {
       // The hot path converts its own errors to responses.
       if (destination.kind === "model_call") return this.#serveModelCall(call, destination.endpoint);
       if (destination.kind === "responses_socket") return this.#upgrades.upgrade(call);
+      this.#gateway.loop.enter(destination.kind, call.requestId);
       return this.#serveOther(call, destination);
     } catch (thrown) {
       if (!(thrown instanceof UnknownUrl)) return this.#reject(thrown, call);

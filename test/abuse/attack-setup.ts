@@ -10,6 +10,7 @@ import { startSimulator } from "../../simulator/simulator.ts";
 import { startGatewayProcess } from "../support/gateway-process.ts";
 import { gatewayFile } from "../support/running-gateway.ts";
 import { readResidentBytes } from "../support/spawned-gateway.ts";
+import { readSlowTurns, type SlowTurn } from "./slow-turns.ts";
 
 export interface AttackTarget {
   /** Without `/v1`. */
@@ -29,6 +30,8 @@ export interface AttackReport {
   /** The largest growth seen while the attack ran. */
   readonly memoryGrowthBytes: number;
   readonly diskGrowthBytes: number;
+  /** The turns of the gateway's event loop that were too long, as it logged them. */
+  readonly slowTurns: readonly SlowTurn[];
 }
 
 export interface AttackTargetOptions {
@@ -70,6 +73,7 @@ export async function measureAttack(
   attack: () => Promise<void>,
 ): Promise<AttackReport> {
   await healthWaitMs(target.url);
+  const slowTurnsBefore = readSlowTurns(target.output()).length;
   const cpuBefore = cpuMs(target.pid);
   const memoryBefore = readResidentBytes(target.pid);
   const diskBefore = folderBytes(target.folder);
@@ -98,17 +102,21 @@ export async function measureAttack(
     cpuMs: cpuMs(target.pid) - cpuBefore,
     memoryGrowthBytes: memoryMax - memoryBefore,
     diskGrowthBytes: diskMax - diskBefore,
+    slowTurns: readSlowTurns(target.output()).slice(slowTurnsBefore),
   };
   console.log(reportLine(name, report));
   return report;
 }
 
 function reportLine(name: string, report: AttackReport): string {
-  const { worstHealthMs, cpuMs: cpu, memoryGrowthBytes, diskGrowthBytes, durationMs } = report;
+  const { worstHealthMs, cpuMs: cpu, slowTurns, memoryGrowthBytes, diskGrowthBytes, durationMs } = report;
   const mib = (bytes: number) => `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
   const figures = [
     `worst /healthz ${worstHealthMs.toFixed(0)} ms`,
     `CPU ${cpu.toFixed(0)} ms`,
+    slowTurns.length === 0
+      ? "no slow turn"
+      : `${slowTurns.length} slow turns, worst ${Math.max(...slowTurns.map((turn) => turn.cpuMs))} ms`,
     `memory +${mib(memoryGrowthBytes)}`,
     `disk +${mib(diskGrowthBytes)}`,
     `in ${(durationMs / 1000).toFixed(1)} s`,

@@ -115,6 +115,7 @@ export const adminSettings = {
       spend: "Spend",
       error_rate: "Error rate",
       billing_fault: "Billing fault",
+      slow_turns: "Slow event loop",
       overruns: "Overruns",
     },
     message: "Message",

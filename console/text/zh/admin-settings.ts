@@ -104,6 +104,7 @@ export const adminSettings: Area<"adminSettings"> = {
       spend: "消费",
       error_rate: "错误率",
       billing_fault: "计费异常",
+      slow_turns: "事件循环阻塞",
       overruns: "超额",
     },
     message: "内容",

@@ -57,6 +57,7 @@ async function buildFamilies(context: MetricsContext): Promise<MetricFamily[]> {
     single("gateway_spent_today_usd", spent === null ? null : spent.nano * NANO),
     single("gateway_policy_age_seconds", gateway.policy.ageMs() / 1_000),
     single("gateway_coordinator_up", Number(gateway.sharing?.state !== "lost")),
+    single("gateway_slow_turns_total", gateway.loop.slowTurns),
     ...translationFamilies(gateway),
     ...reportingFamilies(gateway),
     ...exportFamilies(context),

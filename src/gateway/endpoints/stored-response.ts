@@ -23,6 +23,7 @@ import {
 } from "../../net/wire/http-message.ts";
 import { KEEP_ALIVE } from "../../net/wire/sse-format.ts";
 import type { Log } from "../../observe/log.ts";
+import type { LoopWatch } from "../../observe/loop-watch.ts";
 import type { LivePolicy } from "../../policy/live-policy.ts";
 import type { PolicyAccount } from "../../policy/snapshot.ts";
 import { openResponsesReader } from "../../protocols/responses/responses-stream.ts";
@@ -81,6 +82,7 @@ const FORWARDED_QUERY = [
 export interface StoredResponseServices extends OwnResponseServices {
   readonly clock: Clock;
   readonly log: Pick<Log, "error">;
+  readonly loop: Pick<LoopWatch, "enter">;
   readonly db: Db;
   readonly policy: Pick<LivePolicy, "snapshot">;
   readonly auth: Authenticator;
@@ -213,6 +215,7 @@ async function forwardStream(lookup: Lookup): Promise<HttpResponse> {
             eventBytesMax: dispatcher.eventBytesMax,
             holdMs: dispatcher.timing.keepAliveMs,
             monotonicMs: clock.monotonicMs,
+            enterTurn: () => services.loop.enter("stored_response", call.requestId),
           },
           resolve,
         );

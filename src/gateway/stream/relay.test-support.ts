@@ -80,6 +80,7 @@ export function openTestRelay(change: Partial<RelayOptions> = {}) {
       eventBytesMax: 10_000,
       holdMs: 0,
       monotonicMs: () => nowMs,
+      enterTurn() {},
     };
     upstream = new UpstreamStream(options, (result) => {
       if (result.kind === "open") resolve(result.stream);

@@ -14,6 +14,7 @@ import { ApiError } from "../../errors.ts";
 import type { AnswerHeaders } from "../../net/http-client/contract.ts";
 import { isPending } from "../../net/wire/maybe-promise.ts";
 import type { Log } from "../../observe/log.ts";
+import type { LoopWatch } from "../../observe/loop-watch.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { Pool } from "../../pool/pool.ts";
 import type { WaitingQueue } from "../../pool/waiting-queue.ts";
@@ -54,6 +55,7 @@ export interface Dispatcher extends OutboundRequest {
   retries: RetryBudget;
   monotonicMs(): number;
   log: Log;
+  loop: Pick<LoopWatch, "enter">;
   timing: {
     firstByteTimeoutMs: number;
     unaryTimeoutMs: number;
@@ -101,6 +103,7 @@ export async function dispatch(dispatcher: Dispatcher, attempt: UpstreamAttempt)
       const { route } = accountSlot;
       let outcome: AttemptResult;
       try {
+        dispatcher.loop.enter(attempt.endpoint.name, attempt.requestId);
         const translated = needsTranslation(attempt, route) ? await translateFor(attempt, route) : null;
         if (translated instanceof ApiError) {
           // Another account may have the interface itself.
@@ -283,6 +286,7 @@ function classifyWholeResult(
   if (result.kind === "failed") return result;
   const { headers: upstreamHeaders, body } = result;
   noteFirstByte(attempt.trace, upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
+  dispatcher.loop.enter(attempt.endpoint.name, attempt.requestId);
   const failure = checkJson(upstreamHeaders);
   if (failure !== null) return { kind: "failed", failure };
   const { endpoint, request, trace } = attempt;
@@ -330,6 +334,7 @@ function tryStream(
             eventBytesMax: dispatcher.eventBytesMax,
             holdMs: dispatcher.timing.keepAliveMs,
             monotonicMs: dispatcher.monotonicMs,
+            enterTurn: () => dispatcher.loop.enter(attempt.endpoint.name, attempt.requestId),
           },
           (opened) => {
             if (opened.kind === "open") resolve({ kind: "stream", stream: opened.stream, upstreamHeaders });

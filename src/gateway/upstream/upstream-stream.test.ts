@@ -72,6 +72,7 @@ function open(body: Body, change: Partial<UpstreamStreamOptions> = {}): Promise<
       eventBytesMax: 10_000,
       holdMs: 60_000,
       monotonicMs: () => 0,
+      enterTurn() {},
       ...change,
     };
     body.flowInto(new UpstreamStream(options, resolve));

@@ -33,6 +33,8 @@ export interface UpstreamStreamOptions {
   /** The longest time that lifecycle events are held back. */
   holdMs: number;
   monotonicMs(): number;
+  /** The thread begins to work on a piece of the stream. */
+  enterTurn(): void;
 }
 
 /** No content has arrived: a failure is invisible to the client. The deadline ends the wait for content. */
@@ -133,6 +135,7 @@ export class UpstreamStream implements BodySink<Part, UpstreamFailure>, Backpres
   }
 
   data(piece: Part): void {
+    this.#options.enterTurn();
     const state = this.#state;
     if (state.kind === "closed") return;
     if (state.kind === "lingering") {

@@ -13,6 +13,7 @@ export const ALERT_RULES = [
   "error_rate",
   "overruns",
   "billing_fault",
+  "slow_turns",
 ] as const;
 export type AlertRule = (typeof ALERT_RULES)[number];
 
