@@ -28,6 +28,7 @@ import { requireUser, withInstallation } from "./store-access.ts";
 export const claimAdmin: Command = {
   words: "admin claim",
   summary: "Create the administrator with the one-time token of the first start",
+  changes: "access",
   about:
     "The token is read from the data folder. It works once, for an hour after the start that created it.",
   options: {
@@ -94,6 +95,7 @@ const FOR_USERS = ["sign_in", "reset"] as const satisfies readonly LinkPurpose[]
 export const makeAdminLink: Command = {
   words: "admin link",
   summary: "Create a one-time link for a user who cannot sign in",
+  changes: "access",
   about: `With --forsign-in the link signs the user in, with --for reset the user chooses a new password. The link works once, for an hour. It begins with PUBLIC_URL. Two- factor authentication stays on; --drop-second-factor turns it off.
 --revoke-all is for a compromised account: with --for reset it invalidates the password, the second factor, and all sessions, tokens, API keys and links of the user.`,
   options: {

@@ -1,7 +1,7 @@
 /** `model-gateway apply`: applies a configuration file. */
 
 import { readFileSync, statSync } from "node:fs";
-import { type Installation, openInstallation, openReadOnly } from "../config/installation/installation.ts";
+import { type Installation, openOrCreate, openToPlan } from "../config/installation/installation.ts";
 import {
   applyChanges,
   ConcurrentChangeError,
@@ -25,6 +25,7 @@ export const NO_FILE = `docs/configuration.md has an example, and \`${PROGRAM} e
 export const apply: Command = {
   words: "apply",
   summary: "Apply a configuration file",
+  changes: "policy",
   about: `Shows the changes first. Objects in the file are created or updated; objects that are not in the file stay unchanged.
 A running server applies the changes without a restart.`,
   positionals: ["FILE"],
@@ -46,7 +47,7 @@ A running server applies the changes without a restart.`,
     const dry = input.flag("dry-run");
     if (dry || isNew) {
       // For a new installation, the plan runs on an empty store first, so that a rejected file creates nothing.
-      const result = await withInstallation(input, plan, openReadOnly);
+      const result = await withInstallation(input, plan, openToPlan);
       if (!result.ok) return reportProblems(result.problems, input);
       if (dry) {
         printDifference(result.plan, input);
@@ -66,7 +67,7 @@ A running server applies the changes without a restart.`,
         if (isNew) input.terminal.printNote(`\nA new installation was created in ${settings.dataDir}.`);
         return 0;
       },
-      openInstallation,
+      openOrCreate,
     );
   },
 };
@@ -133,7 +134,7 @@ export function readConfigFile(path: string, missing: string): string {
   } catch (error) {
     const code = error instanceof Error && "code" in error ? error.code : null;
     if (code === "ENOENT") fail(`The file ${path} does not exist.`, missing);
-    if (code === "EACCES") fail(`No permission to read${path}.`, `Check its owner and mode: ls -l ${path}`);
+    if (code === "EACCES") fail(`No permission to read ${path}.`, `Check its owner and mode: ls -l ${path}`);
     throw error;
   }
 }

@@ -13,6 +13,7 @@ const FINDINGS_MAX = 100;
 export const auditLedger: Command = {
   words: "audit",
   summary: "Check the consistency of ledger, usage and change log",
+  changes: "nothing",
   about:
     "Compares balances, holds, ledger entries, usage rows and roll-ups, and verifies the hash chain of the change log.\nLists every inconsistency and exits with 1, or with 0 if there is none. Does not change any data.",
   options: { data: DATA_OPTION, json: JSON_OPTION },

@@ -4,18 +4,19 @@ import { resolve } from "node:path";
 import { canCopyStore, copyStore } from "../store/engine/backup.ts";
 import { type Command, DATA_OPTION, fail } from "./command.ts";
 import { PROGRAM } from "./program-name.ts";
-import { withInstallation } from "./store-access.ts";
+import { withStore } from "./store-access.ts";
 
 export const backUp: Command = {
   words: "backup",
   summary: "Back up the database while the server runs",
-  about: `For SQLite; with PostgreSQL use pg_dump. The backup does not include the master key: back it up separately.
+  changes: "nothing",
+  about: `Works on the database of an earlier version too. For SQLite; with PostgreSQL use pg_dump. The backup does not include the master key: back it up separately.
 To restore, stop the server, replace gateway.db with the backup, remove gateway.db-wal and gateway.db-shm,
 start the server, and run \`${PROGRAM} audit\`.`,
   positionals: ["FILE"],
   options: { data: DATA_OPTION },
   run: (input) =>
-    withInstallation(input, async ({ db, settings }) => {
+    withStore(input, async (db, settings) => {
       if (!canCopyStore(db))
         fail("The database is PostgreSQL, which this command does not support.", "Back it up with pg_dump.");
       const file = resolve(input.require("FILE"));
@@ -23,7 +24,7 @@ start the server, and run \`${PROGRAM} audit\`.`,
         const code = error instanceof Error && "code" in error ? error.code : null;
         if (code === "EEXIST") fail(`${file} already exists.`, "Choose a file that does not exist.");
         if (code === "ENOENT") fail(`The folder of ${file} does not exist.`);
-        if (code === "EACCES") fail(`No permission to write${file}.`);
+        if (code === "EACCES") fail(`No permission to write ${file}.`);
         throw error;
       });
       const { print } = input.terminal;

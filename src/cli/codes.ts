@@ -25,6 +25,7 @@ import { report } from "./wallet.ts";
 export const createRedeemCodes: Command = {
   words: "codes create",
   summary: "Create redeem codes; they are shown only once",
+  changes: "money",
   options: {
     count: { value: "COUNT", about: `number of codes, at most ${CODES_PER_BATCH_MAX} (1)` },
     usd: { value: "AMOUNT", about: "the value of each code; or a plan:" },
@@ -75,6 +76,7 @@ export const createRedeemCodes: Command = {
 export const listCodes: Command = {
   words: "codes list",
   summary: "List batches of redeem codes",
+  changes: "nothing",
   options: { json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
     withInstallation(input, async ({ db, clock }) => {
@@ -122,6 +124,7 @@ export const listCodes: Command = {
 export const redeemCode: Command = {
   words: "codes redeem",
   summary: "Redeem a code for a user",
+  changes: "money",
   positionals: ["CODE"],
   options: {
     user: { value: "EMAIL", about: "the user who redeems the code", required: true },
@@ -168,6 +171,7 @@ export const redeemCode: Command = {
 export const voidCodes: Command = {
   words: "codes void",
   summary: "Void the unused codes of a batch",
+  changes: "money",
   positionals: ["BATCH"],
   options: { json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>

@@ -12,10 +12,24 @@ export interface Option {
   required?: boolean;
 }
 
+/** What commands change. A command that changes nothing gets a store that rejects writes. */
+export const EFFECTS = {
+  nothing: "nothing",
+  policy: "the configuration: models, accounts, groups, users, keys, prices and settings",
+  access: "who has access: users, API keys, tokens and links",
+  money: "money: balances, subscriptions and redeem codes",
+  secrets: "the master key, and the encryption of stored secrets",
+  schema: "the schema of an older database",
+  store: "the database that the installation uses",
+  all: "the schema of an older database, the configuration if --config is set, and what requests change",
+} as const;
+export type Effect = keyof typeof EFFECTS;
+
 export interface Command {
   /** `keys create` */
   words: string;
   summary: string;
+  changes: Effect;
   /** Details for `--help`, beyond the summary. */
   about?: string;
   /** Names of the positional values; one in brackets is optional. */
@@ -30,6 +44,8 @@ export interface Input {
   /** Returns an option or positional that the command requires. */
   require(name: string): string;
   flag(option: string): boolean;
+  /** Whether this run changes nothing: the command never does, or it is a dry run. */
+  isReading: boolean;
   /** Builds another command line for the same data folder, to be copied into a shell. */
   command(words: string, ...args: string[]): string;
   environment: Readonly<Record<string, string | undefined>>;
@@ -66,13 +82,12 @@ export function misuse(message: string, hint: string): never {
   throw new Failure(message, hint, 2);
 }
 
-export async function runCommand(
+/** Reads options and positional values, and rejects an option that the command does not have. */
+function readArguments(
   command: Command,
   args: readonly string[],
-  environment: Readonly<Record<string, string | undefined>>,
-  terminal: Terminal,
-): Promise<number> {
-  const help = `See: ${PROGRAM} ${command.words} --help`;
+  help: string,
+): { values: Map<string, string | true>; positionals: string[] } {
   const options: Command["options"] = { ...command.options, help: HELP_OPTION };
   const { tokens } = parseArgs({
     args: [...args],
@@ -107,6 +122,17 @@ export async function runCommand(
     }
     values.set(token.name, token.value ?? true);
   }
+  return { values, positionals };
+}
+
+export async function runCommand(
+  command: Command,
+  args: readonly string[],
+  environment: Readonly<Record<string, string | undefined>>,
+  terminal: Terminal,
+): Promise<number> {
+  const help = `See: ${PROGRAM} ${command.words} --help`;
+  const { values, positionals } = readArguments(command, args, help);
   if (values.has("help")) {
     terminal.print(helpText(command));
     return 0;
@@ -131,6 +157,7 @@ export async function runCommand(
     text,
     require: (name) => text(name) ?? misuse(`${name} is missing.`, help),
     flag: (name) => values.get(name) === true,
+    isReading: command.changes === "nothing" || values.has("dry-run"),
     command: (words, ...args) => commandText(words, args, text("data")),
     environment,
     terminal,
@@ -159,6 +186,8 @@ function helpText(command: Command): string {
     "",
     `Usage: ${usage.join(" ")}`,
     ...(command.about === undefined ? [] : ["", command.about]),
+    "",
+    `Changes: ${EFFECTS[command.changes]}.`,
     "",
     "Options:",
     ...entries.map(([name, option]) => `  ${form(name, option).padEnd(width)}  ${option.about}`),

@@ -14,11 +14,11 @@ import { openDeadlines } from "../net/wire/deadlines.ts";
 import type { PolicyRecords } from "../records.ts";
 import { type Keyring, openKeyring } from "../secrets/keyring.ts";
 import { type Db, openDb } from "../store/engine/db.ts";
-import { changesAhead, migrate } from "../store/engine/migrate.ts";
+import { changesAhead, hasVersions, readSchemaVersion } from "../store/engine/migrate.ts";
 import { canAdministratorSignIn, listUsers } from "../store/identity/users.ts";
 import { listPlans } from "../store/money/plans.ts";
 import { readPolicy } from "../store/policy/policy.ts";
-import { loadPepper } from "../store/settings/pepper.ts";
+import { readPepper } from "../store/settings/pepper.ts";
 import { readRegistration } from "../store/settings/registration.ts";
 import { type ConfigSource, readConfigSource } from "./apply.ts";
 import { checkAccount } from "./check-account.ts";
@@ -35,6 +35,7 @@ import { count } from "./terminal.ts";
 export const doctor: Command = {
   words: "doctor",
   summary: "Check the configuration, the database and every account",
+  changes: "nothing",
   about: `Does not change any data. Lists the models of each enabled account. Exits with 1 if a check fails.
 With --live it only checks that the server of this data folder answers, as the health check of a container does.`,
   options: {
@@ -193,9 +194,6 @@ function checkMasterKey(settings: Settings, input: Input, report: Report): Keyri
   }
 }
 
-/** Thrown to roll back the trial. */
-class TrialRollback extends Error {}
-
 async function checkStore(settings: Settings, keyring: Keyring | null, report: Report): Promise<Db | null> {
   const what = "store";
   const { databaseUrl } = settings;
@@ -206,21 +204,16 @@ async function checkStore(settings: Settings, keyring: Keyring | null, report: R
   }
   let db: Db | null = null;
   try {
-    db = await openDb(databaseUrl, { workload: "maintenance" });
-    const ahead = await changesAhead(db);
-    const { from, to } = await tryOpening(db, keyring, ahead);
-    if (from < to) {
-      report(
-        warned(
-          what,
-          `has schema ${from}, this version needs ${to}`,
-          ["The next start migrates it.", ...(ahead?.takes ?? []), "Back it up first."].join(" "),
-        ),
-      );
+    db = await openDb(databaseUrl, { workload: "maintenance", access: "read" });
+    const doubt = await findStoreDoubt(db);
+    if (doubt !== null) {
+      report(doubt);
       await db.close();
       return null;
     }
-    report(passed(what, `${isFile ? "SQLite" : "PostgreSQL"}, schema ${to}`));
+    // Fails if the secrets were sealed with another master key.
+    if (keyring !== null) await readPepper(db, keyring);
+    report(passed(what, `${isFile ? "SQLite" : "PostgreSQL"}, schema ${await readSchemaVersion(db)}`));
     report(...(await checkNodes(db)));
     if (settings.redisUrl !== null) report(await checkRedis(settings.redisUrl));
     return db;
@@ -233,26 +226,18 @@ async function checkStore(settings: Settings, keyring: Keyring | null, report: R
   }
 }
 
-/**
- * Does what a start would do, and rolls it back. Pending migrations are skipped: on a large store they would take
- * long and block other writers.
- */
-async function tryOpening(
-  db: Db,
-  keyring: Keyring | null,
-  ahead: { from: number; to: number } | null,
-): Promise<{ from: number; to: number }> {
-  let outcome = { from: 0, to: 0 };
-  try {
-    await db.begin("write", async (tx) => {
-      outcome = ahead ?? (await migrate(tx));
-      if (keyring !== null) await loadPepper(tx, keyring);
-      throw new TrialRollback();
-    });
-  } catch (error) {
-    if (!(error instanceof TrialRollback)) throw error;
-  }
-  return outcome;
+/** What the next start would do to the store before it can be read. */
+async function findStoreDoubt(db: Db): Promise<Finding | null> {
+  const what = "store";
+  if (!(await hasVersions(db)))
+    return warned(what, "the database is empty", `The first start initializes it: ${PROGRAM} start`);
+  const ahead = await changesAhead(db);
+  if (ahead === null) return null;
+  return warned(
+    what,
+    `has schema ${ahead.from}, this version needs ${ahead.to}`,
+    ["The next start migrates it.", ...ahead.takes, "Back it up first."].join(" "),
+  );
 }
 
 async function checkConfig(

@@ -25,6 +25,7 @@ import { type Terminal, table } from "./terminal.ts";
 export const explain: Command = {
   words: "explain",
   summary: "Explain a request, or whether a key can call a model",
+  changes: "nothing",
   about: `With a request id: the full trace of the request. With --key and --model: a dry run, step by step, with the current
 limits and accounts of the running server. The id of a key is the eight characters that \`keys list\` shows.`,
   positionals: ["[REQUEST_ID]"],

@@ -7,6 +7,7 @@ import { withInstallation } from "./store-access.ts";
 export const exportState: Command = {
   words: "export",
   summary: "Print the current configuration as gateway.yaml, without secrets",
+  changes: "nothing",
   about: "Applying the output to the same installation changes nothing: omitted secrets are kept.",
   options: { data: DATA_OPTION },
   run: (input) =>

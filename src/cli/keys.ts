@@ -19,6 +19,7 @@ import { count, table } from "./terminal.ts";
 export const createKey: Command = {
   words: "keys create",
   summary: "Create an API key; its secret is shown only once",
+  changes: "access",
   options: {
     name: { value: "NAME", about: "the name of the key", required: true },
     group: { value: "GROUP", about: "the group of the key", required: true },
@@ -103,6 +104,7 @@ export const createKey: Command = {
 export const listAllKeys: Command = {
   words: "keys list",
   summary: "List API keys",
+  changes: "nothing",
   options: { all: { about: "include revoked keys" }, json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
     withInstallation(input, async ({ db, clock }) => {
@@ -156,6 +158,7 @@ export const listAllKeys: Command = {
 export const revoke: Command = {
   words: "keys revoke",
   summary: "Revoke an API key permanently",
+  changes: "access",
   positionals: ["PUBLIC_ID"],
   options: { json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>

@@ -2,73 +2,13 @@
 
 import { nearest } from "../config/state/problem.ts";
 import { VERSION } from "../version.ts";
-import { claimAdmin, makeAdminLink } from "./admin.ts";
-import { apply } from "./apply.ts";
-import { auditLedger } from "./audit.ts";
-import { backUp } from "./backup.ts";
-import { createRedeemCodes, listCodes, redeemCode, voidCodes } from "./codes.ts";
 import { type Command, Failure, misuse, runCommand } from "./command.ts";
-import { doctor } from "./doctor.ts";
-import { explain } from "./explain.ts";
-import { exportState } from "./export.ts";
-import { createKey, listAllKeys, revoke } from "./keys.ts";
-import { rotateMasterKey } from "./master-key.ts";
-import { migrateStore } from "./migrate-store.ts";
-import { listAllNodes } from "./nodes.ts";
-import { listPrices, updatePrices } from "./prices.ts";
+import { COMMANDS } from "./commands.ts";
 import { PROGRAM } from "./program-name.ts";
-import { printSchema } from "./schema.ts";
 import { readVariableFiles } from "./secret-files.ts";
-import { selftest } from "./selftest.ts";
-import { simulate } from "./simulate.ts";
 import { isForOperators } from "./store-access.ts";
-import {
-  cancelOneSubscription,
-  grantSubscription,
-  listAllPlans,
-  listAllSubscriptions,
-} from "./subscriptions.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";
-import { upgradeCheck } from "./upgrade-check.ts";
-import { adjustWallet, refundRequest, showLedger, showWallet, topUpWallet } from "./wallet.ts";
 
-const COMMANDS: readonly Command[] = [
-  apply,
-  exportState,
-  printSchema,
-  createKey,
-  listAllKeys,
-  revoke,
-  showWallet,
-  topUpWallet,
-  adjustWallet,
-  refundRequest,
-  showLedger,
-  listAllPlans,
-  listAllSubscriptions,
-  grantSubscription,
-  cancelOneSubscription,
-  createRedeemCodes,
-  listCodes,
-  redeemCode,
-  voidCodes,
-  claimAdmin,
-  makeAdminLink,
-  listPrices,
-  updatePrices,
-  auditLedger,
-  backUp,
-  migrateStore,
-  explain,
-  doctor,
-  selftest,
-  upgradeCheck,
-  listAllNodes,
-  simulate,
-  rotateMasterKey,
-];
-
-const START = { words: "start", summary: "Run the gateway" };
 const HELP = `See: ${PROGRAM} --help`;
 
 async function main(argv: readonly string[], terminal: Terminal): Promise<number> {
@@ -81,11 +21,6 @@ async function main(argv: readonly string[], terminal: Terminal): Promise<number
   if (first === "--version" || first === "-v") {
     terminal.print(VERSION);
     return 0;
-  }
-  if (first === START.words) {
-    // Imported only when used: the server's modules would slow down every other command.
-    const { start } = await import("./start.ts");
-    return runCommand(start, argv.slice(1), environment, terminal);
   }
   const command = COMMANDS.find(({ words }) => words === first || words === `${first} ${second}`);
   if (command === undefined) {
@@ -111,7 +46,7 @@ function failUnknown(first: string, second: string | undefined): never {
       HELP,
     );
   }
-  const words = [START, ...COMMANDS].flatMap((command) => command.words.split(" ")[0] ?? []);
+  const words = COMMANDS.flatMap((command) => command.words.split(" ")[0] ?? []);
   const close = nearest(first, words);
   misuse(`Unknown command "${first}".${close === null ? "" : ` Did you mean ${close}?`}`, HELP);
 }
@@ -120,7 +55,7 @@ function overview({ paint }: Terminal): string {
   return [
     `${paint.bold("Model Gateway")} ${paint.dim(VERSION)}`,
     "",
-    usageText("COMMAND", [START, ...COMMANDS]),
+    usageText("COMMAND", COMMANDS),
     "",
     `Run ${PROGRAM} COMMAND --help for details. The database is SQLite in the data folder, unless DATABASE_URL is set.`,
   ].join("\n");

@@ -29,6 +29,7 @@ const FINDINGS_MAX = 20;
 export const migrateStore: Command = {
   words: "migrate-store",
   summary: "Move the installation from SQLite to PostgreSQL",
+  changes: "store",
   about: `Stop the server first. Copies every row into an empty PostgreSQL database, compares both row by row, and audits the
 ledger before and after. If it is interrupted, run it again: it continues. The SQLite database stays unchanged.`,
   options: {

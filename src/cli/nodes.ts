@@ -8,6 +8,7 @@ import { type Paint, table } from "./terminal.ts";
 export const listAllNodes: Command = {
   words: "nodes",
   summary: "List the nodes that run on this database",
+  changes: "nothing",
   about: `A node is listed from its start to its end. One that was killed is "silent" until another node removes it,
 which takes about a minute.`,
   options: { json: JSON_OPTION, data: DATA_OPTION },

@@ -1,6 +1,8 @@
 /** `model-gateway prices`: lists the prices of models with their sources, and updates the price list. */
 
+import type { Installation } from "../config/installation/installation.ts";
 import { listChanges, listedModelFields, parsePriceList } from "../config/parse/price-list-file.ts";
+import type { Change } from "../config/state/step.ts";
 import { BUNDLED_PRICES, findListed } from "../money/price-list.ts";
 import { flatPrice } from "../money/prices.ts";
 import { multiplierText } from "../money/tariff.ts";
@@ -28,6 +30,7 @@ interface PriceRow {
 export const listPrices: Command = {
   words: "prices list",
   summary: "List the price of each model and its source",
+  changes: "nothing",
   about: `Order of precedence: the group's price of a model, the model's price, the list of \`prices update\`, the bundled list of ${BUNDLED_PRICES.date}. Prices are USD per million tokens; image and images per image, request per request.
 TIMES is the multiplier of the group.`,
   options: {
@@ -143,9 +146,29 @@ function priceText({ price }: ResolvedPrice): string {
 
 const NO_LIST = `The format of a price list is in: ${PROGRAM} prices update --help`;
 
+function importPrices(installation: Installation, list: PriceList): Promise<Change[]> {
+  return runLogged(
+    installation,
+    async ({ db }) => {
+      const found = listChanges(await readPriceList(db), list);
+      if (found.length > 0) await writePriceList(db, list);
+      return found;
+    },
+    (found) =>
+      found.length === 0
+        ? null
+        : {
+            action: "price_list.change",
+            target: "price list",
+            changes: found.flatMap(listedModelFields),
+          },
+  );
+}
+
 export const updatePrices: Command = {
   words: "prices update",
   summary: "Import a newer price list from a file",
+  changes: "policy",
   about: `The file is YAML or JSON:
 
   date: 2026-11-01
@@ -176,22 +199,9 @@ flight keep their price.`,
         return 1;
       }
       const { list } = parsed;
-      const changes = await runLogged(
-        installation,
-        async (txInstallation) => {
-          const found = listChanges(await readPriceList(txInstallation.db), list);
-          if (found.length > 0 && !dry) await writePriceList(txInstallation.db, list);
-          return found;
-        },
-        (found) =>
-          found.length === 0 || dry
-            ? null
-            : {
-                action: "price_list.change",
-                target: "price list",
-                changes: found.flatMap(listedModelFields),
-              },
-      );
+      const changes = dry
+        ? listChanges(await readPriceList(db), list)
+        : await importPrices(installation, list);
       const unpriced = unpricedPublications({ ...(await readPolicy(db)), priceList: list });
       if (json) {
         terminal.print(JSON.stringify({ applied: !dry, changes, unpriced }, null, 2));

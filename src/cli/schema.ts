@@ -6,6 +6,7 @@ import { PROGRAM } from "./program-name.ts";
 export const printSchema: Command = {
   words: "schema",
   summary: "Print a JSON Schema of gateway.yaml, for editors",
+  changes: "nothing",
   about: `An editor with a YAML language server completes and explains the fields of a file whose first line is:
 
   # yaml-language-server: $schema=gateway.schema.json

@@ -9,6 +9,7 @@ import { printFinding } from "./finding.ts";
 export const selftest: Command = {
   words: "selftest",
   summary: "Check that the program itself is complete",
+  changes: "nothing",
   about: `Starts every worker thread, counts tokens, opens a new database and looks for the built pages, all in a temporary
 folder. Needs no installation, no configuration and no network. Exits with 1 if a check fails.`,
   options: { json: JSON_OPTION },

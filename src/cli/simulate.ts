@@ -7,6 +7,7 @@ import { PROGRAM } from "./program-name.ts";
 export const simulate: Command = {
   words: "simulate",
   summary: "Run the built-in simulator, an upstream without a real model",
+  changes: "nothing",
   options: {
     port: { value: "PORT", about: "the port to listen on (9001; 0 chooses a free port)" },
     host: { value: "HOST", about: "the address to listen on (127.0.0.1)" },

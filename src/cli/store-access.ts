@@ -7,6 +7,8 @@ import {
   type Installation,
   NoInstallationError,
   openPresent,
+  openStore,
+  openToRead,
 } from "../config/installation/installation.ts";
 import { ConcurrentChangeError } from "../config/plan/apply.ts";
 import type { UserRecord } from "../records.ts";
@@ -14,7 +16,7 @@ import { KeyringError } from "../secrets/keyring.ts";
 import { SealError } from "../secrets/seal.ts";
 import { StoreConflict } from "../store/engine/conflict.ts";
 import type { Db } from "../store/engine/db.ts";
-import { MigrationBlocked, ProgramTooOld } from "../store/engine/migrate.ts";
+import { MigrationBlocked, ProgramTooOld, SchemaTooOld } from "../store/engine/migrate.ts";
 import { findUserByEmail } from "../store/identity/users.ts";
 import { Failure, fail, type Input, misuse } from "./command.ts";
 
@@ -25,6 +27,13 @@ export function readCommandSettings(input: Input): Settings {
 
 export const WRONG_SETTING = "Correct the flag or the variable.";
 
+/** Opens an installation for a command. Only `start` and `migrate` use one that changes a schema. */
+type OpenForCommand = (
+  settings: Settings,
+  environment: Input["environment"],
+  reportProgress: (text: string) => void,
+) => Promise<Installation>;
+
 /**
  * Opens the store for one command, also while a server runs on it, and closes it afterwards. Most commands need an
  * existing installation; `open` is for those that do not.
@@ -32,21 +41,41 @@ export const WRONG_SETTING = "Correct the flag or the variable.";
 export async function withInstallation<T>(
   input: Input,
   work: (installation: Installation) => Promise<T>,
-  open: typeof openPresent = openPresent,
+  open: OpenForCommand = input.isReading ? openToRead : openPresent,
 ): Promise<T> {
   const settings = readCommandSettings(input);
-  let installation: Installation;
-  try {
-    installation = await open(settings, input.environment, input.terminal.printNote);
-  } catch (error) {
-    if (error instanceof NoInstallationError) fail(error.message, error.hint);
-    throw isForOperators(error) ? error : new Failure(...storeFailure(settings, error), 1);
-  }
+  const installation = await open(settings, input.environment, input.terminal.printNote).catch(
+    (error: unknown) => failToOpen(input, settings, error),
+  );
   try {
     return await work(installation);
   } finally {
     await installation.db.close();
   }
+}
+
+/** Opens the database to read it, whatever its schema is, and closes it afterwards. */
+export async function withStore<T>(
+  input: Input,
+  work: (db: Db, settings: Settings) => Promise<T>,
+): Promise<T> {
+  const settings = readCommandSettings(input);
+  const db = await openStore(settings, "read").catch((error: unknown) => failToOpen(input, settings, error));
+  try {
+    return await work(db, settings);
+  } finally {
+    await db.close();
+  }
+}
+
+function failToOpen(input: Input, settings: Settings, error: unknown): never {
+  if (error instanceof NoInstallationError) fail(error.message, error.hint);
+  if (error instanceof SchemaTooOld)
+    fail(
+      error.message,
+      `Run this command with the version that serves this database, or migrate it: ${input.command("migrate")}`,
+    );
+  throw isForOperators(error) ? error : new Failure(...storeFailure(settings, error), 1);
 }
 
 /** Whether no installation exists at the location of the command. */
@@ -72,6 +101,7 @@ export function isForOperators(error: unknown): error is Error {
     error instanceof KeyringError ||
     error instanceof SealError ||
     error instanceof ProgramTooOld ||
+    error instanceof SchemaTooOld ||
     error instanceof MigrationBlocked ||
     error instanceof StoreConflict ||
     error instanceof MoneyRefusedError ||

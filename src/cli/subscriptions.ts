@@ -24,6 +24,7 @@ import { count, type Paint, table } from "./terminal.ts";
 export const listAllPlans: Command = {
   words: "plans list",
   summary: "List plans",
+  changes: "nothing",
   options: { json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
     withInstallation(input, async ({ db }) => {
@@ -58,6 +59,7 @@ export const listAllPlans: Command = {
 export const listAllSubscriptions: Command = {
   words: "subscriptions list",
   summary: "List subscriptions, with their remaining quota",
+  changes: "nothing",
   options: {
     user: {
       value: "EMAIL",
@@ -110,6 +112,7 @@ export const listAllSubscriptions: Command = {
 export const grantSubscription: Command = {
   words: "subscriptions grant",
   summary: "Grant a plan to a user",
+  changes: "money",
   options: {
     user: { value: "EMAIL", about: "the user who gets the plan", required: true },
     plan: { value: "PLAN", about: "the name of a plan", required: true },
@@ -167,6 +170,7 @@ export const grantSubscription: Command = {
 export const cancelOneSubscription: Command = {
   words: "subscriptions cancel",
   summary: "Cancel a subscription",
+  changes: "money",
   positionals: ["ID"],
   options: {
     "at-end": { about: "cancel at the end of the current term instead of now" },

@@ -4,7 +4,13 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { canCopyStore, copyStore } from "../store/engine/backup.ts";
 import { type Db, openDb } from "../store/engine/db.ts";
-import { changesAhead, hasVersions, migrate, readUpgradeImpact } from "../store/engine/migrate.ts";
+import {
+  changesAhead,
+  hasVersions,
+  migrate,
+  readSchemaVersion,
+  readUpgradeImpact,
+} from "../store/engine/migrate.ts";
 import { VERSION } from "../version.ts";
 import { type Command, DATA_OPTION, Failure, fail, type Input, JSON_OPTION } from "./command.ts";
 import { isForOperators, isInstallationMissing, readCommandSettings, storeFailure } from "./store-access.ts";
@@ -25,6 +31,7 @@ interface UpgradeReport {
 export const upgradeCheck: Command = {
   words: "upgrade-check",
   summary: "Show what this version would change in the database",
+  changes: "nothing",
   about: `Run it with the new version before you replace the old one, also while the old one runs. Changes nothing.
 With --trial, a copy of a SQLite database is migrated in the data folder and deleted: it needs free space for two
 copies and shows how long the migration takes.`,
@@ -47,16 +54,15 @@ async function inspect(input: Input): Promise<UpgradeReport> {
   if (isInstallationMissing(settings)) failWithoutInstallation(settings.dataDir);
   let db: Db | null = null;
   try {
-    db = await openDb(settings.databaseUrl);
+    db = await openDb(settings.databaseUrl, { access: "read" });
     if (!(await hasVersions(db))) failWithoutInstallation(settings.dataDir);
     const ahead = await changesAhead(db);
-    // Without pending migrations this changes nothing; it rejects a database of a newer version.
-    const { from, to } = ahead ?? (await migrate(db));
+    const present = await readSchemaVersion(db);
     const { isReversible, needsStop } = await readUpgradeImpact(db);
     const isTrial = ahead !== null && input.flag("trial");
     return {
       version: VERSION,
-      schema: { present: from, needed: to },
+      schema: { present, needed: ahead?.to ?? present },
       notes: ahead?.takes ?? [],
       trial_seconds: isTrial ? await measureMigration(db, settings.dataDir) : null,
       needs_stop: needsStop,

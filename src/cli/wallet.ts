@@ -38,6 +38,7 @@ const LEDGER_LIMIT_MAX = 10_000;
 export const showWallet: Command = {
   words: "wallet show",
   summary: "Show a user's balance and latest ledger entries",
+  changes: "nothing",
   options: { user: USER, json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
     withInstallation(input, async ({ db, settings }) => {
@@ -67,6 +68,7 @@ export const showWallet: Command = {
 export const topUpWallet: Command = {
   words: "wallet top-up",
   summary: "Top up a user's balance",
+  changes: "money",
   options: {
     user: USER,
     usd: { value: "AMOUNT", about: "the amount, such as 10 or 2.50", required: true },
@@ -96,6 +98,7 @@ export const topUpWallet: Command = {
 export const adjustWallet: Command = {
   words: "wallet adjust",
   summary: "Adjust a user's balance, up or down",
+  changes: "money",
   about: "Amounts held for requests in flight cannot be deducted.",
   options: {
     user: USER,
@@ -124,6 +127,7 @@ export const adjustWallet: Command = {
 export const refundRequest: Command = {
   words: "wallet refund",
   summary: "Refund the charge of a request",
+  changes: "money",
   about: `The refund goes to the balance or subscription that was charged, and cannot exceed the charge.`,
   positionals: ["REQUEST_ID"],
   options: {
@@ -161,6 +165,7 @@ function describeEntry(action: string, email: string | null): (booked: MoneyResu
 export const showLedger: Command = {
   words: "wallet ledger",
   summary: "List a user's ledger entries, newest first",
+  changes: "nothing",
   options: {
     user: USER,
     limit: { value: "COUNT", about: `number of entries (${LEDGER_LIMIT})` },

@@ -1,6 +1,6 @@
 /**
- * Opens the database of an installation together with the keys to its secrets. Every command and the server
- * begin with it.
+ * Opens the database of an installation together with the keys to its secrets. Only `openInstallation` changes a
+ * schema.
  */
 
 import { randomBytes as cryptoRandomBytes } from "node:crypto";
@@ -15,10 +15,10 @@ import {
   openTemporaryKeyring,
   type RandomBytes,
 } from "../../secrets/keyring.ts";
-import { type Db, openDb, parseSqlitePath } from "../../store/engine/db.ts";
+import { type Db, openDb, parseSqlitePath, type StoreAccess } from "../../store/engine/db.ts";
 import { isSharedServer } from "../../store/engine/dialect.ts";
-import { changesAhead, hasVersions, migrate } from "../../store/engine/migrate.ts";
-import { loadPepper } from "../../store/settings/pepper.ts";
+import { changesAhead, hasVersions, migrate, requireCurrentSchema } from "../../store/engine/migrate.ts";
+import { loadPepper, readPepper } from "../../store/settings/pepper.ts";
 import type { Settings } from "./environment.ts";
 
 /** An open database with the keys to its secrets. */
@@ -45,8 +45,8 @@ type Environment = Readonly<Record<string, string | undefined>>;
 const readMasterKey = (environment: Environment) => environment.MODEL_GATEWAY_MASTER_KEY || undefined;
 
 /**
- * Creates what is missing: directory, tables, pepper, and the master key. No master key is created if the
- * database was sealed with another one.
+ * Creates what is missing: directory, tables, pepper, and the master key, and migrates an older schema. No master key
+ * is created if the database was sealed with another one.
  */
 export async function openInstallation(
   settings: Settings,
@@ -86,26 +86,79 @@ function masterKeyMissing(file: string): NoInstallationError {
 
 const DATA_DIR_HINT = "Set the data folder of the server with --data FOLDER or MODEL_GATEWAY_DATA.";
 
-/** Opens an existing installation. Creates no directory, database or master key. Throws `NoInstallation`. */
-export async function openPresent(
+/** Opens an existing installation, and creates nothing. Throws `NoInstallation`, and `SchemaTooOld`. */
+export const openPresent = (settings: Settings, environment: Environment) =>
+  openExisting(settings, environment, "write");
+
+/** As `openPresent`, but the database rejects every write. */
+export const openToRead = (settings: Settings, environment: Environment) =>
+  openExisting(settings, environment, "read");
+
+/** Creates a new installation where none exists, and never migrates an existing one. */
+export async function openOrCreate(
   settings: Settings,
   environment: Environment,
   reportProgress: ReportProgress = ignoreProgress,
 ): Promise<Installation> {
+  return (await isStoreEmpty(settings))
+    ? openInstallation(settings, environment, reportProgress)
+    : openPresent(settings, environment);
+}
+
+/** Opens the installation to read it. Where none exists, opens an empty one in memory and creates no file. */
+export async function openToPlan(settings: Settings, environment: Environment): Promise<Installation> {
+  if (!(await isStoreEmpty(settings))) return openToRead(settings, environment);
+  const file = settings.masterKeyFile;
+  const fromEnv = readMasterKey(environment);
+  const hasKey = fromEnv !== undefined || existsSync(file);
+  const keyring = hasKey ? openKeyring({ file, fromEnv }) : openTemporaryKeyring();
+  return createInstallation(settings, keyring, await openDb("sqlite::memory:"), ignoreProgress);
+}
+
+async function isStoreEmpty(settings: Settings): Promise<boolean> {
+  if (!hasStore(settings)) return true;
+  const db = await openDb(settings.databaseUrl, { workload: "maintenance", access: "read" });
+  try {
+    return !(await hasVersions(db));
+  } finally {
+    await db.close();
+  }
+}
+
+/** Opens the database without the keys to its secrets, whatever its schema is. Throws `NoInstallation`. */
+export async function openStore(settings: Settings, access: StoreAccess): Promise<Db> {
   const path = parseSqlitePath(settings.databaseUrl);
   if (path !== null && !pathExists(path))
     throw new NoInstallationError(`No installation exists in ${dirname(path)}.`, DATA_DIR_HINT);
-  const file = settings.masterKeyFile;
-  const fromEnv = readMasterKey(environment);
-  if (fromEnv === undefined && !pathExists(file)) throw masterKeyMissing(file);
-  const keyring = openKeyring({ file, fromEnv });
-  const db = await openDb(settings.databaseUrl, { workload: "maintenance" });
-  if (await hasVersions(db)) return createInstallation(settings, keyring, db, reportProgress);
+  const db = await openDb(settings.databaseUrl, { workload: "maintenance", access });
+  if (await hasVersions(db)) return db;
   await db.close();
   throw new NoInstallationError(
     "The database is empty.",
     "The first start initializes it. Check that DATABASE_URL is correct.",
   );
+}
+
+async function openExisting(
+  settings: Settings,
+  environment: Environment,
+  access: StoreAccess,
+): Promise<Installation> {
+  const db = await openStore(settings, access);
+  try {
+    const file = settings.masterKeyFile;
+    const fromEnv = readMasterKey(environment);
+    if (fromEnv === undefined && !pathExists(file)) throw masterKeyMissing(file);
+    const keyring = openKeyring({ file, fromEnv });
+    await requireCurrentSchema(db);
+    const pepper = await readPepper(db, keyring);
+    if (pepper === null)
+      throw new NoInstallationError("The first start was not completed.", "Start the gateway once.");
+    return assembleInstallation(settings, { db, keyring, pepper });
+  } catch (error) {
+    await db.close();
+    throw error;
+  }
 }
 
 /**
@@ -125,23 +178,6 @@ function pathExists(path: string): boolean {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return false;
     throw error;
   }
-}
-
-/**
- * Opens the installation for reading. If there is no database yet, opens an empty one in memory and creates no
- * file.
- */
-export async function openReadOnly(
-  settings: Settings,
-  environment: Environment,
-  reportProgress: ReportProgress = ignoreProgress,
-): Promise<Installation> {
-  if (hasStore(settings)) return openInstallation(settings, environment, reportProgress);
-  const file = settings.masterKeyFile;
-  const fromEnv = readMasterKey(environment);
-  const hasKey = fromEnv !== undefined || existsSync(file);
-  const keyring = hasKey ? openKeyring({ file, fromEnv }) : openTemporaryKeyring();
-  return createInstallation(settings, keyring, await openDb("sqlite::memory:"), reportProgress);
 }
 
 /** On a server, a migration needs a connection without the time-outs that protect requests. */
@@ -172,18 +208,25 @@ async function createInstallation(
     }
     await migrateStore(db, settings.databaseUrl);
     const pepper = await loadPepper(db, keyring);
-    return {
-      settings,
-      db,
-      keyring,
-      contentKeyring: deriveContentKeyring(pepper),
-      digest: openDigester(pepper),
-      clock: systemClock,
-      newId: uuidV7,
-      randomBytes: cryptoRandomBytes,
-    };
+    return assembleInstallation(settings, { db, keyring, pepper });
   } catch (error) {
     await db.close();
     throw error;
   }
+}
+
+function assembleInstallation(
+  settings: Settings,
+  { db, keyring, pepper }: { db: Db; keyring: Keyring; pepper: Uint8Array },
+): Installation {
+  return {
+    settings,
+    db,
+    keyring,
+    contentKeyring: deriveContentKeyring(pepper),
+    digest: openDigester(pepper),
+    clock: systemClock,
+    newId: uuidV7,
+    randomBytes: cryptoRandomBytes,
+  };
 }

@@ -8,24 +8,37 @@ import { SQL } from "bun";
 import { openPostgres } from "./postgres.ts";
 import type { Workload } from "./postgres-pool.ts";
 import { openSqlite } from "./sqlite.ts";
-import type { Db } from "./transaction.ts";
+import type { Db, StoreAccess } from "./transaction.ts";
 
-export { type Db, type Engine, placeholder, type Row, type Sql, type SqlValue } from "./transaction.ts";
+export {
+  type Db,
+  type Engine,
+  placeholder,
+  type Row,
+  type Sql,
+  type SqlValue,
+  type StoreAccess,
+} from "./transaction.ts";
 
 export interface OpenDbOptions {
   /** Determines the time-outs of PostgreSQL. SQLite has no use for it. */
   workload?: Workload;
+  /** With `read` the engine rejects every write, and a SQLite file must exist. */
+  access?: StoreAccess;
 }
 
 /** Opens `sqlite:/abs/path.db`, `sqlite::memory:` or `postgres://…`. */
-export async function openDb(url: string, { workload = "general" }: OpenDbOptions = {}): Promise<Db> {
+export async function openDb(
+  url: string,
+  { workload = "general", access = "write" }: OpenDbOptions = {},
+): Promise<Db> {
   const path = parseSqlitePath(url);
   if (path !== null) {
     if (path === "") throw new Error("The database address has no file. Use sqlite:/path/to/gateway.db");
-    return openSqlite(path);
+    return openSqlite(path, access);
   }
   if (url.startsWith("postgres://") || url.startsWith("postgresql://")) {
-    return openPostgres(url, { workload });
+    return openPostgres(url, { workload, access });
   }
   // The URL may contain a password, so the error shows only its scheme.
   throw new Error(

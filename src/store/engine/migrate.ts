@@ -26,6 +26,11 @@ export class ProgramTooOld extends Error {
   override readonly name = "ProgramTooOld";
 }
 
+/** The database has an older schema than this program needs. Only `start` and `migrate` change it. */
+export class SchemaTooOld extends Error {
+  override readonly name = "SchemaTooOld";
+}
+
 /** Another session holds a lock that a migration needs. */
 export class MigrationBlocked extends Error {
   override readonly name = "MigrationBlocked";
@@ -233,6 +238,20 @@ export async function changesAhead(
     phase?.kind === "offline" && phase.takes !== undefined ? [phase.takes] : [],
   );
   return { from: applied.newest, to: last.version, takes };
+}
+
+/** 0 for a database that is not a gateway store. */
+export async function readSchemaVersion(db: Db): Promise<number> {
+  return (await readApplied(db)).newest;
+}
+
+/** Throws `SchemaTooOld` if a start would migrate the database, and `ProgramTooOld`. */
+export async function requireCurrentSchema(db: Db): Promise<void> {
+  const ahead = await changesAhead(db);
+  if (ahead === null) return;
+  throw new SchemaTooOld(
+    `The database has schema ${ahead.from}, and this version needs schema ${ahead.to}. Nothing was changed.`,
+  );
 }
 
 export interface UpgradeImpact {

@@ -5,7 +5,7 @@
  */
 
 import { SQL } from "bun";
-import type { Row, SqlValue } from "./transaction.ts";
+import type { Row, SqlValue, StoreAccess } from "./transaction.ts";
 
 /** What a pool is used for. It determines how long the server may take. */
 export type Workload = "general" | "billing" | "coordination" | "maintenance";
@@ -91,14 +91,16 @@ interface Waiting {
 export class PostgresPool {
   readonly #url: string;
   readonly #limits: PoolLimits;
+  readonly #access: StoreAccess;
   readonly #waiting = new Set<Waiting>();
   readonly #timer: ReturnType<typeof setInterval> | null;
   #driver: SQL;
   #isProbing = false;
 
-  constructor(url: string, limits: PoolLimits) {
+  constructor(url: string, limits: PoolLimits, access: StoreAccess = "write") {
     this.#url = url;
     this.#limits = limits;
+    this.#access = access;
     this.#driver = this.#connect();
     this.#timer =
       limits.statementMs === 0 ? null : setInterval(() => this.#check(), CHECK_INTERVAL_MS).unref();
@@ -139,6 +141,7 @@ export class PostgresPool {
         lock_timeout: String(lockMs),
         statement_timeout: String(statementMs),
         idle_in_transaction_session_timeout: String(idleTransactionMs),
+        ...(this.#access === "read" ? { default_transaction_read_only: "on" } : {}),
         // The server notices within half a minute that the machine of this process is gone.
         tcp_keepalives_idle: "10",
         tcp_keepalives_interval: "5",

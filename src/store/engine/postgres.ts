@@ -7,6 +7,7 @@ import {
   type Db,
   type Row,
   type SqlValue,
+  type StoreAccess,
   type StoreConnection,
   withinTransaction,
 } from "./transaction.ts";
@@ -16,9 +17,9 @@ const INT8_OID = 20;
 
 export async function openPostgres(
   url: string,
-  { workload, limits }: { workload: Workload; limits?: PoolLimits },
+  { workload, access = "write", limits }: { workload: Workload; access?: StoreAccess; limits?: PoolLimits },
 ): Promise<Db> {
-  const pool = new PostgresPool(url, limits ?? POOL_LIMITS[workload]);
+  const pool = new PostgresPool(url, limits ?? POOL_LIMITS[workload], access);
   await pool.driver.connect();
   return {
     engine: "postgres",

@@ -14,6 +14,7 @@ import {
   type Queue,
   type Row,
   type SqlValue,
+  type StoreAccess,
   type StoreConnection,
   withinTransaction,
   withinWrite,
@@ -28,13 +29,15 @@ const WAL_PAGES_MAX = 8_000;
 const CACHE_KB = 16_000;
 
 /** Uses `bun:sqlite`, because Bun.SQL prepares a statement each time it runs: twice the time per usage row. */
-export async function openSqlite(path: string): Promise<Db> {
+export async function openSqlite(path: string, access: StoreAccess): Promise<Db> {
   const inMemory = path === ":memory:";
-  if (!inMemory) createPrivateFile(path);
+  const isReadOnly = access === "read";
+  if (!inMemory && !isReadOnly) createPrivateFile(path);
+  const leavesWal = isReadOnly && !existsSync(`${path}-wal`);
   const writeQueue = inMemory ? openQueue() : lookUpWriteQueue(path);
   const { isAwaited } = writeQueue;
-  const connection = new SqliteConnection(new Database(path), isAwaited);
-  await connection.configure({ inMemory });
+  const connection = new SqliteConnection(openFile(path, isReadOnly), isAwaited);
+  await connection.configure({ hasWal: !inMemory && !isReadOnly });
 
   // There is one connection: a statement outside a transaction waits until the open transaction ends.
   const inTurn = createQueue();
@@ -62,8 +65,27 @@ export async function openSqlite(path: string): Promise<Db> {
       inTurn(async () => {
         await wal.close();
         connection.close();
+        if (leavesWal) removeUnusedWal(path);
       }),
   };
+}
+
+function openFile(path: string, isReadOnly: boolean): Database {
+  return isReadOnly ? new Database(path, { readonly: true }) : new Database(path);
+}
+
+/**
+ * Reading creates an empty WAL, which a read-only connection cannot remove. A connection that may write removes it when
+ * it closes, unless another process uses it.
+ */
+function removeUnusedWal(path: string): void {
+  try {
+    const driver = new Database(path, { readwrite: true, create: false });
+    driver.query("SELECT 1 FROM sqlite_master LIMIT 1").all();
+    driver.close();
+  } catch {
+    // The user may read the file and not write it, or another process has locked it. The empty WAL is harmless.
+  }
 }
 
 class SqliteConnection {
@@ -94,11 +116,11 @@ class SqliteConnection {
     };
   }
 
-  async configure({ inMemory }: { inMemory: boolean }): Promise<void> {
+  async configure({ hasWal }: { hasWal: boolean }): Promise<void> {
     const { outside } = this;
     // SQLite's own busy wait would block the whole process; `whenFree` waits asynchronously.
     await outside.script("PRAGMA busy_timeout = 0");
-    if (!inMemory) await outside.script("PRAGMA journal_mode = WAL");
+    if (hasWal) await outside.script("PRAGMA journal_mode = WAL");
     await outside.script("PRAGMA synchronous = NORMAL");
     await outside.script(`PRAGMA wal_autocheckpoint = ${WAL_PAGES_MAX}`);
     await outside.script(`PRAGMA cache_size = -${CACHE_KB}`);

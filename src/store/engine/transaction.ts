@@ -5,6 +5,8 @@
  */
 
 export type Engine = "sqlite" | "postgres";
+/** Whether a store is opened to change it, or only to read it. */
+export type StoreAccess = "read" | "write";
 export type SqlValue = string | number | null;
 export type Row = Readonly<Record<string, SqlValue>>;
 /** `write` takes the write lock at once on SQLite; `read` is a snapshot on both engines. */

@@ -19,7 +19,16 @@ export async function loadPepper(
   keyring: Keyring,
   randomBytes: RandomBytes = cryptoRandomBytes,
 ): Promise<Uint8Array> {
-  const sealed = (await readSetting(db, PEPPER_SETTING)) ?? (await createPepper(db, keyring, randomBytes));
+  return (await readPepper(db, keyring)) ?? openPepper(keyring, await createPepper(db, keyring, randomBytes));
+}
+
+/** Null before the first start has created it. */
+export async function readPepper(db: Db, keyring: Keyring): Promise<Uint8Array | null> {
+  const sealed = await readSetting(db, PEPPER_SETTING);
+  return sealed === null ? null : openPepper(keyring, sealed);
+}
+
+function openPepper(keyring: Keyring, sealed: string): Uint8Array {
   const pepper = Buffer.from(unsealPepper(keyring, sealed), "base64");
   if (pepper.length !== PEPPER_BYTES) throw new SealError("corrupt", "The pepper has an invalid length.");
   return new Uint8Array(pepper);

@@ -1,0 +1,67 @@
+/** The table of all commands. Help, shell completion and the man page are generated from it. */
+
+import { claimAdmin, makeAdminLink } from "./admin.ts";
+import { apply } from "./apply.ts";
+import { auditLedger } from "./audit.ts";
+import { backUp } from "./backup.ts";
+import { createRedeemCodes, listCodes, redeemCode, voidCodes } from "./codes.ts";
+import type { Command } from "./command.ts";
+import { doctor } from "./doctor.ts";
+import { explain } from "./explain.ts";
+import { exportState } from "./export.ts";
+import { createKey, listAllKeys, revoke } from "./keys.ts";
+import { rotateMasterKey } from "./master-key.ts";
+import { migrateSchema } from "./migrate.ts";
+import { migrateStore } from "./migrate-store.ts";
+import { listAllNodes } from "./nodes.ts";
+import { listPrices, updatePrices } from "./prices.ts";
+import { printSchema } from "./schema.ts";
+import { selftest } from "./selftest.ts";
+import { simulate } from "./simulate.ts";
+import { start } from "./start.ts";
+import {
+  cancelOneSubscription,
+  grantSubscription,
+  listAllPlans,
+  listAllSubscriptions,
+} from "./subscriptions.ts";
+import { upgradeCheck } from "./upgrade-check.ts";
+import { adjustWallet, refundRequest, showLedger, showWallet, topUpWallet } from "./wallet.ts";
+
+export const COMMANDS: readonly Command[] = [
+  start,
+  apply,
+  exportState,
+  printSchema,
+  createKey,
+  listAllKeys,
+  revoke,
+  showWallet,
+  topUpWallet,
+  adjustWallet,
+  refundRequest,
+  showLedger,
+  listAllPlans,
+  listAllSubscriptions,
+  grantSubscription,
+  cancelOneSubscription,
+  createRedeemCodes,
+  listCodes,
+  redeemCode,
+  voidCodes,
+  claimAdmin,
+  makeAdminLink,
+  listPrices,
+  updatePrices,
+  auditLedger,
+  backUp,
+  migrateStore,
+  explain,
+  doctor,
+  selftest,
+  upgradeCheck,
+  migrateSchema,
+  listAllNodes,
+  simulate,
+  rotateMasterKey,
+];
