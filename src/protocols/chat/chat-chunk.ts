@@ -6,8 +6,18 @@ import { ARRAY_OPEN, QUOTE, skipSpace } from "../../json/walk.ts";
 import { findBytes, startsWithAt } from "../../net/wire/bytes.ts";
 import type { Part } from "../../net/wire/parts.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
+import { readUsage, type TokenUsage } from "../shared/usage.ts";
 
-const CHUNK_FIELDS = ["model", "usage", "service_tier", "error", "choices", "object", "type"] as const;
+const CHUNK_FIELDS = [
+  "model",
+  "usage",
+  "service_tier",
+  "error",
+  "choices",
+  "object",
+  "type",
+  "x_groq",
+] as const;
 export const CHUNK = wantedFields(CHUNK_FIELDS);
 export type ChunkScan = ObjectScan<(typeof CHUNK_FIELDS)[number]>;
 
@@ -82,6 +92,13 @@ export function isErrorObject(chunk: Uint8Array, { fields }: ChunkScan): boolean
   const { object, type, choices } = fields;
   if (choices !== undefined) return false;
   return [object, type].some((field) => field !== undefined && stringValue(chunk, field) === "error");
+}
+
+/** Groq reports the usage of a stream in a member of its own, also if the client did not request it. */
+export function readGroqUsage(chunk: Uint8Array, groq: JsonField | undefined): TokenUsage | null {
+  if (groq?.kind !== "object") return null;
+  const json = parseJson(chunk, groq.start, groq.end);
+  return isObject(json) ? readUsage(json.usage) : null;
 }
 
 export function isEmptyArray(bytes: Uint8Array, { start, end }: JsonField): boolean {

@@ -86,7 +86,9 @@ export class ChatHubReader implements HubStreamReader {
     const [choice] = readObjects(json.choices);
     if (choice !== undefined) this.#readChoice(choice);
     this.#tier = readString(json.service_tier) ?? this.#tier;
-    const usage = withImpliedSearch(withTier(readUsage(json.usage), this.#tier), readString(json.model));
+    // Groq reports the usage of a stream in a member of its own.
+    const reported = readUsage(json.usage ?? readObject(json.x_groq)?.usage);
+    const usage = withImpliedSearch(withTier(reported, this.#tier), readString(json.model));
     // Some upstreams report usage with every chunk. It is final only after the finish reason.
     if (usage !== null)
       this.#events.push({ type: "usage", usage: { ...usage, isEarly: this.#stop === null } });

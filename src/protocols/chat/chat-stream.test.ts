@@ -167,7 +167,10 @@ describe("usage that the client did not request", () => {
 
   test("is the last one reported", () => {
     const reader = open();
-    const growing = [1, 2, 3].map((count) => ({ ...chunk(), usage: { ...USAGE, completion_tokens: count } }));
+    const growing = [1, 2, 3].map((count) => ({
+      ...chunk(),
+      usage: { ...USAGE, completion_tokens: count, total_tokens: USAGE.prompt_tokens + count },
+    }));
     jsonHeard(reader, growing);
     expect(reader.usage?.outputTokens).toBe(3);
     jsonHeard(reader, [{ ...chunk(), usage: {} }]);
@@ -232,7 +235,12 @@ describe("usage that the client requested", () => {
   });
 
   test("is sent once, with the last counts, if it arrived with every chunk", () => {
-    const growing = [1, 2].map((count) => block({ ...both, usage: { ...USAGE, completion_tokens: count } }));
+    const growing = [1, 2].map((count) =>
+      block({
+        ...both,
+        usage: { ...USAGE, completion_tokens: count, total_tokens: USAGE.prompt_tokens + count },
+      }),
+    );
     expect(dataOf(open(ASKED), [...growing, block(chunk()), block(both), DONE])).toEqual([
       quiet,
       quiet,

@@ -36,6 +36,7 @@ import {
   listChoices,
   mentionsError,
   readError,
+  readGroqUsage,
 } from "./chat-chunk.ts";
 
 const CLOSE_AND_END = wholeBytesPart(Buffer.from("}\n\n"));
@@ -252,11 +253,14 @@ class ChatReader implements StreamReader {
 
   #takeUsage(
     chunk: Uint8Array,
-    { usage: field, model }: ChunkScan["fields"],
+    { usage: field, model, x_groq: groq }: ChunkScan["fields"],
     state: "current" | "final",
   ): void {
-    if (field?.kind !== "object") return;
-    const usage = withTier(readUsage(parseJson(chunk, field.start, field.end)), this.#tier);
+    const reported =
+      field?.kind === "object"
+        ? readUsage(parseJson(chunk, field.start, field.end))
+        : readGroqUsage(chunk, groq);
+    const usage = withTier(reported, this.#tier);
     if (usage === null) return;
     this.#usage = withImpliedSearch(usage, model === undefined ? null : stringValue(chunk, model));
     this.#usageState = state;

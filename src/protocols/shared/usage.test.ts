@@ -105,6 +105,12 @@ describe("usage", () => {
     expect(readUsage(usage)).toEqual(counted({ inputTokens: 9, cachedTokens: 4, outputTokens: 1 }));
   });
 
+  test("of Moonshot, whose cache hits are beside the input", () => {
+    const usage = { prompt_tokens: 9, completion_tokens: 1, total_tokens: 10, cached_tokens: 4 };
+    expect(readUsage(usage)).toEqual(counted({ inputTokens: 9, cachedTokens: 4, outputTokens: 1 }));
+    expect(readUsage({ ...usage, cached_tokens: -1 })?.hasImpossibleCount).toBe(true);
+  });
+
   test("an explicit 0 is a value", () => {
     expect(readUsage({ prompt_tokens: 0, completion_tokens: 0 })).toEqual(counted({}));
     expect(readUsage({ input_tokens: 0, prompt_tokens: 9, output_tokens: 0 })).toEqual(counted({}));
@@ -169,12 +175,22 @@ describe("usage", () => {
     expect(isImpossibleUsage(counted({ outputTokens: 1e12 }), window)).toBe(true);
   });
 
+  test("of a vendor that counts reasoning beside the output", () => {
+    const usage = { prompt_tokens: 12, completion_tokens: 1, total_tokens: 303 };
+    const reasoning = { completion_tokens_details: { reasoning_tokens: 290 } };
+    const whole = counted({ inputTokens: 12, outputTokens: 291, reasoningTokens: 290 });
+    expect(readUsage({ ...usage, ...reasoning })).toEqual(whole);
+    expect(readUsage({ ...usage, ...reasoning, total_tokens: null })).toEqual(whole);
+    expect(readUsage(usage)).toEqual({ ...whole, reasoningTokens: 0 });
+  });
+
   test("a part is never more than the total", () => {
     const usage = {
       input_tokens: 10,
       input_tokens_details: { cached_tokens: 11, cache_write_tokens: 12 },
       output_tokens: 5,
       output_tokens_details: { reasoning_tokens: 6 },
+      total_tokens: 15,
     };
     expect(readUsage(usage)).toEqual(
       counted({

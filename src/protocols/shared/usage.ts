@@ -29,11 +29,15 @@ export function readUsage(json: unknown): TokenUsage | null {
   const total = json.total_tokens ?? null;
   const inputDetails = readDetails(json.input_tokens_details ?? json.prompt_tokens_details);
   const outputDetails = readDetails(json.output_tokens_details ?? json.completion_tokens_details);
-  const cached = inputDetails.cached_tokens ?? json.prompt_cache_hit_tokens;
+  // DeepSeek and Moonshot have the hits of the cache outside the details.
+  const cached = inputDetails.cached_tokens ?? json.prompt_cache_hit_tokens ?? json.cached_tokens;
   // OpenRouter has the name of Messages, Perplexity its own.
   const searches = readDetails(json.server_tool_use).web_search_requests ?? json.num_search_queries;
   const inputTokens = input === null ? subtractCounts(total, output) : count(input);
-  const outputTokens = output === null ? subtractCounts(total, input) : count(output);
+  const outputTokens =
+    output === null
+      ? subtractCounts(total, input)
+      : countWithReasoning({ input, output, total, reasoning: outputDetails.reasoning_tokens });
   return {
     inputTokens,
     cachedTokens: countPart(inputTokens, cached),
@@ -85,6 +89,23 @@ export function isImpossibleUsage(usage: TokenUsage, window: ModelWindow, choice
   const inputMax = window.contextTokens ?? INPUT_TOKENS_SANE_MAX;
   const outputMax = window.outputTokensMax ?? window.contextTokens ?? OUTPUT_TOKENS_SANE_MAX;
   return usage.hasImpossibleCount || usage.inputTokens > inputMax || usage.outputTokens > outputMax * choices;
+}
+
+/**
+ * Some vendors count reasoning beside the output instead of in it: xAI, and Google under OpenAI's API. The total shows
+ * it; without a total, reasoning that exceeds the output does.
+ */
+function countWithReasoning(report: {
+  readonly input: unknown;
+  readonly output: unknown;
+  readonly total: unknown;
+  readonly reasoning: unknown;
+}): number {
+  const { input, output, total } = report;
+  const outputTokens = count(output);
+  const reasoningTokens = count(report.reasoning);
+  if (total === null) return reasoningTokens > outputTokens ? outputTokens + reasoningTokens : outputTokens;
+  return input === null ? outputTokens : Math.max(outputTokens, subtractCounts(total, input));
 }
 
 function readDetails(json: unknown): Record<string, unknown> {
