@@ -150,12 +150,12 @@ describe("usage that the client did not request", () => {
     for (const text of data) expect(JSON.parse(text)).toEqual({ ...chunk(), model: "fast" });
   });
 
-  test("is removed from a chunk that also has content", () => {
+  test("stays in a chunk with choices, where the vendor sends it unasked", () => {
     const reader = open();
     const both = { ...finish(), usage: USAGE };
-    expect(jsonHeard(reader, [chunk(), both])).toEqual([
+    expect(jsonHeard(reader, [chunk(), both, usageChunk])).toEqual([
       { ...chunk(), model: "fast" },
-      { ...finish(), model: "fast" },
+      { ...both, model: "fast" },
     ]);
     expect(reader.usage).toMatchObject({ inputTokens: 3, outputTokens: 4 });
   });
@@ -511,8 +511,8 @@ function plainReading(blocks: readonly string[], hidesUsage: boolean): unknown[]
       untold = [named];
       continue;
     }
-    if (hidesUsage || usage === undefined) heard.push(rest);
-    else if (counted && !silent) heard.push({ ...named, usage: null });
+    if (usage === undefined || (hidesUsage && !counted)) heard.push(rest);
+    else if (!hidesUsage && counted && !silent) heard.push({ ...named, usage: null });
     else heard.push(named);
     if (counted && !hidesUsage) untold = silent ? [] : [{ ...named, choices: [] }];
   }

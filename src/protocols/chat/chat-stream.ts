@@ -223,7 +223,9 @@ class ChatReader implements StreamReader {
   #buildPublicChunk({ bytes, scan, hasUsage, hasChoices }: ScannedChunk): Part[] {
     const { usage, choices } = scan.fields;
     let usageEdit: { usage?: Uint8Array | null } = {};
-    if (this.#hidesUsage && usage) usageEdit = { usage: null };
+    // The gateway's own request adds a chunk without choices and `usage: null`. Usage next to choices is what the vendor
+    // sends unasked (Groq, Mistral, Moonshot, Perplexity), and its own clients read it there.
+    if (this.#hidesUsage) usageEdit = usage && !hasUsage ? { usage: null } : {};
     else if (hasUsage && hasChoices) usageEdit = { usage: JSON_NULL };
     const edits = editMembers(bytes, scan, { ...this.#modelEdit(scan), ...usageEdit });
     edits.push(...this.#innerErrorEdits(bytes, choices));

@@ -67,7 +67,7 @@ export type UpstreamBody = readonly Part[] | { contentLength: number; open(): Re
 export interface ModelRequest {
   readonly publicModel: string;
   readonly stream: boolean;
-  /** Chat: the gateway requested the usage chunk, which must not reach a client that did not. */
+  /** Chat: the gateway requested the usage chunk, which must not reach a client that did not request it. */
   readonly hidesUsage: boolean;
   /** Embeddings: the client wants vectors in Base64, which not every upstream supports. */
   readonly wantsBase64: boolean;
