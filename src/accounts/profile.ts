@@ -9,7 +9,8 @@ import {
   HOSTED_CLAUDE_PROFILE,
   OPENAI_PROFILE,
 } from "../protocols/hub/account-profile.ts";
-import type { Dialect } from "../records.ts";
+import type { HostedForm } from "../protocols/shared/request.ts";
+import type { Dialect, Interface } from "../records.ts";
 import { VENDORS } from "../vendors.ts";
 import { VENDOR_PROFILES } from "./vendor-profiles.ts";
 
@@ -44,6 +45,12 @@ function defaultProfile({ kind, vendor, baseUrl }: PolicyAccount, dialect: Diale
   const preset = VENDORS.find((name) => name === vendor);
   if (preset !== undefined) return VENDOR_PROFILES[preset];
   return kind === "azure" || OPENAI_HOST.test(baseUrl) ? OPENAI_PROFILE : COMPATIBLE_PROFILE;
+}
+
+/** The form of a body that passes through to a vendor with OpenAI's interfaces; null if it is OpenAI's own. */
+export function vendorForm(account: PolicyAccount, iface: Interface): HostedForm | null {
+  if (account.vendor == null || iface !== "chat") return null;
+  return accountProfile(account, "chat").shortCallIds === true ? { api: "chat" } : null;
 }
 
 /** The configuration has the same fields in snake case, and its schema has checked their values. */

@@ -32,6 +32,7 @@ export const VENDOR_PROFILES: Readonly<Record<Vendor, AccountProfile>> = {
     reasoningField: "none",
     reasoningReplay: "refused",
     systemPosition: "first",
+    shortCallIds: true,
   },
   xai: { ...COMPATIBLE, strictSchema: true, reasoningReplay: "refused" },
   together: { ...COMPATIBLE, reasoningField: "reasoning", cache: "none" },

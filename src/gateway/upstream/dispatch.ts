@@ -7,6 +7,7 @@
 import { clientBetas, hostedForm, isHosted } from "../../accounts/cloud/hosting.ts";
 import { classifyError, clientError, type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import { upstreamRequestId } from "../../accounts/headers.ts";
+import { vendorForm } from "../../accounts/profile.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import type { AttemptCapture } from "../../capture/attempt-capture.ts";
 import type { RequestCapture } from "../../capture/request-capture.ts";
@@ -202,12 +203,12 @@ function beginExchange(
   };
 }
 
-/** Null unless a cloud vendor hosts the API of the request. */
+/** Null unless the account has another form of the API than its inventor. */
 function openHostedForm(
   { endpoint, clientHeaders, trace }: UpstreamAttempt,
   { account }: AccountRoute,
 ): HostedForm | null {
-  if (!isHosted(account)) return null;
+  if (!isHosted(account)) return vendorForm(account, endpoint.interface);
   const { accepted, areDropped } = clientBetas(account, clientHeaders);
   if (areDropped) noteDropped(trace, ["anthropic-beta"]);
   return hostedForm(account, { iface: endpoint.interface, betas: accepted });

@@ -9,6 +9,7 @@ import { formatCacheControl, formatMediaUrl } from "../hub/media.ts";
 import { unsupportedField } from "../hub/refuse.ts";
 import type { ToolNameTable } from "../hub/tool-names.ts";
 import { type AnsweredCall, type AssistantTurn, groupTurns, type HubTurn } from "../hub/turns.ts";
+import { ShortCallIds } from "../shared/short-call-ids.ts";
 
 type Message = Record<string, unknown>;
 
@@ -31,10 +32,12 @@ class MessageWriter {
   readonly #request: HubRequest;
   readonly #options: MessageOptions;
   readonly #messages: Message[] = [];
+  readonly #shortIds: ShortCallIds | null;
 
   constructor(request: HubRequest, options: MessageOptions) {
     this.#request = request;
     this.#options = options;
+    this.#shortIds = options.target.profile.shortCallIds === true ? new ShortCallIds() : null;
   }
 
   write(): Message[] {
@@ -115,10 +118,15 @@ class MessageWriter {
   #writeCall({ callId, name, namespace, tool, input }: CallItem): Record<string, unknown> {
     const { names, target } = this.#options;
     const upstreamName = names.upstreamName(name, namespace);
+    const id = this.#writeCallId(callId);
     if (tool === "custom" && target.profile.customTools)
-      return { id: callId, type: "custom", custom: { name: upstreamName, input } };
+      return { id, type: "custom", custom: { name: upstreamName, input } };
     const text = tool === "custom" ? wrapCustomInput(input) : input === "" ? "{}" : input;
-    return { id: callId, type: "function", function: { name: upstreamName, arguments: text } };
+    return { id, type: "function", function: { name: upstreamName, arguments: text } };
+  }
+
+  #writeCallId(callId: string): string {
+    return this.#shortIds?.assign(callId) ?? callId;
   }
 
   /** Outputs follow their calls at once. Their images follow in a message of the user: outputs contain text only. */
@@ -131,7 +139,7 @@ class MessageWriter {
       const shown = parts.filter(({ kind }) => kind === "image" || kind === "file" || kind === "audio");
       this.#messages.push({
         role: "tool",
-        tool_call_id: call.callId,
+        tool_call_id: this.#writeCallId(call.callId),
         content: content === "" && shown.length > 0 ? "The output follows in the next message." : content,
       });
       media.push(...shown);

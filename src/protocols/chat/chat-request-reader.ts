@@ -284,6 +284,8 @@ function readFunction(definition: Json, cacheHint: TextPart["cacheHint"]): HubTo
 
 function readToolChoice(choice: unknown): HubToolChoice | null {
   if (choice === "auto" || choice === "required" || choice === "none") return { kind: choice };
+  // Mistral's own name of it.
+  if (choice === "any") return { kind: "required" };
   const json = readObject(choice);
   if (json === null) return null;
   if (json.type === "allowed_tools") {

@@ -28,6 +28,8 @@ export interface AccountProfile {
   readonly automaticCache?: boolean;
   /** Gemini: false for upstreams that reject the ids of function calls. */
   readonly callIds?: boolean;
+  /** Chat: true for upstreams that accept ids of calls with exactly nine letters and digits. */
+  readonly shortCallIds?: boolean;
   /** The highest effort of `reasoning_effort`; `high` if not set. */
   readonly effortMax?: Effort;
   /** False for servers that reject settings of OpenAI's own API, such as `service_tier` and `safety_identifier`. */

@@ -25,6 +25,7 @@ import { dropEncryptedReasoning } from "./encrypted-reasoning.ts";
 import { isPlainBody } from "./plain-body.ts";
 import type { Endpoint, HostedForm, KnownConversationPrefix, RequestBody } from "./request.ts";
 import { dropSealedState, dropThinking } from "./sealed-state-splices.ts";
+import { shortenCallIds } from "./short-call-ids.ts";
 
 /**
  * Fields that the gateway uses for routing or metering. None may occur twice: parsers differ in which one they keep.
@@ -245,6 +246,7 @@ export class JsonBody implements RequestBody {
       form?.api === "messages" || model === undefined
         ? editMembers(bytes, scan, hostedMembers(named, form))
         : [replaceValue(model, named)];
+    if (form?.api === "chat") edits.push(...shortenCallIds(bytes, scan.fields.messages));
     const sealed = this.#dropSealedState();
     if (always.length === 0 && sealed.length === 0) return spliceParts(bytes, edits, start, end);
     // Inserted fields are at the front.

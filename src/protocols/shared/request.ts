@@ -11,8 +11,8 @@ import type { InputSize } from "./input-size.ts";
 export interface RequestBody {
   readonly contentType: string;
   /**
-   * The received body with the upstream's model name, and what metering needs, inserted. `form` is that of a cloud
-   * vendor; null for the vendor's own API.
+   * The received body with the upstream's model name, and what metering needs, inserted. `form` is that of a
+   * vendor that differs; null for the usual form of the API.
    */
   forUpstream(upstreamModel: string, form?: HostedForm | null): UpstreamBody;
   /**
@@ -36,7 +36,7 @@ export interface RequestBody {
   dispose(): Promise<void>;
 }
 
-/** How a cloud vendor changes a body whose API it hosts: the model is in the path. */
+/** How a vendor changes a body that passes through. Cloud vendors have the model in the path. */
 export type HostedForm =
   | {
       readonly api: "messages";
@@ -48,7 +48,9 @@ export type HostedForm =
       readonly keeps: readonly ("model" | "stream")[];
     }
   /** Function calls have no ids. */
-  | { readonly api: "gemini" };
+  | { readonly api: "gemini" }
+  /** Ids of calls are short. */
+  | { readonly api: "chat" };
 
 /** A response, and the number of input bytes up to it, without the opening bracket. */
 export interface KnownConversationPrefix {
