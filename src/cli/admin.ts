@@ -96,7 +96,7 @@ export const makeAdminLink: Command = {
   words: "admin link",
   summary: "Create a one-time link for a user who cannot sign in",
   changes: "access",
-  about: `With --forsign-in the link signs the user in, with --for reset the user chooses a new password. The link works once, for an hour. It begins with PUBLIC_URL. Two- factor authentication stays on; --drop-second-factor turns it off.
+  about: `With --for sign-in the link signs the user in, with --for reset the user chooses a new password. The link works once, for an hour. It begins with PUBLIC_URL. Two-factor authentication stays on; --drop-second-factor turns it off.
 --revoke-all is for a compromised account: with --for reset it invalidates the password, the second factor, and all sessions, tokens, API keys and links of the user.`,
   options: {
     email: { value: "EMAIL", about: "the user's e-mail address", required: true },

@@ -49,6 +49,14 @@ test("every command on a page exists, and is called with npx where no executable
   expect(strange).toEqual([]);
 });
 
+test("every option that a help text names exists", async () => {
+  let help = "";
+  for (const command of await commands()) help += await done(...command.split(" "), "--help");
+  const options = new Set([...help.matchAll(/^ {2}(--[a-z-]+)/gm)].map(([, option]) => option));
+  const named = [...help.matchAll(/(?<![\w-])--[a-z-]+/g)].map(([option]) => option);
+  expect(named.filter((option) => !options.has(option))).toEqual([]);
+}, 60_000);
+
 test("the README lists every command", async () => {
   const readme = PAGES.find(({ name }) => name === "README.md")?.text ?? "";
   const [, section = ""] = readme.split("## Commands\n");
