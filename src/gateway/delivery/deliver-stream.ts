@@ -219,10 +219,20 @@ export class StreamDelivery {
       responseState,
       isServed: reader !== null || (end.kind === "client_gone" && hasOpenAttempt(trace)),
       isWhole: isWhole(end) && !isCancelled,
-      countOutput: counter === null ? null : () => counter.exact(),
+      countOutput: counter === null ? this.#estimateUncounted(end) : () => counter.exact(),
       estimateShown: counter === null ? null : () => counter.estimateShown(),
       isAbandoned: isCancelled || (end.kind === "client_gone" && !end.isWhole && end.abortedBy === "client"),
     };
+  }
+
+  /**
+   * The stream was not counted, because its route reports usage, but this time it has not: the output is taken for one
+   * token per event.
+   */
+  #estimateUncounted(end: StreamEnd): RequestEnding["countOutput"] {
+    if (end.kind !== "complete" || !isText(this.#context.endpoint)) return null;
+    const outputTokens = this.#result?.stream.dataEvents ?? 0;
+    return async () => ({ outputTokens, reasoningTokens: 0 });
   }
 
   /** Releases the concurrency of the caller and of the account. */

@@ -1,6 +1,6 @@
 /**
- * Counts the output of a stream if it is paid, if it uses windows, or if its upstream probably reports no usage. A paid
- * stream whose output exceeds its hold is ended.
+ * Counts the output of a stream if it is paid, if it uses windows, or unless its upstream is known to report usage. A
+ * paid stream whose output exceeds its hold is ended.
  */
 
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
@@ -27,20 +27,20 @@ export interface PaidCounters extends StreamCounters {
   checkpoint(): ApiError | null;
 }
 
-/** Routes whose last complete stream did not report its usage. */
-const silentRoutes = new WeakSet<AccountRoute>();
+/** Routes whose last complete stream reported its usage. */
+const reportingRoutes = new WeakSet<AccountRoute>();
 
 export function noteReportedUsage(route: AccountRoute, usage: TokenUsage | null): void {
-  if (usage !== null && isWholeCount(usage)) silentRoutes.delete(route);
-  else silentRoutes.add(route);
+  if (usage !== null && isWholeCount(usage)) reportingRoutes.add(route);
+  else reportingRoutes.delete(route);
 }
 
-/** For unpaid requests: nearly all upstreams report usage, so nearly no stream is counted. */
+/** For unpaid requests: nearly all upstreams report usage, so only the first stream of a route is counted. */
 export function openUnpaidCounters(trace: Pick<Trace, "route">, fillsWindows: boolean): StreamCounters {
   let counter: OutputCounter | null = null;
   return {
     next() {
-      const isNeeded = fillsWindows || (trace.route !== null && silentRoutes.has(trace.route));
+      const isNeeded = fillsWindows || trace.route === null || !reportingRoutes.has(trace.route);
       counter = isNeeded ? openOutputCounter() : null;
       return counter;
     },

@@ -77,6 +77,8 @@ export class UpstreamStream implements BodySink<Part, UpstreamFailure>, Backpres
   lastDataMs: number;
   /** The time of the first event with content; null until then. */
   firstContentMs: number | null = null;
+  /** How many data events have arrived. */
+  dataEvents = 0;
   readonly #options: UpstreamStreamOptions;
   readonly #call: StreamCall;
   readonly #onOpened: (result: OpenedStream) => void;
@@ -144,6 +146,7 @@ export class UpstreamStream implements BodySink<Part, UpstreamFailure>, Backpres
     }
     const step = this.#flow.take(piece);
     if (step.dataEvents > 0) this.lastDataMs = this.#options.monotonicMs();
+    this.dataEvents += step.dataEvents;
     if (step.hasContent) this.firstContentMs ??= this.lastDataMs;
     if (step.error !== null || step.isTooLarge) {
       this.#call.abort();
