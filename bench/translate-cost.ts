@@ -111,6 +111,7 @@ function openTranslated(request: HubRequest): StreamReader {
     sink: null,
     reportsIncomplete: true,
     onComplete: null,
+    hasLosses: () => false,
     onUsage: () => {},
   });
 }

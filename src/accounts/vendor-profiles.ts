@@ -29,8 +29,7 @@ export const VENDOR_PROFILES: Readonly<Record<Vendor, AccountProfile>> = {
   mistral: {
     ...COMPATIBLE,
     thinking: "none",
-    reasoningField: "none",
-    reasoningReplay: "refused",
+    reasoningField: "content",
     systemPosition: "first",
     shortCallIds: true,
   },

@@ -53,8 +53,8 @@ const profile = describeFields({
   strict_schema: { is: flag, means: "whether `strict` schemas are accepted", leftOut: "as the vendor" },
   parallel_tools: { is: flag, means: "whether `parallel_tool_calls` is accepted", leftOut: "as the vendor" },
   reasoning_field: {
-    is: z.exactOptional(z.enum(["reasoning_content", "reasoning", "none"])),
-    means: "the field of Chat Completions with the reasoning",
+    is: z.exactOptional(z.enum(["reasoning_content", "reasoning", "content", "none"])),
+    means: "the field of Chat Completions with the reasoning; `content`: parts of the type `thinking`",
     leftOut: "as the vendor",
   },
   reasoning_replay: {

@@ -37,7 +37,7 @@ import type { HubConversation } from "./stored-conversations.ts";
 import type { StoredResponses } from "./stored-responses.ts";
 import type { TokenFactors } from "./token-factors.ts";
 import { DROPPED_STATE, type TranslatedAttempt, type Translator } from "./translated-attempt.ts";
-import { type CompleteResponse, TranslatedReader } from "./translated-reader.ts";
+import { type CompleteResponse, isEmptyStop, TranslatedReader } from "./translated-reader.ts";
 
 /** The services that translation uses. */
 export interface TranslationServices {
@@ -119,6 +119,7 @@ export class RequestTranslator implements Translator {
           sink,
           reportsIncomplete: this.#client.dialect === "responses",
           onComplete: this.#openStore(client),
+          hasLosses: () => client.dropped.list().length > 0,
           onUsage: (usage) => this.#learnTokens(usage),
         }),
       readWhole: (body) => this.#readWhole(body, (json) => upstream.readResponse(json, reading), client),
@@ -220,6 +221,7 @@ export class RequestTranslator implements Translator {
       responseId: null,
       status: typeof written.status === "string" ? written.status : null,
       hasExpectedContent: true,
+      mayBeEmpty: isEmptyStop(response.stop) || client.dropped.list().length > 0,
     };
   }
 

@@ -27,6 +27,7 @@ function openReader(
     sink: null,
     reportsIncomplete: client === "responses",
     onComplete,
+    hasLosses: () => false,
     onUsage: () => {},
   });
 }

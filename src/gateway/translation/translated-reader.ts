@@ -47,6 +47,8 @@ export interface TranslatedReaderOptions {
   readonly reportsIncomplete: boolean;
   /** Called before the terminal event is returned; null if the response is not stored. */
   readonly onComplete: ((complete: CompleteResponse) => void) | null;
+  /** Whether the translation dropped something of the response. */
+  hasLosses(): boolean;
   /** Called at the end of a complete response. */
   readonly onUsage: (usage: TokenUsage | null) => void;
 }
@@ -74,7 +76,7 @@ export class TranslatedReader implements StreamReader {
   outcome: StreamOutcome = "failed";
   usage: TokenUsage | null = null;
   endMarker: Uint8Array | null = null;
-  isFiltered = false;
+  mayBeEmpty = false;
   readonly #options: TranslatedReaderOptions;
   readonly #collector: ItemCollector | null;
   #item: StartedItem | null = null;
@@ -160,7 +162,7 @@ export class TranslatedReader implements StreamReader {
         this.usage = event.usage;
         return;
       case "end":
-        this.isFiltered = event.stop === "filtered";
+        this.mayBeEmpty = isEmptyStop(event.stop) || this.#options.hasLosses();
         this.outcome =
           this.#options.reportsIncomplete && isIncomplete(event.stop) ? "incomplete" : "completed";
         return;
@@ -201,6 +203,11 @@ function channelOf(item: StartedItem | null): number {
     default:
       return TEXT_CHANNEL;
   }
+}
+
+/** The reason for the end explains that there is no output. */
+export function isEmptyStop(stop: HubStop): boolean {
+  return stop === "filtered" || stop === "failed";
 }
 
 function isIncomplete(stop: HubStop): boolean {

@@ -357,13 +357,13 @@ function recordDisconnect(attempt: UpstreamAttempt, failure: UpstreamFailure, no
 }
 
 /** A success with zero output tokens and no content is treated as a failure. */
-function isEmpty({ usage, status, body }: UpstreamResponse, { name }: Endpoint): boolean {
-  if (usage?.outputTokens !== 0) return false;
-  const mayBeEmpty =
+function isEmpty({ usage, status, body, mayBeEmpty }: UpstreamResponse, { name }: Endpoint): boolean {
+  if (usage?.outputTokens !== 0 || mayBeEmpty === true) return false;
+  const isChecked =
     name === "chat.completions" ||
     name === "gemini.generate_content" ||
     (name === "responses" && status === "completed");
-  return mayBeEmpty && isEmptyResponse(body);
+  return isChecked && isEmptyResponse(body);
 }
 
 /** An HTML page of a captive portal or an unrequested stream must never pass as a response. */

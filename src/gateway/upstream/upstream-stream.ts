@@ -194,7 +194,7 @@ export class UpstreamStream implements BodySink<Part, UpstreamFailure>, Backpres
   #refuseEmpty(): boolean {
     const state = this.#state;
     if (state.kind !== "opening" || this.reader.usage?.outputTokens !== 0) return false;
-    if (this.reader.isFiltered === true) return false;
+    if (this.reader.mayBeEmpty === true) return false;
     this.#refuse(state, upstreamFailure("bad_answer", "an empty response"));
     return true;
   }

@@ -14,14 +14,24 @@ export interface ChatCall {
 }
 
 export function readChatCall(call: Json): ChatCall {
-  const custom = readObject(call.custom);
-  const definition = custom ?? readObject(call.function);
-  const text = custom === null ? definition?.arguments : definition?.input;
+  const isCustom = isCustomCall(call);
+  const definition = readObject(isCustom ? call.custom : call.function);
+  const text = isCustom ? definition?.input : definition?.arguments;
   return {
     name: readString(definition?.name) || null,
     text: typeof text === "object" && text !== null ? JSON.stringify(text) : (readString(text) ?? ""),
-    isCustom: custom !== null,
+    isCustom,
   };
+}
+
+/** Some vendors send both forms of a call, one of them empty. Pieces of a stream after the first have no `type`. */
+export function isCustomCall(call: Json): boolean {
+  const custom = readObject(call.custom);
+  const definition = readObject(call.function);
+  if (custom === null || definition === null) return custom !== null;
+  if (call.type === "custom" || call.type === "function") return call.type === "custom";
+  const isFilled = (one: Json) => Boolean(one.name) || Boolean(one.input) || Boolean(one.arguments);
+  return isFilled(custom) && !isFilled(definition);
 }
 
 /** A name that the request does not contain is passed on: the client reports it to the model. */

@@ -24,6 +24,7 @@ import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.
 import { readUsage, withTier } from "../shared/usage.ts";
 import { withImpliedSearch } from "../shared/web-searches.ts";
 import { type ChatCall, readCallInput, readChatCall, resolveTool } from "./chat-calls.ts";
+import { noteLogprobs, noteMessageLosses, readContent } from "./chat-content.ts";
 
 const DONE = "[DONE]";
 const NO_EVENTS: readonly HubEvent[] = [];
@@ -110,6 +111,7 @@ export class ChatHubReader implements HubStreamReader {
   #readChoice(choice: Json): void {
     const delta = readObject(choice.delta) ?? readObject(choice.message);
     if (delta !== null) this.#readDelta(delta);
+    noteLogprobs(choice, this.#options.dropped);
     const stop = readStop(choice.finish_reason);
     if (stop === null) return;
     this.#stop = stop;
@@ -119,8 +121,8 @@ export class ChatHubReader implements HubStreamReader {
   #readDelta(delta: Json): void {
     const reasoning = readString(delta.reasoning_content) || readString(delta.reasoning);
     if (reasoning) this.#addText("reasoning", reasoning);
-    const text = readContent(delta.content);
-    if (text !== "") this.#addText("text", text);
+    for (const { kind, text } of readContent(delta.content, this.#options.dropped)) this.#addText(kind, text);
+    noteMessageLosses(delta, this.#options.dropped);
     if (delta.annotations !== undefined) this.#addAnnotations(delta.annotations);
     const refusal = readString(delta.refusal);
     if (refusal) this.#addText("refusal", refusal);
@@ -272,14 +274,6 @@ function isAnotherCall({ upstreamId, progress }: OpenCall, id: string, part: Cha
 /** Errors of vLLM and others, whose fields are at the top level. */
 function isErrorObject({ object, type, choices }: Json): boolean {
   return choices === undefined && (object === "error" || type === "error");
-}
-
-/** A text, or for some vendors a list of parts. */
-export function readContent(content: unknown): string {
-  if (typeof content === "string") return content;
-  return readObjects(content)
-    .map(({ text }) => readString(text) ?? "")
-    .join("");
 }
 
 /** Calls decide, whatever finish reason the upstream reports. */

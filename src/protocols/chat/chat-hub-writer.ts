@@ -4,7 +4,7 @@ import { type ApiError, errorObject } from "../../errors.ts";
 import { moveCitations } from "../hub/citations.ts";
 import type { ClientTarget, HubStreamWriter } from "../hub/dialect-codec.ts";
 import type { HubEvent, HubStop, ItemEndEvent, StartedItem } from "../hub/hub-response.ts";
-import { SEARCH_NAME } from "../hub/turns.ts";
+import { REDACTED_NAME, SEARCH_NAME } from "../hub/turns.ts";
 import type { TokenUsage } from "../shared/usage.ts";
 import { writeAnnotations } from "./chat-annotations.ts";
 import { writeUsageMembers } from "./chat-usage.ts";
@@ -22,6 +22,8 @@ export class ChatHubWriter implements HubStreamWriter {
   /** The characters of the texts that have ended, and of the open one. */
   #endedChars = 0;
   #openChars = 0;
+  /** The annotations of all texts. Clients expect them in one chunk, as OpenAI sends them. */
+  readonly #annotations: object[] = [];
 
   constructor(client: ClientTarget) {
     this.#client = client;
@@ -36,17 +38,24 @@ export class ChatHubWriter implements HubStreamWriter {
       case "item_start":
         this.#item = event.item;
         if (event.item.kind === "search") this.#client.dropped.add(SEARCH_NAME);
+        if (event.item.kind === "reasoning" && event.item.isRedacted) this.#client.dropped.add(REDACTED_NAME);
         return event.item.kind === "call" ? this.#startCall(event.item) : "";
       case "delta":
         if (this.#item?.kind === "text") this.#openChars += event.text.length;
         return this.#chunk(this.#delta(JSON.stringify(event.text)), null);
       case "item_end":
-        return this.#endItem(event);
+        this.#endItem(event);
+        return "";
       case "usage":
         this.#usage = event.usage;
         return "";
       case "end":
-        return this.#chunk("{}", writeFinishReason(event.stop)) + this.#usageChunk() + DONE;
+        return (
+          this.#annotationsChunk() +
+          this.#chunk("{}", writeFinishReason(event.stop)) +
+          this.#usageChunk() +
+          DONE
+        );
       case "error":
         return "";
     }
@@ -90,12 +99,16 @@ export class ChatHubWriter implements HubStreamWriter {
   }
 
   /** The texts of a response are one message, and the places of annotations are counted from its beginning. */
-  #endItem({ citations = [] }: ItemEndEvent): string {
+  #endItem({ citations = [] }: ItemEndEvent): void {
     if (this.#item?.kind === "call") this.#calls++;
     this.#item = null;
-    const annotations = writeAnnotations(moveCitations(citations, this.#endedChars));
+    this.#annotations.push(...writeAnnotations(moveCitations(citations, this.#endedChars)));
     this.#endedChars += this.#openChars;
     this.#openChars = 0;
+  }
+
+  #annotationsChunk(): string {
+    const annotations = this.#annotations;
     return annotations.length === 0 ? "" : this.#chunk(JSON.stringify({ annotations }), null);
   }
 
@@ -125,6 +138,7 @@ export function writeFinishReason(stop: HubStop): string {
     case "end":
     case "stop_sequence":
     case "paused":
+    case "failed":
       return "stop";
   }
 }

@@ -10,6 +10,7 @@ import { unsupportedField } from "../hub/refuse.ts";
 import type { ToolNameTable } from "../hub/tool-names.ts";
 import { type AnsweredCall, type AssistantTurn, groupTurns, type HubTurn } from "../hub/turns.ts";
 import { ShortCallIds } from "../shared/short-call-ids.ts";
+import { writeThinking } from "./chat-content.ts";
 
 type Message = Record<string, unknown>;
 
@@ -91,28 +92,32 @@ class MessageWriter {
     const text = joinTexts(parts, "");
     const refusal = parts.find((part) => part.kind === "refusal");
     const calls = turn.calls.map(({ call }) => this.#writeCall(call));
-    const reasoning = this.#writeReasoning(turn);
+    const reasoning = this.#pickReasoning(turn);
     // A turn of reasoning alone has no counterpart.
-    if (text === "" && calls.length === 0 && refusal === undefined && Object.keys(reasoning).length === 0)
-      return;
+    if (text === "" && calls.length === 0 && refusal === undefined && reasoning === null) return;
+    const { reasoningField } = this.#options.target.profile;
+    const content = text === "" && calls.length > 0 ? null : text;
     this.#messages.push({
       role: "assistant",
-      content: text === "" && calls.length > 0 ? null : text,
+      ...(reasoning === null
+        ? { content }
+        : reasoningField === "content"
+          ? { content: [writeThinking(reasoning), ...(text === "" ? [] : [{ type: "text", text }])] }
+          : { content, [reasoningField]: reasoning }),
       ...(refusal === undefined ? {} : { refusal: refusal.text }),
-      ...reasoning,
       ...(calls.length === 0 ? {} : { tool_calls: calls }),
     });
     this.#writeOutputs(turn.calls);
   }
 
-  #writeReasoning({ reasoning, calls }: AssistantTurn): Record<string, unknown> {
+  /** The reasoning to send back; null if there is none, or the account does not accept it. */
+  #pickReasoning({ reasoning, calls }: AssistantTurn): string | null {
     const { reasoningField, reasoningReplay } = this.#options.target.profile;
     const text = reasoning.map((item) => item.text).join("\n\n");
     const isSent = reasoningField !== "none" && reasoningReplay !== "refused";
-    if (isSent && (text !== "" || (reasoningReplay === "required" && calls.length > 0)))
-      return { [reasoningField]: text };
+    if (isSent && (text !== "" || (reasoningReplay === "required" && calls.length > 0))) return text;
     if (reasoning.length > 0) this.#options.dropped.add("reasoning");
-    return {};
+    return null;
   }
 
   #writeCall({ callId, name, namespace, tool, input }: CallItem): Record<string, unknown> {

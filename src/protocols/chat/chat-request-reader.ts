@@ -29,6 +29,8 @@ import {
 } from "../hub/json-values.ts";
 import { readCacheHint, readMediaUrl } from "../hub/media.ts";
 import { readTierName } from "../shared/service-tier.ts";
+import { isCustomCall } from "./chat-calls.ts";
+import { readThinking } from "./chat-content.ts";
 
 const READ_FIELDS: ReadonlySet<string> = new Set([
   "model",
@@ -128,7 +130,9 @@ class MessageReader {
   }
 
   #readAssistant(message: Json, path: string): void {
-    const reasoning = readString(message.reasoning_content) ?? readString(message.reasoning) ?? "";
+    const thinking = readObjects(message.content).flatMap((part) => readThinking(part) ?? []);
+    const reasoning =
+      readString(message.reasoning_content) ?? readString(message.reasoning) ?? thinking.join("\n\n");
     if (reasoning !== "")
       this.items.push({ kind: "reasoning", text: reasoning, isSummary: false, opaque: null });
     const parts = this.#withAnnotations(this.#readParts(message.content, path), message, path);
@@ -173,8 +177,10 @@ class MessageReader {
     if (typeof content === "string")
       return content === "" ? [] : [{ kind: "text", text: content, cacheHint: null }];
     return readArray(content).flatMap((part, at) => {
-      const read = readPart(readObject(part) ?? {});
-      if (read === null) this.unread.push(`${path}.content[${at}]`);
+      const json = readObject(part) ?? {};
+      const read = readPart(json);
+      // The reasoning of an assistant was read before.
+      if (read === null && json.type !== "thinking") this.unread.push(`${path}.content[${at}]`);
       return read ?? [];
     });
   }
@@ -218,15 +224,15 @@ function readFilePart(file: Json, cacheHint: TextPart["cacheHint"]): HubPart | n
 }
 
 function readCall(call: Json, inventedId: string): CallItem {
-  const custom = readObject(call.custom);
-  const tool = custom === null ? readObject(call.function) : custom;
+  const isCustom = isCustomCall(call);
+  const tool = readObject(isCustom ? call.custom : call.function);
   return {
     kind: "call",
     callId: readString(call.id) ?? inventedId,
     name: readString(tool?.name) ?? "",
     namespace: null,
-    tool: custom === null ? "function" : "custom",
-    input: readString(custom === null ? tool?.arguments : tool?.input) ?? "",
+    tool: isCustom ? "custom" : "function",
+    input: readString(isCustom ? tool?.input : tool?.arguments) ?? "",
     opaque: null,
   };
 }

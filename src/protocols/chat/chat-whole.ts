@@ -7,12 +7,13 @@ import type { ClientTarget, ResponseReadOptions } from "../hub/dialect-codec.ts"
 import type { CallItem } from "../hub/hub-request.ts";
 import type { HubResponse, HubStop, OutputItem } from "../hub/hub-response.ts";
 import { type Json, readNumber, readObject, readObjects, readString } from "../hub/json-values.ts";
-import { SEARCH_NAME } from "../hub/turns.ts";
+import { REDACTED_NAME, SEARCH_NAME } from "../hub/turns.ts";
 import { readUsage, withTier } from "../shared/usage.ts";
 import { withImpliedSearch } from "../shared/web-searches.ts";
 import { writeAnnotations } from "./chat-annotations.ts";
 import { readCallInput, readChatCall, resolveTool } from "./chat-calls.ts";
-import { computeStop, readContent, readStop } from "./chat-hub-reader.ts";
+import { type ContentText, noteLogprobs, noteMessageLosses, readContent } from "./chat-content.ts";
+import { computeStop, readStop } from "./chat-hub-reader.ts";
 import { writeFinishReason } from "./chat-hub-writer.ts";
 import { writeUsageMembers } from "./chat-usage.ts";
 
@@ -22,6 +23,8 @@ export function readChatResponse(json: Json, options: ResponseReadOptions): HubR
   if (choice === undefined || message === null) return null;
   const responseId = readString(json.id);
   const stop = readStop(choice.finish_reason) ?? "end";
+  noteLogprobs(choice, options.dropped);
+  noteMessageLosses(message, options.dropped);
   const calls = readCalls(message, new CallIds(responseId), stop, options);
   return {
     responseId,
@@ -35,9 +38,11 @@ export function readChatResponse(json: Json, options: ResponseReadOptions): HubR
 
 function readTexts(message: Json, { dropped }: ResponseReadOptions): OutputItem[] {
   const items: OutputItem[] = [];
-  const reasoning = readString(message.reasoning_content) || readString(message.reasoning);
+  const texts = readContent(message.content, dropped);
+  const reasoning =
+    readString(message.reasoning_content) || readString(message.reasoning) || join(texts, "reasoning");
   if (reasoning) items.push({ kind: "reasoning", text: reasoning, isSummary: false, opaque: null });
-  const text = readContent(message.content);
+  const text = join(texts, "text");
   const citations = readAnnotations(readObjects(message.annotations), dropped);
   if (text !== "") {
     const part = { kind: "text" as const, text, cacheHint: null, ...withCitations(citations) };
@@ -47,6 +52,10 @@ function readTexts(message: Json, { dropped }: ResponseReadOptions): OutputItem[
   if (refusal)
     items.push({ kind: "message", role: "assistant", parts: [{ kind: "refusal", text: refusal }] });
   return items;
+}
+
+function join(texts: readonly ContentText[], kind: ContentText["kind"]): string {
+  return texts.flatMap((one) => (one.kind === kind ? [one.text] : [])).join("");
 }
 
 /** A call that the output limit cut off cannot be run, so it is left out. */
@@ -92,8 +101,10 @@ function writeMessage(items: readonly OutputItem[], { dropped }: ClientTarget): 
   const calls: Record<string, unknown>[] = [];
   const annotations: object[] = [];
   for (const item of items) {
-    if (item.kind === "reasoning") reasoning += reasoning === "" ? item.text : `\n\n${item.text}`;
-    else if (item.kind === "call") calls.push(writeCall(item));
+    if (item.kind === "reasoning") {
+      if (item.isRedacted) dropped.add(REDACTED_NAME);
+      reasoning += reasoning === "" || item.text === "" ? item.text : `\n\n${item.text}`;
+    } else if (item.kind === "call") calls.push(writeCall(item));
     else if (item.kind === "search") dropped.add(SEARCH_NAME);
     else if (item.kind === "message")
       for (const part of item.parts) {

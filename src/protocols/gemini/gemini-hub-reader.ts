@@ -8,11 +8,12 @@ import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.
 import type { TokenUsage } from "../shared/usage.ts";
 import { countQueries, withQueries } from "../shared/web-searches.ts";
 import { OutputParts } from "./gemini-output-parts.ts";
-import { brokenResponse, isBlocked, readFinishReason } from "./gemini-stop.ts";
+import { brokenResponse, isBlocked, noteCandidateLosses, readFinishReason } from "./gemini-stop.ts";
 
 const NO_EVENTS: readonly HubEvent[] = [];
 
 export class GeminiHubReader implements HubStreamReader {
+  readonly #options: ResponseReadOptions;
   readonly #events: HubEvent[] = [];
   readonly #parts: OutputParts;
   #hasStarted = false;
@@ -25,6 +26,7 @@ export class GeminiHubReader implements HubStreamReader {
   #stop: HubStop | null = null;
 
   constructor(options: ResponseReadOptions) {
+    this.#options = options;
     this.#parts = new OutputParts(options, this.#events);
   }
 
@@ -78,9 +80,9 @@ export class GeminiHubReader implements HubStreamReader {
     const reason = readString(candidate.finishReason);
     if (reason === null || reason === "") return;
     const stop = readFinishReason(reason);
-    if (stop === "broken") this.#fail(brokenResponse(readString(candidate.finishMessage) ?? reason));
+    noteCandidateLosses(candidate, stop, this.#options.dropped);
     // Gemini sometimes finishes normally without any part: another account may do better.
-    else if (stop === "end" && !this.#parts.hasContent) this.#fail(brokenResponse("an empty response"));
+    if (stop === "end" && !this.#parts.hasContent) this.#fail(brokenResponse("an empty response"));
     else this.#stop = stop;
   }
 

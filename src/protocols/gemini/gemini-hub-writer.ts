@@ -12,7 +12,7 @@ import { type SignedThought, writeSignature } from "./thought-signature.ts";
 
 export class GeminiHubWriter implements HubStreamWriter {
   readonly #showsThoughts: boolean;
-  readonly #grounding = new GroundingWriter();
+  readonly #grounding: GroundingWriter;
   readonly #tail: string;
   #usage: TokenUsage | null = null;
   #item: StartedItem | null = null;
@@ -22,7 +22,8 @@ export class GeminiHubWriter implements HubStreamWriter {
   #pending: SignedThought | null = null;
   #calls = 0;
 
-  constructor({ publicModel, responseId, request }: ClientTarget) {
+  constructor({ publicModel, responseId, request, dropped }: ClientTarget) {
+    this.#grounding = new GroundingWriter(dropped);
     this.#showsThoughts = request.settings.reasoning?.isShown === true;
     this.#tail = `"modelVersion":${JSON.stringify(publicModel)},"responseId":${JSON.stringify(responseId)}}\n\n`;
   }

@@ -8,11 +8,26 @@ import type { OpaqueState } from "../hub/hub-request.ts";
 import type { HubEvent } from "../hub/hub-response.ts";
 import type { ItemEnd } from "../hub/item-sequencer.ts";
 import { type Json, readString } from "../hub/json-values.ts";
-import { objectMember } from "./gemini-members.ts";
+import { member, objectMember } from "./gemini-members.ts";
 import { readGrounding } from "./grounding.ts";
+import { PartialArguments } from "./partial-arguments.ts";
 import { isWithoutState } from "./thought-signature.ts";
 
 type TextKind = "text" | "reasoning";
+
+interface CallArguments {
+  readonly json: string;
+  /** The upstream stopped in the middle of them. */
+  readonly isCut: boolean;
+}
+
+/** A call whose arguments arrive in pieces. */
+interface PartialCall {
+  readonly call: Json;
+  readonly args: PartialArguments;
+  signature: string | null;
+  isBroken: boolean;
+}
 
 export class OutputParts {
   readonly #options: ResponseReadOptions;
@@ -22,6 +37,7 @@ export class OutputParts {
   /** The text of the open item, and its signature. */
   #text = "";
   #signature: string | null = null;
+  #partial: PartialCall | null = null;
   hasContent = false;
   hasCalls = false;
 
@@ -39,7 +55,7 @@ export class OutputParts {
   add(part: Json): void {
     const call = objectMember(part, "functionCall");
     if (call !== null) {
-      this.#addCall(call, readString(part.thoughtSignature));
+      this.#readCall(call, readString(part.thoughtSignature));
       return;
     }
     if (part.text === undefined) this.#noteDropped(part);
@@ -56,6 +72,7 @@ export class OutputParts {
 
   /** `metadata` lists the sources of the text. */
   end(isCut: boolean, metadata: Json | null): void {
+    this.#endPartialCall(true);
     const { searches, citations } = readGrounding(metadata, this.#text);
     // The text that they belong to has ended already.
     if (this.#open !== "text" && citations.length > 0) this.#options.dropped.add("groundingMetadata");
@@ -69,7 +86,9 @@ export class OutputParts {
   /** Code that Google ran, and images. */
   #noteDropped(part: Json): void {
     const name = Object.keys(part).find((key) => !/^thought/.test(key));
-    if (name !== undefined) this.#options.dropped.add(`output.${name}`);
+    if (name === undefined) return;
+    this.hasContent = true;
+    this.#options.dropped.add(`output.${name}`);
   }
 
   #openText(kind: TextKind): void {
@@ -97,9 +116,33 @@ export class OutputParts {
     return this.#options.sealer.seal({ field: "thought_signature", value });
   }
 
-  #addCall({ id, name, args }: Json, signature: string | null): void {
+  /** Vertex AI may send the arguments in pieces. The first one has the name; the last one lacks `willContinue`. */
+  #readCall(call: Json, signature: string | null): void {
+    const pieces = member(call, "partialArgs");
+    const willContinue = member(call, "willContinue") === true;
+    if (this.#partial !== null && !isSameCall(this.#partial.call, call)) this.#endPartialCall(true);
+    if (this.#partial === null && pieces === undefined && !willContinue) {
+      this.#addCall(call, signature, { json: JSON.stringify(call.args ?? {}), isCut: false });
+      return;
+    }
+    const partial = this.#partial ?? { call, signature, args: new PartialArguments(), isBroken: false };
+    this.#partial = partial;
+    partial.signature ??= signature;
+    partial.isBroken ||= !partial.args.add(pieces);
+    if (!willContinue) this.#endPartialCall(false);
+  }
+
+  #endPartialCall(isCut: boolean): void {
+    const partial = this.#partial;
+    this.#partial = null;
+    if (partial === null) return;
+    const { call, signature, args, isBroken } = partial;
+    this.#addCall(call, signature, { json: args.toJson(), isCut: isCut || isBroken });
+  }
+
+  #addCall({ id, name }: Json, signature: string | null, { json, isCut }: CallArguments): void {
     this.hasContent = true;
-    this.hasCalls = true;
+    this.hasCalls ||= !isCut;
     const opaque = signature === null || isWithoutState(signature) ? null : this.#seal(signature);
     if (opaque !== null) this.#endReasoning(opaque);
     else this.#endText();
@@ -108,9 +151,9 @@ export class OutputParts {
       type: "item_start",
       item: { kind: "call", callId: this.#callIds.assign(id), ...tool },
     });
-    const json = JSON.stringify(args ?? {});
-    this.#events.push({ type: "delta", text: tool.tool === "custom" ? unwrapCustomInput(json) : json });
-    this.#events.push({ type: "item_end", opaque, isCut: false });
+    const input = tool.tool === "custom" && !isCut ? unwrapCustomInput(json) : json;
+    if (input !== "") this.#events.push({ type: "delta", text: input });
+    this.#events.push({ type: "item_end", opaque, isCut });
   }
 
   /** Other dialects carry opaque state in reasoning, so the signature of a call ends the reasoning before it. */
@@ -126,4 +169,10 @@ export class OutputParts {
   #resolveTool(name: string): ClientTool {
     return this.#options.toolNames.resolve(name) ?? { name, namespace: null, tool: "function" };
   }
+}
+
+/** Pieces after the first may repeat the name and the id of their call. */
+function isSameCall(open: Json, piece: Json): boolean {
+  const isSame = (name: "name" | "id") => !piece[name] || piece[name] === open[name];
+  return isSame("name") && isSame("id");
 }

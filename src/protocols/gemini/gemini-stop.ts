@@ -1,5 +1,6 @@
 /** Why a response ended, and what it used, in Gemini's terms. */
 
+import type { DroppedFields } from "../hub/dropped-fields.ts";
 import type { HubStop } from "../hub/hub-response.ts";
 import { type Json, readObject, readString } from "../hub/json-values.ts";
 import type { UpstreamError } from "../shared/upstream-error.ts";
@@ -15,10 +16,14 @@ const FILTERED: ReadonlySet<string> = new Set([
   "IMAGE_SAFETY",
   "IMAGE_PROHIBITED_CONTENT",
   "IMAGE_RECITATION",
+  "MODEL_ARMOR",
 ]);
 
-/** `broken`: the model failed, and another attempt may succeed. */
-export function readFinishReason(reason: string): HubStop | "broken" {
+/**
+ * The model decides how it ends, so no reason is a fault of the account. Those that name an output without use
+ * (`MALFORMED_FUNCTION_CALL`, `UNEXPECTED_TOOL_CALL`, `OTHER`), and unknown ones, are `failed`.
+ */
+export function readFinishReason(reason: string): HubStop {
   if (FILTERED.has(reason)) return "filtered";
   switch (reason) {
     case "STOP":
@@ -28,7 +33,7 @@ export function readFinishReason(reason: string): HubStop | "broken" {
     case "CONTINUATION":
       return "paused";
     default:
-      return "broken";
+      return "failed";
   }
 }
 
@@ -39,12 +44,24 @@ export function writeFinishReason(stop: HubStop): string {
       return "MAX_TOKENS";
     case "filtered":
       return "SAFETY";
+    case "failed":
+      return "OTHER";
     case "end":
     case "stop_sequence":
     case "tools":
     case "paused":
       return "STOP";
   }
+}
+
+/** Names what the end of a candidate says and other dialects cannot express. */
+export function noteCandidateLosses(
+  candidate: Json,
+  stop: HubStop,
+  dropped: Pick<DroppedFields, "add">,
+): void {
+  if (stop === "failed") dropped.add(`finishReason.${readString(candidate.finishReason)}`);
+  if (readObject(candidate.logprobsResult) !== null) dropped.add("logprobsResult");
 }
 
 /** Feedback without a reason only rates the prompt. */

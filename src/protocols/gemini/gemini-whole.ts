@@ -9,7 +9,13 @@ import { type Json, readObject, readObjects, readString } from "../hub/json-valu
 import { readGeminiUsage } from "../shared/gemini-usage.ts";
 import { countQueries, withQueries } from "../shared/web-searches.ts";
 import { OutputParts } from "./gemini-output-parts.ts";
-import { isBlocked, readFinishReason, writeFinishReason, writeUsageMetadata } from "./gemini-stop.ts";
+import {
+  isBlocked,
+  noteCandidateLosses,
+  readFinishReason,
+  writeFinishReason,
+  writeUsageMetadata,
+} from "./gemini-stop.ts";
 import { GroundingWriter } from "./grounding.ts";
 import { NO_STATE_SIGNATURE, type SignedThought, writeSignature } from "./thought-signature.ts";
 
@@ -24,13 +30,14 @@ export function readGeminiResponse(json: Json, options: ResponseReadOptions): Hu
   const base = { responseId, createdAtSeconds: null, stopSequence: null, usage };
   if (candidate === undefined) return isBlocked(json) ? { ...base, items: [], stop: "filtered" } : null;
   const stop = readFinishReason(readString(candidate.finishReason) ?? "STOP");
+  noteCandidateLosses(candidate, stop, options.dropped);
   const events: HubEvent[] = [];
   const parts = new OutputParts(options, events);
   parts.setResponseId(responseId);
   for (const part of readObjects(readObject(candidate.content)?.parts)) parts.add(part);
   parts.end(stop === "length", readObject(candidate.groundingMetadata));
-  // Gemini sometimes finishes normally without any part, or fails: another account may do better.
-  if (stop === "broken" || (stop === "end" && !parts.hasContent)) return null;
+  // Gemini sometimes finishes normally without any part: another account may do better.
+  if (stop === "end" && !parts.hasContent) return null;
   const collector = new ItemCollector();
   for (const event of events) collector.add(event);
   return { ...base, items: collector.items, stop: parts.hasCalls ? "tools" : stop };
@@ -38,7 +45,7 @@ export function readGeminiResponse(json: Json, options: ResponseReadOptions): Hu
 
 export function writeGeminiResponse(response: HubResponse, client: ClientTarget): Record<string, unknown> {
   const { publicModel, responseId, request } = client;
-  const grounding = new GroundingWriter();
+  const grounding = new GroundingWriter(client.dropped);
   const showsThoughts = request.settings.reasoning?.isShown === true;
   const parts = new PartsWriter(showsThoughts, grounding).write(response.items);
   const finishReason = writeFinishReason(response.stop);

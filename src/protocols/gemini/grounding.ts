@@ -1,7 +1,9 @@
 /** The sources of a Gemini response: its `groundingMetadata` lists searches, pages, and the parts of the text based on them. */
 
+import type { DroppedFields } from "../hub/dropped-fields.ts";
 import type { Citation, SearchItem } from "../hub/hub-request.ts";
 import { type Json, readArray, readNumber, readObject, readObjects, readString } from "../hub/json-values.ts";
+import { SEARCH_NAME } from "../hub/turns.ts";
 
 export interface Grounding {
   readonly searches: readonly SearchItem[];
@@ -35,14 +37,21 @@ export function readGrounding(metadata: Json | null, text: string): Grounding {
 
 /** Collects the sources of a response for the metadata of its candidate. */
 export class GroundingWriter {
+  readonly #dropped: Pick<DroppedFields, "add">;
   readonly #queries: string[] = [];
   readonly #chunks = new Map<string, { readonly index: number; title: string }>();
   readonly #supports: object[] = [];
   /** The bytes of the texts that have ended. */
   #textBytes = 0;
 
+  constructor(dropped: Pick<DroppedFields, "add">) {
+    this.#dropped = dropped;
+  }
+
+  /** Gemini lists searches by their queries: one without a query has no place. */
   addSearch({ query, urls }: SearchItem): void {
-    if (query !== "") this.#queries.push(query);
+    if (query === "") this.#dropped.add(SEARCH_NAME);
+    else this.#queries.push(query);
     for (const url of urls) this.#findChunk(url, "");
   }
 

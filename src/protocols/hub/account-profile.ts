@@ -12,7 +12,8 @@ export interface AccountProfile {
   readonly systemPosition: "first" | "any";
   readonly strictSchema: boolean;
   readonly parallelTools: boolean;
-  readonly reasoningField: "reasoning_content" | "reasoning" | "none";
+  /** `content`: in a part of the content (Mistral). */
+  readonly reasoningField: "reasoning_content" | "reasoning" | "content" | "none";
   /** Whether earlier reasoning is sent back in Chat Completions. */
   readonly reasoningReplay: "required" | "allowed" | "refused";
   /** Whether temperature, top_p and top_k are accepted. */

@@ -91,7 +91,7 @@ export interface ClientTarget {
   /** Chat: the client requested a usage chunk. */
   readonly wantsUsageChunk: boolean;
   /** Takes the names of content that the client's dialect cannot express. */
-  readonly dropped: Pick<DroppedFields, "add">;
+  readonly dropped: DroppedFields;
 }
 
 export interface HubStreamReader {

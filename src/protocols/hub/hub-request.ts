@@ -38,6 +38,8 @@ export interface ReasoningItem {
   /** The visible reasoning; empty if the vendor shows none. */
   readonly text: string;
   readonly isSummary: boolean;
+  /** The vendor hides this reasoning and sends its state alone (`redacted_thinking`). */
+  readonly isRedacted?: boolean;
   readonly opaque: OpaqueState | null;
 }
 

@@ -16,8 +16,17 @@ import type {
  * Why the model stopped. If a call was delivered, it is `tools`, whatever the upstream reports.
  * - `context`: the context window is full
  * - `paused`: a hosted tool takes long; the client repeats the request to continue
+ * - `failed`: the model wrote something without use, for example a call of a tool that does not exist
  */
-export type HubStop = "end" | "stop_sequence" | "tools" | "length" | "context" | "filtered" | "paused";
+export type HubStop =
+  | "end"
+  | "stop_sequence"
+  | "tools"
+  | "length"
+  | "context"
+  | "filtered"
+  | "paused"
+  | "failed";
 
 /**
  * The events of a stream, in this order: `start`, then items one after the other (`item_start`, its deltas,
@@ -47,7 +56,7 @@ export interface ItemEndEvent {
 export type StartedItem =
   | { readonly kind: "text" }
   | { readonly kind: "refusal" }
-  | { readonly kind: "reasoning"; readonly isSummary: boolean }
+  | { readonly kind: "reasoning"; readonly isSummary: boolean; readonly isRedacted?: boolean }
   | Pick<CallItem, "kind" | "callId" | "name" | "namespace" | "tool">
   /** Complete when it starts: it has no deltas. */
   | SearchItem;

@@ -39,7 +39,7 @@ function buildItem(item: StartedItem, text: string, { opaque, citations }: ItemE
     case "refusal":
       return { kind: "message", role: "assistant", parts: [{ kind: "refusal", text }] };
     case "reasoning":
-      return { kind: "reasoning", text, isSummary: item.isSummary, opaque };
+      return { ...item, text, opaque };
     case "call":
       return { ...item, input: text, opaque };
     case "search":

@@ -6,6 +6,7 @@ import { GEMINI_CODEC } from "../gemini/gemini-codec.ts";
 import { GEMINI_PROFILE } from "../gemini/gemini-profile.ts";
 import { FOREIGN_CALL_SIGNATURE, NO_STATE_SIGNATURE } from "../gemini/thought-signature.ts";
 import { clientTarget, hubRequest, NO_TOOL_NAMES, parseSse, writeTarget } from "./codec.test-support.ts";
+import { DroppedFields } from "./dropped-fields.ts";
 import type { Dialect } from "./hub-request.ts";
 import type { HubEvent, HubStop } from "./hub-response.ts";
 import type { StateSealer } from "./sealed-state.ts";
@@ -250,10 +251,40 @@ describe("responses of a Gemini upstream", () => {
     });
   });
 
-  test.each(["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "OTHER", "A_NEW_REASON"])(
-    "the finish reason %s is a fault, so that another account is tried",
-    (reason) => expect(readGemini([last(reason)]).at(-1)).toMatchObject({ type: "error" }),
-  );
+  test.each([
+    ["UNEXPECTED_TOOL_CALL", "failed"],
+    ["MALFORMED_FUNCTION_CALL", "failed"],
+    ["TOO_MANY_TOOL_CALLS", "failed"],
+    ["MALFORMED_RESPONSE", "failed"],
+    ["MISSING_THOUGHT_SIGNATURE", "failed"],
+    ["NO_IMAGE", "failed"],
+    ["IMAGE_OTHER", "failed"],
+    ["OTHER", "failed"],
+    ["FINISH_REASON_UNSPECIFIED", "failed"],
+    ["A_NEW_REASON", "failed"],
+    ["MODEL_ARMOR", "filtered"],
+    ["SAFETY", "filtered"],
+    ["IMAGE_SAFETY", "filtered"],
+  ])("the finish reason %s is a response with the stop %s, whole and streamed", (reason, stop) => {
+    const dropped = new DroppedFields();
+    const reader = GEMINI_CODEC.openStreamReader({ ...NO_TOOL_NAMES, dropped });
+    expect(reader.read(JSON.stringify(last(reason)), null).at(-1)).toMatchObject({ type: "end", stop });
+    expect(dropped.list()).toEqual(stop === "failed" ? [`finishReason.${reason}`] : []);
+    expect(GEMINI_CODEC.readResponse(last(reason), { ...NO_TOOL_NAMES, dropped })).toMatchObject({ stop });
+  });
+
+  test("an image alone is a response without text, and is named", () => {
+    const dropped = new DroppedFields();
+    const image = chunk(
+      [{ inlineData: { mimeType: "image/png", data: "aGk=" } }],
+      { finishReason: "STOP" },
+      { usageMetadata: USAGE },
+    );
+    const reader = GEMINI_CODEC.openStreamReader({ ...NO_TOOL_NAMES, dropped });
+    expect(reader.read(JSON.stringify(image), null).at(-1)).toMatchObject({ type: "end", stop: "end" });
+    expect(GEMINI_CODEC.readResponse(image, { ...NO_TOOL_NAMES, dropped })).toMatchObject({ items: [] });
+    expect(dropped.list()).toEqual(["output.inlineData"]);
+  });
 
   test("a normal end without any part is a fault, a blocked prompt is a response", () => {
     expect(readGemini([last("STOP")]).at(-1)).toMatchObject({ type: "error" });
@@ -271,6 +302,7 @@ const STOPS: readonly [HubStop, Readonly<Record<"chat" | "messages" | "gemini", 
   ["context", { chat: "length", messages: "model_context_window_exceeded", gemini: "MAX_TOKENS" }],
   ["filtered", { chat: "content_filter", messages: "refusal", gemini: "SAFETY" }],
   ["paused", { chat: "stop", messages: "pause_turn", gemini: "STOP" }],
+  ["failed", { chat: "stop", messages: "end_turn", gemini: "OTHER" }],
 ];
 
 describe.each(STOPS)("the stop reason %s", (stop, names) => {
@@ -288,7 +320,8 @@ describe.each(STOPS)("the stop reason %s", (stop, names) => {
     expect(write("responses").status).toBe(status);
   });
 
-  test("is read from Messages, which has a word for each", () => {
+  test("is read from Messages, which has a word for nearly each", () => {
+    if (stop === "failed") return;
     const content = stop === "tools" ? [{ type: "tool_use", id: "t", name: "look_up", input: {} }] : [];
     const answer = { content, stop_reason: names.messages };
     expect(lookUpCodec("messages").readResponse(answer, NO_TOOL_NAMES)?.stop).toBe(stop);

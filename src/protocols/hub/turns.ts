@@ -40,6 +40,8 @@ interface OpenTurn extends AssistantTurn {
 
 /** The name of a search among the dropped fields. */
 export const SEARCH_NAME = "web_search_call";
+/** The name of reasoning that its vendor hides, which only some dialects can carry. */
+export const REDACTED_NAME = "redacted_thinking";
 
 export function groupTurns(items: readonly HubItem[]): readonly HubTurn[] {
   return new TurnGrouping().group(items);

@@ -26,6 +26,9 @@ interface OpenBlock {
   /** A call of a custom tool: its input is known when the arguments are complete. */
   readonly tool: ClientTool | null;
   text: string;
+  /** The input that a call began with. It counts if no piece of it follows. */
+  readonly wholeInput: string;
+  readonly isRedacted: boolean;
   opaque: OpaqueState | null;
   /** As the upstream sent them. */
   readonly citations: unknown[];
@@ -36,9 +39,15 @@ interface OpenBlock {
 function openBlock(
   key: string,
   kind: OpenBlock["kind"],
-  { tool = null, opaque = null, searchId }: Partial<Pick<OpenBlock, "tool" | "opaque" | "searchId">> = {},
+  {
+    tool = null,
+    opaque = null,
+    searchId,
+    wholeInput = "",
+    isRedacted = false,
+  }: Partial<Pick<OpenBlock, "tool" | "opaque" | "searchId" | "wholeInput" | "isRedacted">> = {},
 ): OpenBlock {
-  return { key, kind, tool, text: "", opaque, citations: [], searchId };
+  return { key, kind, tool, text: "", wholeInput, isRedacted, opaque, citations: [], searchId };
 }
 
 export class MessagesHubReader implements HubStreamReader {
@@ -118,7 +127,7 @@ export class MessagesHubReader implements HubStreamReader {
     if (open === null) return;
     const callIds = this.#begin({});
     this.#blocks.set(index, open);
-    const { key, kind, tool } = open;
+    const { key, kind, tool, isRedacted } = open;
     if (kind === "search") {
       this.#items.end(key, { isCut: true });
       return;
@@ -128,7 +137,7 @@ export class MessagesHubReader implements HubStreamReader {
       this.#items.start(key, { kind: "call", callId: callIds.assign(block.id), ...tool });
       return;
     }
-    this.#items.start(key, kind === "text" ? { kind } : { kind: "reasoning", isSummary: false });
+    this.#items.start(key, kind === "text" ? { kind } : { kind: "reasoning", isSummary: false, isRedacted });
     open.text = readString(block.text) ?? readString(block.thinking) ?? "";
     this.#items.delta(key, open.text);
   }
@@ -144,16 +153,19 @@ export class MessagesHubReader implements HubStreamReader {
       case "redacted_thinking": {
         const data = readString(block.data);
         const opaque = data === null ? null : sealer.seal({ field: "redacted_thinking", value: data });
-        return openBlock(key, "reasoning", { opaque });
+        return openBlock(key, "reasoning", { opaque, isRedacted: true });
       }
-      case "tool_use":
-        return openBlock(key, "call", { tool: resolveTool(toolNames, readString(block.name) ?? "") });
+      case "tool_use": {
+        const tool = resolveTool(toolNames, readString(block.name) ?? "");
+        return openBlock(key, "call", { tool, wholeInput: writeWholeInput(block) });
+      }
       case "web_search_tool_result":
         this.#begin({});
         this.#addWhole(key, this.#searches.addResult(block));
         return null;
       default:
-        if (isSearchCall(block)) return openBlock(key, "search", { searchId: block.id });
+        if (isSearchCall(block))
+          return openBlock(key, "search", { searchId: block.id, wholeInput: writeWholeInput(block) });
         this.#options.dropped.add(`output.${readString(block.type) ?? "block"}`);
         return null;
     }
@@ -178,6 +190,10 @@ export class MessagesHubReader implements HubStreamReader {
       return;
     }
     const text = readString(delta.text) ?? readString(delta.thinking) ?? readString(delta.partial_json) ?? "";
+    this.#addBlockText(block, text);
+  }
+
+  #addBlockText(block: OpenBlock, text: string): void {
     block.text += text;
     if (block.tool?.tool !== "custom") this.#items.delta(block.key, text);
   }
@@ -187,9 +203,10 @@ export class MessagesHubReader implements HubStreamReader {
     if (block === undefined) return;
     this.#blocks.delete(index);
     if (block.kind === "search") {
-      this.#searches.addCall(block.searchId, parseObject(block.text));
+      this.#searches.addCall(block.searchId, parseObject(block.text || block.wholeInput));
       return;
     }
+    if (block.text === "" && block.wholeInput !== "") this.#addBlockText(block, block.wholeInput);
     // A block also stops where the output limit cuts it off.
     const isCut = block.tool !== null && isCutInput(block.text);
     this.#hasCutCall ||= isCut;
@@ -233,6 +250,11 @@ export class MessagesHubReader implements HubStreamReader {
   #take(): readonly HubEvent[] {
     return this.#events.length === 0 ? NO_EVENTS : this.#events.splice(0);
   }
+}
+
+/** Some upstreams begin a call with its whole input and send no pieces. Anthropic begins it with an empty object. */
+function writeWholeInput({ input }: Json): string {
+  return isObject(input) && Object.keys(input).length > 0 ? JSON.stringify(input) : "";
 }
 
 export function resolveTool(toolNames: ToolNames, name: string): ClientTool {

@@ -188,6 +188,7 @@ export function formatOpaque(opaque: OpaqueState | null): string {
 export function writeStopReason(stop: HubStop): string {
   switch (stop) {
     case "end":
+    case "failed":
       return "end_turn";
     case "stop_sequence":
       return "stop_sequence";

@@ -19,7 +19,9 @@ export function writeMessagesUsage(usage: TokenUsage): Record<string, unknown> {
           },
         }),
     output_tokens: outputTokens,
-    ...(usage.webSearches === 0 ? {} : { server_tool_use: { web_search_requests: usage.webSearches } }),
+    ...(usage.webSearches === 0
+      ? {}
+      : { server_tool_use: { web_search_requests: usage.webSearches, web_fetch_requests: 0 } }),
     ...(reasoningTokens === 0 ? {} : { output_tokens_details: { thinking_tokens: reasoningTokens } }),
   };
 }

@@ -59,7 +59,7 @@ function readBlock(
     case "redacted_thinking": {
       const data = readString(block.data) ?? "";
       const opaque = sealer.seal({ field: "redacted_thinking", value: data });
-      return [{ kind: "reasoning", text: "", isSummary: false, opaque }];
+      return [{ kind: "reasoning", text: "", isSummary: false, isRedacted: true, opaque }];
     }
     case "tool_use": {
       const tool = resolveTool(toolNames, readString(block.name) ?? "");

@@ -18,6 +18,7 @@ import { readUsage, withTier } from "../shared/usage.ts";
 import { countSearchItems, withSearches } from "../shared/web-searches.ts";
 import {
   isWrappedCall,
+  noteLogprobs,
   readOutputItems,
   readResponsesStop,
   readSearch,
@@ -206,6 +207,7 @@ export class ResponsesHubReader implements HubStreamReader {
         );
       const open = this.#open.get(partKey);
       const citations = readAnnotations(readObjects(part.annotations), this.#options.dropped);
+      noteLogprobs(part, this.#options.dropped);
       if (open !== undefined) this.#end(open, text, { isCut, opaque: null, citations });
     });
     // An item without its content: end the parts that have begun.

@@ -5,6 +5,7 @@ import { writeUrlCitation } from "../hub/citations.ts";
 import type { ClientTarget, HubStreamWriter } from "../hub/dialect-codec.ts";
 import type { BuiltInTool, Citation } from "../hub/hub-request.ts";
 import type { HubEvent, ItemEndEvent, StartedItem } from "../hub/hub-response.ts";
+import { REDACTED_NAME } from "../hub/turns.ts";
 import type { TokenUsage } from "../shared/usage.ts";
 import { responseErrorCode } from "./generated-events.ts";
 import { buildEnd, buildResponseBase, incompleteReason, writeUsage } from "./response-object.ts";
@@ -192,7 +193,9 @@ export class ResponsesHubWriter implements HubStreamWriter {
   }
 
   #endItem(end: ItemEndEvent): string {
-    if (this.#silent !== null && !isVisibleReasoning({ text: "", opaque: end.opaque }, this.#client)) {
+    const silent = this.#silent;
+    if (silent !== null && !isVisibleReasoning({ text: "", opaque: end.opaque }, this.#client)) {
+      if (silent.kind === "reasoning" && silent.isRedacted) this.#client.dropped.add(REDACTED_NAME);
       this.#silent = null;
       return "";
     }

@@ -82,9 +82,15 @@ export function readResponsesStop({ incomplete_details: details, status }: Json)
 function readPart(part: Json, { dropped }: ResponseReadOptions): HubPart[] {
   const text = readString(part.text);
   const citations = readAnnotations(readObjects(part.annotations), dropped);
+  noteLogprobs(part, dropped);
   if (text !== null) return [{ kind: "text", text, cacheHint: null, ...withCitations(citations) }];
   const refusal = readString(part.refusal);
   return refusal === null ? [] : [{ kind: "refusal", text: refusal }];
+}
+
+/** The log probabilities of a text, which other dialects have in other forms. */
+export function noteLogprobs({ logprobs }: Json, dropped: ResponseReadOptions["dropped"]): void {
+  if (Array.isArray(logprobs) && logprobs.length > 0) dropped.add("logprobs");
 }
 
 function joinTexts(parts: unknown): string {

@@ -4,6 +4,7 @@ import { CallIds } from "../hub/call-ids.ts";
 import type { ClientTarget, ResponseReadOptions } from "../hub/dialect-codec.ts";
 import type { HubResponse, OutputItem } from "../hub/hub-response.ts";
 import { type Json, readNumber, readObjects, readString } from "../hub/json-values.ts";
+import { REDACTED_NAME } from "../hub/turns.ts";
 import { readUsage, withTier } from "../shared/usage.ts";
 import { countSearchItems, withSearches } from "../shared/web-searches.ts";
 import { buildEnd, buildResponseBase, incompleteReason, writeUsage } from "./response-object.ts";
@@ -61,7 +62,9 @@ function writeItem(item: OutputItem, client: ClientTarget, status: ItemStatus): 
     case "message":
       return [messageItem(client.newId("msg_"), status, item.parts.flatMap(writeOutputPart))];
     case "reasoning":
-      return isVisibleReasoning(item, client) ? [reasoningItem(client.newId("rs_"), item, client)] : [];
+      if (isVisibleReasoning(item, client)) return [reasoningItem(client.newId("rs_"), item, client)];
+      if (item.isRedacted) client.dropped.add(REDACTED_NAME);
+      return [];
     case "search":
       return [searchItem(client.newId("ws_"), item, "completed", client)];
     case "call": {

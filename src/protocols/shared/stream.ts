@@ -42,8 +42,8 @@ export interface StreamReader {
   /** A data event that reports continued work, for clients that ignore comments; null if the interface has none. */
   progressEvent(): Uint8Array | null;
 
-  /** The response was filtered: it is a response although it has no output. */
-  readonly isFiltered?: boolean;
+  /** The upstream gave a reason for a response without output, or the translation dropped it: it is a response. */
+  readonly mayBeEmpty?: boolean;
   readonly usage: TokenUsage | null;
   readonly images: number;
   /** Size and quality of those images, as the upstream reports them (`image-kind.ts`). */

@@ -85,6 +85,8 @@ export interface UpstreamResponse {
   status: string | null;
   /** The required member of the endpoint is present. A response may also have only a status. */
   hasExpectedContent: boolean;
+  /** Translated responses: the upstream gave a reason for a response without output, or the output was dropped. */
+  mayBeEmpty?: boolean;
 }
 
 export type WholeResponseResult =
