@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { firstElements } from "./array.ts";
+import { firstElements, removeElements } from "./array.ts";
+import { applySplices } from "./splice.ts";
 
 const utf8 = new TextEncoder();
 
@@ -45,5 +46,52 @@ describe("the elements of an array", () => {
         expect(found).toEqual(JSON.parse(JSON.stringify(values)));
       }),
     );
+  });
+});
+
+describe("removing elements of an array", () => {
+  function remove(text: string, isRemoved: (at: number) => boolean) {
+    const bytes = utf8.encode(text);
+    const array = { start: 0, end: bytes.length };
+    const all = firstElements(bytes, array, Number.POSITIVE_INFINITY);
+    const splices = removeElements(array, all, (element) => isRemoved(all.indexOf(element)));
+    return { splices, text: new TextDecoder().decode(applySplices(bytes, splices)) };
+  }
+
+  test.each([
+    ["the first", [0], "[2, 3]"],
+    ["the last", [2], "[1, 2]"],
+    ["one between others", [1], "[1,3]"],
+    ["all", [0, 1, 2], "[]"],
+    ["none", [], "[1, 2, 3]"],
+  ])("%s leaves the others as they were", (_, removed, wanted) => {
+    expect(remove("[1, 2, 3]", (at) => removed.includes(at)).text).toBe(wanted);
+  });
+
+  test("leaves exactly the other elements, with any whitespace", () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(fc.jsonValue(), fc.boolean())),
+        fc.constantFrom(undefined, 1, "\t"),
+        (pairs, space) => {
+          const text = JSON.stringify(
+            pairs.map(([value]) => value),
+            null,
+            space,
+          );
+          const kept = pairs.filter(([, isRemoved]) => !isRemoved).map(([value]) => value);
+          expect(JSON.parse(remove(text, (at) => pairs[at]?.[1] === true).text)).toEqual(
+            JSON.parse(JSON.stringify(kept)),
+          );
+        },
+      ),
+    );
+  });
+
+  test("needs one splice for each gap, however many elements stay", () => {
+    const text = `[${Array.from({ length: 100 }, (_, i) => i).join(",")}]`;
+    expect(remove(text, (at) => at === 0).splices).toHaveLength(1);
+    expect(remove(text, (at) => at > 9 && at < 20).splices).toHaveLength(1);
+    expect(remove(text, (at) => at === 3 || at === 50).splices).toHaveLength(2);
   });
 });

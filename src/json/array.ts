@@ -34,14 +34,31 @@ export function firstElements(
 const NO_BYTES = new Uint8Array(0);
 const ONE_COMMA = Uint8Array.of(COMMA);
 
-/** Returns the splices that leave only these elements. Everything between two of them is replaced by one comma. */
-export function keepElements(array: Pick<JsonField, "start" | "end">, kept: readonly ByteRange[]): Splice[] {
+/**
+ * Returns the splices that remove some of the elements of an array, one for each run of adjacent ones: a body has as
+ * many splices as it has gaps, however many elements stay. `elements` are all elements, in their order.
+ */
+export function removeElements(
+  array: Pick<JsonField, "start" | "end">,
+  elements: readonly ByteRange[],
+  isRemoved: (element: ByteRange) => boolean,
+): Splice[] {
   const splices: Splice[] = [];
-  let from = array.start + 1;
-  for (const [i, element] of kept.entries()) {
-    splices.push({ start: from, end: element.start, insert: i === 0 ? NO_BYTES : ONE_COMMA });
-    from = element.end;
+  /** The end of the last element that stays; the start of the array while there is none. */
+  let keptEnd = array.start + 1;
+  let hasKept = false;
+  let isGap = false;
+  for (const element of elements) {
+    if (isRemoved(element)) {
+      isGap = true;
+      continue;
+    }
+    // Everything between two elements that stay is replaced by one comma.
+    if (isGap) splices.push({ start: keptEnd, end: element.start, insert: hasKept ? ONE_COMMA : NO_BYTES });
+    keptEnd = element.end;
+    hasKept = true;
+    isGap = false;
   }
-  splices.push({ start: from, end: array.end - 1, insert: NO_BYTES });
+  if (isGap) splices.push({ start: keptEnd, end: array.end - 1, insert: NO_BYTES });
   return splices;
 }

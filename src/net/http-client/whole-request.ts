@@ -71,13 +71,19 @@ export function isFreed({ bytes, end }: Part): boolean {
 function joinShortParts(head: OutgoingHead, body: readonly Part[]): Part[] {
   const parts: Part[] = [];
   let short: Part[] = [wholeBytesPart(encodeHead(head))];
+  let shortBytes = partsLength(short);
   for (const part of body) {
-    if (partsLength(short) + part.end - part.start > TOGETHER_BYTES_MAX) {
+    const length = part.end - part.start;
+    if (shortBytes + length > TOGETHER_BYTES_MAX) {
       if (short.length > 0) parts.push(wholeBytesPart(joinParts(short)));
       short = [];
+      shortBytes = 0;
     }
-    if (part.end - part.start > TOGETHER_BYTES_MAX) parts.push(part);
-    else short.push(part);
+    if (length > TOGETHER_BYTES_MAX) parts.push(part);
+    else {
+      short.push(part);
+      shortBytes += length;
+    }
   }
   if (short.length > 0) parts.push(wholeBytesPart(joinParts(short)));
   return parts;

@@ -3,7 +3,7 @@
  * conversation moves to another account; everything else stays as received.
  */
 
-import { type ByteRange, firstElements, keepElements } from "../../json/array.ts";
+import { type ByteRange, firstElements, removeElements } from "../../json/array.ts";
 import { type JsonField, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
 import type { Splice } from "../../json/splice.ts";
 
@@ -17,8 +17,7 @@ export function dropEncryptedReasoning(
 ): Splice[] {
   if (input?.kind !== "array") return [];
   const items = firstElements(bytes, input, Number.POSITIVE_INFINITY);
-  const kept = items.filter((item) => !isEncryptedReasoning(bytes, item, depthMax));
-  return kept.length === items.length ? [] : keepElements(input, kept);
+  return removeElements(input, items, (item) => isEncryptedReasoning(bytes, item, depthMax));
 }
 
 function isEncryptedReasoning(bytes: Uint8Array, item: ByteRange, depthMax: number): boolean {

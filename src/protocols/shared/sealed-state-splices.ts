@@ -4,7 +4,7 @@
  * itself would reject both. If it rejects the state of another account of the same vendor, all thinking is removed.
  */
 
-import { type ByteRange, firstElements, keepElements } from "../../json/array.ts";
+import { type ByteRange, firstElements, removeElements } from "../../json/array.ts";
 import { type JsonField, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
 import { replaceValue, type Splice } from "../../json/splice.ts";
 import { findBytes } from "../../net/wire/bytes.ts";
@@ -62,8 +62,7 @@ function dropElements(
   isDropped: IsDropped,
 ): readonly Splice[] {
   const elements = firstElements(bytes, array, Number.POSITIVE_INFINITY);
-  const kept = elements.filter((element) => !isDropped(bytes, element, depthMax));
-  return kept.length === elements.length ? [] : keepElements(array, kept);
+  return removeElements(array, elements, (element) => isDropped(bytes, element, depthMax));
 }
 
 function isThinking(bytes: Uint8Array, element: ByteRange, depthMax: number): boolean {
@@ -134,15 +133,15 @@ class ThinkingRemoval {
   }
 
   #hasResult({ start, end, kind }: JsonField): boolean {
-    const at = kind === "array" ? findBytes(this.#part.bytes, RESULT_MARK, start) : -1;
-    return at !== -1 && at < end;
+    // Searched as a view: beyond this message the search would pass over the whole body for each message.
+    return kind === "array" && findBytes(this.#part.bytes.subarray(start, end), RESULT_MARK, 0) !== -1;
   }
 
   #dropBlocks(content: JsonField): readonly Splice[] {
     const splices = dropElements(this.#part.bytes, content, this.#depthMax, this.#isDropped);
     const [only] = splices;
-    // One splice alone covers the whole array: no block is left.
-    return only !== undefined && splices.length === 1 ? [{ ...only, insert: EMPTY_TURN }] : splices;
+    const isEmptied = only !== undefined && only.start === content.start + 1 && only.end === content.end - 1;
+    return isEmptied ? [{ ...only, insert: EMPTY_TURN }] : splices;
   }
 
   /** With a budget of thinking, a turn with calls must begin with its thinking as long as results are sent for it. */
