@@ -9,17 +9,17 @@ export const requestCounts = {
   /** Elements of `input`, `messages` or `contents`. The longest sessions of agents have a few thousand. */
   itemsMax: 16_384,
   /** Parts of one message. */
-  partsMax: 4_096,
+  partsMax: 16_384,
   /** Texts or tokens of an embeddings request. Upstreams accept 2,048 texts; a text may be sent as tokens. */
   embeddingInputsMax: 65_536,
-  /** Tools, counting the functions of a namespace or of a Gemini declaration one by one. Vendors accept 128 to 512. */
-  toolsMax: 4_096,
+  /** Tools, and the functions of one namespace or Gemini declaration. Vendors accept 128 to 512. */
+  toolsMax: 8_192,
   /** Names in a list of allowed tools. */
-  allowedToolsMax: 4_096,
+  allowedToolsMax: 8_192,
   /** Objects and arrays of one tool's schema or of the output schema, where translation rewrites it. */
   schemaNodesMax: 32_768,
   /** Alternatives (`anyOf`, `oneOf`, `allOf`) at the top level of a tool's schema. */
   schemaBranchesMax: 1_024,
-  /** Values of a body that is parsed whole, because it is translated: members, elements and the containers themselves. */
+  /** Values of a body that is parsed whole because it is translated: members, elements and the containers themselves. */
   parsedValuesMax: 262_144,
 } as const;

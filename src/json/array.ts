@@ -2,11 +2,16 @@
 
 import type { JsonField } from "./scan.ts";
 import type { Splice } from "./splice.ts";
-import { COMMA, DEPTH_LIMIT, skipSpace, valueEnd } from "./walk.ts";
+import { COMMA, countWalkedValues, DEPTH_LIMIT, skipSpace, valueEnd } from "./walk.ts";
 
 export interface ByteRange {
   start: number;
   end: number;
+}
+
+export interface MeasuredRange extends ByteRange {
+  /** As in `JsonField`. */
+  values: number;
 }
 
 /**
@@ -16,14 +21,15 @@ export function firstElements(
   bytes: Uint8Array,
   array: Pick<JsonField, "start" | "end">,
   countMax: number,
-): ByteRange[] {
-  const elements: ByteRange[] = [];
+): MeasuredRange[] {
+  const elements: MeasuredRange[] = [];
   const close = array.end - 1;
   let at = skipSpace(bytes, array.start + 1, close);
   while (at < close && elements.length < countMax) {
+    const walked = countWalkedValues();
     const end = valueEnd(bytes, at, close, DEPTH_LIMIT);
     if (end < 0) break;
-    elements.push({ start: at, end });
+    elements.push({ start: at, end, values: countWalkedValues() - walked });
     at = skipSpace(bytes, end, close);
     if (bytes[at] !== COMMA) break;
     at = skipSpace(bytes, at + 1, close);

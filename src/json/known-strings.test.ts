@@ -6,7 +6,7 @@ import { type JsonField, stringValue } from "./scan.ts";
 /** A string that is not at the start of its array. */
 function placed(text: string): { bytes: Uint8Array; field: JsonField } {
   const bytes = Buffer.from(`{"model":${JSON.stringify(text)}}`);
-  return { bytes, field: { keyStart: 1, start: 9, end: bytes.length - 1, kind: "string" } };
+  return { bytes, field: { keyStart: 1, start: 9, end: bytes.length - 1, kind: "string", values: 0 } };
 }
 
 test("a lookup matches the bytes, whatever was added before", () => {

@@ -45,7 +45,13 @@ describe("capturing fields", () => {
   test("a wanted member is captured with its range and kind", () => {
     const body = '{"a":[1,{"model":"inner"}], "model" : "gpt-4o" ,"stream":true,"n":null}';
     expect(captured(body, "model")).toEqual({
-      field: { keyStart: body.indexOf('"model" '), start: body.indexOf('"gpt'), end: 46, kind: "string" },
+      field: {
+        keyStart: body.indexOf('"model" '),
+        start: body.indexOf('"gpt'),
+        end: 46,
+        kind: "string",
+        values: 0,
+      },
       text: '"gpt-4o"',
     });
     expect(captured(body, "stream").field.kind).toBe("true");
@@ -415,4 +421,17 @@ describe("compared with JSON.parse", () => {
     );
     expect(Math.min(verdicts.accepted, verdicts.refused)).toBeGreaterThan(500);
   });
+});
+
+test("the values within each member and within the whole object are counted", () => {
+  const body = '{"a":[1,{"b":[],"c":"x"}],"model":[[],[2]],"n":1,"stream":{}}';
+  const result = scanObject(utf8.encode(body), 0, body.length, wantedFields(["model", "n", "stream"]), {
+    depthMax: 9,
+  });
+  if (!result.ok) throw new Error(result.detail);
+  // The containers themselves count: [[],[2]] has four values.
+  expect([result.fields.model?.values, result.fields.n?.values, result.fields.stream?.values]).toEqual([
+    4, 0, 1,
+  ]);
+  expect(result.values).toBe(5 + 4 + 1);
 });

@@ -14,6 +14,7 @@ import {
   byteAt,
   COMMA,
   colonEnd,
+  countWalkedValues,
   DEPTH_LIMIT,
   DIGIT_0,
   DIGIT_9,
@@ -43,6 +44,8 @@ export interface JsonField {
   start: number;
   end: number;
   kind: ValueKind;
+  /** Values within it, at any depth, and itself: no list in it can be longer. 0 for a string, number or literal. */
+  values: number;
 }
 
 interface Candidate<Name> {
@@ -76,6 +79,8 @@ export interface ObjectScan<Name extends string> {
   /** Directly after the `{`, where a member can be inserted. */
   insertAt: number;
   empty: boolean;
+  /** The values within all containers of the object. Other members are not counted. */
+  values: number;
 }
 
 export interface ScanFailure {
@@ -124,6 +129,7 @@ export function scanObject<Name extends string>(
   }
   if (depthMax < 1) return failure(fault(TOO_DEEP, at));
   const insertAt = at + 1;
+  const walkedBefore = countWalkedValues();
   at = skipSpace(bytes, insertAt, end);
   const empty = byteAt(bytes, at, end) === OBJECT_CLOSE;
   if (empty) at++;
@@ -145,18 +151,17 @@ export function scanObject<Name extends string>(
       at = stringEnd(bytes, at, end, keyStart);
       if (at < 0) return failure(at);
     }
-
     at = colonEnd(bytes, at, end);
     if (at < 0) return failure(at);
     const valueStart = at;
+    const walked = countWalkedValues();
     at = valueEnd(bytes, at, end, depthMax);
     if (at < 0) return failure(at);
-
     if (name !== undefined) {
       if (fields[name] !== undefined) return duplicateField(name, keyStart);
-      fields[name] = { keyStart, start: valueStart, end: at, kind: detectKind(bytes[valueStart]) };
+      const kind = detectKind(bytes[valueStart]);
+      fields[name] = { keyStart, start: valueStart, end: at, kind, values: countWalkedValues() - walked };
     }
-
     if (byteAt(bytes, at, end) <= SPACE) at = skipSpace(bytes, at, end);
     const c = byteAt(bytes, at, end);
     if (c !== COMMA && c !== OBJECT_CLOSE) return failure(isFault(AFTER_MEMBER, at, end));
@@ -167,7 +172,7 @@ export function scanObject<Name extends string>(
 
   at = skipSpace(bytes, at, end);
   if (at < end) return failure(fault(TRAILING, at));
-  return { ok: true, fields, insertAt, empty };
+  return { ok: true, fields, insertAt, empty, values: countWalkedValues() - walkedBefore };
 }
 
 /**

@@ -111,7 +111,7 @@ describe("members", () => {
   test("a single value can be replaced by its field alone", () => {
     const bytes = utf8.encode('{"model":"a"}');
     const result = applySplices(bytes, [
-      replaceValue({ keyStart: 1, start: 9, end: 12, kind: "string" }, jsonString("é")),
+      replaceValue({ keyStart: 1, start: 9, end: 12, kind: "string", values: 0 }, jsonString("é")),
     ]);
     expect(decoder.decode(result)).toBe('{"model":"é"}');
   });

@@ -87,12 +87,22 @@ export function valueEnd(bytes: Uint8Array, at: number, end: number, depthMax: n
   return literalEnd(bytes, at, end);
 }
 
+/** The values of all containers that were walked so far. Shared by all scans, like `openers`. */
+let walkedValues = 0;
+
+/** Two calls, one before and one after a walk, give the number of values that it passed over: see `JsonField.values`. */
+export function countWalkedValues(): number {
+  return walkedValues;
+}
+
 /** No recursion: hostile nesting costs one byte of `openers` per level, up to `depthMax`. */
 function containerEnd(bytes: Uint8Array, from: number, end: number, depthMax: number): number {
   let at = from;
   let depth = 1;
   let opener = END;
+  let values = 0;
   for (;;) {
+    values++;
     let c = byteAt(bytes, at, end);
     if (c === QUOTE) {
       at = stringEnd(bytes, at + 1, end, at);
@@ -122,7 +132,10 @@ function containerEnd(bytes: Uint8Array, from: number, end: number, depthMax: nu
     if (at < 0) return at;
 
     for (;;) {
-      if (depth === 1) return at;
+      if (depth === 1) {
+        walkedValues += values;
+        return at;
+      }
       c = byteAt(bytes, at, end);
       if (c <= SPACE) {
         at = skipSpace(bytes, at, end);

@@ -48,7 +48,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     param: "stream",
   },
   invalid_value: {
-    why: "the value of `param` is out of range or conflicts with another field (`background: true` with `store: false`); or the model supports a different interface; or `Idempotency-Key` is not 1 to 255 visible ASCII characters",
+    why: "the value of `param` is out of range, has too many elements, or conflicts with another field (`background: true` with `store: false`); or the model supports a different interface; or `Idempotency-Key` is not 1 to 255 visible ASCII characters",
     todo: "correct the value as described in the message",
     retry: "no",
     example: "`n` must be between 1 and 128.",

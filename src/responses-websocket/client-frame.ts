@@ -12,6 +12,7 @@ import {
 } from "../json/scan.ts";
 import { describeScanError } from "../json/scan-error.ts";
 import { caseVariantError } from "../protocols/shared/case-variant-error.ts";
+import { checkListBounds } from "../protocols/shared/list-bounds.ts";
 import { findConversation } from "./codex.ts";
 import type { ToolCalls } from "./tool-calls.ts";
 
@@ -79,10 +80,12 @@ export function readClientFrame(kind: MessageKind, bytes: Uint8Array, depthMax: 
     if (type === "response.steer") return readSteer(bytes, scan);
     streamId = readStreamId(bytes, scan.fields.stream_id);
     const inner = nestedRequest(bytes, scan);
-    if (inner === null) return readCreate(bytes, scan, streamId, scan.fields.generate);
+    if (inner === null)
+      return readCreate(bytes, scan, streamId, { generate: scan.fields.generate, depthMax });
     const innerScan = scanFrame(inner, depthMax);
     streamId ??= readStreamId(inner, innerScan.fields.stream_id);
-    return readCreate(inner, innerScan, streamId, scan.fields.generate ?? innerScan.fields.generate);
+    const generate = scan.fields.generate ?? innerScan.fields.generate;
+    return readCreate(inner, innerScan, streamId, { generate, depthMax });
   } catch (thrown) {
     if (!(thrown instanceof ApiError)) throw thrown;
     return { kind: "bad", streamId, error: thrown };
@@ -152,13 +155,15 @@ function readCreate(
   bytes: Uint8Array,
   scan: FrameScan,
   streamId: string | null,
-  generate: JsonField | undefined,
+  { generate, depthMax }: { readonly generate: JsonField | undefined; readonly depthMax: number },
 ): CreateFrame {
   const { previous_response_id: previous } = scan.fields;
   if (generate !== undefined && generate.kind !== "null" && booleanValue(generate) === null) {
     throw new ApiError("invalid_type", "`generate` must be a boolean.", { param: "generate" });
   }
   rejectBackground(scan.fields.background);
+  // All items of a turn are searched for tool calls, before its body is built and checked as a whole.
+  checkListBounds(bytes, scan, depthMax);
   return {
     kind: "create",
     streamId,

@@ -1,14 +1,11 @@
 /** Worker thread that parses long frames one after the other. See `frame-inspector.ts`. */
 
-import { ApiError } from "../errors.ts";
+import type { ApiError } from "../errors.ts";
 import { type CreateFrame, readClientFrame, readFrameMetadata } from "./client-frame.ts";
 import type { FrameJob, FrameReply } from "./frame-inspector.ts";
 import { findToolCalls } from "./tool-calls.ts";
 
 declare const self: Worker;
-
-/** More than any conversation has in one turn. All of them are sent to the main thread. */
-const CALLS_MAX = 16_384;
 
 self.onmessage = ({ data: { id, bytes, depthMax } }: MessageEvent<FrameJob>) => {
   const reply = read(id, bytes, depthMax);
@@ -22,10 +19,6 @@ function read(id: number, bytes: Uint8Array, depthMax: number): FrameReply {
   const { input } = frame.scan.fields;
   const calls =
     input?.kind === "array" ? findToolCalls(frame.bytes, input, depthMax) : { made: [], answered: [] };
-  if (calls.made.length + calls.answered.length > CALLS_MAX) {
-    const message = `\`input\` has more than ${CALLS_MAX} tool calls and outputs. Send fewer of them in one turn.`;
-    return rejection(id, frame.streamId, new ApiError("invalid_value", message, { param: "input" }));
-  }
   const inspected: CreateFrame = {
     ...frame,
     inspection: { calls, metadata: readFrameMetadata(frame, depthMax) },

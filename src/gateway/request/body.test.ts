@@ -470,10 +470,10 @@ test("gathered chunks are joined in order, for all sizes", () => {
 
 test("a body is freed at the end of its request, except for a background response", () => {
   const done = new Uint8Array(200_000);
-  freeBody({ inputText: { kind: "json", body: wholeBytesPart(done) }, background: false });
+  freeBody({ inputText: { kind: "json", values: 0, body: wholeBytesPart(done) }, background: false });
   expect(done.length).toBe(0);
   const kept = new Uint8Array(200_000);
-  freeBody({ inputText: { kind: "json", body: wholeBytesPart(kept) }, background: true });
+  freeBody({ inputText: { kind: "json", values: 0, body: wholeBytesPart(kept) }, background: true });
   expect(kept.length).toBe(200_000);
 });
 

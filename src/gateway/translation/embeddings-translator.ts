@@ -15,6 +15,7 @@ import {
   readOpenaiVectors,
   writeGeminiVectors,
 } from "../../protocols/embedding-codecs/embeddings-response.ts";
+import { checkParsedValues } from "../../protocols/shared/list-bounds.ts";
 import { type Endpoint, isGeminiEndpoint, type ModelRequest } from "../../protocols/shared/request.ts";
 import { readUpstreamError } from "../../protocols/shared/upstream-error.ts";
 import type { WholeResponseResult } from "../../protocols/shared/whole-response.ts";
@@ -122,6 +123,7 @@ export class EmbeddingsTranslator implements Translator {
   async #readRequest(): Promise<EmbeddingsRequest> {
     const { endpoint, request } = this.#source;
     if (request.inputText.kind !== "json") throw new Error("a form cannot be translated");
+    checkParsedValues(request.inputText);
     const { json, strings } = await parseLongBody(request.inputText.body, this.#randomBytes);
     this.#longStrings = strings;
     if (!isObject(json)) {

@@ -18,6 +18,7 @@ import { DroppedFields } from "../../protocols/hub/dropped-fields.ts";
 import type { HubItem, HubRequest, OpaqueState } from "../../protocols/hub/hub-request.ts";
 import type { HubResponse, OutputItem } from "../../protocols/hub/hub-response.ts";
 import type { StateSealer, VendorState } from "../../protocols/hub/sealed-state.ts";
+import { checkParsedValues } from "../../protocols/shared/list-bounds.ts";
 import type { Endpoint, KnownConversationPrefix, ModelRequest } from "../../protocols/shared/request.ts";
 import { readUpstreamError } from "../../protocols/shared/upstream-error.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
@@ -140,6 +141,7 @@ export class RequestTranslator implements Translator {
   async #readRequest(): Promise<HubRequest> {
     const { request } = this.#context;
     if (request.inputText.kind !== "json") throw new Error("a form cannot be translated");
+    checkParsedValues(request.inputText);
     const { json, strings } = await parseLongBody(request.inputText.body, this.#services.randomBytes);
     if (strings.size > 0) this.#longStrings = new Map([...this.#longStrings, ...strings]);
     if (!isObject(json)) throw await this.#invalidJson();

@@ -1,5 +1,6 @@
 /** A Gemini request body as sent upstream: the received bytes with the upstream's model name where the body has one. */
 
+import { requestCounts } from "../../count-limits.ts";
 import type { ApiError } from "../../errors.ts";
 import { firstElements } from "../../json/array.ts";
 import { integerValue, type JsonField, scanObject, wantedFields } from "../../json/scan.ts";
@@ -19,8 +20,6 @@ import { ENCODED_ENVELOPE_START, FOREIGN_CALL_SIGNATURE } from "./thought-signat
 /** In a longer body only both ends are searched: the search must not block other requests. */
 const SEARCH_BYTES_MAX = 128 * 1024;
 const ERROR_SEARCH_BYTES_PER_TURN = 256 * 1024;
-/** More than Google accepts in one batch. */
-const BATCH_MAX = 10_000;
 const NAMED = wantedFields(["model"]);
 
 interface GeminiBodyOptions {
@@ -66,7 +65,7 @@ export class GeminiBody implements RequestBody {
     const inner = pick(fields, "generateContentRequest", "generate_content_request");
     if (inner?.kind === "object") this.#nameModel(inner, name, splices);
     if (fields.requests?.kind === "array") {
-      for (const element of firstElements(bytes, fields.requests, BATCH_MAX))
+      for (const element of firstElements(bytes, fields.requests, requestCounts.itemsMax))
         this.#nameModel(element, name, splices);
     }
     return splices;

@@ -22,6 +22,8 @@ const FIELDS = [
   "content",
   "requests",
   "tools",
+  "toolConfig",
+  "tool_config",
   "generationConfig",
   "generation_config",
   "cachedContent",

@@ -11,6 +11,7 @@ import { readConversationStart } from "../shared/conversation.ts";
 import { type InputReach, measureInputReach } from "../shared/input-reach.ts";
 import { type InputSize, measureInputSize } from "../shared/input-size.ts";
 import type { JsonRequestLimits } from "../shared/json-request.ts";
+import { checkListBounds } from "../shared/list-bounds.ts";
 import { isPlainBody } from "../shared/plain-body.ts";
 import type { Endpoint, InputText, ModelRequest, RequestBody } from "../shared/request.ts";
 import { readRequestedTier } from "../shared/service-tier.ts";
@@ -112,12 +113,13 @@ class GeminiRequest implements ModelRequest {
     this.publicModel = requireModel(endpoint, limits.modelNameCharsMax);
     this.stream = endpoint.name === "gemini.stream_generate_content";
     checkContent(this.scan, endpoint);
+    if (inspection === null) checkListBounds(bytes, this.scan, limits.depthMax);
     this.config = inspection === null ? scanConfig(bytes, this.scan, limits.depthMax) : inspection.config;
     this.choices = readCandidateCount(bytes, this.config);
     this.outputTokensMax = readOutputLimit(bytes, this.config);
     const cached = pick(this.scan.fields, "cachedContent", "cached_content");
     this.readsKept = cached !== undefined && cached.kind !== "null";
-    this.inputText = { kind: "json", body: part };
+    this.inputText = { kind: "json", body: part, values: this.scan.values };
     this.body = new GeminiBody(part, {
       scan: this.scan,
       config: this.config,

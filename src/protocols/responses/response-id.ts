@@ -26,7 +26,7 @@ function readNearId(bytes: Uint8Array, start: number, end: number): JsonField | 
   const id = response < 0 ? response : memberStart(bytes, response, end, ID);
   if (id < 0 || bytes[id] !== QUOTE) return null;
   const idEnd = stringEnd(bytes, id + 1, end, id);
-  return idEnd < 0 ? null : { keyStart: id, start: id, end: idEnd, kind: "string" };
+  return idEnd < 0 ? null : { keyStart: id, start: id, end: idEnd, kind: "string", values: 0 };
 }
 
 function scanForId(bytes: Uint8Array, start: number, end: number): JsonField | null {

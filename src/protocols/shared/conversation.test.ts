@@ -33,7 +33,7 @@ describe("the start of a conversation", () => {
 
   function beginning(messages: unknown, kind: JsonField["kind"] = "array"): string | null {
     const bytes = new TextEncoder().encode(JSON.stringify(messages));
-    return readConversationStart(bytes, { kind, keyStart: 0, start: 0, end: bytes.length });
+    return readConversationStart(bytes, { kind, keyStart: 0, start: 0, end: bytes.length, values: 0 });
   }
 
   test("is the same for every following turn", () => {

@@ -14,7 +14,13 @@ function dropFrom(input: string, kind: "array" | "string" = "array"): string | n
   const before = '{"model":"m","input":';
   const bytes = new TextEncoder().encode(`${before}${input},"store":false}`);
   const start = before.length;
-  const field = { kind, keyStart: start, start, end: start + new TextEncoder().encode(input).length };
+  const field = {
+    kind,
+    keyStart: start,
+    start,
+    end: start + new TextEncoder().encode(input).length,
+    values: 0,
+  };
   const splices = dropEncryptedReasoning(bytes, field, 16);
   if (splices.length === 0) return null;
   const text = new TextDecoder().decode(applySplices(bytes, splices));

@@ -51,6 +51,8 @@ export const ROUTING_FIELDS = [
   "encoding_format",
   "reasoning",
   "reasoning_effort",
+  "tools",
+  "tool_choice",
   "service_tier",
   "speed",
   "anthropic_version",

@@ -35,6 +35,7 @@ import {
   readText,
   wrongTypeError,
 } from "./json-fields.ts";
+import { checkEmbeddingInputs, checkListBounds } from "./list-bounds.ts";
 import type { Endpoint, InputText, ModelRequest, RequestBody } from "./request.ts";
 import { dropSealedState } from "./sealed-state-splices.ts";
 import { readRequestedTier } from "./service-tier.ts";
@@ -168,6 +169,8 @@ class JsonRequest implements ModelRequest {
     if (inspection !== null) this.usage = inspection.usage;
     else {
       checkContent(bytes, scan, endpoint.name);
+      if (endpoint.name === "embeddings") checkEmbeddingInputs(bytes, fields.input);
+      else checkListBounds(bytes, scan, limits.depthMax);
       this.usage =
         endpoint.name === "chat.completions" && this.stream ? forceUsage(bytes, scan, limits.depthMax) : null;
     }
@@ -183,7 +186,7 @@ class JsonRequest implements ModelRequest {
       endpoint.interface === "images"
         ? readImageKind(readText(bytes, fields.size), readText(bytes, fields.quality))
         : null;
-    this.inputText = { kind: "json", body: part };
+    this.inputText = { kind: "json", body: part, values: scan.values };
     this.body = new JsonBody(part, scan, endpoint, this.usage ?? [], limits.depthMax, {
       onDispose,
       inspection,

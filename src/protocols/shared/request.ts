@@ -59,7 +59,8 @@ export interface KnownConversationPrefix {
 }
 
 export type InputText =
-  | { kind: "json"; body: Part }
+  /** `values` are those within the containers of the body, at any depth. */
+  | { kind: "json"; body: Part; values: number }
   /** A form: its texts, and a digest of the whole form if one is needed. */
   | { kind: "texts"; texts: readonly string[]; formDigest: string | null };
 

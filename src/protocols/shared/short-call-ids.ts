@@ -68,7 +68,7 @@ function findIds(bytes: Uint8Array, at: number, end: number): readonly JsonField
   const valueStop = valueEnd(bytes, start, end, DEPTH_LIMIT);
   if (valueStop < 0) return [];
   if (name === OUTPUT_NAME)
-    return bytes[start] === QUOTE ? [{ kind: "string", keyStart: at, start, end: valueStop }] : [];
+    return bytes[start] === QUOTE ? [{ kind: "string", keyStart: at, start, end: valueStop, values: 0 }] : [];
   if (bytes[start] !== ARRAY_OPEN) return [];
   return firstElements(bytes, { start, end: valueStop }, IDS_MAX).flatMap((element) => {
     const call = scanObject(bytes, element.start, element.end, CALL, { depthMax: DEPTH_LIMIT });

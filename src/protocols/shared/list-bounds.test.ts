@@ -1,0 +1,157 @@
+import { describe, expect, test } from "bun:test";
+import { requestCounts } from "../../count-limits.ts";
+import type { ApiError } from "../../errors.ts";
+import { wholeBytesPart } from "../../net/wire/parts.ts";
+import { readModelRequest } from "../read-request.ts";
+import { checkParsedValues } from "./list-bounds.ts";
+import type { Endpoint, ModelRequest } from "./request.ts";
+
+const LIMITS = { depthMax: 128, modelNameCharsMax: 64 };
+const RESPONSES: Endpoint = {
+  name: "responses",
+  interface: "responses",
+  dialect: "responses",
+  path: "/responses",
+};
+const CHAT: Endpoint = {
+  name: "chat.completions",
+  interface: "chat",
+  dialect: "chat",
+  path: "/chat/completions",
+};
+const EMBEDDINGS: Endpoint = {
+  name: "embeddings",
+  interface: "embeddings",
+  dialect: null,
+  path: "/embeddings",
+};
+const GEMINI: Endpoint = {
+  name: "gemini.generate_content",
+  interface: "gemini",
+  dialect: "gemini",
+  path: "/models/{model}:generateContent",
+  model: "m",
+};
+
+function read(endpoint: Endpoint, fields: string): ModelRequest {
+  return readModelRequest(wholeBytesPart(Buffer.from(`{"model":"m",${fields}}`)), endpoint, LIMITS);
+}
+
+/** The error of a request; null if it is accepted. */
+function refusal(endpoint: Endpoint, fields: string): Pick<ApiError, "code" | "param" | "message"> | null {
+  try {
+    read(endpoint, fields);
+    return null;
+  } catch (thrown) {
+    return thrown as ApiError;
+  }
+}
+
+const list = (count: number, element: string) => `[${Array(count).fill(element).join(",")}]`;
+const { itemsMax, partsMax, toolsMax, allowedToolsMax, embeddingInputsMax, parsedValuesMax } = requestCounts;
+const ITEM = `{"role":"user","content":"hi"}`;
+const NAME = `{"type":"function","name":"f"}`;
+
+describe("a list", () => {
+  test.each<[string, number, string, Endpoint, (count: number) => string]>([
+    ["of items", itemsMax, "input", RESPONSES, (n) => `"input":${list(n, ITEM)}`],
+    ["of numbers instead of items", itemsMax, "input", RESPONSES, (n) => `"input":${list(n, "1")}`],
+    ["of messages", itemsMax, "messages", CHAT, (n) => `"messages":${list(n, ITEM)}`],
+    ["of contents", itemsMax, "contents", GEMINI, (n) => `"contents":${list(n, `{"parts":[]}`)}`],
+    [
+      "of parts in the second message",
+      partsMax,
+      "messages[1].content",
+      CHAT,
+      (n) => `"messages":[${ITEM},{"role":"user","content":${list(n, `{"type":"text","text":"a"}`)}}]`,
+    ],
+    [
+      "of parts in the output of a call",
+      partsMax,
+      "input[0].output",
+      RESPONSES,
+      (n) => `"input":[{"type":"function_call_output","output":${list(n, "{}")}}]`,
+    ],
+    [
+      "of parts in the result of a tool",
+      partsMax,
+      "messages[0].content[0].content",
+      CHAT,
+      (n) => `"messages":[{"role":"user","content":[{"type":"tool_result","content":${list(n, "{}")}}]}]`,
+    ],
+    [
+      "of Gemini parts",
+      partsMax,
+      "contents[0].parts",
+      GEMINI,
+      (n) => `"contents":[{"parts":${list(n, `{"text":"a"}`)}}]`,
+    ],
+    ["of tools", toolsMax, "tools", RESPONSES, (n) => `"input":"a","tools":${list(n, NAME)}`],
+    [
+      "of functions in a Gemini tool",
+      toolsMax,
+      "tools[0].function_declarations",
+      GEMINI,
+      (n) => `"contents":[],"tools":[{"function_declarations":${list(n, `{"name":"f"}`)}}]`,
+    ],
+    [
+      "of allowed tools",
+      allowedToolsMax,
+      "tool_choice.tools",
+      RESPONSES,
+      (n) => `"input":"a","tool_choice":{"type":"allowed_tools","tools":${list(n, NAME)}}`,
+    ],
+    [
+      "of allowed tools of Chat",
+      allowedToolsMax,
+      "tool_choice.allowed_tools.tools",
+      CHAT,
+      (n) => `"messages":[${ITEM}],"tool_choice":{"allowed_tools":{"tools":${list(n, NAME)}}}`,
+    ],
+    [
+      "of allowed functions of Gemini",
+      allowedToolsMax,
+      "toolConfig.functionCallingConfig.allowedFunctionNames",
+      GEMINI,
+      (n) =>
+        `"contents":[],"toolConfig":{"functionCallingConfig":{"allowedFunctionNames":${list(n, `"f"`)}}}`,
+    ],
+    ["of texts to embed", embeddingInputsMax, "input", EMBEDDINGS, (n) => `"input":${list(n, `"a"`)}`],
+  ])("%s may have %i elements, and one more is rejected by name", (_, max, param, endpoint, build) => {
+    expect(refusal(endpoint, build(max))).toBeNull();
+    const count = max.toLocaleString("en-US");
+    expect(refusal(endpoint, build(max + 1))).toMatchObject({
+      code: "invalid_value",
+      param,
+      message: `\`${param}\` has more than ${count} elements. Send at most ${count}.`,
+    });
+  });
+
+  test("of many values in few elements is accepted", () => {
+    const wide = `{"role":"user","content":[{"type":"text","text":"a","x":[1,2,3,4,5,6,7,8,9]}]}`;
+    expect(refusal(CHAT, `"messages":${list(itemsMax, wide)}`)).toBeNull();
+  });
+
+  test("cannot be hidden behind a second member of the same name", () => {
+    const hidden = `{"content":${list(partsMax + 1, "1")},"content":"a"}`;
+    expect(refusal(CHAT, `"messages":[${hidden}]`)).toMatchObject({
+      code: "duplicate_parameter",
+      param: "messages[0]",
+    });
+  });
+});
+
+test("a body has a bounded number of values if it is translated, and any number if it passes through", () => {
+  // The array itself is a value.
+  const within = read(RESPONSES, `"input":"a","metadata":${list(parsedValuesMax - 1, "1")}`);
+  const beyond = read(RESPONSES, `"input":"a","metadata":${list(parsedValuesMax, "1")}`);
+  for (const [request, isAccepted] of [
+    [within, true],
+    [beyond, false],
+  ] as const) {
+    if (request.inputText.kind !== "json") throw new Error("not JSON");
+    const { inputText } = request;
+    if (isAccepted) expect(() => checkParsedValues(inputText)).not.toThrow();
+    else expect(() => checkParsedValues(inputText)).toThrow("more than 262,144 JSON values");
+  }
+});

@@ -1,0 +1,150 @@
+/**
+ * Rejects a request that repeats something too often (`count-limits.ts`). The scan has counted the values within each
+ * member. Only a member with more values than a list in it may have elements is walked again, so an ordinary request
+ * costs a few comparisons.
+ */
+
+import { requestCounts } from "../../count-limits.ts";
+import { ApiError } from "../../errors.ts";
+import { firstElements, type MeasuredRange } from "../../json/array.ts";
+import { type JsonField, scanObject, type WantedFields, wantedFields } from "../../json/scan.ts";
+import { ARRAY_OPEN, OBJECT_OPEN } from "../../json/walk.ts";
+import type { InputText } from "./request.ts";
+
+/** Every element of an array. */
+const EACH = "each";
+
+interface ListBound {
+  /** From the member of the body down to the list. */
+  readonly steps: readonly (WantedFields<string> | typeof EACH)[];
+  readonly max: number;
+}
+
+const { itemsMax, partsMax, toolsMax, allowedToolsMax, embeddingInputsMax, parsedValuesMax } = requestCounts;
+
+const CONTENT = wantedFields(["content", "output"]);
+const PARTS = wantedFields(["parts"]);
+const CONTENTS = wantedFields(["contents"]);
+const TOOLS = wantedFields(["tools"]);
+const ALLOWED = wantedFields(["allowed_tools"]);
+const DECLARATIONS = wantedFields(["functionDeclarations", "function_declarations"]);
+const CALLING = wantedFields(["functionCallingConfig", "function_calling_config"]);
+const CALLABLE = wantedFields(["allowedFunctionNames", "allowed_function_names"]);
+
+const ITEMS: ListBound = { steps: [], max: itemsMax };
+const TOOL_CONFIG: readonly ListBound[] = [{ steps: [CALLING, CALLABLE], max: allowedToolsMax }];
+const COUNTED_REQUEST: readonly ListBound[] = [
+  { steps: [CONTENTS], max: itemsMax },
+  { steps: [CONTENTS, EACH, PARTS], max: partsMax },
+];
+
+/** By the member of the body. A list is bounded before the lists within its elements. */
+const BOUNDS: Readonly<Record<string, readonly ListBound[]>> = {
+  input: [ITEMS, { steps: [EACH, CONTENT], max: partsMax }],
+  messages: [
+    ITEMS,
+    { steps: [EACH, CONTENT], max: partsMax },
+    { steps: [EACH, CONTENT, EACH, CONTENT], max: partsMax },
+  ],
+  contents: [ITEMS, { steps: [EACH, PARTS], max: partsMax }],
+  requests: [ITEMS],
+  tools: [
+    { steps: [], max: toolsMax },
+    { steps: [EACH, TOOLS], max: toolsMax },
+    { steps: [EACH, DECLARATIONS], max: toolsMax },
+  ],
+  tool_choice: [
+    { steps: [TOOLS], max: allowedToolsMax },
+    { steps: [ALLOWED, TOOLS], max: allowedToolsMax },
+  ],
+  toolConfig: TOOL_CONFIG,
+  tool_config: TOOL_CONFIG,
+  generateContentRequest: COUNTED_REQUEST,
+  generate_content_request: COUNTED_REQUEST,
+};
+
+/** No list of fewer values exceeds a bound. */
+const VALUES_MIN = Math.min(itemsMax, partsMax, toolsMax, allowedToolsMax);
+
+interface CountedScan {
+  readonly fields: { readonly [name: string]: JsonField | undefined };
+  /** The values within all members. */
+  readonly values: number;
+}
+
+/** Throws the error of a request with a list that is too long. `fields` are those of the scanned body. */
+export function checkListBounds(bytes: Uint8Array, { fields, values }: CountedScan, depthMax: number): void {
+  if (values <= VALUES_MIN) return;
+  for (const name in BOUNDS) {
+    const field = fields[name];
+    if (field === undefined || field.values <= VALUES_MIN) continue;
+    for (const bound of BOUNDS[name] ?? []) new ListCheck(bytes, bound, depthMax).check(field, name, 0);
+  }
+}
+
+/** The texts of an embeddings request, or the tokens of one text. */
+export function checkEmbeddingInputs(bytes: Uint8Array, input: JsonField | undefined): void {
+  if (input === undefined || input.values <= embeddingInputsMax) return;
+  new ListCheck(bytes, { steps: [], max: embeddingInputsMax }, 1).check(input, "input", 0);
+}
+
+class ListCheck {
+  readonly #bytes: Uint8Array;
+  readonly #bound: ListBound;
+  readonly #depthMax: number;
+
+  constructor(bytes: Uint8Array, bound: ListBound, depthMax: number) {
+    this.#bytes = bytes;
+    this.#bound = bound;
+    this.#depthMax = depthMax;
+  }
+
+  /** `path` names the value for the client; `at` is the number of steps taken. */
+  check(value: MeasuredRange, path: string, at: number): void {
+    const { steps, max } = this.#bound;
+    if (value.values <= max) return;
+    const step = steps[at];
+    const first = this.#bytes[value.start];
+    if (step === undefined || step === EACH) {
+      if (first !== ARRAY_OPEN) return;
+      // One more than allowed shows an excess. A list of lists was bounded itself before.
+      const countMax = step === undefined ? max + 1 : Number.POSITIVE_INFINITY;
+      const elements = firstElements(this.#bytes, value, countMax);
+      if (step === undefined && elements.length > max) throw tooManyError(path, max);
+      if (step === EACH) for (const [i, one] of elements.entries()) this.check(one, `${path}[${i}]`, at + 1);
+      return;
+    }
+    if (first !== OBJECT_OPEN) return;
+    const scan = scanObject(this.#bytes, value.start, value.end, step, { depthMax: this.#depthMax });
+    if (!scan.ok) throw repeatedError(path, scan.field ?? "");
+    for (const [name, field] of Object.entries(scan.fields))
+      if (field !== undefined) this.check(field, `${path}.${name}`, at + 1);
+  }
+}
+
+function tooManyError(path: string, max: number): ApiError {
+  const count = max.toLocaleString("en-US");
+  return new ApiError(
+    "invalid_value",
+    `\`${path}\` has more than ${count} elements. Send at most ${count}.`,
+    {
+      param: path,
+    },
+  );
+}
+
+/** Parsers differ in which of two members they use, so neither would be bounded. */
+function repeatedError(path: string, name: string): ApiError {
+  return new ApiError("duplicate_parameter", `\`${path}.${name}\` appears more than once. Send it once.`, {
+    param: path,
+  });
+}
+
+/** Throws the error of a body that has too many values to be parsed whole. */
+export function checkParsedValues(input: Extract<InputText, { kind: "json" }>): void {
+  if (input.values <= parsedValuesMax) return;
+  throw new ApiError(
+    "invalid_value",
+    `The request has more than ${parsedValuesMax.toLocaleString("en-US")} JSON values. This model's upstream has another interface, so the request must be translated. Shorten the conversation or its tools.`,
+  );
+}
