@@ -32,7 +32,7 @@ import type { Gateway } from "./gateway.ts";
 import { endClaim, withSpentKey } from "./idempotency/idempotent-requests.ts";
 import { freeBody } from "./request/body.ts";
 import { requestLogIds } from "./request/log-ids.ts";
-import { hasOpenAttempt } from "./request/trace.ts";
+import { hasOpenAttempt, hasReachedUpstream } from "./request/trace.ts";
 import {
   type AdmittedRequest,
   openContext,
@@ -285,10 +285,10 @@ export class Pipeline<C extends Call, Out> {
     const { lease, request } = context;
     const error = asApiError(cause);
     if (error.status === 500) logFault(log, requestLogIds(context), cause);
-    // Nothing was delivered, so the request does not count against the caller's limits: retries of a failure must not
-    // use them up. The exception is a client that disconnected while an account was already processing the request.
     if (context.capture !== null) captureError(context.capture, context, error);
-    if (wasServed(context, error)) lease?.release();
+    // What an upstream has received counts as a request, even if it was rejected there: otherwise invalid requests would
+    // reach upstreams without a limit. What the gateway itself rejected does not count.
+    if (hasReachedUpstream(context.trace)) lease?.release();
     else lease?.cancel();
     try {
       await this.#settleRefused(context, error);

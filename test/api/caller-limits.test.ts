@@ -87,21 +87,55 @@ describe("requests per minute", () => {
     expect([...response.headers.keys()].filter((name) => name.startsWith("x-ratelimit"))).toEqual([]);
   });
 
-  test("a request that no account could serve does not count", async () => {
-    const gateway = await start({ keys: { a: { limits: { rpm: 2 } } } });
-    const [upstream] = gateway.upstreams;
-    for (const fault of ["400", "context", "500"]) {
-      upstream?.force(fault);
+  test.each([false, true])(
+    "a request that its upstream rejects or fails counts, and uses no tokens (streamed: %p)",
+    async (stream) => {
+      const gateway = await start({
+        keys: { a: { limits: { rpm: 4, tpm: 50_000, windows: [{ per: "5h", requests: 4 }] } } },
+      });
+      const [upstream] = gateway.upstreams;
+      for (const [fault, status] of [
+        ["400", 400],
+        ["context", 400],
+        ["500", 502],
+      ] as const) {
+        upstream?.force(fault, 1);
+        const response = await gateway.send({ key: "a", stream });
+        await response.text();
+        expect(response.status).toBe(status);
+      }
+      const last = await gateway.send({ key: "a", stream });
+      await last.text();
+      expect([last.status, last.headers.get("x-ratelimit-remaining-requests")]).toEqual([200, "0"]);
+      // Only the served request has used tokens.
+      expect(Number(last.headers.get("x-ratelimit-remaining-tokens"))).toBeGreaterThan(40_000);
+      await refused(await gateway.send({ key: "a" }));
+      expect(seenBy(gateway)).toEqual([4]);
+    },
+  );
+
+  test("60 invalid requests of a key with one request a minute reach the upstream once", async () => {
+    const gateway = await start({ keys: { a: { limits: { rpm: 1 } } } });
+    gateway.upstreams[0]?.force("400");
+    const statuses: number[] = [];
+    for (let i = 0; i < 60; i++) {
       const response = await gateway.send({ key: "a" });
       await response.text();
-      expect(response.status).not.toBe(429);
+      statuses.push(response.status);
     }
-    upstream?.force(null);
-    for (const status of [200, 200, 429]) {
-      const response = await gateway.send({ key: "a" });
-      await response.text();
-      expect(response.status).toBe(status);
-    }
+    expect(statuses).toEqual([400, ...Array<number>(59).fill(429)]);
+    expect(seenBy(gateway)).toEqual([1]);
+  });
+
+  test("a request that reached no upstream does not count", async () => {
+    const gateway = await start({
+      // A port that no server listens on.
+      accounts: [{}, { url: "http://127.0.0.1:9/v1", models: { dead: "up" } }],
+      keys: { a: { limits: { rpm: 1 } } },
+    });
+    const dead = await gateway.send({ key: "a", model: "dead" });
+    await dead.text();
+    expect([dead.status, (await gateway.send({ key: "a" })).status]).toEqual([502, 200]);
   });
 
   test("an invalid request does not count", async () => {

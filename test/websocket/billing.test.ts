@@ -88,6 +88,21 @@ test.each([
   },
 );
 
+test("turns that the upstream rejects count against the limits", async () => {
+  const { gateway, socket } = await start({
+    models: { paid: "fault/400" },
+    accounts: [{ ...account(false), models: { paid: "fault/400" } }],
+    group: { limits: { rpm: 1 } },
+  });
+  const statuses: unknown[] = [];
+  for (let i = 0; i < 5; i++) {
+    const { last } = await socket.turn({ model: "paid", input: `Question ${i}` });
+    statuses.push("status" in last ? last.status : last.type);
+  }
+  expect(statuses).toEqual([400, 429, 429, 429, 429]);
+  expect(gateway.simulator.ledger.totals().requests).toBe(1);
+});
+
 test("limits count each turn, and a turn over the limit gets retry-after", async () => {
   const { gateway, socket } = await start({ group: { limits: { rpm: TURNS } } });
   for (let i = 0; i < TURNS; i++) {

@@ -182,6 +182,11 @@ export function hasOpenAttempt({ attempts }: Trace): boolean {
   return last !== undefined && last.failure === null;
 }
 
+/** An account has received the request, whatever came of it. */
+export function hasReachedUpstream({ attempts }: Trace): boolean {
+  return attempts.some(({ failure }) => failure !== "connect");
+}
+
 /** Since the request was received. */
 export function firstByteMs({ attempts }: Trace): number | null {
   return attempts.at(-1)?.firstByteMs ?? null;

@@ -157,9 +157,12 @@ function isInterrupted(outcome: RequestEnding["outcome"]): boolean {
  * counted.)
  */
 function settleLimits(context: RequestContext, { ending, measured, money }: SettledUse): void {
-  if (!ending.isServed) return;
-  const { tokens, source, isImplausible } = measured;
   const { charge, lease, accountSlot, request } = context;
+  if (!ending.isServed) {
+    lease?.settle(0, 0);
+    return;
+  }
+  const { tokens, source, isImplausible } = measured;
   const isCounted =
     source !== "none" && !isImplausible && !(request?.stream === true && hasNoTokenCount(context, ending));
   const used = isCounted ? tokens.inputTokens + tokens.outputTokens : null;
