@@ -39,7 +39,7 @@ test("every command that changes something is in the change log, with its actor"
   await done("keys", "create", "--name", "ci", "--group", "default", "--user", "ada@example.com");
   await done("wallet", "top-up", "--user", "ada@example.com", "--usd", "5", "--idempotency-key", "once");
   await done("wallet", "top-up", "--user", "ada@example.com", "--usd", "5", "--idempotency-key", "once");
-  const batch = await json("codes", "create", "--usd", "1", "--batch", "spring");
+  const batch = await json("codes", "create", "--usd", "1", "--batch", "spring", "--print-secret");
   await done("codes", "redeem", batch.codes[0], "--user", "ada@example.com");
   const granted = await json("subscriptions", "grant", "--user", "ada@example.com", "--plan", "pro");
   await done("subscriptions", "cancel", granted.id);
@@ -69,7 +69,9 @@ test("the audit reports a modified change log", async () => {
 
 test("a sign-in link contains a valid token and is in the change log", async () => {
   const url = "https://gateway.example.com/";
-  const link = (await done("admin", "link", "--email", "ADA@example.com", "--url", url)).trim();
+  const link = (
+    await done("admin", "link", "--email", "ADA@example.com", "--url", url, "--print-secret")
+  ).trim();
   expect(link).toMatch(/^https:\/\/gateway\.example\.com\/console\/link#\w{43}$/);
   const token = link.split("#")[1] ?? "";
   const found = await within((db) => findLink(db, secretDigest(token), Date.now()));
@@ -86,7 +88,7 @@ test("a reset with --revoke-all revokes the user's keys and prints the link", as
   await within((db) => db.sql`UPDATE app_user SET password_hash = 'x' WHERE email = 'ada@example.com'`);
   const asked = ["admin", "link", "--email", "ada@example.com", "--revoke-all"];
   expect(await refused(...asked)).toContain("--for reset");
-  const out = await done(...asked, "--for", "reset");
+  const out = await done(...asked, "--for", "reset", "--print-secret");
   expect(out).toMatch(/\/console\/reset#\w{43}/);
   const [user] = await within(
     (db) => db.sql`SELECT password_hash FROM app_user WHERE email = 'ada@example.com'`,

@@ -23,6 +23,13 @@ import { type Command, DATA_OPTION, fail, type Input, misuse } from "./command.t
 import { operator } from "./operator.ts";
 import { readPassword } from "./password.ts";
 import { PROGRAM } from "./program-name.ts";
+import {
+  chooseSecretTarget,
+  SECRET_OPTIONS,
+  SECRET_RULE,
+  secretFileText,
+  storeSecrets,
+} from "./secret-output.ts";
 import { requireUser, withInstallation } from "./store-access.ts";
 
 export const claimAdmin: Command = {
@@ -97,7 +104,8 @@ export const makeAdminLink: Command = {
   summary: "Create a one-time link for a user who cannot sign in",
   changes: "access",
   about: `With --for sign-in the link signs the user in, with --for reset the user chooses a new password. The link works once, for an hour. It begins with PUBLIC_URL. Two-factor authentication stays on; --drop-second-factor turns it off.
---revoke-all is for a compromised account: with --for reset it invalidates the password, the second factor, and all sessions, tokens, API keys and links of the user.`,
+--revoke-all is for a compromised account: with --for reset it invalidates the password, the second factor, and all sessions, tokens, API keys and links of the user.
+${SECRET_RULE}`,
   options: {
     email: { value: "EMAIL", about: "the user's e-mail address", required: true },
     for: { value: "PURPOSE", about: "sign-in or reset (sign-in)" },
@@ -108,6 +116,7 @@ export const makeAdminLink: Command = {
     "revoke-all": {
       about: "invalidate all credentials of the user, including API keys; requires --for reset",
     },
+    ...SECRET_OPTIONS,
     data: DATA_OPTION,
   },
   run: (input) =>
@@ -123,6 +132,7 @@ export const makeAdminLink: Command = {
       if (revokesAll && purpose !== "reset")
         misuse("--revoke-all requires --for reset, because it also removes the password.", "See: --help");
       const user = await requireUser(installation.db, emailFrom(input));
+      const target = chooseSecretTarget(input, installation.settings, "links");
       const by = { actor: operator(), address: null };
       const { link, ended } = await transaction(installation.db, async (tx) => {
         const change: AccessChange = { user, action: "user.reset_access", by };
@@ -130,7 +140,8 @@ export const makeAdminLink: Command = {
         if (input.flag("drop-second-factor")) await dropSecondFactor(tx, installation, user, by);
         return { ended, link: await createLink(tx, installation, { purpose, user }, by) };
       });
-      input.terminal.print(`${url}${link.path}`);
+      const file = storeSecrets(target, [`${user.email}  ${url}${link.path}`]);
+      input.terminal.print(file === null ? `${url}${link.path}` : `The link is in ${secretFileText(file)}`);
       if (ended !== null) {
         const { keys, tokens, sessions } = ended;
         input.terminal.printNote(

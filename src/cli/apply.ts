@@ -16,6 +16,13 @@ import { type Command, DATA_OPTION, fail, type Input, JSON_OPTION } from "./comm
 import { operator } from "./operator.ts";
 import { PROGRAM } from "./program-name.ts";
 import { readNamedFiles } from "./secret-files.ts";
+import {
+  chooseSecretTarget,
+  SECRET_OPTIONS,
+  SECRET_RULE,
+  secretFileText,
+  storeSecrets,
+} from "./secret-output.ts";
 import { isInstallationMissing, readCommandSettings, withInstallation } from "./store-access.ts";
 import { count, type Paint, type Terminal } from "./terminal.ts";
 
@@ -27,13 +34,14 @@ export const apply: Command = {
   summary: "Apply a configuration file",
   changes: "policy",
   about: `Shows the changes first. Objects in the file are created or updated; objects that are not in the file stay unchanged.
-A running server applies the changes without a restart.`,
+A running server applies the changes without a restart. ${SECRET_RULE}`,
   positionals: ["FILE"],
   options: {
     "dry-run": { about: "show the changes without writing them" },
     prune: {
       about: "also remove objects that are not in the file (administrators only if the file has another one)",
     },
+    ...SECRET_OPTIONS,
     json: JSON_OPTION,
     data: DATA_OPTION,
   },
@@ -51,7 +59,7 @@ A running server applies the changes without a restart.`,
       if (!result.ok) return reportProblems(result.problems, input);
       if (dry) {
         printDifference(result.plan, input);
-        printOutcome(result.plan, input);
+        printOutcome(result.plan, input, null);
         return 0;
       }
     }
@@ -61,8 +69,10 @@ A running server applies the changes without a restart.`,
         const result = await plan(installation);
         if (!result.ok) return reportProblems(result.problems, input);
         printDifference(result.plan, input);
+        const target = chooseSecretTarget(input, settings, "keys");
         await applyPlan(installation, result.plan);
-        printOutcome(result.plan, input);
+        const created = result.plan.shown.map(({ name, secret }) => `${name}  ${secret}`);
+        printOutcome(result.plan, input, storeSecrets(target, created));
         // Reported explicitly, because the folder may not be the intended one.
         if (isNew) input.terminal.printNote(`\nA new installation was created in ${settings.dataDir}.`);
         return 0;
@@ -93,18 +103,24 @@ async function applyPlan(installation: Installation, plan: PlannedChanges): Prom
   }
 }
 
-function printOutcome({ changes, notes, shown }: PlannedChanges, { flag, terminal }: Input): void {
+/** `secretFile` has the secrets of new keys, if they are not printed. */
+function printOutcome(
+  { changes, notes, shown }: PlannedChanges,
+  { flag, terminal }: Input,
+  secretFile: string | null,
+): void {
   const dry = flag("dry-run");
   if (flag("json")) {
     const changeList = changes.map(({ kind, what, fields }) => ({ kind, what, fields }));
-    terminal.print(
-      JSON.stringify({ applied: !dry, changes: changeList, notes, shown: dry ? [] : shown }, null, 2),
-    );
+    const secrets = secretFile === null ? { shown: dry ? [] : shown } : { secret_file: secretFile };
+    terminal.print(JSON.stringify({ applied: !dry, changes: changeList, notes, ...secrets }, null, 2));
     return;
   }
   if (changes.length === 0) return;
   terminal.print(dry ? "\nDry run: no changes were written." : "\nApplied.");
-  if (!dry) printShown(shown, terminal);
+  if (secretFile !== null)
+    terminal.print(`\n${count(shown.length, "new key")} in ${secretFileText(secretFile)}`);
+  else if (!dry) printShown(shown, terminal);
 }
 
 /** `missing` is the hint for a missing file. */

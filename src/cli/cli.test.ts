@@ -249,13 +249,16 @@ describe("the output", () => {
 });
 
 describe("apply and export", () => {
-  test("apply shows the difference, applies it, and shows a new key once", async () => {
+  test("apply shows the difference, applies it, and writes the secret of a new key to a private file", async () => {
     const name = file(FILE);
     const first = await run(["apply", name]);
     expect(first.code).toBe(0);
     expect(first.out).toContain("+ group default\n");
     expect(first.out).toContain("6 to create, 0 to change, 0 to remove.");
-    expect(first.out).toMatch(/ci {2}gwk_\w{8}_\w{49}\n/);
+    const keys = join(data, "new-keys");
+    expect(first.out).toContain(`1 new key in ${keys}, readable only by you.`);
+    expect(readFileSync(keys, "utf8")).toMatch(/^ci {2}gwk_\w{8}_\w{49}\n$/);
+    expect(statSync(keys).mode & 0o777).toBe(0o600);
     const second = await run(["apply", name]);
     expect(second.out).toBe("No changes: the installation matches the file.\n");
     expect(statSync(join(data, "master.key")).mode & 0o777).toBe(0o600);
@@ -342,6 +345,7 @@ describe("keys", () => {
       "other",
       "--expires",
       "2035-01-31",
+      "--print-secret",
       "--json",
     ]);
     const { secret, public_id: publicId } = JSON.parse(made.out);

@@ -18,6 +18,13 @@ import { EXPIRES_OPTION, instantFrom, instantText, shortInstant } from "./instan
 import { cliActor, formatUsd, usdFrom, wholeNumberFrom } from "./money-input.ts";
 import { runLogged } from "./operator.ts";
 import { flushUser } from "./running-server.ts";
+import {
+  chooseSecretTarget,
+  SECRET_OPTIONS,
+  SECRET_RULE,
+  secretFileText,
+  storeSecrets,
+} from "./secret-output.ts";
 import { requireUser, withInstallation } from "./store-access.ts";
 import { count, table } from "./terminal.ts";
 import { report } from "./wallet.ts";
@@ -26,6 +33,7 @@ export const createRedeemCodes: Command = {
   words: "codes create",
   summary: "Create redeem codes; they are shown only once",
   changes: "money",
+  about: SECRET_RULE,
   options: {
     count: { value: "COUNT", about: `number of codes, at most ${CODES_PER_BATCH_MAX} (1)` },
     usd: { value: "AMOUNT", about: "the value of each code; or a plan:" },
@@ -33,12 +41,14 @@ export const createRedeemCodes: Command = {
     days: { value: "DAYS", about: `how many days the plan lasts, at most ${CODE_DAYS_MAX}` },
     expires: EXPIRES_OPTION,
     batch: { value: "NAME", about: "the name of the batch (derived from the time)" },
+    ...SECRET_OPTIONS,
     json: JSON_OPTION,
     data: DATA_OPTION,
   },
   run: (input) =>
     withInstallation(input, async (installation) => {
       const worth = parseWorth(input);
+      const target = chooseSecretTarget(input, installation.settings, "codes");
       const howMany = wholeNumberFrom(input, "count", 1, CODES_PER_BATCH_MAX);
       const expiresAtMs = instantFrom(input, "expires");
       const name =
@@ -58,16 +68,19 @@ export const createRedeemCodes: Command = {
         }),
       );
       const { print, printNote: remark, paint } = input.terminal;
+      const file = storeSecrets(target, codes);
       if (input.flag("json")) {
         const expires = instantText(expiresAtMs);
-        print(JSON.stringify({ batch: name, ...worthToJson(worth), expires, codes }, null, 2));
+        const delivered = file === null ? { codes } : { codes_file: file };
+        print(JSON.stringify({ batch: name, ...worthToJson(worth), expires, ...delivered }, null, 2));
         return 0;
       }
-      // Only the codes go to standard output, so that they can be redirected to a file.
-      remark(
-        `${count(codes.length, "code")} of ${formatWorth(worth)}, batch ${paint.bold(name)}, shown only once:\n`,
-      );
-      for (const code of codes) print(code);
+      const made = `${count(codes.length, "code")} of ${formatWorth(worth)}, batch ${paint.bold(name)}`;
+      if (file === null) {
+        // Only the codes go to standard output.
+        remark(`${made}, shown only once:\n`);
+        for (const code of codes) print(code);
+      } else print(`${made}: ${secretFileText(file)}`);
       remark(paint.dim(`\nTo void the unused codes: ${input.command("codes void", name)}`));
       return 0;
     }),

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { type ProcessResult, readProcessResult } from "../../test/support/process-result.ts";
 
-const LAUNCHER = resolve(import.meta.dir, "../../bin/model-gateway");
+export const PROGRAM_FILE = resolve(import.meta.dir, "../../bin/model-gateway");
 
 export interface CommandLine {
   /** The folder of the running test. */
@@ -29,7 +29,7 @@ export function openCommandLine(file?: string): CommandLine {
   function run(...args: string[]): Promise<ProcessResult> {
     const env = { PATH: process.env.PATH ?? "" };
     return readProcessResult(
-      Bun.spawn([LAUNCHER, ...args], { cwd: folder, env, stdout: "pipe", stderr: "pipe" }),
+      Bun.spawn([PROGRAM_FILE, ...args], { cwd: folder, env, stdout: "pipe", stderr: "pipe" }),
     );
   }
 

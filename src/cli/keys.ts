@@ -13,6 +13,13 @@ import { findKeyByPublicId, insertKey, listKeys, revokeKey } from "../store/poli
 import { type Command, DATA_OPTION, fail, type Input, JSON_OPTION, misuse } from "./command.ts";
 import { EXPIRES_OPTION, instantFrom, instantText } from "./instants.ts";
 import { runLogged } from "./operator.ts";
+import {
+  chooseSecretTarget,
+  SECRET_OPTIONS,
+  SECRET_RULE,
+  secretFileText,
+  storeSecrets,
+} from "./secret-output.ts";
 import { requireUser, withInstallation } from "./store-access.ts";
 import { count, table } from "./terminal.ts";
 
@@ -20,6 +27,7 @@ export const createKey: Command = {
   words: "keys create",
   summary: "Create an API key; its secret is shown only once",
   changes: "access",
+  about: SECRET_RULE,
   options: {
     name: { value: "NAME", about: "the name of the key", required: true },
     group: { value: "GROUP", about: "the group of the key", required: true },
@@ -28,12 +36,14 @@ export const createKey: Command = {
     concurrency: { value: "COUNT", about: "maximum number of concurrent requests" },
     rpm: { value: "COUNT", about: "maximum number of requests per minute" },
     tpm: { value: "COUNT", about: "maximum number of tokens per minute" },
+    ...SECRET_OPTIONS,
     json: JSON_OPTION,
     data: DATA_OPTION,
   },
   run: (input) =>
     withInstallation(input, async (installation) => {
       const { clock } = installation;
+      const target = chooseSecretTarget(input, installation.settings, "keys");
       const name = input.require("name");
       const group = input.require("group");
       const email = input.text("user");
@@ -42,37 +52,8 @@ export const createKey: Command = {
       if (expiresAtMs !== null && expiresAtMs <= clock.nowMs()) fail("--expires is in the past.");
       const limits = limitsFrom(input);
 
-      const make = async ({ db: tx }: Installation) => {
-        const groups = await listGroups(tx);
-        const found = groups.find((candidate) => candidate.name === group);
-        if (found === undefined) {
-          const names = groups.map((candidate) => candidate.name).join(", ");
-          fail(
-            `Group "${group}" does not exist.`,
-            names === "" ? "Apply a configuration file first." : `Groups: ${names}`,
-          );
-        }
-        const user = email === undefined ? null : await requireUser(tx, email);
-        if (user === null && found.billing.charge !== "none") {
-          fail(
-            `The group "${group}" charges a ${found.billing.charge}, and ${NO_PAYER}.`,
-            "Set the user: --user EMAIL",
-          );
-        }
-        const userId = user?.id ?? null;
-        const taken = (await listKeys(tx)).find(
-          (key) => key.status === "active" && key.name === name && key.userId === userId,
-        );
-        if (taken !== undefined) {
-          fail(
-            `A key "${name}" ${user === null ? "without a user" : `of ${user.email}`} already exists.`,
-            `Choose another name, or revoke it: ${input.command("keys revoke", taken.publicId)}`,
-          );
-        }
-        const output = newKey({ name, userId, groupId: found.id, expiresAtMs, limits }, installation);
-        await insertKey(tx, output.record);
-        return { ...output, title: keyTitle(name, user?.email ?? null) };
-      };
+      const order = { name, group, email, expiresAtMs, limits };
+      const make = (tx: Installation) => insertNewKey(tx, order, input);
       const { record, secret } = await runLogged(installation, make, (made) => ({
         action: "key.create",
         target: made.title,
@@ -81,6 +62,7 @@ export const createKey: Command = {
 
       const { print, paint } = input.terminal;
       const { publicId } = record;
+      const file = storeSecrets(target, [`${name}  ${secret}`]);
       if (input.flag("json")) {
         const made = {
           name,
@@ -89,17 +71,61 @@ export const createKey: Command = {
           public_id: publicId,
           expires: instantText(expiresAtMs),
           limits: limitsToFile(limits) ?? null,
-          secret,
+          ...(file === null ? { secret } : { secret_file: file }),
         };
         print(JSON.stringify(made, null, 2));
         return 0;
       }
-      print(`Key ${paint.bold(name)} for group ${group}, shown only once:\n`);
-      print(`  ${paint.bold(secret)}\n`);
+      if (file === null) {
+        print(`Key ${paint.bold(name)} for group ${group}, shown only once:\n`);
+        print(`  ${paint.bold(secret)}\n`);
+      } else print(`Key ${paint.bold(name)} for group ${group} is in ${secretFileText(file)}`);
       print(paint.dim(`To revoke it: ${input.command("keys revoke", publicId)}`));
       return 0;
     }),
 };
+
+interface KeyOrder {
+  name: string;
+  group: string;
+  email: string | undefined;
+  expiresAtMs: number | null;
+  limits: CallerLimits;
+}
+
+async function insertNewKey(installation: Installation, order: KeyOrder, input: Input) {
+  const { db } = installation;
+  const { name, group, email, expiresAtMs, limits } = order;
+  const groups = await listGroups(db);
+  const found = groups.find((candidate) => candidate.name === group);
+  if (found === undefined) {
+    const names = groups.map((candidate) => candidate.name).join(", ");
+    fail(
+      `Group "${group}" does not exist.`,
+      names === "" ? "Apply a configuration file first." : `Groups: ${names}`,
+    );
+  }
+  const user = email === undefined ? null : await requireUser(db, email);
+  if (user === null && found.billing.charge !== "none") {
+    fail(
+      `The group "${group}" charges a ${found.billing.charge}, and ${NO_PAYER}.`,
+      "Set the user: --user EMAIL",
+    );
+  }
+  const userId = user?.id ?? null;
+  const taken = (await listKeys(db)).find(
+    (key) => key.status === "active" && key.name === name && key.userId === userId,
+  );
+  if (taken !== undefined) {
+    fail(
+      `A key "${name}" ${user === null ? "without a user" : `of ${user.email}`} already exists.`,
+      `Choose another name, or revoke it: ${input.command("keys revoke", taken.publicId)}`,
+    );
+  }
+  const output = newKey({ name, userId, groupId: found.id, expiresAtMs, limits }, installation);
+  await insertKey(db, output.record);
+  return { ...output, title: keyTitle(name, user?.email ?? null) };
+}
 
 export const listAllKeys: Command = {
   words: "keys list",

@@ -3,8 +3,8 @@
  * and shuts down in order.
  */
 
-import { appendFileSync, chmodSync, existsSync, readFileSync } from "node:fs";
-import { basename, join, resolve } from "node:path";
+import { existsSync, readFileSync } from "node:fs";
+import { basename, resolve } from "node:path";
 import { offerAdminClaim } from "../config/first-run/admin-claim.ts";
 import { createDemo, demoKeyFile } from "../config/first-run/demo.ts";
 import {
@@ -23,6 +23,7 @@ import { VERSION } from "../version.ts";
 import { printProblems, readConfigSource } from "./apply.ts";
 import { Failure, type Input, misuse } from "./command.ts";
 import { lockDataFolder } from "./folder-in-use.ts";
+import { chooseSecretTarget, storeSecrets } from "./secret-output.ts";
 import { ServiceManager } from "./service-manager.ts";
 import { type CreatedKey, createdKeys, type StartupFacts, startupText } from "./startup-text.ts";
 import { readCommandSettings, WRONG_SETTING, withInstallation } from "./store-access.ts";
@@ -48,7 +49,7 @@ async function runUntilStopped(input: Input, installation: Installation, folderI
   const applied = configFile === undefined ? null : await applyFile(input, installation, configFile);
   if (applied === "refused") return 1;
   if (applied === null) await createDemo(installation);
-  const made = printCreatedKeys(applied?.shown ?? [], input, installation.settings);
+  const made = deliverKeys(applied?.shown ?? [], input, installation.settings);
   const settings = readServerSettings(input, applied?.file);
   const running = await listen(installation, { ...settings, folderId }).catch((error: unknown) => {
     // The keys are already valid and would otherwise never be shown.
@@ -75,7 +76,10 @@ async function runUntilStopped(input: Input, installation: Installation, folderI
       claim:
         claimLink === null
           ? null
-          : { file: installation.settings.adminTokenFile, link: isTerminal() ? claimLink : null },
+          : {
+              file: installation.settings.adminTokenFile,
+              link: input.terminal.isInteractive ? claimLink : null,
+            },
       made,
       data: dataFlag(installation.settings),
       paint: input.terminal.paint,
@@ -98,25 +102,16 @@ function stoppingText(drainDelayMs: number): string {
   return `Stopping: ${delay}waiting for requests in flight. Press Ctrl+C again to stop immediately.`;
 }
 
-/** Output that is not a terminal may be a stored log with other readers. The link is in a file anyway. */
-function isTerminal(): boolean {
-  return process.stdout.isTTY;
-}
-
-/**
- * The keys are shown nowhere else. The system journal is certainly a log, so they are written to a file beside the
- * store instead.
- */
-function printCreatedKeys(
+function deliverKeys(
   keys: readonly CreatedKey[],
-  { environment }: Input,
-  { dataDir }: Settings,
+  input: Input,
+  settings: Pick<Settings, "dataDir">,
 ): StartupFacts["made"] {
-  if (keys.length === 0 || environment.JOURNAL_STREAM === undefined) return { kind: "shown", keys };
-  const file = join(dataDir, "new-keys");
-  appendFileSync(file, keys.map(({ name, secret }) => `${name}  ${secret}\n`).join(""), { mode: 0o600 });
-  chmodSync(file, 0o600);
-  return { kind: "kept", count: keys.length, file };
+  const file = storeSecrets(
+    chooseSecretTarget(input, settings, "keys"),
+    keys.map(({ name, secret }) => `${name}  ${secret}`),
+  );
+  return file === null ? { kind: "shown", keys } : { kind: "kept", count: keys.length, file };
 }
 
 /** Commands need no `--data` for the default folder. */

@@ -17,7 +17,7 @@ export interface StartupFacts {
   demoKeyFile: string | null;
   /** Set until an administrator exists. The link is shown only to a person at a terminal. */
   claim: { file: string; link: string | null } | null;
-  /** Keys created by this start: shown once, or written to a file if the output is a log. */
+  /** Keys created by this start: shown once, or written to a file if the output is not a terminal. */
   made: { kind: "shown"; keys: readonly CreatedKey[] } | { kind: "kept"; count: number; file: string };
   /** The value of `--data` that commands need to find this installation; undefined if none is needed. */
   data: string | undefined;

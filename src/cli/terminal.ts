@@ -14,6 +14,8 @@ export interface Terminal {
   /** Standard error: errors, and remarks that must not go into a pipe. */
   printNote(text: string): void;
   paint: Paint;
+  /** Whether standard output is a terminal, and not a pipe or a file. */
+  isInteractive: boolean;
 }
 
 const plain: Paint = { bold: identity, dim: identity, red: identity, green: identity, yellow: identity };
@@ -33,6 +35,7 @@ export function openTerminal(environment: Readonly<Record<string, string | undef
     print: (text = "") => void process.stdout.write(`${text}\n`),
     printNote: (text) => void process.stderr.write(`${text}\n`),
     paint: colorAllowed && process.stdout.isTTY ? coloured : plain,
+    isInteractive: process.stdout.isTTY === true,
   };
 }
 

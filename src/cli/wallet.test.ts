@@ -100,7 +100,17 @@ test("the wallet reservation of a server is shown separately", async () => {
 });
 
 test("codes are created, shown once, redeemed once and voided", async () => {
-  const made = await run("codes", "create", "--count", "3", "--usd", "5", "--batch", "spring");
+  const made = await run(
+    "codes",
+    "create",
+    "--count",
+    "3",
+    "--usd",
+    "5",
+    "--batch",
+    "spring",
+    "--print-secret",
+  );
   const codes = made.out.trim().split("\n");
   expect(codes).toHaveLength(3);
   expect(made.err).toContain("shown only once");

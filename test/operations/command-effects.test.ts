@@ -73,6 +73,7 @@ async function runHere(command: Command, args: readonly string[], databaseUrl: s
     print: (text = "") => void lines.push(text),
     printNote: (text) => void lines.push(text),
     paint: { bold: identity, dim: identity, red: identity, green: identity, yellow: identity },
+    isInteractive: false,
   };
   const environment = { DATABASE_URL: databaseUrl, MODEL_GATEWAY_MASTER_KEY: MASTER_KEY };
   const outcome: Outcome = { code: 1, text: "" };
@@ -129,7 +130,12 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 test("every command declares what it changes, shows it in its help, and is in this table", async () => {
   for (const command of COMMANDS) {
     const lines: string[] = [];
-    const terminal = { print: (text = "") => void lines.push(text), printNote: () => {}, paint: {} as never };
+    const terminal = {
+      print: (text = "") => void lines.push(text),
+      printNote: () => {},
+      paint: {} as never,
+      isInteractive: false,
+    };
     await runCommand(command, ["--help"], {}, terminal);
     expect(lines.join("\n")).toContain(`Changes: ${EFFECTS[command.changes]}.`);
   }

@@ -35,7 +35,7 @@ users: [{ email: ops@example.com, role: admin }]
 keys: [{ name: ci, user: ops@example.com, group: default }]
 EOF
 start
-key=$(grep -o 'gwk_[A-Za-z0-9_-]*' /tmp/output | head -1)
+key=$(grep -o 'gwk_[A-Za-z0-9_-]*' /var/lib/model-gateway/new-keys | head -1)
 say stream "$(curl -sN http://127.0.0.1:$PORT/v1/chat/completions -H "Authorization: Bearer $key" -H 'Content-Type: application/json' \\
   -d '{"model":"fast","stream":true,"messages":[{"role":"user","content":"Hello"}]}' | tail -2 | head -1)"
 say live "$(MODEL_GATEWAY_DATA=/var/lib/model-gateway /usr/bin/model-gateway doctor --live | head -1)"

@@ -1,0 +1,72 @@
+/**
+ * Delivers new secrets: to a terminal, or to a file that only its owner can read. Other output may be a pipe into a log
+ * with other readers, so a command prints a secret there only on explicit request.
+ */
+
+import { appendFileSync, chmodSync, existsSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import type { Settings } from "../config/installation/environment.ts";
+import { fail, type Input, misuse, type Option } from "./command.ts";
+
+/** The options of every command that creates a secret. */
+export const SECRET_OPTIONS: Readonly<Record<string, Option>> = {
+  "secret-file": { value: "FILE", about: "write the secret to this new file, readable only by you" },
+  "print-secret": { about: "print the secret even if the output is not a terminal" },
+};
+
+/** For the help of these commands. */
+export const SECRET_RULE =
+  "The secret is printed to a terminal only. If the output is a pipe or a file, the secret is written to a file in the data folder, readable only by you, or to the file of --secret-file.";
+
+/** Files in the data folder for secrets that may not be printed. */
+const DEFAULT_FILES = {
+  keys: "new-keys",
+  codes: "new-codes",
+  links: "new-links",
+  tokens: "new-tokens",
+} as const;
+type SecretKind = keyof typeof DEFAULT_FILES;
+
+/** Where the secrets of a command go. Decided before it creates any, so that none is lost. */
+export type SecretTarget = { kind: "print" } | { kind: "append" | "create"; file: string };
+
+export function chooseSecretTarget(
+  input: Input,
+  { dataDir }: Pick<Settings, "dataDir">,
+  secrets: SecretKind,
+): SecretTarget {
+  const chosen = input.text("secret-file");
+  const isPrinted = input.flag("print-secret");
+  if (chosen !== undefined && isPrinted)
+    misuse("--secret-file and --print-secret cannot be combined.", "A secret has one destination.");
+  if (chosen !== undefined) return { kind: "create", file: requireNewFile(resolve(chosen)) };
+  return isPrinted || input.terminal.isInteractive
+    ? { kind: "print" }
+    : { kind: "append", file: join(dataDir, DEFAULT_FILES[secrets]) };
+}
+
+function requireNewFile(file: string): string {
+  if (existsSync(file)) fail(`${file} already exists.`, "Choose a file that does not exist.");
+  if (!statSync(dirname(file), { throwIfNoEntry: false })?.isDirectory())
+    fail(`The folder of ${file} does not exist.`);
+  return file;
+}
+
+/** Returns the file with the secrets, or null if the command has to print them. */
+export function storeSecrets(target: SecretTarget, lines: readonly string[]): string | null {
+  if (target.kind === "print" || lines.length === 0) return null;
+  const { file } = target;
+  const text = lines.map((line) => `${line}\n`).join("");
+  if (target.kind === "create") writeFileSync(file, text, { mode: 0o600, flag: "wx" });
+  else {
+    appendFileSync(file, text, { mode: 0o600 });
+    // The file may exist with another mode.
+    chmodSync(file, 0o600);
+  }
+  return file;
+}
+
+/** The sentence for an operator about a file with secrets. */
+export function secretFileText(file: string): string {
+  return `${file}, readable only by you. Copy it to a safe place and delete the file.`;
+}
