@@ -33,6 +33,8 @@ export const nodeLimits = {
     removedAfterMs: 70_000,
     /** A minute, and a second for the rounding of clocks. */
     leftAfterMs: 61_000,
+    /** Room for 100,000 deviations of 120 characters, far more than the limits of an installation need. */
+    documentCharsMax: 16 * 1_048_576,
   },
   /** What each node publishes about its use of long windows: see nodes/own-use.ts. */
   ownUse: {

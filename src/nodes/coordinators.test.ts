@@ -1,6 +1,7 @@
 /** The contract of a coordinator, on every engine. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { RedisClient } from "bun";
 import { eventually } from "../../test/support/eventually.ts";
 import { type Postgres, startPostgres } from "../../test/support/postgres.ts";
 import { startRedis, type TestRedis } from "../../test/support/redis.ts";
@@ -122,6 +123,54 @@ for (const [engine, open] of Object.entries(ENGINES)) {
     });
   });
 }
+
+const WRONG_DOCUMENTS = [
+  "null",
+  "[]",
+  '{"format":1}',
+  '{"format":1,"members":5,"nodes":{},"meters":{}}',
+  '{"format":1,"epoch":"e","serial":1,"version":1,"members":["a"],"nodes":{"a":null},"meters":{}}',
+  "not JSON",
+  `"${"x".repeat(20 * 1_048_576)}"`,
+];
+
+for (const [engine, open] of Object.entries(ENGINES)) {
+  test.each(WRONG_DOCUMENTS.map((text) => [text.slice(0, 60), text]))(
+    `on ${engine} a starting node replaces the document %p`,
+    async (_, text) => {
+      const connect = open();
+      const writer = await connect();
+      expect(await writer.replace(await writer.read(), text)).toBe(true);
+      const node = newToken();
+      const { sharing, allocator } = await startNode(node, [node], await connect());
+      expect([sharing.state, allocator.isActive]).toEqual(["up", true]);
+      expect((await writer.read()).text).toContain(`"members":["${node}"]`);
+      await sharing.stop();
+      if (engine !== "memory") await writer.close();
+    },
+    30_000,
+  );
+}
+
+test("a Redis key of another type, and a row without a token, are replaced", async () => {
+  const key = `test:{${newToken()}}`;
+  const client = new RedisClient(redis.url);
+  await client.set(key, "a string");
+  const onRedis = new RedisCoordinator({ url: redis.url, key, newToken, monotonicMs });
+  expect(await onRedis.read()).toMatchObject({ text: null, token: "" });
+  expect(await onRedis.replace(await onRedis.read(), "first")).toBe(true);
+  expect((await onRedis.read()).text).toBe("first");
+  await onRedis.close();
+  client.close();
+
+  const db = await openDb(postgres.url, { workload: "coordination" });
+  await db.sql`DELETE FROM coordination`;
+  await db.sql`INSERT INTO coordination (id, token, document) VALUES (1, '', 'null')`;
+  const onPostgres = new PostgresCoordinator(db, newToken);
+  expect(await onPostgres.replace(await onPostgres.read(), "first")).toBe(true);
+  expect((await onPostgres.read()).text).toBe("first");
+  await onPostgres.close();
+});
 
 for (const [when, isConnected] of [
   ["a connected client", true],

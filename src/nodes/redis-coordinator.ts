@@ -3,12 +3,15 @@
 import { RedisClient } from "bun";
 import type { Coordinator, CoordinatorDocument } from "../limits/sharing/coordinator.ts";
 
+/** A key of another type counts as missing. */
 const READ = `
 local time = redis.call('TIME')
+if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then return { time[1], time[2] } end
 local found = redis.call('HMGET', KEYS[1], 'token', 'document')
 return { time[1], time[2], found[1], found[2] }`;
 
 const REPLACE = `
+if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then redis.call('DEL', KEYS[1]) end
 local token = redis.call('HGET', KEYS[1], 'token')
 if (token or '') ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[1], 'token', ARGV[2], 'document', ARGV[3])

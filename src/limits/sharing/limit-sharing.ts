@@ -4,7 +4,7 @@
  */
 
 import type { Clock } from "../../net/wire/clock.ts";
-import type { Coordinator, CoordinatorDocument } from "./coordinator.ts";
+import type { Coordinator } from "./coordinator.ts";
 import {
   type ExchangeReply,
   type ExchangeRequest,
@@ -16,6 +16,7 @@ import {
   type Ledger,
   type LedgerTiming,
 } from "./ledger.ts";
+import { parseLedger } from "./parse-ledger.ts";
 import type { ShareAllocator } from "./share-allocator.ts";
 import { StageTasks, type UseHistory } from "./stages.ts";
 import type { SharingTimers } from "./timers.ts";
@@ -38,6 +39,8 @@ export interface SharingTiming extends LedgerTiming {
   readonly joinMs: number;
   /** How long a request may wait for other nodes. */
   readonly waitMs: number;
+  /** A longer document counts as lost. */
+  readonly documentCharsMax: number;
 }
 
 export type CoordinatorLossRule = "share" | "closed" | "open";
@@ -141,9 +144,9 @@ export class LimitSharing {
 
   /** A member is registered before it joins. So the ledger is read first, and what the registry lacks has ended. */
   async #readNodes(): Promise<void> {
-    const { coordinator, listNodes } = this.#options;
+    const { coordinator, listNodes, timing } = this.#options;
     const read = await this.#withDeadline(coordinator.read()).catch(() => null);
-    const members = (read === null ? null : parseLedger(read))?.members ?? [];
+    const members = (read === null ? null : parseLedger(read.text, timing.documentCharsMax))?.members ?? [];
     this.#candidates = await listNodes();
     this.#ended = members.filter((member) => !this.#candidates.includes(member));
   }
@@ -242,7 +245,7 @@ export class LimitSharing {
     if (this.#intent !== "leave") await this.#tasks.advance(timing.tickMs);
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
       const read = await this.#withDeadline(coordinator.read());
-      const ledger = parseLedger(read);
+      const ledger = parseLedger(read.text, timing.documentCharsMax);
       if (ledger !== null) allocator.give(ledger, findLost(ledger, read.nowMs, timing));
       const request = this.#buildRequest();
       if (ledger !== null && this.#isUnchanged(ledger, request, read.nowMs)) {
@@ -362,18 +365,5 @@ export class LimitSharing {
 
   #wakeAll(): void {
     for (const wake of [...this.#waiting]) wake();
-  }
-}
-
-/** Null if there is none. A document of another format is replaced as if it were lost. */
-function parseLedger({ text }: CoordinatorDocument): Ledger | null {
-  if (text === null) return null;
-  try {
-    const parsed: unknown = JSON.parse(text);
-    const isLedger =
-      typeof parsed === "object" && parsed !== null && "format" in parsed && parsed.format === 1;
-    return isLedger ? (parsed as Ledger) : null;
-  } catch {
-    return null;
   }
 }

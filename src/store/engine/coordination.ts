@@ -25,7 +25,7 @@ export async function readCoordination(db: Db): Promise<CoordinationRow> {
   };
 }
 
-/** Returns false if the document is not the one with this token. */
+/** Returns false if the document is not the one with this token. No node writes an empty token: it counts as missing. */
 export async function replaceCoordination(
   db: Db,
   token: string | null,
@@ -35,7 +35,8 @@ export async function replaceCoordination(
     token === null
       ? await db.sql`
           INSERT INTO coordination (id, token, document) VALUES (1, ${next.token}, ${next.document})
-          ON CONFLICT (id) DO NOTHING RETURNING id`
+          ON CONFLICT (id) DO UPDATE SET token = excluded.token, document = excluded.document
+          WHERE coordination.token = '' RETURNING id`
       : await db.sql`
           UPDATE coordination SET token = ${next.token}, document = ${next.document}
           WHERE id = 1 AND token = ${token} RETURNING id`;
