@@ -16,7 +16,9 @@ export const requestCounts = {
   toolsMax: 8_192,
   /** Names in a list of allowed tools. */
   allowedToolsMax: 8_192,
-  /** Objects and arrays of one tool's schema or of the output schema, where translation rewrites it. */
+  /** The name of a namespace, which becomes a part of the name of each of its tools. */
+  namespaceCharsMax: 256,
+  /** Values of one tool's schema: its objects, arrays and their members. */
   schemaNodesMax: 32_768,
   /** Alternatives (`anyOf`, `oneOf`, `allOf`) at the top level of a tool's schema. */
   schemaBranchesMax: 1_024,

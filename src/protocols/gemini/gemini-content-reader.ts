@@ -12,8 +12,7 @@ const GOOGLE_FILE = /^https:\/\/generativelanguage\.googleapis\.com\/|^files\//;
 export class ContentReader {
   readonly items: HubItem[] = [];
   readonly unread: string[] = [];
-  /** Calls without an output, in their order. Google's clients need not send ids. */
-  #openCalls: CallItem[] = [];
+  readonly #openCalls = new OpenCalls();
   #calls = 0;
 
   read(contents: unknown): void {
@@ -80,7 +79,7 @@ export class ContentReader {
     };
     this.#calls++;
     this.items.push(item);
-    this.#openCalls.push(item);
+    this.#openCalls.add(item);
   }
 
   #readThought(part: Json): void {
@@ -117,16 +116,57 @@ export class ContentReader {
   }
 
   #takeCall(id: string | null, name: string, path: string): CallItem {
-    const byId = id === null || id === "" ? -1 : this.#openCalls.findIndex(({ callId }) => callId === id);
-    const at = byId !== -1 ? byId : this.#openCalls.findIndex((call) => call.name === name);
-    const [call] = at === -1 ? [] : this.#openCalls.splice(at, 1);
-    if (call !== undefined) return call;
+    const call = this.#openCalls.take(id, name);
+    if (call !== null) return call;
     throw new ApiError(
       "invalid_value",
       `\`${path}\` contains a response of the function '${name.slice(0, 64)}' without a call before it. Send the call first.`,
       { param: path },
     );
   }
+}
+
+/** Calls without an output. Google's clients need not send ids: then the first open call of the name is meant. */
+class OpenCalls {
+  readonly #byId = new Map<string, CallQueue>();
+  readonly #byName = new Map<string, CallQueue>();
+  readonly #open = new Set<CallItem>();
+
+  add(call: CallItem): void {
+    this.#open.add(call);
+    append(this.#byId, call.callId, call);
+    append(this.#byName, call.name, call);
+  }
+
+  /** Null if no open call has the id or the name. */
+  take(id: string | null, name: string): CallItem | null {
+    const call =
+      (id === null || id === "" ? null : this.#first(this.#byId.get(id))) ??
+      this.#first(this.#byName.get(name));
+    if (call !== null) this.#open.delete(call);
+    return call;
+  }
+
+  /** A call is in two queues. The one that was taken from the other is passed over once. */
+  #first(queue: CallQueue | undefined): CallItem | null {
+    for (; queue !== undefined && queue.next < queue.calls.length; queue.next++) {
+      const call = queue.calls[queue.next];
+      if (call !== undefined && this.#open.has(call)) return call;
+    }
+    return null;
+  }
+}
+
+interface CallQueue {
+  readonly calls: CallItem[];
+  /** The calls before this position have an output. */
+  next: number;
+}
+
+function append(queues: Map<string, CallQueue>, key: string, call: CallItem): void {
+  const queue = queues.get(key);
+  if (queue === undefined) queues.set(key, { calls: [call], next: 0 });
+  else queue.calls.push(call);
 }
 
 function text(value: string): HubPart {

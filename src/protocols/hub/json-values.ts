@@ -1,4 +1,4 @@
-/** Reads members of parsed JSON. A member of another type reads as missing. */
+/** Reads members of parsed JSON. A member of another type reads as missing; a number kept as text is no object. */
 
 import { readLongNumber, tryParseLossless } from "../../json/lossless.ts";
 import { isObject } from "../../json/parse.ts";
@@ -19,7 +19,11 @@ export function readBoolean(value: unknown): boolean | null {
 }
 
 export function readObject(value: unknown): Json | null {
-  return isObject(value) ? value : null;
+  return isPlainObject(value) ? value : null;
+}
+
+function isPlainObject(value: unknown): value is Json {
+  return isObject(value) && !JSON.isRawJSON(value);
 }
 
 export function readArray(value: unknown): readonly unknown[] {
@@ -27,7 +31,7 @@ export function readArray(value: unknown): readonly unknown[] {
 }
 
 export function readObjects(value: unknown): readonly Json[] {
-  return Array.isArray(value) ? value.filter(isObject) : [];
+  return Array.isArray(value) ? value.filter(isPlainObject) : [];
 }
 
 /** Null if the text is not a JSON object. Numbers keep all of their digits. */

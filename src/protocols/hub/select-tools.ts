@@ -14,25 +14,19 @@ export interface ToolSelection {
 export function selectTools(request: HubRequest, dropped: DroppedFields): ToolSelection {
   const { toolChoice } = request;
   const runnable = request.tools.filter((tool) => tool.kind !== "hosted");
+  const requiresSearch = isSearchChoice(toolChoice, request.tools);
   for (const tool of request.tools) {
     if (tool.kind !== "hosted") continue;
-    if (
-      isForced(toolChoice, tool.json.type) ||
-      (isWebSearch(tool) && isSearchChoice(toolChoice, request.tools))
-    )
+    if (isForced(toolChoice, tool.json.type) || (requiresSearch && isWebSearch(tool)))
       throw unsupportedField(tool.path, "Remove the tool, or choose a model that runs it.");
     dropped.add(tool.path);
   }
   if (toolChoice?.kind !== "allowed") return { tools: runnable, choice: toolChoice };
-  const { mode, names } = toolChoice;
+  const names = new Set(toolChoice.names);
   const allowed = runnable.filter(
-    ({ name, namespace }) => names.includes(name) || isMember(namespace, names),
+    ({ name, namespace }) => names.has(name) || (namespace !== null && names.has(namespace)),
   );
-  return { tools: allowed, choice: allowed.length === 0 ? { kind: "none" } : { kind: mode } };
-}
-
-function isMember(namespace: string | null, names: readonly string[]): boolean {
-  return namespace !== null && names.includes(namespace);
+  return { tools: allowed, choice: allowed.length === 0 ? { kind: "none" } : { kind: toolChoice.mode } };
 }
 
 function isForced(choice: HubToolChoice | null, type: unknown): boolean {

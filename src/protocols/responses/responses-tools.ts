@@ -1,5 +1,7 @@
 /** Reads the tools of a Responses request: functions, custom tools, namespaces and built-in tools. */
 
+import { requestCounts } from "../../count-limits.ts";
+import { ApiError } from "../../errors.ts";
 import type { BuiltInTool, FunctionTool, HubTool, HubToolChoice } from "../hub/hub-request.ts";
 import {
   type Json,
@@ -28,7 +30,7 @@ function readTool(tool: Json, { path, namespace }: ToolPlace): HubTool[] {
     case "custom":
       return isCallable(tool) ? [readCustom(tool, namespace)] : [];
     case "namespace": {
-      const name = readString(tool.name);
+      const name = readNamespace(tool, path);
       return readObjects(tool.tools).flatMap((child, at) =>
         readTool(child, { path: `${path}.tools[${at}]`, namespace: name }),
       );
@@ -42,6 +44,17 @@ function readTool(tool: Json, { path, namespace }: ToolPlace): HubTool[] {
     default:
       return [readHosted(tool, path)];
   }
+}
+
+/** The name is written once in the request, and once for each of its tools upstream. */
+function readNamespace({ name }: Json, path: string): string | null {
+  const namespace = readString(name);
+  if (namespace === null || namespace.length <= requestCounts.namespaceCharsMax) return namespace;
+  throw new ApiError(
+    "invalid_value",
+    `\`${path}.name\` is longer than ${requestCounts.namespaceCharsMax} characters. Shorten the name of the namespace.`,
+    { param: `${path}.name` },
+  );
 }
 
 /** A tool that only programs of the model may call must not become callable by the model itself. */

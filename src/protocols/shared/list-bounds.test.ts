@@ -48,7 +48,8 @@ function refusal(endpoint: Endpoint, fields: string): Pick<ApiError, "code" | "p
 }
 
 const list = (count: number, element: string) => `[${Array(count).fill(element).join(",")}]`;
-const { itemsMax, partsMax, toolsMax, allowedToolsMax, embeddingInputsMax, parsedValuesMax } = requestCounts;
+const { itemsMax, partsMax, toolsMax, allowedToolsMax, schemaNodesMax, embeddingInputsMax, parsedValuesMax } =
+  requestCounts;
 const ITEM = `{"role":"user","content":"hi"}`;
 const NAME = `{"type":"function","name":"f"}`;
 
@@ -124,6 +125,17 @@ describe("a list", () => {
       code: "invalid_value",
       param,
       message: `\`${param}\` has more than ${count} elements. Send at most ${count}.`,
+    });
+  });
+
+  test("of values in the schema of a tool is bounded as a whole", () => {
+    const tool = (values: number) =>
+      `"input":"a","tools":[{"type":"function","name":"f","parameters":{"enum":${list(values, "1")}}}]`;
+    // The object and the array are values too.
+    expect(refusal(RESPONSES, tool(schemaNodesMax - 2))).toBeNull();
+    expect(refusal(RESPONSES, tool(schemaNodesMax - 1))).toMatchObject({
+      param: "tools[0].parameters",
+      message: "`tools[0].parameters` has more than 32,768 values. Send at most 32,768.",
     });
   });
 

@@ -18,15 +18,25 @@ interface ListBound {
   /** From the member of the body down to the list. */
   readonly steps: readonly (WantedFields<string> | typeof EACH)[];
   readonly max: number;
+  /** What is counted: the elements of the list, or all values within. */
+  readonly of?: "elements" | "values";
 }
 
-const { itemsMax, partsMax, toolsMax, allowedToolsMax, embeddingInputsMax, parsedValuesMax } = requestCounts;
+const { itemsMax, partsMax, toolsMax, allowedToolsMax, schemaNodesMax, embeddingInputsMax, parsedValuesMax } =
+  requestCounts;
 
 const CONTENT = wantedFields(["content", "output"]);
 const PARTS = wantedFields(["parts"]);
 const CONTENTS = wantedFields(["contents"]);
 const TOOLS = wantedFields(["tools"]);
 const ALLOWED = wantedFields(["allowed_tools"]);
+const SCHEMA = wantedFields([
+  "function",
+  "parameters",
+  "input_schema",
+  "parametersJsonSchema",
+  "parameters_json_schema",
+]);
 const DECLARATIONS = wantedFields(["functionDeclarations", "function_declarations"]);
 const CALLING = wantedFields(["functionCallingConfig", "function_calling_config"]);
 const CALLABLE = wantedFields(["allowedFunctionNames", "allowed_function_names"]);
@@ -52,6 +62,9 @@ const BOUNDS: Readonly<Record<string, readonly ListBound[]>> = {
     { steps: [], max: toolsMax },
     { steps: [EACH, TOOLS], max: toolsMax },
     { steps: [EACH, DECLARATIONS], max: toolsMax },
+    { steps: [EACH, SCHEMA], max: schemaNodesMax, of: "values" },
+    { steps: [EACH, TOOLS, EACH, SCHEMA], max: schemaNodesMax, of: "values" },
+    { steps: [EACH, DECLARATIONS, EACH, SCHEMA], max: schemaNodesMax, of: "values" },
   ],
   tool_choice: [
     { steps: [TOOLS], max: allowedToolsMax },
@@ -101,16 +114,17 @@ class ListCheck {
 
   /** `path` names the value for the client; `at` is the number of steps taken. */
   check(value: MeasuredRange, path: string, at: number): void {
-    const { steps, max } = this.#bound;
+    const { steps, max, of = "elements" } = this.#bound;
     if (value.values <= max) return;
     const step = steps[at];
+    if (step === undefined && of === "values") throw tooManyError(path, max, of);
     const first = this.#bytes[value.start];
     if (step === undefined || step === EACH) {
       if (first !== ARRAY_OPEN) return;
       // One more than allowed shows an excess. A list of lists was bounded itself before.
       const countMax = step === undefined ? max + 1 : Number.POSITIVE_INFINITY;
       const elements = firstElements(this.#bytes, value, countMax);
-      if (step === undefined && elements.length > max) throw tooManyError(path, max);
+      if (step === undefined && elements.length > max) throw tooManyError(path, max, of);
       if (step === EACH) for (const [i, one] of elements.entries()) this.check(one, `${path}[${i}]`, at + 1);
       return;
     }
@@ -122,15 +136,10 @@ class ListCheck {
   }
 }
 
-function tooManyError(path: string, max: number): ApiError {
+function tooManyError(path: string, max: number, counted: "elements" | "values"): ApiError {
   const count = max.toLocaleString("en-US");
-  return new ApiError(
-    "invalid_value",
-    `\`${path}\` has more than ${count} elements. Send at most ${count}.`,
-    {
-      param: path,
-    },
-  );
+  const message = `\`${path}\` has more than ${count} ${counted}. Send at most ${count}.`;
+  return new ApiError("invalid_value", message, { param: path });
 }
 
 /** Parsers differ in which of two members they use, so neither would be bounded. */

@@ -48,30 +48,41 @@ export function shortenCallIds(bytes: Uint8Array, messages: JsonField | undefine
   const { end } = messages;
   let at = findBytes(bytes, NAME_START, messages.start);
   while (at !== -1 && at < end && splices.length < IDS_MAX) {
-    for (const id of findIds(bytes, at, end)) {
+    const member = readMember(bytes, at, end);
+    for (const id of member?.ids ?? []) {
       const callId = stringValue(bytes, id);
       const shortId = callId === null ? null : ids.assign(callId);
       if (shortId !== null && shortId !== callId) splices.push(replaceValue(id, jsonString(shortId)));
     }
-    at = findBytes(bytes, NAME_START, at + NAME_START.length);
+    // Calls within a call are none: reading each level again would multiply the work by the depth.
+    at = findBytes(bytes, NAME_START, member?.end ?? at + NAME_START.length);
   }
   return splices;
 }
 
 /** In JSON a quote inside a string is escaped, so a name in quotes with a colon is the name of a member. */
-function findIds(bytes: Uint8Array, at: number, end: number): readonly JsonField[] {
+function readMember(bytes: Uint8Array, at: number, end: number): IdMember | null {
   const name = [OUTPUT_NAME, CALLS_NAME].find((one) => startsWithAt(bytes, at, one));
-  if (name === undefined) return [];
+  if (name === undefined) return null;
   const colon = skipSpace(bytes, at + name.length, end);
-  if (bytes[colon] !== COLON) return [];
+  if (bytes[colon] !== COLON) return null;
   const start = skipSpace(bytes, colon + 1, end);
   const valueStop = valueEnd(bytes, start, end, DEPTH_LIMIT);
-  if (valueStop < 0) return [];
-  if (name === OUTPUT_NAME)
-    return bytes[start] === QUOTE ? [{ kind: "string", keyStart: at, start, end: valueStop, values: 0 }] : [];
-  if (bytes[start] !== ARRAY_OPEN) return [];
-  return firstElements(bytes, { start, end: valueStop }, IDS_MAX).flatMap((element) => {
+  if (valueStop < 0) return null;
+  if (name === OUTPUT_NAME) {
+    const id: JsonField = { kind: "string", keyStart: at, start, end: valueStop, values: 0 };
+    return { ids: bytes[start] === QUOTE ? [id] : [], end: valueStop };
+  }
+  if (bytes[start] !== ARRAY_OPEN) return null;
+  const ids = firstElements(bytes, { start, end: valueStop }, IDS_MAX).flatMap((element) => {
     const call = scanObject(bytes, element.start, element.end, CALL, { depthMax: DEPTH_LIMIT });
     return call.ok && call.fields.id?.kind === "string" ? [call.fields.id] : [];
   });
+  return { ids, end: valueStop };
+}
+
+interface IdMember {
+  readonly ids: readonly JsonField[];
+  /** The end of its value. */
+  readonly end: number;
 }
