@@ -1,7 +1,7 @@
 /** The definition of a command: its words, its options and its action. Help and errors are generated from it. */
 
 import { parseArgs } from "node:util";
-import { nearest } from "../config/state/problem.ts";
+import { nearestName } from "../policy/nearest-name.ts";
 import { PROGRAM } from "./program-name.ts";
 import type { Terminal } from "./terminal.ts";
 
@@ -109,7 +109,7 @@ function readArguments(
     if (token.kind !== "option") continue;
     const option = Object.hasOwn(options, token.name) ? options[token.name] : undefined;
     if (option === undefined) {
-      const close = nearest(token.name, Object.keys(options));
+      const close = nearestName(token.name, Object.keys(options));
       misuse(`Unknown option ${token.rawName}.${close === null ? "" : ` Did you mean --${close}?`}`, help);
     }
     if (option.value === undefined && token.value !== undefined)

@@ -1,6 +1,6 @@
 /** The command line: finds the command and runs it. */
 
-import { nearest } from "../config/state/problem.ts";
+import { nearestName } from "../policy/nearest-name.ts";
 import { VERSION } from "../version.ts";
 import { type Command, Failure, misuse, runCommand } from "./command.ts";
 import { COMMANDS } from "./commands.ts";
@@ -47,7 +47,7 @@ function failUnknown(first: string, second: string | undefined): never {
     );
   }
   const words = COMMANDS.flatMap((command) => command.words.split(" ")[0] ?? []);
-  const close = nearest(first, words);
+  const close = nearestName(first, words);
   misuse(`Unknown command "${first}".${close === null ? "" : ` Did you mean ${close}?`}`, HELP);
 }
 

@@ -123,7 +123,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
   },
   model_not_found: {
     why: "the model does not exist or is not published to this key",
-    todo: "use an `id` from `GET /v1/models`",
+    todo: "use an `id` from `GET /v1/models`; the message suggests one that is spelled alike",
     retry: "no",
     example:
       "The model `slow-chat` does not exist or you do not have access to it. GET /v1/models lists the models of this key.",

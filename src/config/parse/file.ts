@@ -4,6 +4,7 @@
  */
 
 import type { z } from "zod";
+import { nearestName } from "../../policy/nearest-name.ts";
 import { limits } from "../product-limits.ts";
 import { describeRule } from "../schema/rule.ts";
 import { type GatewayDocument, type GatewayFile, gatewayFile } from "../schema/schema.ts";
@@ -11,7 +12,6 @@ import {
   comparePositions,
   type FieldProblem,
   fieldProblem,
-  nearest,
   type Path,
   type Problem,
 } from "../state/problem.ts";
@@ -180,7 +180,7 @@ function describe(issue: z.core.$ZodIssue, tree: Tree, root: unknown): FieldProb
   if (issue.code === "unrecognized_keys") {
     const allowed = issue.message.split(", ");
     return issue.keys.map((key) => {
-      const close = nearest(key, allowed);
+      const close = nearestName(key, allowed);
       const hint = close === null ? "" : ` Did you mean ${close}?`;
       return {
         path: [...path, key],
@@ -195,7 +195,7 @@ function describe(issue: z.core.$ZodIssue, tree: Tree, root: unknown): FieldProb
     const list = `Allowed: ${allowed.join(", ")}.`;
     if (missing) return [{ path, message: `is missing. ${list}` }];
     if (typeof value !== "string") return [{ path, message: `has an invalid value. ${list}` }];
-    const close = tree.variablesIn(path).length > 0 ? null : nearest(value, allowed);
+    const close = tree.variablesIn(path).length > 0 ? null : nearestName(value, allowed);
     const hint = close === null ? "" : ` Did you mean ${close}?`;
     return [{ path, message: `${describeValue(tree, path, value)} is not allowed.${hint} ${list}` }];
   }

@@ -1,6 +1,7 @@
 /** Checks that a name in the file refers to an entry of the file or of the database. */
 
-import { type FieldProblem, nearest, type Path } from "../state/problem.ts";
+import { nearestName } from "../../policy/nearest-name.ts";
+import type { FieldProblem, Path } from "../state/problem.ts";
 import { type Item, readText } from "./items.ts";
 
 /** Names that exist in the database: a file may define a part of the installation and refer to the rest. */
@@ -122,7 +123,7 @@ class NameTable {
 
   /** Returns the name that was probably intended. */
   findNearest(name: string): string | null {
-    return this.#proposals++ < PROPOSALS_MAX ? nearest(name, this.#shown) : null;
+    return this.#proposals++ < PROPOSALS_MAX ? nearestName(name, this.#shown) : null;
   }
 
   listKnown(kind: ReferenceKind): string {

@@ -40,39 +40,3 @@ export function formatProblem(problem: Problem): string {
 export function comparePositions(a: Problem, b: Problem): number {
   return a.line - b.line || a.column - b.column || a.field.localeCompare(b.field);
 }
-
-/** Returns the candidate that is one typing error away from `word`, if there is one. */
-export function nearest(word: string, candidates: readonly string[]): string | null {
-  let best: string | null = null;
-  let bestDistance = Math.floor(word.length / 3) + 1;
-  for (const candidate of candidates) {
-    const distance = editDistance(word.toLowerCase(), candidate.toLowerCase(), bestDistance);
-    if (distance < bestDistance) {
-      best = candidate;
-      bestDistance = distance;
-    }
-  }
-  return best;
-}
-
-/**
- * Edit distance in which swapping two neighbours counts as one edit. Stops at `enough`, so that long names stay
- * cheap.
- */
-function editDistance(a: string, b: string, enough: number): number {
-  if (Math.abs(a.length - b.length) >= enough) return enough;
-  let beforeLast: number[] = [];
-  let last = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = (last[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      const swapped =
-        a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1] ? (beforeLast[j - 2] ?? 0) + 1 : replaced;
-      row.push(Math.min(replaced, swapped, (last[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1));
-    }
-    beforeLast = last;
-    last = row;
-  }
-  return last[b.length] ?? enough;
-}

@@ -101,6 +101,17 @@ describe("admission", () => {
     expect(unknown?.message).toContain("The model `nothing` does not exist or you do not have access to it.");
   });
 
+  test("suggests the published model that was probably meant, and never an unpublished one", () => {
+    const models = [model("my-model"), model("your-model")];
+    const here = caller(models, [account("a")], { models: ["my-model"] });
+    expect(refusal(() => admit(here, CHAT, "mymodel"))?.message).toBe(
+      "The model `mymodel` does not exist or you do not have access to it. Did you mean `my-model`? GET /v1/models lists the models of this key.",
+    );
+    expect(refusal(() => getModel(here.group, "My_model"))?.message).toContain("Did you mean `my-model`?");
+    for (const name of ["yourmodel", "your-model"])
+      expect(refusal(() => admit(here, CHAT, name))?.message).not.toContain("Did you mean");
+  });
+
   test("names the right endpoint when a model is called through the wrong interface", () => {
     const rejected = refusal(() =>
       admit(caller([model("vectors", ["embeddings"])], [account("a")]), CHAT, "vectors"),

@@ -3,7 +3,8 @@
  */
 
 import { ApiError } from "../../errors.ts";
-import type { AccountRoute, PublishedModel } from "../../policy/snapshot.ts";
+import { nearestName } from "../../policy/nearest-name.ts";
+import type { AccountRoute, PolicyGroup, PublishedModel } from "../../policy/snapshot.ts";
 import { ENDPOINTS, type Endpoint, isGeminiEndpoint, publicPath } from "../../protocols/shared/request.ts";
 import type { Caller } from "./authenticate.ts";
 
@@ -16,7 +17,7 @@ export interface ModelAccess {
 export function admit(caller: Caller, endpoint: Endpoint, publicModel: string): ModelAccess {
   allowInterface(caller, endpoint);
   const model = caller.group.models.get(publicModel);
-  if (!model) throw modelNotFound(publicModel);
+  if (!model) throw modelNotFound(caller.group, publicModel);
   const routes = findRoutes(model, endpoint);
   if (routes.length > 0) return { model, routes };
   const serves = [...model.routes.keys()];
@@ -78,10 +79,12 @@ export function allowInterface(caller: Caller, endpoint: Pick<Endpoint, "interfa
 }
 
 /** The same error for a model that does not exist and for one that is not published to this key. */
-export function modelNotFound(publicModel: string): ApiError {
+export function modelNotFound({ models }: Pick<PolicyGroup, "models">, publicModel: string): ApiError {
+  const near = nearestName(publicModel, models.keys());
+  const hint = near === null ? "" : ` Did you mean \`${near}\`?`;
   return new ApiError(
     "model_not_found",
-    `The model \`${publicModel}\` does not exist or you do not have access to it. GET /v1/models lists the models of this key.`,
+    `The model \`${publicModel}\` does not exist or you do not have access to it.${hint} GET /v1/models lists the models of this key.`,
     { param: "model" },
   );
 }

@@ -48,7 +48,7 @@ export function listGeminiModels(group: PolicyGroup, { pageSize, pageToken }: Ge
 
 export function getGeminiModel(group: PolicyGroup, id: string): GeminiModel {
   const model = group.models.get(id);
-  if (!model) throw modelNotFound(id);
+  if (!model) throw modelNotFound(group, id);
   return geminiModel(model);
 }
 

@@ -86,7 +86,7 @@ export function computeEtag(list: ModelList): { etag: string } {
 
 export function getModel(group: PolicyGroup, id: string): ModelObject {
   const model = group.models.get(id);
-  if (!model) throw modelNotFound(id);
+  if (!model) throw modelNotFound(group, id);
   return modelObject(model);
 }
 

@@ -4,11 +4,11 @@
  */
 
 import { z } from "zod";
-import { nearest } from "../../../config/state/problem.ts";
 import { callerSubjects } from "../../../gateway/admission/caller-limits.ts";
 import type { Shortage } from "../../../limits/limiter.ts";
 import { usdText } from "../../../money/nano.ts";
 import { explainAccess, type Reason } from "../../../policy/explain.ts";
+import { nearestName } from "../../../policy/nearest-name.ts";
 import type { PolicyGroup } from "../../../policy/snapshot.ts";
 import { isFault } from "../../../pool/health.ts";
 import type { Candidate } from "../../../pool/pool.ts";
@@ -155,7 +155,7 @@ function buildFacts(
   const others = reachableGroups.filter(
     (other) => other !== group && other.models.get(model)?.routes.has(iface),
   );
-  const close = published === undefined ? nearest(model, [...(group?.models.keys() ?? [])]) : null;
+  const close = published === undefined ? nearestName(model, group?.models.keys() ?? []) : null;
   return {
     model,
     interface: iface,
