@@ -245,7 +245,8 @@ export class CaptureRecorder implements CaptureMemory {
       this.storedBytes += bytes;
     }
     // Other nodes have taken the rest of the order: no further request of this key is copied in vain.
-    const isUsedUp = insertion.kind === "not_ordered" || insertion.left === 0;
+    const isUsedUp =
+      insertion.kind === "not_ordered" || (insertion.kind === "stored" && insertion.left === 0);
     if (isOrdered && isUsedUp) this.#begunByKey.set(key, Number.POSITIVE_INFINITY);
   }
 }

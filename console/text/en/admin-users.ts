@@ -107,7 +107,7 @@ export const adminUsers = {
     },
     deleting: {
       title: (email: string) => `Delete ${email}?`,
-      text: "All sessions end and all keys are revoked permanently. Usage and ledger entries are kept. A user with a non-zero balance cannot be deleted.",
+      text: "All sessions end and all keys are revoked permanently. Captured requests, stored responses, tokens and links are deleted. Usage and ledger entries are kept, without content, and the audit log keeps the e-mail address. A user with a non-zero balance cannot be deleted.",
     },
   },
   money: {

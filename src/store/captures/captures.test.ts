@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { type Db, openDb } from "../engine/db.ts";
 import { migrate } from "../engine/migrate.ts";
+import { deleteUser } from "../identity/users.ts";
 import {
   type CaptureTerms,
   deleteCaptures,
@@ -15,6 +16,10 @@ let db: Db;
 beforeEach(async () => {
   db = await openDb("sqlite::memory:");
   await migrate(db);
+  for (const id of ["u1", "u2"])
+    await db.sql`
+      INSERT INTO app_user (id, email, email_folded, role, created_at_ms)
+      VALUES (${id}, ${`${id}@example.com`}, ${`${id}@example.com`}, 'user', 1)`;
 });
 afterEach(() => db.close());
 
@@ -40,6 +45,23 @@ async function listIds(): Promise<string[]> {
   const { captures } = await listCaptures(db, {}, { after: null, limit: 200 });
   return captures.map(({ requestId }) => requestId);
 }
+
+describe("the captures of a user who is deleted", () => {
+  test("are deleted with the user, and those of others stay", async () => {
+    await insertCapture(db, capture(1), WANTED);
+    await insertCapture(db, capture(2, { userId: "u2" }), WANTED);
+    await insertCapture(db, capture(3, { userId: null }), WANTED);
+    await deleteUser(db, "u1");
+    expect(await listIds()).toEqual(["req_3", "req_2"]);
+    expect(await readCaptureTotal(db)).toEqual({ captures: 2, bytes: 200 });
+  });
+
+  test("are not stored if they arrive later", async () => {
+    await deleteUser(db, "u1");
+    expect(await insertCapture(db, capture(1), WANTED)).toEqual({ kind: "user_deleted" });
+    expect(await readCaptureTotal(db)).toEqual({ captures: 0, bytes: 0 });
+  });
+});
 
 describe("the budget", () => {
   test("is kept by deleting the oldest captures", async () => {

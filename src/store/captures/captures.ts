@@ -35,7 +35,9 @@ export interface CaptureTerms {
 /** `left`: the ordered captures of the key that remain; null if the capture took none. */
 export type CaptureInsertion =
   | { readonly kind: "stored"; readonly left: number | null }
-  | { readonly kind: "not_ordered" };
+  | { readonly kind: "not_ordered" }
+  /** The user was deleted while the capture waited to be stored. */
+  | { readonly kind: "user_deleted" };
 
 /** Stores the capture and, if the budget is exceeded, deletes the oldest ones, in one transaction. */
 export async function insertCapture(
@@ -45,6 +47,11 @@ export async function insertCapture(
 ): Promise<CaptureInsertion> {
   return transaction(db, async (tx) => {
     const total = await addToTotal(tx, capture.storedBytes);
+    // The deletion of a user holds the lock of the total too, so a capture is deleted or not stored, never kept.
+    if (capture.userId !== null && !(await isUser(tx, capture.userId))) {
+      await addToTotal(tx, -capture.storedBytes);
+      return { kind: "user_deleted" };
+    }
     const left = order === null ? null : await claimCapture(tx, capture.keyId, order.startedMs);
     if (left === null && !isWantedAnyway) {
       await addToTotal(tx, -capture.storedBytes);
@@ -59,6 +66,10 @@ export async function insertCapture(
     await deleteAboveBudget(tx, total - budgetBytes, capture.requestId);
     return { kind: "stored", left };
   });
+}
+
+async function isUser(tx: Db, id: string): Promise<boolean> {
+  return (await tx.sql`SELECT id FROM app_user WHERE id = ${id}`).length > 0;
 }
 
 const EVICTION_BATCH = 64;

@@ -166,6 +166,38 @@ eachEngine(({ open }) => {
     });
   });
 
+  describe("the content of a user", () => {
+    test("is deleted with the user: captures, responses of idempotent requests, orders, links to the address", async () => {
+      const db = await withUsers();
+      for (const { id } of [ada, bob])
+        await db.sql`
+          INSERT INTO api_key (id, name, user_id, group_id, digest, public_id, last4, status, created_at_ms, revision)
+          VALUES (${`key-${id}`}, 'k', ${id}, 'g', ${id}, ${id}, 'last', 'revoked', 1, 1)`;
+      for (const { id } of [ada, bob]) {
+        const keyId = `key-${id}`;
+        await db.sql`
+          INSERT INTO capture (request_id, at_ms, key_id, user_id, group_id, endpoint, model, status, outcome,
+            stored_bytes, sealed_key, content)
+          VALUES (${keyId}, 1, ${keyId}, ${id}, 'g', 'chat', 'm', 200, 'completed', 5, 's', 'c')`;
+        await db.sql`
+          INSERT INTO idempotency (scope, token, fingerprint, request_id, incarnation, at_ms, state, body)
+          VALUES (${keyId}, 't', 'f', 'r', 'i', 1, 'done', 'the response')`;
+        await db.sql`INSERT INTO key_capture (key_id, remaining, until_ms) VALUES (${keyId}, 1, 1)`;
+      }
+      await insertLink(db, { ...link("l1"), purpose: "invite", userId: null, email: ada.email }, "l");
+      await deleteUser(db, ada.id);
+      for (const [table, column] of [
+        ["capture", "key_id"],
+        ["idempotency", "scope"],
+        ["key_capture", "key_id"],
+      ] as const) {
+        const rows = await db.sql.text(`SELECT ${column} AS key_id FROM ${table}`, []);
+        expect(rows, table).toEqual([{ key_id: `key-${bob.id}` }]);
+      }
+      expect(await findLink(db, "l", NOW_MS)).toBeNull();
+    });
+  });
+
   describe("personal access tokens", () => {
     test("are found until they expire, and not for a disabled user", async () => {
       const db = await withUsers();

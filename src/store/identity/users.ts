@@ -9,6 +9,7 @@ import { integer, oneOf, text, textOrNull } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
 import { callerLimits, callerLimitsText } from "../policy/limits-column.ts";
 import { deleteEntryLinks } from "./links.ts";
+import { eraseUserContent } from "./user-content.ts";
 
 const ROLES: readonly Role[] = ["admin", "user"];
 
@@ -148,7 +149,7 @@ async function putMemberships(tx: Db, { id, email, groups }: UserRecord): Promis
   );
 }
 
-/** Returns false if the user did not exist. Revoked keys do not prevent the deletion. */
+/** Deletes a user with all content. Returns false if the user did not exist. Revoked keys do not prevent it. */
 export async function deleteUser(db: Db, id: string): Promise<boolean> {
   return transaction(db, async (tx) => {
     // Takes the lock: no key may be created for the user between the check and the commit.
@@ -161,6 +162,7 @@ export async function deleteUser(db: Db, id: string): Promise<boolean> {
     }
     await tx.sql`DELETE FROM grp_member WHERE user_id = ${id}`;
     await tx.sql`UPDATE subscription SET status = 'cancelled' WHERE user_id = ${id} AND status = 'active'`;
+    await eraseUserContent(tx, id);
     const deleted = await tx.sql`DELETE FROM app_user WHERE id = ${id} RETURNING id`;
     return deleted.length > 0;
   });
