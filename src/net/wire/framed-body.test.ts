@@ -174,6 +174,23 @@ describe("a chunked body", () => {
     }
   });
 
+  test("of a request may have 4,096 chunks of a byte, and more only in proportion to its data", () => {
+    const decodeRequest = (text: string) => {
+      const body = new FramedBody(CHUNKED, false);
+      const bytes = Buffer.from(text);
+      while (body.next(bytes) !== null) {}
+      return body.fault ?? (body.hasEnded ? "ended" : "unfinished");
+    };
+    const small = (count: number) => "1\r\nx\r\n".repeat(count);
+    const end = "0\r\n\r\n";
+    expect(decodeRequest(small(4_096) + end)).toBe("ended");
+    expect(decodeRequest(small(5_000) + end)).toBe("too many small chunks");
+    expect(decodeRequest(`${(16_384).toString(16)}\r\n${"x".repeat(16_384)}\r\n${small(5_000)}${end}`)).toBe(
+      "ended",
+    );
+    expect(decodeText(CHUNKED, small(5_000) + end).body.hasEnded).toBe(true);
+  });
+
   test("never throws, and is never both ended and invalid, for any input", () => {
     const fragment = fc.oneof(fc.constantFrom("0", "5", "\r\n", "\r", "\n", ";", "hello"), fc.string());
     fc.assert(

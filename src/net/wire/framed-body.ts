@@ -17,6 +17,12 @@ const EXTENSION_BYTES_MAX = 4_096;
  * parse.
  */
 const DATA_PER_EXTENSION_MIN = 8;
+/**
+ * A request may have this many chunks of any size, and one more for each `DATA_PER_CHUNK_MIN` bytes. Parsing chunks of
+ * one byte costs a hundred times as much as their data, and 200 connections can send them in one turn.
+ */
+const CHUNKS_FREE = 4_096;
+const DATA_PER_CHUNK_MIN = 16;
 const TRAILER_BYTES_MAX = 16_384;
 /** The same limit as for a request head. */
 const TRAILER_LINES_MAX = 128;
@@ -60,9 +66,11 @@ export class FramedBody {
   private overhead = 0;
   private extensionBytes = 0;
   private dataBytes = 0;
+  private chunks = 0;
 
   /**
-   * `isLenient` is for responses: some servers pad the chunk size with blanks or repeat head fields in the trailer.
+   * `isLenient` is for responses: some servers pad the chunk size with blanks or repeat head fields in the trailer, and
+   * some stream a character at a time.
    */
   constructor(framing: number, isLenient: boolean) {
     this.framing = framing;
@@ -133,8 +141,14 @@ export class FramedBody {
     if (size === 0 || bytes[at] !== CR || bytes[at + 1] !== LF) return false;
     this.at = at + 2;
     this.remaining = size;
-    this.state = DATA;
+    this.beginChunk();
     return true;
+  }
+
+  private beginChunk(): void {
+    this.state = DATA;
+    if (++this.chunks <= CHUNKS_FREE || this.isLenient) return;
+    if (this.chunks > CHUNKS_FREE + this.dataBytes / DATA_PER_CHUNK_MIN) this.fault = "too many small chunks";
   }
 
   /** Parses one byte of chunk framing. */
@@ -165,7 +179,8 @@ export class FramedBody {
       case SIZE_LF:
         this.overhead = 0;
         if (byte !== LF) this.fault = "a bare CR after a chunk size";
-        else this.state = this.remaining === 0 ? TRAILER_FIRST : DATA;
+        else if (this.remaining === 0) this.state = TRAILER_FIRST;
+        else this.beginChunk();
         return;
       case DATA_CR:
         if (byte !== CR) this.fault = "a chunk longer than its size";
