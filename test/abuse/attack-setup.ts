@@ -1,9 +1,10 @@
 /**
- * Runs one attack against a gateway in a separate process and measures its cost for other clients: the longest wait for
- * `/healthz`, CPU time, and the growth of memory and disk. Each attack prints one line.
+ * Runs one attack against a gateway in a separate process and measures its cost for other clients: the longest turn of
+ * the event loop and wait for `/healthz`, CPU time, memory and disk. Each attack prints one line, and fails if the
+ * gateway logged a slow turn.
  */
 
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startSimulator } from "../../simulator/simulator.ts";
@@ -18,15 +19,33 @@ export interface AttackTarget {
   readonly pid: number;
   /** The folder that holds the configuration file and the data. */
   readonly folder: string;
+  /** CPU times of the long turns of the event loop, in milliseconds, one a line. */
+  readonly turnRecord: string;
   output(): string;
   stop(): Promise<void>;
 }
 
+export interface Attack {
+  /** What the attackers send, heads and bodies. */
+  readonly bytes: number;
+  /**
+   * How long a turn of the event loop may take; `TURN_MS_MAX` if it is omitted. A turn serves every connection that has
+   * sent something, so a flood of connections may need more than one connection can cause.
+   */
+  readonly turnMsMax?: number;
+  run(): Promise<void>;
+}
+
 export interface AttackReport {
+  readonly sentBytes: number;
   readonly durationMs: number;
   readonly worstHealthMs: number;
+  /** The longest turn of the event loop, in CPU time of its thread. */
+  readonly worstTurnMs: number;
   /** CPU time of the gateway's process, all threads. */
   readonly cpuMs: number;
+  /** Resident memory. `after` is read when garbage has been collected. */
+  readonly memory: { readonly before: number; readonly peak: number; readonly after: number };
   /** The largest growth seen while the attack ran. */
   readonly memoryGrowthBytes: number;
   readonly diskGrowthBytes: number;
@@ -40,7 +59,11 @@ export interface AttackTargetOptions {
   readonly environment?: Readonly<Record<string, string>>;
 }
 
+/** No turn of the event loop may take longer, in CPU time. The gateway logs those that do as `slow_turn`. */
+export const TURN_MS_MAX = 50;
 const HEALTH_EVERY_MS = 25;
+/** The collection of garbage takes a moment. */
+const SETTLE_MS = 200;
 /** The unit in which the kernel counts CPU time. */
 const TICKS_PER_SECOND = 100;
 
@@ -48,15 +71,17 @@ export async function startAttackTarget(options: AttackTargetOptions = {}): Prom
   const folder = mkdtempSync(join(tmpdir(), "model-gateway-abuse-"));
   const simulator = startSimulator({ record: "counts", seed: 1, tokens: "bytes" });
   await Bun.write(join(folder, "gateway.yaml"), options.file ?? gatewayFile({}));
+  const turnRecord = join(folder, "turns");
   const gateway = await startGatewayProcess({
     folder,
     args: ["--config", "gateway.yaml"],
-    env: { SIMULATOR_URL: simulator.url, ...options.environment },
+    env: { SIMULATOR_URL: simulator.url, ...recordTurns(turnRecord), ...options.environment },
   });
   return {
     url: gateway.url,
     pid: gateway.pid,
     folder,
+    turnRecord,
     output: gateway.output,
     async stop() {
       await gateway.stop();
@@ -66,59 +91,85 @@ export async function startAttackTarget(options: AttackTargetOptions = {}): Prom
   };
 }
 
+/** The environment of a gateway whose long turns are recorded in a file. */
+export function recordTurns(file: string): Record<string, string> {
+  return { BUN_OPTIONS: `--preload ${join(import.meta.dir, "turn-recorder.ts")}`, TURN_RECORD: file };
+}
+
 /** Measures from the first to the last byte of `attack`. `/healthz` is requested on separate connections. */
 export async function measureAttack(
   name: string,
   target: AttackTarget,
-  attack: () => Promise<void>,
+  { bytes, turnMsMax = TURN_MS_MAX, run }: Attack,
 ): Promise<AttackReport> {
   await healthWaitMs(target.url);
+  const turnsBefore = readTurnsMs(target).length;
   const slowTurnsBefore = readSlowTurns(target.output()).length;
   const cpuBefore = cpuMs(target.pid);
   const memoryBefore = readResidentBytes(target.pid);
   const diskBefore = folderBytes(target.folder);
   const startedMs = performance.now();
   let worstHealthMs = 0;
-  let memoryMax = memoryBefore;
+  let memoryPeak = memoryBefore;
   let diskMax = diskBefore;
   let isAttacking = true;
   const watch = (async () => {
     do {
       worstHealthMs = Math.max(worstHealthMs, await healthWaitMs(target.url));
-      memoryMax = Math.max(memoryMax, readResidentBytes(target.pid));
+      memoryPeak = Math.max(memoryPeak, readResidentBytes(target.pid));
       diskMax = Math.max(diskMax, folderBytes(target.folder));
       await Bun.sleep(HEALTH_EVERY_MS);
     } while (isAttacking);
   })();
   try {
-    await attack();
+    await run();
   } finally {
     isAttacking = false;
     await watch;
   }
+  const durationMs = performance.now() - startedMs;
+  const cpuUsedMs = cpuMs(target.pid) - cpuBefore;
+  const worstTurnMs = Math.max(0, ...readTurnsMs(target).slice(turnsBefore));
+  const slowTurns = readSlowTurns(target.output()).slice(slowTurnsBefore);
   const report: AttackReport = {
-    durationMs: performance.now() - startedMs,
+    sentBytes: bytes,
+    durationMs,
     worstHealthMs,
-    cpuMs: cpuMs(target.pid) - cpuBefore,
-    memoryGrowthBytes: memoryMax - memoryBefore,
+    worstTurnMs,
+    cpuMs: cpuUsedMs,
+    memory: { before: memoryBefore, peak: memoryPeak, after: await readSettledBytes(target) },
+    memoryGrowthBytes: memoryPeak - memoryBefore,
     diskGrowthBytes: diskMax - diskBefore,
-    slowTurns: readSlowTurns(target.output()).slice(slowTurnsBefore),
+    slowTurns,
   };
   console.log(reportLine(name, report));
+  const tooSlow = slowTurns.filter((turn) => turn.cpuMs > turnMsMax);
+  if (tooSlow.length > 0) throw new Error(`${name} held the event loop: ${JSON.stringify(tooSlow)}`);
   return report;
 }
 
+function readTurnsMs({ turnRecord }: AttackTarget): number[] {
+  if (!existsSync(turnRecord)) return [];
+  return readFileSync(turnRecord, "utf8").trim().split("\n").map(Number);
+}
+
+async function readSettledBytes({ pid }: AttackTarget): Promise<number> {
+  process.kill(pid, "SIGUSR2");
+  await Bun.sleep(SETTLE_MS);
+  return readResidentBytes(pid);
+}
+
 function reportLine(name: string, report: AttackReport): string {
-  const { worstHealthMs, cpuMs: cpu, slowTurns, memoryGrowthBytes, diskGrowthBytes, durationMs } = report;
-  const mib = (bytes: number) => `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
+  const { sentBytes, cpuMs: cpu, worstTurnMs, worstHealthMs, memory, diskGrowthBytes, durationMs } = report;
+  const mib = (bytes: number) => (bytes / 1024 / 1024).toFixed(1);
   const figures = [
-    `worst /healthz ${worstHealthMs.toFixed(0)} ms`,
+    `sent ${mib(sentBytes)} MiB`,
     `CPU ${cpu.toFixed(0)} ms`,
-    slowTurns.length === 0
-      ? "no slow turn"
-      : `${slowTurns.length} slow turns, worst ${Math.max(...slowTurns.map((turn) => turn.cpuMs))} ms`,
-    `memory +${mib(memoryGrowthBytes)}`,
-    `disk +${mib(diskGrowthBytes)}`,
+    // Shorter ones are not recorded.
+    `worst turn ${worstTurnMs === 0 ? "under 3" : worstTurnMs.toFixed(0)} ms`,
+    `memory ${mib(memory.before)} MiB before, ${mib(memory.peak)} peak, ${mib(memory.after)} after`,
+    `disk +${mib(diskGrowthBytes)} MiB`,
+    `worst /healthz ${worstHealthMs.toFixed(0)} ms`,
     `in ${(durationMs / 1000).toFixed(1)} s`,
   ];
   return `attack: ${name}: ${figures.join(", ")}`;

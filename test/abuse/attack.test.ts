@@ -6,7 +6,7 @@ import { measureAttack, startAttackTarget } from "./attack-setup.ts";
 test("an attack that sends nothing has almost no cost", async () => {
   const target = await startAttackTarget();
   try {
-    const report = await measureAttack("nothing", target, () => Bun.sleep(300));
+    const report = await measureAttack("nothing", target, { bytes: 0, run: () => Bun.sleep(300) });
     expect(report.durationMs).toBeGreaterThanOrEqual(300);
     expect(report.diskGrowthBytes).toBeLessThan(4 * 1024 * 1024);
     expect(report.worstHealthMs).toBeGreaterThan(0);

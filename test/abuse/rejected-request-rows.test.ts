@@ -11,6 +11,8 @@ import { type AttackTarget, measureAttack, startAttackTarget } from "./attack-se
 
 const REQUESTS = 5_000;
 const AT_ONCE = 50;
+/** About what a client sends, with the head. */
+const REQUEST_BYTES = 300;
 /** The attack can cross the end of a minute, or of two on a busy machine. */
 const MINUTES_MAX = 3;
 const ROWS_PER_MINUTE = 60;
@@ -32,19 +34,23 @@ test(
   async () => {
     const target = await startAttackTarget({ file: FILE });
     try {
-      const first = await measureAttack("refusals over rpm", target, () =>
-        sendAll(target, (number) => [
-          "/v1/chat/completions",
-          { model: "fast", messages: [{ role: "user", content: `${number}` }] },
-        ]),
-      );
-      const second = await measureAttack("refusals that name a new model each", target, () =>
-        sendAll(target, (number) =>
-          number % 2 === 0
-            ? ["/v1/chat/completions", { model: `made-up-${number}`, messages: [] }]
-            : ["/v1/responses", { model: `made-up-${number}`, input: "x" }],
-        ),
-      );
+      const first = await measureAttack("refusals over rpm", target, {
+        bytes: REQUESTS * REQUEST_BYTES,
+        run: () =>
+          sendAll(target, (number) => [
+            "/v1/chat/completions",
+            { model: "fast", messages: [{ role: "user", content: `${number}` }] },
+          ]),
+      });
+      const second = await measureAttack("refusals that name a new model each", target, {
+        bytes: REQUESTS * REQUEST_BYTES,
+        run: () =>
+          sendAll(target, (number) =>
+            number % 2 === 0
+              ? ["/v1/chat/completions", { model: `made-up-${number}`, messages: [] }]
+              : ["/v1/responses", { model: `made-up-${number}`, input: "x" }],
+          ),
+      });
       await endProcess(target);
       const { rows, refused, rolledUp } = readRefusals(target);
       console.log(`refused ${refused} requests in ${rows} rows`);

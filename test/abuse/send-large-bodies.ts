@@ -1,44 +1,62 @@
-/** Sends bodies that are expensive to read: `bun send-large-bodies.ts URL SHAPE TIMES`. A separate program. */
+/** Sends a request that is expensive to read: `bun send-large-bodies.ts URL SHAPE`. A separate program. */
 
 import { brotliCompressSync, constants } from "node:zlib";
 import { TEST_KEY } from "../support/running-gateway.ts";
 
-const [url = "", shape = "", times = "1"] = process.argv.slice(2);
 const BYTES = 62 * 1024 * 1024;
-const SHAPES: Readonly<Record<string, () => string>> = {
-  ones: () => `[${"1,".repeat(BYTES / 2)}1]`,
-  objects: () => `[${'{"a":1},'.repeat(BYTES / 8)}{}]`,
-  "escaped quotes": () => `"${'\\"'.repeat(BYTES / 2)}"`,
-  text: () => `"${"text ".repeat(BYTES / 5)}"`,
-  brotli: () => `"${"x".repeat(BYTES)}"`,
-};
 
-async function sendQuery(): Promise<void> {
-  const names = Array.from({ length: 15_000 }, (_, index) => `p${index.toString(36)}=1`);
-  await fetch(`${url}/api/session?${names.join("&")}`);
+interface LargeRequest {
+  readonly path: string;
+  readonly body: Buffer | null;
+  readonly headers: Readonly<Record<string, string>>;
 }
 
-async function sendBody(body: Uint8Array<ArrayBuffer>, encoding: Record<string, string>): Promise<void> {
-  const response = await fetch(`${url}/v1/chat/completions`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${TEST_KEY}`, "content-type": "application/json", ...encoding },
-    body,
-  });
-  await response.arrayBuffer();
+/** The requests by their shape: a body of 62 MiB with a member of this content, or a long query. */
+export const SHAPES: ReadonlyMap<string, () => LargeRequest> = new Map([
+  ["ones", () => chat(`[${"1,".repeat(BYTES / 2)}1]`)],
+  ["objects", () => chat(`[${'{"a":1},'.repeat(BYTES / 8)}{}]`)],
+  ["escaped quotes", () => chat(`"${'\\"'.repeat(BYTES / 2)}"`)],
+  ["text", () => chat(`"${"text ".repeat(BYTES / 5)}"`)],
+  ["brotli", () => compress(chat(`"${"x".repeat(BYTES)}"`))],
+  ["query", longQuery],
+]);
+
+export function attackBytes(shape: string): number {
+  const { path, body } = buildRequest(shape);
+  return path.length + (body?.length ?? 0);
 }
 
-if (shape === "query") {
-  for (let sent = 0; sent < Number(times); sent++) await sendQuery();
-} else {
-  const content = SHAPES[shape]?.() ?? "null";
-  const json = Buffer.from(
-    `{"model":"fast-chat","messages":[{"role":"user","content":"hi"}],"metadata":${content}}`,
-  );
-  const isPacked = shape === "brotli";
+function buildRequest(shape: string): LargeRequest {
+  const build = SHAPES.get(shape);
+  if (build === undefined) throw new Error(`there is no shape ${shape}`);
+  return build();
+}
+
+function chat(content: string): LargeRequest {
+  const message = '{"role":"user","content":"hi"}';
+  return {
+    path: "/v1/chat/completions",
+    body: Buffer.from(`{"model":"fast-chat","messages":[${message}],"metadata":${content}}`),
+    headers: { authorization: `Bearer ${TEST_KEY}`, "content-type": "application/json" },
+  };
+}
+
+function compress({ path, body, headers }: LargeRequest): LargeRequest {
   const params = { [constants.BROTLI_PARAM_QUALITY]: 1 };
-  const body = isPacked ? brotliCompressSync(json, { params }) : json;
-  for (let sent = 0; sent < Number(times); sent++) {
-    await sendBody(Uint8Array.from(body), isPacked ? { "content-encoding": "br" } : {});
-  }
+  const packed = brotliCompressSync(body ?? Buffer.alloc(0), { params });
+  return { path, body: packed, headers: { ...headers, "content-encoding": "br" } };
 }
-process.exit(0);
+
+function longQuery(): LargeRequest {
+  const names = Array.from({ length: 15_000 }, (_, index) => `p${index.toString(36)}=1`);
+  return { path: `/api/session?${names.join("&")}`, body: null, headers: {} };
+}
+
+if (import.meta.main) {
+  const [url = "", shape = ""] = process.argv.slice(2);
+  const { path, body, headers } = buildRequest(shape);
+  const sent = body === null ? {} : { method: "POST", body: Uint8Array.from(body) };
+  const response = await fetch(url + path, { ...sent, headers });
+  await response.arrayBuffer();
+  process.exit(0);
+}
