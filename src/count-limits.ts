@@ -25,3 +25,16 @@ export const requestCounts = {
   /** Values of a body that is parsed whole because it is translated: members, elements and the containers themselves. */
   parsedValuesMax: 262_144,
 } as const;
+
+/** What is believed of one usage report. Above these the counts are reduced, or the hold is charged instead. */
+export const usageLimits = {
+  /** Context windows that one request may read if the upstream runs tools for it: one in each round. */
+  toolRoundsMax: 32,
+  /** Tokens, if the window of the model is not known: several times the windows of the largest models. */
+  inputTokensMax: 50_000_000,
+  outputTokensMax: 5_000_000,
+  /** Searches of the web, if the request itself sets no limit. */
+  webSearchesMax: 1_000,
+  /** One charge is at most its hold and this much. The rest is an alert for the operator. */
+  chargeAboveHoldNano: 10_000_000_000n,
+} as const;

@@ -130,6 +130,8 @@ const FAULT_TEXT: Readonly<Record<BillingFault, (count: number) => string>> = {
     `${count} journal segments are damaged, so requests may be missing. Run model-gateway audit.`,
   reconciliation_failed: (count) =>
     `${count} hourly reconciliations found that ledger, wallets, usage rows or roll-ups disagree. Run model-gateway audit to list the contradictions.`,
+  charge_bounded: (count) =>
+    `${count} requests cost far more than was held for them, and the rest was not charged. The log lines charge_bounded name the requests and their accounts: check what the upstream reports, the prices, and context_tokens.`,
 };
 
 /** Always enabled: these faults cost the operator money. */

@@ -172,7 +172,7 @@ const FLAG_TEXTS: Readonly<Record<UsageFlag, string>> = {
   estimated: "the upstream reported no usage, so the gateway estimated it",
   partial: "the response was interrupted, and the delivered part was counted by the gateway",
   clamped:
-    "the usage reported by the upstream is implausible, or the cost exceeds the maximum that can be recorded",
+    "the usage reported by the upstream is implausible or exceeds what the request allowed: the hold was charged, or a reduced count",
   overrun: "the request cost more than its hold; the full cost was charged, which may have left a debt",
   recovered: "the gateway process died; the request was settled later from the journal",
   capped: "the response was limited to what the payer could afford",

@@ -95,6 +95,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     concurrencyQueue: new ConcurrencyQueue(limiter, occupancy, clock),
     billingEngine,
     refusals: billing.refusals,
+    billingFaults: billing.faults,
     idempotency: billing.idempotency,
     estimates: createInputEstimates(),
     reasoning: new ReasoningEstimates(),

@@ -3,7 +3,7 @@
  * here. Code passes these values on explicitly, so that the default of a library never applies.
  */
 
-import { requestCounts } from "../count-limits.ts";
+import { requestCounts, usageLimits } from "../count-limits.ts";
 import { bodyLimits } from "./body-limits.ts";
 import { nodeLimits } from "./node-limits.ts";
 import { observationLimits } from "./observation-limits.ts";
@@ -159,6 +159,7 @@ export const limits = {
 
   // Billing.
 
+  usage: usageLimits,
   billingEngine: {
     /** How long an unpaid usage row may wait to be written in a batch. */
     unpaidRowDelayMs: 50,

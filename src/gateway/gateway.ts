@@ -12,6 +12,7 @@ import type { Limiter } from "../limits/limiter.ts";
 import type { LimitSharing } from "../limits/sharing/limit-sharing.ts";
 import type { Clock } from "../net/wire/clock.ts";
 import type { AccessLog } from "../observe/access-log.ts";
+import type { BillingFaults } from "../observe/billing-faults.ts";
 import type { Log } from "../observe/log.ts";
 import type { LoopWatch } from "../observe/loop-watch.ts";
 import type { RequestCounts } from "../observe/request-counts.ts";
@@ -49,6 +50,8 @@ export interface Gateway {
   readonly billingEngine: BillingEngine;
   /** Folds rejected requests, of which one key can cause any number, into few usage rows. */
   readonly refusals: Pick<RefusalRows, "addToCounted">;
+  /** Faults that the operator is alerted to. */
+  readonly billingFaults: Pick<BillingFaults, "add">;
   readonly idempotency: Idempotency;
   /** Input token estimates, learnt from counted inputs. */
   readonly estimates: InputEstimates;

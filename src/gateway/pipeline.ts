@@ -44,7 +44,8 @@ import {
   setRequest,
 } from "./request-context.ts";
 import { reserveLimits, reserveLimitsBeforeBody } from "./reserve-limits.ts";
-import { countWastedAttempts, settleRequest } from "./settlement/settle.ts";
+import { countWastedAttempts } from "./settlement/compute-money.ts";
+import { settleRequest } from "./settlement/settle.ts";
 import type { StreamEnd } from "./stream/relay.ts";
 import type { Transport } from "./transport.ts";
 import { dispatch } from "./upstream/dispatch.ts";

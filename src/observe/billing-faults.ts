@@ -2,9 +2,15 @@
 
 /**
  * `unpaid_row`: a paid request was recorded without a payer. `journal_damaged`: a journal of an earlier process could
- * not be read to its end. `reconciliation_failed`: the hourly reconciliation found contradictions.
+ * not be read to its end. `reconciliation_failed`: the hourly reconciliation found contradictions. `charge_bounded`: a
+ * request cost far more than its hold, and the rest was not charged.
  */
-export const BILLING_FAULTS = ["unpaid_row", "journal_damaged", "reconciliation_failed"] as const;
+export const BILLING_FAULTS = [
+  "unpaid_row",
+  "journal_damaged",
+  "reconciliation_failed",
+  "charge_bounded",
+] as const;
 export type BillingFault = (typeof BILLING_FAULTS)[number];
 
 export interface BillingFaultCount {

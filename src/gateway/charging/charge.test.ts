@@ -83,7 +83,6 @@ describe("the amount of a hold", () => {
       paidOutputTokens: Number((wantedNano - INPUT_NANO) / 4n),
       isCapped: false,
       outputCap: null,
-      implausibleUsageNano: INPUT_NANO + outputNano(1_000),
     });
     expect(asked).toEqual([
       {

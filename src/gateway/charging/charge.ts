@@ -48,8 +48,6 @@ export interface RequestCharge {
   readonly isCapped: boolean;
   /** The output cap to send upstream, for each choice; null if the limit of the client or of the model suffices. */
   readonly outputCap: number | null;
-  /** The amount to charge if the upstream's usage is implausible: the estimated input and the maximum output. */
-  readonly implausibleUsageNano: Nano;
 }
 
 /** The cap to send upstream if neither the client nor the model sets one. */
@@ -82,7 +80,8 @@ export interface Forecast {
   readonly tariff: Tariff;
   readonly inputTokens: number;
   readonly outputTokens: number;
-  readonly implausibleUsageNano: Nano;
+  /** The estimated input and the maximum output. */
+  readonly estimatedNano: Nano;
   readonly wantedNano: Nano;
   readonly leastNano: Nano;
   /** Null if all of the input is text, which can be counted. */
@@ -192,12 +191,12 @@ export function forecastCost(
   const { contextTokens } = model;
   const inputTokens = estimateInputMin(estimates, request, contextTokens, conversationTokens);
   const outputTokens = computeRequestedOutput(input, inputTokens);
-  const implausibleUsageNano = costAtMost(tariff, forecastUsage(input, inputTokens, outputTokens));
+  const estimatedNano = costAtMost(tariff, forecastUsage(input, inputTokens, outputTokens));
   const { pictures, files } = request.inputReach();
   const foreseen = pictures + files > 0 ? "media" : "text";
   const inputTokensMax = computeInputMax(request, endpoint.interface, contextTokens, conversationTokens);
   const mostNano = computeMaxCost(tariff, forecastUsage(input, inputTokensMax, outputTokens), foreseen);
-  const wantedNano = larger(implausibleUsageNano, mostNano);
+  const wantedNano = larger(estimatedNano, mostNano);
   const outputMin = Math.min(
     outputTokens,
     isBounded(endpoint) ? OUTPUT_TOKENS_MIN * request.choices : outputTokens,
@@ -217,7 +216,7 @@ export function forecastCost(
     const premiumNano = costAtMost(tariff, inputAlone, foreseen) - costAtMost(tariff, inputAlone);
     upper = { inputTokens: tokens, nano: nano < wantedNano ? nano : wantedNano, premiumNano };
   }
-  return { tariff, inputTokens, outputTokens, implausibleUsageNano, wantedNano, leastNano, upper };
+  return { tariff, inputTokens, outputTokens, estimatedNano, wantedNano, leastNano, upper };
 }
 
 /** The maximum cost. Images are priced by their tokens only if the upstream reports them. */
@@ -234,14 +233,7 @@ function buildCharge(
   forecast: Forecast,
   holdResult: HoldResult,
 ): RequestCharge {
-  const {
-    tariff,
-    inputTokens,
-    outputTokens: wantedOutput,
-    implausibleUsageNano,
-    wantedNano,
-    leastNano,
-  } = forecast;
+  const { tariff, inputTokens, outputTokens: wantedOutput, wantedNano, leastNano } = forecast;
   if (holdResult.kind !== "held") throw buildHoldError(payer, leastNano, holdResult);
   const { endpoint, request } = input;
   const heldNano = holdResult.amountNano;
@@ -260,7 +252,6 @@ function buildCharge(
     paidOutputTokens,
     isCapped,
     outputCap: needsCap ? Math.floor(outputTokens / request.choices) : null,
-    implausibleUsageNano: implausibleUsageNano < heldNano ? implausibleUsageNano : heldNano,
   };
 }
 

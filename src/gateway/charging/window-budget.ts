@@ -40,13 +40,13 @@ export function forecastBudget(
  */
 function computeMaxCost(
   input: ForecastInput,
-  { tariff, upper, implausibleUsageNano, outputTokens }: Forecast,
+  { tariff, upper, estimatedNano, outputTokens }: Forecast,
 ): Nano {
   if (input.endpoint.interface === "images") {
     const byPiece = costAtMost(tariff, forecastUsage(input, upper?.inputTokens ?? 0, 0));
-    return implausibleUsageNano > byPiece ? implausibleUsageNano : byPiece;
+    return estimatedNano > byPiece ? estimatedNano : byPiece;
   }
-  if (upper === null) return implausibleUsageNano;
+  if (upper === null) return estimatedNano;
   return costAtMost(tariff, forecastUsage(input, upper.inputTokens, outputTokens)) + upper.premiumNano;
 }
 

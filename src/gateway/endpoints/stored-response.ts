@@ -11,6 +11,7 @@ import {
 } from "../../accounts/failure.ts";
 import { forwardedResponseHeaders, upstreamRequestId } from "../../accounts/headers.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
+import { usageLimits } from "../../count-limits.ts";
 import { ApiError } from "../../errors.ts";
 import { computeTariffCosts, NO_COSTS } from "../../money/tariff.ts";
 import type { AnswerHeaders } from "../../net/http-client/contract.ts";
@@ -283,7 +284,8 @@ async function settleBackground(
 /** Returns null if no plausible usage was reported. */
 function lateUse(usage: TokenUsage | null, terms: MeteredModel): PendingUse | null {
   // Its tools may have read more than one context window.
-  if (usage === null || isImpossibleUsage(usage, { ...terms, contextTokens: null })) return null;
+  const rounds = usageLimits.toolRoundsMax;
+  if (usage === null || isImpossibleUsage(usage, terms, { rounds })) return null;
   const { tokens } = asReported(usage, 0);
   const { tariff } = terms;
   const usageTerms = { imageKind: null, tier: usage.tier };

@@ -22,7 +22,15 @@ function measured(
   fields: Record<string, unknown> = {},
 ): MeasuredUsage | Promise<MeasuredUsage> {
   const countOutput = counterReturning(7, 3);
-  const evidence = { usage: REPORTED, images: 0, imageKind: null, isWhole: true, countOutput, ...change };
+  const evidence = {
+    usage: REPORTED,
+    images: 0,
+    imageKind: null,
+    isWhole: true,
+    countOutput,
+    isTranslated: false,
+    ...change,
+  };
   return measure(evidence, name, makeRequest(name, fields), bounds);
 }
 
@@ -119,7 +127,14 @@ describe("measured usage", () => {
   test("of a form is counted from its text fields", async () => {
     const inputText = { kind: "texts", texts: ["a cat"], formDigest: null } as const;
     const request = { ...makeRequest("images.edits"), inputText };
-    const evidence = { usage: null, images: 0, imageKind: null, isWhole: true, countOutput: null };
+    const evidence = {
+      usage: null,
+      images: 0,
+      imageKind: null,
+      isWhole: true,
+      countOutput: null,
+      isTranslated: false,
+    };
     const found = await measure(evidence, "images.edits", request, NO_BOUNDS);
     expect(found.tokens.inputTokens).toBe(2);
   });
@@ -131,6 +146,7 @@ describe("images without reported tokens", () => {
       { usage: null, images: 2, imageKind: "1024x1024/low", countOutput: null, ...change },
       { ...NO_BOUNDS, tariff: makeTariff(price) },
       "images.generations",
+      { n: 2 },
     );
 
   test.each([

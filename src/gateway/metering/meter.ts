@@ -7,12 +7,13 @@ import { isPaidByPiece, type Tariff } from "../../money/tariff.ts";
 import { NO_TOKENS, type TokenCounts } from "../../money/token-counts.ts";
 import { partBytes } from "../../net/wire/parts.ts";
 import type { EndpointName, ModelRequest } from "../../protocols/shared/request.ts";
-import { isImpossibleUsage, type TokenUsage } from "../../protocols/shared/usage.ts";
+import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { UsageFlag, UsageSource } from "../../store/usage/usage-row.ts";
 import { countInput } from "./count-input.ts";
 import { countTexts } from "./count-request.ts";
 import { imageOutputTokens } from "./media.ts";
 import type { CountedOutput } from "./output-counter.ts";
+import { type BoundedReport, boundReport, type ModelBounds } from "./usage-bounds.ts";
 
 /** What is known at the end of a request. */
 export interface UsageEvidence {
@@ -24,6 +25,8 @@ export interface UsageEvidence {
   isWhole: boolean;
   /** Counts the received text; null for responses without text. */
   countOutput: (() => Promise<CountedOutput>) | null;
+  /** The upstream received a translated request. */
+  isTranslated: boolean;
 }
 
 export interface MeasuredUsage {
@@ -32,11 +35,6 @@ export interface MeasuredUsage {
   flags: readonly UsageFlag[];
   /** The reported usage is implausible. */
   isImplausible: boolean;
-}
-
-export interface ModelBounds {
-  contextTokens: number | null;
-  outputTokensMax: number | null;
 }
 
 export interface MeteredModel extends ModelBounds {
@@ -93,14 +91,29 @@ export function measure(
   request: ModelRequest,
   model: MeteredModel,
 ): MeasuredUsage | Promise<MeasuredUsage> {
-  const { usage, images } = evidence;
-  if (usage !== null && !isCredible(usage, endpoint, request, model)) return implausibleUsage(images);
-  if (reportsAll(usage, images)) return asReported(usage, images);
-  return countMissing(evidence, endpoint, request, model.tariff);
+  const { usage, images, isTranslated } = evidence;
+  const report = boundReport(usage, images, { endpoint, request, bounds: model, isTranslated });
+  if (report.verdict === "implausible" || reportsAll(report.usage, report.images)) return asBounded(report);
+  const { usage: boundedUsage, images: boundedImages } = report;
+  const unreported = { ...evidence, usage: boundedUsage, images: boundedImages };
+  const counted = countMissing(unreported, endpoint, request, model.tariff);
+  return report.verdict === "reduced" ? counted.then(asReduced) : counted;
+}
+
+/** A report that needs no further count. */
+export function asBounded({ usage, images, verdict }: BoundedReport): MeasuredUsage {
+  if (verdict === "implausible") return implausibleUsage(images);
+  const measured = asReported(usage, images);
+  return verdict === "reduced" ? asReduced(measured) : measured;
+}
+
+/** A count was reduced to what the request allowed. */
+export function asReduced(measured: MeasuredUsage): MeasuredUsage {
+  return { ...measured, flags: [...measured.flags, "clamped"] };
 }
 
 /** An implausible count is not recorded: sums, charts and windows would repeat it. */
-export function implausibleUsage(images: number): MeasuredUsage {
+function implausibleUsage(images: number): MeasuredUsage {
   return { tokens: toTokens(null, images), source: "upstream", flags: ["clamped"], isImplausible: true };
 }
 
@@ -111,16 +124,6 @@ export function estimatedInput(
   how: "estimated" | "partial" = "estimated",
 ): MeasuredUsage {
   return { tokens: { ...NO_TOKENS, inputTokens, images }, source: how, flags: [how], isImplausible: false };
-}
-
-/** Whether the usage that an upstream reported is plausible. */
-export function isCredible(
-  usage: TokenUsage,
-  endpoint: EndpointName,
-  request: ModelRequest,
-  bounds: ModelBounds,
-): boolean {
-  return !isImpossibleUsage(usage, boundsFor(endpoint, request, bounds), request.choices);
 }
 
 async function countMissing(
@@ -193,10 +196,4 @@ function isEmbedding(endpoint: EndpointName): boolean {
     endpoint === "gemini.embed_content" ||
     endpoint === "gemini.batch_embed_contents"
   );
-}
-
-/** A batch of embeddings, and a response with hosted tools, can read more than one context window. */
-function boundsFor(endpoint: EndpointName, request: ModelRequest, bounds: ModelBounds): ModelBounds {
-  const readsOnce = endpoint === "chat.completions" && request.previousResponseId === null;
-  return readsOnce ? bounds : { ...bounds, contextTokens: null };
 }

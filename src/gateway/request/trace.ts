@@ -140,6 +140,11 @@ export function noteDropped({ attempts }: Trace, dropped: readonly string[]): vo
   if (last) last.dropped = [...(last.dropped ?? NONE_DROPPED), ...dropped];
 }
 
+/** The last account received the request in another dialect. */
+export function isTranslated({ attempts }: Trace): boolean {
+  return attempts.at(-1)?.translation !== undefined;
+}
+
 /** The fields that were dropped for the last account. */
 export function droppedFields({ attempts }: Trace): readonly string[] {
   return attempts.at(-1)?.dropped ?? NONE_DROPPED;

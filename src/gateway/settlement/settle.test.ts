@@ -37,7 +37,6 @@ const CHARGE: RequestCharge = {
   paidOutputTokens: 200,
   isCapped: false,
   outputCap: null,
-  implausibleUsageNano: 900n,
 };
 /** 100 input tokens and 10 output tokens: with the multiplier, and without it. */
 const COST_NANO = 240n;
@@ -48,6 +47,7 @@ function setUp() {
   const settlements: Settlement[] = [];
   const learnt: number[] = [];
   const blamed: string[] = [];
+  const faults: string[] = [];
   const warnings: { event: string; fields: LogFields | undefined }[] = [];
   const note = (event: string, fields?: LogFields) => void warnings.push({ event, fields });
   const books: SettlementServices = {
@@ -69,9 +69,10 @@ function setUp() {
       settle: async (settlement) => void settlements.push(settlement),
     },
     refusals: { addToCounted: () => false },
+    billingFaults: { add: (fault) => void faults.push(fault) },
     dispatcher: { pool: { recordBrokenStream: ({ account }) => void blamed.push(account.id) } },
   };
-  return { books, rows, settlements, learnt, blamed, warnings };
+  return { books, rows, settlements, learnt, blamed, warnings, faults };
 }
 
 function contextWith(
@@ -235,12 +236,12 @@ describe("a paid request", () => {
     },
   );
 
-  test("with an impossible usage is charged its expected maximum, and its account is penalized", async () => {
+  test("with an impossible usage is charged its hold, and its account is penalized", async () => {
     const { row, blamed, learnt, warnings } = await booked({ usage: ABSURD });
     expect(row).toMatchObject({
-      costNano: 900n,
-      chargedNano: 900n,
-      upstreamNano: 900n,
+      costNano: 1_000n,
+      chargedNano: 1_000n,
+      upstreamNano: 1_000n,
       flags: ["clamped"],
       inputTokens: 0,
       outputTokens: 0,
@@ -418,7 +419,7 @@ describe("the limit reservation of a request", () => {
 
   test("stays for an impossible usage, except for the money that is charged", async () => {
     expect(await settledTo({ usage: ABSURD }, { charge: null })).toEqual([[null, null]]);
-    expect(await settledTo({ usage: ABSURD }, {})).toEqual([[null, Number(CHARGE.implausibleUsageNano)]]);
+    expect(await settledTo({ usage: ABSURD }, {})).toEqual([[null, Number(CHARGE.heldNano)]]);
   });
 
   test("stays for an uncounted unpaid stream whose client disconnected", async () => {

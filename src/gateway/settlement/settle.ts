@@ -6,43 +6,27 @@
 import { upstreamFailure } from "../../accounts/failure.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { type RefusalRows, withoutUsageRow } from "../../billing/engine/refusal-rows.ts";
-import type { Nano } from "../../money/nano.ts";
-import {
-  type Costs,
-  computeListCost,
-  computeTariffCosts,
-  dearerTier,
-  NO_COSTS,
-  NOTHING_USED,
-  type Tariff,
-  type UsageTerms,
-} from "../../money/tariff.ts";
-import type { ReportedTier } from "../../money/token-counts.ts";
 import type { Clock } from "../../net/wire/clock.ts";
 import { isPending, type MaybePromise } from "../../net/wire/maybe-promise.ts";
+import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Pool } from "../../pool/pool.ts";
-import { resolveImageKind } from "../../protocols/shared/image-kind.ts";
-import { countsTokens, type ModelRequest } from "../../protocols/shared/request.ts";
-import { storableCost } from "../../store/usage/storable-values.ts";
-import { NO_MONEY, type UsageFlag, type UsageMoney } from "../../store/usage/usage-row.ts";
-import type { RequestCharge } from "../charging/charge.ts";
+import { countsTokens } from "../../protocols/shared/request.ts";
 import { likelyCost } from "../charging/window-budget.ts";
 import type { InputEstimates } from "../metering/input-estimate.ts";
 import { isTextAlone } from "../metering/input-range.ts";
 import {
+  asBounded,
   asReported,
   estimatedInput,
-  implausibleUsage,
-  isCredible,
   type MeasuredUsage,
-  type MeteredModel,
   measure,
   reportsAll,
 } from "../metering/meter.ts";
 import type { ReasoningEstimates } from "../metering/reasoning-estimate.ts";
+import { boundReport } from "../metering/usage-bounds.ts";
 import { traceLogId } from "../request/log-ids.ts";
-import { droppedFields, type Trace } from "../request/trace.ts";
+import { isTranslated } from "../request/trace.ts";
 import {
   type AuthenticatedRequest,
   isAuthenticated,
@@ -53,6 +37,13 @@ import {
   type RequestContext,
 } from "../request-context.ts";
 import { buildUsageRow, type SettledUse } from "./build-usage-row.ts";
+import {
+  computeMoney,
+  computeUnpaidMoney,
+  describeReported,
+  NO_MODEL,
+  readImageKind,
+} from "./compute-money.ts";
 import { type RecordingServices, recordRequest } from "./record-request.ts";
 import type { RequestEnding } from "./request-ending.ts";
 import { exportUnauthenticatedSpan } from "./request-spans.ts";
@@ -65,11 +56,10 @@ export interface SettlementServices extends RecordingServices {
   readonly estimates: InputEstimates;
   readonly reasoning: ReasoningEstimates;
   readonly refusals: Pick<RefusalRows, "addToCounted">;
+  readonly billingFaults: Pick<BillingFaults, "add">;
   readonly billingEngine: Pick<BillingEngine, "push" | "settle">;
   readonly dispatcher: { readonly pool: Pick<Pool, "recordBrokenStream"> };
 }
-
-const NO_MODEL: MeteredModel = { contextTokens: null, outputTokensMax: null, tariff: null };
 
 /** Returns null if there is nothing to wait for. Only the first call for a request has an effect. */
 export function settleRequest(
@@ -119,7 +109,7 @@ function pushRow(
   ending: RequestEnding,
   measured: MeasuredUsage,
 ): void {
-  const money = computeUnpaidMoney(services, context, measured, ending);
+  const money = computeUnpaidMoney(services, context, { measured, ending });
   const use = { ending, measured, money };
   const row = buildUsageRow(context, use, services.clock);
   recordRequest(services, context, { row, ending });
@@ -173,13 +163,9 @@ function settleLimits(context: RequestContext, { ending, measured, money }: Sett
   if (used !== null) accountSlot?.settle(used);
 }
 
-function readReportedUsage(
-  { endpoint, model, request }: RequestContext,
-  { usage, images }: RequestEnding,
-): MeasuredUsage {
-  const isPlausible =
-    usage === null || request === null || isCredible(usage, endpoint.name, request, model ?? NO_MODEL);
-  return isPlausible ? asReported(usage, images) : implausibleUsage(images);
+function readReportedUsage(context: AuthenticatedRequest, { usage, images }: RequestEnding): MeasuredUsage {
+  if (usage === null || !isRead(context)) return asReported(usage, images);
+  return asBounded(boundReport(usage, images, describeReported(context)));
 }
 
 function settlePaid(
@@ -210,7 +196,7 @@ function settleMeasured(
   measured: MeasuredUsage,
 ): Promise<void> | null {
   const { request } = context;
-  if (measured.isImplausible) penalizeAccount(services, context);
+  if (measured.flags.includes("clamped")) penalizeAccount(services, context);
   else if (measured.source === "upstream" && isTextAlone(request)) {
     const { textBytes } = request.inputReach();
     const { media } = request.inputSize();
@@ -219,7 +205,7 @@ function settleMeasured(
   if (measured.source === "upstream" && !measured.isImplausible) {
     learnReasoning(services.reasoning, context, ending, measured);
   }
-  const money = computeMoney(context, measured, ending);
+  const money = computeMoney(services, context, { measured, ending });
   const use = { ending, measured, money };
   const row = buildUsageRow(context, use, services.clock);
   recordRequest(services, context, { row, ending });
@@ -248,7 +234,14 @@ function measureUsage(
 ): MaybePromise<MeasuredUsage> {
   const { endpoint, model, request } = context;
   const { usage, images, isWhole, countOutput } = ending;
-  const evidence = { usage, images, imageKind: readImageKind(request, ending), isWhole, countOutput };
+  const evidence = {
+    usage,
+    images,
+    imageKind: readImageKind(request, ending),
+    isWhole,
+    countOutput,
+    isTranslated: isTranslated(context.trace),
+  };
   const measured = measure(evidence, endpoint.name, request, model ?? NO_MODEL);
   if (!isPending(measured)) return measured;
   return measured.catch((error: unknown) => {
@@ -257,128 +250,6 @@ function measureUsage(
     log.error("count_failed", { request_id: context.call.requestId, ...traceLogId(context.trace), reason });
     return estimatedInput(inputTokens(), images);
   });
-}
-
-/** Size and quality of the generated images. */
-function readImageKind(request: ModelRequest, { imageKind }: RequestEnding): string | null {
-  return resolveImageKind(request.imageKind, imageKind);
-}
-
-function readUsageTerms(context: ReadRequest, tariff: Tariff, ending: RequestEnding): UsageTerms {
-  return { imageKind: readImageKind(context.request, ending), tier: readServedTier(context, tariff, ending) };
-}
-
-/** The names of the tier in the dialects of clients. */
-const TIER_FIELDS: ReadonlySet<string> = new Set(["service_tier", "serviceTier", "speed"]);
-
-/**
- * The tier is the one that the upstream reports: it may serve a request in another one than requested. Without a report
- * the requested one counts if it is dearer, unless the translation dropped it.
- */
-function readServedTier(
-  { request, trace }: ReadRequest,
-  tariff: Tariff,
-  { usage }: RequestEnding,
-): ReportedTier | null {
-  const reported = usage?.tier ?? null;
-  if (reported !== null || tariff.prices.tiers.size === 0) return reported;
-  const isDropped = droppedFields(trace).some((field) => TIER_FIELDS.has(field));
-  return isDropped ? null : dearerTier(tariff, request.requestedTier());
-}
-
-function computeMoney(context: PaidRequest, measured: MeasuredUsage, ending: RequestEnding): UsageMoney {
-  const { charge } = context;
-  const { tariff, heldNano, payer } = charge;
-  const wastedNano = computeWastedCost(context, tariff, () => charge.inputTokens);
-  const { costNano, listNano } = ending.isServed
-    ? computeCosts(charge, measured, readUsageTerms(context, tariff, ending))
-    : NO_COSTS;
-  const isOverrun = costNano > heldNano;
-  return {
-    costNano,
-    // The whole cost, even above the hold. The part that the payer cannot pay becomes a debt (billing/engine/debt.ts).
-    chargedNano: isOverrun ? storableCost(costNano, heldNano) : costNano,
-    upstreamNano: listNano + wastedNano,
-    payer,
-    tariffId: tariff.id,
-    flags: computeFlags(measured, charge.isCapped || context.windowCap !== null, isOverrun),
-  };
-}
-
-/** If the reported usage is implausible, the estimated maximum is charged and no more. */
-function computeCosts(
-  { tariff, implausibleUsageNano }: RequestCharge,
-  { tokens, isImplausible }: MeasuredUsage,
-  terms: UsageTerms,
-): Costs {
-  return isImplausible
-    ? { costNano: implausibleUsageNano, listNano: implausibleUsageNano }
-    : computeTariffCosts(tariff, tokens, terms);
-}
-
-function computeFlags({ flags }: MeasuredUsage, isCapped: boolean, isOverrun: boolean): readonly UsageFlag[] {
-  if (!isCapped && !isOverrun) return flags;
-  const all: UsageFlag[] = [...flags];
-  if (isCapped) all.push("capped");
-  if (isOverrun) all.push("overrun");
-  return all;
-}
-
-/** Failures after which an upstream may have processed the request and will bill at least its input. */
-const MAY_BE_CHARGED: ReadonlySet<string> = new Set([
-  "timeout",
-  "reset",
-  "bad_answer",
-  "too_large",
-  "unstreamed",
-]);
-
-/** The number of failed attempts that an upstream may have processed. */
-export function countWastedAttempts({ attempts }: Trace): number {
-  let count = 0;
-  for (const { failure } of attempts) if (failure !== null && MAY_BE_CHARGED.has(failure)) count++;
-  return count;
-}
-
-/** What upstreams will bill for failed attempts: the reported usage, or the input if they may have processed it. */
-function computeWastedCost(
-  { endpoint, model, request, trace }: ReadRequest,
-  tariff: Tariff,
-  inputTokens: () => number,
-): Nano {
-  let nano = 0n;
-  for (const { failure, usage } of trace.attempts) {
-    if (failure === null) continue;
-    if (usage !== undefined && isCredible(usage, endpoint.name, request, model ?? NO_MODEL)) {
-      nano += computeListCost(tariff, { ...NOTHING_USED, ...usage });
-    } else if (MAY_BE_CHARGED.has(failure)) {
-      nano += computeListCost(tariff, { ...NOTHING_USED, inputTokens: inputTokens() });
-    }
-  }
-  return nano;
-}
-
-/** The cost of an unpaid request, for USD windows and reports. */
-function computeUnpaidMoney(
-  { estimates }: Pick<SettlementServices, "estimates">,
-  context: AuthenticatedRequest,
-  measured: MeasuredUsage,
-  ending: RequestEnding,
-): UsageMoney {
-  const { tokens, source, isImplausible } = measured;
-  const flags = computeFlags(measured, context.windowCap !== null && ending.isServed, false);
-  const tariff = context.model?.tariff ?? null;
-  if (tariff === null || !isRead(context)) return { ...NO_MONEY, flags };
-  const { request } = context;
-  const wastedNano = computeWastedCost(context, tariff, () =>
-    estimates.estimate(request.publicModel, request.inputSize()),
-  );
-  // No hold was taken, so an implausible usage costs nothing.
-  const hasCost = !isImplausible && (source !== "none" || tokens.images > 0);
-  if (!hasCost) return { ...NO_MONEY, upstreamNano: wastedNano, flags };
-  const { costNano, listNano } = computeTariffCosts(tariff, tokens, readUsageTerms(context, tariff, ending));
-  const upstreamNano = listNano + wastedNano;
-  return { costNano, chargedNano: 0n, upstreamNano, payer: null, tariffId: null, flags };
 }
 
 /** An account that reports implausible usage is used less, and cools down after a few of them. */

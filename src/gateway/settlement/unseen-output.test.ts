@@ -28,7 +28,6 @@ const CHARGE: RequestCharge = {
   paidOutputTokens: 10_000,
   isCapped: false,
   outputCap: null,
-  implausibleUsageNano: 900n,
 };
 
 function paidRequest(

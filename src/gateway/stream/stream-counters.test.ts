@@ -12,7 +12,6 @@ function counting(change: { isCapped: boolean; paidOutputTokens: number }) {
     inputTokens: 1,
     outputTokens: 1,
     outputCap: null,
-    implausibleUsageNano: 1n,
     ...change,
   };
   const counters = openCounters(billingEngine, "req_1", charge);

@@ -164,7 +164,9 @@ describe("usage", () => {
     expect(isImpossibleUsage(counted({ inputTokens: 1_000, outputTokens: 100 }), window)).toBe(false);
     expect(isImpossibleUsage(counted({ inputTokens: 1_001 }), window)).toBe(true);
     expect(isImpossibleUsage(counted({ outputTokens: 101 }), window)).toBe(true);
-    expect(isImpossibleUsage(counted({ outputTokens: 300 }), window, 3)).toBe(false);
+    expect(isImpossibleUsage(counted({ outputTokens: 300 }), window, { choices: 3 })).toBe(false);
+    expect(isImpossibleUsage(counted({ inputTokens: 4_000 }), window, { rounds: 4 })).toBe(false);
+    expect(isImpossibleUsage(counted({ inputTokens: 4_001 }), window, { rounds: 4 })).toBe(true);
     expect(isImpossibleUsage(counted({ hasImpossibleCount: true }), window)).toBe(true);
   });
 

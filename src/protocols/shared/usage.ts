@@ -1,5 +1,6 @@
 /** Token usage as responses report it, in one format for all interfaces. */
 
+import { usageLimits } from "../../count-limits.ts";
 import { isObject } from "../../json/parse.ts";
 import type { ReportedTier, TokenCounts } from "../../money/token-counts.ts";
 import { readTier } from "./service-tier.ts";
@@ -77,18 +78,18 @@ export interface ModelWindow {
   outputTokensMax: number | null;
 }
 
-/** Several times the limits of the largest models: a count above is wrong for every model. */
-const INPUT_TOKENS_SANE_MAX = 50_000_000;
-const OUTPUT_TOKENS_SANE_MAX = 5_000_000;
-
 /**
- * True for usage that must be clamped and flagged. Each of `choices` may use the whole output. A call with several
- * passes (a batch of embeddings, hosted tools) may rightly exceed the window: its window is null.
+ * True for usage that must be clamped and flagged. Each of `choices` may use the whole output, and each of `rounds` the
+ * whole window.
  */
-export function isImpossibleUsage(usage: TokenUsage, window: ModelWindow, choices = 1): boolean {
-  const inputMax = window.contextTokens ?? INPUT_TOKENS_SANE_MAX;
-  const outputMax = window.outputTokensMax ?? window.contextTokens ?? OUTPUT_TOKENS_SANE_MAX;
-  return usage.hasImpossibleCount || usage.inputTokens > inputMax || usage.outputTokens > outputMax * choices;
+export function isImpossibleUsage(
+  usage: TokenUsage,
+  { contextTokens, outputTokensMax }: ModelWindow,
+  { choices = 1, rounds = 1 } = {},
+): boolean {
+  const inputMax = Math.min((contextTokens ?? Number.POSITIVE_INFINITY) * rounds, usageLimits.inputTokensMax);
+  const outputMax = (outputTokensMax ?? contextTokens ?? usageLimits.outputTokensMax) * choices * rounds;
+  return usage.hasImpossibleCount || usage.inputTokens > inputMax || usage.outputTokens > outputMax;
 }
 
 /**

@@ -1,0 +1,102 @@
+/**
+ * Bounds the counts of a usage report by what the request allowed. An upstream can report anything, and a user must not
+ * pay for it.
+ */
+
+import { usageLimits } from "../../count-limits.ts";
+import { isObject, parseJson } from "../../json/parse.ts";
+import { integerValue, scanObject, wantedFields } from "../../json/scan.ts";
+import type { EndpointName, ModelRequest } from "../../protocols/shared/request.ts";
+import { isImpossibleUsage, type TokenUsage } from "../../protocols/shared/usage.ts";
+
+export interface ModelBounds {
+  contextTokens: number | null;
+  outputTokensMax: number | null;
+}
+
+/** The request that a report belongs to. */
+export interface ReportedRequest {
+  readonly endpoint: EndpointName;
+  readonly request: ModelRequest;
+  readonly bounds: ModelBounds;
+  /** The upstream received another request than the client sent: limits of the client's dialect may be dropped. */
+  readonly isTranslated: boolean;
+}
+
+/** A report within the bounds of its request. */
+export interface BoundedReport {
+  /** Null if there is none, or if it is implausible. */
+  readonly usage: TokenUsage | null;
+  readonly images: number;
+  readonly verdict: "plausible" | "reduced" | "implausible";
+}
+
+export function boundReport(
+  usage: TokenUsage | null,
+  images: number,
+  reported: ReportedRequest,
+): BoundedReport {
+  const boundedImages = boundImages(images, reported);
+  if (usage !== null && isImplausible(usage, reported))
+    return { usage: null, images: boundedImages, verdict: "implausible" };
+  const bounded = usage === null ? null : boundSearches(usage, reported);
+  const isReduced = bounded !== usage || boundedImages !== images;
+  return { usage: bounded, images: boundedImages, verdict: isReduced ? "reduced" : "plausible" };
+}
+
+/** An image endpoint returns at most as many images as the client requested. */
+function boundImages(images: number, { endpoint, request }: ReportedRequest): number {
+  return endpoint.startsWith("images.") ? Math.min(images, request.choices) : images;
+}
+
+function boundSearches(usage: TokenUsage, reported: ReportedRequest): TokenUsage {
+  if (usage.webSearches === 0) return usage;
+  const searchesMax = readSearchesMax(reported);
+  return usage.webSearches <= searchesMax ? usage : { ...usage, webSearches: searchesMax };
+}
+
+function isImplausible(usage: TokenUsage, { endpoint, request, bounds }: ReportedRequest): boolean {
+  const { choices } = request;
+  // Nearly all reports fit one window. Only for the others the body is searched for hosted tools.
+  if (!isImpossibleUsage(usage, bounds, { choices })) return false;
+  const isOneWindow =
+    endpoint === "chat.completions" &&
+    request.previousResponseId === null &&
+    !request.inputReach().hostsTools;
+  if (isOneWindow) return true;
+  // Each text of an embedding has its own window.
+  if (endpoint.includes("embed")) return isImpossibleUsage(usage, { ...bounds, contextTokens: null });
+  return isImpossibleUsage(usage, bounds, { choices, rounds: usageLimits.toolRoundsMax });
+}
+
+const LIMIT_FIELDS = wantedFields(["tools", "max_tool_calls"]);
+/** The body was scanned with its real limit before. */
+const BODY_DEPTH_MAX = 512;
+/** Longer lists of tools are not parsed for a limit. */
+const TOOLS_BYTES_MAX = 256 * 1024;
+
+/** Searches that the request allows: `max_tool_calls` of Responses, `max_uses` of Messages, else the product's limit. */
+function readSearchesMax({ endpoint, request, isTranslated }: ReportedRequest): number {
+  const { webSearchesMax } = usageLimits;
+  if (isTranslated || request.inputText.kind !== "json") return webSearchesMax;
+  const { bytes, start, end } = request.inputText.body;
+  const scan = scanObject(bytes, start, end, LIMIT_FIELDS, { depthMax: BODY_DEPTH_MAX });
+  if (!scan.ok) return webSearchesMax;
+  const { tools, max_tool_calls: calls } = scan.fields;
+  if (endpoint === "responses" && calls !== undefined) return integerValue(bytes, calls) ?? webSearchesMax;
+  if (endpoint !== "messages" || tools === undefined || tools.end - tools.start > TOOLS_BYTES_MAX)
+    return webSearchesMax;
+  return sumMaxUses(parseJson(bytes, tools.start, tools.end)) ?? webSearchesMax;
+}
+
+/** Null if a search tool has no limit. */
+function sumMaxUses(tools: unknown): number | null {
+  if (!Array.isArray(tools)) return null;
+  let sum: number | null = null;
+  for (const tool of tools) {
+    if (!isObject(tool) || typeof tool.type !== "string" || !tool.type.startsWith("web_search")) continue;
+    if (typeof tool.max_uses !== "number") return null;
+    sum = (sum ?? 0) + tool.max_uses;
+  }
+  return sum;
+}

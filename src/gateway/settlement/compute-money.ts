@@ -1,0 +1,197 @@
+/**
+ * Computes what a settled request costs: its usage at the tariff, within the bounds of its hold, and what upstreams will
+ * bill for failed attempts.
+ */
+
+import { usageLimits } from "../../count-limits.ts";
+import { type Nano, usdText } from "../../money/nano.ts";
+import {
+  type Costs,
+  computeListCost,
+  computeTariffCosts,
+  dearerTier,
+  NO_COSTS,
+  NOTHING_USED,
+  type Tariff,
+  type UsageTerms,
+} from "../../money/tariff.ts";
+import type { ReportedTier } from "../../money/token-counts.ts";
+import type { BillingFaults } from "../../observe/billing-faults.ts";
+import type { Log } from "../../observe/log.ts";
+import { resolveImageKind } from "../../protocols/shared/image-kind.ts";
+import type { ModelRequest } from "../../protocols/shared/request.ts";
+import { storableCost } from "../../store/usage/storable-values.ts";
+import { NO_MONEY, type UsageFlag, type UsageMoney } from "../../store/usage/usage-row.ts";
+import type { RequestCharge } from "../charging/charge.ts";
+import type { InputEstimates } from "../metering/input-estimate.ts";
+import { asReduced, type MeasuredUsage, type MeteredModel } from "../metering/meter.ts";
+import { boundReport, type ReportedRequest } from "../metering/usage-bounds.ts";
+import { traceLogId } from "../request/log-ids.ts";
+import { droppedFields, isTranslated, type Trace } from "../request/trace.ts";
+import { type AuthenticatedRequest, isRead, type PaidRequest, type ReadRequest } from "../request-context.ts";
+import type { SettledUse } from "./build-usage-row.ts";
+import type { RequestEnding } from "./request-ending.ts";
+
+/** The services that bounding a charge uses. */
+export interface MoneyServices {
+  readonly log: Pick<Log, "error">;
+  readonly billingFaults: Pick<BillingFaults, "add">;
+}
+
+export const NO_MODEL: MeteredModel = { contextTokens: null, outputTokensMax: null, tariff: null };
+
+/** What a report is bounded by. */
+export function describeReported({ endpoint, model, request, trace }: ReadRequest): ReportedRequest {
+  return {
+    endpoint: endpoint.name,
+    request,
+    bounds: model ?? NO_MODEL,
+    isTranslated: isTranslated(trace),
+  };
+}
+
+/** Size and quality of the generated images. */
+export function readImageKind(request: ModelRequest, { imageKind }: RequestEnding): string | null {
+  return resolveImageKind(request.imageKind, imageKind);
+}
+
+function readUsageTerms(context: ReadRequest, tariff: Tariff, ending: RequestEnding): UsageTerms {
+  return { imageKind: readImageKind(context.request, ending), tier: readServedTier(context, tariff, ending) };
+}
+
+/** The names of the tier in the dialects of clients. */
+const TIER_FIELDS: ReadonlySet<string> = new Set(["service_tier", "serviceTier", "speed"]);
+
+/**
+ * The tier is the one that the upstream reports: it may serve a request in another one than requested. Without a report
+ * the requested one counts if it is dearer, unless the translation dropped it.
+ */
+function readServedTier(
+  { request, trace }: ReadRequest,
+  tariff: Tariff,
+  { usage }: RequestEnding,
+): ReportedTier | null {
+  const reported = usage?.tier ?? null;
+  if (reported !== null || tariff.prices.tiers.size === 0) return reported;
+  const isDropped = droppedFields(trace).some((field) => TIER_FIELDS.has(field));
+  return isDropped ? null : dearerTier(tariff, request.requestedTier());
+}
+
+export function computeMoney(
+  services: MoneyServices,
+  context: PaidRequest,
+  { measured, ending }: Pick<SettledUse, "measured" | "ending">,
+): UsageMoney {
+  const { charge } = context;
+  const { tariff, heldNano, payer } = charge;
+  const wastedNano = computeWastedCost(context, tariff, () => charge.inputTokens);
+  const costs = ending.isServed
+    ? computeCosts(charge, measured, readUsageTerms(context, tariff, ending))
+    : NO_COSTS;
+  const { costNano, listNano } = boundCosts(services, context, costs);
+  const isOverrun = costNano > heldNano;
+  return {
+    costNano,
+    // The whole cost, even above the hold. The part that the payer cannot pay becomes a debt (billing/engine/debt.ts).
+    chargedNano: isOverrun ? storableCost(costNano, heldNano) : costNano,
+    upstreamNano: listNano + wastedNano,
+    payer,
+    tariffId: tariff.id,
+    flags: computeFlags(
+      costNano < costs.costNano ? asReduced(measured) : measured,
+      charge.isCapped || context.windowCap !== null,
+      isOverrun,
+    ),
+  };
+}
+
+/** If the reported usage is implausible, the hold is charged: not less, because the work was done, and not more. */
+function computeCosts(
+  { tariff, heldNano }: RequestCharge,
+  { tokens, isImplausible }: MeasuredUsage,
+  terms: UsageTerms,
+): Costs {
+  return isImplausible
+    ? { costNano: heldNano, listNano: heldNano }
+    : computeTariffCosts(tariff, tokens, terms);
+}
+
+/**
+ * A cost far above the hold shows that the report, a price or a window is wrong. The user does not pay for it: the
+ * operator is alerted.
+ */
+function boundCosts(services: MoneyServices, context: PaidRequest, costs: Costs): Costs {
+  const { call, charge, trace } = context;
+  const mostNano = charge.heldNano + usageLimits.chargeAboveHoldNano;
+  if (costs.costNano <= mostNano) return costs;
+  services.log.error("charge_bounded", {
+    request_id: call.requestId,
+    ...traceLogId(trace),
+    account_id: trace.route?.account.id ?? null,
+    cost_usd: usdText(costs.costNano),
+    charged_usd: usdText(mostNano),
+  });
+  services.billingFaults.add("charge_bounded");
+  return { costNano: mostNano, listNano: costs.listNano < mostNano ? costs.listNano : mostNano };
+}
+
+function computeFlags({ flags }: MeasuredUsage, isCapped: boolean, isOverrun: boolean): readonly UsageFlag[] {
+  if (!isCapped && !isOverrun) return flags;
+  const all: UsageFlag[] = [...flags];
+  if (isCapped) all.push("capped");
+  if (isOverrun) all.push("overrun");
+  return all;
+}
+
+/** Failures after which an upstream may have processed the request and will bill at least its input. */
+const MAY_BE_CHARGED: ReadonlySet<string> = new Set([
+  "timeout",
+  "reset",
+  "bad_answer",
+  "too_large",
+  "unstreamed",
+]);
+
+/** The number of failed attempts that an upstream may have processed. */
+export function countWastedAttempts({ attempts }: Trace): number {
+  let count = 0;
+  for (const { failure } of attempts) if (failure !== null && MAY_BE_CHARGED.has(failure)) count++;
+  return count;
+}
+
+/** What upstreams will bill for failed attempts: the reported usage, or the input if they may have processed it. */
+function computeWastedCost(context: ReadRequest, tariff: Tariff, inputTokens: () => number): Nano {
+  let nano = 0n;
+  for (const { failure, usage } of context.trace.attempts) {
+    if (failure === null) continue;
+    const report = usage === undefined ? null : boundReport(usage, 0, describeReported(context)).usage;
+    if (report !== null) {
+      nano += computeListCost(tariff, { ...NOTHING_USED, ...report });
+    } else if (MAY_BE_CHARGED.has(failure)) {
+      nano += computeListCost(tariff, { ...NOTHING_USED, inputTokens: inputTokens() });
+    }
+  }
+  return nano;
+}
+
+/** The cost of an unpaid request, for USD windows and reports. */
+export function computeUnpaidMoney(
+  { estimates }: { readonly estimates: Pick<InputEstimates, "estimate"> },
+  context: AuthenticatedRequest,
+  { measured, ending }: Pick<SettledUse, "measured" | "ending">,
+): UsageMoney {
+  const { tokens, source, isImplausible } = measured;
+  const flags = computeFlags(measured, context.windowCap !== null && ending.isServed, false);
+  const tariff = context.model?.tariff ?? null;
+  if (tariff === null || !isRead(context)) return { ...NO_MONEY, flags };
+  const { request } = context;
+  const wastedNano = computeWastedCost(context, tariff, () =>
+    estimates.estimate(request.publicModel, request.inputSize()),
+  );
+  // No hold was taken, so an implausible usage costs nothing.
+  const hasCost = !isImplausible && (source !== "none" || tokens.images > 0);
+  if (!hasCost) return { ...NO_MONEY, upstreamNano: wastedNano, flags };
+  const { costNano, listNano } = computeTariffCosts(tariff, tokens, readUsageTerms(context, tariff, ending));
+  const upstreamNano = listNano + wastedNano;
+  return { costNano, chargedNano: 0n, upstreamNano, payer: null, tariffId: null, flags };
+}
