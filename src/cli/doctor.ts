@@ -15,6 +15,7 @@ import type { PolicyRecords } from "../records.ts";
 import { type Keyring, openKeyring } from "../secrets/keyring.ts";
 import { type Db, openDb } from "../store/engine/db.ts";
 import { changesAhead, hasVersions, readSchemaVersion } from "../store/engine/migrate.ts";
+import { describeMove, readMove } from "../store/engine/moved-store.ts";
 import { canAdministratorSignIn, listUsers } from "../store/identity/users.ts";
 import { listPlans } from "../store/money/plans.ts";
 import { readPolicy } from "../store/policy/policy.ts";
@@ -29,7 +30,7 @@ import { checkNodes, checkRedis } from "./doctor-nodes.ts";
 import { checkGroups, checkOpenAccess, openAccounts } from "./doctor-policy.ts";
 import { type Finding, printFinding } from "./finding.ts";
 import { PROGRAM } from "./program-name.ts";
-import { isForOperators, readCommandSettings, storeFailure } from "./store-access.ts";
+import { isForOperators, MOVED_HINT, readCommandSettings, storeFailure } from "./store-access.ts";
 import { count } from "./terminal.ts";
 
 export const doctor: Command = {
@@ -231,6 +232,8 @@ async function findStoreDoubt(db: Db): Promise<Finding | null> {
   const what = "store";
   if (!(await hasVersions(db)))
     return warned(what, "the database is empty", `The first start initializes it: ${PROGRAM} start`);
+  const move = await readMove(db);
+  if (move !== null) return failed(what, describeMove(move), MOVED_HINT);
   const ahead = await changesAhead(db);
   if (ahead === null) return null;
   return warned(

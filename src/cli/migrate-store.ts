@@ -1,8 +1,10 @@
-/** `model-gateway migrate-store`: moves an installation from SQLite to PostgreSQL. */
+/** `model-gateway migrate-store`: moves an installation between SQLite and PostgreSQL. */
 
+import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { reconcileLedger } from "../billing/maintenance/reconciliation.ts";
 import type { Settings } from "../config/installation/environment.ts";
-import type { Installation } from "../config/installation/installation.ts";
+import { type Installation, openToMove } from "../config/installation/installation.ts";
 import { limits } from "../config/product-limits.ts";
 import { appendChange } from "../store/change-log/change-log.ts";
 import {
@@ -15,46 +17,102 @@ import {
   listCopiedTables,
   StoreCopyError,
 } from "../store/engine/copy-store.ts";
-import { type Db, openDb, parseSqlitePath } from "../store/engine/db.ts";
+import { type Db, openDb, parseSqlitePath, transaction } from "../store/engine/db.ts";
+import { isSharedServer } from "../store/engine/dialect.ts";
 import { LockHeld, lockFolder } from "../store/engine/folder-lock.ts";
 import { hasVersions, migrate } from "../store/engine/migrate.ts";
+import { clearMove, describeMove, markMove, readMove, type StoreMove } from "../store/engine/moved-store.ts";
+import { resumeFeed } from "../store/usage-feed/feed.ts";
 import { findingText } from "./audit.ts";
-import { type Command, DATA_OPTION, fail, type Input } from "./command.ts";
+import { type Command, DATA_OPTION, fail, type Input, misuse } from "./command.ts";
 import { operator } from "./operator.ts";
 import { storeFailure, withInstallation } from "./store-access.ts";
 import { count } from "./terminal.ts";
 
 const FINDINGS_MAX = 20;
+/** The value of `--to` for the SQLite database of the data folder. */
+const TO_SQLITE = "sqlite";
 
 export const migrateStore: Command = {
   words: "migrate-store",
-  summary: "Move the installation from SQLite to PostgreSQL",
+  summary: "Move the installation from SQLite to PostgreSQL, or back",
   changes: "store",
-  about: `Stop the server first. Copies every row into an empty PostgreSQL database, compares both row by row, and audits the
-ledger before and after. If it is interrupted, run it again: it continues. The SQLite database stays unchanged.`,
+  about: `Stop all servers first. Copies every row into an empty database, compares both row by row, and audits the ledger
+before and after. If it is interrupted, run it again: it continues. The old database is marked as moved: no server starts
+on it, and no command changes it. To move back, keep DATABASE_URL and use --to ${TO_SQLITE}.`,
   options: {
-    to: { value: "URL", about: "the empty database: postgres://user:password@host/database", required: true },
+    to: {
+      value: "URL",
+      about: `the new database: postgres://user:password@host/database (empty), or ${TO_SQLITE} for the data folder`,
+    },
+    cancel: { about: "use the old database again after a move that was interrupted" },
     data: DATA_OPTION,
   },
-  run: (input) => withInstallation(input, (installation) => moveInstallation(input, installation)),
+  run: (input) =>
+    withInstallation(
+      input,
+      (installation) =>
+        input.flag("cancel") ? cancelMove(input, installation) : moveInstallation(input, installation),
+      openToMove,
+    ),
 };
 
-async function moveInstallation(input: Input, installation: Installation): Promise<number> {
-  const { db: source, settings } = installation;
-  const url = input.text("to") ?? "";
-  const path = parseSqlitePath(settings.databaseUrl);
-  if (path === null)
-    fail("The installation already uses PostgreSQL.", "DATABASE_URL selects the database to move.");
-  if (!/^postgres(ql)?:\/\/./.test(url))
+async function cancelMove(input: Input, { db }: Installation): Promise<number> {
+  const move = await readMove(db);
+  if (move === null) fail("No move of this database has begun.");
+  if (move.state === "moved") fail(describeMove(move), "A complete move cannot be cancelled: move back.");
+  await clearMove(db);
+  input.terminal.print("This database is in use again. Delete the incomplete copy.");
+  return 0;
+}
+
+/** Where an installation moves to. */
+interface MoveTarget {
+  readonly url: string;
+  /** For the mark of the old database, without a password. */
+  readonly name: string;
+  /** Of whichever database is SQLite. */
+  readonly sqlitePath: string;
+}
+
+function readTarget(input: Input, { databaseUrl, dataDir }: Settings): MoveTarget {
+  const to = input.text("to") ?? misuse("--to URL is missing.", "See: --help");
+  const sourcePath = parseSqlitePath(databaseUrl);
+  if (sourcePath === null) {
+    if (to !== TO_SQLITE && !to.startsWith("sqlite:"))
+      fail(
+        "The installation already uses PostgreSQL.",
+        `To move it to SQLite: --to ${TO_SQLITE}. DATABASE_URL selects the database to move.`,
+      );
+    const path = to === TO_SQLITE ? join(dataDir, "gateway.db") : resolve(parseSqlitePath(to) ?? "");
+    return { url: `sqlite:${path}`, name: path, sqlitePath: path };
+  }
+  if (!/^postgres(ql)?:\/\/./.test(to))
     fail("--to must be a PostgreSQL database.", "For example: --to postgres://user:password@host/database");
-  const lock = takeLock(settings.dataDir, path);
+  const { host, pathname } = new URL(to);
+  return { url: to, name: `postgres://${host}${pathname}`, sqlitePath: sourcePath };
+}
+
+async function moveInstallation(input: Input, installation: Installation): Promise<number> {
+  const { db: source, settings, clock } = installation;
+  const to = readTarget(input, settings);
+  const lock = takeLock(settings.dataDir, to.sqlitePath);
   try {
+    const begun = await readMove(source);
+    if (begun !== null && begun.target !== to.name) fail(describeMove(begun));
     await requireSettled(source);
-    await audit(input, source, "Before the copy");
-    const target = await openTarget({ ...settings, databaseUrl: url });
+    const target = await openTarget({ ...settings, databaseUrl: to.url });
     try {
-      return await copyInstallation(input, installation, target);
+      const move: StoreMove = begun ?? { state: "moving", target: to.name, atMs: clock.nowMs() };
+      if (!(await markMove(source, move))) failRunning();
+      const rows = await copyInstallation(input, installation, target);
+      await markMove(source, { ...move, state: "moved" });
+      await completeTarget(installation, target, rows);
+      printNextSteps(input, installation);
+      return 0;
     } catch (error) {
+      // The old database stays in use. A process that is killed instead leaves the mark, and the command continues.
+      if (begun === null) await clearMove(source);
       if (error instanceof StoreCopyError) fail(error.message);
       throw error;
     } finally {
@@ -67,14 +125,19 @@ async function moveInstallation(input: Input, installation: Installation): Promi
 
 function takeLock(dataDir: string, path: string): { release(): void } {
   try {
+    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
     return lockFolder(dataDir, path);
   } catch (error) {
     if (!(error instanceof LockHeld)) throw error;
-    fail(
-      "The server of this installation is running.",
-      "Stop it first, so that no request is missing in the copy.",
-    );
+    return failRunning();
   }
+}
+
+function failRunning(): never {
+  fail(
+    "The server of this installation is running.",
+    "Stop it first, so that no request is missing in the copy.",
+  );
 }
 
 /** A process that was killed has left requests in its journal, which only a start books. */
@@ -83,12 +146,14 @@ async function requireSettled(source: Db): Promise<void> {
     SELECT (SELECT COUNT(*) FROM incarnation) + (SELECT COUNT(*) FROM hold) + (SELECT COUNT(*) FROM lease) AS open`;
   if (Number(row?.open) > 0)
     fail(
-      "The server was not stopped in order, and some requests are not settled yet.",
+      "A server runs on this database, or it was not stopped in order and some requests are not settled yet.",
       "Start it, stop it with Ctrl+C or SIGTERM, and run this command again.",
     );
 }
 
 async function openTarget(settings: Settings): Promise<Db> {
+  const path = parseSqlitePath(settings.databaseUrl);
+  if (path !== null && existsSync(path)) await setAsideMoved(path);
   const target = await openDb(settings.databaseUrl, { workload: "maintenance" }).catch((error: unknown) => {
     const [message] = storeFailure(settings, error);
     return fail(
@@ -109,36 +174,59 @@ async function openTarget(settings: Settings): Promise<Db> {
   return target;
 }
 
-async function copyInstallation(
-  input: Input,
-  { db: source, clock, settings }: Installation,
-  target: Db,
-): Promise<number> {
+/** The database that the installation came from is kept under another name. */
+async function setAsideMoved(path: string): Promise<void> {
+  const old = await openDb(`sqlite:${path}`);
+  const move = await readMove(old);
+  await old.close();
+  if (move?.state !== "moved") return;
+  renameSync(path, `${path}.moved-${new Date(move.atMs).toISOString().slice(0, 19).replaceAll(":", "")}`);
+  for (const suffix of ["-wal", "-shm"]) rmSync(path + suffix, { force: true });
+}
+
+/** Returns the number of rows. */
+async function copyInstallation(input: Input, { db: source }: Installation, target: Db): Promise<number> {
   const { print, paint } = input.terminal;
-  const tables = await listCopiedTables(source);
+  await audit(input, source, "Before the copy");
+  const tables = await listCopiedTables(isSharedServer(source) ? target : source);
   const rows = await forEachTable(tables, (table) => copyTable(source, target, table));
   print(`${paint.green("✓")} Copied ${count(rows, "row")} of ${tables.length} tables.`);
   await forEachTable(tables, (table) => compareTable(source, target, table));
   print(`${paint.green("✓")} Compared every value of both databases: no difference.`);
   await audit(input, target, "After the copy");
-  await appendChange(target, {
-    action: "store.migrate",
-    target: "database",
-    changes: [{ field: "rows", from: null, to: String(rows) }],
-    atMs: clock.nowMs(),
-    actor: operator(),
-    address: null,
+  return rows;
+}
+
+/** At once: a command that was interrupted before compares both databases again. */
+function completeTarget({ clock }: Installation, target: Db, rows: number): Promise<void> {
+  return transaction(target, async (tx) => {
+    await resumeFeed(tx);
+    await appendChange(tx, {
+      action: "store.migrate",
+      target: "database",
+      changes: [{ field: "rows", from: null, to: String(rows) }],
+      atMs: clock.nowMs(),
+      actor: operator(),
+      address: null,
+    });
+    await endCopy(tx);
   });
-  await endCopy(target);
+}
+
+function printNextSteps(input: Input, { db, settings }: Installation): void {
+  const { print } = input.terminal;
   print("");
-  print("Start the server with DATABASE_URL set to the new database, and the same master key:");
-  print(
-    input.environment.MODEL_GATEWAY_MASTER_KEY
-      ? "MODEL_GATEWAY_MASTER_KEY stays as it is, and every further node needs it."
-      : `${settings.masterKeyFile} stays as it is. Further nodes need its content as MODEL_GATEWAY_MASTER_KEY.`,
-  );
-  print("Do not use the SQLite database any more: requests that it serves are missing in the new one.");
-  return 0;
+  if (isSharedServer(db)) {
+    print("Remove DATABASE_URL, and start the server on the data folder with the same master key.");
+  } else {
+    print("Start the server with DATABASE_URL set to the new database, and the same master key:");
+    print(
+      input.environment.MODEL_GATEWAY_MASTER_KEY
+        ? "MODEL_GATEWAY_MASTER_KEY stays as it is, and every further node needs it."
+        : `${settings.masterKeyFile} stays as it is. Further nodes need its content as MODEL_GATEWAY_MASTER_KEY.`,
+    );
+  }
+  print("The old database is marked as moved: no server starts on it.");
 }
 
 async function forEachTable(

@@ -17,6 +17,7 @@ import { SealError } from "../secrets/seal.ts";
 import { StoreConflict } from "../store/engine/conflict.ts";
 import type { Db } from "../store/engine/db.ts";
 import { MigrationBlocked, ProgramTooOld, SchemaTooOld } from "../store/engine/migrate.ts";
+import { StoreMoved } from "../store/engine/moved-store.ts";
 import { findUserByEmail } from "../store/identity/users.ts";
 import { Failure, fail, type Input, misuse } from "./command.ts";
 
@@ -24,6 +25,10 @@ export function readCommandSettings(input: Input): Settings {
   const result = readSettings({ flags: { data: input.text("data") }, environment: input.environment });
   return result.ok ? result.settings : misuse(result.problems.join("\n"), WRONG_SETTING);
 }
+
+/** For a store that was moved, or is being moved. */
+export const MOVED_HINT =
+  "Use the other database: set or remove DATABASE_URL. `migrate-store` completes a move, moves the installation back, and `migrate-store --cancel` ends an incomplete move.";
 
 export const WRONG_SETTING = "Correct the flag or the variable.";
 
@@ -75,6 +80,7 @@ function failToOpen(input: Input, settings: Settings, error: unknown): never {
       error.message,
       `Run this command with the version that serves this database, or migrate it: ${input.command("migrate")}`,
     );
+  if (error instanceof StoreMoved) fail(error.message, MOVED_HINT);
   throw isForOperators(error) ? error : new Failure(...storeFailure(settings, error), 1);
 }
 
@@ -102,6 +108,7 @@ export function isForOperators(error: unknown): error is Error {
     error instanceof SealError ||
     error instanceof ProgramTooOld ||
     error instanceof SchemaTooOld ||
+    error instanceof StoreMoved ||
     error instanceof MigrationBlocked ||
     error instanceof StoreConflict ||
     error instanceof MoneyRefusedError ||

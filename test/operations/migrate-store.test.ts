@@ -1,11 +1,12 @@
-/** An installation that grows from SQLite to PostgreSQL. */
+/** An installation that grows from SQLite to PostgreSQL, and moves back. */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { type Db, openDb } from "../../src/store/engine/db.ts";
+import { markMove, readMove } from "../../src/store/engine/moved-store.ts";
 import { readFeed } from "../../src/store/usage-feed/feed.ts";
 import { type GatewayProcess, runCommand, startGatewayProcess } from "../support/gateway-process.ts";
 import { openBillingRecords, paidFile } from "../support/paid-gateway.ts";
@@ -104,8 +105,79 @@ test("the moved installation serves its keys and balances from PostgreSQL", asyn
   await db.close();
 });
 
+test("no server starts on the database that was moved, no command changes it, and doctor reports it", async () => {
+  const moved =
+    /This database was moved to postgres:\/\/127\.0\.0\.1:\d+\/test_\d+ on .* UTC and is no longer used\./;
+  await expect(start()).rejects.toThrow(moved);
+  for (const args of [
+    ["keys", "create", "--name", "late", "--group", "paid"],
+    ["apply", "gateway.yaml"],
+    ["migrate"],
+  ]) {
+    const { code, output } = await runCommand(args, { folder, env: { SIMULATOR_URL: simulator.url } });
+    expect([args, code]).toEqual([args, args[0] === "migrate" ? 0 : 1]);
+    if (args[0] !== "migrate") expect(output).toMatch(moved);
+  }
+  const doctor = await runCommand(["doctor"], { folder });
+  expect([doctor.code, doctor.output]).toEqual([1, expect.stringMatching(moved)]);
+  expect(await runCommand(["audit"], { folder })).toMatchObject({ code: 0 });
+  expect(await runCommand(["migrate-store", "--cancel"], { folder })).toMatchObject({ code: 1 });
+});
+
 test("a database that has an installation is not overwritten", async () => {
   const { code, output } = await move();
   expect(code).toBe(1);
   expect(output).toContain("already contains an installation");
+});
+
+const onPostgres = () => ({ folder, env: { DATABASE_URL: postgres.url } });
+
+test("an installation with a running node is not moved back", async () => {
+  const gateway = await start({ DATABASE_URL: postgres.url });
+  // A node in another folder.
+  const other = {
+    ...onPostgres(),
+    env: { DATABASE_URL: postgres.url, MODEL_GATEWAY_DATA: join(folder, "other") },
+  };
+  const key = readFileSync(join(folder, "data/master.key"), "utf8").trim();
+  const { code, output } = await runCommand(["migrate-store", "--to", "sqlite"], {
+    ...other,
+    env: { ...other.env, MODEL_GATEWAY_MASTER_KEY: key },
+  });
+  expect([code, output]).toEqual([1, expect.stringContaining("A server runs on this database")]);
+  await gateway.stop();
+});
+
+test("a move back to SQLite is fenced while it is incomplete, and can be cancelled", async () => {
+  const db = await openDb(postgres.url);
+  await markMove(db, { state: "moving", target: "elsewhere", atMs: Date.now() });
+  await expect(start({ DATABASE_URL: postgres.url })).rejects.toThrow(
+    /move of this database to elsewhere began/,
+  );
+  expect(await runCommand(["migrate-store", "--cancel"], onPostgres())).toMatchObject({ code: 0 });
+  expect(await readMove(db)).toBeNull();
+  await db.close();
+});
+
+test("the installation moves back to SQLite with every value, serves there, and PostgreSQL is marked as moved", async () => {
+  const db = await openDb(postgres.url);
+  const before = await readFacts(db);
+  await db.close();
+  const { code, output } = await runCommand(["migrate-store", "--to", "sqlite"], onPostgres());
+  expect([code, output]).toEqual([0, output]);
+  expect(output).toContain("Compared every value of both databases: no difference.");
+  const sqlite = await openDb(`sqlite:${join(folder, "data/gateway.db")}`);
+  expect(await readFacts(sqlite)).toEqual(before);
+  await sqlite.close();
+  expect(readdirSync(join(folder, "data")).filter((name) => name.includes("moved"))).toHaveLength(1);
+  await expect(start({ DATABASE_URL: postgres.url })).rejects.toThrow(/was moved to .*gateway\.db on/);
+  const gateway = await start();
+  expect(await chat(gateway)).toBe(200);
+  await gateway.stop();
+  const after = await openDb(`sqlite:${join(folder, "data/gateway.db")}`);
+  const { rows, feed } = await readFacts(after);
+  // The feed continues on SQLite.
+  expect([rows, feed.length]).toEqual([before.rows + 1, before.feed.length + 1]);
+  await openBillingRecords(after).expectReconciled();
+  await after.close();
 });

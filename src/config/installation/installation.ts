@@ -18,6 +18,7 @@ import {
 import { type Db, openDb, parseSqlitePath, type StoreAccess } from "../../store/engine/db.ts";
 import { isSharedServer } from "../../store/engine/dialect.ts";
 import { changesAhead, hasVersions, migrate, requireCurrentSchema } from "../../store/engine/migrate.ts";
+import { requireUnmoved } from "../../store/engine/moved-store.ts";
 import { loadPepper, readPepper } from "../../store/settings/pepper.ts";
 import type { Settings } from "./environment.ts";
 
@@ -60,9 +61,12 @@ export async function openInstallation(
   // A wrong key must be reported before anything is created.
   const presentKeyring = hasKey ? openKeyring({ file, fromEnv }) : null;
   const db = await openDb(settings.databaseUrl);
-  if (presentKeyring === null && (await hasVersions(db))) {
+  try {
+    if (presentKeyring === null && (await hasVersions(db))) throw masterKeyMissing(file);
+    await requireUnmoved(db);
+  } catch (error) {
     await db.close();
-    throw masterKeyMissing(file);
+    throw error;
   }
   return createInstallation(settings, presentKeyring ?? openKeyring({ file, fromEnv }), db, reportProgress);
 }
@@ -86,8 +90,23 @@ function masterKeyMissing(file: string): NoInstallationError {
 
 const DATA_DIR_HINT = "Set the data folder of the server with --data FOLDER or MODEL_GATEWAY_DATA.";
 
-/** Opens an existing installation, and creates nothing. Throws `NoInstallation`, and `SchemaTooOld`. */
-export const openPresent = (settings: Settings, environment: Environment) =>
+/**
+ * Opens an existing installation, and creates nothing. Throws `NoInstallation`, `SchemaTooOld`, and `StoreMoved` for
+ * one that was moved to another store.
+ */
+export async function openPresent(settings: Settings, environment: Environment): Promise<Installation> {
+  const installation = await openToMove(settings, environment);
+  try {
+    await requireUnmoved(installation.db);
+    return installation;
+  } catch (error) {
+    await installation.db.close();
+    throw error;
+  }
+}
+
+/** As `openPresent`, also if a move has begun or is complete. */
+export const openToMove = (settings: Settings, environment: Environment) =>
   openExisting(settings, environment, "write");
 
 /** As `openPresent`, but the database rejects every write. */

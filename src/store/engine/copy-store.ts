@@ -1,9 +1,11 @@
 /**
- * Copies all rows of a store to another one, from SQLite to PostgreSQL, and compares them. Both have the same schema.
+ * Copies all rows of a store to another one, between SQLite and PostgreSQL, and compares them. Both have the same schema.
  * Integers travel as text, so that none is rounded.
  */
 
 import { type Db, placeholder, type Row, type SqlValue, transaction } from "./db.ts";
+import { hasTable, isSharedServer } from "./dialect.ts";
+import { COPY_PROGRESS_TABLE, MOVE_TABLE } from "./moved-store.ts";
 import { integer, text } from "./row.ts";
 
 /** State of running processes, which a stopped installation does not have. */
@@ -20,12 +22,14 @@ const TRANSIENT = new Set([
   "node_use",
   "shared_revision",
   "coordination",
+  MOVE_TABLE,
+  COPY_PROGRESS_TABLE,
 ]);
 const BATCH_ROWS = 500;
 /** Rows of these tables may have megabytes each. */
 const LARGE_ROWS = new Set(["stored_response"]);
 const LARGE_BATCH_ROWS = 8;
-const PROGRESS = "migrate_store_progress";
+const PROGRESS = COPY_PROGRESS_TABLE;
 
 interface Column {
   readonly name: string;
@@ -42,13 +46,13 @@ export class StoreCopyError extends Error {
   override readonly name = "StoreCopyError";
 }
 
-/** The tables of a SQLite store that are copied, each after the tables that it refers to. */
-export async function listCopiedTables(source: Db): Promise<CopiedTable[]> {
-  const rows = await source.sql`SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name`;
+/** The tables that are copied, each after the tables that it refers to. Read from the SQLite store of both. */
+export async function listCopiedTables(sqlite: Db): Promise<CopiedTable[]> {
+  const rows = await sqlite.sql`SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name`;
   const names = rows.map((row) => text(row, "name")).filter((name) => !TRANSIENT.has(name));
   const references = new Map<string, string[]>();
   for (const name of names) {
-    const keys = await source.sql.text(`PRAGMA foreign_key_list(${name})`, []);
+    const keys = await sqlite.sql.text(`PRAGMA foreign_key_list(${name})`, []);
     references.set(
       name,
       keys.map((row) => text(row, "table")),
@@ -61,11 +65,11 @@ export async function listCopiedTables(source: Db): Promise<CopiedTable[]> {
     ordered.push(name);
   };
   for (const name of names) visit(name);
-  return Promise.all(ordered.map((name) => describeTable(source, name)));
+  return Promise.all(ordered.map((name) => describeTable(sqlite, name)));
 }
 
-async function describeTable(source: Db, name: string): Promise<CopiedTable> {
-  const rows = await source.sql.text(`PRAGMA table_info(${name})`, []);
+async function describeTable(sqlite: Db, name: string): Promise<CopiedTable> {
+  const rows = await sqlite.sql.text(`PRAGMA table_info(${name})`, []);
   const toColumn = (row: Row) => ({ name: text(row, "name"), isInteger: text(row, "type") === "BIGINT" });
   const key = rows
     .filter((row) => integer(row, "pk") > 0)
@@ -74,8 +78,8 @@ async function describeTable(source: Db, name: string): Promise<CopiedTable> {
 }
 
 /** Whether a copy has begun in this database and is not complete. */
-export async function hasBegunCopy(target: Db): Promise<boolean> {
-  return (await target.sql`SELECT 1 AS found WHERE to_regclass(${PROGRESS}) IS NOT NULL`).length > 0;
+export function hasBegunCopy(target: Db): Promise<boolean> {
+  return hasTable(target, PROGRESS);
 }
 
 export async function beginCopy(target: Db): Promise<void> {
@@ -86,14 +90,15 @@ export async function beginCopy(target: Db): Promise<void> {
 
 export async function endCopy(target: Db): Promise<void> {
   // The feed of the copy continues after the last number of the copied one.
-  await target.sql`SELECT setval('usage_export_no', GREATEST(1, (SELECT MAX(feed_no) FROM usage_export)))`;
+  if (isSharedServer(target))
+    await target.sql`SELECT setval('usage_export_no', GREATEST(1, (SELECT MAX(feed_no) FROM usage_export)))`;
   await target.sql.script(`DROP TABLE ${PROGRESS}`);
 }
 
 /** Copies the rows that are not copied yet. Each batch commits together with its progress. Returns the number of rows. */
 export async function copyTable(source: Db, target: Db, table: CopiedTable): Promise<number> {
   const [progress] = await target.sql.text(
-    `SELECT last_key, copied, is_done FROM ${PROGRESS} WHERE name = $1`,
+    `SELECT last_key, copied, is_done FROM ${PROGRESS} WHERE name = ${placeholder(target.engine, 1)}`,
     [table.name],
   );
   let after: SqlValue[] | null =
@@ -108,10 +113,10 @@ export async function copyTable(source: Db, target: Db, table: CopiedTable): Pro
     copied += rows.length;
     await transaction(target, async (tx) => {
       // Copied rows are in the copied usage feed already.
-      await tx.sql.script("SET LOCAL model_gateway.copying = 'on'");
+      if (isSharedServer(tx)) await tx.sql.script("SET LOCAL model_gateway.copying = 'on'");
       if (rows.length > 0) await insertBatch(tx, table, rows);
       await tx.sql.text(
-        `INSERT INTO ${PROGRESS} (name, last_key, copied, is_done) VALUES ($1, $2, $3, $4)
+        `INSERT INTO ${PROGRESS} (name, last_key, copied, is_done) VALUES (${[1, 2, 3, 4].map((number) => placeholder(tx.engine, number)).join(", ")})
          ON CONFLICT (name) DO UPDATE SET last_key = excluded.last_key, copied = excluded.copied, is_done = excluded.is_done`,
         [table.name, after === null ? null : JSON.stringify(after), copied, isDone ? 1 : 0],
       );
@@ -146,7 +151,7 @@ function differenceError({ name, key }: CopiedTable, row: Row, column: Column | 
   const at = key.map((part) => row[part.name]).join(", ");
   const what = column === undefined ? "is not in both databases" : `differs in ${column.name}`;
   return new StoreCopyError(
-    `The row ${at} of ${name} ${what}. The SQLite database was used after the copy began. Run the command again with an empty PostgreSQL database.`,
+    `The row ${at} of ${name} ${what}. The database was used after the copy began. Run the command again with an empty target.`,
   );
 }
 
@@ -191,9 +196,17 @@ async function insertBatch(tx: Db, { name, columns, key }: CopiedTable, rows: re
     .filter((column) => !isKey(column))
     .map((column) => `${quote(column)} = excluded.${quote(column)}`);
   const onConflict = updates.length === 0 ? "NOTHING" : `UPDATE SET ${updates.join(", ")}`;
+  const conflict = `ON CONFLICT (${key.map(quote).join(", ")}) DO ${onConflict}`;
+  if (!isSharedServer(tx)) {
+    // Columns of integers convert the texts.
+    await tx.sql.each(
+      `INSERT INTO ${name} (${names}) VALUES (${columns.map(() => "?").join(", ")}) ${conflict}`,
+      rows.map((row) => columns.map((column) => row[column.name] ?? null)),
+    );
+    return;
+  }
   await tx.sql.text(
-    `INSERT INTO ${name} (${names}) SELECT ${names} FROM json_to_recordset(CAST(CAST($1 AS TEXT) AS JSON)) AS r(${types})
-     ON CONFLICT (${key.map(quote).join(", ")}) DO ${onConflict}`,
+    `INSERT INTO ${name} (${names}) SELECT ${names} FROM json_to_recordset(CAST(CAST($1 AS TEXT) AS JSON)) AS r(${types}) ${conflict}`,
     [JSON.stringify(rows)],
   );
 }

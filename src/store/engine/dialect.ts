@@ -12,6 +12,14 @@ export function isSharedServer(db: Pick<Db, "engine">): boolean {
   return db.engine === "postgres";
 }
 
+export async function hasTable(db: Db, name: string): Promise<boolean> {
+  const found =
+    db.engine === "postgres"
+      ? await db.sql`SELECT 1 AS found WHERE to_regclass(${name}) IS NOT NULL`
+      : await db.sql`SELECT 1 AS found FROM sqlite_master WHERE type = 'table' AND name = ${name}`;
+  return found.length > 0;
+}
+
 /** Statements can bind a value once for several rows (`buildSharingInsert`). */
 export function canShareValues(db: Pick<Db, "engine">): boolean {
   return db.engine === "sqlite";

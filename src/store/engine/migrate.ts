@@ -2,11 +2,10 @@
 
 import { MIGRATIONS, type Migration, type MigrationPhase } from "../migrations/index.ts";
 import { type Db, isLockTimeout, transaction } from "./db.ts";
-import { isSharedServer } from "./dialect.ts";
+import { hasTable, isSharedServer } from "./dialect.ts";
+import { lockAgainstMigrations, lockMigrations } from "./migration-lock.ts";
+import { requireUnmoved } from "./moved-store.ts";
 import { integer, integerOrNull, text } from "./row.ts";
-
-/** Id of PostgreSQL's advisory lock for migrations; any fixed number. */
-const ADVISORY_LOCK_ID = 6_034_270_118;
 
 /** SQL for SQLite only. Other engines read it as a comment. */
 const SQLITE_ONLY = /\/\* sqlite: ([A-Z ]+) \*\//g;
@@ -126,24 +125,16 @@ async function lockTable(tx: Db, table: string): Promise<void> {
   if (found.length > 0) await tx.sql.script(`LOCK TABLE ${table} IN ACCESS EXCLUSIVE MODE`);
 }
 
-/** One process migrates at a time. The others wait for it, however long it takes. */
-async function lockMigrations(tx: Db): Promise<void> {
-  if (!isSharedServer(tx)) return;
-  await tx.sql.script(
-    "SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0",
-  );
-  await tx.sql`SELECT pg_advisory_xact_lock(${ADVISORY_LOCK_ID})`;
-}
-
 /**
  * Call it in the transaction that registers a process with the schema that it knows: until the commit no migration
- * can remove what the process needs. Throws `ProgramTooOld`.
+ * can remove what the process needs. Throws `ProgramTooOld` and `StoreMoved`.
  */
 export async function checkSchemaForRegistration(
   tx: Db,
   migrations: readonly Migration[] = MIGRATIONS,
 ): Promise<void> {
-  if (isSharedServer(tx)) await tx.sql`SELECT pg_advisory_xact_lock_shared(${ADVISORY_LOCK_ID})`;
+  await lockAgainstMigrations(tx);
+  await requireUnmoved(tx);
   rejectOldProgram(await readAppliedRows(tx), migrations);
 }
 
@@ -277,12 +268,8 @@ export async function readUpgradeImpact(
 }
 
 /** Whether the database is a gateway store, of any version. */
-export async function hasVersions(db: Db): Promise<boolean> {
-  const found =
-    db.engine === "postgres"
-      ? await db.sql`SELECT 1 AS found WHERE to_regclass('migration') IS NOT NULL`
-      : await db.sql`SELECT 1 AS found FROM sqlite_master WHERE type = 'table' AND name = 'migration'`;
-  return found.length > 0;
+export function hasVersions(db: Db): Promise<boolean> {
+  return hasTable(db, "migration");
 }
 
 const NONE_APPLIED: AppliedMigrations = { versions: new Set(), newest: 0, oldestReader: 0 };

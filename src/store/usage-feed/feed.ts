@@ -39,6 +39,12 @@ export async function enableFeed(tx: Db, newFeedId: string): Promise<void> {
   if (!isSharedServer(tx)) for (const sql of SQLITE_TRIGGERS) await tx.sql.script(sql);
 }
 
+/** On SQLite, for a feed that was copied from another store. */
+export async function resumeFeed(tx: Db): Promise<void> {
+  if (isSharedServer(tx) || !(await readFeed(tx))?.isEnabled) return;
+  for (const sql of SQLITE_TRIGGERS) await tx.sql.script(sql);
+}
+
 export async function disableFeed(tx: Db): Promise<void> {
   await tx.sql`UPDATE usage_export_feed SET enabled = 0`;
   if (!isSharedServer(tx))
@@ -52,7 +58,7 @@ export async function disableFeed(tx: Db): Promise<void> {
 const SQLITE_TRIGGER_NAMES = ["usage_export_insert", "usage_export_update"];
 const SQLITE_TRIGGERS = SQLITE_TRIGGER_NAMES.map(
   (name) => `
-    CREATE TRIGGER ${name} AFTER ${name.endsWith("insert") ? "INSERT" : "UPDATE"} ON usage_row BEGIN
+    CREATE TRIGGER IF NOT EXISTS ${name} AFTER ${name.endsWith("insert") ? "INSERT" : "UPDATE"} ON usage_row BEGIN
       INSERT INTO usage_export (feed_no, request_id, appended_at_ms)
       VALUES ((SELECT COALESCE(MAX(feed_no), 0) + 1 FROM usage_export), NEW.request_id,
         CAST(strftime('%s', 'now') AS INTEGER) * 1000);

@@ -1,0 +1,76 @@
+/**
+ * The mark of a store whose installation was moved to another one. A server on both would charge the same balances
+ * twice. The mark is a table of its own: it is not part of the schema, and a copy of the store does not contain it.
+ */
+
+import { type Db, transaction } from "./db.ts";
+import { hasTable } from "./dialect.ts";
+import { lockMigrations } from "./migration-lock.ts";
+import { integer, text } from "./row.ts";
+
+export const MOVE_TABLE = "moved_store";
+/** Exists in the target of a move until the copy is complete. */
+export const COPY_PROGRESS_TABLE = "migrate_store_progress";
+const INCOMPLETE_COPY = "The copy of another database into this one is not complete.";
+
+/** `moving`: the copy is not complete. `moved`: the other store is the installation. */
+export interface StoreMove {
+  readonly state: "moving" | "moved";
+  /** The other store, without a password. */
+  readonly target: string;
+  readonly atMs: number;
+}
+
+/** The installation was moved to another store, or a move has begun. */
+export class StoreMoved extends Error {
+  override readonly name = "StoreMoved";
+}
+
+export function describeMove({ state, target, atMs }: StoreMove): string {
+  const at = new Date(atMs).toISOString().slice(0, 16).replace("T", " ");
+  return state === "moved"
+    ? `This database was moved to ${target} on ${at} UTC and is no longer used.`
+    : `A move of this database to ${target} began on ${at} UTC and is not complete.`;
+}
+
+/** Null for a store in use. */
+export async function readMove(db: Db): Promise<StoreMove | null> {
+  if (!(await hasTable(db, MOVE_TABLE))) return null;
+  const [row] = await db.sql`SELECT state, target, at_ms FROM moved_store`;
+  return row === undefined
+    ? null
+    : {
+        state: text(row, "state") === "moved" ? "moved" : "moving",
+        target: text(row, "target"),
+        atMs: integer(row, "at_ms"),
+      };
+}
+
+/** Throws `StoreMoved` if no server may run on the store and no command may change it. */
+export async function requireUnmoved(db: Db): Promise<void> {
+  const move = await readMove(db);
+  if (move !== null) throw new StoreMoved(describeMove(move));
+  if (await hasTable(db, COPY_PROGRESS_TABLE)) throw new StoreMoved(INCOMPLETE_COPY);
+}
+
+/**
+ * Returns false if a process is registered on the store. Afterwards none can register: both take the same lock.
+ */
+export function markMove(db: Db, move: StoreMove): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    await lockMigrations(tx);
+    const processes = await tx.sql`SELECT id FROM incarnation LIMIT 1`;
+    if (processes.length > 0) return false;
+    await tx.sql.script(
+      `CREATE TABLE IF NOT EXISTS ${MOVE_TABLE} (id BIGINT PRIMARY KEY, state TEXT NOT NULL, target TEXT NOT NULL, at_ms BIGINT NOT NULL)`,
+    );
+    await tx.sql`DELETE FROM moved_store`;
+    await tx.sql`
+      INSERT INTO moved_store (id, state, target, at_ms) VALUES (1, ${move.state}, ${move.target}, ${move.atMs})`;
+    return true;
+  });
+}
+
+export async function clearMove(db: Db): Promise<void> {
+  await db.sql.script(`DROP TABLE IF EXISTS ${MOVE_TABLE}`);
+}
