@@ -1,5 +1,8 @@
 /** Builds the Debian package: the executable, the systemd unit, a configuration to edit, and the maintainer scripts. */
 
+import { COMMANDS } from "../../src/cli/commands.ts";
+import { completionScript } from "../../src/cli/completion.ts";
+import { manPage } from "../../src/cli/man-page.ts";
 import { writeAr } from "../archive/ar.ts";
 import { gzip } from "../archive/compress.ts";
 import { addFolders, type TarEntry, writeTar } from "../archive/tar.ts";
@@ -24,9 +27,15 @@ const ENVIRONMENT = `# Variables of the service, such as the values of \${…} i
 
 const CONFIGURATION_FILES = ["etc/model-gateway/gateway.yaml", "etc/model-gateway/environment"];
 
+const COMPLETION_FILES = [
+  ["bash", "usr/share/bash-completion/completions/model-gateway"],
+  ["zsh", "usr/share/zsh/vendor-completions/_model-gateway"],
+  ["fish", "usr/share/fish/vendor_completions.d/model-gateway.fish"],
+] as const;
+
 export function buildDebianPackage(target: Target, executable: Uint8Array, source: ReleaseSource): Buffer {
   const { timeSeconds } = source;
-  const files = listPackageFiles(executable);
+  const files = listPackageFiles(executable, source);
   const pack = (entries: readonly TarEntry[]) => gzip(writeTar(entries, { timeSeconds, prefix: "./" }));
   const control: TarEntry[] = [
     text("control", buildControl(target, files, source)),
@@ -46,7 +55,7 @@ export function buildDebianPackage(target: Target, executable: Uint8Array, sourc
   );
 }
 
-function listPackageFiles(executable: Uint8Array): TarEntry[] {
+function listPackageFiles(executable: Uint8Array, source: ReleaseSource): TarEntry[] {
   const [configurationFile = "", environmentFile = ""] = CONFIGURATION_FILES;
   return [
     { kind: "file", path: "usr/bin/model-gateway", mode: 0o755, content: executable },
@@ -62,7 +71,18 @@ function listPackageFiles(executable: Uint8Array): TarEntry[] {
       mode: 0o644,
       content: gzip(Buffer.from(readText("CHANGELOG.md"))),
     },
+    {
+      kind: "file",
+      path: "usr/share/man/man1/model-gateway.1.gz",
+      mode: 0o644,
+      content: gzip(Buffer.from(manPage(COMMANDS, { version: source.version, date: formatDate(source) }))),
+    },
+    ...COMPLETION_FILES.map(([shell, path]) => text(path, `${completionScript(shell, COMMANDS)}\n`)),
   ];
+}
+
+function formatDate({ timeSeconds }: ReleaseSource): string {
+  return new Date(timeSeconds * 1_000).toISOString().slice(0, 10);
 }
 
 function buildControl(

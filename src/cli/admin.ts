@@ -140,7 +140,7 @@ ${SECRET_RULE}`,
         if (input.flag("drop-second-factor")) await dropSecondFactor(tx, installation, user, by);
         return { ended, link: await createLink(tx, installation, { purpose, user }, by) };
       });
-      const file = storeSecrets(target, [`${user.email}  ${url}${link.path}`]);
+      const file = storeSecrets(target, [{ name: user.email, secret: `${url}${link.path}` }]);
       input.terminal.print(file === null ? `${url}${link.path}` : `The link is in ${secretFileText(file)}`);
       if (ended !== null) {
         const { keys, tokens, sessions } = ended;

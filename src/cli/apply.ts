@@ -71,8 +71,7 @@ A running server applies the changes without a restart. ${SECRET_RULE}`,
         printDifference(result.plan, input);
         const target = chooseSecretTarget(input, settings, "keys");
         await applyPlan(installation, result.plan);
-        const created = result.plan.shown.map(({ name, secret }) => `${name}  ${secret}`);
-        printOutcome(result.plan, input, storeSecrets(target, created));
+        printOutcome(result.plan, input, storeSecrets(target, result.plan.shown));
         // Reported explicitly, because the folder may not be the intended one.
         if (isNew) input.terminal.printNote(`\nA new installation was created in ${settings.dataDir}.`);
         return 0;
@@ -112,7 +111,10 @@ function printOutcome(
   const dry = flag("dry-run");
   if (flag("json")) {
     const changeList = changes.map(({ kind, what, fields }) => ({ kind, what, fields }));
-    const secrets = secretFile === null ? { shown: dry ? [] : shown } : { secret_file: secretFile };
+    const secrets =
+      secretFile === null
+        ? { shown: dry ? [] : shown }
+        : { shown: shown.map(({ secret: _, ...key }) => key), secret_file: secretFile };
     terminal.print(JSON.stringify({ applied: !dry, changes: changeList, notes, ...secrets }, null, 2));
     return;
   }

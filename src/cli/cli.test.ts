@@ -39,9 +39,9 @@ afterEach(() => rmSync(folder, { recursive: true }));
 
 function run(
   args: string[],
-  options: { env?: Record<string, string>; stdin?: string; command?: string } = {},
+  options: { env?: Record<string, string>; stdin?: string; command?: string; wrapper?: string[] } = {},
 ): Promise<ProcessResult> {
-  const child = Bun.spawn([options.command ?? LAUNCHER, ...args], {
+  const child = Bun.spawn([...(options.wrapper ?? []), options.command ?? LAUNCHER, ...args], {
     cwd: folder,
     env: { PATH: process.env.PATH ?? "", ...options.env },
     stdin: new Blob([options.stdin ?? ""]),
@@ -296,6 +296,8 @@ describe("apply and export", () => {
     expect(result).toMatchObject({ applied: true });
     expect(result.changes).toHaveLength(6);
     expect(result.shown[0]).toMatchObject({ name: "ci", user: "ops@example.com", group: "default" });
+    expect(JSON.stringify(result)).not.toContain("gwk_");
+    expect(result.secret_file).toBe(join(data, "new-keys"));
   });
 
   test("--prune removes records that the file does not name", async () => {
@@ -479,8 +481,22 @@ describe("doctor", () => {
     const { code, out } = await run(["doctor"]);
     expect(code).toBe(0);
     expect(out).toContain("the database does not exist yet");
+    expect(out).toContain(`No installation exists in ${data}`);
+    expect(out).toEndWith("No errors found, but there is no installation to check.\n");
     expect(existsSync(data)).toBe(false);
   });
+
+  test.if(process.getuid?.() === 0 && Bun.which("setpriv") !== null)(
+    "as a user without access to the folder, names the folder and what to do",
+    async () => {
+      await run(["apply", file(FILE)]);
+      const { code, out, err } = await run(["doctor"], {
+        wrapper: ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"],
+      });
+      expect([code, err]).toEqual([1, ""]);
+      expect(out).toContain("Run the command as the owner of the folder, or as root.");
+    },
+  );
 
   test("reports for each account what is wrong and what to do", async () => {
     const simulator = startSimulator({ credential: "right" });

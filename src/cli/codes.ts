@@ -68,7 +68,10 @@ export const createRedeemCodes: Command = {
         }),
       );
       const { print, printNote: remark, paint } = input.terminal;
-      const file = storeSecrets(target, codes);
+      const file = storeSecrets(
+        target,
+        codes.map((secret) => ({ name: null, secret })),
+      );
       if (input.flag("json")) {
         const expires = instantText(expiresAtMs);
         const delivered = file === null ? { codes } : { codes_file: file };

@@ -6,6 +6,7 @@ import { auditLedger } from "./audit.ts";
 import { backUp } from "./backup.ts";
 import { createRedeemCodes, listCodes, redeemCode, voidCodes } from "./codes.ts";
 import type { Command } from "./command.ts";
+import { completionCommand } from "./completion.ts";
 import { doctor } from "./doctor.ts";
 import { explain } from "./explain.ts";
 import { exportState } from "./export.ts";
@@ -25,7 +26,9 @@ import {
   listAllPlans,
   listAllSubscriptions,
 } from "./subscriptions.ts";
+import { createToken, listAllTokens, revokeToken } from "./tokens.ts";
 import { upgradeCheck } from "./upgrade-check.ts";
+import { createUser, disableUser, enableUser, listAllUsers, setPassword, setRole } from "./users.ts";
 import { adjustWallet, refundRequest, showLedger, showWallet, topUpWallet } from "./wallet.ts";
 
 export const COMMANDS: readonly Command[] = [
@@ -36,6 +39,15 @@ export const COMMANDS: readonly Command[] = [
   createKey,
   listAllKeys,
   revoke,
+  listAllUsers,
+  createUser,
+  setRole,
+  disableUser,
+  enableUser,
+  setPassword,
+  createToken,
+  listAllTokens,
+  revokeToken,
   showWallet,
   topUpWallet,
   adjustWallet,
@@ -63,5 +75,6 @@ export const COMMANDS: readonly Command[] = [
   migrateSchema,
   listAllNodes,
   simulate,
+  completionCommand(() => COMMANDS),
   rotateMasterKey,
 ];

@@ -1,6 +1,6 @@
 /** `model-gateway doctor`: checks configuration, store and every account. */
 
-import { accessSync, constants, existsSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, type Stats, statSync } from "node:fs";
 import { readSettings, type Settings } from "../config/installation/environment.ts";
 import { hasStore } from "../config/installation/installation.ts";
 import { parseGatewayFile } from "../config/parse/file.ts";
@@ -57,10 +57,21 @@ With --live it only checks that the server of this data folder answers, as the h
     else await runChecks(input, report);
     const broken = findings.filter(({ state }) => state === "broken").length;
     if (!live) input.terminal.print(JSON.stringify({ ok: broken === 0, findings }, null, 2));
-    else input.terminal.print(broken === 0 ? "\nNo errors found." : `\n${count(broken, "check")} failed.`);
+    else input.terminal.print(`\n${summarize(findings)}`);
     return broken === 0 ? 0 : 1;
   },
 };
+
+/** An installation that was not found must not pass for one without errors. */
+function summarize(findings: readonly Finding[]): string {
+  const broken = findings.filter(({ state }) => state === "broken").length;
+  if (broken > 0) return `${count(broken, "check")} failed.`;
+  return findings.some(({ message }) => message === NO_DATABASE)
+    ? "No errors found, but there is no installation to check."
+    : "No errors found.";
+}
+
+const NO_DATABASE = "the database does not exist yet";
 
 type Report = (...findings: Finding[]) => void;
 
@@ -72,7 +83,10 @@ async function runChecks(input: Input, report: Report): Promise<void> {
     return;
   }
   const { settings } = result;
-  report(checkFolder(settings));
+  const folder = checkFolder(settings);
+  report(folder);
+  // Nothing in the folder can be read.
+  if (folder.state === "broken") return;
   const keyring = checkMasterKey(settings, input, report);
   const db = await checkStore(settings, keyring, report);
   try {
@@ -126,21 +140,36 @@ async function checkAdministrator(db: Db, input: Input): Promise<Finding> {
       );
 }
 
+const AS_OWNER = "Run the command as the owner of the folder, or as root.";
+
+/** Null if the path does not exist. */
+function readStat(path: string): Stats | "forbidden" | null {
+  try {
+    return statSync(path);
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? error.code : null;
+    if (code === "ENOENT") return null;
+    if (code === "EACCES" || code === "EPERM") return "forbidden";
+    throw error;
+  }
+}
+
 function checkFolder({ dataDir }: Settings): Finding {
   const what = "data folder";
-  if (!existsSync(dataDir))
-    return warned(what, `${dataDir} does not exist yet`, `The first start creates it: ${PROGRAM} start`);
-  const stat = statSync(dataDir);
+  const stat = readStat(dataDir);
+  if (stat === "forbidden") return failed(what, `No permission to read ${dataDir}`, AS_OWNER);
+  if (stat === null)
+    return warned(
+      what,
+      `No installation exists in ${dataDir}`,
+      `Set the data folder with --data or MODEL_GATEWAY_DATA. The first start creates it: ${PROGRAM} start`,
+    );
   if (!stat.isDirectory())
     return failed(what, `${dataDir} is not a folder`, "Choose another folder with --data.");
   try {
     accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch {
-    return failed(
-      what,
-      `No permission to write ${dataDir}`,
-      "Run the command as the owner of the folder, or change its owner.",
-    );
+    return failed(what, `No permission to read and write ${dataDir}`, AS_OWNER);
   }
   const mode = stat.mode & 0o777;
   if ((mode & 0o077) !== 0) {
@@ -200,7 +229,7 @@ async function checkStore(settings: Settings, keyring: Keyring | null, report: R
   const { databaseUrl } = settings;
   const isFile = databaseUrl.startsWith("sqlite:");
   if (isFile && !existsSync(databaseUrl.slice("sqlite:".length))) {
-    report(warned(what, "the database does not exist yet", `The first start creates it: ${PROGRAM} start`));
+    report(warned(what, NO_DATABASE, `The first start creates it: ${PROGRAM} start`));
     return null;
   }
   let db: Db | null = null;

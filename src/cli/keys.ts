@@ -62,7 +62,7 @@ export const createKey: Command = {
 
       const { print, paint } = input.terminal;
       const { publicId } = record;
-      const file = storeSecrets(target, [`${name}  ${secret}`]);
+      const file = storeSecrets(target, [{ name, secret }]);
       if (input.flag("json")) {
         const made = {
           name,

@@ -17,7 +17,7 @@ import {
   listCopiedTables,
   StoreCopyError,
 } from "../store/engine/copy-store.ts";
-import { type Db, openDb, parseSqlitePath, transaction } from "../store/engine/db.ts";
+import { type Db, openDb, parseSqlitePath, SQLITE_SCHEME, transaction } from "../store/engine/db.ts";
 import { isSharedServer } from "../store/engine/dialect.ts";
 import { LockHeld, lockFolder } from "../store/engine/folder-lock.ts";
 import { hasVersions, migrate } from "../store/engine/migrate.ts";
@@ -30,8 +30,6 @@ import { storeFailure, withInstallation } from "./store-access.ts";
 import { count } from "./terminal.ts";
 
 const FINDINGS_MAX = 20;
-/** The value of `--to` for the SQLite database of the data folder. */
-const TO_SQLITE = "sqlite";
 
 export const migrateStore: Command = {
   words: "migrate-store",
@@ -39,11 +37,11 @@ export const migrateStore: Command = {
   changes: "store",
   about: `Stop all servers first. Copies every row into an empty database, compares both row by row, and audits the ledger
 before and after. If it is interrupted, run it again: it continues. The old database is marked as moved: no server starts
-on it, and no command changes it. To move back, keep DATABASE_URL and use --to ${TO_SQLITE}.`,
+on it, and no command changes it. To move back, keep DATABASE_URL and use --to ${SQLITE_SCHEME}.`,
   options: {
     to: {
       value: "URL",
-      about: `the new database: postgres://user:password@host/database (empty), or ${TO_SQLITE} for the data folder`,
+      about: `the new database: postgres://user:password@host/database (empty), or ${SQLITE_SCHEME} for the data folder`,
     },
     cancel: { about: "use the old database again after a move that was interrupted" },
     data: DATA_OPTION,
@@ -79,12 +77,12 @@ function readTarget(input: Input, { databaseUrl, dataDir }: Settings): MoveTarge
   const to = input.text("to") ?? misuse("--to URL is missing.", "See: --help");
   const sourcePath = parseSqlitePath(databaseUrl);
   if (sourcePath === null) {
-    if (to !== TO_SQLITE && !to.startsWith("sqlite:"))
+    if (to !== SQLITE_SCHEME && parseSqlitePath(to) === null)
       fail(
         "The installation already uses PostgreSQL.",
-        `To move it to SQLite: --to ${TO_SQLITE}. DATABASE_URL selects the database to move.`,
+        `To move it to SQLite: --to ${SQLITE_SCHEME}. DATABASE_URL selects the database to move.`,
       );
-    const path = to === TO_SQLITE ? join(dataDir, "gateway.db") : resolve(parseSqlitePath(to) ?? "");
+    const path = to === SQLITE_SCHEME ? join(dataDir, "gateway.db") : resolve(parseSqlitePath(to) ?? "");
     return { url: `sqlite:${path}`, name: path, sqlitePath: path };
   }
   if (!/^postgres(ql)?:\/\/./.test(to))

@@ -4,20 +4,15 @@
  */
 
 import { existsSync, readFileSync } from "node:fs";
-import { basename, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { offerAdminClaim } from "../config/first-run/admin-claim.ts";
 import { createDemo, demoKeyFile } from "../config/first-run/demo.ts";
-import {
-  DEFAULT_DATA_DIR,
-  localUrl,
-  readSettings,
-  type Settings,
-} from "../config/installation/environment.ts";
+import { defaultDataDir, localUrl, readSettings, type Settings } from "../config/installation/environment.ts";
 import { type Installation, openInstallation } from "../config/installation/installation.ts";
 import { applyChanges, planChanges } from "../config/plan/apply.ts";
 import type { GatewayFile } from "../config/schema/schema.ts";
 import { durationText } from "../config/schema/usage-limits.ts";
-import { type Running, type ServerSettings, startGateway } from "../main.ts";
+import { BUILT_DIR, type Running, type ServerSettings, startGateway } from "../main.ts";
 import { describeStore } from "../store/engine/dialect.ts";
 import { VERSION } from "../version.ts";
 import { printProblems, readConfigSource } from "./apply.ts";
@@ -67,6 +62,7 @@ async function runUntilStopped(input: Input, installation: Installation, folderI
   input.terminal.print(
     startupText({
       version: VERSION,
+      hasConsole: existsSync(join(BUILT_DIR, "console", "index.html")),
       url,
       publicUrl,
       readyMs: Math.round(performance.now()),
@@ -107,16 +103,13 @@ function deliverKeys(
   input: Input,
   settings: Pick<Settings, "dataDir">,
 ): StartupFacts["made"] {
-  const file = storeSecrets(
-    chooseSecretTarget(input, settings, "keys"),
-    keys.map(({ name, secret }) => `${name}  ${secret}`),
-  );
+  const file = storeSecrets(chooseSecretTarget(input, settings, "keys"), keys);
   return file === null ? { kind: "shown", keys } : { kind: "kept", count: keys.length, file };
 }
 
 /** Commands need no `--data` for the default folder. */
 function dataFlag({ dataDir }: Settings): string | undefined {
-  return dataDir === resolve(DEFAULT_DATA_DIR) ? undefined : dataDir;
+  return dataDir === resolve(defaultDataDir()) ? undefined : dataDir;
 }
 
 /** No public URL is configured, so it was derived from the listen address. */

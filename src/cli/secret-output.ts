@@ -52,11 +52,23 @@ function requireNewFile(file: string): string {
   return file;
 }
 
-/** Returns the file with the secrets, or null if the command has to print them. */
-export function storeSecrets(target: SecretTarget, lines: readonly string[]): string | null {
-  if (target.kind === "print" || lines.length === 0) return null;
+export interface NamedSecret {
+  /** Null if the secret explains itself. */
+  readonly name: string | null;
+  readonly secret: string;
+}
+
+/**
+ * Returns the file with the secrets, or null if the command has to print them. A single secret is alone in the file of
+ * `--secret-file`, so that another program can read it.
+ */
+export function storeSecrets(target: SecretTarget, secrets: readonly NamedSecret[]): string | null {
+  if (target.kind === "print" || secrets.length === 0) return null;
   const { file } = target;
-  const text = lines.map((line) => `${line}\n`).join("");
+  const isAlone = target.kind === "create" && secrets.length === 1;
+  const text = secrets
+    .map(({ name, secret }) => `${name === null || isAlone ? "" : `${name}  `}${secret}\n`)
+    .join("");
   if (target.kind === "create") writeFileSync(file, text, { mode: 0o600, flag: "wx" });
   else {
     appendFileSync(file, text, { mode: 0o600 });

@@ -4,6 +4,7 @@ import { type StartupFacts, startupText } from "./startup-text.ts";
 const same = (text: string) => text;
 const facts: StartupFacts = {
   version: "1.2.3",
+  hasConsole: true,
   url: "http://127.0.0.1:8787",
   publicUrl: null,
   readyMs: 12,
@@ -23,6 +24,15 @@ test("contains the addresses of the API and the console", () => {
   expect(text).toContain("http://127.0.0.1:8787/console/");
   expect(text).not.toContain("administrator");
   expect(text).not.toContain("Public");
+});
+
+test("a console that is not built has no link, and the administrator is created by a command", () => {
+  const claim = { file: "/data/admin-token", link: "http://127.0.0.1:8787/console/claim#secret" };
+  const text = startupText({ ...facts, hasConsole: false, claim });
+  expect(text).not.toContain("/console/");
+  expect(text).not.toContain("admin-token");
+  expect(text).toContain("not built: run npm run build");
+  expect(text).toContain("admin claim --email you@example.com");
 });
 
 test("a public URL is shown next to the listen address, which the curl example uses", () => {

@@ -5,6 +5,8 @@ import { count, type Paint } from "./terminal.ts";
 
 export interface StartupFacts {
   version: string;
+  /** Whether the pages of the console are built. Without them their links would lead to an error. */
+  hasConsole: boolean;
   /** The listen address, as seen from this machine. */
   url: string;
   /** The public address, if it is different. */
@@ -36,7 +38,7 @@ export function startupText(facts: StartupFacts): string {
     `  ${bold("Model Gateway")} ${dim(facts.version)}   ${green("ready")} ${dim(`in ${facts.readyMs} ms`)}`,
     "",
     `  ${dim("API     ")} ${facts.url}/v1`,
-    `  ${dim("Console ")} ${facts.url}/console/`,
+    `  ${dim("Console ")} ${facts.hasConsole ? `${facts.url}/console/` : "not built: run npm run build"}`,
     ...(facts.publicUrl === null ? [] : [`  ${dim("Public  ")} ${facts.publicUrl}`]),
     `  ${dim("Database")} ${facts.store} ${dim(`(${count(facts.groups, "group")}, ${count(facts.keys, "key")})`)}`,
   ];
@@ -62,15 +64,17 @@ export function createdKeys({ made, paint }: Pick<StartupFacts, "made" | "paint"
 
 function adminClaimText(
   { file, link }: NonNullable<StartupFacts["claim"]>,
-  { publicUrl, data, paint }: StartupFacts,
+  { publicUrl, data, paint, hasConsole }: StartupFacts,
 ): string[] {
+  const command = commandText("admin claim", ["--email", "you@example.com"], data);
+  if (!hasConsole) return [`  ${paint.dim("Create the administrator (within an hour):")}`, `    ${command}`];
   return [
     `  ${paint.dim("Create the administrator (the link works once, for an hour):")}`,
     link === null ? `    Open the link in ${file}, readable only by you,` : `    Open ${link}`,
     ...(publicUrl === null || link === null
       ? []
       : [`    (from other machines, the same path under ${publicUrl})`]),
-    `    or run  ${commandText("admin claim", ["--email", "you@example.com"], data)}`,
+    `    or run  ${command}`,
   ];
 }
 

@@ -24,7 +24,7 @@ const missingFolder = join(folder, "missing");
 const OLDER_SCHEMAS = [20, SCHEMA_KNOWN - 1];
 const MASTER_KEY = Buffer.alloc(32, 7).toString("base64");
 /** Commands that never open the store of an installation. */
-const WITHOUT_STORE = ["schema", "selftest", "simulate"];
+const WITHOUT_STORE = ["completion", "schema", "selftest", "simulate"];
 
 /** Arguments with which each command would do its work on a database that has this user. */
 const ARGUMENTS: Readonly<Record<string, readonly string[]>> = {
@@ -33,6 +33,15 @@ const ARGUMENTS: Readonly<Record<string, readonly string[]>> = {
   "keys create": ["--name", "ci", "--group", "g"],
   "keys list": [],
   "keys revoke": ["aaaaaaaa"],
+  "users list": [],
+  "users create": ["b@example.com"],
+  "users role": ["a@example.com", "admin"],
+  "users disable": ["a@example.com"],
+  "users enable": ["a@example.com"],
+  "users password": ["a@example.com"],
+  "tokens create": ["--name", "ci", "--user", "a@example.com"],
+  "tokens list": [],
+  "tokens revoke": ["pat_1"],
   "wallet show": ["--user", "a@example.com"],
   "wallet top-up": ["--user", "a@example.com", "--usd", "1"],
   "wallet adjust": ["--user", "a@example.com", "--usd", "1", "--reason", "test"],

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { resolve } from "node:path";
-import { readSettings, type SettingSources } from "./environment.ts";
+import { defaultDataDir, readSettings, type SettingSources } from "./environment.ts";
 
 function settingsOf(sources: Partial<SettingSources>) {
   const result = readSettings({ flags: {}, environment: {}, ...sources });
@@ -9,6 +9,11 @@ function settingsOf(sources: Partial<SettingSources>) {
 }
 
 describe("settings", () => {
+  test("use the folder of the service by default in the Debian package", () => {
+    expect(defaultDataDir("/usr/bin/model-gateway")).toBe("/var/lib/model-gateway");
+    expect(defaultDataDir("/usr/local/bin/model-gateway")).toBe("data");
+  });
+
   test("default to loopback, port 8787, ./data and SQLite in it", () => {
     expect(settingsOf({})).toEqual({
       host: "127.0.0.1",

@@ -90,7 +90,14 @@ export interface SettingSources {
 
 export type SettingsResult = { ok: true; settings: Settings } | { ok: false; problems: string[] };
 
-export const DEFAULT_DATA_DIR = "data";
+/**
+ * The Debian package has one installation for the whole machine, so that its commands find the folder of the service
+ * from everywhere.
+ */
+export function defaultDataDir(program: string = process.execPath): string {
+  return program === "/usr/bin/model-gateway" ? "/var/lib/model-gateway" : "data";
+}
+
 const DEFAULTS = { host: "127.0.0.1", port: "8787" };
 
 interface SettingValue {
@@ -130,7 +137,7 @@ export function readSettings(sources: SettingSources): SettingsResult {
   const portNumber = /^\d{1,5}$/.test(port.value) ? Number(port.value) : -1;
   check(port, portNumber >= 0 && portNumber <= 65_535, "a port number from 0 to 65535");
 
-  const data = pick({ flag: "data", variable: "MODEL_GATEWAY_DATA" }) ?? defaultSetting(DEFAULT_DATA_DIR);
+  const data = pick({ flag: "data", variable: "MODEL_GATEWAY_DATA" }) ?? defaultSetting(defaultDataDir());
   check(data, data.value !== "" && !data.value.includes("\0"), "the path of a folder");
   const dataDir = resolve(data.value);
 

@@ -46,6 +46,9 @@ export async function openDb(
   );
 }
 
+/** How the URL of a SQLite store begins, before the colon. */
+export const SQLITE_SCHEME = "sqlite";
+
 /** Returns null for a URL that is not a SQLite URL. */
 export function parseSqlitePath(url: string): string | null {
   return url.startsWith("sqlite:") ? url.slice("sqlite:".length).replace(/^\/\/(?=\/)/, "") : null;

@@ -89,6 +89,14 @@ export async function deleteAccessToken(
   return row === undefined ? null : { name: text(row, "name"), scope: oneOf(row, "scope", TOKEN_SCOPES) };
 }
 
+/** The owner of a token; null if the token does not exist. */
+export async function findTokenOwner(db: Db, id: string): Promise<{ id: string; email: string } | null> {
+  const [row] = await db.sql`
+    SELECT app_user.id AS id, email FROM access_token JOIN app_user ON app_user.id = access_token.user_id
+    WHERE access_token.id = ${id}`;
+  return row === undefined ? null : { id: text(row, "id"), email: text(row, "email") };
+}
+
 /** Deletes all tokens of a user and returns their number. */
 export async function deleteAccessTokens(db: Db, userId: string): Promise<number> {
   const deleted = await db.sql`DELETE FROM access_token WHERE user_id = ${userId} RETURNING id`;

@@ -1,0 +1,50 @@
+/** The completion scripts and the manual page, as the shell and the formatter read them. */
+
+import { expect, test } from "bun:test";
+import { COMMANDS } from "./commands.ts";
+import { completionScript } from "./completion.ts";
+import { manPage } from "./man-page.ts";
+
+/** What bash offers after these words; the last one is being typed. */
+function complete(...words: string[]): string[] {
+  const script = `${completionScript("bash", COMMANDS)}
+COMP_WORDS=(model-gateway "$@")
+COMP_CWORD=$#
+_model_gateway
+printf '%s\\n' "\${COMPREPLY[@]}"`;
+  const { stdout, stderr } = Bun.spawnSync(["bash", "-c", script, "bash", ...words], {
+    cwd: import.meta.dir,
+  });
+  expect(stderr.toString()).toBe("");
+  return stdout.toString().trim().split("\n");
+}
+
+test("bash completes commands, their second words, their options and files", () => {
+  expect(complete("st")).toEqual(["start"]);
+  expect(complete("keys", "")).toEqual(["create", "list", "revoke"]);
+  expect(complete("keys", "create", "--sec")).toEqual(["--secret-file"]);
+  expect(complete("users", "disable", "ada@example.com", "--d")).toEqual(["--data"]);
+  expect(complete("apply", "completion.te")).toEqual(["completion.test.ts"]);
+  expect(complete("start", "--config", "completion.te")).toEqual(["completion.test.ts"]);
+  expect(complete("completion", "z")).toEqual(["zsh"]);
+});
+
+test("every script and the manual page name every command and option", () => {
+  const page = manPage(COMMANDS, { version: "1.2.3", date: "2027-01-31" });
+  const fish = completionScript("fish", COMMANDS);
+  for (const { words, options } of COMMANDS) {
+    expect(page).toContain(`.SS ${words.replaceAll("-", "\\-")}`);
+    for (const name of Object.keys(options)) expect(fish).toContain(` -l ${name}`);
+  }
+  expect(completionScript("zsh", COMMANDS)).toStartWith("#compdef model-gateway\n");
+});
+
+test("the formatter accepts the manual page", () => {
+  if (Bun.which("groff") === null) return;
+  const page = manPage(COMMANDS, { version: "1.2.3", date: "2027-01-31" });
+  const formatted = Bun.spawnSync(["groff", "-man", "-Tascii", "-P-c", "-P-b", "-P-o", "-P-u", "-ww"], {
+    stdin: Buffer.from(page),
+  });
+  expect(formatted.stderr.toString()).toBe("");
+  expect(formatted.stdout.toString().includes("keys revoke PUBLIC_ID")).toBe(true);
+});
