@@ -38,6 +38,7 @@ const CATALOGUE = {
   model_not_found: { status: 404, type: "invalid_request_error" },
   request_not_found: { status: 404, type: "invalid_request_error" },
   response_not_found: { status: 404, type: "invalid_request_error" },
+  thread_not_found: { status: 404, type: "invalid_request_error" },
   not_found: { status: 404, type: "invalid_request_error" },
   unknown_url: { status: 404, type: "invalid_request_error" },
   method_not_allowed: { status: 405, type: "invalid_request_error" },
@@ -97,6 +98,10 @@ const UPSTREAM_CATALOGUE = {
   unsupported_image_media_type: INVALID_REQUEST,
   failed_to_download_image: INVALID_REQUEST,
   data_residency_mismatch: INVALID_REQUEST,
+  thread_already_continued: INVALID_REQUEST,
+  thread_continue_in_flight: INVALID_REQUEST,
+  thread_fingerprint_mismatch: INVALID_REQUEST,
+  thread_unsupported_request: INVALID_REQUEST,
   usage_not_included: { status: 429, type: "usage_not_included" },
   vector_store_timeout: { status: 504, type: "server_error" },
 } as const satisfies Record<string, CatalogueEntry>;

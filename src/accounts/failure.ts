@@ -288,6 +288,7 @@ function rejectedCode({ class: kind, status, error }: UpstreamFailure): ApiError
   if (isUpstreamCode(upstreamCode)) return upstreamCode;
   if (isErrorCode(upstreamCode) && (errorStatus(upstreamCode) === 400 || errorStatus(upstreamCode) === 413))
     return upstreamCode;
+  if (upstreamCode === "thread_not_found") return upstreamCode;
   if (error !== null && CONTEXT_FULL.test(error.message)) return "context_length_exceeded";
   if (status === 413) return "request_too_large";
   if (status === 415) return "unsupported_media_type";

@@ -8,10 +8,10 @@ import { ApiError, asApiError, storeUnavailable } from "../errors.ts";
 import type { LimitLease } from "../limits/limiter.ts";
 import { isPending, type MaybePromise } from "../net/wire/maybe-promise.ts";
 import { logFault } from "../observe/log.ts";
-import type { AccountRoute } from "../policy/snapshot.ts";
 import { clientErrorStatus } from "../protocols/client-error.ts";
 import type { Endpoint, ModelRequest } from "../protocols/shared/request.ts";
 import { admit, allowInterface } from "./admission/admit.ts";
+
 import type { Call } from "./call.ts";
 import { beginCapture, captureError, captureTurn } from "./capture-request.ts";
 import { holdMoney, type RequestCharge } from "./charging/charge.ts";
@@ -27,6 +27,7 @@ import {
 } from "./delivery/deliver-whole.ts";
 import { announceResponse, rememberResponse, settleOrFollow } from "./delivery/remember-response.ts";
 import { waitWithin } from "./delivery/wait-within.ts";
+import { findOrigin, findSameAccount } from "./endpoints/same-account.ts";
 import { lookUpStoredTokens } from "./endpoints/stored-tokens.ts";
 import type { Gateway } from "./gateway.ts";
 import { endClaim, withSpentKey } from "./idempotency/idempotent-requests.ts";
@@ -96,7 +97,7 @@ export class Pipeline<C extends Call, Out> {
         const conversation = storedResponses.findConversation(previousResponseId, context.caller.key.id);
         context.conversation = isPending(conversation) ? await conversation : conversation;
         if (context.conversation === null)
-          context.routes = await this.#findSameAccount(context, previousResponseId);
+          context.routes = await findSameAccount(gateway.responses, context, previousResponseId);
       }
 
       // Reserve limits.
@@ -249,22 +250,6 @@ export class Pipeline<C extends Call, Out> {
     return ended;
   }
 
-  /** A conversation continues on the account that created the previous response, and only for the key that created it. */
-  async #findSameAccount(
-    { caller, routes }: AdmittedRequest<C>,
-    responseId: string,
-  ): Promise<readonly AccountRoute[]> {
-    const origin = await this.#gateway.responses.find(responseId, caller.key.id);
-    const sameAccountRoutes =
-      origin === null ? [] : routes.filter(({ account }) => account.id === origin.accountId);
-    if (sameAccountRoutes.length > 0) return sameAccountRoutes;
-    throw new ApiError(
-      "previous_response_not_found",
-      `Previous response with id '${responseId.slice(0, 128)}' not found. Send the whole conversation as input instead.`,
-      { param: "previous_response_id" },
-    );
-  }
-
   /**
    * Takes the hold for the maximum cost of the request. Returns null for unpaid requests, and a promise only if the
    * stored response or the database must be read.
@@ -275,9 +260,9 @@ export class Pipeline<C extends Call, Out> {
     if (caller.group.billing.charge === "none") return null;
     if (request.previousResponseId === null) return holdMoney(gateway, context);
     if (context.conversation !== null) return holdMoney(gateway, context, context.conversation.record.tokens);
-    return lookUpStoredTokens(gateway, request.previousResponseId, caller.key.id).then((conversationTokens) =>
-      holdMoney(gateway, context, conversationTokens),
-    );
+    return findOrigin(gateway.responses, context, request.previousResponseId)
+      .then((origin) => lookUpStoredTokens(gateway, origin))
+      .then((conversationTokens) => holdMoney(gateway, context, conversationTokens));
   }
 
   /** Settles a request that failed before its response began. Returns the error for the client. */

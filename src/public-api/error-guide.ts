@@ -141,6 +141,14 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     retry: "no",
     example: "Response with id 'resp_1' not found.",
   },
+  thread_not_found: {
+    why: "Messages: no account of the key holds the conversation of `thread.previous_message_id`",
+    todo: "send the whole conversation, as Anthropic's SDKs do by themselves",
+    retry: "no",
+    example:
+      'No thread was found for the message \'msg_1\'. Send the whole conversation with `thread: {"type": "create"}` or without `thread`.',
+    param: "thread.previous_message_id",
+  },
   unknown_url: {
     why: "no endpoint has this path, or the gateway does not support this API",
     todo: "use the path in the message, or one of the endpoints it lists",

@@ -202,7 +202,7 @@ export const OPERATIONS = {
     ),
     answer: content("Message", messageObject, { name: "answer", value: examples.messageAnswer }),
     stream: content("MessageEvent", messageEvent, { name: "stream", value: examples.messageStream }),
-    errors: [...MODEL_ERRORS, "context_length_exceeded"],
+    errors: [...MODEL_ERRORS, "context_length_exceeded", "thread_not_found"],
   }),
   "POST /v1/messages/count_tokens": describeModelRequest({
     id: "countMessageTokens",

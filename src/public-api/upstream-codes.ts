@@ -13,6 +13,7 @@ const rejection = (why: string, todo: string): Advice => ({ why, todo, retry: "n
 
 const CHANGE_CONTENT = "change the content";
 const SEND_OTHER_IMAGE = "send a different image";
+const SEND_CONVERSATION = "send the whole conversation; Anthropic's SDKs do";
 
 export const UPSTREAM_GUIDE: Readonly<Record<UpstreamCode, Advice>> = {
   invalid_prompt: rejection("the prompt was rejected, usually by a content policy", "change the prompt"),
@@ -43,6 +44,10 @@ export const UPSTREAM_GUIDE: Readonly<Record<UpstreamCode, Advice>> = {
     "the request needs data from a region that the upstream may not use",
     "remove this data, or ask your administrator",
   ),
+  thread_already_continued: rejection("a later response of the thread exists already", SEND_CONVERSATION),
+  thread_continue_in_flight: rejection("another request is continuing the thread", SEND_CONVERSATION),
+  thread_fingerprint_mismatch: rejection("a field differs from the one of the thread", SEND_CONVERSATION),
+  thread_unsupported_request: rejection("the request uses a feature that threads lack", SEND_CONVERSATION),
   usage_not_included: rejection(
     "the plan at the upstream does not include the model",
     "use another model, or ask your administrator",

@@ -8,6 +8,7 @@
 import { parseArgs } from "node:util";
 import { abortsLeaveNothing } from "./aborts.ts";
 import { type LimitsRunOptions, limitsHoldOnPostgres, limitsHoldOnRedis } from "./limits-over-nodes.ts";
+import { pythonKeepsConversation } from "./python-threads.ts";
 import { minuteHolds } from "./rate-limit-minute.ts";
 import { windowsHold } from "./windows-over-nodes.ts";
 
@@ -27,6 +28,12 @@ const CHECKS: readonly LongCheck[] = [
     name: "aborts",
     promise: "10,000 clients that leave at random leave nothing behind",
     run: abortsLeaveNothing,
+  },
+  {
+    name: "python-threads",
+    promise:
+      "the tool runner of Anthropic's Python SDK keeps its conversation on an account of another dialect",
+    run: pythonKeepsConversation,
   },
   {
     name: "nodes-limits-postgres",

@@ -26,8 +26,6 @@ export interface VendorGateway extends RunningGateway {
   readonly received: readonly VendorRequest[][];
   /** The configuration file with these accounts only. */
   fileWith(names: readonly string[]): string;
-  /** Starts a second gateway on the same upstreams; stop it before this one. */
-  startAnother(options: Partial<GatewayOptions>): Promise<RunningGateway>;
 }
 
 export const VENDOR_MODEL = "vendor-model";
@@ -67,7 +65,6 @@ export async function startVendorGateway(
     ...gateway,
     received,
     fileWith,
-    startAnother: (other) => startTestGateway({ ...other, file }),
     async stop() {
       await gateway.stop();
       await Promise.all(servers.map((server) => server.stop(true)));

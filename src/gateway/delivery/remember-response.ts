@@ -28,10 +28,13 @@ export function rememberResponse(
   context: ReservedRequest,
   { responseId, state }: SeenResponse,
 ): string | null {
-  const { call, caller, request, trace } = context;
+  const { call, caller, endpoint, request, trace } = context;
   const { route } = trace;
   if (responseId === null || route === null || !request.storesResponse) return null;
+  const isMessage = endpoint.interface === "messages";
+  if (isMessage && !(state === "ended" && holdsThreads(route))) return null;
   const responseRoute: ResponseRoute = {
+    interface: isMessage ? "messages" : "responses",
     requestId: call.requestId,
     keyId: caller.key.id,
     accountId: route.account.id,
@@ -45,6 +48,11 @@ export function rememberResponse(
     responseRoute.checkSettled = async () => context.isSettled;
   responses.add(responseId, responseRoute);
   return responseId;
+}
+
+/** Only Anthropic itself holds conversations: not the clouds that host its models, and no account of another dialect. */
+function holdsThreads({ account, translation }: AccountRoute): boolean {
+  return account.kind === "anthropic" && translation === null;
 }
 
 /** The services that announcing a response uses. */

@@ -16,6 +16,7 @@ beforeEach(async () => {
 afterEach(() => db.close());
 
 const route = (change: Partial<ResponseRoute> = {}): ResponseRoute => ({
+  interface: "responses",
   requestId: "req_1",
   keyId: "mine",
   accountId: "a1",
@@ -105,6 +106,21 @@ describe("a stored response", () => {
   test("is found in the database if it is not in memory", async () => {
     await insertUsage(db, [row("resp_1", { outcome: "pending" })]);
     expect(await openResponseRoutes(db, 10).find("resp_1", "mine")).toEqual(route({ pending: true }));
+  });
+
+  test("of Messages is found by the thread that continues it, and is no response of Responses", async () => {
+    const message = route({ interface: "messages" });
+    const routes = openResponseRoutes(db, 10);
+    routes.add("msg_1", message);
+    await insertUsage(db, [row("msg_2", { interface: "messages", endpoint: "messages" })]);
+    for (const id of ["msg_1", "msg_2"]) {
+      expect([id, await routes.findMessage(id, "mine")]).toEqual([id, message]);
+      expect([id, await routes.findMessage(id, "other"), await routes.find(id, "mine")]).toEqual([
+        id,
+        null,
+        null,
+      ]);
+    }
   });
 
   test("in progress is found by its hold, and has ended when the hold has ended", async () => {

@@ -5,10 +5,12 @@
 
 import type { Db } from "../../store/engine/db.ts";
 import { isHeld, recordResponse } from "../../store/money/holds.ts";
-import { findRoute } from "../../store/usage/usage.ts";
+import { findMessageRoute, findRoute } from "../../store/usage/usage.ts";
 import type { MeteredModel } from "../metering/meter.ts";
 
 export interface ResponseRoute {
+  /** Responses that are retrieved and continued, or messages that their threads continue from. */
+  interface: "responses" | "messages";
   requestId: string;
   keyId: string;
   accountId: string;
@@ -28,12 +30,18 @@ export interface ResponseRoutes {
   announce(responseId: string, requestId: string, accountId: string, upstreamModel: string): Promise<void>;
   /** Returns null if the response is unknown or belongs to another key. */
   find(responseId: string, keyId: string): Promise<ResponseRoute | null>;
+  /** The same for a message that a thread continues from. */
+  findMessage(messageId: string, keyId: string): Promise<ResponseRoute | null>;
   remove(responseId: string): void;
 }
 
 /** Recent responses are in memory. Usage rows have the others, and holds those that are still in progress. */
 export function openResponseRoutes(db: Db, rememberedMax: number): ResponseRoutes {
   const recent = new Map<string, ResponseRoute>();
+  const find = async (id: string, keyId: string, iface: ResponseRoute["interface"]) => {
+    const route = recent.get(id) ?? (await findStored(db, id, iface));
+    return route !== null && route.keyId === keyId && route.interface === iface ? route : null;
+  };
   return {
     add(responseId, route) {
       // As in the database, the first key with an id keeps it, so that no other key can take a response over.
@@ -48,18 +56,21 @@ export function openResponseRoutes(db: Db, rememberedMax: number): ResponseRoute
     },
     announce: (responseId, requestId, accountId, upstreamModel) =>
       recordResponse(db, requestId, { responseId, accountId, upstreamModel }),
-    async find(responseId, keyId) {
-      const route = recent.get(responseId) ?? (await findStored(db, responseId));
-      return route !== null && route.keyId === keyId ? route : null;
-    },
+    find: (responseId, keyId) => find(responseId, keyId, "responses"),
+    findMessage: (messageId, keyId) => find(messageId, keyId, "messages"),
     remove: (responseId) => void recent.delete(responseId),
   };
 }
 
-async function findStored(db: Db, responseId: string): Promise<ResponseRoute | null> {
-  const row = await findRoute(db, responseId);
+async function findStored(
+  db: Db,
+  responseId: string,
+  iface: ResponseRoute["interface"],
+): Promise<ResponseRoute | null> {
+  const row = await (iface === "messages" ? findMessageRoute(db, responseId) : findRoute(db, responseId));
   if (row === null || row.accountId === null) return null;
   return {
+    interface: iface,
     requestId: row.requestId,
     keyId: row.keyId,
     accountId: row.accountId,

@@ -6,23 +6,13 @@
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { findUsage } from "../../store/usage/usage.ts";
-import type { ResponseRoutes } from "./response-routes.ts";
+import type { ResponseRoute } from "./response-routes.ts";
 
-/** Returns null if the upstream did not report it. */
+/** Returns null if the response is unknown, or if the upstream did not report it. */
 export async function lookUpStoredTokens(
-  {
-    db,
-    billingEngine,
-    responses,
-  }: {
-    db: Db;
-    billingEngine: Pick<BillingEngine, "findUnbookedRow">;
-    responses: Pick<ResponseRoutes, "find">;
-  },
-  responseId: string,
-  keyId: string,
+  { db, billingEngine }: { db: Db; billingEngine: Pick<BillingEngine, "findUnbookedRow"> },
+  origin: Pick<ResponseRoute, "requestId"> | null,
 ): Promise<number | null> {
-  const origin = await responses.find(responseId, keyId);
   const row =
     origin === null
       ? null

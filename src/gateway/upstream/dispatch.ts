@@ -205,12 +205,13 @@ function beginExchange(
 
 /** Null unless the account has another form of the API than its inventor. */
 function openHostedForm(
-  { endpoint, clientHeaders, trace }: UpstreamAttempt,
+  { endpoint, request, clientHeaders, trace }: UpstreamAttempt,
   { account }: AccountRoute,
 ): HostedForm | null {
   if (!isHosted(account)) return vendorForm(account, endpoint.interface);
   const { accepted, areDropped } = clientBetas(account, clientHeaders);
   if (areDropped) noteDropped(trace, ["anthropic-beta"]);
+  if (endpoint.interface === "messages" && request.storesResponse) noteDropped(trace, ["thread"]);
   return hostedForm(account, { iface: endpoint.interface, betas: accepted });
 }
 

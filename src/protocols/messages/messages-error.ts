@@ -5,7 +5,13 @@ import type { ApiError, ApiErrorCode } from "../../errors.ts";
 export interface MessagesErrorBody {
   type: "error";
   /** `code` and `param` are the gateway's own. Clients read the type and the message. */
-  error: { type: string; message: string; code: string; param: string | null };
+  error: {
+    type: string;
+    message: string;
+    code: string;
+    param: string | null;
+    details?: { error_code: string };
+  };
   request_id: string;
 }
 
@@ -14,9 +20,14 @@ export function messagesErrorBody(error: ApiError, requestId: string): MessagesE
   const { code, param } = error;
   return {
     type: "error",
-    error: { type: messagesErrorType(error), message, code, param },
+    error: { type: messagesErrorType(error), message, code, param, ...errorDetails(code) },
     request_id: requestId,
   };
+}
+
+/** Anthropic's SDKs send the whole conversation again on these codes, which they read in the details. */
+function errorDetails(code: ApiErrorCode): { details?: { error_code: string } } {
+  return code.startsWith("thread_") ? { details: { error_code: code } } : {};
 }
 
 /** Codes whose status differs from the other interfaces. */

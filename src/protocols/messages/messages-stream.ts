@@ -28,7 +28,7 @@ import type { TokenUsage } from "../shared/usage.ts";
 import { messagesErrorBody } from "./messages-error.ts";
 
 const EVENT = wantedFields(["type", "message", "content_block", "delta", "usage", "error"]);
-const MESSAGE = wantedFields(["model", "usage"]);
+const MESSAGE = wantedFields(["id", "model", "usage"]);
 const DELTA_NAME = Buffer.from("content_block_delta");
 /** Written if the upstream closes a complete response without it. */
 const MESSAGE_STOP = formatEvent("message_stop", '{"type":"message_stop"}');
@@ -58,7 +58,7 @@ type Phase = "waiting" | "content" | "between_blocks" | "stopping" | "stopped";
 class MessagesReader implements StreamReader {
   readonly images = 0;
   readonly imageKind = null;
-  readonly responseId = null;
+  responseId: string | null = null;
   outcome: StreamOutcome = "failed";
   badEvents = 0;
 
@@ -139,7 +139,8 @@ class MessagesReader implements StreamReader {
     if (message?.kind !== "object") return [data];
     const scan = scanObject(bytes, message.start, message.end, MESSAGE, { depthMax: this.#depthMax });
     if (!scan.ok) return [data];
-    const { model, usage } = scan.fields;
+    const { id, model, usage } = scan.fields;
+    this.responseId = id === undefined ? null : stringValue(bytes, id);
     if (usage?.kind === "object") this.#takeUsage(parseJson(bytes, usage.start, usage.end));
     const splices = model?.kind === "string" ? [replaceValue(model, this.#publicModelJson)] : [];
     return spliceParts(bytes, splices, data.start, data.end);

@@ -57,6 +57,7 @@ export const ROUTING_FIELDS = [
   "speed",
   "anthropic_version",
   "anthropic_beta",
+  "thread",
 ] as const;
 export type RoutingField = (typeof ROUTING_FIELDS)[number];
 export type RoutingScan = ObjectScan<RoutingField>;
@@ -203,6 +204,8 @@ function hostedMembers(
     ...(keeps.includes("stream") ? {} : { stream: null }),
     anthropic_version: jsonString(version),
     anthropic_beta: betas.length === 0 ? null : Buffer.from(JSON.stringify(betas)),
+    // Only Anthropic itself holds conversations.
+    thread: null,
   };
 }
 

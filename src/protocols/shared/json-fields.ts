@@ -2,7 +2,15 @@
 
 import { ApiError } from "../../errors.ts";
 import { openKnownStrings } from "../../json/known-strings.ts";
-import { booleanValue, integerValue, type JsonField, stringValue, type ValueKind } from "../../json/scan.ts";
+import {
+  booleanValue,
+  integerValue,
+  type JsonField,
+  scanObject,
+  stringValue,
+  type ValueKind,
+  wantedFields,
+} from "../../json/scan.ts";
 import { isPresent, type RoutingField, type RoutingScan } from "./json-body.ts";
 import type { Endpoint, EndpointName } from "./request.ts";
 
@@ -90,6 +98,25 @@ export function readPreviousResponse(bytes: Uint8Array, field: JsonField | undef
   return readString(bytes, field, "previous_response_id");
 }
 
+const THREAD = wantedFields(["type", "previous_message_id"]);
+const THREAD_DEPTH_MAX = 4;
+
+/** Messages: the conversation that the vendor holds. Null without one, and in a form that only the vendor can judge. */
+export function readThread(bytes: Uint8Array, field: JsonField | undefined): MessageThread | null {
+  if (field?.kind !== "object") return null;
+  const scan = scanObject(bytes, field.start, field.end, THREAD, { depthMax: THREAD_DEPTH_MAX });
+  if (!scan.ok) return null;
+  const { type, previous_message_id: id } = scan.fields;
+  if (type === undefined || stringValue(bytes, type) !== "continue") return { previousMessageId: null };
+  const isId = id?.kind === "string" && id.end - id.start <= RESPONSE_ID_BYTES_MAX;
+  return { previousMessageId: isId ? (stringValue(bytes, id) ?? "") : "" };
+}
+
+/** Without a previous message the thread begins. */
+interface MessageThread {
+  readonly previousMessageId: string | null;
+}
+
 function readString(bytes: Uint8Array, field: JsonField, name: RoutingField): string {
   if (field.kind !== "string") throw wrongTypeError(name, "a string", field.kind);
   const value = stringValue(bytes, field);
@@ -105,6 +132,8 @@ export function checkContent(bytes: Uint8Array, { fields }: RoutingScan, endpoin
     case "messages.count_tokens":
       if (endpoint === "messages" && !isPresent(fields.max_tokens))
         throw missingFieldError("max_tokens", "the maximum number of output tokens");
+      // A thread may be continued without a further message.
+      if (fields.thread?.kind === "object" && fields.messages?.kind === "array") return;
       requireKind(bytes, fields.messages, "messages", ["array"], "an array of messages");
       return;
     case "embeddings":

@@ -33,6 +33,7 @@ import {
   readPreviousResponse,
   readStream,
   readText,
+  readThread,
   wrongTypeError,
 } from "./json-fields.ts";
 import { checkEmbeddingInputs, checkListBounds } from "./list-bounds.ts";
@@ -179,9 +180,15 @@ class JsonRequest implements ModelRequest {
     this.background = endpoint.name === "responses" && readBackground(fields);
     this.outputTokensMax = outputBound(bytes, endpoint, fields);
     this.choices = fields.n ? readCount(bytes, fields.n) : 1;
-    this.previousResponseId = readPreviousResponse(bytes, fields.previous_response_id);
-    this.readsKept = endpoint.interface === "responses" && continuesConversation(fields);
-    this.storesResponse = endpoint.name === "responses" && fields.store?.kind !== "false";
+    const thread = endpoint.name === "messages" ? readThread(bytes, fields.thread) : null;
+    this.previousResponseId =
+      thread === null ? readPreviousResponse(bytes, fields.previous_response_id) : thread.previousMessageId;
+    this.readsKept =
+      thread === null
+        ? endpoint.interface === "responses" && continuesConversation(fields)
+        : thread.previousMessageId !== null;
+    this.storesResponse =
+      thread !== null || (endpoint.name === "responses" && fields.store?.kind !== "false");
     this.imageKind =
       endpoint.interface === "images"
         ? readImageKind(readText(bytes, fields.size), readText(bytes, fields.quality))

@@ -76,6 +76,7 @@ export interface ModelRequest {
   readonly wantsBase64: boolean;
   /** The number of choices that a chat stream must finish to be complete. */
   readonly choices: number;
+  /** The response that the request continues; in Messages the last one of its thread. */
   readonly previousResponseId: string | null;
   /** The model reads more than the body: a conversation or a prompt that its upstream stores. */
   readonly readsKept: boolean;

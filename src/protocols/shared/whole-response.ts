@@ -70,6 +70,8 @@ const REQUIRED_MEMBER = {
   "gemini.batch_embed_contents": "embeddings",
 } as const satisfies Record<EndpointName, string>;
 
+const HAS_STORED_ID: ReadonlySet<EndpointName> = new Set<EndpointName>(["responses", "messages"]);
+
 const IMAGE_FIELDS = wantedFields(["size", "quality"]);
 
 export interface UpstreamResponse {
@@ -80,8 +82,9 @@ export interface UpstreamResponse {
   images: number;
   /** Size and quality of those images, as far as they are reported (`image-kind.ts`). */
   imageKind: string | null;
-  /** Responses only: the id that later calls may reference, and the status. */
+  /** Responses and Messages: the id that later requests may reference. */
   responseId: string | null;
+  /** Responses only. */
   status: string | null;
   /** The required member of the endpoint is present. A response may also have only a status. */
   hasExpectedContent: boolean;
@@ -148,7 +151,7 @@ export function readWholeResponse(
     usage: readReportedUsage(bytes, endpoint, scan.fields),
     images: isImages && data?.kind === "array" ? countObjects(bytes, data) : 0,
     imageKind: isImages ? readReportedKind(bytes, start, end, depthMax) : null,
-    responseId: isResponse && id ? stringValue(bytes, id) : null,
+    responseId: id && HAS_STORED_ID.has(endpoint) ? stringValue(bytes, id) : null,
     status: statusText,
     hasExpectedContent:
       scan.fields[REQUIRED_MEMBER[endpoint]] !== undefined ||

@@ -3,7 +3,7 @@
 import type { Nano } from "../../money/nano.ts";
 import type { Costs } from "../../money/tariff.ts";
 import type { TokenCounts } from "../../money/token-counts.ts";
-import { type Db, type Engine, placeholder, transaction } from "../engine/db.ts";
+import { type Db, type Engine, placeholder, type Row, transaction } from "../engine/db.ts";
 import { flag, integer, nano, oneOf, text, textOrNull } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
 import { insertUsage, kindNumber } from "./insert-usage.ts";
@@ -102,7 +102,21 @@ export async function findRoute(db: Db, responseId: string): Promise<StoredRespo
     SELECT request_id, key_id, account_id, public_model, upstream_model, 'pending', at_ms, 1
     FROM hold WHERE response_id = ${id}
     ORDER BY held, at_ms, request_id LIMIT 1`;
-  if (row === undefined) return null;
+  return row === undefined ? null : readRoute(row);
+}
+
+/** The same for a message that its upstream holds in a thread. */
+export async function findMessageRoute(db: Db, messageId: string): Promise<StoredResponseRoute | null> {
+  const id = storableId(messageId);
+  if (id === null) return null;
+  const [row] = await db.sql`
+    SELECT request_id, key_id, account_id, public_model, upstream_model, outcome, 0 AS held
+    FROM usage WHERE response_id = ${id} AND interface = 'messages'
+    ORDER BY at_ms, request_id LIMIT 1`;
+  return row === undefined ? null : readRoute(row);
+}
+
+function readRoute(row: Row): StoredResponseRoute {
   return {
     requestId: text(row, "request_id"),
     keyId: text(row, "key_id"),
