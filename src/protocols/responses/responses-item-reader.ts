@@ -58,12 +58,24 @@ export class ResponsesItemReader {
   #readItem(json: Json, path: string): void {
     const { type } = json;
     if (type === undefined || type === "message") this.#readMessage(json, path);
+    else if (isServerSearch(json)) this.#readServerSearch(json, path);
     else if (type === "function_call" || type === "custom_tool_call") this.items.push(readCall(json));
     else if (BUILT_IN_CALLS.has(type)) this.items.push(readBuiltInCall(json));
     else if (OUTPUT_TYPES.has(type)) this.#readOutput(json, path);
     else if (type === "reasoning") this.#readReasoning(json);
     else if (type === "additional_tools") this.tools.push(...readResponsesTools(json.tools, `${path}.tools`));
     else this.#readForeign(json, path);
+  }
+
+  /** OpenAI has run the search itself: there is no call to answer, but the tools that it found are offered from then on. */
+  #readServerSearch(json: Json, path: string): void {
+    this.tools.push(...readResponsesTools(json.tools, `${path}.tools`));
+    this.items.push({
+      kind: "foreign",
+      dialect: "responses",
+      path: `${path}.${readString(json.type)}`,
+      json,
+    });
   }
 
   #readMessage(json: Json, path: string): void {
@@ -144,6 +156,10 @@ export class ResponsesItemReader {
       return read ?? [];
     });
   }
+}
+
+function isServerSearch({ type, call_id: callId }: Json): boolean {
+  return (type === "tool_search_call" || type === "tool_search_output") && readString(callId) === null;
 }
 
 function textPart(text: string): TextPart {

@@ -20,7 +20,12 @@ import {
 import { unsupportedField } from "../hub/refuse.ts";
 import { readTierName } from "../shared/service-tier.ts";
 import { ResponsesItemReader } from "./responses-item-reader.ts";
-import { readResponsesToolChoice, readResponsesTools } from "./responses-tools.ts";
+import {
+  joinTools,
+  readResponsesToolChoice,
+  readResponsesTools,
+  restoreNamespaces,
+} from "./responses-tools.ts";
 
 const READ_FIELDS: ReadonlySet<string> = new Set([
   "model",
@@ -64,13 +69,14 @@ export function readResponsesRequest(json: Json, { publicModel, stream }: ReadOp
   reader.read(json.input);
   const unread = Object.keys(json).filter((name) => !READ_FIELDS.has(name) && json[name] !== null);
   if (json.truncation === "auto") unread.push("truncation");
+  const tools = joinTools(readResponsesTools(json.tools, "tools"), reader.tools);
   return {
     dialect: "responses",
     publicModel,
     stream,
     instructions: reader.instructions,
-    items: reader.items,
-    tools: [...readResponsesTools(json.tools, "tools"), ...reader.tools],
+    items: restoreNamespaces(reader.items, tools),
+    tools,
     toolChoice: readResponsesToolChoice(json.tool_choice),
     settings: readSettings(json),
     unread: [...unread, ...reader.unread],

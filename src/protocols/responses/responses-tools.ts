@@ -2,7 +2,7 @@
 
 import { requestCounts } from "../../count-limits.ts";
 import { ApiError } from "../../errors.ts";
-import type { BuiltInTool, FunctionTool, HubTool, HubToolChoice } from "../hub/hub-request.ts";
+import type { BuiltInTool, FunctionTool, HubItem, HubTool, HubToolChoice } from "../hub/hub-request.ts";
 import {
   type Json,
   readArray,
@@ -16,6 +16,41 @@ export function readResponsesTools(value: unknown, path: string): HubTool[] {
   return readObjects(value).flatMap((tool, at) =>
     readTool(tool, { path: `${path}[${at}]`, namespace: null }),
   );
+}
+
+/** Tools that a search found are usually among those of the request, where their loading was deferred. */
+export function joinTools(offered: readonly HubTool[], found: readonly HubTool[]): HubTool[] {
+  const known = new Set(offered.map(toolKey));
+  const added = found.filter((tool) => {
+    const key = toolKey(tool);
+    const isKnown = tool.kind !== "hosted" && (known.has(key) || (isSelfNamed(tool) && known.has(tool.name)));
+    known.add(key);
+    return !isKnown;
+  });
+  return [...offered, ...added];
+}
+
+/** OpenAI calls a deferred tool `x` as `x` of the namespace `x`, which no other upstream knows. */
+export function restoreNamespaces(items: readonly HubItem[], tools: readonly HubTool[]): readonly HubItem[] {
+  if (!items.some((item) => item.kind === "call" && isSelfNamed(item))) return items;
+  const known = new Set(tools.map(toolKey));
+  return items.map((item) =>
+    item.kind === "call" && isSelfNamed(item) && !known.has(toolKey(item))
+      ? { ...item, namespace: null }
+      : item,
+  );
+}
+
+type NamedTool = Pick<FunctionTool, "name" | "namespace">;
+
+function isSelfNamed({ name, namespace }: NamedTool): boolean {
+  return namespace === name;
+}
+
+/** A name cannot contain a line break, so the pair is unambiguous. */
+function toolKey(tool: HubTool | NamedTool): string {
+  if (!("name" in tool)) return "";
+  return tool.namespace === null ? tool.name : `${tool.namespace}\n${tool.name}`;
 }
 
 interface ToolPlace {
