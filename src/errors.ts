@@ -102,6 +102,8 @@ const UPSTREAM_CATALOGUE = {
   thread_continue_in_flight: INVALID_REQUEST,
   thread_fingerprint_mismatch: INVALID_REQUEST,
   thread_unsupported_request: INVALID_REQUEST,
+  tool_use_failed: INVALID_REQUEST,
+  json_validate_failed: INVALID_REQUEST,
   usage_not_included: { status: 429, type: "usage_not_included" },
   vector_store_timeout: { status: 504, type: "server_error" },
 } as const satisfies Record<string, CatalogueEntry>;
@@ -132,6 +134,8 @@ export function errorStatus(code: ApiErrorCode): number {
 export interface ErrorDetail {
   param?: string | null;
   headers?: Readonly<Record<string, string>>;
+  /** Groq: the output of the model that could not be read as a call, or did not match the format. */
+  failedGeneration?: string | null;
   /** When the exhausted limit resets; some clients show the time. */
   resetsAtMs?: number | null;
   /** The limit that rejected the request, for metrics. Clients do not receive it. */
@@ -152,6 +156,7 @@ export class ApiError extends Error {
   readonly type: string;
   readonly param: string | null;
   readonly headers: Readonly<Record<string, string>>;
+  readonly failedGeneration: string | null;
   readonly resetsAtMs: number | null;
   readonly limit: RefusingLimit | null;
 
@@ -163,6 +168,7 @@ export class ApiError extends Error {
     this.type = ENTRIES[code].type;
     this.param = detail.param ?? null;
     this.headers = detail.headers ?? {};
+    this.failedGeneration = detail.failedGeneration ?? null;
     this.resetsAtMs = detail.resetsAtMs ?? null;
     this.limit = detail.limit ?? null;
   }
@@ -174,6 +180,7 @@ export interface ErrorObject {
   param: string | null;
   code: string;
   request_id: string;
+  failed_generation?: string;
   /** Unix seconds. */
   resets_at?: number;
 }
@@ -185,6 +192,7 @@ export function errorObject(error: ApiError, requestId: string): ErrorObject {
     param: error.param,
     code: error.code,
     request_id: requestId,
+    ...(error.failedGeneration === null ? {} : { failed_generation: error.failedGeneration }),
     ...(error.resetsAtMs === null ? {} : { resets_at: Math.ceil(error.resetsAtMs / 1000) }),
   };
 }

@@ -279,7 +279,10 @@ function rejectedError(failure: UpstreamFailure, audience: Audience): ApiError {
   return new ApiError(
     rejectedCode(failure),
     message === "" ? "The upstream rejected the request as invalid." : message,
-    { param: error?.param != null && isPublicParam(error.param, audience) ? error.param : null },
+    {
+      param: error?.param != null && isPublicParam(error.param, audience) ? error.param : null,
+      failedGeneration: error?.failedGeneration ?? null,
+    },
   );
 }
 

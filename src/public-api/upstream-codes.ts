@@ -48,6 +48,14 @@ export const UPSTREAM_GUIDE: Readonly<Record<UpstreamCode, Advice>> = {
   thread_continue_in_flight: rejection("another request is continuing the thread", SEND_CONVERSATION),
   thread_fingerprint_mismatch: rejection("a field differs from the one of the thread", SEND_CONVERSATION),
   thread_unsupported_request: rejection("the request uses a feature that threads lack", SEND_CONVERSATION),
+  tool_use_failed: rejection(
+    "Groq: the model wrote a call that cannot be read; `failed_generation` has it",
+    "change the prompt or the tools, or try again",
+  ),
+  json_validate_failed: rejection(
+    "Groq: the model wrote JSON that does not match the format; `failed_generation` has it",
+    "change the prompt or the format, or try again",
+  ),
   usage_not_included: rejection(
     "the plan at the upstream does not include the model",
     "use another model, or ask your administrator",

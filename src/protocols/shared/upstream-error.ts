@@ -9,6 +9,8 @@ export interface UpstreamError {
   param: string | null;
   /** As the upstream wrote it: never shown to a client before `publicMessage`. */
   message: string;
+  /** Groq: the client's own output, which it may see. */
+  failedGeneration?: string;
   /** When the exceeded limit resets, if the error has a field for it. */
   resetsInMs?: number;
   resetsAtMs?: number;
@@ -27,6 +29,7 @@ export function readUpstreamError(json: unknown): UpstreamError | null {
     type: toText(error.type),
     param: toText(error.param),
     message: toText(error.message) ?? "",
+    ...(typeof error.failed_generation === "string" ? { failedGeneration: error.failed_generation } : {}),
     ...readReset(error),
   };
 }

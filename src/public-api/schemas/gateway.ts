@@ -122,6 +122,10 @@ export const errorAnswer = z
       param: z.string().nullable().describe("The field that caused the error."),
       code: z.enum([...ERROR_CODES, ...UPSTREAM_CODES]).describe("Stable error code for use in programs."),
       request_id: z.string().describe("Equal to the `x-request-id` header."),
+      failed_generation: z
+        .string()
+        .optional()
+        .describe("With `tool_use_failed` and `json_validate_failed`: the output that could not be read."),
       resets_at: unixSeconds.optional().describe("When the exhausted limit resets."),
     }),
   })
