@@ -293,13 +293,16 @@ describe("requests of a Messages client", () => {
     expect(JSON.stringify(fromMessages("gemini", { messages }).body)).toContain('"response":{"error":"no"}');
   });
 
-  test("tools that the client runs become functions, tools that only Anthropic runs are rejected by name", () => {
+  test("tools that the client runs become functions, tools that only Anthropic runs are dropped and named", () => {
     const bash = { type: "bash_20250124", name: "bash" };
     expect(fromMessages("chat", { messages: [user], tools: [bash] }).body.tools).toMatchObject([
       { function: { name: "bash", parameters: { properties: { command: { type: "string" } } } } },
     ]);
     const code = { type: "code_execution_20250825", name: "code_execution" };
-    expect(() => fromMessages("chat", { messages: [user], tools: [code] })).toThrow(
+    const { body, dropped } = fromMessages("chat", { messages: [user], tools: [bash, code] });
+    expect([body.tools, dropped]).toMatchObject([[{}], ["tools[1].code_execution_20250825"]]);
+    const choice = { type: "tool", name: "code_execution" };
+    expect(() => fromMessages("chat", { messages: [user], tools: [code], tool_choice: choice })).toThrow(
       "code_execution_20250825",
     );
   });

@@ -17,7 +17,7 @@ export function selectTools(request: HubRequest, dropped: DroppedFields): ToolSe
   const requiresSearch = isSearchChoice(toolChoice, request.tools);
   for (const tool of request.tools) {
     if (tool.kind !== "hosted") continue;
-    if (isForced(toolChoice, tool.json.type) || (requiresSearch && isWebSearch(tool)))
+    if (isForced(toolChoice, tool) || (requiresSearch && isWebSearch(tool)))
       throw unsupportedField(tool.path, "Remove the tool, or choose a model that runs it.");
     dropped.add(tool.path);
   }
@@ -29,8 +29,9 @@ export function selectTools(request: HubRequest, dropped: DroppedFields): ToolSe
   return { tools: allowed, choice: allowed.length === 0 ? { kind: "none" } : { kind: toolChoice.mode } };
 }
 
-function isForced(choice: HubToolChoice | null, type: unknown): boolean {
-  return choice?.kind === "tool" && choice.name === type;
+/** Messages names its tools, other dialects only have their type. */
+function isForced(choice: HubToolChoice | null, { json: { type, name } }: HostedTool): boolean {
+  return choice?.kind === "tool" && (choice.name === type || choice.name === name);
 }
 
 /** The hosted tools that the dialect itself can run. */

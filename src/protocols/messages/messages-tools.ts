@@ -3,7 +3,6 @@
 import type { HubTool } from "../hub/hub-request.ts";
 import { type Json, readBoolean, readObject, readObjects, readString } from "../hub/json-values.ts";
 import { readCacheHint } from "../hub/media.ts";
-import { unsupportedField } from "../hub/refuse.ts";
 
 const TEXT = { type: "string" } as const;
 const NUMBERS = { type: "array", items: { type: "integer" } } as const;
@@ -91,11 +90,14 @@ function readTool(tool: Json, at: number): HubTool[] {
       },
     ];
   }
-  const path = `tools[${at}].${type}`;
-  if (type.startsWith("web_search_"))
-    return [{ kind: "hosted", dialect: "messages", type: "web_search", path, json: tool }];
-  // The search for tools is not needed where all of them are loaded.
-  if (type.startsWith("tool_search_"))
-    return [{ kind: "hosted", dialect: "messages", type: "other", path, json: tool }];
-  throw unsupportedField(path, "Only Anthropic runs this tool. Remove it, or choose a model of Anthropic.");
+  const isSearch = type.startsWith("web_search_");
+  return [
+    {
+      kind: "hosted",
+      dialect: "messages",
+      type: isSearch ? "web_search" : "other",
+      path: `tools[${at}].${type}`,
+      json: tool,
+    },
+  ];
 }
