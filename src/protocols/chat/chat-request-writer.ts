@@ -9,6 +9,7 @@ import type { HubRequest, HubTool } from "../hub/hub-request.ts";
 import { formatCacheControl } from "../hub/media.ts";
 import { selectTools } from "../hub/select-tools.ts";
 import { ToolNameTable } from "../hub/tool-names.ts";
+import { dropLogprobs, writeOpenaiTier, writeUser } from "../hub/vendor-settings.ts";
 import {
   findWebSearch,
   nestLocation,
@@ -155,10 +156,11 @@ function writeFormat(
 }
 
 function writeSettings(
-  { settings, dialect }: HubRequest,
+  request: HubRequest,
   { profile, outputTokensMax }: WriteTarget,
   dropped: DroppedFields,
 ): Record<string, unknown> {
+  const { settings } = request;
   const fields: Record<string, unknown> = {};
   const set = (name: string, value: unknown) => {
     if (value !== null && value !== undefined) fields[name] = value;
@@ -176,16 +178,16 @@ function writeSettings(
   set("seed", settings.seed);
   set("presence_penalty", settings.presencePenalty);
   set("frequency_penalty", settings.frequencyPenalty);
-  setIf(false, "top_logprobs", settings.logprobs || null);
+  if (request.dialect === "gemini") dropLogprobs(request, dropped);
+  else setIf(false, "top_logprobs", settings.logprobs || null);
   if (settings.reasoning !== null) set("reasoning_effort", writeEffort(settings.reasoning, profile, dropped));
   setIf(isOpenai && profile.strictSchema, "verbosity", settings.verbosity);
-  setIf(isOpenai, "service_tier", settings.serviceTier);
+  setIf(isOpenai, "service_tier", isOpenai ? writeOpenaiTier(request, dropped) : settings.serviceTier);
   setIf(isOpenai, "prompt_cache_key", settings.promptCacheKey);
   setIf(isOpenai, "prompt_cache_retention", settings.promptCacheRetention);
   setIf(isOpenai, "prompt_cache_options", settings.promptCacheOptions);
   setIf(isOpenai, "safety_identifier", settings.safetyIdentifier);
-  // The user of other dialects may contain names, which are meant for another vendor.
-  if (dialect === "responses" || dialect === "chat") set("user", settings.user);
+  set("user", writeUser(request, dropped));
   setIf(isOpenai && profile.strictSchema, "metadata", settings.metadata);
   return fields;
 }

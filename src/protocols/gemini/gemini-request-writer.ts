@@ -8,6 +8,7 @@ import { EFFORTS, type Effort, type HubReasoning, type HubRequest } from "../hub
 import { unsupportedField } from "../hub/refuse.ts";
 import { selectTools, type ToolSelection } from "../hub/select-tools.ts";
 import { ToolNameTable } from "../hub/tool-names.ts";
+import { dropLogprobs, dropPromptCacheKey, dropUser } from "../hub/vendor-settings.ts";
 import { findWebSearch, pickOptions, withoutWebSearch } from "../hub/web-search.ts";
 import { budgetEffort } from "../hub/write-effort.ts";
 import { writeContents } from "./gemini-contents-writer.ts";
@@ -137,10 +138,11 @@ function writeFormat(
 }
 
 function writeSettings(
-  { settings }: HubRequest,
+  request: HubRequest,
   { profile, outputTokensMax, upstreamModel }: WriteTarget,
   dropped: DroppedFields,
 ): Json {
+  const { settings } = request;
   const fields: Json = {};
   const set = (name: string, value: unknown) => {
     if (value !== null && value !== undefined) fields[name] = value;
@@ -171,10 +173,11 @@ function writeSettings(
       ),
     );
   if (settings.parallelCalls === false) dropped.add("parallel_tool_calls");
-  dropped.addIfSet("logprobs", settings.logprobs);
+  dropLogprobs(request, dropped);
   dropped.addIfSet("verbosity", settings.verbosity);
   dropped.addIfSet("metadata", settings.metadata);
-  dropped.addIfSet("user", settings.user);
+  dropUser(request, dropped);
+  dropPromptCacheKey(request, dropped);
   dropped.addIfSet("safety_identifier", settings.safetyIdentifier);
   return fields;
 }

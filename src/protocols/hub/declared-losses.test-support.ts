@@ -37,6 +37,7 @@ const RESPONSES: DialectLosses = {
   ...NOTHING,
   codec: RESPONSES_CODEC,
   profile: OPENAI_PROFILE,
+  accepts: ({ kind }) => kind !== "audio",
   // A response of this API always has a tier.
   expectUsage: (usage) => ({ ...usage, tier: usage.tier ?? "standard" }),
 };
@@ -99,6 +100,7 @@ const GEMINI: DialectLosses = {
     ...named("metadata", settings.metadata),
     ...named("user", settings.user),
     ...named("safety_identifier", settings.safetyIdentifier),
+    ...named("prompt_cache_key", settings.promptCacheKey),
     ...(settings.parallelCalls === false ? ["parallel_tool_calls"] : []),
   ],
   // Google does not report what it writes to the cache.

@@ -9,6 +9,7 @@ import type { CacheHint, Effort, HubReasoning, HubRequest, HubTool, TextPart } f
 import { unsupportedField } from "../hub/refuse.ts";
 import { selectTools, type ToolSelection } from "../hub/select-tools.ts";
 import { ToolNameTable } from "../hub/tool-names.ts";
+import { dropLogprobs, dropPromptCacheKey } from "../hub/vendor-settings.ts";
 import { findWebSearch, isSearchChoice, pickOptions, withoutWebSearch } from "../hub/web-search.ts";
 import { limitBreakpoints, markLastBlock } from "./cache-breakpoints.ts";
 import { acceptsFormat, acceptsSampling, apiVersion, thinkingStyle } from "./messages-models.ts";
@@ -206,11 +207,13 @@ function marksNothing({ original }: HubRequest, { cache }: WriteTarget["profile"
   return cache === "explicit" && !JSON.stringify(original).includes('"cache_control"');
 }
 
-function dropSettings({ settings }: HubRequest, dropped: DroppedFields): void {
+function dropSettings(request: HubRequest, dropped: DroppedFields): void {
+  const { settings } = request;
   dropped.addIfSet("seed", settings.seed);
   dropped.addIfSet("presence_penalty", settings.presencePenalty || null);
   dropped.addIfSet("frequency_penalty", settings.frequencyPenalty || null);
-  dropped.addIfSet("logprobs", settings.logprobs);
+  dropLogprobs(request, dropped);
+  dropPromptCacheKey(request, dropped);
   dropped.addIfSet("verbosity", settings.verbosity);
   dropped.addIfSet("metadata", settings.metadata);
   if (settings.format?.kind === "json") dropped.add("response_format");

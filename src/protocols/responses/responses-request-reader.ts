@@ -69,6 +69,7 @@ export function readResponsesRequest(json: Json, { publicModel, stream }: ReadOp
   reader.read(json.input);
   const unread = Object.keys(json).filter((name) => !READ_FIELDS.has(name) && json[name] !== null);
   if (json.truncation === "auto") unread.push("truncation");
+  unread.push(...findUnknownReasoning(json.reasoning));
   const tools = joinTools(readResponsesTools(json.tools, "tools"), reader.tools);
   return {
     dialect: "responses",
@@ -128,6 +129,15 @@ function readReasoning(reasoning: Json | null): HubReasoning | null {
   const summary = readString(reasoning.summary) ?? readString(reasoning.generate_summary);
   if (effort === null && summary === null) return null;
   return { effort, budgetTokens: null, isShown: summary !== null && summary !== "none" };
+}
+
+const REASONING_FIELDS: ReadonlySet<string> = new Set(["effort", "summary", "generate_summary"]);
+
+function findUnknownReasoning(reasoning: unknown): string[] {
+  const json = readObject(reasoning) ?? {};
+  return Object.keys(json)
+    .filter((name) => !REASONING_FIELDS.has(name) && json[name] != null)
+    .map((name) => `reasoning.${name}`);
 }
 
 function readFormat(format: Json | null): HubFormat | null {

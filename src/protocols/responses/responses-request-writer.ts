@@ -44,11 +44,11 @@ export function writeResponsesRequest(request: HubRequest, target: WriteTarget):
     ...native,
     ...writeWebSearch(offered, dropped),
   ];
-  const instructions = request.instructions.map(({ text }) => text).join("\n\n");
+  const { instructions, input } = writeInput(request, options);
   const body: Record<string, unknown> = {
     model: target.upstreamModel,
     ...(instructions === "" ? {} : { instructions }),
-    input: request.items.flatMap((item) => writeItem(item, options)),
+    input,
     ...(tools.length === 0 ? {} : { tools }),
     ...(tools.length === 0 || selection.choice === null
       ? {}
@@ -62,6 +62,18 @@ export function writeResponsesRequest(request: HubRequest, target: WriteTarget):
     stream: request.stream,
   };
   return { body, headers: {}, dropped: dropped.list(), toolNames: names };
+}
+
+/** The API rejects an empty input: instructions alone are a message of the developer. */
+function writeInput(
+  request: HubRequest,
+  options: ItemOptions,
+): { readonly instructions: string; readonly input: readonly Item[] } {
+  const instructions = request.instructions.map(({ text }) => text).join("\n\n");
+  const input = request.items.flatMap((item) => writeItem(item, options));
+  if (input.length > 0 || instructions === "") return { instructions, input };
+  const content = [{ type: "input_text", text: instructions }];
+  return { instructions: "", input: [{ type: "message", role: "developer", content }] };
 }
 
 /** The search of another dialect. */
@@ -165,7 +177,7 @@ function writePart(part: HubPart, role: "user" | "assistant" | "system"): Item {
             file_data: formatMediaUrl(part.source),
           };
     case "audio":
-      return { type: "input_audio", input_audio: { data: part.base64, format: part.format } };
+      throw unsupportedField("input_audio", "Send the text of the recording instead.");
   }
 }
 

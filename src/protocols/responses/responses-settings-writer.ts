@@ -3,17 +3,19 @@
 import type { WriteTarget } from "../hub/dialect-codec.ts";
 import type { DroppedFields } from "../hub/dropped-fields.ts";
 import type { HubFormat, HubRequest, HubSettings } from "../hub/hub-request.ts";
+import { dropLogprobs, writeOpenaiTier, writeUser } from "../hub/vendor-settings.ts";
 import { writeEffort } from "../hub/write-effort.ts";
 
 /** The lowest limit that OpenAI accepts. */
 const OUTPUT_TOKENS_MIN = 16;
 
 export function writeResponsesSettings(
-  { settings, dialect }: HubRequest,
+  request: HubRequest,
   target: WriteTarget,
   dropped: DroppedFields,
 ): Record<string, unknown> {
   const { profile } = target;
+  const { settings, dialect } = request;
   const fields: Record<string, unknown> = {};
   const set = (name: string, value: unknown) => {
     if (value !== null && value !== undefined) fields[name] = value;
@@ -27,15 +29,15 @@ export function writeResponsesSettings(
   setIf(profile.sampling, "temperature", settings.temperature);
   setIf(profile.sampling, "top_p", settings.topP);
   for (const [name, value] of unsupportedSettings(settings)) dropped.addIfSet(name, value);
+  dropLogprobs(request, dropped);
   set("reasoning", writeReasoning(settings, target, dropped));
   set("text", writeText(settings, isOpenai));
-  setIf(isOpenai, "service_tier", settings.serviceTier);
+  setIf(isOpenai, "service_tier", isOpenai ? writeOpenaiTier(request, dropped) : settings.serviceTier);
   setIf(isOpenai, "prompt_cache_key", settings.promptCacheKey);
   setIf(isOpenai, "prompt_cache_retention", settings.promptCacheRetention);
   setIf(isOpenai, "prompt_cache_options", settings.promptCacheOptions);
   setIf(isOpenai, "safety_identifier", settings.safetyIdentifier);
-  // The user of other dialects may contain names, which are meant for another vendor.
-  if (dialect === "responses" || dialect === "chat") set("user", settings.user);
+  set("user", writeUser(request, dropped));
   setIf(isOpenai, "metadata", settings.metadata);
   // A Chat client has no field to carry the state of reasoning.
   if (dialect !== "chat" && settings.reasoning?.effort !== "none" && isOpenai)
@@ -50,7 +52,6 @@ function unsupportedSettings(settings: HubSettings): readonly (readonly [string,
     ["seed", settings.seed],
     ["presence_penalty", settings.presencePenalty],
     ["frequency_penalty", settings.frequencyPenalty],
-    ["logprobs", settings.logprobs],
   ];
 }
 
