@@ -33,7 +33,7 @@ import type { Gateway } from "./gateway.ts";
 import { endClaim, withSpentKey } from "./idempotency/idempotent-requests.ts";
 import { freeBody } from "./request/body.ts";
 import { requestLogIds } from "./request/log-ids.ts";
-import { hasOpenAttempt, hasReachedUpstream } from "./request/trace.ts";
+import { type BatchedWork, hasOpenAttempt, hasReachedUpstream } from "./request/trace.ts";
 import {
   type AdmittedRequest,
   openContext,
@@ -48,6 +48,7 @@ import { reserveLimits, reserveLimitsBeforeBody } from "./reserve-limits.ts";
 import { countWastedAttempts } from "./settlement/compute-money.ts";
 import { settleRequest } from "./settlement/settle.ts";
 import type { StreamEnd } from "./stream/relay.ts";
+import { measureBatches } from "./translation/embedding-batches.ts";
 import type { Transport } from "./transport.ts";
 import { dispatch } from "./upstream/dispatch.ts";
 import type { UpstreamStream } from "./upstream/upstream-stream.ts";
@@ -276,8 +277,9 @@ export class Pipeline<C extends Call, Out> {
     // reach upstreams without a limit. What the gateway itself rejected does not count.
     if (hasReachedUpstream(context.trace)) lease?.release();
     else lease?.cancel();
+    const refusal = { error, batchedWork: await this.#measureBatches(context) };
     try {
-      await this.#settleRefused(context, error);
+      await this.#settleRefused(context, refusal);
     } catch (fault) {
       // A failed settlement must not change the error that the client receives.
       logFault(log, requestLogIds(context), fault);
@@ -285,12 +287,24 @@ export class Pipeline<C extends Call, Out> {
     } finally {
       if (request !== null) disposeBody(request);
     }
-    return isKeySpent(context, error) ? withSpentKey(error) : error;
+    return isKeySpent(context, refusal) ? withSpentKey(error) : error;
   }
 
-  async #settleRefused(context: RequestContext<C>, error: ApiError): Promise<void> {
+  /** A failed count must neither leave the hold open nor change the error that the client receives. */
+  async #measureBatches(context: RequestContext<C>): Promise<BatchedWork | null> {
+    if (context.trace.batches === null) return null;
+    try {
+      return await measureBatches(context.trace);
+    } catch (fault) {
+      logFault(this.#gateway.log, requestLogIds(context), fault);
+      return null;
+    }
+  }
+
+  async #settleRefused(context: RequestContext<C>, refusal: Refusal): Promise<void> {
     const { call, endpoint, trace, claim } = context;
-    const isServed = wasServed(context, error);
+    const { error, batchedWork } = refusal;
+    const isServed = batchedWork !== null || wasServed(context, error);
     await settleRequest(this.#gateway, context, {
       outcome: isClientGone(error) ? "client_gone" : trace.attempts.length > 0 ? "failed" : "refused",
       status: clientErrorStatus(endpoint.interface, error),
@@ -306,9 +320,17 @@ export class Pipeline<C extends Call, Out> {
       estimateShown: null,
       // At shutdown this process aborts the request: the client did not disconnect.
       isAbandoned: isServed && call.request.signal.aborted,
+      batchedWork,
     });
-    if (claim !== null) await endClaim(this.#gateway, claim, isKeySpent(context, error) ? null : "forget");
+    if (claim !== null) await endClaim(this.#gateway, claim, isKeySpent(context, refusal) ? null : "forget");
   }
+}
+
+/** The end of a request that failed before its response began. */
+interface Refusal {
+  readonly error: ApiError;
+  /** The batches that were finished nevertheless; null if there are none. */
+  readonly batchedWork: BatchedWork | null;
 }
 
 /** Frees the body after its last use. */
@@ -327,6 +349,7 @@ function wasServed({ trace }: RequestContext, error: ApiError): boolean {
 }
 
 /** The client may reuse its Idempotency-Key as long as no account can have processed the request. */
-function isKeySpent(context: RequestContext, error: ApiError): boolean {
-  return context.claim !== null && (wasServed(context, error) || countWastedAttempts(context.trace) > 0);
+function isKeySpent(context: RequestContext, { error, batchedWork }: Refusal): boolean {
+  if (context.claim === null) return false;
+  return batchedWork !== null || wasServed(context, error) || countWastedAttempts(context.trace) > 0;
 }

@@ -165,14 +165,21 @@ describe("more texts than Google accepts in one batch", () => {
     expect(row?.chargedNano).toBe(BigInt(row?.inputTokens ?? 0) * 2_500n);
   });
 
-  test("of which one fails are an error without a charge if there is no other account", async () => {
+  test("of which one fails are an error, and those that were finished are charged", async () => {
     const failing = gateway.simulator;
     failing.force("500", 1);
-    const response = await gateway.call("/v1/embeddings", { model: "on-google", input: texts });
+    const input = texts.map(() => "hello");
+    const response = await gateway.call("/v1/embeddings", { model: "on-google", input });
     expect(response.status).toBe(502);
     await response.text();
+    // Three of the first four batches, with a hundred texts of one token each.
     const row = await gateway.records.row(requestId(response));
-    expect(row?.chargedNano ?? 0n).toBe(0n);
+    expect(row).toMatchObject({
+      outcome: "failed",
+      inputTokens: 300,
+      flags: ["partial"],
+      chargedNano: 750_000n,
+    });
   });
 });
 

@@ -42,6 +42,7 @@ import { type PendingUse, settlePending } from "../../store/usage/usage.ts";
 import { allowInterface } from "../admission/admit.ts";
 import { type Authenticator, authenticate } from "../admission/authenticate.ts";
 import type { Call } from "../call.ts";
+import { isClientDisconnect } from "../client-disconnect.ts";
 import { asReported, type MeteredModel } from "../metering/meter.ts";
 import type { KeepAliveTimer } from "../stream/keep-alive-timer.ts";
 import { Relay, type RelayTiming } from "../stream/relay.ts";
@@ -52,7 +53,6 @@ import {
   sendRequest,
   type UpstreamExchange,
 } from "../upstream/send-request.ts";
-import { isClientDisconnect } from "../upstream/upstream-failure.ts";
 import { type OpenedStream, UpstreamStream } from "../upstream/upstream-stream.ts";
 import { EVENT_STREAM_LINES, JSON_LINES } from "./error-response.ts";
 import { callOwnResponse, type OwnResponseServices } from "./own-response.ts";

@@ -43,6 +43,20 @@ export interface DispatchTrace {
   traceId?: string;
 }
 
+/** What upstreams have worked on for a request that was sent in batches and failed. They bill it. */
+export interface BatchedWork {
+  /** Reported by upstreams; null if none was. */
+  readonly usage: TokenUsage | null;
+  /** The tokens of batches whose upstream reported none. */
+  readonly countedTokens: number;
+}
+
+/** A request that is sent in batches. */
+export interface BatchedRequest {
+  /** Null if no batch was worked on. */
+  measureWork(): Promise<BatchedWork | null>;
+}
+
 /** The trace of a request in flight. Times are on the monotonic clock. */
 export interface Trace {
   readonly startedMs: number;
@@ -60,6 +74,8 @@ export interface Trace {
   /** The part of them that was for the caller's concurrency limit. */
   slotWaitMs: number;
   waitingSinceMs: number | null;
+  /** The batches of the request, for each upstream model that was tried; null if it is sent whole. */
+  batches: BatchedRequest[] | null;
 }
 
 const NO_CANDIDATES: readonly Candidate[] = [];
@@ -76,7 +92,13 @@ export function openTrace(startedMs: number, spanContext: SpanContext | null = n
     firstContentMs: null,
     slotWaitMs: 0,
     waitingSinceMs: null,
+    batches: null,
   };
+}
+
+/** The request is sent in batches to the accounts of one upstream model. */
+export function noteBatches(trace: Pick<Trace, "batches">, batches: BatchedRequest): void {
+  trace.batches = [...(trace.batches ?? []), batches];
 }
 
 /** Includes the current wait: a client may disconnect while it waits. */

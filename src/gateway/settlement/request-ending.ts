@@ -4,6 +4,7 @@ import type { ApiError } from "../../errors.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 import type { CountedOutput } from "../metering/output-counter.ts";
+import type { BatchedWork } from "../request/trace.ts";
 
 /** The state of a response upstream when its request has ended here. */
 export type ResponseState =
@@ -39,4 +40,6 @@ export interface RequestEnding {
    * charges.
    */
   isAbandoned: boolean;
+  /** The work of the batches of a request that failed. */
+  batchedWork?: BatchedWork | null;
 }

@@ -26,7 +26,7 @@ import {
 import type { ReasoningEstimates } from "../metering/reasoning-estimate.ts";
 import { boundReport } from "../metering/usage-bounds.ts";
 import { traceLogId } from "../request/log-ids.ts";
-import { isTranslated } from "../request/trace.ts";
+import { type BatchedWork, isTranslated } from "../request/trace.ts";
 import {
   type AuthenticatedRequest,
   isAuthenticated,
@@ -131,8 +131,9 @@ function isUnreported(
 /** The request is unpaid, ended early, and its stream was not counted. */
 function hasNoTokenCount(
   { charge }: RequestContext,
-  { outcome, usage, images, countOutput }: RequestEnding,
+  { outcome, usage, images, countOutput, batchedWork = null }: RequestEnding,
 ): boolean {
+  if (batchedWork !== null) return false;
   return charge === null && isInterrupted(outcome) && usage === null && images === 0 && countOutput === null;
 }
 
@@ -225,6 +226,12 @@ function recordSettlement({ requestMetrics, clock }: SettlementServices, started
 /** The caller of the settlement handles its failure. */
 function ignoreFailure(): void {}
 
+/** The request failed, but some of its batches did not. */
+function measureBatchedWork(context: ReadRequest, { usage, countedTokens }: BatchedWork): MeasuredUsage {
+  if (countedTokens === 0) return asBounded(boundReport(usage, 0, describeReported(context)));
+  return estimatedInput((usage?.inputTokens ?? 0) + countedTokens, 0, "partial");
+}
+
 /** Returns a promise only if something must be counted. */
 function measureUsage(
   { log }: SettlementServices,
@@ -233,7 +240,8 @@ function measureUsage(
   inputTokens: () => number,
 ): MaybePromise<MeasuredUsage> {
   const { endpoint, model, request } = context;
-  const { usage, images, isWhole, countOutput } = ending;
+  const { usage, images, isWhole, countOutput, batchedWork = null } = ending;
+  if (batchedWork !== null) return measureBatchedWork(context, batchedWork);
   const evidence = {
     usage,
     images,

@@ -1,12 +1,13 @@
 /**
  * The batches of one request for embeddings, for an upstream that accepts fewer texts at once than the client may send.
- * The client receives one response. A batch that has succeeded is not sent again if another one fails.
+ * The client receives one response. A batch that has succeeded is not sent again if another one fails, and is charged
+ * even if the request fails.
  */
 
 import { classifyError, upstreamFailure } from "../../accounts/failure.ts";
 import { parseJson } from "../../json/parse.ts";
 import { nextTurn } from "../../net/wire/next-turn.ts";
-import { type Part, partsLength, wholeBytesPart } from "../../net/wire/parts.ts";
+import { joinParts, type Part, partsLength, wholeBytesPart } from "../../net/wire/parts.ts";
 import {
   normalize,
   readGeminiVector,
@@ -17,6 +18,9 @@ import {
 import { readUpstreamError } from "../../protocols/shared/upstream-error.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { WholeResponseResult } from "../../protocols/shared/whole-response.ts";
+import { CLIENT_DISCONNECTED } from "../client-disconnect.ts";
+import { countInput } from "../metering/count-input.ts";
+import type { BatchedRequest, BatchedWork, Trace } from "../request/trace.ts";
 import type { WholeResult } from "../whole-result.ts";
 import type { SendBody } from "./translated-attempt.ts";
 
@@ -51,10 +55,12 @@ const RESPONSE_BYTES_MAX = 128 * 1024 * 1024;
 const HEAD = Buffer.from('{"object":"list","data":[');
 const COMMA = Buffer.from(",");
 
-export class EmbeddingBatches {
+export class EmbeddingBatches implements BatchedRequest {
   readonly #batches: readonly EmbeddingBatch[];
   readonly #options: BatchOptions;
   readonly #finished = new Map<number, FinishedBatch>();
+  /** Batches that were in flight when the client disconnected. */
+  readonly #abandoned = new Set<number>();
 
   constructor(batches: readonly EmbeddingBatch[], options: BatchOptions) {
     this.#batches = batches;
@@ -76,7 +82,10 @@ export class EmbeddingBatches {
 
   async #sendOne(at: number, sendBody: SendBody): Promise<WholeResult> {
     const result = await sendBody(this.#batches[at]?.body ?? []);
-    if (result.kind === "failed") return result;
+    if (result.kind === "failed") {
+      if (result.failure === CLIENT_DISCONNECTED) this.#abandoned.add(at);
+      return result;
+    }
     const failure = await this.#read(at, result.body);
     return failure ?? result;
   }
@@ -104,6 +113,20 @@ export class EmbeddingBatches {
     return null;
   }
 
+  /** What upstreams have worked on so far; null if nothing. */
+  async measureWork(): Promise<BatchedWork | null> {
+    const finished = [...this.#finished.values()];
+    if (finished.length + this.#abandoned.size === 0) return null;
+    const uncounted = [...this.#finished].flatMap(([at, { usage }]) => (usage === null ? [at] : []));
+    let countedTokens = 0;
+    for (const at of [...uncounted, ...this.#abandoned]) {
+      const body = joinParts(this.#batches[at]?.body ?? []);
+      countedTokens += await countInput(body, "gemini.batch_embed_contents");
+    }
+    const usage = sumUsage(finished.map((batch) => batch.usage).filter((one) => one !== null));
+    return { usage, countedTokens };
+  }
+
   /** The response for the client. All batches have succeeded. */
   readWhole(): WholeResponseResult {
     const finished = [...this.#batches.keys()].flatMap((at) => this.#finished.get(at) ?? []);
@@ -125,6 +148,20 @@ export class EmbeddingBatches {
       hasExpectedContent: true,
     };
   }
+}
+
+/** The work of all batches of a request that has failed; null if there is none. */
+export async function measureBatches({ batches }: Pick<Trace, "batches">): Promise<BatchedWork | null> {
+  const works: BatchedWork[] = [];
+  for (const one of batches ?? []) {
+    const work = await one.measureWork();
+    if (work !== null) works.push(work);
+  }
+  if (works.length === 0) return null;
+  return {
+    usage: sumUsage(works.flatMap(({ usage }) => usage ?? [])),
+    countedTokens: works.reduce((sum, { countedTokens }) => sum + countedTokens, 0),
+  };
 }
 
 function failed(reason: string): WholeResult {

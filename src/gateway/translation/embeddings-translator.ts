@@ -21,6 +21,7 @@ import { readUpstreamError } from "../../protocols/shared/upstream-error.ts";
 import type { WholeResponseResult } from "../../protocols/shared/whole-response.ts";
 import { countTexts } from "../metering/count-request.ts";
 import { tokenizerIfLoaded } from "../metering/tokenizer.ts";
+import { noteBatches, type Trace } from "../request/trace.ts";
 import { EmbeddingBatches } from "./embedding-batches.ts";
 import { type LongStrings, NO_LONG_STRINGS, parseLongBody, putLongStrings } from "./long-strings.ts";
 import { NO_HEADERS, type TranslatedAttempt, type Translator } from "./translated-attempt.ts";
@@ -29,6 +30,7 @@ import { NO_HEADERS, type TranslatedAttempt, type Translator } from "./translate
 export interface EmbeddingsSource {
   readonly endpoint: Endpoint;
   readonly request: ModelRequest;
+  readonly trace: Pick<Trace, "batches">;
 }
 
 /** Counting this much takes a millisecond or two. More is estimated. */
@@ -98,6 +100,7 @@ export class EmbeddingsTranslator implements Translator {
         },
       );
       this.#batches = { upstreamModel, batches };
+      noteBatches(this.#source.trace, batches);
     }
     const { batches } = this.#batches;
     return {

@@ -25,6 +25,7 @@ import {
   readWholeResponse,
   type UpstreamResponse,
 } from "../../protocols/shared/whole-response.ts";
+import { CLIENT_DISCONNECTED_UNSENT, isClientDisconnect } from "../client-disconnect.ts";
 import {
   beginAttempt,
   failAttempt,
@@ -46,7 +47,6 @@ import type { RetryBudget } from "./retry-budget.ts";
 import { clientGone, type OutboundRequest, openStream, type UpstreamExchange } from "./send-request.ts";
 import { sendWhole } from "./send-whole.ts";
 import type { Conversation, UpstreamAttempt } from "./upstream-attempt.ts";
-import { CLIENT_DISCONNECTED_UNSENT, isClientDisconnect } from "./upstream-failure.ts";
 import { UpstreamStream } from "./upstream-stream.ts";
 
 export interface Dispatcher extends OutboundRequest {

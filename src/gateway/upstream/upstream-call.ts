@@ -18,10 +18,11 @@ import { DialError, type Dialer, type DialTarget } from "../../net/http-client/d
 import type { Backpressure } from "../../net/wire/body-sink.ts";
 import type { Deadline, Deadlines } from "../../net/wire/deadlines.ts";
 import type { Part } from "../../net/wire/parts.ts";
+import { CLIENT_DISCONNECTED, CLIENT_DISCONNECTED_UNSENT } from "../client-disconnect.ts";
 import { BedrockStreamSink } from "./bedrock-stream-sink.ts";
 import { headerLines, JSON_TYPE, lookUpPath } from "./request-head.ts";
 import type { UpstreamExchange } from "./upstream-exchange.ts";
-import { CLIENT_DISCONNECTED, CLIENT_DISCONNECTED_UNSENT, failureByMessage } from "./upstream-failure.ts";
+import { failureByMessage } from "./upstream-failure.ts";
 
 export interface OutboundRequest {
   http: HttpClient;

@@ -6,18 +6,6 @@ import { parseJson } from "../../json/parse.ts";
 import type { AnswerHeaders } from "../../net/http-client/contract.ts";
 import { readExceptionError, readRefusal, readUpstreamError } from "../../protocols/shared/upstream-error.ts";
 
-/** The failure of a call whose client disconnected. The account is not at fault. */
-export const CLIENT_DISCONNECTED = upstreamFailure("reset", "the client disconnected");
-/** The client disconnected before any byte of the request was sent, so no account processed it. */
-export const CLIENT_DISCONNECTED_UNSENT = upstreamFailure(
-  "connect",
-  "the client disconnected before the request was sent",
-);
-
-export function isClientDisconnect(failure: UpstreamFailure): boolean {
-  return failure === CLIENT_DISCONNECTED || failure === CLIENT_DISCONNECTED_UNSENT;
-}
-
 /** `body` is null if it exceeded its limit. */
 export function failureByStatus(
   status: number,
