@@ -46,7 +46,12 @@ export class ToolNameTable implements ToolNames {
 }
 
 function isPlain({ name, namespace }: ClientTool): boolean {
-  return namespace === null && flatten(name, null) === name;
+  return namespace === null && isValid(name);
+}
+
+/** Whether upstreams accept the name as it is. */
+function isValid(name: string): boolean {
+  return name.length <= TOOL_NAME_CHARS_MAX && /^[A-Za-z0-9_-]+$/.test(name);
 }
 
 /** A name cannot contain a line break, so the pair is unambiguous. */
@@ -56,9 +61,11 @@ function clientKey(name: string, namespace: string | null): string {
 
 function flatten(name: string, namespace: string | null): string {
   const whole = namespace === null ? name : namespace + NAMESPACE_SEPARATOR + name;
-  const valid = whole.replace(/[^A-Za-z0-9_-]/g, "_");
-  if (valid === whole && whole.length <= TOOL_NAME_CHARS_MAX && whole !== "") return whole;
-  return withDigest(valid, clientKey(name, namespace));
+  if (isValid(whole)) return whole;
+  return withDigest(
+    whole.slice(0, TOOL_NAME_CHARS_MAX).replace(/[^A-Za-z0-9_-]/g, "_"),
+    clientKey(name, namespace),
+  );
 }
 
 function withDigest(name: string, key: string): string {

@@ -52,6 +52,7 @@ export const ROUTING_FIELDS = [
   "reasoning",
   "reasoning_effort",
   "tools",
+  "functions",
   "tool_choice",
   "service_tier",
   "speed",

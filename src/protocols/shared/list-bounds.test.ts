@@ -81,6 +81,42 @@ describe("a list", () => {
       (n) => `"messages":[{"role":"user","content":[{"type":"tool_result","content":${list(n, "{}")}}]}]`,
     ],
     [
+      "of calls in a message",
+      partsMax,
+      "messages[0].tool_calls",
+      CHAT,
+      (n) => `"messages":[{"role":"assistant","tool_calls":${list(n, "{}")}}]`,
+    ],
+    [
+      "of annotations of a message",
+      partsMax,
+      "messages[0].annotations",
+      CHAT,
+      (n) => `"messages":[{"role":"assistant","content":"a","annotations":${list(n, "{}")}}]`,
+    ],
+    [
+      "of annotations of a part",
+      partsMax,
+      "input[0].content[0].annotations",
+      RESPONSES,
+      (n) =>
+        `"input":[{"role":"assistant","content":[{"type":"output_text","annotations":${list(n, "{}")}}]}]`,
+    ],
+    [
+      "of tools that an item adds",
+      toolsMax,
+      "input[0].tools",
+      RESPONSES,
+      (n) => `"input":[{"type":"additional_tools","tools":${list(n, NAME)}}]`,
+    ],
+    [
+      "of functions in the older form of tools",
+      toolsMax,
+      "functions",
+      CHAT,
+      (n) => `"messages":[${ITEM}],"functions":${list(n, `{"name":"f"}`)}`,
+    ],
+    [
       "of Gemini parts",
       partsMax,
       "contents[0].parts",

@@ -26,6 +26,9 @@ const { itemsMax, partsMax, toolsMax, allowedToolsMax, schemaNodesMax, embedding
   requestCounts;
 
 const CONTENT = wantedFields(["content", "output"]);
+/** The lists of a message or item, and those of a part. */
+const OF_ITEM = wantedFields(["content", "output", "tool_calls", "annotations", "summary"]);
+const OF_PART = wantedFields(["content", "output", "annotations", "citations"]);
 const PARTS = wantedFields(["parts"]);
 const CONTENTS = wantedFields(["contents"]);
 const TOOLS = wantedFields(["tools"]);
@@ -50,11 +53,17 @@ const COUNTED_REQUEST: readonly ListBound[] = [
 
 /** By the member of the body. A list is bounded before the lists within its elements. */
 const BOUNDS: Readonly<Record<string, readonly ListBound[]>> = {
-  input: [ITEMS, { steps: [EACH, CONTENT], max: partsMax }],
+  input: [
+    ITEMS,
+    { steps: [EACH, OF_ITEM], max: partsMax },
+    { steps: [EACH, CONTENT, EACH, OF_PART], max: partsMax },
+    { steps: [EACH, TOOLS], max: toolsMax },
+    { steps: [EACH, TOOLS, EACH, SCHEMA], max: schemaNodesMax, of: "values" },
+  ],
   messages: [
     ITEMS,
-    { steps: [EACH, CONTENT], max: partsMax },
-    { steps: [EACH, CONTENT, EACH, CONTENT], max: partsMax },
+    { steps: [EACH, OF_ITEM], max: partsMax },
+    { steps: [EACH, CONTENT, EACH, OF_PART], max: partsMax },
   ],
   contents: [ITEMS, { steps: [EACH, PARTS], max: partsMax }],
   requests: [ITEMS],
@@ -65,6 +74,10 @@ const BOUNDS: Readonly<Record<string, readonly ListBound[]>> = {
     { steps: [EACH, SCHEMA], max: schemaNodesMax, of: "values" },
     { steps: [EACH, TOOLS, EACH, SCHEMA], max: schemaNodesMax, of: "values" },
     { steps: [EACH, DECLARATIONS, EACH, SCHEMA], max: schemaNodesMax, of: "values" },
+  ],
+  functions: [
+    { steps: [], max: toolsMax },
+    { steps: [EACH, SCHEMA], max: schemaNodesMax, of: "values" },
   ],
   tool_choice: [
     { steps: [TOOLS], max: allowedToolsMax },
