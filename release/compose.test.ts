@@ -48,6 +48,21 @@ test("two gateways of this version share a database, have a data folder each, an
   }
 });
 
+test("no service has a default password", () => {
+  const text = readText("deploy/compose.yaml");
+  const passwords = [...text.matchAll(/\$\{(\w*(?:PASSWORD|KEY|TOKEN|SECRET)\w*)([^}]*)\}/g)];
+  expect(new Set(passwords.map(([, name]) => name))).toEqual(
+    new Set(["POSTGRES_PASSWORD", "VALKEY_PASSWORD", "MASTER_KEY"]),
+  );
+  // Compose ends with this message if the variable is not set.
+  for (const [, name, rule] of passwords) expect(rule).toBe(`:?Set ${name} in .env`);
+  expect(file.services.valkey?.command).toContain("--requirepass");
+  expect(file.services.grafana).toMatchObject({
+    environment: { GF_SECURITY_ADMIN_PASSWORD__FILE: "/run/secrets/grafana-password" },
+    secrets: ["grafana-password"],
+  });
+});
+
 test("variables of nginx are escaped, because compose replaces its own", () => {
   expect(file.configs.nginx?.content.replaceAll("$$", "")).not.toContain("$");
 });

@@ -1,6 +1,7 @@
 /**
  * The chart: its generated files, and what it renders. The templates need Helm on the PATH; where it is not packaged,
- * `go install helm.sh/helm/v3/cmd/helm@v3.16.4` builds it.
+ * `go install helm.sh/helm/v4/cmd/helm@latest` builds it. Messages of Helm itself are not compared: they differ between
+ * its versions.
  */
 
 import { describe, expect, test } from "bun:test";
@@ -74,6 +75,15 @@ describe("the plain manifests", () => {
     expect(template.spec.containers[0].image).toBe(`model-gateway:${manifest.version}`);
   });
 
+  test("a NetworkPolicy admits connections to the port of the gateway only", () => {
+    for (const name of ["one-node.yaml", "several-nodes.yaml"])
+      expect(read(name).find(({ kind }) => kind === "NetworkPolicy")?.spec).toMatchObject({
+        policyTypes: ["Ingress", "Egress"],
+        ingress: [{ ports: [{ port: "http" }] }],
+        egress: [{}],
+      });
+  });
+
   test("several nodes share a database and a master key", () => {
     const { replicas, template } = nodes("several-nodes.yaml");
     expect(replicas).toBe(3);
@@ -96,8 +106,13 @@ const SHARED = ['database={"existingSecret":"pg"}', 'masterKey={"existingSecret"
 
 describe.skipIf(helm === null)("helm template (needs helm)", () => {
   test("the plain manifests are up to date (npm run docs:chart)", () => {
+    // Versions of Helm differ in blank lines.
+    const parse = (text: string) => parseAllDocuments(text).map((document) => document.toJS());
     for (const [path, content] of Object.entries(renderManifests(helm ?? "")))
-      expect({ path, content: readFileSync(join(ROOT, path), "utf8") }).toEqual({ path, content });
+      expect({ path, objects: parse(readFileSync(join(ROOT, path), "utf8")) }).toEqual({
+        path,
+        objects: parse(content),
+      });
   });
 
   const objects = (...values: string[]) =>
@@ -119,8 +134,8 @@ describe.skipIf(helm === null)("helm template (needs helm)", () => {
     ["more than one node without a master key", ["replicas=2", ...SHARED.slice(0, 1)], "common master key"],
     ["SQLite without a volume", ['persistence={"enabled":false}'], "would be lost"],
     ["metrics without a token", ['serviceMonitor={"enabled":true}'], "token of an administrator"],
-    ["a misspelt field of gateway.yaml", ['config={"servr":{}}'], "servr is not allowed"],
-    ["a misspelt value", ["replicaCount=2"], "replicaCount is not allowed"],
+    ["a misspelt field of gateway.yaml", ['config={"servr":{}}'], "servr"],
+    ["a misspelt value", ["replicaCount=2"], "replicaCount"],
   ] as const)("%s is rejected", (_, values, message) => {
     const { ok, text } = render(...values);
     expect(ok).toBe(false);

@@ -89,7 +89,7 @@ const serviceMonitor = section("Metrics for the Prometheus operator.", {
 const networkPolicy = section("A NetworkPolicy for the pods.", {
   enabled: z
     .boolean()
-    .default(false)
+    .default(true)
     .describe("Create the NetworkPolicy: all egress, and ingress to the port of the gateway only."),
   from: kubernetesList.describe("Peers that may connect; all if empty."),
 });
