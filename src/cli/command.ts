@@ -173,7 +173,7 @@ export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-function helpText(command: Command): string {
+export function helpText(command: Command): string {
   const entries = Object.entries({ ...command.options, help: HELP_OPTION });
   const form = (name: string, option: Option) => `--${name}${option.value ? ` ${option.value}` : ""}`;
   const width = Math.max(...entries.map(([name, option]) => form(name, option).length));

@@ -1,13 +1,15 @@
 /** `model-gateway explain`: explains what happened to a request, or what would happen to one. */
 
 import type { Settings } from "../config/installation/environment.ts";
+import { localAddressText } from "../config/parse/check-account.ts";
 import { buildCostLines, formatPrice } from "../gateway/endpoints/request-report.ts";
 import type { DispatchTrace } from "../gateway/request/trace.ts";
 import type { LimitStanding } from "../limits/limiter.ts";
 import { usdText } from "../money/nano.ts";
 import { buildTariff, multiplierText } from "../money/tariff.ts";
+import { findLocalAddress } from "../net/http-client/ip-addresses.ts";
 import { type AccountExplanation, explainAccess } from "../policy/explain.ts";
-import { INTERFACES, type Interface } from "../records.ts";
+import { type AccountRecord, INTERFACES, type Interface } from "../records.ts";
 import type { LiveExplanation } from "../server/operator-socket.ts";
 import type { Db } from "../store/engine/db.ts";
 import { listUsers } from "../store/identity/users.ts";
@@ -193,7 +195,8 @@ async function explainKey(db: Db, settings: Settings, input: Input, nowMs: numbe
   const iface = readInterface(input.text("interface") ?? "chat");
   const key = await findKeyByPublicId(db, keyId);
   if (key === null) fail(`Key ${keyId} does not exist.`, `See: ${input.command("keys list")}`);
-  const { allowed, steps, accounts } = explainAccess(await readPolicy(db), key, model, iface, nowMs);
+  const records = await readPolicy(db);
+  const { allowed, steps, accounts } = explainAccess(records, key, model, iface, nowMs);
   for (const { ok, text } of steps) {
     terminal.print(`${ok ? terminal.paint.green("✓") : terminal.paint.red("✗")} ${text}`);
     if (!ok) break;
@@ -214,10 +217,20 @@ async function explainKey(db: Db, settings: Settings, input: Input, nowMs: numbe
       ),
     );
   }
+  const names = new Set(accounts.map(({ name }) => name));
+  for (const account of records.accounts) if (names.has(account.name)) printBlocked(account, terminal);
   terminal.print();
   terminal.print(allowed ? `Result: this key can call ${model}.` : `Result: this key cannot call ${model}.`);
   await printLive(settings, { keyId: key.id, model, interface: iface }, terminal);
   return allowed ? 0 : 1;
+}
+
+function printBlocked({ name, kind, baseUrl, privateNetwork }: AccountRecord, terminal: Terminal): void {
+  const address = kind === "simulator" || privateNetwork ? null : findLocalAddress(baseUrl);
+  if (address !== null)
+    terminal.print(
+      `${terminal.paint.red("✗")} ${name}: private_network ${localAddressText(baseUrl, address)}`,
+    );
 }
 
 function describeEligible({ translation }: AccountExplanation): string {

@@ -128,6 +128,7 @@ async function applyFile(
     printProblems(result.problems, input.terminal);
     return "refused";
   }
+  for (const note of result.plan.notes) input.terminal.printNote(`note: ${note}`);
   await applyChanges(installation, result.plan, {
     actor: { kind: "file", id: null, name: basename(fileName) },
     address: null,

@@ -65,7 +65,7 @@ export const adminAccounts = {
     vendorHint: "Sets the address, the interfaces and what the provider can express.",
     noVendor: "Other (no preset)",
     localVendor:
-      "A server in your own network. Only the configuration file can allow a private address: private_network.",
+      "A server in your own network. A private address can be allowed in the configuration file only: add the account there with `private_network: true`, and apply the file.",
     baseUrl: "Base URL",
     baseUrlHint: "Usually ends with /v1",
     baseUrlNoVersion: "Without a version",

@@ -63,7 +63,8 @@ export const adminAccounts: Area<"adminAccounts"> = {
     vendor: "服务商",
     vendorHint: "自动填写地址、接口和该服务商支持的功能。",
     noVendor: "其他（无预设）",
-    localVendor: "位于您自己网络中的服务器。私有地址只能在配置文件中允许：private_network。",
+    localVendor:
+      "位于您自己网络中的服务器。私有地址只能在配置文件中允许：请在其中添加此账号并设置 `private_network: true`，然后应用该文件。",
     baseUrl: "Base URL",
     baseUrlHint: "通常以 /v1 结尾",
     baseUrlNoVersion: "不含版本号",

@@ -1,6 +1,8 @@
 /** Which fields of an account its kind requires or does not allow. */
 
+import { findLocalAddress } from "../../net/http-client/ip-addresses.ts";
 import { parseServiceAccount, type ServiceAccountProblem } from "../../secrets/service-account.ts";
+import { VENDOR_PRESETS, VENDORS } from "../../vendors.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import { type Item, readText } from "./items.ts";
 
@@ -36,7 +38,22 @@ export function accountFields(account: Item): FieldProblem[] {
   if (kind !== "azure" && has("api_version")) {
     problems.push(at("api_version", "is allowed only for kind azure. Remove the field."));
   }
-  return [...problems, ...cloudFields(account, kind)];
+  return [...problems, ...localVendor(account), ...cloudFields(account, kind)];
+}
+
+/** The preset of a server of the operator works only if its address is allowed, so the field is required at once. */
+function localVendor(account: Item): FieldProblem[] {
+  const preset = VENDORS.find((vendor) => vendor === readText(account, "vendor"));
+  if (preset === undefined || !VENDOR_PRESETS[preset].isLocal) return [];
+  const baseUrl = readText(account, "base_url") ?? VENDOR_PRESETS[preset].baseUrl;
+  const kind = findLocalAddress(baseUrl);
+  if (kind === null || account.value.private_network === true) return [];
+  return [{ path: [...account.path, "private_network"], message: localAddressText(baseUrl, kind) }];
+}
+
+/** What an operator has to change for an account on this machine or in its network. */
+export function localAddressText(baseUrl: string, kind: "private" | "loopback"): string {
+  return `must be true, because ${baseUrl} is a ${kind} address. Add \`private_network: true\` to the account in the configuration file, and apply the file.`;
 }
 
 /** The fields of Amazon Bedrock and Google Vertex AI. */

@@ -3,11 +3,14 @@
  * them again changes nothing.
  */
 
+import { findLocalAddress } from "../../net/http-client/ip-addresses.ts";
 import { appendChange, type ChangeEntry } from "../../store/change-log/change-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { bumpPolicyRevision, readRevisions } from "../../store/engine/revisions.ts";
 import { readOpenings } from "../../store/money/entries.ts";
+import { defaultBaseUrl } from "../account-defaults.ts";
 import type { Installation } from "../installation/installation.ts";
+import { localAddressText } from "../parse/check-account.ts";
 import { checkDocument, parseGatewayFileInWorker } from "../parse/file.ts";
 import { type KnownNames, NO_KNOWN_NAMES } from "../parse/references.ts";
 import type { GatewayDocument, GatewayFile } from "../schema/schema.ts";
@@ -111,6 +114,14 @@ interface CheckedFile {
   problemAt(problem: FieldProblem): Problem;
 }
 
+/** An account that no request can use, unless its address is meant to be unreachable. */
+function noteBlockedAddress(account: GatewayFile["accounts"][number]): string[] {
+  if (account.kind === "simulator" || account.private_network) return [];
+  const baseUrl = account.base_url ?? defaultBaseUrl(account);
+  const kind = findLocalAddress(baseUrl);
+  return kind === null ? [] : [`accounts.${account.name}.private_network ${localAddressText(baseUrl, kind)}`];
+}
+
 async function buildPlan(
   installation: Secrets & Pick<Installation, "db">,
   { state, file, revisions, problemAt }: CheckedFile,
@@ -122,6 +133,7 @@ async function buildPlan(
   const notes = [
     ...(namesBalances ? openingNotes(file.users, state.users, await readOpenings(installation.db)) : []),
     ...(options.prune ? usersWithMoney(state, file) : []),
+    ...file.accounts.flatMap(noteBlockedAddress),
   ];
   return { ok: true, plan: { changes: steps, shown, notes, file, steps, revisions } };
 }

@@ -275,8 +275,14 @@ function captureSent(
 }
 
 function dialFailure(cause: unknown): UpstreamFailure {
-  return upstreamFailure("connect", cause instanceof DialError ? `dial: ${cause.reason}` : "dial");
+  if (!(cause instanceof DialError)) return upstreamFailure("connect", "dial");
+  const todo = cause.reason === "forbidden_address" ? FORBIDDEN_ADDRESS_TODO : "";
+  return upstreamFailure("connect", `dial: ${cause.reason}${todo}`);
 }
+
+/** For operators: the reason is in the log, in `explain` and in the console. */
+const FORBIDDEN_ADDRESS_TODO =
+  ", allowed only by private_network: true for the account in the configuration file";
 
 function tokenFailure(cause: unknown): UpstreamFailure {
   return cause instanceof AccessTokenError ? cause.failure : upstreamFailure("server", "access token");

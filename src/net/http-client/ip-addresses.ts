@@ -40,6 +40,17 @@ export function mayDial(ip: string, { privateNetwork }: { privateNetwork: boolea
   return { ok: false, reason: kind };
 }
 
+/**
+ * Whether a base URL names an address that only `private_network` allows. Null for a name, which is looked up when it is
+ * dialled.
+ */
+export function findLocalAddress(baseUrl: string): "private" | "loopback" | null {
+  const host = URL.parse(baseUrl)?.hostname ?? "";
+  if (host === "localhost" || host.endsWith(".localhost")) return "loopback";
+  const kind = classifyAddress(host.replace(/^\[|\]$/g, ""));
+  return kind === "private" || kind === "loopback" ? kind : null;
+}
+
 export function classifyAddress(ip: string): AddressClass {
   const address = parseAddress(ip);
   if (address === null) return "invalid";
