@@ -37,6 +37,19 @@ export function firstElements(
   return elements;
 }
 
+/** Counts the elements of an array, up to `countMax`. */
+export function countElements(bytes: Uint8Array, array: ByteRange, countMax: number): number {
+  const close = array.end - 1;
+  let count = 0;
+  for (let at = skipSpace(bytes, array.start + 1, close); at < close && count < countMax; count++) {
+    const end = valueEnd(bytes, at, close, DEPTH_LIMIT);
+    if (end < 0) break;
+    at = skipSpace(bytes, end, close);
+    if (bytes[at] === COMMA) at = skipSpace(bytes, at + 1, close);
+  }
+  return count;
+}
+
 const NO_BYTES = new Uint8Array(0);
 const ONE_COMMA = Uint8Array.of(COMMA);
 

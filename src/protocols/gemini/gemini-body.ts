@@ -1,13 +1,10 @@
 /** A Gemini request body as sent upstream: the received bytes with the upstream's model name where the body has one. */
 
-import { requestCounts } from "../../count-limits.ts";
 import type { ApiError } from "../../errors.ts";
-import { firstElements } from "../../json/array.ts";
-import { integerValue, type JsonField, scanObject, wantedFields } from "../../json/scan.ts";
+import { integerValue } from "../../json/scan.ts";
 import { addMember, jsonString, replaceValue, type Splice, spliceParts } from "../../json/splice.ts";
 import { StringFaultSearch } from "../../json/strings.ts";
-import { QUOTE, skipSpace, stringEnd } from "../../json/walk.ts";
-import { decodeText, findBytes } from "../../net/wire/bytes.ts";
+import { findBytes } from "../../net/wire/bytes.ts";
 import { nextTurn } from "../../net/wire/next-turn.ts";
 import { type Part, partBytes } from "../../net/wire/parts.ts";
 import { invalidJsonError } from "../shared/json-body.ts";
@@ -15,20 +12,19 @@ import { isPlainBody } from "../shared/plain-body.ts";
 import type { HostedForm, RequestBody } from "../shared/request.ts";
 import { callIds } from "./call-ids.ts";
 import { type ConfigScan, type GeminiScan, pick } from "./gemini-fields.ts";
-import { ENCODED_ENVELOPE_START, FOREIGN_CALL_SIGNATURE } from "./thought-signature.ts";
+import { allSignatures, findModelPlaces, foreignSignatures, type GeminiFindings } from "./gemini-splices.ts";
 
 /** In a longer body only both ends are searched: the search must not block other requests. */
 const SEARCH_BYTES_MAX = 128 * 1024;
 const ERROR_SEARCH_BYTES_PER_TURN = 256 * 1024;
-const NAMED = wantedFields(["model"]);
 
 interface GeminiBodyOptions {
   readonly scan: GeminiScan;
   readonly config: ConfigScan | null;
   readonly depthMax: number;
   readonly onDispose: (() => void) | null;
-  /** As the inspection thread found; null if it must be computed. */
-  readonly isPlain: boolean | null;
+  /** What the inspection thread found in a long body; null if it must be searched. */
+  readonly findings: GeminiFindings | null;
   /** All signatures are replaced, regardless of their issuer. */
   readonly isReduced?: boolean;
 }
@@ -47,39 +43,31 @@ export class GeminiBody implements RequestBody {
 
   forUpstream(upstreamModel: string, form: HostedForm | null = null): Part[] {
     const { bytes, start, end } = this.#part;
+    const { findings, isReduced } = this.#options;
     const splices = [
-      ...(form?.api === "gemini" ? callIds(this.#part, this.#options) : []),
-      ...this.#modelSplices(jsonString(`models/${upstreamModel}`)),
-      ...(this.#options.isReduced === true ? allSignatures(this.#part) : foreignSignatures(this.#part)),
+      ...(form?.api === "gemini" ? (findings?.callIds ?? callIds(this.#part, this.#options)) : []),
+      ...this.#nameModel(`models/${upstreamModel}`),
+      ...(isReduced === true
+        ? this.#findSignatures()
+        : (findings?.foreignSignatures ?? foreignSignatures(this.#part))),
       ...this.#cap,
     ];
     return spliceParts(bytes, splices, start, end);
   }
 
   /** The model in the body must be the one in the path: in a batch each request has it. */
-  #modelSplices(name: Uint8Array): Splice[] {
-    const { bytes } = this.#part;
-    const { fields } = this.#options.scan;
-    const splices: Splice[] = [];
-    if (fields.model !== undefined) splices.push(replaceValue(fields.model, name));
-    const inner = pick(fields, "generateContentRequest", "generate_content_request");
-    if (inner?.kind === "object") this.#nameModel(inner, name, splices);
-    if (fields.requests?.kind === "array") {
-      for (const element of firstElements(bytes, fields.requests, requestCounts.itemsMax))
-        this.#nameModel(element, name, splices);
-    }
-    return splices;
+  #nameModel(name: string): Splice[] {
+    const { findings } = this.#options;
+    const places = findings?.modelPlaces ?? findModelPlaces(this.#part, this.#options);
+    return places.map((place) =>
+      "field" in place
+        ? replaceValue(place.field, jsonString(name))
+        : addMember(place, "model", JSON.stringify(name)),
+    );
   }
 
-  #nameModel({ start, end }: Pick<JsonField, "start" | "end">, name: Uint8Array, splices: Splice[]): void {
-    const scan = scanObject(this.#part.bytes, start, end, NAMED, { depthMax: this.#options.depthMax });
-    if (!scan.ok) return;
-    const { model } = scan.fields;
-    splices.push(
-      model === undefined
-        ? addMember(scan, "model", new TextDecoder().decode(name))
-        : replaceValue(model, name),
-    );
+  #findSignatures(): readonly Splice[] {
+    return this.#options.findings?.allSignatures ?? allSignatures(this.#part);
   }
 
   /** Upstreams of this interface store no conversations. */
@@ -89,7 +77,7 @@ export class GeminiBody implements RequestBody {
 
   /** A signature that the account rejects is replaced by Google's placeholder. */
   withoutEncryptedReasoning(): RequestBody | null {
-    if (this.#options.isReduced === true || allSignatures(this.#part).length === 0) return null;
+    if (this.#options.isReduced === true || this.#findSignatures().length === 0) return null;
     return new GeminiBody(this.#part, { ...this.#options, isReduced: true }, this.#cap);
   }
 
@@ -111,7 +99,7 @@ export class GeminiBody implements RequestBody {
   }
 
   isPlain(): boolean {
-    return this.#options.isPlain ?? isPlainBody(partBytes(this.#part));
+    return this.#options.findings?.isPlain ?? isPlainBody(partBytes(this.#part));
   }
 
   async findJsonError(): Promise<ApiError | null> {
@@ -125,52 +113,6 @@ export class GeminiBody implements RequestBody {
   async dispose(): Promise<void> {
     this.#options.onDispose?.();
   }
-}
-
-const ENVELOPE = Buffer.from(`"${ENCODED_ENVELOPE_START}`);
-const PLACEHOLDER = Buffer.from(JSON.stringify(FOREIGN_CALL_SIGNATURE));
-/** More than any conversation has. */
-const SIGNATURES_MAX = 10_000;
-
-/**
- * The conversation was begun by another vendor, whose state is in the gateway's envelopes. Google would reject them, and
- * has a placeholder for calls that another model made.
- */
-function foreignSignatures({ bytes, start, end }: Part): Splice[] {
-  const splices: Splice[] = [];
-  for (let at = findBytes(bytes, ENVELOPE, start); at !== -1 && at < end; ) {
-    const close = stringEnd(bytes, at + 1, end, at);
-    if (close < 0 || splices.length === SIGNATURES_MAX) break;
-    if (isSignatureValue(bytes, at)) splices.push({ start: at, end: close, insert: PLACEHOLDER });
-    at = findBytes(bytes, ENVELOPE, close);
-  }
-  return splices;
-}
-
-const SIGNATURE_NAMES = ["thoughtSignature", "thought_signature"].map((name) => Buffer.from(`"${name}"`));
-const COLON = 0x3a;
-
-function allSignatures({ bytes, start, end }: Part): Splice[] {
-  const splices: Splice[] = [];
-  for (const name of SIGNATURE_NAMES) {
-    for (let at = findBytes(bytes, name, start); at !== -1 && at < end; at = findBytes(bytes, name, at + 1)) {
-      const colon = skipSpace(bytes, at + name.length, end);
-      const value = skipSpace(bytes, colon + 1, end);
-      if (bytes[colon] !== COLON || bytes[value] !== QUOTE) continue;
-      const close = stringEnd(bytes, value + 1, end, value);
-      if (close < 0 || splices.length === SIGNATURES_MAX) break;
-      splices.push({ start: value, end: close, insert: PLACEHOLDER });
-    }
-  }
-  return splices.sort((a, b) => a.start - b.start);
-}
-
-const NAME_BEFORE = /"thought_?[sS]ignature"\s*:\s*$/;
-const NAME_BYTES_MAX = 64;
-
-/** The same text may be part of a message. */
-function isSignatureValue(bytes: Uint8Array, quote: number): boolean {
-  return NAME_BEFORE.test(decodeText(bytes, Math.max(0, quote - NAME_BYTES_MAX), quote));
 }
 
 /** Lowers the client's limit, or adds one to `generationConfig`. */

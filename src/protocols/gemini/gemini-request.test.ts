@@ -87,6 +87,30 @@ describe("metering", () => {
   });
 });
 
+const SIGNED = { functionCall: { id: "c1", name: "f" }, thoughtSignature: "Z3dzMS5h" };
+
+test.each<[EndpointName, object]>([
+  ["gemini.generate_content", { contents, model: "models/public" }],
+  [
+    "gemini.generate_content",
+    { contents: [{ parts: [SIGNED, { text: "Z3dzMS5h" }, { thought_signature: "own" }] }] },
+  ],
+  [
+    "gemini.batch_embed_contents",
+    { requests: [{ content: {} }, { model: "models/public", content: {} }, {}] },
+  ],
+  ["gemini.count_tokens", { generateContentRequest: { contents } }],
+])("a body of %s that a thread searched is sent as one that was not: %j", (name, json) => {
+  const to = endpoint(name);
+  const inspection = structuredClone(inspectBody(part(json), to, LIMITS));
+  const searched = openInspected({ body: part(json), inspection, onDispose: null }, to, LIMITS).body;
+  const plain = readModelRequest(part(json), to, LIMITS).body;
+  for (const form of [null, { api: "gemini" } as const])
+    expect(parse(searched.forUpstream("up", form))).toEqual(parse(plain.forUpstream("up", form)));
+  const [reduced, wanted] = [searched.withoutEncryptedReasoning(), plain.withoutEncryptedReasoning()];
+  expect(reduced && parse(reduced.forUpstream("up"))).toEqual(wanted && parse(wanted.forUpstream("up")));
+});
+
 test("a long body that a thread inspected is the same request", () => {
   const json = { contents, generationConfig: { maxOutputTokens: 9, candidateCount: 2 } };
   const name = endpoint("gemini.generate_content");

@@ -12,7 +12,6 @@ import { type InputReach, measureInputReach } from "../shared/input-reach.ts";
 import { type InputSize, measureInputSize } from "../shared/input-size.ts";
 import type { JsonRequestLimits } from "../shared/json-request.ts";
 import { checkListBounds } from "../shared/list-bounds.ts";
-import { isPlainBody } from "../shared/plain-body.ts";
 import type { Endpoint, InputText, ModelRequest, RequestBody } from "../shared/request.ts";
 import { readRequestedTier } from "../shared/service-tier.ts";
 import { GeminiBody } from "./gemini-body.ts";
@@ -26,6 +25,7 @@ import {
   scanConfig,
   scanGeminiBody,
 } from "./gemini-fields.ts";
+import { type GeminiFindings, searchGeminiBody } from "./gemini-splices.ts";
 
 const BYTES_PER_TOKEN = 4;
 const MEDIA_TOKENS = 1_000;
@@ -42,7 +42,7 @@ export interface GeminiInspection {
   readonly size: InputSize;
   readonly reach: InputReach;
   readonly conversation: string | null;
-  readonly isPlain: boolean;
+  readonly findings: GeminiFindings;
 }
 
 interface GeminiRequestOptions {
@@ -73,7 +73,7 @@ export function inspectGeminiBody(
     size: request.inputSize(),
     reach: request.inputReach(),
     conversation: request.conversation(),
-    isPlain: isPlainBody(partBytes(body)),
+    findings: searchGeminiBody(body, { scan: request.scan, depthMax: limits.depthMax }),
   };
 }
 
@@ -125,7 +125,7 @@ class GeminiRequest implements ModelRequest {
       config: this.config,
       depthMax: limits.depthMax,
       onDispose,
-      isPlain: inspection?.isPlain ?? null,
+      findings: inspection?.findings ?? null,
     });
   }
 

@@ -163,6 +163,7 @@ interface BodyFindings {
   readonly isPlain: boolean;
   readonly encryptedReasoning: readonly Splice[];
   readonly sealedState: readonly Splice[];
+  readonly shortCallIds: readonly Splice[];
 }
 
 interface JsonBodyOptions {
@@ -252,7 +253,8 @@ export class JsonBody implements RequestBody {
       form?.api === "messages" || model === undefined
         ? editMembers(bytes, scan, hostedMembers(named, form))
         : [replaceValue(model, named)];
-    if (form?.api === "chat") edits.push(...shortenCallIds(bytes, scan.fields.messages));
+    if (form?.api === "chat")
+      edits.push(...(this.inspection?.shortCallIds ?? shortenCallIds(bytes, scan.fields.messages)));
     const sealed = this.#dropSealedState();
     if (always.length === 0 && sealed.length === 0) return spliceParts(bytes, edits, start, end);
     // Inserted fields are at the front.

@@ -40,6 +40,7 @@ import { checkEmbeddingInputs, checkListBounds } from "./list-bounds.ts";
 import type { Endpoint, InputText, ModelRequest, RequestBody } from "./request.ts";
 import { dropSealedState } from "./sealed-state-splices.ts";
 import { readRequestedTier } from "./service-tier.ts";
+import { shortenCallIds } from "./short-call-ids.ts";
 
 const STREAM_OPTIONS = wantedFields(["include_usage"], { refusesCaseVariants: true });
 const REASONING = wantedFields(["effort"]);
@@ -79,6 +80,7 @@ export interface BodyInspection {
   readonly isPlain: boolean;
   readonly encryptedReasoning: readonly Splice[];
   readonly sealedState: readonly Splice[];
+  readonly shortCallIds: readonly Splice[];
 }
 
 /** Throws the error of a body that cannot be served, like `readJsonRequest`. */
@@ -93,7 +95,8 @@ export function inspectJsonBody(body: Part, endpoint: Endpoint, limits: JsonRequ
     conversation: request.conversation(),
     isPlain: request.body.isPlain(),
     encryptedReasoning: reasoningSplices(body, endpoint, scan, limits.depthMax),
-    sealedState: dropSealedState(body, scan.fields, limits.depthMax),
+    sealedState: boundSplices(dropSealedState(body, scan.fields, limits.depthMax)),
+    shortCallIds: endpoint.interface === "chat" ? shortenCallIds(body.bytes, scan.fields.messages) : [],
   };
 }
 
@@ -108,8 +111,15 @@ export function openInspectedRequest(
   return new JsonRequest(body, inspection.scan, endpoint, limits, onDispose, inspection);
 }
 
-/** More items than any conversation has: such a body is not repaired, and the client gets the upstream's rejection. */
-const REASONING_SPLICES_MAX = 10_000;
+/**
+ * More items than any conversation has: such a body is not repaired, and the client gets the upstream's rejection. All
+ * splices are sent to the main thread.
+ */
+const SPLICES_MAX = 10_000;
+
+function boundSplices(splices: readonly Splice[]): readonly Splice[] {
+  return splices.length > SPLICES_MAX ? [] : splices;
+}
 
 function reasoningSplices(
   body: Part,
@@ -118,8 +128,7 @@ function reasoningSplices(
   depthMax: number,
 ): readonly Splice[] {
   if (endpoint.interface !== "messages" && findBytes(body.bytes, ENCRYPTED, 0) === -1) return [];
-  const splices = dropOpaqueState(body, endpoint, fields, depthMax);
-  return splices.length > REASONING_SPLICES_MAX ? [] : splices;
+  return boundSplices(dropOpaqueState(body, endpoint, fields, depthMax));
 }
 
 const ENCRYPTED = Buffer.from('"encrypted_content"');

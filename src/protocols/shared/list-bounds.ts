@@ -6,7 +6,7 @@
 
 import { requestCounts } from "../../count-limits.ts";
 import { ApiError } from "../../errors.ts";
-import { firstElements, type MeasuredRange } from "../../json/array.ts";
+import { countElements, firstElements, type MeasuredRange } from "../../json/array.ts";
 import { type JsonField, scanObject, type WantedFields, wantedFields } from "../../json/scan.ts";
 import { ARRAY_OPEN, OBJECT_OPEN } from "../../json/walk.ts";
 import type { InputText } from "./request.ts";
@@ -132,13 +132,17 @@ class ListCheck {
     const step = steps[at];
     if (step === undefined && of === "values") throw tooManyError(path, max, of);
     const first = this.#bytes[value.start];
-    if (step === undefined || step === EACH) {
+    if (step === undefined) {
+      // One more than allowed shows an excess.
+      const isLong = first === ARRAY_OPEN && countElements(this.#bytes, value, max + 1) > max;
+      if (isLong) throw tooManyError(path, max, of);
+      return;
+    }
+    if (step === EACH) {
       if (first !== ARRAY_OPEN) return;
-      // One more than allowed shows an excess. A list of lists was bounded itself before.
-      const countMax = step === undefined ? max + 1 : Number.POSITIVE_INFINITY;
-      const elements = firstElements(this.#bytes, value, countMax);
-      if (step === undefined && elements.length > max) throw tooManyError(path, max, of);
-      if (step === EACH) for (const [i, one] of elements.entries()) this.check(one, `${path}[${i}]`, at + 1);
+      // The list itself was bounded before the lists within its elements.
+      const elements = firstElements(this.#bytes, value, Number.POSITIVE_INFINITY);
+      for (const [i, one] of elements.entries()) this.check(one, `${path}[${i}]`, at + 1);
       return;
     }
     if (first !== OBJECT_OPEN) return;
