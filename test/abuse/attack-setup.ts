@@ -54,7 +54,7 @@ export interface AttackReport {
 }
 
 export interface AttackTargetOptions {
-  /** The whole configuration file; `${SIMULATOR_URL}` is filled in. Without it: one model, two keys. */
+  /** The whole configuration file; `${SIMULATOR_URL}` and `${SIMULATOR_ORIGIN}` are filled in. Without it: one model, two keys. */
   readonly file?: string;
   readonly environment?: Readonly<Record<string, string>>;
 }
@@ -75,7 +75,12 @@ export async function startAttackTarget(options: AttackTargetOptions = {}): Prom
   const gateway = await startGatewayProcess({
     folder,
     args: ["--config", "gateway.yaml"],
-    env: { SIMULATOR_URL: simulator.url, ...recordTurns(turnRecord), ...options.environment },
+    env: {
+      SIMULATOR_URL: simulator.url,
+      SIMULATOR_ORIGIN: new URL(simulator.url).origin,
+      ...recordTurns(turnRecord),
+      ...options.environment,
+    },
   });
   return {
     url: gateway.url,
