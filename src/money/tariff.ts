@@ -171,6 +171,23 @@ export function computeTariffCosts(tariff: Tariff, used: TokenCounts, terms: Usa
   return { costNano: isListed ? listNano : toCharge(tariff, pico), listNano };
 }
 
+/** A part of the use that has its own tariff or its own context. */
+export interface TariffPart {
+  readonly tariff: Tariff;
+  readonly used: TokenCounts;
+}
+
+/** The cost of a request in several parts. The fee of a request applies once. */
+export function computePartsCosts(parts: readonly TariffPart[], terms: UsageTerms): Costs {
+  let [costNano, listNano] = [0n, 0n];
+  parts.forEach(({ tariff, used }, at) => {
+    const pico = sumPico(at === 0 ? tariff.prices : { ...tariff.prices, request: 0n }, used, terms);
+    costNano += toCharge(tariff, pico);
+    listNano += toListCost(pico);
+  });
+  return { costNano, listNano };
+}
+
 /** The maximum cost: all of the output may turn out to be reasoning or audio, which may cost more. */
 export function costAtMost(tariff: Tariff, used: PricedUsage, foreseen: ForeseenInput = "plain"): Nano {
   const prices = tariff.atMost[foreseen];

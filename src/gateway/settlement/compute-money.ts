@@ -22,7 +22,6 @@ import { resolveImageKind } from "../../protocols/shared/image-kind.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
 import { storableCost } from "../../store/usage/storable-values.ts";
 import { NO_MONEY, type UsageFlag, type UsageMoney } from "../../store/usage/usage-row.ts";
-import type { RequestCharge } from "../charging/charge.ts";
 import type { InputEstimates } from "../metering/input-estimate.ts";
 import { asReduced, type MeasuredUsage, type MeteredModel } from "../metering/meter.ts";
 import { boundReport, type ReportedRequest } from "../metering/usage-bounds.ts";
@@ -30,6 +29,7 @@ import { traceLogId } from "../request/log-ids.ts";
 import { droppedFields, isTranslated, type Trace } from "../request/trace.ts";
 import { type AuthenticatedRequest, isRead, type PaidRequest, type ReadRequest } from "../request-context.ts";
 import type { SettledUse } from "./build-usage-row.ts";
+import { computePassesCosts } from "./price-passes.ts";
 import type { RequestEnding } from "./request-ending.ts";
 
 /** The services that bounding a charge uses. */
@@ -85,9 +85,7 @@ export function computeMoney(
   const { charge } = context;
   const { tariff, heldNano, payer } = charge;
   const wastedNano = computeWastedCost(context, tariff, () => charge.inputTokens);
-  const costs = ending.isServed
-    ? computeCosts(charge, measured, readUsageTerms(context, tariff, ending))
-    : NO_COSTS;
+  const costs = ending.isServed ? computeCosts(context, { measured, ending }) : NO_COSTS;
   const { costNano, listNano } = boundCosts(services, context, costs);
   const isOverrun = costNano > heldNano;
   return {
@@ -106,14 +104,23 @@ export function computeMoney(
 }
 
 /** If the reported usage is implausible, the hold is charged: not less, because the work was done, and not more. */
-function computeCosts(
-  { tariff, heldNano }: RequestCharge,
-  { tokens, isImplausible }: MeasuredUsage,
-  terms: UsageTerms,
-): Costs {
-  return isImplausible
+function computeCosts(context: PaidRequest, use: Pick<SettledUse, "measured" | "ending">): Costs {
+  const { tariff, heldNano } = context.charge;
+  return use.measured.isImplausible
     ? { costNano: heldNano, listNano: heldNano }
-    : computeTariffCosts(tariff, tokens, terms);
+    : priceUse(context, tariff, use);
+}
+
+function priceUse(
+  context: ReadRequest,
+  tariff: Tariff,
+  { measured, ending }: Pick<SettledUse, "measured" | "ending">,
+): Costs {
+  const { tokens, source } = measured;
+  const terms = readUsageTerms(context, tariff, ending);
+  const passes = source === "upstream" ? ending.usage?.passes : undefined;
+  if (passes === undefined) return computeTariffCosts(tariff, tokens, terms);
+  return computePassesCosts({ tariff, group: context.caller.group, tokens, passes }, terms);
 }
 
 /**
@@ -191,7 +198,7 @@ export function computeUnpaidMoney(
   // No hold was taken, so an implausible usage costs nothing.
   const hasCost = !isImplausible && (source !== "none" || tokens.images > 0);
   if (!hasCost) return { ...NO_MONEY, upstreamNano: wastedNano, flags };
-  const { costNano, listNano } = computeTariffCosts(tariff, tokens, readUsageTerms(context, tariff, ending));
+  const { costNano, listNano } = priceUse(context, tariff, { measured, ending });
   const upstreamNano = listNano + wastedNano;
   return { costNano, chargedNano: 0n, upstreamNano, payer: null, tariffId: null, flags };
 }

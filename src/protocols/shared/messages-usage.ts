@@ -4,42 +4,93 @@
  */
 
 import { isObject } from "../../json/parse.ts";
+import { NO_TOKENS, type TokenCounts } from "../../money/token-counts.ts";
 import { readTier } from "./service-tier.ts";
-import { isCount, isInvalidCount, type TokenUsage } from "./usage.ts";
+import { isCount, isInvalidCount, type TokenUsage, type UsagePass } from "./usage.ts";
 
-/** Null if there is none, or if it reports neither input nor output. A null count is missing. */
+/**
+ * Null if there is none, or if it reports neither input nor output. A null count is missing. The counts of a request
+ * with several passes (compaction, advice of another model, fallback) cover only those that wrote the message, so the
+ * passes are added up.
+ */
 export function readMessagesUsage(json: unknown): TokenUsage | null {
   if (!isObject(json)) return null;
   const fresh = json.input_tokens ?? null;
   const output = json.output_tokens ?? null;
   if (fresh === null && output === null) return null;
-  const cached = json.cache_read_input_tokens;
-  const written = json.cache_creation_input_tokens;
-  const lifetimes = isObject(json.cache_creation) ? json.cache_creation : {};
-  const hour = lifetimes.ephemeral_1h_input_tokens;
   const details = isObject(json.output_tokens_details) ? json.output_tokens_details : {};
   const thinking = details.thinking_tokens;
   const tools = isObject(json.server_tool_use) ? json.server_tool_use : {};
   const searches = tools.web_search_requests;
-  const outputTokens = count(output);
-  // Older reports have only the sum, newer ones may have only the parts.
-  const parts = count(lifetimes.ephemeral_5m_input_tokens) + count(hour);
-  const cacheWriteTokens = Math.max(count(written), parts);
+  const own = readPass(json);
+  const passes = readPasses(json.iterations);
+  const tokens = passes.reduce((sum, pass) => addTokens(sum, pass.tokens), NO_TOKENS);
+  const areComplete =
+    tokens.inputTokens >= own.tokens.inputTokens && tokens.outputTokens >= own.tokens.outputTokens;
+  const counts = areComplete ? tokens : own.tokens;
   return {
-    inputTokens: count(fresh) + count(cached) + cacheWriteTokens,
-    cachedTokens: count(cached),
-    cacheWriteTokens,
-    cacheWrite1hTokens: Math.min(cacheWriteTokens, count(hour)),
+    inputTokens: counts.inputTokens,
+    cachedTokens: counts.cachedTokens,
+    cacheWriteTokens: counts.cacheWriteTokens,
+    cacheWrite1hTokens: counts.cacheWrite1hTokens,
     imageInputTokens: 0,
     audioInputTokens: 0,
-    outputTokens,
-    reasoningTokens: Math.min(outputTokens, count(thinking)),
+    outputTokens: counts.outputTokens,
+    reasoningTokens: Math.min(counts.outputTokens, count(thinking)),
     audioOutputTokens: 0,
     webSearches: count(searches),
     tier: readTier(json.speed, json.service_tier),
     missing: fresh === null ? "input" : output === null ? "output" : null,
     isEarly: false,
-    hasImpossibleCount: [fresh, output, cached, written, hour, thinking, searches].some(isInvalidCount),
+    hasImpossibleCount:
+      [thinking, searches].some(isInvalidCount) || own.isInvalid || passes.some((pass) => pass.isInvalid),
+    ...(areComplete && passes.length > 0
+      ? { passes: passes.map(({ model, tokens: used }) => ({ model, tokens: used })) }
+      : {}),
+  };
+}
+
+interface ReadPass extends UsagePass {
+  readonly isInvalid: boolean;
+}
+
+function readPasses(iterations: unknown): ReadPass[] {
+  return Array.isArray(iterations) ? iterations.filter(isObject).slice(0, PASSES_MAX).map(readPass) : [];
+}
+
+/** More are not plausible: their sum is below the total then, and they are not used. */
+const PASSES_MAX = 1_000;
+
+function readPass(json: Readonly<Record<string, unknown>>): ReadPass {
+  const { input_tokens: fresh, output_tokens: output, cache_read_input_tokens: cached, model } = json;
+  const written = json.cache_creation_input_tokens;
+  const lifetimes = isObject(json.cache_creation) ? json.cache_creation : {};
+  const hour = lifetimes.ephemeral_1h_input_tokens;
+  // Older reports have only the sum, newer ones may have only the parts.
+  const parts = count(lifetimes.ephemeral_5m_input_tokens) + count(hour);
+  const cacheWriteTokens = Math.max(count(written), parts);
+  return {
+    model: typeof model === "string" ? model : null,
+    tokens: {
+      ...NO_TOKENS,
+      inputTokens: count(fresh) + count(cached) + cacheWriteTokens,
+      cachedTokens: count(cached),
+      cacheWriteTokens,
+      cacheWrite1hTokens: Math.min(cacheWriteTokens, count(hour)),
+      outputTokens: count(output),
+    },
+    isInvalid: [fresh, output, cached, written, hour].some(isInvalidCount),
+  };
+}
+
+function addTokens(sum: TokenCounts, more: TokenCounts): TokenCounts {
+  return {
+    ...sum,
+    inputTokens: sum.inputTokens + more.inputTokens,
+    cachedTokens: sum.cachedTokens + more.cachedTokens,
+    cacheWriteTokens: sum.cacheWriteTokens + more.cacheWriteTokens,
+    cacheWrite1hTokens: sum.cacheWrite1hTokens + more.cacheWrite1hTokens,
+    outputTokens: sum.outputTokens + more.outputTokens,
   };
 }
 

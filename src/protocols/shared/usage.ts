@@ -15,6 +15,15 @@ export interface TokenUsage extends Omit<TokenCounts, "images"> {
   isEarly: boolean;
   /** The report contains an impossible count. That count is 0 here, and the others must not be trusted. */
   hasImpossibleCount: boolean;
+  /** The passes of a request that ran several, if they are reported. The counts above are their sums. */
+  passes?: readonly UsagePass[];
+}
+
+/** One pass of a model over its own context, such as a compaction or the advice of another model. */
+export interface UsagePass {
+  /** Null for the model of the request. */
+  readonly model: string | null;
+  readonly tokens: TokenCounts;
 }
 
 /**
