@@ -90,7 +90,17 @@ test("an invalid grant or cancellation fails with a message", async () => {
 });
 
 test("codes can grant a plan for a number of days", async () => {
-  const made = await json("codes", "create", "--plan", "pro", "--days", "30", "--batch", "gift");
+  const made = await json(
+    "codes",
+    "create",
+    "--plan",
+    "pro",
+    "--days",
+    "30",
+    "--batch",
+    "gift",
+    "--print-secret",
+  );
   expect(made).toMatchObject({ batch: "gift", plan: "pro", days: 30 });
   expect(await json("codes", "list")).toMatchObject([{ batch: "gift", plan: "pro", days: 30, unused: 1 }]);
   expect(await done("codes", "list")).toContain("pro, 30 days");
