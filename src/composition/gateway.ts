@@ -14,6 +14,7 @@ import type { TranslationServices } from "../gateway/translation/request-transla
 import { StateSeals } from "../gateway/translation/state-seals.ts";
 import type { StoredResponses } from "../gateway/translation/stored-responses.ts";
 import { TokenFactors } from "../gateway/translation/token-factors.ts";
+import { TranslationThreads } from "../gateway/translation/translation-threads.ts";
 import type { Dispatcher } from "../gateway/upstream/dispatch.ts";
 import { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
 import type { Limiter } from "../limits/limiter.ts";
@@ -118,15 +119,22 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
 }
 
 function openTranslation(
-  { installation }: ProcessContext,
+  { installation, limits, closers }: ProcessContext,
   storedResponses: StoredResponses,
 ): TranslationServices {
+  const { keyring, clock } = installation;
+  const threads = new TranslationThreads({
+    limits: limits.translationThreads,
+    keyring,
+    monotonicMs: clock.monotonicMs,
+  });
+  closers.add(() => threads.close());
   return {
-    seals: new StateSeals(installation.keyring),
+    seals: new StateSeals(keyring),
+    threads,
     storedResponses,
     counts: new TranslationCounts(),
-    factors: new TokenFactors(installation.clock.monotonicMs),
-    randomBytes: installation.randomBytes,
+    factors: new TokenFactors(clock.monotonicMs),
     newId: (prefix) => prefix + installation.newId("id").slice("id_".length),
   };
 }

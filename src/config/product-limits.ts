@@ -8,6 +8,7 @@ import { bodyLimits } from "./body-limits.ts";
 import { nodeLimits } from "./node-limits.ts";
 import { observationLimits } from "./observation-limits.ts";
 import { storedResponseLimits } from "./stored-response-limits.ts";
+import { threadLimits } from "./thread-limits.ts";
 import { upstreamLimits } from "./upstream-limits.ts";
 import { writeBehindLimits } from "./write-behind-limits.ts";
 
@@ -18,6 +19,7 @@ export const limits = {
   // Client requests.
 
   ...bodyLimits,
+  ...threadLimits,
   requestCounts,
   /** Parameters in the query of one request. No operation has more than twenty. */
   queryParametersMax: 100,

@@ -18,7 +18,7 @@ import type { Call } from "./call.ts";
 import type { RequestCharge } from "./charging/charge.ts";
 import type { WindowBudget } from "./charging/window-budget.ts";
 import { openTrace, type Trace } from "./request/trace.ts";
-import type { HubConversation } from "./translation/stored-conversations.ts";
+import type { StoredTurns } from "./translation/stored-conversations.ts";
 import type { AccountSlot } from "./upstream/account-slot.ts";
 
 /** A request that has arrived. */
@@ -34,7 +34,7 @@ export interface RequestContext<C extends Call = Call> {
   /** The routes that can serve the request, best first. */
   routes: readonly AccountRoute[];
   /** The conversation that the request continues, if the gateway itself keeps it. */
-  conversation: HubConversation | null;
+  conversation: StoredTurns | null;
   /** The maximum cost against the caller's USD windows; null if the caller has none. */
   budget: WindowBudget | null;
   /** The maximum output tokens of each choice, if a USD window affords fewer than the client requested. */

@@ -69,15 +69,17 @@ test.each(BODIES)("the body %s is valid JSON with the members of the vendor", (t
 
 test("a body that the gateway writes has the same form", () => {
   const body = { model: "m", stream: true, messages: [] };
-  expect(toHostedBody(bedrock, body, "messages")).toEqual({
+  expect(toHostedBody(hostedForm(bedrock, { iface: "messages" }), body)).toEqual({
     anthropic_version: "bedrock-2023-05-31",
     messages: [],
   });
-  expect(toHostedBody(vertex, body, "messages")).toEqual({
+  expect(toHostedBody(hostedForm(vertex, { iface: "messages" }), body)).toEqual({
     anthropic_version: "vertex-2023-10-16",
     messages: [],
     stream: true,
   });
-  expect(toHostedBody(vertex, { contents: [] }, "gemini")).toEqual({ contents: [] });
-  expect(toHostedBody(account("a", { kind: "anthropic" }), body, "messages")).toBe(body);
+  expect(toHostedBody(hostedForm(vertex, { iface: "gemini" }), { contents: [] })).toEqual({ contents: [] });
+  expect(toHostedBody(hostedForm(account("a", { kind: "anthropic" }), { iface: "messages" }), body)).toBe(
+    body,
+  );
 });

@@ -93,11 +93,9 @@ export function hostedForm(
 
 /** The same for a request that the gateway writes itself. */
 export function toHostedBody(
-  account: PolicyAccount,
+  form: HostedForm | null,
   body: Readonly<Record<string, unknown>>,
-  iface: Interface,
 ): Readonly<Record<string, unknown>> {
-  const form = hostedForm(account, { iface });
   if (form?.api !== "messages") return body;
   const { model: _model, stream, ...rest } = body;
   const kept = form.keeps.includes("stream") && stream !== undefined ? { stream } : {};

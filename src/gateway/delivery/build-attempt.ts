@@ -89,7 +89,7 @@ function readSeals(
 
 function openTranslator({ translation, clock }: AttemptServices, context: ReservedRequest): Translator {
   return context.endpoint.interface === "embeddings"
-    ? new EmbeddingsTranslator(context, translation.randomBytes)
+    ? new EmbeddingsTranslator(context, translation.threads)
     : new RequestTranslator(translation, context, clock.nowMs);
 }
 

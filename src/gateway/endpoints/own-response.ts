@@ -4,10 +4,11 @@ import { ApiError } from "../../errors.ts";
 import { isObject } from "../../json/parse.ts";
 import { type HttpResponse, WholeResponse } from "../../net/wire/http-message.ts";
 import { type Part, wholeBytesPart } from "../../net/wire/parts.ts";
-import { putLongStrings } from "../translation/long-strings.ts";
 import { isOwnResponseId } from "../translation/own-response-id.ts";
+import { parseBody } from "../translation/parse-body.ts";
 import type { ResponseRecord } from "../translation/response-record.ts";
 import type { StoredResponses } from "../translation/stored-responses.ts";
+import { turnInput, turnResponse } from "../translation/stored-turn.ts";
 import { JSON_LINES } from "./error-response.ts";
 
 /** The services that calls on the gateway's own responses use. */
@@ -42,7 +43,7 @@ export async function callOwnResponse(
     throw notInBackground("Only a response in progress can be cancelled.", "response_id");
   if (action === "/input_items") return sendParts(call, listInputItems(record, call.query));
   if (call.query.get("stream") === "true") throw notInBackground("Retrieve it without `stream`.", "stream");
-  return sendJson(call, record.response);
+  return sendParts(call, [turnResponse(record.turn)]);
 }
 
 function notInBackground(advice: string, param: string): ApiError {
@@ -81,7 +82,7 @@ function listInputItems(record: ResponseRecord, query: URLSearchParams): Part[] 
     last_id: page.at(-1)?.id ?? null,
     has_more: first + limit < items.length,
   };
-  return putLongStrings(JSON.stringify(list), record.longStrings);
+  return [wholeBytesPart(Buffer.from(JSON.stringify(list)))];
 }
 
 function readLimit(text: string | null): number {
@@ -94,7 +95,8 @@ function readLimit(text: string | null): number {
 }
 
 /** The input in the form in which the API returns it: items with ids, text in parts. The ids are the same in each call. */
-function readInputItems({ responseId, input }: ResponseRecord): ListedItem[] {
+function readInputItems({ responseId, turn }: ResponseRecord): ListedItem[] {
+  const input = parseBody(turnInput(turn));
   const suffix = responseId.slice("resp_".length);
   if (typeof input === "string")
     return [completeMessage({ role: "user", content: input }, `msg_${suffix}-0`)];

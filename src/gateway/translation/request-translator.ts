@@ -1,53 +1,44 @@
 /**
- * Translates one request for the accounts that it is tried on. The body is parsed once; each attempt writes it in the
- * dialect and for the profile of its account.
+ * Translates one request for the accounts that it is tried on: each attempt writes the body in the dialect and for the
+ * profile of its account. Long bodies and responses are translated in threads.
  */
 
-import { toHostedBody } from "../../accounts/cloud/hosting.ts";
+import { hostedForm } from "../../accounts/cloud/hosting.ts";
 import { accountProfile } from "../../accounts/profile.ts";
 import { ApiError } from "../../errors.ts";
-import { tryParseLossless } from "../../json/lossless.ts";
-import { isObject } from "../../json/parse.ts";
-import { decodeText } from "../../net/wire/bytes.ts";
-import { joinParts, type Part, wholePart } from "../../net/wire/parts.ts";
+import type { MaybePromise } from "../../net/wire/maybe-promise.ts";
+import { type Part, wholePart } from "../../net/wire/parts.ts";
 import type { TranslationCounts } from "../../observe/translation-counts.ts";
 import type { AccountRoute, PublishedModel } from "../../policy/snapshot.ts";
 import { lookUpCodec } from "../../protocols/codecs.ts";
-import type { ClientTarget, DialectCodec } from "../../protocols/hub/dialect-codec.ts";
+import type { ClientTarget, DialectCodec, RepeatedRequest } from "../../protocols/hub/dialect-codec.ts";
 import { DroppedFields } from "../../protocols/hub/dropped-fields.ts";
-import type { HubItem, HubRequest, OpaqueState } from "../../protocols/hub/hub-request.ts";
-import type { HubResponse, OutputItem } from "../../protocols/hub/hub-response.ts";
-import type { StateSealer, VendorState } from "../../protocols/hub/sealed-state.ts";
+import type { StateSealer } from "../../protocols/hub/sealed-state.ts";
 import { checkParsedValues } from "../../protocols/shared/list-bounds.ts";
 import type { Endpoint, KnownConversationPrefix, ModelRequest } from "../../protocols/shared/request.ts";
-import { readUpstreamError } from "../../protocols/shared/upstream-error.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { WholeResponseResult } from "../../protocols/shared/whole-response.ts";
 import type { Dialect } from "../../records.ts";
 import { noteDropped, type Trace } from "../request/trace.ts";
-import { isTooDeep } from "./json-depth.ts";
-import {
-  copyLongStrings,
-  type LongStrings,
-  NO_LONG_STRINGS,
-  parseLongBody,
-  putLongStrings,
-} from "./long-strings.ts";
-import type { StateSeals } from "./state-seals.ts";
-import type { HubConversation } from "./stored-conversations.ts";
+import type { SealTarget, StateSeals } from "./state-seals.ts";
+import type { StoredTurns } from "./stored-conversations.ts";
 import type { StoredResponses } from "./stored-responses.ts";
+import { buildTurn, writeTurnHead } from "./stored-turn.ts";
 import type { TokenFactors } from "./token-factors.ts";
-import { DROPPED_STATE, type TranslatedAttempt, type Translator } from "./translated-attempt.ts";
-import { type CompleteResponse, isEmptyStop, TranslatedReader } from "./translated-reader.ts";
+import { type RequestTerms, type RequestTranslation, translateRequest } from "./translate-request.ts";
+import { type ResponseTranslation, translateResponse } from "./translate-response.ts";
+import type { TranslatedAttempt, Translator } from "./translated-attempt.ts";
+import { TranslatedReader } from "./translated-reader.ts";
+import { requestLength, type TranslationThreads } from "./translation-threads.ts";
 
 /** The services that translation uses. */
 export interface TranslationServices {
   readonly seals: StateSeals;
+  readonly threads: TranslationThreads;
   readonly storedResponses: StoredResponses;
   readonly counts: TranslationCounts;
   readonly factors: TokenFactors;
   newId(prefix: string): string;
-  randomBytes(count: number): Uint8Array;
 }
 
 /** What translation needs of a request. */
@@ -61,8 +52,23 @@ export interface TranslationSource {
   readonly caller: { readonly key: { readonly id: string; readonly userId: string | null } };
   readonly model: Pick<PublishedModel, "outputTokensMax">;
   /** The conversation that the request continues, if the gateway itself keeps it. */
-  readonly conversation: HubConversation | null;
+  readonly conversation: StoredTurns | null;
   readonly trace: Trace;
+}
+
+/** One attempt: where it goes, and how its response is read. */
+interface AttemptTerms {
+  readonly upstream: DialectCodec;
+  readonly seals: SealTarget;
+  readonly sealer: StateSealer;
+  readonly translation: RequestTranslation;
+  readonly client: ClientTarget;
+}
+
+/** What is stored of a response. */
+interface CompleteTurn {
+  readonly head: Uint8Array;
+  readonly usage: TokenUsage | null;
 }
 
 export class RequestTranslator implements Translator {
@@ -70,9 +76,7 @@ export class RequestTranslator implements Translator {
   readonly #context: TranslationSource;
   readonly #nowMs: () => number;
   readonly #client: DialectCodec;
-  #request: HubRequest | null = null;
   #isStateDropped = false;
-  #longStrings: LongStrings;
 
   constructor(services: TranslationServices, context: TranslationSource, nowMs: () => number) {
     const { dialect } = context.endpoint;
@@ -81,49 +85,40 @@ export class RequestTranslator implements Translator {
     this.#context = context;
     this.#nowMs = nowMs;
     this.#client = lookUpCodec(dialect);
-    this.#longStrings = context.conversation?.longStrings ?? NO_LONG_STRINGS;
   }
 
   async translate(route: AccountRoute, outputTokensMax: number | null): Promise<TranslatedAttempt> {
-    this.#request ??= await this.#readRequest();
-    const request = this.#request;
     const upstream = lookUpCodec(route.translation ?? this.#client.dialect);
-    const sealer = new WatchedSealer(this.#openSealer(route, upstream.dialect));
-    const written = upstream.writeRequest(request, {
-      upstreamModel: route.upstreamModel,
-      profile: accountProfile(route.account, upstream.dialect),
-      sealer,
-      outputTokensMax,
-      modelOutputTokensMax: this.#context.model.outputTokensMax,
-    });
-    const isStateDropped = this.#isStateDropped || sealer.hasDroppedState(request.items);
-    const dropped = isStateDropped ? [...written.dropped, DROPPED_STATE] : written.dropped;
-    this.#services.counts.add(this.#client.dialect, upstream.dialect, dropped);
-    const lost = this.#openLost();
-    const client = this.#buildClient(request, lost);
-    const reading = { toolNames: written.toolNames, sealer, dropped: lost };
+    const seals: SealTarget = { route, dialect: upstream.dialect, owner: this.#owner };
+    const sealer = this.#services.seals.open(seals);
+    const terms = this.#buildTerms(route, upstream.dialect, outputTokensMax);
+    const translation = await this.#translateRequest(terms, seals, sealer);
+    this.#services.counts.add(this.#client.dialect, upstream.dialect, translation.dropped);
+    const client = this.#buildClient(translation.repeated);
+    const attempt: AttemptTerms = { upstream, seals, sealer, translation, client };
     return {
       dialect: upstream.dialect,
-      path: upstream.requestPath({ upstreamModel: route.upstreamModel, stream: request.stream }),
-      body: putLongStrings(
-        JSON.stringify(toHostedBody(route.account, written.body, upstream.dialect)),
-        this.#longStrings,
-      ),
-      headers: new Headers(written.headers),
-      dropped,
-      isStateDropped,
+      path: upstream.requestPath({ upstreamModel: route.upstreamModel, stream: terms.stream }),
+      body: wholePart(translation.body),
+      headers: new Headers(translation.headers),
+      dropped: translation.dropped,
+      isStateDropped: translation.isStateDropped,
       sendBatches: null,
-      openReader: (sink) =>
-        new TranslatedReader({
-          upstream: upstream.openStreamReader(reading),
+      openReader: (sink) => {
+        const store = this.#openStore(attempt);
+        return new TranslatedReader({
+          upstream: upstream.openStreamReader(this.#openReading(attempt)),
           writer: this.#client.openStreamWriter(client),
           sink,
           reportsIncomplete: this.#client.dialect === "responses",
-          onComplete: this.#openStore(client),
+          onComplete:
+            store &&
+            (({ output, usage, response }) => store({ head: writeTurnHead(response, output), usage })),
           hasLosses: () => client.dropped.list().length > 0,
           onUsage: (usage) => this.#learnTokens(usage),
-        }),
-      readWhole: (body) => this.#readWhole(body, (json) => upstream.readResponse(json, reading), client),
+        });
+      },
+      readWhole: (body) => this.#readWhole(body, attempt),
     };
   }
 
@@ -138,44 +133,72 @@ export class RequestTranslator implements Translator {
     return key.userId ?? key.id;
   }
 
-  async #readRequest(): Promise<HubRequest> {
-    const { request } = this.#context;
-    if (request.inputText.kind !== "json") throw new Error("a form cannot be translated");
-    checkParsedValues(request.inputText);
-    const { json, strings } = await parseLongBody(request.inputText.body, this.#services.randomBytes);
-    if (strings.size > 0) this.#longStrings = new Map([...this.#longStrings, ...strings]);
-    if (!isObject(json)) throw await this.#invalidJson();
-    const { publicModel, stream } = request;
-    return continueConversation(
-      this.#client.readRequest(json, { publicModel, stream }),
-      this.#context.conversation,
-    );
+  get #turns(): readonly Uint8Array[] {
+    return this.#context.conversation?.turns ?? [];
   }
 
-  async #invalidJson(): Promise<ApiError> {
-    const error = await this.#context.request.body.findJsonError();
-    return error ?? new ApiError("invalid_json", "The request body is not valid JSON. Send valid JSON.");
+  #buildTerms(route: AccountRoute, dialect: Dialect, outputTokensMax: number | null): RequestTerms {
+    const { request, model } = this.#context;
+    const { account, upstreamModel } = route;
+    return {
+      client: this.#client.dialect,
+      publicModel: request.publicModel,
+      stream: request.stream,
+      target: {
+        dialect,
+        upstreamModel,
+        profile: accountProfile(account, dialect),
+        form: hostedForm(account, { iface: dialect }),
+        outputTokensMax,
+        modelOutputTokensMax: model.outputTokensMax,
+      },
+      isStateDropped: this.#isStateDropped,
+      storedInputBytesMax: this.#isStored ? this.#services.storedResponses.turnBytesMax : 0,
+    };
   }
 
-  #openSealer(route: AccountRoute, dialect: Dialect): StateSealer {
-    const sealer = this.#services.seals.open({ route, dialect, owner: this.#owner });
-    return this.#isStateDropped ? { seal: (state) => sealer.seal(state), open: () => null } : sealer;
+  get #isStored(): boolean {
+    return this.#client.dialect === "responses" && this.#context.request.storesResponse;
+  }
+
+  async #translateRequest(
+    terms: RequestTerms,
+    seals: SealTarget,
+    sealer: StateSealer,
+  ): Promise<RequestTranslation> {
+    const { inputText } = this.#context.request;
+    if (inputText.kind !== "json") throw new Error("a form cannot be translated");
+    checkParsedValues(inputText);
+    const { threads } = this.#services;
+    const source = { body: inputText.body, turns: this.#turns, terms };
+    const isLong = requestLength(source) > threads.limits.requestBytesMin;
+    try {
+      return isLong
+        ? await threads.translateRequest({ ...source, seals })
+        : translateRequest({ ...source, sealer });
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.code !== "invalid_json") throw error;
+      // The position of the error is searched only for the client's message.
+      throw (await this.#context.request.body.findJsonError()) ?? error;
+    }
+  }
+
+  #openReading({ translation, sealer, client }: AttemptTerms) {
+    return { toolNames: translation.toolNames, sealer, dropped: client.dropped };
   }
 
   /** The response is read after the headers of a stream are sent, so its losses are noted in the trace. */
-  #openLost(): DroppedFields {
-    return new DroppedFields([], (name) => {
-      noteDropped(this.#context.trace, [name]);
-      this.#services.counts.addDropped(name);
-    });
+  #noteLost(name: string): void {
+    noteDropped(this.#context.trace, [name]);
+    this.#services.counts.addDropped(name);
   }
 
-  #buildClient(request: HubRequest, dropped: DroppedFields): ClientTarget {
+  #buildClient(request: RepeatedRequest): ClientTarget {
     const { endpoint, request: received, call } = this.#context;
     const { newId } = this.#services;
     return {
-      publicModel: request.publicModel,
-      request: this.#restoreSettings(request),
+      publicModel: received.publicModel,
+      request,
       responseId: newId(this.#client.responseIdPrefix),
       previousResponseId: received.previousResponseId ?? call.conversation?.knownPrefix?.responseId ?? null,
       get inputTokensEstimate() {
@@ -184,46 +207,56 @@ export class RequestTranslator implements Translator {
       nowMs: this.#nowMs(),
       newId,
       wantsUsageChunk: endpoint.dialect === "chat" && !received.hidesUsage,
-      dropped,
+      dropped: new DroppedFields([], (name) => this.#noteLost(name)),
     };
   }
 
-  /** The response repeats settings of the request, which may contain long strings. */
-  #restoreSettings(request: HubRequest): HubRequest {
-    if (this.#longStrings.size === 0) return request;
-    const { input: _, ...settings } = request.original;
-    const bytes = joinParts(putLongStrings(JSON.stringify(settings), this.#longStrings));
-    const restored = tryParseLossless(decodeText(bytes, 0, bytes.length));
-    return isObject(restored) ? { ...request, original: restored } : request;
+  #readWhole(body: Part, attempt: AttemptTerms): MaybePromise<WholeResponseResult> {
+    const { threads } = this.#services;
+    const isLong = body.end - body.start > threads.limits.responseBytesMin;
+    return isLong
+      ? this.#readInThread(body, attempt)
+      : this.#finishWhole(
+          translateResponse({
+            body,
+            upstream: attempt.upstream.dialect,
+            reading: this.#openReading(attempt),
+            client: attempt.client,
+            isStored: this.#isStored,
+          }),
+          attempt,
+        );
   }
 
-  #readWhole(
-    whole: Part,
-    read: (json: Record<string, unknown>) => HubResponse | null,
-    client: ClientTarget,
-  ): WholeResponseResult {
-    const { bytes, start, end } = whole;
-    const isRefused = end - start > WHOLE_BYTES_MAX || isTooDeep(whole);
-    const json = isRefused ? null : tryParseLossless(decodeText(bytes, start, end));
-    if (!isObject(json)) return { kind: "malformed" };
-    const error = json.error == null && json.type !== "error" ? null : readUpstreamError(json);
-    if (error !== null) return { kind: "error", error };
-    const response = read(json);
-    if (response === null) return { kind: "malformed" };
-    const written = this.#client.writeResponse(response, client);
-    const text = JSON.stringify(written);
-    this.#openStore(client)?.({ output: response.items, usage: response.usage, response: text });
-    this.#learnTokens(response.usage);
+  async #readInThread(body: Part, attempt: AttemptTerms): Promise<WholeResponseResult> {
+    const { request, dropped: _, newId: _newId, inputTokensEstimate, ...client } = attempt.client;
+    const { translation, dropped } = await this.#services.threads.translateResponse({
+      body,
+      upstream: attempt.upstream.dialect,
+      toolNames: attempt.translation.toolNames,
+      seals: attempt.seals,
+      client: { ...client, inputTokensEstimate, repeated: JSON.stringify(request) },
+      isStored: this.#isStored,
+    });
+    for (const name of dropped) attempt.client.dropped.add(name);
+    return this.#finishWhole(translation, attempt);
+  }
+
+  #finishWhole(translation: ResponseTranslation, attempt: AttemptTerms): WholeResponseResult {
+    if (translation.kind !== "answer") return translation;
+    const { body, usage, status, turnHead, isEmptyExpected } = translation;
+    if (turnHead !== null) this.#openStore(attempt)?.({ head: turnHead, usage });
+    this.#learnTokens(usage);
     return {
       kind: "answer",
-      body: wholePart(Buffer.from(text)),
-      usage: response.usage,
+      body: wholePart(body),
+      usage,
       images: 0,
       imageKind: null,
       responseId: null,
-      status: typeof written.status === "string" ? written.status : null,
+      status,
       hasExpectedContent: true,
-      mayBeEmpty: isEmptyStop(response.stop) || client.dropped.list().length > 0,
+      mayBeEmpty: isEmptyExpected || attempt.client.dropped.list().length > 0,
     };
   }
 
@@ -235,105 +268,20 @@ export class RequestTranslator implements Translator {
     this.#services.factors.learn(request, endpoint.name, usage.inputTokens).catch(() => {});
   }
 
-  /** Stores the response and its conversation; null if the client does not want that. */
-  #openStore(client: ClientTarget): ((complete: CompleteResponse) => void) | null {
-    const { caller, request: received, conversation } = this.#context;
-    const request = this.#request;
-    if (this.#client.dialect !== "responses" || !received.storesResponse || request === null) return null;
+  /** Stores the response and its conversation; null if the client does not want that, or if it is too long. */
+  #openStore({ translation: { input }, client }: AttemptTerms): ((complete: CompleteTurn) => void) | null {
+    if (input === null) return null;
+    const { caller, request, conversation } = this.#context;
     const { storedResponses } = this.#services;
-    return ({ output, usage, response }) => {
-      const longStrings = copyLongStrings(this.#longStrings);
-      const ownBytes = measureBytes(measureBody(received), output) + response.length;
-      storedResponses.add({
-        instructions: systemMessages(request),
-        items: [...request.items, ...output],
-        longStrings,
-        record: {
-          responseId: client.responseId,
-          previousId: conversation === null ? null : received.previousResponseId,
-          keyId: caller.key.id,
-          owner: this.#owner,
-          atMs: this.#nowMs(),
-          tokens: usage === null ? null : usage.inputTokens + usage.outputTokens,
-          memoryBytes: ownBytes + (conversation?.record.memoryBytes ?? 0),
-          response,
-          output,
-          input: request.original.input,
-          longStrings,
-        },
+    return ({ head, usage }) =>
+      storedResponses.add(conversation, {
+        responseId: client.responseId,
+        previousId: conversation === null ? null : request.previousResponseId,
+        keyId: caller.key.id,
+        owner: this.#owner,
+        atMs: this.#nowMs(),
+        tokens: usage === null ? null : usage.inputTokens + usage.outputTokens,
+        turn: buildTurn(head, input),
       });
-    };
   }
-}
-
-/** Notes whether a state of the conversation could not be restored. */
-class WatchedSealer implements StateSealer {
-  readonly #sealer: StateSealer;
-  #restored = 0;
-  #dropped = 0;
-
-  constructor(sealer: StateSealer) {
-    this.#sealer = sealer;
-  }
-
-  seal(state: VendorState): OpaqueState {
-    return this.#sealer.seal(state);
-  }
-
-  open(state: OpaqueState): VendorState | null {
-    const opened = this.#sealer.open(state);
-    if (opened === null) this.#dropped++;
-    else this.#restored++;
-    return opened;
-  }
-
-  /** Some dialects have no place for state, so that none is opened. */
-  hasDroppedState(items: readonly HubItem[]): boolean {
-    return this.#dropped > 0 || (this.#restored === 0 && items.some(hasState));
-  }
-}
-
-function hasState(item: HubItem): boolean {
-  return (item.kind === "reasoning" || item.kind === "call") && item.opaque !== null;
-}
-
-/** Parsing more would hold the event loop. No model produces as much text in one response. */
-const WHOLE_BYTES_MAX = 32 * 1024 * 1024;
-
-/** Approximate memory of an item in addition to its text. */
-const ITEM_BYTES = 256;
-
-function measureBody({ inputText }: ModelRequest): number {
-  return inputText.kind === "json" ? inputText.body.end - inputText.body.start : 0;
-}
-
-function measureBytes(inputBytes: number, output: readonly OutputItem[]): number {
-  let bytes = inputBytes;
-  for (const item of output) {
-    bytes += ITEM_BYTES;
-    if (item.kind === "call") bytes += item.input.length;
-    else if (item.kind === "reasoning") bytes += item.text.length;
-    else if (item.kind === "message")
-      for (const part of item.parts) bytes += "text" in part ? part.text.length : ITEM_BYTES;
-  }
-  return bytes;
-}
-
-/** The system messages at the beginning. The `instructions` of a request do not apply to those that continue it. */
-function systemMessages({ instructions, original }: HubRequest): HubRequest["instructions"] {
-  return hasOwnInstructions(original) ? instructions.slice(1) : instructions;
-}
-
-function hasOwnInstructions({ instructions }: HubRequest["original"]): boolean {
-  return typeof instructions === "string" && instructions !== "";
-}
-
-function continueConversation(request: HubRequest, stored: HubConversation | null): HubRequest {
-  if (stored === null) return request;
-  const own = hasOwnInstructions(request.original) ? request.instructions.slice(0, 1) : [];
-  return {
-    ...request,
-    instructions: [...own, ...stored.instructions, ...systemMessages(request)],
-    items: [...stored.items, ...request.items],
-  };
 }

@@ -24,6 +24,8 @@ const LIMITS: ArchiveLimits = {
 
 const newId = () => `resp_${Bun.randomUUIDv7()}`;
 
+const turn = (input: string) => Buffer.from(`{}\n[]\n${JSON.stringify(input)}`);
+
 function record(change: Partial<ResponseRecord> = {}): ResponseRecord {
   return {
     responseId: newId(),
@@ -33,10 +35,7 @@ function record(change: Partial<ResponseRecord> = {}): ResponseRecord {
     atMs: Date.now(),
     tokens: 5,
     memoryBytes: 1_000,
-    response: "{}",
-    output: [],
-    input: "Hello",
-    longStrings: new Map(),
+    turn: turn("Hello"),
     ...change,
   };
 }
@@ -52,7 +51,6 @@ function openArchive(
     clock: systemClock,
     contentKeyring: deriveContentKeyring(new Uint8Array(32).fill(1)),
     limits: { ...LIMITS, ...limits },
-    randomBytes,
   });
   return { archive, log };
 }
@@ -68,13 +66,13 @@ eachEngine(({ open }) => {
     const { archive } = openArchive(db);
     const chain: ResponseRecord[] = [];
     for (let i = 0; i < 11; i++) {
-      const next = record({ previousId: chain.at(-1)?.responseId ?? null, input: `turn ${i}` });
+      const next = record({ previousId: chain.at(-1)?.responseId ?? null, turn: turn(`turn ${i}`) });
       chain.push(next);
       archive.add(next);
     }
     await archive.close();
     const found = await archive.findChain(chain.at(-1)?.responseId ?? "", "key_1");
-    expect(found?.map(({ input }) => input)).toEqual(chain.map(({ input }) => input));
+    expect(found?.map((one) => one.turn)).toEqual(chain.map((one) => one.turn));
     expect(await archive.findChain(chain.at(-1)?.responseId ?? "", "key_2")).toBeNull();
   });
 
@@ -104,20 +102,22 @@ eachEngine(({ open }) => {
   test("a record above the limit of one response is not written, others of its batch are", async () => {
     const db = await open();
     const { archive } = openArchive(db, { recordBytesMax: 2_000 });
-    const long = record({ input: Buffer.from(randomBytes(4_000)).toString("base64") });
+    const long = record({ turn: turn(Buffer.from(randomBytes(4_000)).toString("base64")) });
     const short = record();
     archive.add(long);
     archive.add(short);
     await archive.close();
     expect(await archive.findRecord(long.responseId, "key_1")).toBeNull();
-    expect(await archive.findRecord(short.responseId, "key_1")).toMatchObject({ input: "Hello" });
+    expect(await archive.findRecord(short.responseId, "key_1")).toMatchObject({ turn: turn("Hello") });
   });
 
   test("above the limit of an owner, the conversation used least recently is removed", async () => {
     const db = await open();
     const { archive } = openArchive(db, { ownerBytesMax: 20_000 });
     const text = () => Buffer.from(randomBytes(3_000)).toString("base64");
-    const records = Array.from({ length: 12 }, (_, at) => record({ input: text(), atMs: Date.now() + at }));
+    const records = Array.from({ length: 12 }, (_, at) =>
+      record({ turn: turn(text()), atMs: Date.now() + at }),
+    );
     for (const one of records) archive.add(one);
     await archive.close();
     const found = await Promise.all(

@@ -48,7 +48,6 @@ export interface ArchiveServices {
   readonly clock: Clock;
   readonly contentKeyring: Keyring;
   readonly limits: ArchiveLimits;
-  randomBytes(count: number): Uint8Array;
 }
 
 /** The share of `ownerBytesMax` that an owner may write before its sum is checked again. */
@@ -207,8 +206,7 @@ export class ResponseArchive {
   }
 
   async #open(row: StoredResponseRow): Promise<ResponseRecord | null> {
-    const { contentKeyring, randomBytes } = this.#services;
-    const record = await openRecord(contentKeyring, row, randomBytes);
+    const record = await openRecord(this.#services.contentKeyring, row);
     if (record !== null) this.#written.add(record);
     return record;
   }

@@ -7,11 +7,11 @@ import { decodeText } from "../../net/wire/bytes.ts";
 import type { Part } from "../../net/wire/parts.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { ENCODED_ENVELOPE_START, readSignature } from "../../protocols/gemini/thought-signature.ts";
-import type { HubItem } from "../../protocols/hub/hub-request.ts";
 import { ENVELOPE_PREFIX } from "../../protocols/hub/sealed-state.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
 import type { StateSeals } from "./state-seals.ts";
-import type { HubConversation } from "./stored-conversations.ts";
+import type { StoredTurns } from "./stored-conversations.ts";
+import { turnInput, turnOutput } from "./stored-turn.ts";
 
 /** The state of a conversation. */
 export interface ConversationSeals {
@@ -23,13 +23,15 @@ export interface SealSource {
   readonly routes: readonly AccountRoute[];
   readonly request: Pick<ModelRequest, "inputText">;
   /** The conversation that the request continues, if the gateway itself keeps it. */
-  readonly conversation: Pick<HubConversation, "items"> | null;
+  readonly conversation: Pick<StoredTurns, "turns"> | null;
   /** The owner of the API key. */
   readonly owner: string;
 }
 
 /** The latest state is near the end of a body, before the outputs of the last calls. */
 const SEARCH_BYTES_MAX = 1024 * 1024;
+/** The search takes a millisecond for each megabyte or less. */
+const STORED_SEARCH_BYTES_MAX = 8 * 1024 * 1024;
 const QUOTE = 0x22;
 const MARKS = [ENVELOPE_PREFIX, ENCODED_ENVELOPE_START].map((start) => Buffer.from(`"${start}`));
 
@@ -40,7 +42,7 @@ export function findSeals(seals: StateSeals, source: SealSource): ConversationSe
   const { inputText } = request;
   const envelope =
     (inputText.kind === "json" ? findLastEnvelope(inputText.body) : null) ??
-    (conversation === null ? null : findStoredEnvelope(conversation.items));
+    (conversation === null ? null : findStoredEnvelope(conversation.turns));
   if (envelope === null) return null;
   const issuer = seals.readIssuer(envelope, owner);
   const route = routes.find(
@@ -65,10 +67,14 @@ function findLastEnvelope({ bytes, start, end }: Part): string | null {
   return opaque?.kind === "sealed" ? opaque.envelope : null;
 }
 
-function findStoredEnvelope(items: readonly HubItem[]): string | null {
-  const last = items.findLast(
-    (item) => (item.kind === "reasoning" || item.kind === "call") && item.opaque?.kind === "sealed",
-  );
-  const opaque = last?.kind === "reasoning" || last?.kind === "call" ? last.opaque : null;
-  return opaque?.kind === "sealed" ? opaque.envelope : null;
+/** From the last turn back. The output of a turn is later than its input. */
+function findStoredEnvelope(turns: readonly Uint8Array[]): string | null {
+  let searchedBytes = 0;
+  for (const turn of turns.toReversed()) {
+    searchedBytes += turn.length;
+    if (searchedBytes > STORED_SEARCH_BYTES_MAX) return null;
+    const envelope = findLastEnvelope(turnOutput(turn)) ?? findLastEnvelope(turnInput(turn));
+    if (envelope !== null) return envelope;
+  }
+  return null;
 }

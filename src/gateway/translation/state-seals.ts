@@ -4,7 +4,6 @@
  */
 
 import { isObject, parseJson } from "../../json/parse.ts";
-import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { OpaqueField, OpaqueState } from "../../protocols/hub/hub-request.ts";
 import { ENVELOPE_PREFIX, type StateSealer, type VendorState } from "../../protocols/hub/sealed-state.ts";
 import type { Dialect } from "../../records.ts";
@@ -22,7 +21,7 @@ const FIELDS: readonly string[] = [
 
 /** Where a request is sent, and in which dialect. */
 export interface SealTarget {
-  readonly route: Pick<AccountRoute, "account" | "upstreamModel">;
+  readonly route: { readonly account: { readonly id: string }; readonly upstreamModel: string };
   readonly dialect: Dialect;
   /** The owner of the API key. */
   readonly owner: string;

@@ -1,11 +1,10 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { NO_LONG_STRINGS } from "./long-strings.ts";
-import { type HubConversation, StoredConversations } from "./stored-conversations.ts";
+import { StoredConversations, type StoredTurns } from "./stored-conversations.ts";
 
 const LIMITS = { storedConversationBytesMax: 1_000, storedConversationKeyBytesMax: 400 };
 
-function conversation(responseId: string, keyId: string, memoryBytes: number): HubConversation {
+function conversation(responseId: string, keyId: string, memoryBytes: number): StoredTurns {
   const record = {
     responseId,
     keyId,
@@ -14,12 +13,9 @@ function conversation(responseId: string, keyId: string, memoryBytes: number): H
     owner: keyId,
     atMs: 0,
     tokens: null,
-    response: "{}",
-    output: [],
-    input: [],
-    longStrings: NO_LONG_STRINGS,
+    turn: Buffer.from("{}\n[]\n[]"),
   };
-  return { record, instructions: [], items: [], longStrings: NO_LONG_STRINGS };
+  return { record, turns: [record.turn] };
 }
 
 test("a conversation is found by its key only", () => {

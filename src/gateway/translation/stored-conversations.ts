@@ -3,18 +3,13 @@
  * total and for each key. A conversation that was dropped is read from the database.
  */
 
-import type { HubItem, TextPart } from "../../protocols/hub/hub-request.ts";
-import type { LongStrings } from "./long-strings.ts";
 import type { ResponseRecord } from "./response-record.ts";
 
-export interface HubConversation {
+export interface StoredTurns {
   /** Its last response. */
   readonly record: ResponseRecord;
-  /** The system messages at its beginning. */
-  readonly instructions: readonly TextPart[];
-  readonly items: readonly HubItem[];
-  /** The strings that stand for the tokens in the items. */
-  readonly longStrings: LongStrings;
+  /** Its turns in their order, each as bytes. Conversations with a common beginning share its turns. */
+  readonly turns: readonly Uint8Array[];
 }
 
 export interface ConversationLimits {
@@ -25,7 +20,7 @@ export interface ConversationLimits {
 export class StoredConversations {
   readonly #limits: ConversationLimits;
   /** In order of their use: the oldest is dropped first. */
-  readonly #byResponse = new Map<string, HubConversation>();
+  readonly #byResponse = new Map<string, StoredTurns>();
   readonly #bytesByKey = new Map<string, number>();
   #bytes = 0;
 
@@ -37,8 +32,13 @@ export class StoredConversations {
     return this.#bytes;
   }
 
+  /** A longer conversation is not stored. */
+  get conversationBytesMax(): number {
+    return this.#limits.storedConversationKeyBytesMax;
+  }
+
   /** Returns false if the conversation is too long to be stored. */
-  add(conversation: HubConversation): boolean {
+  add(conversation: StoredTurns): boolean {
     const { responseId, keyId, memoryBytes } = conversation.record;
     const { storedConversationBytesMax, storedConversationKeyBytesMax } = this.#limits;
     if (memoryBytes > storedConversationKeyBytesMax) return false;
@@ -51,7 +51,7 @@ export class StoredConversations {
   }
 
   /** Returns null if the response is unknown or belongs to another key. */
-  find(responseId: string, keyId: string): HubConversation | null {
+  find(responseId: string, keyId: string): StoredTurns | null {
     const conversation = this.#byResponse.get(responseId);
     if (conversation?.record.keyId !== keyId) return null;
     this.#byResponse.delete(responseId);
@@ -67,7 +67,7 @@ export class StoredConversations {
     return true;
   }
 
-  #drop(conversation: HubConversation): void {
+  #drop(conversation: StoredTurns): void {
     const { responseId, memoryBytes } = conversation.record;
     if (this.#byResponse.delete(responseId)) this.#count(conversation, -memoryBytes);
   }
@@ -80,7 +80,7 @@ export class StoredConversations {
     }
   }
 
-  #count({ record: { keyId } }: HubConversation, bytes: number): void {
+  #count({ record: { keyId } }: StoredTurns, bytes: number): void {
     this.#bytes += bytes;
     const keyBytes = (this.#bytesByKey.get(keyId) ?? 0) + bytes;
     if (keyBytes > 0) this.#bytesByKey.set(keyId, keyBytes);

@@ -4,12 +4,14 @@
  */
 
 import type { MaybePromise } from "../../net/wire/maybe-promise.ts";
-import { lookUpCodec } from "../../protocols/codecs.ts";
-import type { HubItem, TextPart } from "../../protocols/hub/hub-request.ts";
-import { NO_LONG_STRINGS } from "./long-strings.ts";
 import type { ResponseArchive } from "./response-archive.ts";
 import type { ResponseRecord } from "./response-record.ts";
-import type { HubConversation, StoredConversations } from "./stored-conversations.ts";
+import type { StoredConversations, StoredTurns } from "./stored-conversations.ts";
+
+export type NewResponse = Omit<ResponseRecord, "memoryBytes">;
+
+/** Memory of a record in addition to its turn, approximately. */
+const RECORD_BYTES = 1_024;
 
 export class StoredResponses {
   readonly #memory: StoredConversations;
@@ -21,12 +23,20 @@ export class StoredResponses {
   }
 
   /** The next turn on this node can continue from the response as soon as this call returns. */
-  add(conversation: HubConversation): void {
-    if (this.#memory.add(conversation)) this.#archive.add(conversation.record);
+  add(previous: StoredTurns | null, response: NewResponse): void {
+    const ownBytes = response.turn.length + RECORD_BYTES;
+    const record = { ...response, memoryBytes: ownBytes + (previous?.record.memoryBytes ?? 0) };
+    const turns = [...(previous?.turns ?? []), response.turn];
+    if (this.#memory.add({ record, turns })) this.#archive.add(record);
+  }
+
+  /** A longer turn is not stored. */
+  get turnBytesMax(): number {
+    return this.#memory.conversationBytesMax;
   }
 
   /** Returns null if the response is unknown or belongs to another key. */
-  findConversation(responseId: string, keyId: string): MaybePromise<HubConversation | null> {
+  findConversation(responseId: string, keyId: string): MaybePromise<StoredTurns | null> {
     const recent = this.#memory.find(responseId, keyId);
     if (recent === null) return this.#load(responseId, keyId);
     return this.#archive.mayBeDeletedElsewhere(recent.record) ? this.#check(recent) : recent;
@@ -50,7 +60,7 @@ export class StoredResponses {
   }
 
   /** The client may have deleted the response at another node. */
-  async #check(recent: HubConversation): Promise<HubConversation | null> {
+  async #check(recent: StoredTurns): Promise<StoredTurns | null> {
     const { responseId, keyId } = recent.record;
     // While the database fails, a conversation that is in memory continues.
     if (await this.#archive.has(responseId, keyId).catch(() => true)) return recent;
@@ -58,7 +68,7 @@ export class StoredResponses {
     return null;
   }
 
-  async #load(responseId: string, keyId: string): Promise<HubConversation | null> {
+  async #load(responseId: string, keyId: string): Promise<StoredTurns | null> {
     const records = await this.#archive.findChain(responseId, keyId);
     if (records === null) return null;
     const conversation = joinRecords(records);
@@ -68,17 +78,7 @@ export class StoredResponses {
 }
 
 /** The records of a chain, the first one first. */
-export function joinRecords(records: readonly ResponseRecord[]): HubConversation | null {
+export function joinRecords(records: readonly ResponseRecord[]): StoredTurns | null {
   const record = records.at(-1);
-  if (record === undefined) return null;
-  const instructions: TextPart[] = [];
-  const items: HubItem[] = [];
-  let longStrings = NO_LONG_STRINGS;
-  for (const { input, output, longStrings: strings } of records) {
-    const turn = lookUpCodec("responses").readRequest({ input }, { publicModel: "", stream: false });
-    instructions.push(...turn.instructions);
-    items.push(...turn.items, ...output);
-    if (strings.size > 0) longStrings = new Map([...longStrings, ...strings]);
-  }
-  return { record, instructions, items, longStrings };
+  return record === undefined ? null : { record, turns: records.map(({ turn }) => turn) };
 }

@@ -1,6 +1,7 @@
 /** A request in the dialect of an account, as dispatch sends it. */
 
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
+import type { MaybePromise } from "../../net/wire/maybe-promise.ts";
 import type { Part } from "../../net/wire/parts.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { StreamReader, TextSink } from "../../protocols/shared/stream.ts";
@@ -35,7 +36,7 @@ export interface TranslatedAttempt {
   /** The conversation carries opaque state that the account cannot use. */
   readonly isStateDropped: boolean;
   openReader(sink: TextSink | null): StreamReader;
-  readWhole(body: Part): WholeResponseResult;
+  readWhole(body: Part): MaybePromise<WholeResponseResult>;
   /** Sends the request in several bodies instead of `body`; null if one is enough. */
   readonly sendBatches: ((sendBody: SendBody) => Promise<WholeResult>) | null;
 }

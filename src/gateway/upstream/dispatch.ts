@@ -5,7 +5,7 @@
  */
 
 import { clientBetas, hostedForm, isHosted } from "../../accounts/cloud/hosting.ts";
-import { classifyError, clientError, type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
+import { clientError, type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import { upstreamRequestId } from "../../accounts/headers.ts";
 import { vendorForm } from "../../accounts/profile.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
@@ -20,11 +20,7 @@ import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { Pool } from "../../pool/pool.ts";
 import type { WaitingQueue } from "../../pool/waiting-queue.ts";
 import type { Endpoint, HostedForm, RequestBody } from "../../protocols/shared/request.ts";
-import {
-  isEmptyResponse,
-  readWholeResponse,
-  type UpstreamResponse,
-} from "../../protocols/shared/whole-response.ts";
+import { readWholeResponse, type UpstreamResponse } from "../../protocols/shared/whole-response.ts";
 import { CLIENT_DISCONNECTED_UNSENT, isClientDisconnect } from "../client-disconnect.ts";
 import {
   beginAttempt,
@@ -38,7 +34,6 @@ import {
   traceLines,
 } from "../request/trace.ts";
 import { DROPPED_STATE, type TranslatedAttempt } from "../translation/translated-attempt.ts";
-import type { WholeResult } from "../whole-result.ts";
 import { type AccountSlot, NO_FAILURES, takeAccountSlot } from "./account-slot.ts";
 import { Failover } from "./failover.ts";
 import { messageAudience } from "./message-audience.ts";
@@ -48,6 +43,7 @@ import { clientGone, type OutboundRequest, openStream, type UpstreamExchange } f
 import { sendWhole } from "./send-whole.ts";
 import type { Conversation, UpstreamAttempt } from "./upstream-attempt.ts";
 import { UpstreamStream } from "./upstream-stream.ts";
+import { findWholeFailure } from "./whole-failure.ts";
 
 export interface Dispatcher extends OutboundRequest {
   pool: Pool;
@@ -118,12 +114,7 @@ export async function dispatch(dispatcher: Dispatcher, attempt: UpstreamAttempt)
             : beginTranslatedExchange(dispatcher, attempt, translated, route);
         outcome = request.stream
           ? await tryStream(dispatcher, attempt, exchange, translated)
-          : classifyWholeResult(
-              dispatcher,
-              attempt,
-              { route, translated },
-              await sendWhole(dispatcher, exchange, translated),
-            );
+          : await sendAndRead(dispatcher, attempt, { route, translated, exchange });
       } catch (cause) {
         // The client disconnected, or its body could not be read. The account is not at fault.
         accountSlot.release(null);
@@ -279,39 +270,34 @@ function buildTurn(
   return { socketConversation, tail };
 }
 
-function classifyWholeResult(
+interface WholeSending {
+  readonly route: AccountRoute;
+  readonly translated: TranslatedAttempt | null;
+  readonly exchange: UpstreamExchange;
+}
+
+async function sendAndRead(
   dispatcher: Dispatcher,
   attempt: UpstreamAttempt,
-  { route, translated }: { readonly route: AccountRoute; readonly translated: TranslatedAttempt | null },
-  result: WholeResult,
-): AttemptResult {
+  { route, translated, exchange }: WholeSending,
+): Promise<AttemptResult> {
+  const result = await sendWhole(dispatcher, exchange, translated);
   if (result.kind === "failed") return result;
   const { headers: upstreamHeaders, body } = result;
   noteFirstByte(attempt.trace, upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
   dispatcher.loop.enter(attempt.endpoint.name, attempt.requestId);
-  const failure = checkJson(upstreamHeaders);
-  if (failure !== null) return { kind: "failed", failure };
+  const wrongType = checkJson(upstreamHeaders);
+  if (wrongType !== null) return { kind: "failed", failure: wrongType };
   const { endpoint, request, trace } = attempt;
-  const answer =
+  const read =
     translated === null
       ? readWholeResponse(body, endpoint.name, messageAudience(request, route), dispatcher.jsonDepthMax)
       : translated.readWhole(body);
-  switch (answer.kind) {
-    case "answer":
-      // A 200 whose body is not a response: an error in an unknown format, or a notice of a proxy.
-      if (!answer.hasExpectedContent)
-        return { kind: "failed", failure: upstreamFailure("bad_answer", "not a response", 200) };
-      if (!isEmpty(answer, endpoint)) return { kind: "answer", answer, upstreamHeaders };
-      noteWastedUsage(trace, answer.usage);
-      return { kind: "failed", failure: upstreamFailure("bad_answer", "an empty response", 200) };
-    case "error":
-      return { kind: "failed", failure: classifyError(200, answer.error, null) };
-    case "malformed":
-      return {
-        kind: "failed",
-        failure: upstreamFailure("bad_answer", "the response is not a JSON object", 200),
-      };
-  }
+  const answer = isPending(read) ? await read : read;
+  const failure = findWholeFailure(answer, endpoint);
+  if (answer.kind === "answer" && failure === null) return { kind: "answer", answer, upstreamHeaders };
+  if (answer.kind === "answer" && answer.hasExpectedContent) noteWastedUsage(trace, answer.usage);
+  return { kind: "failed", failure: failure ?? upstreamFailure("bad_answer", "not a response", 200) };
 }
 
 function tryStream(
@@ -355,16 +341,6 @@ function tryStream(
 /** If no byte of the request was sent, no account processed it and it is not charged. */
 function recordDisconnect(attempt: UpstreamAttempt, failure: UpstreamFailure, nowMs: number): void {
   if (failure === CLIENT_DISCONNECTED_UNSENT) failAttempt(attempt.trace, failure, nowMs);
-}
-
-/** A success with zero output tokens and no content is treated as a failure. */
-function isEmpty({ usage, status, body, mayBeEmpty }: UpstreamResponse, { name }: Endpoint): boolean {
-  if (usage?.outputTokens !== 0 || mayBeEmpty === true) return false;
-  const isChecked =
-    name === "chat.completions" ||
-    name === "gemini.generate_content" ||
-    (name === "responses" && status === "completed");
-  return isChecked && isEmptyResponse(body);
 }
 
 /** An HTML page of a captive portal or an unrequested stream must never pass as a response. */

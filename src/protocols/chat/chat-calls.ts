@@ -35,7 +35,10 @@ export function isCustomCall(call: Json): boolean {
 }
 
 /** A name that the request does not contain is passed on: the client reports it to the model. */
-export function resolveTool(toolNames: ToolNames, { name, isCustom }: Omit<ChatCall, "text">): ClientTool {
+export function resolveTool(
+  toolNames: Pick<ToolNames, "resolve">,
+  { name, isCustom }: Omit<ChatCall, "text">,
+): ClientTool {
   const known = toolNames.resolve(name ?? "");
   return known ?? { name: name ?? "", namespace: null, tool: isCustom ? "custom" : "function" };
 }

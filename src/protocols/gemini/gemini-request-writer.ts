@@ -2,7 +2,7 @@
 
 import { dropCitations } from "../hub/citations.ts";
 import { customToolSchema } from "../hub/custom-input.ts";
-import type { ToolNames, WriteTarget, WrittenRequest } from "../hub/dialect-codec.ts";
+import type { ChangedToolName, ToolNames, WriteTarget, WrittenRequest } from "../hub/dialect-codec.ts";
 import { DroppedFields } from "../hub/dropped-fields.ts";
 import { EFFORTS, type Effort, type HubReasoning, type HubRequest } from "../hub/hub-request.ts";
 import { unsupportedField } from "../hub/refuse.ts";
@@ -75,12 +75,20 @@ class GeminiToolNames implements ToolNames {
 
   upstreamName(name: string, namespace: string | null): string {
     const upstreamName = this.#table.upstreamName(name, namespace);
-    return /^[A-Za-z_]/.test(upstreamName) ? upstreamName : `_${upstreamName}`.slice(0, 64);
+    return addUnderscore(upstreamName);
   }
 
   resolve(upstreamName: string): ReturnType<ToolNames["resolve"]> {
     return this.#table.resolve(upstreamName) ?? this.#table.resolve(upstreamName.replace(/^_/, ""));
   }
+
+  listChanged(): ChangedToolName[] {
+    return this.#table.listChanged(addUnderscore);
+  }
+}
+
+function addUnderscore(name: string): string {
+  return /^[A-Za-z_]/.test(name) ? name : `_${name}`.slice(0, 64);
 }
 
 function writeTools({ tools, choice }: ToolSelection, names: GeminiToolNames, usesSearch: boolean): Json {

@@ -7,7 +7,7 @@
 import type { ApiError } from "../../errors.ts";
 import type { AccountProfile } from "./account-profile.ts";
 import type { DroppedFields } from "./dropped-fields.ts";
-import type { Dialect, HubRequest } from "./hub-request.ts";
+import type { Dialect, HubRequest, HubSettings } from "./hub-request.ts";
 import type { HubEvent, HubResponse } from "./hub-response.ts";
 import type { StateSealer } from "./sealed-state.ts";
 
@@ -61,7 +61,12 @@ export interface WrittenRequest {
 /** Maps the tool names that the upstream saw to the client's tools. */
 export interface ToolNames {
   resolve(upstreamName: string): ClientTool | null;
+  /** The names that `resolve` knows and that differ from the client's, or whose tool is not a plain function. */
+  listChanged(): ChangedToolName[];
 }
+
+/** The name at the upstream, and the tool of the client. */
+export type ChangedToolName = readonly [upstreamName: string, tool: ClientTool];
 
 export interface ClientTool {
   readonly name: string;
@@ -70,16 +75,22 @@ export interface ClientTool {
 }
 
 export interface ResponseReadOptions {
-  readonly toolNames: ToolNames;
+  readonly toolNames: Pick<ToolNames, "resolve">;
   /** Seals the opaque state of the response. */
   readonly sealer: StateSealer;
   /** Takes the names of content that other dialects cannot express. */
   readonly dropped: Pick<DroppedFields, "add">;
 }
 
+/** What the response to a request repeats or depends on. */
+export interface RepeatedRequest extends Pick<HubRequest, "dialect" | "original" | "tools"> {
+  readonly settings: Pick<HubSettings, "reasoning" | "wantsEncryptedReasoning">;
+}
+
 export interface ClientTarget {
   readonly publicModel: string;
-  readonly request: HubRequest;
+  /** The settings that a response repeats. */
+  readonly request: RepeatedRequest;
   /** The id of the response in the client's dialect, with its prefix. */
   readonly responseId: string;
   /** Responses: the response that the client continues. */

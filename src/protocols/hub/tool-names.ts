@@ -4,7 +4,7 @@
  * turn, which keeps the upstream's prompt cache valid.
  */
 
-import type { ClientTool, ToolNames } from "./dialect-codec.ts";
+import type { ChangedToolName, ClientTool, ToolNames } from "./dialect-codec.ts";
 import type { HubItem, HubTool } from "./hub-request.ts";
 
 export const TOOL_NAME_CHARS_MAX = 64;
@@ -35,6 +35,13 @@ export class ToolNameTable implements ToolNames {
     return this.#byUpstreamName.get(upstreamName) ?? null;
   }
 
+  /** `change` is what the upstream's dialect does to the names of this table. */
+  listChanged(change: (upstreamName: string) => string = (name) => name): ChangedToolName[] {
+    return [...this.#byUpstreamName]
+      .map(([upstreamName, tool]): ChangedToolName => [change(upstreamName), tool])
+      .filter(([upstreamName, tool]) => !isUnchanged(upstreamName, tool));
+  }
+
   #add({ name, namespace, tool }: ClientTool): void {
     const key = clientKey(name, namespace);
     if (this.#byClientName.has(key)) return;
@@ -43,6 +50,10 @@ export class ToolNameTable implements ToolNames {
     this.#byClientName.set(key, upstreamName);
     this.#byUpstreamName.set(upstreamName, { name, namespace, tool });
   }
+}
+
+function isUnchanged(upstreamName: string, { name, namespace, tool }: ClientTool): boolean {
+  return name === upstreamName && namespace === null && tool === "function";
 }
 
 function isPlain({ name, namespace }: ClientTool): boolean {

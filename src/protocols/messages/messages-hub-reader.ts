@@ -257,7 +257,7 @@ function writeWholeInput({ input }: Json): string {
   return isObject(input) && Object.keys(input).length > 0 ? JSON.stringify(input) : "";
 }
 
-export function resolveTool(toolNames: ToolNames, name: string): ClientTool {
+export function resolveTool(toolNames: Pick<ToolNames, "resolve">, name: string): ClientTool {
   return toolNames.resolve(name) ?? { name, namespace: null, tool: "function" };
 }
 

@@ -58,7 +58,7 @@ export function readSearch({ action }: Json): SearchItem {
 }
 
 /** A name that the request does not contain is passed on: the client reports it to the model. */
-export function resolveCall(item: Json, toolNames: ToolNames): ClientTool {
+export function resolveCall(item: Json, toolNames: Pick<ToolNames, "resolve">): ClientTool {
   const name = readString(item.name) ?? "";
   return (
     toolNames.resolve(name) ?? {

@@ -1,0 +1,33 @@
+/** The limits of work in threads. A part of `product-limits.ts`. */
+
+const KiB = 1024;
+const MiB = 1024 * KiB;
+
+/** For every thread that works on input of clients or upstreams. */
+const thread = {
+  /** CPU time of one job. The longest that is needed, a body of 64 MiB, takes less than half of it. */
+  jobCpuMs: 2_000,
+  /** Time of one job on a machine that gives it no CPU time, or that does not report it. */
+  jobMs: 30_000,
+  /** Growth of the memory of the process while a job runs. A body of 64 MiB needs about 500 MiB. */
+  jobMemoryBytes: 1_024 * MiB,
+  waitingMax: 64,
+  ownerShare: 1 / 2,
+  checkMs: 50,
+  idleMs: 60_000,
+} as const;
+
+export const threadLimits = {
+  /** Translation of long requests, and of long responses that are not streamed. */
+  translationThreads: {
+    ...thread,
+    requestBytesMin: 256 * KiB,
+    responseBytesMin: 1 * MiB,
+    /** One of the two threads takes only jobs up to this size, so that they need not wait for the largest ones. */
+    shortJobBytesMax: 8 * MiB,
+    /** A request with the stored conversation that it continues. */
+    requestBytesMax: 64 * MiB,
+    /** What a response repeats of its request, such as its tools. */
+    repeatedCharsMax: 4 * MiB,
+  },
+} as const;

@@ -1,0 +1,58 @@
+/** The thread's side of a pool: runs one job after the other. See `thread-pool.ts`. */
+
+import { readlinkSync } from "node:fs";
+import { ApiError, type ApiErrorCode } from "../../errors.ts";
+
+declare const self: Worker;
+
+export type ThreadMessage<Result> =
+  /** The modules are loaded. `taskId` is the number of the thread in the operating system, if it has one. */
+  | { readonly kind: "ready"; readonly taskId: string | null }
+  | { readonly kind: "result"; readonly result: Result }
+  | {
+      readonly kind: "refused";
+      readonly code: ApiErrorCode;
+      readonly message: string;
+      readonly param: string | null;
+    };
+
+/** The result of a job, with the buffers that move to the main thread. */
+export interface JobResult<Result> {
+  readonly result: Result;
+  readonly transfer: readonly ArrayBuffer[];
+}
+
+/** An `ApiError` of a job is its outcome. Any other error ends the thread. */
+export function serveJobs<Job, Result>(
+  run: (job: Job) => JobResult<Result> | Promise<JobResult<Result>>,
+): void {
+  const send = (message: ThreadMessage<Result>, transfer: readonly ArrayBuffer[] = []) =>
+    self.postMessage(message, [...transfer]);
+  self.onmessage = async ({ data }: MessageEvent<Job>) => {
+    try {
+      const { result, transfer } = await run(data);
+      send({ kind: "result", result }, transfer);
+    } catch (cause) {
+      if (!(cause instanceof ApiError)) {
+        // A rejected promise alone would not end the thread.
+        setTimeout(() => {
+          throw cause;
+        });
+        return;
+      }
+      const { code, message, param } = cause;
+      send({ kind: "refused", code, message, param });
+    }
+    // A long job leaves hundreds of megabytes, which an idle thread would keep.
+    Bun.gc(true);
+  };
+  send({ kind: "ready", taskId: readTaskId() });
+}
+
+function readTaskId(): string | null {
+  try {
+    return readlinkSync("/proc/thread-self").split("/").at(-1) ?? null;
+  } catch {
+    return null;
+  }
+}

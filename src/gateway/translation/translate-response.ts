@@ -1,0 +1,63 @@
+/**
+ * Translates a whole response of an upstream for the client. It depends on its arguments alone, so that it runs in a
+ * thread as well as here.
+ */
+
+import { isObject } from "../../json/parse.ts";
+import type { Part } from "../../net/wire/parts.ts";
+import { lookUpCodec } from "../../protocols/codecs.ts";
+import type { ClientTarget, ResponseReadOptions } from "../../protocols/hub/dialect-codec.ts";
+import { readUpstreamError, type UpstreamError } from "../../protocols/shared/upstream-error.ts";
+import type { TokenUsage } from "../../protocols/shared/usage.ts";
+import type { Dialect } from "../../records.ts";
+import { isTooDeep } from "./json-depth.ts";
+import { parseBody } from "./parse-body.ts";
+import { writeTurnHead } from "./stored-turn.ts";
+import { isEmptyStop } from "./translated-reader.ts";
+
+export interface ResponseSource {
+  readonly body: Part;
+  readonly upstream: Dialect;
+  readonly reading: ResponseReadOptions;
+  readonly client: ClientTarget;
+  readonly isStored: boolean;
+}
+
+export type ResponseTranslation =
+  | {
+      readonly kind: "answer";
+      readonly body: Uint8Array<ArrayBuffer>;
+      readonly usage: TokenUsage | null;
+      readonly status: string | null;
+      /** The reason for its end explains that it has no output. */
+      readonly isEmptyExpected: boolean;
+      /** What is stored of it; null if nothing is. */
+      readonly turnHead: Uint8Array<ArrayBuffer> | null;
+    }
+  | { readonly kind: "error"; readonly error: UpstreamError }
+  | { readonly kind: "malformed" };
+
+/** No model produces as much text in one response. */
+const WHOLE_BYTES_MAX = 32 * 1024 * 1024;
+const MALFORMED: ResponseTranslation = { kind: "malformed" };
+
+export function translateResponse(source: ResponseSource): ResponseTranslation {
+  const { body, upstream, reading, client, isStored } = source;
+  if (body.end - body.start > WHOLE_BYTES_MAX || isTooDeep(body)) return MALFORMED;
+  const json = parseBody(body);
+  if (!isObject(json)) return MALFORMED;
+  const error = json.error == null && json.type !== "error" ? null : readUpstreamError(json);
+  if (error !== null) return { kind: "error", error };
+  const response = lookUpCodec(upstream).readResponse(json, reading);
+  if (response === null) return MALFORMED;
+  const written = lookUpCodec(client.request.dialect).writeResponse(response, client);
+  const text = JSON.stringify(written);
+  return {
+    kind: "answer",
+    body: Buffer.from(text),
+    usage: response.usage,
+    isEmptyExpected: isEmptyStop(response.stop),
+    status: typeof written.status === "string" ? written.status : null,
+    turnHead: isStored ? writeTurnHead(text, response.items) : null,
+  };
+}

@@ -1,0 +1,256 @@
+/** Translates long requests and responses in threads, so that none of them blocks the event loop. */
+
+import { ApiError } from "../../errors.ts";
+import { copyInTurns } from "../../net/wire/next-turn.ts";
+import { type Part, partBytes } from "../../net/wire/parts.ts";
+import type { ToolNames } from "../../protocols/hub/dialect-codec.ts";
+import type { Keyring } from "../../secrets/keyring.ts";
+import { JobLimitError } from "../threads/job-limit-error.ts";
+import type { JobMessage, PoolJob } from "../threads/pool-thread.ts";
+import { ThreadPool, type ThreadPoolLimits } from "../threads/thread-pool.ts";
+import type { SealTarget } from "./state-seals.ts";
+import type { EmbeddingsTerms, EmbeddingsTranslation, VectorTerms } from "./translate-embeddings.ts";
+import type { RequestTerms, RequestTranslation } from "./translate-request.ts";
+import type { ResponseTranslation } from "./translate-response.ts";
+import {
+  type ClientTerms,
+  KnownToolNames,
+  parseRepeated,
+  type RequestJobResult,
+  type SealKeys,
+  type TranslationJob,
+  type TranslationResult,
+} from "./translation-jobs.ts";
+
+export interface TranslationThreadLimits extends ThreadPoolLimits {
+  /** A longer request, with the conversation that it continues, is translated in a thread. */
+  readonly requestBytesMin: number;
+  /** The same for a whole response. */
+  readonly responseBytesMin: number;
+  /** One of two threads takes only jobs up to this size. */
+  readonly shortJobBytesMax: number;
+  /** A request with the conversation that it continues. */
+  readonly requestBytesMax: number;
+  /** What the response repeats of the request, such as its tools: it is parsed here. */
+  readonly repeatedCharsMax: number;
+}
+
+export interface LongRequest {
+  readonly body: Part;
+  readonly turns: readonly Uint8Array[];
+  readonly terms: RequestTerms;
+  readonly seals: SealTarget;
+}
+
+export interface LongResponse {
+  readonly body: Part;
+  readonly upstream: RequestTerms["target"]["dialect"];
+  readonly toolNames: ToolNames;
+  readonly seals: SealTarget;
+  readonly client: ClientTerms;
+  readonly isStored: boolean;
+}
+
+export interface TranslatedLongResponse {
+  readonly translation: ResponseTranslation;
+  readonly dropped: readonly string[];
+}
+
+/** A request or response of embeddings. */
+export interface LongPart<Terms> {
+  readonly owner: string;
+  readonly body: Part;
+  readonly terms: Terms;
+}
+
+type BuildJob = (copy: Uint8Array<ArrayBuffer>) => TranslationJob;
+
+export interface TranslationThreadsOptions {
+  readonly limits: TranslationThreadLimits;
+  readonly keyring: Keyring;
+  monotonicMs(): number;
+}
+
+export class TranslationThreads {
+  readonly limits: TranslationThreadLimits;
+  readonly #keyring: Keyring;
+  readonly #pool: ThreadPool<TranslationJob, TranslationResult>;
+
+  constructor({ limits, keyring, monotonicMs }: TranslationThreadsOptions) {
+    this.limits = limits;
+    this.#keyring = keyring;
+    this.#pool = new ThreadPool({
+      jobBytesMax: [Number.POSITIVE_INFINITY, limits.shortJobBytesMax],
+      limits,
+      startWorker,
+      monotonicMs,
+    });
+  }
+
+  /** Rejects with the error for the client. */
+  async translateRequest(request: LongRequest): Promise<RequestTranslation> {
+    const bytes = requestLength(request);
+    if (bytes > this.limits.requestBytesMax) throw tooLargeError();
+    let result = await this.#runRequest(request, bytes, []);
+    const found = result.missingKids.filter((kid) => this.#keyring.get(kid) !== null);
+    // The state was sealed before the master key was rotated.
+    if (found.length > 0) result = await this.#runRequest(request, bytes, found);
+    const { toolNames, repeated, ...translation } = result;
+    if (repeated.length > this.limits.repeatedCharsMax) throw tooLargeError();
+    return {
+      ...translation,
+      toolNames: new KnownToolNames(toolNames),
+      repeated: parseRepeated(repeated),
+    };
+  }
+
+  /** A response that exceeds a limit counts as malformed. */
+  async translateResponse(response: LongResponse): Promise<TranslatedLongResponse> {
+    const { body, upstream, seals, client, isStored } = response;
+    return this.#runResponse(seals.owner, body, (copy) => ({
+      kind: "response",
+      body: copy,
+      upstream,
+      toolNames: response.toolNames.listChanged(),
+      seals: { target: plainTarget(seals), keys: this.#listKeys([]) },
+      client,
+      isStored,
+    }));
+  }
+
+  /** Rejects with the error for the client. */
+  async translateEmbeddings({
+    owner,
+    body,
+    terms,
+  }: LongPart<EmbeddingsTerms>): Promise<EmbeddingsTranslation> {
+    const open = () => openPart(body, (copy) => ({ kind: "embeddings", body: copy, terms }));
+    const result = await this.#runForClient({ owner, bytes: body.end - body.start, open });
+    if (result.kind !== "embeddings") throw new Error("expected translated embeddings");
+    return result.translation;
+  }
+
+  /** A response that exceeds a limit counts as malformed. */
+  async translateVectors({ owner, body, terms }: LongPart<VectorTerms>): Promise<ResponseTranslation> {
+    const result = await this.#runResponse(owner, body, (copy) => ({ kind: "vectors", body: copy, terms }));
+    return result.translation;
+  }
+
+  close(): void {
+    this.#pool.close();
+  }
+
+  async #runResponse(owner: string, body: Part, build: BuildJob): Promise<TranslatedLongResponse> {
+    const bytes = body.end - body.start;
+    try {
+      const result = await this.#pool.run({ owner, bytes, open: () => openPart(body, build) });
+      if (result.kind !== "response") throw new Error("expected a translated response");
+      return result;
+    } catch (error) {
+      if (!(error instanceof JobLimitError)) throw error;
+      if (isOverload(error)) throw overloadedError();
+      return { translation: { kind: "malformed" }, dropped: [] };
+    }
+  }
+
+  async #runRequest(
+    request: LongRequest,
+    bytes: number,
+    moreKids: readonly string[],
+  ): Promise<RequestJobResult> {
+    const open = () => this.#openRequest(request, moreKids);
+    const result = await this.#runForClient({ owner: request.seals.owner, bytes, open });
+    if (result.kind !== "request") throw new Error("expected a translated request");
+    return result;
+  }
+
+  async #runForClient(job: PoolJob<TranslationJob>): Promise<TranslationResult> {
+    try {
+      return await this.#pool.run(job);
+    } catch (error) {
+      if (!(error instanceof JobLimitError)) throw error;
+      throw isOverload(error) ? overloadedError() : tooLargeError();
+    }
+  }
+
+  async #openRequest(
+    { body, turns, terms, seals }: LongRequest,
+    moreKids: readonly string[],
+  ): Promise<JobMessage<TranslationJob>> {
+    const copy = await copyPart(body);
+    const copiedTurns: Uint8Array<ArrayBuffer>[] = [];
+    for (const turn of turns) copiedTurns.push(await copyBytes(turn));
+    return {
+      job: {
+        kind: "request",
+        body: copy,
+        turns: copiedTurns,
+        terms,
+        seals: { target: plainTarget(seals), keys: this.#listKeys(moreKids) },
+      },
+      transfer: [copy, ...copiedTurns].map(({ buffer }) => buffer),
+    };
+  }
+
+  #listKeys(moreKids: readonly string[]): SealKeys {
+    const { activeKid } = this.#keyring;
+    const keys = [activeKid, ...moreKids].flatMap((kid): [string, Uint8Array][] => {
+      const key = this.#keyring.get(kid);
+      return key === null ? [] : [[kid, key]];
+    });
+    return { activeKid, keys };
+  }
+}
+
+/** How long a request and the conversation that it continues are together. */
+export function requestLength({ body, turns }: Pick<LongRequest, "body" | "turns">): number {
+  return turns.reduce((sum, turn) => sum + turn.length, body.end - body.start);
+}
+
+/** Only what is used: the account has credentials and functions. */
+function plainTarget({ route, dialect, owner }: SealTarget): SealTarget {
+  return {
+    route: { account: { id: route.account.id }, upstreamModel: route.upstreamModel },
+    dialect,
+    owner,
+  };
+}
+
+async function openPart(body: Part, build: BuildJob): Promise<JobMessage<TranslationJob>> {
+  const copy = await copyPart(body);
+  return { job: build(copy), transfer: [copy.buffer] };
+}
+
+function isOverload({ limit }: JobLimitError): boolean {
+  return limit === "waiting" || limit === "closed";
+}
+
+function copyPart(part: Part): Promise<Uint8Array<ArrayBuffer>> {
+  return copyBytes(partBytes(part));
+}
+
+/** The original stays: it may be sent to another account. */
+async function copyBytes(bytes: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
+  const copy = new Uint8Array(bytes.length);
+  await copyInTurns(copy, 0, bytes);
+  return copy;
+}
+
+function startWorker(): Worker {
+  return new Worker(new URL("./translation-worker.ts", import.meta.url).href);
+}
+
+function tooLargeError(): ApiError {
+  return new ApiError(
+    "request_too_large",
+    "The request is too large or too complex to be translated. This model's upstream has another interface, so the request must be translated. Shorten the conversation, its tools or its media.",
+  );
+}
+
+function overloadedError(): ApiError {
+  return new ApiError(
+    "server_is_overloaded",
+    "Too many long requests wait to be translated. Try again in 1 s.",
+    { headers: { "retry-after": "1" } },
+  );
+}

@@ -1,0 +1,107 @@
+/** Worker that translates long requests and responses. See `translation-threads.ts`. */
+
+import { uuidV7 } from "../../net/wire/clock.ts";
+import { wholeBytesPart } from "../../net/wire/parts.ts";
+import { DroppedFields } from "../../protocols/hub/dropped-fields.ts";
+import { type JobResult, serveJobs } from "../threads/serve-jobs.ts";
+import { StateSeals } from "./state-seals.ts";
+import { translateEmbeddings, translateVectors } from "./translate-embeddings.ts";
+import { translateRequest } from "./translate-request.ts";
+import { type ResponseTranslation, translateResponse } from "./translate-response.ts";
+import {
+  type EmbeddingsJob,
+  JobKeyring,
+  KnownToolNames,
+  parseRepeated,
+  type RequestJob,
+  type ResponseJob,
+  type TranslationJob,
+  type TranslationResult,
+} from "./translation-jobs.ts";
+
+serveJobs<TranslationJob, TranslationResult>((job) => {
+  switch (job.kind) {
+    case "request":
+      return runRequest(job);
+    case "response":
+      return runResponse(job);
+    case "embeddings":
+      return runEmbeddings(job);
+    case "vectors":
+      return returnResponse(translateVectors(wholeBytesPart(job.body), job.terms), []);
+  }
+});
+
+function runRequest({ body, turns, terms, seals }: RequestJob): JobResult<TranslationResult> {
+  const keyring = new JobKeyring(seals.keys);
+  const { toolNames, repeated, ...translation } = translateRequest({
+    body: wholeBytesPart(body),
+    turns,
+    terms,
+    sealer: new StateSeals(keyring).open(seals.target),
+  });
+  const sent = ownBuffer(translation.body);
+  const input = translation.input === null ? null : ownBuffer(translation.input);
+  return {
+    result: {
+      ...translation,
+      kind: "request",
+      body: sent,
+      input,
+      toolNames: toolNames.listChanged(),
+      repeated: JSON.stringify(repeated),
+      missingKids: keyring.missingKids,
+    },
+    transfer: input === null ? [sent.buffer] : [sent.buffer, input.buffer],
+  };
+}
+
+function runResponse(job: ResponseJob): JobResult<TranslationResult> {
+  const { repeated, ...client } = job.client;
+  const dropped = new DroppedFields();
+  const translation = translateResponse({
+    body: wholeBytesPart(job.body),
+    upstream: job.upstream,
+    reading: {
+      toolNames: new KnownToolNames(job.toolNames),
+      sealer: new StateSeals(new JobKeyring(job.seals.keys)).open(job.seals.target),
+      dropped,
+    },
+    client: { ...client, request: parseRepeated(repeated), newId: createId, dropped },
+    isStored: job.isStored,
+  });
+  return returnResponse(translation, dropped.list());
+}
+
+function returnResponse(
+  translation: ResponseTranslation,
+  dropped: readonly string[],
+): JobResult<TranslationResult> {
+  if (translation.kind !== "answer")
+    return { result: { kind: "response", translation, dropped }, transfer: [] };
+  const body = ownBuffer(translation.body);
+  const turnHead = translation.turnHead === null ? null : ownBuffer(translation.turnHead);
+  return {
+    result: { kind: "response", translation: { ...translation, body, turnHead }, dropped },
+    transfer: turnHead === null ? [body.buffer] : [body.buffer, turnHead.buffer],
+  };
+}
+
+function runEmbeddings({ body, terms }: EmbeddingsJob): JobResult<TranslationResult> {
+  const translation = translateEmbeddings(wholeBytesPart(body), terms);
+  const batches = translation.batches.map((batch) => ({ ...batch, body: ownBuffer(batch.body) }));
+  return {
+    result: { kind: "embeddings", translation: { ...translation, batches } },
+    transfer: batches.map((batch) => batch.body.buffer),
+  };
+}
+
+/** As in the composition root. */
+function createId(prefix: string): string {
+  return prefix + uuidV7("id").slice("id_".length);
+}
+
+/** A short array may be a part of a buffer that is shared, and a shared buffer must not move. */
+function ownBuffer(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  return bytes.buffer.byteLength === bytes.length ? bytes : new Uint8Array(bytes);
+}

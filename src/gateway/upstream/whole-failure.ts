@@ -1,0 +1,32 @@
+/** Finds a whole response that arrived with status 200 and is none. */
+
+import { classifyError, type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
+import type { Endpoint } from "../../protocols/shared/request.ts";
+import {
+  isEmptyResponse,
+  type UpstreamResponse,
+  type WholeResponseResult,
+} from "../../protocols/shared/whole-response.ts";
+
+export function findWholeFailure(answer: WholeResponseResult, endpoint: Endpoint): UpstreamFailure | null {
+  switch (answer.kind) {
+    case "answer":
+      // An error in an unknown format, or a notice of a proxy.
+      if (!answer.hasExpectedContent) return upstreamFailure("bad_answer", "not a response", 200);
+      return isEmpty(answer, endpoint) ? upstreamFailure("bad_answer", "an empty response", 200) : null;
+    case "error":
+      return classifyError(200, answer.error, null);
+    case "malformed":
+      return upstreamFailure("bad_answer", "the response is not a JSON object", 200);
+  }
+}
+
+/** A success with zero output tokens and no content is treated as a failure. */
+function isEmpty({ usage, status, body, mayBeEmpty }: UpstreamResponse, { name }: Endpoint): boolean {
+  if (usage?.outputTokens !== 0 || mayBeEmpty === true) return false;
+  const isChecked =
+    name === "chat.completions" ||
+    name === "gemini.generate_content" ||
+    (name === "responses" && status === "completed");
+  return isChecked && isEmptyResponse(body);
+}
