@@ -55,6 +55,7 @@ export const PAGES: readonly PageEntry[] = [
     load: () => import("./pages/wallet/wallet.tsx"),
     nav: { label: (t) => t.wallet.title, icon: "wallet", key: "w" },
   },
+  { path: "/search", who: "user", load: () => import("./pages/search/search.tsx") },
   { path: "/profile", who: "user", load: () => import("./pages/profile/profile.tsx") },
   {
     path: "/admin",
@@ -90,6 +91,12 @@ export const PAGES: readonly PageEntry[] = [
     nav: { label: (t) => t.adminUsers.title, icon: "users", key: "e" },
   },
   { path: "/admin/users/:id", who: "admin", load: () => import("./pages/admin/users/user.tsx") },
+  {
+    path: "/admin/keys",
+    who: "admin",
+    load: () => import("./pages/admin/keys/keys.tsx"),
+    nav: { label: (t) => t.adminKeys.title, icon: "key", key: "y" },
+  },
   {
     path: "/admin/plans",
     who: "admin",

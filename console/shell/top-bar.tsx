@@ -13,7 +13,7 @@ export function TopBar({ menuButton, onHelp }: { menuButton: ReactNode; onHelp: 
   return (
     <header className="top-bar">
       {menuButton}
-      <RequestSearch />
+      <GlobalSearch />
       <span className="grow" />
       <span className="wide-only">
         <IconButton icon="help" label={t.shortcuts.open} onClick={onHelp} />
@@ -24,33 +24,34 @@ export function TopBar({ menuButton, onHelp }: { menuButton: ReactNode; onHelp: 
   );
 }
 
-/** Users who report a problem have its request id. */
-function RequestSearch() {
+/** Users who report a problem have its request id, which opens the request. Other texts open the page of results. */
+function GlobalSearch() {
   const t = useText("shell");
   const [, go] = useLocation();
-  const [id, setId] = useState("");
+  const [typed, setTyped] = useState("");
   return (
     <search className="top-search">
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          const wanted = id.trim();
+          const wanted = typed.trim();
           if (wanted === "") return;
-          setId("");
-          go(`/requests/${encodeURIComponent(wanted)}`);
+          setTyped("");
+          const encoded = encodeURIComponent(wanted);
+          go(wanted.startsWith("req_") ? `/requests/${encoded}` : `/search?q=${encoded}`);
         }}
       >
         <Icon name="search" size={16} />
         <input
           type="search"
-          aria-label={t.findRequest}
-          placeholder={t.findRequestHint}
+          aria-label={t.search}
+          placeholder={t.searchHint}
           autoComplete="off"
           spellCheck={false}
           maxLength={100}
           data-shortcut="search"
-          value={id}
-          onChange={(event) => setId(event.target.value)}
+          value={typed}
+          onChange={(event) => setTyped(event.target.value)}
         />
         <kbd>/</kbd>
       </form>

@@ -5,6 +5,7 @@ import { adminCodes } from "./en/admin-codes.ts";
 import { adminConfig } from "./en/admin-config.ts";
 import { adminDashboard } from "./en/admin-dashboard.ts";
 import { adminGroups } from "./en/admin-groups.ts";
+import { adminKeys } from "./en/admin-keys.ts";
 import { adminModels } from "./en/admin-models.ts";
 import { adminNodes } from "./en/admin-nodes.ts";
 import { adminPlans } from "./en/admin-plans.ts";
@@ -18,6 +19,7 @@ import { limits } from "./en/limits.ts";
 import { models } from "./en/models.ts";
 import { policy } from "./en/policy.ts";
 import { profile } from "./en/profile.ts";
+import { search } from "./en/search.ts";
 import { shell } from "./en/shell.ts";
 import { usage } from "./en/usage.ts";
 import { wallet } from "./en/wallet.ts";
@@ -30,6 +32,7 @@ export const en = {
   adminConfig,
   adminDashboard,
   adminGroups,
+  adminKeys,
   adminModels,
   adminNodes,
   adminPlans,
@@ -43,6 +46,7 @@ export const en = {
   models,
   policy,
   profile,
+  search,
   shell,
   usage,
   wallet,

@@ -6,6 +6,7 @@ import { adminCodes } from "./zh/admin-codes.ts";
 import { adminConfig } from "./zh/admin-config.ts";
 import { adminDashboard } from "./zh/admin-dashboard.ts";
 import { adminGroups } from "./zh/admin-groups.ts";
+import { adminKeys } from "./zh/admin-keys.ts";
 import { adminModels } from "./zh/admin-models.ts";
 import { adminNodes } from "./zh/admin-nodes.ts";
 import { adminPlans } from "./zh/admin-plans.ts";
@@ -19,6 +20,7 @@ import { limits } from "./zh/limits.ts";
 import { models } from "./zh/models.ts";
 import { policy } from "./zh/policy.ts";
 import { profile } from "./zh/profile.ts";
+import { search } from "./zh/search.ts";
 import { shell } from "./zh/shell.ts";
 import { usage } from "./zh/usage.ts";
 import { wallet } from "./zh/wallet.ts";
@@ -31,6 +33,7 @@ export const zh: Catalogue = {
   adminConfig,
   adminDashboard,
   adminGroups,
+  adminKeys,
   adminModels,
   adminNodes,
   adminPlans,
@@ -44,6 +47,7 @@ export const zh: Catalogue = {
   models,
   policy,
   profile,
+  search,
   shell,
   usage,
   wallet,

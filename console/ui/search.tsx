@@ -8,13 +8,15 @@ const SETTLED_MS = 250;
 
 interface SearchBoxProps {
   label: string;
+  /** The text of the address with which the page was opened. */
+  initial?: string;
   onSearch(search: string): void;
 }
 
-export function SearchBox({ label, onSearch }: SearchBoxProps) {
+export function SearchBox({ label, initial = "", onSearch }: SearchBoxProps) {
   const t = useText("kit");
-  const [typed, setTyped] = useState("");
-  const applied = useRef("");
+  const [typed, setTyped] = useState(initial);
+  const applied = useRef(initial.trim());
   const apply = useRef(onSearch);
   apply.current = onSearch;
   useEffect(() => {

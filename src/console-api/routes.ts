@@ -7,6 +7,7 @@ import { adminCodeRoutes } from "./admin/codes.ts";
 import { adminConfigRoutes } from "./admin/config.ts";
 import { adminDashboardRoutes } from "./admin/dashboard.ts";
 import { adminGroupRoutes } from "./admin/groups.ts";
+import { adminKeyRoutes } from "./admin/keys.ts";
 import { adminModelRoutes } from "./admin/models.ts";
 import { adminMoneyRoutes } from "./admin/money.ts";
 import { adminNodeRoutes } from "./admin/nodes.ts";
@@ -42,6 +43,7 @@ const OPERATIONS = {
   ...adminConfigRoutes,
   ...adminDashboardRoutes,
   ...adminGroupRoutes,
+  ...adminKeyRoutes,
   ...adminModelRoutes,
   ...adminMoneyRoutes,
   ...adminNodeRoutes,

@@ -448,3 +448,49 @@ test("keys of a group that becomes members-only keep working, and no new keys ca
   expect((await chat(secret)).status).toBe(200);
   expect((await bob.call("models.list")).data.map(({ group }) => group)).toContain("free");
 });
+
+describe("the keys of all users", () => {
+  beforeAll(async () => {
+    await gateway.apply(JSON.stringify({ groups: [{ ...FREE, name: "searchable" }] }));
+    await eventually(
+      async () => (await ada.call("groups.list")).data.some(({ name }) => name === "searchable") || null,
+    );
+  });
+
+  const list = (query: Record<string, string | number>) => admin.call("admin.keys.list", { query });
+
+  test("are found by name, id, public id, pasted secret, owner and group, also without an owner", async () => {
+    const made = await ada.call("keys.create", { body: { name: "find-me-42", group: "searchable" } });
+    await gateway.apply("keys: [{ name: ownerless-7, group: searchable }]");
+    const { key, secret } = made;
+    for (const search of ["find-me", key.id, key.public_id, secret, "find-me-42"])
+      expect(
+        (await list({ search })).data.map(({ id }) => id),
+        search,
+      ).toEqual([key.id]);
+    expect((await list({ search: "ADA@" })).data.map(({ id }) => id)).toContain(key.id);
+    expect((await list({ search: "searchable" })).data.map(({ id }) => id)).toContain(key.id);
+    const [found] = (await list({ search: key.id })).data;
+    expect(found?.owner).toEqual({ id: ada.user.id, email: ADA });
+    const ownerless = (await list({ user: "none" })).data;
+    expect(ownerless.map(({ name, owner }) => [name, owner])).toContainEqual(["ownerless-7", null]);
+    expect(ownerless.every(({ owner }) => owner === null)).toBeTrue();
+  });
+
+  test("are listed by user and group, page by page", async () => {
+    const ofAda = await list({ user: ada.user.id, status: "all" });
+    expect(ofAda.data.length).toBeGreaterThan(0);
+    expect(ofAda.data.every(({ owner }) => owner?.id === ada.user.id)).toBeTrue();
+    const ofGroup = await list({ group: "searchable" });
+    expect(new Set(ofGroup.data.map(({ group }) => group))).toEqual(new Set(["searchable"]));
+    expect(await list({ group: "no such group" })).toEqual({ data: [], next: null });
+    const first = await list({ status: "all", limit: 6 });
+    const two = await list({ status: "all", limit: 3 });
+    const four = await list({ status: "all", limit: 3, after: two.next ?? "" });
+    expect([...two.data, ...four.data].map(({ id }) => id)).toEqual(first.data.map(({ id }) => id));
+  });
+
+  test("are listed for administrators only", async () => {
+    expect((await ada.callRefused("admin.keys.list", {})).code).toBe("forbidden");
+  });
+});

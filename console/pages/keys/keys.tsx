@@ -1,6 +1,4 @@
 import { useState } from "react";
-import type { ListRow } from "../../api.ts";
-import { Spark } from "../../charts/small.tsx";
 import { useList } from "../../data.ts";
 import { useText } from "../../text/text.tsx";
 import { Button } from "../../ui/button.tsx";
@@ -8,13 +6,9 @@ import { Segments } from "../../ui/field.tsx";
 import { EmptyState } from "../../ui/notice.tsx";
 import { Page, PageHeader } from "../../ui/page.tsx";
 import { SearchBox } from "../../ui/search.tsx";
-import { type Column, Table } from "../../ui/table.tsx";
-import { Count, Money, Time } from "../../ui/values.tsx";
+import { Table } from "../../ui/table.tsx";
 import { CreateKeyDialog } from "./create-key.tsx";
-import { KeyHint, KeyStatus } from "./key-values.tsx";
-import "./keys.css";
-
-type Key = ListRow<"keys.list">;
+import { useKeyColumns } from "./key-columns.tsx";
 
 const FILTERS = ["active", "revoked", "all"] as const;
 
@@ -77,48 +71,6 @@ export default function KeysPage() {
       {isCreating && <CreateKeyDialog onClose={() => setCreating(false)} />}
     </Page>
   );
-}
-
-function useKeyColumns(): readonly Column<Key>[] {
-  const t = useText("keys");
-  return [
-    {
-      key: "name",
-      header: t.columns.name,
-      kind: "primary",
-      cell: (key) => (
-        <span className="key-name">
-          <span className="breakable">{key.name}</span>
-          <KeyHint {...key} />
-        </span>
-      ),
-    },
-    {
-      key: "group",
-      header: t.columns.group,
-      cell: ({ group }) => <span className="named">{group}</span>,
-    },
-    { key: "status", header: t.columns.status, cell: (key) => <KeyStatus status={key.status} /> },
-    { key: "used", header: t.columns.lastUsed, cell: (key) => <Time at={key.last_used_at} /> },
-    {
-      key: "requests",
-      header: t.columns.requests,
-      kind: "end",
-      cell: ({ usage }) => (
-        <span className="key-use">
-          <Spark values={usage.requests_by_day} label={t.requestsIn30Days(usage.requests)} />
-          <Count value={usage.requests} />
-        </span>
-      ),
-    },
-    {
-      key: "spend",
-      header: t.columns.spend,
-      kind: "end",
-      cell: ({ usage }) => <Money value={usage.charged} />,
-    },
-    { key: "expires", header: t.columns.expires, cell: (key) => <Time at={key.expires_at} /> },
-  ];
 }
 
 function Nothing({ title, text }: { title: string; text: string }) {

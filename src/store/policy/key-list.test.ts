@@ -65,6 +65,27 @@ eachEngine(({ open }) => {
     expect(await idsOf(db, { search: "z9" })).toEqual([]);
   });
 
+  test("without an owner, keys of all users and of none are listed, and can be searched by everything that names them", async () => {
+    const db = await furnished(await open(), [
+      key("k1", { name: "laptop", publicId: "Aa1" }),
+      key("k2", { name: "server", userId: null, groupId: "g2", publicId: "Bb2" }),
+      key("k3", { name: "50%", userId: "u2", publicId: "Cc3" }),
+    ]);
+    const all = async (search: string, more: KeyFilter = {}) => {
+      const filter: KeyFilter = { search, isWideSearch: true, ...more };
+      return (await listKeyPage(db, filter, { after: null, limit: 50 })).keys.map(({ id }) => id);
+    };
+    expect(await all("")).toEqual(["k3", "k2", "k1"]);
+    expect(await all("", { owner: { userId: null } })).toEqual(["k2"]);
+    expect(await all("serv")).toEqual(["k2"]);
+    expect(await all("Bb")).toEqual(["k2"]);
+    expect(await all("k3")).toEqual(["k3"]);
+    expect(await all("g2")).toEqual(["k2"]);
+    expect(await all("U2@")).toEqual(["k3"]);
+    expect(await all("%")).toEqual(["k3"]);
+    expect(await all("_")).toEqual([]);
+  });
+
   test("each key has the time of its last use, or null", async () => {
     const db = await furnished(await open(), [key("k1"), key("k2")]);
     await insertUsage(db, [usageRow({ keyId: "k1", atMs: 4_000 }), usageRow({ keyId: "k1", atMs: 9_000 })]);

@@ -8,12 +8,14 @@ import { DAY_MS } from "../usage/usage-day.ts";
 import { KEY_COLUMNS, toKey } from "./keys.ts";
 
 export interface KeyFilter {
-  /** Keys of this user, or of this group. */
-  owner: { userId: string } | { groupId: string };
+  /** Keys of this user (null: of none), or of this group. All keys if omitted. */
+  owner?: { userId: string | null } | { groupId: string };
   /** Both statuses if omitted. */
   status?: KeyRecord["status"];
   /** Matches anywhere in the name, or the beginning of the public id. */
   search?: string;
+  /** The search also matches the owner's e-mail address, the name of the group, and the beginning of the id. */
+  isWideSearch?: boolean;
 }
 
 /** The last key of the previous page. */
@@ -40,24 +42,20 @@ const LAST_USED = `COALESCE(
 
 export async function listKeyPage(
   db: Db,
-  { owner, status, search }: KeyFilter,
+  filter: KeyFilter,
   page: { after: KeyCursor | null; limit: number },
 ): Promise<KeyPage> {
   const values: SqlValue[] = [];
   const mark = (value: SqlValue) => placeholder(db.engine, values.push(value));
-  const conditions = [
-    "userId" in owner ? `user_id = ${mark(owner.userId)}` : `group_id = ${mark(owner.groupId)}`,
-  ];
-  if (status !== undefined) conditions.push(`status = ${mark(status)}`);
-  if (search !== undefined && search !== "") {
-    const nameMatches = contains("name", search, mark);
-    conditions.push(`(${nameMatches} OR public_id LIKE ${mark(`${likeText(search)}%`)} ESCAPE '!')`);
-  }
+  const conditions = buildConditions(filter, mark);
   if (page.after !== null)
     conditions.push(`(created_at_ms, id) < (${mark(page.after.createdAtMs)}, ${mark(page.after.id)})`);
+  // The page is found first: the last use is looked up for its keys only.
   const rows = await db.sql.text(
-    `SELECT ${KEY_COLUMNS}, ${LAST_USED} FROM api_key WHERE ${conditions.join(" AND ")}
-     ORDER BY created_at_ms DESC, id DESC LIMIT ${mark(page.limit + 1)}`,
+    `SELECT ${KEY_COLUMNS}, ${LAST_USED} FROM api_key WHERE id IN (
+       SELECT id FROM api_key WHERE ${conditions.join(" AND ")}
+       ORDER BY created_at_ms DESC, id DESC LIMIT ${mark(page.limit + 1)})
+     ORDER BY created_at_ms DESC, id DESC`,
     values,
   );
   const keys = rows
@@ -67,6 +65,32 @@ export async function listKeyPage(
   const next =
     rows.length > page.limit && last !== undefined ? { createdAtMs: last.createdAtMs, id: last.id } : null;
   return { keys, next };
+}
+
+function buildConditions(
+  { owner, status, search, isWideSearch }: KeyFilter,
+  mark: (value: SqlValue) => string,
+): string[] {
+  const conditions = ["1 = 1"];
+  if (owner !== undefined) conditions.push(ownerCondition(owner, mark));
+  if (status !== undefined) conditions.push(`status = ${mark(status)}`);
+  if (search !== undefined && search !== "") {
+    const beginsWith = (column: string) => `${column} LIKE ${mark(`${likeText(search)}%`)} ESCAPE '!'`;
+    const matches = [contains("name", search, mark), beginsWith("public_id")];
+    if (isWideSearch)
+      matches.push(
+        beginsWith("id"),
+        `user_id IN (SELECT id FROM app_user WHERE ${contains("email", search, mark)})`,
+        `group_id IN (SELECT id FROM grp WHERE ${contains("name", search, mark)})`,
+      );
+    conditions.push(`(${matches.join(" OR ")})`);
+  }
+  return conditions;
+}
+
+function ownerCondition(owner: NonNullable<KeyFilter["owner"]>, mark: (value: SqlValue) => string): string {
+  if ("groupId" in owner) return `group_id = ${mark(owner.groupId)}`;
+  return owner.userId === null ? "user_id IS NULL" : `user_id = ${mark(owner.userId)}`;
 }
 
 /** Last use of one key. */

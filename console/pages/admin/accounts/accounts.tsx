@@ -12,6 +12,8 @@ import { Page, PageHeader } from "../../../ui/page.tsx";
 import { SearchBox } from "../../../ui/search.tsx";
 import { type Column, Table } from "../../../ui/table.tsx";
 import { Count, Money } from "../../../ui/values.tsx";
+import { usageLink } from "../list-links.ts";
+import { CountLink, NameLinks } from "../name-links.tsx";
 import { AccountFields } from "./account-form.tsx";
 import { AccountState, type Facts } from "./account-state.tsx";
 import { accountDocument, credentialOf, NEW_ACCOUNT } from "./account-values.ts";
@@ -76,8 +78,7 @@ function useAccountColumns(): readonly Column<Account>[] {
     {
       key: "groups",
       header: t.columns.groups,
-      cell: ({ groups }) =>
-        groups.length === 0 ? <span className="soft">{t.inNoGroup}</span> : format.list(groups),
+      cell: ({ groups }) => <NameLinks names={groups} under="/admin/groups" none={t.inNoGroup} />,
     },
     {
       key: "inFlight",
@@ -104,7 +105,9 @@ function useAccountColumns(): readonly Column<Account>[] {
       key: "requests",
       header: t.columns.requests,
       kind: "end",
-      cell: (row) => <Count value={day(row).requests} />,
+      cell: (row) => (
+        <CountLink to={usageLink({ account: row.document.name }, "day")} value={day(row).requests} />
+      ),
     },
     {
       key: "cost",

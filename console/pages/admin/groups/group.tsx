@@ -12,7 +12,9 @@ import { ConfirmDialog } from "../../../ui/dialog.tsx";
 import { useForm } from "../../../ui/form.tsx";
 import { Page, PageHeader, Stat, Stats } from "../../../ui/page.tsx";
 import { useToast } from "../../../ui/toast.tsx";
-import { Count, Money } from "../../../ui/values.tsx";
+import { Money } from "../../../ui/values.tsx";
+import { keysLink, usageLink } from "../list-links.ts";
+import { CountLink } from "../name-links.tsx";
 import { GroupEditor } from "./group-editor.tsx";
 import { GroupMembers } from "./group-members.tsx";
 import { groupDocument, groupValues, NEW_GROUP } from "./group-values.ts";
@@ -82,10 +84,13 @@ function SavedGroup({ group }: { group: Group }) {
         }
       />
       <Stats>
-        <Stat label={t.columns.keys} value={<Count value={group.keys} />} />
+        <Stat
+          label={t.columns.keys}
+          value={<CountLink to={keysLink({ group: name })} value={group.keys} />}
+        />
         <Stat
           label={t.columns.requests}
-          value={<Count value={group.requests_last_day} />}
+          value={<CountLink to={usageLink({ group: name }, "day")} value={group.requests_last_day} />}
           note={group.failed_last_day > 0 ? t.failed(group.failed_last_day) : null}
         />
         <Stat label={t.columns.charged} value={<Money value={group.charged_last_day} />} />

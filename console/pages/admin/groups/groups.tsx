@@ -7,7 +7,9 @@ import { EmptyState } from "../../../ui/notice.tsx";
 import { Page, PageHeader } from "../../../ui/page.tsx";
 import { SearchBox } from "../../../ui/search.tsx";
 import { type Column, Table } from "../../../ui/table.tsx";
-import { Badge, Count, Money } from "../../../ui/values.tsx";
+import { Badge, Money } from "../../../ui/values.tsx";
+import { keysLink, usageLink } from "../list-links.ts";
+import { CountLink } from "../name-links.tsx";
 
 type Group = ListRow<"admin.groups.list">;
 
@@ -92,7 +94,7 @@ function useGroupColumns(): readonly Column<Group>[] {
       key: "keys",
       header: t.columns.keys,
       kind: "end",
-      cell: (group) => <Count value={group.keys} />,
+      cell: (group) => <CountLink to={keysLink({ group: group.name })} value={group.keys} />,
     },
     {
       key: "members",
@@ -104,7 +106,9 @@ function useGroupColumns(): readonly Column<Group>[] {
       key: "requests",
       header: t.columns.requests,
       kind: "end",
-      cell: (group) => <Count value={group.requests_last_day} />,
+      cell: (group) => (
+        <CountLink to={usageLink({ group: group.name }, "day")} value={group.requests_last_day} />
+      ),
     },
     {
       key: "charged",

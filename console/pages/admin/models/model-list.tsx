@@ -1,6 +1,7 @@
 /** All models with their groups, accounts and prices. Several can be changed at once. */
 
 import { useState } from "react";
+import { useSearchParams } from "wouter";
 import { useChange, useList } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";
 import { Button, IconButton } from "../../../ui/button.tsx";
@@ -10,7 +11,9 @@ import { EmptyState } from "../../../ui/notice.tsx";
 import { SearchBox } from "../../../ui/search.tsx";
 import { type Column, Table } from "../../../ui/table.tsx";
 import { useToast } from "../../../ui/toast.tsx";
-import { Badge, Count, Money } from "../../../ui/values.tsx";
+import { Badge, Money } from "../../../ui/values.tsx";
+import { usageLink } from "../list-links.ts";
+import { CountLink, NameLinks } from "../name-links.tsx";
 import { usePriceText } from "../policy/price-text.ts";
 import { MapModels, PriceModels, PublishModels } from "./bulk.tsx";
 import type { Model } from "./model.ts";
@@ -24,7 +27,8 @@ type OpenDialog =
 
 export function ModelList() {
   const t = useText("adminModels");
-  const [search, setSearch] = useState("");
+  const [params] = useSearchParams();
+  const [search, setSearch] = useState(params.get("search") ?? "");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [open, setOpen] = useState<OpenDialog | null>(null);
   const models = useList("admin.models.list", { query: { search } }, { keepPrevious: true });
@@ -33,7 +37,7 @@ export function ModelList() {
   return (
     <div className="stack">
       <div className="row apart">
-        <SearchBox label={t.search} onSearch={setSearch} />
+        <SearchBox label={t.search} initial={search} onSearch={setSearch} />
         <Button tone="primary" icon="add" isNew onClick={() => setOpen({ kind: "new" })}>
           {t.create}
         </Button>
@@ -151,13 +155,14 @@ function useModelColumns({ selection, onOpen }: ModelColumnsInput): readonly Col
     {
       key: "groups",
       header: t.columns.groups,
-      cell: (model) => <Names names={model.groups} none={t.nowhere} />,
+      cell: (model) => <NameLinks names={model.groups} under="/admin/groups" none={t.nowhere} />,
     },
     {
       key: "accounts",
       header: t.columns.accounts,
       cell: (model) => (
-        <Names
+        <NameLinks
+          under="/admin/accounts"
           names={model.accounts.filter(({ enabled }) => enabled).map(({ name }) => name)}
           none={t.noAccount}
         />
@@ -169,7 +174,9 @@ function useModelColumns({ selection, onOpen }: ModelColumnsInput): readonly Col
       key: "requests",
       header: t.columns.requests,
       kind: "end",
-      cell: (model) => <Count value={model.requests_last_day} />,
+      cell: (model) => (
+        <CountLink to={usageLink({ model: model.document.id }, "day")} value={model.requests_last_day} />
+      ),
     },
     {
       key: "charged",
@@ -218,15 +225,6 @@ function ModelCheckbox({ id, selection: { chosen, onChange } }: { id: string; se
       />
       <code className="breakable">{id}</code>
     </label>
-  );
-}
-
-function Names({ names, none }: { names: readonly string[]; none: string }) {
-  const format = useFormat();
-  return names.length === 0 ? (
-    <Badge tone="warn">{none}</Badge>
-  ) : (
-    <span className="breakable">{format.list(names)}</span>
   );
 }
 

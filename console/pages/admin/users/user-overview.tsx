@@ -4,7 +4,9 @@ import { useText } from "../../../text/text.tsx";
 import { Form, useForm } from "../../../ui/form.tsx";
 import { Card, Facts, Section, Stat, Stats } from "../../../ui/page.tsx";
 import { useToast } from "../../../ui/toast.tsx";
-import { Count, Money, Time } from "../../../ui/values.tsx";
+import { Money, Time } from "../../../ui/values.tsx";
+import { keysLink, usageLink } from "../list-links.ts";
+import { CountLink } from "../name-links.tsx";
 import { GroupsField } from "./groups-field.tsx";
 import type { UserDetail } from "./user-detail.ts";
 
@@ -26,8 +28,11 @@ export function UserOverview({ user }: { user: UserDetail }) {
     <div className="stack wide">
       <Stats>
         <Stat label={t.balance} value={<Money isLeft value={user.balance} />} />
-        <Stat label={t.keys} value={<Count value={user.keys} />} />
-        <Stat label={t.requests} value={<Count value={user.requests_30d} />} />
+        <Stat label={t.keys} value={<CountLink to={keysLink({ user: user.id })} value={user.keys} />} />
+        <Stat
+          label={t.requests}
+          value={<CountLink to={usageLink({ user: user.id }, "month")} value={user.requests_30d} />}
+        />
         <Stat label={t.spend} value={<Money value={user.cost_30d} />} />
         <Stat label={t.charged} value={<Money value={user.charged_30d} />} />
       </Stats>

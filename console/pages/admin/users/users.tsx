@@ -2,13 +2,15 @@ import { useState } from "react";
 import type { ListRow } from "../../../api.ts";
 import { useList } from "../../../data.ts";
 import { useText } from "../../../text/text.tsx";
-import { Button } from "../../../ui/button.tsx";
+import { Button, Link } from "../../../ui/button.tsx";
 import { Segments } from "../../../ui/field.tsx";
 import { EmptyState } from "../../../ui/notice.tsx";
 import { Page, PageHeader } from "../../../ui/page.tsx";
 import { SearchBox } from "../../../ui/search.tsx";
 import { type Column, Table } from "../../../ui/table.tsx";
-import { Badge, Count, Money, Time } from "../../../ui/values.tsx";
+import { Badge, Money, Time } from "../../../ui/values.tsx";
+import { keysLink, usageLink } from "../list-links.ts";
+import { CountLink } from "../name-links.tsx";
 import { AddUser } from "./add-user.tsx";
 import { InviteDialog } from "./link-dialog.tsx";
 import { OpenLinks } from "./open-links.tsx";
@@ -93,8 +95,22 @@ function useUserColumns(): readonly Column<User>[] {
       kind: "end",
       cell: (user) => <Money isLeft value={user.balance} />,
     },
-    { key: "keys", header: t.keys, kind: "end", cell: (user) => <Count value={user.keys} /> },
-    { key: "spend", header: t.spend, kind: "end", cell: (user) => <Money value={user.cost_30d} /> },
+    {
+      key: "keys",
+      header: t.keys,
+      kind: "end",
+      cell: (user) => <CountLink to={keysLink({ user: user.id })} value={user.keys} />,
+    },
+    {
+      key: "spend",
+      header: t.spend,
+      kind: "end",
+      cell: (user) => (
+        <Link to={usageLink({ user: user.id }, "month")}>
+          <Money value={user.cost_30d} />
+        </Link>
+      ),
+    },
     { key: "signedIn", header: t.signedIn, cell: (user) => <Time at={user.signed_in_at} /> },
   ];
 }

@@ -1,0 +1,12 @@
+/** Addresses of lists that show what a number counts. */
+
+type UsageScope = Readonly<Partial<Record<"user" | "group" | "model" | "account", string>>>;
+
+export function keysLink(owner: Readonly<{ user: string } | { group: string }>): string {
+  return `/admin/keys?${new URLSearchParams(owner)}`;
+}
+
+/** The requests of all users within the scope. */
+export function usageLink(scope: UsageScope, range: "day" | "month"): string {
+  return `/usage?${new URLSearchParams({ whose: "everybody", range, ...scope })}`;
+}
