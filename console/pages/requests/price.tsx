@@ -24,7 +24,7 @@ export function PriceCard({ request }: { request: Inspection }) {
     <Card>
       {calculation !== null && calculation.lines.length > 0 && <Lines request={request} />}
       {isFree && <p>{t.priceFree}</p>}
-      {calculation === null && !isFree && <p>{t.priceUnclear}</p>}
+      {calculation === null && !isFree && <p>{request.payer === null ? t.priceNotStored : t.priceUnclear}</p>}
       {calculation !== null && calculation.multiplier !== "1" && (
         <p className="small soft">{t.multiplier(calculation.multiplier)}</p>
       )}

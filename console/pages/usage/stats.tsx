@@ -16,8 +16,14 @@ export function UsageStats({ chart }: { chart: Chart | undefined }) {
     <Stats>
       <Stat
         label={t.requests}
-        value={value(({ requests }) => <Count value={requests} />)}
-        note={note(({ requests }) => change(requests, chart?.previous?.requests))}
+        value={value((one) => <Count value={countAll(one)} />)}
+        note={note((one) => {
+          const before = chart?.previous ? countAll(chart.previous) : undefined;
+          const rejected = one.refused === 0 ? null : t.rejectedToo(format.number(one.refused));
+          return (
+            [change(countAll(one), before), rejected].filter((text) => text !== null).join(" · ") || null
+          );
+        })}
       />
       <Stat
         label={t.cost}
@@ -38,7 +44,11 @@ export function UsageStats({ chart }: { chart: Chart | undefined }) {
       <Stat
         label={t.firstToken}
         value={value((one) => (one.first_byte_ms === null ? "–" : format.duration(one.first_byte_ms)))}
-        note={note((one) => (one.duration_ms === null ? null : t.whole(format.duration(one.duration_ms))))}
+        note={note((one) => {
+          // Requests without content are in the mean of the total only. Below the time to the first token it says nothing.
+          const isBelow = (one.duration_ms ?? 0) < (one.first_byte_ms ?? 0);
+          return one.duration_ms === null || isBelow ? null : t.whole(format.duration(one.duration_ms));
+        })}
       />
       <Stat
         label={t.errors}
@@ -49,14 +59,19 @@ export function UsageStats({ chart }: { chart: Chart | undefined }) {
   );
 }
 
+/** As the list below has them: requests that were rejected count too. */
+function countAll({ requests, refused }: Pick<Totals, "requests" | "refused">): number {
+  return requests + refused;
+}
+
 /** The part of the input that was read from the upstream's prompt cache. */
 export function cacheShare({ input_tokens: input, cached_tokens: cached }: Totals): number {
   return input === 0 ? 0 : cached / input;
 }
 
-export function errorShare({ requests, failed, refused }: Totals): number {
-  const all = requests + refused;
-  return all === 0 ? 0 : (failed + refused) / all;
+export function errorShare(totals: Totals): number {
+  const all = countAll(totals);
+  return all === 0 ? 0 : (totals.failed + totals.refused) / all;
 }
 
 function useChangeText(): (now: number, before: number | undefined) => string | null {

@@ -71,7 +71,8 @@ export const usage = {
     inOut: (input: string, output: string) => `${input} input, ${output} output`,
     inCachedOut: (input: string, cached: string, output: string) =>
       `${input} input (${cached} from cache), ${output} output`,
-    whole: (duration: string) => `${duration} total`,
+    rejectedToo: (count: string) => `including ${count} rejected`,
+    whole: (duration: string) => `${duration} total, all requests`,
     errorParts: (failed: string, refused: string) => `${failed} failed, ${refused} rejected`,
     unchanged: "no change",
     change: (change: string) => `${change} vs. previous period`,
@@ -171,6 +172,8 @@ export const usage = {
     },
     price: "Cost",
     priceFree: "Nothing was charged: the request used nothing that has a price.",
+    priceNotStored:
+      "Nothing was charged. The cost is the value at list prices, and its calculation is not stored for requests that are free.",
     priceUnclear: "The calculation is not shown, because the counts do not match the cost.",
     priceColumns: { unit: "Item", count: "Quantity", price: "Price", cost: "Cost" },
     multiplier: (factor: string) => `Prices include the group multiplier of ${factor}.`,
