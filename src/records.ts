@@ -91,6 +91,17 @@ export interface ListedModel {
   readonly price: Price;
   readonly contextTokens: number | null;
   readonly outputTokensMax: number | null;
+  /** Prices that were not read on the provider's own page. */
+  readonly quotation?: PriceQuotation;
+}
+
+export interface PriceQuotation {
+  /** The quoted units: `per_call.web_search`. */
+  readonly units: readonly string[];
+  /** The vendor whose price page was quoted. */
+  readonly source: string;
+  /** When they were collected: 2026-11-17. */
+  readonly date: string;
 }
 
 export interface PriceList {

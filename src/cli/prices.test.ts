@@ -43,8 +43,8 @@ test("prices list shows the price of each model and its source", async () => {
   const { date } = BUNDLED_PRICES;
   expect(lines((await run("prices", "list")).out)).toEqual([
     "MODEL | GROUPS | TIMES | SOURCE | DATE | USD",
-    `fast | team | 1 | bundled list, as gpt-4o-mini | ${date} | input 0.15, cached_input 0.075, output 0.60, per_call.web_search 0.01`,
-    `gpt-4o | team | 1 | bundled list | ${date} | input 2.50, cached_input 1.25, output 10, per_call.web_search 0.01`,
+    `fast | team | 1 | bundled list, as gpt-4o-mini | ${date} | input 0.15, cached_input 0.075, output 0.60, per_call.web_search 0.01 (quoted 2026-11-17)`,
+    `gpt-4o | team | 1 | bundled list | ${date} | input 2.50, cached_input 1.25, output 10, per_call.web_search 0.01 (quoted 2026-11-17)`,
     "gpt-4o | paying | 1.5 | group | - | request 0.5",
     "own | team | 1 | model | - | input 3, output 4",
     "own | paying | 3 | model | - | input 3, output 4",
@@ -83,6 +83,21 @@ test("prices update shows the changes, applies them once, and lists models witho
     1,
     expect.stringContaining("does not publish unknown: it has no price, and the group charges a balance"),
   ]);
+});
+
+test("prices update names the list prices in use that are older than 90 days", async () => {
+  await applied();
+  const file = join(folder(), "prices.json");
+  const update = (date: string, ...how: string[]) => {
+    writeFileSync(file, JSON.stringify({ date, models: { "gpt-4o": { price: { input: "1" } } } }));
+    return run("prices", "update", "--from", file, ...how);
+  };
+  const today = new Date().toISOString().slice(0, 10);
+  const { date } = BUNDLED_PRICES;
+  const old = await update("2026-01-01");
+  expect(old.err).toContain(`older than 90 days are in use: fast (${date}), gpt-4o (2026-01-01)`);
+  const { outdated } = JSON.parse((await update(today, "--json")).out);
+  expect(outdated.map(({ model }: { model: string }) => model)).not.toContain("gpt-4o");
 });
 
 test("a wrong price list is rejected with its line, and nothing is written", async () => {

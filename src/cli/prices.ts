@@ -2,13 +2,15 @@
 
 import type { Installation } from "../config/installation/installation.ts";
 import { listChanges, listedModelFields, parsePriceList } from "../config/parse/price-list-file.ts";
+import { limits } from "../config/product-limits.ts";
 import type { Change } from "../config/state/step.ts";
 import { BUNDLED_PRICES, findListed } from "../money/price-list.ts";
 import { flatPrice } from "../money/prices.ts";
 import { multiplierText } from "../money/tariff.ts";
+import { computeOldestDate, listOldPrices, type OldListPrice } from "../policy/old-prices.ts";
 import { openPricing, type ResolvedPrice } from "../policy/pricing.ts";
 import { unpricedPublications } from "../policy/publication.ts";
-import type { ModelRecord, PolicyRecords, PriceList } from "../records.ts";
+import type { ModelRecord, PolicyRecords, PriceList, PriceQuotation } from "../records.ts";
 import { readPolicy } from "../store/policy/policy.ts";
 import { readPriceList, writePriceList } from "../store/policy/price-list.ts";
 import { differenceText, printProblems, readConfigFile } from "./apply.ts";
@@ -31,7 +33,7 @@ export const listPrices: Command = {
   words: "prices list",
   summary: "List the price of each model and its source",
   changes: "nothing",
-  about: `Order of precedence: the group's price of a model, the model's price, the list of \`prices update\`, the bundled list of ${BUNDLED_PRICES.date}. Prices are USD per million tokens; image and images per image, request per request.
+  about: `Order of precedence: the group's price of a model, the model's price, the list of \`prices update\`, the bundled list of ${BUNDLED_PRICES.date}. Prices are USD per million tokens; image and images per image, request per request. A quoted price was not read on the vendor's page; its day is in brackets.
 TIMES is the multiplier of the group.`,
   options: {
     model: { value: "MODEL", about: "only this model, public or in a list" },
@@ -72,6 +74,7 @@ TIMES is the multiplier of the group.`,
           source: resolvedPrice?.source ?? null,
           listed_as: resolvedPrice?.listed?.name ?? null,
           date: resolvedPrice?.listed?.date ?? null,
+          quotation: findQuotation(resolvedPrice, records.priceList ?? null),
           price: resolvedPrice?.price ?? null,
         }));
         print(JSON.stringify(output, null, 2));
@@ -85,7 +88,9 @@ TIMES is the multiplier of the group.`,
           formatSource(model, resolvedPrice),
           resolvedPrice?.listed?.date ?? "-",
           // The last column, because it may be long.
-          resolvedPrice === null ? paint.yellow("none") : priceText(resolvedPrice),
+          resolvedPrice === null
+            ? paint.yellow("none")
+            : priceText(resolvedPrice, findQuotation(resolvedPrice, records.priceList ?? null)),
         ]);
         print(table(["MODEL", "GROUPS", "TIMES", "SOURCE", "DATE", "USD"], cells, paint));
       }
@@ -138,9 +143,17 @@ function formatSource(model: string, found: ResolvedPrice | null): string {
   return listed === null || listed.name === model ? source : `${source}, as ${listed.name}`;
 }
 
-function priceText({ price }: ResolvedPrice): string {
+function findQuotation(found: ResolvedPrice | null, updated: PriceList | null): PriceQuotation | null {
+  const listed = found?.listed ?? null;
+  return listed === null ? null : (findListed(listed.name, updated)?.model.quotation ?? null);
+}
+
+/** A quoted price has the day of the quotation. */
+function priceText({ price }: ResolvedPrice, quotation: PriceQuotation | null): string {
   return Object.entries(flatPrice(price))
-    .map(([unit, usd]) => `${unit} ${usd}`)
+    .map(([unit, usd]) =>
+      quotation?.units.includes(unit) ? `${unit} ${usd} (quoted ${quotation.date})` : `${unit} ${usd}`,
+    )
     .join(", ");
 }
 
@@ -202,9 +215,12 @@ flight keep their price.`,
       const changes = dry
         ? listChanges(await readPriceList(db), list)
         : await importPrices(installation, list);
-      const unpriced = unpricedPublications({ ...(await readPolicy(db)), priceList: list });
+      const records = { ...(await readPolicy(db)), priceList: list };
+      const unpriced = unpricedPublications(records);
+      const oldestDate = computeOldestDate(installation.clock.nowMs(), limits.priceAgeDaysMax);
+      const outdated = listOldPrices(records, oldestDate);
       if (json) {
-        terminal.print(JSON.stringify({ applied: !dry, changes, unpriced }, null, 2));
+        terminal.print(JSON.stringify({ applied: !dry, changes, unpriced, outdated }, null, 2));
         return 0;
       }
       if (changes.length === 0) {
@@ -218,6 +234,15 @@ flight keep their price.`,
           `Group ${group} charges and does not publish ${model}, because the model has no price.`,
         );
       }
+      if (outdated.length > 0) {
+        terminal.printNote(
+          `Prices older than ${limits.priceAgeDaysMax} days are in use: ${outdated.map(describeOldPrice).join(", ")}. Compare them with the vendor's page, and set your own price or import a newer list.`,
+        );
+      }
       return 0;
     }),
 };
+
+function describeOldPrice({ model, unit, date }: OldListPrice): string {
+  return `${model}${unit === null ? "" : ` ${unit}`} (${date})`;
+}

@@ -31,6 +31,8 @@ export const limits = {
   apiBodyBytesMax: 256 * KiB,
   /** A body of bulk operations by administrators, such as a whole configuration file as text within JSON. */
   apiBulkBodyBytesMax: 33 * MiB,
+  /** Older prices of a price list are reported when a list is imported: vendors change theirs several times a year. */
+  priceAgeDaysMax: 90,
   /** A body of the console API from an anonymous client. */
   anonymousBodyBytesMax: 64 * KiB,
   /** A client that stops sending in the middle of its body is disconnected after this time. */

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
-import { BUNDLED_PRICES, findListed } from "./price-list.ts";
+import { BUNDLED_PRICES, findListed, findOldPrices } from "./price-list.ts";
+import { flatPrice } from "./prices.ts";
 import { computeTariffCost, makeTariff, NOTHING_USED } from "./tariff.ts";
 
 test("every bundled price is above zero", () => {
@@ -53,4 +54,22 @@ test("Claude under a name of Amazon Bedrock or Vertex AI has its list price, and
     cache_write_1h: "6.6",
     output: "16.5",
   });
+});
+
+test("a searched price that was quoted is marked with its source and date, and ages on its own", () => {
+  const listed = findListed("gpt-4o", null);
+  if (listed === null) throw new Error("gpt-4o is not listed");
+  const { units = [], date = "" } = listed.model.quotation ?? {};
+  expect(units).toEqual(["per_call.web_search"]);
+  expect(findOldPrices(listed, listed.date)).toEqual([]);
+  expect(findOldPrices({ ...listed, date: "2027-01-01" }, "2027-01-01")).toEqual([
+    { unit: "per_call.web_search", date },
+  ]);
+  expect(findOldPrices(listed, "2027-01-01")).toHaveLength(2);
+});
+
+test("every quoted unit of the bundled list is a unit of its price", () => {
+  for (const [name, { price, quotation }] of Object.entries(BUNDLED_PRICES.models))
+    for (const unit of quotation?.units ?? [])
+      expect([name, unit, Object.hasOwn(flatPrice(price), unit)]).toEqual([name, unit, true]);
 });

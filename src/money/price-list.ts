@@ -3,16 +3,23 @@
  * snapshot of one day: an operator's price takes precedence, and `prices update` replaces entries.
  */
 
-import type { ListedModel, Price, PriceList } from "../records.ts";
+import type { ListedModel, Price, PriceList, PriceQuotation } from "../records.ts";
 import { HOSTED_MODELS } from "./hosted-prices.ts";
 import { ANTHROPIC_MODELS, GOOGLE_MODELS } from "./vendor-prices.ts";
+
+const SEARCH_QUOTATION: PriceQuotation = {
+  units: ["per_call.web_search"],
+  source: "OpenAI",
+  date: "2026-11-17",
+};
 
 function buildListedModel(
   price: Price,
   contextTokens: number | null,
   outputTokensMax: number | null,
 ): ListedModel {
-  return { price, contextTokens, outputTokensMax };
+  const isQuoted = price.per_call !== undefined;
+  return { price, contextTokens, outputTokensMax, ...(isQuoted ? { quotation: SEARCH_QUOTATION } : {}) };
 }
 
 const tokens = (input: string, cached_input: string, output: string): Price => ({
@@ -23,8 +30,7 @@ const tokens = (input: string, cached_input: string, output: string): Price => (
 
 /**
  * OpenAI's price of a search by the tool `web_search`, the same for all models that have it. The older
- * `web_search_preview` and the search models that are not reasoning models cost more. Collected on 2026-11-17 from
- * quotations of OpenAI's price page, not from the page itself.
+ * `web_search_preview` and the search models that are not reasoning models cost more.
  */
 const SEARCH = { per_call: { web_search: "0.01" } } as const;
 const PREVIEW_SEARCH = { per_call: { web_search: "0.025" } } as const;
@@ -175,4 +181,19 @@ export function findListed(name: string, updated: PriceList | null): ListedPrice
     if (list !== null && model !== undefined) return { model, source, date: list.date };
   }
   return null;
+}
+
+export interface OldPrice {
+  /** Null for the whole entry. */
+  readonly unit: string | null;
+  readonly date: string;
+}
+
+/** The parts of an entry whose prices were collected before this date. */
+export function findOldPrices({ model, date }: ListedPrice, oldestDate: string): readonly OldPrice[] {
+  const { units = [], date: quotedDate = date } = model.quotation ?? {};
+  return [
+    ...(date < oldestDate ? [{ unit: null, date }] : []),
+    ...(quotedDate < oldestDate ? units.map((unit) => ({ unit, date: quotedDate })) : []),
+  ];
 }

@@ -3,7 +3,7 @@
  * charging by them.
  */
 
-import type { ListedModel, Price } from "../records.ts";
+import type { ListedModel, Price, PriceQuotation } from "../records.ts";
 
 /** Writes cost 1.25 times the input for five minutes and twice the input for an hour. */
 function claude(
@@ -70,18 +70,25 @@ function gemini(input: string, cached_input: string, output: string): Price {
   return { input, cached_input, output };
 }
 
-/**
- * Google bills models from Gemini 3 on by the query, and earlier ones once for a prompt. An allowance is free. Collected
- * on 2026-11-17 from quotations of Google's price page, not from the page itself.
- */
+/** Google bills models from Gemini 3 on by the query, and earlier ones once for a prompt. An allowance is free. */
 const QUERY = { per_call: { web_search: "0.014" } } as const;
 const GROUNDED_PROMPT = { per_call: { web_search: "0.035" } } as const;
+
+const SEARCH_QUOTATION: PriceQuotation = {
+  units: ["per_call.web_search"],
+  source: "Google",
+  date: "2026-11-17",
+};
+
+function grounded(price: Price, contextTokens: number, outputTokensMax: number): ListedModel {
+  return { ...listed(price, contextTokens, outputTokensMax), quotation: SEARCH_QUOTATION };
+}
 
 const GEMINI_CONTEXT = 1_048_576;
 const GEMINI_OUTPUT = 65_536;
 
 export const GOOGLE_MODELS: Readonly<Record<string, ListedModel>> = {
-  "gemini-3-pro-preview": listed(
+  "gemini-3-pro-preview": grounded(
     {
       ...gemini("2", "0.20", "12"),
       ...QUERY,
@@ -90,7 +97,7 @@ export const GOOGLE_MODELS: Readonly<Record<string, ListedModel>> = {
     GEMINI_CONTEXT,
     GEMINI_OUTPUT,
   ),
-  "gemini-2.5-pro": listed(
+  "gemini-2.5-pro": grounded(
     {
       ...gemini("1.25", "0.125", "10"),
       ...GROUNDED_PROMPT,
@@ -99,12 +106,12 @@ export const GOOGLE_MODELS: Readonly<Record<string, ListedModel>> = {
     GEMINI_CONTEXT,
     GEMINI_OUTPUT,
   ),
-  "gemini-2.5-flash": listed(
+  "gemini-2.5-flash": grounded(
     { ...gemini("0.30", "0.03", "2.50"), ...GROUNDED_PROMPT, audio_input: "1" },
     GEMINI_CONTEXT,
     GEMINI_OUTPUT,
   ),
-  "gemini-2.5-flash-lite": listed(
+  "gemini-2.5-flash-lite": grounded(
     { ...gemini("0.10", "0.01", "0.40"), ...GROUNDED_PROMPT, audio_input: "0.30" },
     GEMINI_CONTEXT,
     GEMINI_OUTPUT,

@@ -100,6 +100,13 @@ export const adminModels = {
     apply: "Apply",
     same: "No changes: the price list is up to date.",
     applied: "Price list applied. Requests in flight keep their prices.",
+    webSearch: "Web search",
+    quoted: (units: string, source: string, date: string) =>
+      `${units}: quoted from ${source}'s price page, ${date}`,
+    outdated: (prices: string) =>
+      `Prices older than 90 days are in use: ${prices}. Compare them with the vendor's page.`,
+    oldPrice: (name: string, date: string) => `${name} (${date})`,
+    between: ", ",
     unpriced: (group: string, model: string) =>
       `Group ${group} charges for requests, so ${model} becomes unavailable: it has no price.`,
   },

@@ -95,6 +95,11 @@ export const adminModels: Area<"adminModels"> = {
     apply: "应用",
     same: "没有变更：价目表已是最新。",
     applied: "价目表已生效。进行中的请求保持原价。",
+    webSearch: "网页搜索",
+    quoted: (units, source, date) => `${units}：转引自 ${source} 的价格页面，${date}`,
+    outdated: (prices) => `正在使用超过 90 天的价格：${prices}。请与供应商的价格页面核对。`,
+    oldPrice: (name, date) => `${name}（${date}）`,
+    between: "、",
     unpriced: (group, model) => `分组 ${group} 需要收费，而 ${model} 没有价格，因此将不可用。`,
   },
 };

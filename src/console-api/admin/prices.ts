@@ -4,6 +4,7 @@ import { z } from "zod";
 import { listChanges, listedModelFields, parsePriceList } from "../../config/parse/price-list-file.ts";
 import { limits } from "../../config/product-limits.ts";
 import { BUNDLED_PRICES, findListed } from "../../money/price-list.ts";
+import { computeOldestDate, listOldPrices } from "../../policy/old-prices.ts";
 import { unpricedPublications } from "../../policy/publication.ts";
 import { appendChange } from "../../store/change-log/change-log.ts";
 import { transaction } from "../../store/engine/db.ts";
@@ -33,6 +34,8 @@ export const adminPriceRoutes = {
         price: priceForm,
         context_tokens: z.number().nullable(),
         max_output_tokens: z.number().nullable(),
+        /** Prices that were not read on the provider's own page; null if there are none. */
+        quotation: z.object({ units: z.array(z.string()), source: z.string(), date: z.string() }).nullable(),
       }),
     ),
     async run({ installation: { db } }, { query }) {
@@ -44,7 +47,7 @@ export const adminPriceRoutes = {
           const listing = findListed(name, updated);
           if (listing === null) return [];
           const { model, source, date } = listing;
-          const { price, contextTokens, outputTokensMax } = model;
+          const { price, contextTokens, outputTokensMax, quotation } = model;
           return {
             name,
             source,
@@ -52,6 +55,7 @@ export const adminPriceRoutes = {
             price,
             context_tokens: contextTokens,
             max_output_tokens: outputTokensMax,
+            quotation: quotation === undefined ? null : { ...quotation, units: [...quotation.units] },
           };
         }),
         next,
@@ -93,12 +97,20 @@ export const adminPriceRoutes = {
       applied: z.boolean(),
       /** Models that a charging group publishes without a price under this list. No key can see them. */
       unpriced: z.array(z.object({ group: z.string(), model: z.string() })),
+      /** List prices in use that were collected long ago; `unit` is null for a whole entry. */
+      outdated: z.array(z.object({ model: z.string(), unit: z.string().nullable(), date: z.string() })),
     }),
     async run({ installation: { db, clock }, gateway }, input) {
       const { text, dry_run: dry } = input.body;
       const parsed = parsePriceList(text, "prices", await readPriceList(db));
       if (!parsed.ok) {
-        return { problems: parsed.problems.map(problemObject), changes: [], applied: false, unpriced: [] };
+        return {
+          problems: parsed.problems.map(problemObject),
+          changes: [],
+          applied: false,
+          unpriced: [],
+          outdated: [],
+        };
       }
       const { list } = parsed;
       const changes = await transaction(db, async (tx) => {
@@ -113,12 +125,15 @@ export const adminPriceRoutes = {
         return changesFound;
       });
       if (!dry) await gateway.policy.refresh();
-      const unpriced = unpricedPublications({ ...(await readPolicy(db)), priceList: list });
+      const records = { ...(await readPolicy(db)), priceList: list };
+      const unpriced = unpricedPublications(records);
+      const oldestDate = computeOldestDate(clock.nowMs(), limits.priceAgeDaysMax);
       return {
         problems: [],
         changes: changes.map(changeObject),
         applied: !dry && changes.length > 0,
         unpriced,
+        outdated: listOldPrices(records, oldestDate),
       };
     },
   }),

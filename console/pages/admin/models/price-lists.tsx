@@ -25,7 +25,6 @@ export function PriceLists() {
   const [search, setSearch] = useState("");
   const [isUpdating, setUpdating] = useState(false);
   const prices = useList("admin.prices.list", { query: { search } }, { keepPrevious: true });
-  const priceText = usePriceText();
   const about = useApi("admin.prices.about");
   return (
     <div className="stack">
@@ -63,7 +62,7 @@ export function PriceLists() {
           {
             key: "price",
             header: t.columns.price,
-            cell: ({ price }) => priceText(price),
+            cell: (entry) => <ListedPrice entry={entry} />,
           },
           { key: "source", header: t.columns.source, cell: ({ source }) => policy.sources[source] },
           { key: "date", header: t.columns.date, cell: ({ date }) => <span className="nowrap">{date}</span> },
@@ -84,6 +83,25 @@ export function PriceLists() {
       />
       {isUpdating && <UpdatePrices onClose={() => setUpdating(false)} />}
     </div>
+  );
+}
+
+type ListEntry = Answer<"admin.prices.list">["data"][number];
+
+/** The price, and which part of it was quoted. */
+function ListedPrice({ entry: { price, quotation } }: { entry: ListEntry }) {
+  const t = useText("adminModels").lists;
+  const priceText = usePriceText();
+  const describeUnit = (unit: string) => (unit === "per_call.web_search" ? t.webSearch : unit);
+  return (
+    <>
+      {priceText(price)}
+      {quotation && (
+        <div className="soft">
+          {t.quoted(quotation.units.map(describeUnit).join(", "), quotation.source, quotation.date)}
+        </div>
+      )}
+    </>
   );
 }
 
@@ -123,6 +141,15 @@ function UpdatePrices({ onClose }: { onClose(): void }) {
         {result && <Problems problems={result.problems} />}
         {result && result.problems.length === 0 && result.changes.length === 0 && <Notice>{t.same}</Notice>}
         {isReady && <Difference changes={result.changes} />}
+        {result !== null && result.outdated.length > 0 && (
+          <Notice tone="warn">
+            {t.outdated(
+              result.outdated
+                .map(({ model, unit, date }) => t.oldPrice(unit === null ? model : `${model} ${unit}`, date))
+                .join(t.between),
+            )}
+          </Notice>
+        )}
         {result?.unpriced.map(({ group, model }) => (
           <Notice key={`${group} ${model}`} tone="warn">
             {t.unpriced(group, model)}
