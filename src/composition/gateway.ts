@@ -108,7 +108,10 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     tracer,
     accessLog: openAccessLog(context),
     captures,
-    responses: openResponseRoutes(db, limits.cachedResponseRoutesMax),
+    responses: openResponseRoutes(db, {
+      rememberedMax: limits.cachedResponseRoutesMax,
+      threadRowsMax: limits.threadRowsMax,
+    }),
     translation: openTranslation(context, storedResponses),
     dispatcher,
     keepAliveTimer,

@@ -160,6 +160,11 @@ export const limits = {
   ...storedResponseLimits,
   /** Recent responses whose account is known without a database query. */
   cachedResponseRoutesMax: 50_000,
+  /**
+   * The latest requests of a key among which a message that its thread continues from is searched, if it is not in
+   * memory. A client whose thread is not found sends the whole conversation.
+   */
+  threadRowsMax: 1_000,
 
   // Billing.
 

@@ -5,7 +5,7 @@
 
 import type { Db } from "../../store/engine/db.ts";
 import { isHeld, recordResponse } from "../../store/money/holds.ts";
-import { findMessageRoute, findRoute } from "../../store/usage/usage.ts";
+import { findMessageRoute, findRoute, type StoredResponseRoute } from "../../store/usage/usage.ts";
 import type { MeteredModel } from "../metering/meter.ts";
 
 export interface ResponseRoute {
@@ -36,10 +36,16 @@ export interface ResponseRoutes {
 }
 
 /** Recent responses are in memory. Usage rows have the others, and holds those that are still in progress. */
-export function openResponseRoutes(db: Db, rememberedMax: number): ResponseRoutes {
+export function openResponseRoutes(
+  db: Db,
+  { rememberedMax, threadRowsMax }: { readonly rememberedMax: number; readonly threadRowsMax: number },
+): ResponseRoutes {
   const recent = new Map<string, ResponseRoute>();
+  const findResponse = async (id: string) => toRoute(db, await findRoute(db, id), "responses");
+  const findMessage = async (messageId: string, keyId: string) =>
+    toRoute(db, await findMessageRoute(db, { messageId, keyId }, threadRowsMax), "messages");
   const find = async (id: string, keyId: string, iface: ResponseRoute["interface"]) => {
-    const route = recent.get(id) ?? (await findStored(db, id, iface));
+    const route = recent.get(id) ?? (await (iface === "messages" ? findMessage : findResponse)(id, keyId));
     return route !== null && route.keyId === keyId && route.interface === iface ? route : null;
   };
   return {
@@ -62,12 +68,11 @@ export function openResponseRoutes(db: Db, rememberedMax: number): ResponseRoute
   };
 }
 
-async function findStored(
+function toRoute(
   db: Db,
-  responseId: string,
+  row: StoredResponseRoute | null,
   iface: ResponseRoute["interface"],
-): Promise<ResponseRoute | null> {
-  const row = await (iface === "messages" ? findMessageRoute(db, responseId) : findRoute(db, responseId));
+): ResponseRoute | null {
   if (row === null || row.accountId === null) return null;
   return {
     interface: iface,

@@ -37,7 +37,6 @@ import usageExport from "./0031-usage-export.sql" with { type: "text" };
 import storedResponses from "./0032-stored-responses.sql" with { type: "text" };
 import regions from "./0033-regions.sql" with { type: "text" };
 import nodeUse from "./0034-node-use.sql" with { type: "text" };
-import threads from "./0035-threads.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -108,7 +107,6 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 32, name: "stored-responses", sql: storedResponses },
   { version: 33, name: "regions", sql: regions },
   { version: 34, name: "node-use", sql: nodeUse },
-  { version: 35, name: "threads", sql: threads },
 ];
 
 /** The schema that this program knows. */

@@ -123,7 +123,6 @@ test("a table with rows becomes the first partition, and all answers stay the sa
   expect(indexes.map(({ indexname }) => indexname)).toEqual([
     "usage_at",
     "usage_key",
-    "usage_message",
     "usage_response",
     "usage_row_pkey",
   ]);

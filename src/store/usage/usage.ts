@@ -105,13 +105,24 @@ export async function findRoute(db: Db, responseId: string): Promise<StoredRespo
   return row === undefined ? null : readRoute(row);
 }
 
-/** The same for a message that its upstream holds in a thread. */
-export async function findMessageRoute(db: Db, messageId: string): Promise<StoredResponseRoute | null> {
-  const id = storableId(messageId);
+/**
+ * The same for a message that its upstream holds in a thread. Only the latest requests of the key are searched: a thread
+ * continues soon, and a client whose thread is not found sends the whole conversation.
+ */
+export async function findMessageRoute(
+  db: Db,
+  message: { readonly messageId: string; readonly keyId: string },
+  rowsMax: number,
+): Promise<StoredResponseRoute | null> {
+  const id = storableId(message.messageId);
   if (id === null) return null;
   const [row] = await db.sql`
     SELECT request_id, key_id, account_id, public_model, upstream_model, outcome, 0 AS held
-    FROM usage WHERE response_id = ${id} AND interface = 'messages'
+    FROM usage WHERE request_id IN (
+      SELECT request_id FROM (
+        SELECT request_id, response_id, interface FROM usage_row
+        WHERE key_no = (SELECT no FROM usage_id WHERE id = ${message.keyId}) ORDER BY at_ms DESC LIMIT ${rowsMax}
+      ) AS latest WHERE response_id = ${id} AND interface = 'messages')
     ORDER BY at_ms, request_id LIMIT 1`;
   return row === undefined ? null : readRoute(row);
 }
