@@ -38,3 +38,36 @@ export const usageLimits = {
   /** One charge is at most its hold and this much. The rest is an alert for the operator. */
   chargeAboveHoldNano: 10_000_000_000n,
 } as const;
+
+/**
+ * Above one of these an upstream's response is ended as `upstream_error`. Before its first content another account is
+ * tried; the account is not blamed, because a client can make a model produce as much.
+ */
+export const responseBounds = {
+  /** Calls of tools. Vendors accept at most 128 tools, and models rarely call more than ten at once. */
+  callsMax: 256,
+  /** Items that have begun and not ended. */
+  openItemsMax: 256,
+  /** Texts, reasoning, calls and searches together, and the parts of a message. */
+  itemsMax: 4_096,
+  /** Elements of one list: parts, annotations, calls, output items. */
+  listMax: 16_384,
+  /** Choices or candidates. Vendors accept at most 128. */
+  choicesMax: 128,
+  citationsMax: 1_000,
+  /** Addresses and titles of all citations. Clients receive them several times. */
+  citationCharsMax: 1_048_576,
+  searchesMax: 1_000,
+  /** Addresses that all searches found. */
+  searchAddressesMax: 10_000,
+  /** Text, calls and state together: what is kept of one response. About a million tokens. */
+  textCharsMax: 4 * 1_048_576,
+  /** All events of a stream. They are many times as long as its text. */
+  streamBytesMax: 256 * 1_048_576,
+  /** Text of one item in one event. */
+  eventTextCharsMax: 1_048_576,
+  /** JSON values of one event: parsing more holds the event loop. */
+  eventValuesMax: 65_536,
+  /** Bytes of one event without its long plain strings, such as images. */
+  eventParsedBytesMax: 1_048_576,
+} as const;

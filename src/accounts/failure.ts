@@ -21,16 +21,25 @@ export const FAILURE_CLASSES = [
   "model_missing", // the account does not have the upstream model
   "not_here", // something that the request names or requires does not exist at this account
   "too_large", // more than the gateway passes on: another account's response would be as large
+  "out_of_bounds", // a response with more elements than the gateway passes on
   "unstreamed", // whole images where a stream was requested: another account would have to generate them again
   "rejected", // the request itself is invalid: no other account would accept it
 ] as const;
 export type FailureClass = (typeof FAILURE_CLASSES)[number];
 
 /** Failures that clients can cause by what they send. They never affect the health of an account. */
-export type BlamelessFailure = "not_here" | "too_large" | "unstreamed" | "rejected";
+export type BlamelessFailure = "not_here" | "too_large" | "out_of_bounds" | "unstreamed" | "rejected";
+
+const BLAMELESS: ReadonlySet<FailureClass> = new Set<BlamelessFailure>([
+  "not_here",
+  "too_large",
+  "out_of_bounds",
+  "unstreamed",
+  "rejected",
+]);
 
 export function isBlameless(kind: FailureClass): kind is BlamelessFailure {
-  return kind === "not_here" || kind === "too_large" || kind === "unstreamed" || kind === "rejected";
+  return BLAMELESS.has(kind);
 }
 
 export interface UpstreamFailure {
@@ -85,6 +94,7 @@ export function readRetryHint({ retryAfterMs, error }: UpstreamFailure, nowMs: n
 }
 
 function classify(sentStatus: number, error: UpstreamError | null): FailureClass {
+  if (error?.isOutOfBounds) return "out_of_bounds";
   const vendorClass =
     error === null ? null : (classifyBedrockError(error) ?? classifyAnthropicError(sentStatus, error));
   if (vendorClass !== null) return vendorClass;
@@ -168,7 +178,7 @@ const OVERLOADED = new Set(["server_is_overloaded", "overloaded_error", "slow_do
 
 /** Whether another account may succeed. */
 export function mayFailOver(failure: UpstreamFailure): boolean {
-  return failure.class === "not_here" || !isBlameless(failure.class);
+  return failure.class === "not_here" || failure.class === "out_of_bounds" || !isBlameless(failure.class);
 }
 
 const RETRY_AFTER_SECONDS_MAX = 60;
@@ -183,6 +193,12 @@ export function clientError(failure: UpstreamFailure, audience: Audience): ApiEr
         "answer_too_large",
         "The response exceeds the maximum size of this gateway. Request less (fewer inputs, fewer or smaller images), or send the request without `stream`.",
         // A retry would return a response of the same size.
+        { headers: { "x-should-retry": "false" } },
+      );
+    case "out_of_bounds":
+      return new ApiError(
+        "upstream_error",
+        `The upstream of the model \`${audience.publicModel}\` sent a response that this gateway does not pass on. ${failure.error?.isOutOfBounds ? failure.error.message : ""} Request less, or use another model.`,
         { headers: { "x-should-retry": "false" } },
       );
     case "unstreamed":
@@ -306,8 +322,8 @@ const CONTEXT_FULL =
 /** The response had started, so a retry would be visible to the client. The message explains that. */
 export function interruptedError(failure: UpstreamFailure, audience: Audience): ApiError {
   const clientFailure = clientError(failure, audience);
-  if (clientFailure.code !== "upstream_error" && clientFailure.code !== "upstream_timeout")
-    return clientFailure;
+  const isInterruption = clientFailure.code === "upstream_error" || clientFailure.code === "upstream_timeout";
+  if (!isInterruption || failure.class === "out_of_bounds") return clientFailure;
   return new ApiError(
     clientFailure.code,
     clientFailure.code === "upstream_timeout"

@@ -3,7 +3,7 @@
  * here. Code passes these values on explicitly, so that the default of a library never applies.
  */
 
-import { requestCounts, usageLimits } from "../count-limits.ts";
+import { requestCounts, responseBounds, usageLimits } from "../count-limits.ts";
 import { bodyLimits } from "./body-limits.ts";
 import { nodeLimits } from "./node-limits.ts";
 import { observationLimits } from "./observation-limits.ts";
@@ -21,6 +21,7 @@ export const limits = {
   ...bodyLimits,
   ...threadLimits,
   requestCounts,
+  responseBounds,
   /** Parameters in the query of one request. No operation has more than twenty. */
   queryParametersMax: 100,
   /** Nesting depth of a JSON body. Deeper nesting is an attack on recursive parsers. */

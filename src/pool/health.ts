@@ -166,6 +166,7 @@ const REACHED: ReadonlySet<FailureClass> = new Set<FailureClass>([
   "model_missing",
   "not_here",
   "too_large",
+  "out_of_bounds",
   "unstreamed",
   "rejected",
 ]);

@@ -246,8 +246,8 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
       "The gateway failed while handling this request. Try again. If the error persists, report the request id to your administrator.",
   },
   upstream_error: {
-    why: "the upstream failed or closed the connection",
-    todo: "retry, after `Retry-After` if the header is present",
+    why: "the upstream failed or closed the connection; or it sent a translated response with more elements than the gateway passes on (256 calls, 1,000 citations or searches, 4,096 items, 4 MiB of text): the message names the bound",
+    todo: "retry, after `Retry-After` if the header is present; request less if the message names a bound",
     retry: "yes",
     example: "The upstream of the model `slow-chat` failed before it sent a response. Try again.",
   },

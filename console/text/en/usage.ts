@@ -222,6 +222,7 @@ export const usage = {
       server: "server error",
       bad_answer: "invalid response",
       too_large: "response too large",
+      out_of_bounds: "response with too many elements",
       unstreamed: "image streaming not supported",
       rejected: "request rejected",
     },

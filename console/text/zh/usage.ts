@@ -203,6 +203,7 @@ export const usage: Area<"usage"> = {
       server: "服务器错误",
       bad_answer: "无效响应",
       too_large: "响应过大",
+      out_of_bounds: "响应元素过多",
       unstreamed: "不支持图片流式响应",
       rejected: "请求被拒绝",
     },

@@ -156,6 +156,7 @@ const MAY_BE_CHARGED: ReadonlySet<string> = new Set([
   "reset",
   "bad_answer",
   "too_large",
+  "out_of_bounds",
   "unstreamed",
 ]);
 

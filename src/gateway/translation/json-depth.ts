@@ -4,7 +4,7 @@ import { scanObject, wantedFields } from "../../json/scan.ts";
 import type { Part } from "../../net/wire/parts.ts";
 
 /** As deep as a request may be nested. */
-const DEPTH_MAX = 128;
+export const DEPTH_MAX = 128;
 /** A shorter text cannot be nested so deeply that it takes noticeable time. */
 const CHECKED_BYTES_MIN = 16 * 1024;
 const NOTHING = wantedFields([]);

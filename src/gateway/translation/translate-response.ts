@@ -7,6 +7,8 @@ import { isObject } from "../../json/parse.ts";
 import type { Part } from "../../net/wire/parts.ts";
 import { lookUpCodec } from "../../protocols/codecs.ts";
 import type { ClientTarget, ResponseReadOptions } from "../../protocols/hub/dialect-codec.ts";
+import type { HubResponse } from "../../protocols/hub/hub-response.ts";
+import { ResponseBoundError } from "../../protocols/hub/response-bounds.ts";
 import { readUpstreamError, type UpstreamError } from "../../protocols/shared/upstream-error.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { Dialect } from "../../records.ts";
@@ -48,8 +50,9 @@ export function translateResponse(source: ResponseSource): ResponseTranslation {
   if (!isObject(json)) return MALFORMED;
   const error = json.error == null && json.type !== "error" ? null : readUpstreamError(json);
   if (error !== null) return { kind: "error", error };
-  const response = lookUpCodec(upstream).readResponse(json, reading);
+  const response = readWithinBounds(() => lookUpCodec(upstream).readResponse(json, reading));
   if (response === null) return MALFORMED;
+  if ("error" in response) return response;
   const written = lookUpCodec(client.request.dialect).writeResponse(response, client);
   const text = JSON.stringify(written);
   return {
@@ -60,4 +63,16 @@ export function translateResponse(source: ResponseSource): ResponseTranslation {
     status: typeof written.status === "string" ? written.status : null,
     turnHead: isStored ? writeTurnHead(text, response.items) : null,
   };
+}
+
+/** A response that exceeds a bound is an error of its upstream. */
+function readWithinBounds(
+  read: () => HubResponse | null,
+): HubResponse | Extract<ResponseTranslation, { kind: "error" }> | null {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof ResponseBoundError) return { kind: "error", error: error.upstreamError };
+    throw error;
+  }
 }

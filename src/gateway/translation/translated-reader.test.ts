@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { ApiError } from "../../errors.ts";
-import { joinParts, wholeBytesPart } from "../../net/wire/parts.ts";
+import { joinParts, partsLength, wholeBytesPart } from "../../net/wire/parts.ts";
 import { lookUpCodec } from "../../protocols/codecs.ts";
 import {
   clientTarget,
@@ -18,7 +18,7 @@ const utf8 = new TextEncoder();
 
 function openReader(
   client: "chat" | "responses",
-  upstream: "chat" | "responses",
+  upstream: "chat" | "responses" | "gemini",
   onComplete: ((complete: CompleteResponse) => void) | null = null,
 ): TranslatedReader {
   return new TranslatedReader({
@@ -142,16 +142,40 @@ describe("a chat upstream without bounds", () => {
     const events = openEventFlow(openReader("responses", "chat"), 2 * MIB);
     const piece = chunk("x".repeat(MIB));
     const errors = Array.from({ length: 18 }, () => events.take(wholeBytesPart(piece)).error);
-    expect(errors.findIndex((error) => error !== null)).toBe(16);
-    expect(errors[16]?.message).toBe("The response is too large.");
+    const first = errors.findIndex((error) => error !== null);
+    expect(first).toBe(3);
+    expect(errors[first]).toMatchObject({
+      isOutOfBounds: true,
+      message: "The response has more than 4,194,304 characters.",
+    });
   });
 
   test("ends with an error when its arguments are nested too deeply to be written", () => {
-    const deep = `${"[".repeat(200_000)}${"]".repeat(200_000)}`;
-    const call = `{"function":{"name":"f","arguments":${deep}}}`;
-    const bytes = utf8.encode(`data: {"choices":[{"delta":{"tool_calls":[${call}]}}]}\n\n`);
-    const step = openEventFlow(openReader("responses", "chat"), 2 * MIB).take(wholeBytesPart(bytes));
-    expect(step.error?.message).toBe("The response is nested too deeply.");
+    const take = (depth: number) => {
+      const call = `{"function":{"name":"f","arguments":${"[".repeat(depth)}${"]".repeat(depth)}}}`;
+      const bytes = utf8.encode(`data: {"choices":[{"delta":{"tool_calls":[${call}]}}]}\n\n`);
+      return openEventFlow(openReader("responses", "chat"), 2 * MIB).take(wholeBytesPart(bytes)).error;
+    };
+    expect(take(200_000)?.message).toBe("The response has more than 65,536 JSON values in one event.");
+    expect(take(20_000)?.message).toBe("The response has more than 128 levels of nesting.");
+  });
+
+  test("ends with an error when one event has more text than is parsed at once, and passes a long image", () => {
+    const take = (text: string) => {
+      const bytes = utf8.encode(`data: {"choices":[{"delta":{"content":"Hi"},"x":"${text}"}]}\n\n`);
+      return openEventFlow(openReader("responses", "chat"), 16 * MIB).take(wholeBytesPart(bytes)).error;
+    };
+    expect(take('\\"'.repeat(MIB))?.message).toBe(
+      "The response has more than 1,048,576 bytes of JSON in one event.",
+    );
+    expect(take("A".repeat(8 * MIB))).toBeNull();
+  });
+
+  test("has one event for the pieces of a text that arrive together", () => {
+    const parts = Array.from({ length: 1_000 }, () => ({ text: "a" }));
+    const bytes = utf8.encode(`data: ${JSON.stringify({ candidates: [{ content: { parts } }] })}\n\n`);
+    const step = openEventFlow(openReader("responses", "gemini"), MIB).take(wholeBytesPart(bytes));
+    expect(partsLength(step.parts)).toBeLessThan(4_096);
   });
 });
 

@@ -3,6 +3,7 @@
  * like any other, so hold-back, metering and settlement work as for streams that pass through.
  */
 
+import { responseBounds } from "../../count-limits.ts";
 import type { ApiError } from "../../errors.ts";
 import { jsonString } from "../../json/splice.ts";
 import { decodeText } from "../../net/wire/bytes.ts";
@@ -11,6 +12,8 @@ import { readEvent } from "../../net/wire/sse.ts";
 import type { HubStreamReader, HubStreamWriter } from "../../protocols/hub/dialect-codec.ts";
 import type { HubEvent, HubStop, OutputItem, StartedItem } from "../../protocols/hub/hub-response.ts";
 import { ItemCollector } from "../../protocols/hub/item-collector.ts";
+import { ResponseBoundError, ResponseBounds } from "../../protocols/hub/response-bounds.ts";
+import { opaqueText } from "../../protocols/hub/sealed-state.ts";
 import {
   DROPPED,
   type EventVerdict,
@@ -21,23 +24,13 @@ import {
 } from "../../protocols/shared/stream.ts";
 import type { UpstreamError } from "../../protocols/shared/upstream-error.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
-import { isTooDeep } from "./json-depth.ts";
+import { checkEvent } from "./event-bounds.ts";
+import { DEPTH_MAX, isTooDeep } from "./json-depth.ts";
 
 const utf8 = new TextEncoder();
-
-/**
- * Bounds of what an upstream may send: readers and writers keep the text of open items. No model produces as much; the
- * events of a response are many times as long as its text.
- */
-const STREAM_BYTES_MAX = 256 * 1024 * 1024;
-const TEXT_CHARS_MAX = 16 * 1024 * 1024;
-const TOO_LARGE: UpstreamError = {
-  code: "server_error",
-  type: null,
-  param: null,
-  message: "The response is too large.",
-};
-const TOO_DEEP: UpstreamError = { ...TOO_LARGE, message: "The response is nested too deeply." };
+/** Short events cost most: this many bytes of them take a few milliseconds. */
+const TURN_BYTES_MAX = 64 * 1024;
+const { streamBytesMax, eventTextCharsMax } = responseBounds;
 
 export interface TranslatedReaderOptions {
   readonly upstream: HubStreamReader;
@@ -73,6 +66,7 @@ export class TranslatedReader implements StreamReader {
   /** Null, because the upstream does not store the response under the id that the client sees. */
   readonly responseId = null;
   readonly badEvents = 0;
+  readonly turnBytesMax = TURN_BYTES_MAX;
   outcome: StreamOutcome = "failed";
   usage: TokenUsage | null = null;
   endMarker: Uint8Array | null = null;
@@ -83,7 +77,8 @@ export class TranslatedReader implements StreamReader {
   #hasContent = false;
   #isEnding = false;
   #bytes = 0;
-  #textChars = 0;
+  /** What the writer and the collector keep. */
+  readonly #bounds = new ResponseBounds();
 
   constructor(options: TranslatedReaderOptions) {
     this.#options = options;
@@ -91,11 +86,21 @@ export class TranslatedReader implements StreamReader {
   }
 
   read(bytes: Uint8Array, start: number, end: number): EventVerdict {
+    try {
+      return this.#read(bytes, start, end);
+    } catch (error) {
+      if (error instanceof ResponseBoundError) return { phase: "failed", error: error.upstreamError };
+      throw error;
+    }
+  }
+
+  #read(bytes: Uint8Array, start: number, end: number): EventVerdict {
     const { type, data } = readEvent(bytes, start, end);
     if (data === null) return DROPPED;
     this.#bytes += end - start;
-    if (this.#bytes > STREAM_BYTES_MAX) return { phase: "failed", error: TOO_LARGE };
-    if (isTooDeep(data)) return { phase: "failed", error: TOO_DEEP };
+    if (this.#bytes > streamBytesMax) throw new ResponseBoundError(streamBytesMax, "bytes");
+    checkEvent(data);
+    if (isTooDeep(data)) throw new ResponseBoundError(DEPTH_MAX, "levels of nesting");
     const name = type === null ? null : decodeText(type.bytes, type.start, type.end);
     const events = this.#options.upstream.read(decodeText(data.bytes, data.start, data.end), name);
     if (events.length === 0) return DROPPED;
@@ -109,10 +114,15 @@ export class TranslatedReader implements StreamReader {
 
   isCompleteWithoutTerminal(how: "closed" | "broke off"): boolean {
     if (how === "broke off") return false;
-    const { text, error, isTerminal } = this.#translate(this.#options.upstream.close());
-    if (error !== null || !isTerminal) return false;
-    this.endMarker = utf8.encode(text);
-    return true;
+    try {
+      const { text, error, isTerminal } = this.#translate(this.#options.upstream.close());
+      if (error !== null || !isTerminal) return false;
+      this.endMarker = utf8.encode(text);
+      return true;
+    } catch (error) {
+      if (error instanceof ResponseBoundError) return false;
+      throw error;
+    }
   }
 
   isEnding(): boolean {
@@ -131,10 +141,10 @@ export class TranslatedReader implements StreamReader {
   #translate(events: readonly HubEvent[]): TranslatedEvents {
     let text = "";
     let isTerminal = false;
-    for (const event of events) {
+    for (const event of joinDeltas(events)) {
       if (event.type === "error") return { text, error: event.error, isTerminal };
+      this.#bounds.addText(countChars(event));
       this.#note(event);
-      if (this.#textChars > TEXT_CHARS_MAX) return { text, error: TOO_LARGE, isTerminal };
       isTerminal ||= event.type === "end";
       text += this.#options.writer.write(event);
       if (event.type === "end") this.#complete();
@@ -155,7 +165,6 @@ export class TranslatedReader implements StreamReader {
         return;
       case "delta":
         this.#hasContent = true;
-        this.#textChars += event.text.length;
         this.#count(event.text, "piece");
         return;
       case "usage":
@@ -185,6 +194,49 @@ export class TranslatedReader implements StreamReader {
     if (kind === "whole") sink.addWhole(json, 1, json.length - 1, channel);
     else sink.add(json, 1, json.length - 1, channel);
   }
+}
+
+/** Pieces of one item in one event are one piece: a client's event is many times as long as a short piece. */
+function joinDeltas(events: readonly HubEvent[]): readonly HubEvent[] {
+  const joined: HubEvent[] = [];
+  let pieces: string[] = [];
+  const flush = () => {
+    if (pieces.length > 0) joined.push({ type: "delta", text: pieces.join("") });
+    pieces = [];
+  };
+  for (const event of events) {
+    if (event.type === "delta") pieces.push(event.text);
+    else {
+      flush();
+      joined.push(event);
+    }
+  }
+  flush();
+  return joined;
+}
+
+/** The characters that are kept of an event. */
+function countChars(event: HubEvent): number {
+  switch (event.type) {
+    case "delta":
+      if (event.text.length > eventTextCharsMax)
+        throw new ResponseBoundError(eventTextCharsMax, "characters in one event");
+      return event.text.length;
+    case "item_start":
+      if (event.item.kind === "call") return event.item.callId.length + event.item.name.length;
+      return event.item.kind === "search" ? event.item.query.length + sumChars(event.item.urls) : 0;
+    case "item_end":
+      return (
+        (event.opaque === null ? 0 : opaqueText(event.opaque).length) +
+        (event.citations ?? []).reduce((sum, { url, title }) => sum + url.length + title.length, 0)
+      );
+    default:
+      return 0;
+  }
+}
+
+function sumChars(texts: readonly string[]): number {
+  return texts.reduce((sum, text) => sum + text.length, 0);
 }
 
 const TEXT_CHANNEL = 0;

@@ -6,6 +6,7 @@
 import { classifyError, type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import type { Backpressure, BodySink } from "../../net/wire/body-sink.ts";
 import type { Deadline, Deadlines } from "../../net/wire/deadlines.ts";
+import { nextTurn } from "../../net/wire/next-turn.ts";
 import { type Part, partsLength, wholeBytesPart, wholePart } from "../../net/wire/parts.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
 import { type EventFlow, type FlowStep, openEventFlow } from "./event-flow.ts";
@@ -86,6 +87,8 @@ export class UpstreamStream implements BodySink<Part, UpstreamFailure>, Backpres
   readonly #held = new HeldEvents();
   #sink: EventSink = this.#held;
   #state: State;
+  /** The bytes that this turn of the event loop has read. */
+  #turnBytes = 0;
 
   /** `onOpened` is called once: with a stream that has content, or with the failure. */
   constructor(options: UpstreamStreamOptions, onOpened: (result: OpenedStream) => void) {
@@ -145,6 +148,7 @@ export class UpstreamStream implements BodySink<Part, UpstreamFailure>, Backpres
       return;
     }
     const step = this.#flow.take(piece);
+    this.#spendTurn(piece.end - piece.start);
     if (step.dataEvents > 0) this.lastDataMs = this.#options.monotonicMs();
     this.dataEvents += step.dataEvents;
     if (step.hasContent) this.firstContentMs ??= this.lastDataMs;
@@ -165,6 +169,19 @@ export class UpstreamStream implements BodySink<Part, UpstreamFailure>, Backpres
 
   fail(failure: UpstreamFailure): void {
     this.#handleClose("broke off", failure);
+  }
+
+  /** A reader whose events cost much leaves the event loop to other requests from time to time. */
+  #spendTurn(bytes: number): void {
+    const { turnBytesMax } = this.reader;
+    if (turnBytesMax === undefined) return;
+    this.#turnBytes += bytes;
+    if (this.#turnBytes < turnBytesMax) return;
+    this.#turnBytes = 0;
+    this.#call.pause();
+    void nextTurn().then(() => {
+      if (!this.#is("paused") && !this.#is("closed")) this.#call.resume();
+    });
   }
 
   /** A method, because a call of the sink can change the state, which the compiler does not see. */

@@ -2,6 +2,7 @@
 
 import type { DroppedFields } from "../hub/dropped-fields.ts";
 import { type Json, readObjects, readString } from "../hub/json-values.ts";
+import type { ResponseBounds } from "../hub/response-bounds.ts";
 
 export interface ContentText {
   readonly kind: "text" | "reasoning";
@@ -10,10 +11,14 @@ export interface ContentText {
 }
 
 /** The texts of an assistant's content in their order. Parts that other dialects cannot express are named. */
-export function readContent(content: unknown, dropped: Pick<DroppedFields, "add">): readonly ContentText[] {
+export function readContent(
+  content: unknown,
+  dropped: Pick<DroppedFields, "add">,
+  bounds: ResponseBounds,
+): readonly ContentText[] {
   if (typeof content === "string") return content === "" ? [] : [{ kind: "text", text: content }];
   const texts: ContentText[] = [];
-  for (const part of readObjects(content)) {
+  for (const part of bounds.readList(content)) {
     const thinking = readThinking(part);
     const text = thinking ?? readString(part.text);
     if (text === null) dropped.add(`output.${readString(part.type) ?? "part"}`);

@@ -3,7 +3,6 @@
  * end is reported at `[DONE]` or when the upstream closes.
  */
 
-import { isObject } from "../../json/parse.ts";
 import { CallIds } from "../hub/call-ids.ts";
 import { ANNOTATIONS, moveCitations, readAnnotations } from "../hub/citations.ts";
 import { isCutInput } from "../hub/custom-input.ts";
@@ -12,14 +11,9 @@ import type { Citation } from "../hub/hub-request.ts";
 import type { HubEvent, HubStop } from "../hub/hub-response.ts";
 import { ItemSequencer } from "../hub/item-sequencer.ts";
 import { JsonProgress } from "../hub/json-progress.ts";
-import {
-  type Json,
-  parseObject,
-  readNumber,
-  readObject,
-  readObjects,
-  readString,
-} from "../hub/json-values.ts";
+import { type Json, parseObject, readNumber, readObject, readString } from "../hub/json-values.ts";
+import { ResponseBounds } from "../hub/response-bounds.ts";
+import { TextPieces } from "../hub/text-pieces.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
 import { readUsage, withTier } from "../shared/usage.ts";
 import { withImpliedSearch } from "../shared/web-searches.ts";
@@ -46,13 +40,15 @@ interface OpenCall {
   tool: ClientTool | null;
   readonly callId: string;
   isCustom: boolean;
-  text: string;
+  isEnded: boolean;
+  readonly text: TextPieces;
 }
 
 export class ChatHubReader implements HubStreamReader {
   readonly #options: ResponseReadOptions;
+  readonly #bounds = new ResponseBounds();
   #events: HubEvent[] = [];
-  #items = new ItemSequencer(this.#events);
+  #items = new ItemSequencer(this.#events, this.#bounds);
   #callIds: CallIds | null = null;
   readonly #calls = new Map<string, OpenCall>();
   /** The latest call of each index, of each id, and of all. */
@@ -60,7 +56,7 @@ export class ChatHubReader implements HubStreamReader {
   readonly #callsById = new Map<string, OpenCall>();
   #lastCall: OpenCall | null = null;
   /** Annotations of the open text. Their places are counted from the beginning of the message. */
-  #citations: readonly Citation[] = [];
+  #citations: Citation[] = [];
   /** The characters of all texts, and of those before the open one. */
   #textChars = 0;
   #textStart = 0;
@@ -84,7 +80,7 @@ export class ChatHubReader implements HubStreamReader {
       name === "error" || json.error != null || isErrorObject(json) ? readUpstreamError(json) : null;
     if (error !== null) return this.#fail(error);
     this.#begin(json);
-    const [choice] = readObjects(json.choices);
+    const choice = this.#bounds.readFirstChoice(json.choices);
     if (choice !== undefined) this.#readChoice(choice);
     this.#tier = readString(json.service_tier) ?? this.#tier;
     // Groq reports the usage of a stream in a member of its own.
@@ -104,7 +100,7 @@ export class ChatHubReader implements HubStreamReader {
   #begin(json: Json): void {
     if (this.#callIds !== null) return;
     const responseId = readString(json.id);
-    this.#callIds = new CallIds(responseId);
+    this.#callIds = new CallIds(responseId, this.#bounds);
     this.#events.push({ type: "start", responseId, createdAtSeconds: readNumber(json.created) });
   }
 
@@ -121,13 +117,13 @@ export class ChatHubReader implements HubStreamReader {
   #readDelta(delta: Json): void {
     const reasoning = readString(delta.reasoning_content) || readString(delta.reasoning);
     if (reasoning) this.#addText("reasoning", reasoning);
-    for (const { kind, text } of readContent(delta.content, this.#options.dropped)) this.#addText(kind, text);
+    for (const { kind, text } of readContent(delta.content, this.#options.dropped, this.#bounds))
+      this.#addText(kind, text);
     noteMessageLosses(delta, this.#options.dropped);
     if (delta.annotations !== undefined) this.#addAnnotations(delta.annotations);
     const refusal = readString(delta.refusal);
     if (refusal) this.#addText("refusal", refusal);
-    const calls = delta.tool_calls;
-    if (Array.isArray(calls)) for (const call of calls) if (isObject(call)) this.#readCall(call);
+    for (const call of this.#bounds.readList(delta.tool_calls)) this.#readCall(call);
     const legacy = readObject(delta.function_call);
     if (legacy !== null) this.#readCall({ index: 0, function: legacy });
   }
@@ -143,8 +139,8 @@ export class ChatHubReader implements HubStreamReader {
   }
 
   #addAnnotations(annotations: unknown): void {
-    const citations = readAnnotations(readObjects(annotations), this.#options.dropped);
-    this.#citations = [...this.#citations, ...citations];
+    const list = this.#bounds.readList(annotations);
+    this.#citations.push(...readAnnotations(list, this.#options.dropped, this.#bounds));
   }
 
   #endText(kind: string, isCut: boolean): void {
@@ -179,10 +175,19 @@ export class ChatHubReader implements HubStreamReader {
 
   #openCall(json: Json): OpenCall {
     const key = `call ${this.#calls.size}`;
-    const callId = (this.#callIds ?? new CallIds(null)).assign(json.id);
+    const callId = (this.#callIds ?? new CallIds(null, this.#bounds)).assign(json.id);
     const upstreamId = readString(json.id) ?? "";
     const progress = new JsonProgress();
-    const call: OpenCall = { key, upstreamId, progress, tool: null, callId, isCustom: false, text: "" };
+    const call: OpenCall = {
+      key,
+      upstreamId,
+      progress,
+      tool: null,
+      callId,
+      isCustom: false,
+      isEnded: false,
+      text: new TextPieces(),
+    };
     const index = readNumber(json.index);
     if (index !== null) this.#callsByIndex.set(index, call);
     if (upstreamId !== "") this.#callsById.set(upstreamId, call);
@@ -197,12 +202,13 @@ export class ChatHubReader implements HubStreamReader {
     this.#hasCalls = true;
     this.#endBefore(call.key);
     this.#items.start(call.key, { kind: "call", callId: call.callId, ...call.tool });
-    if (!this.#isWrapped(call)) this.#items.delta(call.key, call.text);
+    if (!this.#isWrapped(call)) this.#items.delta(call.key, call.text.toString());
   }
 
   #addArguments(call: OpenCall, text: string): void {
     if (text === "") return;
-    call.text += text;
+    this.#bounds.addText(text.length);
+    call.text.add(text);
     call.progress.add(text);
     if (call.tool !== null && !this.#isWrapped(call)) this.#items.delta(call.key, text);
   }
@@ -222,9 +228,12 @@ export class ChatHubReader implements HubStreamReader {
     }
   }
 
+  /** A call that has ended may wait for the end of another one, and is open until then. */
   #endCall(call: OpenCall, isCut: boolean): void {
+    if (call.isEnded) return;
+    call.isEnded = true;
     if (this.#isWrapped(call) && call.tool !== null && !isCut)
-      this.#items.delta(call.key, readCallInput(call.tool, call));
+      this.#items.delta(call.key, readCallInput(call.tool, { ...call, text: call.text.toString() }));
     this.#items.end(call.key, { isCut });
   }
 
@@ -232,7 +241,7 @@ export class ChatHubReader implements HubStreamReader {
     const isLength = this.#stop === "length";
     for (const key of this.#items.openKeys) {
       const call = this.#calls.get(key);
-      const isCut = isLength && (call === undefined || (!call.isCustom && isCutInput(call.text)));
+      const isCut = isLength && (call === undefined || (!call.isCustom && isCutInput(call.text.toString())));
       if (call === undefined) this.#endText(key, isCut);
       else {
         this.#hasCutCall ||= isCut;

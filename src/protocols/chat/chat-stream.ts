@@ -3,6 +3,7 @@
  * name, so this prefix is computed once and replaced in later chunks.
  */
 
+import { responseBounds } from "../../count-limits.ts";
 import { type ApiError, errorObject } from "../../errors.ts";
 import { parseJson } from "../../json/parse.ts";
 import { type JsonField, scanObject, stringValue } from "../../json/scan.ts";
@@ -271,7 +272,8 @@ class ChatReader implements StreamReader {
   #recordFinishedChoices(bytes: Uint8Array, from: number, start: number, end: number): void {
     if (!hasFinishReason(bytes, from, end)) return;
     for (const choice of listChoices(parseJson(bytes, start, end))) {
-      if (typeof choice.finish_reason === "string") this.#finishedChoices.add(choice.index);
+      if (typeof choice.finish_reason === "string" && this.#finishedChoices.size < responseBounds.choicesMax)
+        this.#finishedChoices.add(choice.index);
     }
   }
 

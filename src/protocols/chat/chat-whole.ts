@@ -6,7 +6,8 @@ import { isCutInput } from "../hub/custom-input.ts";
 import type { ClientTarget, ResponseReadOptions } from "../hub/dialect-codec.ts";
 import type { CallItem } from "../hub/hub-request.ts";
 import type { HubResponse, HubStop, OutputItem } from "../hub/hub-response.ts";
-import { type Json, readNumber, readObject, readObjects, readString } from "../hub/json-values.ts";
+import { type Json, readNumber, readObject, readString } from "../hub/json-values.ts";
+import { ResponseBounds } from "../hub/response-bounds.ts";
 import { REDACTED_NAME, SEARCH_NAME } from "../hub/turns.ts";
 import { readUsage, withTier } from "../shared/usage.ts";
 import { withImpliedSearch } from "../shared/web-searches.ts";
@@ -18,32 +19,33 @@ import { writeFinishReason } from "./chat-hub-writer.ts";
 import { writeUsageMembers } from "./chat-usage.ts";
 
 export function readChatResponse(json: Json, options: ResponseReadOptions): HubResponse | null {
-  const [choice] = readObjects(json.choices);
+  const bounds = new ResponseBounds();
+  const choice = bounds.readFirstChoice(json.choices);
   const message = readObject(choice?.message);
   if (choice === undefined || message === null) return null;
   const responseId = readString(json.id);
   const stop = readStop(choice.finish_reason) ?? "end";
   noteLogprobs(choice, options.dropped);
   noteMessageLosses(message, options.dropped);
-  const calls = readCalls(message, new CallIds(responseId), stop, options);
+  const calls = readCalls(message, { callIds: new CallIds(responseId, bounds), bounds, stop }, options);
   return {
     responseId,
     createdAtSeconds: readNumber(json.created),
-    items: [...readTexts(message, options), ...calls],
+    items: [...readTexts(message, bounds, options), ...calls],
     stop: computeStop(stop, calls.length > 0),
     stopSequence: null,
     usage: withImpliedSearch(withTier(readUsage(json.usage), json.service_tier), readString(json.model)),
   };
 }
 
-function readTexts(message: Json, { dropped }: ResponseReadOptions): OutputItem[] {
+function readTexts(message: Json, bounds: ResponseBounds, { dropped }: ResponseReadOptions): OutputItem[] {
   const items: OutputItem[] = [];
-  const texts = readContent(message.content, dropped);
+  const texts = readContent(message.content, dropped, bounds);
   const reasoning =
     readString(message.reasoning_content) || readString(message.reasoning) || join(texts, "reasoning");
   if (reasoning) items.push({ kind: "reasoning", text: reasoning, isSummary: false, opaque: null });
   const text = join(texts, "text");
-  const citations = readAnnotations(readObjects(message.annotations), dropped);
+  const citations = readAnnotations(bounds.readList(message.annotations), dropped, bounds);
   if (text !== "") {
     const part = { kind: "text" as const, text, cacheHint: null, ...withCitations(citations) };
     items.push({ kind: "message", role: "assistant", parts: [part] });
@@ -61,12 +63,11 @@ function join(texts: readonly ContentText[], kind: ContentText["kind"]): string 
 /** A call that the output limit cut off cannot be run, so it is left out. */
 function readCalls(
   message: Json,
-  callIds: CallIds,
-  stop: HubStop,
+  { callIds, bounds, stop }: { callIds: CallIds; bounds: ResponseBounds; stop: HubStop },
   { toolNames }: ResponseReadOptions,
 ): CallItem[] {
   const legacy = readObject(message.function_call);
-  const calls = [...readObjects(message.tool_calls), ...(legacy === null ? [] : [{ function: legacy }])];
+  const calls = [...bounds.readList(message.tool_calls), ...(legacy === null ? [] : [{ function: legacy }])];
   return calls.flatMap((json: Json) => {
     const call = readChatCall(json);
     if (call.name === null || (stop === "length" && !call.isCustom && isCutInput(call.text))) return [];

@@ -2,7 +2,8 @@
 
 import type { HubStreamReader, ResponseReadOptions } from "../hub/dialect-codec.ts";
 import type { HubEvent, HubStop } from "../hub/hub-response.ts";
-import { type Json, parseObject, readObject, readObjects, readString } from "../hub/json-values.ts";
+import { type Json, parseObject, readObject, readString } from "../hub/json-values.ts";
+import { ResponseBounds } from "../hub/response-bounds.ts";
 import { readGeminiUsage } from "../shared/gemini-usage.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
 import type { TokenUsage } from "../shared/usage.ts";
@@ -14,6 +15,7 @@ const NO_EVENTS: readonly HubEvent[] = [];
 
 export class GeminiHubReader implements HubStreamReader {
   readonly #options: ResponseReadOptions;
+  readonly #bounds = new ResponseBounds();
   readonly #events: HubEvent[] = [];
   readonly #parts: OutputParts;
   #hasStarted = false;
@@ -27,7 +29,7 @@ export class GeminiHubReader implements HubStreamReader {
 
   constructor(options: ResponseReadOptions) {
     this.#options = options;
-    this.#parts = new OutputParts(options, this.#events);
+    this.#parts = new OutputParts(options, this.#events, this.#bounds);
   }
 
   read(data: string): readonly HubEvent[] {
@@ -38,7 +40,7 @@ export class GeminiHubReader implements HubStreamReader {
       return this.#take();
     }
     this.#begin(json);
-    const [candidate] = readObjects(json.candidates);
+    const candidate = this.#bounds.readFirstChoice(json.candidates);
     if (candidate !== undefined) this.#readCandidate(candidate);
     else if (isBlocked(json)) this.#stop = "filtered";
     const reported = readGeminiUsage(json.usageMetadata);
@@ -76,7 +78,7 @@ export class GeminiHubReader implements HubStreamReader {
   #readCandidate(candidate: Json): void {
     this.#searches = Math.max(this.#searches, countQueries(candidate));
     this.#grounding = readObject(candidate.groundingMetadata) ?? this.#grounding;
-    for (const part of readObjects(readObject(candidate.content)?.parts)) this.#parts.add(part);
+    for (const part of this.#bounds.readList(readObject(candidate.content)?.parts)) this.#parts.add(part);
     const reason = readString(candidate.finishReason);
     if (reason === null || reason === "") return;
     const stop = readFinishReason(reason);

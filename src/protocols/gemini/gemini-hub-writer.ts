@@ -3,6 +3,7 @@
 import type { ApiError } from "../../errors.ts";
 import type { ClientTarget, HubStreamWriter } from "../hub/dialect-codec.ts";
 import type { HubEvent, HubStop, ItemEndEvent, StartedItem } from "../hub/hub-response.ts";
+import { TextPieces } from "../hub/text-pieces.ts";
 import type { TokenUsage } from "../shared/usage.ts";
 import { writeFinishReason, writeUsageMetadata } from "./gemini-stop.ts";
 import { writeCallPart } from "./gemini-whole.ts";
@@ -17,7 +18,7 @@ export class GeminiHubWriter implements HubStreamWriter {
   #usage: TokenUsage | null = null;
   #item: StartedItem | null = null;
   /** The text of the open item. */
-  #text = "";
+  #text = new TextPieces();
   /** State that the next call carries, or the last event. */
   #pending: SignedThought | null = null;
   #calls = 0;
@@ -32,7 +33,7 @@ export class GeminiHubWriter implements HubStreamWriter {
     switch (event.type) {
       case "item_start":
         this.#item = event.item;
-        this.#text = "";
+        this.#text = new TextPieces();
         return "";
       case "delta":
         return this.#writeDelta(event.text);
@@ -59,7 +60,7 @@ export class GeminiHubWriter implements HubStreamWriter {
 
   #writeDelta(text: string): string {
     const kind = this.#item?.kind;
-    this.#text += text;
+    this.#text.add(text);
     if (kind === "call" || (kind === "reasoning" && !this.#showsThoughts)) return "";
     return this.#chunk(`{"text":${JSON.stringify(text)}${kind === "reasoning" ? ',"thought":true' : ""}}`);
   }
@@ -67,14 +68,18 @@ export class GeminiHubWriter implements HubStreamWriter {
   #endItem({ opaque, isCut, citations }: ItemEndEvent): string {
     const item = this.#item;
     this.#item = null;
-    if (item?.kind === "text" || item?.kind === "refusal") this.#grounding.addText(this.#text, citations);
+    if (item?.kind === "text" || item?.kind === "refusal")
+      this.#grounding.addText(this.#text.toString(), citations);
     if (item?.kind === "search") this.#grounding.addSearch(item);
-    if (item?.kind === "reasoning" && opaque !== null) this.#pending = { opaque, text: this.#text };
+    if (item?.kind === "reasoning" && opaque !== null)
+      this.#pending = { opaque, text: this.#text.toString() };
     if (item?.kind !== "call" || isCut) return "";
     const signed = this.#pending ?? (opaque === null ? null : { opaque, text: "" });
     this.#pending = null;
     const isFirst = this.#calls++ === 0;
-    return this.#chunk(JSON.stringify(writeCallPart({ ...item, input: this.#text }, { signed, isFirst })));
+    return this.#chunk(
+      JSON.stringify(writeCallPart({ ...item, input: this.#text.toString() }, { signed, isFirst })),
+    );
   }
 
   #writeEnd(stop: HubStop): string {

@@ -5,9 +5,11 @@ import { withCitations } from "../hub/citations.ts";
 import { unwrapCustomInput } from "../hub/custom-input.ts";
 import type { ClientTool, ResponseReadOptions } from "../hub/dialect-codec.ts";
 import type { OpaqueState } from "../hub/hub-request.ts";
-import type { HubEvent } from "../hub/hub-response.ts";
+import type { HubEvent, StartedItem } from "../hub/hub-response.ts";
 import type { ItemEnd } from "../hub/item-sequencer.ts";
 import { type Json, readString } from "../hub/json-values.ts";
+import type { ResponseBounds } from "../hub/response-bounds.ts";
+import { TextPieces } from "../hub/text-pieces.ts";
 import { member, objectMember } from "./gemini-members.ts";
 import { readGrounding } from "./grounding.ts";
 import { PartialArguments } from "./partial-arguments.ts";
@@ -32,24 +34,27 @@ interface PartialCall {
 export class OutputParts {
   readonly #options: ResponseReadOptions;
   readonly #events: HubEvent[];
-  #callIds = new CallIds(null);
+  readonly #bounds: ResponseBounds;
+  #callIds: CallIds;
   #open: TextKind | null = null;
   /** The text of the open item, and its signature. */
-  #text = "";
+  #text = new TextPieces();
   #signature: string | null = null;
   #partial: PartialCall | null = null;
   hasContent = false;
   hasCalls = false;
 
   /** Events are added to the list. */
-  constructor(options: ResponseReadOptions, events: HubEvent[]) {
+  constructor(options: ResponseReadOptions, events: HubEvent[], bounds: ResponseBounds) {
     this.#options = options;
     this.#events = events;
+    this.#bounds = bounds;
+    this.#callIds = new CallIds(null, bounds);
   }
 
   /** Calls without an id get one from the response's. */
   setResponseId(responseId: string | null): void {
-    this.#callIds = new CallIds(responseId);
+    this.#callIds = new CallIds(responseId, this.#bounds);
   }
 
   add(part: Json): void {
@@ -63,7 +68,8 @@ export class OutputParts {
     if (text !== "") {
       this.hasContent = true;
       this.#openText(part.thought === true ? "reasoning" : "text");
-      this.#text += text;
+      this.#bounds.addText(text.length);
+      this.#text.add(text);
       this.#events.push({ type: "delta", text });
     }
     // A stream may sign its text on a last part without text.
@@ -73,12 +79,12 @@ export class OutputParts {
   /** `metadata` lists the sources of the text. */
   end(isCut: boolean, metadata: Json | null): void {
     this.#endPartialCall(true);
-    const { searches, citations } = readGrounding(metadata, this.#text);
+    const { searches, citations } = readGrounding(metadata, this.#text, this.#bounds);
     // The text that they belong to has ended already.
     if (this.#open !== "text" && citations.length > 0) this.#options.dropped.add("groundingMetadata");
     this.#endText({ isCut, citations: this.#open === "text" ? citations : [] });
     for (const item of searches) {
-      this.#events.push({ type: "item_start", item });
+      this.#startItem(item);
       this.#events.push({ type: "item_end", opaque: null, isCut: false });
     }
   }
@@ -94,7 +100,7 @@ export class OutputParts {
   #openText(kind: TextKind): void {
     if (this.#open === kind) return;
     this.#endText();
-    this.#events.push({ type: "item_start", item: kind === "text" ? { kind } : { kind, isSummary: true } });
+    this.#startItem(kind === "text" ? { kind } : { kind, isSummary: true });
     this.#open = kind;
   }
 
@@ -104,12 +110,17 @@ export class OutputParts {
     const signature = this.#signature;
     if (open !== null) this.#events.push({ type: "item_end", opaque, isCut, ...withCitations(citations) });
     this.#open = null;
-    this.#text = "";
+    this.#text = new TextPieces();
     this.#signature = null;
     if (open !== "text" || signature === null || isWithoutState(signature)) return;
     this.#open = "reasoning";
-    this.#events.push({ type: "item_start", item: { kind: "reasoning", isSummary: true } });
+    this.#startItem({ kind: "reasoning", isSummary: true });
     this.#endText({ opaque: this.#seal(signature) });
+  }
+
+  #startItem(item: StartedItem): void {
+    this.#bounds.addItem();
+    this.#events.push({ type: "item_start", item });
   }
 
   #seal(value: string): OpaqueState {
@@ -128,7 +139,7 @@ export class OutputParts {
     const partial = this.#partial ?? { call, signature, args: new PartialArguments(), isBroken: false };
     this.#partial = partial;
     partial.signature ??= signature;
-    partial.isBroken ||= !partial.args.add(pieces);
+    partial.isBroken ||= !partial.args.add(this.#bounds.readList(pieces), this.#bounds);
     if (!willContinue) this.#endPartialCall(false);
   }
 
@@ -147,10 +158,7 @@ export class OutputParts {
     if (opaque !== null) this.#endReasoning(opaque);
     else this.#endText();
     const tool = this.#resolveTool(readString(name) ?? "");
-    this.#events.push({
-      type: "item_start",
-      item: { kind: "call", callId: this.#callIds.assign(id), ...tool },
-    });
+    this.#startItem({ kind: "call", callId: this.#callIds.assign(id), ...tool });
     const input = tool.tool === "custom" && !isCut ? unwrapCustomInput(json) : json;
     if (input !== "") this.#events.push({ type: "delta", text: input });
     this.#events.push({ type: "item_end", opaque, isCut });
@@ -160,7 +168,7 @@ export class OutputParts {
   #endReasoning(opaque: OpaqueState): void {
     if (this.#open !== "reasoning") {
       this.#endText();
-      this.#events.push({ type: "item_start", item: { kind: "reasoning", isSummary: true } });
+      this.#startItem({ kind: "reasoning", isSummary: true });
       this.#open = "reasoning";
     }
     this.#endText({ opaque });

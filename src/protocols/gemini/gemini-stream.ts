@@ -3,6 +3,7 @@
  * end marker: the last event has the finish reason and the usage, and then the upstream closes.
  */
 
+import { responseBounds } from "../../count-limits.ts";
 import type { ApiError } from "../../errors.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
 import { type JsonField, type ObjectScan, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
@@ -132,14 +133,15 @@ class GeminiReader implements StreamReader {
   #readCandidate(candidate: Record<string, unknown>, at: number): void {
     const { index = 0, content, finishReason } = candidate;
     const searches = countQueries(candidate);
-    if (searches > 0) this.#searches.set(index, searches);
+    const isCounted = this.#searches.has(index) || this.#searches.size < responseBounds.choicesMax;
+    if (searches > 0 && isCounted) this.#searches.set(index, searches);
     const parts = isObject(content) && Array.isArray(content.parts) ? content.parts.filter(isObject) : [];
     for (const part of parts) {
       if (part.text !== "") this.#hasContent = true;
       if (this.#sink !== null) addPartText(part, at, this.#sink);
     }
     if (typeof finishReason !== "string" || finishReason === "") return;
-    this.#finishedCandidates.add(index);
+    if (this.#finishedCandidates.size < responseBounds.choicesMax) this.#finishedCandidates.add(index);
     if (finishReason !== "STOP") this.#wasStopped = true;
   }
 

@@ -5,7 +5,8 @@ import type { ClientTarget, ResponseReadOptions } from "../hub/dialect-codec.ts"
 import type { CallItem } from "../hub/hub-request.ts";
 import type { HubEvent, HubResponse, OutputItem } from "../hub/hub-response.ts";
 import { ItemCollector } from "../hub/item-collector.ts";
-import { type Json, readObject, readObjects, readString } from "../hub/json-values.ts";
+import { type Json, readObject, readString } from "../hub/json-values.ts";
+import { ResponseBounds } from "../hub/response-bounds.ts";
 import { readGeminiUsage } from "../shared/gemini-usage.ts";
 import { countQueries, withQueries } from "../shared/web-searches.ts";
 import { OutputParts } from "./gemini-output-parts.ts";
@@ -20,7 +21,8 @@ import { GroundingWriter } from "./grounding.ts";
 import { NO_STATE_SIGNATURE, type SignedThought, writeSignature } from "./thought-signature.ts";
 
 export function readGeminiResponse(json: Json, options: ResponseReadOptions): HubResponse | null {
-  const [candidate] = readObjects(json.candidates);
+  const bounds = new ResponseBounds();
+  const candidate = bounds.readFirstChoice(json.candidates);
   const responseId = readString(json.responseId);
   const usage = withQueries(
     readGeminiUsage(json.usageMetadata),
@@ -32,9 +34,9 @@ export function readGeminiResponse(json: Json, options: ResponseReadOptions): Hu
   const stop = readFinishReason(readString(candidate.finishReason) ?? "STOP");
   noteCandidateLosses(candidate, stop, options.dropped);
   const events: HubEvent[] = [];
-  const parts = new OutputParts(options, events);
+  const parts = new OutputParts(options, events, bounds);
   parts.setResponseId(responseId);
-  for (const part of readObjects(readObject(candidate.content)?.parts)) parts.add(part);
+  for (const part of bounds.readList(readObject(candidate.content)?.parts)) parts.add(part);
   parts.end(stop === "length", readObject(candidate.groundingMetadata));
   // Gemini sometimes finishes normally without any part: another account may do better.
   if (stop === "end" && !parts.hasContent) return null;

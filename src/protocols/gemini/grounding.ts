@@ -2,8 +2,14 @@
 
 import type { DroppedFields } from "../hub/dropped-fields.ts";
 import type { Citation, SearchItem } from "../hub/hub-request.ts";
-import { type Json, readArray, readNumber, readObject, readObjects, readString } from "../hub/json-values.ts";
+import { type Json, readArray, readNumber, readObject, readString } from "../hub/json-values.ts";
+import type { ResponseBounds } from "../hub/response-bounds.ts";
+import type { TextPieces } from "../hub/text-pieces.ts";
 import { SEARCH_NAME } from "../hub/turns.ts";
+
+/** How often the text of a response is quoted in its sources, and how many characters at least. */
+const QUOTES_MAX = 4;
+const QUOTED_CHARS_MIN = 16 * 1024;
 
 export interface Grounding {
   readonly searches: readonly SearchItem[];
@@ -11,28 +17,69 @@ export interface Grounding {
 }
 
 /** Google counts places in bytes of UTF-8. `text` is the text of the candidate. */
-export function readGrounding(metadata: Json | null, text: string): Grounding {
+export function readGrounding(metadata: Json | null, text: TextPieces, bounds: ResponseBounds): Grounding {
   const chunks = readArray(metadata?.groundingChunks).map((chunk) => readObject(readObject(chunk)?.web));
   const urls = chunks.flatMap((web) => readString(web?.uri) ?? []);
   const queries = readArray(metadata?.webSearchQueries).flatMap((query) => readString(query) ?? []);
-  const supports = readObjects(metadata?.groundingSupports);
-  const bytes = supports.length === 0 ? null : Buffer.from(text);
-  const toChars = (place: unknown) => bytes?.toString("utf8", 0, readNumber(place) ?? 0).length ?? 0;
+  for (const query of queries) bounds.addSearch(query);
+  bounds.addAddresses(urls);
   return {
     // The pages are those of all searches.
     searches: queries.map((query, at) => ({ kind: "search", query, urls: at === 0 ? urls : [] })),
-    citations: supports.flatMap((support) => {
-      const segment = readObject(support.segment);
-      return readArray(support.groundingChunkIndices).flatMap((index) => {
-        const web = chunks[readNumber(index) ?? -1];
-        const url = readString(web?.uri);
-        if (url === null) return [];
-        const start = toChars(segment?.startIndex);
-        const end = Math.max(start, toChars(segment?.endIndex));
-        return [{ url, title: readString(web?.title) ?? "", start, end }];
-      });
-    }),
+    citations: toChars(readSupports(metadata, chunks, bounds), text),
   };
+}
+
+/** The citations with their places in bytes. */
+function readSupports(
+  metadata: Json | null,
+  chunks: readonly (Json | null)[],
+  bounds: ResponseBounds,
+): readonly Citation[] {
+  const citations: Citation[] = [];
+  for (const support of bounds.readList(metadata?.groundingSupports)) {
+    const segment = readObject(support.segment);
+    const start = Math.max(0, readNumber(segment?.startIndex) ?? 0);
+    const end = Math.max(start, readNumber(segment?.endIndex) ?? 0);
+    for (const index of readArray(support.groundingChunkIndices)) {
+      const web = chunks[readNumber(index) ?? -1];
+      const url = readString(web?.uri);
+      if (url === null) continue;
+      const citation = { url, title: readString(web?.title) ?? "", start, end };
+      bounds.addCitation(citation);
+      citations.push(citation);
+    }
+  }
+  return citations;
+}
+
+function toChars(citations: readonly Citation[], text: TextPieces): readonly Citation[] {
+  if (citations.length === 0) return citations;
+  const bytes = Buffer.from(text.toString());
+  const chars = convertPlaces(citations, bytes.length, (from, to) => bytes.toString("utf8", from, to).length);
+  return citations.map((one) => ({ ...one, start: chars(one.start), end: chars(one.end) }));
+}
+
+/**
+ * Converts the places of citations between characters and bytes in one pass over the text. `measure` is the length of a
+ * section in the other unit.
+ */
+function convertPlaces(
+  citations: readonly Citation[],
+  length: number,
+  measure: (from: number, to: number) => number,
+): (place: number) => number {
+  const clamp = (place: number) => Math.min(length, Math.max(0, Math.floor(place)));
+  const places = new Set(citations.flatMap(({ start, end }) => [clamp(start), clamp(end)]));
+  const converted = new Map<number, number>();
+  let before = 0;
+  let total = 0;
+  for (const place of [...places].sort((one, other) => one - other)) {
+    total += measure(before, place);
+    converted.set(place, total);
+    before = place;
+  }
+  return (place) => converted.get(clamp(place)) ?? 0;
 }
 
 /** Collects the sources of a response for the metadata of its candidate. */
@@ -57,11 +104,20 @@ export class GroundingWriter {
 
   /** `text` is complete. */
   addText(text: string, citations: readonly Citation[] = []): void {
+    const bytes = convertPlaces(citations, text.length, (from, to) =>
+      Buffer.byteLength(text.slice(from, to)),
+    );
+    // Citations may overlap. Their texts are repeated as often as this allows; their places are always there.
+    let quotable = Math.max(QUOTED_CHARS_MIN, QUOTES_MAX * text.length);
     for (const { url, title, start, end } of citations) {
-      const startIndex = this.#textBytes + Buffer.byteLength(text.slice(0, start));
       const cited = text.slice(start, end);
+      quotable -= cited.length;
       this.#supports.push({
-        segment: { startIndex, endIndex: startIndex + Buffer.byteLength(cited), text: cited },
+        segment: {
+          startIndex: this.#textBytes + bytes(start),
+          endIndex: this.#textBytes + bytes(Math.max(start, end)),
+          ...(quotable < 0 ? {} : { text: cited }),
+        },
         groundingChunkIndices: [this.#findChunk(url, title)],
       });
     }

@@ -3,11 +3,14 @@
  * path (`$.places[0].name`) and carries one value, or a part of a text.
  */
 
-import { type Json, readNumber, readObjects, readString } from "../hub/json-values.ts";
+import { type Json, readNumber, readString } from "../hub/json-values.ts";
+import type { ResponseBounds } from "../hub/response-bounds.ts";
 import { member } from "./gemini-members.ts";
 
 /** As deep as a request may be nested. */
 const DEPTH_MAX = 128;
+/** What a piece takes in addition to its text. */
+const PIECE_CHARS = 64;
 /** A step of a path: `.name`, `['name']`, `["name"]` or `[0]`. */
 const STEP = /\.([^.[\]]+)|\[(\d{1,9})\]|\[("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')\]/y;
 
@@ -26,8 +29,8 @@ export class PartialArguments {
   readonly #root: Container = { kind: "object", members: new Map() };
 
   /** Returns false if a piece has no place: the call cannot be completed. */
-  add(partialArgs: unknown): boolean {
-    return readObjects(partialArgs).every((piece) => this.#addPiece(piece));
+  add(pieces: readonly Json[], bounds: ResponseBounds): boolean {
+    return pieces.every((piece) => this.#addPiece(piece, bounds));
   }
 
   /** The arguments so far. */
@@ -35,8 +38,10 @@ export class PartialArguments {
     return writeValue(this.#root);
   }
 
-  #addPiece(piece: Json): boolean {
-    const steps = readPath(readString(member(piece, "jsonPath")) ?? "");
+  #addPiece(piece: Json, bounds: ResponseBounds): boolean {
+    const path = readString(member(piece, "jsonPath")) ?? "";
+    bounds.addText(PIECE_CHARS + path.length);
+    const steps = readPath(path);
     const last = steps?.pop();
     if (steps === null || last === undefined) return false;
     const parent = this.#findParent(steps, last);
@@ -44,6 +49,7 @@ export class PartialArguments {
     const known = readStep(parent, last);
     const text = readString(member(piece, "stringValue"));
     const isOpen = member(piece, "willContinue") === true;
+    bounds.addText(text?.length ?? 0);
     if (text !== null && known?.kind === "text" && known.isOpen) {
       known.pieces.push(JSON.stringify(text).slice(1, -1));
       known.isOpen = isOpen;

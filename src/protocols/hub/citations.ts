@@ -3,6 +3,7 @@
 import type { DroppedFields } from "./dropped-fields.ts";
 import type { Citation, HubRequest } from "./hub-request.ts";
 import { type Json, readNumber, readObject, readString } from "./json-values.ts";
+import type { ResponseBounds } from "./response-bounds.ts";
 
 /** The member of a part or an event; none if there are no citations. */
 export function withCitations(citations: readonly Citation[] | undefined): {
@@ -21,14 +22,16 @@ export function readUrlCitation(annotation: Json): Citation | null {
   return { url, title: readString(json.title) ?? "", start, end };
 }
 
-/** Reads a list of annotations. Those that are no addresses are dropped and named. */
+/** Reads a list of annotations, of a response within its bounds. Those that are no addresses are dropped and named. */
 export function readAnnotations(
   annotations: readonly Json[],
   dropped: Pick<DroppedFields, "add">,
+  bounds?: ResponseBounds,
 ): readonly Citation[] {
   return annotations.flatMap((annotation) => {
     const citation = readUrlCitation(annotation);
     if (citation === null) dropped.add(ANNOTATIONS);
+    else bounds?.addCitation(citation);
     return citation ?? [];
   });
 }

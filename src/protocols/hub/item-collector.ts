@@ -2,10 +2,11 @@
 
 import { withCitations } from "./citations.ts";
 import type { HubEvent, ItemEndEvent, OutputItem, StartedItem } from "./hub-response.ts";
+import { TextPieces } from "./text-pieces.ts";
 
 export class ItemCollector {
   readonly #items: OutputItem[] = [];
-  #open: { readonly item: StartedItem; readonly texts: string[] } | null = null;
+  #open: { readonly item: StartedItem; readonly text: TextPieces } | null = null;
 
   /** The items that are complete. */
   get items(): readonly OutputItem[] {
@@ -15,15 +16,15 @@ export class ItemCollector {
   add(event: HubEvent): void {
     switch (event.type) {
       case "item_start":
-        this.#open = { item: event.item, texts: [] };
+        this.#open = { item: event.item, text: new TextPieces() };
         return;
       case "delta":
-        this.#open?.texts.push(event.text);
+        this.#open?.text.add(event.text);
         return;
       case "item_end":
         // A call that was cut off cannot be run, so the conversation does not contain it.
         if (this.#open !== null && !(event.isCut && this.#open.item.kind === "call"))
-          this.#items.push(buildItem(this.#open.item, this.#open.texts.join(""), event));
+          this.#items.push(buildItem(this.#open.item, this.#open.text.toString(), event));
         this.#open = null;
         return;
     }

@@ -6,10 +6,13 @@
 import { withCitations } from "./citations.ts";
 import type { Citation, OpaqueState } from "./hub-request.ts";
 import type { HubEvent, ItemEndEvent, StartedItem } from "./hub-response.ts";
+import type { ResponseBounds } from "./response-bounds.ts";
+import { TextPieces } from "./text-pieces.ts";
 
 interface Lane {
   readonly item: StartedItem;
-  text: string;
+  /** What has waited so far. */
+  readonly text: TextPieces;
   end: ItemEndEvent | null;
 }
 
@@ -20,17 +23,16 @@ export interface ItemEnd {
   readonly citations?: readonly Citation[];
 }
 
-/** No upstream has more items in progress at once. */
-const OPEN_ITEMS_MAX = 128;
-
 export class ItemSequencer {
   /** Items that have begun and are not written completely, in order of their begin. The first one flows. */
   readonly #lanes = new Map<string, Lane>();
   readonly #events: HubEvent[];
+  readonly #bounds: ResponseBounds;
 
   /** Events are added to the list. */
-  constructor(events: HubEvent[]) {
+  constructor(events: HubEvent[], bounds: ResponseBounds) {
     this.#events = events;
+    this.#bounds = bounds;
   }
 
   has(key: string): boolean {
@@ -41,11 +43,12 @@ export class ItemSequencer {
     return [...this.#lanes.keys()];
   }
 
-  /** An item that begins under the key of an open one, or is one too many, cuts an open one off. */
+  /** An item that begins under the key of an open one cuts that one off. */
   start(key: string, item: StartedItem): void {
     if (this.#lanes.has(key)) this.#cutOff(key);
-    if (this.#lanes.size >= OPEN_ITEMS_MAX) this.#cutOff(this.#lanes.keys().next().value ?? key);
-    this.#lanes.set(key, { item, text: "", end: null });
+    this.#bounds.addItem();
+    this.#lanes.set(key, { item, text: new TextPieces(), end: null });
+    this.#bounds.checkOpenItems(this.#lanes.size);
     if (this.#lanes.size === 1) this.#events.push({ type: "item_start", item });
   }
 
@@ -53,7 +56,10 @@ export class ItemSequencer {
     const lane = this.#lanes.get(key);
     if (lane === undefined || text === "") return;
     if (this.#isFirst(key)) this.#events.push({ type: "delta", text });
-    else lane.text += text;
+    else {
+      this.#bounds.addText(text.length);
+      lane.text.add(text);
+    }
   }
 
   end(key: string, { opaque = null, isCut = false, citations }: ItemEnd = {}): void {
@@ -86,8 +92,7 @@ export class ItemSequencer {
     for (const [key, lane] of this.#lanes) {
       if (!isFlowing) {
         this.#events.push({ type: "item_start", item: lane.item });
-        if (lane.text !== "") this.#events.push({ type: "delta", text: lane.text });
-        lane.text = "";
+        if (lane.text.length > 0) this.#events.push({ type: "delta", text: lane.text.toString() });
       }
       isFlowing = false;
       if (lane.end === null) return;

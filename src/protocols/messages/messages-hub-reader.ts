@@ -4,13 +4,15 @@ import { isObject } from "../../json/parse.ts";
 import { CallIds } from "../hub/call-ids.ts";
 import { isCutInput, unwrapCustomInput } from "../hub/custom-input.ts";
 import type { ClientTool, HubStreamReader, ResponseReadOptions, ToolNames } from "../hub/dialect-codec.ts";
-import type { OpaqueState } from "../hub/hub-request.ts";
+import type { Citation, OpaqueState } from "../hub/hub-request.ts";
 import type { HubEvent, HubStop, StartedItem } from "../hub/hub-response.ts";
 import { ItemSequencer } from "../hub/item-sequencer.ts";
-import { type Json, parseObject, readArray, readNumber, readObject, readString } from "../hub/json-values.ts";
+import { type Json, parseObject, readNumber, readObject, readString } from "../hub/json-values.ts";
+import { ResponseBounds } from "../hub/response-bounds.ts";
+import { TextPieces } from "../hub/text-pieces.ts";
 import { isFinalMessagesUsage, mergeMessagesUsage, readMessagesUsage } from "../shared/messages-usage.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
-import { isSearchCall, readCitations, Searches } from "./messages-sources.ts";
+import { isSearchCall, readCitation, Searches } from "./messages-sources.ts";
 
 const NO_EVENTS: readonly HubEvent[] = [];
 const BROKEN_OFF: UpstreamError = {
@@ -25,13 +27,15 @@ interface OpenBlock {
   readonly kind: "text" | "reasoning" | "call" | "search";
   /** A call of a custom tool: its input is known when the arguments are complete. */
   readonly tool: ClientTool | null;
-  text: string;
+  /** The input of a call or a search. */
+  readonly input: TextPieces;
+  /** The characters of a text. */
+  chars: number;
   /** The input that a call began with. It counts if no piece of it follows. */
   readonly wholeInput: string;
   readonly isRedacted: boolean;
   opaque: OpaqueState | null;
-  /** As the upstream sent them. */
-  readonly citations: unknown[];
+  readonly citations: Citation[];
   /** The id of a search, which its result names. */
   readonly searchId?: unknown;
 }
@@ -47,15 +51,17 @@ function openBlock(
     isRedacted = false,
   }: Partial<Pick<OpenBlock, "tool" | "opaque" | "searchId" | "wholeInput" | "isRedacted">> = {},
 ): OpenBlock {
-  return { key, kind, tool, text: "", wholeInput, isRedacted, opaque, citations: [], searchId };
+  const input = new TextPieces();
+  return { key, kind, tool, input, chars: 0, wholeInput, isRedacted, opaque, citations: [], searchId };
 }
 
 export class MessagesHubReader implements HubStreamReader {
   readonly #options: ResponseReadOptions;
   readonly #events: HubEvent[] = [];
-  readonly #items = new ItemSequencer(this.#events);
+  readonly #bounds = new ResponseBounds();
+  readonly #items = new ItemSequencer(this.#events, this.#bounds);
   readonly #blocks = new Map<number, OpenBlock>();
-  readonly #searches = new Searches();
+  readonly #searches = new Searches(this.#bounds);
   /** Null until the stream has begun. */
   #callIds: CallIds | null = null;
   #usage: Readonly<Record<string, unknown>> = {};
@@ -110,7 +116,7 @@ export class MessagesHubReader implements HubStreamReader {
   #begin(message: Json): CallIds {
     if (this.#callIds !== null) return this.#callIds;
     const responseId = readString(message.id);
-    this.#callIds = new CallIds(responseId);
+    this.#callIds = new CallIds(responseId, this.#bounds);
     this.#events.push({ type: "start", responseId, createdAtSeconds: null });
     return this.#callIds;
   }
@@ -127,6 +133,8 @@ export class MessagesHubReader implements HubStreamReader {
     if (open === null) return;
     const callIds = this.#begin({});
     this.#blocks.set(index, open);
+    this.#bounds.checkOpenItems(this.#blocks.size);
+    for (const citation of this.#bounds.readList(block.citations)) this.#addCitation(open, citation);
     const { key, kind, tool, isRedacted } = open;
     if (kind === "search") {
       this.#items.end(key, { isCut: true });
@@ -138,8 +146,7 @@ export class MessagesHubReader implements HubStreamReader {
       return;
     }
     this.#items.start(key, kind === "text" ? { kind } : { kind: "reasoning", isSummary: false, isRedacted });
-    open.text = readString(block.text) ?? readString(block.thinking) ?? "";
-    this.#items.delta(key, open.text);
+    this.#addBlockText(open, readString(block.text) ?? readString(block.thinking) ?? "");
   }
 
   /** Null for a block that is complete when it starts, or that other dialects cannot express. */
@@ -147,7 +154,7 @@ export class MessagesHubReader implements HubStreamReader {
     const { sealer, toolNames } = this.#options;
     switch (block.type) {
       case "text":
-        return { ...openBlock(key, "text"), citations: [...readArray(block.citations)] };
+        return openBlock(key, "text");
       case "thinking":
         return openBlock(key, "reasoning");
       case "redacted_thinking": {
@@ -157,7 +164,7 @@ export class MessagesHubReader implements HubStreamReader {
       }
       case "tool_use": {
         const tool = resolveTool(toolNames, readString(block.name) ?? "");
-        return openBlock(key, "call", { tool, wholeInput: writeWholeInput(block) });
+        return openBlock(key, "call", { tool, wholeInput: this.#writeWholeInput(block) });
       }
       case "web_search_tool_result":
         this.#begin({});
@@ -165,7 +172,7 @@ export class MessagesHubReader implements HubStreamReader {
         return null;
       default:
         if (isSearchCall(block))
-          return openBlock(key, "search", { searchId: block.id, wholeInput: writeWholeInput(block) });
+          return openBlock(key, "search", { searchId: block.id, wholeInput: this.#writeWholeInput(block) });
         this.#options.dropped.add(`output.${readString(block.type) ?? "block"}`);
         return null;
     }
@@ -181,7 +188,7 @@ export class MessagesHubReader implements HubStreamReader {
     const block = this.#blocks.get(index);
     if (block === undefined) return;
     if (delta.type === "citations_delta") {
-      block.citations.push(delta.citation);
+      this.#addCitation(block, readObject(delta.citation) ?? {});
       return;
     }
     if (delta.type === "signature_delta") {
@@ -193,8 +200,29 @@ export class MessagesHubReader implements HubStreamReader {
     this.#addBlockText(block, text);
   }
 
+  /** The places of citations are known at the end of the text. */
+  #addCitation({ citations }: OpenBlock, json: Json): void {
+    const citation = readCitation(json, 0);
+    if (citation === null) this.#options.dropped.add("citations");
+    else {
+      this.#bounds.addCitation(citation);
+      citations.push(citation);
+    }
+  }
+
+  /** Some upstreams begin a call with its whole input and send no pieces. Anthropic begins it with an empty object. */
+  #writeWholeInput({ input }: Json): string {
+    const text = isObject(input) && Object.keys(input).length > 0 ? JSON.stringify(input) : "";
+    this.#bounds.addText(text.length);
+    return text;
+  }
+
   #addBlockText(block: OpenBlock, text: string): void {
-    block.text += text;
+    block.chars += text.length;
+    if (block.kind === "call" || block.kind === "search") {
+      this.#bounds.addText(text.length);
+      block.input.add(text);
+    }
     if (block.tool?.tool !== "custom") this.#items.delta(block.key, text);
   }
 
@@ -203,17 +231,16 @@ export class MessagesHubReader implements HubStreamReader {
     if (block === undefined) return;
     this.#blocks.delete(index);
     if (block.kind === "search") {
-      this.#searches.addCall(block.searchId, parseObject(block.text || block.wholeInput));
+      this.#searches.addCall(block.searchId, parseObject(block.input.toString() || block.wholeInput));
       return;
     }
-    if (block.text === "" && block.wholeInput !== "") this.#addBlockText(block, block.wholeInput);
+    if (block.chars === 0 && block.wholeInput !== "") this.#addBlockText(block, block.wholeInput);
     // A block also stops where the output limit cuts it off.
-    const isCut = block.tool !== null && isCutInput(block.text);
+    const input = block.input.toString();
+    const isCut = block.tool !== null && isCutInput(input);
     this.#hasCutCall ||= isCut;
-    if (block.tool?.tool === "custom" && !isCut) this.#items.delta(block.key, unwrapCustomInput(block.text));
-    const citations = readCitations(block.citations, block.text.length, () =>
-      this.#options.dropped.add("citations"),
-    );
+    if (block.tool?.tool === "custom" && !isCut) this.#items.delta(block.key, unwrapCustomInput(input));
+    const citations = block.citations.map((citation) => ({ ...citation, end: block.chars }));
     this.#items.end(block.key, { opaque: block.opaque, isCut, citations });
   }
 
@@ -250,11 +277,6 @@ export class MessagesHubReader implements HubStreamReader {
   #take(): readonly HubEvent[] {
     return this.#events.length === 0 ? NO_EVENTS : this.#events.splice(0);
   }
-}
-
-/** Some upstreams begin a call with its whole input and send no pieces. Anthropic begins it with an empty object. */
-function writeWholeInput({ input }: Json): string {
-  return isObject(input) && Object.keys(input).length > 0 ? JSON.stringify(input) : "";
 }
 
 export function resolveTool(toolNames: Pick<ToolNames, "resolve">, name: string): ClientTool {

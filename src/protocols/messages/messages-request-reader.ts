@@ -190,7 +190,7 @@ class TurnReader {
             kind: "text",
             text,
             cacheHint,
-            ...withCitations(readCitations(block.citations, text.length, unread)),
+            ...withCitations(readCitations(block, text.length, { bounds: null, onDropped: unread })),
           },
         ];
       }

@@ -2,6 +2,7 @@
 
 import type { Citation, SearchItem } from "../hub/hub-request.ts";
 import { type Json, readObjects, readString } from "../hub/json-values.ts";
+import type { ResponseBounds } from "../hub/response-bounds.ts";
 
 /** A citation belongs to the whole text of its block. Null for a place in a document, which has no address. */
 export function readCitation(citation: Json, textChars: number): Citation | null {
@@ -11,15 +12,16 @@ export function readCitation(citation: Json, textChars: number): Citation | null
   return { url, title: readString(citation.title) ?? "", start: 0, end: textChars };
 }
 
-/** Reads the citations of a block. `onDropped` is called if there are some that other dialects cannot express. */
+/** Reads the citations of a block; `bounds` are those of a response. `onDropped` is called if there are some that other dialects cannot express. */
 export function readCitations(
-  citations: unknown,
+  { citations }: Json,
   textChars: number,
-  onDropped: () => void,
+  { bounds, onDropped }: { readonly bounds: ResponseBounds | null; readonly onDropped: () => void },
 ): readonly Citation[] {
   return readObjects(citations).flatMap((json) => {
     const citation = readCitation(json, textChars);
     if (citation === null) onDropped();
+    else bounds?.addCitation(citation);
     return citation ?? [];
   });
 }
@@ -29,19 +31,30 @@ export function isSearchCall({ type, name }: Json): boolean {
 }
 
 export class Searches {
+  readonly #bounds: ResponseBounds;
   /** The queries of searches without a result so far, by the ids of their blocks. */
   readonly #queries = new Map<string, string>();
 
+  constructor(bounds: ResponseBounds) {
+    this.#bounds = bounds;
+  }
+
   addCall(id: unknown, input: Json | null): void {
-    this.#queries.set(readString(id) ?? "", readString(input?.query) ?? "");
+    const key = readString(id) ?? "";
+    const query = readString(input?.query) ?? "";
+    this.#bounds.addSearch(query);
+    this.#bounds.addText(key.length);
+    this.#queries.set(key, query);
   }
 
   /** A failed search has an error in place of the list. */
   addResult({ tool_use_id, content }: Json): SearchItem {
     const id = readString(tool_use_id) ?? "";
     const query = this.#queries.get(id) ?? "";
-    this.#queries.delete(id);
-    return { kind: "search", query, urls: readObjects(content).flatMap(({ url }) => readString(url) ?? []) };
+    if (!this.#queries.delete(id)) this.#bounds.addSearch(query);
+    const urls = this.#bounds.readList(content).flatMap(({ url }) => readString(url) ?? []);
+    this.#bounds.addAddresses(urls);
+    return { kind: "search", query, urls };
   }
 
   /** The searches that the response ends without a result of. */

@@ -6,7 +6,8 @@ import { ANNOTATIONS, withCitations } from "../hub/citations.ts";
 import { unwrapCustomInput } from "../hub/custom-input.ts";
 import type { ClientTarget, ResponseReadOptions } from "../hub/dialect-codec.ts";
 import type { HubResponse, OutputItem } from "../hub/hub-response.ts";
-import { type Json, readObject, readObjects, readString } from "../hub/json-values.ts";
+import { type Json, readObject, readString } from "../hub/json-values.ts";
+import { ResponseBounds } from "../hub/response-bounds.ts";
 import { SEARCH_NAME } from "../hub/turns.ts";
 import { readMessagesUsage } from "../shared/messages-usage.ts";
 import { readStopReason, resolveStop, resolveTool } from "./messages-hub-reader.ts";
@@ -16,12 +17,14 @@ import { writeMessagesUsage } from "./messages-usage.ts";
 
 export function readMessagesResponse(json: Json, options: ResponseReadOptions): HubResponse | null {
   if (!Array.isArray(json.content)) return null;
-  const callIds = new CallIds(readString(json.id));
-  const searches = new Searches();
-  const blocks = readObjects(json.content).flatMap((block) =>
-    readBlock(block, options, { callIds, searches }),
-  );
+  const bounds = new ResponseBounds();
+  const callIds = new CallIds(readString(json.id), bounds);
+  const searches = new Searches(bounds);
+  const blocks = bounds
+    .readList(json.content)
+    .flatMap((block) => readBlock(block, options, { bounds, callIds, searches }));
   const items = [...blocks, ...searches.takeOpen()];
+  for (const _ of items) bounds.addItem();
   const hasCalls = items.some(({ kind }) => kind === "call");
   return {
     responseId: readString(json.id),
@@ -34,6 +37,7 @@ export function readMessagesResponse(json: Json, options: ResponseReadOptions): 
 }
 
 interface ReadState {
+  readonly bounds: ResponseBounds;
   readonly callIds: CallIds;
   readonly searches: Searches;
 }
@@ -41,13 +45,14 @@ interface ReadState {
 function readBlock(
   block: Json,
   { sealer, toolNames, dropped }: ResponseReadOptions,
-  { callIds, searches }: ReadState,
+  { bounds, callIds, searches }: ReadState,
 ): OutputItem[] {
   switch (block.type) {
     case "text": {
       const text = readString(block.text) ?? "";
       if (text === "") return [];
-      const citations = readCitations(block.citations, text.length, () => dropped.add("citations"));
+      const onDropped = () => dropped.add("citations");
+      const citations = readCitations(block, text.length, { bounds, onDropped });
       const part = { kind: "text" as const, text, cacheHint: null, ...withCitations(citations) };
       return [{ kind: "message", role: "assistant", parts: [part] }];
     }

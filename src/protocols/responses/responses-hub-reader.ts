@@ -5,14 +5,8 @@ import { readAnnotations, withCitations } from "../hub/citations.ts";
 import type { ClientTool, HubStreamReader, ResponseReadOptions } from "../hub/dialect-codec.ts";
 import type { HubEvent, StartedItem } from "../hub/hub-response.ts";
 import { type ItemEnd, ItemSequencer } from "../hub/item-sequencer.ts";
-import {
-  type Json,
-  parseObject,
-  readNumber,
-  readObject,
-  readObjects,
-  readString,
-} from "../hub/json-values.ts";
+import { type Json, parseObject, readNumber, readObject, readString } from "../hub/json-values.ts";
+import { ResponseBounds } from "../hub/response-bounds.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
 import { readUsage, withTier } from "../shared/usage.ts";
 import { countSearchItems, withSearches } from "../shared/web-searches.ts";
@@ -40,16 +34,22 @@ interface OpenItem {
   readonly key: string;
   /** A function that stands in for a custom tool: its input is known when the arguments are complete. */
   readonly wrapped: ClientTool | null;
-  /** The text so far. */
-  text: string;
+  hasText: boolean;
+  /** The part of the reasoning that flows: a blank line separates parts. */
+  part: number;
+}
+
+function openItem(key: string, wrapped: ClientTool | null = null): OpenItem {
+  return { key, wrapped, hasText: false, part: 0 };
 }
 
 export class ResponsesHubReader implements HubStreamReader {
   readonly #options: ResponseReadOptions;
   readonly #events: HubEvent[] = [];
-  readonly #sequencer = new ItemSequencer(this.#events);
+  readonly #bounds = new ResponseBounds();
+  readonly #sequencer = new ItemSequencer(this.#events, this.#bounds);
   readonly #open = new Map<string, OpenItem>();
-  #callIds = new CallIds(null);
+  #callIds = new CallIds(null, this.#bounds);
   #hasStarted = false;
   #hasItems = false;
   #hasCalls = false;
@@ -113,7 +113,7 @@ export class ResponsesHubReader implements HubStreamReader {
     if (this.#hasStarted) return;
     this.#hasStarted = true;
     const responseId = readString(response?.id);
-    this.#callIds = new CallIds(responseId);
+    this.#callIds = new CallIds(responseId, this.#bounds);
     this.#events.push({
       type: "start",
       responseId,
@@ -132,8 +132,8 @@ export class ResponsesHubReader implements HubStreamReader {
     this.#begin(null);
     const callId = this.#callIds.assign(readString(item.call_id) ?? item.id);
     this.#hasCalls = true;
-    const wrapped = isWrappedCall(item, tool) ? tool : null;
-    return this.#start({ key, wrapped, text: "" }, { kind: "call", callId, ...tool });
+    const open = openItem(key, isWrappedCall(item, tool) ? tool : null);
+    return this.#start(open, { kind: "call", callId, ...tool });
   }
 
   #start(open: OpenItem, item: StartedItem): OpenItem {
@@ -146,22 +146,18 @@ export class ResponsesHubReader implements HubStreamReader {
 
   #addText(event: Json, kind: "text" | "refusal"): void {
     const key = `${outputKey(event)} ${readNumber(event.content_index) ?? 0}`;
-    const open = this.#open.get(key) ?? this.#start({ key, wrapped: null, text: "" }, { kind });
+    const open = this.#open.get(key) ?? this.#start(openItem(key), { kind });
     this.#add(open, readString(event.delta) ?? "");
   }
 
   #addReasoning(event: Json, isSummary: boolean): void {
     const key = outputKey(event);
     const part = readNumber(event.summary_index) ?? readNumber(event.content_index) ?? 0;
-    const open =
-      this.#open.get(key) ?? this.#start({ key, wrapped: null, text: "" }, { kind: "reasoning", isSummary });
-    const isNewPart = part > 0 && open.text !== "" && !this.#reasoningParts.has(`${key} ${part}`);
-    this.#reasoningParts.add(`${key} ${part}`);
+    const open = this.#open.get(key) ?? this.#start(openItem(key), { kind: "reasoning", isSummary });
+    const isNewPart = part !== open.part && open.hasText;
+    open.part = part;
     this.#add(open, (isNewPart ? "\n\n" : "") + (readString(event.delta) ?? ""));
   }
-
-  /** The parts of reasoning that have begun: a blank line separates them. */
-  readonly #reasoningParts = new Set<string>();
 
   #addInput(event: Json): void {
     const open = this.#open.get(outputKey(event));
@@ -169,7 +165,7 @@ export class ResponsesHubReader implements HubStreamReader {
   }
 
   #add(open: OpenItem, text: string): void {
-    open.text += text;
+    open.hasText ||= text !== "";
     if (open.wrapped === null) this.#sequencer.delta(open.key, text);
   }
 
@@ -187,7 +183,7 @@ export class ResponsesHubReader implements HubStreamReader {
         this.#endCall(this.#open.get(key) ?? this.#openCall(key, item), item);
         return;
       case "web_search_call":
-        this.#end(this.#start({ key, wrapped: null, text: "" }, readSearch(item)), "", NOT_CUT);
+        this.#end(this.#start(openItem(key), readSearch(item, this.#bounds)), "", NOT_CUT);
         return;
       default:
         this.#options.dropped.add(`output.${readString(item.type) ?? "item"}`);
@@ -197,45 +193,42 @@ export class ResponsesHubReader implements HubStreamReader {
   /** Parts that came without deltas are in the item. */
   #endMessage(key: string, item: Json): void {
     const isCut = item.status === "incomplete";
-    readObjects(item.content).forEach((part, at) => {
+    this.#bounds.readList(item.content).forEach((part, at) => {
       const partKey = `${key} ${at}`;
       const text = readString(part.text) ?? readString(part.refusal) ?? "";
       if (!this.#open.has(partKey) && text !== "")
-        this.#start(
-          { key: partKey, wrapped: null, text: "" },
-          { kind: part.type === "refusal" ? "refusal" : "text" },
-        );
+        this.#start(openItem(partKey), { kind: part.type === "refusal" ? "refusal" : "text" });
       const open = this.#open.get(partKey);
-      const citations = readAnnotations(readObjects(part.annotations), this.#options.dropped);
+      const annotations = this.#bounds.readList(part.annotations);
+      const citations = readAnnotations(annotations, this.#options.dropped, this.#bounds);
       noteLogprobs(part, this.#options.dropped);
       if (open !== undefined) this.#end(open, text, { isCut, opaque: null, citations });
     });
     // An item without its content: end the parts that have begun.
     for (const open of [...this.#open.values()])
-      if (open.key.startsWith(`${key} `)) this.#end(open, open.text, { isCut, opaque: null });
+      if (open.key.startsWith(`${key} `)) this.#end(open, "", { isCut, opaque: null });
   }
 
   #endReasoning(key: string, item: Json): void {
-    const [read] = readOutputItems([item], this.#options);
+    const [read] = readOutputItems([item], this.#bounds, this.#options);
     if (read?.kind !== "reasoning") return;
     const { text, isSummary, opaque } = read;
     if (!this.#open.has(key) && text === "" && opaque === null) return;
-    const open =
-      this.#open.get(key) ?? this.#start({ key, wrapped: null, text: "" }, { kind: "reasoning", isSummary });
+    const open = this.#open.get(key) ?? this.#start(openItem(key), { kind: "reasoning", isSummary });
     this.#end(open, text, { isCut: false, opaque });
   }
 
   #endCall(open: OpenItem, item: Json): void {
-    const [read] = readOutputItems([item], this.#options);
+    const [read] = readOutputItems([item], this.#bounds, this.#options);
     if (read?.kind !== "call") return;
     const isCut = item.status === "incomplete";
     if (open.wrapped !== null && !isCut) this.#sequencer.delta(open.key, read.input);
-    this.#end(open, open.wrapped === null ? read.input : open.text, { isCut, opaque: null });
+    this.#end(open, read.input, { isCut, opaque: null });
   }
 
   /** `text` is the whole text: it counts if no delta came. */
   #end(open: OpenItem, text: string, end: ItemEnd): void {
-    if (open.text === "" && open.wrapped === null) this.#sequencer.delta(open.key, text);
+    if (!open.hasText && open.wrapped === null) this.#sequencer.delta(open.key, text);
     this.#open.delete(open.key);
     this.#sequencer.end(open.key, end);
   }
@@ -243,7 +236,7 @@ export class ResponsesHubReader implements HubStreamReader {
   #finish(type: string, response: Json): void {
     this.#begin(response);
     const stop = type === "response.completed" ? "end" : readResponsesStop(response);
-    for (const open of [...this.#open.values()]) this.#end(open, open.text, { isCut: true, opaque: null });
+    for (const open of [...this.#open.values()]) this.#end(open, "", { isCut: true, opaque: null });
     if (!this.#hasItems) this.#addWhole(response);
     const reported = withTier(readUsage(response.usage), response.service_tier);
     const usage = withSearches(reported, countSearchItems(response.output));
@@ -255,7 +248,7 @@ export class ResponsesHubReader implements HubStreamReader {
 
   /** An upstream that streams nothing but the response as a whole. */
   #addWhole(response: Json): void {
-    for (const item of readOutputItems(readObjects(response.output), this.#options)) {
+    for (const item of readOutputItems(this.#bounds.readList(response.output), this.#bounds, this.#options)) {
       if (item.kind === "call") {
         const { input, opaque: _, ...call } = item;
         this.#hasCalls = true;
@@ -272,6 +265,7 @@ export class ResponsesHubReader implements HubStreamReader {
   }
 
   #emit(item: StartedItem, text: string, { opaque = null, citations }: ItemEnd = {}): void {
+    this.#bounds.addItem();
     this.#events.push({ type: "item_start", item });
     if (text !== "") this.#events.push({ type: "delta", text });
     this.#events.push({ type: "item_end", opaque, isCut: false, ...withCitations(citations) });

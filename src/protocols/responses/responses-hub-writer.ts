@@ -5,6 +5,7 @@ import { writeUrlCitation } from "../hub/citations.ts";
 import type { ClientTarget, HubStreamWriter } from "../hub/dialect-codec.ts";
 import type { BuiltInTool, Citation } from "../hub/hub-request.ts";
 import type { HubEvent, ItemEndEvent, StartedItem } from "../hub/hub-response.ts";
+import { TextPieces } from "../hub/text-pieces.ts";
 import { REDACTED_NAME } from "../hub/turns.ts";
 import type { TokenUsage } from "../shared/usage.ts";
 import { responseErrorCode } from "./generated-events.ts";
@@ -13,10 +14,12 @@ import {
   builtInCallItem,
   callItem,
   findBuiltIn,
+  type ItemOptions,
   type ItemStatus,
   isVisibleReasoning,
   messageItem,
   outputTextPart,
+  readItemOptions,
   reasoningItem,
   refusalPart,
   type StartedCall,
@@ -33,11 +36,12 @@ interface OpenItem {
   readonly builtIn: BuiltInTool | null;
   /** The members that all events of the item have. */
   readonly place: string;
-  readonly texts: string[];
+  readonly text: TextPieces;
 }
 
 export class ResponsesHubWriter implements HubStreamWriter {
   readonly #client: ClientTarget;
+  readonly #items: ItemOptions;
   /** The members of the response that do not change. Built with the first event. */
   #base: Record<string, unknown> | null = null;
   /** The finished items as JSON. */
@@ -51,6 +55,7 @@ export class ResponsesHubWriter implements HubStreamWriter {
 
   constructor(client: ClientTarget) {
     this.#client = client;
+    this.#items = readItemOptions(client);
   }
 
   write(event: HubEvent): string {
@@ -127,9 +132,9 @@ export class ResponsesHubWriter implements HubStreamWriter {
 
   #startItem(item: StartedItem): string {
     const id = this.#client.newId(idPrefix(item));
-    const builtIn = item.kind === "call" ? findBuiltIn(item, this.#client) : null;
+    const builtIn = item.kind === "call" ? findBuiltIn(item, this.#items) : null;
     const place = `"item_id":"${id}","output_index":${this.#output.length}`;
-    const open: OpenItem = { item, id, builtIn, place, texts: [] };
+    const open: OpenItem = { item, id, builtIn, place, text: new TextPieces() };
     this.#open = open;
     const added = this.#itemEvent("response.output_item.added", this.#itemJson(open, "", "in_progress"));
     const part = emptyPart(item);
@@ -155,8 +160,8 @@ export class ResponsesHubWriter implements HubStreamWriter {
     const announced = this.#announce();
     const open = this.#open;
     if (open === null) return announced;
-    const isFirst = open.texts.length === 0;
-    open.texts.push(text);
+    const isFirst = open.text.length === 0;
+    open.text.add(text);
     return announced + this.#deltaEvents(open, JSON.stringify(text), isFirst);
   }
 
@@ -206,8 +211,8 @@ export class ResponsesHubWriter implements HubStreamWriter {
     const open = this.#open;
     if (open === null) return "";
     // Clients expect at least one delta of a function's arguments.
-    const filled = open.texts.length === 0 && isFunction(open) ? this.#delta("{}") : "";
-    const text = open.texts.join("");
+    const filled = open.text.length === 0 && isFunction(open) ? this.#delta("{}") : "";
+    const text = open.text.toString();
     const status = end.isCut ? "incomplete" : "completed";
     const done = filled + this.#contentDone(open, text, end.citations);
     const json = this.#itemJson(open, text, status, end);
@@ -283,7 +288,7 @@ export class ResponsesHubWriter implements HubStreamWriter {
             : builtInCallItem(id, item, { builtIn, input: text, status }),
         );
       case "search":
-        return JSON.stringify(searchItem(id, item, status, this.#client));
+        return JSON.stringify(searchItem({ ...item, id, status }, this.#items));
     }
   }
 }

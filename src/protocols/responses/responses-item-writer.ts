@@ -58,15 +58,27 @@ export function isVisibleReasoning(
 
 const SOURCES = "web_search_call.action.sources";
 
-/** The pages that were found are listed if the client requests them. */
+/** What the client's request says about items: read once, because both lists may be long. */
+export interface ItemOptions {
+  /** The pages that searches found are listed if the client requests them. */
+  readonly listsSources: boolean;
+  /** The built-in tools that functions stand in for, by the names of the functions. */
+  readonly builtIns: ReadonlyMap<string, BuiltInTool>;
+}
+
+export function readItemOptions({ request }: ClientTarget): ItemOptions {
+  const builtIns = new Map<string, BuiltInTool>();
+  for (const tool of request.tools)
+    if (tool.kind === "function" && tool.builtIn !== undefined && !builtIns.has(tool.name))
+      builtIns.set(tool.name, tool.builtIn);
+  return { listsSources: readArray(request.original.include).includes(SOURCES), builtIns };
+}
+
 export function searchItem(
-  id: string,
-  { query, urls }: Pick<SearchItem, "query" | "urls">,
-  status: ItemStatus,
-  { request }: ClientTarget,
+  { id, query, urls, status }: Pick<SearchItem, "query" | "urls"> & { id: string; status: ItemStatus },
+  { listsSources }: ItemOptions,
 ): Item {
-  const isListed = readArray(request.original.include).includes(SOURCES);
-  const sources = isListed ? { sources: urls.map((url) => ({ type: "url", url })) } : {};
+  const sources = listsSources ? { sources: urls.map((url) => ({ type: "url", url })) } : {};
   return { id, type: "web_search_call", status, action: { type: "search", query, ...sources } };
 }
 
@@ -77,12 +89,8 @@ function encryptedContent(opaque: OpaqueState | null, isWanted: boolean): Item {
 export type StartedCall = Pick<CallItem, "callId" | "name" | "namespace" | "tool">;
 
 /** The built-in tool that a function stands in for; null for the client's own tools. */
-export function findBuiltIn({ name, namespace }: StartedCall, { request }: ClientTarget): BuiltInTool | null {
-  if (namespace !== null) return null;
-  const tool = request.tools.find(
-    (one) => one.kind === "function" && one.name === name && one.builtIn !== undefined,
-  );
-  return tool?.kind === "function" ? (tool.builtIn ?? null) : null;
+export function findBuiltIn({ name, namespace }: StartedCall, { builtIns }: ItemOptions): BuiltInTool | null {
+  return namespace === null ? (builtIns.get(name) ?? null) : null;
 }
 
 export function callItem(id: string, call: StartedCall, input: string, status: ItemStatus): Item {

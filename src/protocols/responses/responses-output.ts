@@ -6,21 +6,26 @@ import type { ClientTool, ResponseReadOptions, ToolNames } from "../hub/dialect-
 import type { HubPart, SearchItem } from "../hub/hub-request.ts";
 import type { HubStop, OutputItem } from "../hub/hub-response.ts";
 import { type Json, readObject, readObjects, readString } from "../hub/json-values.ts";
+import type { ResponseBounds } from "../hub/response-bounds.ts";
 
-export function readOutputItems(output: readonly Json[], options: ResponseReadOptions): OutputItem[] {
-  return output.flatMap((item) => readOutputItem(item, options) ?? []);
+export function readOutputItems(
+  output: readonly Json[],
+  bounds: ResponseBounds,
+  options: ResponseReadOptions,
+): OutputItem[] {
+  return output.flatMap((item) => readOutputItem(item, bounds, options) ?? []);
 }
 
 /** Null for records of hosted tools that other dialects do not have. */
-function readOutputItem(item: Json, options: ResponseReadOptions): OutputItem | null {
+function readOutputItem(item: Json, bounds: ResponseBounds, options: ResponseReadOptions): OutputItem | null {
   const { toolNames, sealer, dropped } = options;
   switch (item.type) {
     case "message": {
-      const parts = readObjects(item.content).flatMap((part) => readPart(part, options));
+      const parts = bounds.readList(item.content).flatMap((part) => readPart(part, bounds, options));
       return { kind: "message", role: "assistant", parts };
     }
     case "web_search_call":
-      return readSearch(item);
+      return readSearch(item, bounds);
     case "reasoning": {
       const content = joinTexts(item.content);
       const encrypted = readString(item.encrypted_content);
@@ -46,15 +51,15 @@ function readOutputItem(item: Json, options: ResponseReadOptions): OutputItem | 
 }
 
 /** Opening a found page is a call of its own, without a query. */
-export function readSearch({ action }: Json): SearchItem {
+export function readSearch({ action }: Json, bounds: ResponseBounds): SearchItem {
   const json = readObject(action);
-  const urls = readObjects(json?.sources).flatMap(({ url }) => readString(url) ?? []);
+  const urls = bounds.readList(json?.sources).flatMap(({ url }) => readString(url) ?? []);
   const page = readString(json?.url);
-  return {
-    kind: "search",
-    query: readString(json?.query) ?? "",
-    urls: page === null ? urls : [...urls, page],
-  };
+  if (page !== null) urls.push(page);
+  const query = readString(json?.query) ?? "";
+  bounds.addSearch(query);
+  bounds.addAddresses(urls);
+  return { kind: "search", query, urls };
 }
 
 /** A name that the request does not contain is passed on: the client reports it to the model. */
@@ -79,9 +84,9 @@ export function readResponsesStop({ incomplete_details: details, status }: Json)
   return readObject(details)?.reason === "content_filter" ? "filtered" : "length";
 }
 
-function readPart(part: Json, { dropped }: ResponseReadOptions): HubPart[] {
+function readPart(part: Json, bounds: ResponseBounds, { dropped }: ResponseReadOptions): HubPart[] {
   const text = readString(part.text);
-  const citations = readAnnotations(readObjects(part.annotations), dropped);
+  const citations = readAnnotations(bounds.readList(part.annotations), dropped, bounds);
   noteLogprobs(part, dropped);
   if (text !== null) return [{ kind: "text", text, cacheHint: null, ...withCitations(citations) }];
   const refusal = readString(part.refusal);

@@ -94,6 +94,9 @@ function addTokens(sum: TokenCounts, more: TokenCounts): TokenCounts {
   };
 }
 
+/** Reports have about ten members. A stream that adds others to each of its reports would be copied again and again. */
+const USAGE_MEMBERS_MAX = 64;
+
 /** The counts of a stream are cumulative, and later events correct earlier ones; null keeps the earlier count. */
 export function mergeMessagesUsage(
   earlier: Readonly<Record<string, unknown>>,
@@ -101,7 +104,11 @@ export function mergeMessagesUsage(
 ): Readonly<Record<string, unknown>> {
   if (!isObject(later)) return earlier;
   const merged: Record<string, unknown> = { ...earlier };
-  for (const [name, value] of Object.entries(later)) if (value !== null) merged[name] = value;
+  let members = Object.keys(merged).length;
+  for (const [name, value] of Object.entries(later)) {
+    if (value === null || (!(name in merged) && ++members > USAGE_MEMBERS_MAX)) continue;
+    merged[name] = value;
+  }
   return merged;
 }
 

@@ -42,6 +42,8 @@ export interface StreamReader {
   /** A data event that reports continued work, for clients that ignore comments; null if the interface has none. */
   progressEvent(): Uint8Array | null;
 
+  /** How many bytes are read in one turn of the event loop; without it, all that have arrived. */
+  readonly turnBytesMax?: number;
   /** The upstream gave a reason for a response without output, or the translation dropped it: it is a response. */
   readonly mayBeEmpty?: boolean;
   readonly usage: TokenUsage | null;

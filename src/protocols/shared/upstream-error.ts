@@ -14,6 +14,8 @@ export interface UpstreamError {
   /** When the exceeded limit resets, if the error has a field for it. */
   resetsInMs?: number;
   resetsAtMs?: number;
+  /** The gateway's own error: the response exceeds a bound of `count-limits.ts`. The message may be shown. */
+  isOutOfBounds?: boolean;
 }
 
 /** Finds the error in a JSON body or event of any OpenAI-compatible upstream; null if there is none. */

@@ -1,0 +1,47 @@
+/**
+ * Checks a long event of an upstream's stream before it is parsed, so that no event holds the event loop. Long plain
+ * strings are parsed fast: they are images, which arrive as single events.
+ */
+
+import { responseBounds } from "../../count-limits.ts";
+import { ARRAY_OPEN, BACKSLASH, COMMA, OBJECT_OPEN, QUOTE } from "../../json/walk.ts";
+import type { Part } from "../../net/wire/parts.ts";
+import { ResponseBoundError } from "../../protocols/hub/response-bounds.ts";
+
+/** A shorter event is parsed in a few milliseconds, whatever it contains. */
+const CHECKED_BYTES_MIN = 64 * 1024;
+const LONG_STRING_BYTES_MIN = 16 * 1024;
+
+/** Throws the error of an event that has too many values, or too much text that is not plain. */
+export function checkEvent({ bytes, start, end }: Part): void {
+  if (end - start < CHECKED_BYTES_MIN) return;
+  const { eventValuesMax, eventParsedBytesMax } = responseBounds;
+  let values = 0;
+  let parsedBytes = 0;
+  for (let at = start; at < end; at++) {
+    const byte = bytes[at];
+    if (byte === QUOTE) {
+      const close = findClose(bytes, at + 1, end);
+      parsedBytes += isLongPlain(bytes, at + 1, close) ? 0 : close - at;
+      at = close;
+    } else if (byte === COMMA || byte === OBJECT_OPEN || byte === ARRAY_OPEN) values++;
+    parsedBytes++;
+    if (values > eventValuesMax) throw new ResponseBoundError(eventValuesMax, "JSON values in one event");
+    if (parsedBytes > eventParsedBytesMax)
+      throw new ResponseBoundError(eventParsedBytesMax, "bytes of JSON in one event");
+  }
+}
+
+/** The position of the closing quote, or the end. A string with escapes is not followed beyond the bound. */
+function findClose(bytes: Uint8Array, from: number, end: number): number {
+  for (let at = bytes.indexOf(QUOTE, from); at !== -1 && at < end; at = bytes.indexOf(QUOTE, at + 1)) {
+    let slashes = 0;
+    while (bytes[at - 1 - slashes] === BACKSLASH) slashes++;
+    if (slashes % 2 === 0 || at - from > responseBounds.eventParsedBytesMax) return at;
+  }
+  return end;
+}
+
+function isLongPlain(bytes: Uint8Array, from: number, to: number): boolean {
+  return to - from > LONG_STRING_BYTES_MIN && !bytes.subarray(from, to).includes(BACKSLASH);
+}
