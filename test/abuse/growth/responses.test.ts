@@ -1,0 +1,72 @@
+/** The work for a response of an upstream grows no faster than its size, wherever it grows, on every route. */
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { listEventCases, listGrowthCases } from "./grow.ts";
+import { type Canned, type Dialect, eventStream, json, type Lab, type Result, startLab } from "./lab.ts";
+import { type GrowthRun, judgeAll } from "./measure.ts";
+import { CPU_MS_PER_MIB, plainReply, plainRequest, ROUTES, warmUp } from "./routes.ts";
+import { SAMPLES } from "./samples.ts";
+
+setDefaultTimeout(600_000);
+
+let lab: Lab;
+beforeAll(async () => {
+  lab = await startLab();
+  await warmUp(lab);
+});
+afterAll(() => lab.stop());
+
+describe("the work for a whole response grows linearly", () => {
+  test.each(ROUTES)("to %s from %s", async (client, account) => {
+    const runs = SAMPLES[account].responses.flatMap((sample) =>
+      listGrowthCases(sample.json).map(({ place, variant, build }) => ({
+        ...runFor(client, account, { stream: false, reply: (bytes) => json(build(bytes)) }),
+        name: `${sample.name}: ${place === "" ? "the document" : place}, ${variant}`,
+      })),
+    );
+    expect(await judgeAll(`responses to ${client} from ${account}`, runs.filter(hasBound))).toEqual([]);
+  });
+});
+
+describe("the work for a streamed response grows linearly", () => {
+  test.each(ROUTES)("to %s from %s", async (client, account) => {
+    const runs = SAMPLES[account].streams.flatMap((sample) =>
+      listEventCases(sample).map(({ place, variant, build }) => ({
+        ...runFor(client, account, { stream: true, reply: (bytes) => eventStream(account, build(bytes)) }),
+        name: `${sample.name}: ${place}, ${variant}`,
+      })),
+    );
+    expect(await judgeAll(`streams to ${client} from ${account}`, runs.filter(hasBound))).toEqual([]);
+  });
+});
+
+/**
+ * Places that are not linear in CPU time of the event loop yet: citations and searches of an upstream have no bound, and
+ * the output of an upstream that reports no usage is counted at once.
+ */
+const WITHOUT_BOUND = /webSearchQueries|groundingChunkIndices|function_call\.arguments, JSON/;
+
+const hasBound = ({ name }: GrowthRun) => !WITHOUT_BOUND.test(name);
+
+interface ReplySetup {
+  readonly stream: boolean;
+  reply(bytes: number): Canned;
+}
+
+function runFor(
+  client: Dialect,
+  account: Dialect,
+  { stream, reply }: ReplySetup,
+): Pick<GrowthRun, "msPerMib" | "send"> {
+  const sent = plainRequest(client, { account, stream });
+  return {
+    msPerMib: CPU_MS_PER_MIB[client === account ? "passed" : "translated"],
+    async send(bytes): Promise<Result> {
+      const result = await lab.run(sent, reply(bytes));
+      // A success, so that the account is not considered as faulty before the next run.
+      await lab.run(plainRequest(account, { account, stream: false }), plainReply(account, false));
+      if (!result.isForwarded) throw new Error(`the account of ${account} was not used: ${result.text}`);
+      return result;
+    },
+  };
+}

@@ -1,0 +1,46 @@
+/** The routes of the growth tests: every dialect of a client with every dialect of an account. */
+
+import { buildRequest, type Canned, DIALECTS, type Dialect, eventStream, json, type Lab } from "./lab.ts";
+import type { StreamSample } from "./sample.ts";
+import { SAMPLES } from "./samples.ts";
+
+export const ROUTES = DIALECTS.flatMap((client) => DIALECTS.map((account) => [client, account] as const));
+
+/**
+ * CPU time that a MiB may cost, in the densest form that passes the bounds. A list that could exceed a bound is walked
+ * once for each bound. A translation parses all of it, call arguments twice, converts it and writes it: `JSON.parse`
+ * alone takes up to 29 ms for a MiB of short members, and each opaque state is encrypted.
+ */
+export const CPU_MS_PER_MIB = { passed: 100, translated: 200 } as const;
+
+/** Loads and compiles the code of all routes. */
+export async function warmUp(lab: Lab): Promise<void> {
+  for (let round = 0; round < 20; round++)
+    for (const [client, account] of ROUTES)
+      for (const stream of [false, true])
+        await lab.run(plainRequest(client, { account, stream }), plainReply(account, stream));
+}
+
+/** A short request that every account serves. */
+export function plainRequest(client: Dialect, { account, stream }: { account: Dialect; stream: boolean }) {
+  return buildRequest(client, {
+    model: account,
+    stream,
+    body: JSON.stringify(SAMPLES[client].requests[1]?.json),
+  });
+}
+
+/** A short response with a usage. */
+export function plainReply(account: Dialect, stream: boolean): Canned {
+  const { responses, streams } = SAMPLES[account];
+  const [sample] = streams;
+  return stream && sample !== undefined
+    ? eventStream(account, writeEvents(sample))
+    : json(JSON.stringify(responses[0]?.json));
+}
+
+function writeEvents({ head, events, tail }: StreamSample): string[] {
+  return [...head, ...events, ...tail].map((event) =>
+    typeof event === "string" ? event : JSON.stringify(event),
+  );
+}
