@@ -68,6 +68,9 @@ export const responseBounds = {
   eventTextCharsMax: 1_048_576,
   /** JSON values of one event: parsing more holds the event loop. */
   eventValuesMax: 65_536,
-  /** Bytes of one event without its long plain strings, such as images. */
-  eventParsedBytesMax: 1_048_576,
+  /**
+   * Bytes of one event without its long plain strings, such as images. Responses repeat the instructions of a request,
+   * which may be half a million tokens long.
+   */
+  eventParsedBytesMax: 2 * 1_048_576,
 } as const;

@@ -166,7 +166,7 @@ describe("a chat upstream without bounds", () => {
       return openEventFlow(openReader("responses", "chat"), 16 * MIB).take(wholeBytesPart(bytes)).error;
     };
     expect(take('\\"'.repeat(MIB))?.message).toBe(
-      "The response has more than 1,048,576 bytes of JSON in one event.",
+      "The response has more than 2,097,152 bytes of JSON in one event.",
     );
     expect(take("A".repeat(8 * MIB))).toBeNull();
   });
