@@ -22,6 +22,8 @@ const BASE_SETTINGS: PostgresSettings = {
   shared_buffers: "32MB",
 };
 
+const dataFolderIn = (folder: string) => join(folder, "data");
+
 export class PostgresServer {
   readonly folder: string;
   readonly port: number;
@@ -38,20 +40,21 @@ export class PostgresServer {
   /** A new, empty server that runs. `settings` gets the folder of the server. */
   static async create(settings: (folder: string) => PostgresSettings = () => ({})): Promise<PostgresServer> {
     const folder = createFolder();
+    runBinary("initdb", ["--pgdata", dataFolderIn(folder), "--username=postgres", "--auth=trust", ...INITDB]);
+    // The port is chosen last: until the server listens, another program may take it.
     const server = new PostgresServer(folder, settings(folder));
-    runBinary("initdb", ["--pgdata", server.dataFolder, "--username=postgres", "--auth=trust", ...INITDB]);
     await server.start();
     return server;
   }
 
   /** A server on a copy of this one. Start it after its folder is prepared. */
   copy(options: readonly string[] = []): PostgresServer {
-    const copy = new PostgresServer(createFolder(), {});
+    const folder = createFolder();
     const source = ["-h", "127.0.0.1", "-p", String(this.port), "-U", "postgres"];
     runBinary("pg_basebackup", [
       ...source,
       "-D",
-      copy.dataFolder,
+      dataFolderIn(folder),
       "-X",
       "stream",
       "-c",
@@ -59,7 +62,7 @@ export class PostgresServer {
       "--no-sync",
       ...options,
     ]);
-    return copy;
+    return new PostgresServer(folder, {});
   }
 
   /** From the next start on. */
@@ -68,7 +71,7 @@ export class PostgresServer {
   }
 
   get dataFolder(): string {
-    return join(this.folder, "data");
+    return dataFolderIn(this.folder);
   }
 
   url(database = "postgres"): string {
