@@ -2,6 +2,7 @@
 
 import { join } from "node:path";
 import { openBadKeyThrottle } from "../gateway/admission/bad-key-throttle.ts";
+import { KeySlots } from "../gateway/admission/key-limits.ts";
 import { openResponseRoutes } from "../gateway/endpoints/response-routes.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { createInputEstimates } from "../gateway/metering/input-estimate.ts";
@@ -94,6 +95,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     limiter,
     sharing: services.shared?.sharing ?? null,
     concurrencyQueue: new ConcurrencyQueue(limiter, occupancy, clock),
+    tokenCounts: new KeySlots(limits.tokenCountsOfKey),
     billingEngine,
     refusals: billing.refusals,
     billingFaults: billing.faults,

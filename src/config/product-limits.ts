@@ -290,6 +290,8 @@ export const limits = {
 
   /** Wrong keys per minute from one address. Further attempts have to wait. */
   badKeyTriesPerMinute: 20,
+  /** Token counts of one key. Clients send dozens at once. */
+  tokenCountsOfKey: { inProgressMax: 4, waitingMax: 60 },
   /** The secret of a key that was imported or chosen must not be guessable. */
   keySecretCharsMin: 32,
   keySecretCharsMax: 512,

@@ -22,6 +22,7 @@ import type { LivePolicy } from "../policy/live-policy.ts";
 import type { Db } from "../store/engine/db.ts";
 import type { Tracer } from "../telemetry/tracer.ts";
 import type { Authenticator } from "./admission/authenticate.ts";
+import type { KeySlots } from "./admission/key-limits.ts";
 import type { ResponseRoutes } from "./endpoints/response-routes.ts";
 import type { InputEstimates } from "./metering/input-estimate.ts";
 import type { ReasoningEstimates } from "./metering/reasoning-estimate.ts";
@@ -45,6 +46,8 @@ export interface Gateway {
   readonly limiter: Limiter;
   /** The queue of requests that exceed a concurrency limit of their caller. */
   readonly concurrencyQueue: ConcurrencyQueue;
+  /** The token counts of each key in progress. */
+  readonly tokenCounts: KeySlots;
   /** Divides limits over nodes; null if there is one node. */
   readonly sharing: LimitSharing | null;
   readonly billingEngine: BillingEngine;

@@ -48,6 +48,7 @@ interface EstimatedUse {
  * neither.
  */
 const LEAST_USE: EstimatedUse = { tokens: 1, nano: 1n };
+const NO_USE: EstimatedUse = { tokens: 0, nano: 0n };
 
 /**
  * Reserves the limits before the body is read, for bodies that are expensive to read. Tokens and cost are unknown until
@@ -58,6 +59,14 @@ export function reserveLimitsBeforeBody(
   context: AuthenticatedRequest,
 ): MaybePromise<LimitLease> {
   return whenReady(reserve(services, context, LEAST_USE), withoutAmounts);
+}
+
+/** Reserves one request without tokens and money, for a request that uses neither. */
+export function reserveRequestLimits(
+  services: LimitServices,
+  context: AuthenticatedRequest,
+): MaybePromise<LimitLease> {
+  return reserve(services, context, NO_USE);
 }
 
 /**

@@ -91,7 +91,8 @@ export const GEMINI_OPERATIONS = {
     id: "geminiCountTokens",
     family: "Gemini",
     summary: "Count tokens",
-    about: "Counts the tokens of a request without generating a response. Free of charge.",
+    about:
+      "Counts the tokens of a request without generating a response. Free of charge. Counts as one request in the limits of the key, without tokens.",
     body: content("GeminiCountRequest", geminiCountRequest, { name: "text", value: examples.countRequest }),
     answer: content("GeminiCount", geminiCount, { name: "count", value: examples.count }),
   }),

@@ -209,7 +209,7 @@ export const OPERATIONS = {
     family: "Messages",
     summary: "Count message tokens",
     about:
-      "Counts the input tokens of a message without creating it. Free, and not counted against any limit of requests.",
+      "Counts the input tokens of a message without creating it. Free of charge. Counts as one request in the limits of the key, without tokens.",
     body: content("CountTokensRequest", countTokensRequest, {
       name: "message",
       value: examples.countTokensRequest,

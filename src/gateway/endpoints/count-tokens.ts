@@ -1,14 +1,16 @@
 /**
- * `POST /v1/messages/count_tokens` and Gemini's `:countTokens`: the input tokens of a request, without a response.
- * Clients call it many times in a second, so it is free, counts against no limit and never affects the health of an
- * account.
+ * `POST /v1/messages/count_tokens` and Gemini's `:countTokens`: the input tokens of a request, without a response. A
+ * count is free and has no usage row. It is one request in the limits of its caller, without tokens and money, and never
+ * affects the health of an account.
  */
 
 import { buildCountBody } from "../../accounts/cloud/count-body.ts";
 import { clientError } from "../../accounts/failure.ts";
 import { ApiError } from "../../errors.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
+import type { LimitLease } from "../../limits/limiter.ts";
 import { type HttpResponse, WholeResponse } from "../../net/wire/http-message.ts";
+import { isPending, type MaybePromise } from "../../net/wire/maybe-promise.ts";
 import { partBytes } from "../../net/wire/parts.ts";
 import type { LivePolicy } from "../../policy/live-policy.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
@@ -17,21 +19,26 @@ import type { Pool } from "../../pool/pool.ts";
 import { COUNT_TOKENS_ENDPOINT, type Endpoint, type ModelRequest } from "../../protocols/shared/request.ts";
 import { admit, allowInterface } from "../admission/admit.ts";
 import { type Authenticator, authenticate } from "../admission/authenticate.ts";
+import type { KeySlots } from "../admission/key-limits.ts";
 import type { HttpCall } from "../call.ts";
 import { BYTES_PER_TOKEN } from "../metering/input-estimate.ts";
 import { MEDIA_TOKENS } from "../metering/media.ts";
 import { countInputTokens } from "../metering/meter.ts";
 import { freeBody } from "../request/body.ts";
 import type { RequestReader } from "../request/read-request.ts";
+import { type AuthenticatedRequest, openContext, setCaller } from "../request-context.ts";
+import { type LimitServices, reserveRequestLimits } from "../reserve-limits.ts";
 import type { TokenFactors } from "../translation/token-factors.ts";
 import { messageAudience } from "../upstream/message-audience.ts";
-import { type OutboundRequest, sendRequest } from "../upstream/send-request.ts";
+import { clientGone, type OutboundRequest, sendRequest } from "../upstream/send-request.ts";
 import { JSON_LINES } from "./error-response.ts";
 
 /** The services that counting uses. */
-export interface CountTokensServices {
+export interface CountTokensServices extends LimitServices {
   readonly policy: Pick<LivePolicy, "snapshot">;
   readonly auth: Authenticator;
+  /** The counts in progress. */
+  readonly tokenCounts: KeySlots;
   readonly requests: RequestReader;
   readonly dispatcher: OutboundRequest & { readonly pool: Pick<Pool, "describe"> };
   readonly translation: { readonly factors: Pick<TokenFactors, "correct"> };
@@ -48,10 +55,6 @@ export function countMessageTokens(services: CountTokensServices, call: HttpCall
 const UPSTREAM_TIMEOUT_MS = 5_000;
 /** Longer bodies are estimated: a tokenizer would need a thread for them. */
 const TOKENIZED_BYTES_MAX = 256 * 1024;
-/** Counts in progress of one key. More than any client starts at once. */
-const CONCURRENT_MAX = 64;
-
-const inProgress = new Map<string, number>();
 
 /** `endpoint` is one that counts tokens. */
 export async function countTokens(
@@ -59,44 +62,72 @@ export async function countTokens(
   call: HttpCall,
   endpoint: Endpoint,
 ): Promise<HttpResponse> {
-  const caller = authenticate(call.request.headers, services.policy.snapshot(), services.auth, call);
-  allowInterface(caller, endpoint);
-  const keyId = caller.key.id;
-  beginCount(keyId);
+  const context = openContext(call, endpoint);
+  setCaller(context, authenticate(call.request.headers, services.policy.snapshot(), services.auth, call));
+  allowInterface(context.caller, endpoint);
+  const keyId = context.caller.key.id;
+  const slot = services.tokenCounts.take(keyId);
+  if (slot === null) throw tooManyCountsError();
   try {
-    const request = await services.requests.read(call.request, endpoint, caller.key);
+    await whileUnread(call, slot);
+    if (call.request.signal.aborted) throw clientGone();
+    const lease = await whileUnread(call, reserveRequestLimits(services, context));
     try {
-      // Accounts of another dialect serve the model as well, so the count is then the gateway's own.
-      const { routes } = admit(caller, { ...endpoint, dialect: "chat" }, request.publicModel);
-      const tokens =
-        (await askAccount(services, call, { endpoint, request, routes })) ??
-        (await countHere(services, request, endpoint));
+      const tokens = await countRequest(services, context, lease);
       return buildResponse(tokens, countField(endpoint), call.requestId);
     } finally {
-      void request.body.dispose();
-      freeBody(request);
+      lease.release();
     }
   } finally {
-    endCount(keyId);
+    services.tokenCounts.free(keyId);
   }
 }
 
-function beginCount(keyId: string): void {
-  const count = inProgress.get(keyId) ?? 0;
-  if (count >= CONCURRENT_MAX) {
-    throw new ApiError(
-      "rate_limit_exceeded",
-      `More than ${CONCURRENT_MAX} token counts of this key are in progress. Wait for them, then try again.`,
-      { headers: { "retry-after": "1" } },
+function tooManyCountsError(): ApiError {
+  return new ApiError(
+    "rate_limit_exceeded",
+    "Too many token counts of this API key wait to be served. Please try again in 1s.",
+    { headers: { "retry-after": "1" } },
+  );
+}
+
+/** The body of a count that waits is read later. */
+function whileUnread<Value>({ request }: HttpCall, value: MaybePromise<Value>): MaybePromise<Value> {
+  if (isPending(value)) request.body?.defer();
+  return value;
+}
+
+async function countRequest(
+  services: CountTokensServices,
+  { call, endpoint, caller }: AuthenticatedRequest<HttpCall>,
+  lease: LimitLease,
+): Promise<number> {
+  const request = await cancelIfRejected(lease, async () =>
+    services.requests.read(call.request, endpoint, caller.key),
+  );
+  try {
+    // Accounts of another dialect serve the model as well, so the count is then the gateway's own.
+    const { routes } = await cancelIfRejected(lease, async () =>
+      admit(caller, { ...endpoint, dialect: "chat" }, request.publicModel),
     );
+    return (
+      (await askAccount(services, call, { endpoint, request, routes })) ??
+      (await countHere(services, request, endpoint))
+    );
+  } finally {
+    void request.body.dispose();
+    freeBody(request);
   }
-  inProgress.set(keyId, count + 1);
 }
 
-function endCount(keyId: string): void {
-  const count = inProgress.get(keyId) ?? 1;
-  if (count === 1) inProgress.delete(keyId);
-  else inProgress.set(keyId, count - 1);
+/** As for other requests: what the gateway itself rejects does not count. */
+async function cancelIfRejected<Value>(lease: LimitLease, check: () => Promise<Value>): Promise<Value> {
+  try {
+    return await check();
+  } catch (error) {
+    lease.cancel();
+    throw error;
+  }
 }
 
 function countField({ interface: family }: Endpoint): CountField {
