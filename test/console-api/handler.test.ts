@@ -53,6 +53,29 @@ describe("a path", () => {
   });
 });
 
+describe("an invalid request", () => {
+  test("names the fields and what is wrong with them in words", async () => {
+    const body = JSON.stringify({ group: 7, nmae: "laptop" });
+    const response = await ada.fetch("/api/keys", {
+      method: "POST",
+      body,
+      headers: { "content-type": "application/json" },
+    });
+    expect(await readError(response)).toEqual({
+      status: 400,
+      code: "invalid_value",
+      message: [
+        "name: is missing.",
+        "group: must be a text.",
+        "nmae: is not a known field. Did you mean name? Allowed here: name, group, expires_at, limits, user.",
+      ].join("\n"),
+    });
+    expect(await readError(await ada.fetch("/api/keys?limit=0&status=gone"))).toMatchObject({
+      message: "limit: must be at least 1.\nstatus: must be one of: active, revoked, all.",
+    });
+  });
+});
+
 describe("a body", () => {
   const signIn = (init: RequestInit) => fetch(`${gateway.url}/api/session`, { method: "POST", ...init });
 

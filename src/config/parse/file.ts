@@ -6,7 +6,7 @@
 import type { z } from "zod";
 import { nearestName } from "../../policy/nearest-name.ts";
 import { limits } from "../product-limits.ts";
-import { describeRule } from "../schema/rule.ts";
+import { describeUnknownField, RULE_MESSAGES } from "../schema/rule.ts";
 import { type GatewayDocument, type GatewayFile, gatewayFile } from "../schema/schema.ts";
 import {
   comparePositions,
@@ -140,7 +140,7 @@ function checkTree<Schema extends z.ZodType>(
   };
   // A file that contains only comments is valid and defines nothing.
   const value = tree.value === null ? {} : tree.value;
-  const result = schema.safeParse(value);
+  const result = schema.safeParse(value, RULE_MESSAGES);
   const extraProblems = checks(value, tree);
   const textProblems = new Set(tree.problems);
   const fieldProblems = [
@@ -178,16 +178,11 @@ function describe(issue: z.core.$ZodIssue, tree: Tree, root: unknown): FieldProb
   const path = issue.path.filter((part): part is string | number => typeof part !== "symbol");
   const value = valueAt(root, path);
   if (issue.code === "unrecognized_keys") {
-    const allowed = issue.message.split(", ");
-    return issue.keys.map((key) => {
-      const close = nearestName(key, allowed);
-      const hint = close === null ? "" : ` Did you mean ${close}?`;
-      return {
-        path: [...path, key],
-        message: `is not a known field.${hint} Allowed here: ${issue.message}.`,
-        onKey: true,
-      };
-    });
+    return issue.keys.map((key) => ({
+      path: [...path, key],
+      message: describeUnknownField(key, issue.message),
+      onKey: true,
+    }));
   }
   const missing = value === undefined;
   if (issue.code === "invalid_value") {
@@ -202,7 +197,7 @@ function describe(issue: z.core.$ZodIssue, tree: Tree, root: unknown): FieldProb
   if (issue.code === "invalid_key") {
     return [{ path, message: `must be ${issue.issues[0]?.message ?? "plain text"}.`, onKey: true }];
   }
-  const rule = describeRule(issue);
+  const rule = issue.message;
   if (missing) return [{ path, message: `is missing. It must be ${rule}.` }];
   if (value === null)
     return [{ path, message: `is empty. Remove the field, or set it to ${rule}.`, onKey: true }];

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { readDescription, type SchemaField } from "../schema/basic-values.ts";
-import { describeRule } from "../schema/rule.ts";
+import { RULE_MESSAGES } from "../schema/rule.ts";
 
 export interface OutlineField {
   name: string;
@@ -125,10 +125,10 @@ function outlineValue(schema: z.core.$ZodType, place: string): OutlineValue {
 
 /** Takes the rule from the validator: `undefined` is invalid for every unwrapped schema. */
 function typeRule(schema: z.core.$ZodType): string {
-  const [issue] = z.core.safeParse(schema, undefined).error?.issues ?? [];
+  const [issue] = z.core.safeParse(schema, undefined, RULE_MESSAGES).error?.issues ?? [];
   if (issue === undefined)
     throw new Error(`The schema ${schema._zod.def.type} accepts undefined, so it has no error text.`);
-  return describeRule(issue);
+  return issue.message;
 }
 
 interface Check {

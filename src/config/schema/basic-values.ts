@@ -86,14 +86,12 @@ export const usd = decimal(9);
 
 /** The limiter counts nano-USD in numbers, which are exact slightly beyond this amount. */
 const WINDOW_USD_MAX = "9000000";
-export const windowUsd = text(
-  `an amount in USD like "5.00", above 0 and at most ${WINDOW_USD_MAX}, with at most 9 decimals`,
-  (value) => {
-    if (!usd.safeParse(value).success) return false;
-    const nano = parseUsd(value);
-    return nano > 0n && nano <= parseUsd(WINDOW_USD_MAX);
-  },
-);
+export const WINDOW_USD_RULE = `an amount in USD like "5.00", above 0 and at most ${WINDOW_USD_MAX}, with at most 9 decimals`;
+export const windowUsd = text(WINDOW_USD_RULE, (value) => {
+  if (!usd.safeParse(value).success) return false;
+  const nano = parseUsd(value);
+  return nano > 0n && nano <= parseUsd(WINDOW_USD_MAX);
+});
 
 /** The end of the year 9999. A later instant, like one before 1970, could be stored but not written back to a file. */
 export const INSTANT_MS_MAX = 253_402_300_799_999;

@@ -9,7 +9,6 @@ import {
   voidBatch,
   voidCode,
 } from "../../billing/operations/redeem.ts";
-import { usd } from "../../config/schema/basic-values.ts";
 import { ApiError } from "../../errors.ts";
 import { parseUsd, usdText } from "../../money/nano.ts";
 import { appendChange } from "../../store/change-log/change-log.ts";
@@ -24,7 +23,7 @@ import {
 } from "../../store/money/redeem-codes.ts";
 import { lookUpNames } from "../../store/reports/names.ts";
 import { buildChangeEntry } from "../changes/change-log-entry.ts";
-import { instantField, nameField } from "../forms/fields.ts";
+import { instantField, nameField, usdField } from "../forms/fields.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
 
@@ -63,7 +62,7 @@ const createBody = z
     name: nameField,
     count: z.int().min(1).max(CODES_PER_BATCH_MAX),
     /** USD per code; alternatively a plan. */
-    amount: usd.optional(),
+    amount: usdField.optional(),
     plan: z.string().optional(),
     days: z.int().min(1).max(CODE_DAYS_MAX).optional(),
     expires_at: instantField.nullable().default(null),

@@ -2,7 +2,16 @@
 
 import { z } from "zod";
 import { limits } from "../../config/product-limits.ts";
-import { EMAIL_RULE, INSTANT_MS_MAX, isEmail, isName, NAME_RULE } from "../../config/schema/basic-values.ts";
+import {
+  EMAIL_RULE,
+  INSTANT_MS_MAX,
+  isEmail,
+  isName,
+  NAME_RULE,
+  usd,
+  WINDOW_USD_RULE,
+  windowUsd,
+} from "../../config/schema/basic-values.ts";
 import { isPassword } from "../../config/schema/schema.ts";
 
 /** E-mail addresses are compared case-insensitively, so they are stored in lower case. */
@@ -20,6 +29,14 @@ export const newPasswordField = z.string().refine(isPassword, {
 export const passwordField = z.string().min(1, { error: "is missing" }).max(1_024);
 
 export const nameField = z.string().refine(isName, { error: `must be ${NAME_RULE}` });
+
+export const usdField = z.string().refine((value) => usd.safeParse(value).success, {
+  error: 'must be an amount in USD like "5.00"',
+});
+
+export const windowUsdField = z.string().refine((value) => windowUsd.safeParse(value).success, {
+  error: `must be ${WINDOW_USD_RULE}`,
+});
 
 const INSTANT_ERROR = { error: "must be a time in milliseconds since 1970, before the year 10000" };
 

@@ -1,7 +1,6 @@
 /** Limits in the shape of the console API, which uses the field names of the file. */
 
 import { z } from "zod";
-import { windowUsd } from "../../config/schema/basic-values.ts";
 import {
   durationText,
   type LimitsInFile,
@@ -11,6 +10,7 @@ import {
 import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import type { CallerLimits, WindowLimit } from "../../records.ts";
+import { windowUsdField } from "./fields.ts";
 
 const count = z.int().min(1);
 const window = z
@@ -18,7 +18,7 @@ const window = z
     per: z.enum(WINDOW_NAMES),
     requests: count.optional(),
     tokens: count.optional(),
-    usd: windowUsd.optional(),
+    usd: windowUsdField.optional(),
   })
   .refine(({ requests, tokens, usd }) => (requests ?? tokens ?? usd) !== undefined, {
     error: "a window must limit requests, tokens or usd",

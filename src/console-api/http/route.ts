@@ -11,6 +11,7 @@ import type { SharedResponse } from "../../net/wire/http-message.ts";
 import type { Role } from "../../records.ts";
 import { includesScope, type TokenScope } from "../../store/identity/access-tokens.ts";
 import type { ConsoleContext } from "../context.ts";
+import { parseInput } from "./parse-input.ts";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
@@ -171,9 +172,9 @@ function makeRoute<
         return run(context, {
           ...raw,
           actor,
-          params: parseInput(shape.params, raw.params),
-          query: parseInput(shape.query, raw.query),
-          body: parseInput(shape.body, raw.body),
+          params: parseInput("path", shape.params, raw.params),
+          query: parseInput("query", shape.query, raw.query),
+          body: parseInput("body", shape.body, raw.body),
         });
       };
     },
@@ -219,18 +220,4 @@ function rejectFields(body: unknown, names: readonly string[]): void {
   throw new ApiError("forbidden", `Only administrators may set \`${forbiddenField}\`. Remove the field.`, {
     param: forbiddenField,
   });
-}
-
-/** A body with thousands of invalid items must not cause a response many times its length. */
-const ISSUES_LISTED_MAX = 20;
-
-/** Reports all problems together. The first field is named separately, for clients that read only one. */
-function parseInput<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
-  const result = schema.safeParse(value);
-  if (result.success) return result.data;
-  const { issues } = result.error;
-  const messages = issues
-    .slice(0, ISSUES_LISTED_MAX)
-    .map(({ path, message }) => (path.length === 0 ? message : `${path.join(".")}: ${message}`));
-  throw new ApiError("invalid_value", messages.join("\n"), { param: issues[0]?.path.join(".") || null });
 }

@@ -2,7 +2,6 @@
 
 import { z } from "zod";
 import { limits as productLimits } from "../../config/product-limits.ts";
-import { name } from "../../config/schema/basic-values.ts";
 import { parseCallerLimits } from "../../config/schema/usage-limits.ts";
 import { usdText } from "../../money/nano.ts";
 import type { KeyRecord } from "../../records.ts";
@@ -13,7 +12,7 @@ import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { ownerQuery, ownKey, resolveOwner } from "../auth/owner.ts";
 import { requireVerified } from "../auth/verified-email.ts";
 import type { ConsoleContext } from "../context.ts";
-import { instantField } from "../forms/fields.ts";
+import { instantField, nameField } from "../forms/fields.ts";
 import { limitsInput } from "../forms/limits-form.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { EMPTY_INPUT, forUsers } from "../http/route.ts";
@@ -104,7 +103,7 @@ export const keyRoutes = {
     path: "/api/keys",
     summary: "Create an API key. Its secret is returned only once",
     body: z.strictObject({
-      name,
+      name: nameField,
       /** The name of a group. */
       group: z.string(),
       expires_at: expiresAt.optional(),
@@ -148,7 +147,7 @@ export const keyRoutes = {
     path: "/api/keys/:id",
     summary: "Update a key's name, expiry or limits; omitted fields are unchanged",
     body: z.strictObject({
-      name: name.optional(),
+      name: nameField.optional(),
       expires_at: expiresAt.optional(),
       /** The complete limits: omitted ones are removed. */
       limits: limitsInput.optional(),
