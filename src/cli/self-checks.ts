@@ -13,11 +13,14 @@ import { limits } from "../config/product-limits.ts";
 import { countInput } from "../gateway/metering/count-input.ts";
 import { loadTokenizer } from "../gateway/metering/tokenizer.ts";
 import { BodyInspector } from "../gateway/request/body-inspector.ts";
+import { TranslationThreads } from "../gateway/translation/translation-threads.ts";
 import { BUILT_DIR } from "../main.ts";
 import { systemClock } from "../net/wire/clock.ts";
+import { wholeBytesPart } from "../net/wire/parts.ts";
 import { openLog } from "../observe/log.ts";
 import { ENDPOINTS } from "../protocols/shared/request.ts";
 import { FrameInspector } from "../responses-websocket/frame-inspector.ts";
+import { openTemporaryKeyring } from "../secrets/keyring.ts";
 import { openDb } from "../store/engine/db.ts";
 import { migrate } from "../store/engine/migrate.ts";
 import { openWalCheckpointer } from "../store/engine/wal-checkpointer.ts";
@@ -38,6 +41,7 @@ export const SELF_CHECKS: readonly SelfCheck[] = [
   { name: "thread for token counts", worker: "count-worker.ts", run: checkCountThread },
   { name: "thread for long bodies", worker: "body-inspector-worker.ts", run: checkBodyThread },
   { name: "thread for long frames", worker: "frame-inspector-worker.ts", run: checkFrameThread },
+  { name: "thread for translations", worker: "translation-worker.ts", run: checkTranslationThread },
   { name: "thread for captures", worker: "capture-worker.ts", run: checkCaptureThread },
   { name: "thread for checkpoints", worker: "wal-checkpoint-worker.ts", run: checkCheckpointThread },
   { name: "thread for the audit", worker: "reconciliation-worker.ts", run: checkAuditThread },
@@ -107,6 +111,25 @@ async function checkFrameThread(): Promise<string> {
     return STARTED;
   } finally {
     inspector.close();
+  }
+}
+
+async function checkTranslationThread(): Promise<string> {
+  const threads = new TranslationThreads({
+    limits: limits.translationThreads,
+    keyring: openTemporaryKeyring(),
+    monotonicMs: systemClock.monotonicMs,
+  });
+  try {
+    const { textCount } = await threads.translateEmbeddings({
+      owner: "selftest",
+      body: wholeBytesPart(encode({ model: "m", input: ["Hello"] })),
+      terms: { to: "google", upstreamModel: "m" },
+    });
+    require(textCount === 1, `translated ${textCount} texts where there is 1`);
+    return STARTED;
+  } finally {
+    threads.close();
   }
 }
 
