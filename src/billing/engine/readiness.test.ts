@@ -22,7 +22,7 @@ const open = (change: Partial<ReadinessOptions> = {}) =>
     spoolDir,
     segmentBytes: 4_096,
     monotonicMs: () => nowMs,
-    limits: { timeoutMs: 20, cacheMs: 1_000 },
+    limits: { timeoutMs: 10_000, cacheMs: 1_000 },
     ...change,
   });
 
@@ -47,7 +47,7 @@ describe("readiness", () => {
   test("is false in time while the database does not respond, with a single query for all checks", async () => {
     const answers: (() => void)[] = [];
     const sendHeartbeat = () => new Promise<void>((resolve) => void answers.push(resolve));
-    const isReady = open({ sendHeartbeat });
+    const isReady = open({ sendHeartbeat, limits: { timeoutMs: 300, cacheMs: 1_000 } });
     expect(await Promise.all([isReady(), isReady()])).toEqual([false, false]);
     nowMs += 1_000;
     expect(await isReady()).toBe(false);
