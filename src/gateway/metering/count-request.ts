@@ -3,6 +3,7 @@
 import { isObject, parseJson } from "../../json/parse.ts";
 import type { EndpointName } from "../../protocols/shared/request.ts";
 import { readWholeResponseTexts } from "../../protocols/shared/response-text.ts";
+import { countingTurns } from "./counting-turns.ts";
 import { MEDIA_TOKENS } from "./media.ts";
 import type { CountedOutput } from "./output-counter.ts";
 import { safeCut } from "./safe-cut.ts";
@@ -46,8 +47,8 @@ const MEDIA_FIELDS: ReadonlySet<string> = new Set([
 /** Fields that the model reads as JSON, or in a form of about that length. */
 const SCHEMA_FIELDS = ["tools", "functions", "response_format", "text"] as const;
 
-/** A request can have megabytes, and a megabyte takes some 50 ms, so counting yields to the event loop. */
-const CHARS_PER_TURN = 8 * 1024;
+/** A request can have megabytes, and a megabyte takes some 50 ms, so it is counted in steps. */
+const CHARS_PER_STEP = 2 * 1024;
 
 /** The texts to count, and the tokens of parts with a fixed count. */
 interface CollectedInput {
@@ -60,19 +61,23 @@ export async function countTexts(texts: readonly string[]): Promise<number> {
   if (texts.length === 0) return 0;
   const tokenizer = await loadTokenizer();
   let tokens = 0;
-  let chars = 0;
-  for (const text of texts) {
-    for (let from = 0; from < text.length; ) {
-      const end = from + CHARS_PER_TURN;
-      const to = end < text.length ? safeCut(text, from, end) : text.length;
-      tokens += tokenizer.count(text.slice(from, to));
-      chars += to - from;
-      from = to;
-      if (chars < CHARS_PER_TURN) continue;
-      chars = 0;
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-  }
+  let index = 0;
+  let from = 0;
+  await countingTurns.run({
+    step() {
+      for (let chars = 0; chars < CHARS_PER_STEP && index < texts.length; ) {
+        const text = texts[index] ?? "";
+        const end = from + CHARS_PER_STEP;
+        const to = end < text.length ? safeCut(text, from, end) : text.length;
+        tokens += tokenizer.count(text.slice(from, to));
+        // A text without characters is work too.
+        chars += to - from + 1;
+        if (to === text.length) index++;
+        from = to === text.length ? 0 : to;
+      }
+      return index === texts.length;
+    },
+  });
   return tokens;
 }
 

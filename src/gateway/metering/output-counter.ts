@@ -1,12 +1,14 @@
 /**
  * Counts the output tokens of a stream from its pieces, for streams that end without usage: upstreams that report none,
  * broken streams, clients that disconnect. Most streams do report usage, so a piece is only copied; text is counted
- * when the buffer is full or a count is requested. The whole text is never kept.
+ * when the buffer is full or a count is requested, in short steps between other work. The whole text is never kept.
  */
 
 import type { TextSink } from "../../protocols/shared/stream.ts";
+import { countingTurns } from "./counting-turns.ts";
 import { PendingText, TEXT_BREAK_BYTES } from "./pending-text.ts";
-import { loadTokenizer, tokenizerIfLoaded } from "./tokenizer.ts";
+import { roughTokens } from "./rough-tokens.ts";
+import { loadTokenizer, type Tokenizer } from "./tokenizer.ts";
 
 /** The output tokens of a response, counted by the gateway because the upstream did not report them. */
 export interface CountedOutput {
@@ -17,11 +19,20 @@ export interface CountedOutput {
 
 /** About four thousand tokens: most responses end before that and are never counted. */
 const PENDING_BYTES_MAX = 16 * 1024;
-/** This much accumulates only if the tokenizer cannot be loaded. Then the rough estimate is used. */
+/** A count begins above the maximum and ends here, so that it does not begin again with the next piece. */
+const PENDING_BYTES_AFTER_COUNT = PENDING_BYTES_MAX / 2;
+/** Takes a tenth of a millisecond, or 6 ms if the text is one long word of rare letters. */
+const STEP_BYTES = 4 * 1024;
+/**
+ * This much accumulates only if the tokenizer cannot be loaded, or if the upstream sends faster than its text can be
+ * counted. Then the rough estimate is used.
+ */
 const UNCOUNTED_BYTES_MAX = 256 * 1024;
 const PENDING_TEXTS_MAX = 256;
-/** A channel that no reader uses. */
+/** Channels that no reader uses: none, and those of the texts that end because there are too many. */
 const NO_CHANNEL = -(2 ** 31);
+const ENDED_REASONING = NO_CHANNEL + 1;
+const ENDED_OUTPUT = 2 ** 31;
 
 export function openOutputCounter(): OutputCounter {
   return new OutputCounter();
@@ -33,6 +44,7 @@ export class OutputCounter implements TextSink {
   /** The part of `#countedTokens` that is reasoning. */
   #countedReasoningTokens = 0;
   #pendingBytes = 0;
+  #isCounting = false;
   readonly #pendingTexts = new Map<number, PendingText>();
   /** The channel of the last piece. Pieces of one channel mostly follow each other, which saves the look-up. */
   #currentChannel = NO_CHANNEL;
@@ -40,18 +52,19 @@ export class OutputCounter implements TextSink {
 
   add(bytes: Uint8Array, start: number, end: number, channel: number): void {
     if (channel !== this.#currentChannel) this.#switchTo(channel);
+    if (end - start > UNCOUNTED_BYTES_MAX) {
+      this.#addCounted(channel, roughTokens(bytes, start, end));
+      return;
+    }
     this.#currentText.append(bytes, start, end);
     this.#pendingBytes += end - start;
     if (this.#pendingBytes > PENDING_BYTES_MAX) this.#countPending();
   }
 
   addWhole(bytes: Uint8Array, start: number, end: number, channel: number): void {
-    if (channel !== this.#currentChannel) this.#switchTo(channel);
-    this.#currentText.append(TEXT_BREAK_BYTES, 0, 1);
-    this.#currentText.append(bytes, start, end);
-    this.#currentText.append(TEXT_BREAK_BYTES, 0, 1);
-    this.#pendingBytes += end - start + 2;
-    if (this.#pendingBytes > PENDING_BYTES_MAX) this.#countPending();
+    this.add(TEXT_BREAK_BYTES, 0, 1, channel);
+    this.add(bytes, start, end, channel);
+    this.add(TEXT_BREAK_BYTES, 0, 1, channel);
   }
 
   /** Synchronous: text that is already counted is exact, the rest is estimated from its characters. */
@@ -70,7 +83,15 @@ export class OutputCounter implements TextSink {
   async exact(): Promise<CountedOutput> {
     if (this.#pendingBytes === 0) return this.#sum(() => 0);
     const tokenizer = await loadTokenizer();
-    return this.#sum((text) => text.countTokens(tokenizer));
+    let counted: CountedOutput = { outputTokens: 0, reasoningTokens: 0 };
+    await countingTurns.run({
+      step: () => {
+        if (!this.#countStep(tokenizer)) return false;
+        counted = this.#sum((text) => text.countTokens(tokenizer));
+        return true;
+      },
+    });
+    return counted;
   }
 
   /** Adds the pending texts to what is already counted. */
@@ -86,39 +107,84 @@ export class OutputCounter implements TextSink {
   }
 
   #switchTo(channel: number): void {
-    if (this.#pendingTexts.size >= PENDING_TEXTS_MAX) this.#closePendingTexts();
+    if (this.#pendingTexts.size >= PENDING_TEXTS_MAX) this.#endTexts();
+    this.#currentText = this.#textOf(channel);
+    this.#currentChannel = channel;
+  }
+
+  #textOf(channel: number): PendingText {
     let text = this.#pendingTexts.get(channel);
     if (text === undefined) {
       text = new PendingText();
       this.#pendingTexts.set(channel, text);
     }
-    this.#currentChannel = channel;
-    this.#currentText = text;
+    return text;
   }
 
   #countPending(): void {
-    const tokenizer = tokenizerIfLoaded();
-    if (tokenizer === null) {
-      if (this.#pendingBytes > UNCOUNTED_BYTES_MAX) this.#closePendingTexts();
-      else loadTokenizer().catch(() => {});
-      return;
+    if (this.#pendingBytes > UNCOUNTED_BYTES_MAX) {
+      this.#estimatePending();
+    } else if (!this.#isCounting) {
+      this.#isCounting = true;
+      // Without a tokenizer the text stays pending and is estimated later.
+      this.#countInTurns()
+        .catch(() => {})
+        .finally(() => {
+          this.#isCounting = false;
+        });
     }
-    this.#pendingBytes = 0;
-    for (const [channel, text] of this.#pendingTexts) {
-      this.#addCounted(channel, text.takeCounted(tokenizer));
-      this.#pendingBytes += text.length;
-    }
-    // Many channels with little text each: their tails alone are too much to keep.
-    if (this.#pendingBytes > PENDING_BYTES_MAX / 2) this.#closePendingTexts();
   }
 
-  #closePendingTexts(): void {
-    const tokenizer = tokenizerIfLoaded();
-    for (const [channel, text] of this.#pendingTexts)
-      this.#addCounted(channel, tokenizer === null ? text.estimateTokens() : text.countTokens(tokenizer));
+  async #countInTurns(): Promise<void> {
+    const tokenizer = await loadTokenizer();
+    await countingTurns.run({ step: () => this.#countStep(tokenizer) });
+  }
+
+  /** Counts the start of the longest text. Returns true if little enough is pending. */
+  #countStep(tokenizer: Tokenizer): boolean {
+    if (this.#pendingBytes <= PENDING_BYTES_AFTER_COUNT) return true;
+    let longest = this.#longestText();
+    if (longest.text.length <= STEP_BYTES) {
+      // Many channels with little text each: the last words of each are too much to keep.
+      this.#endTexts();
+      longest = this.#longestText();
+    }
+    const { channel, text } = longest;
+    const oldLength = text.length;
+    this.#addCounted(channel, text.takeCounted(STEP_BYTES, tokenizer));
+    this.#pendingBytes += text.length - oldLength;
+    return this.#pendingBytes <= PENDING_BYTES_AFTER_COUNT;
+  }
+
+  #longestText(): { channel: number; text: PendingText } {
+    let longest = { channel: this.#currentChannel, text: this.#currentText };
+    for (const [channel, text] of this.#pendingTexts) {
+      if (text.length > longest.text.length) longest = { channel, text };
+    }
+    return longest;
+  }
+
+  /** Moves all texts to one of output and one of reasoning. What follows in their channels begins new texts. */
+  #endTexts(): void {
+    const texts = [...this.#pendingTexts];
+    this.#clearPending();
+    for (const [channel, text] of texts) {
+      const ended = this.#textOf(isReasoning(channel) ? ENDED_REASONING : ENDED_OUTPUT);
+      text.moveTo(ended);
+    }
+    for (const text of this.#pendingTexts.values()) this.#pendingBytes += text.length;
+  }
+
+  #estimatePending(): void {
+    for (const [channel, text] of this.#pendingTexts) this.#addCounted(channel, text.estimateTokens());
+    this.#clearPending();
+  }
+
+  #clearPending(): void {
     this.#pendingTexts.clear();
-    this.#currentChannel = NO_CHANNEL;
     this.#pendingBytes = 0;
+    this.#currentChannel = NO_CHANNEL;
+    this.#currentText = new PendingText();
   }
 
   #addCounted(channel: number, tokens: number): void {

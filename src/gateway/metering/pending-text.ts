@@ -1,5 +1,6 @@
 /** A growing text whose tokens are not counted yet, as the contents of JSON strings, concatenated. */
 
+import { BACKSLASH } from "../../json/walk.ts";
 import { decodeText } from "../../net/wire/bytes.ts";
 import { roughTokens } from "./rough-tokens.ts";
 import { safeCut } from "./safe-cut.ts";
@@ -13,6 +14,9 @@ const TAIL_CHARS = 256;
 const INITIAL_BYTES = 512;
 /** Longer pieces are copied faster by `set` than byte by byte. */
 const LONG_PIECE_BYTES = 64;
+const LETTER_U = 0x75;
+const UNICODE_ESCAPE_BYTES = 6;
+const SHORT_ESCAPE_BYTES = 2;
 
 export class PendingText {
   #bytes = new Uint8Array(INITIAL_BYTES);
@@ -49,33 +53,57 @@ export class PendingText {
   }
 
   countTokens(tokenizer: Tokenizer): number {
-    return countTexts(this.#decode(), tokenizer);
+    return countTexts(decodeTexts(this.#bytes, this.#length), tokenizer);
   }
 
-  /** Counts all but the last words, which stay pending. */
-  takeCounted(tokenizer: Tokenizer): number {
-    const texts = this.#decode();
+  /** Counts at most `bytesMax` from the start, without the last words of that part, which stay pending. */
+  takeCounted(bytesMax: number, tokenizer: Tokenizer): number {
+    const end = this.#length <= bytesMax ? this.#length : lastCharacterEnd(this.#bytes, bytesMax);
+    const texts = decodeTexts(this.#bytes, end);
     const last = texts.pop() ?? "";
     const cut =
       last.length <= TAIL_CHARS
         ? 0
         : safeCut(last, Math.max(0, last.length - 2 * TAIL_CHARS), last.length - TAIL_CHARS);
     texts.push(last.slice(0, cut));
-    this.#replaceWith(last.slice(cut));
+    this.#replaceStart(end, last.slice(cut));
     return countTexts(texts, tokenizer);
   }
 
-  #replaceWith(text: string): void {
-    const escaped = Buffer.from(JSON.stringify(text).slice(1, -1));
+  /** Moves the whole text to the end of `other`, separated from the texts beside it. */
+  moveTo(other: PendingText): void {
+    other.append(TEXT_BREAK_BYTES, 0, 1);
+    other.append(this.#bytes, 0, this.#length);
+    other.append(TEXT_BREAK_BYTES, 0, 1);
     this.#length = 0;
-    this.#estimatedTo = 0;
-    this.#estimatedTokens = 0;
-    this.append(escaped, 0, escaped.length);
   }
 
-  #decode(): string[] {
-    return decodeText(this.#bytes, 0, this.#length).split("\n").map(unescapeText);
+  #replaceStart(end: number, text: string): void {
+    const escaped = Buffer.from(JSON.stringify(text).slice(1, -1));
+    const length = escaped.length + this.#length - end;
+    if (length > this.#bytes.length) this.#growTo(length);
+    this.#bytes.copyWithin(escaped.length, end, this.#length);
+    this.#bytes.set(escaped);
+    this.#length = length;
+    this.#estimatedTo = 0;
+    this.#estimatedTokens = 0;
   }
+}
+
+/** The last position up to `to` that is neither inside a character nor inside an escape sequence. */
+function lastCharacterEnd(bytes: Uint8Array, to: number): number {
+  let end = 0;
+  for (let at = 0; at <= to; ) {
+    const byte = bytes[at] ?? 0;
+    if ((byte & 0xc0) !== 0x80) end = at;
+    if (byte !== BACKSLASH) at++;
+    else at += bytes[at + 1] === LETTER_U ? UNICODE_ESCAPE_BYTES : SHORT_ESCAPE_BYTES;
+  }
+  return end;
+}
+
+function decodeTexts(bytes: Uint8Array, end: number): string[] {
+  return decodeText(bytes, 0, end).split("\n").map(unescapeText);
 }
 
 function countTexts(texts: readonly string[], tokenizer: Tokenizer): number {
