@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { countElements, firstElements, removeElements } from "./array.ts";
+import { firstElements, removeElements } from "./array.ts";
 import { applySplices } from "./splice.ts";
 
 const utf8 = new TextEncoder();
@@ -28,21 +28,6 @@ describe("the elements of an array", () => {
     expect(elements("[1,2,3]", 2)).toEqual(["1", "2"]);
     expect(elements("[1,2,3]", 0)).toEqual([]);
     expect(elements("[1]", 3)).toEqual(["1"]);
-  });
-
-  test("are counted up to the requested number, with any whitespace", () => {
-    fc.assert(
-      fc.property(
-        fc.array(fc.jsonValue()),
-        fc.nat(6),
-        fc.constantFrom(undefined, 1),
-        (values, max, space) => {
-          const bytes = utf8.encode(JSON.stringify(values, null, space));
-          const array = { start: 0, end: bytes.length };
-          expect(countElements(bytes, array, max)).toBe(Math.min(values.length, max));
-        },
-      ),
-    );
   });
 
   test("are found inside a larger text", () => {

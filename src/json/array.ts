@@ -2,16 +2,11 @@
 
 import type { JsonField } from "./scan.ts";
 import type { Splice } from "./splice.ts";
-import { COMMA, countWalkedValues, DEPTH_LIMIT, skipSpace, valueEnd } from "./walk.ts";
+import { COMMA, DEPTH_LIMIT, skipSpace, valueEnd } from "./walk.ts";
 
 export interface ByteRange {
   start: number;
   end: number;
-}
-
-export interface MeasuredRange extends ByteRange {
-  /** As in `JsonField`. */
-  values: number;
 }
 
 /**
@@ -21,33 +16,19 @@ export function firstElements(
   bytes: Uint8Array,
   array: Pick<JsonField, "start" | "end">,
   countMax: number,
-): MeasuredRange[] {
-  const elements: MeasuredRange[] = [];
+): ByteRange[] {
+  const elements: ByteRange[] = [];
   const close = array.end - 1;
   let at = skipSpace(bytes, array.start + 1, close);
   while (at < close && elements.length < countMax) {
-    const walked = countWalkedValues();
     const end = valueEnd(bytes, at, close, DEPTH_LIMIT);
     if (end < 0) break;
-    elements.push({ start: at, end, values: countWalkedValues() - walked });
+    elements.push({ start: at, end });
     at = skipSpace(bytes, end, close);
     if (bytes[at] !== COMMA) break;
     at = skipSpace(bytes, at + 1, close);
   }
   return elements;
-}
-
-/** Counts the elements of an array, up to `countMax`. */
-export function countElements(bytes: Uint8Array, array: ByteRange, countMax: number): number {
-  const close = array.end - 1;
-  let count = 0;
-  for (let at = skipSpace(bytes, array.start + 1, close); at < close && count < countMax; count++) {
-    const end = valueEnd(bytes, at, close, DEPTH_LIMIT);
-    if (end < 0) break;
-    at = skipSpace(bytes, end, close);
-    if (bytes[at] === COMMA) at = skipSpace(bytes, at + 1, close);
-  }
-  return count;
 }
 
 const NO_BYTES = new Uint8Array(0);

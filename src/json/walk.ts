@@ -9,6 +9,7 @@ export const COLON = 0x3a;
 export const OBJECT_OPEN = 0x7b;
 export const OBJECT_CLOSE = 0x7d;
 export const ARRAY_OPEN = 0x5b;
+export const ARRAY_CLOSE = 0x5d;
 const MINUS = 0x2d;
 const PLUS = 0x2b;
 const DOT = 0x2e;

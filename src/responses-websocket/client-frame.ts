@@ -80,12 +80,11 @@ export function readClientFrame(kind: MessageKind, bytes: Uint8Array, depthMax: 
     if (type === "response.steer") return readSteer(bytes, scan);
     streamId = readStreamId(bytes, scan.fields.stream_id);
     const inner = nestedRequest(bytes, scan);
-    if (inner === null)
-      return readCreate(bytes, scan, streamId, { generate: scan.fields.generate, depthMax });
+    if (inner === null) return readCreate(bytes, scan, { streamId, generate: scan.fields.generate });
     const innerScan = scanFrame(inner, depthMax);
     streamId ??= readStreamId(inner, innerScan.fields.stream_id);
     const generate = scan.fields.generate ?? innerScan.fields.generate;
-    return readCreate(inner, innerScan, streamId, { generate, depthMax });
+    return readCreate(inner, innerScan, { streamId, generate });
   } catch (thrown) {
     if (!(thrown instanceof ApiError)) throw thrown;
     return { kind: "bad", streamId, error: thrown };
@@ -154,8 +153,7 @@ function binaryFrameError(): ApiError {
 function readCreate(
   bytes: Uint8Array,
   scan: FrameScan,
-  streamId: string | null,
-  { generate, depthMax }: { readonly generate: JsonField | undefined; readonly depthMax: number },
+  { streamId, generate }: { readonly streamId: string | null; readonly generate: JsonField | undefined },
 ): CreateFrame {
   const { previous_response_id: previous } = scan.fields;
   if (generate !== undefined && generate.kind !== "null" && booleanValue(generate) === null) {
@@ -163,7 +161,7 @@ function readCreate(
   }
   rejectBackground(scan.fields.background);
   // All items of a turn are searched for tool calls, before its body is built and checked as a whole.
-  checkListBounds(bytes, scan, depthMax);
+  checkListBounds(bytes, scan);
   return {
     kind: "create",
     streamId,

@@ -113,7 +113,7 @@ class GeminiRequest implements ModelRequest {
     this.publicModel = requireModel(endpoint, limits.modelNameCharsMax);
     this.stream = endpoint.name === "gemini.stream_generate_content";
     checkContent(this.scan, endpoint);
-    if (inspection === null) checkListBounds(bytes, this.scan, limits.depthMax);
+    if (inspection === null) checkListBounds(bytes, this.scan);
     this.config = inspection === null ? scanConfig(bytes, this.scan, limits.depthMax) : inspection.config;
     this.choices = readCandidateCount(bytes, this.config);
     this.outputTokensMax = readOutputLimit(bytes, this.config);

@@ -180,7 +180,7 @@ class JsonRequest implements ModelRequest {
     else {
       checkContent(bytes, scan, endpoint.name);
       if (endpoint.name === "embeddings") checkEmbeddingInputs(bytes, fields.input);
-      else checkListBounds(bytes, scan, limits.depthMax);
+      else checkListBounds(bytes, scan);
       this.usage =
         endpoint.name === "chat.completions" && this.stream ? forceUsage(bytes, scan, limits.depthMax) : null;
     }

@@ -180,12 +180,21 @@ describe("a list", () => {
     expect(refusal(CHAT, `"messages":${list(itemsMax, wide)}`)).toBeNull();
   });
 
-  test("cannot be hidden behind a second member of the same name", () => {
-    const hidden = `{"content":${list(partsMax + 1, "1")},"content":"a"}`;
-    expect(refusal(CHAT, `"messages":[${hidden}]`)).toMatchObject({
-      code: "duplicate_parameter",
-      param: "messages[0]",
+  test("cannot be hidden beside a second member of the same name, or behind an escape in the name", () => {
+    const long = list(partsMax + 1, "1");
+    for (const members of [`"content":${long},"content":"a"`, `"content":"a","cont\\u0065nt":${long}`])
+      expect(refusal(CHAT, `"messages":[{${members}}]`)).toMatchObject({
+        code: "invalid_value",
+        param: "messages[0].content",
+      });
+  });
+
+  test("is found with any whitespace", () => {
+    const message = ` { "role" : "user" ,\n"content" :\t[ ${list(partsMax + 1, "\n1 ").slice(1)} } `;
+    expect(refusal(CHAT, `"messages" : [ ${ITEM} , ${message} ]`)).toMatchObject({
+      param: "messages[1].content",
     });
+    expect(refusal(CHAT, `"messages" : [ ${message.replace(",\n1 ", "")} ]`)).toBeNull();
   });
 });
 

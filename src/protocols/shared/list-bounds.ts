@@ -1,93 +1,108 @@
 /**
  * Rejects a request that repeats something too often (`count-limits.ts`). The scan has counted the values within each
- * member. Only a member with more values than a list in it may have elements is walked again, so an ordinary request
- * costs a few comparisons.
+ * member, so an ordinary request costs a few comparisons. A member with more values than a list in it may have elements
+ * is walked once more, and this walk checks all of its bounds.
  */
 
 import { requestCounts } from "../../count-limits.ts";
 import { ApiError } from "../../errors.ts";
-import { countElements, firstElements, type MeasuredRange } from "../../json/array.ts";
-import { type JsonField, scanObject, type WantedFields, wantedFields } from "../../json/scan.ts";
-import { ARRAY_OPEN, OBJECT_OPEN } from "../../json/walk.ts";
+import { type JsonField, type WantedFields, wantedFields, wantedString } from "../../json/scan.ts";
+import {
+  ARRAY_CLOSE,
+  ARRAY_OPEN,
+  COMMA,
+  colonEnd,
+  countWalkedValues,
+  DEPTH_LIMIT,
+  OBJECT_CLOSE,
+  OBJECT_OPEN,
+  skipSpace,
+  stringEnd,
+  valueEnd,
+} from "../../json/walk.ts";
 import type { InputText } from "./request.ts";
 
-/** Every element of an array. */
-const EACH = "each";
+/** The bounds of a value. A value of another type has none of them. */
+type Bounds =
+  | { readonly kind: "list"; readonly max: number; readonly element: Bounds | null }
+  | {
+      readonly kind: "object";
+      readonly wanted: WantedFields<string>;
+      readonly members: ReadonlyMap<string, Bounds>;
+    }
+  | { readonly kind: "values"; readonly max: number };
 
-interface ListBound {
-  /** From the member of the body down to the list. */
-  readonly steps: readonly (WantedFields<string> | typeof EACH)[];
-  readonly max: number;
-  /** What is counted: the elements of the list, or all values within. */
-  readonly of?: "elements" | "values";
+type ListBounds = Extract<Bounds, { kind: "list" }>;
+type ObjectBounds = Extract<Bounds, { kind: "object" }>;
+
+function list(max: number, element: Bounds | null = null): Bounds {
+  return { kind: "list", max, element };
+}
+
+function object(members: Readonly<Record<string, Bounds>>): Bounds {
+  return {
+    kind: "object",
+    wanted: wantedFields(Object.keys(members)),
+    members: new Map(Object.entries(members)),
+  };
 }
 
 const { itemsMax, partsMax, toolsMax, allowedToolsMax, schemaNodesMax, embeddingInputsMax, parsedValuesMax } =
   requestCounts;
 
-const CONTENT = wantedFields(["content", "output"]);
-/** The lists of a message or item, and those of a part. */
-const OF_ITEM = wantedFields(["content", "output", "tool_calls", "annotations", "summary"]);
-const OF_PART = wantedFields(["content", "output", "annotations", "citations"]);
-const PARTS = wantedFields(["parts"]);
-const CONTENTS = wantedFields(["contents"]);
-const TOOLS = wantedFields(["tools"]);
-const ALLOWED = wantedFields(["allowed_tools"]);
-const SCHEMA = wantedFields([
-  "function",
-  "parameters",
-  "input_schema",
-  "parametersJsonSchema",
-  "parameters_json_schema",
-]);
-const DECLARATIONS = wantedFields(["functionDeclarations", "function_declarations"]);
-const CALLING = wantedFields(["functionCallingConfig", "function_calling_config"]);
-const CALLABLE = wantedFields(["allowedFunctionNames", "allowed_function_names"]);
+const PLAIN_PARTS = list(partsMax);
+const PARTS = list(
+  partsMax,
+  object({ content: PLAIN_PARTS, output: PLAIN_PARTS, annotations: PLAIN_PARTS, citations: PLAIN_PARTS }),
+);
+const OF_MESSAGE = {
+  content: PARTS,
+  output: PARTS,
+  tool_calls: PLAIN_PARTS,
+  annotations: PLAIN_PARTS,
+  summary: PLAIN_PARTS,
+};
+const CONTENTS = list(itemsMax, object({ parts: PLAIN_PARTS }));
 
-const ITEMS: ListBound = { steps: [], max: itemsMax };
-const TOOL_CONFIG: readonly ListBound[] = [{ steps: [CALLING, CALLABLE], max: allowedToolsMax }];
-const COUNTED_REQUEST: readonly ListBound[] = [
-  { steps: [CONTENTS], max: itemsMax },
-  { steps: [CONTENTS, EACH, PARTS], max: partsMax },
-];
+const SCHEMA: Bounds = { kind: "values", max: schemaNodesMax };
+const OF_FUNCTION = {
+  function: SCHEMA,
+  parameters: SCHEMA,
+  input_schema: SCHEMA,
+  parametersJsonSchema: SCHEMA,
+  parameters_json_schema: SCHEMA,
+};
+const FUNCTIONS = list(toolsMax, object(OF_FUNCTION));
+const TOOLS = list(
+  toolsMax,
+  object({
+    ...OF_FUNCTION,
+    tools: FUNCTIONS,
+    functionDeclarations: FUNCTIONS,
+    function_declarations: FUNCTIONS,
+  }),
+);
 
-/** By the member of the body. A list is bounded before the lists within its elements. */
-const BOUNDS: Readonly<Record<string, readonly ListBound[]>> = {
-  input: [
-    ITEMS,
-    { steps: [EACH, OF_ITEM], max: partsMax },
-    { steps: [EACH, CONTENT, EACH, OF_PART], max: partsMax },
-    { steps: [EACH, TOOLS], max: toolsMax },
-    { steps: [EACH, TOOLS, EACH, SCHEMA], max: schemaNodesMax, of: "values" },
-  ],
-  messages: [
-    ITEMS,
-    { steps: [EACH, OF_ITEM], max: partsMax },
-    { steps: [EACH, CONTENT, EACH, OF_PART], max: partsMax },
-  ],
-  contents: [ITEMS, { steps: [EACH, PARTS], max: partsMax }],
-  requests: [ITEMS],
-  tools: [
-    { steps: [], max: toolsMax },
-    { steps: [EACH, TOOLS], max: toolsMax },
-    { steps: [EACH, DECLARATIONS], max: toolsMax },
-    { steps: [EACH, SCHEMA], max: schemaNodesMax, of: "values" },
-    { steps: [EACH, TOOLS, EACH, SCHEMA], max: schemaNodesMax, of: "values" },
-    { steps: [EACH, DECLARATIONS, EACH, SCHEMA], max: schemaNodesMax, of: "values" },
-  ],
-  functions: [
-    { steps: [], max: toolsMax },
-    { steps: [EACH, SCHEMA], max: schemaNodesMax, of: "values" },
-  ],
-  tool_choice: [
-    { steps: [TOOLS], max: allowedToolsMax },
-    { steps: [ALLOWED, TOOLS], max: allowedToolsMax },
-  ],
+const ALLOWED = list(allowedToolsMax);
+const CALLABLE = object({ allowedFunctionNames: ALLOWED, allowed_function_names: ALLOWED });
+const TOOL_CONFIG = object({ functionCallingConfig: CALLABLE, function_calling_config: CALLABLE });
+const COUNTED_REQUEST = object({ contents: CONTENTS });
+
+/** By the member of the body. */
+const BODY: Readonly<Record<string, Bounds>> = {
+  input: list(itemsMax, object({ ...OF_MESSAGE, tools: FUNCTIONS })),
+  messages: list(itemsMax, object(OF_MESSAGE)),
+  contents: CONTENTS,
+  requests: list(itemsMax),
+  tools: TOOLS,
+  functions: FUNCTIONS,
+  tool_choice: object({ tools: ALLOWED, allowed_tools: object({ tools: ALLOWED }) }),
   toolConfig: TOOL_CONFIG,
   tool_config: TOOL_CONFIG,
   generateContentRequest: COUNTED_REQUEST,
   generate_content_request: COUNTED_REQUEST,
 };
+const EMBEDDED = list(embeddingInputsMax);
 
 /** No list of fewer values exceeds a bound. */
 const VALUES_MIN = Math.min(itemsMax, partsMax, toolsMax, allowedToolsMax);
@@ -99,71 +114,104 @@ interface CountedScan {
 }
 
 /** Throws the error of a request with a list that is too long. `fields` are those of the scanned body. */
-export function checkListBounds(bytes: Uint8Array, { fields, values }: CountedScan, depthMax: number): void {
+export function checkListBounds(bytes: Uint8Array, { fields, values }: CountedScan): void {
   if (values <= VALUES_MIN) return;
-  for (const name in BOUNDS) {
+  for (const name in BODY) {
     const field = fields[name];
-    if (field === undefined || field.values <= VALUES_MIN) continue;
-    for (const bound of BOUNDS[name] ?? []) new ListCheck(bytes, bound, depthMax).check(field, name, 0);
+    const bounds = BODY[name];
+    if (field === undefined || bounds === undefined || field.values <= VALUES_MIN) continue;
+    new BoundsWalk(bytes, field.end, name).walk(field.start, bounds);
   }
 }
 
 /** The texts of an embeddings request, or the tokens of one text. */
 export function checkEmbeddingInputs(bytes: Uint8Array, input: JsonField | undefined): void {
   if (input === undefined || input.values <= embeddingInputsMax) return;
-  new ListCheck(bytes, { steps: [], max: embeddingInputsMax }, 1).check(input, "input", 0);
+  new BoundsWalk(bytes, input.end, "input").walk(input.start, EMBEDDED);
 }
 
-class ListCheck {
+/**
+ * Walks a member that the scan has found to be valid. Every byte is passed once: the walk descends into the values that
+ * have bounds, which are a few levels, and skips the others. A member that appears twice is checked twice.
+ */
+class BoundsWalk {
   readonly #bytes: Uint8Array;
-  readonly #bound: ListBound;
-  readonly #depthMax: number;
+  readonly #end: number;
+  /** Where the walk is: the name of each member, and the number of each element. */
+  readonly #path: (string | number)[];
 
-  constructor(bytes: Uint8Array, bound: ListBound, depthMax: number) {
+  constructor(bytes: Uint8Array, end: number, name: string) {
     this.#bytes = bytes;
-    this.#bound = bound;
-    this.#depthMax = depthMax;
+    this.#end = end;
+    this.#path = [name];
   }
 
-  /** `path` names the value for the client; `at` is the number of steps taken. */
-  check(value: MeasuredRange, path: string, at: number): void {
-    const { steps, max, of = "elements" } = this.#bound;
-    if (value.values <= max) return;
-    const step = steps[at];
-    if (step === undefined && of === "values") throw tooManyError(path, max, of);
-    const first = this.#bytes[value.start];
-    if (step === undefined) {
-      // One more than allowed shows an excess.
-      const isLong = first === ARRAY_OPEN && countElements(this.#bytes, value, max + 1) > max;
-      if (isLong) throw tooManyError(path, max, of);
-      return;
-    }
-    if (step === EACH) {
-      if (first !== ARRAY_OPEN) return;
-      // The list itself was bounded before the lists within its elements.
-      const elements = firstElements(this.#bytes, value, Number.POSITIVE_INFINITY);
-      for (const [i, one] of elements.entries()) this.check(one, `${path}[${i}]`, at + 1);
-      return;
-    }
-    if (first !== OBJECT_OPEN) return;
-    const scan = scanObject(this.#bytes, value.start, value.end, step, { depthMax: this.#depthMax });
-    if (!scan.ok) throw repeatedError(path, scan.field ?? "");
-    for (const [name, field] of Object.entries(scan.fields))
-      if (field !== undefined) this.check(field, `${path}.${name}`, at + 1);
+  /** Returns the offset after the value. */
+  walk(start: number, bounds: Bounds): number {
+    const first = this.#bytes[start];
+    if (bounds.kind === "list" && first === ARRAY_OPEN) return this.#walkList(start, bounds);
+    if (bounds.kind === "object" && first === OBJECT_OPEN) return this.#walkObject(start, bounds);
+    const walked = countWalkedValues();
+    const end = this.#skip(start);
+    if (bounds.kind === "values" && countWalkedValues() - walked > bounds.max) throw this.#error(bounds);
+    return end;
   }
-}
 
-function tooManyError(path: string, max: number, counted: "elements" | "values"): ApiError {
-  const count = max.toLocaleString("en-US");
-  const message = `\`${path}\` has more than ${count} ${counted}. Send at most ${count}.`;
-  return new ApiError("invalid_value", message, { param: path });
-}
+  #walkWithin(step: string | number, start: number, bounds: Bounds): number {
+    const first = this.#bytes[start];
+    // Strings and numbers have no bounds, and are most of what a dense list has.
+    if (first !== OBJECT_OPEN && first !== ARRAY_OPEN) return this.#skip(start);
+    this.#path.push(step);
+    const end = this.walk(start, bounds);
+    this.#path.pop();
+    return end;
+  }
 
-/** Parsers differ in which of two members they use, so neither would be bounded. */
-function repeatedError(path: string, name: string): ApiError {
-  return new ApiError("duplicate_parameter", `\`${path}.${name}\` appears more than once. Send it once.`, {
-    param: path,
-  });
+  #walkList(start: number, bounds: ListBounds): number {
+    const { max, element } = bounds;
+    let at = this.#space(start + 1);
+    if (this.#bytes[at] === ARRAY_CLOSE) return at + 1;
+    for (let count = 1; ; count++) {
+      if (count > max) throw this.#error(bounds);
+      at = element === null ? this.#skip(at) : this.#walkWithin(count - 1, at, element);
+      at = this.#space(at);
+      if (this.#bytes[at] !== COMMA) return at + 1;
+      at = this.#space(at + 1);
+    }
+  }
+
+  #walkObject(start: number, { wanted, members }: ObjectBounds): number {
+    let at = this.#space(start + 1);
+    if (this.#bytes[at] === OBJECT_CLOSE) return at + 1;
+    for (;;) {
+      const key = at;
+      const keyEnd = stringEnd(this.#bytes, key + 1, this.#end, key);
+      const name = wantedString(this.#bytes, key, keyEnd, wanted);
+      const inner = name === undefined ? undefined : members.get(name);
+      at = colonEnd(this.#bytes, keyEnd, this.#end);
+      at = name === undefined || inner === undefined ? this.#skip(at) : this.#walkWithin(name, at, inner);
+      at = this.#space(at);
+      if (this.#bytes[at] !== COMMA) return at + 1;
+      at = this.#space(at + 1);
+    }
+  }
+
+  #skip(start: number): number {
+    return valueEnd(this.#bytes, start, this.#end, DEPTH_LIMIT);
+  }
+
+  #space(at: number): number {
+    return skipSpace(this.#bytes, at, this.#end);
+  }
+
+  #error({ kind, max }: Exclude<Bounds, ObjectBounds>): ApiError {
+    const path = this.#path.map((step) => (typeof step === "number" ? `[${step}]` : `.${step}`)).join("");
+    const param = path.slice(1);
+    const count = max.toLocaleString("en-US");
+    const counted = kind === "list" ? "elements" : "values";
+    const message = `\`${param}\` has more than ${count} ${counted}. Send at most ${count}.`;
+    return new ApiError("invalid_value", message, { param });
+  }
 }
 
 /** Throws the error of a body that has too many values to be parsed whole. */
