@@ -150,7 +150,8 @@ function serve(requestId: string, by: Tracer | null): void {
     usageSource: "upstream",
     responseId: "chatcmpl-1",
   };
-  if (by !== null) exportSpans(by, context, end);
+  const facts = { id: "chatcmpl-1", model: "gpt-5.5-2026-04-23", finishReasons: ["stop"] };
+  if (by !== null) exportSpans(by, context, { row: end, describeResponse: () => facts });
 }
 
 interface RoundCost {

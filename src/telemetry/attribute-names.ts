@@ -36,6 +36,8 @@ export const ATTRIBUTE = {
   conversationId: "gen_ai.conversation.id",
   outputType: "gen_ai.output.type",
   responseId: "gen_ai.response.id",
+  responseModel: "gen_ai.response.model",
+  finishReasons: "gen_ai.response.finish_reasons",
   timeToFirstChunk: "gen_ai.response.time_to_first_chunk",
   inputTokens: "gen_ai.usage.input_tokens",
   outputTokens: "gen_ai.usage.output_tokens",

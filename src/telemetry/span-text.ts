@@ -39,6 +39,7 @@ export const BEGINNING = {
   int: beginnings("intValue"),
   double: beginnings("doubleValue"),
   bool: beginnings("boolValue"),
+  array: beginnings("arrayValue"),
 } as const;
 
 export function stringAttribute(name: AttributeName, value: string): string {

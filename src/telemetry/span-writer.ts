@@ -96,6 +96,14 @@ export class SpanWriter {
     this.piece(END_OF_NUMBER);
   }
 
+  /** Callers bound the number of values. */
+  strings(name: AttributeName, values: readonly string[]): void {
+    this.piece(ARRAY_BEGINNING[name]);
+    const items = values.map((value) => `{"stringValue":${jsonText(value)}}`);
+    this.#ascii(`{"values":[${items.join(",")}]}`);
+    this.piece(END_OF_NUMBER);
+  }
+
   int(name: AttributeName, value: number): void {
     this.piece(INT_BEGINNING[name]);
     this.#ascii(String(value));
@@ -180,5 +188,6 @@ function prepare(
 }
 
 const STRING_BEGINNING = prepare(BEGINNING.string);
+const ARRAY_BEGINNING = prepare(BEGINNING.array);
 const INT_BEGINNING = prepare(BEGINNING.int, '"');
 const DOUBLE_BEGINNING = prepare(BEGINNING.double);

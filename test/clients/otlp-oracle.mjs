@@ -8,7 +8,8 @@ import { resourceFromAttributes } from "@opentelemetry/resources";
 
 const { message, headers } = JSON.parse(await new Response(process.stdin).text());
 
-function plainValue({ stringValue, intValue, doubleValue, boolValue }) {
+function plainValue({ stringValue, intValue, doubleValue, boolValue, arrayValue }) {
+  if (arrayValue !== undefined) return arrayValue.values.map(plainValue);
   return stringValue ?? boolValue ?? (intValue === undefined ? doubleValue : Number(intValue));
 }
 

@@ -19,6 +19,9 @@ models:
   - { id: chat, interfaces: [chat, responses, embeddings] }
   - { id: flaky, interfaces: [chat] }
   - { id: broken, interfaces: [chat] }
+  - { id: claude, interfaces: [messages, chat] }
+  - { id: gemini, interfaces: [gemini, messages] }
+  - { id: responses-only, interfaces: [responses, messages] }
 accounts:
   - name: first
     kind: openai
@@ -38,8 +41,18 @@ accounts:
     base_url: \${SIMULATOR_URL}
     private_network: true
     models: { broken: fault/500 }
+  - { name: messages, kind: anthropic, base_url: "\${SIMULATOR_ORIGIN}", private_network: true, models: { claude: sim-fast } }
+  - { name: google, kind: gemini, base_url: "\${SIMULATOR_ORIGIN}", private_network: true, models: { gemini: sim-fast } }
+  - name: responses
+    kind: openai
+    base_url: \${SIMULATOR_URL}
+    private_network: true
+    interfaces: [responses]
+    models: { responses-only: sim-fast }
 groups:
-  - { name: default, models: [chat, flaky, broken], accounts: [first, second, third] }
+  - name: default
+    models: [chat, flaky, broken, claude, gemini, responses-only]
+    accounts: [first, second, third, messages, google, responses]
 users: [{ email: dev@example.com, role: user }]
 keys: [{ name: test, user: dev@example.com, group: default, secret: ${TEST_KEY} }]
 `;
@@ -120,6 +133,67 @@ describe("the spans of a request", () => {
       "gateway.account": "first",
       "gateway.attempt": 1,
     });
+  });
+
+  describe("describe the response of the upstream", () => {
+    const MESSAGES = [{ role: "user", content: "Hello" }];
+    const GEMINI = { contents: [{ role: "user", parts: [{ text: "Hello" }] }] };
+    const CASES: readonly [kind: string, path: string, body: object, reason: string][] = [
+      ["Chat, whole", "/v1/chat/completions", { model: "chat", messages: MESSAGES }, "stop"],
+      ["Chat, streamed", "/v1/chat/completions", { model: "chat", messages: MESSAGES, stream: true }, "stop"],
+      ["Responses, whole", "/v1/responses", { model: "chat", input: "Hello" }, "completed"],
+      ["Responses, streamed", "/v1/responses", { model: "chat", input: "Hello", stream: true }, "completed"],
+      [
+        "Messages, whole",
+        "/v1/messages",
+        { model: "claude", max_tokens: 50, messages: MESSAGES },
+        "max_tokens",
+      ],
+      [
+        "Messages, streamed",
+        "/v1/messages",
+        { model: "claude", max_tokens: 50, messages: MESSAGES, stream: true },
+        "max_tokens",
+      ],
+      ["Gemini, whole", "/v1beta/models/gemini:generateContent", GEMINI, "STOP"],
+      ["Gemini, streamed", "/v1beta/models/gemini:streamGenerateContent?alt=sse", GEMINI, "STOP"],
+      ["Chat on Messages, whole", "/v1/chat/completions", { model: "claude", messages: MESSAGES }, "stop"],
+      [
+        "Chat on Messages, streamed",
+        "/v1/chat/completions",
+        { model: "claude", messages: MESSAGES, stream: true },
+        "stop",
+      ],
+      [
+        "Messages on Gemini, streamed",
+        "/v1/messages",
+        { model: "gemini", max_tokens: 50, messages: MESSAGES, stream: true },
+        "length",
+      ],
+      [
+        "Messages on Responses, whole",
+        "/v1/messages",
+        { model: "responses-only", max_tokens: 50, messages: MESSAGES },
+        "length",
+      ],
+    ];
+    test.each(CASES)("%s", async (_, path, body, reason) => {
+      const spans = await traced(await gateway.call(path, body), 2);
+      const { attributes } = spanOf(spans, CLIENT);
+      expect(attributes).toMatchObject({
+        "gen_ai.response.model": "sim-fast-2026-01-01",
+        "gen_ai.response.finish_reasons": [reason],
+      });
+      expect(String(attributes["gen_ai.response.id"]).length).toBeGreaterThan(4);
+    });
+  });
+
+  test("have the scheme that the client used, as the proxy reports it", async () => {
+    const plain = spanOf(await traced(await chat("chat"), 2), SERVER);
+    expect(plain.attributes["url.scheme"]).toBe("http");
+    const headers = { "x-forwarded-proto": "https" };
+    const secure = spanOf(await traced(await chat("chat", { headers }), 2), SERVER);
+    expect(secure.attributes["url.scheme"]).toBe("https");
   });
 
   test("of a stream contain the time to the first chunk", async () => {

@@ -14,6 +14,9 @@ const value = z.union([
   z.strictObject({ intValue: integer }),
   z.strictObject({ doubleValue: z.number() }),
   z.strictObject({ boolValue: z.boolean() }),
+  z.strictObject({
+    arrayValue: z.strictObject({ values: z.array(z.strictObject({ stringValue: z.string() })) }),
+  }),
 ]);
 const attributes = z
   .array(z.strictObject({ key: z.string().min(1), value }))
@@ -52,6 +55,8 @@ const message = z.strictObject({
 
 export type OtlpMessage = z.output<typeof message>;
 
+type PlainValue = string | number | boolean | readonly string[];
+
 /** A span with its attributes as plain values. */
 export interface CollectedSpan {
   readonly traceId: string;
@@ -61,7 +66,7 @@ export interface CollectedSpan {
   readonly kind: number;
   readonly durationMs: number;
   readonly isError: boolean;
-  readonly attributes: Readonly<Record<string, string | number | boolean>>;
+  readonly attributes: Readonly<Record<string, PlainValue>>;
 }
 
 export interface Collector {
@@ -126,13 +131,14 @@ export function startCollector(): Collector {
 
 type AttributeList = z.output<typeof attributes>;
 
-function plainValues(list: AttributeList): Record<string, string | number | boolean> {
+function plainValues(list: AttributeList): Record<string, PlainValue> {
   return Object.fromEntries(list.map(({ key, value }) => [key, plainValue(value)]));
 }
 
-function plainValue(given: AttributeList[number]["value"]): string | number | boolean {
+function plainValue(given: AttributeList[number]["value"]): PlainValue {
   if ("stringValue" in given) return given.stringValue;
   if ("intValue" in given) return Number(given.intValue);
+  if ("arrayValue" in given) return given.arrayValue.values.map(({ stringValue }) => stringValue);
   return "doubleValue" in given ? given.doubleValue : given.boolValue;
 }
 

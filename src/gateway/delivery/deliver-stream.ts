@@ -12,6 +12,7 @@ import type { Log } from "../../observe/log.ts";
 import type { Pool } from "../../pool/pool.ts";
 import { keepAliveEvent } from "../../protocols/open-stream-reader.ts";
 import type { Endpoint } from "../../protocols/shared/request.ts";
+import { NO_FACTS } from "../../protocols/shared/response-facts.ts";
 import type { OnDisconnect } from "../../records.ts";
 import type { UsageRow } from "../../store/usage/usage.ts";
 import { computeReservedUse } from "../admission/caller-limits.ts";
@@ -222,6 +223,7 @@ export class StreamDelivery {
       countOutput: counter === null ? this.#estimateUncounted(end) : () => counter.exact(),
       estimateShown: counter === null ? null : () => counter.estimateShown(),
       isAbandoned: isCancelled || (end.kind === "client_gone" && !end.isWhole && end.abortedBy === "client"),
+      describeResponse: () => reader?.describe?.() ?? NO_FACTS,
     };
   }
 

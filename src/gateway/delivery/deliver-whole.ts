@@ -51,6 +51,7 @@ export function buildWholeEnding(
     countOutput: isText(endpoint) && !isReported ? openCounter(body) : null,
     estimateShown: null,
     isAbandoned: false,
+    describeResponse: answer.describe,
   };
 }
 

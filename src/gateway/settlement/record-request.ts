@@ -30,7 +30,8 @@ export function recordRequest(
 ): void {
   const { model, caller, trace, call } = context;
   context.settledCostNano = row.costNano;
-  const isExported = tracer !== null && exportSpans(tracer, context, row);
+  const isExported =
+    tracer !== null && exportSpans(tracer, context, { row, describeResponse: ending.describeResponse });
   const traceReference =
     isExported && trace.spanContext !== null ? { traceId: trace.spanContext.traceId, atMs: row.atMs } : null;
   countTraffic(traffic, row);

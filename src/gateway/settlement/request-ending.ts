@@ -1,6 +1,7 @@
 /** How a request ended: the facts that its settlement needs in addition to the request context. */
 
 import type { ApiError } from "../../errors.ts";
+import type { ResponseFacts } from "../../protocols/shared/response-facts.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 import type { CountedOutput } from "../metering/output-counter.ts";
@@ -40,6 +41,8 @@ export interface RequestEnding {
    * charges.
    */
   isAbandoned: boolean;
+  /** For traces; absent if there is no response. */
+  describeResponse?: (() => ResponseFacts) | undefined;
   /** The work of the batches of a request that failed. */
   batchedWork?: BatchedWork | null;
 }

@@ -5,6 +5,7 @@ import type { Clock } from "../../net/wire/clock.ts";
 import { hasFailed } from "../../observe/traffic.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { readSession } from "../../protocols/shared/conversation.ts";
+import { NO_FACTS, type ResponseFacts } from "../../protocols/shared/response-facts.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 import type { SpanContext } from "../../telemetry/span-context.ts";
 import { stringAttribute, toBytes } from "../../telemetry/span-text.ts";
@@ -40,13 +41,24 @@ export type RequestEnd = Pick<
   | "responseId"
 >;
 
+interface TracedRequest {
+  readonly row: RequestEnd;
+  readonly describeResponse?: RequestEnding["describeResponse"];
+}
+
 /** Returns whether the spans are exported. */
-export function exportSpans(tracer: Tracer, context: RequestContext, end: RequestEnd): boolean {
+export function exportSpans(
+  tracer: Tracer,
+  context: RequestContext,
+  { row: end, describeResponse }: TracedRequest,
+): boolean {
   const { spanContext, attempts } = context.trace;
   if (spanContext === null) return false;
   const isError = hasFailed(end);
   if (!tracer.isExported(spanContext, { durationMs: end.durationMs, isError })) return false;
-  const spans = new RequestSpans(tracer, context, { spanContext, end, isError });
+  // Read now: the response must not be kept until the spans are sent.
+  const facts = describeResponse?.() ?? NO_FACTS;
+  const spans = new RequestSpans(tracer, context, { spanContext, end, facts, isError });
   tracer.exporter.add(spans, 1 + attempts.length);
   return true;
 }
@@ -58,7 +70,7 @@ export function exportUnauthenticatedSpan(
   { ending, clock }: { readonly ending: RequestEnding; readonly clock: Clock },
 ): void {
   const nowMs = clock.monotonicMs();
-  exportSpans(tracer, context, {
+  const row: RequestEnd = {
     ...NO_TOKENS,
     atMs: clock.nowMs(),
     durationMs: Math.round(nowMs - context.call.startedMs),
@@ -69,12 +81,14 @@ export function exportUnauthenticatedSpan(
     costNano: 0n,
     usageSource: "none",
     responseId: null,
-  });
+  };
+  exportSpans(tracer, context, { row });
 }
 
 interface TracedEnd {
   readonly spanContext: SpanContext;
   readonly end: RequestEnd;
+  readonly facts: ResponseFacts;
   /** The gateway or an upstream failed, not the client. */
   readonly isError: boolean;
 }
@@ -84,13 +98,15 @@ class RequestSpans implements SpanSource {
   readonly #context: RequestContext;
   readonly #spanContext: SpanContext;
   readonly #end: RequestEnd;
+  readonly #facts: ResponseFacts;
   readonly #isError: boolean;
 
-  constructor(tracer: Tracer, context: RequestContext, { spanContext, end, isError }: TracedEnd) {
+  constructor(tracer: Tracer, context: RequestContext, { spanContext, end, facts, isError }: TracedEnd) {
     this.#tracer = tracer;
     this.#context = context;
     this.#spanContext = spanContext;
     this.#end = end;
+    this.#facts = facts;
     this.#isError = isError;
   }
 
@@ -124,6 +140,8 @@ class RequestSpans implements SpanSource {
     // A name that is not published is text of the client, and would be one more value for each typing error.
     if (model !== null) writer.piece(modelAttribute(model));
     if (userAgent !== null) writer.piece(userAgentAttribute(userAgent));
+    // The gateway does not terminate TLS. Only a proxy knows that the client used it.
+    writer.piece(call.request.headers.get("x-forwarded-proto") === "https" ? HTTPS : HTTP);
     if (call.conversation !== null) writer.piece(WEBSOCKET);
     if (this.#tracer.hasClientAddress) writer.string("clientAddress", call.clientAddress());
     if (end.waitMs > 0) writer.int("waitMs", end.waitMs);
@@ -154,12 +172,17 @@ class RequestSpans implements SpanSource {
     writeRequest(writer, this.#context);
     if (attempt.firstByteMs !== null)
       writer.seconds("timeToFirstChunk", attempt.firstByteMs - attempt.startedMs);
-    if (isServing) writeResult(writer, trace, end);
+    if (isServing) {
+      writeFacts(writer, this.#facts, end);
+      writeResult(writer, trace, end);
+    }
     if (hasFault) writer.string("errorType", attempt.failure ?? end.errorCode ?? end.outcome);
     writer.end(hasFault);
   }
 }
 
+const HTTP = toBytes(stringAttribute("urlScheme", "http"));
+const HTTPS = toBytes(stringAttribute("urlScheme", "https"));
 const WEBSOCKET = toBytes(stringAttribute("protocolName", "websocket"));
 
 function findRoute(routes: readonly AccountRoute[], attempt: AttemptTrace): AccountRoute | null {
@@ -176,9 +199,19 @@ function writeRequest(writer: SpanWriter, { call, request }: RequestContext): vo
   if (conversation !== null) writer.string("conversationId", conversation);
 }
 
+function writeFacts(
+  writer: SpanWriter,
+  { id, model, finishReasons }: ResponseFacts,
+  { responseId }: RequestEnd,
+): void {
+  const anyId = responseId ?? id;
+  if (anyId !== null) writer.string("responseId", anyId);
+  if (model !== null) writer.string("responseModel", model);
+  if (finishReasons.length > 0) writer.strings("finishReasons", finishReasons);
+}
+
 /** Input tokens include cached ones, and output tokens include reasoning, as the conventions define them. */
 function writeResult(writer: SpanWriter, { upstreamRequestId }: Trace, end: RequestEnd): void {
-  if (end.responseId !== null) writer.string("responseId", end.responseId);
   if (upstreamRequestId !== null) writer.string("upstreamRequestId", upstreamRequestId);
   if (end.usageSource === "none") return;
   writer.int("inputTokens", end.inputTokens);

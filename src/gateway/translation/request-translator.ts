@@ -244,7 +244,7 @@ export class RequestTranslator implements Translator {
 
   #finishWhole(translation: ResponseTranslation, attempt: AttemptTerms): WholeResponseResult {
     if (translation.kind !== "answer") return translation;
-    const { body, usage, status, turnHead, isEmptyExpected } = translation;
+    const { body, usage, status, turnHead, isEmptyExpected, facts } = translation;
     if (turnHead !== null) this.#openStore(attempt)?.({ head: turnHead, usage });
     this.#learnTokens(usage);
     return {
@@ -257,6 +257,7 @@ export class RequestTranslator implements Translator {
       status,
       hasExpectedContent: true,
       mayBeEmpty: isEmptyExpected || attempt.client.dropped.list().length > 0,
+      describe: () => facts,
     };
   }
 

@@ -15,6 +15,7 @@ import {
   readOpenaiVectors,
   writeGeminiVectors,
 } from "../../protocols/embedding-codecs/embeddings-response.ts";
+import { NO_FACTS } from "../../protocols/shared/response-facts.ts";
 import { readUpstreamError } from "../../protocols/shared/upstream-error.ts";
 import { parseBody } from "./parse-body.ts";
 import { invalidJsonError } from "./translate-request.ts";
@@ -95,5 +96,6 @@ export function translateVectors(
     isEmptyExpected: false,
     status: null,
     turnHead: null,
+    facts: NO_FACTS,
   };
 }

@@ -5,10 +5,13 @@
 
 import { isObject } from "../../json/parse.ts";
 import type { Part } from "../../net/wire/parts.ts";
+import { writeFinishReason } from "../../protocols/chat/chat-hub-writer.ts";
 import { lookUpCodec } from "../../protocols/codecs.ts";
 import type { ClientTarget, ResponseReadOptions } from "../../protocols/hub/dialect-codec.ts";
 import type { HubResponse } from "../../protocols/hub/hub-response.ts";
+import { readString } from "../../protocols/hub/json-values.ts";
 import { ResponseBoundError } from "../../protocols/hub/response-bounds.ts";
+import type { ResponseFacts } from "../../protocols/shared/response-facts.ts";
 import { readUpstreamError, type UpstreamError } from "../../protocols/shared/upstream-error.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { Dialect } from "../../records.ts";
@@ -35,6 +38,7 @@ export type ResponseTranslation =
       readonly isEmptyExpected: boolean;
       /** What is stored of it; null if nothing is. */
       readonly turnHead: Uint8Array<ArrayBuffer> | null;
+      readonly facts: ResponseFacts;
     }
   | { readonly kind: "error"; readonly error: UpstreamError }
   | { readonly kind: "malformed" };
@@ -62,6 +66,11 @@ export function translateResponse(source: ResponseSource): ResponseTranslation {
     isEmptyExpected: isEmptyStop(response.stop),
     status: typeof written.status === "string" ? written.status : null,
     turnHead: isStored ? writeTurnHead(text, response.items) : null,
+    facts: {
+      id: response.responseId,
+      model: readString(json.model) ?? readString(json.modelVersion),
+      finishReasons: [writeFinishReason(response.stop)],
+    },
   };
 }
 

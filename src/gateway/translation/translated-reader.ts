@@ -9,11 +9,13 @@ import { jsonString } from "../../json/splice.ts";
 import { decodeText } from "../../net/wire/bytes.ts";
 import { type Part, wholePart } from "../../net/wire/parts.ts";
 import { readEvent } from "../../net/wire/sse.ts";
+import { writeFinishReason } from "../../protocols/chat/chat-hub-writer.ts";
 import type { HubStreamReader, HubStreamWriter } from "../../protocols/hub/dialect-codec.ts";
 import type { HubEvent, HubStop, OutputItem, StartedItem } from "../../protocols/hub/hub-response.ts";
 import { ItemCollector } from "../../protocols/hub/item-collector.ts";
 import { ResponseBoundError, ResponseBounds } from "../../protocols/hub/response-bounds.ts";
 import { opaqueText } from "../../protocols/hub/sealed-state.ts";
+import { NO_FACTS, type ResponseFacts } from "../../protocols/shared/response-facts.ts";
 import {
   DROPPED,
   type EventVerdict,
@@ -73,6 +75,7 @@ export class TranslatedReader implements StreamReader {
   mayBeEmpty = false;
   readonly #options: TranslatedReaderOptions;
   readonly #collector: ItemCollector | null;
+  #facts = NO_FACTS;
   #item: StartedItem | null = null;
   #hasContent = false;
   #isEnding = false;
@@ -129,6 +132,10 @@ export class TranslatedReader implements StreamReader {
     return this.#isEnding;
   }
 
+  describe(): ResponseFacts {
+    return this.#facts;
+  }
+
   progressEvent(): Uint8Array | null {
     const event = this.#options.writer.keepAlive();
     return event === null ? null : utf8.encode(event);
@@ -156,6 +163,9 @@ export class TranslatedReader implements StreamReader {
     this.#collector?.add(event);
     this.#isEnding = event.type === "item_end" || (this.#isEnding && event.type === "usage");
     switch (event.type) {
+      case "start":
+        this.#facts = { id: event.responseId, model: event.model ?? null, finishReasons: [] };
+        return;
       case "item_start":
         this.#item = event.item;
         if (event.item.kind === "call") {
@@ -174,6 +184,7 @@ export class TranslatedReader implements StreamReader {
         this.mayBeEmpty = isEmptyStop(event.stop) || this.#options.hasLosses();
         this.outcome =
           this.#options.reportsIncomplete && isIncomplete(event.stop) ? "incomplete" : "completed";
+        this.#facts = { ...this.#facts, finishReasons: [writeFinishReason(event.stop)] };
         return;
     }
   }

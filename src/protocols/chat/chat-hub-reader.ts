@@ -101,7 +101,12 @@ export class ChatHubReader implements HubStreamReader {
     if (this.#callIds !== null) return;
     const responseId = readString(json.id);
     this.#callIds = new CallIds(responseId, this.#bounds);
-    this.#events.push({ type: "start", responseId, createdAtSeconds: readNumber(json.created) });
+    this.#events.push({
+      type: "start",
+      responseId,
+      createdAtSeconds: readNumber(json.created),
+      model: readString(json.model),
+    });
   }
 
   #readChoice(choice: Json): void {

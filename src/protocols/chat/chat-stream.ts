@@ -15,6 +15,7 @@ import { isDone, readEvent } from "../../net/wire/sse.ts";
 import { BLANK_LINE, DATA_FIELD, DONE, eventParts, formatEvent } from "../../net/wire/sse-format.ts";
 import { addChatDelta } from "../shared/delta-text.ts";
 import { rewriteInnerErrors } from "../shared/inner-errors.ts";
+import { NO_FACTS, type ResponseFacts, readResponseFacts } from "../shared/response-facts.ts";
 import {
   DROPPED,
   type EventVerdict,
@@ -42,6 +43,7 @@ import {
 
 const CLOSE_AND_END = wholeBytesPart(Buffer.from("}\n\n"));
 const DONE_PART = wholeBytesPart(DONE);
+const CLOSE = Buffer.from("}");
 const JSON_NULL = Buffer.from("null");
 const NO_CHOICES = Buffer.from("[]");
 const USAGE = Buffer.from('"usage"');
@@ -95,6 +97,7 @@ class ChatReader implements StreamReader {
   #usageState: "outdated" | "current" | "final" = "current";
   /** Indexes of the choices that have a finish reason. */
   readonly #finishedChoices = new Set<unknown>();
+  readonly #finishReasons: string[] = [];
   #hasContent = false;
   /**
    * `[DONE]`, preceded by the usage if the client requested it and the upstream sent it too early or only together with
@@ -272,9 +275,23 @@ class ChatReader implements StreamReader {
   #recordFinishedChoices(bytes: Uint8Array, from: number, start: number, end: number): void {
     if (!hasFinishReason(bytes, from, end)) return;
     for (const choice of listChoices(parseJson(bytes, start, end))) {
-      if (typeof choice.finish_reason === "string" && this.#finishedChoices.size < responseBounds.choicesMax)
-        this.#finishedChoices.add(choice.index);
+      const { index, finish_reason: reason } = choice;
+      if (typeof reason !== "string" || this.#finishedChoices.size >= responseBounds.choicesMax) continue;
+      if (!this.#finishedChoices.has(index)) this.#finishReasons.push(reason);
+      this.#finishedChoices.add(index);
     }
+  }
+
+  /** The shared prefix has the id and the model: with a brace it is an object. */
+  describe(): ResponseFacts {
+    const head =
+      this.#prefix === null
+        ? NO_FACTS
+        : readResponseFacts(
+            wholeBytesPart(Buffer.concat([this.#prefix.upstreamPrefix, CLOSE])),
+            this.#depthMax,
+          );
+    return { ...head, finishReasons: this.#finishReasons };
   }
 
   #addText(bytes: Uint8Array, from: number, start: number, end: number): void {

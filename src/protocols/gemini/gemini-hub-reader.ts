@@ -72,7 +72,12 @@ export class GeminiHubReader implements HubStreamReader {
     // Some clients receive the size of the input with the first event.
     const usage = readGeminiUsage(json.usageMetadata);
     if (usage !== null) this.#addUsage({ ...usage, isEarly: true });
-    this.#events.push({ type: "start", responseId, createdAtSeconds: null });
+    this.#events.push({
+      type: "start",
+      responseId,
+      createdAtSeconds: null,
+      model: readString(json.modelVersion),
+    });
   }
 
   #readCandidate(candidate: Json): void {

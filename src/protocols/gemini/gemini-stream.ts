@@ -13,6 +13,7 @@ import type { Part } from "../../net/wire/parts.ts";
 import { readEvent } from "../../net/wire/sse.ts";
 import { eventParts, formatEvent } from "../../net/wire/sse-format.ts";
 import { readGeminiUsage } from "../shared/gemini-usage.ts";
+import type { ResponseFacts } from "../shared/response-facts.ts";
 import {
   DROPPED,
   type EventVerdict,
@@ -26,7 +27,14 @@ import type { TokenUsage } from "../shared/usage.ts";
 import { countQueries, withQueries } from "../shared/web-searches.ts";
 import { googleErrorBody } from "./google-error-body.ts";
 
-const CHUNK_FIELDS = ["candidates", "usageMetadata", "modelVersion", "promptFeedback", "error"] as const;
+const CHUNK_FIELDS = [
+  "candidates",
+  "usageMetadata",
+  "modelVersion",
+  "responseId",
+  "promptFeedback",
+  "error",
+] as const;
 const CHUNK = wantedFields(CHUNK_FIELDS);
 type ChunkScan = ObjectScan<(typeof CHUNK_FIELDS)[number]>;
 
@@ -64,6 +72,8 @@ class GeminiReader implements StreamReader {
   /** Of each candidate. */
   readonly #searches = new Map<unknown, number>();
   #modelVersion: string | null = null;
+  #id: string | null = null;
+  readonly #finishReasons: string[] = [];
   #hasContent = false;
   /** A finish reason other than the normal one, or a blocked prompt: a response even if it has no content. */
   #wasStopped = false;
@@ -93,7 +103,8 @@ class GeminiReader implements StreamReader {
   }
 
   #readChunk(data: Part, scan: ChunkScan): EventVerdict {
-    const { usageMetadata, promptFeedback, candidates, modelVersion } = scan.fields;
+    const { usageMetadata, promptFeedback, candidates, modelVersion, responseId } = scan.fields;
+    if (responseId !== undefined) this.#id ??= stringValue(data.bytes, responseId);
     if (modelVersion !== undefined) this.#modelVersion ??= stringValue(data.bytes, modelVersion);
     if (usageMetadata?.kind === "object")
       this.#usage =
@@ -141,7 +152,10 @@ class GeminiReader implements StreamReader {
       if (this.#sink !== null) addPartText(part, at, this.#sink);
     }
     if (typeof finishReason !== "string" || finishReason === "") return;
-    if (this.#finishedCandidates.size < responseBounds.choicesMax) this.#finishedCandidates.add(index);
+    if (this.#finishedCandidates.size < responseBounds.choicesMax) {
+      if (!this.#finishedCandidates.has(index)) this.#finishReasons.push(finishReason);
+      this.#finishedCandidates.add(index);
+    }
     if (finishReason !== "STOP") this.#wasStopped = true;
   }
 
@@ -158,6 +172,10 @@ class GeminiReader implements StreamReader {
 
   failure(error: ApiError, requestId: string): Uint8Array {
     return formatEvent(null, JSON.stringify(googleErrorBody(error, requestId)));
+  }
+
+  describe(): ResponseFacts {
+    return { id: this.#id, model: this.#modelVersion, finishReasons: this.#finishReasons };
   }
 
   progressEvent(): null {

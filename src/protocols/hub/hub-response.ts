@@ -34,7 +34,13 @@ export type HubStop =
  * interleaves its items; writers rely on it.
  */
 export type HubEvent =
-  | { readonly type: "start"; readonly responseId: string | null; readonly createdAtSeconds: number | null }
+  | {
+      readonly type: "start";
+      readonly responseId: string | null;
+      readonly createdAtSeconds: number | null;
+      /** As the upstream names it, for traces. */
+      readonly model?: string | null;
+    }
   | { readonly type: "item_start"; readonly item: StartedItem }
   /** Text of a message or of reasoning, or a piece of the input of a call. Never empty. */
   | { readonly type: "delta"; readonly text: string }

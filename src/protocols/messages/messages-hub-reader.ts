@@ -117,7 +117,12 @@ export class MessagesHubReader implements HubStreamReader {
     if (this.#callIds !== null) return this.#callIds;
     const responseId = readString(message.id);
     this.#callIds = new CallIds(responseId, this.#bounds);
-    this.#events.push({ type: "start", responseId, createdAtSeconds: null });
+    this.#events.push({
+      type: "start",
+      responseId,
+      createdAtSeconds: null,
+      model: readString(message.model),
+    });
     return this.#callIds;
   }
 

@@ -14,6 +14,7 @@ import { isPlain, readEvent } from "../../net/wire/sse.ts";
 import { eventParts, formatEvent } from "../../net/wire/sse-format.ts";
 import { addMessagesDelta } from "../shared/delta-text.ts";
 import { isFinalMessagesUsage, mergeMessagesUsage, readMessagesUsage } from "../shared/messages-usage.ts";
+import type { ResponseFacts } from "../shared/response-facts.ts";
 import {
   DROPPED,
   type EventVerdict,
@@ -66,6 +67,8 @@ class MessagesReader implements StreamReader {
   readonly #depthMax: number;
   readonly #sink: TextSink | null;
   #phase: Phase = "waiting";
+  #model: string | null = null;
+  #stopReason: string | null = null;
   /** The counts so far; null before the first report. */
   #usageJson: Readonly<Record<string, unknown>> | null = null;
   #hasFinalUsage = false;
@@ -141,6 +144,7 @@ class MessagesReader implements StreamReader {
     if (!scan.ok) return [data];
     const { id, model, usage } = scan.fields;
     this.responseId = id === undefined ? null : stringValue(bytes, id);
+    this.#model = model === undefined ? null : stringValue(bytes, model);
     if (usage?.kind === "object") this.#takeUsage(parseJson(bytes, usage.start, usage.end));
     const splices = model?.kind === "string" ? [replaceValue(model, this.#publicModelJson)] : [];
     return spliceParts(bytes, splices, data.start, data.end);
@@ -169,7 +173,10 @@ class MessagesReader implements StreamReader {
     const json = delta === undefined ? null : parseJson(bytes, delta.start, delta.end);
     const stop = isObject(json) ? json.stop_reason : null;
     const before = this.#contentPhase();
-    if (typeof stop === "string") this.#phase = "stopping";
+    if (typeof stop === "string") {
+      this.#phase = "stopping";
+      this.#stopReason = stop;
+    }
     // A response without content is a failure, unless the upstream reports a refusal or a pause.
     return typeof stop === "string" && stop !== "end_turn" ? "content" : before;
   }
@@ -198,6 +205,11 @@ class MessagesReader implements StreamReader {
 
   failure(error: ApiError, requestId: string): Uint8Array {
     return formatEvent("error", JSON.stringify(messagesErrorBody(error, requestId)));
+  }
+
+  describe(): ResponseFacts {
+    const finishReasons = this.#stopReason === null ? [] : [this.#stopReason];
+    return { id: this.responseId, model: this.#model, finishReasons };
   }
 
   progressEvent(): Uint8Array {

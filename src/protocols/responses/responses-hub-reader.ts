@@ -118,6 +118,7 @@ export class ResponsesHubReader implements HubStreamReader {
       type: "start",
       responseId,
       createdAtSeconds: readNumber(response?.created_at),
+      model: readString(response?.model),
     });
   }
 

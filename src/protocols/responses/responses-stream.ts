@@ -19,6 +19,7 @@ import { type Part, wholeBytesPart } from "../../net/wire/parts.ts";
 import { isDone, isPlain, readEvent } from "../../net/wire/sse.ts";
 import { DONE, eventParts } from "../../net/wire/sse-format.ts";
 import { addResponsesDelta } from "../shared/delta-text.ts";
+import type { ResponseFacts } from "../shared/response-facts.ts";
 import { readResponseTexts } from "../shared/response-text.ts";
 import {
   DROPPED,
@@ -103,6 +104,7 @@ class ResponsesReader implements StreamReader {
   readonly imageKind = null;
   usage: TokenUsage | null = null;
   responseId: string | null = null;
+  #model: string | null = null;
   outcome: StreamOutcome = "failed";
   badEvents = 0;
 
@@ -235,7 +237,8 @@ class ResponsesReader implements StreamReader {
     { responseScan, isEnd }: { responseScan: ResponseScan; isEnd: boolean },
   ): Part {
     const { bytes } = data;
-    const { id, usage, output, service_tier: tier } = responseScan.fields;
+    const { id, model, usage, output, service_tier: tier } = responseScan.fields;
+    if (model) this.#model ??= stringValue(bytes, model);
     if (id) this.responseId = stringValue(bytes, id) ?? this.responseId;
     if (isEnd && usage?.kind === "object") {
       const reported = readUsage(parseJson(bytes, usage.start, usage.end));
@@ -266,6 +269,10 @@ class ResponsesReader implements StreamReader {
         ? { previous_response_id: jsonString(this.#previousResponseId) }
         : {}),
     });
+  }
+
+  describe(): ResponseFacts {
+    return { id: this.responseId, model: this.#model, finishReasons: [this.outcome] };
   }
 
   isCompleteWithoutTerminal(): boolean {

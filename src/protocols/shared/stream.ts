@@ -5,6 +5,7 @@
 
 import type { ApiError } from "../../errors.ts";
 import type { Part } from "../../net/wire/parts.ts";
+import type { ResponseFacts } from "./response-facts.ts";
 import type { UpstreamError } from "./upstream-error.ts";
 import type { TokenUsage } from "./usage.ts";
 
@@ -52,6 +53,8 @@ export interface StreamReader {
   readonly imageKind: string | null;
   readonly responseId: string | null;
   readonly outcome: StreamOutcome;
+  /** For traces; absent for readers of images. */
+  describe?(): ResponseFacts;
   /** Events that were invalid and were dropped. */
   readonly badEvents: number;
 }

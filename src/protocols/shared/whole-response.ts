@@ -21,6 +21,7 @@ import { publicError, rewriteInnerErrors } from "./inner-errors.ts";
 import { readMessagesUsage } from "./messages-usage.ts";
 import { publicMessage } from "./public-message.ts";
 import type { EndpointName } from "./request.ts";
+import { type ResponseFacts, readResponseFacts } from "./response-facts.ts";
 import { type Audience, readUpstreamError, type UpstreamError } from "./upstream-error.ts";
 import { readUsage, type TokenUsage, withTier } from "./usage.ts";
 import {
@@ -90,6 +91,8 @@ export interface UpstreamResponse {
   hasExpectedContent: boolean;
   /** Translated responses: the upstream gave a reason for a response without output, or the output was dropped. */
   mayBeEmpty?: boolean;
+  /** For traces; absent for translated embeddings. */
+  describe?: () => ResponseFacts;
 }
 
 export type WholeResponseResult =
@@ -158,6 +161,7 @@ export function readWholeResponse(
       isKnownStatus(statusText) ||
       // Gemini answers a blocked prompt without candidates.
       scan.fields.promptFeedback !== undefined,
+    describe: () => readResponseFacts({ bytes, start, end }, depthMax),
   };
 }
 
