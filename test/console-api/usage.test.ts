@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type SignedInClient, signInAs } from "../support/console-client.ts";
-import { PAYER, type PaidGateway, startPaidGateway } from "../support/paid-gateway.ts";
+import { PAYER, type PaidGateway, PRICE, startPaidGateway } from "../support/paid-gateway.ts";
 
 const OTHER_SECRET = "other-key-0123456789-0123456789-012345678";
 const LIMITED_SECRET = "limited-key-0123456789-0123456789-0123456";
@@ -46,6 +46,51 @@ beforeAll(async () => {
   admin = await signInAs(gateway, "admin@example.com", "admin");
 });
 afterAll(() => gateway.stop());
+
+describe("a request of a free group", () => {
+  test("shows its value at list prices line by line, and that nothing was charged", async () => {
+    const id = await idOf(await ask("paid", OTHER_SECRET));
+    const request = await other.call("usage.request", { params: { id } });
+    expect(request).toMatchObject({ payer: null, charged: "0.00" });
+    expect(Number(request.cost)).toBeGreaterThan(0);
+    const lines = request.calculation?.lines ?? [];
+    expect(lines.map(({ unit }) => unit)).toEqual(["input", "output"]);
+    const sum = lines.reduce((total, { cost }) => total + Number(cost), 0);
+    expect(sum).toBeCloseTo(Number(request.cost), 9);
+  });
+
+  test("shows no calculation with prices that are not those of its time", async () => {
+    const id = await idOf(await ask("paid", OTHER_SECRET));
+    const save = (price: object) =>
+      admin.call("admin.models.save", {
+        params: { id: "paid" },
+        body: { id: "paid", interfaces: ["chat", "responses", "embeddings", "images"], price },
+      });
+    await save({ ...PRICE, input: "7" });
+    expect((await other.call("usage.request", { params: { id } })).calculation).toBeNull();
+    await save(PRICE);
+    expect((await other.call("usage.request", { params: { id } })).calculation).not.toBeNull();
+  });
+});
+
+describe("the tiles and the list", () => {
+  test("count the same requests, rejected ones included", async () => {
+    await idOf(await ask("paid", LIMITED_SECRET));
+    await idOf(await ask("paid", LIMITED_SECRET));
+    const { data } = await other.call("usage.requests", { query: { limit: 200 } });
+    const { total } = await other.call("usage.chart", {});
+    expect(total.refused).toBeGreaterThan(0);
+    expect(data.filter(({ outcome }) => outcome === "refused")).toHaveLength(total.refused);
+    expect(data).toHaveLength(total.requests + total.refused);
+  });
+
+  test("report a first token that is not later than the end for every request", async () => {
+    const { data } = await admin.call("usage.requests", { query: { whose: "everybody", limit: 200 } });
+    const timed = data.filter(({ first_byte_ms: first }) => first !== null);
+    expect(timed.length).toBeGreaterThan(0);
+    for (const one of timed) expect(Number(one.first_byte_ms)).toBeLessThanOrEqual(one.duration_ms);
+  });
+});
 
 describe("a request that was just served", () => {
   test("is in the list and the chart of its user at once, with tokens and cost", async () => {

@@ -173,7 +173,7 @@ export const usage = {
     price: "Cost",
     priceFree: "Nothing was charged: the request used nothing that has a price.",
     priceNotStored:
-      "Nothing was charged. The cost is the value at list prices, and its calculation is not stored for requests that are free.",
+      "Nothing was charged. The cost is the value at the list prices of that time. They have changed since, so its calculation is not shown.",
     priceUnclear: "The calculation is not shown, because the counts do not match the cost.",
     priceColumns: { unit: "Item", count: "Quantity", price: "Price", cost: "Cost" },
     multiplier: (factor: string) => `Prices include the group multiplier of ${factor}.`,

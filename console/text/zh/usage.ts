@@ -156,7 +156,7 @@ export const usage: Area<"usage"> = {
     },
     price: "费用",
     priceFree: "未扣费：该请求没有产生计费用量。",
-    priceNotStored: "未扣费。费用按标价计算，免费请求不保存计算过程。",
+    priceNotStored: "未扣费。费用按当时的标价计算，标价此后已变更，因此不显示计算过程。",
     priceUnclear: "计数与费用不一致，因此不显示计算过程。",
     priceColumns: { unit: "项目", count: "数量", price: "单价", cost: "费用" },
     multiplier: (factor) => `价格已包含分组倍率 ${factor}。`,

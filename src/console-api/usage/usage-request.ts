@@ -4,7 +4,8 @@ import { z } from "zod";
 import { buildCostLines, formatPrice } from "../../gateway/endpoints/request-report.ts";
 import type { DispatchTrace } from "../../gateway/request/trace.ts";
 import { usdText } from "../../money/nano.ts";
-import { buildTariff, multiplierText } from "../../money/tariff.ts";
+import { buildTariff, multiplierText, type Tariff } from "../../money/tariff.ts";
+import type { Snapshot } from "../../policy/snapshot.ts";
 import { hasCapture } from "../../store/captures/captures.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { readTerms } from "../../store/money/tariffs.ts";
@@ -38,7 +39,7 @@ export const inspectionAnswer = requestAnswer.extend({
   steps: z.array(stepAnswer),
   payer: z.enum(USAGE_PAYERS).nullable(),
   flags: z.array(z.enum(USAGE_FLAGS)),
-  /** Null if there is no price, or if the token counts were not plausible. */
+  /** Null if there is no price, if the token counts were not plausible, or if the prices of an unpaid request changed. */
   calculation: z
     .object({
       multiplier: z.string(),
@@ -77,8 +78,14 @@ export const inspectionAnswer = requestAnswer.extend({
     .optional(),
 });
 
+interface InspectionServices {
+  readonly db: Db;
+  readonly tracer: Tracer | null;
+  readonly policy: Pick<Snapshot, "groups">;
+}
+
 export async function inspect(
-  { db, tracer }: { readonly db: Db; readonly tracer: Tracer | null },
+  { db, tracer, policy }: InspectionServices,
   actor: Actor,
   row: UsageRow,
 ): Promise<z.input<typeof inspectionAnswer>> {
@@ -95,7 +102,7 @@ export async function inspect(
     steps: stepObjects(row, trace, isAdmin ? (listed.account ?? null) : undefined),
     payer: row.payer,
     flags: [...row.flags],
-    calculation: await buildCalculation(db, row),
+    calculation: await buildCalculation({ db, policy }, row),
     ...(isAdmin
       ? {
           upstream_request_id: row.upstreamRequestId,
@@ -144,12 +151,11 @@ function administratorFields(attempt: Attempt | undefined, account: string | nul
 }
 
 async function buildCalculation(
-  db: Db,
+  services: Omit<InspectionServices, "tracer">,
   row: UsageRow,
 ): Promise<z.input<typeof inspectionAnswer>["calculation"]> {
-  const terms = row.tariffId === null ? null : await readTerms(db, row.tariffId);
-  if (terms === null) return null;
-  const tariff = buildTariff(terms);
+  const tariff = await findTariff(services, row);
+  if (tariff === null) return null;
   const lines = buildCostLines(tariff, row);
   if (lines === null) return null;
   return {
@@ -162,6 +168,22 @@ async function buildCalculation(
       cost: usdText(nano),
     })),
   };
+}
+
+/**
+ * The prices of a request that was not charged are not stored. Those of today are the same if they give its cost, which
+ * `buildCostLines` checks.
+ */
+async function findTariff(
+  { db, policy }: Omit<InspectionServices, "tracer">,
+  row: UsageRow,
+): Promise<Tariff | null> {
+  if (row.tariffId === null) {
+    const model = policy.groups.get(row.groupId)?.models.get(row.publicModel);
+    return row.costNano === 0n ? null : (model?.tariff ?? null);
+  }
+  const terms = await readTerms(db, row.tariffId);
+  return terms === null ? null : buildTariff(terms);
 }
 
 function buildCandidates(trace: DispatchTrace | null) {

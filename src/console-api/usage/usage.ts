@@ -88,9 +88,13 @@ export const usageRoutes = {
     async run(context, { actor, params }) {
       const { db } = context.installation;
       await flushUsage(context);
-      const { tracer, captures } = context.gateway;
+      const { tracer, captures, policy } = context.gateway;
       await captures.flush();
-      return inspect({ db, tracer }, actor, await ownRequest(db, actor, params.id));
+      return inspect(
+        { db, tracer, policy: policy.snapshot() },
+        actor,
+        await ownRequest(db, actor, params.id),
+      );
     },
   }),
 
