@@ -36,6 +36,18 @@ test("a number of keys links to the keys that it counts", async () => {
   await page.getByText("Notebook").waitFor();
 });
 
+test("numbers of models and accounts of a group link to their lists", async () => {
+  const page = await open("/admin/groups");
+  const row = page.getByRole("row").filter({ hasText: "research" });
+  for (const list of ["models", "accounts"]) {
+    await row.locator(`a[href*="/admin/${list}?group=research"]`).click();
+    await page.getByText("Only of the group research").waitFor();
+    await page.getByRole("button", { name: "Show all" }).click();
+    await page.getByText("Only of the group research").waitFor({ state: "detached" });
+    await page.goBack();
+  }
+});
+
 test("the search of the top bar opens a single result, and lists several by kind", async () => {
   const page = await open("/admin");
   const search = page.getByRole("banner").getByRole("searchbox", { name: "Search" });

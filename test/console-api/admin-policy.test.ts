@@ -137,8 +137,24 @@ keys: [{ name: previewing, user: dev@example.com, group: previewed, secret: prev
     expect(data[0]?.requests_last_day).toBeGreaterThan(0);
     const members = await admin.call("admin.groups.members", { params: { name: "default" } });
     expect(members.data.map(({ email }) => email)).toEqual(["dev@example.com"]);
+    const listed = await admin.call("admin.users.list", { query: { group: "default" } });
+    expect(listed.data.map(({ email }) => email)).toEqual(["dev@example.com"]);
     await admin.call("admin.groups.remove_member", { params: { name: "default", email: "dev@example.com" } });
     expect((await admin.call("admin.groups.members", { params: { name: "default" } })).data).toEqual([]);
+  });
+
+  test("lists of models, accounts and users are restricted to a group", async () => {
+    const query = { group: "default" };
+    const all = await admin.call("admin.models.list");
+    const models = await admin.call("admin.models.list", { query });
+    expect(models.data.map(({ document }) => document.id)).toEqual(["fast-chat", "slow-chat"]);
+    expect(models.data.every(({ groups }) => groups.includes("default"))).toBe(true);
+    expect(all.data.length).toBeGreaterThanOrEqual(models.data.length);
+    expect((await admin.call("admin.accounts.list", { query })).data).toHaveLength(1);
+    const unknown = { query: { group: "unheard-of" } };
+    expect((await admin.call("admin.models.list", unknown)).data).toEqual([]);
+    expect((await admin.call("admin.accounts.list", unknown)).data).toEqual([]);
+    expect((await admin.call("admin.users.list", unknown)).data).toEqual([]);
   });
 
   test("deleting a group invalidates its keys at once", async () => {

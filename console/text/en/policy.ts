@@ -1,6 +1,8 @@
 /** Terms that groups, accounts and models share. */
 export const policy = {
   everyone: "Everyone",
+  onlyGroup: (group: string) => `Only of the group ${group}`,
+  showAll: "Show all",
   interfaces: {
     chat: "Chat completions",
     responses: "Responses",

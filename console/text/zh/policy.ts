@@ -2,6 +2,8 @@ import type { Area } from "../catalogue.ts";
 
 export const policy: Area<"policy"> = {
   everyone: "所有人",
+  onlyGroup: (group) => `仅显示分组 ${group}`,
+  showAll: "显示全部",
   interfaces: {
     chat: "Chat Completions",
     responses: "Responses",

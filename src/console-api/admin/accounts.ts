@@ -11,8 +11,8 @@ import { changePolicy } from "../changes/change.ts";
 import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { accountForm, computeVersion } from "../forms/policy-forms.ts";
-import { namedPage } from "../http/named-page.ts";
-import { buildPage, pageQuery, searchQuery } from "../http/page.ts";
+import { namedPage, selectMembers } from "../http/named-page.ts";
+import { buildPage, groupQuery, pageQuery, searchQuery } from "../http/page.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
 import { probeAnswer, testAccount } from "./account-test.ts";
 import {
@@ -52,11 +52,13 @@ export const adminAccountRoutes = {
     method: "GET",
     path: "/api/admin/accounts",
     summary: "List accounts, with their health in this process, upstream cost and charges",
-    query: z.strictObject({ ...pageQuery, ...searchQuery }),
+    query: z.strictObject({ ...pageQuery, ...searchQuery, ...groupQuery }),
     answer: buildPage(accountAnswer),
     async run(context, { query }) {
       const records = await readPolicy(context.installation.db);
-      const { page, next } = namedPage(records.accounts, ({ name }) => name, query);
+      const isListed = selectMembers(records, query.group, ({ accounts }) => accounts);
+      const accounts = records.accounts.filter(({ id }) => isListed(id));
+      const { page, next } = namedPage(accounts, ({ name }) => name, query);
       return {
         data: await Promise.all(page.map((account) => accountObject(context, account, records))),
         next,

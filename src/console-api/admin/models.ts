@@ -12,8 +12,8 @@ import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { changePolicy } from "../changes/change.ts";
 import type { ConsoleContext } from "../context.ts";
 import { modelForm, priceForm } from "../forms/policy-forms.ts";
-import { namedPage } from "../http/named-page.ts";
-import { buildPage, pageQuery, searchQuery } from "../http/page.ts";
+import { namedPage, selectMembers } from "../http/named-page.ts";
+import { buildPage, groupQuery, pageQuery, searchQuery } from "../http/page.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
 import { modelAnswer, openModelView } from "./model-view.ts";
 
@@ -34,11 +34,13 @@ export const adminModelRoutes = {
     method: "GET",
     path: "/api/admin/models",
     summary: "List public models, with their groups, accounts and prices",
-    query: z.strictObject({ ...pageQuery, ...searchQuery }),
+    query: z.strictObject({ ...pageQuery, ...searchQuery, ...groupQuery }),
     answer: buildPage(modelAnswer),
     async run(context, { query }) {
       const records = await readPolicy(context.installation.db);
-      const { page, next } = namedPage(records.models, ({ id }) => id, query);
+      const isListed = selectMembers(records, query.group, ({ models }) => models);
+      const models = records.models.filter(({ id }) => isListed(id));
+      const { page, next } = namedPage(models, ({ id }) => id, query);
       return { data: page.map(await openView(context, records)), next };
     },
   }),

@@ -14,7 +14,7 @@ import { changePolicy } from "../changes/change.ts";
 import type { ConsoleContext } from "../context.ts";
 import { emailField } from "../forms/fields.ts";
 import { limitsAnswer, limitsInput, limitsObject } from "../forms/limits-form.ts";
-import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
+import { buildPage, cursorText, groupQuery, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { type Actor, EMPTY_INPUT, forAdmins } from "../http/route.ts";
 
 const ROLES = ["admin", "user"] as const;
@@ -61,14 +61,21 @@ export const adminUserRoutes = {
     query: z.strictObject({
       ...pageQuery,
       ...searchQuery,
+      /** Members of this group only. */
+      ...groupQuery,
       role: z.enum(ROLES).optional(),
       status: z.enum(USER_STATUSES).optional(),
     }),
     answer: buildPage(userListAnswer),
-    async run({ installation }, { query: { after, limit, search, role, status } }) {
+    async run({ installation }, { query: { after, limit, search, group, role, status } }) {
       const { db, clock } = installation;
       const cursor = readCursor(after, z.tuple([z.string()]));
-      const filter = { ...(search && { search }), ...(role && { role }), ...(status && { status }) };
+      const filter = {
+        ...(search && { search }),
+        ...(group && { group }),
+        ...(role && { role }),
+        ...(status && { status }),
+      };
       const page = { after: cursor?.[0] ?? null, limit, usedSinceMs: spendStartMs(clock.nowMs()) };
       const { users, next } = await listUserPage(db, filter, page);
       return { data: users.map(listedObject), next: next === null ? null : cursorText([next]) };

@@ -9,6 +9,18 @@ interface NamedPageQuery {
   search?: string | undefined;
 }
 
+/** Returns whether an id belongs to the group; true for every id if no group is named. */
+export function selectMembers<Group extends { readonly name: string }>(
+  { groups }: { readonly groups: readonly Group[] },
+  name: string | undefined,
+  listIds: (group: Group) => readonly string[],
+): (id: string) => boolean {
+  if (name === undefined) return () => true;
+  const group = groups.find((one) => one.name === name);
+  const ids = new Set(group === undefined ? [] : listIds(group));
+  return (id) => ids.has(id);
+}
+
 export function namedPage<Item>(
   items: readonly Item[],
   getName: (item: Item) => string,

@@ -16,6 +16,9 @@ export const pageQuery = {
 /** Query fields of a list that can be searched. */
 export const searchQuery = { search: z.string().trim().max(200).optional() };
 
+/** Restricts a list to what belongs to a group, by its name. */
+export const groupQuery = { group: z.string().max(64).optional() };
+
 export function buildPage<Item extends z.ZodType>(item: Item) {
   return z.object({ data: z.array(item), next: z.string().nullable() });
 }

@@ -30,6 +30,8 @@ export interface ListedUser {
 export interface UserFilter {
   /** Matches anywhere in the address. */
   search?: string;
+  /** The name of a group: members of it. */
+  group?: string;
   role?: Role;
   status?: UserStatus;
   /** Selects a single user. */
@@ -49,6 +51,10 @@ export async function listUserPage(
   const mark = (value: SqlValue) => placeholder(db.engine, values.push(value));
   const where = [`email_folded > ${mark(page.after ?? "")}`];
   if (filter.id !== undefined) where.push(`id = ${mark(filter.id)}`);
+  if (filter.group !== undefined)
+    where.push(
+      `id IN (SELECT grp_member.user_id FROM grp_member JOIN grp ON grp.id = group_id WHERE grp.name = ${mark(filter.group)})`,
+    );
   if (filter.role !== undefined) where.push(`role = ${mark(filter.role)}`);
   if (filter.status !== undefined) where.push(`status = ${mark(filter.status)}`);
   if (filter.search) where.push(contains("email", filter.search, mark));

@@ -12,6 +12,7 @@ import { Page, PageHeader } from "../../../ui/page.tsx";
 import { SearchBox } from "../../../ui/search.tsx";
 import { type Column, Table } from "../../../ui/table.tsx";
 import { Count, Money } from "../../../ui/values.tsx";
+import { GroupRestriction, useGroupFilter } from "../group-filter.tsx";
 import { usageLink } from "../list-links.ts";
 import { CountLink, NameLinks } from "../name-links.tsx";
 import { AccountFields } from "./account-form.tsx";
@@ -25,10 +26,11 @@ const REFRESH_MS = 3_000;
 export default function AccountsPage() {
   const t = useText("adminAccounts");
   const [search, setSearch] = useState("");
+  const filter = useGroupFilter();
   const [isAdding, setAdding] = useState(false);
   const accounts = useList(
     "admin.accounts.list",
-    { query: { search } },
+    { query: { search, ...filter.query } },
     { refreshMs: REFRESH_MS, keepPrevious: true },
   );
   const add = (
@@ -43,6 +45,7 @@ export default function AccountsPage() {
       <div className="row">
         <SearchBox label={t.search} onSearch={setSearch} />
       </div>
+      <GroupRestriction filter={filter} />
       <Table
         label={t.title}
         rows={accounts}
@@ -50,7 +53,7 @@ export default function AccountsPage() {
         href={({ document }) => `/admin/accounts/${encodeURIComponent(document.name)}`}
         columns={columns}
         empty={
-          search === "" ? (
+          search === "" && filter.group === "" ? (
             <EmptyState icon="plug" title={t.none} actions={add}>
               <p>{t.noneYet}</p>
             </EmptyState>

@@ -1,14 +1,14 @@
 import { useState } from "react";
 import type { ListRow } from "../../../api.ts";
 import { useList } from "../../../data.ts";
-import { useFormat, useText } from "../../../text/text.tsx";
-import { LinkButton } from "../../../ui/button.tsx";
+import { useText } from "../../../text/text.tsx";
+import { Link, LinkButton } from "../../../ui/button.tsx";
 import { EmptyState } from "../../../ui/notice.tsx";
 import { Page, PageHeader } from "../../../ui/page.tsx";
 import { SearchBox } from "../../../ui/search.tsx";
 import { type Column, Table } from "../../../ui/table.tsx";
 import { Badge, Money } from "../../../ui/values.tsx";
-import { keysLink, usageLink } from "../list-links.ts";
+import { groupLink, keysLink, usageLink } from "../list-links.ts";
 import { CountLink } from "../name-links.tsx";
 
 type Group = ListRow<"admin.groups.list">;
@@ -52,7 +52,6 @@ export default function GroupsPage() {
 function useGroupColumns(): readonly Column<Group>[] {
   const t = useText("adminGroups");
   const policy = useText("policy");
-  const format = useFormat();
   return [
     {
       key: "name",
@@ -65,7 +64,7 @@ function useGroupColumns(): readonly Column<Group>[] {
       header: t.columns.models,
       cell: (group) => (
         <span className="row">
-          {t.modelCount(group.models)}
+          <Link to={groupLink("models", group.name)}>{t.modelCount(group.models)}</Link>
           {group.hidden_models > 0 && <Badge tone="warn">{t.hidden(group.hidden_models)}</Badge>}
         </span>
       ),
@@ -73,12 +72,7 @@ function useGroupColumns(): readonly Column<Group>[] {
     {
       key: "accounts",
       header: t.columns.accounts,
-      cell: (group) =>
-        group.accounts > 0 && group.enabled_accounts === 0 ? (
-          <Badge tone="bad">{t.noneEnabled}</Badge>
-        ) : (
-          t.accountCount(group.enabled_accounts, group.accounts)
-        ),
+      cell: (group) => <Accounts group={group} />,
     },
     {
       key: "billing",
@@ -100,7 +94,12 @@ function useGroupColumns(): readonly Column<Group>[] {
       key: "members",
       header: t.columns.members,
       kind: "end",
-      cell: (group) => (group.access === "everyone" ? policy.everyone : format.number(group.members)),
+      cell: (group) =>
+        group.access === "everyone" ? (
+          policy.everyone
+        ) : (
+          <CountLink to={groupLink("users", group.name)} value={group.members} />
+        ),
     },
     {
       key: "requests",
@@ -117,4 +116,14 @@ function useGroupColumns(): readonly Column<Group>[] {
       cell: (group) => <Money value={group.charged_last_day} />,
     },
   ];
+}
+
+function Accounts({ group }: { group: Group }) {
+  const t = useText("adminGroups");
+  if (group.accounts > 0 && group.enabled_accounts === 0) return <Badge tone="bad">{t.noneEnabled}</Badge>;
+  return (
+    <Link to={groupLink("accounts", group.name)}>
+      {t.accountCount(group.enabled_accounts, group.accounts)}
+    </Link>
+  );
 }

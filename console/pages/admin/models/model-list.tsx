@@ -12,6 +12,7 @@ import { SearchBox } from "../../../ui/search.tsx";
 import { type Column, Table } from "../../../ui/table.tsx";
 import { useToast } from "../../../ui/toast.tsx";
 import { Badge, Money } from "../../../ui/values.tsx";
+import { GroupRestriction, useGroupFilter } from "../group-filter.tsx";
 import { usageLink } from "../list-links.ts";
 import { CountLink, NameLinks } from "../name-links.tsx";
 import { usePriceText } from "../policy/price-text.ts";
@@ -29,9 +30,10 @@ export function ModelList() {
   const t = useText("adminModels");
   const [params] = useSearchParams();
   const [search, setSearch] = useState(params.get("search") ?? "");
+  const filter = useGroupFilter();
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [open, setOpen] = useState<OpenDialog | null>(null);
-  const models = useList("admin.models.list", { query: { search } }, { keepPrevious: true });
+  const models = useList("admin.models.list", { query: { search, ...filter.query } }, { keepPrevious: true });
   const picked = models.rows.filter(({ document }) => chosen.has(document.id));
   const columns = useModelColumns({ selection: { chosen, onChange: setChosen }, onOpen: setOpen });
   return (
@@ -42,6 +44,7 @@ export function ModelList() {
           {t.create}
         </Button>
       </div>
+      <GroupRestriction filter={filter} />
       {picked.length > 0 && (
         <BulkActions count={picked.length} onOpen={setOpen} onClear={() => setChosen(new Set())} />
       )}
@@ -51,7 +54,7 @@ export function ModelList() {
         rowKey={({ document }) => document.id}
         columns={columns}
         empty={
-          search === "" ? (
+          search === "" && filter.group === "" ? (
             <EmptyState icon="box" title={t.none}>
               <p>{t.noneYet}</p>
             </EmptyState>

@@ -9,6 +9,7 @@ import { Page, PageHeader } from "../../../ui/page.tsx";
 import { SearchBox } from "../../../ui/search.tsx";
 import { type Column, Table } from "../../../ui/table.tsx";
 import { Badge, Money, Time } from "../../../ui/values.tsx";
+import { GroupRestriction, useGroupFilter } from "../group-filter.tsx";
 import { keysLink, usageLink } from "../list-links.ts";
 import { CountLink } from "../name-links.tsx";
 import { AddUser } from "./add-user.tsx";
@@ -23,10 +24,11 @@ type Filter = keyof typeof FILTERS;
 export default function UsersPage() {
   const t = useText("adminUsers");
   const [search, setSearch] = useState("");
+  const inGroup = useGroupFilter();
   const [filter, setFilter] = useState<Filter>("all");
   const [open, setOpen] = useState<"add" | "invite" | null>(null);
-  const users = useList("admin.users.list", { query: { search, ...FILTERS[filter] } });
-  const isFiltered = search !== "" || filter !== "all";
+  const users = useList("admin.users.list", { query: { search, ...inGroup.query, ...FILTERS[filter] } });
+  const isFiltered = search !== "" || filter !== "all" || inGroup.group !== "";
   const columns = useUserColumns();
   return (
     <Page>
@@ -56,6 +58,7 @@ export default function UsersPage() {
           }))}
         />
       </div>
+      <GroupRestriction filter={inGroup} />
       <Table
         label={t.title}
         rows={users}
