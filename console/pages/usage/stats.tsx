@@ -47,7 +47,7 @@ export function UsageStats({ chart }: { chart: Chart | undefined }) {
         note={note((one) => {
           // Requests without content are in the mean of the total only. Below the time to the first token it says nothing.
           const isBelow = (one.duration_ms ?? 0) < (one.first_byte_ms ?? 0);
-          return one.duration_ms === null || isBelow ? null : t.whole(format.duration(one.duration_ms));
+          return one.duration_ms === null || isBelow ? null : t.wholeOfAll(format.duration(one.duration_ms));
         })}
       />
       <Stat

@@ -72,7 +72,8 @@ export const usage = {
     inCachedOut: (input: string, cached: string, output: string) =>
       `${input} input (${cached} from cache), ${output} output`,
     rejectedToo: (count: string) => `including ${count} rejected`,
-    whole: (duration: string) => `${duration} total, all requests`,
+    whole: (duration: string) => `${duration} total`,
+    wholeOfAll: (duration: string) => `${duration} total, all requests`,
     errorParts: (failed: string, refused: string) => `${failed} failed, ${refused} rejected`,
     unchanged: "no change",
     change: (change: string) => `${change} vs. previous period`,
@@ -173,7 +174,7 @@ export const usage = {
     price: "Cost",
     priceFree: "Nothing was charged: the request used nothing that has a price.",
     priceNotStored:
-      "Nothing was charged. The cost is the value at the list prices of that time. They have changed since, so its calculation is not shown.",
+      "Nothing was charged. The cost is the value at the list prices of that time. The prices of today give another cost, so no calculation is shown.",
     priceUnclear: "The calculation is not shown, because the counts do not match the cost.",
     priceColumns: { unit: "Item", count: "Quantity", price: "Price", cost: "Cost" },
     multiplier: (factor: string) => `Prices include the group multiplier of ${factor}.`,
