@@ -22,6 +22,12 @@ export type FrameReply =
       readonly param: string | null;
     };
 
+/**
+ * A socket delivers at most this much at once. A longer message was collected in a buffer of its own, which is moved to
+ * the thread and not copied.
+ */
+const CHUNK_BYTES_MAX = 512 * 1024;
+
 /** Starts its thread with the first long frame and keeps it running. */
 export class FrameInspector {
   private readonly depthMax: number;
@@ -58,7 +64,8 @@ export class FrameInspector {
     this.pending.set(id, reply);
     this.worker ??= this.start();
     const { buffer } = bytes;
-    const isOwn = buffer instanceof ArrayBuffer && buffer.byteLength === bytes.length;
+    const isOwn =
+      buffer instanceof ArrayBuffer && (buffer.byteLength === bytes.length || bytes.length > CHUNK_BYTES_MAX);
     const job: FrameJob = { id, bytes, depthMax: this.depthMax };
     this.worker.postMessage(job, isOwn ? [buffer] : []);
     return reply.promise;

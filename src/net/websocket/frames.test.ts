@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, spyOn, test } from "bun:test";
 import fc from "fast-check";
 import { wholePart } from "../wire/parts.ts";
 import { BINARY, buildFrame, CLOSE, closeFrame, FrameReader, PING, PONG, readClose, TEXT } from "./frames.ts";
@@ -127,6 +127,24 @@ describe("WebSocket messages", () => {
     const handler = { onMessage: (_: number, from: Uint8Array) => void seen.push(from), onControl() {} };
     for (let at = 0; at < frame.length; at += 10_000) reader.push(frame.subarray(at, at + 10_000), handler);
     expect(seen.map(({ buffer }) => buffer.byteLength)).toEqual([MiB]);
+  });
+
+  test("a long message is copied once at most after its first MiB, in one frame or in fragments", () => {
+    const frames = Array.from({ length: 48 }, (_, i) =>
+      part(i === 0 ? TEXT : 0, String(i % 10).repeat(MiB / 4), i === 47),
+    );
+    for (const wire of [Buffer.concat(frames), message("x".repeat(12 * MiB))]) {
+      const reader = new FrameReader({ isMasked: false, messageBytesMax: 16 * MiB });
+      const seen: Uint8Array[] = [];
+      const handler = { onMessage: (_: number, from: Uint8Array) => void seen.push(from), onControl() {} };
+      const allocate = spyOn(Buffer, "allocUnsafeSlow");
+      for (let at = 0; at < wire.length; at += 64 * 1024)
+        reader.push(wire.subarray(at, at + 64 * 1024), handler);
+      const long = allocate.mock.calls.filter(([bytes]) => bytes > 8 * MiB);
+      allocate.mockRestore();
+      expect(seen.map(({ length }) => length)).toEqual([12 * MiB]);
+      expect(long).toHaveLength(1);
+    }
   });
 
   test("a reader is at rest only between messages", () => {

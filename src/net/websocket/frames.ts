@@ -28,6 +28,11 @@ const CONTROL_BYTES_MAX = 125;
 const BUFFER_BYTES_MIN = 1024;
 /** Large growth steps, because copying the collected bytes into fresh memory costs more than all other work here. */
 const GROWTH_FACTOR = 8;
+/**
+ * From this length on the buffer gets its final length: copying 30 MiB once more would hold the event loop for 20 ms.
+ * Memory that is reserved and not written is not occupied.
+ */
+const GROWN_BYTES_MAX = 1024 * 1024;
 /** From this length on, a 32-bit view of the payload costs less than a loop over bytes. */
 const BY_WORD_BYTES_MIN = 128;
 const NO_BYTES = Buffer.alloc(0);
@@ -98,7 +103,7 @@ export class FrameReader {
       if (this.isMasked) this.unmask(chunk, at, to);
       this.remaining -= to - at;
       const isWhole = to - at === this.payloadLength;
-      if (this.remaining > 0 || !isWhole) this.collector().add(chunk, at, to, this.remaining);
+      if (this.remaining > 0 || !isWhole) this.collect(chunk, at, to);
       if (this.remaining > 0) return null;
       this.isInPayload = false;
       this.endFrame(handler, chunk, isWhole ? at : -1, to);
@@ -178,8 +183,11 @@ export class FrameReader {
     applyMask(chunk, from, to, this.head, maskAt, this.payloadLength - this.remaining);
   }
 
-  private collector(): CollectedBytes {
-    return this.opcode >= CLOSE ? this.control : this.message;
+  /** Collects payload of the current frame. Only its last frame shows how long a message is. */
+  private collect(chunk: Uint8Array, start: number, end: number): void {
+    const collected = this.opcode >= CLOSE ? this.control : this.message;
+    const announced = collected.length + end - start + this.remaining;
+    collected.add(chunk, start, end, this.isFinal ? announced : this.messageBytesMax);
   }
 
   /** `start` is the position of the complete payload in the chunk, or -1 when it had to be collected. */
@@ -194,7 +202,7 @@ export class FrameReader {
       handler.onMessage(opcode === BINARY ? BINARY : TEXT, chunk, start, end);
       return;
     }
-    if (start >= 0) this.message.add(chunk, start, end, 0);
+    if (start >= 0) this.collect(chunk, start, end);
     if (opcode !== CONTINUATION) this.messageOpcode = opcode;
     if (!this.isFinal) return;
     const kind = this.messageOpcode === BINARY ? BINARY : TEXT;
@@ -209,15 +217,13 @@ class CollectedBytes {
   length = 0;
   private bytes: Buffer = NO_BYTES;
 
-  /**
-   * `left` is the number of bytes that are announced to follow. The buffer is not made larger than needed for them.
-   */
-  add(from: Uint8Array, start: number, end: number, left: number): void {
+  /** The buffer is not made larger than `lengthMax`. */
+  add(from: Uint8Array, start: number, end: number, lengthMax: number): void {
     const length = this.length + end - start;
     if (length > this.bytes.length) {
-      const grown = Buffer.allocUnsafeSlow(
-        left === 0 ? Math.max(BUFFER_BYTES_MIN, 2 * length) : Math.min(GROWTH_FACTOR * length, length + left),
-      );
+      const wanted =
+        length < GROWN_BYTES_MAX ? Math.max(BUFFER_BYTES_MIN, GROWTH_FACTOR * length) : lengthMax;
+      const grown = Buffer.allocUnsafeSlow(Math.min(wanted, lengthMax));
       writeBytes(grown, 0, this.bytes, 0, this.length);
       this.bytes = grown;
     }

@@ -1,0 +1,16 @@
+import { expect, test } from "bun:test";
+import { FrameInspector } from "./frame-inspector.ts";
+
+test("a long message in a larger buffer of its own is moved to the thread, not copied", async () => {
+  const text = `{"type":"response.create","model":"m","input":"${"x".repeat(1024 * 1024)}"}`;
+  const bytes = Buffer.allocUnsafeSlow(4 * text.length).subarray(0, text.length);
+  bytes.write(text);
+  const { buffer } = bytes;
+  const inspector = new FrameInspector(64);
+  const reading = inspector.read(bytes);
+  expect(buffer.byteLength).toBe(0);
+  const frame = await reading;
+  inspector.close();
+  expect(frame.kind).toBe("create");
+  if (frame.kind === "create") expect(Buffer.from(frame.bytes).toString()).toBe(text);
+});
