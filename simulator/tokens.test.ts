@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
-import { countInput } from "../src/gateway/metering/count-input.ts";
-import { countResponse } from "../src/gateway/metering/count-request.ts";
+import { countInputHere, countResponse } from "../src/gateway/metering/count-request.ts";
 import { openOutputCounter } from "../src/gateway/metering/output-counter.ts";
 import { wholeBytesPart } from "../src/net/wire/parts.ts";
 import { SseSplitter } from "../src/net/wire/sse.ts";
@@ -78,7 +77,7 @@ describe.each(["chat.completions", "responses"] as const)("counting with a token
       const answer = new Uint8Array(await (await ask(endpoint, body)).arrayBuffer());
       const entry = await settled();
       expect(entry.outputTokens).toBe((await countResponse(answer)).outputTokens);
-      expect(entry.inputTokens).toBe(await countInput(Buffer.from(body), endpoint));
+      expect(entry.inputTokens).toBe(await countInputHere(Buffer.from(body), endpoint));
       const { usage } = JSON.parse(Buffer.from(answer).toString());
       expect(usage.output_tokens ?? usage.completion_tokens).toBe(entry.outputTokens);
     }

@@ -10,7 +10,7 @@ import { CaptureThread } from "../capture/capture-thread.ts";
 import { createDataKey } from "../capture/sealed-content.ts";
 import { readTreeInWorker } from "../config/parse/yaml-in-worker.ts";
 import { limits } from "../config/product-limits.ts";
-import { countInput } from "../gateway/metering/count-input.ts";
+import { InputCounter } from "../gateway/metering/count-input.ts";
 import { loadTokenizer } from "../gateway/metering/tokenizer.ts";
 import { BodyInspector } from "../gateway/request/body-inspector.ts";
 import { TranslationThreads } from "../gateway/translation/translation-threads.ts";
@@ -82,10 +82,16 @@ async function checkYamlThread(): Promise<string> {
 async function checkCountThread(): Promise<string> {
   // Shorter bodies are counted without the thread.
   const content = "word ".repeat(60_000);
-  const body = Buffer.from(JSON.stringify({ model: "m", messages: [{ role: "user", content }] }));
-  const tokens = await countInput(body, "chat.completions");
-  require(tokens >= 60_000 && tokens < 61_000, `counts ${tokens} tokens where there are about 60,000`);
-  return STARTED;
+  const body = encode({ model: "m", messages: [{ role: "user", content }] });
+  const { monotonicMs } = systemClock;
+  const counter = new InputCounter({ limits: limits.tokenCountThread, monotonicMs });
+  try {
+    const tokens = await counter.countBody({ body, endpoint: "chat.completions", owner: "selftest" });
+    require(tokens >= 60_000 && tokens < 61_000, `counts ${tokens} tokens where there are about 60,000`);
+    return STARTED;
+  } finally {
+    counter.close();
+  }
 }
 
 async function checkBodyThread(): Promise<string> {

@@ -1,10 +1,12 @@
 /** Opens the gateway: the services of the request path. At shutdown it lets requests in flight finish. */
 
 import { join } from "node:path";
+import type { Authenticator } from "../gateway/admission/authenticate.ts";
 import { openBadKeyThrottle } from "../gateway/admission/bad-key-throttle.ts";
 import { KeySlots } from "../gateway/admission/key-limits.ts";
 import { openResponseRoutes } from "../gateway/endpoints/response-routes.ts";
 import type { Gateway } from "../gateway/gateway.ts";
+import { InputCounter } from "../gateway/metering/count-input.ts";
 import { createInputEstimates } from "../gateway/metering/input-estimate.ts";
 import { ReasoningEstimates } from "../gateway/metering/reasoning-estimate.ts";
 import { openBodyBudgets } from "../gateway/request/body-budgets.ts";
@@ -67,7 +69,8 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
   const bodies = openBodyBudgets(limits, settings.largeBodiesBytes, { ...clock, deadlines });
   const requests = new RequestReader({ ...limits, spoolDir: spoolFolder(context), deadlines }, bodies);
   closers.add(() => requests.close());
-  // Opened before the requests in flight, so that it is closed after them.
+  // Opened before the requests in flight, so that they are closed after them.
+  const inputCounter = openInputCounter(context);
   const captures = openCaptures(context);
   const storedResponses = openStoredResponses(context);
   const inFlight = openInFlightRequests();
@@ -81,17 +84,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     loop,
     db,
     policy,
-    auth: {
-      keys: policy.keys,
-      digest: installation.digest,
-      badKeys: openBadKeyThrottle({
-        triesPerMinute: limits.badKeyTriesPerMinute,
-        monotonicMs: clock.monotonicMs,
-        // Below it, an attacker with many addresses would fill the table.
-        shared: services.throttles?.share("bad_key", { reportFrom: limits.throttleExchange.badKeysMin }),
-      }),
-      nowMs: clock.nowMs,
-    },
+    auth: openAuthenticator(context, services),
     limiter,
     sharing: services.shared?.sharing ?? null,
     concurrencyQueue: new ConcurrencyQueue(limiter, occupancy, clock),
@@ -102,6 +95,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     idempotency: billing.idempotency,
     estimates: createInputEstimates(),
     reasoning: new ReasoningEstimates(),
+    inputCounter,
     drains: openDrains(limits.drainsMax, limits.drainsPerUserMax),
     inFlight,
     traffic: openTraffic(),
@@ -114,7 +108,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
       rememberedMax: limits.cachedResponseRoutesMax,
       threadRowsMax: limits.threadRowsMax,
     }),
-    translation: openTranslation(context, storedResponses),
+    translation: openTranslation(context, storedResponses, inputCounter),
     dispatcher,
     keepAliveTimer,
     timing: limits,
@@ -123,9 +117,31 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
   };
 }
 
+function openAuthenticator(
+  { installation, limits }: ProcessContext,
+  { policy, throttles }: GatewayServices,
+): Authenticator {
+  const { clock, digest } = installation;
+  const badKeys = openBadKeyThrottle({
+    triesPerMinute: limits.badKeyTriesPerMinute,
+    monotonicMs: clock.monotonicMs,
+    // Below it, an attacker with many addresses would fill the table.
+    shared: throttles?.share("bad_key", { reportFrom: limits.throttleExchange.badKeysMin }),
+  });
+  return { keys: policy.keys, digest, badKeys, nowMs: clock.nowMs };
+}
+
+function openInputCounter({ installation, limits, closers }: ProcessContext): InputCounter {
+  const { monotonicMs } = installation.clock;
+  const counter = new InputCounter({ limits: limits.tokenCountThread, monotonicMs });
+  closers.add(() => counter.close());
+  return counter;
+}
+
 function openTranslation(
   { installation, limits, closers }: ProcessContext,
   storedResponses: StoredResponses,
+  inputCounter: InputCounter,
 ): TranslationServices {
   const { keyring, clock } = installation;
   const threads = new TranslationThreads({
@@ -139,7 +155,8 @@ function openTranslation(
     threads,
     storedResponses,
     counts: new TranslationCounts(),
-    factors: new TokenFactors(clock.monotonicMs),
+    inputCounter,
+    factors: new TokenFactors(clock.monotonicMs, inputCounter),
     newId: (prefix) => prefix + installation.newId("id").slice("id_".length),
   };
 }

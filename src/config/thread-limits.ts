@@ -18,6 +18,8 @@ const thread = {
 } as const;
 
 export const threadLimits = {
+  /** Counts of input tokens. */
+  tokenCountThread: { ...thread, inlineBytesMax: 32 * KiB },
   /** Translation of long requests, and of long responses that are not streamed. */
   translationThreads: {
     ...thread,

@@ -24,6 +24,7 @@ import type { Tracer } from "../telemetry/tracer.ts";
 import type { Authenticator } from "./admission/authenticate.ts";
 import type { KeySlots } from "./admission/key-limits.ts";
 import type { ResponseRoutes } from "./endpoints/response-routes.ts";
+import type { InputCounter } from "./metering/count-input.ts";
 import type { InputEstimates } from "./metering/input-estimate.ts";
 import type { ReasoningEstimates } from "./metering/reasoning-estimate.ts";
 import type { BodyBudget } from "./request/body-budget.ts";
@@ -60,6 +61,7 @@ export interface Gateway {
   readonly estimates: InputEstimates;
   /** Estimates of reasoning tokens that are not shown, learnt from responses that reported them. */
   readonly reasoning: ReasoningEstimates;
+  readonly inputCounter: InputCounter;
   /** Upstream responses that are read to their end after the client disconnected. */
   readonly drains: Drains;
   /** The requests that must end before the process exits. */

@@ -1,7 +1,8 @@
 /** Token counts are free of charge, so their number and their work are bounded. */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { OTHER_KEY, TEST_KEY } from "../support/running-gateway.ts";
+import { limits } from "../../src/config/product-limits.ts";
+import { OTHER_KEY, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
 import { type AttackTarget, measureAttack, startAttackTarget } from "./attack-setup.ts";
 
 setDefaultTimeout(120_000);
@@ -54,8 +55,8 @@ function text(bytes: number): string {
   return letters.join("");
 }
 
-async function count(key: string, content: string): Promise<Response> {
-  const response = await fetch(`${target.url}/v1/messages/count_tokens`, {
+async function count(key: string, content: string, url = target.url): Promise<Response> {
+  const response = await fetch(`${url}/v1/messages/count_tokens`, {
     method: "POST",
     headers: { "content-type": "application/json", "x-api-key": key, "anthropic-version": "2023-06-01" },
     body: JSON.stringify({ model: "m", messages: [{ role: "user", content }] }),
@@ -92,5 +93,19 @@ test("counts of 200 KiB and of 1 MiB hold the event loop for no turn over 50 ms"
         expect(responses.map(({ status }) => status)).toEqual(Array(8).fill(200));
       },
     });
+  }
+});
+
+test("a count that takes too long is rejected with 413, and the gateway serves the next one", async () => {
+  const gateway = await startTestGateway({
+    file: file(),
+    limits: { tokenCountThread: { ...limits.tokenCountThread, jobCpuMs: 5, checkMs: 1 } },
+  });
+  try {
+    const slow = await count(TEST_KEY, text(250 * KiB), gateway.url);
+    expect([slow.status, await slow.json()]).toMatchObject([413, { error: { type: "request_too_large" } }]);
+    expect((await count(TEST_KEY, text(30 * KiB), gateway.url)).status).toBe(200);
+  } finally {
+    await gateway.stop();
   }
 });

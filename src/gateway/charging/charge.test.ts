@@ -11,6 +11,7 @@ import { wholeBytesPart } from "../../net/wire/parts.ts";
 import type { PublishedModel } from "../../policy/snapshot.ts";
 import { readJsonRequest } from "../../protocols/shared/json-request.ts";
 import type { EndpointName } from "../../protocols/shared/request.ts";
+import { INPUT_COUNTER } from "../metering/input-counter.test-support.ts";
 import { createInputEstimates } from "../metering/input-estimate.ts";
 import { holdMoney } from "./charge.ts";
 import { lookUpEndpoint, MODEL, makeCaller, makeRequest, TARIFF } from "./charging.test-support.ts";
@@ -34,7 +35,8 @@ function purse(hasNano: Nano | Extract<HoldResult, { kind: "short" }>) {
       return { kind: "held", amountNano, subscriptionId: null };
     },
   };
-  const gateway = { billingEngine, estimates: { ...createInputEstimates(), estimate: () => INPUT_TOKENS } };
+  const estimates = { ...createInputEstimates(), estimate: () => INPUT_TOKENS };
+  const gateway = { billingEngine, estimates, inputCounter: INPUT_COUNTER };
   const hold = async (
     name: EndpointName,
     fields: Record<string, unknown> = {},

@@ -24,6 +24,7 @@ import type { PublishedModel } from "../../policy/snapshot.ts";
 import { countsTokens, type Endpoint, type ModelRequest } from "../../protocols/shared/request.ts";
 import type { UsagePayer } from "../../store/usage/usage-row.ts";
 import type { Caller } from "../admission/authenticate.ts";
+import type { InputCounter } from "../metering/count-input.ts";
 import type { InputEstimates } from "../metering/input-estimate.ts";
 import {
   computeInputMax,
@@ -31,7 +32,6 @@ import {
   estimateInputUpper,
   isTextAlone,
 } from "../metering/input-range.ts";
-import { countInputTokens } from "../metering/meter.ts";
 import { buildHoldError, type InsufficientHold, noPayerError } from "./hold-error.ts";
 
 export interface RequestCharge {
@@ -60,6 +60,7 @@ const IMAGE_OUTPUT_TOKENS = 8_192;
 /** The services that holding money uses. */
 export interface HoldServices {
   readonly estimates: Pick<InputEstimates, "estimate">;
+  readonly inputCounter: Pick<InputCounter, "countRequest">;
   readonly billingEngine: Pick<BillingEngine, "hold">;
 }
 
@@ -166,11 +167,13 @@ interface UnaffordableHold {
  * A request is not rejected because of an estimate: the input is counted first, and the hold is tried with that cost.
  */
 async function holdAsCounted(
-  { billingEngine }: HoldServices,
+  { billingEngine, inputCounter }: HoldServices,
   { chargeable, estimated, conversationTokens, shortage }: UnaffordableHold,
 ): Promise<RequestCharge> {
   const { charge, tariff } = estimated;
-  const tokens = await countInputTokens(chargeable.request, chargeable.endpoint.name).catch(() => null);
+  const { request, endpoint, caller } = chargeable;
+  const countable = { request, endpoint: endpoint.name, owner: caller.key.id };
+  const tokens = await inputCounter.countRequest(countable).catch(() => null);
   if (tokens === null) throw buildHoldError(charge, estimated.leastNano, shortage);
   const counted = forecastCost({ estimate: () => tokens }, chargeable, tariff, conversationTokens);
   const { wantedNano, leastNano, inputTokens } = counted;

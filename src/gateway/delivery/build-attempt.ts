@@ -89,7 +89,7 @@ function readSeals(
 
 function openTranslator({ translation, clock }: AttemptServices, context: ReservedRequest): Translator {
   return context.endpoint.interface === "embeddings"
-    ? new EmbeddingsTranslator(context, translation.threads)
+    ? new EmbeddingsTranslator(context, translation)
     : new RequestTranslator(translation, context, clock.nowMs);
 }
 

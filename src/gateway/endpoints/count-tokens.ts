@@ -21,13 +21,14 @@ import { admit, allowInterface } from "../admission/admit.ts";
 import { type Authenticator, authenticate } from "../admission/authenticate.ts";
 import type { KeySlots } from "../admission/key-limits.ts";
 import type { HttpCall } from "../call.ts";
+import type { CountableRequest, InputCounter } from "../metering/count-input.ts";
 import { BYTES_PER_TOKEN } from "../metering/input-estimate.ts";
 import { MEDIA_TOKENS } from "../metering/media.ts";
-import { countInputTokens } from "../metering/meter.ts";
 import { freeBody } from "../request/body.ts";
 import type { RequestReader } from "../request/read-request.ts";
 import { type AuthenticatedRequest, openContext, setCaller } from "../request-context.ts";
 import { type LimitServices, reserveRequestLimits } from "../reserve-limits.ts";
+import { JobLimitError } from "../threads/job-limit-error.ts";
 import type { TokenFactors } from "../translation/token-factors.ts";
 import { messageAudience } from "../upstream/message-audience.ts";
 import { clientGone, type OutboundRequest, sendRequest } from "../upstream/send-request.ts";
@@ -40,6 +41,7 @@ export interface CountTokensServices extends LimitServices {
   /** The counts in progress. */
   readonly tokenCounts: KeySlots;
   readonly requests: RequestReader;
+  readonly inputCounter: Pick<InputCounter, "countRequest">;
   readonly dispatcher: OutboundRequest & { readonly pool: Pick<Pool, "describe"> };
   readonly translation: { readonly factors: Pick<TokenFactors, "correct"> };
 }
@@ -53,7 +55,7 @@ export function countMessageTokens(services: CountTokensServices, call: HttpCall
 
 /** A client waits for the count before it sends its request: after this time the gateway's own count is used. */
 const UPSTREAM_TIMEOUT_MS = 5_000;
-/** Longer bodies are estimated: a tokenizer would need a thread for them. */
+/** Longer texts are estimated: a tokenizer would take longer than a client waits. */
 const TOKENIZED_BYTES_MAX = 256 * 1024;
 
 /** `endpoint` is one that counts tokens. */
@@ -112,7 +114,7 @@ async function countRequest(
     );
     return (
       (await askAccount(services, call, { endpoint, request, routes })) ??
-      (await countHere(services, request, endpoint))
+      (await countHere(services, { request, endpoint: endpoint.name, owner: caller.key.id }))
     );
   } finally {
     void request.body.dispose();
@@ -178,13 +180,33 @@ async function askAccount(
 }
 
 async function countHere(
-  { translation }: CountTokensServices,
-  request: ModelRequest,
-  { name }: Endpoint,
+  { inputCounter, translation }: CountTokensServices,
+  countable: CountableRequest & { readonly request: ModelRequest },
 ): Promise<number> {
+  const { request } = countable;
   const { textBytes, media } = request.inputSize();
   if (textBytes > TOKENIZED_BYTES_MAX) return Math.ceil(textBytes / BYTES_PER_TOKEN) + media * MEDIA_TOKENS;
-  return translation.factors.correct(request.publicModel, await countInputTokens(request, name));
+  try {
+    return translation.factors.correct(request.publicModel, await inputCounter.countRequest(countable));
+  } catch (error) {
+    if (!(error instanceof JobLimitError)) throw error;
+    throw error.isOverload ? overloadedError() : tooLargeError();
+  }
+}
+
+function tooLargeError(): ApiError {
+  return new ApiError(
+    "request_too_large",
+    "The request is too large or too complex to be counted. Shorten the conversation, its tools or its media.",
+  );
+}
+
+function overloadedError(): ApiError {
+  return new ApiError(
+    "server_is_overloaded",
+    "Too many long requests wait to be counted. Try again in 1 s.",
+    { headers: { "retry-after": "1" } },
+  );
 }
 
 function buildResponse(tokens: number, field: CountField, requestId: string): WholeResponse {

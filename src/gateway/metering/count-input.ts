@@ -1,44 +1,82 @@
 /**
- * Counts the input tokens of a request. A long body is parsed in a worker thread, so that it does not block other
- * requests.
+ * Counts the input tokens of requests. A long body is counted in a thread, so that it does not block other requests. The
+ * thread loads the tokenizer once.
  */
 
 import { copyInTurns } from "../../net/wire/next-turn.ts";
-import type { EndpointName } from "../../protocols/shared/request.ts";
-import { countInputHere } from "./count-request.ts";
+import { partBytes } from "../../net/wire/parts.ts";
+import type { EndpointName, ModelRequest } from "../../protocols/shared/request.ts";
+import { ThreadPool, type ThreadPoolLimits } from "../threads/thread-pool.ts";
+import { countInputHere, countTexts } from "./count-request.ts";
 
 /** The job of the thread. */
 export interface CountJob {
-  readonly bytes: Uint8Array;
+  readonly bytes: Uint8Array<ArrayBuffer>;
   readonly endpoint: EndpointName;
 }
 
-/** Parsing this much takes a few milliseconds. */
-const INLINE_BYTES_MAX = 256 * 1024;
-
-/** One thread at a time: each loads a tokenizer, and counts are needed rarely. */
-let lastCount: Promise<unknown> = Promise.resolve();
-
-/** The input of a JSON request, without earlier turns that the upstream stores. */
-export function countInput(body: Uint8Array, endpoint: EndpointName): Promise<number> {
-  if (body.length <= INLINE_BYTES_MAX) return countInputHere(body, endpoint);
-  const counting = lastCount.then(() => countInThread(body, endpoint));
-  lastCount = counting.catch(() => {});
-  return counting;
+export interface InputCounterLimits extends ThreadPoolLimits {
+  /** A longer body is counted in a thread. */
+  readonly inlineBytesMax: number;
 }
 
-async function countInThread(body: Uint8Array, endpoint: EndpointName): Promise<number> {
-  // A copy, because the body may still be in transmission to an upstream.
-  const bytes = Buffer.allocUnsafeSlow(body.length);
-  await copyInTurns(bytes, 0, body);
-  const worker = new Worker(new URL("./count-worker.ts", import.meta.url).href);
-  try {
-    const { promise, resolve, reject } = Promise.withResolvers<number>();
-    worker.onmessage = ({ data }: MessageEvent<number>) => resolve(data);
-    worker.onerror = ({ message }) => reject(new Error(`Counting the input tokens failed: ${message}`));
-    worker.postMessage({ bytes, endpoint } satisfies CountJob, [bytes.buffer]);
-    return await promise;
-  } finally {
-    worker.terminate();
+export interface InputCounterOptions {
+  readonly limits: InputCounterLimits;
+  monotonicMs(): number;
+}
+
+/** A JSON request. */
+export interface CountableBody {
+  readonly body: Uint8Array;
+  readonly endpoint: EndpointName;
+  /** The id of the API key. */
+  readonly owner: string;
+}
+
+export interface CountableRequest {
+  readonly request: Pick<ModelRequest, "inputText">;
+  readonly endpoint: EndpointName;
+  readonly owner: string;
+}
+
+export class InputCounter {
+  readonly #inlineBytesMax: number;
+  readonly #pool: ThreadPool<CountJob, number>;
+
+  constructor({ limits, monotonicMs }: InputCounterOptions) {
+    this.#inlineBytesMax = limits.inlineBytesMax;
+    // One thread: each loads a tokenizer, and counts are needed rarely.
+    const jobBytesMax = [Number.POSITIVE_INFINITY];
+    this.#pool = new ThreadPool({ jobBytesMax, limits, startWorker, monotonicMs });
   }
+
+  /** Counts without earlier turns that the upstream stores. Rejects with a `JobLimitError` if it takes too long. */
+  countRequest({ request: { inputText }, endpoint, owner }: CountableRequest): Promise<number> {
+    return inputText.kind === "json"
+      ? this.countBody({ body: partBytes(inputText.body), endpoint, owner })
+      : countTexts(inputText.texts);
+  }
+
+  /** The same for a JSON body. */
+  countBody({ body, endpoint, owner }: CountableBody): Promise<number> {
+    if (body.length <= this.#inlineBytesMax) return countInputHere(body, endpoint);
+    return this.#pool.run({
+      owner,
+      bytes: body.length,
+      async open() {
+        // A copy, because the body may still be in transmission to an upstream.
+        const bytes = new Uint8Array(body.length);
+        await copyInTurns(bytes, 0, body);
+        return { job: { bytes, endpoint }, transfer: [bytes.buffer] };
+      },
+    });
+  }
+
+  close(): void {
+    this.#pool.close();
+  }
+}
+
+function startWorker(): Worker {
+  return new Worker(new URL("./count-worker.ts", import.meta.url).href);
 }

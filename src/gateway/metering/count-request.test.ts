@@ -2,12 +2,15 @@ import { expect, test } from "bun:test";
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
 import type { EndpointName } from "../../protocols/shared/request.ts";
 import { corpusText, createRandom } from "./corpus.test-support.ts";
-import { countInput } from "./count-input.ts";
 import { countResponse, countTexts } from "./count-request.ts";
+import { INPUT_COUNTER } from "./input-counter.test-support.ts";
 import { MEDIA_TOKENS } from "./media.ts";
 
+const countBody = (body: Uint8Array, endpoint: EndpointName) =>
+  INPUT_COUNTER.countBody({ body, endpoint, owner: "a" });
+
 const input = (json: unknown, endpoint: EndpointName) =>
-  countInput(Buffer.from(JSON.stringify(json)), endpoint);
+  countBody(Buffer.from(JSON.stringify(json)), endpoint);
 
 test("a chat counts its messages and their framing", async () => {
   const messages = [
@@ -69,8 +72,15 @@ test("a response counts its text and its reasoning", async () => {
 });
 
 test("invalid JSON counts as zero tokens", async () => {
-  expect(await countInput(Buffer.from("nonsense"), "responses")).toBe(0);
+  expect(await countBody(Buffer.from("nonsense"), "responses")).toBe(0);
   expect(await countResponse(Buffer.from("nonsense"))).toEqual({ outputTokens: 0, reasoningTokens: 0 });
+});
+
+test("a form counts its text fields", async () => {
+  const inputText = { kind: "texts", texts: ["a cat"], formDigest: null } as const;
+  expect(
+    await INPUT_COUNTER.countRequest({ request: { inputText }, endpoint: "images.edits", owner: "a" }),
+  ).toBe(2);
 });
 
 test("counting megabytes of input does not block the event loop", async () => {
@@ -93,7 +103,7 @@ test("a long body has the sum of its parts, and parsing does not block the event
     longestMs = Math.max(longestMs, performance.now() - lastMs);
     lastMs = performance.now();
   }, 1);
-  const tokens = await countInput(body, "chat.completions");
+  const tokens = await countBody(body, "chat.completions");
   clearInterval(timer);
   expect(tokens).toBe(40 * (countTokens(text) + 4) + 3);
   console.log(`12 MB counted: the event loop was held for ${longestMs.toFixed(0)} ms at most`);

@@ -1,10 +1,11 @@
-/** Worker that counts the input of one request. See `count-input.ts`. */
+/** Worker that counts the input of requests. See `count-input.ts`. */
 
+import { serveJobs } from "../threads/serve-jobs.ts";
 import type { CountJob } from "./count-input.ts";
 import { countInputHere } from "./count-request.ts";
+import { loadTokenizer } from "./tokenizer.ts";
 
-declare const self: Worker;
-
-self.onmessage = async ({ data: { bytes, endpoint } }: MessageEvent<CountJob>) => {
-  self.postMessage(await countInputHere(bytes, endpoint));
-};
+serveJobs<CountJob, number>(
+  async ({ bytes, endpoint }) => ({ result: await countInputHere(bytes, endpoint), transfer: [] }),
+  loadTokenizer(),
+);

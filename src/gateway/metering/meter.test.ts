@@ -3,6 +3,7 @@ import { makeTariff } from "../../money/tariff.ts";
 import type { EndpointName } from "../../protocols/shared/request.ts";
 import type { Price } from "../../records.ts";
 import { counterReturning, makeRequest, makeUsage } from "../charging/charging.test-support.ts";
+import { INPUT_COUNTER } from "./input-counter.test-support.ts";
 import { asReported, type MeasuredUsage, type MeteredModel, measure, type UsageEvidence } from "./meter.ts";
 
 const NO_BOUNDS: MeteredModel = { contextTokens: null, outputTokensMax: null, tariff: null };
@@ -22,16 +23,18 @@ function measured(
   fields: Record<string, unknown> = {},
 ): MeasuredUsage | Promise<MeasuredUsage> {
   const countOutput = counterReturning(7, 3);
+  const request = makeRequest(name, fields);
   const evidence = {
     usage: REPORTED,
     images: 0,
     imageKind: null,
     isWhole: true,
+    countInput: () => INPUT_COUNTER.countRequest({ request, endpoint: name, owner: "a" }),
     countOutput,
     isTranslated: false,
     ...change,
   };
-  return measure(evidence, name, makeRequest(name, fields), bounds);
+  return measure(evidence, name, request, bounds);
 }
 
 describe("measured usage", () => {
@@ -122,21 +125,6 @@ describe("measured usage", () => {
       tokens: { inputTokens: INPUT_TOKENS, outputTokens: 0 },
       source: "partial",
     });
-  });
-
-  test("of a form is counted from its text fields", async () => {
-    const inputText = { kind: "texts", texts: ["a cat"], formDigest: null } as const;
-    const request = { ...makeRequest("images.edits"), inputText };
-    const evidence = {
-      usage: null,
-      images: 0,
-      imageKind: null,
-      isWhole: true,
-      countOutput: null,
-      isTranslated: false,
-    };
-    const found = await measure(evidence, "images.edits", request, NO_BOUNDS);
-    expect(found.tokens.inputTokens).toBe(2);
   });
 });
 

@@ -5,12 +5,9 @@
 
 import { isPaidByPiece, type Tariff } from "../../money/tariff.ts";
 import { NO_TOKENS, type TokenCounts } from "../../money/token-counts.ts";
-import { partBytes } from "../../net/wire/parts.ts";
 import type { EndpointName, ModelRequest } from "../../protocols/shared/request.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { UsageFlag, UsageSource } from "../../store/usage/usage-row.ts";
-import { countInput } from "./count-input.ts";
-import { countTexts } from "./count-request.ts";
 import { imageOutputTokens } from "./media.ts";
 import type { CountedOutput } from "./output-counter.ts";
 import { type BoundedReport, boundReport, type ModelBounds } from "./usage-bounds.ts";
@@ -23,6 +20,8 @@ export interface UsageEvidence {
   imageKind: string | null;
   /** The response was read to its end; false if it broke off or was cancelled after a disconnect. */
   isWhole: boolean;
+  /** Counts the input of the request. */
+  countInput: () => Promise<number>;
   /** Counts the received text; null for responses without text. */
   countOutput: (() => Promise<CountedOutput>) | null;
   /** The upstream received a translated request. */
@@ -96,7 +95,7 @@ export function measure(
   if (report.verdict === "implausible" || reportsAll(report.usage, report.images)) return asBounded(report);
   const { usage: boundedUsage, images: boundedImages } = report;
   const unreported = { ...evidence, usage: boundedUsage, images: boundedImages };
-  const counted = countMissing(unreported, endpoint, request, model.tariff);
+  const counted = countMissing(unreported, endpoint, model.tariff);
   return report.verdict === "reduced" ? counted.then(asReduced) : counted;
 }
 
@@ -129,7 +128,6 @@ export function estimatedInput(
 async function countMissing(
   evidence: UsageEvidence,
   endpoint: EndpointName,
-  request: ModelRequest,
   tariff: Tariff | null,
 ): Promise<MeasuredUsage> {
   const { usage, images, isWhole } = evidence;
@@ -141,7 +139,7 @@ async function countMissing(
     !(usage.isEarly && usage.inputTokens === 0);
   const reportedOutput = usage !== null && usage.missing !== "output" ? usage : null;
   const [inputTokens, output] = await Promise.all([
-    isInputReported ? usage.inputTokens : countInputTokens(request, endpoint),
+    isInputReported ? usage.inputTokens : evidence.countInput(),
     // An early report is used only if no output followed, and a report of 0 only if no output arrived.
     reportedOutput === null || reportedOutput.isEarly || reportedOutput.outputTokens === 0
       ? countAtLeast(reportedOutput, evidence, tariff)
@@ -181,13 +179,6 @@ function countImages(
 ): CountedOutput {
   const isByPiece = !isByTokens && (tariff === null || isPaidByPiece(tariff, imageKind));
   return { outputTokens: isByPiece ? 0 : images * imageOutputTokens(imageKind), reasoningTokens: 0 };
-}
-
-/** Counts the input of a request from its body. */
-export function countInputTokens({ inputText }: ModelRequest, endpoint: EndpointName): Promise<number> {
-  return inputText.kind === "json"
-    ? countInput(partBytes(inputText.body), endpoint)
-    : countTexts(inputText.texts);
 }
 
 function isEmbedding(endpoint: EndpointName): boolean {

@@ -21,6 +21,7 @@ import {
   ROUTE,
   TARIFF,
 } from "../charging/charging.test-support.ts";
+import { INPUT_COUNTER } from "../metering/input-counter.test-support.ts";
 import { createInputEstimates } from "../metering/input-estimate.ts";
 import { ReasoningEstimates } from "../metering/reasoning-estimate.ts";
 import { beginAttempt, failAttempt, noteWastedUsage } from "../request/trace.ts";
@@ -59,6 +60,7 @@ function setUp() {
       learn: (_model, _size, tokens) => void learnt.push(tokens),
     },
     reasoning: new ReasoningEstimates(),
+    inputCounter: INPUT_COUNTER,
     traffic: openTraffic(),
     requestCounts: openRequestCounts(),
     requestMetrics: new RequestMetrics(),

@@ -13,6 +13,7 @@ import type { Log } from "../../observe/log.ts";
 import type { Pool } from "../../pool/pool.ts";
 import { countsTokens } from "../../protocols/shared/request.ts";
 import { likelyCost } from "../charging/window-budget.ts";
+import type { InputCounter } from "../metering/count-input.ts";
 import type { InputEstimates } from "../metering/input-estimate.ts";
 import { isTextAlone } from "../metering/input-range.ts";
 import {
@@ -55,6 +56,7 @@ export interface SettlementServices extends RecordingServices {
   readonly log: Log;
   readonly estimates: InputEstimates;
   readonly reasoning: ReasoningEstimates;
+  readonly inputCounter: Pick<InputCounter, "countRequest">;
   readonly refusals: Pick<RefusalRows, "addToCounted">;
   readonly billingFaults: Pick<BillingFaults, "add">;
   readonly billingEngine: Pick<BillingEngine, "push" | "settle">;
@@ -234,7 +236,7 @@ function measureBatchedWork(context: ReadRequest, { usage, countedTokens }: Batc
 
 /** Returns a promise only if something must be counted. */
 function measureUsage(
-  { log }: SettlementServices,
+  { log, inputCounter }: SettlementServices,
   context: ReadRequest,
   ending: RequestEnding,
   inputTokens: () => number,
@@ -247,6 +249,8 @@ function measureUsage(
     images,
     imageKind: readImageKind(request, ending),
     isWhole,
+    countInput: () =>
+      inputCounter.countRequest({ request, endpoint: endpoint.name, owner: context.caller.key.id }),
     countOutput,
     isTranslated: isTranslated(context.trace),
   };

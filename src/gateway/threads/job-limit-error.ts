@@ -16,4 +16,9 @@ export class JobLimitError extends Error {
     super(REASONS[limit]);
     this.limit = limit;
   }
+
+  /** The job itself exceeded nothing: it may be sent again. */
+  get isOverload(): boolean {
+    return this.limit === "waiting" || this.limit === "closed";
+  }
 }

@@ -22,14 +22,19 @@ export interface JobResult<Result> {
   readonly transfer: readonly ArrayBuffer[];
 }
 
-/** An `ApiError` of a job is its outcome. Any other error ends the thread. */
+/**
+ * An `ApiError` of a job is its outcome. Any other error ends the thread. What the jobs need is `prepared` first, which is
+ * not work of the first job.
+ */
 export function serveJobs<Job, Result>(
   run: (job: Job) => JobResult<Result> | Promise<JobResult<Result>>,
+  prepared: Promise<unknown> = Promise.resolve(),
 ): void {
   const send = (message: ThreadMessage<Result>, transfer: readonly ArrayBuffer[] = []) =>
     self.postMessage(message, [...transfer]);
   self.onmessage = async ({ data }: MessageEvent<Job>) => {
     try {
+      await prepared;
       const { result, transfer } = await run(data);
       send({ kind: "result", result }, transfer);
     } catch (cause) {
@@ -46,7 +51,8 @@ export function serveJobs<Job, Result>(
     // A long job leaves hundreds of megabytes, which an idle thread would keep.
     Bun.gc(true);
   };
-  send({ kind: "ready", taskId: readTaskId() });
+  // A job reports what fails here.
+  prepared.then(() => send({ kind: "ready", taskId: readTaskId() })).catch(() => {});
 }
 
 function readTaskId(): string | null {

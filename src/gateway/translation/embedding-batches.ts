@@ -19,7 +19,6 @@ import { readUpstreamError } from "../../protocols/shared/upstream-error.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { WholeResponseResult } from "../../protocols/shared/whole-response.ts";
 import { CLIENT_DISCONNECTED } from "../client-disconnect.ts";
-import { countInput } from "../metering/count-input.ts";
 import type { BatchedRequest, BatchedWork, Trace } from "../request/trace.ts";
 import type { WholeResult } from "../whole-result.ts";
 import type { SendBody } from "./translated-attempt.ts";
@@ -38,6 +37,8 @@ export interface BatchOptions {
   /** Counted by the gateway, for upstreams that report no usage. */
   readonly inputTokens: number;
   readonly jsonDepthMax: number;
+  /** Counts the tokens of a batch. */
+  countBody(body: Uint8Array): Promise<number>;
 }
 
 interface FinishedBatch {
@@ -121,7 +122,7 @@ export class EmbeddingBatches implements BatchedRequest {
     let countedTokens = 0;
     for (const at of [...uncounted, ...this.#abandoned]) {
       const body = joinParts(this.#batches[at]?.body ?? []);
-      countedTokens += await countInput(body, "gemini.batch_embed_contents");
+      countedTokens += await this.#options.countBody(body);
     }
     const usage = sumUsage(finished.map((batch) => batch.usage).filter((one) => one !== null));
     return { usage, countedTokens };

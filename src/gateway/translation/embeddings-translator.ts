@@ -9,6 +9,7 @@ import type { AccountRoute } from "../../policy/snapshot.ts";
 import { checkParsedValues } from "../../protocols/shared/list-bounds.ts";
 import { type Endpoint, isGeminiEndpoint, type ModelRequest } from "../../protocols/shared/request.ts";
 import type { WholeResponseResult } from "../../protocols/shared/whole-response.ts";
+import type { InputCounter } from "../metering/count-input.ts";
 import { countTexts } from "../metering/count-request.ts";
 import { tokenizerIfLoaded } from "../metering/tokenizer.ts";
 import { noteBatches, type Trace } from "../request/trace.ts";
@@ -22,6 +23,12 @@ import {
 } from "./translate-embeddings.ts";
 import { NO_HEADERS, type TranslatedAttempt, type Translator } from "./translated-attempt.ts";
 import type { TranslationThreads } from "./translation-threads.ts";
+
+/** The services that the translation of embeddings uses. */
+export interface EmbeddingsServices {
+  readonly threads: TranslationThreads;
+  readonly inputCounter: InputCounter;
+}
 
 /** What the translation needs of a request. */
 export interface EmbeddingsSource {
@@ -48,12 +55,14 @@ const UNSTREAMED = {
 export class EmbeddingsTranslator implements Translator {
   readonly #source: EmbeddingsSource;
   readonly #threads: TranslationThreads;
+  readonly #counter: InputCounter;
   /** Kept for all attempts, so that a batch that has succeeded is not sent again. */
   #batches: { readonly upstreamModel: string; readonly batches: EmbeddingBatches } | null = null;
 
-  constructor(source: EmbeddingsSource, threads: TranslationThreads) {
+  constructor(source: EmbeddingsSource, services: EmbeddingsServices) {
     this.#source = source;
-    this.#threads = threads;
+    this.#threads = services.threads;
+    this.#counter = services.inputCounter;
   }
 
   async translate({ upstreamModel }: AccountRoute): Promise<TranslatedAttempt> {
@@ -89,6 +98,8 @@ export class EmbeddingsTranslator implements Translator {
           // Google often reports no usage, and OpenAI's clients expect it.
           inputTokens: await countTokens(translation),
           jsonDepthMax: JSON_DEPTH_MAX,
+          countBody: (body) =>
+            this.#counter.countBody({ body, endpoint: "gemini.batch_embed_contents", owner: this.#owner }),
         },
       );
       this.#batches = { upstreamModel, batches };

@@ -19,6 +19,7 @@ import type { Endpoint, KnownConversationPrefix, ModelRequest } from "../../prot
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { WholeResponseResult } from "../../protocols/shared/whole-response.ts";
 import type { Dialect } from "../../records.ts";
+import type { InputCounter } from "../metering/count-input.ts";
 import { noteDropped, type Trace } from "../request/trace.ts";
 import type { SealTarget, StateSeals } from "./state-seals.ts";
 import type { StoredTurns } from "./stored-conversations.ts";
@@ -37,6 +38,7 @@ export interface TranslationServices {
   readonly threads: TranslationThreads;
   readonly storedResponses: StoredResponses;
   readonly counts: TranslationCounts;
+  readonly inputCounter: InputCounter;
   readonly factors: TokenFactors;
   newId(prefix: string): string;
 }

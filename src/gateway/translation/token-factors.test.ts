@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { readJsonRequest } from "../../protocols/shared/json-request.ts";
 import { ENDPOINTS, type ModelRequest } from "../../protocols/shared/request.ts";
-import { countInputTokens } from "../metering/meter.ts";
+import { INPUT_COUNTER } from "../metering/input-counter.test-support.ts";
 import { TokenFactors } from "./token-factors.ts";
 
 const MESSAGES = ENDPOINTS.find(({ name }) => name === "messages");
@@ -19,17 +19,17 @@ function readMessages(change: Record<string, unknown> = {}): ModelRequest {
 
 /** Learns from one request whose upstream reports `share` times the gateway's own count. */
 async function learn(factors: TokenFactors, share: number, request = readMessages()): Promise<void> {
-  const own = await countInputTokens(request, "messages");
+  const own = await INPUT_COUNTER.countRequest({ request, endpoint: "messages", owner: "a" });
   await factors.learn(request, "messages", Math.round(own * share));
 }
 
 describe("the count of tokens for a model", () => {
   test("is the gateway's own before anything is learnt", () => {
-    expect(new TokenFactors(() => 0).correct("m", 1_000)).toBe(1_000);
+    expect(new TokenFactors(() => 0, INPUT_COUNTER).correct("m", 1_000)).toBe(1_000);
   });
 
   test("is corrected by what the upstream of the model reports", async () => {
-    const factors = new TokenFactors(() => 0);
+    const factors = new TokenFactors(() => 0, INPUT_COUNTER);
     await learn(factors, 1.25);
     expect(factors.correct("m", 1_000)).toBeCloseTo(1_250, -1);
     expect(factors.correct("other", 1_000)).toBe(1_000);
@@ -37,7 +37,7 @@ describe("the count of tokens for a model", () => {
 
   test("follows later reports slowly, one in half a minute", async () => {
     let nowMs = 0;
-    const factors = new TokenFactors(() => nowMs);
+    const factors = new TokenFactors(() => nowMs, INPUT_COUNTER);
     await learn(factors, 1);
     await learn(factors, 1.5);
     expect(factors.correct("m", 1_000)).toBe(1_000);
@@ -72,14 +72,14 @@ describe("the count of tokens for a model", () => {
     ],
     ["of a long request", 1.5, { messages: [{ role: "user", content: TEXT.repeat(50) }] }],
   ])("learns nothing from a report %s", async (_, share, change) => {
-    const factors = new TokenFactors(() => 0);
+    const factors = new TokenFactors(() => 0, INPUT_COUNTER);
     await learn(factors, share, readMessages(change));
     expect(factors.correct("m", 1_000)).toBe(1_000);
   });
 
   test("is remembered for a bounded number of models", async () => {
     let nowMs = 0;
-    const factors = new TokenFactors(() => nowMs++);
+    const factors = new TokenFactors(() => nowMs++, INPUT_COUNTER);
     for (let at = 0; at <= 1_000; at++) await learn(factors, 1.25, readMessages({ model: `m${at}` }));
     expect(factors.correct("m0", 1_000)).toBe(1_000);
     expect(factors.correct("m1000", 1_000)).toBeCloseTo(1_250, -1);

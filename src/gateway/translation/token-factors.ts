@@ -6,7 +6,7 @@
 
 import { partBytes } from "../../net/wire/parts.ts";
 import type { EndpointName, ModelRequest } from "../../protocols/shared/request.ts";
-import { countInput } from "../metering/count-input.ts";
+import type { InputCounter } from "../metering/count-input.ts";
 import { isTextAlone } from "../metering/input-range.ts";
 
 type CountedRequest = Pick<
@@ -25,19 +25,23 @@ const FACTOR_MIN = 0.5;
 const FACTOR_MAX = 2;
 const WEIGHT = 0.2;
 const SAMPLE_INTERVAL_MS = 30_000;
-/** Counting more would hold the event loop for long. */
+/** Counting more would take long. */
 const SAMPLE_BYTES_MAX = 64 * 1024;
 /** In shorter texts the tokens between messages prevail, which each vendor counts in its own way. */
 const SAMPLE_TOKENS_MIN = 100;
 const MODELS_MAX = 1_000;
+/** Counts of samples wait as those of one key. */
+const SAMPLES = "samples";
 
 export class TokenFactors {
   readonly #nowMs: () => number;
+  readonly #counter: Pick<InputCounter, "countBody">;
   /** In order of their latest samples. */
   readonly #models = new Map<string, LearntFactor>();
 
-  constructor(nowMs: () => number) {
+  constructor(nowMs: () => number, counter: Pick<InputCounter, "countBody">) {
     this.#nowMs = nowMs;
+    this.#counter = counter;
   }
 
   /** `tokens` is the gateway's own count. */
@@ -56,7 +60,8 @@ export class TokenFactors {
     if (end - start > SAMPLE_BYTES_MAX || request.inputSize().media > 0) return;
     this.#setNext(publicModel, nowMs + SAMPLE_INTERVAL_MS);
     // A copy, because the body is freed when the request ends.
-    const counted = await countInput(Buffer.from(partBytes(inputText.body)), endpoint);
+    const body = Buffer.from(partBytes(inputText.body));
+    const counted = await this.#counter.countBody({ body, endpoint, owner: SAMPLES });
     if (counted >= SAMPLE_TOKENS_MIN) this.#add(publicModel, reportedTokens / counted);
   }
 

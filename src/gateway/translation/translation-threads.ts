@@ -148,7 +148,7 @@ export class TranslationThreads {
       return result;
     } catch (error) {
       if (!(error instanceof JobLimitError)) throw error;
-      if (isOverload(error)) throw overloadedError();
+      if (error.isOverload) throw overloadedError();
       return { translation: { kind: "malformed" }, dropped: [] };
     }
   }
@@ -169,7 +169,7 @@ export class TranslationThreads {
       return await this.#pool.run(job);
     } catch (error) {
       if (!(error instanceof JobLimitError)) throw error;
-      throw isOverload(error) ? overloadedError() : tooLargeError();
+      throw error.isOverload ? overloadedError() : tooLargeError();
     }
   }
 
@@ -219,10 +219,6 @@ function plainTarget({ route, dialect, owner }: SealTarget): SealTarget {
 async function openPart(body: Part, build: BuildJob): Promise<JobMessage<TranslationJob>> {
   const copy = await copyPart(body);
   return { job: build(copy), transfer: [copy.buffer] };
-}
-
-function isOverload({ limit }: JobLimitError): boolean {
-  return limit === "waiting" || limit === "closed";
 }
 
 function copyPart(part: Part): Promise<Uint8Array<ArrayBuffer>> {
