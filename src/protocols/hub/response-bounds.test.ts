@@ -6,10 +6,12 @@ import { lookUpCodec } from "../codecs.ts";
 import { clientTarget, hubRequest, NO_TOOL_NAMES } from "./codec.test-support.ts";
 import type { Dialect } from "./hub-request.ts";
 import type { HubEvent } from "./hub-response.ts";
+import { ResponseBounds } from "./response-bounds.ts";
 import { TextPieces } from "./text-pieces.ts";
 
 const { callsMax, itemsMax, listMax, choicesMax, citationsMax, searchesMax, searchAddressesMax } =
   responseBounds;
+const { citationCharsMax, textCharsMax } = responseBounds;
 
 const times = <T>(count: number, make: (at: number) => T): T[] =>
   Array.from({ length: count }, (_, at) => make(at));
@@ -169,6 +171,21 @@ test.each(WHOLE)("a whole response of %s has bounded %s (%d)", (dialect, what, m
   const read = (count: number) => lookUpCodec(dialect).readResponse({ ...repeat(count)[0] }, NO_TOOL_NAMES);
   expect(() => read(max)).not.toThrow();
   expect(() => read(max + 1)).toThrow(describeBound(max, what));
+});
+
+test.each<[string, number, (bounds: ResponseBounds, chars: number) => void]>([
+  ["characters", textCharsMax, (bounds, chars) => bounds.addText(chars)],
+  [
+    "characters of citations",
+    citationCharsMax,
+    (bounds, chars) => bounds.addCitation({ url: "u", title: "x".repeat(chars - 1) }),
+  ],
+])("a response has bounded %s (%d) in one piece or several", (what, max, add) => {
+  const bounds = new ResponseBounds();
+  add(bounds, max - 1);
+  expect(() => add(bounds, 1)).not.toThrow();
+  expect(() => add(bounds, 1)).toThrow(describeBound(max, what));
+  expect(() => add(new ResponseBounds(), max + 1)).toThrow(describeBound(max, what));
 });
 
 test.each(["chat", "messages", "gemini"] as const)("%s: arguments that are kept are bounded", (dialect) => {

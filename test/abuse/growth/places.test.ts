@@ -8,7 +8,7 @@ import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { z } from "zod";
-import { requestCounts } from "../../../src/count-limits.ts";
+import { requestCounts, responseBounds } from "../../../src/count-limits.ts";
 import { chatChunk, chatCompletion, chatRequest } from "../../../src/public-api/schemas/chat.ts";
 import { geminiRequest, geminiResponse } from "../../../src/public-api/schemas/gemini.ts";
 import { messageEvent, messageObject, messageRequest } from "../../../src/public-api/schemas/messages.ts";
@@ -91,10 +91,13 @@ const NOT_IN_SAMPLES: Readonly<Record<Dialect, ReadonlySet<string>>> = {
   ]),
 };
 
-test("every bound on a count of a request has a test that names it", () => {
+test.each([
+  ["request", requestCounts],
+  ["response", responseBounds],
+])("every bound on a count of a %s has a test that names it", (_, bounds) => {
   const root = join(import.meta.dir, "../../..");
   const tests = [...new Bun.Glob("{src,test}/**/*.test.ts").scanSync(root)]
     .map((file) => readFileSync(join(root, file), "utf8"))
     .join("\n");
-  expect(Object.keys(requestCounts).filter((name) => !new RegExp(`\\b${name}\\b`).test(tests))).toEqual([]);
+  expect(Object.keys(bounds).filter((name) => !new RegExp(`\\b${name}\\b`).test(tests))).toEqual([]);
 });
