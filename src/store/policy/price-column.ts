@@ -3,7 +3,15 @@
  */
 
 import { z } from "zod";
-import type { CallUnit, LongContextUnit, Price, PriceList, ServiceTier, TokenUnit } from "../../records.ts";
+import type {
+  CallUnit,
+  LongContextUnit,
+  Price,
+  PriceList,
+  PriceQuotation,
+  ServiceTier,
+  TokenUnit,
+} from "../../records.ts";
 
 const usdSchema = z.string().regex(/^\d{1,9}(\.\d{1,6})?$/);
 const optionalUsd = z.exactOptional(usdSchema);
@@ -46,10 +54,21 @@ export const priceForm: z.ZodType<Price> = z.object({
 });
 
 const tokensSchema = z.int().positive().nullable();
+const quotationSchema = z.object({
+  units: z.array(z.string()),
+  source: z.string(),
+  date: z.string(),
+} satisfies Record<keyof PriceQuotation, unknown>);
+
 export const priceListForm: z.ZodType<PriceList> = z.object({
   date: z.string(),
   models: z.record(
     z.string(),
-    z.object({ price: priceForm, contextTokens: tokensSchema, outputTokensMax: tokensSchema }),
+    z.object({
+      price: priceForm,
+      contextTokens: tokensSchema,
+      outputTokensMax: tokensSchema,
+      quotation: z.exactOptional(quotationSchema),
+    }),
   ),
 });
