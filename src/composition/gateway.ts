@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import type { Authenticator } from "../gateway/admission/authenticate.ts";
 import { openBadKeyThrottle } from "../gateway/admission/bad-key-throttle.ts";
-import { KeySlots } from "../gateway/admission/key-limits.ts";
+import { KeyRate, KeySlots } from "../gateway/admission/key-limits.ts";
 import { openResponseRoutes } from "../gateway/endpoints/response-routes.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { InputCounter } from "../gateway/metering/count-input.ts";
@@ -89,6 +89,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     sharing: services.shared?.sharing ?? null,
     concurrencyQueue: new ConcurrencyQueue(limiter, occupancy, clock),
     tokenCounts: new KeySlots(limits.tokenCountsOfKey),
+    reads: new KeyRate(limits.readsOfKey, clock.monotonicMs),
     billingEngine,
     refusals: billing.refusals,
     billingFaults: billing.faults,

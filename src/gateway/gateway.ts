@@ -22,7 +22,7 @@ import type { LivePolicy } from "../policy/live-policy.ts";
 import type { Db } from "../store/engine/db.ts";
 import type { Tracer } from "../telemetry/tracer.ts";
 import type { Authenticator } from "./admission/authenticate.ts";
-import type { KeySlots } from "./admission/key-limits.ts";
+import type { KeyRate, KeySlots } from "./admission/key-limits.ts";
 import type { ResponseRoutes } from "./endpoints/response-routes.ts";
 import type { InputCounter } from "./metering/count-input.ts";
 import type { InputEstimates } from "./metering/input-estimate.ts";
@@ -49,6 +49,8 @@ export interface Gateway {
   readonly concurrencyQueue: ConcurrencyQueue;
   /** The token counts of each key in progress. */
   readonly tokenCounts: KeySlots;
+  /** How often each key calls the endpoints for models, usage and requests. */
+  readonly reads: KeyRate;
   /** Divides limits over nodes; null if there is one node. */
   readonly sharing: LimitSharing | null;
   readonly billingEngine: BillingEngine;

@@ -80,8 +80,9 @@ export class CallerEndpoints {
     buildBody: (caller: Caller) => Body | Promise<Body>,
     buildHeaders: (body: Body) => Record<string, string> = () => ({}),
   ): Promise<Response> {
-    const { policy, auth } = this.#gateway;
+    const { policy, auth, reads } = this.#gateway;
     const caller = authenticate(call.request.headers, policy.snapshot(), auth, call);
+    reads.take(caller.key.id);
     const body = await buildBody(caller);
     return Response.json(body, { headers: { "x-request-id": call.requestId, ...buildHeaders(body) } });
   }

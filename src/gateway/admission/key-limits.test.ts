@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { KeySlots } from "./key-limits.ts";
+import { KeyRate, KeySlots } from "./key-limits.ts";
 
 test("a key that has as much in progress as it may have waits, oldest first, and others do not", async () => {
   const slots = new KeySlots({ inProgressMax: 2, waitingMax: 2 });
@@ -16,4 +16,23 @@ test("a key that has as much in progress as it may have waits, oldest first, and
   await Promise.all(waiting);
   expect(order).toEqual(["first", "second"]);
   expect(slots.take("a")).toBeInstanceOf(Promise);
+});
+
+test("a key may call as often as its burst, then as often as its rate, and others are not affected", () => {
+  let nowMs = 0;
+  const rate = new KeyRate({ burst: 3, perSecond: 2 }, () => nowMs);
+  const allowed = (key: string) => {
+    let calls = 0;
+    try {
+      for (; calls < 10; calls++) rate.take(key);
+    } catch (error) {
+      expect(error).toMatchObject({ code: "rate_limit_exceeded", headers: { "retry-after": "1" } });
+    }
+    return calls;
+  };
+  expect([allowed("a"), allowed("a"), allowed("b")]).toEqual([3, 0, 3]);
+  nowMs = 1_000;
+  expect(allowed("a")).toBe(2);
+  nowMs = 1_000_000;
+  expect(allowed("a")).toBe(3);
 });

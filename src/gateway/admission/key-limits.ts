@@ -1,5 +1,6 @@
 /** Limits of the product for one key, in addition to those that an operator sets. They are kept in memory. */
 
+import { ApiError } from "../../errors.ts";
 import type { MaybePromise } from "../../net/wire/maybe-promise.ts";
 
 export interface KeySlotLimits {
@@ -43,4 +44,51 @@ export class KeySlots {
     if (next !== undefined) next();
     else if (--use.inProgress === 0) this.#keys.delete(keyId);
   }
+}
+
+export interface KeyRateLimits {
+  /** Calls of one key at once, after a pause. */
+  readonly burst: number;
+  /** Calls of one key that are added each second. */
+  readonly perSecond: number;
+}
+
+interface KeyBucket {
+  calls: number;
+  atMs: number;
+}
+
+/**
+ * Bounds how often a key calls endpoints that no operator limits, such as its models and its usage. Each key has at most
+ * one entry, so the number of keys bounds the memory.
+ */
+export class KeyRate {
+  readonly #limits: KeyRateLimits;
+  readonly #monotonicMs: () => number;
+  readonly #keys = new Map<string, KeyBucket>();
+
+  constructor(limits: KeyRateLimits, monotonicMs: () => number) {
+    this.#limits = limits;
+    this.#monotonicMs = monotonicMs;
+  }
+
+  /** Throws if the key has called too often. */
+  take(keyId: string): void {
+    const { burst, perSecond } = this.#limits;
+    const nowMs = this.#monotonicMs();
+    const bucket = this.#keys.get(keyId) ?? { calls: burst, atMs: nowMs };
+    bucket.calls = Math.min(burst, bucket.calls + ((nowMs - bucket.atMs) * perSecond) / 1_000);
+    bucket.atMs = nowMs;
+    this.#keys.set(keyId, bucket);
+    if (bucket.calls < 1) throw tooManyCallsError();
+    bucket.calls--;
+  }
+}
+
+function tooManyCallsError(): ApiError {
+  return new ApiError(
+    "rate_limit_exceeded",
+    "This API key calls the endpoints for models, usage and requests too often. Please try again in 1s.",
+    { headers: { "retry-after": "1" } },
+  );
 }
