@@ -3,6 +3,7 @@
 import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { listAccounts } from "../../src/store/policy/accounts.ts";
 import { PROJECT, serviceAccountFile } from "../cloud/cloud-gateway.ts";
+import { eventually } from "../support/eventually.ts";
 import { axeFindings, sidewaysScroll } from "./axe.ts";
 import { type ConsoleUnderTest, type Page, PHONE_WIDTH, startConsole } from "./browser.ts";
 
@@ -42,7 +43,9 @@ test("a Vertex AI account takes its key from a file", async () => {
   await dialog
     .getByLabel("Choose key file")
     .setInputFiles({ name: "key.json", mimeType: "application/json", buffer });
-  await expect(dialog.getByLabel("Service account key (JSON)").inputValue()).resolves.toContain(PROJECT);
+  // The browser reads the file after the event.
+  const keyField = dialog.getByLabel("Service account key (JSON)");
+  await eventually(async () => (await keyField.inputValue()).includes(PROJECT));
   expect(await axeFindings(page)).toEqual([]);
   await dialog.getByRole("button", { name: "Add account" }).click();
   await page.getByRole("heading", { level: 1, name: "vertex-1" }).waitFor();
