@@ -163,10 +163,13 @@ describe("on SQLite", () => {
     expect([await retrieve(whole.id), await retrieve(streamed.id)]).toEqual(before);
   });
 
-  test("input items are listed in pages, in both orders", async () => {
+  test.each([
+    ["short", ""],
+    ["long, in a thread", " word".repeat(40_000)],
+  ])("input items are listed in pages, in both orders: %s", async (_size, tail) => {
     const { id } = await clientOf(gateway).responses.create({
       model: "fast",
-      input: ["one", "two", "three"].map((content) => ({ role: "user" as const, content })),
+      input: ["one", "two", "three"].map((word) => ({ role: "user" as const, content: word + tail })),
     });
     const list = async (query: string) =>
       (await gateway.call(`/v1/responses/${id}/input_items${query}`)).json() as Promise<{
@@ -174,7 +177,8 @@ describe("on SQLite", () => {
         has_more: boolean;
         last_id: string;
       }>;
-    const texts = ({ data }: Awaited<ReturnType<typeof list>>) => data.map((item) => item.content[0]?.text);
+    const texts = ({ data }: Awaited<ReturnType<typeof list>>) =>
+      data.map((item) => item.content[0]?.text.replace(tail, ""));
     expect(texts(await list(""))).toEqual(["three", "two", "one"]);
     const page = await list("?order=asc&limit=2");
     expect(texts(page)).toEqual(["one", "two"]);

@@ -1,19 +1,22 @@
 /** Calls on a response that the gateway stores itself: retrieve, delete, list its input items. */
 
 import { ApiError } from "../../errors.ts";
-import { isObject } from "../../json/parse.ts";
 import { type HttpResponse, WholeResponse } from "../../net/wire/http-message.ts";
 import { type Part, wholeBytesPart } from "../../net/wire/parts.ts";
+import { type InputItemsTerms, listInputItems } from "../translation/input-items.ts";
 import { isOwnResponseId } from "../translation/own-response-id.ts";
-import { parseBody } from "../translation/parse-body.ts";
 import type { ResponseRecord } from "../translation/response-record.ts";
 import type { StoredResponses } from "../translation/stored-responses.ts";
 import { turnInput, turnResponse } from "../translation/stored-turn.ts";
+import type { TranslationThreads } from "../translation/translation-threads.ts";
 import { JSON_LINES } from "./error-response.ts";
 
 /** The services that calls on the gateway's own responses use. */
 export interface OwnResponseServices {
-  readonly translation: { readonly storedResponses: Pick<StoredResponses, "findRecord" | "remove"> };
+  readonly translation: {
+    readonly storedResponses: Pick<StoredResponses, "findRecord" | "remove">;
+    readonly threads: TranslationThreads;
+  };
 }
 
 export interface OwnResponseCall {
@@ -41,7 +44,7 @@ export async function callOwnResponse(
   if (record === null) return null;
   if (action === "/cancel")
     throw notInBackground("Only a response in progress can be cancelled.", "response_id");
-  if (action === "/input_items") return sendParts(call, listInputItems(record, call.query));
+  if (action === "/input_items") return sendParts(call, [await listItems(translation.threads, record, call)]);
   if (call.query.get("stream") === "true") throw notInBackground("Retrieve it without `stream`.", "stream");
   return sendParts(call, [turnResponse(record.turn)]);
 }
@@ -65,24 +68,23 @@ function sendParts({ requestId }: OwnResponseCall, body: readonly Part[]): HttpR
 const PAGE_ITEMS = 20;
 const PAGE_ITEMS_MAX = 100;
 
-interface ListedItem extends Record<string, unknown> {
-  readonly id: string;
-}
-
-function listInputItems(record: ResponseRecord, query: URLSearchParams): Part[] {
-  const items = readInputItems(record);
-  if (query.get("order") !== "asc") items.reverse();
-  const first = items.findIndex(({ id }) => id === query.get("after")) + 1;
-  const limit = readLimit(query.get("limit"));
-  const page = items.slice(first, first + limit);
-  const list = {
-    object: "list",
-    data: page,
-    first_id: page[0]?.id ?? null,
-    last_id: page.at(-1)?.id ?? null,
-    has_more: first + limit < items.length,
+/** Parsing a long input would hold the event loop. */
+async function listItems(
+  threads: TranslationThreads,
+  record: ResponseRecord,
+  { responseId, query, keyId }: OwnResponseCall,
+): Promise<Part> {
+  const body = turnInput(record.turn);
+  const terms: InputItemsTerms = {
+    responseId,
+    order: query.get("order") === "asc" ? "asc" : "desc",
+    after: query.get("after"),
+    limit: readLimit(query.get("limit")),
   };
-  return [wholeBytesPart(Buffer.from(JSON.stringify(list)))];
+  const isLong = body.end - body.start > threads.limits.requestBytesMin;
+  return wholeBytesPart(
+    isLong ? await threads.listInputItems({ owner: keyId, body, terms }) : listInputItems(body, terms),
+  );
 }
 
 function readLimit(text: string | null): number {
@@ -92,25 +94,4 @@ function readLimit(text: string | null): number {
   throw new ApiError("invalid_value", `\`limit\` must be an integer from 1 to ${PAGE_ITEMS_MAX}.`, {
     param: "limit",
   });
-}
-
-/** The input in the form in which the API returns it: items with ids, text in parts. The ids are the same in each call. */
-function readInputItems({ responseId, turn }: ResponseRecord): ListedItem[] {
-  const input = parseBody(turnInput(turn));
-  const suffix = responseId.slice("resp_".length);
-  if (typeof input === "string")
-    return [completeMessage({ role: "user", content: input }, `msg_${suffix}-0`)];
-  if (!Array.isArray(input)) return [];
-  return input.filter(isObject).map((item, at) => {
-    const isMessage = item.type === undefined || item.type === "message";
-    const id = typeof item.id === "string" ? item.id : `${isMessage ? "msg" : "item"}_${suffix}-${at}`;
-    return isMessage ? completeMessage(item, id) : { ...item, id };
-  });
-}
-
-function completeMessage(item: Record<string, unknown>, id: string): ListedItem {
-  const { content, role } = item;
-  const type = role === "assistant" ? "output_text" : "input_text";
-  const parts = typeof content === "string" ? [{ type, text: content }] : content;
-  return { status: "completed", ...item, type: "message", id, content: parts };
 }

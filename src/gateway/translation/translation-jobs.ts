@@ -9,6 +9,7 @@ import type {
 } from "../../protocols/hub/dialect-codec.ts";
 import type { Dialect } from "../../records.ts";
 import type { Keyring } from "../../secrets/keyring.ts";
+import type { InputItemsTerms } from "./input-items.ts";
 import type { SealTarget } from "./state-seals.ts";
 import type { EmbeddingsTerms, EmbeddingsTranslation, VectorTerms } from "./translate-embeddings.ts";
 import type { RequestTerms, RequestTranslation } from "./translate-request.ts";
@@ -66,7 +67,14 @@ export interface VectorsJob {
   readonly terms: VectorTerms;
 }
 
-export type TranslationJob = RequestJob | ResponseJob | EmbeddingsJob | VectorsJob;
+/** A page of the input of a stored response. */
+export interface InputItemsJob {
+  readonly kind: "input_items";
+  readonly body: Uint8Array<ArrayBuffer>;
+  readonly terms: InputItemsTerms;
+}
+
+export type TranslationJob = RequestJob | ResponseJob | EmbeddingsJob | VectorsJob | InputItemsJob;
 
 export interface RequestJobResult extends Omit<RequestTranslation, "toolNames" | "repeated"> {
   readonly kind: "request";
@@ -86,7 +94,8 @@ export interface ResponseJobResult {
 export type TranslationResult =
   | RequestJobResult
   | ResponseJobResult
-  | { readonly kind: "embeddings"; readonly translation: EmbeddingsTranslation };
+  | { readonly kind: "embeddings"; readonly translation: EmbeddingsTranslation }
+  | { readonly kind: "input_items"; readonly body: Uint8Array<ArrayBuffer> };
 
 /** A client can name any number of keys in its state. */
 const MISSING_KIDS_MAX = 8;

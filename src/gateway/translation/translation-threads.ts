@@ -8,6 +8,7 @@ import type { Keyring } from "../../secrets/keyring.ts";
 import { JobLimitError } from "../threads/job-limit-error.ts";
 import type { JobMessage, PoolJob } from "../threads/pool-thread.ts";
 import { ThreadPool, type ThreadPoolLimits } from "../threads/thread-pool.ts";
+import type { InputItemsTerms } from "./input-items.ts";
 import type { SealTarget } from "./state-seals.ts";
 import type { EmbeddingsTerms, EmbeddingsTranslation, VectorTerms } from "./translate-embeddings.ts";
 import type { RequestTerms, RequestTranslation } from "./translate-request.ts";
@@ -56,7 +57,7 @@ export interface TranslatedLongResponse {
   readonly dropped: readonly string[];
 }
 
-/** A request or response of embeddings. */
+/** A request or response of embeddings, or the input of a stored response. */
 export interface LongPart<Terms> {
   readonly owner: string;
   readonly body: Part;
@@ -134,6 +135,14 @@ export class TranslationThreads {
   async translateVectors({ owner, body, terms }: LongPart<VectorTerms>): Promise<ResponseTranslation> {
     const result = await this.#runResponse(owner, body, (copy) => ({ kind: "vectors", body: copy, terms }));
     return result.translation;
+  }
+
+  /** Rejects with the error for the client. */
+  async listInputItems({ owner, body, terms }: LongPart<InputItemsTerms>): Promise<Uint8Array<ArrayBuffer>> {
+    const open = () => openPart(body, (copy) => ({ kind: "input_items", body: copy, terms }));
+    const result = await this.#runForClient({ owner, bytes: body.end - body.start, open });
+    if (result.kind !== "input_items") throw new Error("expected a list of input items");
+    return result.body;
   }
 
   close(): void {

@@ -4,12 +4,14 @@ import { uuidV7 } from "../../net/wire/clock.ts";
 import { wholeBytesPart } from "../../net/wire/parts.ts";
 import { DroppedFields } from "../../protocols/hub/dropped-fields.ts";
 import { type JobResult, serveJobs } from "../threads/serve-jobs.ts";
+import { listInputItems } from "./input-items.ts";
 import { StateSeals } from "./state-seals.ts";
 import { translateEmbeddings, translateVectors } from "./translate-embeddings.ts";
 import { translateRequest } from "./translate-request.ts";
 import { type ResponseTranslation, translateResponse } from "./translate-response.ts";
 import {
   type EmbeddingsJob,
+  type InputItemsJob,
   JobKeyring,
   KnownToolNames,
   parseRepeated,
@@ -27,6 +29,8 @@ serveJobs<TranslationJob, TranslationResult>((job) => {
       return runResponse(job);
     case "embeddings":
       return runEmbeddings(job);
+    case "input_items":
+      return runInputItems(job);
     case "vectors":
       return returnResponse(translateVectors(wholeBytesPart(job.body), job.terms), []);
   }
@@ -94,6 +98,11 @@ function runEmbeddings({ body, terms }: EmbeddingsJob): JobResult<TranslationRes
     result: { kind: "embeddings", translation: { ...translation, batches } },
     transfer: batches.map((batch) => batch.body.buffer),
   };
+}
+
+function runInputItems({ body, terms }: InputItemsJob): JobResult<TranslationResult> {
+  const list = ownBuffer(listInputItems(wholeBytesPart(body), terms));
+  return { result: { kind: "input_items", body: list }, transfer: [list.buffer] };
 }
 
 /** As in the composition root. */
