@@ -211,6 +211,17 @@ describe.each([false, true])("streamed: %p", (stream) => {
     expect(row.flags).toContain("clamped");
   });
 
+  test.each([-5, 0.5])("a limit of %p is none, so that no charge is negative", async (limit) => {
+    const search = { type: "web_search_20250305", name: "web_search", max_uses: limit };
+    const message = { model: "limited", messages: TURN, max_tokens: 500, tools: [search], stream };
+    const used = { input: 100, output: 10, searches: 3 };
+    const billed = { webSearches: 3, chargedNano: 30_450_000n };
+    expect((await charge("/v1/messages", message, used)).row).toMatchObject(billed);
+    const response = { model: "gpt", input: "What is new?", store: false, tools: [{ type: "web_search" }] };
+    const limited = { ...response, max_tool_calls: limit, stream };
+    expect((await charge("/v1/responses", limited, used)).row).toMatchObject(billed);
+  });
+
   test("a billion searches without a limit of the request are charged as a thousand", async () => {
     const { row, held } = await charge(
       "/v1/chat/completions",

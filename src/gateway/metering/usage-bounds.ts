@@ -83,7 +83,11 @@ function readSearchesMax({ endpoint, request, isTranslated }: ReportedRequest): 
   const scan = scanObject(bytes, start, end, LIMIT_FIELDS, { depthMax: BODY_DEPTH_MAX });
   if (!scan.ok) return webSearchesMax;
   const { tools, max_tool_calls: calls } = scan.fields;
-  if (endpoint === "responses" && calls !== undefined) return integerValue(bytes, calls) ?? webSearchesMax;
+  if (endpoint === "responses" && calls !== undefined) {
+    const callsMax = integerValue(bytes, calls);
+    // A negative limit would make a negative charge.
+    return callsMax !== null && callsMax >= 0 ? callsMax : webSearchesMax;
+  }
   if (endpoint !== "messages" || tools === undefined || tools.end - tools.start > TOOLS_BYTES_MAX)
     return webSearchesMax;
   return sumMaxUses(parseJson(bytes, tools.start, tools.end)) ?? webSearchesMax;
@@ -95,8 +99,9 @@ function sumMaxUses(tools: unknown): number | null {
   let sum: number | null = null;
   for (const tool of tools) {
     if (!isObject(tool) || typeof tool.type !== "string" || !tool.type.startsWith("web_search")) continue;
-    if (typeof tool.max_uses !== "number") return null;
-    sum = (sum ?? 0) + tool.max_uses;
+    const { max_uses: uses } = tool;
+    if (typeof uses !== "number" || !Number.isInteger(uses) || uses < 0) return null;
+    sum = (sum ?? 0) + uses;
   }
   return sum;
 }
