@@ -11,7 +11,7 @@ import { TEST_KEY } from "../support/running-gateway.ts";
 setDefaultTimeout(120_000);
 
 const folder = mkdtempSync(join(tmpdir(), "model-gateway-local-"));
-const TODO = "Add `private_network: true` to the account in the configuration file, and apply the file.";
+const ADVICE = "Add `private_network: true` to the account in the configuration file, and apply the file.";
 let simulator: Simulator;
 let gateway: GatewayProcess;
 
@@ -43,7 +43,7 @@ test.each(["ollama", "vllm", "lmstudio"])(
     expect(rejected.output).toMatch(
       /local\.yaml:3:\d+ {2}accounts\[0\]\.private_network: must be true, because/,
     );
-    expect(rejected.output).toContain(TODO);
+    expect(rejected.output).toContain(ADVICE);
     await Bun.write(join(folder, "local.yaml"), file(`vendor: ${vendor}, private_network: true`));
     expect(await runCommand(["apply", "local.yaml", "--dry-run", ...data], { folder })).toMatchObject({
       code: 0,
@@ -59,9 +59,9 @@ test.each(["ollama", "vllm", "lmstudio"])(
 );
 
 test("a start and an apply with a blocked address say what to change", async () => {
-  expect(gateway.output()).toContain(TODO);
+  expect(gateway.output()).toContain(ADVICE);
   const { code, output } = await runCommand(["apply", "gateway.yaml"], { folder });
-  expect([code, output]).toEqual([0, expect.stringContaining(TODO)]);
+  expect([code, output]).toEqual([0, expect.stringContaining(ADVICE)]);
 });
 
 test("a request to a blocked address, and a dry run, explain what to change", async () => {
@@ -78,5 +78,5 @@ test("a request to a blocked address, and a dry run, explain what to change", as
   expect(explained.output).toContain("private_network: true for the account in the configuration file");
   const keys = JSON.parse((await runCommand(["keys", "list", "--json"], { folder })).output);
   const dry = await runCommand(["explain", "--key", keys[0].public_id, "--model", "m"], { folder });
-  expect(dry.output).toContain(TODO);
+  expect(dry.output).toContain(ADVICE);
 });
