@@ -9,6 +9,7 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { systemClock, uuidV7 } from "../src/base/clock.ts";
 import type { BillingEngine } from "../src/billing/engine/billing-engine.ts";
 import type { DirectBillingOptions, HoldRequest, Settlement } from "../src/billing/engine/direct-billing.ts";
 import { SettlementSpool } from "../src/billing/engine/settlement-spool.ts";
@@ -16,7 +17,6 @@ import { Journal } from "../src/billing/journal/journal.ts";
 import { WriteBehindBilling } from "../src/billing/write-behind/write-behind-billing.ts";
 import { limits } from "../src/config/product-limits.ts";
 import { makeTariff } from "../src/money/tariff.ts";
-import { systemClock, uuidV7 } from "../src/net/wire/clock.ts";
 import { BillingFaults } from "../src/observe/billing-faults.ts";
 import { type Db, openDb, transaction } from "../src/store/engine/db.ts";
 import { migrate } from "../src/store/engine/migrate.ts";

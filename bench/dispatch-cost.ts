@@ -3,9 +3,9 @@
  * account, and the release of both. Prints JSON. A separate process, so that nothing else is measured with it.
  */
 
+import { systemClock } from "../src/base/clock.ts";
 import { callerSubjects } from "../src/gateway/admission/caller-limits.ts";
 import { openLimiter } from "../src/limits/limiter.ts";
-import { systemClock } from "../src/net/wire/clock.ts";
 import { KeyIndex } from "../src/policy/key-index.ts";
 import { compileSnapshot } from "../src/policy/snapshot.ts";
 import { openPool } from "../src/pool/pool.ts";

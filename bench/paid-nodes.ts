@@ -3,7 +3,7 @@
 import { randomBytes } from "node:crypto";
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
-import { uuidV7 } from "../src/net/wire/clock.ts";
+import { uuidV7 } from "../src/base/clock.ts";
 import { mintAccessToken } from "../src/secrets/random-secret.ts";
 import { openDb } from "../src/store/engine/db.ts";
 import { insertAccessToken } from "../src/store/identity/access-tokens.ts";

@@ -4,6 +4,8 @@
  */
 
 import { randomBytes } from "node:crypto";
+import { systemClock } from "../src/base/clock.ts";
+import { openDeadlines } from "../src/base/deadlines.ts";
 import { limits } from "../src/config/product-limits.ts";
 import {
   lookUpEndpoint,
@@ -20,8 +22,6 @@ import { openHttpClient } from "../src/net/http-client/client.ts";
 import { Dialer } from "../src/net/http-client/dial.ts";
 import { HeadReader } from "../src/net/http-server/head-reader.ts";
 import { RequestHead } from "../src/net/http-server/request-head.ts";
-import { systemClock } from "../src/net/wire/clock.ts";
-import { openDeadlines } from "../src/net/wire/deadlines.ts";
 import type { HeaderReader } from "../src/net/wire/http-fields.ts";
 import { OtlpClient, type OtlpResult } from "../src/telemetry/otlp-client.ts";
 import { buildFrame } from "../src/telemetry/resource.ts";

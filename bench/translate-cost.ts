@@ -3,10 +3,10 @@
  * Prints JSON. A separate process, so that nothing else is measured with it.
  */
 
+import { wholeBytesPart } from "../src/base/parts.ts";
 import { TranslatedReader } from "../src/gateway/translation/translated-reader.ts";
 import { openEventFlow } from "../src/gateway/upstream/event-flow.ts";
 import { parseJson } from "../src/json/parse.ts";
-import { wholeBytesPart } from "../src/net/wire/parts.ts";
 import { openChatReader } from "../src/protocols/chat/chat-stream.ts";
 import { lookUpCodec } from "../src/protocols/codecs.ts";
 import { COMPATIBLE_PROFILE } from "../src/protocols/hub/account-profile.ts";

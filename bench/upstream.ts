@@ -5,6 +5,7 @@
  */
 
 import type { Socket } from "bun";
+import { wholePart } from "../src/base/parts.ts";
 import { computeAcceptKey } from "../src/net/websocket/accept-key.ts";
 import {
   buildFrame,
@@ -15,7 +16,6 @@ import {
   PONG,
   TEXT,
 } from "../src/net/websocket/frames.ts";
-import { wholePart } from "../src/net/wire/parts.ts";
 import { EVENTS_PER_SHORT_STREAM, EVENTS_PER_STREAM } from "./request-bodies.ts";
 import {
   chatStream,

@@ -1,6 +1,6 @@
 /** The state of one simulator. */
 
-import type { Clock } from "../src/net/wire/clock.ts";
+import type { Clock } from "../src/base/clock.ts";
 import type { PromptCache } from "./answer.ts";
 import type { TokenIssuer } from "./cloud/access-tokens.ts";
 import type { Ledger } from "./ledger.ts";

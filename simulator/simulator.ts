@@ -3,7 +3,7 @@
  * the demo and for tests.
  */
 
-import { type Clock, systemClock } from "../src/net/wire/clock.ts";
+import { type Clock, systemClock } from "../src/base/clock.ts";
 import { createPromptCache } from "./answer.ts";
 import { type KnownServiceAccount, TokenIssuer } from "./cloud/access-tokens.ts";
 import { type FaultPort, openFaultPort } from "./fault-port.ts";

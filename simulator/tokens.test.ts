@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
+import { wholeBytesPart } from "../src/base/parts.ts";
 import { countInputHere, countResponse } from "../src/gateway/metering/count-request.ts";
 import { openOutputCounter } from "../src/gateway/metering/output-counter.ts";
-import { wholeBytesPart } from "../src/net/wire/parts.ts";
 import { SseSplitter } from "../src/net/wire/sse.ts";
 import { openStreamReader } from "../src/protocols/open-stream-reader.ts";
 import { ENDPOINTS, type EndpointName } from "../src/protocols/shared/request.ts";

@@ -1,7 +1,7 @@
 /** Google's token endpoint: exchanges an assertion, signed by a known service account, for an access token. */
 
 import { createPublicKey, type KeyObject, verify } from "node:crypto";
-import type { Clock } from "../../src/net/wire/clock.ts";
+import type { Clock } from "../../src/base/clock.ts";
 import { isRecord, parseJson } from "../json-fields.ts";
 
 export interface KnownServiceAccount {

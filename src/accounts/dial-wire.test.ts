@@ -1,8 +1,8 @@
 import { afterAll, describe, expect, test } from "bun:test";
+import { systemClock } from "../base/clock.ts";
 import { Dialer, type DialTarget } from "../net/http-client/dial.ts";
 import { DialError } from "../net/http-client/dial-errors.ts";
 import { openClient, ResponseRecorder } from "../net/http-client/http-client.test-support.ts";
-import { systemClock } from "../net/wire/clock.ts";
 
 /** Every name resolves to this machine, or to the given answers in order. */
 function openLoopbackDialer(...answers: string[]): Dialer {

@@ -1,7 +1,7 @@
 /** A single request outside of a client's request, such as a probe. Only the body of a success is read. */
 
+import { joinParts, type Part } from "../base/parts.ts";
 import type { AnswerHeaders, HttpClient, HttpFailure, OutgoingRequest } from "../net/http-client/contract.ts";
-import { joinParts, type Part } from "../net/wire/parts.ts";
 import { unpack } from "./decompress.ts";
 
 export interface SingleRequestLimits {

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
+import { systemClock } from "../base/clock.ts";
+import { openDeadlines } from "../base/deadlines.ts";
 import { limits } from "../config/product-limits.ts";
 import { openHttpClient } from "../net/http-client/client.ts";
 import { Dialer } from "../net/http-client/dial.ts";
-import { systemClock } from "../net/wire/clock.ts";
-import { openDeadlines } from "../net/wire/deadlines.ts";
 import { account } from "../pool/pool.test-support.ts";
 import { AccessTokens } from "./cloud/access-tokens.ts";
 import { type ProbeOptions, probeAccount } from "./probe.ts";

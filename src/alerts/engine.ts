@@ -4,9 +4,9 @@
  * counters.
  */
 
+import type { Clock, NewId } from "../base/clock.ts";
 import type { HttpClient } from "../net/http-client/client.ts";
 import type { Dialer } from "../net/http-client/dial.ts";
-import type { Clock, NewId } from "../net/wire/clock.ts";
 import type { BillingFaults } from "../observe/billing-faults.ts";
 import type { Log } from "../observe/log.ts";
 import type { LoopWatch } from "../observe/loop-watch.ts";

@@ -3,7 +3,7 @@
  * a restart raises none twice.
  */
 
-import type { NewId } from "../net/wire/clock.ts";
+import type { NewId } from "../base/clock.ts";
 import type { Log } from "../observe/log.ts";
 import {
   type AlertEvent,

@@ -1,6 +1,6 @@
 /** Sends one POST to a configured webhook, signed with the secret that is stored for it. */
 
-import type { Clock } from "../net/wire/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { SealError, unseal } from "../secrets/seal.ts";
 import type { WebhookRecord } from "../store/settings/settings-records.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../test/support/postgres.ts";
-import { systemClock } from "../net/wire/clock.ts";
+import { systemClock } from "../base/clock.ts";
 import { BillingMetrics } from "../observe/billing-metrics.ts";
 import { snapshot, transaction } from "../store/engine/db.ts";
 import { readSetting, writeSetting } from "../store/settings/settings.ts";

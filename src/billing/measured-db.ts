@@ -1,6 +1,6 @@
 /** Measures how long the transactions of a database take. */
 
-import type { Clock } from "../net/wire/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { HistogramCounts } from "../observe/histogram.ts";
 import type { Db } from "../store/engine/db.ts";
 

@@ -1,7 +1,7 @@
 /** Opens the billing engine together with its recovery, maintenance and idempotency. */
 
 import { join } from "node:path";
-import type { Clock, NewId } from "../net/wire/clock.ts";
+import type { Clock, NewId } from "../base/clock.ts";
 import { BillingFaults } from "../observe/billing-faults.ts";
 import { BillingMetrics } from "../observe/billing-metrics.ts";
 import type { Log } from "../observe/log.ts";

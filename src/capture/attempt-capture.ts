@@ -1,8 +1,8 @@
 /** The capture of one upstream attempt: the request as it was sent, and the response as it arrived. */
 
+import type { Part } from "../base/parts.ts";
 import type { BodySink } from "../net/wire/body-sink.ts";
 import type { HeaderReader } from "../net/wire/http-fields.ts";
-import type { Part } from "../net/wire/parts.ts";
 import { CappedBytes, type CaptureMemory } from "./capped-bytes.ts";
 import type { AttemptDraft, HeaderList } from "./document.ts";
 import { readHeaders, SHOWN_RESPONSE_HEADERS } from "./shown-headers.ts";

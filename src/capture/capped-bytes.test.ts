@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { wholeBytesPart } from "../net/wire/parts.ts";
+import { wholeBytesPart } from "../base/parts.ts";
 import { CappedBytes } from "./capped-bytes.ts";
 
 function openMemory(bytesMax: number) {

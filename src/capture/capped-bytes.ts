@@ -1,6 +1,6 @@
 /** Collects a body in bounded memory: its beginning and, if the body is longer, its end. */
 
-import type { Part } from "../net/wire/parts.ts";
+import type { Part } from "../base/parts.ts";
 
 /** The memory that all captures of the process share. */
 export interface CaptureMemory {

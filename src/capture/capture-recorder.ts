@@ -3,7 +3,7 @@
  * does not fit is dropped and counted, and no request waits for it.
  */
 
-import type { Clock } from "../net/wire/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { Log } from "../observe/log.ts";
 import type { CaptureMode, CaptureRedaction, KeyCapture } from "../records.ts";
 import type { Keyring } from "../secrets/keyring.ts";

@@ -1,6 +1,6 @@
 /** Deletes captures after their retention, periodically and on one node at a time. */
 
-import type { Clock } from "../net/wire/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { Log } from "../observe/log.ts";
 import { deleteOldCaptures } from "../store/captures/captures.ts";
 import { type Db, transaction } from "../store/engine/db.ts";

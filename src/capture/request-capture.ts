@@ -3,9 +3,9 @@
  * copies bytes and delays nothing. If the memory is full, the capture is dropped and the request continues.
  */
 
+import { type Part, wholePart } from "../base/parts.ts";
 import type { HeaderReader } from "../net/wire/http-fields.ts";
 import type { StreamSink } from "../net/wire/http-message.ts";
-import { type Part, wholePart } from "../net/wire/parts.ts";
 import type { UsageOutcome } from "../store/usage/usage-row.ts";
 import { AttemptCapture, type AttemptTarget } from "./attempt-capture.ts";
 import { CappedBytes, type CaptureMemory } from "./capped-bytes.ts";

@@ -2,10 +2,10 @@
 
 import type { HandshakeProbe } from "../accounts/websocket/probe-handshake.ts";
 import { probeSocket } from "../accounts/websocket/probe-socket.ts";
+import { systemClock } from "../base/clock.ts";
+import type { Deadlines } from "../base/deadlines.ts";
 import { limits } from "../config/product-limits.ts";
 import type { Dialer } from "../net/http-client/dial.ts";
-import { systemClock } from "../net/wire/clock.ts";
-import type { Deadlines } from "../net/wire/deadlines.ts";
 import type { PolicyAccount } from "../policy/snapshot.ts";
 import { VERSION } from "../version.ts";
 import { failureMeaning, type ProbeFinding } from "./check-account.ts";

@@ -1,6 +1,6 @@
 /** The checks of `doctor` about several nodes: clocks, versions, and the rights of the database role. */
 
-import { systemClock } from "../net/wire/clock.ts";
+import { systemClock } from "../base/clock.ts";
 import { findRedisProblem } from "../nodes/redis-coordinator.ts";
 import type { Db } from "../store/engine/db.ts";
 import { isSharedServer, listMissingPrivileges } from "../store/engine/dialect.ts";

@@ -1,6 +1,8 @@
 /** `model-gateway doctor`: checks configuration, store and every account. */
 
 import { accessSync, constants, existsSync, type Stats, statSync } from "node:fs";
+import { systemClock } from "../base/clock.ts";
+import { openDeadlines } from "../base/deadlines.ts";
 import { readSettings, type Settings } from "../config/installation/environment.ts";
 import { hasStore } from "../config/installation/installation.ts";
 import { parseGatewayFile } from "../config/parse/file.ts";
@@ -9,8 +11,6 @@ import { limits } from "../config/product-limits.ts";
 import { formatProblem } from "../config/state/problem.ts";
 import { openHttpClient } from "../net/http-client/client.ts";
 import { Dialer } from "../net/http-client/dial.ts";
-import { systemClock } from "../net/wire/clock.ts";
-import { openDeadlines } from "../net/wire/deadlines.ts";
 import type { PolicyRecords } from "../records.ts";
 import { type Keyring, openKeyring } from "../secrets/keyring.ts";
 import { type Db, openDb } from "../store/engine/db.ts";

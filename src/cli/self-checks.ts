@@ -5,6 +5,8 @@
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { systemClock } from "../base/clock.ts";
+import { wholeBytesPart } from "../base/parts.ts";
 import { startHourlyReconciliation } from "../billing/maintenance/hourly-reconciliation.ts";
 import { CaptureThread } from "../capture/capture-thread.ts";
 import { createDataKey } from "../capture/sealed-content.ts";
@@ -15,8 +17,6 @@ import { loadTokenizer } from "../gateway/metering/tokenizer.ts";
 import { BodyInspector } from "../gateway/request/body-inspector.ts";
 import { TranslationThreads } from "../gateway/translation/translation-threads.ts";
 import { BUILT_DIR } from "../main.ts";
-import { systemClock } from "../net/wire/clock.ts";
-import { wholeBytesPart } from "../net/wire/parts.ts";
 import { openLog } from "../observe/log.ts";
 import { ENDPOINTS } from "../protocols/shared/request.ts";
 import { FrameInspector } from "../responses-websocket/frame-inspector.ts";

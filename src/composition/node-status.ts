@@ -1,6 +1,6 @@
 /** Publishes this process among the nodes of the installation: its version, address and state, for administrators. */
 
-import type { Clock } from "../net/wire/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { Log } from "../observe/log.ts";
 import type { Db } from "../store/engine/db.ts";
 import { isProgramSupported } from "../store/engine/migrate.ts";

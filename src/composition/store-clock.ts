@@ -1,6 +1,6 @@
 /** Keeps the wall-clock time of this process in step with the database's, if other nodes share the database. */
 
-import { systemClock } from "../net/wire/clock.ts";
+import { systemClock } from "../base/clock.ts";
 import { isSharedServer } from "../store/engine/dialect.ts";
 import { StoreClock } from "../store/engine/store-clock.ts";
 import type { ProcessContext } from "./process-context.ts";

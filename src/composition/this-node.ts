@@ -1,7 +1,7 @@
 /** Registers this process among the nodes of the database, and finishes migrations that wait for other nodes. */
 
+import { systemClock } from "../base/clock.ts";
 import { describeProcess } from "../billing/recovery/process-watch.ts";
-import { systemClock } from "../net/wire/clock.ts";
 import { isSharedServer } from "../store/engine/dialect.ts";
 import { finishMigrations } from "../store/engine/migrate.ts";
 import { type ProcessRecord, registerProcess, storeNowMs } from "../store/money/processes.ts";

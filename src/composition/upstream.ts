@@ -2,6 +2,8 @@
 
 import { AccessTokens } from "../accounts/cloud/access-tokens.ts";
 import { openSocketClient, type SocketClient } from "../accounts/websocket/client.ts";
+import type { Clock } from "../base/clock.ts";
+import { type Deadlines, openDeadlines } from "../base/deadlines.ts";
 import type { BillingEngine } from "../billing/engine/billing-engine.ts";
 import { type KeepAliveTimer, openKeepAliveTimer } from "../gateway/stream/keep-alive-timer.ts";
 import type { Dispatcher } from "../gateway/upstream/dispatch.ts";
@@ -10,8 +12,6 @@ import type { Limiter } from "../limits/limiter.ts";
 import type { QueueOccupancy } from "../limits/queue-occupancy.ts";
 import { openHttpClient } from "../net/http-client/client.ts";
 import { Dialer } from "../net/http-client/dial.ts";
-import type { Clock } from "../net/wire/clock.ts";
-import { type Deadlines, openDeadlines } from "../net/wire/deadlines.ts";
 import type { LoopWatch } from "../observe/loop-watch.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
 import { openPool, type Pool } from "../pool/pool.ts";

@@ -3,14 +3,14 @@
  * route requires, and only then reads the body. All responses have the same shape.
  */
 
+import type { Deadlines } from "../base/deadlines.ts";
+import { partBytes } from "../base/parts.ts";
 import { limits } from "../config/product-limits.ts";
 import { ApiError, errorResponse } from "../errors.ts";
 import { readBody } from "../gateway/request/body.ts";
 import type { BodyBudget } from "../gateway/request/body-budget.ts";
 import { bodyError } from "../gateway/request/body-error.ts";
-import type { Deadlines } from "../net/wire/deadlines.ts";
 import { type IncomingHttpRequest, SharedResponse } from "../net/wire/http-message.ts";
-import { partBytes } from "../net/wire/parts.ts";
 import { logFault } from "../observe/log.ts";
 import { findActor, readBearer, readUserAgent } from "./auth/actor.ts";
 import type { ConsoleContext } from "./context.ts";

@@ -3,6 +3,7 @@
  * other function declares the few that it uses.
  */
 
+import type { Clock } from "../base/clock.ts";
 import type { BillingEngine } from "../billing/engine/billing-engine.ts";
 import type { RefusalRows } from "../billing/engine/refusal-rows.ts";
 import type { Idempotency } from "../billing/idempotency/idempotency.ts";
@@ -10,7 +11,6 @@ import type { CaptureRecorder } from "../capture/capture-recorder.ts";
 import type { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
 import type { Limiter } from "../limits/limiter.ts";
 import type { LimitSharing } from "../limits/sharing/limit-sharing.ts";
-import type { Clock } from "../net/wire/clock.ts";
 import type { AccessLog } from "../observe/access-log.ts";
 import type { BillingFaults } from "../observe/billing-faults.ts";
 import type { Log } from "../observe/log.ts";

@@ -4,9 +4,9 @@
  * settled exactly once, on every path.
  */
 
+import { isPending, type MaybePromise } from "../base/maybe-promise.ts";
 import { ApiError, asApiError, storeUnavailable } from "../errors.ts";
 import type { LimitLease } from "../limits/limiter.ts";
-import { isPending, type MaybePromise } from "../net/wire/maybe-promise.ts";
 import { logFault } from "../observe/log.ts";
 import { clientErrorStatus } from "../protocols/client-error.ts";
 import type { Endpoint, ModelRequest } from "../protocols/shared/request.ts";

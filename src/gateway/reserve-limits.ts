@@ -3,13 +3,13 @@
  * its group's queue; every other limit rejects it at once.
  */
 
+import type { Clock } from "../base/clock.ts";
+import { type MaybePromise, whenReady } from "../base/maybe-promise.ts";
 import type { ApiError } from "../errors.ts";
 import type { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
 import type { Limiter, LimitLease, Shortage } from "../limits/limiter.ts";
 import type { LimitSharing } from "../limits/sharing/limit-sharing.ts";
 import type { Nano } from "../money/nano.ts";
-import type { Clock } from "../net/wire/clock.ts";
-import { type MaybePromise, whenReady } from "../net/wire/maybe-promise.ts";
 import type { RequestMetrics } from "../observe/request-metrics.ts";
 import {
   computeReservedUse,

@@ -4,6 +4,8 @@
  */
 
 import { forwardedResponseHeaders } from "../accounts/headers.ts";
+import type { MaybePromise } from "../base/maybe-promise.ts";
+import { type Part, wholePart } from "../base/parts.ts";
 import type { ApiError } from "../errors.ts";
 import type { AnswerHeaders } from "../net/http-client/contract.ts";
 import {
@@ -15,8 +17,6 @@ import {
   type StreamSource,
   WholeResponse,
 } from "../net/wire/http-message.ts";
-import type { MaybePromise } from "../net/wire/maybe-promise.ts";
-import { type Part, wholePart } from "../net/wire/parts.ts";
 import { errorInterface } from "../protocols/client-error.ts";
 import { keepAliveEvent } from "../protocols/open-stream-reader.ts";
 import type { Endpoint, ModelRequest } from "../protocols/shared/request.ts";

@@ -1,6 +1,6 @@
 /** Finds a member near the front of a large object without walking all of it. */
 
-import { startsWithAt } from "../net/wire/bytes.ts";
+import { startsWithAt } from "../base/bytes.ts";
 import { COMMA, colonEnd, OBJECT_OPEN, QUOTE, skipSpace, stringEnd, valueEnd } from "./walk.ts";
 
 const DEPTH_MAX = 128;

@@ -1,6 +1,6 @@
 /** Detects member names that differ from a known name only in case: some decoders accept them as that name. */
 
-import { decodeText } from "../net/wire/bytes.ts";
+import { decodeText } from "../base/bytes.ts";
 import { BACKSLASH } from "./walk.ts";
 
 const UPPER_A = 0x41;

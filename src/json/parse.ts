@@ -1,6 +1,6 @@
 /** Full JSON parsing, for the few places that need a value and not only its position. */
 
-import { decodeText } from "../net/wire/bytes.ts";
+import { decodeText } from "../base/bytes.ts";
 
 /** Returns null if the bytes are not JSON. */
 export function parseJson(bytes: Uint8Array, start = 0, end = bytes.length): unknown {

@@ -4,7 +4,7 @@
  */
 
 import { isUtf8 } from "node:buffer";
-import { decodeLatin1, decodeText } from "../net/wire/bytes.ts";
+import { decodeLatin1, decodeText } from "../base/bytes.ts";
 import { caseVariant } from "./name.ts";
 import {
   AFTER_MEMBER,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { joinParts } from "../net/wire/parts.ts";
+import { joinParts } from "../base/parts.ts";
 import { scanObject, wantedFields } from "./scan.ts";
 import {
   addMember,

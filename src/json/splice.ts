@@ -1,8 +1,8 @@
 /** Replaces a few byte ranges of a body; every other byte stays as received. */
 
-import { copyBytes, writeBytes } from "../net/wire/bytes.ts";
-import { Cache } from "../net/wire/cache.ts";
-import type { Part } from "../net/wire/parts.ts";
+import { copyBytes, writeBytes } from "../base/bytes.ts";
+import { Cache } from "../base/cache.ts";
+import type { Part } from "../base/parts.ts";
 import type { JsonField, ObjectScan } from "./scan.ts";
 import { COMMA, LF, skipSpace } from "./walk.ts";
 

@@ -4,7 +4,7 @@
  * the oldest one is tried: a key waits at the one subject without a free slot, and only a release there wakes it.
  */
 
-import type { Clock } from "../net/wire/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { ConcurrencyBlocker, Limiter, Subject } from "./limiter-types.ts";
 import { QueueOccupancy } from "./queue-occupancy.ts";
 

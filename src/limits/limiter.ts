@@ -12,7 +12,7 @@
  * Intervals are half open: what was taken at 0 ms is free again at exactly 60,000 ms.
  */
 
-import type { Clock } from "../net/wire/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import { clampAmount, FREE_LEASE, type MeterShare, WindowLease } from "./lease.ts";
 import type {
   Admission,

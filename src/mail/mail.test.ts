@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { type SmtpServer, startSmtpServer } from "../../test/support/smtp-server.ts";
+import { systemClock } from "../base/clock.ts";
 import { Dialer } from "../net/http-client/dial.ts";
-import { systemClock } from "../net/wire/clock.ts";
 import { SMTP_PASSWORD_BINDING, seal } from "../secrets/seal.ts";
 import { type Db, openDb } from "../store/engine/db.ts";
 import { migrate } from "../store/engine/migrate.ts";

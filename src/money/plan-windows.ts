@@ -4,7 +4,7 @@
  * zone: a day that a country skips is an empty window.
  */
 
-import { Cache } from "../net/wire/cache.ts";
+import { Cache } from "../base/cache.ts";
 import type { PlanPeriod, PlanWindow } from "../records.ts";
 
 export interface WindowInstants {

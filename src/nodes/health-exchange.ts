@@ -3,7 +3,7 @@
  * parked, out of quota or cooling down is so on all of them, and one node probes it.
  */
 
-import type { Clock } from "../net/wire/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { Log } from "../observe/log.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
 import type { PolicyAccount } from "../policy/snapshot.ts";

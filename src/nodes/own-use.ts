@@ -3,7 +3,7 @@
  * know which part of the stored usage was used by processes that have ended.
  */
 
-import type { Clock } from "../net/wire/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { Log } from "../observe/log.ts";
 import type { Db } from "../store/engine/db.ts";
 import { deleteOldNodeUse, publishNodeUse } from "../store/usage/node-use.ts";

@@ -3,7 +3,7 @@
  * reach. Counts are collected and written a few times a second, and decisions only read memory.
  */
 
-import type { Clock } from "../net/wire/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { Log } from "../observe/log.ts";
 import type { Db } from "../store/engine/db.ts";
 import {

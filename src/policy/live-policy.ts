@@ -3,7 +3,7 @@
  * memory. If compiling fails, the old snapshot stays in use and the failure is logged.
  */
 
-import type { Clock } from "../net/wire/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { Log } from "../observe/log.ts";
 import type { AccountRecord, PolicyRecords } from "../records.ts";
 import type { Keyring } from "../secrets/keyring.ts";

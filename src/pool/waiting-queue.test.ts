@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { systemClock } from "../net/wire/clock.ts";
+import { systemClock } from "../base/clock.ts";
 import { openWaitingQueue, type Ticket, type WaitingQueue } from "./waiting-queue.ts";
 
 /** An account with some slots; the function returned with a slot releases it. */

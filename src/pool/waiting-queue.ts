@@ -5,8 +5,8 @@
  * If time alone frees an account, the waiting requests retry when it is due.
  */
 
+import type { Clock } from "../base/clock.ts";
 import { QueueOccupancy } from "../limits/queue-occupancy.ts";
-import type { Clock } from "../net/wire/clock.ts";
 
 export interface Ticket<T> {
   keyId: string;

@@ -1,6 +1,6 @@
 /** Reads the body of a model request in the dialect of its endpoint. */
 
-import type { Part } from "../net/wire/parts.ts";
+import type { Part } from "../base/parts.ts";
 import { type GeminiInspection, inspectGeminiBody, readGeminiRequest } from "./gemini/gemini-request.ts";
 import {
   type BodyInspection,

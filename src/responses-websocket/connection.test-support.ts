@@ -1,8 +1,8 @@
 /** Test support: one connection without a network, with its input, its output and its callbacks. */
 
+import { wholePart } from "../base/parts.ts";
 import { RecordingSocketWriter } from "../net/http-server/socket-writer.test-support.ts";
 import { buildFrame, CLOSE, closeFrame, FrameReader, TEXT } from "../net/websocket/frames.ts";
-import { wholePart } from "../net/wire/parts.ts";
 import { ByteBudget } from "./byte-budget.ts";
 import { openWebSockets, type WebSocketEnd } from "./connection.ts";
 

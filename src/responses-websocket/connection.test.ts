@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { wholePart } from "../base/parts.ts";
 import { RecordingSocketWriter } from "../net/http-server/socket-writer.test-support.ts";
 import { BINARY, buildFrame, CLOSE, PING, PONG, TEXT } from "../net/websocket/frames.ts";
-import { wholePart } from "../net/wire/parts.ts";
 import {
   budgetFor,
   clientClose,

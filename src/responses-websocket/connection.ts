@@ -5,6 +5,7 @@
  */
 
 import { isUtf8 } from "node:buffer";
+import { freeBytes, writeBytes } from "../base/bytes.ts";
 import type { SocketWriter, UpgradedProtocol } from "../net/http-server/socket-writer.ts";
 import { FrameWriter } from "../net/websocket/frame-writer.ts";
 import {
@@ -17,7 +18,6 @@ import {
   readClose,
   TEXT,
 } from "../net/websocket/frames.ts";
-import { freeBytes, writeBytes } from "../net/wire/bytes.ts";
 import type { SocketOutput } from "./bounded-output.ts";
 import type { ByteBudget } from "./byte-budget.ts";
 import type { MessageKind } from "./client-frame.ts";

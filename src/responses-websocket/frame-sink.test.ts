@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { isUtf8 } from "node:buffer";
-import { wholePart } from "../net/wire/parts.ts";
+import { wholePart } from "../base/parts.ts";
 import { formatEvent } from "../net/wire/sse-format.ts";
 import { FrameSink, type FrameSinkOptions, type SentEvents } from "./frame-sink.ts";
 

@@ -4,13 +4,13 @@
  */
 
 import { isUtf8 } from "node:buffer";
+import { decodeText, startsWithAt } from "../base/bytes.ts";
+import { joinParts, type Part, partBytes } from "../base/parts.ts";
 import { type ByteRange, firstElements } from "../json/array.ts";
 import { type JsonField, scanObject, wantedFields } from "../json/scan.ts";
 import { OBJECT_CLOSE, skipSpace } from "../json/walk.ts";
 import type { Backpressure } from "../net/wire/body-sink.ts";
-import { decodeText, startsWithAt } from "../net/wire/bytes.ts";
 import type { StreamSink } from "../net/wire/http-message.ts";
-import { joinParts, type Part, partBytes } from "../net/wire/parts.ts";
 import { findResponseId } from "../protocols/responses/response-id.ts";
 import { outputItem } from "./output-item.ts";
 import { recordToolCall, type ToolCalls } from "./tool-calls.ts";

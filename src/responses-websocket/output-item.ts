@@ -1,9 +1,9 @@
 /** An output item of the model, prepared to be sent back when the conversation continues. */
 
+import { joinParts } from "../base/parts.ts";
 import type { ByteRange } from "../json/array.ts";
 import { scanObject, stringValue, wantedFields } from "../json/scan.ts";
 import { applySplices, editMembers } from "../json/splice.ts";
-import { joinParts } from "../net/wire/parts.ts";
 
 const REASONING = wantedFields(["type", "id", "encrypted_content"]);
 

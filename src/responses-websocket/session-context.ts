@@ -1,9 +1,9 @@
 /** What all connections share: services, limits, budgets, and how a connection is retired. */
 
+import type { NewId } from "../base/clock.ts";
 import type { ApiError } from "../errors.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import type { Pipeline } from "../gateway/pipeline.ts";
-import type { NewId } from "../net/wire/clock.ts";
 import type { ByteBudget } from "./byte-budget.ts";
 import type { MemoryPool } from "./conversation-memory.ts";
 import type { FrameInspector } from "./frame-inspector.ts";

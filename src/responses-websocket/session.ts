@@ -3,12 +3,12 @@
  * connections are idle nearly all of the time, so the state that only a turn needs is created with the first turn.
  */
 
+import { isPending, type MaybePromise, whenReady } from "../base/maybe-promise.ts";
 import { type ApiError, asApiError } from "../errors.ts";
 import { isCodex } from "../gateway/request/codex-client.ts";
 import type { ReservedRequest } from "../gateway/request-context.ts";
 import type { Relay } from "../gateway/stream/relay.ts";
 import { conversationName } from "../gateway/upstream/upstream-attempt.ts";
-import { isPending, type MaybePromise, whenReady } from "../net/wire/maybe-promise.ts";
 import { logFault } from "../observe/log.ts";
 import { BoundedOutput, type SocketOutput } from "./bounded-output.ts";
 import { type ClientFrame, type CreateFrame, type MessageKind, readFrameMetadata } from "./client-frame.ts";

@@ -1,12 +1,12 @@
 /** All WebSocket connections: admission, expiry of keys and connections, and shutdown. */
 
+import type { NewId } from "../base/clock.ts";
 import { ApiError } from "../errors.ts";
 import { authenticate, lookUpKey, presentedDigest } from "../gateway/admission/authenticate.ts";
 import type { HttpCall } from "../gateway/call.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { Pipeline } from "../gateway/pipeline.ts";
 import { isOwnOrigin } from "../net/http-server/own-origin.ts";
-import type { NewId } from "../net/wire/clock.ts";
 import type { HeaderReader } from "../net/wire/http-fields.ts";
 import { allowSocket } from "./allow-socket.ts";
 import { ByteBudget } from "./byte-budget.ts";

@@ -1,8 +1,8 @@
 /** Finds the tool calls in a list of items, and the tool outputs. */
 
+import { findBytes } from "../base/bytes.ts";
 import { type ByteRange, firstElements } from "../json/array.ts";
 import { scanObject, stringValue, wantedFields } from "../json/scan.ts";
-import { findBytes } from "../net/wire/bytes.ts";
 
 const ITEM = wantedFields(["type", "call_id"]);
 const CALL_ID = new TextEncoder().encode('"call_id"');

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { joinParts, wholeBytesPart } from "../net/wire/parts.ts";
+import { joinParts, wholeBytesPart } from "../base/parts.ts";
 import { readJsonRequest } from "../protocols/shared/json-request.ts";
 import { type CreateFrame, readClientFrame } from "./client-frame.ts";
 import type { StoredConversation } from "./conversation-memory.ts";

@@ -1,11 +1,11 @@
 /** Builds the body that `POST /responses` would have had, from a client's frame and the remembered conversation. */
 
+import { joinPartsInTurns } from "../base/next-turn.ts";
+import { joinParts, type Part, partsLength } from "../base/parts.ts";
 import { ApiError } from "../errors.ts";
 import type { JsonField } from "../json/scan.ts";
 import { editMembers, spliceParts } from "../json/splice.ts";
 import { COMMA, skipSpace } from "../json/walk.ts";
-import { joinPartsInTurns } from "../net/wire/next-turn.ts";
-import { joinParts, type Part, partsLength } from "../net/wire/parts.ts";
 import type { KnownConversationPrefix } from "../protocols/shared/request.ts";
 import type { CreateFrame, FrameField, FrameMetadata } from "./client-frame.ts";
 import type { ConversationPiece, StoredConversation } from "./conversation-memory.ts";

@@ -1,5 +1,6 @@
 /** One `response.create` message: a separate request that passes the same pipeline as an HTTP request. */
 
+import { type MaybePromise, whenReady } from "../base/maybe-promise.ts";
 import type { ApiError } from "../errors.ts";
 import { type Caller, lookUpKey } from "../gateway/admission/authenticate.ts";
 import type { Call } from "../gateway/call.ts";
@@ -12,7 +13,6 @@ import type { Relay } from "../gateway/stream/relay.ts";
 import type { Transport } from "../gateway/transport.ts";
 import type { Conversation } from "../gateway/upstream/upstream-attempt.ts";
 import type { HeaderReader } from "../net/wire/http-fields.ts";
-import { type MaybePromise, whenReady } from "../net/wire/maybe-promise.ts";
 import type { Endpoint, KnownConversationPrefix, ModelRequest } from "../protocols/shared/request.ts";
 import { allowSocket } from "./allow-socket.ts";
 import type { CreateFrame, FrameMetadata } from "./client-frame.ts";

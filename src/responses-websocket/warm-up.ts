@@ -4,11 +4,11 @@
  * remembered conversation is not parsed again.
  */
 
+import { type MaybePromise, whenReady } from "../base/maybe-promise.ts";
 import { ApiError } from "../errors.ts";
 import { admit } from "../gateway/admission/admit.ts";
 import type { Caller } from "../gateway/admission/authenticate.ts";
 import type { Gateway } from "../gateway/gateway.ts";
-import { type MaybePromise, whenReady } from "../net/wire/maybe-promise.ts";
 import { emptyResponse } from "../protocols/responses/generated-events.ts";
 import type { ModelRequest } from "../protocols/shared/request.ts";
 import type { ConversationMemory, StoredConversation } from "./conversation-memory.ts";

@@ -3,6 +3,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { eventually } from "../../test/support/eventually.ts";
+import { wholePart } from "../base/parts.ts";
 import { listen } from "../net/http-server/socket-writer.test-support.ts";
 import {
   buildFrame,
@@ -15,7 +16,6 @@ import {
   TEXT,
 } from "../net/websocket/frames.ts";
 import { upgradeHead } from "../net/websocket/upgrade.ts";
-import { wholePart } from "../net/wire/parts.ts";
 import { ByteBudget } from "./byte-budget.ts";
 import { openWebSockets, type WebSocketEnd, type WebSocketsOptions } from "./connection.ts";
 

@@ -1,5 +1,6 @@
 /** Assigns a request id to each request, routes it to its endpoint, and converts errors to responses. */
 
+import type { NewId } from "../base/clock.ts";
 import { asApiError } from "../errors.ts";
 import type { HttpCall } from "../gateway/call.ts";
 import { buildErrorResponse, JSON_LINES } from "../gateway/endpoints/error-response.ts";
@@ -8,7 +9,6 @@ import { Pipeline } from "../gateway/pipeline.ts";
 import { HTTP } from "../gateway/transport.ts";
 import type { IncomingRequest, Upgrade } from "../net/http-server/incoming-request.ts";
 import type { RequestFault } from "../net/http-server/request-head.ts";
-import type { NewId } from "../net/wire/clock.ts";
 import { type HttpResponse, WholeResponse } from "../net/wire/http-message.ts";
 import { logFault } from "../observe/log.ts";
 import type { Endpoint } from "../protocols/shared/request.ts";

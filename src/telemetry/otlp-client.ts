@@ -1,9 +1,9 @@
 /** Sends one batch to a collector: OTLP over HTTP, as JSON, compressed if the operator wants it. */
 
 import { gzip } from "node:zlib";
+import { joinParts, type Part, wholeBytesPart } from "../base/parts.ts";
 import type { AnswerHeaders, HttpClient, ResponseSink } from "../net/http-client/client.ts";
 import { DialError, type Dialer, type DialTarget } from "../net/http-client/dial.ts";
-import { joinParts, type Part, wholeBytesPart } from "../net/wire/parts.ts";
 
 export interface OtlpClientOptions {
   readonly dialer: Pick<Dialer, "resolve">;

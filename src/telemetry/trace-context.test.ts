@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { uuidV7 } from "../net/wire/clock.ts";
+import { uuidV7 } from "../base/clock.ts";
 import { isInRatio } from "./sampling.ts";
 import { deriveTraceId, formatTraceparent, parseTraceparent, readTracestate } from "./trace-context.ts";
 

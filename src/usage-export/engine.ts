@@ -6,9 +6,9 @@
 import type { WebhookResponse } from "../alerts/post-webhook.ts";
 import { SerialTask } from "../alerts/serial-task.ts";
 import type { WebhookSender } from "../alerts/signed-webhook.ts";
+import type { Clock } from "../base/clock.ts";
 import type { HttpClient } from "../net/http-client/client.ts";
 import type { Dialer } from "../net/http-client/dial.ts";
-import type { Clock } from "../net/wire/clock.ts";
 import type { Log } from "../observe/log.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
 import type { Snapshot } from "../policy/snapshot.ts";

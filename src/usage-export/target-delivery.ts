@@ -1,7 +1,7 @@
 /** Delivers the usage feed to one webhook: batches in order, each until it is accepted. */
 
 import type { WebhookSender } from "../alerts/signed-webhook.ts";
-import type { Clock } from "../net/wire/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { Log } from "../observe/log.ts";
 import { type Db, transaction } from "../store/engine/db.ts";
 import type { JobLease } from "../store/nodes/job-leases.ts";

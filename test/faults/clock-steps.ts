@@ -1,10 +1,10 @@
 /** The system's clock is set ahead and back under traffic, while another node watches: no process is taken for dead. */
 
+import type { Clock } from "../../src/base/clock.ts";
 import { reconcileLedger } from "../../src/billing/maintenance/reconciliation.ts";
 import { describeProcess } from "../../src/billing/recovery/process-watch.ts";
 import { startRecovery } from "../../src/billing/recovery/recovery.ts";
 import { limits } from "../../src/config/product-limits.ts";
-import type { Clock } from "../../src/net/wire/clock.ts";
 import { BillingFaults } from "../../src/observe/billing-faults.ts";
 import { toUsageRow } from "../../src/store/usage/usage-row.ts";
 import { SELECT_USAGE } from "../../src/store/usage/usage-values.ts";

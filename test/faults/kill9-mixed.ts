@@ -4,9 +4,9 @@
  */
 
 import type { LedgerEntry } from "../../simulator/ledger.ts";
+import { systemClock, uuidV7 } from "../../src/base/clock.ts";
 import { refund } from "../../src/billing/operations/operations.ts";
 import { MoneyRefusedError } from "../../src/billing/operations/refusal.ts";
-import { systemClock, uuidV7 } from "../../src/net/wire/clock.ts";
 import { nano } from "../../src/store/engine/row.ts";
 import { type ClientRecord, type ClientRequest, sendRequest } from "./client.ts";
 import { checked, type Fault, type FaultOptions, type Finding, figure, none } from "./fault.ts";

@@ -5,13 +5,13 @@
 
 import { writeSync } from "node:fs";
 import { join } from "node:path";
+import { systemClock, uuidV7 } from "../../src/base/clock.ts";
 import { SettlementSpool } from "../../src/billing/engine/settlement-spool.ts";
 import { Journal } from "../../src/billing/journal/journal.ts";
 import { describeProcess } from "../../src/billing/recovery/process-watch.ts";
 import { startRecovery } from "../../src/billing/recovery/recovery.ts";
 import { WriteBehindBilling } from "../../src/billing/write-behind/write-behind-billing.ts";
 import { limits } from "../../src/config/product-limits.ts";
-import { systemClock, uuidV7 } from "../../src/net/wire/clock.ts";
 import { BillingFaults } from "../../src/observe/billing-faults.ts";
 import { openDb } from "../../src/store/engine/db.ts";
 import { openWalCheckpointer } from "../../src/store/engine/wal-checkpointer.ts";

@@ -3,13 +3,13 @@
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { systemClock, uuidV7 } from "../../src/base/clock.ts";
 import { DirectBilling } from "../../src/billing/engine/direct-billing.ts";
 import { SettlementSpool } from "../../src/billing/engine/settlement-spool.ts";
 import { reconcileLedger } from "../../src/billing/maintenance/reconciliation.ts";
 import { describeProcess } from "../../src/billing/recovery/process-watch.ts";
 import { startRecovery } from "../../src/billing/recovery/recovery.ts";
 import { limits } from "../../src/config/product-limits.ts";
-import { systemClock, uuidV7 } from "../../src/net/wire/clock.ts";
 import { BillingFaults } from "../../src/observe/billing-faults.ts";
 import { type Db, openDb, transaction } from "../../src/store/engine/db.ts";
 import { migrate } from "../../src/store/engine/migrate.ts";

@@ -1,8 +1,8 @@
 /** A connection that becomes a WebSocket, and requests that only appear to request one. */
 
 import { describe, expect, test } from "bun:test";
+import { wholePart } from "../../src/base/parts.ts";
 import { buildFrame, FrameReader, TEXT } from "../../src/net/websocket/frames.ts";
-import { wholePart } from "../../src/net/wire/parts.ts";
 import { eventually } from "../support/eventually.ts";
 import { TEST_KEY } from "../support/running-gateway.ts";
 import { refusalIn } from "./expect-refusal.ts";

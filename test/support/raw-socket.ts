@@ -1,8 +1,8 @@
 /** A WebSocket client on a raw connection: it can stop reading, leave pings unanswered, and send what no library would. */
 
 import { connect, type Socket } from "node:net";
+import { wholePart } from "../../src/base/parts.ts";
 import { buildFrame, CLOSE, FrameReader, readClose, TEXT } from "../../src/net/websocket/frames.ts";
-import { wholePart } from "../../src/net/wire/parts.ts";
 import { TEST_KEY } from "./running-gateway.ts";
 
 export interface RawSocket {

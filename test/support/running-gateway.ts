@@ -5,13 +5,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { z } from "zod";
 import { type Simulator, type SimulatorOptions, startSimulator } from "../../simulator/simulator.ts";
+import type { Clock } from "../../src/base/clock.ts";
 import { readSettings } from "../../src/config/installation/environment.ts";
 import { type Installation, openInstallation } from "../../src/config/installation/installation.ts";
 import { applyChanges, planChanges } from "../../src/config/plan/apply.ts";
 import { capture } from "../../src/config/schema/capture.ts";
 import { telemetry } from "../../src/config/schema/telemetry.ts";
 import { type StartOptions, startGateway } from "../../src/main.ts";
-import type { Clock } from "../../src/net/wire/clock.ts";
 import type { Row } from "../../src/store/engine/db.ts";
 
 export const TEST_KEY = "test-key-0123456789-0123456789-0123456789";

@@ -3,12 +3,12 @@
  * they expire by one exchange at a time.
  */
 
+import { Cache } from "../../base/cache.ts";
+import type { Clock } from "../../base/clock.ts";
+import { wholePart } from "../../base/parts.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
 import type { HttpClient } from "../../net/http-client/contract.ts";
 import { DialError, type Dialer } from "../../net/http-client/dial.ts";
-import { Cache } from "../../net/wire/cache.ts";
-import type { Clock } from "../../net/wire/clock.ts";
-import { wholePart } from "../../net/wire/parts.ts";
 import type { PolicyAccount } from "../../policy/snapshot.ts";
 import { parseServiceAccount, type ServiceAccount, signAssertion } from "../../secrets/service-account.ts";
 import { exchangeOnce } from "../exchange.ts";

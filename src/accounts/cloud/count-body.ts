@@ -1,6 +1,6 @@
 /** Requests that count tokens at Amazon Bedrock and Google Vertex AI. */
 
-import { joinParts, type Part, partsLength, wholePart } from "../../net/wire/parts.ts";
+import { joinParts, type Part, partsLength, wholePart } from "../../base/parts.ts";
 import type { PolicyAccount } from "../../policy/snapshot.ts";
 import type { RequestBody, UpstreamBody } from "../../protocols/shared/request.ts";
 import type { Interface } from "../../records.ts";

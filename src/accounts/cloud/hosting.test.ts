@@ -1,7 +1,7 @@
 /** Paths and bodies of Amazon Bedrock and Google Vertex AI. */
 
 import { expect, test } from "bun:test";
-import { joinParts } from "../../net/wire/parts.ts";
+import { joinParts } from "../../base/parts.ts";
 import { account } from "../../pool/pool.test-support.ts";
 import { readJsonRequest } from "../../protocols/shared/json-request.ts";
 import { ENDPOINTS } from "../../protocols/shared/request.ts";

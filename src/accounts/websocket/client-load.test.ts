@@ -3,9 +3,9 @@
 import { expect, test } from "bun:test";
 import { startSimulator } from "../../../simulator/simulator.ts";
 import { eventually } from "../../../test/support/eventually.ts";
-import { systemClock } from "../../net/wire/clock.ts";
-import { openDeadlines } from "../../net/wire/deadlines.ts";
-import { partBytes, wholePart } from "../../net/wire/parts.ts";
+import { systemClock } from "../../base/clock.ts";
+import { openDeadlines } from "../../base/deadlines.ts";
+import { partBytes, wholePart } from "../../base/parts.ts";
 import { socketAccount } from "../account.test-support.ts";
 import { openSocketClient, SocketConversation } from "./client.ts";
 

@@ -2,13 +2,13 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { createServer, type Server, type Socket } from "node:net";
 import { type Simulator, startSimulator } from "../../../simulator/simulator.ts";
 import { eventually } from "../../../test/support/eventually.ts";
+import { systemClock } from "../../base/clock.ts";
+import { openDeadlines } from "../../base/deadlines.ts";
+import { type Part, partBytes, wholePart } from "../../base/parts.ts";
 import type { AnswerHeaders, HttpExchange } from "../../net/http-client/contract.ts";
 import type { DialTarget } from "../../net/http-client/dial.ts";
 import { computeAcceptKey } from "../../net/websocket/accept-key.ts";
 import { buildFrame, CLOSE, closeFrame, FrameReader, PING, PONG, TEXT } from "../../net/websocket/frames.ts";
-import { systemClock } from "../../net/wire/clock.ts";
-import { openDeadlines } from "../../net/wire/deadlines.ts";
-import { type Part, partBytes, wholePart } from "../../net/wire/parts.ts";
 import type { PolicyAccount } from "../../policy/snapshot.ts";
 import { socketAccount } from "../account.test-support.ts";
 import {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { decodeText } from "../../net/wire/bytes.ts";
-import { wholeBytesPart } from "../../net/wire/parts.ts";
+import { decodeText } from "../../base/bytes.ts";
+import { wholeBytesPart } from "../../base/parts.ts";
 import { readEvent, SseSplitter } from "../../net/wire/sse.ts";
 import { EventText, readMessageKind, type UpstreamMessageKind } from "./event-text.ts";
 

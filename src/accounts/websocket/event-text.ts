@@ -3,9 +3,9 @@
  * message is the data of one event and contains its type.
  */
 
+import { decodeLatin1, writeBytes } from "../../base/bytes.ts";
+import { Cache } from "../../base/cache.ts";
 import { type ObjectScan, type ScanFailure, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
-import { decodeLatin1, writeBytes } from "../../net/wire/bytes.ts";
-import { Cache } from "../../net/wire/cache.ts";
 import { formatEvent } from "../../net/wire/sse-format.ts";
 import { isPrivateEvent } from "../../protocols/responses/private-event.ts";
 import { isEventName } from "../../protocols/shared/stream.ts";

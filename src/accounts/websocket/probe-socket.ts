@@ -1,9 +1,9 @@
 /** Probes whether an account supports WebSocket, for the `doctor` command. */
 
+import type { Clock } from "../../base/clock.ts";
+import type { Deadlines } from "../../base/deadlines.ts";
 import { ConnectionPool } from "../../net/http-client/connections.ts";
 import type { Dialer } from "../../net/http-client/dial.ts";
-import type { Clock } from "../../net/wire/clock.ts";
-import type { Deadlines } from "../../net/wire/deadlines.ts";
 import type { PolicyAccount } from "../../policy/snapshot.ts";
 import { credentialHeader, upstreamPath } from "../upstream-address.ts";
 import { type HandshakeProbe, probeHandshake } from "./probe-handshake.ts";

@@ -1,5 +1,7 @@
 /** One WebSocket to one upstream, from the handshake to the close. It reports its events to its current user. */
 
+import type { Deadline, Deadlines } from "../../base/deadlines.ts";
+import { joinParts, type Part, wholePart } from "../../base/parts.ts";
 import type {
   ClientConnectionSocket,
   ConnectionEnd,
@@ -19,9 +21,7 @@ import {
   TEXT,
 } from "../../net/websocket/frames.ts";
 import { buildHandshake, findHandshakeFault, newHandshakeKey } from "../../net/websocket/handshake.ts";
-import type { Deadline, Deadlines } from "../../net/wire/deadlines.ts";
 import { FramedBody } from "../../net/wire/framed-body.ts";
-import { joinParts, type Part, wholePart } from "../../net/wire/parts.ts";
 
 export interface SocketUser {
   /** The handshake is complete, and messages can be sent. */

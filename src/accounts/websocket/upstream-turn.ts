@@ -4,6 +4,7 @@
  * response.
  */
 
+import { type Part, wholeBytesPart } from "../../base/parts.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
 import type {
   AnswerHeaders,
@@ -11,7 +12,6 @@ import type {
   HttpFailure,
   ResponseSink,
 } from "../../net/http-client/contract.ts";
-import { type Part, wholeBytesPart } from "../../net/wire/parts.ts";
 import { findResponseId } from "../../protocols/responses/response-id.ts";
 import { EventText, readMessageKind } from "./event-text.ts";
 import {

@@ -3,7 +3,7 @@
  * pool has space, because only that socket can continue the conversation.
  */
 
-import type { Deadline, Deadlines } from "../../net/wire/deadlines.ts";
+import type { Deadline, Deadlines } from "../../base/deadlines.ts";
 import type { PolicyAccount } from "../../policy/snapshot.ts";
 import { readMessageKind } from "./event-text.ts";
 import type { SocketConversation, SocketUser, UpstreamSocket } from "./upstream-socket.ts";

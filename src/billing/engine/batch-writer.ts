@@ -3,8 +3,8 @@
  * rejects a batch permanently, the batch is halved until the bad operation is alone.
  */
 
+import type { Clock } from "../../base/clock.ts";
 import type { Tariff } from "../../money/tariff.ts";
-import type { Clock } from "../../net/wire/clock.ts";
 import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { Log } from "../../observe/log.ts";
 import { type Db, isLockTimeout, isUniqueViolation } from "../../store/engine/db.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { eachEngine } from "../../../test/support/postgres.ts";
-import { systemClock } from "../../net/wire/clock.ts";
+import { systemClock } from "../../base/clock.ts";
 import { userRecord } from "../../records.test-support.ts";
 import type { PlanWindow } from "../../records.ts";
 import type { Db } from "../../store/engine/db.ts";

@@ -3,9 +3,9 @@
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { type Clock, systemClock } from "../../base/clock.ts";
 import type { Nano } from "../../money/nano.ts";
 import { makeTariff } from "../../money/tariff.ts";
-import { type Clock, systemClock } from "../../net/wire/clock.ts";
 import { BillingFaults } from "../../observe/billing-faults.ts";
 import type { Log, LogFields } from "../../observe/log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";

@@ -3,7 +3,7 @@
  * Operations that arrive during a transaction form the next batch, so a busy gateway needs few commits.
  */
 
-import type { Clock } from "../../net/wire/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { BillingMetrics } from "../../observe/billing-metrics.ts";
 import type { Log } from "../../observe/log.ts";

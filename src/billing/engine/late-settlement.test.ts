@@ -2,7 +2,7 @@
 
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
-import { systemClock, uuidV7 } from "../../net/wire/clock.ts";
+import { systemClock, uuidV7 } from "../../base/clock.ts";
 import { userRecord } from "../../records.test-support.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { putUser } from "../../store/identity/users.ts";

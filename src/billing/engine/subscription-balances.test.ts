@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { eachEngine } from "../../../test/support/postgres.ts";
+import { systemClock } from "../../base/clock.ts";
 import { parseUsd, usdText } from "../../money/nano.ts";
-import { systemClock } from "../../net/wire/clock.ts";
 import { userRecord } from "../../records.test-support.ts";
 import type { PlanWindow, SubscriptionRecord } from "../../records.ts";
 import { type Db, openDb, transaction } from "../../store/engine/db.ts";

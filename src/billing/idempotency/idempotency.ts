@@ -4,7 +4,7 @@
  * the first request.
  */
 
-import type { Clock } from "../../net/wire/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { Keyring } from "../../secrets/keyring.ts";
 import { SealError, seal, unseal } from "../../secrets/seal.ts";
 import type { Db } from "../../store/engine/db.ts";

@@ -4,7 +4,7 @@
  * at start, the last two days are folded completely.
  */
 
-import type { Clock } from "../../net/wire/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import type { RunJob } from "../../store/nodes/job-leases.ts";

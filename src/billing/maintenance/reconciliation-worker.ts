@@ -1,6 +1,6 @@
 /** Worker thread that opens the database, reconciles it once and posts the result. See `hourly-reconciliation.ts`. */
 
-import { systemClock } from "../../net/wire/clock.ts";
+import { systemClock } from "../../base/clock.ts";
 import { openDb } from "../../store/engine/db.ts";
 import type { ReconciliationCommand, ReconciliationReply } from "./hourly-reconciliation.ts";
 import { reconcileLedger } from "./reconciliation.ts";

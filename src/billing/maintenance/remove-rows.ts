@@ -3,7 +3,7 @@
  * between other work.
  */
 
-import type { Clock } from "../../net/wire/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { Log } from "../../observe/log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import type { JobLease, RunJob } from "../../store/nodes/job-leases.ts";

@@ -1,6 +1,6 @@
 /** Starts the periodic jobs of billing, each of which one node runs for all. */
 
-import type { Clock } from "../../net/wire/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { Log } from "../../observe/log.ts";
 import { type Db, openDb } from "../../store/engine/db.ts";

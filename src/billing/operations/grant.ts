@@ -1,6 +1,6 @@
 /** Grants and cancels subscriptions by hand, from the command line or the console. */
 
-import type { Clock, NewId } from "../../net/wire/clock.ts";
+import type { Clock, NewId } from "../../base/clock.ts";
 import type { SubscriptionRecord } from "../../records.ts";
 import { StoreConflict } from "../../store/engine/conflict.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";

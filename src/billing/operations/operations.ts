@@ -3,8 +3,8 @@
  * one transaction with the wallet. A repeated idempotency key books nothing and returns the first result.
  */
 
+import type { Clock, NewId } from "../../base/clock.ts";
 import { type Nano, usdText } from "../../money/nano.ts";
-import type { Clock, NewId } from "../../net/wire/clock.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { isUser } from "../../store/identity/users.ts";
 import { lockCharge, refundedNano } from "../../store/money/entries.ts";

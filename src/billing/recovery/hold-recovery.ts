@@ -3,9 +3,9 @@
  * process that billing does not know.
  */
 
+import type { Clock } from "../../base/clock.ts";
 import type { Nano } from "../../money/nano.ts";
 import { buildTariff, computeListCost, computeTariffCost, NOTHING_USED } from "../../money/tariff.ts";
-import type { Clock } from "../../net/wire/clock.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { type Hold, listHolds } from "../../store/money/holds.ts";

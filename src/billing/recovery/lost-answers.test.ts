@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { eventually } from "../../../test/support/eventually.ts";
 import { type Postgres, startPostgres } from "../../../test/support/postgres.ts";
 import { type SilentProxy, startSilentProxy } from "../../../test/support/silent-proxy.ts";
-import { systemClock } from "../../net/wire/clock.ts";
+import { systemClock } from "../../base/clock.ts";
 import { openKeyring } from "../../secrets/keyring.ts";
 import { type Db, openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { eventually } from "../../../test/support/eventually.ts";
 import { FailoverDatabase } from "../../../test/support/standby.ts";
+import { systemClock } from "../../base/clock.ts";
 import { makeTariff } from "../../money/tariff.ts";
-import { systemClock } from "../../net/wire/clock.ts";
 import { type Db, openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
 import { readTerms } from "../../store/money/tariffs.ts";

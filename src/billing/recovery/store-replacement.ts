@@ -3,7 +3,7 @@
  * process books its requests of the last seconds again, unless the database has them.
  */
 
-import type { Clock } from "../../net/wire/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { StoreTimeline } from "../../store/engine/store-timeline.ts";

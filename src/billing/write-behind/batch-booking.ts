@@ -3,7 +3,7 @@
  * it does not block the others.
  */
 
-import type { Clock } from "../../net/wire/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { Log } from "../../observe/log.ts";
 import { type Db, isLockTimeout } from "../../store/engine/db.ts";
 import type { InTurn } from "../../store/engine/transaction.ts";

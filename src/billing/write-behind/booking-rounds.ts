@@ -1,6 +1,6 @@
 /** Decides when the rows that wait for the database are booked: in rounds, one after the other. */
 
-import type { Clock } from "../../net/wire/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { Log } from "../../observe/log.ts";
 import { errorReason } from "../engine/store-faults.ts";
 import type { BatchBooking } from "./batch-booking.ts";

@@ -2,7 +2,7 @@
 
 import { beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { usePostgres } from "../../../test/support/postgres.ts";
-import { systemClock } from "../../net/wire/clock.ts";
+import { systemClock } from "../../base/clock.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { storeNowMs, writeHeartbeat } from "../../store/money/processes.ts";
 import { listRecalledUsers } from "../../store/money/reservation-recalls.ts";

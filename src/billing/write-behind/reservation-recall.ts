@@ -3,8 +3,8 @@
  * money asks them to release it, and decides again. Nodes that are asked release their reservations of the user.
  */
 
+import type { Clock } from "../../base/clock.ts";
 import type { Nano } from "../../money/nano.ts";
-import type { Clock } from "../../net/wire/clock.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { isSharedServer } from "../../store/engine/dialect.ts";

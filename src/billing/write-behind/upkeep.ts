@@ -3,7 +3,7 @@
  * journal segments that the database has.
  */
 
-import type { Clock } from "../../net/wire/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import type { RecentBookings } from "../engine/recent-bookings.ts";

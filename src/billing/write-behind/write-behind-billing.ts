@@ -4,7 +4,7 @@
  * handles a quiet gateway, subscriptions, low wallets and lasting requests.
  */
 
-import type { Clock } from "../../net/wire/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { UNSENT } from "../../store/money/holds.ts";

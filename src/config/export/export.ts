@@ -1,7 +1,7 @@
 /** Exports the current configuration in the format of gateway.yaml. */
 
 import { Document, isMap, isScalar, isSeq, type YAMLMap } from "yaml";
-import { type Clock, systemClock } from "../../net/wire/clock.ts";
+import { type Clock, systemClock } from "../../base/clock.ts";
 import type { Db } from "../../store/engine/db.ts";
 import type { WebhookRecord } from "../../store/settings/settings-records.ts";
 import { planToFile, subscriptionsToFile } from "../plan/plan-grants.ts";

@@ -6,7 +6,7 @@
 import { randomBytes as cryptoRandomBytes } from "node:crypto";
 import { existsSync, mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
-import { type Clock, type NewId, systemClock, uuidV7 } from "../../net/wire/clock.ts";
+import { type Clock, type NewId, systemClock, uuidV7 } from "../../base/clock.ts";
 import { openDigester } from "../../secrets/api-key.ts";
 import {
   deriveContentKeyring,

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { eachEngine } from "../../../test/support/postgres.ts";
+import { systemClock, uuidV7 } from "../../base/clock.ts";
 import { parseUsd } from "../../money/nano.ts";
-import { systemClock, uuidV7 } from "../../net/wire/clock.ts";
 import { openDigester } from "../../secrets/api-key.ts";
 import { openKeyring } from "../../secrets/keyring.ts";
 import type { Db } from "../../store/engine/db.ts";

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
-import { systemClock, uuidV7 } from "../../net/wire/clock.ts";
+import { systemClock, uuidV7 } from "../../base/clock.ts";
 import {
   exportSecretBinding,
   SMTP_PASSWORD_BINDING,

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { systemClock } from "../../net/wire/clock.ts";
+import { systemClock } from "../../base/clock.ts";
 import { type Db, openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
 import { readResponsesKept } from "../../store/responses/response-retention.ts";

@@ -3,8 +3,8 @@
  * while there are any.
  */
 
+import type { Clock } from "../../base/clock.ts";
 import { ApiError } from "../../errors.ts";
-import type { Clock } from "../../net/wire/clock.ts";
 import { FrameSampler, type FrameSamplerOptions } from "./frame-sampler.ts";
 import type { LiveFrame } from "./live-frame.ts";
 

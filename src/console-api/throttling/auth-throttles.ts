@@ -1,7 +1,7 @@
 /** Slows down guessing: limits the attempts per account and address, and the number of concurrent password hashes. */
 
+import type { Clock } from "../../base/clock.ts";
 import { ApiError } from "../../errors.ts";
-import type { Clock } from "../../net/wire/clock.ts";
 import type { SharedCounts } from "../../nodes/throttle-exchange.ts";
 import { openPasswords, type Passwords } from "./password-hashing.ts";
 import { addressBlock, openThrottle, type Throttle } from "./throttle.ts";

@@ -1,11 +1,11 @@
 /** The limits of a caller: those of its key, its user and its group, reserved in one step or not at all. */
 
 import { retryAfter } from "../../accounts/failure.ts";
+import type { Clock } from "../../base/clock.ts";
 import { ApiError, type RefusingLimit } from "../../errors.ts";
 import type { Limiter, LimitLease, LimitStanding, Scope, Shortage, Subject } from "../../limits/limiter.ts";
 import { isUnlimited } from "../../limits/subject-state.ts";
 import { type Nano, usdText } from "../../money/nano.ts";
-import type { Clock } from "../../net/wire/clock.ts";
 import type { Key } from "../../policy/key-index.ts";
 import type { PolicyGroup } from "../../policy/snapshot.ts";
 import type { CallerLimits } from "../../records.ts";

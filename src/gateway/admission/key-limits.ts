@@ -1,7 +1,7 @@
 /** Limits of the product for one key, in addition to those that an operator sets. They are kept in memory. */
 
+import type { MaybePromise } from "../../base/maybe-promise.ts";
 import { ApiError } from "../../errors.ts";
-import type { MaybePromise } from "../../net/wire/maybe-promise.ts";
 
 export interface KeySlotLimits {
   /** What one key may have in progress. */

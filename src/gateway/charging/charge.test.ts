@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { wholeBytesPart } from "../../base/parts.ts";
 import {
   BillingUnavailable,
   type HoldRequest,
@@ -7,7 +8,6 @@ import {
 import { ApiError, errorObject } from "../../errors.ts";
 import type { Nano } from "../../money/nano.ts";
 import { makeTariff } from "../../money/tariff.ts";
-import { wholeBytesPart } from "../../net/wire/parts.ts";
 import type { PublishedModel } from "../../policy/snapshot.ts";
 import { readJsonRequest } from "../../protocols/shared/json-request.ts";
 import type { EndpointName } from "../../protocols/shared/request.ts";

@@ -3,6 +3,7 @@
  * payer has. The output is then capped to what the hold pays for after the estimated input.
  */
 
+import { isPending, type MaybePromise, whenReady } from "../../base/maybe-promise.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import {
   BillingUnavailable,
@@ -19,7 +20,6 @@ import {
   type PricedUsage,
   type Tariff,
 } from "../../money/tariff.ts";
-import { isPending, type MaybePromise, whenReady } from "../../net/wire/maybe-promise.ts";
 import type { PublishedModel } from "../../policy/snapshot.ts";
 import { countsTokens, type Endpoint, type ModelRequest } from "../../protocols/shared/request.ts";
 import type { UsagePayer } from "../../store/usage/usage-row.ts";

@@ -1,7 +1,7 @@
 /** Test support: a paying caller, a model with a price, and requests to it. */
 
+import { wholeBytesPart } from "../../base/parts.ts";
 import { makeTariff } from "../../money/tariff.ts";
-import { wholeBytesPart } from "../../net/wire/parts.ts";
 import type { AccountRoute, PolicyGroup, PublishedModel } from "../../policy/snapshot.ts";
 import { readModelRequest } from "../../protocols/read-request.ts";
 import {

@@ -1,6 +1,6 @@
 /** Builds what dispatch needs from an admitted request: its routes, its client, and the readers of its response. */
 
-import type { Clock } from "../../net/wire/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import { openStreamReader } from "../../protocols/open-stream-reader.ts";
 import type { Endpoint } from "../../protocols/shared/request.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";

@@ -1,10 +1,10 @@
 /** Reports the cost of a response to its caller: in headers of a whole response, in a comment before the end of a stream. */
 
+import type { Deadlines } from "../../base/deadlines.ts";
+import { type Part, wholeBytesPart } from "../../base/parts.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { type Nano, usdText } from "../../money/nano.ts";
-import type { Deadlines } from "../../net/wire/deadlines.ts";
 import type { HeaderLines } from "../../net/wire/http-message.ts";
-import { type Part, wholeBytesPart } from "../../net/wire/parts.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { readWallet } from "../../store/money/wallets.ts";
 import type { AuthenticatedRequest } from "../request-context.ts";

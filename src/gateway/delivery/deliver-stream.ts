@@ -4,10 +4,10 @@
  */
 
 import { interruptedError, type UpstreamFailure } from "../../accounts/failure.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import type { ApiError } from "../../errors.ts";
 import type { AnswerHeaders } from "../../net/http-client/contract.ts";
-import type { Clock } from "../../net/wire/clock.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Pool } from "../../pool/pool.ts";
 import { keepAliveEvent } from "../../protocols/open-stream-reader.ts";

@@ -1,7 +1,7 @@
 /** Whole responses: what of an account's response the gateway keeps, counts and settles before the client receives it. */
 
+import { joinParts, type Part } from "../../base/parts.ts";
 import type { StoredAnswer } from "../../billing/idempotency/idempotency.ts";
-import { joinParts, type Part } from "../../net/wire/parts.ts";
 import type { UpstreamResponse } from "../../protocols/shared/whole-response.ts";
 import type { UsageRow } from "../../store/usage/usage.ts";
 import { countResponse } from "../metering/count-request.ts";

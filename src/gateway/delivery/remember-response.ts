@@ -3,8 +3,8 @@
  * ended upstream; otherwise a client could fetch more than was charged.
  */
 
+import type { Deadlines } from "../../base/deadlines.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
-import type { Deadlines } from "../../net/wire/deadlines.ts";
 import { type Log, logFault } from "../../observe/log.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { type AbandonedServices, followAbandonedResponse } from "../endpoints/abandoned-response.ts";

@@ -4,7 +4,7 @@
  * that takes too long is cancelled. If this process dies first, recovery charges the input alone.
  */
 
-import { joinParts } from "../../net/wire/parts.ts";
+import { joinParts } from "../../base/parts.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
 import {

@@ -6,12 +6,12 @@
 
 import { buildCountBody } from "../../accounts/cloud/count-body.ts";
 import { clientError } from "../../accounts/failure.ts";
+import { isPending, type MaybePromise } from "../../base/maybe-promise.ts";
+import { partBytes } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
 import type { LimitLease } from "../../limits/limiter.ts";
 import { type HttpResponse, WholeResponse } from "../../net/wire/http-message.ts";
-import { isPending, type MaybePromise } from "../../net/wire/maybe-promise.ts";
-import { partBytes } from "../../net/wire/parts.ts";
 import type { LivePolicy } from "../../policy/live-policy.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { hasInterface } from "../../policy/translation.ts";

@@ -1,8 +1,8 @@
 /** Calls on a response that the gateway stores itself: retrieve, delete, list its input items. */
 
+import { type Part, wholeBytesPart } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
 import { type HttpResponse, WholeResponse } from "../../net/wire/http-message.ts";
-import { type Part, wholeBytesPart } from "../../net/wire/parts.ts";
 import { type InputItemsTerms, listInputItems } from "../translation/input-items.ts";
 import { isOwnResponseId } from "../translation/own-response-id.ts";
 import type { ResponseRecord } from "../translation/response-record.ts";

@@ -10,12 +10,12 @@ import {
   upstreamFailure,
 } from "../../accounts/failure.ts";
 import { forwardedResponseHeaders, upstreamRequestId } from "../../accounts/headers.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { usageLimits } from "../../count-limits.ts";
 import { ApiError } from "../../errors.ts";
 import { computeTariffCosts, NO_COSTS } from "../../money/tariff.ts";
 import type { AnswerHeaders } from "../../net/http-client/contract.ts";
-import type { Clock } from "../../net/wire/clock.ts";
 import {
   type HeaderLines,
   type HttpResponse,

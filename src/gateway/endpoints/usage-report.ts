@@ -3,11 +3,11 @@
  * docs/usage-api.md describes every field.
  */
 
+import type { Clock } from "../../base/clock.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { storeUnavailable } from "../../errors.ts";
 import type { Limiter } from "../../limits/limiter.ts";
 import { type Nano, usdText } from "../../money/nano.ts";
-import type { Clock } from "../../net/wire/clock.ts";
 import { type Db, snapshot } from "../../store/engine/db.ts";
 import {
   listSubscriptionStandings,

@@ -3,10 +3,10 @@
  * billing/idempotency/idempotency.ts.
  */
 
+import { nextTurn } from "../../base/next-turn.ts";
 import type { IdempotencyStart } from "../../billing/idempotency/idempotency.ts";
 import { ApiError } from "../../errors.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
-import { nextTurn } from "../../net/wire/next-turn.ts";
 
 const HEADER = "idempotency-key";
 const FORM = /^[\x21-\x7e]{1,255}$/;

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
+import { joinParts } from "../../base/parts.ts";
 import type {
   Idempotency,
   IdempotencyClaim,
   IdempotencyStart,
 } from "../../billing/idempotency/idempotency.ts";
 import { ApiError } from "../../errors.ts";
-import { joinParts } from "../../net/wire/parts.ts";
 import type { LogFields } from "../../observe/log.ts";
 import type { EndpointName, ModelRequest } from "../../protocols/shared/request.ts";
 import { lookUpEndpoint, makeCaller, makeRequest } from "../charging/charging.test-support.ts";

@@ -3,11 +3,11 @@
  * there is none. It is sent upstream again only if no account can have processed the first one.
  */
 
+import { partBytes } from "../../base/parts.ts";
 import type { Idempotency, IdempotencyClaim, StoredAnswer } from "../../billing/idempotency/idempotency.ts";
 import { ApiError, storeUnavailable } from "../../errors.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import { WholeResponse } from "../../net/wire/http-message.ts";
-import { partBytes } from "../../net/wire/parts.ts";
 import type { Log } from "../../observe/log.ts";
 import { type Endpoint, isGeminiEndpoint, type ModelRequest } from "../../protocols/shared/request.ts";
 import type { Caller } from "../admission/authenticate.ts";

@@ -3,8 +3,8 @@
  * thread loads the tokenizer once.
  */
 
-import { copyInTurns } from "../../net/wire/next-turn.ts";
-import { partBytes } from "../../net/wire/parts.ts";
+import { copyInTurns } from "../../base/next-turn.ts";
+import { partBytes } from "../../base/parts.ts";
 import type { EndpointName, ModelRequest } from "../../protocols/shared/request.ts";
 import { ThreadPool, type ThreadPoolLimits } from "../threads/thread-pool.ts";
 import { countInputHere, countTexts } from "./count-request.ts";

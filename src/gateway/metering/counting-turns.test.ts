@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { nextTurn } from "../../net/wire/next-turn.ts";
+import { nextTurn } from "../../base/next-turn.ts";
 import { CountingTurns } from "./counting-turns.ts";
 
 /** Turns of a clock that only the steps of the counts move. */

@@ -1,6 +1,6 @@
 /** Shares the event loop between all counts of tokens: together they take a few milliseconds of each turn. */
 
-import { type Clock, systemClock } from "../../net/wire/clock.ts";
+import { type Clock, systemClock } from "../../base/clock.ts";
 
 /** A count, in steps of a few KB of text. */
 export interface SteppedCount {

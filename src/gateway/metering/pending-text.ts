@@ -1,7 +1,7 @@
 /** A growing text whose tokens are not counted yet, as the contents of JSON strings, concatenated. */
 
+import { decodeText } from "../../base/bytes.ts";
 import { BACKSLASH } from "../../json/walk.ts";
-import { decodeText } from "../../net/wire/bytes.ts";
 import { roughTokens } from "./rough-tokens.ts";
 import { safeCut } from "./safe-cut.ts";
 import type { Tokenizer } from "./tokenizer.ts";

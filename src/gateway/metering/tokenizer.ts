@@ -6,7 +6,7 @@
 
 import vocabularyFile from "gpt-tokenizer/data/o200k_base.tiktoken" with { type: "file" };
 import { O200K_TOKEN_SPLIT_REGEX } from "gpt-tokenizer/encodingParams/constants";
-import { Cache } from "../../net/wire/cache.ts";
+import { Cache } from "../../base/cache.ts";
 import { countWordTokens, type Vocabulary, vocabularyBytes } from "./byte-pairs.ts";
 import { safeCut } from "./safe-cut.ts";
 

@@ -1,7 +1,7 @@
 /** Test support: a body budget of this size with a short timeout. */
 
-import { systemClock } from "../../net/wire/clock.ts";
-import { openDeadlines } from "../../net/wire/deadlines.ts";
+import { systemClock } from "../../base/clock.ts";
+import { openDeadlines } from "../../base/deadlines.ts";
 import { type BodyBudget, openBodyBudget } from "./body-budget.ts";
 
 const deadlines = openDeadlines(10, systemClock);

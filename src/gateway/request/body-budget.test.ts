@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import type { Deadline } from "../../net/wire/deadlines.ts";
+import type { Deadline } from "../../base/deadlines.ts";
 import {
   type BodyBudgetOptions,
   type BodyReservation,

@@ -5,8 +5,8 @@
  * space.
  */
 
+import type { Deadlines } from "../../base/deadlines.ts";
 import { ApiError } from "../../errors.ts";
-import type { Deadlines } from "../../net/wire/deadlines.ts";
 
 export interface BodyBudgetOptions {
   bytesMax: number;

@@ -1,7 +1,7 @@
 /** The memory and disk space that the bodies of all clients share: one budget for each kind of storage. */
 
-import type { Clock } from "../../net/wire/clock.ts";
-import type { Deadlines } from "../../net/wire/deadlines.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { Deadlines } from "../../base/deadlines.ts";
 import { type BodyBudget, openBodyBudget } from "./body-budget.ts";
 
 export interface BodyBudgets {

@@ -1,7 +1,7 @@
 /** Worker that inspects JSON bodies one after the other and transfers each back. See `body-inspector.ts`. */
 
+import { wholeBytesPart } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
-import { wholeBytesPart } from "../../net/wire/parts.ts";
 import { inspectBody } from "../../protocols/read-request.ts";
 import type { InspectionJob, InspectionOutcome, InspectionReply } from "./body-inspector.ts";
 

@@ -1,6 +1,6 @@
 /** The memory of one body whose length may not be known yet. Small and large bodies have separate budgets. */
 
-import { type MaybePromise, whenReady } from "../../net/wire/maybe-promise.ts";
+import { type MaybePromise, whenReady } from "../../base/maybe-promise.ts";
 import type { BodyBudget, BodyOwner, BodyReservation, ReservationResult } from "./body-budget.ts";
 
 /** The maximum size of a small body. */

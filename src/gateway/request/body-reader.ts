@@ -1,11 +1,11 @@
 /** Reads a body, whole or chunk by chunk, within its limits of size and speed. */
 
-import { writeBytes } from "../../net/wire/bytes.ts";
-import type { Deadlines } from "../../net/wire/deadlines.ts";
+import { writeBytes } from "../../base/bytes.ts";
+import type { Deadlines } from "../../base/deadlines.ts";
+import { isPending, type MaybePromise } from "../../base/maybe-promise.ts";
+import { TurnBudget } from "../../base/next-turn.ts";
+import type { Part } from "../../base/parts.ts";
 import type { BodyLoss, HttpBody } from "../../net/wire/http-message.ts";
-import { isPending, type MaybePromise } from "../../net/wire/maybe-promise.ts";
-import { TurnBudget } from "../../net/wire/next-turn.ts";
-import type { Part } from "../../net/wire/parts.ts";
 import type { BodyBudget } from "./body-budget.ts";
 import { aborted, type BodyRefusal, badFraming, idle, inTooManyChunks, tooLarge } from "./body-refusal.ts";
 

@@ -11,14 +11,14 @@ import {
 } from "node:zlib";
 import fc from "fast-check";
 import { eventually } from "../../../test/support/eventually.ts";
+import { systemClock } from "../../base/clock.ts";
+import { openDeadlines } from "../../base/deadlines.ts";
+import { wholeBytesPart } from "../../base/parts.ts";
 import { limits } from "../../config/product-limits.ts";
 import { IncomingBody } from "../../net/http-server/incoming-body.ts";
 import { listenForTest, type TestListener, textResponse } from "../../net/http-server/listen.test-support.ts";
-import { systemClock } from "../../net/wire/clock.ts";
-import { openDeadlines } from "../../net/wire/deadlines.ts";
 import { CHUNKED } from "../../net/wire/http-fields.ts";
 import { WholeResponse } from "../../net/wire/http-message.ts";
-import { wholeBytesPart } from "../../net/wire/parts.ts";
 import { freeBody, readBody } from "./body.ts";
 import { type BodyBudget, openBodyBudget } from "./body-budget.ts";
 import { gatherChunks } from "./body-reader.ts";

@@ -4,10 +4,10 @@
  * first still receives the response.
  */
 
-import { freeBytes } from "../../net/wire/bytes.ts";
+import { freeBytes } from "../../base/bytes.ts";
+import { type MaybePromise, whenReady } from "../../base/maybe-promise.ts";
+import { type Part, partBytes, wholeBytesPart } from "../../base/parts.ts";
 import type { HttpBody, IncomingHttpRequest } from "../../net/wire/http-message.ts";
-import { type MaybePromise, whenReady } from "../../net/wire/maybe-promise.ts";
-import { type Part, partBytes, wholeBytesPart } from "../../net/wire/parts.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
 import type { BodyBudget, BodyOwner, BodyReservation, ReservationResult } from "./body-budget.ts";
 import { openBodyMemory, SMALL_BODY_BYTES_MAX } from "./body-memory.ts";

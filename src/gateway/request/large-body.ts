@@ -1,8 +1,8 @@
 /** Reads bodies whose memory is counted, when there is room for them. */
 
-import { freeBytes, writeBytes } from "../../net/wire/bytes.ts";
+import { freeBytes, writeBytes } from "../../base/bytes.ts";
+import { type Part, wholeBytesPart } from "../../base/parts.ts";
 import type { HttpBody } from "../../net/wire/http-message.ts";
-import { type Part, wholeBytesPart } from "../../net/wire/parts.ts";
 import type { BodyReservation } from "./body-budget.ts";
 import { type BodyLimits, gatherChunks, pumpBody } from "./body-reader.ts";
 import { aborted, type BodyRefusal, noMemory } from "./body-refusal.ts";

@@ -1,8 +1,8 @@
 import { afterAll, expect, test } from "bun:test";
 import { tmpdir } from "node:os";
+import { openDeadlines } from "../../base/deadlines.ts";
 import { limits } from "../../config/product-limits.ts";
 import { listenForTest, textResponse } from "../../net/http-server/listen.test-support.ts";
-import { openDeadlines } from "../../net/wire/deadlines.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
 import { openTestBudget } from "./body-budget.test-support.ts";
 import { readMultipartRequest } from "./multipart-request.ts";

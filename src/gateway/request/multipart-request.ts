@@ -2,8 +2,8 @@
  * An image edit sent as a multipart form: spooled while it arrives and forwarded unchanged except for the model name.
  */
 
+import type { Deadlines } from "../../base/deadlines.ts";
 import { ApiError } from "../../errors.ts";
-import type { Deadlines } from "../../net/wire/deadlines.ts";
 import type { IncomingHttpRequest } from "../../net/wire/http-message.ts";
 import {
   type FormFault,

@@ -1,11 +1,11 @@
 /** Reads the body of a model request: checked, bounded, and parsed no further than the gateway needs. */
 
+import { isPending, type MaybePromise } from "../../base/maybe-promise.ts";
+import { copyInTurns } from "../../base/next-turn.ts";
+import { type Part, partBytes, wholeBytesPart } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
 import type { IncomingHttpRequest } from "../../net/wire/http-message.ts";
-import { isPending, type MaybePromise } from "../../net/wire/maybe-promise.ts";
 import { readBoundary } from "../../net/wire/multipart.ts";
-import { copyInTurns } from "../../net/wire/next-turn.ts";
-import { type Part, partBytes, wholeBytesPart } from "../../net/wire/parts.ts";
 import { openInspected, readModelRequest } from "../../protocols/read-request.ts";
 import type { JsonRequestLimits } from "../../protocols/shared/json-request.ts";
 import type { Endpoint, ModelRequest } from "../../protocols/shared/request.ts";

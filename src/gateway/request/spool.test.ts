@@ -5,12 +5,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import fc from "fast-check";
+import { systemClock } from "../../base/clock.ts";
+import { openDeadlines } from "../../base/deadlines.ts";
+import { joinParts } from "../../base/parts.ts";
 import { limits } from "../../config/product-limits.ts";
 import { applySplices, type Splice } from "../../json/splice.ts";
 import { listenForTest, type TestListener, textResponse } from "../../net/http-server/listen.test-support.ts";
-import { systemClock } from "../../net/wire/clock.ts";
-import { openDeadlines } from "../../net/wire/deadlines.ts";
-import { joinParts } from "../../net/wire/parts.ts";
 import type { UpstreamBody } from "../../protocols/shared/request.ts";
 import { openTestBudget } from "./body-budget.test-support.ts";
 import {

@@ -1,7 +1,7 @@
 /** Builds the usage row of a request: its one lasting record. */
 
+import type { Clock } from "../../base/clock.ts";
 import type { ApiError } from "../../errors.ts";
-import type { Clock } from "../../net/wire/clock.ts";
 import type { UsageMoney, UsageRow } from "../../store/usage/usage-row.ts";
 import type { MeasuredUsage } from "../metering/meter.ts";
 import { firstByteMs, isOrdinary, type Trace, traceRecord, waitedMs } from "../request/trace.ts";

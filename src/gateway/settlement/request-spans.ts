@@ -1,7 +1,7 @@
 /** Exports the spans of a request: one for the request, and one for each attempt with what the model used. */
 
+import type { Clock } from "../../base/clock.ts";
 import { NO_TOKENS } from "../../money/token-counts.ts";
-import type { Clock } from "../../net/wire/clock.ts";
 import { hasFailed } from "../../observe/traffic.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { readSession } from "../../protocols/shared/conversation.ts";

@@ -4,10 +4,10 @@
  */
 
 import { upstreamFailure } from "../../accounts/failure.ts";
+import type { Clock } from "../../base/clock.ts";
+import { isPending, type MaybePromise } from "../../base/maybe-promise.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { type RefusalRows, withoutUsageRow } from "../../billing/engine/refusal-rows.ts";
-import type { Clock } from "../../net/wire/clock.ts";
-import { isPending, type MaybePromise } from "../../net/wire/maybe-promise.ts";
 import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Pool } from "../../pool/pool.ts";

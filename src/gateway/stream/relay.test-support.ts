@@ -2,9 +2,9 @@
 
 import { createParser } from "eventsource-parser";
 import { clientError, upstreamFailure } from "../../accounts/failure.ts";
+import { openDeadlines } from "../../base/deadlines.ts";
+import { joinParts, wholeBytesPart } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
-import { openDeadlines } from "../../net/wire/deadlines.ts";
-import { joinParts, wholeBytesPart } from "../../net/wire/parts.ts";
 import { openResponsesReader } from "../../protocols/responses/responses-stream.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
 import { UpstreamStream } from "../upstream/upstream-stream.ts";

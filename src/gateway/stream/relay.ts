@@ -4,10 +4,10 @@
  */
 
 import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
+import { type Part, wholePart } from "../../base/parts.ts";
 import type { RequestCapture } from "../../capture/request-capture.ts";
 import { ApiError } from "../../errors.ts";
 import type { StreamSink, StreamSource } from "../../net/wire/http-message.ts";
-import { type Part, wholePart } from "../../net/wire/parts.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
 import type { OnDisconnect } from "../../records.ts";
 import type { EventSink, StreamTail, UpstreamStream } from "../upstream/upstream-stream.ts";

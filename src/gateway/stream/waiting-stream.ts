@@ -1,5 +1,6 @@
 /** The response to a stream that still waits for its limits: keep-alive comments first, then the stream itself. */
 
+import { type Part, wholePart } from "../../base/parts.ts";
 import type { ApiError } from "../../errors.ts";
 import {
   type HttpResponse,
@@ -7,7 +8,6 @@ import {
   type StreamSink,
   type StreamSource,
 } from "../../net/wire/http-message.ts";
-import { type Part, wholePart } from "../../net/wire/parts.ts";
 import type { KeepAliveTimer } from "./keep-alive-timer.ts";
 
 export interface WaitingStreamOptions {

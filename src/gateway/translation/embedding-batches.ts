@@ -5,9 +5,9 @@
  */
 
 import { classifyError, upstreamFailure } from "../../accounts/failure.ts";
+import { nextTurn } from "../../base/next-turn.ts";
+import { joinParts, type Part, partsLength, wholeBytesPart } from "../../base/parts.ts";
 import { parseJson } from "../../json/parse.ts";
-import { nextTurn } from "../../net/wire/next-turn.ts";
-import { joinParts, type Part, partsLength, wholeBytesPart } from "../../net/wire/parts.ts";
 import {
   normalize,
   readGeminiVector,

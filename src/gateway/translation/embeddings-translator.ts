@@ -3,8 +3,8 @@
  * requests and responses are translated in threads.
  */
 
+import { type Part, wholePart } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
-import { type Part, wholePart } from "../../net/wire/parts.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { checkParsedValues } from "../../protocols/shared/list-bounds.ts";
 import { type Endpoint, isGeminiEndpoint, type ModelRequest } from "../../protocols/shared/request.ts";

@@ -1,8 +1,8 @@
 /** One event, and all events of a stream, are bounded before they are parsed. */
 
 import { describe, expect, test } from "bun:test";
+import { wholeBytesPart } from "../../base/parts.ts";
 import { responseBounds } from "../../count-limits.ts";
-import { wholeBytesPart } from "../../net/wire/parts.ts";
 import { lookUpCodec } from "../../protocols/codecs.ts";
 import { clientTarget, hubRequest, NO_TOOL_NAMES } from "../../protocols/hub/codec.test-support.ts";
 import { checkEvent } from "./event-bounds.ts";

@@ -3,9 +3,9 @@
  * strings are parsed fast: they are images, which arrive as single events.
  */
 
+import type { Part } from "../../base/parts.ts";
 import { responseBounds } from "../../count-limits.ts";
 import { ARRAY_OPEN, BACKSLASH, COMMA, OBJECT_OPEN, QUOTE } from "../../json/walk.ts";
-import type { Part } from "../../net/wire/parts.ts";
 import { ResponseBoundError } from "../../protocols/hub/response-bounds.ts";
 
 /** A shorter event is parsed in a few milliseconds, whatever it contains. */

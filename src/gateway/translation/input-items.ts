@@ -1,7 +1,7 @@
 /** Lists the input items of a stored response, in the form in which the API returns them. */
 
+import type { Part } from "../../base/parts.ts";
 import { isObject } from "../../json/parse.ts";
-import type { Part } from "../../net/wire/parts.ts";
 import { parseBody } from "./parse-body.ts";
 
 /** One page of the list. */

@@ -1,7 +1,7 @@
 /** Refuses JSON of upstreams that is nested too deeply: writing it again takes seconds, or fails. */
 
+import type { Part } from "../../base/parts.ts";
 import { scanObject, wantedFields } from "../../json/scan.ts";
-import type { Part } from "../../net/wire/parts.ts";
 
 /** As deep as a request may be nested. */
 export const DEPTH_MAX = 128;

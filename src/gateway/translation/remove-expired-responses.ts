@@ -1,6 +1,6 @@
 /** Removes stored responses after their retention, those of revoked keys, and the oldest ones above the total limit. */
 
-import type { Clock } from "../../net/wire/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import type { RunJob } from "../../store/nodes/job-leases.ts";

@@ -5,9 +5,9 @@
 
 import { hostedForm } from "../../accounts/cloud/hosting.ts";
 import { accountProfile } from "../../accounts/profile.ts";
+import type { MaybePromise } from "../../base/maybe-promise.ts";
+import { type Part, wholePart } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
-import type { MaybePromise } from "../../net/wire/maybe-promise.ts";
-import { type Part, wholePart } from "../../net/wire/parts.ts";
 import type { TranslationCounts } from "../../observe/translation-counts.ts";
 import type { AccountRoute, PublishedModel } from "../../policy/snapshot.ts";
 import { lookUpCodec } from "../../protocols/codecs.ts";

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { eventually } from "../../../test/support/eventually.ts";
 import { eachEngine } from "../../../test/support/postgres.ts";
-import { systemClock } from "../../net/wire/clock.ts";
+import { systemClock } from "../../base/clock.ts";
 import { deriveContentKeyring } from "../../secrets/keyring.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { writeResponsesKept } from "../../store/responses/response-retention.ts";

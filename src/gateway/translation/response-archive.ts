@@ -3,8 +3,8 @@
  * behind the response: the client does not wait, and until then this process has the record in memory.
  */
 
+import type { Clock } from "../../base/clock.ts";
 import { storeUnavailable } from "../../errors.ts";
-import type { Clock } from "../../net/wire/clock.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Keyring } from "../../secrets/keyring.ts";
 import { type Db, isRefused } from "../../store/engine/db.ts";

@@ -3,8 +3,8 @@
  * conversation prefers it.
  */
 
-import { decodeText } from "../../net/wire/bytes.ts";
-import type { Part } from "../../net/wire/parts.ts";
+import { decodeText } from "../../base/bytes.ts";
+import type { Part } from "../../base/parts.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { ENCODED_ENVELOPE_START, readSignature } from "../../protocols/gemini/thought-signature.ts";
 import { ENVELOPE_PREFIX } from "../../protocols/hub/sealed-state.ts";

@@ -3,7 +3,7 @@
  * of them in the database. Only the key that created a response can read, continue or delete it.
  */
 
-import type { MaybePromise } from "../../net/wire/maybe-promise.ts";
+import type { MaybePromise } from "../../base/maybe-promise.ts";
 import type { ResponseArchive } from "./response-archive.ts";
 import type { ResponseRecord } from "./response-record.ts";
 import type { StoredConversations, StoredTurns } from "./stored-conversations.ts";

@@ -4,8 +4,8 @@
  * bytes is a budget of memory.
  */
 
+import type { Part } from "../../base/parts.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
-import type { Part } from "../../net/wire/parts.ts";
 import { lookUpCodec } from "../../protocols/codecs.ts";
 import type { HubItem, TextPart } from "../../protocols/hub/hub-request.ts";
 import type { OutputItem } from "../../protocols/hub/hub-response.ts";

@@ -4,7 +4,7 @@
  * requests, because each sample costs a count.
  */
 
-import { partBytes } from "../../net/wire/parts.ts";
+import { partBytes } from "../../base/parts.ts";
 import type { EndpointName, ModelRequest } from "../../protocols/shared/request.ts";
 import type { InputCounter } from "../metering/count-input.ts";
 import { isTextAlone } from "../metering/input-range.ts";

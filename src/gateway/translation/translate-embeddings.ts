@@ -3,8 +3,8 @@
  * so that it runs in a thread as well as here.
  */
 
+import type { Part } from "../../base/parts.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
-import type { Part } from "../../net/wire/parts.ts";
 import {
   readGeminiEmbeddings,
   readOpenaiEmbeddings,

@@ -4,9 +4,9 @@
  */
 
 import { toHostedBody } from "../../accounts/cloud/hosting.ts";
+import type { Part } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
 import { isObject } from "../../json/parse.ts";
-import type { Part } from "../../net/wire/parts.ts";
 import { lookUpCodec } from "../../protocols/codecs.ts";
 import type { AccountProfile } from "../../protocols/hub/account-profile.ts";
 import type { RepeatedRequest, ToolNames } from "../../protocols/hub/dialect-codec.ts";

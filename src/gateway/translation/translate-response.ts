@@ -3,8 +3,8 @@
  * thread as well as here.
  */
 
+import type { Part } from "../../base/parts.ts";
 import { isObject } from "../../json/parse.ts";
-import type { Part } from "../../net/wire/parts.ts";
 import { writeFinishReason } from "../../protocols/chat/chat-hub-writer.ts";
 import { lookUpCodec } from "../../protocols/codecs.ts";
 import type { ClientTarget, ResponseReadOptions } from "../../protocols/hub/dialect-codec.ts";

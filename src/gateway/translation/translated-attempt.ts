@@ -1,8 +1,8 @@
 /** A request in the dialect of an account, as dispatch sends it. */
 
+import type { MaybePromise } from "../../base/maybe-promise.ts";
+import type { Part } from "../../base/parts.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
-import type { MaybePromise } from "../../net/wire/maybe-promise.ts";
-import type { Part } from "../../net/wire/parts.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { StreamReader, TextSink } from "../../protocols/shared/stream.ts";
 import type { WholeResponseResult } from "../../protocols/shared/whole-response.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { joinParts, partsLength, wholeBytesPart } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
-import { joinParts, partsLength, wholeBytesPart } from "../../net/wire/parts.ts";
 import { lookUpCodec } from "../../protocols/codecs.ts";
 import {
   clientTarget,

@@ -3,11 +3,11 @@
  * like any other, so hold-back, metering and settlement work as for streams that pass through.
  */
 
+import { decodeText } from "../../base/bytes.ts";
+import { type Part, wholePart } from "../../base/parts.ts";
 import { responseBounds } from "../../count-limits.ts";
 import type { ApiError } from "../../errors.ts";
 import { jsonString } from "../../json/splice.ts";
-import { decodeText } from "../../net/wire/bytes.ts";
-import { type Part, wholePart } from "../../net/wire/parts.ts";
 import { readEvent } from "../../net/wire/sse.ts";
 import { writeFinishReason } from "../../protocols/chat/chat-hub-writer.ts";
 import type { HubStreamReader, HubStreamWriter } from "../../protocols/hub/dialect-codec.ts";

@@ -1,8 +1,8 @@
 /** Translates long requests and responses in threads, so that none of them blocks the event loop. */
 
+import { copyInTurns } from "../../base/next-turn.ts";
+import { type Part, partBytes } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
-import { copyInTurns } from "../../net/wire/next-turn.ts";
-import { type Part, partBytes } from "../../net/wire/parts.ts";
 import type { ToolNames } from "../../protocols/hub/dialect-codec.ts";
 import type { Keyring } from "../../secrets/keyring.ts";
 import { JobLimitError } from "../threads/job-limit-error.ts";

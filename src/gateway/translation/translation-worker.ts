@@ -1,7 +1,7 @@
 /** Worker that translates long requests and responses. See `translation-threads.ts`. */
 
-import { uuidV7 } from "../../net/wire/clock.ts";
-import { wholeBytesPart } from "../../net/wire/parts.ts";
+import { uuidV7 } from "../../base/clock.ts";
+import { wholeBytesPart } from "../../base/parts.ts";
 import { DroppedFields } from "../../protocols/hub/dropped-fields.ts";
 import { type JobResult, serveJobs } from "../threads/serve-jobs.ts";
 import { listInputItems } from "./input-items.ts";

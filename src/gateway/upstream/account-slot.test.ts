@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
+import { wholeBytesPart } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
 import { openLimiter } from "../../limits/limiter.ts";
-import { wholeBytesPart } from "../../net/wire/parts.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { openPool } from "../../pool/pool.ts";
 import { openWaitingQueue } from "../../pool/waiting-queue.ts";

@@ -1,9 +1,9 @@
 /** The account slot of one attempt: taken from the pool or waited for in the queue, and always released. */
 
 import type { UpstreamFailure } from "../../accounts/failure.ts";
+import type { MaybePromise } from "../../base/maybe-promise.ts";
 import type { ApiError } from "../../errors.ts";
 import type { LimitLease } from "../../limits/limiter.ts";
-import type { MaybePromise } from "../../net/wire/maybe-promise.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { decide } from "../../pool/outlook.ts";
 import type { Choice, PickRequest, Pool } from "../../pool/pool.ts";

@@ -1,9 +1,9 @@
 /** Receives a stream of Amazon Bedrock and passes it on as the server-sent events of Messages. */
 
 import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
+import type { Part } from "../../base/parts.ts";
 import type { AnswerHeaders, ResponseSink } from "../../net/http-client/client.ts";
 import type { EventFrameFault } from "../../net/wire/event-frames.ts";
-import type { Part } from "../../net/wire/parts.ts";
 import { BedrockEventDecoder, EVENT_FRAMES_TYPE } from "../../protocols/messages/bedrock-events.ts";
 
 export interface BedrockStreamOptions {

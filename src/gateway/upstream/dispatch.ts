@@ -8,12 +8,12 @@ import { clientBetas, hostedForm, isHosted } from "../../accounts/cloud/hosting.
 import { clientError, type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import { upstreamRequestId } from "../../accounts/headers.ts";
 import { vendorForm } from "../../accounts/profile.ts";
+import { isPending } from "../../base/maybe-promise.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import type { AttemptCapture } from "../../capture/attempt-capture.ts";
 import type { RequestCapture } from "../../capture/request-capture.ts";
 import { ApiError } from "../../errors.ts";
 import type { AnswerHeaders } from "../../net/http-client/contract.ts";
-import { isPending } from "../../net/wire/maybe-promise.ts";
 import type { Log } from "../../observe/log.ts";
 import type { LoopWatch } from "../../observe/loop-watch.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { joinParts, type Part, partsLength, wholeBytesPart } from "../../net/wire/parts.ts";
+import { joinParts, type Part, partsLength, wholeBytesPart } from "../../base/parts.ts";
 import { openChatReader } from "../../protocols/chat/chat-stream.ts";
 import { openResponsesReader } from "../../protocols/responses/responses-stream.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";

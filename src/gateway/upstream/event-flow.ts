@@ -3,7 +3,7 @@
  * one part; an event is never split over two writes.
  */
 
-import type { Part } from "../../net/wire/parts.ts";
+import type { Part } from "../../base/parts.ts";
 import { SseSplitter } from "../../net/wire/sse.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
 import type { UpstreamError } from "../../protocols/shared/upstream-error.ts";

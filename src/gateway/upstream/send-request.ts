@@ -2,10 +2,10 @@
 
 import { unpack } from "../../accounts/decompress.ts";
 import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
+import { joinParts, type Part, partBytes, wholeBytesPart } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
 import type { AnswerHeaders, ResponseSink } from "../../net/http-client/client.ts";
 import type { BodySink } from "../../net/wire/body-sink.ts";
-import { joinParts, type Part, partBytes, wholeBytesPart } from "../../net/wire/parts.ts";
 import type { WholeResult } from "../whole-result.ts";
 import { type OutboundRequest, type StreamCall, UpstreamCall } from "./upstream-call.ts";
 import type { UpstreamExchange } from "./upstream-exchange.ts";

@@ -6,6 +6,8 @@
 import { AccessTokenError, type AccessTokens } from "../../accounts/cloud/access-tokens.ts";
 import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import type { SocketClient, TurnFailure } from "../../accounts/websocket/client.ts";
+import type { Deadline, Deadlines } from "../../base/deadlines.ts";
+import type { Part } from "../../base/parts.ts";
 import type { AttemptCapture } from "../../capture/attempt-capture.ts";
 import type {
   AnswerHeaders,
@@ -16,8 +18,6 @@ import type {
 } from "../../net/http-client/client.ts";
 import { DialError, type Dialer, type DialTarget } from "../../net/http-client/dial.ts";
 import type { Backpressure } from "../../net/wire/body-sink.ts";
-import type { Deadline, Deadlines } from "../../net/wire/deadlines.ts";
-import type { Part } from "../../net/wire/parts.ts";
 import { CLIENT_DISCONNECTED, CLIENT_DISCONNECTED_UNSENT } from "../client-disconnect.ts";
 import { BedrockStreamSink } from "./bedrock-stream-sink.ts";
 import { headerLines, JSON_TYPE, lookUpPath } from "./request-head.ts";

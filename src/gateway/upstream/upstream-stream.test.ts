@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
-import { openDeadlines } from "../../net/wire/deadlines.ts";
-import { joinParts, type Part, wholeBytesPart } from "../../net/wire/parts.ts";
+import { openDeadlines } from "../../base/deadlines.ts";
+import { joinParts, type Part, wholeBytesPart } from "../../base/parts.ts";
 import { openChatReader } from "../../protocols/chat/chat-stream.ts";
 import { openResponsesReader } from "../../protocols/responses/responses-stream.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";

@@ -4,10 +4,10 @@
  */
 
 import { classifyError, type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
+import type { Deadline, Deadlines } from "../../base/deadlines.ts";
+import { nextTurn } from "../../base/next-turn.ts";
+import { type Part, partsLength, wholeBytesPart, wholePart } from "../../base/parts.ts";
 import type { Backpressure, BodySink } from "../../net/wire/body-sink.ts";
-import type { Deadline, Deadlines } from "../../net/wire/deadlines.ts";
-import { nextTurn } from "../../net/wire/next-turn.ts";
-import { type Part, partsLength, wholeBytesPart, wholePart } from "../../net/wire/parts.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
 import { type EventFlow, type FlowStep, openEventFlow } from "./event-flow.ts";
 import type { StreamCall } from "./upstream-call.ts";

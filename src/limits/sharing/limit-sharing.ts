@@ -3,7 +3,7 @@
  * second, and receives what the others give. If the coordinator does not answer, each node keeps what it holds.
  */
 
-import type { Clock } from "../../net/wire/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { Coordinator } from "./coordinator.ts";
 import {
   type ExchangeReply,

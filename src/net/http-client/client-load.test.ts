@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { wholePart } from "../wire/parts.ts";
+import { wholePart } from "../../base/parts.ts";
 import type { HttpClient, HttpExchange } from "./client.ts";
 import { makeTarget, openClient, ResponseRecorder, serve } from "./http-client.test-support.ts";
 

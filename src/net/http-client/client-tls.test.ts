@@ -6,11 +6,11 @@ import { join } from "node:path";
 import { createServer, type TLSSocket } from "node:tls";
 import { socketAccount } from "../../accounts/account.test-support.ts";
 import { openSocketClient, SocketConversation } from "../../accounts/websocket/client.ts";
+import { systemClock } from "../../base/clock.ts";
+import { openDeadlines } from "../../base/deadlines.ts";
+import { wholePart } from "../../base/parts.ts";
 import { computeAcceptKey } from "../websocket/accept-key.ts";
 import { buildFrame, TEXT } from "../websocket/frames.ts";
-import { systemClock } from "../wire/clock.ts";
-import { openDeadlines } from "../wire/deadlines.ts";
-import { wholePart } from "../wire/parts.ts";
 import type { DialTarget } from "./dial.ts";
 import { openClient, ResponseRecorder } from "./http-client.test-support.ts";
 

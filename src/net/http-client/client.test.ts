@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { createServer, type Socket } from "node:net";
-import { freeBytes } from "../wire/bytes.ts";
-import type { Deadline, Deadlines } from "../wire/deadlines.ts";
-import { wholePart } from "../wire/parts.ts";
+import { freeBytes } from "../../base/bytes.ts";
+import type { Deadline, Deadlines } from "../../base/deadlines.ts";
+import { wholePart } from "../../base/parts.ts";
 import type { HttpClient, HttpExchange, OutgoingRequest } from "./client.ts";
 import {
   makeTarget,

@@ -1,7 +1,7 @@
 /** One socket to one upstream, from connecting to closing. It reports its events to its current user. */
 
 import type { Socket, SocketHandler } from "bun";
-import type { Deadline, Deadlines } from "../wire/deadlines.ts";
+import type { Deadline, Deadlines } from "../../base/deadlines.ts";
 import type { HttpFailure } from "./contract.ts";
 
 /** A destination. Connections to the same destination are interchangeable. */

@@ -1,7 +1,7 @@
 /** The pool of idle upstream connections. The most recently used connection is taken first. */
 
-import type { Clock } from "../wire/clock.ts";
-import type { Deadlines } from "../wire/deadlines.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { Deadlines } from "../../base/deadlines.ts";
 import { ClientConnectionSocket, type ConnectionSlot, type ConnectionUser } from "./connection.ts";
 import type { DialTarget } from "./dial.ts";
 

@@ -1,8 +1,8 @@
 /** The interface of the HTTP client: requests, response sinks and failures. */
 
+import type { Part } from "../../base/parts.ts";
 import type { Backpressure, BodySink } from "../wire/body-sink.ts";
 import type { HeaderReader as AnswerHeaders } from "../wire/http-fields.ts";
-import type { Part } from "../wire/parts.ts";
 import type { DialTarget } from "./dial.ts";
 
 export type { HeaderReader as AnswerHeaders } from "../wire/http-fields.ts";

@@ -1,6 +1,6 @@
 /** One base URL, its checked addresses, and when they are looked up again. */
 
-import type { Clock } from "../wire/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import { DialError } from "./dial-errors.ts";
 import { canonicalAddress, mayDial } from "./ip-addresses.ts";
 

@@ -1,7 +1,7 @@
 /** Resolves base URLs to checked addresses: looks up names, rejects forbidden addresses and caches the result. */
 
 import { lookup as systemLookup } from "node:dns/promises";
-import type { Clock } from "../wire/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import { type DialPermission, DialRoute, type DialTarget, type RouteContext } from "./dial-route.ts";
 
 export { DialError, type DialReason } from "./dial-errors.ts";

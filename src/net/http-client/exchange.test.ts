@@ -2,8 +2,8 @@
 
 import { afterEach, expect, test } from "bun:test";
 import type { Socket } from "bun";
-import { systemClock } from "../wire/clock.ts";
-import { openDeadlines } from "../wire/deadlines.ts";
+import { systemClock } from "../../base/clock.ts";
+import { openDeadlines } from "../../base/deadlines.ts";
 import { writeBatcher } from "../wire/write-batcher.ts";
 import { ClientConnectionSocket, type ConnectionSlot, type ConnectionUser } from "./connection.ts";
 import type { OutgoingRequest } from "./contract.ts";

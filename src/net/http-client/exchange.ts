@@ -5,9 +5,9 @@
  * place that calls the response sink. So calls are ordered, never nested, and never made while paused.
  */
 
+import { type Part, wholeBytesPart } from "../../base/parts.ts";
 import { FramedBody } from "../wire/framed-body.ts";
 import { UNTIL_CLOSE } from "../wire/http-fields.ts";
-import { type Part, wholeBytesPart } from "../wire/parts.ts";
 import type { BatchedWriter } from "../wire/write-batcher.ts";
 import type { ClientConnectionSocket, ConnectionEnd, ConnectionUser } from "./connection.ts";
 import type { ConnectionRoute, Connections } from "./connections.ts";

@@ -1,9 +1,9 @@
 /** Test support: an upstream that the test controls, and a response sink that records its calls. */
 
 import { createServer, type Server, type Socket } from "node:net";
-import { systemClock } from "../wire/clock.ts";
-import { openDeadlines } from "../wire/deadlines.ts";
-import { type Part, partBytes } from "../wire/parts.ts";
+import { systemClock } from "../../base/clock.ts";
+import { openDeadlines } from "../../base/deadlines.ts";
+import { type Part, partBytes } from "../../base/parts.ts";
 import { type AnswerHeaders, type HttpClient, type HttpClientOptions, openHttpClient } from "./client.ts";
 import type { DialTarget } from "./dial.ts";
 

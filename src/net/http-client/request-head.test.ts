@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { wholePart } from "../wire/parts.ts";
+import { wholePart } from "../../base/parts.ts";
 import type { OutgoingRequest } from "./contract.ts";
 import { encodeHead, findHeadFault, buildHead as headPartsOf } from "./request-head.ts";
 

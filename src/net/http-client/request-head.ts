@@ -1,7 +1,7 @@
 /** Validates and encodes the head of an outgoing request. */
 
-import { Cache } from "../wire/cache.ts";
-import { partsLength } from "../wire/parts.ts";
+import { Cache } from "../../base/cache.ts";
+import { partsLength } from "../../base/parts.ts";
 import type { OutgoingRequest } from "./contract.ts";
 
 const HEADER_LINES = /^(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n)*$/;

@@ -1,6 +1,6 @@
 /** Parses the status line and headers of a response, as strictly as those of a request. */
 
-import { decodeLatin1 } from "../wire/bytes.ts";
+import { decodeLatin1 } from "../../base/bytes.ts";
 import { CHUNKED, CR, HeadText, SPACE, scanFields, UNTIL_CLOSE } from "../wire/http-fields.ts";
 
 export class ResponseHead extends HeadText {

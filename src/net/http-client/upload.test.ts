@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { wholePart } from "../wire/parts.ts";
+import { wholePart } from "../../base/parts.ts";
 import type { HttpClient, OutgoingRequest, StreamedBody } from "./client.ts";
 import {
   makeTarget,

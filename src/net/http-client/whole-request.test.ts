@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { freeBytes } from "../wire/bytes.ts";
-import type { Part } from "../wire/parts.ts";
+import { freeBytes } from "../../base/bytes.ts";
+import type { Part } from "../../base/parts.ts";
 import { writeBatcher } from "../wire/write-batcher.ts";
 import type { OutgoingHead } from "./request-head.ts";
 import { isFreed, writeParts, writeRequest } from "./whole-request.ts";

@@ -1,7 +1,7 @@
 /** Sends a request whose body is in memory with few writes and little copying. */
 
-import { writeBytes } from "../wire/bytes.ts";
-import { joinParts, type Part, partsLength, wholeBytesPart } from "../wire/parts.ts";
+import { writeBytes } from "../../base/bytes.ts";
+import { joinParts, type Part, partsLength, wholeBytesPart } from "../../base/parts.ts";
 import { type BatchedWriter, writeBatcher } from "../wire/write-batcher.ts";
 import { encodeHead, type OutgoingHead } from "./request-head.ts";
 

@@ -3,8 +3,8 @@
  * while another is served waits for its turn.
  */
 
+import { freeBytes } from "../../base/bytes.ts";
 import type { Backpressure } from "../wire/body-sink.ts";
-import { freeBytes } from "../wire/bytes.ts";
 import { CHUNKED, CR } from "../wire/http-fields.ts";
 import {
   type HttpBody,

@@ -3,7 +3,7 @@
  * body. Such a head is compared instead of parsed and shares the parsed values of the head before it.
  */
 
-import { startsWithAt } from "../wire/bytes.ts";
+import { startsWithAt } from "../../base/bytes.ts";
 import { digitsEnd, parseNumber } from "../wire/http-fields.ts";
 import { parseRequestHead, type RequestFault, RequestHead, type RequestOptions } from "./request-head.ts";
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
+import { type Part, partBytes } from "../../base/parts.ts";
 import { CHUNKED } from "../wire/http-fields.ts";
 import type { BodyLoss } from "../wire/http-message.ts";
-import { type Part, partBytes } from "../wire/parts.ts";
 import { IncomingBody, WholeBody } from "./incoming-body.ts";
 
 /** A body whose connection records the calls. */

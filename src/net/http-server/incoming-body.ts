@@ -1,10 +1,10 @@
 /** The body of one request while it arrives from the network. */
 
-import { freeBytes, writeBytes } from "../wire/bytes.ts";
+import { freeBytes, writeBytes } from "../../base/bytes.ts";
+import { type Part, partBytes, wholeBytesPart } from "../../base/parts.ts";
 import { FramedBody } from "../wire/framed-body.ts";
 import { CHUNKED } from "../wire/http-fields.ts";
 import type { BodyLoss, HttpBody } from "../wire/http-message.ts";
-import { type Part, partBytes, wholeBytesPart } from "../wire/parts.ts";
 
 /** The connection that the body arrives on. */
 export interface BodySource {

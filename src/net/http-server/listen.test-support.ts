@@ -2,8 +2,8 @@
 
 import { connect } from "node:net";
 import { eventually } from "../../../test/support/eventually.ts";
+import { type Part, partBytes } from "../../base/parts.ts";
 import { type BodyLoss, type StreamSource, WholeResponse } from "../wire/http-message.ts";
-import { type Part, partBytes } from "../wire/parts.ts";
 import { type HttpListener, type ListenOptions, listen } from "./listen.ts";
 
 export interface TestListener extends HttpListener {

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { eventually } from "../../../test/support/eventually.ts";
+import { wholePart } from "../../base/parts.ts";
 import { type HttpResponse, StreamedResponse, type StreamSink, WholeResponse } from "../wire/http-message.ts";
-import { wholePart } from "../wire/parts.ts";
 import { Upgrade } from "./incoming-request.ts";
 import {
   dial,

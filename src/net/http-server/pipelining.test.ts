@@ -2,9 +2,9 @@
 
 import { afterEach, describe, expect, test } from "bun:test";
 import { eventually } from "../../../test/support/eventually.ts";
-import { freeBytes } from "../wire/bytes.ts";
+import { freeBytes } from "../../base/bytes.ts";
+import { type Part, partBytes, wholePart } from "../../base/parts.ts";
 import { type HttpResponse, StreamedResponse, type StreamSink } from "../wire/http-message.ts";
-import { type Part, partBytes, wholePart } from "../wire/parts.ts";
 import { writeBatcher } from "../wire/write-batcher.ts";
 import { ServerConnection } from "./connection.ts";
 import { type IncomingRequest, Upgrade } from "./incoming-request.ts";

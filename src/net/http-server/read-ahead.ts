@@ -1,6 +1,6 @@
 /** Bytes of one connection that were read and not served: part of a head, or pipelined requests. */
 
-import { freeBytes, writeBytes } from "../wire/bytes.ts";
+import { freeBytes, writeBytes } from "../../base/bytes.ts";
 import { containsHeadEnd } from "./request-head.ts";
 
 const BUFFER_BYTES_MIN = 1024;

@@ -2,7 +2,7 @@
  * Parses the request line and headers of a request. A request that two parsers could read differently is rejected.
  */
 
-import { decodeLatin1 } from "../wire/bytes.ts";
+import { decodeLatin1 } from "../../base/bytes.ts";
 import {
   BYTE_CLASS,
   CHUNKED,

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { eventually } from "../../../test/support/eventually.ts";
+import { wholePart } from "../../base/parts.ts";
 import {
   type HttpResponse,
   SharedResponse,
@@ -7,7 +8,6 @@ import {
   type StreamSink,
   WholeResponse,
 } from "../wire/http-message.ts";
-import { wholePart } from "../wire/parts.ts";
 import { writeBatcher } from "../wire/write-batcher.ts";
 import {
   dial,

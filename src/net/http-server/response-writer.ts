@@ -1,9 +1,10 @@
 /** Writes responses to a connection. */
 
 import { STATUS_CODES } from "node:http";
+import { writeBytes } from "../../base/bytes.ts";
+import { Cache } from "../../base/cache.ts";
+import { type Part, partsLength, wholePart } from "../../base/parts.ts";
 import type { Backpressure } from "../wire/body-sink.ts";
-import { writeBytes } from "../wire/bytes.ts";
-import { Cache } from "../wire/cache.ts";
 import {
   type HeaderLines,
   type HttpResponse,
@@ -13,7 +14,6 @@ import {
   type StreamSource,
   WholeResponse,
 } from "../wire/http-message.ts";
-import { type Part, partsLength, wholePart } from "../wire/parts.ts";
 import { writeBatcher } from "../wire/write-batcher.ts";
 import type { Upgrade } from "./incoming-request.ts";
 

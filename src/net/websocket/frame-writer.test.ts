@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
+import { wholePart } from "../../base/parts.ts";
 import { RecordingSocketWriter } from "../http-server/socket-writer.test-support.ts";
-import { wholePart } from "../wire/parts.ts";
 import { FrameWriter } from "./frame-writer.ts";
 import { buildFrame, PING, TEXT } from "./frames.ts";
 

@@ -3,8 +3,8 @@
  * sent in one write, and a frame allocates no memory.
  */
 
+import { writeBytes } from "../../base/bytes.ts";
 import type { SocketWriter } from "../http-server/socket-writer.ts";
-import { writeBytes } from "../wire/bytes.ts";
 import { HEAD_BYTES_MAX, TEXT, writeHead } from "./frames.ts";
 
 const BUFFER_BYTES = 64 * 1024;

@@ -1,6 +1,6 @@
 import { describe, expect, spyOn, test } from "bun:test";
 import fc from "fast-check";
-import { wholePart } from "../wire/parts.ts";
+import { wholePart } from "../../base/parts.ts";
 import { BINARY, buildFrame, CLOSE, closeFrame, FrameReader, PING, PONG, readClose, TEXT } from "./frames.ts";
 
 const MiB = 1024 * 1024;

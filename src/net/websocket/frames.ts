@@ -6,8 +6,8 @@
  */
 
 import { isUtf8 } from "node:buffer";
-import { decodeText, writeBytes } from "../wire/bytes.ts";
-import { type Part, partsLength, wholePart } from "../wire/parts.ts";
+import { decodeText, writeBytes } from "../../base/bytes.ts";
+import { type Part, partsLength, wholePart } from "../../base/parts.ts";
 
 export const TEXT = 1;
 export const BINARY = 2;

@@ -2,9 +2,9 @@
 
 import { expect, test } from "bun:test";
 import { crc32 } from "node:zlib";
+import { wholeBytesPart } from "../../base/parts.ts";
 import { encodeEventFrame } from "./encode-event-frame.ts";
 import { type EventFrame, type EventFrameFault, FrameSplitter } from "./event-frames.ts";
-import { wholeBytesPart } from "./parts.ts";
 
 const FRAME_BYTES_MAX = 1024;
 

@@ -4,8 +4,8 @@
  */
 
 import { crc32 } from "node:zlib";
-import { writeBytes } from "./bytes.ts";
-import type { Part } from "./parts.ts";
+import { writeBytes } from "../../base/bytes.ts";
+import type { Part } from "../../base/parts.ts";
 
 export interface EventFrame {
   /** Headers whose value is a string. The others have no meaning here. */

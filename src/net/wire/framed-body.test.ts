@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { partBytes } from "../../base/parts.ts";
 import { FramedBody } from "./framed-body.ts";
 import { CHUNKED, UNTIL_CLOSE } from "./http-fields.ts";
-import { partBytes } from "./parts.ts";
 
 /** Feeds the parts one by one and returns the body, its state and the number of bytes after its end. */
 function decode(framing: number, parts: readonly Buffer[]) {

@@ -3,8 +3,8 @@
  * event stream of many small chunks costs one call per read instead of one per chunk.
  */
 
+import type { Part } from "../../base/parts.ts";
 import { BYTE_CLASS, CHUNKED, COLON, CR, LF, TOKEN, UNTIL_CLOSE, VALUE } from "./http-fields.ts";
-import type { Part } from "./parts.ts";
 
 /** Moving more bytes than this costs more than returning one more piece. */
 const MOVE_BYTES_MAX = 4_096;

@@ -4,7 +4,7 @@
  * fields that frame the body. All other fields are looked up in the text on demand.
  */
 
-import { decodeLatin1 } from "./bytes.ts";
+import { decodeLatin1 } from "../../base/bytes.ts";
 
 export interface HeaderReader {
   /** `name` is in lower case. A header that was sent more than once is joined with ", ". */

@@ -1,8 +1,8 @@
 /** The types that an HTTP handler receives and returns, without the server implementation. */
 
+import { type Part, wholePart } from "../../base/parts.ts";
 import type { Backpressure, BodySink } from "./body-sink.ts";
 import type { HeaderReader } from "./http-fields.ts";
-import { type Part, wholePart } from "./parts.ts";
 
 export interface IncomingHttpRequest {
   readonly method: string;

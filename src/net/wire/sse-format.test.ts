@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { createParser } from "eventsource-parser";
-import { joinParts } from "./parts.ts";
+import { joinParts } from "../../base/parts.ts";
 import { DONE, eventParts, formatEvent, KEEP_ALIVE } from "./sse-format.ts";
 
 const utf8 = new TextEncoder();

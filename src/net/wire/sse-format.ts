@@ -1,6 +1,6 @@
 /** Formats server-sent events. */
 
-import { hasByte, joinParts, type Part, wholeBytesPart } from "./parts.ts";
+import { hasByte, joinParts, type Part, wholeBytesPart } from "../../base/parts.ts";
 
 const LF = 0x0a;
 const CR = 0x0d;

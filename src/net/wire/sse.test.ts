@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { createParser } from "eventsource-parser";
 import fc from "fast-check";
-import { type Part, wholeBytesPart } from "./parts.ts";
+import { type Part, wholeBytesPart } from "../../base/parts.ts";
 import { isDone, isPlain, readEvent, type SseBlockKind, SseSplitter } from "./sse.ts";
 
 const LARGE = { eventBytesMax: 1_000_000 };

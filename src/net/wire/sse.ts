@@ -3,8 +3,8 @@
  * is passed on in place; only a block that spans chunks is copied.
  */
 
-import { writeBytes } from "./bytes.ts";
-import { hasByte, type Part, partsLength, wholeBytesPart } from "./parts.ts";
+import { writeBytes } from "../../base/bytes.ts";
+import { hasByte, type Part, partsLength, wholeBytesPart } from "../../base/parts.ts";
 
 export type SseBlockKind = "event" | "comment";
 

@@ -1,10 +1,10 @@
 /** What a chunk of a Chat Completions stream contains, read from its bytes. */
 
+import { findBytes, startsWithAt } from "../../base/bytes.ts";
+import type { Part } from "../../base/parts.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
 import { type JsonField, type ObjectScan, stringValue, wantedFields } from "../../json/scan.ts";
 import { ARRAY_OPEN, QUOTE, skipSpace } from "../../json/walk.ts";
-import { findBytes, startsWithAt } from "../../net/wire/bytes.ts";
-import type { Part } from "../../net/wire/parts.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
 import { readUsage, type TokenUsage } from "../shared/usage.ts";
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { createParser } from "eventsource-parser";
 import fc from "fast-check";
+import { joinParts, wholeBytesPart } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
-import { joinParts, wholeBytesPart } from "../../net/wire/parts.ts";
 import type { StreamReader } from "../shared/stream.ts";
 import type { UpstreamError } from "../shared/upstream-error.ts";
 import { type ChatReaderOptions, openChatReader } from "./chat-stream.ts";

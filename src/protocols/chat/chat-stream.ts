@@ -3,14 +3,14 @@
  * name, so this prefix is computed once and replaced in later chunks.
  */
 
+import { copyBytes, findBytes, startsWithAt } from "../../base/bytes.ts";
+import { joinParts, type Part, wholeBytesPart, wholePart } from "../../base/parts.ts";
 import { responseBounds } from "../../count-limits.ts";
 import { type ApiError, errorObject } from "../../errors.ts";
 import { parseJson } from "../../json/parse.ts";
 import { type JsonField, scanObject, stringValue } from "../../json/scan.ts";
 import { editMembers, jsonString, type Splice, spliceParts } from "../../json/splice.ts";
 import { LF, OBJECT_CLOSE } from "../../json/walk.ts";
-import { copyBytes, findBytes, startsWithAt } from "../../net/wire/bytes.ts";
-import { joinParts, type Part, wholeBytesPart, wholePart } from "../../net/wire/parts.ts";
 import { isDone, readEvent } from "../../net/wire/sse.ts";
 import { BLANK_LINE, DATA_FIELD, DONE, eventParts, formatEvent } from "../../net/wire/sse-format.ts";
 import { addChatDelta } from "../shared/delta-text.ts";

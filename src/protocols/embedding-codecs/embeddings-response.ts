@@ -1,9 +1,9 @@
 /** Responses with embeddings: reads OpenAI's or Google's, and writes the one that the client expects. */
 
+import type { Part } from "../../base/parts.ts";
 import { type ByteRange, firstElements } from "../../json/array.ts";
 import { parseJson } from "../../json/parse.ts";
 import { scanObject, wantedFields } from "../../json/scan.ts";
-import type { Part } from "../../net/wire/parts.ts";
 import { encodeVector } from "../embeddings/vectors.ts";
 import { type Json, readArray, readNumber, readObject, readObjects } from "../hub/json-values.ts";
 import { readGeminiUsage } from "../shared/gemini-usage.ts";

@@ -2,7 +2,7 @@
 
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { joinParts, wholeBytesPart } from "../../net/wire/parts.ts";
+import { joinParts, wholeBytesPart } from "../../base/parts.ts";
 import { readModelRequest } from "../read-request.ts";
 import { ENDPOINTS } from "../shared/request.ts";
 

@@ -1,10 +1,10 @@
 /** Removes the ids of function calls from a Gemini request: Vertex AI rejects them. */
 
+import { decodeText, findBytes } from "../../base/bytes.ts";
+import type { Part } from "../../base/parts.ts";
 import { scanObject, wantedFields } from "../../json/scan.ts";
 import { editMembers, type Splice } from "../../json/splice.ts";
 import { COLON, DEPTH_LIMIT, OBJECT_OPEN, skipSpace, valueEnd } from "../../json/walk.ts";
-import { decodeText, findBytes } from "../../net/wire/bytes.ts";
-import type { Part } from "../../net/wire/parts.ts";
 import type { GeminiScan } from "./gemini-fields.ts";
 
 const NAME_START = Buffer.from('"function');

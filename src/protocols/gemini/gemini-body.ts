@@ -1,12 +1,12 @@
 /** A Gemini request body as sent upstream: the received bytes with the upstream's model name where the body has one. */
 
+import { findBytes } from "../../base/bytes.ts";
+import { nextTurn } from "../../base/next-turn.ts";
+import { type Part, partBytes } from "../../base/parts.ts";
 import type { ApiError } from "../../errors.ts";
 import { integerValue } from "../../json/scan.ts";
 import { addMember, jsonString, replaceValue, type Splice, spliceParts } from "../../json/splice.ts";
 import { StringFaultSearch } from "../../json/strings.ts";
-import { findBytes } from "../../net/wire/bytes.ts";
-import { nextTurn } from "../../net/wire/next-turn.ts";
-import { type Part, partBytes } from "../../net/wire/parts.ts";
 import { invalidJsonError } from "../shared/json-body.ts";
 import { isPlainBody } from "../shared/plain-body.ts";
 import type { HostedForm, RequestBody } from "../shared/request.ts";

@@ -3,6 +3,7 @@
  * servers of other interfaces, Google's decoder never folds case, so other spellings are left to it.
  */
 
+import type { Part } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
 import {
   integerValue,
@@ -13,7 +14,6 @@ import {
   stringValue,
   wantedFields,
 } from "../../json/scan.ts";
-import type { Part } from "../../net/wire/parts.ts";
 import { invalidJsonError } from "../shared/json-body.ts";
 
 const FIELDS = [

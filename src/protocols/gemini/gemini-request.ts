@@ -3,10 +3,10 @@
  * and whether to stream are in the path; the body names the model only in a few places, which are rewritten.
  */
 
+import type { Part } from "../../base/parts.ts";
+import { partBytes } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
 import type { RequestedTier } from "../../money/token-counts.ts";
-import type { Part } from "../../net/wire/parts.ts";
-import { partBytes } from "../../net/wire/parts.ts";
 import { readConversationStart } from "../shared/conversation.ts";
 import { type InputReach, measureInputReach } from "../shared/input-reach.ts";
 import { type InputSize, measureInputSize } from "../shared/input-size.ts";

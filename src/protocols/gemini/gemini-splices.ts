@@ -3,13 +3,13 @@
  * search passes over the whole body, so that those of a long body run in the inspection thread.
  */
 
+import { decodeText, findBytes } from "../../base/bytes.ts";
+import { type Part, partBytes } from "../../base/parts.ts";
 import { requestCounts } from "../../count-limits.ts";
 import { firstElements } from "../../json/array.ts";
 import { type JsonField, type ObjectScan, scanObject, wantedFields } from "../../json/scan.ts";
 import type { Splice } from "../../json/splice.ts";
 import { COLON, QUOTE, skipSpace, stringEnd } from "../../json/walk.ts";
-import { decodeText, findBytes } from "../../net/wire/bytes.ts";
-import { type Part, partBytes } from "../../net/wire/parts.ts";
 import { isPlainBody } from "../shared/plain-body.ts";
 import { callIds } from "./call-ids.ts";
 import { type GeminiScan, pick } from "./gemini-fields.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
+import { joinParts } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
-import { joinParts } from "../../net/wire/parts.ts";
 import type { StreamReader } from "../shared/stream.ts";
 import { openGeminiReader } from "./gemini-stream.ts";
 

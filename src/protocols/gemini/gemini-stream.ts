@@ -3,13 +3,13 @@
  * end marker: the last event has the finish reason and the usage, and then the upstream closes.
  */
 
+import { findBytes } from "../../base/bytes.ts";
+import type { Part } from "../../base/parts.ts";
 import { responseBounds } from "../../count-limits.ts";
 import type { ApiError } from "../../errors.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
 import { type JsonField, type ObjectScan, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
 import { jsonString, replaceValue, spliceParts } from "../../json/splice.ts";
-import { findBytes } from "../../net/wire/bytes.ts";
-import type { Part } from "../../net/wire/parts.ts";
 import { readEvent } from "../../net/wire/sse.ts";
 import { eventParts, formatEvent } from "../../net/wire/sse-format.ts";
 import { readGeminiUsage } from "../shared/gemini-usage.ts";

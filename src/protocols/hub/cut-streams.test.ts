@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { decodeText } from "../../net/wire/bytes.ts";
-import { wholeBytesPart } from "../../net/wire/parts.ts";
+import { decodeText } from "../../base/bytes.ts";
+import { wholeBytesPart } from "../../base/parts.ts";
 import { readEvent, SseSplitter } from "../../net/wire/sse.ts";
 import { CHAT_CODEC } from "../chat/chat-codec.ts";
 import { GEMINI_CODEC } from "../gemini/gemini-codec.ts";

@@ -1,10 +1,10 @@
 /** Reads the events of an image stream: partial images, then one `….completed` for each requested image. */
 
+import type { Part } from "../../base/parts.ts";
 import { type ApiError, errorObject } from "../../errors.ts";
 import { parseJson } from "../../json/parse.ts";
 import { type JsonField, type ObjectScan, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
 import { editMembers, jsonString, spliceParts } from "../../json/splice.ts";
-import type { Part } from "../../net/wire/parts.ts";
 import { isDone, isPlain, readEvent } from "../../net/wire/sse.ts";
 import { eventParts, formatEvent } from "../../net/wire/sse-format.ts";
 import { readImageKind } from "../shared/image-kind.ts";

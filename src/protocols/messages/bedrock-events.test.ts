@@ -1,8 +1,8 @@
 /** The frames of Amazon Bedrock as events of Messages. */
 
 import { expect, test } from "bun:test";
+import { partBytes, wholeBytesPart } from "../../base/parts.ts";
 import { encodeEventFrame } from "../../net/wire/encode-event-frame.ts";
-import { partBytes, wholeBytesPart } from "../../net/wire/parts.ts";
 import { BedrockEventDecoder } from "./bedrock-events.ts";
 
 const EVENT_BYTES_MAX = 4096;

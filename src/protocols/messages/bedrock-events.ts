@@ -1,8 +1,8 @@
 /** Turns the frames of an Amazon Bedrock stream into the server-sent events of Messages. */
 
+import { type Part, wholeBytesPart } from "../../base/parts.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
 import { type EventFrame, type EventFrameFault, FrameSplitter } from "../../net/wire/event-frames.ts";
-import { type Part, wholeBytesPart } from "../../net/wire/parts.ts";
 
 export const EVENT_FRAMES_TYPE = "application/vnd.amazon.eventstream";
 

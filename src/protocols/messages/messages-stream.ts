@@ -3,13 +3,13 @@
  * `message_start` names the model.
  */
 
+import { decodeText, startsWithAt } from "../../base/bytes.ts";
+import type { Part } from "../../base/parts.ts";
 import type { ApiError } from "../../errors.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
 import { type JsonField, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
 import { jsonString, replaceValue, spliceParts } from "../../json/splice.ts";
 import { OBJECT_CLOSE } from "../../json/walk.ts";
-import { decodeText, startsWithAt } from "../../net/wire/bytes.ts";
-import type { Part } from "../../net/wire/parts.ts";
 import { isPlain, readEvent } from "../../net/wire/sse.ts";
 import { eventParts, formatEvent } from "../../net/wire/sse-format.ts";
 import { addMessagesDelta } from "../shared/delta-text.ts";

@@ -1,9 +1,9 @@
 /** The events that the gateway itself writes into a Responses stream: its progress and its failure. */
 
+import { decodeText } from "../../base/bytes.ts";
+import type { Part } from "../../base/parts.ts";
 import type { ApiError, ApiErrorCode } from "../../errors.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
-import { decodeText } from "../../net/wire/bytes.ts";
-import type { Part } from "../../net/wire/parts.ts";
 import { DONE, formatEvent } from "../../net/wire/sse-format.ts";
 
 /** A lifecycle event and its `response`, as sent to the client. */

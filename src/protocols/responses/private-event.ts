@@ -1,7 +1,7 @@
 /** Decides which events of a Responses upstream are for clients, and which are private to the gateway. */
 
+import type { Part } from "../../base/parts.ts";
 import { QUOTE } from "../../json/walk.ts";
-import type { Part } from "../../net/wire/parts.ts";
 
 /**
  * Events about the account's limits or the upstream's machines, or in place of headers. Clients know `error` and

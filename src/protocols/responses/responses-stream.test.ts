@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { createParser, type EventSourceMessage } from "eventsource-parser";
+import { joinParts, wholeBytesPart } from "../../base/parts.ts";
 import { ApiError, type ApiErrorCode, UPSTREAM_CODES } from "../../errors.ts";
-import { joinParts, wholeBytesPart } from "../../net/wire/parts.ts";
 import type { EventVerdict, StreamReader } from "../shared/stream.ts";
 import { openResponsesReader } from "./responses-stream.ts";
 

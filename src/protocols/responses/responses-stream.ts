@@ -3,6 +3,8 @@
  * with members that deltas do not have, are examined.
  */
 
+import { decodeText, findBytes } from "../../base/bytes.ts";
+import { type Part, wholeBytesPart } from "../../base/parts.ts";
 import type { ApiError } from "../../errors.ts";
 import { parseJson } from "../../json/parse.ts";
 import {
@@ -14,8 +16,6 @@ import {
   wantedFields,
 } from "../../json/scan.ts";
 import { applySplices, editMembers, jsonString, replaceValue, type Splice } from "../../json/splice.ts";
-import { decodeText, findBytes } from "../../net/wire/bytes.ts";
-import { type Part, wholeBytesPart } from "../../net/wire/parts.ts";
 import { isDone, isPlain, readEvent } from "../../net/wire/sse.ts";
 import { DONE, eventParts } from "../../net/wire/sse-format.ts";
 import { addResponsesDelta } from "../shared/delta-text.ts";

@@ -1,8 +1,8 @@
 /** Finds the text of the model in a stream event without parsing the event. */
 
+import { decodeText, findBytes, startsWithAt } from "../../base/bytes.ts";
+import type { Part } from "../../base/parts.ts";
 import { colonEnd, QUOTE, stringEnd, valueEnd } from "../../json/walk.ts";
-import { decodeText, findBytes, startsWithAt } from "../../net/wire/bytes.ts";
-import type { Part } from "../../net/wire/parts.ts";
 import { reasoningChannel, type TextSink } from "./stream.ts";
 
 const TEXT = 0;

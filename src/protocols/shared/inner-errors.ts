@@ -3,13 +3,13 @@
  * `x_groq.error`. They are written for the owner of the account, so clients get the code and a public message.
  */
 
+import { findBytes } from "../../base/bytes.ts";
+import type { Part } from "../../base/parts.ts";
 import { type ByteRange, firstElements } from "../../json/array.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
 import { type JsonField, scanObject, wantedFields } from "../../json/scan.ts";
 import { replaceValue, type Splice } from "../../json/splice.ts";
 import { OBJECT_OPEN } from "../../json/walk.ts";
-import { findBytes } from "../../net/wire/bytes.ts";
-import type { Part } from "../../net/wire/parts.ts";
 import { readUpstreamError } from "./upstream-error.ts";
 
 const ERROR = wantedFields(["error"]);

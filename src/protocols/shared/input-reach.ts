@@ -3,6 +3,7 @@
  * stored conversations, and results of hosted tools. Computed only for paid requests.
  */
 
+import { findBytes, startsWithAt } from "../../base/bytes.ts";
 import { caseVariant } from "../../json/name.ts";
 import { type WantedFields, wantedFields, wantedString } from "../../json/scan.ts";
 import {
@@ -15,7 +16,6 @@ import {
   skipSpace,
   stringEnd,
 } from "../../json/walk.ts";
-import { findBytes, startsWithAt } from "../../net/wire/bytes.ts";
 import type { InputSize } from "./input-size.ts";
 
 export interface InputReach {

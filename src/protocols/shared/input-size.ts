@@ -1,8 +1,8 @@
 /** Measures the input of a request body, before its tokens are counted. */
 
+import { decodeText, findBytes } from "../../base/bytes.ts";
 import { scanObject, stringValue, wantedFields } from "../../json/scan.ts";
 import { COLON, colonEnd, OBJECT_OPEN, QUOTE, SPACE, stringEnd, valueEnd } from "../../json/walk.ts";
-import { decodeText, findBytes } from "../../net/wire/bytes.ts";
 
 export interface InputSize {
   /** The bytes of the body without media. */

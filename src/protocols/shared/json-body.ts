@@ -1,5 +1,8 @@
 /** The fields of a JSON body that the gateway uses, and the body as sent upstream: the received bytes with splices. */
 
+import { findBytes } from "../../base/bytes.ts";
+import { nextTurn } from "../../base/next-turn.ts";
+import { type Part, partBytes } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
 import {
   integerValue,
@@ -18,9 +21,6 @@ import {
   spliceParts,
 } from "../../json/splice.ts";
 import { StringFaultSearch } from "../../json/strings.ts";
-import { findBytes } from "../../net/wire/bytes.ts";
-import { nextTurn } from "../../net/wire/next-turn.ts";
-import { type Part, partBytes } from "../../net/wire/parts.ts";
 import { dropEncryptedReasoning } from "./encrypted-reasoning.ts";
 import { isPlainBody } from "./plain-body.ts";
 import type { Endpoint, HostedForm, KnownConversationPrefix, RequestBody } from "./request.ts";

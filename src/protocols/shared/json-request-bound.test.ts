@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { joinParts, wholeBytesPart } from "../../net/wire/parts.ts";
+import { joinParts, wholeBytesPart } from "../../base/parts.ts";
 import { readJsonRequest } from "./json-request.ts";
 import { ENDPOINTS, type EndpointName, type ModelRequest, type RequestBody } from "./request.ts";
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { joinParts } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
-import { joinParts } from "../../net/wire/parts.ts";
 import { ROUTING_FIELDS } from "./json-body.ts";
 import { readJsonRequest } from "./json-request.ts";
 import {

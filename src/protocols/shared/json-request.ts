@@ -3,13 +3,13 @@
  * relevant fields, and the bytes are forwarded as received, with splices.
  */
 
+import { findBytes } from "../../base/bytes.ts";
+import { type Part, partBytes } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
 import { isValidUtf8, scanObject, wantedFields } from "../../json/scan.ts";
 import { describeScanError } from "../../json/scan-error.ts";
 import { editMembers, type Splice } from "../../json/splice.ts";
 import type { RequestedTier } from "../../money/token-counts.ts";
-import { findBytes } from "../../net/wire/bytes.ts";
-import { type Part, partBytes } from "../../net/wire/parts.ts";
 import { caseVariantError } from "./case-variant-error.ts";
 import { readConversationStart } from "./conversation.ts";
 import { readImageKind } from "./image-kind.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
+import { wholeBytesPart } from "../../base/parts.ts";
 import { requestCounts } from "../../count-limits.ts";
 import type { ApiError } from "../../errors.ts";
-import { wholeBytesPart } from "../../net/wire/parts.ts";
 import { readModelRequest } from "../read-request.ts";
 import { checkParsedValues } from "./list-bounds.ts";
 import type { Endpoint, ModelRequest } from "./request.ts";

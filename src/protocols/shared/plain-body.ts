@@ -3,8 +3,8 @@
  * could exist at only one upstream, and uses no feature that a model may lack.
  */
 
+import { decodeText } from "../../base/bytes.ts";
 import { COLON, QUOTE, skipSpace, stringEnd } from "../../json/walk.ts";
-import { decodeText } from "../../net/wire/bytes.ts";
 
 /** An allow-list, because a list of special fields would always be incomplete. */
 const ORDINARY: ReadonlySet<string> = new Set(

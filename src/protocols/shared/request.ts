@@ -1,8 +1,8 @@
 /** What the gateway reads from a client's request; the rest of the body is passed to the upstream. */
 
+import type { Part } from "../../base/parts.ts";
 import type { ApiError } from "../../errors.ts";
 import type { RequestedTier } from "../../money/token-counts.ts";
-import type { Part } from "../../net/wire/parts.ts";
 import type { Dialect, Interface } from "../../records.ts";
 import type { InputReach } from "./input-reach.ts";
 import type { InputSize } from "./input-size.ts";

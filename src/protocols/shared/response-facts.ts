@@ -1,9 +1,9 @@
 /** What a response reports about itself, for traces: id, model and why it ended. Read only if spans are exported. */
 
+import type { Part } from "../../base/parts.ts";
 import { responseBounds } from "../../count-limits.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
 import { type JsonField, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
-import type { Part } from "../../net/wire/parts.ts";
 
 export interface ResponseFacts {
   readonly id: string | null;

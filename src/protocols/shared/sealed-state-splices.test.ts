@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { joinParts, wholeBytesPart } from "../../base/parts.ts";
 import { scanObject, wantedFields } from "../../json/scan.ts";
 import { spliceParts } from "../../json/splice.ts";
-import { joinParts, wholeBytesPart } from "../../net/wire/parts.ts";
 import { dropSealedState, dropThinking } from "./sealed-state-splices.ts";
 
 const FIELDS = wantedFields(["input", "messages"]);

@@ -4,11 +4,11 @@
  * itself would reject both. If it rejects the state of another account of the same vendor, all thinking is removed.
  */
 
+import { findBytes } from "../../base/bytes.ts";
+import type { Part } from "../../base/parts.ts";
 import { type ByteRange, firstElements, removeElements } from "../../json/array.ts";
 import { type JsonField, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
 import { replaceValue, type Splice } from "../../json/splice.ts";
-import { findBytes } from "../../net/wire/bytes.ts";
-import type { Part } from "../../net/wire/parts.ts";
 import { ENVELOPE_PREFIX } from "./envelope-prefix.ts";
 
 const ENVELOPE = Buffer.from(`"${ENVELOPE_PREFIX}`);

@@ -3,11 +3,11 @@
  * replaced by a digest, so that a conversation that began elsewhere has the same ids in each turn.
  */
 
+import { findBytes, startsWithAt } from "../../base/bytes.ts";
 import { firstElements } from "../../json/array.ts";
 import { type JsonField, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
 import { jsonString, replaceValue, type Splice } from "../../json/splice.ts";
 import { ARRAY_OPEN, COLON, DEPTH_LIMIT, QUOTE, skipSpace, valueEnd } from "../../json/walk.ts";
-import { findBytes, startsWithAt } from "../../net/wire/bytes.ts";
 
 const SHORT_ID = /^[A-Za-z0-9]{9}$/;
 const ID_CHARS = 9;

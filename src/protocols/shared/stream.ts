@@ -3,8 +3,8 @@
  * in, verdicts out; it never waits and never writes.
  */
 
+import type { Part } from "../../base/parts.ts";
 import type { ApiError } from "../../errors.ts";
-import type { Part } from "../../net/wire/parts.ts";
 import type { ResponseFacts } from "./response-facts.ts";
 import type { UpstreamError } from "./upstream-error.ts";
 import type { TokenUsage } from "./usage.ts";

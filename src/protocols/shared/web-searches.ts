@@ -1,9 +1,9 @@
 /** Counts the web searches of a response, for upstreams that do not report them in its usage. They are billed by the call. */
 
+import { findBytes } from "../../base/bytes.ts";
 import { firstElements } from "../../json/array.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
 import type { JsonField } from "../../json/scan.ts";
-import { findBytes } from "../../net/wire/bytes.ts";
 import type { TokenUsage } from "./usage.ts";
 
 const SEARCH_CALL = "web_search_call";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { joinParts, wholePart } from "../../net/wire/parts.ts";
+import { joinParts, wholePart } from "../../base/parts.ts";
 import type { EndpointName } from "./request.ts";
 import type { Audience } from "./upstream-error.ts";
 import { isEmptyResponse, readWholeResponse } from "./whole-response.ts";

@@ -3,6 +3,7 @@
  * received.
  */
 
+import { joinParts, type Part } from "../../base/parts.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
 import {
   BOM_BYTES,
@@ -13,7 +14,6 @@ import {
   wantedFields,
 } from "../../json/scan.ts";
 import { jsonString, replaceValue, type Splice, spliceParts } from "../../json/splice.ts";
-import { joinParts, type Part } from "../../net/wire/parts.ts";
 import { packVectors } from "../embeddings/vectors.ts";
 import { readGeminiUsage } from "./gemini-usage.ts";
 import { readImageKind } from "./image-kind.ts";

@@ -1,6 +1,6 @@
 /** Inserts many rows with few statements. */
 
-import { Cache } from "../../net/wire/cache.ts";
+import { Cache } from "../../base/cache.ts";
 import { type Db, type Engine, placeholder, type Row, type SqlValue } from "./db.ts";
 
 /**

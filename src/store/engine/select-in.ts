@@ -1,6 +1,6 @@
 /** Selects rows by a list of ids. */
 
-import { Cache } from "../../net/wire/cache.ts";
+import { Cache } from "../../base/cache.ts";
 import { type Db, type Engine, placeholder, type Row, type SqlValue } from "./db.ts";
 
 const IDS_PER_STATEMENT = 256;

@@ -3,7 +3,7 @@
  * retention then agree on all nodes, whatever the clocks of their machines show.
  */
 
-import type { Clock } from "../../net/wire/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { Db } from "./db.ts";
 import { readServerClock } from "./dialect.ts";
 

@@ -1,7 +1,7 @@
 /** Plans and their windows. */
 
 import { z } from "zod";
-import { Cache } from "../../net/wire/cache.ts";
+import { Cache } from "../../base/cache.ts";
 import { COUNTED, PLAN_PERIODS, type PlanRecord, type PlanWindow } from "../../records.ts";
 import { enumerate, orDuplicate, StoreConflict } from "../engine/conflict.ts";
 import { type Db, type Row, transaction } from "../engine/db.ts";

@@ -1,6 +1,6 @@
 /** Gateway processes that may own holds, with their heartbeats. */
 
-import type { Clock } from "../../net/wire/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import { type Db, transaction } from "../engine/db.ts";
 import { readServerClock } from "../engine/dialect.ts";
 import { checkSchemaForRegistration } from "../engine/migrate.ts";

@@ -1,6 +1,6 @@
 /** What nodes share about the health of upstream accounts. */
 
-import type { Clock } from "../../net/wire/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import { type Db, transaction } from "../engine/db.ts";
 import { readServerClock } from "../engine/dialect.ts";
 import { notifyNodes } from "../engine/notify.ts";

@@ -3,7 +3,7 @@
  * takes over with a higher fencing number.
  */
 
-import type { Clock } from "../../net/wire/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import { type Db, placeholder } from "../engine/db.ts";
 import { lockClause, readServerClock } from "../engine/dialect.ts";
 import { integer, text } from "../engine/row.ts";

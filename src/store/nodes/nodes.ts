@@ -1,6 +1,6 @@
 /** The nodes of an installation: the facts that each running process publishes about itself. */
 
-import type { Clock } from "../../net/wire/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { Db } from "../engine/db.ts";
 import { readServerClock } from "../engine/dialect.ts";
 import { integer, integerOrNull, text, textOrNull } from "../engine/row.ts";

@@ -1,6 +1,6 @@
 /** Attempts that nodes have counted against throttles, so that a throttle holds over all nodes together. */
 
-import type { Clock } from "../../net/wire/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import { type Db, transaction } from "../engine/db.ts";
 import { readServerClock } from "../engine/dialect.ts";
 import { integer, text } from "../engine/row.ts";

@@ -1,7 +1,7 @@
 /** Limits as a database column: JSON of the limits that are set; `{}` means no limits. */
 
 import { z } from "zod";
-import { Cache } from "../../net/wire/cache.ts";
+import { Cache } from "../../base/cache.ts";
 import {
   type CallerLimits,
   NO_LIMITS,
