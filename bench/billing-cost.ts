@@ -15,7 +15,7 @@ import type { DirectBillingOptions, HoldRequest, Settlement } from "../src/billi
 import { SettlementSpool } from "../src/billing/engine/settlement-spool.ts";
 import { Journal } from "../src/billing/journal/journal.ts";
 import { WriteBehindBilling } from "../src/billing/write-behind/write-behind-billing.ts";
-import { limits } from "../src/config/product-limits.ts";
+import { limits } from "../src/config/limits/product-limits.ts";
 import { makeTariff } from "../src/money/tariff.ts";
 import { BillingFaults } from "../src/observe/billing-faults.ts";
 import { type Db, openDb, transaction } from "../src/store/engine/db.ts";

@@ -6,7 +6,7 @@
 import { randomBytes } from "node:crypto";
 import { systemClock } from "../src/base/clock.ts";
 import { openDeadlines } from "../src/base/deadlines.ts";
-import { limits } from "../src/config/product-limits.ts";
+import { limits } from "../src/config/limits/product-limits.ts";
 import {
   lookUpEndpoint,
   MODEL,

@@ -1,5 +1,5 @@
 /**
- * How often something may repeat within one request or one upstream response. `config/product-limits.ts` includes this
+ * How often something may repeat within one request or one upstream response. `config/limits/product-limits.ts` includes this
  * table; it is a file of its own because `protocols/`, which may not import `config/`, applies most of its values.
  * Code that reads input is linear in what these counts allow.
  */

@@ -22,7 +22,7 @@ import { openThisNode, startFinishingMigrations, type ThisNode } from "./composi
 import { openTimers } from "./composition/upstream.ts";
 import { openUsageExport } from "./composition/usage-export.ts";
 import type { Installation } from "./config/installation/installation.ts";
-import { limits as productLimits } from "./config/product-limits.ts";
+import { limits as productLimits } from "./config/limits/product-limits.ts";
 import { startSweepingSessions } from "./console-api/auth/delete-expired-sessions.ts";
 import { WindowSeeds } from "./gateway/admission/seed-windows.ts";
 import type { Gateway } from "./gateway/gateway.ts";

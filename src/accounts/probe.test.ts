@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { systemClock } from "../base/clock.ts";
 import { openDeadlines } from "../base/deadlines.ts";
-import { limits } from "../config/product-limits.ts";
+import { limits } from "../config/limits/product-limits.ts";
 import { openHttpClient } from "../net/http-client/client.ts";
 import { Dialer } from "../net/http-client/dial.ts";
 import { account } from "../pool/pool.test-support.ts";

@@ -8,7 +8,7 @@ import {
   type PlannedChanges,
   planChanges,
 } from "../config/plan/apply.ts";
-import { limits } from "../config/product-limits.ts";
+import { limits } from "../config/limits/product-limits.ts";
 import type { FieldChange } from "../config/state/difference.ts";
 import { formatProblem, type Problem } from "../config/state/problem.ts";
 import type { Change } from "../config/state/step.ts";

@@ -1,7 +1,7 @@
 /** `model-gateway audit`: reconciles ledger, wallets, usage rows and roll-ups, and verifies the change log. */
 
 import { type ReconciliationFinding, reconcileLedger } from "../billing/maintenance/reconciliation.ts";
-import { limits } from "../config/product-limits.ts";
+import { limits } from "../config/limits/product-limits.ts";
 import { type Command, DATA_OPTION, JSON_OPTION } from "./command.ts";
 import { shortInstant } from "./instants.ts";
 import { formatUsd } from "./money-input.ts";

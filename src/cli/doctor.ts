@@ -7,7 +7,7 @@ import { readSettings, type Settings } from "../config/installation/environment.
 import { hasStore } from "../config/installation/installation.ts";
 import { parseGatewayFile } from "../config/parse/file.ts";
 import { NO_KNOWN_NAMES } from "../config/parse/references.ts";
-import { limits } from "../config/product-limits.ts";
+import { limits } from "../config/limits/product-limits.ts";
 import { formatProblem } from "../config/state/problem.ts";
 import { openHttpClient } from "../net/http-client/client.ts";
 import { Dialer } from "../net/http-client/dial.ts";

@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 import { reconcileLedger } from "../billing/maintenance/reconciliation.ts";
 import type { Settings } from "../config/installation/environment.ts";
 import { type Installation, openToMove } from "../config/installation/installation.ts";
-import { limits } from "../config/product-limits.ts";
+import { limits } from "../config/limits/product-limits.ts";
 import { appendChange } from "../store/change-log/change-log.ts";
 import {
   beginCopy,

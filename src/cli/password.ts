@@ -1,6 +1,6 @@
 /** Reads a password for a command. */
 
-import { limits } from "../config/product-limits.ts";
+import { limits } from "../config/limits/product-limits.ts";
 import { isPassword, PASSWORD_RULE } from "../config/schema/schema.ts";
 import { fail, type Input } from "./command.ts";
 

@@ -2,7 +2,7 @@
 
 import type { Installation } from "../config/installation/installation.ts";
 import { listChanges, listedModelFields, parsePriceList } from "../config/parse/price-list-file.ts";
-import { limits } from "../config/product-limits.ts";
+import { limits } from "../config/limits/product-limits.ts";
 import type { Change } from "../config/state/step.ts";
 import { BUNDLED_PRICES, findListed } from "../money/price-list.ts";
 import { flatPrice } from "../money/prices.ts";

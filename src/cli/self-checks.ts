@@ -11,7 +11,7 @@ import { startHourlyReconciliation } from "../billing/maintenance/hourly-reconci
 import { CaptureThread } from "../capture/capture-thread.ts";
 import { createDataKey } from "../capture/sealed-content.ts";
 import { readTreeInWorker } from "../config/parse/yaml-in-worker.ts";
-import { limits } from "../config/product-limits.ts";
+import { limits } from "../config/limits/product-limits.ts";
 import { InputCounter } from "../gateway/metering/count-input.ts";
 import { loadTokenizer } from "../gateway/metering/tokenizer.ts";
 import { BodyInspector } from "../gateway/request/body-inspector.ts";

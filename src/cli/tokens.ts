@@ -1,6 +1,6 @@
 /** `model-gateway tokens`: creates, lists and revokes personal access tokens, also the one for `/metrics`. */
 
-import { limits } from "../config/product-limits.ts";
+import { limits } from "../config/limits/product-limits.ts";
 import { isName, NAME_RULE } from "../config/schema/schema.ts";
 import { formatInstant } from "../config/state/difference.ts";
 import { mintAccessToken } from "../secrets/random-secret.ts";

@@ -2,7 +2,7 @@
 
 import type { Settings } from "../config/installation/environment.ts";
 import type { Installation } from "../config/installation/installation.ts";
-import type { limits } from "../config/product-limits.ts";
+import type { limits } from "../config/limits/product-limits.ts";
 import type { Log } from "../observe/log.ts";
 import type { CloseStack } from "./close-stack.ts";
 

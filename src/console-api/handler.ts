@@ -5,7 +5,7 @@
 
 import type { Deadlines } from "../base/deadlines.ts";
 import { partBytes } from "../base/parts.ts";
-import { limits } from "../config/product-limits.ts";
+import { limits } from "../config/limits/product-limits.ts";
 import { ApiError, errorResponse } from "../errors.ts";
 import { readBody } from "../gateway/request/body.ts";
 import type { BodyBudget } from "../gateway/request/body-budget.ts";

@@ -5,7 +5,7 @@ import { RedisClient } from "bun";
 import { eventually } from "../../test/support/eventually.ts";
 import { type Postgres, startPostgres } from "../../test/support/postgres.ts";
 import { startRedis, type TestRedis } from "../../test/support/redis.ts";
-import { nodeLimits } from "../config/node-limits.ts";
+import { nodeLimits } from "../config/limits/node-limits.ts";
 import { openLimiter, type Subject } from "../limits/limiter.ts";
 import { type Coordinator, MemoryCoordinator } from "../limits/sharing/coordinator.ts";
 import { LimitSharing } from "../limits/sharing/limit-sharing.ts";

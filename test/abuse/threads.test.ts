@@ -4,7 +4,7 @@
  */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { limits } from "../../src/config/product-limits.ts";
+import { limits } from "../../src/config/limits/product-limits.ts";
 import { startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
 import { type AttackTarget, measureAttack, startAttackTarget } from "./attack-setup.ts";
 

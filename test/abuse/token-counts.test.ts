@@ -1,7 +1,7 @@
 /** Token counts are free of charge, so their number and their work are bounded. */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { limits } from "../../src/config/product-limits.ts";
+import { limits } from "../../src/config/limits/product-limits.ts";
 import { OTHER_KEY, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
 import { type AttackTarget, measureAttack, startAttackTarget } from "./attack-setup.ts";
 

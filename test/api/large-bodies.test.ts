@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { startSimulator } from "../../simulator/simulator.ts";
-import { limits } from "../../src/config/product-limits.ts";
+import { limits } from "../../src/config/limits/product-limits.ts";
 import { signInAs } from "../support/console-client.ts";
 import { expectRefusal } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";

@@ -1,7 +1,7 @@
 /** Calls for models, usage and requests are free of charge, so their rate is bounded for each key. */
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { limits } from "../../src/config/product-limits.ts";
+import { limits } from "../../src/config/limits/product-limits.ts";
 import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
 
 let gateway: RunningGateway;

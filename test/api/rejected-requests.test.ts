@@ -1,7 +1,7 @@
 /** What a client sees of rejected requests that have no separate usage row. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { limits } from "../../src/config/product-limits.ts";
+import { limits } from "../../src/config/limits/product-limits.ts";
 import { eventually } from "../support/eventually.ts";
 import { SIMULATOR, startPaidGateway } from "../support/paid-gateway.ts";
 import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";

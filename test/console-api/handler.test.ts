@@ -1,7 +1,7 @@
 /** The handler of the console's API on a running gateway: paths, bodies, authentication and origins. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { limits } from "../../src/config/product-limits.ts";
+import { limits } from "../../src/config/limits/product-limits.ts";
 import {
   createTokenClient,
   openConsoleClient,

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { offerAdminClaim } from "../../src/config/first-run/admin-claim.ts";
-import { limits } from "../../src/config/product-limits.ts";
+import { limits } from "../../src/config/limits/product-limits.ts";
 import { createLink } from "../../src/console-api/auth/create-link.ts";
 import { totpCode, totpStep } from "../../src/secrets/totp.ts";
 import { listChanges, verifyChangeLog } from "../../src/store/change-log/change-log.ts";

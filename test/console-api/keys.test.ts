@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { newKey } from "../../src/config/plan/plan-keys.ts";
-import { limits } from "../../src/config/product-limits.ts";
+import { limits } from "../../src/config/limits/product-limits.ts";
 import { listChanges } from "../../src/store/change-log/change-log.ts";
 import { transaction } from "../../src/store/engine/db.ts";
 import { findKey, insertKey } from "../../src/store/policy/keys.ts";

@@ -5,7 +5,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { z } from "zod";
-import { limits } from "../../src/config/product-limits.ts";
+import { limits } from "../../src/config/limits/product-limits.ts";
 import type { ConsoleRoute } from "../../src/console-api/http/route.ts";
 import { ROUTES, type RouteName } from "../../src/console-api/routes.ts";
 import { TOKEN_SCOPES, type TokenScope } from "../../src/store/identity/access-tokens.ts";

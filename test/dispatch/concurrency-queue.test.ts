@@ -1,7 +1,7 @@
 /** Requests over a concurrency limit of their key, user or group wait in the group's queue instead of being rejected. */
 
 import { afterEach, describe, expect, test } from "bun:test";
-import { limits } from "../../src/config/product-limits.ts";
+import { limits } from "../../src/config/limits/product-limits.ts";
 import { expectRefusal } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import {

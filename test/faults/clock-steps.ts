@@ -4,7 +4,7 @@ import type { Clock } from "../../src/base/clock.ts";
 import { reconcileLedger } from "../../src/billing/maintenance/reconciliation.ts";
 import { describeProcess } from "../../src/billing/recovery/process-watch.ts";
 import { startRecovery } from "../../src/billing/recovery/recovery.ts";
-import { limits } from "../../src/config/product-limits.ts";
+import { limits } from "../../src/config/limits/product-limits.ts";
 import { BillingFaults } from "../../src/observe/billing-faults.ts";
 import { toUsageRow } from "../../src/store/usage/usage-row.ts";
 import { SELECT_USAGE } from "../../src/store/usage/usage-values.ts";

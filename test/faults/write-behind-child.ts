@@ -11,7 +11,7 @@ import { Journal } from "../../src/billing/journal/journal.ts";
 import { describeProcess } from "../../src/billing/recovery/process-watch.ts";
 import { startRecovery } from "../../src/billing/recovery/recovery.ts";
 import { WriteBehindBilling } from "../../src/billing/write-behind/write-behind-billing.ts";
-import { limits } from "../../src/config/product-limits.ts";
+import { limits } from "../../src/config/limits/product-limits.ts";
 import { BillingFaults } from "../../src/observe/billing-faults.ts";
 import { openDb } from "../../src/store/engine/db.ts";
 import { openWalCheckpointer } from "../../src/store/engine/wal-checkpointer.ts";

@@ -9,7 +9,7 @@ import { SettlementSpool } from "../../src/billing/engine/settlement-spool.ts";
 import { reconcileLedger } from "../../src/billing/maintenance/reconciliation.ts";
 import { describeProcess } from "../../src/billing/recovery/process-watch.ts";
 import { startRecovery } from "../../src/billing/recovery/recovery.ts";
-import { limits } from "../../src/config/product-limits.ts";
+import { limits } from "../../src/config/limits/product-limits.ts";
 import { BillingFaults } from "../../src/observe/billing-faults.ts";
 import { type Db, openDb, transaction } from "../../src/store/engine/db.ts";
 import { migrate } from "../../src/store/engine/migrate.ts";

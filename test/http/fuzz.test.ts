@@ -1,7 +1,7 @@
 /** 2,000 randomly mutated requests: each connection ends with valid responses, and the gateway survives. */
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { limits } from "../../src/config/product-limits.ts";
+import { limits } from "../../src/config/limits/product-limits.ts";
 import { seeded } from "../../src/pool/pool.test-support.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
 import { chatBody, get, post, postChunked } from "./messages.ts";

@@ -1,7 +1,7 @@
 /** Slow clients: for a head, for a body, for the next request. All waits are bounded. */
 
 import { describe, expect, test } from "bun:test";
-import { limits } from "../../src/config/product-limits.ts";
+import { limits } from "../../src/config/limits/product-limits.ts";
 import { startTestGateway } from "../support/running-gateway.ts";
 import { refusalIn } from "./expect-refusal.ts";
 import { chatBody, get, post, postHead } from "./messages.ts";

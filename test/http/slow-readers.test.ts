@@ -1,7 +1,7 @@
 /** Clients that read slowly: back-pressure holds the stream at the upstream, not in the gateway's memory. */
 
 import { expect, test } from "bun:test";
-import { limits } from "../../src/config/product-limits.ts";
+import { limits } from "../../src/config/limits/product-limits.ts";
 import { eventually } from "../support/eventually.ts";
 import { spawnGateway } from "../support/spawned-gateway.ts";
 import { chatBody, get, post } from "./messages.ts";

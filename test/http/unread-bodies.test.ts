@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
-import { limits } from "../../src/config/product-limits.ts";
+import { limits } from "../../src/config/limits/product-limits.ts";
 import { eventually } from "../support/eventually.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
 import { type SpawnedGateway, spawnGateway } from "../support/spawned-gateway.ts";

@@ -1,7 +1,7 @@
 /** Service tiers of Gemini's API: the tier that is sent is the tier that is held and charged, in every spelling. */
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { limits } from "../../src/config/product-limits.ts";
+import { limits } from "../../src/config/limits/product-limits.ts";
 import { callGemini, methodPath, userTurn } from "../gemini/gemini-gateway.ts";
 import { bill, type PaidGateway, startPaidGateway } from "../support/paid-gateway.ts";
 

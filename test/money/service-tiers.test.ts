@@ -1,7 +1,7 @@
 /** Service tiers: the reported one decides the price, the requested one the hold. */
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { limits } from "../../src/config/product-limits.ts";
+import { limits } from "../../src/config/limits/product-limits.ts";
 import { bill, type PaidGateway, startPaidGateway } from "../support/paid-gateway.ts";
 
 const TIERS = { priority: "2", flex: "0.5" };

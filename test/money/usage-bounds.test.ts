@@ -1,7 +1,7 @@
 /** What a user pays if an upstream reports more than the request allowed. */
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { limits } from "../../src/config/product-limits.ts";
+import { limits } from "../../src/config/limits/product-limits.ts";
 import { eventually } from "../support/eventually.ts";
 import { bill, doneId, type PaidGateway, startPaidGateway } from "../support/paid-gateway.ts";
 

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { CaptureDocument } from "../../src/capture/document.ts";
-import { limits } from "../../src/config/product-limits.ts";
+import { limits } from "../../src/config/limits/product-limits.ts";
 import { type ConsoleClient, createTokenClient, signInAs } from "../support/console-client.ts";
 import { eventually } from "../support/eventually.ts";
 import {

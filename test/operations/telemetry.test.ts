@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { limits as productLimits } from "../../src/config/product-limits.ts";
+import { limits as productLimits } from "../../src/config/limits/product-limits.ts";
 import { parseTraceparent } from "../../src/telemetry/trace-context.ts";
 import { type CollectedSpan, type Collector, startCollector } from "../support/collector.ts";
 import { type ConsoleClient, createTokenClient } from "../support/console-client.ts";

@@ -4,7 +4,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { connect as connectTo } from "node:net";
 import type { Simulator } from "../../simulator/simulator.ts";
 import { wholePart } from "../../src/base/parts.ts";
-import { limits } from "../../src/config/product-limits.ts";
+import { limits } from "../../src/config/limits/product-limits.ts";
 import { isObject } from "../../src/json/parse.ts";
 import { buildFrame, TEXT } from "../../src/net/websocket/frames.ts";
 import { eventually } from "../support/eventually.ts";

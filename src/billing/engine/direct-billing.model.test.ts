@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { eachEngine } from "../../../test/support/postgres.ts";
-import { limits } from "../../config/product-limits.ts";
+import { limits } from "../../config/limits/product-limits.ts";
 import { type Db, openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
 import { readWallet } from "../../store/money/wallets.ts";

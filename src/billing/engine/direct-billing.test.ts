@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eventually } from "../../../test/support/eventually.ts";
 import { eachEngine } from "../../../test/support/postgres.ts";
-import { limits } from "../../config/product-limits.ts";
+import { limits } from "../../config/limits/product-limits.ts";
 import { type Db, openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
 import { findHolds } from "../../store/money/holds.ts";

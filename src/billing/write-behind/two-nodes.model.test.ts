@@ -10,7 +10,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { eventually } from "../../../test/support/eventually.ts";
 import { usePostgres } from "../../../test/support/postgres.ts";
-import { limits } from "../../config/product-limits.ts";
+import { limits } from "../../config/limits/product-limits.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { findHolds } from "../../store/money/holds.ts";
 import { writeHeartbeat } from "../../store/money/processes.ts";

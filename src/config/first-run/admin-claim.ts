@@ -16,7 +16,7 @@ import { revokeAccess } from "../../store/identity/credentials.ts";
 import { canAdministratorSignIn, findUserByEmail, putUser } from "../../store/identity/users.ts";
 import { deleteSetting, readSetting, writeSetting } from "../../store/settings/settings.ts";
 import type { Installation } from "../installation/installation.ts";
-import { limits } from "../product-limits.ts";
+import { limits } from "../limits/product-limits.ts";
 import { secretSet } from "../state/difference.ts";
 
 const CLAIM_SETTING = "admin_claim";

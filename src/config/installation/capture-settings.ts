@@ -1,7 +1,7 @@
 /** How this process stores captured requests: the `capture` section of the file, or its defaults. */
 
 import type { CaptureRedaction } from "../../records.ts";
-import { limits } from "../product-limits.ts";
+import { limits } from "../limits/product-limits.ts";
 import type { FileCapture } from "../schema/capture.ts";
 
 export interface CaptureSettings {

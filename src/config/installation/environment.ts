@@ -4,7 +4,7 @@
  */
 
 import { resolve } from "node:path";
-import { limits } from "../product-limits.ts";
+import { limits } from "../limits/product-limits.ts";
 import type { FileCapture } from "../schema/capture.ts";
 import { isHttpUrl, PUBLIC_URL_RULE } from "../schema/schema.ts";
 import {
@@ -32,7 +32,7 @@ export interface Settings {
   readonly allowedOrigins: readonly string[];
   /** Host names, besides that of `publicUrl`, under which pages and the console API are served. */
   readonly allowedHosts: readonly string[];
-  /** Memory budget for large bodies of all clients together; null for the default of `config/product-limits.ts`. */
+  /** Memory budget for large bodies of all clients together; null for the default of `config/limits/product-limits.ts`. */
   readonly largeBodiesBytes: number | null;
   /** An absolute path. */
   readonly dataDir: string;

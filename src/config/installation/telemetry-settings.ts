@@ -1,7 +1,7 @@
 /** Resolves where this process exports traces, and what it logs: variables override the file. */
 
 import { ACCESS_LOG_MODES, type AccessLogMode } from "../../observe/access-log.ts";
-import { limits } from "../product-limits.ts";
+import { limits } from "../limits/product-limits.ts";
 import { isHttpUrl, PUBLIC_URL_RULE } from "../schema/schema.ts";
 import {
   DEFAULT_LOG_SAMPLE,

@@ -5,7 +5,7 @@
 
 import type { z } from "zod";
 import { nearestName } from "../../policy/nearest-name.ts";
-import { limits } from "../product-limits.ts";
+import { limits } from "../limits/product-limits.ts";
 import { describeUnknownField, RULE_MESSAGES } from "../schema/rule.ts";
 import { type GatewayDocument, type GatewayFile, gatewayFile } from "../schema/schema.ts";
 import {

@@ -14,7 +14,7 @@ import {
   type YAMLError,
   type YAMLMap,
 } from "yaml";
-import { limits } from "../product-limits.ts";
+import { limits } from "../limits/product-limits.ts";
 import { type FieldProblem, fieldProblem, type Path } from "../state/problem.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { CAPTURE_REDACTIONS } from "../../records.ts";
-import { limits } from "../product-limits.ts";
+import { limits } from "../limits/product-limits.ts";
 import { describeFields, text, wholeNumber } from "./basic-values.ts";
 import { durationMs, durationText } from "./usage-limits.ts";
 

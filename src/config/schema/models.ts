@@ -8,7 +8,7 @@ import {
   type Price,
   type ServiceTier,
 } from "../../records.ts";
-import { limits } from "../product-limits.ts";
+import { limits } from "../limits/product-limits.ts";
 import { COUNT_MAX, decimal, describeFields, text, wholeNumber } from "./basic-values.ts";
 import { count } from "./limits.ts";
 

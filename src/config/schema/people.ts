@@ -4,7 +4,7 @@ import { z } from "zod";
 import { isTimeZone } from "../../money/plan-windows.ts";
 import { COUNTED, PLAN_PERIODS, RENEWALS, USER_STATUSES } from "../../records.ts";
 import { hasKeyPrefix, hasValidChecksum } from "../../secrets/api-key.ts";
-import { limits } from "../product-limits.ts";
+import { limits } from "../limits/product-limits.ts";
 import {
   describeFields,
   email,

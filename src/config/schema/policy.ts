@@ -11,7 +11,7 @@ import {
 } from "../../records.ts";
 import { isProjectId } from "../../secrets/service-account.ts";
 import { VENDORS } from "../../vendors.ts";
-import { limits } from "../product-limits.ts";
+import { limits } from "../limits/product-limits.ts";
 import { baseUrl, decimal, describeFields, name, text, wholeNumber } from "./basic-values.ts";
 import { accountLimits, callerLimits } from "./limits.ts";
 import { allInterfaces, interfaces, modelName, priceField } from "./models.ts";

@@ -6,7 +6,7 @@
 
 import { z } from "zod";
 import { DEFAULT_ALERTS, REGISTRATIONS, SMTP_SECURITY } from "../../store/settings/settings-records.ts";
-import { limits } from "../product-limits.ts";
+import { limits } from "../limits/product-limits.ts";
 import {
   describeFields,
   HOST_RULE,

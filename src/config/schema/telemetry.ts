@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { ACCESS_LOG_MODES } from "../../observe/access-log.ts";
 import { CLIENT_CONTEXTS } from "../../telemetry/span-context.ts";
-import { limits } from "../product-limits.ts";
+import { limits } from "../limits/product-limits.ts";
 import { describeFields, text, url } from "./basic-values.ts";
 import { durationMs, durationText } from "./usage-limits.ts";
 

@@ -1,7 +1,7 @@
 /** Schema of the usage export: whether the usage feed is written, and the webhooks that receive it. */
 
 import { z } from "zod";
-import { limits } from "../product-limits.ts";
+import { limits } from "../limits/product-limits.ts";
 import { describeFields, name, postUrl } from "./basic-values.ts";
 import { PRIVATE_NETWORK, webhookSecret } from "./settings.ts";
 

@@ -6,7 +6,7 @@
 import { z } from "zod";
 import { captureDocument } from "../../capture/document.ts";
 import { openCapture } from "../../capture/sealed-content.ts";
-import { limits } from "../../config/product-limits.ts";
+import { limits } from "../../config/limits/product-limits.ts";
 import { ApiError } from "../../errors.ts";
 import { CAPTURE_MODES } from "../../records.ts";
 import {

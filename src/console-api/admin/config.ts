@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { exportFile } from "../../config/export/export.ts";
 import { planChanges } from "../../config/plan/apply.ts";
-import { limits } from "../../config/product-limits.ts";
+import { limits } from "../../config/limits/product-limits.ts";
 import { ApiError } from "../../errors.ts";
 import { changeWithLog } from "../changes/change.ts";
 import {

@@ -1,7 +1,7 @@
 /** Routes for public models: publish them to groups, map them to accounts and set prices, individually or in bulk. */
 
 import { z } from "zod";
-import { limits } from "../../config/product-limits.ts";
+import { limits } from "../../config/limits/product-limits.ts";
 import type { GatewayDocument } from "../../config/schema/schema.ts";
 import { accountToFile, groupToFile, modelToFile } from "../../config/state/to-file-shape.ts";
 import { ApiError } from "../../errors.ts";

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { listChanges, listedModelFields, parsePriceList } from "../../config/parse/price-list-file.ts";
-import { limits } from "../../config/product-limits.ts";
+import { limits } from "../../config/limits/product-limits.ts";
 import { BUNDLED_PRICES, findListed } from "../../money/price-list.ts";
 import { computeOldestDate, listOldPrices } from "../../policy/old-prices.ts";
 import { unpricedPublications } from "../../policy/publication.ts";

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { signBody } from "../../alerts/post-webhook.ts";
-import { limits } from "../../config/product-limits.ts";
+import { limits } from "../../config/limits/product-limits.ts";
 import { ApiError } from "../../errors.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { readUsageExport } from "../../store/settings/usage-export-settings.ts";

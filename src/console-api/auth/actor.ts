@@ -1,6 +1,6 @@
 /** Authenticates a request of the console API by its personal access token or its session cookie. */
 
-import { limits } from "../../config/product-limits.ts";
+import { limits } from "../../config/limits/product-limits.ts";
 import { ApiError } from "../../errors.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import { isAccessToken, secretDigest } from "../../secrets/random-secret.ts";

@@ -1,7 +1,7 @@
 /** Creates one-time links, for users who cannot sign in otherwise. */
 
 import type { Installation } from "../../config/installation/installation.ts";
-import { limits } from "../../config/product-limits.ts";
+import { limits } from "../../config/limits/product-limits.ts";
 import type { FieldChange, Role } from "../../records.ts";
 import { mintSecret } from "../../secrets/random-secret.ts";
 import { appendChange, type ChangeEntry } from "../../store/change-log/change-log.ts";

@@ -1,7 +1,7 @@
 /** Begins a session with a new cookie. The previous session of the browser ends. */
 
 import type { Installation } from "../../config/installation/installation.ts";
-import { limits } from "../../config/product-limits.ts";
+import { limits } from "../../config/limits/product-limits.ts";
 import { mintSecret, secretDigest } from "../../secrets/random-secret.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { markSignedIn } from "../../store/identity/credentials.ts";

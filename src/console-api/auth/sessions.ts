@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { isUnclaimed } from "../../config/first-run/admin-claim.ts";
-import { limits } from "../../config/product-limits.ts";
+import { limits } from "../../config/limits/product-limits.ts";
 import { ApiError } from "../../errors.ts";
 import { appendChange } from "../../store/change-log/change-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";

@@ -1,7 +1,7 @@
 /** Routes for personal access tokens, which programs send instead of a cookie. */
 
 import { z } from "zod";
-import { limits } from "../../config/product-limits.ts";
+import { limits } from "../../config/limits/product-limits.ts";
 import { formatInstant } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
 import { mintAccessToken } from "../../secrets/random-secret.ts";

@@ -1,7 +1,7 @@
 /** Fields that several operations share. */
 
 import { z } from "zod";
-import { limits } from "../../config/product-limits.ts";
+import { limits } from "../../config/limits/product-limits.ts";
 import {
   EMAIL_RULE,
   INSTANT_MS_MAX,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { limits } from "../../config/product-limits.ts";
+import { limits } from "../../config/limits/product-limits.ts";
 import { parseQuery, parseQueryRecord } from "./query.ts";
 
 const parameters = (count: number) => Array.from({ length: count }, (_, i) => `p${i}=${i}`).join("&");

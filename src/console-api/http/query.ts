@@ -1,6 +1,6 @@
 /** Parses the query of a request target. Rejects a query with more parameters than any operation has. */
 
-import { limits } from "../../config/product-limits.ts";
+import { limits } from "../../config/limits/product-limits.ts";
 import { ApiError } from "../../errors.ts";
 
 const AMPERSAND = "&";

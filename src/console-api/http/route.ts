@@ -4,7 +4,7 @@
  */
 
 import { z } from "zod";
-import { limits } from "../../config/product-limits.ts";
+import { limits } from "../../config/limits/product-limits.ts";
 import { ApiError } from "../../errors.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import type { SharedResponse } from "../../net/wire/http-message.ts";

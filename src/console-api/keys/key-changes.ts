@@ -5,7 +5,7 @@
  */
 
 import { keyTitle, newKey } from "../../config/plan/plan-keys.ts";
-import { limits as productLimits } from "../../config/product-limits.ts";
+import { limits as productLimits } from "../../config/limits/product-limits.ts";
 import { limitsText } from "../../config/schema/usage-limits.ts";
 import {
   changedFields,

@@ -1,7 +1,7 @@
 /** Routes for API keys of the caller. Administrators may name another user. */
 
 import { z } from "zod";
-import { limits as productLimits } from "../../config/product-limits.ts";
+import { limits as productLimits } from "../../config/limits/product-limits.ts";
 import { parseCallerLimits } from "../../config/schema/usage-limits.ts";
 import { usdText } from "../../money/nano.ts";
 import type { KeyRecord } from "../../records.ts";

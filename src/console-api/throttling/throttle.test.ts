@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { limits } from "../../config/product-limits.ts";
+import { limits } from "../../config/limits/product-limits.ts";
 import { ApiError } from "../../errors.ts";
 import { limitEmails } from "../auth/password.ts";
 import { openAuthThrottles } from "./auth-throttles.ts";

@@ -1,6 +1,6 @@
 /** The counter of input tokens, as a gateway opens it. Its thread ends when it is idle. */
 
-import { limits } from "../../config/product-limits.ts";
+import { limits } from "../../config/limits/product-limits.ts";
 import { InputCounter } from "./count-input.ts";
 
 export const INPUT_COUNTER = new InputCounter({

@@ -14,7 +14,7 @@ import { eventually } from "../../../test/support/eventually.ts";
 import { systemClock } from "../../base/clock.ts";
 import { openDeadlines } from "../../base/deadlines.ts";
 import { wholeBytesPart } from "../../base/parts.ts";
-import { limits } from "../../config/product-limits.ts";
+import { limits } from "../../config/limits/product-limits.ts";
 import { IncomingBody } from "../../net/http-server/incoming-body.ts";
 import { listenForTest, type TestListener, textResponse } from "../../net/http-server/listen.test-support.ts";
 import { CHUNKED } from "../../net/wire/http-fields.ts";

@@ -1,7 +1,7 @@
 import { afterAll, expect, test } from "bun:test";
 import { tmpdir } from "node:os";
 import { openDeadlines } from "../../base/deadlines.ts";
-import { limits } from "../../config/product-limits.ts";
+import { limits } from "../../config/limits/product-limits.ts";
 import { listenForTest, textResponse } from "../../net/http-server/listen.test-support.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
 import { openTestBudget } from "./body-budget.test-support.ts";

@@ -8,7 +8,7 @@ import fc from "fast-check";
 import { systemClock } from "../../base/clock.ts";
 import { openDeadlines } from "../../base/deadlines.ts";
 import { joinParts } from "../../base/parts.ts";
-import { limits } from "../../config/product-limits.ts";
+import { limits } from "../../config/limits/product-limits.ts";
 import { applySplices, type Splice } from "../../json/splice.ts";
 import { listenForTest, type TestListener, textResponse } from "../../net/http-server/listen.test-support.ts";
 import type { UpstreamBody } from "../../protocols/shared/request.ts";

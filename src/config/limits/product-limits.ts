@@ -3,7 +3,7 @@
  * here. Code passes these values on explicitly, so that the default of a library never applies.
  */
 
-import { requestCounts, responseBounds, usageLimits } from "../count-limits.ts";
+import { requestCounts, responseBounds, usageLimits } from "../../count-limits.ts";
 import { bodyLimits } from "./body-limits.ts";
 import { nodeLimits } from "./node-limits.ts";
 import { observationLimits } from "./observation-limits.ts";
