@@ -27,7 +27,7 @@ import { startSweepingSessions } from "./console-api/auth/delete-expired-session
 import { WindowSeeds } from "./gateway/admission/seed-windows.ts";
 import type { Gateway } from "./gateway/gateway.ts";
 import { loadTokenizer } from "./gateway/metering/tokenizer.ts";
-import { sweepSpool } from "./gateway/request/spool.ts";
+import { sweepSpool } from "./gateway/bodies/spool.ts";
 import { openLimiter } from "./limits/limiter.ts";
 import { SubjectRegistry } from "./limits/subject-registry.ts";
 import { openLog } from "./observe/log.ts";

@@ -14,7 +14,7 @@ import { readTreeInWorker } from "../config/parse/yaml-in-worker.ts";
 import { limits } from "../config/limits/product-limits.ts";
 import { InputCounter } from "../gateway/metering/count-input.ts";
 import { loadTokenizer } from "../gateway/metering/tokenizer.ts";
-import { BodyInspector } from "../gateway/request/body-inspector.ts";
+import { BodyInspector } from "../gateway/bodies/body-inspector.ts";
 import { TranslationThreads } from "../gateway/translation/translation-threads.ts";
 import { BUILT_DIR } from "../main.ts";
 import { openLog } from "../observe/log.ts";

@@ -9,7 +9,7 @@ import type { Gateway } from "../gateway/gateway.ts";
 import { InputCounter } from "../gateway/metering/count-input.ts";
 import { createInputEstimates } from "../gateway/metering/input-estimate.ts";
 import { ReasoningEstimates } from "../gateway/metering/reasoning-estimate.ts";
-import { openBodyBudgets } from "../gateway/request/body-budgets.ts";
+import { openBodyBudgets } from "../gateway/bodies/body-budgets.ts";
 import { openInFlightRequests } from "../gateway/request/in-flight-requests.ts";
 import { RequestReader } from "../gateway/request/read-request.ts";
 import { openDrains } from "../gateway/stream/drains.ts";

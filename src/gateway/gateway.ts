@@ -27,7 +27,7 @@ import type { ResponseRoutes } from "./endpoints/response-routes.ts";
 import type { InputCounter } from "./metering/count-input.ts";
 import type { InputEstimates } from "./metering/input-estimate.ts";
 import type { ReasoningEstimates } from "./metering/reasoning-estimate.ts";
-import type { BodyBudget } from "./request/body-budget.ts";
+import type { BodyBudget } from "./bodies/body-budget.ts";
 import type { InFlightRequests } from "./request/in-flight-requests.ts";
 import type { RequestReader } from "./request/read-request.ts";
 import type { Drains } from "./stream/drains.ts";

@@ -31,7 +31,7 @@ import { findOrigin, findSameAccount } from "./endpoints/same-account.ts";
 import { lookUpStoredTokens } from "./endpoints/stored-tokens.ts";
 import type { Gateway } from "./gateway.ts";
 import { endClaim, withSpentKey } from "./idempotency/idempotent-requests.ts";
-import { freeBody } from "./request/body.ts";
+import { freeBody } from "./bodies/body.ts";
 import { requestLogIds } from "./request/log-ids.ts";
 import { type BatchedWork, hasOpenAttempt, hasReachedUpstream } from "./request/trace.ts";
 import {

@@ -29,7 +29,7 @@ import { waitWithin } from "./delivery/wait-within.ts";
 import { buildErrorResponse, EVENT_STREAM_LINES, JSON_LINES } from "./endpoints/error-response.ts";
 import type { Gateway } from "./gateway.ts";
 import { claimRequest, type IdempotencyClaimResult } from "./idempotency/idempotent-requests.ts";
-import { freeBody, isCostlyBody } from "./request/body.ts";
+import { freeBody, isCostlyBody } from "./bodies/body.ts";
 import { droppedFields } from "./request/trace.ts";
 import type { AdmittedRequest, AuthenticatedRequest, ReservedRequest } from "./request-context.ts";
 import type { Relay } from "./stream/relay.ts";

@@ -24,7 +24,7 @@ import type { HttpCall } from "../call.ts";
 import type { CountableRequest, InputCounter } from "../metering/count-input.ts";
 import { BYTES_PER_TOKEN } from "../metering/input-estimate.ts";
 import { MEDIA_TOKENS } from "../metering/media.ts";
-import { freeBody } from "../request/body.ts";
+import { freeBody } from "../bodies/body.ts";
 import type { RequestReader } from "../request/read-request.ts";
 import { type AuthenticatedRequest, openContext, setCaller } from "../request-context.ts";
 import { type LimitServices, reserveRequestLimits } from "../reserve-limits.ts";

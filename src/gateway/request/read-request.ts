@@ -9,14 +9,14 @@ import { readBoundary } from "../../net/wire/multipart.ts";
 import { openInspected, readModelRequest } from "../../protocols/read-request.ts";
 import type { JsonRequestLimits } from "../../protocols/shared/json-request.ts";
 import type { Endpoint, ModelRequest } from "../../protocols/shared/request.ts";
-import { readBody } from "./body.ts";
-import type { BodyOwner, BodyReservation } from "./body-budget.ts";
-import type { BodyBudgets } from "./body-budgets.ts";
-import { bodyError } from "./body-error.ts";
-import { BodyInspector } from "./body-inspector.ts";
-import type { BodyLimits } from "./body-reader.ts";
-import type { BodyResult } from "./large-body.ts";
-import { type MultipartRequestLimits, readMultipartRequest } from "./multipart-request.ts";
+import { readBody } from "../bodies/body.ts";
+import type { BodyOwner, BodyReservation } from "../bodies/body-budget.ts";
+import type { BodyBudgets } from "../bodies/body-budgets.ts";
+import { bodyError } from "../bodies/body-error.ts";
+import { BodyInspector } from "../bodies/body-inspector.ts";
+import type { BodyLimits } from "../bodies/body-reader.ts";
+import type { BodyResult } from "../bodies/large-body.ts";
+import { type MultipartRequestLimits, readMultipartRequest } from "../bodies/multipart-request.ts";
 
 export interface RequestLimits extends MultipartRequestLimits {
   jsonBodyBytesMax: number;

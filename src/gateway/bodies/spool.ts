@@ -10,7 +10,7 @@ import type { IncomingHttpRequest } from "../../net/wire/http-message.ts";
 import type { UpstreamBody } from "../../protocols/shared/request.ts";
 import type { BodyBudget, BodyOwner, BodyReservation } from "./body-budget.ts";
 import { type BodyLimits, gatherChunks, pumpBody } from "./body-reader.ts";
-import { aborted, type BodyRefusal, noMemory, tooLarge, unsupportedEncoding } from "./body-refusal.ts";
+import { aborted, type BodyRefusal, noMemory, tooLarge, unsupportedEncoding } from "./body-rejection.ts";
 import { parseContentEncoding, unpackTo } from "./content-encoding.ts";
 
 export interface SpoolOptions extends BodyLimits {

@@ -9,7 +9,7 @@ import {
   createZstdDecompress,
 } from "node:zlib";
 import type { BodyLimits } from "./body-reader.ts";
-import { type BodyRefusal, badEncoding, tooDense, tooLarge } from "./body-refusal.ts";
+import { type BodyRefusal, badEncoding, tooDense, tooLarge } from "./body-rejection.ts";
 
 /** One compression format. Decompression runs outside the event loop and stops when its output is not read. */
 export interface Encoding {

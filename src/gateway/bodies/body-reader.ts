@@ -7,7 +7,7 @@ import { TurnBudget } from "../../base/next-turn.ts";
 import type { Part } from "../../base/parts.ts";
 import type { BodyLoss, HttpBody } from "../../net/wire/http-message.ts";
 import type { BodyBudget } from "./body-budget.ts";
-import { aborted, type BodyRefusal, badFraming, idle, inTooManyChunks, tooLarge } from "./body-refusal.ts";
+import { aborted, type BodyRefusal, badFraming, idle, inTooManyChunks, tooLarge } from "./body-rejection.ts";
 
 /** How bodies are read, for every kind of body. */
 export interface BodyReading {

@@ -5,7 +5,7 @@ import { type Part, wholeBytesPart } from "../../base/parts.ts";
 import type { HttpBody } from "../../net/wire/http-message.ts";
 import type { BodyReservation } from "./body-budget.ts";
 import { type BodyLimits, gatherChunks, pumpBody } from "./body-reader.ts";
-import { aborted, type BodyRefusal, noMemory } from "./body-refusal.ts";
+import { aborted, type BodyRefusal, noMemory } from "./body-rejection.ts";
 import { type Encoding, produceSlices, unpackedBytesMax, unpackTo } from "./content-encoding.ts";
 
 /** While other bodies wait for its room, a body must arrive at 2 Mbit/s. */

@@ -2,7 +2,7 @@
 
 import { ApiError } from "../../errors.ts";
 import { noCapacityError } from "./body-budget.ts";
-import type { BodyRefusal } from "./body-refusal.ts";
+import type { BodyRefusal } from "./body-rejection.ts";
 import type { SpoolRefusal } from "./spool.ts";
 
 export function bodyError(refusal: BodyRefusal | SpoolRefusal): ApiError {
