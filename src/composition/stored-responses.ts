@@ -1,9 +1,9 @@
 /** Opens the responses that the gateway stores itself, and removes expired ones. */
 
-import { startSweepingResponses } from "../gateway/translation/remove-expired-responses.ts";
-import { ResponseArchive } from "../gateway/translation/response-archive.ts";
-import { StoredConversations } from "../gateway/translation/stored-conversations.ts";
-import { StoredResponses } from "../gateway/translation/stored-responses.ts";
+import { startSweepingResponses } from "../gateway/stored-responses/remove-expired-responses.ts";
+import { ResponseArchive } from "../gateway/stored-responses/response-archive.ts";
+import { StoredConversations } from "../gateway/stored-responses/stored-conversations.ts";
+import { StoredResponses } from "../gateway/stored-responses/stored-responses.ts";
 import type { ProcessContext } from "./process-context.ts";
 import type { ThisNode } from "./this-node.ts";
 

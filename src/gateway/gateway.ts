@@ -23,7 +23,7 @@ import type { Db } from "../store/engine/db.ts";
 import type { Tracer } from "../telemetry/tracer.ts";
 import type { Authenticator } from "./admission/authenticate.ts";
 import type { KeyRate, KeySlots } from "./admission/key-limits.ts";
-import type { ResponseRoutes } from "./endpoints/response-routes.ts";
+import type { ResponseRoutes } from "./stored-responses/response-routes.ts";
 import type { InputCounter } from "./metering/count-input.ts";
 import type { InputEstimates } from "./metering/input-estimate.ts";
 import type { ReasoningEstimates } from "./metering/reasoning-estimate.ts";

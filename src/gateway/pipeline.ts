@@ -25,10 +25,10 @@ import {
   readWholeState,
   releaseConcurrency,
 } from "./delivery/deliver-whole.ts";
-import { announceResponse, rememberResponse, settleOrFollow } from "./delivery/remember-response.ts";
+import { announceResponse, rememberResponse, settleOrFollow } from "./stored-responses/remember-response.ts";
 import { waitWithin } from "./delivery/wait-within.ts";
-import { findOrigin, findSameAccount } from "./endpoints/same-account.ts";
-import { lookUpStoredTokens } from "./endpoints/stored-tokens.ts";
+import { findOrigin, findSameAccount } from "./stored-responses/same-account.ts";
+import { lookUpStoredTokens } from "./stored-responses/stored-tokens.ts";
 import type { Gateway } from "./gateway.ts";
 import { endClaim, withSpentKey } from "./idempotency/idempotent-requests.ts";
 import { freeBody } from "./bodies/body.ts";

@@ -18,7 +18,7 @@ import type { Call } from "./call.ts";
 import type { RequestCharge } from "./charging/charge.ts";
 import type { WindowBudget } from "./charging/window-budget.ts";
 import { openTrace, type Trace } from "./request/trace.ts";
-import type { StoredTurns } from "./translation/stored-conversations.ts";
+import type { StoredTurns } from "./stored-responses/stored-conversations.ts";
 import type { AccountSlot } from "./upstream/account-slot.ts";
 
 /** A request that has arrived. */

@@ -16,7 +16,7 @@ import { NO_FACTS } from "../../protocols/shared/response-facts.ts";
 import type { OnDisconnect } from "../../records.ts";
 import type { UsageRow } from "../../store/usage/usage.ts";
 import { computeReservedUse } from "../admission/caller-limits.ts";
-import { isStopped } from "../endpoints/background-response.ts";
+import { isStopped } from "../stored-responses/background-response.ts";
 import { isCodex } from "../request/codex-client.ts";
 import { requestLogIds } from "../request/log-ids.ts";
 import { hasOpenAttempt } from "../request/trace.ts";

@@ -17,7 +17,7 @@ import { readTerms } from "../../store/money/tariffs.ts";
 import { findUsage, type UsageRow } from "../../store/usage/usage.ts";
 import type { Caller } from "../admission/authenticate.ts";
 import type { DispatchTrace } from "../request/trace.ts";
-import type { ResponseRoutes } from "./response-routes.ts";
+import type { ResponseRoutes } from "../stored-responses/response-routes.ts";
 
 /** The services that the report uses. */
 export interface RequestReportServices {

@@ -10,8 +10,8 @@ import { ENCODED_ENVELOPE_START, readSignature } from "../../protocols/gemini/th
 import { ENVELOPE_PREFIX } from "../../protocols/hub/sealed-state.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
 import type { StateSeals } from "./state-seals.ts";
-import type { StoredTurns } from "./stored-conversations.ts";
-import { turnInput, turnOutput } from "./stored-turn.ts";
+import type { StoredTurns } from "../stored-responses/stored-conversations.ts";
+import { turnInput, turnOutput } from "../stored-responses/stored-turn.ts";
 
 /** The state of a conversation. */
 export interface ConversationSeals {

@@ -15,7 +15,7 @@ import type { StateSealer, VendorState } from "../../protocols/hub/sealed-state.
 import type { HostedForm } from "../../protocols/shared/request.ts";
 import type { Dialect } from "../../records.ts";
 import { parseBody } from "./parse-body.ts";
-import { type ConversationItems, readTurns } from "./stored-turn.ts";
+import { type ConversationItems, readTurns } from "../stored-responses/stored-turn.ts";
 import { DROPPED_STATE } from "./translated-attempt.ts";
 
 /** Where the request goes. */

@@ -17,7 +17,7 @@ import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { Dialect } from "../../records.ts";
 import { isTooDeep } from "./json-depth.ts";
 import { parseBody } from "./parse-body.ts";
-import { writeTurnHead } from "./stored-turn.ts";
+import { writeTurnHead } from "../stored-responses/stored-turn.ts";
 import { isEmptyStop } from "./translated-reader.ts";
 
 export interface ResponseSource {

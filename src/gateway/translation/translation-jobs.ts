@@ -9,7 +9,7 @@ import type {
 } from "../../protocols/hub/dialect-codec.ts";
 import type { Dialect } from "../../records.ts";
 import type { Keyring } from "../../secrets/keyring.ts";
-import type { InputItemsTerms } from "./input-items.ts";
+import type { InputItemsTerms } from "../stored-responses/input-items.ts";
 import type { SealTarget } from "./state-seals.ts";
 import type { EmbeddingsTerms, EmbeddingsTranslation, VectorTerms } from "./translate-embeddings.ts";
 import type { RequestTerms, RequestTranslation } from "./translate-request.ts";

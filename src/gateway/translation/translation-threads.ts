@@ -8,7 +8,7 @@ import type { Keyring } from "../../secrets/keyring.ts";
 import { JobLimitError } from "../threads/job-limit-error.ts";
 import type { JobMessage, PoolJob } from "../threads/pool-thread.ts";
 import { ThreadPool, type ThreadPoolLimits } from "../threads/thread-pool.ts";
-import type { InputItemsTerms } from "./input-items.ts";
+import type { InputItemsTerms } from "../stored-responses/input-items.ts";
 import type { SealTarget } from "./state-seals.ts";
 import type { EmbeddingsTerms, EmbeddingsTranslation, VectorTerms } from "./translate-embeddings.ts";
 import type { RequestTerms, RequestTranslation } from "./translate-request.ts";

@@ -54,7 +54,7 @@ import {
   type UpstreamExchange,
 } from "../upstream/send-request.ts";
 import { type OpenedStream, UpstreamStream } from "../upstream/upstream-stream.ts";
-import { EVENT_STREAM_LINES, JSON_LINES } from "./error-response.ts";
+import { EVENT_STREAM_LINES, JSON_LINES } from "../endpoints/error-response.ts";
 import { callOwnResponse, type OwnResponseServices } from "./own-response.ts";
 import type { ResponseRoute, ResponseRoutes } from "./response-routes.ts";
 

@@ -9,7 +9,7 @@ import { isObject, parseJson } from "../../json/parse.ts";
 import { lookUpCodec } from "../../protocols/codecs.ts";
 import type { HubItem, TextPart } from "../../protocols/hub/hub-request.ts";
 import type { OutputItem } from "../../protocols/hub/hub-response.ts";
-import { parseBody } from "./parse-body.ts";
+import { parseBody } from "../translation/parse-body.ts";
 
 const NEWLINE = 0x0a;
 const LINE_BREAK = Buffer.from("\n");
