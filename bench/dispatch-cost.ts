@@ -9,7 +9,9 @@ import { openLimiter } from "../src/limits/limiter.ts";
 import { KeyIndex } from "../src/policy/key-index.ts";
 import { compileSnapshot } from "../src/policy/snapshot.ts";
 import { openPool } from "../src/pool/pool.ts";
-import { DEFAULT_QUEUE, type KeyOfUser, NO_BILLING, NO_LIMITS } from "../src/records.ts";
+import { DEFAULT_QUEUE, NO_BILLING } from "../src/records/group.ts";
+import type { KeyOfUser } from "../src/records/key.ts";
+import { NO_LIMITS } from "../src/records/limits.ts";
 import { median } from "./measure.ts";
 
 const ACCOUNTS = 1_000;

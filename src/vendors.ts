@@ -3,7 +3,8 @@
  * of Amazon Bedrock and Google Vertex AI. What a vendor can express is in `accounts/vendor-profiles.ts`.
  */
 
-import type { AccountKind, Interface } from "./records.ts";
+import type { AccountKind } from "./records/account.ts";
+import type { Interface } from "./records/interfaces.ts";
 
 /** The base URL of an account whose configuration names none; null if it must name one. */
 export const DEFAULT_BASE_URLS: Readonly<Record<AccountKind, string | null>> = {

@@ -10,7 +10,7 @@ import {
   OPENAI_PROFILE,
 } from "../protocols/hub/account-profile.ts";
 import type { HostedForm } from "../protocols/shared/request.ts";
-import type { Dialect, Interface } from "../records.ts";
+import type { Dialect, Interface } from "../records/interfaces.ts";
 import { VENDORS } from "../vendors.ts";
 import { VENDOR_PROFILES } from "./vendor-profiles.ts";
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { compileSnapshot } from "../policy/snapshot.ts";
-import { type AccountRecord, NO_RATE_LIMITS } from "../records.ts";
+import type { AccountRecord } from "../records/account.ts";
+import { NO_RATE_LIMITS } from "../records/limits.ts";
 import { credentialHeader, upstreamPath } from "./upstream-address.ts";
 
 /** An account as in the snapshot. */

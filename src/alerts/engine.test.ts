@@ -11,7 +11,7 @@ import { BillingFaults } from "../observe/billing-faults.ts";
 import { openTraffic, type Traffic } from "../observe/traffic.ts";
 import { compileSnapshot } from "../policy/snapshot.ts";
 import { openTestPool } from "../pool/pool.test-support.ts";
-import { accountRecord, modelRecord } from "../records.test-support.ts";
+import { accountRecord, modelRecord } from "../records/records.test-support.ts";
 import { seal, webhookSecretBinding } from "../secrets/seal.ts";
 import { listAlerts } from "../store/alerts/alerts.ts";
 import { type Db, openDb } from "../store/engine/db.ts";

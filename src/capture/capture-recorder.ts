@@ -5,7 +5,7 @@
 
 import type { Clock } from "../base/clock.ts";
 import type { Log } from "../observe/log.ts";
-import type { CaptureMode, CaptureRedaction, KeyCapture } from "../records.ts";
+import type { CaptureMode, CaptureRedaction, KeyCapture } from "../records/capture.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { type CaptureInsertion, insertCapture } from "../store/captures/captures.ts";
 import type { Db } from "../store/engine/db.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { CAPTURE_REDACTIONS } from "../records.ts";
+import { CAPTURE_REDACTIONS } from "../records/capture.ts";
 import { mintApiKey } from "../secrets/api-key.ts";
 import type { ISSUED_SECRETS } from "../secrets/issued-secrets.ts";
 import { mintAccessToken, mintSecret } from "../secrets/random-secret.ts";

@@ -4,7 +4,7 @@
  */
 
 import { createHash } from "node:crypto";
-import type { CaptureRedaction } from "../records.ts";
+import type { CaptureRedaction } from "../records/capture.ts";
 import { ISSUED_SECRETS } from "../secrets/issued-secrets.ts";
 import { mapSpan, openViews, type TextSpan } from "./text-view.ts";
 

@@ -2,13 +2,13 @@
 
 import { readFileSync, statSync } from "node:fs";
 import { type Installation, openOrCreate, openToPlan } from "../config/installation/installation.ts";
+import { limits } from "../config/limits/product-limits.ts";
 import {
   applyChanges,
   ConcurrentChangeError,
   type PlannedChanges,
   planChanges,
 } from "../config/plan/apply.ts";
-import { limits } from "../config/limits/product-limits.ts";
 import type { FieldChange } from "../config/state/difference.ts";
 import { formatProblem, type Problem } from "../config/state/problem.ts";
 import type { Change } from "../config/state/step.ts";

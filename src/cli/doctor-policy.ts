@@ -10,7 +10,9 @@ import {
   type Shortcoming,
 } from "../policy/publication.ts";
 import { compileSnapshot, type PolicyAccount } from "../policy/snapshot.ts";
-import type { AccountRecord, GroupRecord, PolicyRecords } from "../records.ts";
+import type { AccountRecord } from "../records/account.ts";
+import type { GroupRecord } from "../records/group.ts";
+import type { PolicyRecords } from "../records/policy.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { accountCredentialBinding, unseal } from "../secrets/seal.ts";
 import type { Registration } from "../store/settings/settings-records.ts";

@@ -1,8 +1,8 @@
 /** `model-gateway prices`: lists the prices of models with their sources, and updates the price list. */
 
 import type { Installation } from "../config/installation/installation.ts";
-import { listChanges, listedModelFields, parsePriceList } from "../config/parse/price-list-file.ts";
 import { limits } from "../config/limits/product-limits.ts";
+import { listChanges, listedModelFields, parsePriceList } from "../config/parse/price-list-file.ts";
 import type { Change } from "../config/state/step.ts";
 import { BUNDLED_PRICES, findListed } from "../money/price-list.ts";
 import { flatPrice } from "../money/prices.ts";
@@ -10,7 +10,9 @@ import { multiplierText } from "../money/tariff.ts";
 import { computeOldestDate, listOldPrices, type OldListPrice } from "../policy/old-prices.ts";
 import { openPricing, type ResolvedPrice } from "../policy/pricing.ts";
 import { unpricedPublications } from "../policy/publication.ts";
-import type { ModelRecord, PolicyRecords, PriceList, PriceQuotation } from "../records.ts";
+import type { ModelRecord } from "../records/model.ts";
+import type { PolicyRecords } from "../records/policy.ts";
+import type { PriceList, PriceQuotation } from "../records/price.ts";
 import { readPolicy } from "../store/policy/policy.ts";
 import { readPriceList, writePriceList } from "../store/policy/price-list.ts";
 import { differenceText, printProblems, readConfigFile } from "./apply.ts";

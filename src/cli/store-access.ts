@@ -11,7 +11,7 @@ import {
   openToRead,
 } from "../config/installation/installation.ts";
 import { ConcurrentChangeError } from "../config/plan/apply.ts";
-import type { UserRecord } from "../records.ts";
+import type { UserRecord } from "../records/user.ts";
 import { KeyringError } from "../secrets/keyring.ts";
 import { SealError } from "../secrets/seal.ts";
 import { StoreConflict } from "../store/engine/conflict.ts";

@@ -3,7 +3,7 @@
 import { cancelGrant, grantPlan } from "../billing/operations/grant.ts";
 import { startMs } from "../config/schema/schema.ts";
 import { usdText } from "../money/nano.ts";
-import { RENEWALS } from "../records.ts";
+import { RENEWALS } from "../records/plan.ts";
 import type { Db } from "../store/engine/db.ts";
 import { findUser, listUsers } from "../store/identity/users.ts";
 import { listPlans } from "../store/money/plans.ts";

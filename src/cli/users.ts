@@ -6,7 +6,7 @@ import { EMAIL_RULE, isEmail } from "../config/schema/basic-values.ts";
 import { secretChange } from "../config/state/difference.ts";
 import { formatProblem } from "../config/state/problem.ts";
 import { userToFile } from "../config/state/to-file-shape.ts";
-import type { Role, UserRecord, UserStatus } from "../records.ts";
+import type { Role, UserRecord, UserStatus } from "../records/user.ts";
 import { writePassword } from "../store/identity/credentials.ts";
 import { findUserByEmail, listUsers } from "../store/identity/users.ts";
 import { listGroups } from "../store/policy/groups.ts";

@@ -1,6 +1,7 @@
 /** What the kind, the vendor and the region of an account decide if its configuration leaves it out. */
 
-import { type AccountKind, DEFAULT_INTERFACES, type Interface } from "../records.ts";
+import { type AccountKind, DEFAULT_INTERFACES } from "../records/account.ts";
+import type { Interface } from "../records/interfaces.ts";
 import {
   DEFAULT_BASE_URLS,
   isRegional,

@@ -11,7 +11,7 @@ import { logFault } from "../observe/log.ts";
 import { clientErrorStatus } from "../protocols/client-error.ts";
 import type { Endpoint, ModelRequest } from "../protocols/shared/request.ts";
 import { admit, allowInterface } from "./admission/admit.ts";
-
+import { freeBody } from "./bodies/body.ts";
 import type { Call } from "./call.ts";
 import { beginCapture, captureError, captureTurn } from "./capture-request.ts";
 import { holdMoney, type RequestCharge } from "./charging/charge.ts";
@@ -25,13 +25,9 @@ import {
   readWholeState,
   releaseConcurrency,
 } from "./delivery/deliver-whole.ts";
-import { announceResponse, rememberResponse, settleOrFollow } from "./stored-responses/remember-response.ts";
 import { waitWithin } from "./delivery/wait-within.ts";
-import { findOrigin, findSameAccount } from "./stored-responses/same-account.ts";
-import { lookUpStoredTokens } from "./stored-responses/stored-tokens.ts";
 import type { Gateway } from "./gateway.ts";
 import { endClaim, withSpentKey } from "./idempotency/idempotent-requests.ts";
-import { freeBody } from "./bodies/body.ts";
 import { requestLogIds } from "./request/log-ids.ts";
 import { type BatchedWork, hasOpenAttempt, hasReachedUpstream } from "./request/trace.ts";
 import {
@@ -47,6 +43,9 @@ import {
 import { reserveLimits, reserveLimitsBeforeBody } from "./reserve-limits.ts";
 import { countWastedAttempts } from "./settlement/compute-money.ts";
 import { settleRequest } from "./settlement/settle.ts";
+import { announceResponse, rememberResponse, settleOrFollow } from "./stored-responses/remember-response.ts";
+import { findOrigin, findSameAccount } from "./stored-responses/same-account.ts";
+import { lookUpStoredTokens } from "./stored-responses/stored-tokens.ts";
 import type { StreamEnd } from "./stream/relay.ts";
 import { measureBatches } from "./translation/embedding-batches.ts";
 import type { Transport } from "./transport.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { type CallerLimits, NO_LIMITS } from "../records.ts";
+import { type CallerLimits, NO_LIMITS } from "../records/limits.ts";
 import { ConcurrencyQueue, type SlotResult } from "./concurrency-queue.ts";
 import { type LimitLease, openLimiter, type Subject } from "./limiter.ts";
 import { QueueOccupancy } from "./queue-occupancy.ts";

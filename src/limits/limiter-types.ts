@@ -1,6 +1,6 @@
 /** Types of the limiter: subjects, shortages, leases and the state of limits. */
 
-import type { CallerLimits, RateLimits } from "../records.ts";
+import type { CallerLimits, RateLimits } from "../records/limits.ts";
 
 export type Scope = "key" | "user" | "group" | "account";
 

@@ -2,7 +2,7 @@
 
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { type CallerLimits, NO_LIMITS, type WindowLimit } from "../records.ts";
+import { type CallerLimits, NO_LIMITS, type WindowLimit } from "../records/limits.ts";
 import {
   type LimitLease,
   openLimiter,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { type CallerLimits, NO_LIMITS } from "../records.ts";
+import { type CallerLimits, NO_LIMITS } from "../records/limits.ts";
 import { type LimitLease, openLimiter, type Shortage, type Subject } from "./limiter.ts";
 
 const HOUR_MS = 3_600_000;

@@ -1,6 +1,6 @@
 /** The state of one subject: requests in flight, and one meter for each limit over time. */
 
-import type { CallerLimits, RateLimits, WindowLimit } from "../records.ts";
+import type { CallerLimits, RateLimits, WindowLimit } from "../records/limits.ts";
 import type { LimitKind, Scope, Shortage, Subject, Unit } from "./limiter-types.ts";
 import { advance, openWindow, type SlidingWindow, waitMs } from "./sliding-window.ts";
 

@@ -3,7 +3,7 @@
  * these names. Gemini has the same names and prices at Vertex AI as at Google's own API.
  */
 
-import { type ListedModel, LONG_CONTEXT_UNITS, type Price, TOKEN_UNITS } from "../records.ts";
+import { type ListedModel, LONG_CONTEXT_UNITS, type Price, TOKEN_UNITS } from "../records/price.ts";
 import { decimalText, parseDecimal } from "./nano.ts";
 import { ANTHROPIC_MODELS } from "./vendor-prices.ts";
 

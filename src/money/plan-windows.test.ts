@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { COUNTED, PLAN_PERIODS } from "../records.ts";
+import { COUNTED, PLAN_PERIODS } from "../records/plan.ts";
 import { isTimeZone, monthsAfter, windowAt } from "./plan-windows.ts";
 
 const HOUR_MS = 3_600_000;

@@ -5,7 +5,7 @@
  */
 
 import { Cache } from "../base/cache.ts";
-import type { PlanPeriod, PlanWindow } from "../records.ts";
+import type { PlanPeriod, PlanWindow } from "../records/plan.ts";
 
 export interface WindowInstants {
   readonly startsAtMs: number;

@@ -3,7 +3,7 @@
  * snapshot of one day: an operator's price takes precedence, and `prices update` replaces entries.
  */
 
-import type { ListedModel, Price, PriceList, PriceQuotation } from "../records.ts";
+import type { ListedModel, Price, PriceList, PriceQuotation } from "../records/price.ts";
 import { HOSTED_MODELS } from "./hosted-prices.ts";
 import { ANTHROPIC_MODELS, GOOGLE_MODELS } from "./vendor-prices.ts";
 

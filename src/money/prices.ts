@@ -8,7 +8,7 @@ import {
   type ServiceTier,
   TOKEN_UNITS,
   type TokenUnit,
-} from "../records.ts";
+} from "../records/price.ts";
 import { decimalText, parseDecimal } from "./nano.ts";
 
 /**

@@ -1,6 +1,6 @@
 /** Which subscriptions run at a given time, when they end, and which of them pays first. */
 
-import type { SubscriptionRecord } from "../records.ts";
+import type { SubscriptionRecord } from "../records/plan.ts";
 import { monthsAfter, type WindowInstants } from "./plan-windows.ts";
 
 type Term = Pick<SubscriptionRecord, "startsAtMs" | "endsAtMs" | "renews">;

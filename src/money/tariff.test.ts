@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { CALL_UNITS, LONG_CONTEXT_UNITS, type Price, SERVICE_TIERS, TOKEN_UNITS } from "../records.ts";
+import { CALL_UNITS, LONG_CONTEXT_UNITS, type Price, SERVICE_TIERS, TOKEN_UNITS } from "../records/price.ts";
 import { decimalText } from "./nano.ts";
 import {
   affordableOutput,

@@ -4,7 +4,13 @@
  */
 
 import { createHash } from "node:crypto";
-import { type CallUnit, type Price, type ServiceTier, TOKEN_UNITS, type TokenUnit } from "../records.ts";
+import {
+  type CallUnit,
+  type Price,
+  type ServiceTier,
+  TOKEN_UNITS,
+  type TokenUnit,
+} from "../records/price.ts";
 import { decimalText, type Nano, parseDecimal } from "./nano.ts";
 import {
   canonicalPrice,

@@ -1,6 +1,6 @@
 /** The counts by which a request is measured, priced and recorded. */
 
-import type { ServiceTier } from "../records.ts";
+import type { ServiceTier } from "../records/price.ts";
 
 /** `standard` stands for every tier without its own prices. */
 export type ReportedTier = ServiceTier | "standard";

@@ -3,7 +3,7 @@
  * charging by them.
  */
 
-import type { ListedModel, Price, PriceQuotation } from "../records.ts";
+import type { ListedModel, Price, PriceQuotation } from "../records/price.ts";
 
 /** Writes cost 1.25 times the input for five minutes and twice the input for an hour. */
 function claude(

@@ -12,7 +12,7 @@ import { LimitSharing } from "../limits/sharing/limit-sharing.ts";
 import { ShareAllocator } from "../limits/sharing/share-allocator.ts";
 import { systemTimers } from "../limits/sharing/timers.ts";
 import { SubjectRegistry } from "../limits/subject-registry.ts";
-import { NO_LIMITS } from "../records.ts";
+import { NO_LIMITS } from "../records/limits.ts";
 import { openDb } from "../store/engine/db.ts";
 import { migrate } from "../store/engine/migrate.ts";
 import { PostgresCoordinator } from "./postgres-coordinator.ts";

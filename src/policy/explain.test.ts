@@ -1,6 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { accountRecord, groupRecord, keyRecord, modelRecord } from "../records.test-support.ts";
-import { type AccountRecord, type KeyRecord, NO_BILLING, type PolicyRecords } from "../records.ts";
+import type { AccountRecord } from "../records/account.ts";
+import { NO_BILLING } from "../records/group.ts";
+import type { KeyRecord } from "../records/key.ts";
+import type { PolicyRecords } from "../records/policy.ts";
+import { accountRecord, groupRecord, keyRecord, modelRecord } from "../records/records.test-support.ts";
 import { type Explanation, explainAccess } from "./explain.ts";
 
 const NOW_MS = 1_000_000;

@@ -1,6 +1,9 @@
 /** Explains from the records, step by step, why a key can or cannot call a model. */
 
-import type { AccountRecord, Dialect, Interface, KeyRecord, PolicyRecords } from "../records.ts";
+import type { AccountRecord } from "../records/account.ts";
+import type { Dialect, Interface } from "../records/interfaces.ts";
+import type { KeyRecord } from "../records/key.ts";
+import type { PolicyRecords } from "../records/policy.ts";
 import { mapModel } from "./model-map.ts";
 import { needsPrices, openPricing } from "./pricing.ts";
 import { findTranslation, modelInterfaces } from "./translation.ts";

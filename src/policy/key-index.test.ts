@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { keyRecord } from "../records.test-support.ts";
-import { type CallerLimits, type KeyOfUser, NO_LIMITS } from "../records.ts";
+import type { KeyOfUser } from "../records/key.ts";
+import { type CallerLimits, NO_LIMITS } from "../records/limits.ts";
+import { keyRecord } from "../records/records.test-support.ts";
 import { KeyIndex } from "./key-index.ts";
 
 const NOW_MS = 10_000;

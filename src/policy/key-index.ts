@@ -3,7 +3,9 @@
  * not rebuilt.
  */
 
-import type { CallerLimits, KeyCapture, KeyOfUser } from "../records.ts";
+import type { KeyCapture } from "../records/capture.ts";
+import type { KeyOfUser } from "../records/key.ts";
+import type { CallerLimits } from "../records/limits.ts";
 
 export interface Key {
   readonly id: string;

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eventually } from "../../test/support/eventually.ts";
 import { FailoverDatabase } from "../../test/support/standby.ts";
-import { groupRecord, keyRecord } from "../records.test-support.ts";
+import { groupRecord, keyRecord } from "../records/records.test-support.ts";
 import { openKeyring } from "../secrets/keyring.ts";
 import { openDb } from "../store/engine/db.ts";
 import { migrate } from "../store/engine/migrate.ts";

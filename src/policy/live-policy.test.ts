@@ -3,14 +3,14 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type LogFields, openLog } from "../observe/log.ts";
+import { NO_LIMITS } from "../records/limits.ts";
 import {
   accountRecord,
   groupRecord,
   keyRecord as key,
   modelRecord,
   userRecord,
-} from "../records.test-support.ts";
-import { NO_LIMITS } from "../records.ts";
+} from "../records/records.test-support.ts";
 import { openKeyring } from "../secrets/keyring.ts";
 import { accountCredentialBinding, seal } from "../secrets/seal.ts";
 import { type Db, openDb } from "../store/engine/db.ts";

@@ -5,7 +5,8 @@
 
 import type { Clock } from "../base/clock.ts";
 import type { Log } from "../observe/log.ts";
-import type { AccountRecord, PolicyRecords } from "../records.ts";
+import type { AccountRecord } from "../records/account.ts";
+import type { PolicyRecords } from "../records/policy.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { accountCredentialBinding, unseal } from "../secrets/seal.ts";
 import type { Db } from "../store/engine/db.ts";

@@ -1,7 +1,7 @@
 /** Finds the models that groups publish at a list price which was collected long ago. */
 
 import { findListed, findOldPrices, type OldPrice } from "../money/price-list.ts";
-import type { PolicyRecords } from "../records.ts";
+import type { PolicyRecords } from "../records/policy.ts";
 import { openPricing } from "./pricing.ts";
 
 export interface OldListPrice extends OldPrice {

@@ -1,15 +1,11 @@
 import { expect, test } from "bun:test";
 import { BUNDLED_PRICES } from "../money/price-list.ts";
-import { accountRecord, groupRecord, modelRecord } from "../records.test-support.ts";
-import {
-  type AccountRecord,
-  type GroupBilling,
-  type GroupRecord,
-  type ModelRecord,
-  NO_BILLING,
-  NO_LIMITS,
-  type PolicyRecords,
-} from "../records.ts";
+import type { AccountRecord } from "../records/account.ts";
+import { type GroupBilling, type GroupRecord, NO_BILLING } from "../records/group.ts";
+import { NO_LIMITS } from "../records/limits.ts";
+import type { ModelRecord } from "../records/model.ts";
+import type { PolicyRecords } from "../records/policy.ts";
+import { accountRecord, groupRecord, modelRecord } from "../records/records.test-support.ts";
 import { openPricing } from "./pricing.ts";
 import { compileSnapshot } from "./snapshot.ts";
 

@@ -2,7 +2,12 @@
 
 import { findListed, type ListedPrice, type PriceSource } from "../money/price-list.ts";
 import { makeTariff, type Tariff } from "../money/tariff.ts";
-import type { AccountRecord, GroupRecord, Interface, ModelRecord, PolicyRecords, Price } from "../records.ts";
+import type { AccountRecord } from "../records/account.ts";
+import type { GroupRecord } from "../records/group.ts";
+import type { Interface } from "../records/interfaces.ts";
+import type { ModelRecord } from "../records/model.ts";
+import type { PolicyRecords } from "../records/policy.ts";
+import type { Price } from "../records/price.ts";
 import { mapModel } from "./model-map.ts";
 import { canServe } from "./translation.ts";
 

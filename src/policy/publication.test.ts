@@ -1,6 +1,8 @@
 import { expect, test } from "bun:test";
-import { accountRecord, groupRecord, modelRecord } from "../records.test-support.ts";
-import { type AccountRecord, type GroupRecord, type Interface, NO_BILLING } from "../records.ts";
+import type { AccountRecord } from "../records/account.ts";
+import { type GroupRecord, NO_BILLING } from "../records/group.ts";
+import type { Interface } from "../records/interfaces.ts";
+import { accountRecord, groupRecord, modelRecord } from "../records/records.test-support.ts";
 import { isHidden, openPublicationChecks, type Shortcoming, unpricedPublications } from "./publication.ts";
 import { compileSnapshot } from "./snapshot.ts";
 

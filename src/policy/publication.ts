@@ -1,6 +1,10 @@
 /** Finds out why a model that a group publishes is not, or not completely, available to its keys. */
 
-import type { AccountRecord, GroupRecord, Interface, ModelRecord, PolicyRecords } from "../records.ts";
+import type { AccountRecord } from "../records/account.ts";
+import type { GroupRecord } from "../records/group.ts";
+import type { Interface } from "../records/interfaces.ts";
+import type { ModelRecord } from "../records/model.ts";
+import type { PolicyRecords } from "../records/policy.ts";
 import { mapModel } from "./model-map.ts";
 import { needsPrices, openPricing } from "./pricing.ts";
 import { canServe } from "./translation.ts";

@@ -1,15 +1,16 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { accountRecord as account, groupRecord, keyRecord, modelRecord } from "../records.test-support.ts";
+import type { GroupRecord } from "../records/group.ts";
+import { INTERFACES, type Interface } from "../records/interfaces.ts";
+import type { KeyOfUser } from "../records/key.ts";
+import { type CallerLimits, NO_LIMITS } from "../records/limits.ts";
+import type { PolicyRecords } from "../records/policy.ts";
 import {
-  type CallerLimits,
-  type GroupRecord,
-  INTERFACES,
-  type Interface,
-  type KeyOfUser,
-  NO_LIMITS,
-  type PolicyRecords,
-} from "../records.ts";
+  accountRecord as account,
+  groupRecord,
+  keyRecord,
+  modelRecord,
+} from "../records/records.test-support.ts";
 import { KeyIndex } from "./key-index.ts";
 import { mapModel } from "./model-map.ts";
 import { compileSnapshot, type Snapshot } from "./snapshot.ts";

@@ -4,24 +4,20 @@
  */
 
 import type { Tariff } from "../money/tariff.ts";
-import type { CaptureMode } from "../records.ts";
+import type { AccountKind, AccountRecord } from "../records/account.ts";
+import type { CaptureMode } from "../records/capture.ts";
 import {
-  type AccountKind,
-  type AccountRecord,
-  type CallerLimits,
   type Charge,
-  type Dialect,
   defaultOnDisconnect,
   type GroupAccess,
   type GroupRecord,
-  INTERFACES,
-  type Interface,
-  type ModelRecord,
   type OnDisconnect,
-  type PolicyRecords,
   type QueueSettings,
-  type RateLimits,
-} from "../records.ts";
+} from "../records/group.ts";
+import { type Dialect, INTERFACES, type Interface } from "../records/interfaces.ts";
+import type { CallerLimits, RateLimits } from "../records/limits.ts";
+import type { ModelRecord } from "../records/model.ts";
+import type { PolicyRecords } from "../records/policy.ts";
 import { mapModel } from "./model-map.ts";
 import { type LookUpTerms, needsPrices, openPricing } from "./pricing.ts";
 import { findTranslation, hasInterface, modelInterfaces } from "./translation.ts";

@@ -1,6 +1,7 @@
 /** Which dialect of an account serves an interface that the account does not have itself. */
 
-import { type AccountKind, DIALECTS, type Dialect, type Interface } from "../records.ts";
+import type { AccountKind } from "../records/account.ts";
+import { DIALECTS, type Dialect, type Interface } from "../records/interfaces.ts";
 
 /** The dialects that express most of a conversation come first. */
 const PREFERENCE: readonly Dialect[] = DIALECTS;

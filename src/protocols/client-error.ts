@@ -1,7 +1,7 @@
 /** An error in the form of the interface that the client uses: the status, the headers and the body. */
 
 import { type ApiError, errorObject } from "../errors.ts";
-import type { Interface } from "../records.ts";
+import type { Interface } from "../records/interfaces.ts";
 import { googleErrorBody } from "./gemini/google-error-body.ts";
 import { messagesErrorBody, messagesErrorStatus } from "./messages/messages-error.ts";
 import { type Endpoint, isGeminiEndpoint } from "./shared/request.ts";

@@ -1,6 +1,6 @@
 /** The codecs of the dialects that can be translated. */
 
-import type { Dialect } from "../records.ts";
+import type { Dialect } from "../records/interfaces.ts";
 import { CHAT_CODEC } from "./chat/chat-codec.ts";
 import { GEMINI_CODEC } from "./gemini/gemini-codec.ts";
 import type { DialectCodec } from "./hub/dialect-codec.ts";

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "bun:test";
 import { computeTariffCosts, makeTariff } from "../money/tariff.ts";
-import type { Dialect } from "../records.ts";
+import type { Dialect } from "../records/interfaces.ts";
 import { openChatReader } from "./chat/chat-stream.ts";
 import { lookUpCodec } from "./codecs.ts";
 import { openGeminiReader } from "./gemini/gemini-stream.ts";

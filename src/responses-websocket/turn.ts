@@ -3,11 +3,11 @@
 import { type MaybePromise, whenReady } from "../base/maybe-promise.ts";
 import type { ApiError } from "../errors.ts";
 import { type Caller, lookUpKey } from "../gateway/admission/authenticate.ts";
-import type { Call } from "../gateway/call.ts";
-import type { Gateway } from "../gateway/gateway.ts";
 import { COSTLY_BODY_BYTES_MIN } from "../gateway/bodies/body.ts";
 import { noCapacityError } from "../gateway/bodies/body-budget.ts";
 import { SMALL_BODY_BYTES_MAX } from "../gateway/bodies/body-memory.ts";
+import type { Call } from "../gateway/call.ts";
+import type { Gateway } from "../gateway/gateway.ts";
 import type { AuthenticatedRequest, ReservedRequest } from "../gateway/request-context.ts";
 import type { Relay } from "../gateway/stream/relay.ts";
 import type { Transport } from "../gateway/transport.ts";

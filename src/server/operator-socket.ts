@@ -9,7 +9,7 @@ import { callerSubjects } from "../gateway/admission/caller-limits.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import type { LimitStanding } from "../limits/limiter.ts";
 import type { Candidate } from "../pool/pool.ts";
-import { INTERFACES } from "../records.ts";
+import { INTERFACES } from "../records/interfaces.ts";
 
 /** What would happen to a request now: the state of its limits, and the accounts that could serve it. */
 export interface LiveExplanation {

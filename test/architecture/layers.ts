@@ -7,9 +7,12 @@ export interface Layer {
   readonly name: string;
   /** One line for the table in ARCHITECTURE.md. */
   readonly holds: string;
-  /** Names of layers further down, or `everything`. */
+  /** Names of layers further down, or `everything`. Every layer may import `base` as well. */
   readonly mayImport: readonly string[] | "everything";
 }
+
+/** The lowest layer, open to all. */
+export const BASE = "base";
 
 const SHARED_FILES = ["records", "errors", "count-limits"];
 const GATEWAY_IMPORTS = [
@@ -137,7 +140,7 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "nodes",
     holds: "what nodes share: the health of accounts, counts of throttles, the coordinators of limits",
-    mayImport: ["net", "observe", "store", "policy", "pool", "limits"],
+    mayImport: ["observe", "store", "policy", "pool", "limits"],
   },
   {
     name: "pool",
@@ -153,7 +156,7 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "billing",
     holds: "holds, settlements, journal, recovery, reconciliation, top-ups, codes, subscriptions",
-    mayImport: ["net", "records", "money", "secrets", "store", "observe"],
+    mayImport: ["records", "money", "secrets", "store", "observe"],
   },
   {
     name: "capture",
@@ -168,7 +171,7 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "limits",
     holds: "exact windows and concurrency in memory, and their division over nodes",
-    mayImport: ["net", "records", "money"],
+    mayImport: ["records", "money"],
   },
   {
     name: "protocols",
@@ -178,22 +181,22 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "policy",
     holds: "records → immutable snapshot with the price of every publication; the key index",
-    mayImport: ["net", "records", "money", "secrets", "store", "observe"],
+    mayImport: ["records", "money", "secrets", "store", "observe"],
   },
   {
     name: "store",
     holds: "SQL. Only `store/engine/` knows the database engine",
-    mayImport: ["net", "records", "money", "secrets"],
+    mayImport: ["records", "money", "secrets"],
   },
   {
     name: "money",
     holds: "amounts, prices, tariffs, the bundled price list, plan windows. Pure",
-    mayImport: ["net", "records"],
+    mayImport: ["records"],
   },
   {
     name: "json",
     holds: "finds and replaces members of JSON bodies without parsing them",
-    mayImport: ["net"],
+    mayImport: [],
   },
   {
     name: "net",
@@ -224,12 +227,17 @@ export const LAYERS: readonly Layer[] = [
   },
   { name: "openapi", holds: "writes the OpenAPI documents of both APIs", mayImport: [] },
   { name: "version", holds: "the version of the product", mayImport: [] },
+  {
+    name: BASE,
+    holds: "clock, deadlines, byte ranges, cache: what every other layer may import",
+    mayImport: [],
+  },
 ];
 
 /** Folders beside `src/` and the layers of `src/` that each may import. */
 export const OTHER_PROGRAMS: Readonly<Record<string, readonly string[]>> = {
   /** The simulator is another server: it shares only the wire format and the clock. */
-  simulator: ["net", "json"],
+  simulator: ["net", "json", BASE],
   /** The console takes types of the API's routes, and the explorer the description of the public API. */
   console: ["console-api", "public-api", "errors"],
   /** The dashboard and the alert rules are about the metrics of the catalogue. */

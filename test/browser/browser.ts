@@ -14,7 +14,7 @@ import {
   type Page,
 } from "playwright-core";
 import { type BuiltApp, buildConsole } from "../../console/build.ts";
-import type { Role } from "../../src/records.ts";
+import type { Role } from "../../src/records/user.ts";
 import { signInAs } from "../support/console-client.ts";
 import { type GatewayOptions, type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
 

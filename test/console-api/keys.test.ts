@@ -1,8 +1,8 @@
 /** API keys through the console's API: created, listed, edited, rotated and revoked on a running gateway. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { newKey } from "../../src/config/plan/plan-keys.ts";
 import { limits } from "../../src/config/limits/product-limits.ts";
+import { newKey } from "../../src/config/plan/plan-keys.ts";
 import { listChanges } from "../../src/store/change-log/change-log.ts";
 import { transaction } from "../../src/store/engine/db.ts";
 import { findKey, insertKey } from "../../src/store/policy/keys.ts";

@@ -2,7 +2,7 @@
 
 import type { Nano } from "../../money/nano.ts";
 import type { Tariff } from "../../money/tariff.ts";
-import type { Interface } from "../../records.ts";
+import type { Interface } from "../../records/interfaces.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 
 export interface HoldRequest {

@@ -3,7 +3,7 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
 import { systemClock, uuidV7 } from "../../base/clock.ts";
-import { userRecord } from "../../records.test-support.ts";
+import { userRecord } from "../../records/records.test-support.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { putUser } from "../../store/identity/users.ts";
 import { listUserEntries } from "../../store/money/entries.ts";

@@ -11,7 +11,7 @@ import {
   computeCurrentTime,
   computeSubscriptionState,
 } from "../../money/subscription.ts";
-import type { PlanPeriod } from "../../records.ts";
+import type { PlanPeriod } from "../../records/plan.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { buildCurrentWindows } from "../../store/money/subscription-standing.ts";
 import {

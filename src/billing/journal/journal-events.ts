@@ -1,7 +1,7 @@
 /** The events of the journal, and their JSON: one line per event, readable without any other line. */
 
 import { z } from "zod";
-import { INTERFACES } from "../../records.ts";
+import { INTERFACES } from "../../records/interfaces.ts";
 import type { SqlValue } from "../../store/engine/db.ts";
 import { HOLD_STATES, type HoldProgress } from "../../store/money/holds.ts";
 import { toUsageRow, type UsageRow } from "../../store/usage/usage-row.ts";

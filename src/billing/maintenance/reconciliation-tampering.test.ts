@@ -3,7 +3,7 @@
 import { expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { eachEngine } from "../../../test/support/postgres.ts";
-import { userRecord } from "../../records.test-support.ts";
+import { userRecord } from "../../records/records.test-support.ts";
 import { openDigester } from "../../secrets/api-key.ts";
 import { appendChange } from "../../store/change-log/change-log.ts";
 import { loggedEntryFields } from "../../store/checks/entries-in-change-log.ts";

@@ -1,7 +1,7 @@
 /** Grants and cancels subscriptions by hand, from the command line or the console. */
 
 import type { Clock, NewId } from "../../base/clock.ts";
-import type { SubscriptionRecord } from "../../records.ts";
+import type { SubscriptionRecord } from "../../records/plan.ts";
 import { StoreConflict } from "../../store/engine/conflict.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { bumpKeyRevision } from "../../store/engine/revisions.ts";

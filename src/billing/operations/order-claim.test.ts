@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
-import { userRecord } from "../../records.test-support.ts";
+import { userRecord } from "../../records/records.test-support.ts";
 import { type Db, openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
 import { putUser } from "../../store/identity/users.ts";

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { eachEngine } from "../../../test/support/postgres.ts";
 import { parseUsd } from "../../money/nano.ts";
-import { userRecord } from "../../records.test-support.ts";
+import { userRecord } from "../../records/records.test-support.ts";
 import { openDigester } from "../../secrets/api-key.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { putUser } from "../../store/identity/users.ts";

@@ -4,7 +4,7 @@
  */
 
 import { type Nano, usdText } from "../../money/nano.ts";
-import type { SubscriptionRecord } from "../../records.ts";
+import type { SubscriptionRecord } from "../../records/plan.ts";
 import type { RandomBytes } from "../../secrets/keyring.ts";
 import { mintRedeemCode, readRedeemCode, redeemCodeSecret } from "../../secrets/redeem-code.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";

@@ -7,7 +7,8 @@
 import { timingSafeEqual } from "node:crypto";
 import { chmodSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { z } from "zod";
-import { NO_LIMITS, type UserRecord } from "../../records.ts";
+import { NO_LIMITS } from "../../records/limits.ts";
+import type { UserRecord } from "../../records/user.ts";
 import { mintSecret, secretDigest } from "../../secrets/random-secret.ts";
 import { appendChange, type ChangeActor } from "../../store/change-log/change-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";

@@ -5,14 +5,10 @@
 
 import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import {
-  DEFAULT_QUEUE,
-  INTERFACES,
-  type ModelRecord,
-  NO_BILLING,
-  NO_LIMITS,
-  NO_RATE_LIMITS,
-} from "../../records.ts";
+import { DEFAULT_QUEUE, NO_BILLING } from "../../records/group.ts";
+import { INTERFACES } from "../../records/interfaces.ts";
+import { NO_LIMITS, NO_RATE_LIMITS } from "../../records/limits.ts";
+import type { ModelRecord } from "../../records/model.ts";
 import { mintApiKey } from "../../secrets/api-key.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { putAccount } from "../../store/policy/accounts.ts";

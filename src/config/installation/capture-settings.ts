@@ -1,6 +1,6 @@
 /** How this process stores captured requests: the `capture` section of the file, or its defaults. */
 
-import type { CaptureRedaction } from "../../records.ts";
+import type { CaptureRedaction } from "../../records/capture.ts";
 import { limits } from "../limits/product-limits.ts";
 import type { FileCapture } from "../schema/capture.ts";
 

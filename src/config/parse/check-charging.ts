@@ -1,7 +1,7 @@
 /** Finds configuration that cannot be billed: models without a price, keys without a user. */
 
 import { needsPrices, openPricing } from "../../policy/pricing.ts";
-import type { GroupRecord } from "../../records.ts";
+import type { GroupRecord } from "../../records/group.ts";
 import type { GatewayFile } from "../schema/schema.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import type { ConfigState } from "../state/step.ts";

@@ -3,7 +3,7 @@
  * private networks, and a stored credential is sent only to the address that it was entered for.
  */
 
-import type { AccountRecord } from "../../records.ts";
+import type { AccountRecord } from "../../records/account.ts";
 import { defaultBaseUrl } from "../account-defaults.ts";
 import type { FileAccount, GatewayFile } from "../schema/schema.ts";
 import type { FieldProblem } from "../state/problem.ts";

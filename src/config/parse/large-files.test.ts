@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { SubscriptionRecord } from "../../records.ts";
+import type { SubscriptionRecord } from "../../records/plan.ts";
 import { exportFile } from "../export/export.ts";
 import { readSettings } from "../installation/environment.ts";
 import { type Installation, openInstallation } from "../installation/installation.ts";

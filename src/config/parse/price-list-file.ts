@@ -1,7 +1,8 @@
 /** Parses the price list of the operator: YAML or JSON, with the field names of gateway.yaml. */
 
 import { z } from "zod";
-import type { FieldChange, ListedModel, PriceList } from "../../records.ts";
+import type { FieldChange } from "../../records/policy.ts";
+import type { ListedModel, PriceList } from "../../records/price.ts";
 import { fields, instantMs, modelName, modelSizes, priceField, text } from "../schema/schema.ts";
 import {
   changedFields,

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { usdText } from "../../money/nano.ts";
-import { defaultOnDisconnect, NO_BILLING, NO_LIMITS, NO_RATE_LIMITS } from "../../records.ts";
+import { defaultOnDisconnect, NO_BILLING } from "../../records/group.ts";
+import { NO_LIMITS, NO_RATE_LIMITS } from "../../records/limits.ts";
 import { accountCredentialBinding, unseal } from "../../secrets/seal.ts";
 import { readRevisions } from "../../store/engine/revisions.ts";
 import { listUsers } from "../../store/identity/users.ts";

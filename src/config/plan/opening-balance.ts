@@ -4,7 +4,7 @@
  */
 
 import { type Nano, parseUsd, usdText } from "../../money/nano.ts";
-import type { UserRecord } from "../../records.ts";
+import type { UserRecord } from "../../records/user.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { postTransfer, userBook } from "../../store/money/ledger.ts";
 import type { FileUser } from "../schema/schema.ts";

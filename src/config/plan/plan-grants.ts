@@ -5,7 +5,12 @@
 
 import { parseUsd, usdText } from "../../money/nano.ts";
 import { computeCurrentEnd, computeSubscriptionState } from "../../money/subscription.ts";
-import { PLAN_PERIODS, type PlanRecord, type PlanWindow, type SubscriptionRecord } from "../../records.ts";
+import {
+  PLAN_PERIODS,
+  type PlanRecord,
+  type PlanWindow,
+  type SubscriptionRecord,
+} from "../../records/plan.ts";
 import { deletePlan, putPlan } from "../../store/money/plans.ts";
 import { cancelSubscription, putSubscription } from "../../store/money/subscriptions.ts";
 import type { FilePlan, FileSubscription, GatewayFile } from "../schema/schema.ts";

@@ -3,7 +3,8 @@
  * new key, and a revoked key stays revoked.
  */
 
-import { type CallerLimits, type KeyRecord, NO_LIMITS } from "../../records.ts";
+import type { KeyRecord } from "../../records/key.ts";
+import { type CallerLimits, NO_LIMITS } from "../../records/limits.ts";
 import { hasValidChecksum, mintApiKey, readPublicId } from "../../secrets/api-key.ts";
 import { changeKey, insertKey, revokeKey } from "../../store/policy/keys.ts";
 import type { FileKey } from "../schema/schema.ts";

@@ -1,7 +1,7 @@
 /** Plans removals: of everything that the file does not name (pruning), or of entries that are named one by one. */
 
 import { usdText } from "../../money/nano.ts";
-import type { KeyRecord } from "../../records.ts";
+import type { KeyRecord } from "../../records/key.ts";
 import { deleteUser } from "../../store/identity/users.ts";
 import { deletePlan } from "../../store/money/plans.ts";
 import { deleteAccount } from "../../store/policy/accounts.ts";

@@ -1,7 +1,7 @@
 /** Plans the settings of the installation: registration, retention, mail, alerts and usage export. Omitted secrets are kept. */
 
 import { parseUsd, usdText } from "../../money/nano.ts";
-import type { FieldChange } from "../../records.ts";
+import type { FieldChange } from "../../records/policy.ts";
 import { SMTP_PASSWORD_BINDING, webhookSecretBinding } from "../../secrets/seal.ts";
 import { RESPONSES_KEPT_MS } from "../../store/responses/response-retention.ts";
 import { writeAlertSettings } from "../../store/settings/alert-settings.ts";

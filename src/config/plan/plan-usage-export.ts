@@ -1,6 +1,6 @@
 /** Plans the usage export. Omitted secrets are kept. */
 
-import type { FieldChange } from "../../records.ts";
+import type { FieldChange } from "../../records/policy.ts";
 import { exportSecretBinding } from "../../secrets/seal.ts";
 import type { WebhookRecord } from "../../store/settings/settings-records.ts";
 import {

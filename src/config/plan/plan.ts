@@ -1,13 +1,10 @@
 /** Compares the state with the file and computes the steps that lead from one to the other. Writes nothing. */
 
-import {
-  type AccountRecord,
-  type GroupRecord,
-  type ModelRecord,
-  NO_BILLING,
-  type Price,
-  type UserRecord,
-} from "../../records.ts";
+import type { AccountRecord } from "../../records/account.ts";
+import { type GroupRecord, NO_BILLING } from "../../records/group.ts";
+import type { ModelRecord } from "../../records/model.ts";
+import type { Price } from "../../records/price.ts";
+import type { UserRecord } from "../../records/user.ts";
 import { accountCredentialBinding, seal, unseal } from "../../secrets/seal.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { putUser } from "../../store/identity/users.ts";

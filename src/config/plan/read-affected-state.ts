@@ -3,7 +3,7 @@
  * possibly 100,000 of each, and a form is planned in the process that serves requests.
  */
 
-import type { KeyRecord } from "../../records.ts";
+import type { KeyRecord } from "../../records/key.ts";
 import { type Db, snapshot } from "../../store/engine/db.ts";
 import { selectIn } from "../../store/engine/select-in.ts";
 import { findUsers } from "../../store/identity/users.ts";

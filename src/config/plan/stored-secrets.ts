@@ -1,6 +1,6 @@
 /** Secrets of settings that a file may omit to keep them, and what the console may not change about their destination. */
 
-import type { FieldChange } from "../../records.ts";
+import type { FieldChange } from "../../records/policy.ts";
 import { seal, unseal } from "../../secrets/seal.ts";
 import { secretChange, secretSet } from "../state/difference.ts";
 import type { Secrets } from "../state/step.ts";

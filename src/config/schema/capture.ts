@@ -1,7 +1,7 @@
 /** Schema of `capture`: how captured requests are stored. Which requests are captured is a setting of groups and keys. */
 
 import { z } from "zod";
-import { CAPTURE_REDACTIONS } from "../../records.ts";
+import { CAPTURE_REDACTIONS } from "../../records/capture.ts";
 import { limits } from "../limits/product-limits.ts";
 import { describeFields, text, wholeNumber } from "./basic-values.ts";
 import { durationMs, durationText } from "./usage-limits.ts";

@@ -1,13 +1,8 @@
 /** Schemas of models and their prices. */
 
 import { z } from "zod";
-import {
-  type CallUnit,
-  INTERFACES,
-  type LongContextUnit,
-  type Price,
-  type ServiceTier,
-} from "../../records.ts";
+import { INTERFACES } from "../../records/interfaces.ts";
+import type { CallUnit, LongContextUnit, Price, ServiceTier } from "../../records/price.ts";
 import { limits } from "../limits/product-limits.ts";
 import { COUNT_MAX, decimal, describeFields, text, wholeNumber } from "./basic-values.ts";
 import { count } from "./limits.ts";

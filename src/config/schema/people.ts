@@ -2,7 +2,8 @@
 
 import { z } from "zod";
 import { isTimeZone } from "../../money/plan-windows.ts";
-import { COUNTED, PLAN_PERIODS, RENEWALS, USER_STATUSES } from "../../records.ts";
+import { COUNTED, PLAN_PERIODS, RENEWALS } from "../../records/plan.ts";
+import { USER_STATUSES } from "../../records/user.ts";
 import { hasKeyPrefix, hasValidChecksum } from "../../secrets/api-key.ts";
 import { limits } from "../limits/product-limits.ts";
 import {

@@ -1,14 +1,9 @@
 /** Schemas of accounts, which connect to upstreams, and groups, which keys belong to. */
 
 import { z } from "zod";
-import {
-  ACCOUNT_KINDS,
-  CAPTURE_MODES,
-  CHARGES,
-  DEFAULT_QUEUE,
-  GROUP_ACCESS,
-  ON_DISCONNECT,
-} from "../../records.ts";
+import { ACCOUNT_KINDS } from "../../records/account.ts";
+import { CAPTURE_MODES } from "../../records/capture.ts";
+import { CHARGES, DEFAULT_QUEUE, GROUP_ACCESS, ON_DISCONNECT } from "../../records/group.ts";
 import { isProjectId } from "../../secrets/service-account.ts";
 import { VENDORS } from "../../vendors.ts";
 import { limits } from "../limits/product-limits.ts";

@@ -1,15 +1,14 @@
 /** Converts usage limits between the shape of the file, the records, and a text for people. */
 
 import { parseUsd, usdText } from "../../money/nano.ts";
+import { DEFAULT_QUEUE, type QueueSettings } from "../../records/group.ts";
 import {
   type CallerLimits,
-  DEFAULT_QUEUE,
   NO_LIMITS,
   NO_RATE_LIMITS,
-  type QueueSettings,
   type RateLimits,
   type WindowLimit,
-} from "../../records.ts";
+} from "../../records/limits.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

@@ -1,18 +1,13 @@
 /** Compares two states of one entry and lists the fields that differ, in a form for operators. */
 
 import { flatPrice } from "../../money/prices.ts";
-import {
-  type AccountRecord,
-  defaultOnDisconnect,
-  type FieldChange,
-  type GroupBilling,
-  type GroupRecord,
-  INTERFACES,
-  type Interface,
-  type KeyRecord,
-  type ModelRecord,
-  type UserRecord,
-} from "../../records.ts";
+import type { AccountRecord } from "../../records/account.ts";
+import { defaultOnDisconnect, type GroupBilling, type GroupRecord } from "../../records/group.ts";
+import { INTERFACES, type Interface } from "../../records/interfaces.ts";
+import type { KeyRecord } from "../../records/key.ts";
+import type { ModelRecord } from "../../records/model.ts";
+import type { FieldChange } from "../../records/policy.ts";
+import type { UserRecord } from "../../records/user.ts";
 import { durationText, formatLimits } from "../schema/usage-limits.ts";
 
 export type { FieldChange };

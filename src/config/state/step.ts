@@ -1,16 +1,13 @@
 /** The input and output of a plan: the state of the configuration, and the steps that change it. */
 
 import type { Nano } from "../../money/nano.ts";
-import type {
-  AccountRecord,
-  GroupRecord,
-  KeyRecord,
-  ModelRecord,
-  PlanRecord,
-  PriceList,
-  SubscriptionRecord,
-  UserRecord,
-} from "../../records.ts";
+import type { AccountRecord } from "../../records/account.ts";
+import type { GroupRecord } from "../../records/group.ts";
+import type { KeyRecord } from "../../records/key.ts";
+import type { ModelRecord } from "../../records/model.ts";
+import type { PlanRecord, SubscriptionRecord } from "../../records/plan.ts";
+import type { PriceList } from "../../records/price.ts";
+import type { UserRecord } from "../../records/user.ts";
 import { type Db, snapshot } from "../../store/engine/db.ts";
 import { listUsers } from "../../store/identity/users.ts";
 import { listPlans } from "../../store/money/plans.ts";

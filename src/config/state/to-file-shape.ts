@@ -3,16 +3,12 @@
  * Contains no secrets.
  */
 
-import {
-  type AccountRecord,
-  type GroupBilling,
-  type GroupRecord,
-  type KeyRecord,
-  type ModelRecord,
-  type Price,
-  TOKEN_UNITS,
-  type UserRecord,
-} from "../../records.ts";
+import type { AccountRecord } from "../../records/account.ts";
+import type { GroupBilling, GroupRecord } from "../../records/group.ts";
+import type { KeyRecord } from "../../records/key.ts";
+import type { ModelRecord } from "../../records/model.ts";
+import { type Price, TOKEN_UNITS } from "../../records/price.ts";
+import type { UserRecord } from "../../records/user.ts";
 import { isRegional, regionalBaseUrl } from "../../vendors.ts";
 import { limitsToFile, queueToFile } from "../schema/usage-limits.ts";
 import { formatInstant } from "./difference.ts";

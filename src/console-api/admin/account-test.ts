@@ -3,8 +3,8 @@
 import { z } from "zod";
 import { type Probe, probeAccount } from "../../accounts/probe.ts";
 import { probeSocket } from "../../accounts/websocket/probe-socket.ts";
-import { previewDocument } from "../../config/plan/apply.ts";
 import { limits } from "../../config/limits/product-limits.ts";
+import { previewDocument } from "../../config/plan/apply.ts";
 import { compileSnapshot } from "../../policy/snapshot.ts";
 import { accountCredentialBinding, unseal } from "../../secrets/seal.ts";
 import { problemsError } from "../changes/change.ts";

@@ -5,7 +5,7 @@ import type { Installation } from "../../config/installation/installation.ts";
 import { usdText } from "../../money/nano.ts";
 import { CAUSES } from "../../pool/health.ts";
 import type { CircuitReport, ModelReport } from "../../pool/health-report.ts";
-import type { AccountRecord } from "../../records.ts";
+import type { AccountRecord } from "../../records/account.ts";
 import { type AccountUsage, type AccountUse, readAccountUsage } from "../../store/reports/account-usage.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
 import type { ConsoleContext } from "../context.ts";

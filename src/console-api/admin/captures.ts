@@ -8,7 +8,7 @@ import { captureDocument } from "../../capture/document.ts";
 import { openCapture } from "../../capture/sealed-content.ts";
 import { limits } from "../../config/limits/product-limits.ts";
 import { ApiError } from "../../errors.ts";
-import { CAPTURE_MODES } from "../../records.ts";
+import { CAPTURE_MODES } from "../../records/capture.ts";
 import {
   type CaptureSummary,
   deleteCaptures,

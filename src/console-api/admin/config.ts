@@ -2,8 +2,8 @@
 
 import { z } from "zod";
 import { exportFile } from "../../config/export/export.ts";
-import { planChanges } from "../../config/plan/apply.ts";
 import { limits } from "../../config/limits/product-limits.ts";
+import { planChanges } from "../../config/plan/apply.ts";
 import { ApiError } from "../../errors.ts";
 import { changeWithLog } from "../changes/change.ts";
 import {

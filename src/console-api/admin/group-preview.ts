@@ -6,7 +6,9 @@ import { multiplierText } from "../../money/tariff.ts";
 import { openPricing } from "../../policy/pricing.ts";
 import { openPublicationChecks, type Shortcoming } from "../../policy/publication.ts";
 import { compileSnapshot } from "../../policy/snapshot.ts";
-import { type GroupRecord, INTERFACES, type PolicyRecords } from "../../records.ts";
+import type { GroupRecord } from "../../records/group.ts";
+import { INTERFACES } from "../../records/interfaces.ts";
+import type { PolicyRecords } from "../../records/policy.ts";
 import { priceAnswer, priceObject } from "../forms/price-form.ts";
 
 const shortcomingAnswer = z.object({

@@ -6,7 +6,9 @@ import { groupToFile, userToFile } from "../../config/state/to-file-shape.ts";
 import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import { type CheckedPublication, isHidden, openPublicationChecks } from "../../policy/publication.ts";
-import { CHARGES, GROUP_ACCESS, type GroupRecord, INTERFACES, type PolicyRecords } from "../../records.ts";
+import { CHARGES, GROUP_ACCESS, type GroupRecord } from "../../records/group.ts";
+import { INTERFACES } from "../../records/interfaces.ts";
+import type { PolicyRecords } from "../../records/policy.ts";
 import { findUserByEmail, foldEmail } from "../../store/identity/users.ts";
 import {
   type GroupFacts,

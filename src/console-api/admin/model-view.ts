@@ -8,13 +8,11 @@ import { multiplierText } from "../../money/tariff.ts";
 import { mapModel } from "../../policy/model-map.ts";
 import { type LookUpTerms, openPricing, type ResolvedPrice } from "../../policy/pricing.ts";
 import { canServe } from "../../policy/translation.ts";
-import {
-  type GroupRecord,
-  INTERFACES,
-  type ModelRecord,
-  type PolicyRecords,
-  type PriceList,
-} from "../../records.ts";
+import type { GroupRecord } from "../../records/group.ts";
+import { INTERFACES } from "../../records/interfaces.ts";
+import type { ModelRecord } from "../../records/model.ts";
+import type { PolicyRecords } from "../../records/policy.ts";
+import type { PriceList } from "../../records/price.ts";
 import type { ModelUse } from "../../store/policy/model-usage.ts";
 import { modelForm, priceForm } from "../forms/policy-forms.ts";
 import { priceSourceAnswer } from "./group-preview.ts";

@@ -5,7 +5,7 @@ import { cancelGrant, grantPlan } from "../../billing/operations/grant.ts";
 import { planToFile } from "../../config/plan/plan-grants.ts";
 import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
-import { COUNTED, PLAN_PERIODS, type PlanRecord, RENEWALS } from "../../records.ts";
+import { COUNTED, PLAN_PERIODS, type PlanRecord, RENEWALS } from "../../records/plan.ts";
 import { appendChange } from "../../store/change-log/change-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { findUser, findUserByEmail } from "../../store/identity/users.ts";

@@ -1,8 +1,8 @@
 /** Routes for price lists: the bundled one, and the operator's, whose entries override those of the same name. */
 
 import { z } from "zod";
-import { listChanges, listedModelFields, parsePriceList } from "../../config/parse/price-list-file.ts";
 import { limits } from "../../config/limits/product-limits.ts";
+import { listChanges, listedModelFields, parsePriceList } from "../../config/parse/price-list-file.ts";
 import { BUNDLED_PRICES, findListed } from "../../money/price-list.ts";
 import { computeOldestDate, listOldPrices } from "../../policy/old-prices.ts";
 import { unpricedPublications } from "../../policy/publication.ts";

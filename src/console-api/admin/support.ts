@@ -5,7 +5,7 @@
  */
 
 import { z } from "zod";
-import { INTERFACES } from "../../records.ts";
+import { INTERFACES } from "../../records/interfaces.ts";
 import { appendChange } from "../../store/change-log/change-log.ts";
 import { lookUpNames } from "../../store/reports/names.ts";
 import { readUsageSeries } from "../../store/reports/usage-charts.ts";

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { userToFile } from "../../config/state/to-file-shape.ts";
 import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
-import { USER_STATUSES, type UserRecord } from "../../records.ts";
+import { USER_STATUSES, type UserRecord } from "../../records/user.ts";
 import { type ListedUser, listUserPage } from "../../store/identity/user-list.ts";
 import { findUser, findUserByEmail, foldEmail } from "../../store/identity/users.ts";
 import { computeDebt } from "../../store/money/wallets.ts";

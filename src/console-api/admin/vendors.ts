@@ -1,7 +1,7 @@
 /** The vendors whose presets the form of an account offers. */
 
 import { z } from "zod";
-import { INTERFACES } from "../../records.ts";
+import { INTERFACES } from "../../records/interfaces.ts";
 import { VENDOR_PRESETS, VENDORS } from "../../vendors.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
 

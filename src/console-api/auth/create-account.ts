@@ -2,7 +2,8 @@
 
 import { secretSet } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
-import { NO_LIMITS, type Role, type UserRecord } from "../../records.ts";
+import { NO_LIMITS } from "../../records/limits.ts";
+import type { Role, UserRecord } from "../../records/user.ts";
 import { appendChange } from "../../store/change-log/change-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { findCredentials } from "../../store/identity/credentials.ts";

@@ -2,7 +2,8 @@
 
 import type { Installation } from "../../config/installation/installation.ts";
 import { limits } from "../../config/limits/product-limits.ts";
-import type { FieldChange, Role } from "../../records.ts";
+import type { FieldChange } from "../../records/policy.ts";
+import type { Role } from "../../records/user.ts";
 import { mintSecret } from "../../secrets/random-secret.ts";
 import { appendChange, type ChangeEntry } from "../../store/change-log/change-log.ts";
 import type { Db } from "../../store/engine/db.ts";

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
-import type { KeyRecord } from "../../records.ts";
+import type { KeyRecord } from "../../records/key.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { findKey } from "../../store/policy/keys.ts";
 import type { Actor } from "../http/route.ts";

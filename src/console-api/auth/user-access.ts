@@ -7,7 +7,7 @@ import { z } from "zod";
 import type { Installation } from "../../config/installation/installation.ts";
 import { keyTitle } from "../../config/plan/plan-keys.ts";
 import { secretChange } from "../../config/state/difference.ts";
-import type { FieldChange } from "../../records.ts";
+import type { FieldChange } from "../../records/policy.ts";
 import { appendChange, type ChangeEntry } from "../../store/change-log/change-log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { bumpKeyRevision } from "../../store/engine/revisions.ts";

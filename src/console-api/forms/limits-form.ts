@@ -9,7 +9,7 @@ import {
 } from "../../config/schema/usage-limits.ts";
 import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
-import type { CallerLimits, WindowLimit } from "../../records.ts";
+import type { CallerLimits, WindowLimit } from "../../records/limits.ts";
 import { windowUsdField } from "./fields.ts";
 
 const count = z.int().min(1);

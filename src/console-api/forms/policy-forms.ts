@@ -5,15 +5,11 @@
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import {
-  ACCOUNT_KINDS,
-  CAPTURE_MODES,
-  CHARGES,
-  GROUP_ACCESS,
-  INTERFACES,
-  ON_DISCONNECT,
-  type Price,
-} from "../../records.ts";
+import { ACCOUNT_KINDS } from "../../records/account.ts";
+import { CAPTURE_MODES } from "../../records/capture.ts";
+import { CHARGES, GROUP_ACCESS, ON_DISCONNECT } from "../../records/group.ts";
+import { INTERFACES } from "../../records/interfaces.ts";
+import type { Price } from "../../records/price.ts";
 
 const usd = z.string().optional();
 const interfaces = z.array(z.enum(INTERFACES));

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { makeTariff } from "../../money/tariff.ts";
-import type { Price } from "../../records.ts";
+import type { Price } from "../../records/price.ts";
 import { priceAnswer, priceObject } from "./price-form.ts";
 
 const priced = (price: Price, group = "1", model?: string) =>

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { decimalText } from "../../money/nano.ts";
 import type { TokenRates } from "../../money/prices.ts";
 import type { Tariff } from "../../money/tariff.ts";
-import { TOKEN_UNITS, type TokenUnit } from "../../records.ts";
+import { TOKEN_UNITS, type TokenUnit } from "../../records/price.ts";
 
 const rates = z.object({
   input: z.string(),

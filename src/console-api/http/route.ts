@@ -8,7 +8,7 @@ import { limits } from "../../config/limits/product-limits.ts";
 import { ApiError } from "../../errors.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import type { SharedResponse } from "../../net/wire/http-message.ts";
-import type { Role } from "../../records.ts";
+import type { Role } from "../../records/user.ts";
 import { includesScope, type TokenScope } from "../../store/identity/access-tokens.ts";
 import type { ConsoleContext } from "../context.ts";
 import { parseInput } from "./parse-input.ts";

@@ -2,7 +2,8 @@
 
 import { z } from "zod";
 import { listTranslated, type PolicyGroup, type PublishedModel } from "../../policy/snapshot.ts";
-import { CHARGES, GROUP_ACCESS, INTERFACES } from "../../records.ts";
+import { CHARGES, GROUP_ACCESS } from "../../records/group.ts";
+import { INTERFACES } from "../../records/interfaces.ts";
 import { findUser } from "../../store/identity/users.ts";
 import { ownerQuery, resolveOwner } from "../auth/owner.ts";
 import { limitsAnswer, limitsObject } from "../forms/limits-form.ts";

@@ -4,8 +4,8 @@
  * and it is in force.
  */
 
-import { keyTitle, newKey } from "../../config/plan/plan-keys.ts";
 import { limits as productLimits } from "../../config/limits/product-limits.ts";
+import { keyTitle, newKey } from "../../config/plan/plan-keys.ts";
 import { limitsText } from "../../config/schema/usage-limits.ts";
 import {
   changedFields,
@@ -16,7 +16,10 @@ import {
 } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
 import type { PolicyGroup } from "../../policy/snapshot.ts";
-import type { CallerLimits, FieldChange, KeyRecord, UserRecord } from "../../records.ts";
+import type { KeyRecord } from "../../records/key.ts";
+import type { CallerLimits } from "../../records/limits.ts";
+import type { FieldChange } from "../../records/policy.ts";
+import type { UserRecord } from "../../records/user.ts";
 import { mintApiKey } from "../../secrets/api-key.ts";
 import { appendChange } from "../../store/change-log/change-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";

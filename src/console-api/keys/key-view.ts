@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { usdText } from "../../money/nano.ts";
-import type { KeyRecord } from "../../records.ts";
+import type { KeyRecord } from "../../records/key.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { type KeyDay, type ListedKey, listKeyDays } from "../../store/policy/key-list.ts";
 import { readFoldedBefore } from "../../store/reports/key-usage.ts";

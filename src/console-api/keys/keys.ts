@@ -4,7 +4,7 @@ import { z } from "zod";
 import { limits as productLimits } from "../../config/limits/product-limits.ts";
 import { parseCallerLimits } from "../../config/schema/usage-limits.ts";
 import { usdText } from "../../money/nano.ts";
-import type { KeyRecord } from "../../records.ts";
+import type { KeyRecord } from "../../records/key.ts";
 import { listKeyPage, readLastUse } from "../../store/policy/key-list.ts";
 import { listFormerSecrets } from "../../store/policy/keys.ts";
 import { keyTotals } from "../../store/usage/usage.ts";

@@ -1,7 +1,7 @@
 /** Determines the groups in which a user may create keys. */
 
 import type { PolicyGroup, Snapshot } from "../../policy/snapshot.ts";
-import type { UserRecord } from "../../records.ts";
+import type { UserRecord } from "../../records/user.ts";
 
 /** Administrators may use every group, because they could make themselves members. */
 export function mayUse(group: PolicyGroup, user: Pick<UserRecord, "groups" | "role">): boolean {

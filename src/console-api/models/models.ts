@@ -3,7 +3,8 @@
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
 import type { PolicyGroup } from "../../policy/snapshot.ts";
-import { CHARGES, INTERFACES } from "../../records.ts";
+import { CHARGES } from "../../records/group.ts";
+import { INTERFACES } from "../../records/interfaces.ts";
 import { findUser } from "../../store/identity/users.ts";
 import { countKeysByGroup, listNewestKeys } from "../../store/policy/key-list.ts";
 import { ownerQuery, ownKey, resolveOwner } from "../auth/owner.ts";

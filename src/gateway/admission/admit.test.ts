@@ -4,14 +4,12 @@ import { ApiError } from "../../errors.ts";
 import type { Key } from "../../policy/key-index.ts";
 import { compileSnapshot } from "../../policy/snapshot.ts";
 import { ENDPOINTS, type Endpoint, type EndpointName } from "../../protocols/shared/request.ts";
-import { accountRecord, groupRecord, modelRecord } from "../../records.test-support.ts";
-import {
-  type AccountRecord,
-  type GroupRecord,
-  INTERFACES,
-  type ModelRecord,
-  NO_LIMITS,
-} from "../../records.ts";
+import type { AccountRecord } from "../../records/account.ts";
+import type { GroupRecord } from "../../records/group.ts";
+import { INTERFACES } from "../../records/interfaces.ts";
+import { NO_LIMITS } from "../../records/limits.ts";
+import type { ModelRecord } from "../../records/model.ts";
+import { accountRecord, groupRecord, modelRecord } from "../../records/records.test-support.ts";
 import { getModel, listModels, readModelPage } from "../endpoints/models.ts";
 import { admit, allowInterface } from "./admit.ts";
 import type { Caller } from "./authenticate.ts";

@@ -2,8 +2,9 @@ import { describe, expect, test } from "bun:test";
 import { ApiError } from "../../errors.ts";
 import { KeyIndex } from "../../policy/key-index.ts";
 import { compileSnapshot } from "../../policy/snapshot.ts";
-import { groupRecord, keyRecord } from "../../records.test-support.ts";
-import { type KeyOfUser, NO_LIMITS } from "../../records.ts";
+import type { KeyOfUser } from "../../records/key.ts";
+import { NO_LIMITS } from "../../records/limits.ts";
+import { groupRecord, keyRecord } from "../../records/records.test-support.ts";
 import { authenticate } from "./authenticate.ts";
 import { openBadKeyThrottle } from "./bad-key-throttle.ts";
 

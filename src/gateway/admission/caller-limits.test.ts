@@ -3,8 +3,8 @@ import { retryAfter } from "../../accounts/failure.ts";
 import { type ApiError, errorObject } from "../../errors.ts";
 import { type LimitLease, openLimiter, type Subject } from "../../limits/limiter.ts";
 import { compileSnapshot } from "../../policy/snapshot.ts";
-import { groupRecord } from "../../records.test-support.ts";
-import { type CallerLimits, NO_LIMITS } from "../../records.ts";
+import { type CallerLimits, NO_LIMITS } from "../../records/limits.ts";
+import { groupRecord } from "../../records/records.test-support.ts";
 import type { Caller } from "./authenticate.ts";
 import { addRateHeaders, callerSubjects, formatGoDuration, limitError } from "./caller-limits.ts";
 

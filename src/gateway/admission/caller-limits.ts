@@ -8,7 +8,7 @@ import { isUnlimited } from "../../limits/subject-state.ts";
 import { type Nano, usdText } from "../../money/nano.ts";
 import type { Key } from "../../policy/key-index.ts";
 import type { PolicyGroup } from "../../policy/snapshot.ts";
-import type { CallerLimits } from "../../records.ts";
+import type { CallerLimits } from "../../records/limits.ts";
 import type { Caller } from "./authenticate.ts";
 
 /** Keys and groups are replaced when they change, so a cached result stays valid as long as its objects exist. */

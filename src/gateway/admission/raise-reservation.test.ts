@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { type LimitLease, openLimiter, type Subject } from "../../limits/limiter.ts";
-import { NO_LIMITS } from "../../records.ts";
+import { NO_LIMITS } from "../../records/limits.ts";
 import { raiseReservation } from "./caller-limits.ts";
 
 function setUp(limits: { rpm?: number; tpm?: number; concurrency?: number }) {

@@ -5,7 +5,7 @@ import type { Limiter, PastUse, Subject } from "../../limits/limiter.ts";
 import type { KeyIndex } from "../../policy/key-index.ts";
 import type { LivePolicy } from "../../policy/live-policy.ts";
 import type { PolicyGroup } from "../../policy/snapshot.ts";
-import type { CallerLimits } from "../../records.ts";
+import type { CallerLimits } from "../../records/limits.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { listUsers } from "../../store/identity/users.ts";
 import { type KeyHour, useByHour } from "../../store/usage/usage.ts";

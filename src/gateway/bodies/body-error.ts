@@ -2,10 +2,10 @@
 
 import { ApiError } from "../../errors.ts";
 import { noCapacityError } from "./body-budget.ts";
-import type { BodyRefusal } from "./body-rejection.ts";
+import type { BodyRejection } from "./body-rejection.ts";
 import type { SpoolRefusal } from "./spool.ts";
 
-export function bodyError(refusal: BodyRefusal | SpoolRefusal): ApiError {
+export function bodyError(refusal: BodyRejection | SpoolRefusal): ApiError {
   switch (refusal.reason) {
     case "too_large":
     case "too_dense":

@@ -7,7 +7,14 @@ import { TurnBudget } from "../../base/next-turn.ts";
 import type { Part } from "../../base/parts.ts";
 import type { BodyLoss, HttpBody } from "../../net/wire/http-message.ts";
 import type { BodyBudget } from "./body-budget.ts";
-import { aborted, type BodyRefusal, badFraming, idle, inTooManyChunks, tooLarge } from "./body-rejection.ts";
+import {
+  aborted,
+  type BodyRejection,
+  badFraming,
+  idle,
+  inTooManyChunks,
+  tooLarge,
+} from "./body-rejection.ts";
 
 /** How bodies are read, for every kind of body. */
 export interface BodyReading {
@@ -37,7 +44,7 @@ const CHUNKS_FREE = 16 * 1024;
 const CHUNK_BYTES_MEAN_MIN = 64;
 
 /** Reads the body in one piece, at half the cost of the stream. */
-export function readWhole(body: HttpBody, limits: BodyLimits): MaybePromise<Part | BodyRefusal> {
+export function readWhole(body: HttpBody, limits: BodyLimits): MaybePromise<Part | BodyRejection> {
   const whole = body.whole();
   return isPending(whole) ? readInTime(body, whole, limits) : orRefusal(whole);
 }
@@ -47,7 +54,7 @@ function readInTime(
   body: HttpBody,
   whole: Promise<Part | BodyLoss>,
   { idleTimeoutMs, bytesPerSecondMin, deadlines }: BodyLimits,
-): Promise<Part | BodyRefusal> {
+): Promise<Part | BodyRejection> {
   return new Promise((resolve) => {
     let seenBytes = body.receivedBytes;
     let requiredBytes = 0;
@@ -69,11 +76,11 @@ function readInTime(
   });
 }
 
-function orRefusal(whole: Part | BodyLoss): Part | BodyRefusal {
+function orRefusal(whole: Part | BodyLoss): Part | BodyRejection {
   return "kind" in whole ? toRefusal(whole) : whole;
 }
 
-function toRefusal(lost: BodyLoss): BodyRefusal {
+function toRefusal(lost: BodyLoss): BodyRejection {
   return lost.kind === "gone" ? aborted() : badFraming(lost.reason);
 }
 
@@ -153,7 +160,7 @@ export async function pumpBody(
   limits: BodyLimits,
   take: (chunk: Uint8Array) => boolean | Promise<boolean>,
   slowestRate = () => limits.bytesPerSecondMin,
-): Promise<BodyRefusal | "stopped" | null> {
+): Promise<BodyRejection | "stopped" | null> {
   const { bytesMax, idleTimeoutMs } = limits;
   if (body.length !== null && body.length > bytesMax) return tooLarge(bytesMax);
   let bytes = 0;
@@ -178,7 +185,7 @@ export async function pumpBody(
 async function nextChunk(
   body: HttpBody,
   { idleTimeoutMs, bytesPerSecondMin }: BodyLimits,
-): Promise<Uint8Array | BodyRefusal | null> {
+): Promise<Uint8Array | BodyRejection | null> {
   const { promise: deadline, resolve } = Promise.withResolvers<"late">();
   const timer = setTimeout(resolve, idleTimeoutMs, "late");
   const read = await Promise.race([body.next(), deadline]);

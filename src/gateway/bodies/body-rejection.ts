@@ -1,6 +1,6 @@
 /** The reasons why a body is rejected. */
 
-export type BodyRefusal =
+export type BodyRejection =
   | {
       ok: false;
       reason:
@@ -16,7 +16,7 @@ export type BodyRefusal =
     }
   | { ok: false; reason: "no_room"; of: "memory" | "disk"; retryAfterSeconds: number };
 
-export function aborted(): BodyRefusal {
+export function aborted(): BodyRejection {
   return {
     ok: false,
     reason: "aborted",
@@ -24,7 +24,7 @@ export function aborted(): BodyRefusal {
   };
 }
 
-export function badFraming(reason: string): BodyRefusal {
+export function badFraming(reason: string): BodyRejection {
   return {
     ok: false,
     reason: "bad_framing",
@@ -32,11 +32,11 @@ export function badFraming(reason: string): BodyRefusal {
   };
 }
 
-export function tooLarge(bytesMax: number): BodyRefusal {
+export function tooLarge(bytesMax: number): BodyRejection {
   return { ok: false, reason: "too_large", message: `The request body is larger than ${bytesMax} bytes.` };
 }
 
-export function inTooManyChunks(): BodyRefusal {
+export function inTooManyChunks(): BodyRejection {
   return {
     ok: false,
     reason: "too_large",
@@ -44,7 +44,7 @@ export function inTooManyChunks(): BodyRefusal {
   };
 }
 
-export function idle(bytesPerSecondMin: number): BodyRefusal {
+export function idle(bytesPerSecondMin: number): BodyRejection {
   const kibibytes = Math.ceil(bytesPerSecondMin / 1024);
   return {
     ok: false,
@@ -53,12 +53,12 @@ export function idle(bytesPerSecondMin: number): BodyRefusal {
   };
 }
 
-export function noMemory(retryAfterSeconds: number, of: "memory" | "disk" = "memory"): BodyRefusal {
+export function noMemory(retryAfterSeconds: number, of: "memory" | "disk" = "memory"): BodyRejection {
   return { ok: false, reason: "no_room", of, retryAfterSeconds };
 }
 
 /** The body decompresses to more than its compressed size allows. */
-export function tooDense(ratioMax: number): BodyRefusal {
+export function tooDense(ratioMax: number): BodyRejection {
   return {
     ok: false,
     reason: "too_dense",
@@ -66,7 +66,7 @@ export function tooDense(ratioMax: number): BodyRefusal {
   };
 }
 
-export function badEncoding(): BodyRefusal {
+export function badEncoding(): BodyRejection {
   return {
     ok: false,
     reason: "bad_encoding",
@@ -74,7 +74,7 @@ export function badEncoding(): BodyRefusal {
   };
 }
 
-export function unsupportedEncoding(): BodyRefusal {
+export function unsupportedEncoding(): BodyRejection {
   return {
     ok: false,
     reason: "unsupported_encoding",

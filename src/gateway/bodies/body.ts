@@ -12,7 +12,7 @@ import type { ModelRequest } from "../../protocols/shared/request.ts";
 import type { BodyBudget, BodyOwner, BodyReservation, ReservationResult } from "./body-budget.ts";
 import { openBodyMemory, SMALL_BODY_BYTES_MAX } from "./body-memory.ts";
 import { type BodyLimits, readWhole } from "./body-reader.ts";
-import { aborted, type BodyRefusal, noMemory, tooLarge, unsupportedEncoding } from "./body-rejection.ts";
+import { aborted, type BodyRejection, noMemory, tooLarge, unsupportedEncoding } from "./body-rejection.ts";
 import { parseContentEncoding } from "./content-encoding.ts";
 import { type BodyResult, readLargeBody } from "./large-body.ts";
 
@@ -84,7 +84,7 @@ async function readAfterWait(
   return result === "left" ? aborted() : noMemory(reservation.budget.retryAfterSeconds());
 }
 
-function countedResult(read: Part | BodyRefusal, reservation: BodyReservation): BodyResult {
+function countedResult(read: Part | BodyRejection, reservation: BodyReservation): BodyResult {
   if (!("ok" in read)) return { ok: true, bytes: partBytes(read), reservation };
   reservation.release();
   return read;

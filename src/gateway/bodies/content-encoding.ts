@@ -9,7 +9,7 @@ import {
   createZstdDecompress,
 } from "node:zlib";
 import type { BodyLimits } from "./body-reader.ts";
-import { type BodyRefusal, badEncoding, tooDense, tooLarge } from "./body-rejection.ts";
+import { type BodyRejection, badEncoding, tooDense, tooLarge } from "./body-rejection.ts";
 
 /** One compression format. Decompression runs outside the event loop and stops when its output is not read. */
 export interface Encoding {
@@ -57,7 +57,7 @@ export async function unpackTo<Refused>(
   limits: UnpackingLimits,
   produce: (take: Take) => Promise<Refused | "stopped" | null>,
   take: Take,
-): Promise<Refused | BodyRefusal | "stopped" | null> {
+): Promise<Refused | BodyRejection | "stopped" | null> {
   const decompressor = open();
   const closed = waitForEvent(decompressor, "close");
   let rejection: Refused | "stopped" | null = null;
@@ -101,8 +101,8 @@ export function unpackedBytesMax(
 async function takeAll(
   plain: Transform,
   take: Take,
-  check: (bytes: number) => BodyRefusal | null,
-): Promise<BodyRefusal | "stopped" | null> {
+  check: (bytes: number) => BodyRejection | null,
+): Promise<BodyRejection | "stopped" | null> {
   const chunks = plain[Symbol.asyncIterator]();
   for (let bytes = 0; ; ) {
     const next = await chunks.next().catch(() => null);

@@ -5,7 +5,7 @@ import { type Part, wholeBytesPart } from "../../base/parts.ts";
 import type { HttpBody } from "../../net/wire/http-message.ts";
 import type { BodyReservation } from "./body-budget.ts";
 import { type BodyLimits, gatherChunks, pumpBody } from "./body-reader.ts";
-import { aborted, type BodyRefusal, noMemory } from "./body-rejection.ts";
+import { aborted, type BodyRejection, noMemory } from "./body-rejection.ts";
 import { type Encoding, produceSlices, unpackedBytesMax, unpackTo } from "./content-encoding.ts";
 
 /** While other bodies wait for its room, a body must arrive at 2 Mbit/s. */
@@ -15,7 +15,7 @@ const CROWDED_BYTES_PER_SECOND_MIN = 256_000;
 const GROWN_BYTES_MIN = 64 * 1024;
 
 /** A body that is not counted has no reservation; its bytes end at the end of its array. */
-export type BodyResult = Part | CountedBody | BodyRefusal;
+export type BodyResult = Part | CountedBody | BodyRejection;
 
 export interface CountedBody {
   readonly ok: true;
@@ -56,7 +56,7 @@ async function readDeclared(
   length: number,
   limits: BodyLimits,
   reservation: BodyReservation,
-): Promise<Uint8Array | BodyRefusal> {
+): Promise<Uint8Array | BodyRejection> {
   const rejection = await reserveBytes(reservation, length);
   if (rejection !== null) return rejection;
   const bytes = Buffer.allocUnsafeSlow(length);
@@ -78,7 +78,7 @@ async function readGrowing(
   body: HttpBody,
   limits: BodyLimits,
   reservation: BodyReservation,
-): Promise<Uint8Array | BodyRefusal> {
+): Promise<Uint8Array | BodyRejection> {
   const growing = collectGrowing(reservation, 0, limits.bytesMax);
   const refusal = await pumpBody(body, limits, growing.take, () => slowestRate(reservation, limits));
   return growing.end(refusal);
@@ -87,7 +87,7 @@ async function readGrowing(
 /** Collects chunks while there is room for them in addition to the `besideBytes` that are already held. */
 function collectGrowing(reservation: BodyReservation, besideBytes: number, bytesMax: number) {
   const chunks = gatherChunks();
-  let rejection: BodyRefusal | null = null;
+  let rejection: BodyRejection | null = null;
   const grow = async (bytes: number) => {
     const requiredBytes = Math.min(Math.max(GROWN_BYTES_MIN, 2 * bytes), bytesMax);
     rejection = await reserveBytes(reservation, besideBytes + requiredBytes);
@@ -98,7 +98,7 @@ function collectGrowing(reservation: BodyReservation, besideBytes: number, bytes
       const bytes = chunks.add(chunk);
       return besideBytes + bytes <= reservation.bytes || grow(bytes);
     },
-    end(refusal: BodyRefusal | "stopped" | null): BodyRefusal | Promise<Uint8Array> {
+    end(refusal: BodyRejection | "stopped" | null): BodyRejection | Promise<Uint8Array> {
       if (refusal === "stopped") return rejection ?? aborted();
       return refusal ?? chunks.takeInTurns(freeChunk);
     },
@@ -115,7 +115,7 @@ async function decompress(
   encoding: Encoding,
   limits: BodyLimits,
   reservation: BodyReservation,
-): Promise<Uint8Array | BodyRefusal> {
+): Promise<Uint8Array | BodyRejection> {
   const bytesMax = Math.min(limits.bytesMax, unpackedBytesMax(packed.length, limits));
   const growing = collectGrowing(reservation, packed.length, bytesMax);
   const refusal = await unpackTo(encoding, limits, produceSlices(packed), growing.take);
@@ -123,7 +123,7 @@ async function decompress(
   return growing.end(refusal);
 }
 
-async function reserveBytes(reservation: BodyReservation, bytes: number): Promise<BodyRefusal | null> {
+async function reserveBytes(reservation: BodyReservation, bytes: number): Promise<BodyRejection | null> {
   const result = await reservation.growTo(bytes);
   if (result === "room") return null;
   return result === "left" ? aborted() : noMemory(reservation.budget.retryAfterSeconds());

@@ -10,7 +10,7 @@ import type { IncomingHttpRequest } from "../../net/wire/http-message.ts";
 import type { UpstreamBody } from "../../protocols/shared/request.ts";
 import type { BodyBudget, BodyOwner, BodyReservation } from "./body-budget.ts";
 import { type BodyLimits, gatherChunks, pumpBody } from "./body-reader.ts";
-import { aborted, type BodyRefusal, noMemory, tooLarge, unsupportedEncoding } from "./body-rejection.ts";
+import { aborted, type BodyRejection, noMemory, tooLarge, unsupportedEncoding } from "./body-rejection.ts";
 import { parseContentEncoding, unpackTo } from "./content-encoding.ts";
 
 export interface SpoolOptions extends BodyLimits {
@@ -41,7 +41,7 @@ export interface SpooledBody {
 }
 
 export type SpoolRefusal =
-  | BodyRefusal
+  | BodyRejection
   /** `onChunk` stopped the reading and knows the reason. */
   | { ok: false; reason: "stopped"; message: string }
   /** The cause is for the operator's log, the message for the client. */
@@ -94,7 +94,7 @@ export async function spoolBody(
 
 /** The memory and disk space that one body holds. */
 class SpoolShare {
-  refusal: BodyRefusal | null = null;
+  refusal: BodyRejection | null = null;
   private readonly memory: BodyReservation;
   private readonly disk: BodyReservation;
   private readonly options: SpoolOptions;

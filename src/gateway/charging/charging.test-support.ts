@@ -11,7 +11,9 @@ import {
   type ModelRequest,
 } from "../../protocols/shared/request.ts";
 import { readUsage, type TokenUsage } from "../../protocols/shared/usage.ts";
-import { type Charge, DEFAULT_QUEUE, INTERFACES, NO_LIMITS, NO_RATE_LIMITS } from "../../records.ts";
+import { type Charge, DEFAULT_QUEUE } from "../../records/group.ts";
+import { INTERFACES } from "../../records/interfaces.ts";
+import { NO_LIMITS, NO_RATE_LIMITS } from "../../records/limits.ts";
 import type { Caller } from "../admission/authenticate.ts";
 import type { CountedOutput } from "../metering/output-counter.ts";
 import type { RequestEnding } from "../settlement/request-ending.ts";

@@ -4,7 +4,7 @@ import type { Clock } from "../../base/clock.ts";
 import { openStreamReader } from "../../protocols/open-stream-reader.ts";
 import type { Endpoint } from "../../protocols/shared/request.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
-import type { Interface } from "../../records.ts";
+import type { Interface } from "../../records/interfaces.ts";
 import type { Caller } from "../admission/authenticate.ts";
 import { OutputCap, outputCapFor } from "../charging/output-cap.ts";
 import type { OutputCounter } from "../metering/output-counter.ts";

@@ -20,11 +20,11 @@ import { COUNT_TOKENS_ENDPOINT, type Endpoint, type ModelRequest } from "../../p
 import { admit, allowInterface } from "../admission/admit.ts";
 import { type Authenticator, authenticate } from "../admission/authenticate.ts";
 import type { KeySlots } from "../admission/key-limits.ts";
+import { freeBody } from "../bodies/body.ts";
 import type { HttpCall } from "../call.ts";
 import type { CountableRequest, InputCounter } from "../metering/count-input.ts";
 import { BYTES_PER_TOKEN } from "../metering/input-estimate.ts";
 import { MEDIA_TOKENS } from "../metering/media.ts";
-import { freeBody } from "../bodies/body.ts";
 import type { RequestReader } from "../request/read-request.ts";
 import { type AuthenticatedRequest, openContext, setCaller } from "../request-context.ts";
 import { type LimitServices, reserveRequestLimits } from "../reserve-limits.ts";

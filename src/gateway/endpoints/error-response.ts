@@ -3,7 +3,7 @@
 import type { ApiError } from "../../errors.ts";
 import { type HeaderLines, HeaderWriter, WholeResponse } from "../../net/wire/http-message.ts";
 import { writeClientError } from "../../protocols/client-error.ts";
-import type { Interface } from "../../records.ts";
+import type { Interface } from "../../records/interfaces.ts";
 
 export const JSON_LINES: HeaderLines = "content-type: application/json\r\n";
 

@@ -1,7 +1,7 @@
 /** `GET /v1beta/models` and `GET /v1beta/models/{model}`: the models of a key in Google's form. */
 
 import type { PolicyGroup, PublishedModel } from "../../policy/snapshot.ts";
-import type { Interface } from "../../records.ts";
+import type { Interface } from "../../records/interfaces.ts";
 import { modelNotFound } from "../admission/admit.ts";
 
 interface GeminiModel {

@@ -2,7 +2,7 @@
 
 import { ApiError } from "../../errors.ts";
 import { listTranslated, type PolicyGroup, type PublishedModel } from "../../policy/snapshot.ts";
-import { INTERFACES, type Interface } from "../../records.ts";
+import { INTERFACES, type Interface } from "../../records/interfaces.ts";
 import { modelNotFound } from "../admission/admit.ts";
 import { type CodexModel, codexModels } from "./codex-models.ts";
 

@@ -5,8 +5,9 @@ import { changeWindows, lockSubscriptionBalances } from "../../billing/engine/su
 import { foldDays } from "../../billing/maintenance/fold-days.ts";
 import { openLimiter } from "../../limits/limiter.ts";
 import { compileSnapshot } from "../../policy/snapshot.ts";
-import { groupRecord, userRecord } from "../../records.test-support.ts";
-import { type CallerLimits, type GroupBilling, NO_BILLING, NO_LIMITS } from "../../records.ts";
+import { type GroupBilling, NO_BILLING } from "../../records/group.ts";
+import { type CallerLimits, NO_LIMITS } from "../../records/limits.ts";
+import { groupRecord, userRecord } from "../../records/records.test-support.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { putUser } from "../../store/identity/users.ts";
 import { putPlan } from "../../store/money/plans.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { makeTariff } from "../../money/tariff.ts";
 import type { EndpointName } from "../../protocols/shared/request.ts";
-import type { Price } from "../../records.ts";
+import type { Price } from "../../records/price.ts";
 import { counterReturning, makeRequest, makeUsage } from "../charging/charging.test-support.ts";
 import { INPUT_COUNTER } from "./input-counter.test-support.ts";
 import { asReported, type MeasuredUsage, type MeteredModel, measure, type UsageEvidence } from "./meter.ts";

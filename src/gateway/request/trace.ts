@@ -4,7 +4,7 @@ import type { UpstreamFailure } from "../../accounts/failure.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { Candidate } from "../../pool/pool.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
-import type { Dialect } from "../../records.ts";
+import type { Dialect } from "../../records/interfaces.ts";
 import type { SpanContext } from "../../telemetry/span-context.ts";
 
 export interface AttemptTrace {

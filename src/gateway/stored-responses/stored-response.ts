@@ -43,6 +43,7 @@ import { allowInterface } from "../admission/admit.ts";
 import { type Authenticator, authenticate } from "../admission/authenticate.ts";
 import type { Call } from "../call.ts";
 import { isClientDisconnect } from "../client-disconnect.ts";
+import { EVENT_STREAM_LINES, JSON_LINES } from "../endpoints/error-response.ts";
 import { asReported, type MeteredModel } from "../metering/meter.ts";
 import type { KeepAliveTimer } from "../stream/keep-alive-timer.ts";
 import { Relay, type RelayTiming } from "../stream/relay.ts";
@@ -54,7 +55,6 @@ import {
   type UpstreamExchange,
 } from "../upstream/send-request.ts";
 import { type OpenedStream, UpstreamStream } from "../upstream/upstream-stream.ts";
-import { EVENT_STREAM_LINES, JSON_LINES } from "../endpoints/error-response.ts";
 import { callOwnResponse, type OwnResponseServices } from "./own-response.ts";
 import type { ResponseRoute, ResponseRoutes } from "./response-routes.ts";
 

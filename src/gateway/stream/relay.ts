@@ -9,7 +9,7 @@ import type { RequestCapture } from "../../capture/request-capture.ts";
 import { ApiError } from "../../errors.ts";
 import type { StreamSink, StreamSource } from "../../net/wire/http-message.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
-import type { OnDisconnect } from "../../records.ts";
+import type { OnDisconnect } from "../../records/group.ts";
 import type { EventSink, StreamTail, UpstreamStream } from "../upstream/upstream-stream.ts";
 import type { KeepAliveTimer } from "./keep-alive-timer.ts";
 

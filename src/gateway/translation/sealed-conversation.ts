@@ -9,9 +9,9 @@ import type { AccountRoute } from "../../policy/snapshot.ts";
 import { ENCODED_ENVELOPE_START, readSignature } from "../../protocols/gemini/thought-signature.ts";
 import { ENVELOPE_PREFIX } from "../../protocols/hub/sealed-state.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
-import type { StateSeals } from "./state-seals.ts";
 import type { StoredTurns } from "../stored-responses/stored-conversations.ts";
 import { turnInput, turnOutput } from "../stored-responses/stored-turn.ts";
+import type { StateSeals } from "./state-seals.ts";
 
 /** The state of a conversation. */
 export interface ConversationSeals {

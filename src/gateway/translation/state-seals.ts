@@ -6,7 +6,7 @@
 import { isObject, parseJson } from "../../json/parse.ts";
 import type { OpaqueField, OpaqueState } from "../../protocols/hub/hub-request.ts";
 import { ENVELOPE_PREFIX, type StateSealer, type VendorState } from "../../protocols/hub/sealed-state.ts";
-import type { Dialect } from "../../records.ts";
+import type { Dialect } from "../../records/interfaces.ts";
 import type { Keyring } from "../../secrets/keyring.ts";
 import { seal, unseal } from "../../secrets/seal.ts";
 

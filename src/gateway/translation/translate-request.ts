@@ -13,9 +13,9 @@ import type { RepeatedRequest, ToolNames } from "../../protocols/hub/dialect-cod
 import type { HubItem, HubRequest, OpaqueState } from "../../protocols/hub/hub-request.ts";
 import type { StateSealer, VendorState } from "../../protocols/hub/sealed-state.ts";
 import type { HostedForm } from "../../protocols/shared/request.ts";
-import type { Dialect } from "../../records.ts";
-import { parseBody } from "./parse-body.ts";
+import type { Dialect } from "../../records/interfaces.ts";
 import { type ConversationItems, readTurns } from "../stored-responses/stored-turn.ts";
+import { parseBody } from "./parse-body.ts";
 import { DROPPED_STATE } from "./translated-attempt.ts";
 
 /** Where the request goes. */

@@ -14,10 +14,10 @@ import { ResponseBoundError } from "../../protocols/hub/response-bounds.ts";
 import type { ResponseFacts } from "../../protocols/shared/response-facts.ts";
 import { readUpstreamError, type UpstreamError } from "../../protocols/shared/upstream-error.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
-import type { Dialect } from "../../records.ts";
+import type { Dialect } from "../../records/interfaces.ts";
+import { writeTurnHead } from "../stored-responses/stored-turn.ts";
 import { isTooDeep } from "./json-depth.ts";
 import { parseBody } from "./parse-body.ts";
-import { writeTurnHead } from "../stored-responses/stored-turn.ts";
 import { isEmptyStop } from "./translated-reader.ts";
 
 export interface ResponseSource {

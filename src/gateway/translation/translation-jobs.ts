@@ -7,7 +7,7 @@ import type {
   RepeatedRequest,
   ToolNames,
 } from "../../protocols/hub/dialect-codec.ts";
-import type { Dialect } from "../../records.ts";
+import type { Dialect } from "../../records/interfaces.ts";
 import type { Keyring } from "../../secrets/keyring.ts";
 import type { InputItemsTerms } from "../stored-responses/input-items.ts";
 import type { SealTarget } from "./state-seals.ts";

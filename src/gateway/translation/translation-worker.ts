@@ -3,8 +3,8 @@
 import { uuidV7 } from "../../base/clock.ts";
 import { wholeBytesPart } from "../../base/parts.ts";
 import { DroppedFields } from "../../protocols/hub/dropped-fields.ts";
-import { type JobResult, serveJobs } from "../threads/serve-jobs.ts";
 import { listInputItems } from "../stored-responses/input-items.ts";
+import { type JobResult, serveJobs } from "../threads/serve-jobs.ts";
 import { StateSeals } from "./state-seals.ts";
 import { translateEmbeddings, translateVectors } from "./translate-embeddings.ts";
 import { translateRequest } from "./translate-request.ts";

@@ -8,7 +8,7 @@ import { openPool } from "../../pool/pool.ts";
 import { openWaitingQueue } from "../../pool/waiting-queue.ts";
 import { readJsonRequest } from "../../protocols/shared/json-request.ts";
 import type { Endpoint } from "../../protocols/shared/request.ts";
-import type { RateLimits } from "../../records.ts";
+import type { RateLimits } from "../../records/limits.ts";
 import { beginAttempt, isOrdinary, openTrace, traceRecord, waitedMs } from "../request/trace.ts";
 import { takeAccountSlot } from "./account-slot.ts";
 import type { UpstreamAttempt } from "./upstream-attempt.ts";

@@ -7,7 +7,7 @@ import type { AccountRoute } from "../../policy/snapshot.ts";
 import { readSession } from "../../protocols/shared/conversation.ts";
 import type { Endpoint, KnownConversationPrefix, ModelRequest } from "../../protocols/shared/request.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
-import type { QueueSettings } from "../../records.ts";
+import type { QueueSettings } from "../../records/group.ts";
 import type { OutputCap } from "../charging/output-cap.ts";
 import type { Trace } from "../request/trace.ts";
 import type { ConversationSeals } from "../translation/sealed-conversation.ts";

@@ -1,7 +1,7 @@
 /** A cluster in virtual time: nodes with real limiters, and a coordinator that delays, loses and forgets. */
 
 import { nodeLimits } from "../../config/limits/node-limits.ts";
-import type { CallerLimits } from "../../records.ts";
+import type { CallerLimits } from "../../records/limits.ts";
 import { type Limiter, type LimitLease, openLimiter, type Subject } from "../limiter.ts";
 import { SubjectRegistry } from "../subject-registry.ts";
 import { type Coordinator, type CoordinatorDocument, MemoryCoordinator } from "./coordinator.ts";

@@ -3,9 +3,9 @@
  * dialect from it. A request whose client and upstream share a dialect never takes this form: its bytes pass through.
  */
 
-import type { Dialect } from "../../records.ts";
+import type { Dialect } from "../../records/interfaces.ts";
 
-export type { Dialect } from "../../records.ts";
+export type { Dialect } from "../../records/interfaces.ts";
 
 export interface HubRequest {
   /** The dialect that the request was read from. */

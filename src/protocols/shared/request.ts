@@ -3,7 +3,7 @@
 import type { Part } from "../../base/parts.ts";
 import type { ApiError } from "../../errors.ts";
 import type { RequestedTier } from "../../money/token-counts.ts";
-import type { Dialect, Interface } from "../../records.ts";
+import type { Dialect, Interface } from "../../records/interfaces.ts";
 import type { InputReach } from "./input-reach.ts";
 import type { InputSize } from "./input-size.ts";
 

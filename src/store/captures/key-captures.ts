@@ -1,6 +1,6 @@
 /** What administrators ordered to be captured of keys. A change stamps the key, so that every node reads it. */
 
-import { CAPTURE_MODES, type CaptureMode, type KeyCapture } from "../../records.ts";
+import { CAPTURE_MODES, type CaptureMode, type KeyCapture } from "../../records/capture.ts";
 import { type Db, type Row, transaction } from "../engine/db.ts";
 import { bumpKeyRevision } from "../engine/revisions.ts";
 import { integer, oneOf } from "../engine/row.ts";

@@ -6,7 +6,7 @@
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import type { FieldChange } from "../../records.ts";
+import type { FieldChange } from "../../records/policy.ts";
 import { type Db, placeholder, type Row, type SqlValue, transaction } from "../engine/db.ts";
 import { integer, json, oneOf, text, textOrNull } from "../engine/row.ts";
 import { contains, likeText } from "../engine/search.ts";

@@ -4,7 +4,7 @@
  */
 
 import { usdText } from "../../money/nano.ts";
-import type { FieldChange } from "../../records.ts";
+import type { FieldChange } from "../../records/policy.ts";
 import { listChanges } from "../change-log/change-log.ts";
 import type { Db } from "../engine/db.ts";
 import { jsonElements, jsonMember } from "../engine/dialect.ts";

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { eachEngine, startPostgres } from "../../../test/support/postgres.ts";
-import { DEFAULT_QUEUE, NO_BILLING, NO_LIMITS, NO_RATE_LIMITS } from "../../records.ts";
+import { DEFAULT_QUEUE, NO_BILLING } from "../../records/group.ts";
+import { NO_LIMITS, NO_RATE_LIMITS } from "../../records/limits.ts";
 import { listAccessTokens } from "../identity/access-tokens.ts";
 import { listUsers } from "../identity/users.ts";
 import { MIGRATIONS, type Migration } from "../migrations/index.ts";

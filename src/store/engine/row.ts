@@ -1,7 +1,7 @@
 /** Typed reading of columns: each value from the database is checked before it gets a type. */
 
 import { z } from "zod";
-import { INTERFACES, type Interface } from "../../records.ts";
+import { INTERFACES, type Interface } from "../../records/interfaces.ts";
 import type { Row } from "./transaction.ts";
 
 export class CorruptRow extends Error {

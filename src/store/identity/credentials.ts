@@ -4,7 +4,7 @@
  */
 
 import { z } from "zod";
-import { type Role, USER_STATUSES, type UserStatus } from "../../records.ts";
+import { type Role, USER_STATUSES, type UserStatus } from "../../records/user.ts";
 import { type Db, type Row, transaction } from "../engine/db.ts";
 import { bumpKeyRevision } from "../engine/revisions.ts";
 import { flag, integer, integerOrNull, json, oneOf, text, textOrNull } from "../engine/row.ts";

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
-import { NO_LIMITS, type UserRecord } from "../../records.ts";
+import { NO_LIMITS } from "../../records/limits.ts";
+import type { UserRecord } from "../../records/user.ts";
 import type { Db } from "../engine/db.ts";
 import { readRevisions } from "../engine/revisions.ts";
 import {

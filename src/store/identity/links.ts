@@ -1,6 +1,6 @@
 /** One-time links that expire. The store has only the digest of their token. */
 
-import type { Role } from "../../records.ts";
+import type { Role } from "../../records/user.ts";
 import type { Db, Row } from "../engine/db.ts";
 import { integer, oneOf, text, textOrNull } from "../engine/row.ts";
 

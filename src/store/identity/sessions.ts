@@ -1,6 +1,6 @@
 /** Browser sessions. Each query decides in one statement whether a session is still valid. */
 
-import type { Role } from "../../records.ts";
+import type { Role } from "../../records/user.ts";
 import type { Db, Row } from "../engine/db.ts";
 import { integer, oneOf, text } from "../engine/row.ts";
 

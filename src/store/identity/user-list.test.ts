@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
 import { parseUsd } from "../../money/nano.ts";
-import { userRecord } from "../../records.test-support.ts";
-import type { UserRecord } from "../../records.ts";
+import { userRecord } from "../../records/records.test-support.ts";
+import type { UserRecord } from "../../records/user.ts";
 import type { Db } from "../engine/db.ts";
 import { putPlan } from "../money/plans.ts";
 import { countActive, listSubscriptionPage, type SubscriptionCursor } from "../money/subscription-list.ts";

@@ -1,7 +1,7 @@
 /** The paged list of users for administrators, with balance, keys and usage of each. */
 
 import type { Nano } from "../../money/nano.ts";
-import { type Role, USER_STATUSES, type UserStatus } from "../../records.ts";
+import { type Role, USER_STATUSES, type UserStatus } from "../../records/user.ts";
 import { type Db, placeholder, type Row, type SqlValue } from "../engine/db.ts";
 import { flag, integer, integerOrNull, nano, oneOf, text } from "../engine/row.ts";
 import { contains } from "../engine/search.ts";

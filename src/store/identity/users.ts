@@ -1,6 +1,6 @@
 /** User records and their group memberships. */
 
-import { type Role, USER_STATUSES, type UserRecord } from "../../records.ts";
+import { type Role, USER_STATUSES, type UserRecord } from "../../records/user.ts";
 import { enumerate, orDuplicate, StoreConflict } from "../engine/conflict.ts";
 import { type Db, type Row, snapshot, transaction } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";

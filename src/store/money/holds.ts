@@ -1,7 +1,7 @@
 /** Holds of paid requests in flight. */
 
 import type { Nano } from "../../money/nano.ts";
-import { INTERFACES, type Interface } from "../../records.ts";
+import { INTERFACES, type Interface } from "../../records/interfaces.ts";
 import { type Db, placeholder, type Row } from "../engine/db.ts";
 import { isSharedServer } from "../engine/dialect.ts";
 import { insertRows } from "../engine/insert-rows.ts";

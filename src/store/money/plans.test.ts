@@ -1,7 +1,8 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
-import { groupRecord, userRecord } from "../../records.test-support.ts";
-import { NO_BILLING, type PlanRecord, type SubscriptionRecord } from "../../records.ts";
+import { NO_BILLING } from "../../records/group.ts";
+import type { PlanRecord, SubscriptionRecord } from "../../records/plan.ts";
+import { groupRecord, userRecord } from "../../records/records.test-support.ts";
 import { StoreConflict } from "../engine/conflict.ts";
 import { readRevisions } from "../engine/revisions.ts";
 import { deleteUser, putUser } from "../identity/users.ts";

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { Cache } from "../../base/cache.ts";
-import { COUNTED, PLAN_PERIODS, type PlanRecord, type PlanWindow } from "../../records.ts";
+import { COUNTED, PLAN_PERIODS, type PlanRecord, type PlanWindow } from "../../records/plan.ts";
 import { enumerate, orDuplicate, StoreConflict } from "../engine/conflict.ts";
 import { type Db, type Row, transaction } from "../engine/db.ts";
 import { bumpPolicyRevision } from "../engine/revisions.ts";

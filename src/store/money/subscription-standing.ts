@@ -9,7 +9,7 @@ import {
   computeSubscriptionState,
   type SubscriptionState,
 } from "../../money/subscription.ts";
-import type { PlanWindow } from "../../records.ts";
+import type { PlanWindow } from "../../records/plan.ts";
 import { type Db, snapshot } from "../engine/db.ts";
 import { readOpened, readWindows } from "./subscription-windows.ts";
 import { findGranted, type GrantedPlan, listGranted } from "./subscriptions.ts";

@@ -5,7 +5,7 @@
  */
 
 import type { Nano } from "../../money/nano.ts";
-import { PLAN_PERIODS, type PlanPeriod } from "../../records.ts";
+import { PLAN_PERIODS, type PlanPeriod } from "../../records/plan.ts";
 import { type Db, placeholder, type Row } from "../engine/db.ts";
 import { isSharedServer } from "../engine/dialect.ts";
 import { insertRows } from "../engine/insert-rows.ts";

@@ -1,6 +1,6 @@
 /** Subscriptions: plans granted to users. */
 
-import { type PlanRecord, RENEWALS, type SubscriptionRecord } from "../../records.ts";
+import { type PlanRecord, RENEWALS, type SubscriptionRecord } from "../../records/plan.ts";
 import { StoreConflict } from "../engine/conflict.ts";
 import { type Db, placeholder, type Row, transaction } from "../engine/db.ts";
 import { lockClause, lockIn } from "../engine/dialect.ts";

@@ -1,7 +1,7 @@
 /** Account records: credentials at upstreams, with their models and limits. */
 
 import { z } from "zod";
-import { ACCOUNT_KINDS, type AccountRecord } from "../../records.ts";
+import { ACCOUNT_KINDS, type AccountRecord } from "../../records/account.ts";
 import { enumerate, orDuplicate, StoreConflict } from "../engine/conflict.ts";
 import { type Db, type Row, transaction } from "../engine/db.ts";
 import { bumpPolicyRevision } from "../engine/revisions.ts";

@@ -1,15 +1,15 @@
 /** Group records, with their publications and account pools. */
 
 import { z } from "zod";
+import { CAPTURE_MODES } from "../../records/capture.ts";
 import {
-  CAPTURE_MODES,
   CHARGES,
   GROUP_ACCESS,
   type GroupBilling,
   type GroupRecord,
   ON_DISCONNECT,
   type OnDisconnect,
-} from "../../records.ts";
+} from "../../records/group.ts";
 import { enumerate, orDuplicate, StoreConflict } from "../engine/conflict.ts";
 import { type Db, type Row, snapshot, transaction } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
-import { groupRecord, keyRecord, userRecord } from "../../records.test-support.ts";
-import type { KeyRecord } from "../../records.ts";
+import type { KeyRecord } from "../../records/key.ts";
+import { groupRecord, keyRecord, userRecord } from "../../records/records.test-support.ts";
 import type { Db } from "../engine/db.ts";
 import { putUser } from "../identity/users.ts";
 import { DAY_MS, foldDay, HOUR_MS } from "../usage/usage-day.ts";

@@ -1,6 +1,6 @@
 /** Paged key lists, newest first, with the last use of each key and its usage by day. */
 
-import type { KeyRecord } from "../../records.ts";
+import type { KeyRecord } from "../../records/key.ts";
 import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
 import { integer, integerOrNull, nano, text } from "../engine/row.ts";
 import { contains, likeText } from "../engine/search.ts";

@@ -1,7 +1,9 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
-import { groupRecord, keyRecord } from "../../records.test-support.ts";
-import { type CallerLimits, type KeyRecord, NO_LIMITS, type UserRecord } from "../../records.ts";
+import type { KeyRecord } from "../../records/key.ts";
+import { type CallerLimits, NO_LIMITS } from "../../records/limits.ts";
+import { groupRecord, keyRecord } from "../../records/records.test-support.ts";
+import type { UserRecord } from "../../records/user.ts";
 import { type Db, transaction } from "../engine/db.ts";
 import { readRevisions } from "../engine/revisions.ts";
 import { putUser } from "../identity/users.ts";

@@ -3,7 +3,8 @@
  * updated with "everything after revision n" misses nothing.
  */
 
-import { type FormerSecret, type KeyOfUser, type KeyRecord, NO_LIMITS } from "../../records.ts";
+import type { FormerSecret, KeyOfUser, KeyRecord } from "../../records/key.ts";
+import { NO_LIMITS } from "../../records/limits.ts";
 import { toKeyCapture } from "../captures/key-captures.ts";
 import { orDuplicate, StoreConflict } from "../engine/conflict.ts";
 import { type Db, placeholder, type Row, snapshot, transaction } from "../engine/db.ts";

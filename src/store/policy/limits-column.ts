@@ -8,7 +8,7 @@ import {
   NO_RATE_LIMITS,
   type RateLimits,
   type WindowLimit,
-} from "../../records.ts";
+} from "../../records/limits.ts";
 import { json, text } from "../engine/row.ts";
 import type { Row } from "../engine/transaction.ts";
 

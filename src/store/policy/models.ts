@@ -1,6 +1,6 @@
 /** Public model records. */
 
-import type { ModelRecord } from "../../records.ts";
+import type { ModelRecord } from "../../records/model.ts";
 import { enumerate, StoreConflict } from "../engine/conflict.ts";
 import { type Db, type Row, transaction } from "../engine/db.ts";
 import { bumpPolicyRevision } from "../engine/revisions.ts";

@@ -2,7 +2,7 @@
 
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
-import { groupRecord, keyRecord, userRecord } from "../../records.test-support.ts";
+import { groupRecord, keyRecord, userRecord } from "../../records/records.test-support.ts";
 import { putUser } from "../identity/users.ts";
 import { readAccountUsage } from "../reports/account-usage.ts";
 import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";

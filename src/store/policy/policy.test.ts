@@ -1,16 +1,11 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
-import {
-  type AccountRecord,
-  DEFAULT_QUEUE,
-  type GroupRecord,
-  type KeyRecord,
-  type ModelRecord,
-  NO_BILLING,
-  NO_LIMITS,
-  NO_RATE_LIMITS,
-  type UserRecord,
-} from "../../records.ts";
+import type { AccountRecord } from "../../records/account.ts";
+import { DEFAULT_QUEUE, type GroupRecord, NO_BILLING } from "../../records/group.ts";
+import type { KeyRecord } from "../../records/key.ts";
+import { NO_LIMITS, NO_RATE_LIMITS } from "../../records/limits.ts";
+import type { ModelRecord } from "../../records/model.ts";
+import type { UserRecord } from "../../records/user.ts";
 import { StoreConflict, type StoreConflictReason } from "../engine/conflict.ts";
 import { type Db, transaction } from "../engine/db.ts";
 import { readRevisions } from "../engine/revisions.ts";

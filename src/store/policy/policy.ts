@@ -1,6 +1,6 @@
 /** Reads the policy from the database. */
 
-import type { PolicyRecords } from "../../records.ts";
+import type { PolicyRecords } from "../../records/policy.ts";
 import { type Db, snapshot } from "../engine/db.ts";
 import { listAccounts } from "./accounts.ts";
 import { listGroups } from "./groups.ts";

@@ -11,7 +11,7 @@ import type {
   PriceQuotation,
   ServiceTier,
   TokenUnit,
-} from "../../records.ts";
+} from "../../records/price.ts";
 
 const usdSchema = z.string().regex(/^\d{1,9}(\.\d{1,6})?$/);
 const optionalUsd = z.exactOptional(usdSchema);

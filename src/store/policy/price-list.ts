@@ -1,6 +1,6 @@
 /** The operator's own price list. Its entries override those of the bundled list. */
 
-import type { PriceList } from "../../records.ts";
+import type { PriceList } from "../../records/price.ts";
 import { type Db, transaction } from "../engine/db.ts";
 import { bumpPolicyRevision } from "../engine/revisions.ts";
 import { CorruptRow } from "../engine/row.ts";

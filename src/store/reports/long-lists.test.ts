@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
-import { groupRecord } from "../../records.test-support.ts";
+import { groupRecord } from "../../records/records.test-support.ts";
 import { openDb } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { migrate } from "../engine/migrate.ts";

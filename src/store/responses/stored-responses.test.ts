@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
-import { groupRecord, keyRecord } from "../../records.test-support.ts";
+import { groupRecord, keyRecord } from "../../records/records.test-support.ts";
 import type { Db } from "../engine/db.ts";
 import { integer } from "../engine/row.ts";
 import { putGroup } from "../policy/groups.ts";

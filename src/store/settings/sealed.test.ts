@@ -1,7 +1,8 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
-import { groupRecord, keyRecord } from "../../records.test-support.ts";
-import { type AccountRecord, NO_RATE_LIMITS } from "../../records.ts";
+import type { AccountRecord } from "../../records/account.ts";
+import { NO_RATE_LIMITS } from "../../records/limits.ts";
+import { groupRecord, keyRecord } from "../../records/records.test-support.ts";
 import { type Keyring, openKeyring } from "../../secrets/keyring.ts";
 import { accountCredentialBinding, readKeyId, SealError, seal, unseal } from "../../secrets/seal.ts";
 import type { Db } from "../engine/db.ts";

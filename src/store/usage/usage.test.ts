@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { eachEngine } from "../../../test/support/postgres.ts";
 import type { TokenCounts } from "../../money/token-counts.ts";
-import { groupRecord, keyRecord, userRecord } from "../../records.test-support.ts";
+import { groupRecord, keyRecord, userRecord } from "../../records/records.test-support.ts";
 import { type Db, isUniqueViolation, openDb } from "../engine/db.ts";
 import { migrate } from "../engine/migrate.ts";
 import { putUser } from "../identity/users.ts";

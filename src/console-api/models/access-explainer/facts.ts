@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { REASONS } from "../../../policy/explain.ts";
-import { INTERFACES } from "../../../records.ts";
+import { INTERFACES } from "../../../records/interfaces.ts";
 
 const PAYMENT_REASONS = [
   "free_group",

@@ -1,17 +1,12 @@
 /** Records like any other, for tests to change what matters to them. */
 
-import {
-  type AccountRecord,
-  DEFAULT_QUEUE,
-  type GroupRecord,
-  INTERFACES,
-  type KeyRecord,
-  type ModelRecord,
-  NO_BILLING,
-  NO_LIMITS,
-  NO_RATE_LIMITS,
-  type UserRecord,
-} from "./records.ts";
+import type { AccountRecord } from "./account.ts";
+import { DEFAULT_QUEUE, type GroupRecord, NO_BILLING } from "./group.ts";
+import { INTERFACES } from "./interfaces.ts";
+import type { KeyRecord } from "./key.ts";
+import { NO_LIMITS, NO_RATE_LIMITS } from "./limits.ts";
+import type { ModelRecord } from "./model.ts";
+import type { UserRecord } from "./user.ts";
 
 export function modelRecord(id: string, change: Partial<ModelRecord> = {}): ModelRecord {
   return {

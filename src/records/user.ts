@@ -1,0 +1,22 @@
+/** A user as it is stored. */
+
+import type { CallerLimits } from "./limits.ts";
+
+export type Role = "admin" | "user";
+
+export const USER_STATUSES = ["active", "disabled"] as const;
+export type UserStatus = (typeof USER_STATUSES)[number];
+
+export interface UserRecord {
+  id: string;
+  email: string;
+  role: Role;
+  /** A disabled user cannot sign in, and the user's keys and tokens are rejected. */
+  status: UserStatus;
+  passwordHash: string | null;
+  /** Limits of all keys of this user together. */
+  limits: CallerLimits;
+  /** Ids of the user's groups (rows of `grp_member`), in the operator's order. */
+  groups: readonly string[];
+  createdAtMs: number;
+}
