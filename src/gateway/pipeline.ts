@@ -25,7 +25,6 @@ import {
   readWholeState,
   releaseConcurrency,
 } from "./delivery/deliver-whole.ts";
-import { waitWithin } from "./delivery/wait-within.ts";
 import type { Gateway } from "./gateway.ts";
 import { endClaim, withSpentKey } from "./idempotency/idempotent-requests.ts";
 import { requestLogIds } from "./request/log-ids.ts";
@@ -41,16 +40,17 @@ import {
   setRequest,
 } from "./request-context.ts";
 import { reserveLimits, reserveLimitsBeforeBody } from "./reserve-limits.ts";
+import { announceResponse, rememberResponse, settleOrFollow } from "./response-calls/remember-response.ts";
+import { findOrigin, findSameAccount } from "./response-calls/same-account.ts";
+import { lookUpStoredTokens } from "./response-calls/stored-tokens.ts";
 import { countWastedAttempts } from "./settlement/compute-money.ts";
 import { settleRequest } from "./settlement/settle.ts";
-import { announceResponse, rememberResponse, settleOrFollow } from "./stored-responses/remember-response.ts";
-import { findOrigin, findSameAccount } from "./stored-responses/same-account.ts";
-import { lookUpStoredTokens } from "./stored-responses/stored-tokens.ts";
 import type { StreamEnd } from "./stream/relay.ts";
 import { measureBatches } from "./translation/embedding-batches.ts";
 import type { Transport } from "./transport.ts";
 import { dispatch } from "./upstream/dispatch.ts";
 import type { UpstreamStream } from "./upstream/upstream-stream.ts";
+import { waitWithin } from "./wait-within.ts";
 
 /** Serves the model requests of one transport. A request passes the methods from top to bottom. */
 export class Pipeline<C extends Call, Out> {

@@ -26,7 +26,6 @@ import { freeBody, isCostlyBody } from "./bodies/body.ts";
 import type { Call, HttpCall } from "./call.ts";
 import { openReader } from "./delivery/build-attempt.ts";
 import { type CostReport, costHeaderLines, readCostReport, withCostComment } from "./delivery/cost-report.ts";
-import { waitWithin } from "./delivery/wait-within.ts";
 import { buildErrorResponse, EVENT_STREAM_LINES, JSON_LINES } from "./endpoints/error-response.ts";
 import type { Gateway } from "./gateway.ts";
 import { claimRequest, type IdempotencyClaimResult } from "./idempotency/idempotent-requests.ts";
@@ -35,6 +34,7 @@ import type { AdmittedRequest, AuthenticatedRequest, ReservedRequest } from "./r
 import type { Relay } from "./stream/relay.ts";
 import { WaitingStream } from "./stream/waiting-stream.ts";
 import type { WholeUpstreamResult } from "./upstream/dispatch.ts";
+import { waitWithin } from "./wait-within.ts";
 
 export interface Transport<C extends Call, Out> {
   identify(gateway: Gateway, call: C): Caller;

@@ -14,7 +14,7 @@ import {
 import { reportRequest } from "../gateway/endpoints/request-report.ts";
 import { reportUsage } from "../gateway/endpoints/usage-report.ts";
 import type { Gateway } from "../gateway/gateway.ts";
-import { callStoredResponse } from "../gateway/stored-responses/stored-response.ts";
+import { callStoredResponse } from "../gateway/response-calls/stored-response.ts";
 import type { HttpResponse, IncomingHttpRequest } from "../net/wire/http-message.ts";
 import { refuseKeyInQuery } from "./gemini-query.ts";
 import type { Destination } from "./routes.ts";

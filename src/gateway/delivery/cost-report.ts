@@ -8,7 +8,7 @@ import type { HeaderLines } from "../../net/wire/http-message.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { readWallet } from "../../store/money/wallets.ts";
 import type { AuthenticatedRequest } from "../request-context.ts";
-import { waitWithin } from "./wait-within.ts";
+import { waitWithin } from "../wait-within.ts";
 
 export interface CostReport {
   readonly costNano: Nano;

@@ -2,7 +2,7 @@
 
 import type { Part } from "../../base/parts.ts";
 import { isObject } from "../../json/parse.ts";
-import { parseBody } from "../translation/parse-body.ts";
+import { parseBody } from "../../json/parse-body.ts";
 
 /** One page of the list. */
 export interface InputItemsTerms {

@@ -6,10 +6,10 @@
 
 import type { Part } from "../../base/parts.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
+import { parseBody } from "../../json/parse-body.ts";
 import { lookUpCodec } from "../../protocols/codecs.ts";
 import type { HubItem, TextPart } from "../../protocols/hub/hub-request.ts";
 import type { OutputItem } from "../../protocols/hub/hub-response.ts";
-import { parseBody } from "../translation/parse-body.ts";
 
 const NEWLINE = 0x0a;
 const LINE_BREAK = Buffer.from("\n");

@@ -5,6 +5,7 @@
 
 import type { Part } from "../../base/parts.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
+import { parseBody } from "../../json/parse-body.ts";
 import {
   readGeminiEmbeddings,
   readOpenaiEmbeddings,
@@ -17,7 +18,6 @@ import {
 } from "../../protocols/embedding-codecs/embeddings-response.ts";
 import { NO_FACTS } from "../../protocols/shared/response-facts.ts";
 import { readUpstreamError } from "../../protocols/shared/upstream-error.ts";
-import { parseBody } from "./parse-body.ts";
 import { invalidJsonError } from "./translate-request.ts";
 import type { ResponseTranslation } from "./translate-response.ts";
 

@@ -7,6 +7,7 @@ import { toHostedBody } from "../../accounts/cloud/hosting.ts";
 import type { Part } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
 import { isObject } from "../../json/parse.ts";
+import { parseBody } from "../../json/parse-body.ts";
 import { lookUpCodec } from "../../protocols/codecs.ts";
 import type { AccountProfile } from "../../protocols/hub/account-profile.ts";
 import type { RepeatedRequest, ToolNames } from "../../protocols/hub/dialect-codec.ts";
@@ -15,7 +16,6 @@ import type { StateSealer, VendorState } from "../../protocols/hub/sealed-state.
 import type { HostedForm } from "../../protocols/shared/request.ts";
 import type { Dialect } from "../../records/interfaces.ts";
 import { type ConversationItems, readTurns } from "../stored-responses/stored-turn.ts";
-import { parseBody } from "./parse-body.ts";
 import { DROPPED_STATE } from "./translated-attempt.ts";
 
 /** Where the request goes. */

@@ -5,6 +5,7 @@
 
 import type { Part } from "../../base/parts.ts";
 import { isObject } from "../../json/parse.ts";
+import { parseBody } from "../../json/parse-body.ts";
 import { writeFinishReason } from "../../protocols/chat/chat-hub-writer.ts";
 import { lookUpCodec } from "../../protocols/codecs.ts";
 import type { ClientTarget, ResponseReadOptions } from "../../protocols/hub/dialect-codec.ts";
@@ -17,7 +18,6 @@ import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { Dialect } from "../../records/interfaces.ts";
 import { writeTurnHead } from "../stored-responses/stored-turn.ts";
 import { isTooDeep } from "./json-depth.ts";
-import { parseBody } from "./parse-body.ts";
 import { isEmptyStop } from "./translated-reader.ts";
 
 export interface ResponseSource {

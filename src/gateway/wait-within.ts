@@ -1,7 +1,7 @@
 /** Waits for a bounded time, so that an early failure can still become an HTTP status. */
 
-import type { Deadlines } from "../../base/deadlines.ts";
-import { ApiError } from "../../errors.ts";
+import type { Deadlines } from "../base/deadlines.ts";
+import { ApiError } from "../errors.ts";
 
 /** Returns the error if the work failed in time, "open" if it succeeded in time, and "waiting" otherwise. */
 export function waitWithin(

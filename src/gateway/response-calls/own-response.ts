@@ -4,12 +4,12 @@ import { type Part, wholeBytesPart } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
 import { type HttpResponse, WholeResponse } from "../../net/wire/http-message.ts";
 import { JSON_LINES } from "../endpoints/error-response.ts";
+import { type InputItemsTerms, listInputItems } from "../stored-responses/input-items.ts";
+import { isOwnResponseId } from "../stored-responses/own-response-id.ts";
+import type { ResponseRecord } from "../stored-responses/response-record.ts";
+import type { StoredResponses } from "../stored-responses/stored-responses.ts";
+import { turnInput, turnResponse } from "../stored-responses/stored-turn.ts";
 import type { TranslationThreads } from "../translation/translation-threads.ts";
-import { type InputItemsTerms, listInputItems } from "./input-items.ts";
-import { isOwnResponseId } from "./own-response-id.ts";
-import type { ResponseRecord } from "./response-record.ts";
-import type { StoredResponses } from "./stored-responses.ts";
-import { turnInput, turnResponse } from "./stored-turn.ts";
 
 /** The services that calls on the gateway's own responses use. */
 export interface OwnResponseServices {

@@ -7,15 +7,15 @@ import type { Deadlines } from "../../base/deadlines.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { type Log, logFault } from "../../observe/log.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
-import { waitWithin } from "../delivery/wait-within.ts";
 import { meteringTerms } from "../metering/meter.ts";
 import { requestLogIds } from "../request/log-ids.ts";
 import { isPaid, type PaidRequest, type ReservedRequest } from "../request-context.ts";
 import type { RequestEnding, ResponseState } from "../settlement/request-ending.ts";
 import { settleRequest } from "../settlement/settle.ts";
+import type { ResponseRoute, ResponseRoutes } from "../stored-responses/response-routes.ts";
+import { waitWithin } from "../wait-within.ts";
 import { type AbandonedServices, followAbandonedResponse } from "./abandoned-response.ts";
 import { type BackgroundServices, followBackgroundResponse } from "./background-response.ts";
-import type { ResponseRoute, ResponseRoutes } from "./response-routes.ts";
 
 interface SeenResponse {
   readonly responseId: string | null;

@@ -6,7 +6,7 @@
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { findUsage } from "../../store/usage/usage.ts";
-import type { ResponseRoute } from "./response-routes.ts";
+import type { ResponseRoute } from "../stored-responses/response-routes.ts";
 
 /** Returns null if the response is unknown, or if the upstream did not report it. */
 export async function lookUpStoredTokens(

@@ -18,10 +18,10 @@ import type { InFlightRequests } from "../request/in-flight-requests.ts";
 import type { PaidRequest } from "../request-context.ts";
 import type { RequestEnding } from "../settlement/request-ending.ts";
 import { type SettlementServices, settleRequest } from "../settlement/settle.ts";
+import type { ResponseRoutes } from "../stored-responses/response-routes.ts";
 import { messageAudience } from "../upstream/message-audience.ts";
 import { type OutboundRequest, sendRequest } from "../upstream/send-request.ts";
 import type { WholeResult } from "../whole-result.ts";
-import type { ResponseRoutes } from "./response-routes.ts";
 
 const FIRST_PAUSE_MS = 500;
 const PAUSE_MS_MAX = 15_000;

@@ -9,6 +9,7 @@ import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { InFlightRequests } from "../request/in-flight-requests.ts";
 import type { PaidRequest } from "../request-context.ts";
 import { type SettlementServices, settleRequest } from "../settlement/settle.ts";
+import type { ResponseRoutes } from "../stored-responses/response-routes.ts";
 import type { WholeResult } from "../whole-result.ts";
 import {
   callStored,
@@ -19,7 +20,6 @@ import {
   type StoredCallServices,
   type StoredEnding,
 } from "./background-response.ts";
-import type { ResponseRoutes } from "./response-routes.ts";
 
 const FIRST_PAUSE_MS = 500;
 const PAUSE_MS_MAX = 15_000;

@@ -45,6 +45,7 @@ import type { Call } from "../call.ts";
 import { isClientDisconnect } from "../client-disconnect.ts";
 import { EVENT_STREAM_LINES, JSON_LINES } from "../endpoints/error-response.ts";
 import { asReported, type MeteredModel } from "../metering/meter.ts";
+import type { ResponseRoute, ResponseRoutes } from "../stored-responses/response-routes.ts";
 import type { KeepAliveTimer } from "../stream/keep-alive-timer.ts";
 import { Relay, type RelayTiming } from "../stream/relay.ts";
 import {
@@ -56,7 +57,6 @@ import {
 } from "../upstream/send-request.ts";
 import { type OpenedStream, UpstreamStream } from "../upstream/upstream-stream.ts";
 import { callOwnResponse, type OwnResponseServices } from "./own-response.ts";
-import type { ResponseRoute, ResponseRoutes } from "./response-routes.ts";
 
 type PricedRoute = ResponseRoute & { terms: MeteredModel };
 

@@ -4,7 +4,7 @@ import { ApiError } from "../../errors.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { Endpoint } from "../../protocols/shared/request.ts";
 import type { Caller } from "../admission/authenticate.ts";
-import type { ResponseRoute, ResponseRoutes } from "./response-routes.ts";
+import type { ResponseRoute, ResponseRoutes } from "../stored-responses/response-routes.ts";
 
 /** What the search needs of a request. */
 export interface ContinuedRequest {
