@@ -12,7 +12,7 @@ import type { EndpointName } from "./shared/request.ts";
 import type { StreamReader } from "./shared/stream.ts";
 import type { Audience } from "./shared/upstream-error.ts";
 import type { TokenUsage } from "./shared/usage.ts";
-import { readWholeResponse } from "./shared/whole-response.ts";
+import { readWholeResponse } from "./whole-response.ts";
 
 /** How a response of each interface is read, whole and as a stream, passed through and translated. */
 const RESPONSES_JSON = {

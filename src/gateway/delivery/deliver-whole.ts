@@ -2,7 +2,7 @@
 
 import { joinParts, type Part } from "../../base/parts.ts";
 import type { StoredAnswer } from "../../billing/idempotency/idempotency.ts";
-import type { UpstreamResponse } from "../../protocols/shared/whole-response.ts";
+import type { UpstreamResponse } from "../../protocols/whole-response.ts";
 import type { UsageRow } from "../../store/usage/usage.ts";
 import { countResponse } from "../metering/count-request.ts";
 import { isWholeCount } from "../metering/meter.ts";

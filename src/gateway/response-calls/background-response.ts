@@ -12,7 +12,7 @@ import {
   readResponseEnd,
   readWholeResponse,
   type UpstreamResponse,
-} from "../../protocols/shared/whole-response.ts";
+} from "../../protocols/whole-response.ts";
 import { countResponse } from "../metering/count-request.ts";
 import type { InFlightRequests } from "../request/in-flight-requests.ts";
 import type { PaidRequest } from "../request-context.ts";

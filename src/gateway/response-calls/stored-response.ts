@@ -31,11 +31,7 @@ import { openResponsesReader } from "../../protocols/responses/responses-stream.
 import type { StreamReader } from "../../protocols/shared/stream.ts";
 import type { Audience } from "../../protocols/shared/upstream-error.ts";
 import { isImpossibleUsage, type TokenUsage } from "../../protocols/shared/usage.ts";
-import {
-  readResponseEnd,
-  readWholeResponse,
-  type UpstreamResponse,
-} from "../../protocols/shared/whole-response.ts";
+import { readResponseEnd, readWholeResponse, type UpstreamResponse } from "../../protocols/whole-response.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { hasAccount } from "../../store/policy/accounts.ts";
 import { type PendingUse, settlePending } from "../../store/usage/usage.ts";

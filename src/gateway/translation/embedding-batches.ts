@@ -14,10 +14,10 @@ import {
   scanGeminiBatch,
   writeOpenaiEntry,
   writeOpenaiTail,
-} from "../../protocols/embedding-codecs/embeddings-response.ts";
+} from "../../protocols/embeddings/embeddings-response.ts";
 import { readUpstreamError } from "../../protocols/shared/upstream-error.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
-import type { WholeResponseResult } from "../../protocols/shared/whole-response.ts";
+import type { WholeResponseResult } from "../../protocols/whole-response.ts";
 import { CLIENT_DISCONNECTED } from "../client-disconnect.ts";
 import type { BatchedRequest, BatchedWork, Trace } from "../request/trace.ts";
 import type { WholeResult } from "../whole-result.ts";

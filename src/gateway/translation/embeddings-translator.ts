@@ -8,7 +8,7 @@ import { ApiError } from "../../errors.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { checkParsedValues } from "../../protocols/shared/list-bounds.ts";
 import { type Endpoint, isGeminiEndpoint, type ModelRequest } from "../../protocols/shared/request.ts";
-import type { WholeResponseResult } from "../../protocols/shared/whole-response.ts";
+import type { WholeResponseResult } from "../../protocols/whole-response.ts";
 import type { InputCounter } from "../metering/count-input.ts";
 import { countTexts } from "../metering/count-request.ts";
 import { tokenizerIfLoaded } from "../metering/tokenizer.ts";

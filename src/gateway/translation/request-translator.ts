@@ -17,7 +17,7 @@ import type { StateSealer } from "../../protocols/hub/sealed-state.ts";
 import { checkParsedValues } from "../../protocols/shared/list-bounds.ts";
 import type { Endpoint, KnownConversationPrefix, ModelRequest } from "../../protocols/shared/request.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
-import type { WholeResponseResult } from "../../protocols/shared/whole-response.ts";
+import type { WholeResponseResult } from "../../protocols/whole-response.ts";
 import type { Dialect } from "../../records/interfaces.ts";
 import type { InputCounter } from "../metering/count-input.ts";
 import { noteDropped, type Trace } from "../request/trace.ts";

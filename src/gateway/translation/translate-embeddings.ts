@@ -11,11 +11,8 @@ import {
   readOpenaiEmbeddings,
   writeGeminiEmbeddings,
   writeOpenaiEmbeddings,
-} from "../../protocols/embedding-codecs/embeddings-request.ts";
-import {
-  readOpenaiVectors,
-  writeGeminiVectors,
-} from "../../protocols/embedding-codecs/embeddings-response.ts";
+} from "../../protocols/embeddings/embeddings-request.ts";
+import { readOpenaiVectors, writeGeminiVectors } from "../../protocols/embeddings/embeddings-response.ts";
 import { NO_FACTS } from "../../protocols/shared/response-facts.ts";
 import { readUpstreamError } from "../../protocols/shared/upstream-error.ts";
 import { invalidJsonError } from "./translate-request.ts";

@@ -5,7 +5,7 @@ import type { Part } from "../../base/parts.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { StreamReader, TextSink } from "../../protocols/shared/stream.ts";
-import type { WholeResponseResult } from "../../protocols/shared/whole-response.ts";
+import type { WholeResponseResult } from "../../protocols/whole-response.ts";
 import type { Dialect } from "../../records/interfaces.ts";
 import type { WholeResult } from "../whole-result.ts";
 

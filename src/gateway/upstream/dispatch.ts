@@ -20,7 +20,7 @@ import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { Pool } from "../../pool/pool.ts";
 import type { WaitingQueue } from "../../pool/waiting-queue.ts";
 import type { Endpoint, HostedForm, RequestBody } from "../../protocols/shared/request.ts";
-import { readWholeResponse, type UpstreamResponse } from "../../protocols/shared/whole-response.ts";
+import { readWholeResponse, type UpstreamResponse } from "../../protocols/whole-response.ts";
 import { CLIENT_DISCONNECTED_UNSENT, isClientDisconnect } from "../client-disconnect.ts";
 import {
   beginAttempt,

@@ -6,7 +6,7 @@ import {
   isEmptyResponse,
   type UpstreamResponse,
   type WholeResponseResult,
-} from "../../protocols/shared/whole-response.ts";
+} from "../../protocols/whole-response.ts";
 
 export function findWholeFailure(answer: WholeResponseResult, endpoint: Endpoint): UpstreamFailure | null {
   switch (answer.kind) {

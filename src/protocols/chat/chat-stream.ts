@@ -14,7 +14,6 @@ import { LF, OBJECT_CLOSE } from "../../json/walk.ts";
 import { isDone, readEvent } from "../../net/wire/sse.ts";
 import { BLANK_LINE, DATA_FIELD, DONE, eventParts, formatEvent } from "../../net/wire/sse-format.ts";
 import { addChatDelta } from "../shared/delta-text.ts";
-import { rewriteInnerErrors } from "../shared/inner-errors.ts";
 import { NO_FACTS, type ResponseFacts, readResponseFacts } from "../shared/response-facts.ts";
 import {
   DROPPED,
@@ -40,6 +39,7 @@ import {
   readError,
   readGroqUsage,
 } from "./chat-chunk.ts";
+import { rewriteInnerErrors } from "./inner-errors.ts";
 
 const CLOSE_AND_END = wholeBytesPart(Buffer.from("}\n\n"));
 const DONE_PART = wholeBytesPart(DONE);

@@ -4,12 +4,12 @@ import type { HubStreamReader, ResponseReadOptions } from "../hub/dialect-codec.
 import type { HubEvent, HubStop } from "../hub/hub-response.ts";
 import { type Json, parseObject, readObject, readString } from "../hub/json-values.ts";
 import { ResponseBounds } from "../hub/response-bounds.ts";
-import { readGeminiUsage } from "../shared/gemini-usage.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
 import type { TokenUsage } from "../shared/usage.ts";
 import { countQueries, withQueries } from "../shared/web-searches.ts";
 import { OutputParts } from "./gemini-output-parts.ts";
 import { brokenResponse, isBlocked, noteCandidateLosses, readFinishReason } from "./gemini-stop.ts";
+import { readGeminiUsage } from "./gemini-usage.ts";
 
 const NO_EVENTS: readonly HubEvent[] = [];
 

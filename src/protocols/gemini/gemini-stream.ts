@@ -12,7 +12,6 @@ import { type JsonField, type ObjectScan, scanObject, stringValue, wantedFields 
 import { jsonString, replaceValue, spliceParts } from "../../json/splice.ts";
 import { readEvent } from "../../net/wire/sse.ts";
 import { eventParts, formatEvent } from "../../net/wire/sse-format.ts";
-import { readGeminiUsage } from "../shared/gemini-usage.ts";
 import type { ResponseFacts } from "../shared/response-facts.ts";
 import {
   DROPPED,
@@ -25,6 +24,7 @@ import {
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
 import type { TokenUsage } from "../shared/usage.ts";
 import { countQueries, withQueries } from "../shared/web-searches.ts";
+import { readGeminiUsage } from "./gemini-usage.ts";
 import { googleErrorBody } from "./google-error-body.ts";
 
 const CHUNK_FIELDS = [

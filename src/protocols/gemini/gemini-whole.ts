@@ -7,7 +7,6 @@ import type { HubEvent, HubResponse, OutputItem } from "../hub/hub-response.ts";
 import { ItemCollector } from "../hub/item-collector.ts";
 import { type Json, readObject, readString } from "../hub/json-values.ts";
 import { ResponseBounds } from "../hub/response-bounds.ts";
-import { readGeminiUsage } from "../shared/gemini-usage.ts";
 import { countQueries, withQueries } from "../shared/web-searches.ts";
 import { OutputParts } from "./gemini-output-parts.ts";
 import {
@@ -17,6 +16,7 @@ import {
   writeFinishReason,
   writeUsageMetadata,
 } from "./gemini-stop.ts";
+import { readGeminiUsage } from "./gemini-usage.ts";
 import { GroundingWriter } from "./grounding.ts";
 import { NO_STATE_SIGNATURE, type SignedThought, writeSignature } from "./thought-signature.ts";
 

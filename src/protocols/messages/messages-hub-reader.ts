@@ -10,9 +10,9 @@ import { ItemSequencer } from "../hub/item-sequencer.ts";
 import { type Json, parseObject, readNumber, readObject, readString } from "../hub/json-values.ts";
 import { ResponseBounds } from "../hub/response-bounds.ts";
 import { TextPieces } from "../hub/text-pieces.ts";
-import { isFinalMessagesUsage, mergeMessagesUsage, readMessagesUsage } from "../shared/messages-usage.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
 import { isSearchCall, readCitation, Searches } from "./messages-sources.ts";
+import { isFinalMessagesUsage, mergeMessagesUsage, readMessagesUsage } from "./messages-usage.ts";
 
 const NO_EVENTS: readonly HubEvent[] = [];
 const BROKEN_OFF: UpstreamError = {

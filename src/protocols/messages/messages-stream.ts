@@ -13,7 +13,6 @@ import { OBJECT_CLOSE } from "../../json/walk.ts";
 import { isPlain, readEvent } from "../../net/wire/sse.ts";
 import { eventParts, formatEvent } from "../../net/wire/sse-format.ts";
 import { addMessagesDelta } from "../shared/delta-text.ts";
-import { isFinalMessagesUsage, mergeMessagesUsage, readMessagesUsage } from "../shared/messages-usage.ts";
 import type { ResponseFacts } from "../shared/response-facts.ts";
 import {
   DROPPED,
@@ -27,6 +26,7 @@ import {
 import { readUpstreamError } from "../shared/upstream-error.ts";
 import type { TokenUsage } from "../shared/usage.ts";
 import { messagesErrorBody } from "./messages-error.ts";
+import { isFinalMessagesUsage, mergeMessagesUsage, readMessagesUsage } from "./messages-usage.ts";
 
 const EVENT = wantedFields(["type", "message", "content_block", "delta", "usage", "error"]);
 const MESSAGE = wantedFields(["id", "model", "usage"]);

@@ -1,6 +1,121 @@
-/** Writes token usage in the form of the Messages API. */
+/**
+ * Reads and writes the `usage` object of the Messages API. Its `input_tokens` exclude the cache, while the gateway's
+ * counts include it: the parts are added up here, once.
+ */
 
-import type { TokenUsage } from "../shared/usage.ts";
+import { isObject } from "../../json/parse.ts";
+import { NO_TOKENS, type TokenCounts } from "../../money/token-counts.ts";
+import { readTier } from "../shared/service-tier.ts";
+import { isCount, isInvalidCount, type TokenUsage, type UsagePass } from "../shared/usage.ts";
+
+/**
+ * Null if there is none, or if it reports neither input nor output. A null count is missing. The counts of a request
+ * with several passes (compaction, advice of another model, fallback) cover only those that wrote the message, so the
+ * passes are added up.
+ */
+export function readMessagesUsage(json: unknown): TokenUsage | null {
+  if (!isObject(json)) return null;
+  const fresh = json.input_tokens ?? null;
+  const output = json.output_tokens ?? null;
+  if (fresh === null && output === null) return null;
+  const details = isObject(json.output_tokens_details) ? json.output_tokens_details : {};
+  const thinking = details.thinking_tokens;
+  const tools = isObject(json.server_tool_use) ? json.server_tool_use : {};
+  const searches = tools.web_search_requests;
+  const own = readPass(json);
+  const passes = readPasses(json.iterations);
+  const tokens = passes.reduce((sum, pass) => addTokens(sum, pass.tokens), NO_TOKENS);
+  const areComplete =
+    tokens.inputTokens >= own.tokens.inputTokens && tokens.outputTokens >= own.tokens.outputTokens;
+  const counts = areComplete ? tokens : own.tokens;
+  return {
+    inputTokens: counts.inputTokens,
+    cachedTokens: counts.cachedTokens,
+    cacheWriteTokens: counts.cacheWriteTokens,
+    cacheWrite1hTokens: counts.cacheWrite1hTokens,
+    imageInputTokens: 0,
+    audioInputTokens: 0,
+    outputTokens: counts.outputTokens,
+    reasoningTokens: Math.min(counts.outputTokens, count(thinking)),
+    audioOutputTokens: 0,
+    webSearches: count(searches),
+    tier: readTier(json.speed, json.service_tier),
+    missing: fresh === null ? "input" : output === null ? "output" : null,
+    isEarly: false,
+    hasImpossibleCount:
+      [thinking, searches].some(isInvalidCount) || own.isInvalid || passes.some((pass) => pass.isInvalid),
+    ...(areComplete && passes.length > 0
+      ? { passes: passes.map(({ model, tokens: used }) => ({ model, tokens: used })) }
+      : {}),
+  };
+}
+
+interface ReadPass extends UsagePass {
+  readonly isInvalid: boolean;
+}
+
+function readPasses(iterations: unknown): ReadPass[] {
+  return Array.isArray(iterations) ? iterations.filter(isObject).slice(0, PASSES_MAX).map(readPass) : [];
+}
+
+/** More are not plausible: their sum is below the total then, and they are not used. */
+const PASSES_MAX = 1_000;
+
+function readPass(json: Readonly<Record<string, unknown>>): ReadPass {
+  const { input_tokens: fresh, output_tokens: output, cache_read_input_tokens: cached, model } = json;
+  const written = json.cache_creation_input_tokens;
+  const lifetimes = isObject(json.cache_creation) ? json.cache_creation : {};
+  const hour = lifetimes.ephemeral_1h_input_tokens;
+  // Older reports have only the sum, newer ones may have only the parts.
+  const parts = count(lifetimes.ephemeral_5m_input_tokens) + count(hour);
+  const cacheWriteTokens = Math.max(count(written), parts);
+  return {
+    model: typeof model === "string" ? model : null,
+    tokens: {
+      ...NO_TOKENS,
+      inputTokens: count(fresh) + count(cached) + cacheWriteTokens,
+      cachedTokens: count(cached),
+      cacheWriteTokens,
+      cacheWrite1hTokens: Math.min(cacheWriteTokens, count(hour)),
+      outputTokens: count(output),
+    },
+    isInvalid: [fresh, output, cached, written, hour].some(isInvalidCount),
+  };
+}
+
+function addTokens(sum: TokenCounts, more: TokenCounts): TokenCounts {
+  return {
+    ...sum,
+    inputTokens: sum.inputTokens + more.inputTokens,
+    cachedTokens: sum.cachedTokens + more.cachedTokens,
+    cacheWriteTokens: sum.cacheWriteTokens + more.cacheWriteTokens,
+    cacheWrite1hTokens: sum.cacheWrite1hTokens + more.cacheWrite1hTokens,
+    outputTokens: sum.outputTokens + more.outputTokens,
+  };
+}
+
+/** Reports have about ten members. A stream that adds others to each of its reports would be copied again and again. */
+const USAGE_MEMBERS_MAX = 64;
+
+/** The counts of a stream are cumulative, and later events correct earlier ones; null keeps the earlier count. */
+export function mergeMessagesUsage(
+  earlier: Readonly<Record<string, unknown>>,
+  later: unknown,
+): Readonly<Record<string, unknown>> {
+  if (!isObject(later)) return earlier;
+  const merged: Record<string, unknown> = { ...earlier };
+  let members = Object.keys(merged).length;
+  for (const [name, value] of Object.entries(later)) {
+    if (value === null || (!(name in merged) && ++members > USAGE_MEMBERS_MAX)) continue;
+    merged[name] = value;
+  }
+  return merged;
+}
+
+/** The report at the end of a stream counts the output. One without it leaves the output to be counted. */
+export function isFinalMessagesUsage(json: unknown): boolean {
+  return isObject(json) && typeof json.output_tokens === "number";
+}
 
 /** `input_tokens` exclude what was read from or written to the cache. */
 export function writeMessagesUsage(usage: TokenUsage): Record<string, unknown> {
@@ -24,4 +139,8 @@ export function writeMessagesUsage(usage: TokenUsage): Record<string, unknown> {
       : { server_tool_use: { web_search_requests: usage.webSearches, web_fetch_requests: 0 } }),
     ...(reasoningTokens === 0 ? {} : { output_tokens_details: { thinking_tokens: reasoningTokens } }),
   };
+}
+
+function count(value: unknown): number {
+  return isCount(value) ? value : 0;
 }

@@ -9,11 +9,10 @@ import type { HubResponse, OutputItem } from "../hub/hub-response.ts";
 import { type Json, readObject, readString } from "../hub/json-values.ts";
 import { ResponseBounds } from "../hub/response-bounds.ts";
 import { SEARCH_NAME } from "../hub/turns.ts";
-import { readMessagesUsage } from "../shared/messages-usage.ts";
 import { readStopReason, resolveStop, resolveTool } from "./messages-hub-reader.ts";
 import { formatOpaque, writeStopReason } from "./messages-hub-writer.ts";
 import { isSearchCall, readCitations, Searches } from "./messages-sources.ts";
-import { writeMessagesUsage } from "./messages-usage.ts";
+import { readMessagesUsage, writeMessagesUsage } from "./messages-usage.ts";
 
 export function readMessagesResponse(json: Json, options: ResponseReadOptions): HubResponse | null {
   if (!Array.isArray(json.content)) return null;

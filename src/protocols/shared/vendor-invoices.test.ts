@@ -3,8 +3,8 @@
 import { expect, test } from "bun:test";
 import { BUNDLED_PRICES } from "../../money/price-list.ts";
 import { computeTariffCosts, makeTariff } from "../../money/tariff.ts";
-import { readGeminiUsage } from "./gemini-usage.ts";
-import { readMessagesUsage } from "./messages-usage.ts";
+import { readGeminiUsage } from "../gemini/gemini-usage.ts";
+import { readMessagesUsage } from "../messages/messages-usage.ts";
 import { readUsage, type TokenUsage } from "./usage.ts";
 
 type Reader = (json: unknown) => TokenUsage | null;

@@ -3,8 +3,8 @@
  * received.
  */
 
-import { joinParts, type Part } from "../../base/parts.ts";
-import { isObject, parseJson } from "../../json/parse.ts";
+import { joinParts, type Part } from "../base/parts.ts";
+import { isObject, parseJson } from "../json/parse.ts";
 import {
   BOM_BYTES,
   type JsonField,
@@ -12,25 +12,25 @@ import {
   startsWithBom,
   stringValue,
   wantedFields,
-} from "../../json/scan.ts";
-import { jsonString, replaceValue, type Splice, spliceParts } from "../../json/splice.ts";
-import { packVectors } from "../embeddings/vectors.ts";
-import { readGeminiUsage } from "./gemini-usage.ts";
-import { readImageKind } from "./image-kind.ts";
-import { publicError, rewriteInnerErrors } from "./inner-errors.ts";
-import { readMessagesUsage } from "./messages-usage.ts";
-import { publicMessage } from "./public-message.ts";
-import type { EndpointName } from "./request.ts";
-import { type ResponseFacts, readResponseFacts } from "./response-facts.ts";
-import { type Audience, readUpstreamError, type UpstreamError } from "./upstream-error.ts";
-import { readUsage, type TokenUsage, withTier } from "./usage.ts";
+} from "../json/scan.ts";
+import { jsonString, replaceValue, type Splice, spliceParts } from "../json/splice.ts";
+import { publicError, rewriteInnerErrors } from "./chat/inner-errors.ts";
+import { packVectors } from "./embeddings/vectors.ts";
+import { readGeminiUsage } from "./gemini/gemini-usage.ts";
+import { readMessagesUsage } from "./messages/messages-usage.ts";
+import { readImageKind } from "./shared/image-kind.ts";
+import { publicMessage } from "./shared/public-message.ts";
+import type { EndpointName } from "./shared/request.ts";
+import { type ResponseFacts, readResponseFacts } from "./shared/response-facts.ts";
+import { type Audience, readUpstreamError, type UpstreamError } from "./shared/upstream-error.ts";
+import { readUsage, type TokenUsage, withTier } from "./shared/usage.ts";
 import {
   countQueriesInCandidates,
   countSearchesInOutput,
   withImpliedSearch,
   withQueries,
   withSearches,
-} from "./web-searches.ts";
+} from "./shared/web-searches.ts";
 
 const RESPONSE_FIELDS = wantedFields([
   "id",

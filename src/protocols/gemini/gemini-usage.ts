@@ -1,8 +1,8 @@
 /** Token usage as Gemini reports it: the `usageMetadata` of a response. */
 
 import { isObject } from "../../json/parse.ts";
-import { readTier } from "./service-tier.ts";
-import type { TokenUsage } from "./usage.ts";
+import { readTier } from "../shared/service-tier.ts";
+import type { TokenUsage } from "../shared/usage.ts";
 
 /**
  * Fields with the value 0 are omitted by Google, so a missing count is 0. `promptTokenCount` includes the cached tokens;

@@ -4,10 +4,10 @@ import type { Part } from "../../base/parts.ts";
 import { type ByteRange, firstElements } from "../../json/array.ts";
 import { parseJson } from "../../json/parse.ts";
 import { scanObject, wantedFields } from "../../json/scan.ts";
-import { encodeVector } from "../embeddings/vectors.ts";
+import { readGeminiUsage } from "../gemini/gemini-usage.ts";
 import { type Json, readArray, readNumber, readObject, readObjects } from "../hub/json-values.ts";
-import { readGeminiUsage } from "../shared/gemini-usage.ts";
 import { readUsage, type TokenUsage } from "../shared/usage.ts";
+import { encodeVector } from "./vectors.ts";
 
 export interface EmbeddingsResponse {
   /** In the order of the texts. */

@@ -10,7 +10,7 @@ import { isObject, parseJson } from "../../json/parse.ts";
 import { type JsonField, scanObject, wantedFields } from "../../json/scan.ts";
 import { replaceValue, type Splice } from "../../json/splice.ts";
 import { OBJECT_OPEN } from "../../json/walk.ts";
-import { readUpstreamError } from "./upstream-error.ts";
+import { readUpstreamError } from "../shared/upstream-error.ts";
 
 const ERROR = wantedFields(["error"]);
 const GROQ = wantedFields(["x_groq"]);

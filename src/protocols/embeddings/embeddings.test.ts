@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { encodeVector } from "../embeddings/vectors.ts";
 import {
   readGeminiEmbeddings,
   readOpenaiEmbeddings,
@@ -16,6 +15,7 @@ import {
   writeOpenaiEntry,
   writeOpenaiTail,
 } from "./embeddings-response.ts";
+import { encodeVector } from "./vectors.ts";
 
 const texts = fc.array(fc.string({ minLength: 1 }), { minLength: 1, maxLength: 250 });
 const dimensions = fc.option(fc.integer({ min: 1, max: 4_096 }));

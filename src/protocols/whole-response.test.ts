@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { joinParts, wholePart } from "../../base/parts.ts";
-import type { EndpointName } from "./request.ts";
-import type { Audience } from "./upstream-error.ts";
+import { joinParts, wholePart } from "../base/parts.ts";
+import type { EndpointName } from "./shared/request.ts";
+import type { Audience } from "./shared/upstream-error.ts";
 import { isEmptyResponse, readWholeResponse } from "./whole-response.ts";
 
 const AUDIENCE = {
