@@ -1,7 +1,7 @@
 /** Test support: accounts. */
 
-import type { PolicyAccount } from "../policy/snapshot.ts";
 import { NO_RATE_LIMITS } from "../records/limits.ts";
+import type { PolicyAccount } from "./account.ts";
 
 /** An account with WebSocket enabled. */
 export function socketAccount(change: Partial<PolicyAccount> = {}): PolicyAccount {

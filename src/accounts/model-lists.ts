@@ -1,6 +1,6 @@
 /** Where an account lists its models. */
 
-import type { PolicyAccount } from "../policy/snapshot.ts";
+import type { PolicyAccount } from "./account.ts";
 import { modelListPath } from "./upstream-address.ts";
 
 export interface ModelLists {

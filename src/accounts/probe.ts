@@ -5,8 +5,8 @@
 
 import type { HttpClient } from "../net/http-client/contract.ts";
 import { DialError, type Dialer } from "../net/http-client/dial.ts";
-import type { PolicyAccount } from "../policy/snapshot.ts";
 import { isRegional } from "../vendors.ts";
+import type { PolicyAccount } from "./account.ts";
 import { AccessTokenError, type AccessTokens } from "./cloud/access-tokens.ts";
 import { exchangeOnce, type SingleReply, type SingleReplyFailure } from "./exchange.ts";
 import { ANTHROPIC_VERSION } from "./headers.ts";

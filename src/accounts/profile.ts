@@ -1,6 +1,5 @@
 /** The capability profile of an account: by its kind, vendor and address, with what its configuration overrides. */
 
-import type { PolicyAccount } from "../policy/snapshot.ts";
 import { GEMINI_PROFILE, VERTEX_GEMINI_PROFILE } from "../protocols/gemini/gemini-profile.ts";
 import {
   type AccountProfile,
@@ -12,6 +11,7 @@ import {
 import type { HostedForm } from "../protocols/shared/request.ts";
 import type { Dialect, Interface } from "../records/interfaces.ts";
 import { VENDORS } from "../vendors.ts";
+import type { PolicyAccount } from "./account.ts";
 import { VENDOR_PROFILES } from "./vendor-profiles.ts";
 
 const OPENAI_HOST = /^https:\/\/(?:[\w-]+\.)?api\.openai\.com(?:[:/]|$)/;

@@ -1,6 +1,6 @@
 /** The URL path and credential header of each kind of account. No value here comes from a client. */
 
-import type { PolicyAccount } from "../policy/snapshot.ts";
+import type { PolicyAccount } from "./account.ts";
 
 /** Returns the path below the account's origin, query included, for an API path such as `/chat/completions`. */
 export function upstreamPath(account: PolicyAccount, path: string, upstreamModel: string): string {

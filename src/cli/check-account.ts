@@ -1,12 +1,12 @@
 /** The account check of `doctor`, over HTTP. */
 
+import type { PolicyAccount } from "../accounts/account.ts";
 import { AccessTokens } from "../accounts/cloud/access-tokens.ts";
 import { type Probe, type ProbeFailure, probeAccount } from "../accounts/probe.ts";
 import { systemClock } from "../base/clock.ts";
 import { limits } from "../config/limits/product-limits.ts";
 import type { HttpClient } from "../net/http-client/client.ts";
 import type { Dialer } from "../net/http-client/dial.ts";
-import type { PolicyAccount } from "../policy/snapshot.ts";
 import { VERSION } from "../version.ts";
 import type { Finding } from "./finding.ts";
 

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { socketAccount } from "../accounts/account.test-support.ts";
+import type { PolicyAccount } from "../accounts/account.ts";
 import { systemClock } from "../base/clock.ts";
 import { type Deadlines, openDeadlines } from "../base/deadlines.ts";
 import { Dialer } from "../net/http-client/dial.ts";
-import type { PolicyAccount } from "../policy/snapshot.ts";
 import { checkSocket } from "./check-socket.ts";
 
 let simulator: Simulator;

@@ -1,12 +1,12 @@
 /** The account check of `doctor`, over WebSocket. */
 
+import type { PolicyAccount } from "../accounts/account.ts";
 import type { HandshakeProbe } from "../accounts/websocket/probe-handshake.ts";
 import { probeSocket } from "../accounts/websocket/probe-socket.ts";
 import { systemClock } from "../base/clock.ts";
 import type { Deadlines } from "../base/deadlines.ts";
 import { limits } from "../config/limits/product-limits.ts";
 import type { Dialer } from "../net/http-client/dial.ts";
-import type { PolicyAccount } from "../policy/snapshot.ts";
 import { VERSION } from "../version.ts";
 import { failureMeaning, type ProbeFinding } from "./check-account.ts";
 import type { Finding } from "./finding.ts";

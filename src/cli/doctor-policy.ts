@@ -3,13 +3,14 @@
  * route.
  */
 
+import type { PolicyAccount } from "../accounts/account.ts";
 import {
   type CheckedPublication,
   isHidden,
   openPublicationChecks,
   type Shortcoming,
 } from "../policy/publication.ts";
-import { compileSnapshot, type PolicyAccount } from "../policy/snapshot.ts";
+import { compileSnapshot } from "../policy/snapshot.ts";
 import type { AccountRecord } from "../records/account.ts";
 import type { GroupRecord } from "../records/group.ts";
 import type { PolicyRecords } from "../records/policy.ts";

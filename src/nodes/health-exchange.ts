@@ -3,10 +3,10 @@
  * parked, out of quota or cooling down is so on all of them, and one node probes it.
  */
 
+import type { PolicyAccount } from "../accounts/account.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Log } from "../observe/log.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
-import type { PolicyAccount } from "../policy/snapshot.ts";
 import { hashAffinity } from "../pool/affinity.ts";
 import { CAUSES } from "../pool/health.ts";
 import type { Pool } from "../pool/pool.ts";

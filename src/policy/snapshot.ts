@@ -3,8 +3,9 @@
  * reference. A published model and its routes are one object, so `GET /v1/models` and admission cannot disagree.
  */
 
+import type { PolicyAccount } from "../accounts/account.ts";
 import type { Tariff } from "../money/tariff.ts";
-import type { AccountKind, AccountRecord } from "../records/account.ts";
+import type { AccountRecord } from "../records/account.ts";
 import type { CaptureMode } from "../records/capture.ts";
 import {
   type Charge,
@@ -15,39 +16,12 @@ import {
   type QueueSettings,
 } from "../records/group.ts";
 import { type Dialect, INTERFACES, type Interface } from "../records/interfaces.ts";
-import type { CallerLimits, RateLimits } from "../records/limits.ts";
+import type { CallerLimits } from "../records/limits.ts";
 import type { ModelRecord } from "../records/model.ts";
 import type { PolicyRecords } from "../records/policy.ts";
 import { mapModel } from "./model-map.ts";
 import { type LookUpTerms, needsPrices, openPricing } from "./pricing.ts";
 import { findTranslation, hasInterface, modelInterfaces } from "./translation.ts";
-
-export interface PolicyAccount {
-  readonly id: string;
-  readonly name: string;
-  readonly kind: AccountKind;
-  readonly vendor?: AccountRecord["vendor"];
-  readonly profile?: AccountRecord["profile"];
-  readonly baseUrl: string;
-  /** The path of the base URL, without a trailing slash. */
-  readonly basePath: string;
-  readonly credential: string | null;
-  readonly apiVersion: string | null;
-  /** Amazon Bedrock and Google Vertex AI: where the models run. */
-  readonly region?: string | null;
-  /** Google Vertex AI: null uses the project of the service account. */
-  readonly project?: string | null;
-  readonly interfaces: ReadonlySet<Interface>;
-  /** Its `/responses` accepts WebSocket. */
-  readonly websocket: boolean;
-  /** Its upstream receives the W3C trace context of requests. */
-  readonly propagateTrace: boolean;
-  readonly privateNetwork: boolean;
-  readonly priority: number;
-  readonly weight: number;
-  readonly models: Readonly<Record<string, string>>;
-  readonly limits: RateLimits;
-}
 
 /** One way to serve a public model through an interface: this account with this upstream model. */
 export interface AccountRoute {

@@ -3,9 +3,10 @@
  * resets it.
  */
 
+import type { PolicyAccount } from "../accounts/account.ts";
 import type { Subject } from "../limits/limiter.ts";
 import type { AnswerHeaders } from "../net/http-client/contract.ts";
-import type { AccountRoute, PolicyAccount } from "../policy/snapshot.ts";
+import type { AccountRoute } from "../policy/snapshot.ts";
 import { hashAffinity } from "./affinity.ts";
 import { type Circuit, close, closedCircuit, isOpen } from "./health.ts";
 import { type Gauge, newGauge } from "./score.ts";

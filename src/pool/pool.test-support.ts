@@ -1,7 +1,8 @@
 /** Test support: a pool whose clock and random numbers the test controls. */
 
+import type { PolicyAccount } from "../accounts/account.ts";
 import { type Limiter, openLimiter } from "../limits/limiter.ts";
-import type { AccountRoute, PolicyAccount } from "../policy/snapshot.ts";
+import type { AccountRoute } from "../policy/snapshot.ts";
 import { type Choice, openPool, type PickRequest, type Pool } from "./pool.ts";
 
 export interface FakeClock {

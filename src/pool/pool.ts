@@ -4,12 +4,13 @@
  * that the request has tried.
  */
 
+import type { PolicyAccount } from "../accounts/account.ts";
 import { isBlameless, readRetryHint, type UpstreamFailure } from "../accounts/failure.ts";
 import { readHeadroom } from "../accounts/rate-limit.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Limiter, LimitLease } from "../limits/limiter.ts";
 import type { AnswerHeaders } from "../net/http-client/contract.ts";
-import type { AccountRoute, PolicyAccount } from "../policy/snapshot.ts";
+import type { AccountRoute } from "../policy/snapshot.ts";
 import { AccountStandings, isHealthy, type PoolSlot } from "./account-state.ts";
 import { findHome, hashAffinity, openHomeAccounts } from "./affinity.ts";
 import { AttemptLease } from "./attempt-lease.ts";

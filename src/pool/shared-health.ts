@@ -3,7 +3,7 @@
  * node is applied to a circuit.
  */
 
-import type { PolicyAccount } from "../policy/snapshot.ts";
+import type { PolicyAccount } from "../accounts/account.ts";
 import type { AccountHealth, PoolSlot } from "./account-state.ts";
 import { type Cause, type Circuit, close } from "./health.ts";
 

@@ -140,7 +140,7 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "nodes",
     holds: "what nodes share: the health of accounts, counts of throttles, the coordinators of limits",
-    mayImport: ["observe", "store", "policy", "pool", "limits"],
+    mayImport: ["observe", "store", "policy", "pool", "limits", "accounts"],
   },
   {
     name: "pool",
@@ -148,10 +148,15 @@ export const LAYERS: readonly Layer[] = [
     mayImport: ["net", "records", "policy", "limits", "accounts", "protocols"],
   },
   {
+    name: "policy",
+    holds: "records → immutable snapshot with the price of every publication; the key index",
+    mayImport: ["accounts", "records", "money", "secrets", "store", "observe"],
+  },
+  {
     name: "accounts",
     holds:
       "kinds of upstream accounts: addresses, headers, access tokens, failures, rate limits; the Responses WebSocket client",
-    mayImport: [...SHARED_FILES, "vendors", "net", "json", "secrets", "policy", "protocols"],
+    mayImport: [...SHARED_FILES, "vendors", "net", "json", "secrets", "protocols"],
   },
   {
     name: "billing",
@@ -177,11 +182,6 @@ export const LAYERS: readonly Layer[] = [
     name: "protocols",
     holds: "the API dialects: requests, responses, streams. Pure: no I/O, no clock",
     mayImport: [...SHARED_FILES, "net", "json", "money"],
-  },
-  {
-    name: "policy",
-    holds: "records → immutable snapshot with the price of every publication; the key index",
-    mayImport: ["records", "money", "secrets", "store", "observe"],
   },
   {
     name: "store",

@@ -9,8 +9,8 @@ import { wholePart } from "../../base/parts.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
 import type { HttpClient } from "../../net/http-client/contract.ts";
 import { DialError, type Dialer } from "../../net/http-client/dial.ts";
-import type { PolicyAccount } from "../../policy/snapshot.ts";
 import { parseServiceAccount, type ServiceAccount, signAssertion } from "../../secrets/service-account.ts";
+import type { PolicyAccount } from "../account.ts";
 import { exchangeOnce } from "../exchange.ts";
 import { type FailureClass, type UpstreamFailure, upstreamFailure } from "../failure.ts";
 

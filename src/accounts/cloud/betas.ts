@@ -3,7 +3,7 @@
  * flag, and clients send new flags with every release, so flags that are not listed are left out.
  */
 
-import type { PolicyAccount } from "../../policy/snapshot.ts";
+import type { PolicyAccount } from "../account.ts";
 
 const BEDROCK_BETAS: readonly string[] = [
   "compact-2026-01-12",

@@ -1,9 +1,9 @@
 /** Requests that count tokens at Amazon Bedrock and Google Vertex AI. */
 
 import { joinParts, type Part, partsLength, wholePart } from "../../base/parts.ts";
-import type { PolicyAccount } from "../../policy/snapshot.ts";
 import type { RequestBody, UpstreamBody } from "../../protocols/shared/request.ts";
 import type { Interface } from "../../records/interfaces.ts";
+import type { PolicyAccount } from "../account.ts";
 import { hostedForm } from "./hosting.ts";
 
 /** Amazon Bedrock takes the counted request in Base64. Encoding a longer one would hold the event loop too long. */

@@ -4,10 +4,10 @@
  */
 
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
-import type { PolicyAccount } from "../../policy/snapshot.ts";
 import type { HostedForm } from "../../protocols/shared/request.ts";
 import type { Interface } from "../../records/interfaces.ts";
 import { isRegional, VERTEX_REGION_DEFAULT } from "../../vendors.ts";
+import type { PolicyAccount } from "../account.ts";
 import { readServiceAccount } from "./access-tokens.ts";
 import { type BetaFlags, selectBetas } from "./betas.ts";
 

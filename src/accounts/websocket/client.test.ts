@@ -9,8 +9,8 @@ import type { AnswerHeaders, HttpExchange } from "../../net/http-client/contract
 import type { DialTarget } from "../../net/http-client/dial.ts";
 import { computeAcceptKey } from "../../net/websocket/accept-key.ts";
 import { buildFrame, CLOSE, closeFrame, FrameReader, PING, PONG, TEXT } from "../../net/websocket/frames.ts";
-import type { PolicyAccount } from "../../policy/snapshot.ts";
 import { socketAccount } from "../account.test-support.ts";
+import type { PolicyAccount } from "../account.ts";
 import {
   openSocketClient,
   type SocketClient,

@@ -7,7 +7,7 @@ import { ConnectionPool, type ConnectionsOptions } from "../../net/http-client/c
 import type { HttpExchange, ResponseSink } from "../../net/http-client/contract.ts";
 import type { DialTarget } from "../../net/http-client/dial.ts";
 import { findHeadFault } from "../../net/http-client/request-head.ts";
-import type { PolicyAccount } from "../../policy/snapshot.ts";
+import type { PolicyAccount } from "../account.ts";
 import type { SocketSetting } from "./upstream-socket.ts";
 import { type TurnFailure, type TurnRequest, UpstreamTurn } from "./upstream-turn.ts";
 import { WarmSockets, type WarmSocketsOptions } from "./warm-sockets.ts";

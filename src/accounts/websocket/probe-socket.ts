@@ -4,7 +4,7 @@ import type { Clock } from "../../base/clock.ts";
 import type { Deadlines } from "../../base/deadlines.ts";
 import { ConnectionPool } from "../../net/http-client/connections.ts";
 import type { Dialer } from "../../net/http-client/dial.ts";
-import type { PolicyAccount } from "../../policy/snapshot.ts";
+import type { PolicyAccount } from "../account.ts";
 import { credentialHeader, upstreamPath } from "../upstream-address.ts";
 import { type HandshakeProbe, probeHandshake } from "./probe-handshake.ts";
 

@@ -4,7 +4,7 @@
  */
 
 import type { Deadline, Deadlines } from "../../base/deadlines.ts";
-import type { PolicyAccount } from "../../policy/snapshot.ts";
+import type { PolicyAccount } from "../account.ts";
 import { readMessageKind } from "./event-text.ts";
 import type { SocketConversation, SocketUser, UpstreamSocket } from "./upstream-socket.ts";
 

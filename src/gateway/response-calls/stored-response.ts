@@ -3,6 +3,7 @@
  * response, unless the gateway stores it itself, and only for the key that created it; for other keys it does not exist.
  */
 
+import type { PolicyAccount } from "../../accounts/account.ts";
 import {
   clientError,
   interruptedError,
@@ -26,7 +27,6 @@ import { KEEP_ALIVE } from "../../net/wire/sse-format.ts";
 import type { Log } from "../../observe/log.ts";
 import type { LoopWatch } from "../../observe/loop-watch.ts";
 import type { LivePolicy } from "../../policy/live-policy.ts";
-import type { PolicyAccount } from "../../policy/snapshot.ts";
 import { openResponsesReader } from "../../protocols/responses/responses-stream.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
 import type { Audience } from "../../protocols/shared/upstream-error.ts";

@@ -1,9 +1,9 @@
 /** The path and the header lines of a request to an account. */
 
+import type { PolicyAccount } from "../../accounts/account.ts";
 import { hostedHeaderLines, hostedPath, isHosted } from "../../accounts/cloud/hosting.ts";
 import { forwardedMessagesHeaders, forwardedRequestHeaders } from "../../accounts/headers.ts";
 import { credentialHeader, upstreamPath } from "../../accounts/upstream-address.ts";
-import type { PolicyAccount } from "../../policy/snapshot.ts";
 import { EVENT_FRAMES_TYPE } from "../../protocols/messages/bedrock-events.ts";
 import type { UpstreamExchange } from "./upstream-exchange.ts";
 

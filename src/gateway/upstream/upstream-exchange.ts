@@ -1,9 +1,9 @@
 /** One request to one account, as the caller of an upstream describes it. */
 
+import type { PolicyAccount } from "../../accounts/account.ts";
 import type { TurnRequest } from "../../accounts/websocket/client.ts";
 import type { AttemptCapture } from "../../capture/attempt-capture.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
-import type { PolicyAccount } from "../../policy/snapshot.ts";
 import type { UpstreamBody } from "../../protocols/shared/request.ts";
 
 /**
