@@ -1,7 +1,7 @@
 /** The control API of the simulator, for tests. */
 
 import { isRecord, parseJson } from "./json-fields.ts";
-import { parseFault } from "./model-name.ts";
+import { parseFault } from "./model/model-name.ts";
 import type { Simulation } from "./simulation.ts";
 
 /** Lets tests inject faults at run time and read the ledger. */

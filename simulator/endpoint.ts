@@ -1,10 +1,10 @@
 /** The input and output types of an endpoint. */
 
-import type { PromptCache } from "./answer.ts";
 import type { JsonFields } from "./json-fields.ts";
-import type { Behaviour, Fault } from "./model-name.ts";
+import type { PromptCache } from "./model/answer.ts";
+import type { Behaviour, Fault } from "./model/model-name.ts";
+import type { TokenRule } from "./model/tokens.ts";
 import type { Reply } from "./reply.ts";
-import type { TokenRule } from "./tokens.ts";
 
 /** The input of an endpoint: plain data, so that it can be called without a server. */
 export interface Call {

@@ -1,7 +1,7 @@
 /** Opens ledger entries and applies faults that were set at run time. */
 
 import type { LedgerEntry } from "./ledger.ts";
-import type { Fault } from "./model-name.ts";
+import type { Fault } from "./model/model-name.ts";
 import type { RequestBody } from "./request-body.ts";
 import type { Simulation } from "./simulation.ts";
 

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { readBoundary } from "../src/net/wire/multipart.ts";
-import { readConversation } from "./conversation.ts";
 import { topLevelFields } from "./json-fields.ts";
-import { readBehaviour } from "./model-name.ts";
+import { readConversation } from "./model/conversation.ts";
+import { readBehaviour } from "./model/model-name.ts";
+import { cutToBytes, sized, splitText } from "./model/text.ts";
 import { MultipartReader } from "./multipart.ts";
-import { cutToBytes, sized, splitText } from "./text.ts";
 
 describe("the fields of a JSON object", () => {
   test("are slices that parse to the same values", () => {

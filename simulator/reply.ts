@@ -1,9 +1,9 @@
 /** The reply of an endpoint: a JSON body, events or an error. */
 
-import type { Usage } from "./answer.ts";
 import type { Refusal } from "./errors.ts";
-import type { Fault } from "./model-name.ts";
-import type { TokenOutput } from "./tokens.ts";
+import type { Usage } from "./model/answer.ts";
+import type { Fault } from "./model/model-name.ts";
+import type { TokenOutput } from "./model/tokens.ts";
 
 /** One server-sent event. The usage of an aborted stream is counted from the events that were sent. */
 export interface Frame extends TokenOutput {

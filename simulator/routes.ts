@@ -1,6 +1,5 @@
 /** Routes the requests of the simulator. */
 
-import { chatCompletion } from "./chat.ts";
 import { answerCloud } from "./cloud/cloud-call.ts";
 import { answerCloudList } from "./cloud/cloud-lists.ts";
 import { needsAccessToken, parseCloudPath } from "./cloud/cloud-path.ts";
@@ -12,8 +11,8 @@ import {
   REFUSALS,
   readCredential,
   type SimulatedApi,
-} from "./delivery.ts";
-import { embeddings } from "./embeddings.ts";
+} from "./delivery/delivery.ts";
+import { canaryHeaders, earlyFault } from "./delivery/faults.ts";
 import type { Call } from "./endpoint.ts";
 import { forcedFault, openEntry, REQUEST_ID } from "./entry.ts";
 import {
@@ -26,7 +25,6 @@ import {
   unknownModel,
   unknownUrl,
 } from "./errors.ts";
-import { canaryHeaders, earlyFault } from "./faults.ts";
 import {
   answerGemini,
   answerGeminiList,
@@ -35,15 +33,17 @@ import {
   streams,
 } from "./gemini/gemini-routes.ts";
 import { googleRefusal } from "./gemini/google-refusal.ts";
-import { images } from "./images.ts";
 import { type JsonFields, stringField, topLevelFields } from "./json-fields.ts";
-import { countMessageTokens, createMessage } from "./messages.ts";
-import { readBehaviour } from "./model-name.ts";
+import { countMessageTokens, createMessage } from "./messages/messages.ts";
+import { readBehaviour } from "./model/model-name.ts";
+import { chatCompletion } from "./openai/chat.ts";
+import { embeddings } from "./openai/embeddings.ts";
+import { images } from "./openai/images.ts";
+import { compact, countInputTokens, createResponse, storedResponse } from "./openai/responses.ts";
 import { jsonReply, NO_USAGE, type Reply } from "./reply.ts";
 import { type RequestBody, readBody } from "./request-body.ts";
-import { compact, countInputTokens, createResponse, storedResponse } from "./responses.ts";
 import type { Simulation } from "./simulation.ts";
-import { SimulatedSocket } from "./socket.ts";
+import { SimulatedSocket } from "./socket/socket.ts";
 
 type PostEndpoint = (call: Call, simulation: Simulation, uploads: number) => Reply;
 

@@ -1,13 +1,13 @@
 /** The state of one simulator. */
 
 import type { Clock } from "../src/base/clock.ts";
-import type { PromptCache } from "./answer.ts";
 import type { TokenIssuer } from "./cloud/access-tokens.ts";
 import type { Ledger } from "./ledger.ts";
-import type { PrefixCache } from "./messages-cache.ts";
-import type { Fault } from "./model-name.ts";
-import type { ResponseStore } from "./response-store.ts";
-import type { TokenRule } from "./tokens.ts";
+import type { PrefixCache } from "./messages/messages-cache.ts";
+import type { PromptCache } from "./model/answer.ts";
+import type { Fault } from "./model/model-name.ts";
+import type { TokenRule } from "./model/tokens.ts";
+import type { ResponseStore } from "./openai/response-store.ts";
 
 /** State that outlives one request. */
 export interface Simulation {

@@ -4,17 +4,17 @@
  */
 
 import { type Clock, systemClock } from "../src/base/clock.ts";
-import { createPromptCache } from "./answer.ts";
 import { type KnownServiceAccount, TokenIssuer } from "./cloud/access-tokens.ts";
-import { type FaultPort, openFaultPort } from "./fault-port.ts";
+import { type FaultPort, openFaultPort } from "./delivery/fault-port.ts";
 import { Ledger } from "./ledger.ts";
-import { createPrefixCache } from "./messages-cache.ts";
-import { parseFault } from "./model-name.ts";
-import { createResponseStore } from "./response-store.ts";
+import { createPrefixCache } from "./messages/messages-cache.ts";
+import { createPromptCache } from "./model/answer.ts";
+import { parseFault } from "./model/model-name.ts";
+import { openTokenRule, type TokenRuleName } from "./model/token-rules.ts";
+import { createResponseStore } from "./openai/response-store.ts";
 import { handle } from "./routes.ts";
 import type { Simulation } from "./simulation.ts";
-import { SOCKET_HANDLERS } from "./socket.ts";
-import { openTokenRule, type TokenRuleName } from "./token-rules.ts";
+import { SOCKET_HANDLERS } from "./socket/socket.ts";
 
 export interface SimulatorOptions {
   hostname?: string;

@@ -1,11 +1,11 @@
 /** The embeddings of the Gemini API. */
 
-import { unitVector } from "../embeddings.ts";
 import type { Call } from "../endpoint.ts";
 import type { Refusal } from "../errors.ts";
 import { isRecord, parseJson } from "../json-fields.ts";
+import { computeHash } from "../model/text.ts";
+import { unitVector } from "../openai/embeddings.ts";
 import { jsonReply, type Reply } from "../reply.ts";
-import { computeHash } from "../text.ts";
 import { objects } from "./gemini-checks.ts";
 import { invalidArgument } from "./google-refusal.ts";
 

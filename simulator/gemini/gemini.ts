@@ -1,9 +1,10 @@
 /** The Gemini API of the simulator: generateContent, streamGenerateContent, countTokens. */
 
-import { CALLS_MAX, type Choice, planAnswer, type ToolCall, type Usage } from "../answer.ts";
 import type { Call } from "../endpoint.ts";
 import { isRecord, parseJson } from "../json-fields.ts";
-import type { Behaviour } from "../model-name.ts";
+import { CALLS_MAX, type Choice, planAnswer, type ToolCall, type Usage } from "../model/answer.ts";
+import type { Behaviour } from "../model/model-name.ts";
+import { splitText } from "../model/text.ts";
 import {
   eventsReply,
   type Frame,
@@ -14,7 +15,6 @@ import {
   reportUsage,
   usageJson,
 } from "../reply.ts";
-import { splitText } from "../text.ts";
 import { checkGeminiBody } from "./gemini-checks.ts";
 import { toChatFields } from "./gemini-prompt.ts";
 import { googleBody, googleRefusal, invalidArgument, toGoogleRefusal } from "./google-refusal.ts";

@@ -3,7 +3,7 @@
  * their signatures, or with a signature that it never issued.
  */
 
-import { computeHash } from "../text.ts";
+import { computeHash } from "../model/text.ts";
 
 /** Google's placeholder for calls that another model made. */
 const PLACEHOLDER = "skip_thought_signature_validator";

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { CANARY_WORDS } from "../../simulator/faults.ts";
+import { CANARY_WORDS } from "../../simulator/delivery/faults.ts";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { type GatewayProcess, startGatewayProcess } from "../support/gateway-process.ts";
 import { LEAKS, type LeakyUpstream, startLeakyUpstream } from "../support/leaky-upstream.ts";

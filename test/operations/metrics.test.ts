@@ -1,7 +1,7 @@
 /** `GET /metrics`: numbers that agree with the usage rows, for administrators, without secrets. */
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { CANARY_WORDS } from "../../simulator/faults.ts";
+import { CANARY_WORDS } from "../../simulator/delivery/faults.ts";
 import { type ConsoleClient, createTokenClient } from "../support/console-client.ts";
 import {
   type RunningGateway,
