@@ -90,3 +90,9 @@ export function reportUsage(usage: Usage, fault: Fault | null): Usage | null {
       return usage;
   }
 }
+
+/** The output tokens of a stream that ended after it had shown `shownTokens`. */
+export function producedTokens(reply: EventsReply, shownTokens: number, isCut: boolean): number {
+  const continues = isCut && reply.onDisconnect?.() === true;
+  return continues ? reply.usage.output : shownTokens + (reply.usage.hidden ?? 0);
+}

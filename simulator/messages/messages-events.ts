@@ -3,8 +3,8 @@
 import type { Usage } from "../model/answer.ts";
 import { splitText } from "../model/text.ts";
 import { type Frame, frame, outputFrame, usageJson } from "../reply.ts";
-import type { MessageBlock, PlannedMessage } from "./messages.ts";
 import { CITATION_INDEX } from "./messages-signature.ts";
+import type { MessageBlock, PlannedMessage } from "./planned-message.ts";
 
 const LANE = { text: 0, reasoning: 1, name: 2, arguments: 3 } as const;
 const OVERLOADED = { type: "overloaded_error", message: "Overloaded" };

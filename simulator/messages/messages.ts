@@ -13,28 +13,7 @@ import { invalidMessages } from "./messages-errors.ts";
 import { messageEvents, messageObject } from "./messages-events.ts";
 import { type MessagesRequest, type MessagesTool, readMessagesRequest } from "./messages-request.ts";
 import { redactedData, signThinking } from "./messages-signature.ts";
-
-/** One block of the response. */
-export type MessageBlock =
-  /** `citedUrl` is the page that a search has found. */
-  | { type: "text"; text: string; citedUrl?: string }
-  | { type: "thinking"; thinking: string; signature: string }
-  | { type: "redacted_thinking"; data: string }
-  | { type: "tool_use"; id: string; name: string; input: string }
-  | { type: "server_tool_use"; id: string; name: string; input: string }
-  | { type: "web_search_tool_result"; tool_use_id: string; url: string };
-
-export interface PlannedMessage {
-  id: string;
-  call: Call;
-  blocks: readonly MessageBlock[];
-  stopReason: string;
-  stopSequence: string | null;
-  /** As reported; null if a fault leaves it out. */
-  usage: Usage | null;
-  cacheUse: CacheUse;
-  searches: number;
-}
+import type { MessageBlock, PlannedMessage } from "./planned-message.ts";
 
 export function createMessage(call: Call, simulation: Simulation): Reply {
   const request = readMessagesRequest(call, false);

@@ -1,6 +1,6 @@
 /** What happens to a response whose connection ends early: it stops, or it continues to its end without a reader. */
 
-import type { DisconnectHandler, EventsReply } from "../reply.ts";
+import type { DisconnectHandler } from "../reply.ts";
 import type { ResponseStore, StoredResponse } from "./response-store.ts";
 
 export function createDisconnectHandler(
@@ -21,10 +21,4 @@ export function createDisconnectHandler(
     }, detachedMs).unref();
     return true;
   };
-}
-
-/** The output tokens of a stream that ended after it had shown `shownTokens`. */
-export function producedTokens(reply: EventsReply, shownTokens: number, isCut: boolean): number {
-  const continues = isCut && reply.onDisconnect?.() === true;
-  return continues ? reply.usage.output : shownTokens + (reply.usage.hidden ?? 0);
 }

@@ -12,11 +12,10 @@ import { invalid, missing, notJson, type Refusal, refusal, unsupportedParameter 
 import { isRecord, type JsonFields, parseJson, stringField, topLevelFields } from "../json-fields.ts";
 import type { LedgerEntry } from "../ledger.ts";
 import { type Fault, readBehaviour } from "../model/model-name.ts";
-import { producedTokens } from "../openai/disconnected-stream.ts";
 import { warmUpEvents } from "../openai/response-events.ts";
 import type { ResponseStore, StoredResponse } from "../openai/response-store.ts";
 import { createResponse } from "../openai/responses.ts";
-import type { Frame, Reply } from "../reply.ts";
+import { type Frame, producedTokens, type Reply } from "../reply.ts";
 import { readText } from "../request-body.ts";
 import type { Simulation } from "../simulation.ts";
 import { messageOps, type SocketOp } from "./socket-ops.ts";
