@@ -1,7 +1,7 @@
 /** The HTTP front end of the gateway: listens for requests, and drains at shutdown. */
 
-import { isProxy } from "../console-api/http/origin.ts";
 import { type ListenOptions, listen } from "../net/http-server/listen.ts";
+import { isProxy } from "../net/http-server/proxy.ts";
 import { logFault } from "../observe/log.ts";
 import { Router, type RouterOptions } from "./router.ts";
 import { SocketUpgrades, type SocketUpgradesOptions } from "./socket-upgrades.ts";

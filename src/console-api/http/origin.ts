@@ -1,7 +1,4 @@
-/**
- * Checks the origin of a request: whether a page of the gateway sent it, whether its connection is secure, and
- * its client address.
- */
+/** Checks the origin of a request: whether a page of the gateway sent it, and whether its connection is secure. */
 
 import { ApiError } from "../../errors.ts";
 import { isOwnOrigin, requestScheme } from "../../net/http-server/own-origin.ts";
@@ -43,21 +40,4 @@ export function rejectInsecure(headers: HeaderReader, publicUrl: string): void {
 
 export function isLoopback(hostname: string): boolean {
   return /^(?:localhost|.+\.localhost|127(?:\.\d{1,3}){3}|\[::1\])$/.test(hostname);
-}
-
-const PRIVATE = /^(?:::ffff:)?(?:127\.|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.)|^(?:::1$|f[cd])/i;
-
-/** The gateway does not terminate TLS: if its public URL is https, a private peer address is its proxy. */
-export function isProxy(peer: string, publicUrl: string): boolean {
-  return /^(?:::ffff:)?127\.|^::1$/.test(peer) || (publicUrl.startsWith("https:") && PRIVATE.test(peer));
-}
-
-/**
- * Behind a proxy, the peer address is the same for every request. Uses the last forwarded address, which the
- * proxy itself observed. Earlier ones can be forged.
- */
-export function resolveClientAddress(headers: HeaderReader, peer: string, publicUrl: string): string {
-  if (!publicUrl.startsWith("https:") || !PRIVATE.test(peer)) return peer;
-  const forwarded = headers.get("x-forwarded-for")?.split(",").at(-1)?.trim() ?? "";
-  return /^[0-9A-Fa-f.:]{2,45}$/.test(forwarded) ? forwarded : peer;
 }
