@@ -1,4 +1,4 @@
-/** Every command changes what it declares: on the schema of this version, on an older one, and in an empty folder. */
+/** Every command changes what it declares: on the schema of its version, on an older one, and in an empty folder. */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createHash } from "node:crypto";
@@ -11,7 +11,8 @@ import { isForOperators } from "../../src/cli/store-access.ts";
 import type { Terminal } from "../../src/cli/terminal.ts";
 import { openDb, parseSqlitePath } from "../../src/store/engine/db.ts";
 import { migrate, readSchemaVersion } from "../../src/store/engine/migrate.ts";
-import { MIGRATIONS, SCHEMA_KNOWN } from "../../src/store/migrations/index.ts";
+import { SCHEMA_KNOWN } from "../../src/store/migrations/index.ts";
+import { buildNextVersion, type NextVersion } from "../support/next-version.ts";
 import { type Postgres, startPostgres } from "../support/postgres.ts";
 
 setDefaultTimeout(120_000);
@@ -20,8 +21,6 @@ const folder = mkdtempSync(join(tmpdir(), "model-gateway-effects-"));
 const configFile = join(folder, "gateway.yaml");
 const pricesFile = join(folder, "prices.yaml");
 const missingFolder = join(folder, "missing");
-/** The last schema before rolling upgrades, and the one before this version's. */
-const OLDER_SCHEMAS = [20, SCHEMA_KNOWN - 1];
 const MASTER_KEY = Buffer.alloc(32, 7).toString("base64");
 /** Commands that never open the store of an installation. */
 const WITHOUT_STORE = ["completion", "schema", "selftest", "simulate"];
@@ -74,8 +73,32 @@ interface Outcome {
   text: string;
 }
 
+/** A version of the program, loaded into this process. */
+interface LoadedProgram {
+  readonly runCommand: typeof runCommand;
+  readonly isForOperators: typeof isForOperators;
+  readonly Failure: typeof Failure;
+  readonly commands: readonly Command[];
+}
+
+const THIS_VERSION: LoadedProgram = { runCommand, isForOperators, Failure, commands: COMMANDS };
+let next: NextVersion;
+let nextVersion: LoadedProgram;
+
+async function loadProgram(folder: string): Promise<LoadedProgram> {
+  const load = (file: string) => import(join(folder, "src/cli", file));
+  const [command, access, list] = await Promise.all(
+    ["command.ts", "store-access.ts", "commands.ts"].map(load),
+  );
+  return { ...command, ...access, commands: list.COMMANDS };
+}
+
 /** Runs a command in this process. Unexpected errors are not caught. */
-async function runHere(command: Command, args: readonly string[], databaseUrl: string, data: string) {
+async function runHere(
+  command: Command,
+  args: readonly string[],
+  { url: databaseUrl, data, program = THIS_VERSION }: { url: string; data: string; program?: LoadedProgram },
+) {
   const lines: string[] = [];
   const identity = (text: string) => text;
   const terminal: Terminal = {
@@ -87,10 +110,10 @@ async function runHere(command: Command, args: readonly string[], databaseUrl: s
   const environment = { DATABASE_URL: databaseUrl, MODEL_GATEWAY_MASTER_KEY: MASTER_KEY };
   const outcome: Outcome = { code: 1, text: "" };
   try {
-    outcome.code = await runCommand(command, [...args, "--data", data], environment, terminal);
+    outcome.code = await program.runCommand(command, [...args, "--data", data], environment, terminal);
   } catch (error) {
-    if (!isForOperators(error)) throw error;
-    lines.push(error.message, error instanceof Failure ? (error.hint ?? "") : "");
+    if (!program.isForOperators(error)) throw error;
+    lines.push(error.message, error instanceof program.Failure ? (error.hint ?? "") : "");
   }
   outcome.text = lines.join("\n");
   return outcome;
@@ -119,10 +142,12 @@ async function fingerprint(url: string): Promise<string> {
 
 const storeCommands = COMMANDS.filter(({ words }) => words !== "start" && !WITHOUT_STORE.includes(words));
 const reading = storeCommands.filter(({ changes }) => changes === "nothing");
-const find = (words: string) =>
-  COMMANDS.find((command) => command.words === words) ?? expect.unreachable(words);
+const find = (words: string, { commands } = THIS_VERSION) =>
+  commands.find((command) => command.words === words) ?? expect.unreachable(words);
 
 beforeAll(async () => {
+  next = buildNextVersion();
+  nextVersion = await loadProgram(next.program);
   await Bun.write(
     configFile,
     `
@@ -134,7 +159,10 @@ users: [{ email: a@example.com, role: user }]
   );
   await Bun.write(pricesFile, 'date: 2027-01-01\nmodels:\n  m: { price: { input: "2", output: "3" } }\n');
 });
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+afterAll(() => {
+  next?.remove();
+  rmSync(folder, { recursive: true, force: true });
+});
 
 test("every command declares what it changes, shows it in its help, and is in this table", async () => {
   for (const command of COMMANDS) {
@@ -157,7 +185,7 @@ test("no command but start and apply creates a file where no installation exists
     const args = ARGUMENTS[command.words] ?? [];
     const url = `sqlite:${join(missingFolder, "gateway.db")}`;
     const isDry = "dry-run" in command.options;
-    await runHere(command, isDry ? [...args, "--dry-run"] : args, url, missingFolder);
+    await runHere(command, isDry ? [...args, "--dry-run"] : args, { url, data: missingFolder });
     expect([command.words, existsSync(missingFolder)]).toEqual([command.words, false]);
   }
 });
@@ -169,49 +197,49 @@ function describeEngine(engine: string, newUrl: () => Promise<string>): void {
     test("a command that changes nothing leaves the database of this version as it is", async () => {
       const url = await newUrl();
       const data = dataFolder();
-      expect(await runHere(find("apply"), [configFile], url, data)).toMatchObject({ code: 0 });
+      expect(await runHere(find("apply"), [configFile], { url, data })).toMatchObject({ code: 0 });
       const before = await fingerprint(url);
       const dry = [find("apply"), find("prices update")];
       for (const command of [...reading, ...dry]) {
         const args = [...(ARGUMENTS[command.words] ?? []), ...(dry.includes(command) ? ["--dry-run"] : [])];
-        const { text } = await runHere(command, args, url, data);
+        const { text } = await runHere(command, args, { url, data });
         expect([command.words, text, await fingerprint(url)]).toEqual([command.words, text, before]);
       }
       rmSync(join(folder, "backup.db"), { force: true });
     });
 
-    test.each(OLDER_SCHEMAS)(
-      "on a database of schema %d only start and migrate change it, and a command that needs the schema of this version names both ways",
-      async (schema) => {
-        const url = await newUrl();
-        const data = dataFolder();
-        const old = await openDb(url);
-        await migrate(old, MIGRATIONS.slice(0, schema));
-        await old.close();
-        const before = await fingerprint(url);
-        const works: string[] = [];
-        for (const command of storeCommands.filter(({ words }) => words !== "migrate")) {
-          const { code, text } = await runHere(command, ARGUMENTS[command.words] ?? [], url, data);
-          if (code === 0) works.push(command.words);
-          else if (command.words !== "backup") {
-            expect(text).toContain(
-              `The database has schema ${schema}, and this version needs schema ${SCHEMA_KNOWN}.`,
-            );
-            expect(text).toMatch(/or migrate it: .*model-gateway migrate --data/);
-          }
-          expect([command.words, await fingerprint(url)]).toEqual([command.words, before]);
+    test("on the database of the version before, only start and migrate change it, and a command that needs the new schema names both ways", async () => {
+      const url = await newUrl();
+      const data = dataFolder();
+      const old = await openDb(url);
+      await migrate(old);
+      await old.close();
+      const before = await fingerprint(url);
+      const works: string[] = [];
+      const target = { url, data, program: nextVersion };
+      const isTested = ({ words }: Command) => storeCommands.some((command) => command.words === words);
+      for (const command of nextVersion.commands.filter(isTested)) {
+        if (command.words === "migrate") continue;
+        const { code, text } = await runHere(command, ARGUMENTS[command.words] ?? [], target);
+        if (code === 0) works.push(command.words);
+        else if (command.words !== "backup") {
+          expect(text).toContain(
+            `The database has schema ${SCHEMA_KNOWN}, and this version needs schema ${next.schema}.`,
+          );
+          expect(text).toMatch(/or migrate it: .*model-gateway migrate --data/);
         }
-        expect(works).toEqual([...(engine === "sqlite" ? ["backup"] : []), "doctor", "upgrade-check"]);
-        rmSync(join(folder, "backup.db"), { force: true });
+        expect([command.words, await fingerprint(url)]).toEqual([command.words, before]);
+      }
+      expect(works).toEqual([...(engine === "sqlite" ? ["backup"] : []), "doctor", "upgrade-check"]);
+      rmSync(join(folder, "backup.db"), { force: true });
 
-        expect(await runHere(find("migrate"), [], url, data)).toMatchObject({ code: 0 });
-        const db = await openDb(url);
-        expect(await readSchemaVersion(db)).toBe(SCHEMA_KNOWN);
-        await db.close();
-        expect(await runHere(find("keys list"), [], url, data)).toMatchObject({ code: 0 });
-        expect(readdirSync(data)).not.toContain("master.key");
-      },
-    );
+      expect(await runHere(find("migrate", nextVersion), [], target)).toMatchObject({ code: 0 });
+      const db = await openDb(url);
+      expect(await readSchemaVersion(db)).toBe(next.schema);
+      await db.close();
+      expect(await runHere(find("keys list", nextVersion), [], target)).toMatchObject({ code: 0 });
+      expect(readdirSync(data)).not.toContain("master.key");
+    });
   });
 }
 

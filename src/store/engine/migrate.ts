@@ -5,7 +5,7 @@ import { type Db, isLockTimeout, transaction } from "./db.ts";
 import { hasTable, isSharedServer } from "./dialect.ts";
 import { lockAgainstMigrations, lockMigrations } from "./migration-lock.ts";
 import { requireUnmoved } from "./moved-store.ts";
-import { integer, integerOrNull, text } from "./row.ts";
+import { integer, text } from "./row.ts";
 
 /** SQL for SQLite only. Other engines read it as a comment. */
 const SQLITE_ONLY = /\/\* sqlite: ([A-Z ]+) \*\//g;
@@ -19,6 +19,13 @@ const POSTGRES_ONLY = /^-- begin postgres\n[\s\S]*?^-- end postgres$/gm;
 const LOCK_TIMEOUT_MS = 2_000;
 const LOCK_TRIES_MAX = 30;
 const LOCK_RETRY_MS = 500;
+
+/**
+ * `oldest_reader` is the oldest program that still works with a migration applied, as the schema that the program knows.
+ * Programs that know at least the maximum of this column run on the database, even if it has later migrations.
+ */
+const CREATE_MIGRATION_TABLE = `CREATE TABLE IF NOT EXISTS migration (
+  version BIGINT PRIMARY KEY, name TEXT NOT NULL, oldest_reader BIGINT NOT NULL DEFAULT 0)`;
 
 /** The database has a migration that this program is too old for. */
 export class ProgramTooOld extends Error {
@@ -71,7 +78,7 @@ function createSchema(db: Db, migrations: readonly Migration[]): Promise<SchemaC
   return transaction(db, async (tx) => {
     await lockMigrations(tx);
     // Not `hasVersions`: PostgreSQL may answer it from a snapshot taken before this connection waited for the lock.
-    await tx.sql`CREATE TABLE IF NOT EXISTS migration (version BIGINT PRIMARY KEY, name TEXT NOT NULL)`;
+    await tx.sql.script(CREATE_MIGRATION_TABLE);
     const applied = await readAppliedRows(tx);
     rejectOldProgram(applied, migrations);
     for (const migration of selectPending(tx, applied, migrations)) await runMigration(tx, migration);
@@ -109,10 +116,9 @@ async function runMigration(tx: Db, migration: Migration): Promise<void> {
     else await tx.sql.script(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`);
   }
   await tx.sql.script(tx.engine === "sqlite" ? toSqlite(sql) : sql);
-  await tx.sql`INSERT INTO migration (version, name) VALUES (${version}, ${name})`;
-  const oldestReader = getOldestReader(version, phase);
-  if (oldestReader !== null)
-    await tx.sql`UPDATE migration SET oldest_reader = ${oldestReader} WHERE version = ${version}`;
+  await tx.sql`
+    INSERT INTO migration (version, name, oldest_reader)
+    VALUES (${version}, ${name}, ${getOldestReader(version, phase)})`;
 }
 
 function toSqlite(sql: string): string {
@@ -259,10 +265,9 @@ export async function readUpgradeImpact(
 ): Promise<UpgradeImpact> {
   const { versions, newest } = await readApplied(db);
   const pending = migrations.filter(({ version }) => !versions.has(version));
-  const required = pending.map((migration) => getOldestReader(migration.version, getPhase(migration)) ?? 0);
+  const required = pending.map((migration) => getOldestReader(migration.version, getPhase(migration)));
   return {
-    // Programs from before the column reject every newer database.
-    isReversible: pending.length === 0 || (newest >= COLUMN_ADDED_BY && Math.max(...required) <= newest),
+    isReversible: Math.max(0, ...required) <= newest,
     needsStop: pending.some((migration) => getPhase(migration).kind === "offline"),
   };
 }
@@ -279,14 +284,12 @@ async function readApplied(db: Db): Promise<AppliedMigrations> {
 }
 
 async function readAppliedRows(db: Db): Promise<AppliedMigrations> {
-  const rows = await db.sql`SELECT version, name FROM migration ORDER BY version`;
+  const rows = await db.sql`SELECT version, oldest_reader FROM migration ORDER BY version`;
   const versions = rows.map((row) => integer(row, "version"));
-  const hasOldestReader = rows.some((row) => row.name === "oldest-reader");
-  const [oldest] = hasOldestReader ? await db.sql`SELECT MAX(oldest_reader) AS schema FROM migration` : [];
   return {
     versions: new Set(versions),
     newest: versions.at(-1) ?? 0,
-    oldestReader: oldest === undefined ? 0 : (integerOrNull(oldest, "schema") ?? 0),
+    oldestReader: Math.max(0, ...rows.map((row) => integer(row, "oldest_reader"))),
   };
 }
 
@@ -321,15 +324,11 @@ function getPhase({ phase }: Migration): MigrationPhase {
   return phase ?? { kind: "expand" };
 }
 
-/** The schema that a program must know once the migration is applied; null if it changes nothing for older programs. */
-function getOldestReader(version: number, phase: MigrationPhase): number | null {
-  if (phase.kind === "expand") return null;
-  if (phase.kind === "contract") return phase.oldestReader;
-  // The column does not exist yet in older migrations, and no program that reads it predates them.
-  return version > COLUMN_ADDED_BY ? version : null;
+/** The schema that a program must know once the migration is applied; 0 if it changes nothing for older programs. */
+function getOldestReader(version: number, phase: MigrationPhase): number {
+  if (phase.kind === "expand") return 0;
+  return phase.kind === "contract" ? phase.oldestReader : version;
 }
-
-const COLUMN_ADDED_BY = MIGRATIONS.find(({ name }) => name === "oldest-reader")?.version ?? 0;
 
 function newestVersion(migrations: readonly Migration[]): number {
   return migrations.at(-1)?.version ?? 0;

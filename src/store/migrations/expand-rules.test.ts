@@ -9,19 +9,13 @@ import { type Db, openDb, type Row } from "../engine/db.ts";
 import { migrate } from "../engine/migrate.ts";
 import { MIGRATIONS, type Migration } from "./index.ts";
 
-/** The last schema from before these rules. */
-const BEFORE_RULES = 20;
-
 let postgres: Postgres;
 let db: Db;
 
 beforeAll(async () => {
   postgres = await startPostgres();
   db = await openDb(postgres.url);
-  await migrate(
-    db,
-    MIGRATIONS.filter(({ version }) => version <= BEFORE_RULES),
-  );
+  await migrate(db, MIGRATIONS.slice(0, 1));
 }, 300_000);
 
 afterAll(async () => {
@@ -63,7 +57,10 @@ async function readCatalog(tx: Db): Promise<Catalog> {
   };
 }
 
-/** Locks of this transaction that block readers or writers, and the rows that it read or changed, by table. */
+/**
+ * Locks of this transaction that block readers or writers, and the tables whose rows it read or changed. The table
+ * `migration` belongs to the program that runs migrations.
+ */
 async function readEffects(tx: Db): Promise<{ blocking: Row[]; touched: Row[] }> {
   const blocking = await tx.sql`
     SELECT relation::regclass::text AS name, mode FROM pg_locks
@@ -71,7 +68,7 @@ async function readEffects(tx: Db): Promise<{ blocking: Row[]; touched: Row[] }>
       AND mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')`;
   const touched = await tx.sql`
     SELECT relname AS name FROM pg_stat_xact_user_tables
-    WHERE COALESCE(seq_scan, 0) + COALESCE(idx_scan, 0) + n_tup_upd + n_tup_del > 0`;
+    WHERE COALESCE(seq_scan, 0) + COALESCE(idx_scan, 0) + n_tup_upd + n_tup_del > 0 AND relname <> 'migration'`;
   return { blocking, touched };
 }
 
@@ -128,8 +125,21 @@ async function findBreachesOnCopy(sql: string): Promise<string[]> {
   return breaches;
 }
 
+/** Later migrations that keep the rules. */
+const ADDITIONS: readonly [what: string, sql: string][] = [
+  ["a nullable column", "ALTER TABLE setting ADD later TEXT"],
+  ["a constant default", "ALTER TABLE usage_row ADD later BIGINT NOT NULL DEFAULT 7"],
+  ["a table with an index", "CREATE TABLE later (a BIGINT); CREATE INDEX later_a ON later (a)"],
+  ["a view", "CREATE VIEW later AS SELECT name FROM setting"],
+  ["an unchecked constraint", "ALTER TABLE wallet ADD CHECK (held_nano < 9) NOT VALID"],
+];
+
 describe("a migration without a phase only adds, and holds no lock while it reads or changes rows", () => {
-  for (const migration of MIGRATIONS.filter(({ version }) => version > BEFORE_RULES)) {
+  test.each(ADDITIONS)("%s", async (_, sql) => {
+    expect(await findBreachesOnCopy(sql)).toEqual([]);
+  });
+
+  for (const migration of MIGRATIONS.slice(1)) {
     test(`${migration.version} ${migration.name}`, async () => {
       if ((migration.phase?.kind ?? "expand") === "expand")
         expect(await findBreachesOnCopy(migration.sql)).toEqual([]);
