@@ -96,13 +96,15 @@ async function checkCountThread(): Promise<string> {
 
 async function checkBodyThread(): Promise<string> {
   const inspector = new BodyInspector({
-    depthMax: limits.jsonDepthMax,
-    modelNameCharsMax: limits.modelNameCharsMax,
+    jsonLimits: { depthMax: limits.jsonDepthMax, modelNameCharsMax: limits.modelNameCharsMax },
+    threadLimits: limits.inspectionThreads,
+    monotonicMs: systemClock.monotonicMs,
   });
   const chat = ENDPOINTS.find(({ name }) => name === "chat.completions");
   require(chat !== undefined, "knows no chat completions");
   try {
-    await inspector.inspect(encode({ model: "m", messages: [{ role: "user", content: "Hello" }] }), chat);
+    const bytes = encode({ model: "m", messages: [{ role: "user", content: "Hello" }] });
+    await inspector.inspect({ bytes, endpoint: chat, owner: "selftest" });
     return STARTED;
   } finally {
     inspector.close();
@@ -110,9 +112,16 @@ async function checkBodyThread(): Promise<string> {
 }
 
 async function checkFrameThread(): Promise<string> {
-  const inspector = new FrameInspector(limits.jsonDepthMax);
+  const inspector = new FrameInspector({
+    depthMax: limits.jsonDepthMax,
+    threadLimits: limits.inspectionThreads,
+    monotonicMs: systemClock.monotonicMs,
+  });
   try {
-    const frame = await inspector.read(encode({ type: "response.create", model: "m", input: "Hello" }));
+    const frame = await inspector.read(
+      encode({ type: "response.create", model: "m", input: "Hello" }),
+      "selftest",
+    );
     require(frame.kind === "create", `read a frame as ${frame.kind}`);
     return STARTED;
   } finally {

@@ -67,7 +67,10 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
   const dispatcher = openDispatcher(context, { policy, limiter, occupancy, billingEngine, timers, loop });
   if (services.shared !== null) serveGains(services.shared, dispatcher);
   const bodies = openBodyBudgets(limits, settings.largeBodiesBytes, { ...clock, deadlines });
-  const requests = new RequestReader({ ...limits, spoolDir: spoolFolder(context), deadlines }, bodies);
+  const requests = new RequestReader(
+    { ...limits, spoolDir: spoolFolder(context), deadlines, monotonicMs: clock.monotonicMs },
+    bodies,
+  );
   closers.add(() => requests.close());
   // Opened before the requests in flight, so that they are closed after them.
   const inputCounter = openInputCounter(context);

@@ -38,7 +38,7 @@ export class FrameReading {
     if (!waitingBytes.fits(key, length)) return false;
     waitingBytes.take(key, length);
     const reading = (this.last ?? Promise.resolve())
-      .then(() => (isLong ? inspector.read(bytes) : readClientFrame(kind, bytes, depthMax)))
+      .then(() => (isLong ? inspector.read(bytes, key) : readClientFrame(kind, bytes, depthMax)))
       .finally(() => waitingBytes.release(key, length))
       .then(handle)
       .catch((thrown: unknown) => this.options.onFailure(thrown))

@@ -4,6 +4,7 @@ import type { NewId } from "../base/clock.ts";
 import type { ApiError } from "../errors.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import type { Pipeline } from "../gateway/pipeline.ts";
+import type { ThreadPoolLimits } from "../gateway/threads/thread-pool.ts";
 import type { ByteBudget } from "./byte-budget.ts";
 import type { MemoryPool } from "./conversation-memory.ts";
 import type { FrameInspector } from "./frame-inspector.ts";
@@ -19,6 +20,7 @@ export interface SocketLimits extends LaneLimits, WarmUpLimits {
   readonly socketBufferedBytesMax: number;
   /** Longer frames are parsed in a thread. */
   readonly inspectInThreadAboveBytes: number;
+  readonly inspectionThreads: ThreadPoolLimits;
 }
 
 /** The services of the gateway that a connection uses. */

@@ -169,7 +169,11 @@ function createSessionContext({ gateway, newId, limits }: SocketsOptions): Sessi
       keyBytesMax: limits.socketMemoriesKeyBytesMax,
       connectionBytesMax: limits.socketMemoryBytesMax,
     }),
-    inspector: new FrameInspector(limits.jsonDepthMax),
+    inspector: new FrameInspector({
+      depthMax: limits.jsonDepthMax,
+      threadLimits: limits.inspectionThreads,
+      monotonicMs: gateway.clock.monotonicMs,
+    }),
     waitingBytes: new ByteBudget({
       bytesMax: limits.socketsWaitingBytesMax,
       keyBytesMax: limits.socketsWaitingKeyBytesMax,

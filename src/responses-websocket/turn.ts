@@ -147,5 +147,5 @@ function readTurn(
   if (memory !== null && !memory.growNow(call.frame.bytes.length + body.length)) {
     throw noCapacityError(bodyBudget.retryAfterSeconds());
   }
-  return requests.readJson(body, endpoint, memory);
+  return requests.readJson({ bytes: body, owner: caller.key, reservation: memory }, endpoint);
 }

@@ -46,7 +46,8 @@ export function respondToWarmUp(
 ): MaybePromise<WarmUp> {
   const caller = identifyTurn(gateway, turn);
   const building = buildTurnBody(turn.frame, null, null, limits);
-  const read = ({ bytes }: TurnBody) => gateway.requests.readJson(bytes, RESPONSES, null);
+  const read = ({ bytes }: TurnBody) =>
+    gateway.requests.readJson({ bytes, owner: caller.key, reservation: null }, RESPONSES);
   const reading = whenReady(building, read);
   const respond = (request: ModelRequest) => buildWarmUp(gateway, turn, memory, limits, caller, request);
   return whenReady(reading, respond);

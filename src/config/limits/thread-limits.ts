@@ -17,7 +17,12 @@ const thread = {
   idleMs: 60_000,
 } as const;
 
+/** One of two threads takes only jobs up to this size, so that they need not wait for the largest ones. */
+const shortJobBytesMax = 8 * MiB;
+
 export const threadLimits = {
+  /** Checks of long bodies and frames. The memory budgets of bodies bound how many wait. */
+  inspectionThreads: { ...thread, shortJobBytesMax, waitingMax: 1_024 },
   /** Counts of input tokens. */
   tokenCountThread: { ...thread, inlineBytesMax: 32 * KiB },
   /** Translation of long requests, and of long responses that are not streamed. */
@@ -25,8 +30,7 @@ export const threadLimits = {
     ...thread,
     requestBytesMin: 256 * KiB,
     responseBytesMin: 1 * MiB,
-    /** One of the two threads takes only jobs up to this size, so that they need not wait for the largest ones. */
-    shortJobBytesMax: 8 * MiB,
+    shortJobBytesMax,
     /** A request with the stored conversation that it continues. */
     requestBytesMax: 64 * MiB,
     /** What a response repeats of its request, such as its tools. */

@@ -13,7 +13,7 @@ import { readBody } from "../bodies/body.ts";
 import type { BodyOwner, BodyReservation } from "../bodies/body-budget.ts";
 import type { BodyBudgets } from "../bodies/body-budgets.ts";
 import { bodyError } from "../bodies/body-error.ts";
-import { BodyInspector } from "../bodies/body-inspector.ts";
+import { BodyInspector, type InspectionThreadLimits } from "../bodies/body-inspector.ts";
 import type { BodyLimits } from "../bodies/body-reader.ts";
 import type { BodyResult } from "../bodies/large-body.ts";
 import { type MultipartRequestLimits, readMultipartRequest } from "../bodies/multipart-request.ts";
@@ -23,6 +23,16 @@ export interface RequestLimits extends MultipartRequestLimits {
   jsonDepthMax: number;
   /** Longer JSON bodies are inspected in a thread. */
   inspectInThreadAboveBytes: number;
+  inspectionThreads: InspectionThreadLimits;
+  monotonicMs(): number;
+}
+
+/** A complete JSON body. The reader owns the bytes and may transfer a long body to a thread. */
+export interface CompleteBody {
+  readonly bytes: Uint8Array;
+  readonly owner: BodyOwner;
+  /** Null if the body is not counted. */
+  readonly reservation: BodyReservation | null;
 }
 
 /** Receives a body as it came. The bytes belong to the reader: copy what is needed later. */
@@ -54,7 +64,7 @@ export class RequestReader {
       smallBudget: budgets.small,
     };
     this.#jsonLimits = { depthMax: limits.jsonDepthMax, modelNameCharsMax: limits.modelNameCharsMax };
-    this.#inspector = observed?.inspector ?? new BodyInspector(this.#jsonLimits);
+    this.#inspector = observed?.inspector ?? this.#openInspector();
     this.#observe = observed?.observe ?? null;
   }
 
@@ -68,7 +78,9 @@ export class RequestReader {
     const contentType = request.headers.get("content-type") ?? "";
     if (isJson(contentType)) {
       const body = readBody(request, this.#bodyLimits, this.#budgets.large, owner);
-      return isPending(body) ? this.#parsePending(body, endpoint) : this.#parse(body, endpoint);
+      return isPending(body)
+        ? body.then((complete) => this.#parse(complete, endpoint, owner))
+        : this.#parse(body, endpoint, owner);
     }
     const takesForms = endpoint.name === "images.edits";
     const boundary = takesForms ? readBoundary(contentType) : null;
@@ -82,16 +94,9 @@ export class RequestReader {
     return readMultipartRequest(request, { boundary, contentType, limits, budgets: this.#budgets, owner });
   }
 
-  /**
-   * Reads a complete JSON body, with its reservation if it is counted. The reader owns the bytes and may transfer a
-   * long body to a thread.
-   */
-  readJson(
-    bytes: Uint8Array,
-    endpoint: Endpoint,
-    reservation: BodyReservation | null,
-  ): MaybePromise<ModelRequest> {
-    if (this.#isLong(bytes.length)) return this.#readInThread(bytes, endpoint, reservation);
+  readJson(body: CompleteBody, endpoint: Endpoint): MaybePromise<ModelRequest> {
+    const { bytes, reservation } = body;
+    if (this.#isLong(bytes.length)) return this.#readInThread(body, endpoint);
     try {
       return readModelRequest(wholeBytesPart(bytes), endpoint, this.#jsonLimits, buildRelease(reservation));
     } catch (error) {
@@ -104,19 +109,21 @@ export class RequestReader {
     this.#inspector.close();
   }
 
-  async #parsePending(body: Promise<BodyResult>, endpoint: Endpoint): Promise<ModelRequest> {
-    return this.#parse(await body, endpoint);
+  #openInspector(): BodyInspector {
+    const { inspectionThreads, monotonicMs } = this.#limits;
+    return new BodyInspector({ jsonLimits: this.#jsonLimits, threadLimits: inspectionThreads, monotonicMs });
   }
 
-  #parse(body: BodyResult, endpoint: Endpoint): MaybePromise<ModelRequest> {
+  #parse(body: BodyResult, endpoint: Endpoint, owner: BodyOwner): MaybePromise<ModelRequest> {
     if (!("ok" in body)) {
       if (this.#observe !== null) this.#observe(body);
-      if (this.#isLong(body.end - body.start)) return this.readJson(partBytes(body), endpoint, null);
-      return readModelRequest(body, endpoint, this.#jsonLimits);
+      if (!this.#isLong(body.end - body.start)) return readModelRequest(body, endpoint, this.#jsonLimits);
+      return this.#readInThread({ bytes: partBytes(body), owner, reservation: null }, endpoint);
     }
     if (!body.ok) throw bodyError(body);
-    if (this.#observe !== null) this.#observe(wholeBytesPart(body.bytes));
-    return this.readJson(body.bytes, endpoint, body.reservation);
+    const { bytes, reservation } = body;
+    if (this.#observe !== null) this.#observe(wholeBytesPart(bytes));
+    return this.readJson({ bytes, owner, reservation }, endpoint);
   }
 
   #isLong(bytes: number): boolean {
@@ -124,12 +131,15 @@ export class RequestReader {
   }
 
   async #readInThread(
-    source: Uint8Array,
+    { bytes: source, owner, reservation }: CompleteBody,
     endpoint: Endpoint,
-    reservation: BodyReservation | null,
   ): Promise<ModelRequest> {
     try {
-      const { bytes, inspection } = await this.#inspector.inspect(await ownBytes(source), endpoint);
+      const { bytes, inspection } = await this.#inspector.inspect({
+        bytes: await ownBytes(source),
+        endpoint,
+        owner: owner.userId ?? owner.id,
+      });
       return openInspected(
         { body: wholeBytesPart(bytes), inspection, onDispose: buildRelease(reservation) },
         endpoint,

@@ -1,4 +1,7 @@
 /** Why a job was not completed by a thread. */
+
+import { ApiError } from "../../errors.ts";
+
 export type JobLimit = "time" | "memory" | "waiting" | "closed";
 
 const REASONS: Readonly<Record<JobLimit, string>> = {
@@ -21,4 +24,11 @@ export class JobLimitError extends Error {
   get isOverload(): boolean {
     return this.limit === "waiting" || this.limit === "closed";
   }
+}
+
+/** The error for the client whose job exceeded a limit. Any other error is returned unchanged. */
+export function jobError(error: unknown, texts: { tooLarge: string; overloaded: string }): unknown {
+  if (!(error instanceof JobLimitError)) return error;
+  if (!error.isOverload) return new ApiError("request_too_large", texts.tooLarge);
+  return new ApiError("server_is_overloaded", texts.overloaded, { headers: { "retry-after": "1" } });
 }

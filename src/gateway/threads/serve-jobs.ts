@@ -16,6 +16,9 @@ export type ThreadMessage<Result> =
       readonly param: string | null;
     };
 
+/** Collecting garbage takes about as long. */
+const LONG_JOB_MS = 20;
+
 /** The result of a job, with the buffers that move to the main thread. */
 export interface JobResult<Result> {
   readonly result: Result;
@@ -33,8 +36,10 @@ export function serveJobs<Job, Result>(
   const send = (message: ThreadMessage<Result>, transfer: readonly ArrayBuffer[] = []) =>
     self.postMessage(message, [...transfer]);
   self.onmessage = async ({ data }: MessageEvent<Job>) => {
+    let startedMs = 0;
     try {
       await prepared;
+      startedMs = performance.now();
       const { result, transfer } = await run(data);
       send({ kind: "result", result }, transfer);
     } catch (cause) {
@@ -49,7 +54,7 @@ export function serveJobs<Job, Result>(
       send({ kind: "refused", code, message, param });
     }
     // A long job leaves hundreds of megabytes, which an idle thread would keep.
-    Bun.gc(true);
+    if (performance.now() - startedMs > LONG_JOB_MS) Bun.gc(true);
   };
   // A job reports what fails here.
   prepared.then(() => send({ kind: "ready", taskId: readTaskId() })).catch(() => {});

@@ -6,7 +6,7 @@ import { ApiError } from "../../errors.ts";
 import type { ToolNames } from "../../protocols/hub/dialect-codec.ts";
 import type { Keyring } from "../../secrets/keyring.ts";
 import type { InputItemsTerms } from "../stored-responses/input-items.ts";
-import { JobLimitError } from "../threads/job-limit-error.ts";
+import { JobLimitError, jobError } from "../threads/job-limit-error.ts";
 import type { JobMessage, PoolJob } from "../threads/pool-thread.ts";
 import { ThreadPool, type ThreadPoolLimits } from "../threads/thread-pool.ts";
 import type { SealTarget } from "./state-seals.ts";
@@ -156,8 +156,7 @@ export class TranslationThreads {
       if (result.kind !== "response") throw new Error("expected a translated response");
       return result;
     } catch (error) {
-      if (!(error instanceof JobLimitError)) throw error;
-      if (error.isOverload) throw overloadedError();
+      if (!(error instanceof JobLimitError) || error.isOverload) throw toApiError(error);
       return { translation: { kind: "malformed" }, dropped: [] };
     }
   }
@@ -177,8 +176,7 @@ export class TranslationThreads {
     try {
       return await this.#pool.run(job);
     } catch (error) {
-      if (!(error instanceof JobLimitError)) throw error;
-      throw error.isOverload ? overloadedError() : tooLargeError();
+      throw toApiError(error);
     }
   }
 
@@ -245,17 +243,14 @@ function startWorker(): Worker {
   return new Worker(new URL("./translation-worker.ts", import.meta.url).href);
 }
 
+const TOO_LARGE =
+  "The request is too large or too complex to be translated. This model's upstream has another interface, so the request must be translated. Shorten the conversation, its tools or its media.";
+const OVERLOADED = "Too many long requests wait to be translated. Try again in 1 s.";
+
 function tooLargeError(): ApiError {
-  return new ApiError(
-    "request_too_large",
-    "The request is too large or too complex to be translated. This model's upstream has another interface, so the request must be translated. Shorten the conversation, its tools or its media.",
-  );
+  return new ApiError("request_too_large", TOO_LARGE);
 }
 
-function overloadedError(): ApiError {
-  return new ApiError(
-    "server_is_overloaded",
-    "Too many long requests wait to be translated. Try again in 1 s.",
-    { headers: { "retry-after": "1" } },
-  );
+function toApiError(error: unknown): unknown {
+  return jobError(error, { tooLarge: TOO_LARGE, overloaded: OVERLOADED });
 }
