@@ -9,9 +9,9 @@ import { openLimiter } from "../src/limits/limiter.ts";
 import { KeyIndex } from "../src/policy/key-index.ts";
 import { compileSnapshot } from "../src/policy/snapshot.ts";
 import { openPool } from "../src/pool/pool.ts";
-import { DEFAULT_QUEUE, NO_BILLING } from "../src/records/group.ts";
 import type { KeyOfUser } from "../src/records/key.ts";
 import { NO_LIMITS } from "../src/records/limits.ts";
+import { accountRecord, groupRecord, modelRecord } from "../src/records/records.test-support.ts";
 import { median } from "./measure.ts";
 
 const ACCOUNTS = 1_000;
@@ -28,52 +28,22 @@ export interface DispatchCost {
 const limits = { concurrency: 100_000, rpm: 1_000_000, tpm: 1_000_000_000, windows: [] };
 const snapshot = compileSnapshot(
   {
-    models: [
-      {
-        id: "m",
-        interfaces: ["chat"],
-        price: null,
-        contextTokens: null,
-        outputTokensMax: null,
-        createdAtMs: 1,
-      },
-    ],
-    accounts: Array.from({ length: ACCOUNTS }, (_, i) => ({
-      id: `a${i}`,
-      name: `a${i}`,
-      kind: "openai" as const,
-      baseUrl: "http://127.0.0.1:1/v1",
-      sealedCredential: null,
-      interfaces: ["chat" as const],
-      websocket: false,
-      apiVersion: null,
-      propagateTrace: false,
-      privateNetwork: true,
-      priority: 1,
-      weight: 1 + (i % 3),
-      limits: { concurrency: 1_000, rpm: 1_000_000, tpm: null },
-      models: { "*": "*" },
-      enabled: true,
-      createdAtMs: 1,
-    })),
+    models: [modelRecord("m")],
+    accounts: Array.from({ length: ACCOUNTS }, (_, i) =>
+      accountRecord(`a${i}`, {
+        baseUrl: "http://127.0.0.1:1/v1",
+        privateNetwork: true,
+        weight: 1 + (i % 3),
+        limits: { concurrency: 1_000, rpm: 1_000_000, tpm: null },
+      }),
+    ),
     groups: [
-      {
-        id: "g",
-        name: "g",
+      groupRecord("g", {
         interfaces: ["chat"],
         models: ["m"],
         accounts: Array.from({ length: ACCOUNTS }, (_, i) => `a${i}`),
-        billing: NO_BILLING,
         limits,
-        groupLimits: NO_LIMITS,
-        queue: DEFAULT_QUEUE,
-        access: "everyone",
-        onDisconnect: "cancel",
-        costHeaders: false,
-        capture: "off",
-        websocket: true,
-        createdAtMs: 1,
-      },
+      }),
     ],
   },
   { unseal: () => null, simulatorUrl: null },

@@ -1,30 +1,16 @@
 import { describe, expect, test } from "bun:test";
 import { compileSnapshot } from "../policy/snapshot.ts";
 import type { AccountRecord } from "../records/account.ts";
-import { NO_RATE_LIMITS } from "../records/limits.ts";
+import { accountRecord } from "../records/records.test-support.ts";
 import { credentialHeader, upstreamPath } from "./upstream-address.ts";
 
 /** An account as in the snapshot. */
 function account(change: Partial<AccountRecord>) {
-  const record: AccountRecord = {
-    id: "a1",
-    name: "upstream",
-    kind: "openai",
+  const record = accountRecord("a1", {
     baseUrl: "https://api.example.com/v1",
     sealedCredential: "secret",
-    interfaces: ["chat"],
-    websocket: false,
-    apiVersion: null,
-    propagateTrace: false,
-    privateNetwork: false,
-    priority: 1,
-    weight: 1,
-    models: {},
-    limits: NO_RATE_LIMITS,
-    enabled: true,
-    createdAtMs: 1,
     ...change,
-  };
+  });
   const records = { models: [], accounts: [record], groups: [] };
   const compiled = compileSnapshot(records, { simulatorUrl: null, unseal: () => record.sealedCredential });
   const found = compiled.accounts.get("a1");

@@ -1,8 +1,21 @@
 /** A group as it is stored: what its keys grant, and how they are charged. */
 
-import type { CaptureMode } from "./capture.ts";
-import type { Interface } from "./interfaces.ts";
-import type { CallerLimits } from "./limits.ts";
+import { CAPTURE_MODES } from "./capture.ts";
+import {
+  callerLimits,
+  choice,
+  choiceOr,
+  type Field,
+  flag,
+  identity,
+  integer,
+  interfaceList,
+  internal,
+  members,
+  optionalChoice,
+  type RecordOf,
+  text,
+} from "./fields.ts";
 import type { Price } from "./price.ts";
 
 /** The queue of a group while every account is busy: its length and its timeout. */
@@ -24,32 +37,6 @@ export function defaultOnDisconnect(charge: GroupBilling["charge"]): OnDisconnec
 /** Who may create keys in a group: every user, or only its members. */
 export const GROUP_ACCESS = ["everyone", "members"] as const;
 export type GroupAccess = (typeof GROUP_ACCESS)[number];
-
-/** A group: what an API key grants (models, accounts and interfaces). */
-export interface GroupRecord {
-  id: string;
-  name: string;
-  interfaces: Interface[];
-  /** Public model ids (rows of `publication`), in the operator's order. */
-  models: string[];
-  /** Account ids (rows of `pool`), in the operator's order. */
-  accounts: string[];
-  access: GroupAccess;
-  billing: GroupBilling;
-  /** Null if unset: `defaultOnDisconnect` applies. */
-  onDisconnect: OnDisconnect | null;
-  /** Whether responses to its keys report their cost. */
-  costHeaders: boolean;
-  capture: CaptureMode;
-  /** Whether its keys may use Responses over WebSocket. */
-  websocket: boolean;
-  /** Limits of each key. */
-  limits: CallerLimits;
-  /** Limits of all its keys together. */
-  groupLimits: CallerLimits;
-  queue: QueueSettings;
-  createdAtMs: number;
-}
 
 export const CHARGES = ["none", "balance", "subscription"] as const;
 export type Charge = (typeof CHARGES)[number];
@@ -73,3 +60,35 @@ export const NO_BILLING: GroupBilling = {
   modelMultipliers: {},
   modelPrices: {},
 };
+
+/** A group: what an API key grants (models, accounts and interfaces). In the order of the file. */
+export const GROUP_FIELDS = {
+  id: internal(text),
+  name: identity,
+  interfaces: interfaceList,
+  /** Public model ids (rows of `publication`), in the operator's order. */
+  models: members,
+  /** Account ids (rows of `pool`), in the operator's order. The file has their names. */
+  accounts: members,
+  access: choice(GROUP_ACCESS),
+  billing: { kind: "billing" } as Field<GroupBilling, "billing">,
+  /** Limits of each key. */
+  limits: callerLimits,
+  /** Limits of all its keys together. */
+  groupLimits: callerLimits,
+  queue: { kind: "queue" } as Field<QueueSettings, "queue">,
+  /** Null if unset: `defaultOnDisconnect` applies. */
+  onDisconnect: optionalChoice(ON_DISCONNECT),
+  websocket: flag(
+    true,
+    "whether the group's keys may use Responses over WebSocket; if `false`, `GET /v1/responses` returns `426`, and clients fall back to HTTP",
+  ),
+  costHeaders: flag(
+    false,
+    "whether responses report their [cost](observability.md#cost-for-the-caller): `x-gateway-cost`, and `x-gateway-balance` if the group charges the balance",
+  ),
+  capture: choiceOr("off", CAPTURE_MODES),
+  createdAtMs: internal(integer),
+};
+
+export interface GroupRecord extends RecordOf<typeof GROUP_FIELDS> {}

@@ -1,26 +1,42 @@
 /** An API key as it is stored. */
 
 import type { KeyCapture } from "./capture.ts";
+import {
+  callerLimits,
+  choice,
+  identity,
+  integer,
+  internal,
+  named,
+  optionalText,
+  optionalTime,
+  type RecordOf,
+  text,
+} from "./fields.ts";
 import type { CallerLimits } from "./limits.ts";
 
 /** An API key. The secret itself is never stored, only its keyed digest. */
-export interface KeyRecord {
-  id: string;
-  name: string;
-  userId: string | null;
-  groupId: string;
+export const KEY_FIELDS = {
+  id: internal(text),
+  name: identity,
+  /** The file has the address of the user. */
+  userId: named("user", optionalText),
+  /** The file has the name of the group. */
+  groupId: named("group", text),
   /** HMAC-SHA-256 of the secret under the installation's pepper, base64url. */
-  digest: string;
+  digest: internal(text),
   /** The eight characters after the prefix. Safe to show and to log; identifies the key. */
-  publicId: string;
-  last4: string;
-  status: "active" | "revoked";
-  expiresAtMs: number | null;
+  publicId: internal(text),
+  last4: internal(text),
+  status: internal(choice(["active", "revoked"])),
+  expiresAtMs: named("expires", optionalTime),
   /** Applied together with the group's limits: the stricter one counts. */
-  limits: CallerLimits;
-  createdAtMs: number;
-  revokedAtMs: number | null;
-}
+  limits: callerLimits,
+  createdAtMs: internal(integer),
+  revokedAtMs: internal(optionalTime),
+};
+
+export interface KeyRecord extends RecordOf<typeof KEY_FIELDS> {}
 
 /** A secret that a key had before it was rotated. */
 export interface FormerSecret {

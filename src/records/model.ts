@@ -1,16 +1,27 @@
 /** A public model as it is stored. */
 
-import type { Interface } from "./interfaces.ts";
-import type { Price } from "./price.ts";
+import {
+  identity,
+  integer,
+  interfaceList,
+  internal,
+  named,
+  optionalInteger,
+  price,
+  type RecordOf,
+} from "./fields.ts";
 
-/** A public model. Its id is the name that callers send and that `GET /v1/models` lists. */
-export interface ModelRecord {
-  id: string;
-  interfaces: Interface[];
-  price: Price | null;
+/** A public model. In the order of the file. */
+export const MODEL_FIELDS = {
+  /** The name that callers send and that `GET /v1/models` lists. */
+  id: identity,
+  interfaces: interfaceList,
+  price,
   /** Maximum input and output tokens together; null: from the price list, or unknown. */
-  contextTokens: number | null;
+  contextTokens: optionalInteger,
   /** Maximum output tokens of one response; null: from the price list, or unknown. */
-  outputTokensMax: number | null;
-  createdAtMs: number;
-}
+  outputTokensMax: named("max_output_tokens", optionalInteger),
+  createdAtMs: internal(integer),
+};
+
+export interface ModelRecord extends RecordOf<typeof MODEL_FIELDS> {}

@@ -5,10 +5,12 @@
 
 import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { DEFAULT_QUEUE, NO_BILLING } from "../../records/group.ts";
+import { ACCOUNT_FIELDS } from "../../records/account.ts";
+import { createRecord } from "../../records/fields.ts";
+import { DEFAULT_QUEUE, GROUP_FIELDS, NO_BILLING } from "../../records/group.ts";
 import { INTERFACES } from "../../records/interfaces.ts";
-import { NO_LIMITS, NO_RATE_LIMITS } from "../../records/limits.ts";
-import type { ModelRecord } from "../../records/model.ts";
+import { KEY_FIELDS } from "../../records/key.ts";
+import { MODEL_FIELDS, type ModelRecord } from "../../records/model.ts";
 import { mintApiKey } from "../../secrets/api-key.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { putAccount } from "../../store/policy/accounts.ts";
@@ -44,56 +46,41 @@ export async function createDemo(installation: Installation): Promise<boolean> {
   const groupId = newId("grp");
   await transaction(db, async (tx) => {
     for (const model of DEMO_MODELS)
-      await putModel(tx, { ...model, price: null, contextTokens: null, outputTokensMax: null, createdAtMs });
-    await putAccount(tx, {
+      await putModel(tx, createRecord(MODEL_FIELDS, { ...model, createdAtMs }));
+    const account = createRecord(ACCOUNT_FIELDS, {
       id: accountId,
       name: "simulator",
       kind: "simulator",
-      baseUrl: "",
-      sealedCredential: null,
       interfaces: [...INTERFACES],
-      websocket: false,
-      apiVersion: null,
-      propagateTrace: false,
-      privateNetwork: false,
       priority: 1,
       weight: 1,
       models: { "sim-*": "sim-*" },
-      limits: NO_RATE_LIMITS,
-      enabled: true,
       createdAtMs,
     });
-    await putGroup(tx, {
+    await putAccount(tx, account);
+    const group = createRecord(GROUP_FIELDS, {
       id: groupId,
       name: "demo",
       interfaces: [...INTERFACES],
       models: DEMO_MODELS.map(({ id }) => id),
       accounts: [accountId],
-      billing: NO_BILLING,
       access: "everyone",
-      onDisconnect: null,
-      costHeaders: false,
-      capture: "off",
-      websocket: true,
-      limits: NO_LIMITS,
-      groupLimits: NO_LIMITS,
+      billing: NO_BILLING,
       queue: DEFAULT_QUEUE,
       createdAtMs,
     });
-    await insertKey(tx, {
+    await putGroup(tx, group);
+    const key = createRecord(KEY_FIELDS, {
       id: newId("key"),
       name: "demo",
-      userId: null,
       groupId,
       digest: installation.digest(minted.secret),
       publicId: minted.publicId,
       last4: minted.last4,
       status: "active",
-      expiresAtMs: null,
-      limits: NO_LIMITS,
       createdAtMs,
-      revokedAtMs: null,
     });
+    await insertKey(tx, key);
   });
   const keyFile = demoKeyFile(installation.settings);
   writeFileSync(keyFile, `${minted.secret}\n`, { mode: 0o600 });

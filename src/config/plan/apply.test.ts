@@ -2,7 +2,8 @@ import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from
 import fc from "fast-check";
 import { usdText } from "../../money/nano.ts";
 import { defaultOnDisconnect, NO_BILLING } from "../../records/group.ts";
-import { NO_LIMITS, NO_RATE_LIMITS } from "../../records/limits.ts";
+import { NO_LIMITS } from "../../records/limits.ts";
+import { accountRecord } from "../../records/records.test-support.ts";
 import { accountCredentialBinding, unseal } from "../../secrets/seal.ts";
 import { readRevisions } from "../../store/engine/revisions.ts";
 import { listUsers } from "../../store/identity/users.ts";
@@ -662,24 +663,8 @@ describe("exporting", () => {
     await fc.assert(
       fc.asyncProperty(fc.uniqueArray(name, { minLength: 1, maxLength: 4 }), async (names) => {
         for (const [i, accountName] of names.entries()) {
-          await putAccount(gateway.db, {
-            id: `acct_${accountName}`,
-            name: accountName,
-            kind: "openai",
-            baseUrl: "https://up.example/v1",
-            sealedCredential: null,
-            interfaces: ["chat"],
-            websocket: false,
-            apiVersion: null,
-            propagateTrace: false,
-            privateNetwork: false,
-            priority: i,
-            weight: 1,
-            models: { a: `b-$\${C}` },
-            limits: NO_RATE_LIMITS,
-            enabled: true,
-            createdAtMs: i,
-          });
+          const change = { name: accountName, priority: i, models: { a: `b-$\${C}` }, createdAtMs: i };
+          await putAccount(gateway.db, accountRecord(`acct_${accountName}`, change));
         }
         expect((await planned(await exportFile(gateway.db), true, {})).changes).toEqual([]);
       }),

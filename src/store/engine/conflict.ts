@@ -1,6 +1,7 @@
 /** The error for writes that contradict other records. */
 
-import { isUniqueViolation } from "./db.ts";
+import { isUniqueViolation, type Row } from "./db.ts";
+import { text } from "./row.ts";
 
 /**
  * `referenced`: another record still uses this one. `missing`: it refers to a record that does not exist.
@@ -24,6 +25,13 @@ export async function orDuplicate<T>(message: string, write: Promise<T>): Promis
   } catch (error) {
     throw isUniqueViolation(error) ? new StoreConflict("duplicate", message) : error;
   }
+}
+
+/** Rejects a deletion if rows still refer to the record. `phrase` begins the error: `The group "a" still has`. */
+export function rejectReferenced(phrase: string, noun: string, rows: readonly Row[]): void {
+  if (rows.length === 0) return;
+  const names = rows.map((row) => text(row, "name"));
+  throw new StoreConflict("referenced", `${phrase} ${enumerate(noun, names)}.`);
 }
 
 const NAMED_MAX = 3;

@@ -1,44 +1,36 @@
 /** User records and their group memberships. */
 
 import { type Role, USER_STATUSES, type UserRecord } from "../../records/user.ts";
-import { enumerate, orDuplicate, StoreConflict } from "../engine/conflict.ts";
+import { orDuplicate, rejectReferenced } from "../engine/conflict.ts";
 import { type Db, type Row, snapshot, transaction } from "../engine/db.ts";
-import { insertRows } from "../engine/insert-rows.ts";
 import { bumpKeyRevision } from "../engine/revisions.ts";
 import { integer, oneOf, text, textOrNull } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
 import { callerLimits, callerLimitsText } from "../policy/limits-column.ts";
+import { deleteMembers, GROUP_MEMBERS, readMembers, replaceMembers } from "../policy/memberships.ts";
 import { deleteEntryLinks } from "./links.ts";
 import { eraseUserContent } from "./user-content.ts";
 
 const ROLES: readonly Role[] = ["admin", "user"];
+const SELECT_USERS = "SELECT id, email, role, status, password_hash, limits, created_at_ms FROM app_user";
 
 export async function listUsers(db: Db): Promise<UserRecord[]> {
   return snapshot(db, async (tx) => {
-    const rows = await tx.sql`
-      SELECT id, email, role, status, password_hash, limits, created_at_ms FROM app_user ORDER BY created_at_ms, id`;
-    const members = await tx.sql`SELECT user_id, group_id FROM grp_member ORDER BY user_id, position`;
-    const groups = Map.groupBy(members, (row) => text(row, "user_id"));
-    return rows.map((row) => toUser(row, groups.get(text(row, "id")) ?? []));
+    const rows = await tx.sql.text(`${SELECT_USERS} ORDER BY created_at_ms, id`, []);
+    const groups = await readMembers(tx, GROUP_MEMBERS);
+    return rows.map((row) => toUser(row, groups));
   });
 }
 
 /** Case-insensitive. */
 export async function findUserByEmail(db: Db, email: string): Promise<UserRecord | null> {
-  return snapshot(db, async (tx) => {
-    const [row] = await tx.sql`
-      SELECT id, email, role, status, password_hash, limits, created_at_ms FROM app_user
-      WHERE email_folded = ${foldEmail(email)}`;
-    return row === undefined ? null : toUser(row, await readMemberships(tx, text(row, "id")));
-  });
+  const [user] = await findUsers(db, { emails: [email] });
+  return user ?? null;
 }
 
 export async function findUser(db: Db, id: string): Promise<UserRecord | null> {
-  return snapshot(db, async (tx) => {
-    const [row] = await tx.sql`
-      SELECT id, email, role, status, password_hash, limits, created_at_ms FROM app_user WHERE id = ${id}`;
-    return row === undefined ? null : toUser(row, await readMemberships(tx, id));
-  });
+  const [user] = await findUsers(db, { ids: [id] });
+  return user ?? null;
 }
 
 /** The users that exist, oldest first. */
@@ -47,31 +39,16 @@ export async function findUsers(
   selector: { emails: readonly string[] } | { ids: readonly string[] },
 ): Promise<UserRecord[]> {
   return snapshot(db, async (tx) => {
-    const columns = "id, email, role, status, password_hash, limits, created_at_ms";
     const rows =
       "ids" in selector
-        ? await selectIn(tx, `SELECT ${columns} FROM app_user WHERE id`, selector.ids)
-        : await selectIn(
-            tx,
-            `SELECT ${columns} FROM app_user WHERE email_folded`,
-            selector.emails.map(foldEmail),
-          );
+        ? await selectIn(tx, `${SELECT_USERS} WHERE id`, selector.ids)
+        : await selectIn(tx, `${SELECT_USERS} WHERE email_folded`, selector.emails.map(foldEmail));
     const ids = rows.map((row) => text(row, "id"));
-    const members = await selectIn(
-      tx,
-      "SELECT user_id, group_id, position FROM grp_member WHERE user_id",
-      ids,
-      "ORDER BY user_id, position",
-    );
-    const groups = Map.groupBy(members, (row) => text(row, "user_id"));
+    const groups = await readMembers(tx, GROUP_MEMBERS, ids);
     return rows
-      .map((row) => toUser(row, groups.get(text(row, "id")) ?? []))
+      .map((row) => toUser(row, groups))
       .sort((a, b) => a.createdAtMs - b.createdAtMs || (a.id < b.id ? -1 : 1));
   });
-}
-
-function readMemberships(tx: Db, userId: string): Promise<Row[]> {
-  return tx.sql`SELECT group_id FROM grp_member WHERE user_id = ${userId} ORDER BY position`;
 }
 
 export async function isUser(db: Db, id: string): Promise<boolean> {
@@ -120,33 +97,14 @@ export async function putUser(db: Db, user: UserRecord): Promise<void> {
       await tx.sql`DELETE FROM session WHERE user_id = ${user.id}`;
     if (before !== undefined && textOrNull(before, "password_hash") !== user.passwordHash)
       await deleteEntryLinks(tx, user.id);
-    await putMemberships(tx, user);
+    const phrase = `The user "${user.email}" is a member of`;
+    await replaceMembers(tx, GROUP_MEMBERS, { ownerId: user.id, memberIds: user.groups, phrase });
   });
 }
 
 function endsSessions(before: Row, { role, status, passwordHash }: UserRecord): boolean {
   const isOther = text(before, "role") !== role || textOrNull(before, "password_hash") !== passwordHash;
   return isOther || status === "disabled";
-}
-
-async function putMemberships(tx: Db, { id, email, groups }: UserRecord): Promise<void> {
-  await tx.sql`DELETE FROM grp_member WHERE user_id = ${id}`;
-  if (groups.length === 0) return;
-  const found = await selectIn(tx, "SELECT id FROM grp WHERE id", groups);
-  const present = new Set(found.map((row) => text(row, "id")));
-  const missing = groups.filter((groupId) => !present.has(groupId));
-  if (missing.length > 0) {
-    const missingText = enumerate("group", missing);
-    throw new StoreConflict(
-      "missing",
-      `The user "${email}" is a member of ${missingText}, which does not exist.`,
-    );
-  }
-  const rows = groups.map((groupId, position) => [groupId, id, position]);
-  await orDuplicate(
-    `The user "${email}" is a member of a group twice.`,
-    insertRows(tx, "grp_member", ["group_id", "user_id", "position"], rows),
-  );
 }
 
 /** Deletes a user with all content. Returns false if the user did not exist. Revoked keys do not prevent it. */
@@ -156,11 +114,8 @@ export async function deleteUser(db: Db, id: string): Promise<boolean> {
     await bumpKeyRevision(tx);
     const keys = await tx.sql`
       SELECT name FROM api_key WHERE user_id = ${id} AND status = 'active' ORDER BY created_at_ms, id`;
-    if (keys.length > 0) {
-      const names = keys.map((row) => text(row, "name"));
-      throw new StoreConflict("referenced", `The user "${id}" still has ${enumerate("key", names)}.`);
-    }
-    await tx.sql`DELETE FROM grp_member WHERE user_id = ${id}`;
+    rejectReferenced(`The user "${id}" still has`, "key", keys);
+    await deleteMembers(tx, GROUP_MEMBERS, id);
     await tx.sql`UPDATE subscription SET status = 'cancelled' WHERE user_id = ${id} AND status = 'active'`;
     await eraseUserContent(tx, id);
     const deleted = await tx.sql`DELETE FROM app_user WHERE id = ${id} RETURNING id`;
@@ -173,15 +128,16 @@ export function foldEmail(email: string): string {
   return email.normalize("NFC").toLowerCase();
 }
 
-function toUser(row: Row, members: readonly Row[]): UserRecord {
+function toUser(row: Row, groups: ReadonlyMap<string, string[]>): UserRecord {
+  const id = text(row, "id");
   return {
-    id: text(row, "id"),
+    id,
     email: text(row, "email"),
     role: oneOf(row, "role", ROLES),
     status: oneOf(row, "status", USER_STATUSES),
     passwordHash: textOrNull(row, "password_hash"),
     limits: callerLimits(row, "limits"),
-    groups: members.map((member) => text(member, "group_id")),
+    groups: groups.get(id) ?? [],
     createdAtMs: integer(row, "created_at_ms"),
   };
 }

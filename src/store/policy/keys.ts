@@ -3,19 +3,33 @@
  * updated with "everything after revision n" misses nothing.
  */
 
-import type { FormerSecret, KeyOfUser, KeyRecord } from "../../records/key.ts";
+import type { FileRecord } from "../../records/fields.ts";
+import { type FormerSecret, KEY_FIELDS, type KeyOfUser, type KeyRecord } from "../../records/key.ts";
 import { NO_LIMITS } from "../../records/limits.ts";
 import { toKeyCapture } from "../captures/key-captures.ts";
 import { orDuplicate, StoreConflict } from "../engine/conflict.ts";
 import { type Db, placeholder, type Row, snapshot, transaction } from "../engine/db.ts";
+import { insertRows } from "../engine/insert-rows.ts";
 import { bumpKeyRevision, readRevisions } from "../engine/revisions.ts";
-import { integer, integerOrNull, oneOf, text, textOrNull } from "../engine/row.ts";
+import { integer, integerOrNull, text } from "../engine/row.ts";
 import { callerLimits, callerLimitsText } from "./limits-column.ts";
+import { RecordTable } from "./record-table.ts";
 
-const STATUSES: readonly KeyRecord["status"][] = ["active", "revoked"];
+const KEYS = new RecordTable("api_key", KEY_FIELDS);
+const INSERTED_COLUMNS = [...KEYS.columns, "ceiling_expires_at_ms", "ceiling_limits", "revision"];
 
-export const KEY_COLUMNS = `id, name, user_id, group_id, digest, public_id, last4, status, expires_at_ms, limits,
-  created_at_ms, revoked_at_ms`;
+export const KEY_COLUMNS = KEYS.columns.join(", ");
+/** Reads a row that has all of `KEY_COLUMNS`. */
+export const toKey = KEYS.read;
+
+/** The columns of a key beside those of its user. The keys of a disabled user are read as revoked. */
+const JOINED_COLUMNS = KEYS.columns
+  .map((column) =>
+    column === "status"
+      ? "CASE WHEN app_user.status = 'disabled' THEN 'revoked' ELSE api_key.status END AS status"
+      : `api_key.${column} AS ${column}`,
+  )
+  .join(", ");
 
 /**
  * Reads keys changed after a revision, including revoked ones; 0 reads all. Keys of a disabled user are returned as
@@ -28,15 +42,14 @@ export async function readKeys(
 ): Promise<{ keys: KeyOfUser[]; revision: number }> {
   return snapshot(db, async (tx) => {
     const { keys: revision } = await readRevisions(tx);
-    const rows = await tx.sql`
-      SELECT api_key.id AS id, name, user_id, group_id, digest, public_id, last4,
-        CASE WHEN app_user.status = 'disabled' THEN 'revoked' ELSE api_key.status END AS status, expires_at_ms,
-        api_key.limits AS limits, api_key.created_at_ms AS created_at_ms, revoked_at_ms,
-        app_user.limits AS user_limits, key_capture.mode AS capture_mode,
-        key_capture.remaining AS capture_remaining, key_capture.until_ms AS capture_until_ms
-      FROM api_key LEFT JOIN app_user ON app_user.id = api_key.user_id
-        LEFT JOIN key_capture ON key_capture.key_id = api_key.id
-      WHERE api_key.revision > ${afterRevision}`;
+    const rows = await tx.sql.text(
+      `SELECT ${JOINED_COLUMNS}, app_user.limits AS user_limits, key_capture.mode AS capture_mode,
+         key_capture.remaining AS capture_remaining, key_capture.until_ms AS capture_until_ms
+       FROM api_key LEFT JOIN app_user ON app_user.id = api_key.user_id
+         LEFT JOIN key_capture ON key_capture.key_id = api_key.id
+       WHERE api_key.revision > ${placeholder(tx.engine, 1)}`,
+      [afterRevision],
+    );
     const formerRows = await tx.sql`
       SELECT key_id, former_secret.digest AS digest, works_until_ms
       FROM former_secret JOIN api_key ON api_key.id = key_id
@@ -46,9 +59,8 @@ export async function readKeys(
   });
 }
 
-export async function listKeys(db: Db): Promise<KeyRecord[]> {
-  const rows = await db.sql.text(`SELECT ${KEY_COLUMNS} FROM api_key ORDER BY created_at_ms, id`, []);
-  return rows.map(toKey);
+export function listKeys(db: Db): Promise<KeyRecord[]> {
+  return KEYS.list(db);
 }
 
 export function findKeyByPublicId(db: Db, publicId: string): Promise<KeyRecord | null> {
@@ -110,12 +122,9 @@ export async function insertKey(db: Db, key: KeyRecord, ceiling: KeyCeiling = ke
     await rejectFormerSecret(tx, key);
     await orDuplicate(
       `The key "${key.name}" already exists: its id, secret or public id is taken.`,
-      tx.sql`
-        INSERT INTO api_key (id, name, user_id, group_id, digest, public_id, last4, status, expires_at_ms,
-          limits, ceiling_expires_at_ms, ceiling_limits, created_at_ms, revoked_at_ms, revision)
-        VALUES (${key.id}, ${key.name}, ${key.userId}, ${key.groupId}, ${key.digest}, ${key.publicId}, ${key.last4},
-          ${key.status}, ${key.expiresAtMs}, ${callerLimitsText(key.limits)}, ${ceiling.expiresAtMs},
-          ${callerLimitsText(ceiling.limits)}, ${key.createdAtMs}, ${key.revokedAtMs}, ${revision})`,
+      insertRows(tx, KEYS.name, INSERTED_COLUMNS, [
+        [...KEYS.values(key), ceiling.expiresAtMs, callerLimitsText(ceiling.limits), revision],
+      ]),
     );
   });
 }
@@ -183,18 +192,17 @@ export async function revokeUserKeys(
 export async function changeKey(
   db: Db,
   id: string,
-  { name, groupId, expiresAtMs, limits }: Pick<KeyRecord, "name" | "groupId" | "expiresAtMs" | "limits">,
-  ceiling: KeyCeiling = { expiresAtMs, limits },
+  settings: Partial<FileRecord<typeof KEY_FIELDS>> & KeyCeiling & Pick<KeyRecord, "groupId">,
+  ceiling: KeyCeiling = settings,
 ): Promise<boolean> {
   return transaction(db, async (tx) => {
     const revision = await bumpKeyRevision(tx);
-    await rejectMissingGroup(tx, groupId);
-    const changed = await tx.sql`
-      UPDATE api_key SET name = ${name}, group_id = ${groupId}, expires_at_ms = ${expiresAtMs},
-        limits = ${callerLimitsText(limits)}, ceiling_expires_at_ms = ${ceiling.expiresAtMs},
-        ceiling_limits = ${callerLimitsText(ceiling.limits)}, revision = ${revision}
-      WHERE id = ${id} RETURNING id`;
-    return changed.length > 0;
+    await rejectMissingGroup(tx, settings.groupId);
+    return KEYS.update(tx, id, settings, {
+      ceiling_expires_at_ms: ceiling.expiresAtMs,
+      ceiling_limits: callerLimitsText(ceiling.limits),
+      revision,
+    });
   });
 }
 
@@ -289,23 +297,5 @@ function toUserKey(row: Row, former: readonly Row[]): KeyOfUser {
       digest: text(secret, "digest"),
       worksUntilMs: integer(secret, "works_until_ms"),
     })),
-  };
-}
-
-/** Reads a row that has all of `KEY_COLUMNS`. */
-export function toKey(row: Row): KeyRecord {
-  return {
-    id: text(row, "id"),
-    name: text(row, "name"),
-    userId: textOrNull(row, "user_id"),
-    groupId: text(row, "group_id"),
-    digest: text(row, "digest"),
-    publicId: text(row, "public_id"),
-    last4: text(row, "last4"),
-    status: oneOf(row, "status", STATUSES),
-    expiresAtMs: integerOrNull(row, "expires_at_ms"),
-    limits: callerLimits(row, "limits"),
-    createdAtMs: integer(row, "created_at_ms"),
-    revokedAtMs: integerOrNull(row, "revoked_at_ms"),
   };
 }

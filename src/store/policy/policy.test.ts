@@ -1,10 +1,11 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
 import type { AccountRecord } from "../../records/account.ts";
-import { DEFAULT_QUEUE, type GroupRecord, NO_BILLING } from "../../records/group.ts";
+import { DEFAULT_QUEUE, type GroupRecord } from "../../records/group.ts";
 import type { KeyRecord } from "../../records/key.ts";
 import { NO_LIMITS, NO_RATE_LIMITS } from "../../records/limits.ts";
 import type { ModelRecord } from "../../records/model.ts";
+import { accountRecord, groupRecord } from "../../records/records.test-support.ts";
 import type { UserRecord } from "../../records/user.ts";
 import { StoreConflict, type StoreConflictReason } from "../engine/conflict.ts";
 import { type Db, transaction } from "../engine/db.ts";
@@ -24,44 +25,38 @@ const model = (id: string): ModelRecord => ({
   outputTokensMax: null,
   createdAtMs: 1_794_000_000_000,
 });
-const account = (id: string): AccountRecord => ({
-  id,
-  name: `name of ${id}`,
-  kind: "azure",
-  baseUrl: "https://example.com/v1",
-  sealedCredential: "v1:k:abc",
-  interfaces: ["chat"],
-  websocket: true,
-  apiVersion: "2025-01-01",
-  propagateTrace: true,
-  privateNetwork: true,
-  priority: 1,
-  weight: 3,
-  models: { "gpt-*": "gpt-*", 'fast "chat"': "x" },
-  limits: { concurrency: 50, rpm: null, tpm: 200_000 },
-  enabled: false,
-  createdAtMs: 1_794_000_000_000,
-});
-const group = (id: string, models: string[], accounts: string[]): GroupRecord => ({
-  id,
-  name: `name of ${id}`,
-  interfaces: ["chat", "images"],
-  models,
-  accounts,
-  billing: NO_BILLING,
-  access: "members",
-  onDisconnect: "drain",
-  costHeaders: true,
-  capture: "errors",
-  websocket: false,
-  limits: { ...NO_LIMITS, rpm: 60 },
-  groupLimits: {
-    ...NO_LIMITS,
-    windows: [{ perMs: 18_000_000, requests: 9, tokens: 99, nano: 5_000_000_001 }],
-  },
-  queue: { maxWaiting: 0, timeoutMs: 5_000 },
-  createdAtMs: 1_794_000_000_000,
-});
+const account = (id: string): AccountRecord =>
+  accountRecord(id, {
+    kind: "azure",
+    baseUrl: "https://example.com/v1",
+    sealedCredential: "v1:k:abc",
+    websocket: true,
+    apiVersion: "2025-01-01",
+    privateNetwork: true,
+    weight: 3,
+    models: { "gpt-*": "gpt-*", 'fast "chat"': "x" },
+    limits: { concurrency: 50, rpm: null, tpm: 200_000 },
+    enabled: false,
+    createdAtMs: 1_794_000_000_000,
+  });
+const group = (id: string, models: string[], accounts: string[]): GroupRecord =>
+  groupRecord(id, {
+    interfaces: ["chat", "images"],
+    models,
+    accounts,
+    access: "members",
+    onDisconnect: "drain",
+    costHeaders: true,
+    capture: "errors",
+    websocket: false,
+    limits: { ...NO_LIMITS, rpm: 60 },
+    groupLimits: {
+      ...NO_LIMITS,
+      windows: [{ perMs: 18_000_000, requests: 9, tokens: 99, nano: 5_000_000_001 }],
+    },
+    queue: { maxWaiting: 0, timeoutMs: 5_000 },
+    createdAtMs: 1_794_000_000_000,
+  });
 const user = (id: string, email: string): UserRecord => ({
   id,
   email,
@@ -121,7 +116,6 @@ eachEngine(({ open }) => {
       ...account("a1"),
       sealedCredential: null,
       apiVersion: null,
-      propagateTrace: true,
       baseUrl: "",
     };
     await putAccount(db, bare);

@@ -1,8 +1,6 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
-import type { AccountRecord } from "../../records/account.ts";
-import { NO_RATE_LIMITS } from "../../records/limits.ts";
-import { groupRecord, keyRecord } from "../../records/records.test-support.ts";
+import { accountRecord, groupRecord, keyRecord } from "../../records/records.test-support.ts";
 import { type Keyring, openKeyring } from "../../secrets/keyring.ts";
 import { accountCredentialBinding, readKeyId, SealError, seal, unseal } from "../../secrets/seal.ts";
 import type { Db } from "../engine/db.ts";
@@ -22,25 +20,8 @@ const both = keyringOf(line("new", 2), line("old", 1));
 const onlyNew = keyringOf(line("new", 2));
 
 async function putSealed(db: Db, id: string, credential: string | null): Promise<void> {
-  const account: AccountRecord = {
-    id,
-    name: id,
-    kind: "openai",
-    baseUrl: "https://example.com/v1",
-    sealedCredential: credential === null ? null : seal(old, accountCredentialBinding(id), credential),
-    interfaces: ["chat"],
-    websocket: false,
-    apiVersion: null,
-    propagateTrace: false,
-    privateNetwork: false,
-    priority: 1,
-    weight: 1,
-    models: {},
-    limits: NO_RATE_LIMITS,
-    enabled: true,
-    createdAtMs: 1,
-  };
-  await putAccount(db, account);
+  const sealedCredential = credential === null ? null : seal(old, accountCredentialBinding(id), credential);
+  await putAccount(db, accountRecord(id, { name: id, sealedCredential }));
 }
 
 eachEngine(({ open }) => {

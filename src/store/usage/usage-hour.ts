@@ -2,11 +2,11 @@
 
 import type { Nano } from "../../money/nano.ts";
 import type { TokenCounts } from "../../money/token-counts.ts";
+import { compile } from "../engine/compile-fields.ts";
 import { type Db, placeholder, type Row, type SqlValue } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { integer, nano, text, textOrNull } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
-import { compile } from "./compile-fields.ts";
 import { nanoValue } from "./storable-values.ts";
 import { USAGE_FIELDS, type UsageOutcome, type UsageRow } from "./usage-row.ts";
 

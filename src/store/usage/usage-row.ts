@@ -7,9 +7,9 @@
 import type { Nano } from "../../money/nano.ts";
 import { NO_TOKENS, type TokenCounts } from "../../money/token-counts.ts";
 import { INTERFACES, type Interface } from "../../records/interfaces.ts";
+import { compile } from "../engine/compile-fields.ts";
 import type { Row, SqlValue } from "../engine/db.ts";
 import { flag, integer, integerOrNull, nano, oneOf, text, textOrNull } from "../engine/row.ts";
-import { compile } from "./compile-fields.ts";
 import {
   clip,
   nanoValue,

@@ -3,8 +3,8 @@
  * written to the database and the journal once for many rows.
  */
 
+import { compile } from "../engine/compile-fields.ts";
 import type { Row, SqlValue } from "../engine/db.ts";
-import { compile } from "./compile-fields.ts";
 import { FIELD_FUNCTIONS, FIELD_NAMES, USAGE_FIELDS, type UsageRow } from "./usage-row.ts";
 
 export { nanoValue } from "./storable-values.ts";
