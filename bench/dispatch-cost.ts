@@ -82,15 +82,15 @@ const under: (() => void)[] = [];
 function request(number: number): void {
   const key = keys.find(`d${(number * 7_919) % KEYS}`, 0);
   if (!key || !group || !routes) throw new Error("no such key");
-  const own = limiter.admit(callerSubjects({ key, group }), 700, 0);
+  const own = limiter.admit(callerSubjects({ key, group }), { tokens: 700 });
   if (!own.ok) throw new Error("a limit that nothing comes near was reached");
-  const pick = pool.pick({ routes, tried, affinity: null, tokensEstimate: 700 });
+  const pick = pool.pick({ routes, tried, affinity: null, estimate: { tokens: 700 } });
   if (pick.kind !== "picked") throw new Error("a thousand idle accounts and none to be had");
   under.push(() => {
     pool.recordSuccess(pick.route, 50, null);
-    pick.lease.settle(650, 0);
+    pick.lease.settle({ tokens: 650, nano: 0 });
     pick.lease.release();
-    own.lease.settle(650, 0);
+    own.lease.settle({ tokens: 650, nano: 0 });
     own.lease.release();
   });
   if (under.length > IN_FLIGHT) under.shift()?.();

@@ -145,7 +145,8 @@ export interface ErrorDetail {
 /** A limit, without its value. `isQueue`: the request waited for it until its time-out, or the queue was full. */
 export interface RefusingLimit {
   readonly scope: "key" | "user" | "group" | "account";
-  readonly kind: "rpm" | "tpm" | "concurrency" | "window" | "money" | "rate";
+  /** A kind of `records/limits.ts`, `window`, `money`, or `rate` for the rate limits of accounts. */
+  readonly kind: string;
   readonly isQueue?: boolean;
 }
 

@@ -1,74 +1,108 @@
 /** The limits of a key, a user or a group in a form. An empty field is no limit. */
 
+import {
+  MINUTE_KINDS,
+  MINUTE_LIMITS,
+  mapKinds,
+  pickSet,
+  RATE_KINDS,
+  type RateKind,
+  type Unit,
+  WINDOW_COUNTS,
+  type WindowCount,
+} from "../../src/records/limits.ts";
 import { useFormat, useText } from "../text/text.tsx";
 import { Button, IconButton } from "../ui/button.tsx";
 import { type FieldBinding, NumberField, SelectField, TextField } from "../ui/field.tsx";
 import "./limits.css";
 
-/** As the API accepts and returns them. */
-export interface Limits {
-  concurrency?: number | undefined;
-  rpm?: number | undefined;
-  tpm?: number | undefined;
+/** The limits of an account, as the API accepts and returns them. */
+export type Rates = Readonly<Partial<Record<RateKind, number | undefined>>>;
+
+export interface Limits extends Rates {
   windows?: readonly LimitWindow[] | undefined;
 }
 
-interface LimitWindow {
+interface LimitWindow extends Partial<Record<WindowCount, number | undefined>> {
   per: string;
-  requests?: number | undefined;
-  tokens?: number | undefined;
   usd?: string | undefined;
 }
 
 /** As the fields hold them. */
-export interface LimitsValue {
-  concurrency: number | null;
-  rpm: number | null;
-  tpm: number | null;
+export type RatesValue = Readonly<Record<RateKind, number | null>>;
+
+export interface LimitsValue extends RatesValue {
   windows: readonly WindowValue[];
 }
 
-interface WindowValue {
+interface WindowValue extends Record<WindowCount, number | null> {
   per: Per;
-  requests: number | null;
-  tokens: number | null;
   usd: string;
 }
 
+/** In the order of the form. */
+const RATE_FIELDS: readonly RateKind[] = [...MINUTE_KINDS, "concurrency"];
 const LENGTHS = ["5h", "1d", "7d", "30d"] as const;
 type Per = (typeof LENGTHS)[number];
 
-export function limitsValue({ concurrency, rpm, tpm, windows = [] }: Limits = {}): LimitsValue {
+export function ratesValue(rates: Rates = {}): RatesValue {
+  return mapKinds(RATE_KINDS, (kind) => rates[kind] ?? null);
+}
+
+export function limitsValue({ windows = [], ...rates }: Limits = {}): LimitsValue {
   return {
-    concurrency: concurrency ?? null,
-    rpm: rpm ?? null,
-    tpm: tpm ?? null,
+    ...ratesValue(rates),
     windows: windows.map((window) => ({
       per: LENGTHS.find((length) => length === window.per) ?? "1d",
-      requests: window.requests ?? null,
-      tokens: window.tokens ?? null,
+      ...mapKinds(WINDOW_COUNTS, (unit) => window[unit] ?? null),
       usd: window.usd ?? "",
     })),
   };
 }
 
 /** Omits empty fields. */
-export function limitsBody({ concurrency, rpm, tpm, windows }: LimitsValue) {
-  return {
-    ...(concurrency === null ? {} : { concurrency }),
-    ...(rpm === null ? {} : { rpm }),
-    ...(tpm === null ? {} : { tpm }),
-    ...(windows.length === 0 ? {} : { windows: windows.map(windowBody) }),
-  };
+export function ratesBody(value: RatesValue) {
+  return pickSet(RATE_KINDS, value);
 }
 
-function windowBody({ per, requests, tokens, usd }: WindowValue) {
-  return {
-    per,
-    ...(requests === null ? {} : { requests }),
-    ...(tokens === null ? {} : { tokens }),
-    ...(usd.trim() === "" ? {} : { usd: usd.trim() }),
-  };
+export function limitsBody({ windows, ...rates }: LimitsValue) {
+  return { ...ratesBody(rates), ...(windows.length === 0 ? {} : { windows: windows.map(windowBody) }) };
+}
+
+function windowBody({ per, usd, ...counts }: WindowValue) {
+  return { per, ...pickSet(WINDOW_COUNTS, counts), ...(usd.trim() === "" ? {} : { usd: usd.trim() }) };
+}
+
+interface RateFieldsProps {
+  /** The name of the field in the API: `limits`. */
+  name: string;
+  value: RatesValue;
+  onChange(change: Partial<RatesValue>): void;
+  problemAt(param: string): string | null;
+  /** Limits that apply in addition, so that a higher value has no effect. */
+  within?: Limits | undefined;
+}
+
+export function RateFields({ name, value, onChange, problemAt, within }: RateFieldsProps) {
+  const t = useText("limits");
+  const atMost = useAtMost();
+  return (
+    <div className="limit-rates">
+      {RATE_FIELDS.map((kind) => (
+        <NumberField
+          key={kind}
+          name={`${name}.${kind}`}
+          label={t[kind]}
+          min={1}
+          optional
+          value={value[kind]}
+          onChange={(count) => onChange({ [kind]: count })}
+          problem={problemAt(`${name}.${kind}`)}
+          hint={atMost.number(within?.[kind])}
+        />
+      ))}
+    </div>
+  );
 }
 
 interface LimitsFieldsProps extends FieldBinding<LimitsValue> {
@@ -79,8 +113,6 @@ interface LimitsFieldsProps extends FieldBinding<LimitsValue> {
 }
 
 export function LimitsFields({ name, value, onChange, problem, problemAt, within }: LimitsFieldsProps) {
-  const t = useText("limits");
-  const atMost = useAtMost();
   // A problem that no field shows is shown below all of them.
   const shown = new Set<string>();
   const ownProblem = (...params: string[]) => {
@@ -88,29 +120,24 @@ export function LimitsFields({ name, value, onChange, problem, problemAt, within
     if (found !== null) shown.add(found);
     return found;
   };
-  const rate = (key: "rpm" | "tpm" | "concurrency") => ({
-    name: `${name}.${key}`,
-    value: value[key],
-    onChange: (next: number | null) => onChange({ ...value, [key]: next }),
-    problem: ownProblem(`${name}.${key}`),
-    hint: atMost.number(within?.[key]),
-  });
   const unused = LENGTHS.filter((length) => !value.windows.some(({ per }) => per === length));
   const setWindows = (windows: readonly WindowValue[]) => onChange({ ...value, windows });
   return (
     <div className="stack">
-      <div className="limit-rates">
-        <NumberField {...rate("rpm")} label={t.rpm} min={1} optional />
-        <NumberField {...rate("tpm")} label={t.tpm} min={1} optional />
-        <NumberField {...rate("concurrency")} label={t.concurrency} min={1} optional />
-      </div>
+      <RateFields
+        name={name}
+        value={value}
+        onChange={(change) => onChange({ ...value, ...change })}
+        problemAt={ownProblem}
+        within={within}
+      />
       {value.windows.map((window, i) => (
         <WindowFields
           key={window.per}
           name={`${name}.windows.${i}`}
           window={window}
           lengths={[window.per, ...unused]}
-          problems={mapUnits((unit) =>
+          problems={mapKinds(WINDOW_FIELDS, (unit) =>
             ownProblem(`${name}.windows.${i}.${unit}`, `${name}.windows[${i}].${unit}`),
           )}
           within={within?.windows?.find(({ per }) => per === window.per)}
@@ -129,22 +156,19 @@ interface WindowFieldsProps {
   window: WindowValue;
   /** The lengths that a window may have: its own, and those that no other window has. */
   lengths: readonly Per[];
-  problems: Readonly<Record<WindowUnit, string | null>>;
+  problems: Readonly<Record<WindowField, string | null>>;
   within: LimitWindow | undefined;
   onChange(window: WindowValue): void;
   onRemove(): void;
 }
 
-type WindowUnit = "requests" | "tokens" | "usd";
-
-function mapUnits<Value>(map: (unit: WindowUnit) => Value): Record<WindowUnit, Value> {
-  return { requests: map("requests"), tokens: map("tokens"), usd: map("usd") };
-}
+type WindowField = WindowCount | "usd";
+const WINDOW_FIELDS: readonly WindowField[] = [...WINDOW_COUNTS, "usd"];
 
 function WindowFields({ name, window, lengths, problems, within, onChange, onRemove }: WindowFieldsProps) {
   const t = useText("limits");
   const atMost = useAtMost();
-  const field = <Unit extends WindowUnit>(unit: Unit) => ({
+  const field = <Unit extends WindowField>(unit: Unit) => ({
     name: `${name}.${unit}`,
     label: t[unit],
     value: window[unit],
@@ -161,8 +185,9 @@ function WindowFields({ name, window, lengths, problems, within, onChange, onRem
         choices={lengths.map((length) => ({ value: length, label: t.lengths[length] }))}
         onChange={(per) => onChange({ ...window, per })}
       />
-      <NumberField {...field("requests")} min={1} hint={atMost.number(within?.requests)} />
-      <NumberField {...field("tokens")} min={1} hint={atMost.number(within?.tokens)} />
+      {WINDOW_COUNTS.map((unit) => (
+        <NumberField key={unit} {...field(unit)} min={1} hint={atMost.number(within?.[unit])} />
+      ))}
       <TextField {...field("usd")} inputMode="decimal" hint={atMost.money(within?.usd)} />
       <IconButton icon="trash" label={t.removeWindow(t.lengths[window.per])} onClick={onRemove} />
     </fieldset>
@@ -179,7 +204,11 @@ function AddWindow({ unused: [per], onAdd }: AddWindowProps) {
   if (per === undefined) return null;
   return (
     <div>
-      <Button small icon="add" onClick={() => onAdd({ per, requests: null, tokens: null, usd: "" })}>
+      <Button
+        small
+        icon="add"
+        onClick={() => onAdd({ per, ...mapKinds(WINDOW_COUNTS, () => null), usd: "" })}
+      >
         {t.addWindow}
       </Button>
     </div>
@@ -200,16 +229,23 @@ function useAtMost() {
 export function useLimitsText(): (limits: Limits) => string | null {
   const t = useText("limits");
   const format = useFormat();
-  return ({ concurrency, rpm, tpm, windows = [] }) => {
+  const amount = (unit: Unit, count: number) =>
+    unit === "requests" ? format.number(count) : format.compact(count);
+  return ({ windows = [], ...rates }) => {
     const parts = [
-      ...(rpm === undefined ? [] : [t.summary.rpm(format.number(rpm))]),
-      ...(tpm === undefined ? [] : [t.summary.tpm(format.compact(tpm))]),
-      ...(concurrency === undefined ? [] : [t.summary.concurrency(concurrency, format.number(concurrency))]),
-      ...windows.flatMap(({ per, requests, tokens, usd }) => {
+      ...RATE_FIELDS.flatMap((kind) => {
+        const limit = rates[kind];
+        if (limit === undefined) return [];
+        const unit = kind === "concurrency" ? "requests" : MINUTE_LIMITS[kind].unit;
+        return [t.summary[kind](amount(unit, limit), limit)];
+      }),
+      ...windows.flatMap(({ per, usd, ...counts }) => {
         const length = t.lengths[LENGTHS.find((one) => one === per) ?? "1d"];
         return [
-          ...(requests === undefined ? [] : [t.summary.requests(format.number(requests), length)]),
-          ...(tokens === undefined ? [] : [t.summary.tokens(format.compact(tokens), length)]),
+          ...WINDOW_COUNTS.flatMap((unit) => {
+            const limit = counts[unit];
+            return limit === undefined ? [] : [t.summary[unit](amount(unit, limit), length)];
+          }),
           ...(usd === undefined ? [] : [t.summary.usd(format.money(usd), length)]),
         ];
       }),

@@ -6,8 +6,8 @@ test("limits are listed one by one, with money in dollars", () => {
   expect(
     standingTexts({
       concurrency: { limit: 4, inUse: 1 },
-      requests: of(2, 60),
-      tokens: null,
+      rpm: of(2, 60),
+      tpm: null,
       windows: [
         { perMs: 5 * 3_600_000, requests: of(3, 10), tokens: null, nano: of(1_234_500_000, 5_000_000_000) },
         { perMs: 24 * 3_600_000, requests: null, tokens: of(7, 9), nano: null },

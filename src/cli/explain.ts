@@ -4,13 +4,14 @@ import type { Settings } from "../config/installation/environment.ts";
 import { localAddressText } from "../config/parse/check-account.ts";
 import { buildCostLines, formatPrice } from "../gateway/endpoints/request-report.ts";
 import type { DispatchTrace } from "../gateway/request/trace.ts";
-import type { LimitStanding } from "../limits/limiter.ts";
-import { usdText } from "../money/nano.ts";
+import type { Allowance, LimitStanding } from "../limits/limiter.ts";
+import { amountText } from "../money/amount-text.ts";
 import { buildTariff, multiplierText } from "../money/tariff.ts";
 import { findLocalAddress } from "../net/http-client/ip-addresses.ts";
 import { type AccountExplanation, explainAccess } from "../policy/explain.ts";
 import type { AccountRecord } from "../records/account.ts";
 import { INTERFACES, type Interface } from "../records/interfaces.ts";
+import { MINUTE_KINDS, MINUTE_LIMITS, type Unit, WINDOW_UNITS } from "../records/limits.ts";
 import type { LiveExplanation } from "../server/operator-socket.ts";
 import type { Db } from "../store/engine/db.ts";
 import { listUsers } from "../store/identity/users.ts";
@@ -269,20 +270,18 @@ async function printLive(settings: Settings, request: object, terminal: Terminal
   );
 }
 
-export function standingTexts({ concurrency, requests, tokens, windows }: LimitStanding): string[] {
+export function standingTexts({ concurrency, windows, ...minutes }: LimitStanding): string[] {
   const texts: string[] = [];
   if (concurrency) texts.push(`${concurrency.inUse} of ${concurrency.limit} concurrent requests`);
-  if (requests) texts.push(`${requests.used} of ${requests.limit} requests in the last minute`);
-  if (tokens) texts.push(`${tokens.used} of ${tokens.limit} tokens in the last minute`);
+  const add = (unit: Unit, allowance: Allowance | null, span: string) => {
+    if (allowance === null) return;
+    const { used, limit } = allowance;
+    const usedText = unit === "nano" ? amountText(unit, used) : used;
+    texts.push(`${usedText} of ${amountText(unit, limit)} in ${span}`);
+  };
+  for (const kind of MINUTE_KINDS) add(MINUTE_LIMITS[kind].unit, minutes[kind], "the last minute");
   for (const { perMs, ...window } of windows) {
-    for (const unit of ["requests", "tokens"] as const) {
-      const allowance = window[unit];
-      if (allowance) texts.push(`${allowance.used} of ${allowance.limit} ${unit} in ${perMs / 3_600_000} h`);
-    }
-    if (window.nano) {
-      const { used, limit } = window.nano;
-      texts.push(`$${usdText(BigInt(used))} of $${usdText(BigInt(limit))} in ${perMs / 3_600_000} h`);
-    }
+    for (const unit of WINDOW_UNITS) add(unit, window[unit], `${perMs / 3_600_000} h`);
   }
   return texts;
 }

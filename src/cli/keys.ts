@@ -7,7 +7,7 @@ import { isName, NAME_RULE } from "../config/schema/schema.ts";
 import { limitsText, limitsToFile } from "../config/schema/usage-limits.ts";
 import { createdFields, formatKey } from "../config/state/difference.ts";
 import type { KeyRecord } from "../records/key.ts";
-import { type CallerLimits, NO_LIMITS } from "../records/limits.ts";
+import { type CallerLimits, describeRate, mapKinds, NO_LIMITS, RATE_KINDS } from "../records/limits.ts";
 import { findUser, listUsers } from "../store/identity/users.ts";
 import { listGroups } from "../store/policy/groups.ts";
 import { findKeyByPublicId, insertKey, listKeys, revokeKey } from "../store/policy/keys.ts";
@@ -34,9 +34,7 @@ export const createKey: Command = {
     group: { value: "GROUP", about: "the group of the key", required: true },
     user: { value: "EMAIL", about: "the user that the key belongs to" },
     expires: EXPIRES_OPTION,
-    concurrency: { value: "COUNT", about: "maximum number of concurrent requests" },
-    rpm: { value: "COUNT", about: "maximum number of requests per minute" },
-    tpm: { value: "COUNT", about: "maximum number of tokens per minute" },
+    ...mapKinds(RATE_KINDS, (kind) => ({ value: "COUNT", about: describeRate(kind) })),
     ...SECRET_OPTIONS,
     json: JSON_OPTION,
     data: DATA_OPTION,
@@ -223,7 +221,7 @@ function limitsFrom(input: Input): CallerLimits {
       misuse(`--${option} must be a whole number, 1 or more.`, `For example: --${option} 60`);
     return Number(value);
   };
-  return { ...NO_LIMITS, concurrency: count("concurrency"), rpm: count("rpm"), tpm: count("tpm") };
+  return { ...NO_LIMITS, ...mapKinds(RATE_KINDS, count) };
 }
 
 function getStatus(key: KeyRecord, nowMs: number): "active" | "expired" | "revoked" {

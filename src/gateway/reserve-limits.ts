@@ -6,10 +6,10 @@
 import type { Clock } from "../base/clock.ts";
 import { type MaybePromise, whenReady } from "../base/maybe-promise.ts";
 import type { ApiError } from "../errors.ts";
+import { LEAST_USE, NO_AMOUNTS } from "../limits/amounts.ts";
 import type { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
-import type { Limiter, LimitLease, Shortage } from "../limits/limiter.ts";
+import type { EstimatedUse, Limiter, LimitLease, Shortage } from "../limits/limiter.ts";
 import type { LimitSharing } from "../limits/sharing/limit-sharing.ts";
-import type { Nano } from "../money/nano.ts";
 import type { RequestMetrics } from "../observe/request-metrics.ts";
 import {
   computeReservedUse,
@@ -22,6 +22,7 @@ import {
 } from "./admission/caller-limits.ts";
 import { forecastBudget, outputCapWithin, reserveWithin } from "./charging/window-budget.ts";
 import type { InputEstimates } from "./metering/input-estimate.ts";
+import { estimateCounts } from "./metering/limited-use.ts";
 import { endWait, waitedMs } from "./request/trace.ts";
 import type { AdmittedRequest, AuthenticatedRequest } from "./request-context.ts";
 import { clientGone } from "./upstream/send-request.ts";
@@ -36,19 +37,6 @@ export interface LimitServices {
   /** Null if there is one node. */
   readonly sharing: Pick<LimitSharing, "waitForGain" | "waitMs" | "isClosed"> | null;
 }
-
-/** What a request reserves in the windows of its caller. */
-interface EstimatedUse {
-  readonly tokens: number;
-  readonly nano: Nano;
-}
-
-/**
- * One token and one nano-USD: an exhausted window rejects the request before its body is read. The lease reserves
- * neither.
- */
-const LEAST_USE: EstimatedUse = { tokens: 1, nano: 1n };
-const NO_USE: EstimatedUse = { tokens: 0, nano: 0n };
 
 /**
  * Reserves the limits before the body is read, for bodies that are expensive to read. Tokens and cost are unknown until
@@ -66,7 +54,7 @@ export function reserveRequestLimits(
   services: LimitServices,
   context: AuthenticatedRequest,
 ): MaybePromise<LimitLease> {
-  return reserve(services, context, NO_USE);
+  return reserve(services, context, NO_AMOUNTS);
 }
 
 /**
@@ -82,7 +70,7 @@ export function reserveLimits(services: LimitServices, context: AdmittedRequest)
     raiseReservation(services, { lease, subjects }, use);
     return lease;
   }
-  const raise = () => (limiter.raise(lease, subjects, use.tokens, Number(use.nano)) === null ? lease : null);
+  const raise = () => (limiter.raise(lease, subjects, use) === null ? lease : null);
   return raise() ?? raiseAfterGain(services, context, { raise, use, lease });
 }
 
@@ -103,14 +91,13 @@ async function raiseAfterGain(
 /** Estimates only what a limit of the caller counts. A window that affords less than the maximum caps the output. */
 function estimateUse({ estimates, limiter }: LimitServices, context: AdmittedRequest): EstimatedUse {
   const { endpoint, request, model, subjects } = context;
-  const reservedUse = computeReservedUse(subjects);
-  const tokens = reservedUse.tokens ? request.tokensEstimate() : 0;
-  const budget = reservedUse.money ? forecastBudget(estimates, { endpoint, request, model }) : null;
-  if (budget === null) return { tokens, nano: 0n };
+  const { counted } = computeReservedUse(subjects);
+  const budget = counted.nano ? forecastBudget(estimates, { endpoint, request, model }) : null;
+  if (budget === null) return estimateCounts(request, counted, 0);
   const nano = reserveWithin(budget, limiter.computeRemainingNano(subjects));
   context.budget = budget;
   context.windowCap = outputCapWithin(budget, nano);
-  return { tokens, nano };
+  return estimateCounts(request, counted, Number(nano));
 }
 
 function reserve(
@@ -120,7 +107,7 @@ function reserve(
 ): MaybePromise<LimitLease> {
   const { subjects } = context;
   if (services.sharing?.isClosed && hasLimits(subjects)) throw coordinatorLost();
-  const admission = services.limiter.admit(subjects, use.tokens, Number(use.nano));
+  const admission = services.limiter.admit(subjects, use);
   if (admission.ok) return admission.lease;
   const { shortage } = admission;
   if (admission.mayGrow && services.sharing !== null)
@@ -152,7 +139,7 @@ async function reserveAfterGain(
   for (let mayGrow = true; mayGrow && clock.monotonicMs() < untilMs; ) {
     const isAnswered = sharing !== null && (await sharing.waitForGain());
     if (call.request.signal.aborted) throw clientGone();
-    const admission = limiter.admit(subjects, use.tokens, Number(use.nano));
+    const admission = limiter.admit(subjects, use);
     if (admission.ok) {
       trace.slotWaitMs += Math.round(recordShareWait(services, startedMs));
       return admission.lease;
@@ -181,7 +168,7 @@ interface FailedReservation {
 }
 
 function withoutAmounts(lease: LimitLease): LimitLease {
-  lease.settle(0, 0);
+  lease.settle(NO_AMOUNTS);
   return lease;
 }
 
@@ -209,7 +196,7 @@ async function waitForSlot(
     maxWaiting: group.queue.maxWaiting,
     timeoutMs: Math.max(0, group.queue.timeoutMs - waitedMs(trace, startedMs)),
     attempt() {
-      const admission = limiter.admit(subjects, use.tokens, Number(use.nano));
+      const admission = limiter.admit(subjects, use);
       if (admission.ok) return { taken: admission.lease };
       shortage = admission.shortage;
       return isFreedByRelease(shortage) ? "blocked" : "rejected";

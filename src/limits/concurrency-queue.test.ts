@@ -43,7 +43,7 @@ function setUp() {
 
   const admit = (wish: Wish) => {
     tries++;
-    const admission = limiter.admit(subjects(wish), 0, 0);
+    const admission = limiter.admit(subjects(wish), {});
     if (admission.ok) {
       served.push(wish.name);
       leases.set(wish.name, admission.lease);
@@ -250,7 +250,7 @@ test("a raised limit takes effect without a release", async () => {
   const queue = new ConcurrencyQueue(limiter, new QueueOccupancy(), clock);
   let allowed = 1;
   const now = (): Subject[] => [{ scope: "key", id: "a", limits: slots(allowed) }];
-  expect(limiter.admit(now(), 0, 0).ok).toBe(true);
+  expect(limiter.admit(now(), {}).ok).toBe(true);
   const waiting = queue.wait<LimitLease>({
     keyId: "a",
     groupId: "g",
@@ -258,7 +258,7 @@ test("a raised limit takes effect without a release", async () => {
     maxWaiting: 10,
     timeoutMs: 60_000,
     attempt() {
-      const admission = limiter.admit(now(), 0, 0);
+      const admission = limiter.admit(now(), {});
       return admission.ok ? { taken: admission.lease } : "blocked";
     },
     disconnectSignal: NEVER,

@@ -2,13 +2,16 @@
  * The reservation of an admitted request, until its owner ends it: a concurrency slot and its shares of the windows.
  */
 
-import type { LimitLease, Unit } from "./limiter-types.ts";
+import type { EstimatedUnit } from "../records/limits.ts";
+import { clampAmount } from "./amounts.ts";
+import type { LimitLease, TrueUse } from "./limiter-types.ts";
 import { advance, isHeld, type Share, type SlidingWindow, settleShare, subtract } from "./sliding-window.ts";
 import { type SubjectMeter, type SubjectState, touch } from "./subject-state.ts";
 
 /** A share of a window that is settled to the true use: tokens or money. */
 export interface MeterShare extends Share {
   readonly window: SubjectMeter;
+  readonly unit: EstimatedUnit;
   /** What the request reserved of it, until it ends. */
   reserved: number;
 }
@@ -32,19 +35,19 @@ export class WindowLease implements LimitLease {
     this.#reserved = reserved;
   }
 
-  settle(tokens: number | null, nano: number | null): void {
+  settle(use: TrueUse): void {
     const { states, shares } = this.#reserved;
     if (this.#state === "cancelled" || shares.length === 0) return;
     const now = this.#reserved.nowMs();
     this.#endReservation();
     for (const share of shares) {
-      const trueUse = share.window.unit === "tokens" ? tokens : nano;
+      const trueUse = use[share.unit] ?? null;
       if (trueUse === null) continue;
       advance(share.window, now);
       // An unused subject may be dropped from memory, so after the release only a share that is still in its window is
       // changed.
       if (this.#state === "released" && !isHeld(share)) continue;
-      settleShare(share, clampAmount(share.window.unit, trueUse), now);
+      settleShare(share, clampAmount(share.unit, trueUse), now);
     }
     for (const subject of states) touch(subject, now);
   }
@@ -82,12 +85,3 @@ export class WindowLease implements LimitLease {
 function announceRelease(states: readonly SubjectState[]): void {
   for (const { onRelease } of states) if (onRelease !== null) onRelease();
 }
-
-/** Whole and finite, so that sums stay exact after any number of changes. */
-export function clampAmount(unit: Unit, amount: number): number {
-  return amount > 0 ? Math.min(Math.ceil(amount), unit === "nano" ? NANO_MAX : TOKENS_MAX) : 0;
-}
-
-const TOKENS_MAX = 2 ** 40;
-/** About a million dollars: more than any request costs, and within the range where numbers are exact. */
-const NANO_MAX = 2 ** 50;

@@ -1,6 +1,14 @@
 /** Types of the limiter: subjects, shortages, leases and the state of limits. */
 
-import type { CallerLimits, RateLimits } from "../records/limits.ts";
+import type {
+  CallerLimits,
+  EstimatedUnit,
+  MinuteKind,
+  RateKind,
+  RateLimits,
+  Unit,
+  WindowUnit,
+} from "../records/limits.ts";
 
 export type Scope = "key" | "user" | "group" | "account";
 
@@ -11,9 +19,14 @@ export interface Subject {
   readonly limits: CallerLimits | RateLimits;
 }
 
-export type LimitKind = "concurrency" | "rpm" | "tpm" | "window";
-/** `nano` is money in nano-USD: whole numbers, exact up to $9 million. */
-export type Unit = "requests" | "tokens" | "nano";
+export type LimitKind = RateKind | "window";
+
+/** What is counted of one request. */
+export type Amounts = Readonly<Record<Unit, number>>;
+/** What a request may use, besides one request. An omitted unit is not used. */
+export type EstimatedUse = Readonly<Partial<Record<EstimatedUnit, number>>>;
+/** What a request has used. An omitted unit, or null, keeps its estimate. */
+export type TrueUse = Readonly<Partial<Record<EstimatedUnit, number | null>>>;
 
 export interface Shortage {
   scope: Scope;
@@ -34,10 +47,10 @@ export interface Shortage {
 /** The reservation of one admitted request. Its single owner ends it with `release` or `cancel`. */
 export interface LimitLease {
   /**
-   * Replaces the estimate with the true use; null keeps the estimate. The last call counts. Counting may take longer
-   * than the request, so a call after the release also counts while the windows still contain the estimate.
+   * Replaces the estimate with the true use. The last call counts. Counting may take longer than the request, so a
+   * call after the release also counts while the windows still contain the estimate.
    */
-  settle(tokens: number | null, nano: number | null): void;
+  settle(use: TrueUse): void;
   /** Returns the concurrency slot. Idempotent. */
   release(): void;
   /** Undoes the admission completely, for a request that was never sent upstream. Idempotent. */
@@ -61,26 +74,16 @@ export interface Allowance {
   resetMs: number;
 }
 
-export interface LimitWindowStanding {
-  perMs: number;
-  requests: Allowance | null;
-  tokens: Allowance | null;
-  nano: Allowance | null;
-}
+export type LimitWindowStanding = { perMs: number } & Record<WindowUnit, Allowance | null>;
 
-export interface LimitStanding {
-  requests: Allowance | null;
-  tokens: Allowance | null;
+export interface LimitStanding extends Record<MinuteKind, Allowance | null> {
   concurrency: { limit: number; inUse: number } | null;
   windows: LimitWindowStanding[];
 }
 
 /** Use of other processes. A roll-up has the time of its newest part. */
-export interface PastUse {
+export interface PastUse extends Readonly<Partial<Record<Unit, number>>> {
   atAgoMs: number;
-  requests: number;
-  tokens: number;
-  nano: number;
 }
 
 /** A subject without a free slot. `onRelease` is called after each release of it; null while no request waits. */
@@ -90,24 +93,21 @@ export interface ConcurrencyBlocker {
 
 export interface Limiter {
   /** One atomic step over all subjects: all or nothing. A refusal consumes nothing. */
-  admit(subjects: readonly Subject[], tokensEstimate: number, nanoEstimate: number): Admission;
+  admit(subjects: readonly Subject[], estimate: EstimatedUse): Admission;
   /**
-   * Raises tokens and money of an admitted request to this estimate; its concurrency slot is unaffected. If a limit
+   * Raises what an admitted request has reserved to this estimate; its concurrency slot is unaffected. If a limit
    * would be exceeded, returns the shortage and changes nothing.
    */
-  raise(
-    lease: LimitLease,
-    subjects: readonly Subject[],
-    tokensEstimate: number,
-    nanoEstimate: number,
-  ): Shortage | null;
+  raise(lease: LimitLease, subjects: readonly Subject[], estimate: EstimatedUse): Shortage | null;
   /** The first subject without a free slot; null if there is none. */
   findBlocker(subjects: readonly Subject[]): ConcurrencyBlocker | null;
   /** The shortage that an admission would meet now, without taking anything; null if there is none. */
-  checkShortage(subject: Subject, tokensEstimate: number, nanoEstimate: number): Shortage | null;
+  checkShortage(subject: Subject, estimate: EstimatedUse): Shortage | null;
   /** The smallest remaining amount of all windows of these subjects, in nano-USD; Infinity if none limits money. */
   computeRemainingNano(subjects: readonly Subject[]): number;
-  /** For x-ratelimit-* headers and GET /v1/usage. */
+  /** For x-ratelimit-* headers; null if the subject has no such limit. */
+  allowance(subject: Subject, kind: MinuteKind): Allowance | null;
+  /** For GET /v1/usage. */
   standing(subject: Subject): LimitStanding;
   /** Replaces the use of other processes in the long windows of a subject by the use from the database. */
   seed(subject: Subject, used: readonly PastUse[]): void;

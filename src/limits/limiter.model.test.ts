@@ -2,15 +2,8 @@
 
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { type CallerLimits, NO_LIMITS, type WindowLimit } from "../records/limits.ts";
-import {
-  type LimitLease,
-  openLimiter,
-  type Scope,
-  type Shortage,
-  type Subject,
-  type Unit,
-} from "./limiter.ts";
+import { type CallerLimits, NO_LIMITS, type Unit, type WindowLimit } from "../records/limits.ts";
+import { type LimitLease, openLimiter, type Scope, type Shortage, type Subject } from "./limiter.ts";
 
 const MINUTE_MS = 60_000;
 /** So short that its steps are finer than any time that passes here, which makes it exact too. */
@@ -238,7 +231,10 @@ test("any sequence of admissions, settlements, clock jumps and new limits matche
           } else if (step.kind === "admit") {
             const scopes = step.scopes.filter(model.isLimited);
             const { waitMs, full } = model.verdict(scopes, step.tokens, step.nano);
-            const admission = limiter.admit(step.scopes.map(subjectOf), step.tokens, step.nano);
+            const admission = limiter.admit(step.scopes.map(subjectOf), {
+              tokens: step.tokens,
+              nano: step.nano,
+            });
             expect(admission.ok).toBe(waitMs === 0 && !full);
             if (admission.ok) model.admitted(admission.lease, scopes, step.tokens, step.nano);
             else checkShortage(admission.shortage, scopes, step.tokens, step.nano);
@@ -248,7 +244,7 @@ test("any sequence of admissions, settlements, clock jumps and new limits matche
             const lease = model.leases[step.which % Math.max(1, model.leases.length)];
             if (!lease) continue;
             if (step.kind === "settle") {
-              lease.real.settle(step.tokens, step.nano);
+              lease.real.settle({ tokens: step.tokens, nano: step.nano });
               model.settled(lease, step);
             } else {
               lease.real[step.kind]();
@@ -257,13 +253,13 @@ test("any sequence of admissions, settlements, clock jumps and new limits matche
             }
           }
           for (const scope of SCOPES) {
-            const { requests, tokens, concurrency, windows } = limiter.standing(subjectOf(scope));
+            const { rpm, tpm, concurrency, windows } = limiter.standing(subjectOf(scope));
             const nano = windows[0]?.nano;
-            if (requests) expect(requests.used).toBe(model.used(scope, "requests", model.now()));
-            if (tokens) expect(tokens.used).toBe(model.used(scope, "tokens", model.now()));
+            if (rpm) expect(rpm.used).toBe(model.used(scope, "requests", model.now()));
+            if (tpm) expect(tpm.used).toBe(model.used(scope, "tokens", model.now()));
             if (nano) expect(nano.used).toBe(model.used(scope, "nano", model.now()));
             if (concurrency) expect(concurrency.inUse).toBe(model.inUse(scope));
-            const shortage = limiter.checkShortage(subjectOf(scope), 7, 70);
+            const shortage = limiter.checkShortage(subjectOf(scope), { tokens: 7, nano: 70 });
             const { waitMs, full } = model.verdict([scope], 7, 70);
             expect(shortage === null).toBe(waitMs === 0 && !full);
             if (shortage) checkShortage(shortage, [scope], 7, 70);
@@ -299,7 +295,7 @@ test("no 60 seconds ever contain more than the limit", () => {
       const kept: { atMs: number; tokens: number }[] = [];
       for (const { afterMs, tokens, cancelled } of script) {
         clock.atMs += afterMs;
-        const admission = limiter.admit([subject], tokens, 0);
+        const admission = limiter.admit([subject], { tokens });
         if (!admission.ok) continue;
         if (cancelled) admission.lease.cancel();
         else kept.push({ atMs: clock.atMs, tokens });
@@ -328,7 +324,7 @@ test("no 5 hours ever contain more than the limit, and no wait is more than one 
       const within = (spanMs: number) => kept.filter((atMs) => atMs + spanMs > clock.atMs).length;
       for (const afterMs of script) {
         clock.atMs += afterMs;
-        const admission = limiter.admit([subject], 1, 1);
+        const admission = limiter.admit([subject], { tokens: 1, nano: 1 });
         if (admission.ok) kept.push(clock.atMs);
         else expect(within(perMs + stepMs)).toBeGreaterThanOrEqual(max);
         expect(within(perMs)).toBeLessThanOrEqual(max);

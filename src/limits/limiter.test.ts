@@ -16,12 +16,12 @@ function setUp() {
     standing: limiter.standing.bind(limiter),
     subjectCount: () => limiter.subjectCount(),
     take(subjects: Subject[], tokens = 0, nano = 0): LimitLease {
-      const admission = limiter.admit(subjects, tokens, nano);
+      const admission = limiter.admit(subjects, { tokens, nano });
       if (!admission.ok) throw new Error(`refused: ${JSON.stringify(admission.shortage)}`);
       return admission.lease;
     },
     refuse(subjects: Subject[], tokens = 0, nano = 0): Shortage {
-      const admission = limiter.admit(subjects, tokens, nano);
+      const admission = limiter.admit(subjects, { tokens, nano });
       if (admission.ok) throw new Error("admitted");
       return admission.shortage;
     },
@@ -75,7 +75,7 @@ describe("requests per minute", () => {
   test("a limit of 0 rejects permanently, without a time", () => {
     const { refuse, checkShortage: shortageOf } = setUp();
     for (const limits of [{ rpm: 0 }, { tpm: 0 }, { concurrency: 0 }]) {
-      expect(shortageOf(key(limits, "key_unknown"), 0, 0)?.freesInMs).toBeNull();
+      expect(shortageOf(key(limits, "key_unknown"), {})?.freesInMs).toBeNull();
       expect(refuse([key(limits)]).freesInMs).toBeNull();
     }
   });
@@ -87,15 +87,15 @@ describe("tokens per minute", () => {
     const subject = key({ tpm: 1_000 });
     const lease = take([subject], 900);
     expect(refuse([subject], 200)).toMatchObject({ kind: "tpm", used: 900, max: 1_000, unit: "tokens" });
-    lease.settle(300, 0);
+    lease.settle({ tokens: 300, nano: 0 });
     take([subject], 700);
   });
 
   test("an underestimate may exceed the limit, which then rejects until it frees", () => {
     const { take, refuse, standing, clock } = setUp();
     const subject = key({ tpm: 1_000 });
-    take([subject], 100).settle(5_000, 0);
-    expect(standing(subject).tokens).toEqual({ limit: 1_000, used: 5_000, remaining: 0, resetMs: 60_000 });
+    take([subject], 100).settle({ tokens: 5_000, nano: 0 });
+    expect(standing(subject).tpm).toEqual({ limit: 1_000, used: 5_000, remaining: 0, resetMs: 60_000 });
     clock.atMs += 10_000;
     expect(refuse([subject], 1).freesInMs).toBe(50_000);
     clock.atMs += 50_000;
@@ -106,14 +106,14 @@ describe("tokens per minute", () => {
     const { take, standing, clock } = setUp();
     const subject = key({ tpm: 1_000 });
     const lease = take([subject], 100);
-    lease.settle(400, 0);
-    lease.settle(250, 0);
+    lease.settle({ tokens: 400, nano: 0 });
+    lease.settle({ tokens: 250, nano: 0 });
     lease.release();
-    lease.settle(900, 0);
-    expect(standing(subject).tokens?.used).toBe(900);
+    lease.settle({ tokens: 900, nano: 0 });
+    expect(standing(subject).tpm?.used).toBe(900);
     clock.atMs += 60_000;
-    lease.settle(950, 0);
-    expect(standing(subject).tokens?.used).toBe(0);
+    lease.settle({ tokens: 950, nano: 0 });
+    expect(standing(subject).tpm?.used).toBe(0);
   });
 
   test("a cancelled reservation cannot be settled", () => {
@@ -121,8 +121,8 @@ describe("tokens per minute", () => {
     const subject = key({ tpm: 1_000 });
     const lease = take([subject], 100);
     lease.cancel();
-    lease.settle(900, 0);
-    expect(standing(subject).tokens?.used).toBe(0);
+    lease.settle({ tokens: 900, nano: 0 });
+    expect(standing(subject).tpm?.used).toBe(0);
   });
 
   test("a request above the whole limit waits for an empty window, and is then admitted", () => {
@@ -154,23 +154,23 @@ describe("tokens per minute", () => {
     const subject = key({ tpm: 1_000 });
     const lease = take([subject], 100);
     clock.atMs += 90_000;
-    lease.settle(700, 0);
-    expect(standing(subject).tokens).toEqual({ limit: 1_000, used: 600, remaining: 400, resetMs: 60_000 });
-    lease.settle(650, 0);
-    expect(standing(subject).tokens?.used).toBe(550);
-    lease.settle(50, 0);
-    expect(standing(subject).tokens?.used).toBe(0);
+    lease.settle({ tokens: 700, nano: 0 });
+    expect(standing(subject).tpm).toEqual({ limit: 1_000, used: 600, remaining: 400, resetMs: 60_000 });
+    lease.settle({ tokens: 650, nano: 0 });
+    expect(standing(subject).tpm?.used).toBe(550);
+    lease.settle({ tokens: 50, nano: 0 });
+    expect(standing(subject).tpm?.used).toBe(0);
   });
 
   test("an invalid number of tokens counts as zero", () => {
     const { take, standing } = setUp();
     const subject = key({ tpm: 1_000 });
     const lease = take([subject], Number.NaN);
-    lease.settle(-5, 0);
-    expect(standing(subject).tokens?.used).toBe(0);
-    lease.settle(Number.POSITIVE_INFINITY, 0);
-    lease.settle(7, 0);
-    expect(standing(subject).tokens?.used).toBe(7);
+    lease.settle({ tokens: -5, nano: 0 });
+    expect(standing(subject).tpm?.used).toBe(0);
+    lease.settle({ tokens: Number.POSITIVE_INFINITY, nano: 0 });
+    lease.settle({ tokens: 7, nano: 0 });
+    expect(standing(subject).tpm?.used).toBe(7);
   });
 });
 
@@ -202,7 +202,7 @@ describe("concurrency", () => {
     const lease = take([subject], 40);
     lease.release();
     lease.cancel();
-    expect(standing(subject)).toMatchObject({ requests: { used: 1 }, tokens: { used: 40 } });
+    expect(standing(subject)).toMatchObject({ rpm: { used: 1 }, tpm: { used: 40 } });
   });
 
   test("nothing leaks after 10,000 requests that end in any way, in any order", () => {
@@ -222,7 +222,7 @@ describe("concurrency", () => {
     };
     const endOne = () => {
       const [lease] = open.splice(random(open.length), 1);
-      for (let i = random(4); i > 0; i--) lease?.settle(random(1_000), random(9e8));
+      for (let i = random(4); i > 0; i--) lease?.settle({ tokens: random(1_000), nano: random(9e8) });
       if (random(2) === 0) lease?.release();
       lease?.cancel();
       lease?.release();
@@ -230,7 +230,7 @@ describe("concurrency", () => {
     let admitted = 0;
     while (admitted < 10_000) {
       clock.atMs += random(20);
-      const admission = admit(subjects, random(500), random(7e8));
+      const admission = admit(subjects, { tokens: random(500), nano: random(7e8) });
       if (admission.ok) {
         admitted += 1;
         open.push(admission.lease);
@@ -241,9 +241,9 @@ describe("concurrency", () => {
     for (const subject of subjects) expect(standing(subject).concurrency).toEqual({ limit: 50, inUse: 0 });
     clock.atMs += 2 * DAY_MS;
     for (const subject of subjects) {
-      const { requests, tokens, windows } = standing(subject);
+      const { rpm, tpm, windows } = standing(subject);
       const [{ requests: ofDay, tokens: tokensOfDay, nano } = {}] = windows;
-      for (const allowance of [requests, tokens, ofDay, tokensOfDay, nano]) {
+      for (const allowance of [rpm, tpm, ofDay, tokensOfDay, nano]) {
         expect(allowance).toMatchObject({ used: 0, resetMs: 0 });
       }
     }
@@ -275,7 +275,7 @@ describe("one admission over several subjects", () => {
     const { take, standing } = setUp();
     const subject = key({ rpm: 5, concurrency: 1 });
     take([subject, subject]);
-    expect(standing(subject)).toMatchObject({ requests: { used: 1 }, concurrency: { inUse: 1 } });
+    expect(standing(subject)).toMatchObject({ rpm: { used: 1 }, concurrency: { inUse: 1 } });
   });
 
   test("the same id in two scopes is two subjects", () => {
@@ -288,9 +288,9 @@ describe("one admission over several subjects", () => {
   test("shortageOf takes nothing", () => {
     const { checkShortage: shortageOf, take } = setUp();
     const subject = key({ rpm: 1, tpm: 10 });
-    for (let i = 0; i < 5; i++) expect(shortageOf(subject, 5, 0)).toBeNull();
+    for (let i = 0; i < 5; i++) expect(shortageOf(subject, { tokens: 5 })).toBeNull();
     take([subject], 5);
-    expect(shortageOf(subject, 5, 0)).toMatchObject({ kind: "rpm" });
+    expect(shortageOf(subject, { tokens: 5 })).toMatchObject({ kind: "rpm" });
   });
 });
 
@@ -323,19 +323,19 @@ describe("changed limits", () => {
     const { take, refuse, standing } = setUp();
     take([key({ rpm: 9 })], 500);
     const added = key({ rpm: 9, tpm: 100, concurrency: 1 });
-    expect(standing(added)).toMatchObject({ requests: { used: 1 }, tokens: { used: 0 } });
+    expect(standing(added)).toMatchObject({ rpm: { used: 1 }, tpm: { used: 0 } });
     expect(refuse([added], 10)).toMatchObject({ kind: "concurrency", used: 1 });
   });
 
   test("a reservation outlives its limit", () => {
     const { take, standing } = setUp();
     const lease = take([key({ tpm: 100, concurrency: 1 })], 50);
-    expect(standing(key({ concurrency: 1 })).tokens).toBeNull();
+    expect(standing(key({ concurrency: 1 })).tpm).toBeNull();
     const again = key({ tpm: 100, concurrency: 1 });
-    expect(standing(again).tokens?.used).toBe(0);
-    lease.settle(70, 0);
+    expect(standing(again).tpm?.used).toBe(0);
+    lease.settle({ tokens: 70, nano: 0 });
     lease.cancel();
-    expect(standing(again)).toMatchObject({ tokens: { used: 0 }, concurrency: { inUse: 0 } });
+    expect(standing(again)).toMatchObject({ tpm: { used: 0 }, concurrency: { inUse: 0 } });
   });
 
   test("two windows of the same length and unit are combined to the tighter one", () => {
@@ -353,7 +353,7 @@ describe("memory", () => {
     const none = { perMs: HOUR_MS, requests: null, tokens: null, nano: null };
     for (const subject of [key({}), key({ windows: [none] }, "key_2")]) {
       const lease = take([subject], 1_000);
-      lease.settle(5, 0);
+      lease.settle({ tokens: 5, nano: 0 });
       lease.release();
       lease.cancel();
     }
@@ -364,7 +364,7 @@ describe("memory", () => {
     const { standing, checkShortage: shortageOf, subjectCount } = setUp();
     for (let i = 0; i < 10; i++) {
       standing(key({ rpm: 1 }, `key_${i}`));
-      shortageOf(key({ rpm: 1 }, `key_${i}`), 1, 0);
+      shortageOf(key({ rpm: 1 }, `key_${i}`), { tokens: 1 });
     }
     expect(subjectCount()).toBe(0);
   });
@@ -413,8 +413,8 @@ describe("the standing of a subject", () => {
     take([subject], 50).release();
     clock.atMs += 5_000;
     expect(standing(subject)).toEqual({
-      requests: { limit: 10, used: 2, remaining: 8, resetMs: 55_000 },
-      tokens: { limit: 1_000, used: 150, remaining: 850, resetMs: 55_000 },
+      rpm: { limit: 10, used: 2, remaining: 8, resetMs: 55_000 },
+      tpm: { limit: 1_000, used: 150, remaining: 850, resetMs: 55_000 },
       concurrency: { limit: 4, inUse: 1 },
       windows: [
         {
@@ -437,8 +437,8 @@ describe("the standing of a subject", () => {
     expect(
       standing({ scope: "account", id: "acc_1", limits: { concurrency: null, rpm: 7, tpm: null } }),
     ).toEqual({
-      requests: { limit: 7, used: 0, remaining: 7, resetMs: 0 },
-      tokens: null,
+      rpm: { limit: 7, used: 0, remaining: 7, resetMs: 0 },
+      tpm: null,
       concurrency: null,
       windows: [],
     });
@@ -510,7 +510,7 @@ describe("long windows", () => {
     expect(standing(subject).windows[0]).toMatchObject({ requests: { used: 6 }, tokens: { used: 51 } });
     clock.atMs += 20 * HOUR_MS;
     seed(subject, []);
-    lease.settle(4, null);
+    lease.settle({ tokens: 4 });
     expect(standing(subject).windows[0]).toMatchObject({ requests: { used: 2 }, tokens: { used: 14 } });
     clock.atMs += 4 * HOUR_MS;
     expect(standing(subject).windows[0]).toMatchObject({ requests: { used: 0 }, tokens: { used: 0 } });
@@ -520,7 +520,7 @@ describe("long windows", () => {
     const { seed, standing } = setUp();
     const subject = key({ rpm: 5, windows });
     seed(subject, [{ atAgoMs: 1_000, requests: 3, tokens: 0, nano: 0 }]);
-    expect(standing(subject)).toMatchObject({ requests: { used: 0 }, windows: [{ requests: { used: 3 } }] });
+    expect(standing(subject)).toMatchObject({ rpm: { used: 0 }, windows: [{ requests: { used: 3 } }] });
   });
 
   test("seeding a subject without limits uses no memory", () => {
@@ -548,7 +548,7 @@ describe("USD windows", () => {
       isReserved: true,
     });
     clock.atMs += HOUR_MS;
-    lease.settle(700, 123_456_789);
+    lease.settle({ tokens: 700, nano: 123_456_789 });
     expect(standing(subject).windows[0]?.nano).toEqual({
       limit: 5_000_000_000,
       used: 123_456_789,
@@ -561,7 +561,7 @@ describe("USD windows", () => {
   test("a cost above its estimate may exceed the limit, which then rejects until it frees", () => {
     const { take, refuse, clock } = setUp();
     const subject = key({ windows: dollars(1_000) });
-    take([subject], 0, 10).settle(0, 9_000);
+    take([subject], 0, 10).settle({ tokens: 0, nano: 9_000 });
     clock.atMs += HOUR_MS;
     expect(refuse([subject], 0, 1)).toMatchObject({ used: 9_000, freesInMs: 4 * HOUR_MS });
     clock.atMs += 4 * HOUR_MS;
@@ -572,10 +572,10 @@ describe("USD windows", () => {
     const { take, standing } = setUp();
     const subject = key({ tpm: 1_000, windows: dollars(1_000) });
     const lease = take([subject], 10, 20);
-    lease.settle(null, 5);
-    expect(standing(subject)).toMatchObject({ tokens: { used: 10 }, windows: [{ nano: { used: 5 } }] });
-    lease.settle(3, null);
-    expect(standing(subject)).toMatchObject({ tokens: { used: 3 }, windows: [{ nano: { used: 5 } }] });
+    lease.settle({ nano: 5 });
+    expect(standing(subject)).toMatchObject({ tpm: { used: 10 }, windows: [{ nano: { used: 5 } }] });
+    lease.settle({ tokens: 3 });
+    expect(standing(subject)).toMatchObject({ tpm: { used: 3 }, windows: [{ nano: { used: 5 } }] });
   });
 
   test("a rejection takes no money, and a cancelled request releases its amount", () => {
@@ -594,7 +594,7 @@ describe("USD windows", () => {
     const leases = Array.from({ length: 8 }, () => take([subject], 0, 1_124_999_999_999_999));
     expect(standing(subject).windows[0]?.nano?.remaining).toBe(8);
     expect(refuse([subject], 0, 9).unit).toBe("nano");
-    leases[0]?.settle(0, 1);
+    leases[0]?.settle({ tokens: 0, nano: 1 });
     expect(standing(subject).windows[0]?.nano?.used).toBe(7 * 1_124_999_999_999_999 + 1);
   });
 });

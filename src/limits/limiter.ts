@@ -13,20 +13,24 @@
  */
 
 import type { Clock } from "../base/clock.ts";
-import { clampAmount, FREE_LEASE, type MeterShare, WindowLease } from "./lease.ts";
+import type { MinuteKind } from "../records/limits.ts";
+import { clampAmount, toAmounts } from "./amounts.ts";
+import { FREE_LEASE, type MeterShare, WindowLease } from "./lease.ts";
 import type {
   Admission,
+  Allowance,
+  Amounts,
   ConcurrencyBlocker,
+  EstimatedUse,
   Limiter,
   LimitLease,
   LimitStanding,
   PastUse,
   Shortage,
   Subject,
-  Unit,
 } from "./limiter-types.ts";
 import { advance, openWindow, remove, restore, take } from "./sliding-window.ts";
-import { computeStanding } from "./standing.ts";
+import { computeAllowance, computeStanding } from "./standing.ts";
 import { SubjectRegistry } from "./subject-registry.ts";
 import {
   computeFill,
@@ -45,16 +49,15 @@ export type {
   Admission,
   Allowance,
   ConcurrencyBlocker,
+  EstimatedUse,
   Limiter,
-  LimitKind,
   LimitLease,
   LimitStanding,
-  LimitWindowStanding,
   PastUse,
   Scope,
   Shortage,
   Subject,
-  Unit,
+  TrueUse,
 } from "./limiter-types.ts";
 
 /** The admission of a request without limits. */
@@ -89,24 +92,23 @@ class InMemoryLimiter implements Limiter {
     this.#latestMs = clock.monotonicMs();
   }
 
-  admit(subjects: readonly Subject[], tokensEstimate: number, nanoEstimate: number): Admission {
+  admit(subjects: readonly Subject[], estimate: EstimatedUse): Admission {
     const now = this.#nowMs();
-    const tokens = clampAmount("tokens", tokensEstimate);
-    const nano = clampAmount("nano", nanoEstimate);
     this.#subjects.dropIdle(now);
     const limited: SubjectState[] = [];
-    let shortage: Shortage | null = null;
     for (const subject of subjects) {
       const state = this.#subjects.findOrOpen(subject);
-      if (!state || limited.includes(state)) continue;
-      limited.push(state);
-      shortage = laterShortage(shortage, findShortage(state, tokens, nano, now));
+      if (state && !limited.includes(state)) limited.push(state);
     }
-    if (shortage) return { ok: false, shortage, mayGrow: this.#want(limited, { requests: 1, tokens, nano }) };
-    return limited.length === 0 ? UNLIMITED : { ok: true, lease: this.#take(limited, tokens, nano, now) };
+    if (limited.length === 0) return UNLIMITED;
+    const amounts = toAmounts(1, estimate);
+    let shortage: Shortage | null = null;
+    for (const state of limited) shortage = laterShortage(shortage, findShortage(state, amounts, now));
+    if (shortage) return { ok: false, shortage, mayGrow: this.#want(limited, amounts) };
+    return { ok: true, lease: this.#take(limited, amounts, now) };
   }
 
-  #want(states: readonly SubjectState[], amounts: Readonly<Record<Unit, number>>): boolean {
+  #want(states: readonly SubjectState[], amounts: Amounts): boolean {
     const { shares } = this.#subjects;
     if (shares === null) return false;
     let mayGrow = true;
@@ -114,39 +116,36 @@ class InMemoryLimiter implements Limiter {
     return mayGrow;
   }
 
-  #take(states: readonly SubjectState[], tokens: number, nano: number, admittedAtMs: number): LimitLease {
+  #take(states: readonly SubjectState[], amounts: Amounts, admittedAtMs: number): LimitLease {
     const requestWindows: SubjectMeter[] = [];
     const shares: MeterShare[] = [];
     for (const state of states) {
       state.inUse += 1;
       touch(state, admittedAtMs);
       for (const meter of state.meters) {
-        if (meter.unit === "requests") {
-          take(meter, 1, admittedAtMs);
-          requestWindows.push(meter);
-        } else {
-          const amount = meter.unit === "tokens" ? tokens : nano;
-          take(meter, amount, admittedAtMs);
+        const { unit } = meter;
+        const amount = amounts[unit];
+        take(meter, amount, admittedAtMs);
+        if (unit === "requests") requestWindows.push(meter);
+        else {
           meter.reserved += amount;
-          shares.push({ window: meter, atMs: admittedAtMs, amount, expiredAmount: 0, reserved: amount });
+          shares.push({
+            window: meter,
+            unit,
+            atMs: admittedAtMs,
+            amount,
+            expiredAmount: 0,
+            reserved: amount,
+          });
         }
       }
     }
     return new WindowLease({ states, requestWindows, shares, admittedAtMs, nowMs: this.#nowMs });
   }
 
-  raise(
-    lease: LimitLease,
-    subjects: readonly Subject[],
-    tokensEstimate: number,
-    nanoEstimate: number,
-  ): Shortage | null {
+  raise(lease: LimitLease, subjects: readonly Subject[], estimate: EstimatedUse): Shortage | null {
     const now = this.#nowMs();
-    const amounts = {
-      requests: 0,
-      tokens: clampAmount("tokens", tokensEstimate),
-      nano: clampAmount("nano", nanoEstimate),
-    };
+    const amounts = toAmounts(0, estimate);
     let shortage: Shortage | null = null;
     const states: SubjectState[] = [];
     for (const subject of subjects) {
@@ -155,7 +154,7 @@ class InMemoryLimiter implements Limiter {
       states.push(state);
       shortage = laterShortage(shortage, windowShortageIn(state, amounts, now));
     }
-    if (shortage === null) lease.settle(amounts.tokens, amounts.nano);
+    if (shortage === null) lease.settle(amounts);
     else this.#want(states, amounts);
     return shortage;
   }
@@ -168,12 +167,10 @@ class InMemoryLimiter implements Limiter {
     return null;
   }
 
-  checkShortage(subject: Subject, tokensEstimate: number, nanoEstimate: number): Shortage | null {
+  checkShortage(subject: Subject, estimate: EstimatedUse): Shortage | null {
     const existing = this.#subjects.find(subject);
     if (!existing && !isClosed(subject.limits)) return null;
-    const tokens = clampAmount("tokens", tokensEstimate);
-    const nano = clampAmount("nano", nanoEstimate);
-    return findShortage(existing ?? openState(subject), tokens, nano, this.#nowMs());
+    return findShortage(existing ?? openState(subject), toAmounts(1, estimate), this.#nowMs());
   }
 
   computeRemainingNano(subjects: readonly Subject[]): number {
@@ -189,6 +186,10 @@ class InMemoryLimiter implements Limiter {
     return remaining;
   }
 
+  allowance(subject: Subject, kind: MinuteKind): Allowance | null {
+    return computeAllowance(subject, this.#subjects.find(subject), kind, this.#nowMs());
+  }
+
   standing(subject: Subject): LimitStanding {
     return computeStanding(subject, this.#subjects.find(subject), this.#nowMs());
   }
@@ -202,7 +203,7 @@ class InMemoryLimiter implements Limiter {
       const past = used
         .map((use) => ({
           atMs: now - Math.max(0, use.atAgoMs),
-          amount: clampAmount(meter.unit, use[meter.unit]),
+          amount: clampAmount(meter.unit, use[meter.unit] ?? 0),
         }))
         .filter(({ atMs, amount }) => amount > 0 && atMs + meter.perMs > now);
       advance(meter, now);

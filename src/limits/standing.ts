@@ -1,15 +1,16 @@
 /** Computes the used and remaining limits of a subject, for headers and `GET /v1/usage`. */
 
-import type { Allowance, LimitStanding, Subject, Unit } from "./limiter-types.ts";
-import { advance, resetMs } from "./sliding-window.ts";
 import {
-  computeFill,
-  listWindows,
+  MINUTE_KINDS,
+  MINUTE_LIMITS,
   MINUTE_MS,
-  meterFor,
-  type SubjectMeter,
-  type SubjectState,
-} from "./subject-state.ts";
+  type MinuteKind,
+  mapKinds,
+  WINDOW_UNITS,
+} from "../records/limits.ts";
+import type { Allowance, LimitStanding, Subject } from "./limiter-types.ts";
+import { advance, resetMs } from "./sliding-window.ts";
+import { computeFill, listWindows, meterFor, type SubjectMeter, type SubjectState } from "./subject-state.ts";
 
 /** With several nodes: as if the others had used as much of their part as this node. */
 function estimateRemaining(meter: SubjectMeter, nowMs: number): number {
@@ -20,38 +21,39 @@ function estimateRemaining(meter: SubjectMeter, nowMs: number): number {
   return cap <= 0 ? 0 : Math.max(0, Math.floor(((fill - used) * (max - pastUsed)) / cap));
 }
 
-export function computeStanding(
+/** `meter` is undefined if nothing was used since the process started. */
+function toAllowance(meter: SubjectMeter | undefined, limit: number, nowMs: number): Allowance {
+  if (!meter) return { limit, used: 0, remaining: limit, resetMs: 0 };
+  advance(meter, nowMs);
+  const remaining = estimateRemaining(meter, nowMs);
+  const used = meter.cap < limit ? limit - remaining : meter.used;
+  return { limit, used, remaining, resetMs: resetMs(meter, nowMs) };
+}
+
+export function computeAllowance(
   { limits }: Subject,
   state: SubjectState | null,
+  kind: MinuteKind,
   nowMs: number,
-): LimitStanding {
-  const allowance = (
-    kind: SubjectMeter["kind"],
-    unit: Unit,
-    perMs: number,
-    max: number | null,
-  ): Allowance | null => {
-    if (max === null) return null;
-    const meter = state && meterFor(state.meters, kind, unit, perMs);
-    if (!meter) return { limit: max, used: 0, remaining: max, resetMs: 0 };
-    advance(meter, nowMs);
-    const remaining = estimateRemaining(meter, nowMs);
-    return {
-      limit: max,
-      used: meter.cap < max ? max - remaining : meter.used,
-      remaining,
-      resetMs: resetMs(meter, nowMs),
-    };
-  };
+): Allowance | null {
+  const limit = limits[kind];
+  if (limit === null) return null;
+  const meter = meterFor(state?.meters ?? [], kind, MINUTE_LIMITS[kind].unit, MINUTE_MS);
+  return toAllowance(meter, limit, nowMs);
+}
+
+export function computeStanding(subject: Subject, state: SubjectState | null, nowMs: number): LimitStanding {
+  const { limits } = subject;
   return {
-    requests: allowance("rpm", "requests", MINUTE_MS, limits.rpm),
-    tokens: allowance("tpm", "tokens", MINUTE_MS, limits.tpm),
+    ...mapKinds(MINUTE_KINDS, (kind) => computeAllowance(subject, state, kind, nowMs)),
     concurrency: limits.concurrency === null ? null : { limit: limits.concurrency, inUse: state?.inUse ?? 0 },
-    windows: listWindows(limits).map(({ perMs, requests, tokens, nano }) => ({
+    windows: listWindows(limits).map(({ perMs, ...window }) => ({
       perMs,
-      requests: allowance("window", "requests", perMs, requests),
-      tokens: allowance("window", "tokens", perMs, tokens),
-      nano: allowance("window", "nano", perMs, nano),
+      ...mapKinds(WINDOW_UNITS, (unit) => {
+        const limit = window[unit];
+        if (limit === null) return null;
+        return toAllowance(meterFor(state?.meters ?? [], "window", unit, perMs), limit, nowMs);
+      }),
     })),
   };
 }

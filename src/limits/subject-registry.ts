@@ -1,6 +1,6 @@
 /** The states of all subjects that have limits. Idle ones are dropped a few at a time, so that no timer is needed. */
 
-import type { Scope, Subject, Unit } from "./limiter-types.ts";
+import type { Amounts, Scope, Subject } from "./limiter-types.ts";
 import { applyLimits, isIdle, isUnlimited, openState, type SubjectState } from "./subject-state.ts";
 
 /** Bounds the cost of dropping idle subjects in one admission, even if many subjects were just seeded. */
@@ -11,7 +11,7 @@ export interface ShareSource {
   /** Sets what this node may use of the limits of the subject. */
   assign(state: SubjectState): void;
   /** A request did not fit. Returns true if other nodes may give the missing part soon. */
-  want(state: SubjectState, amounts: Readonly<Record<Unit, number>>): boolean;
+  want(state: SubjectState, amounts: Amounts): boolean;
 }
 
 export class SubjectRegistry {

@@ -1,10 +1,19 @@
 /** The state of one subject: requests in flight, and one meter for each limit over time. */
 
-import type { CallerLimits, RateLimits, WindowLimit } from "../records/limits.ts";
-import type { LimitKind, Scope, Shortage, Subject, Unit } from "./limiter-types.ts";
+import {
+  type CallerLimits,
+  MINUTE_KINDS,
+  MINUTE_LIMITS,
+  MINUTE_MS,
+  RATE_KINDS,
+  type RateLimits,
+  type Unit,
+  WINDOW_UNITS,
+  type WindowLimit,
+} from "../records/limits.ts";
+import type { Amounts, LimitKind, Scope, Shortage, Subject } from "./limiter-types.ts";
 import { advance, openWindow, type SlidingWindow, waitMs } from "./sliding-window.ts";
 
-export const MINUTE_MS = 60_000;
 /** A long window is counted in this many steps: a use is held too long by at most this fraction of the window. */
 const GRAINS_PER_WINDOW = 480;
 
@@ -61,18 +70,26 @@ export function applyLimits(state: SubjectState, limits: CallerLimits | RateLimi
 }
 
 export function isUnlimited(limits: CallerLimits | RateLimits): boolean {
-  if (limits.concurrency !== null || limits.rpm !== null || limits.tpm !== null) return false;
-  for (const { requests, tokens, nano } of listWindows(limits)) {
-    if (requests !== null || tokens !== null || nano !== null) return false;
+  for (const kind of RATE_KINDS) if (limits[kind] !== null) return false;
+  for (const window of listWindows(limits)) {
+    for (const unit of WINDOW_UNITS) if (window[unit] !== null) return false;
   }
   return true;
 }
 
 /** A maximum of 0 refuses even a subject without state. */
 export function isClosed(limits: CallerLimits | RateLimits): boolean {
-  if (limits.concurrency === 0 || limits.rpm === 0 || limits.tpm === 0) return true;
-  return listWindows(limits).some(
-    ({ requests, tokens, nano }) => requests === 0 || tokens === 0 || nano === 0,
+  return (
+    RATE_KINDS.some((kind) => limits[kind] === 0) ||
+    listWindows(limits).some((window) => WINDOW_UNITS.some((unit) => window[unit] === 0))
+  );
+}
+
+/** Whether some limit of these counts the unit. */
+export function countsUnit(limits: CallerLimits | RateLimits, unit: Unit): boolean {
+  return (
+    MINUTE_KINDS.some((kind) => MINUTE_LIMITS[kind].unit === unit && limits[kind] !== null) ||
+    listWindows(limits).some((window) => WINDOW_UNITS.some((one) => one === unit && window[one] !== null))
   );
 }
 
@@ -94,19 +111,14 @@ export function isIdle(state: SubjectState, nowMs: number): boolean {
  * The shortage that ends last, or null. A known wait goes before concurrency, which may become free at any time:
  * "retry at once" would be wrong while a window is full.
  */
-export function findShortage(
-  state: SubjectState,
-  tokens: number,
-  nano: number,
-  nowMs: number,
-): Shortage | null {
-  return windowShortageIn(state, { requests: 1, tokens, nano }, nowMs) ?? concurrencyShortageIn(state);
+export function findShortage(state: SubjectState, amounts: Amounts, nowMs: number): Shortage | null {
+  return windowShortageIn(state, amounts, nowMs) ?? concurrencyShortageIn(state);
 }
 
 /** Only limits over time: for a request that already has its concurrency slot. */
 export function windowShortageIn(
   { scope, meters }: SubjectState,
-  amounts: Readonly<Record<Unit, number>>,
+  amounts: Amounts,
   nowMs: number,
 ): Shortage | null {
   let longestMs = 0;
@@ -206,12 +218,9 @@ function metersFor(limits: CallerLimits | RateLimits, old: readonly SubjectMeter
     meter.cap = max;
     meters.push(meter);
   };
-  add("rpm", "requests", MINUTE_MS, limits.rpm);
-  add("tpm", "tokens", MINUTE_MS, limits.tpm);
-  for (const { perMs, requests, tokens, nano } of listWindows(limits)) {
-    add("window", "requests", perMs, requests);
-    add("window", "tokens", perMs, tokens);
-    add("window", "nano", perMs, nano);
+  for (const kind of MINUTE_KINDS) add(kind, MINUTE_LIMITS[kind].unit, MINUTE_MS, limits[kind]);
+  for (const window of listWindows(limits)) {
+    for (const unit of WINDOW_UNITS) add("window", unit, window.perMs, window[unit]);
   }
   return meters;
 }

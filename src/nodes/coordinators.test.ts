@@ -113,11 +113,11 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       const untilMs = performance.now() + 20_000;
       // Two nodes keep a sixth of their shares: one request each.
       while (served < 28 && performance.now() < untilMs) {
-        if (busy.limiter.admit([subject], 0, 0).ok) served += 1;
+        if (busy.limiter.admit([subject], {}).ok) served += 1;
         else await busy.sharing.waitForGain();
       }
       expect(served).toBe(28);
-      for (const { limiter } of nodes) while (limiter.admit([subject], 0, 0).ok) served += 1;
+      for (const { limiter } of nodes) while (limiter.admit([subject], {}).ok) served += 1;
       expect(served).toBeLessThanOrEqual(30);
       for (const { sharing } of nodes) await sharing.stop();
     });

@@ -21,7 +21,7 @@ const SPEED_TOKENS_MIN = 16;
 /** The limit that rejected a request. */
 export interface LimitRefusal {
   readonly scope: "key" | "user" | "group" | "account";
-  readonly kind: "rpm" | "tpm" | "concurrency" | "window" | "money" | "rate";
+  readonly kind: string;
   /** The request waited in the queue of its group until its time-out, or the queue was full. */
   readonly isQueue?: boolean;
 }

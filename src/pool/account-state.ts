@@ -5,8 +5,10 @@
 
 import type { PolicyAccount } from "../accounts/account.ts";
 import type { Subject } from "../limits/limiter.ts";
+import { isUnlimited } from "../limits/subject-state.ts";
 import type { AnswerHeaders } from "../net/http-client/contract.ts";
 import type { AccountRoute } from "../policy/snapshot.ts";
+import type { Unit } from "../records/limits.ts";
 import { hashAffinity } from "./affinity.ts";
 import { type Circuit, close, closedCircuit, isOpen } from "./health.ts";
 import { type Gauge, newGauge } from "./score.ts";
@@ -14,9 +16,10 @@ import { type Gauge, newGauge } from "./score.ts";
 /** The state of an account by its id, independent of its credential. */
 export interface AccountStanding {
   inFlight: number;
-  /** Until then its own rate limits refuse requests of this many tokens or more. */
+  /** Until then its own rate limits refuse requests that need this amount or more. */
   shortUntilMs: number;
-  shortTokens: number;
+  shortOf: Unit;
+  shortAmount: number;
   health: AccountHealth;
 }
 
@@ -115,7 +118,13 @@ export class AccountStandings {
   #getStanding(account: PolicyAccount): AccountStanding {
     const existing = this.#byAccount.get(account.id);
     if (!existing) {
-      const standing = { inFlight: 0, shortUntilMs: 0, shortTokens: 0, health: newHealth(account) };
+      const standing: AccountStanding = {
+        inFlight: 0,
+        shortUntilMs: 0,
+        shortOf: "requests",
+        shortAmount: 0,
+        health: newHealth(account),
+      };
       this.#byAccount.set(account.id, standing);
       return standing;
     }
@@ -157,9 +166,7 @@ function getModel({ models }: AccountHealth, upstreamModel: string): ModelRoute 
 }
 
 function buildSubjects({ id, limits }: PolicyAccount): readonly [Subject] | null {
-  const { concurrency, rpm, tpm } = limits;
-  if (concurrency === null && rpm === null && tpm === null) return null;
-  return [{ scope: "account", id, limits }];
+  return isUnlimited(limits) ? null : [{ scope: "account", id, limits }];
 }
 
 function newHealth(account: PolicyAccount): AccountHealth {

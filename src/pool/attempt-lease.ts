@@ -1,6 +1,6 @@
 /** One attempt at an account, from its choice to its end. */
 
-import type { LimitLease } from "../limits/limiter.ts";
+import type { LimitLease, TrueUse } from "../limits/limiter.ts";
 import type { PoolSlot } from "./account-state.ts";
 import { abandon } from "./health.ts";
 import type { HealthReporter } from "./shared-health.ts";
@@ -29,8 +29,8 @@ export class AttemptLease implements LimitLease {
     reporter.reportProbe(this.#slot, this.#attempt);
   }
 
-  settle(tokens: number | null, nano: number | null): void {
-    this.#admitted?.settle(tokens, nano);
+  settle(use: TrueUse): void {
+    this.#admitted?.settle(use);
     this.#slot.standing.shortUntilMs = 0;
   }
 

@@ -1,8 +1,8 @@
 /** Decides whether a request can use an account now, and if not, why and until when. */
 
-import type { Limiter, Shortage } from "../limits/limiter.ts";
+import type { EstimatedUse, Limiter, Shortage } from "../limits/limiter.ts";
 import type { AccountRoute } from "../policy/snapshot.ts";
-import { isHealthy, type PoolSlot } from "./account-state.ts";
+import { type AccountStanding, isHealthy, type PoolSlot } from "./account-state.ts";
 import {
   type Cause,
   type Circuit,
@@ -36,7 +36,8 @@ export interface Candidate {
 /** What the selection needs to know about one request. */
 export interface SelectionRequest {
   readonly tried: readonly AccountRoute[];
-  readonly tokens: number;
+  /** What the limits of the accounts count. */
+  readonly estimate: EstimatedUse;
   readonly nowMs: number;
   /** Accounts whose own limits refused this request. */
   refused: Map<PoolSlot, Shortage> | null;
@@ -52,7 +53,7 @@ function findObstacle(slot: PoolSlot, selection: SelectionRequest): IneligibleRe
   const { standing } = slot;
   const { concurrency } = slot.route.account.limits;
   if (concurrency !== null && standing.inFlight >= concurrency) return "at_capacity";
-  if (nowMs < standing.shortUntilMs && selection.tokens >= standing.shortTokens) return "rate_limited";
+  if (nowMs < standing.shortUntilMs && isShortFor(standing, selection)) return "rate_limited";
   const shortage = selection.refused?.get(slot);
   return shortage === undefined ? null : toReason(shortage);
 }
@@ -67,13 +68,19 @@ export function isTried({ route }: PoolSlot, tried: readonly AccountRoute[]): bo
   return false;
 }
 
-/** Remembers that the account's own limits refused the request, until time or a lower token count can help. */
+function isShortFor({ shortOf, shortAmount }: AccountStanding, { estimate }: SelectionRequest): boolean {
+  return shortOf === "requests" || (estimate[shortOf] ?? 0) >= shortAmount;
+}
+
+/** Remembers that the account's own limits refused the request, until time or a smaller request can help. */
 export function noteRefusal(slot: PoolSlot, shortage: Shortage, selection: SelectionRequest): void {
   selection.refused ??= new Map();
   selection.refused.set(slot, shortage);
   if (shortage.freesInMs === null) return;
-  slot.standing.shortUntilMs = selection.nowMs + shortage.freesInMs;
-  slot.standing.shortTokens = shortage.unit === "tokens" ? selection.tokens : 0;
+  const { standing } = slot;
+  standing.shortUntilMs = selection.nowMs + shortage.freesInMs;
+  standing.shortOf = shortage.unit;
+  standing.shortAmount = shortage.unit === "requests" ? 1 : (selection.estimate[shortage.unit] ?? 0);
 }
 
 const toReason = ({ kind }: Shortage): IneligibleReason =>
@@ -163,7 +170,7 @@ export function buildCandidate(slot: PoolSlot, selection: SelectionRequest, limi
   let reason = findObstacle(slot, selection);
   let freesInMs = reason === null ? null : clearsInMs(slot, reason, selection);
   const shortage =
-    reason === null && limited !== null ? limiter.checkShortage(limited[0], selection.tokens, 0) : null;
+    reason === null && limited !== null ? limiter.checkShortage(limited[0], selection.estimate) : null;
   if (shortage !== null) {
     reason = toReason(shortage);
     freesInMs = shortage.freesInMs;

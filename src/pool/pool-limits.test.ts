@@ -33,23 +33,26 @@ describe("the configured limits of an account", () => {
 
   test("tokens per minute reject a request that is too large and accept one that fits", () => {
     const only = route("a", limits({ tpm: 1_000 }));
-    rig.take([only], { tokensEstimate: 700 }).lease.release();
-    expect(rig.refuse([only], { tokensEstimate: 500 })).toMatchObject({ mayFree: true, freesInMs: 60_000 });
-    expect(rig.take([only], { tokensEstimate: 300 }).route).toBe(only);
+    rig.take([only], { estimate: { tokens: 700 } }).lease.release();
+    expect(rig.refuse([only], { estimate: { tokens: 500 } })).toMatchObject({
+      mayFree: true,
+      freesInMs: 60_000,
+    });
+    expect(rig.take([only], { estimate: { tokens: 300 } }).route).toBe(only);
   });
 
   test("are freed early by an attempt that used fewer tokens or was cancelled", () => {
     const only = route("a", limits({ rpm: 1, tpm: 1_000 }));
-    const first = rig.take([only], { tokensEstimate: 900 });
-    rig.refuse([only], { tokensEstimate: 500 });
+    const first = rig.take([only], { estimate: { tokens: 900 } });
+    rig.refuse([only], { estimate: { tokens: 500 } });
     first.lease.cancel();
-    const second = rig.take([only], { tokensEstimate: 500 });
+    const second = rig.take([only], { estimate: { tokens: 500 } });
     expect(second.route).toBe(only);
     const tokens = route("b", limits({ tpm: 1_000 }));
-    const third = rig.take([tokens], { tokensEstimate: 900 });
-    rig.refuse([tokens], { tokensEstimate: 500 });
-    third.lease.settle(100, 0);
-    expect(rig.take([tokens], { tokensEstimate: 500 }).route).toBe(tokens);
+    const third = rig.take([tokens], { estimate: { tokens: 900 } });
+    rig.refuse([tokens], { estimate: { tokens: 500 } });
+    third.lease.settle({ tokens: 100, nano: 0 });
+    expect(rig.take([tokens], { estimate: { tokens: 500 } }).route).toBe(tokens);
   });
 
   test("move the request to the next account, and then to the next priority", () => {

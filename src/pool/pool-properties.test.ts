@@ -39,9 +39,9 @@ describe("any sequence of events", () => {
             const open = routes.filter((one) => {
               if (tried.has(one) || pool.describe(one).reason !== null) return false;
               const subject = { scope: "account", id: one.account.id, limits: one.account.limits } as const;
-              return limiter.checkShortage(subject, tokensEstimate, 0) === null;
+              return limiter.checkShortage(subject, { tokens: tokensEstimate }) === null;
             });
-            const result = pick(routes, { tried, affinity, tokensEstimate });
+            const result = pick(routes, { tried, affinity, estimate: { tokens: tokensEstimate } });
             if (result.kind === "none") {
               expect(open.map(({ account: { id } }) => id)).toEqual([]);
               expect(result.freesInMs === null || result.freesInMs > 0).toBe(true);

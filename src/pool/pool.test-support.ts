@@ -80,7 +80,7 @@ export function openTestPool(seed = 1): TestPool {
   const limiter = openLimiter(clock);
   const pool = openPool({ clock, random: seeded(seed), limiter });
   const pick: TestPool["pick"] = (routes, change) =>
-    pool.pick({ routes, tried: new Set(), affinity: null, tokensEstimate: 0, ...change });
+    pool.pick({ routes, tried: new Set(), affinity: null, estimate: {}, ...change });
   return {
     clock,
     pool,

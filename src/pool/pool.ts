@@ -8,7 +8,8 @@ import type { PolicyAccount } from "../accounts/account.ts";
 import { isBlameless, readRetryHint, type UpstreamFailure } from "../accounts/failure.ts";
 import { readHeadroom } from "../accounts/rate-limit.ts";
 import type { Clock } from "../base/clock.ts";
-import type { Limiter, LimitLease } from "../limits/limiter.ts";
+import { NO_AMOUNTS } from "../limits/amounts.ts";
+import type { EstimatedUse, Limiter, LimitLease } from "../limits/limiter.ts";
 import type { AnswerHeaders } from "../net/http-client/contract.ts";
 import type { AccountRoute } from "../policy/snapshot.ts";
 import { AccountStandings, isHealthy, type PoolSlot } from "./account-state.ts";
@@ -47,7 +48,8 @@ export interface PickRequest {
   affinity: string | null;
   /** The account that is taken first among those of its priority; null if there is none. */
   preferred?: AccountRoute | null;
-  tokensEstimate: number;
+  /** What the limits of the accounts count. */
+  estimate: EstimatedUse;
 }
 
 export type Choice =
@@ -185,8 +187,7 @@ class AccountPool implements Pool {
   #take(slot: PoolSlot, tiers: readonly Tier[], selection: SelectionRequest): Picked | null {
     let admitted: LimitLease | null = null;
     if (slot.limited !== null) {
-      // Account limits have no money: the spending of an account is a matter between its owner and the upstream.
-      const admission = this.#limiter.admit(slot.limited, selection.tokens, 0);
+      const admission = this.#limiter.admit(slot.limited, selection.estimate);
       if (!admission.ok) {
         noteRefusal(slot, admission.shortage, selection);
         return null;
@@ -323,15 +324,15 @@ class AccountPool implements Pool {
   }
 
   #emptySelection(): SelectionRequest {
-    return { tried: NONE_TRIED, tokens: 0, nowMs: this.#clock.monotonicMs(), refused: null };
+    return { tried: NONE_TRIED, estimate: NO_AMOUNTS, nowMs: this.#clock.monotonicMs(), refused: null };
   }
 }
 
 /** Copies the set, because the caller adds to it later. */
-function buildSelection({ tried, tokensEstimate }: PickRequest, nowMs: number): SelectionRequest {
+function buildSelection({ tried, estimate }: PickRequest, nowMs: number): SelectionRequest {
   return {
     tried: tried.size === 0 ? NONE_TRIED : [...tried],
-    tokens: tokensEstimate,
+    estimate,
     nowMs,
     refused: null,
   };

@@ -3,6 +3,8 @@
  * gateway.
  */
 
+import { NO_LIMITS } from "../records/limits.ts";
+
 const CREATED = 1_794_700_800;
 const PIXEL =
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
@@ -261,9 +263,9 @@ export const usage = {
     debt: "0.00",
   },
   limits: {
-    key: { rpm: { ...limitUsage, resets_at: CREATED + 60 }, tpm: null, concurrency: limitUsage, windows: [] },
+    key: { ...NO_LIMITS, rpm: { ...limitUsage, resets_at: CREATED + 60 }, concurrency: limitUsage },
     user: null,
-    group: { rpm: null, tpm: null, concurrency: null, windows: [] },
+    group: NO_LIMITS,
   },
   usage: {
     today: { since: CREATED, ...counts },

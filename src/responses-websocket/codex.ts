@@ -3,6 +3,7 @@
 import type { Caller } from "../gateway/admission/authenticate.ts";
 import { limitsReport, type WindowReport } from "../gateway/endpoints/limits-report.ts";
 import type { Limiter } from "../limits/limiter.ts";
+import { UNITS, WINDOW_UNITS } from "../records/limits.ts";
 
 interface RateLimitWindow {
   used_percent: number;
@@ -25,13 +26,10 @@ export function rateLimitsFrame(limiter: Limiter, caller: Caller, nowMs: number)
 
 /** Reports the unit with the highest usage. */
 function toRateLimitWindow(window: WindowReport): RateLimitWindow {
-  const { requests, tokens, usd } = window;
-  const parts = [
-    ...[requests, tokens].flatMap((limit) =>
-      limit === null ? [] : [part(limit.used, limit.limit, limit.resets_at)],
-    ),
-    ...(usd === null ? [] : [part(Number(usd.used), Number(usd.limit), usd.resets_at)]),
-  ];
+  const parts = WINDOW_UNITS.flatMap((unit) => {
+    const limit = window[UNITS[unit].field];
+    return limit === null ? [] : [part(Number(limit.used), Number(limit.limit), limit.resets_at)];
+  });
   parts.sort((a, b) => b.percent - a.percent);
   return {
     used_percent: parts[0]?.percent ?? 0,

@@ -72,23 +72,13 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "responses-websocket",
     holds: "Responses over WebSocket, the client's side: connections, lanes, turns, conversation memory",
-    mayImport: [
-      "errors",
-      "count-limits",
-      "net",
-      "json",
-      "observe",
-      "protocols",
-      "limits",
-      "accounts",
-      "gateway",
-    ],
+    mayImport: [...SHARED_FILES, "net", "json", "observe", "protocols", "limits", "accounts", "gateway"],
   },
   {
     name: "public-api",
     holds:
       "the public API described: operations, schemas, examples, error guide; the source of `/openapi.json` and the explorer",
-    mayImport: ["errors", "openapi"],
+    mayImport: ["records", "errors", "openapi"],
   },
   {
     name: "gateway",
@@ -239,7 +229,7 @@ export const OTHER_PROGRAMS: Readonly<Record<string, readonly string[]>> = {
   /** The simulator is another server: it shares only the wire format and the clock. */
   simulator: ["net", "json", BASE],
   /** The console takes types of the API's routes, and the explorer the description of the public API. */
-  console: ["console-api", "public-api", "errors"],
+  console: ["console-api", "public-api", "records", "errors"],
   /** The dashboard and the alert rules are about the metrics of the catalogue. */
   deploy: ["observe"],
   /** The release takes the allocator settings for the image and the unit, and the schema of gateway.yaml for the chart. */

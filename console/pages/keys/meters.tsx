@@ -16,7 +16,7 @@ const LENGTHS: Readonly<Record<number, "5h" | "1d" | "7d" | "30d">> = {
 /** Every limit that applies to a key, with its remaining amount. */
 export function KeyMeters({ meters }: { meters: readonly KeyMeter[] }) {
   const t = useText("keys").meter;
-  const lengths = useText("limits").lengths;
+  const { lengths, meter: units } = useText("limits");
   const format = useFormat();
   const nowMs = useNow(TICK_MS);
   return (
@@ -36,7 +36,7 @@ export function KeyMeters({ meters }: { meters: readonly KeyMeter[] }) {
         return (
           <Meter
             key={`${meter.scope} ${meter.unit} ${meter.per_ms}`}
-            label={t.label(t.scope[meter.scope], t.unit[meter.unit](span))}
+            label={t.label(t.scope[meter.scope], units[meter.unit](span))}
             used={used}
             limit={Number(meter.limit)}
             show={show}

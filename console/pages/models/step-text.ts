@@ -69,7 +69,8 @@ export function useStepText(): (step: Step) => string {
 
 /** Parts of the texts that need more than one fact of a step. */
 function useStepValues() {
-  const { steps, spans, limit: limitTexts } = useText("models");
+  const { steps, spans } = useText("models");
+  const { summary } = useText("limits");
   const format = useFormat();
   const nowMs = useNow(TICK_MS);
   const spanText = (ms: number) => {
@@ -80,7 +81,7 @@ function useStepValues() {
   return {
     limit({ unit = "requests", limit = "", per_ms: perMs = MINUTE_MS }: Facts) {
       const amount = unit === "usd" ? format.money(limit) : format.number(Number(limit));
-      return limitTexts[unit](amount, spanText(perMs));
+      return summary[unit](amount, spanText(perMs));
     },
     frees: ({ frees_at: at }: Facts, otherwise: string) =>
       at === undefined ? otherwise : steps.frees(format.relative(at, nowMs)),

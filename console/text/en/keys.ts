@@ -137,12 +137,6 @@ export const keys = {
       user: "All your keys",
       group: "All keys of the group",
     },
-    unit: {
-      requests: (span: string) => `requests per ${span}`,
-      tokens: (span: string) => `tokens per ${span}`,
-      usd: (span: string) => `spend per ${span}`,
-      at_once: () => "concurrent requests",
-    },
     minute: "minute",
     label: (scope: string, what: string) => `${scope}: ${what}`,
     full: (when: string) => `Fully available ${when}`,

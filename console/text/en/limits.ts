@@ -17,10 +17,17 @@ export const limits = {
     between: ", ",
     rpm: (amount: string) => `${amount} requests per minute`,
     tpm: (amount: string) => `${amount} tokens per minute`,
-    concurrency: (count: number, amount: string) =>
+    concurrency: (amount: string, count: number) =>
       plural(count, "1 concurrent request", `${amount} concurrent requests`),
     requests: (amount: string, length: string) => `${amount} requests per ${length}`,
     tokens: (amount: string, length: string) => `${amount} tokens per ${length}`,
     usd: (amount: string, length: string) => `${amount} per ${length}`,
+    at_once: (amount: string) => `${amount} concurrent requests`,
+  },
+  meter: {
+    requests: (span: string) => `requests per ${span}`,
+    tokens: (span: string) => `tokens per ${span}`,
+    usd: (span: string) => `spend per ${span}`,
+    at_once: () => "concurrent requests",
   },
 };

@@ -76,12 +76,6 @@ export const models = {
     user: "all your keys",
     group: "all keys of the group",
   },
-  limit: {
-    requests: (amount: string, span: string) => `${amount} requests per ${span}`,
-    tokens: (amount: string, span: string) => `${amount} tokens per ${span}`,
-    usd: (amount: string, span: string) => `${amount} per ${span}`,
-    at_once: (amount: string) => `${amount} concurrent requests`,
-  },
   steps: {
     owner_disabled: "The owner of the key is disabled. An administrator can enable the user again.",
     key_active: "The key is active.",

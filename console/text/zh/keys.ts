@@ -130,12 +130,6 @@ export const keys: Area<"keys"> = {
   },
   meter: {
     scope: { key: "此密钥", user: "您的所有密钥", group: "分组的所有密钥" },
-    unit: {
-      requests: (span) => `每 ${span}请求数`,
-      tokens: (span) => `每 ${span} Token 数`,
-      usd: (span) => `每 ${span}消费`,
-      at_once: () => "并发请求数",
-    },
     minute: "1 分钟",
     label: (scope, what) => `${scope}：${what}`,
     full: (when) => `${when}完全恢复`,

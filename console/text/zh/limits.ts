@@ -17,9 +17,16 @@ export const limits: Area<"limits"> = {
     between: "，",
     rpm: (amount) => `每分钟 ${amount} 个请求`,
     tpm: (amount) => `每分钟 ${amount} 个 Token`,
-    concurrency: (_, amount) => `${amount} 个并发请求`,
+    concurrency: (amount) => `${amount} 个并发请求`,
     requests: (amount, length) => `每 ${length} ${amount} 个请求`,
     tokens: (amount, length) => `每 ${length} ${amount} 个 Token`,
     usd: (amount, length) => `每 ${length} ${amount}`,
+    at_once: (amount) => `${amount} 个并发请求`,
+  },
+  meter: {
+    requests: (span) => `每 ${span}请求数`,
+    tokens: (span) => `每 ${span} Token 数`,
+    usd: (span) => `每 ${span}消费`,
+    at_once: () => "并发请求数",
   },
 };

@@ -68,12 +68,6 @@ export const models: Area<"models"> = {
   },
   spans: { minute: "1 分钟", hours: (count) => `${count} 小时`, days: (count) => `${count} 天` },
   scope: { key: "此密钥", user: "您的所有密钥", group: "该分组的所有密钥" },
-  limit: {
-    requests: (amount, span) => `每 ${span} ${amount} 个请求`,
-    tokens: (amount, span) => `每 ${span} ${amount} 个 Token`,
-    usd: (amount, span) => `每 ${span} ${amount}`,
-    at_once: (amount) => `${amount} 个并发请求`,
-  },
   steps: {
     owner_disabled: "密钥的所有者已被停用。管理员可以重新启用该用户。",
     key_active: "密钥有效。",

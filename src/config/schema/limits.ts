@@ -1,12 +1,21 @@
 /** Schemas of rate and usage limits, for accounts and for callers. */
 
 import { z } from "zod";
+import {
+  describeRate,
+  mapKinds,
+  RATE_KINDS,
+  UNITS,
+  WINDOW_COUNTS,
+  WINDOW_UNITS,
+} from "../../records/limits.ts";
 import { COUNT_MAX, describeFields, wholeNumber, windowUsd } from "./basic-values.ts";
 import { WINDOW_NAMES } from "./usage-limits.ts";
 
 export const count = wholeNumber(1, COUNT_MAX);
 
 const UNLIMITED = "unlimited";
+const FIELD_NAMES = WINDOW_UNITS.map((unit) => UNITS[unit].field);
 
 const window = describeFields({
   per: {
@@ -18,33 +27,23 @@ const window = describeFields({
     means: "maximum cost of requests within the window, in USD",
     leftOut: UNLIMITED,
   },
-  requests: {
+  ...mapKinds(WINDOW_COUNTS, (unit) => ({
     is: count.optional(),
-    means: "maximum number of requests within the window",
+    means: `maximum number of ${UNITS[unit].means} within the window`,
     leftOut: UNLIMITED,
-  },
-  tokens: {
-    is: count.optional(),
-    means: "maximum number of input and output tokens within the window",
-    leftOut: UNLIMITED,
-  },
-}).refine(
-  ({ usd, requests, tokens }) => usd !== undefined || requests !== undefined || tokens !== undefined,
-  { error: "a window with requests, tokens, usd or several of them" },
-);
+  })),
+}).refine((limits) => WINDOW_UNITS.some((unit) => limits[UNITS[unit].field] !== undefined), {
+  error: `a window with ${FIELD_NAMES.join(", ")} or several of them`,
+});
 const windows = z.array(window).refine((list) => new Set(list.map(({ per }) => per)).size === list.length, {
-  error: "a list with one entry per length; requests, tokens and usd belong in the same entry",
+  error: `a list with one entry per length; ${FIELD_NAMES.slice(0, -1).join(", ")} and ${FIELD_NAMES.at(-1)} belong in the same entry`,
 });
 
-const rates = {
-  concurrency: { is: count.optional(), means: "maximum number of concurrent requests", leftOut: UNLIMITED },
-  rpm: { is: count.optional(), means: "maximum number of requests in any 60 seconds", leftOut: UNLIMITED },
-  tpm: {
-    is: count.optional(),
-    means: "maximum number of input and output tokens in any 60 seconds",
-    leftOut: UNLIMITED,
-  },
-};
+const rates = mapKinds(RATE_KINDS, (kind) => ({
+  is: count.optional(),
+  means: describeRate(kind),
+  leftOut: UNLIMITED,
+}));
 
 export const accountLimits = describeFields(rates);
 

@@ -1,12 +1,20 @@
 /** Converts usage limits between the shape of the file, the records, and a text for people. */
 
+import { amountText } from "../../money/amount-text.ts";
 import { parseUsd, usdText } from "../../money/nano.ts";
 import { DEFAULT_QUEUE, type QueueSettings } from "../../records/group.ts";
 import {
   type CallerLimits,
+  mapKinds,
   NO_LIMITS,
   NO_RATE_LIMITS,
+  pickSet,
+  RATE_KINDS,
+  type RateKind,
   type RateLimits,
+  WINDOW_COUNTS,
+  WINDOW_UNITS,
+  type WindowCount,
   type WindowLimit,
 } from "../../records/limits.ts";
 
@@ -47,16 +55,10 @@ export function durationText(ms: number): string {
 }
 
 /** The parsed form of the schema: omitted limits are undefined. */
-interface FileRates {
-  concurrency?: number | undefined;
-  rpm?: number | undefined;
-  tpm?: number | undefined;
-}
+type FileRates = Partial<Record<RateKind, number | undefined>>;
 
-interface FileWindow {
+interface FileWindow extends Partial<Record<WindowCount, number | undefined>> {
   per: WindowName;
-  requests?: number | undefined;
-  tokens?: number | undefined;
   usd?: string | undefined;
 }
 
@@ -65,18 +67,17 @@ interface FileLimits extends FileRates {
 }
 
 export function parseRateLimits(file: FileRates | undefined): RateLimits {
-  if (file === undefined) return NO_RATE_LIMITS;
-  const { concurrency = null, rpm = null, tpm = null } = file;
-  return { concurrency, rpm, tpm };
+  return file === undefined ? NO_RATE_LIMITS : mapKinds(RATE_KINDS, (kind) => file[kind] ?? null);
 }
 
 export function parseCallerLimits(file: FileLimits | undefined): CallerLimits {
   if (file === undefined) return NO_LIMITS;
-  const windows = (file.windows ?? []).map(({ per, requests = null, tokens = null, usd }) => {
+  const windows = (file.windows ?? []).map(({ per, usd, ...counts }) => ({
+    perMs: WINDOWS_MS[per],
+    ...mapKinds(WINDOW_COUNTS, (unit) => counts[unit] ?? null),
     // The schema ensures that a number represents this amount exactly.
-    const nano = usd === undefined ? null : Number(parseUsd(usd));
-    return { perMs: WINDOWS_MS[per], requests, tokens, nano };
-  });
+    nano: usd === undefined ? null : Number(parseUsd(usd)),
+  }));
   return { ...parseRateLimits(file), windows: sortWindows(windows) };
 }
 
@@ -84,28 +85,23 @@ export function parseQueue(file: { max_waiting: number; timeout: number } | unde
   return file === undefined ? DEFAULT_QUEUE : { maxWaiting: file.max_waiting, timeoutMs: file.timeout };
 }
 
-export interface LimitsInFile {
-  concurrency?: number;
-  rpm?: number;
-  tpm?: number;
+export interface LimitsInFile extends Partial<Record<RateKind, number>> {
   windows?: WindowInFile[];
 }
 
-export interface WindowInFile {
+export interface WindowInFile extends Partial<Record<WindowCount, number>> {
   per: string;
-  requests?: number;
-  tokens?: number;
   usd?: string;
 }
 
 /** Limits in file shape; undefined if nothing is limited. */
 export function limitsToFile(limits: RateLimits & Partial<CallerLimits>): LimitsInFile | undefined {
-  const windows = sortWindows(limits.windows ?? []).map(({ perMs, requests, tokens, nano }) => {
-    const usd = nano === null ? {} : { usd: usdText(BigInt(nano)) };
-    return { per: durationText(perMs), ...omitNulls({ requests, tokens }), ...usd };
-  });
-  const { concurrency, rpm, tpm } = limits;
-  const rates = omitNulls({ concurrency, rpm, tpm });
+  const windows = sortWindows(limits.windows ?? []).map(({ perMs, nano, ...counts }) => ({
+    per: durationText(perMs),
+    ...pickSet(WINDOW_COUNTS, counts),
+    ...(nano === null ? {} : { usd: usdText(BigInt(nano)) }),
+  }));
+  const rates = pickSet(RATE_KINDS, limits);
   if (windows.length === 0) return Object.keys(rates).length === 0 ? undefined : rates;
   return { ...rates, windows };
 }
@@ -119,12 +115,8 @@ export function formatLimits(
   field: string,
   limits: RateLimits & Partial<CallerLimits>,
 ): Record<string, string | null> {
-  const rate = (value: number | null) => (value === null ? null : String(value));
-  const shown: Record<string, string | null> = {
-    [`${field}.concurrency`]: rate(limits.concurrency),
-    [`${field}.rpm`]: rate(limits.rpm),
-    [`${field}.tpm`]: rate(limits.tpm),
-  };
+  const shown: Record<string, string | null> = {};
+  for (const kind of RATE_KINDS) shown[`${field}.${kind}`] = limits[kind]?.toString() ?? null;
   for (const window of sortWindows(limits.windows ?? [])) {
     shown[`${field}.windows.${durationText(window.perMs)}`] = windowText(window);
   }
@@ -133,29 +125,22 @@ export function formatLimits(
 
 /** For example `concurrency 5, rpm 60, 1000 requests per 5h`; null if nothing is limited. */
 export function limitsText(limits: CallerLimits): string | null {
-  const { concurrency, rpm, tpm } = limits;
-  const parts = Object.entries(omitNulls({ concurrency, rpm, tpm })).map(
-    ([name, value]) => `${name} ${value}`,
-  );
+  const parts = Object.entries(pickSet(RATE_KINDS, limits)).map(([kind, limit]) => `${kind} ${limit}`);
   for (const window of sortWindows(limits.windows)) {
     parts.push(`${windowText(window)} per ${durationText(window.perMs)}`);
   }
   return parts.length === 0 ? null : parts.join(", ");
 }
 
-function windowText({ requests, tokens, nano }: WindowLimit): string {
-  const parts = Object.entries(omitNulls({ requests, tokens })).map(([unit, value]) => `${value} ${unit}`);
-  if (nano !== null) parts.push(`$${usdText(BigInt(nano))}`);
+function windowText(window: WindowLimit): string {
+  const parts = WINDOW_UNITS.flatMap((unit) => {
+    const limit = window[unit];
+    return limit === null ? [] : [amountText(unit, limit)];
+  });
   return parts.join(" and ");
 }
 
 /** Windows are a set, so they need a fixed order. */
 function sortWindows(windows: readonly WindowLimit[]): WindowLimit[] {
   return windows.toSorted((a, b) => a.perMs - b.perMs);
-}
-
-function omitNulls(limits: Readonly<Record<string, number | null>>): Record<string, number> {
-  return Object.fromEntries(
-    Object.entries(limits).filter((entry): entry is [string, number] => entry[1] !== null),
-  );
 }

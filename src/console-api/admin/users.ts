@@ -13,7 +13,7 @@ import { DAY_MS, startOfDay } from "../../store/usage/usage-day.ts";
 import { changePolicy } from "../changes/change.ts";
 import type { ConsoleContext } from "../context.ts";
 import { emailField } from "../forms/fields.ts";
-import { limitsAnswer, limitsInput, limitsObject } from "../forms/limits-form.ts";
+import { limitsInput, limitsObject, limitsShape } from "../forms/limits-form.ts";
 import { buildPage, cursorText, groupQuery, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { type Actor, EMPTY_INPUT, forAdmins } from "../http/route.ts";
 
@@ -45,7 +45,7 @@ const userListAnswer = z.object({
 const userDetailAnswer = z.object({
   ...userListAnswer.shape,
   /** Limits of all keys of the user together. */
-  limits: limitsAnswer,
+  limits: limitsShape,
   /** Names of the groups that the user is a member of. */
   groups: z.array(z.string()),
 });

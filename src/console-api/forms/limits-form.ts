@@ -8,28 +8,32 @@ import {
   WINDOW_NAMES,
 } from "../../config/schema/usage-limits.ts";
 import { ApiError } from "../../errors.ts";
-import { usdText } from "../../money/nano.ts";
-import type { CallerLimits, WindowLimit } from "../../records/limits.ts";
+import { amountText } from "../../money/amount-text.ts";
+import {
+  type CallerLimits,
+  mapKinds,
+  RATE_KINDS,
+  UNITS,
+  WINDOW_COUNTS,
+  WINDOW_UNITS,
+} from "../../records/limits.ts";
 import { windowUsdField } from "./fields.ts";
 
 const count = z.int().min(1);
 const window = z
   .strictObject({
     per: z.enum(WINDOW_NAMES),
-    requests: count.optional(),
-    tokens: count.optional(),
+    ...mapKinds(WINDOW_COUNTS, () => count.optional()),
     usd: windowUsdField.optional(),
   })
-  .refine(({ requests, tokens, usd }) => (requests ?? tokens ?? usd) !== undefined, {
+  .refine((limits) => WINDOW_UNITS.some((unit) => limits[UNITS[unit].field] !== undefined), {
     error: "a window must limit requests, tokens or usd",
   });
 
 /** An omitted limit is unlimited. */
 export const limitsInput = z
   .strictObject({
-    concurrency: count.optional(),
-    rpm: count.optional(),
-    tpm: count.optional(),
+    ...mapKinds(RATE_KINDS, () => count.optional()),
     windows: z.array(window).max(WINDOW_NAMES.length).optional(),
   })
   .refine(({ windows = [] }) => new Set(windows.map(({ per }) => per)).size === windows.length, {
@@ -37,21 +41,18 @@ export const limitsInput = z
     path: ["windows"],
   });
 
-export const limitsAnswer = z.object({
-  concurrency: z.number().optional(),
-  rpm: z.number().optional(),
-  tpm: z.number().optional(),
-  windows: z
-    .array(
-      z.object({
-        per: z.string(),
-        requests: z.number().optional(),
-        tokens: z.number().optional(),
-        usd: z.string().optional(),
-      }),
-    )
-    .optional(),
-});
+/** The shape without checks: for responses, and for documents that the schema of the file validates. */
+export const rateFields = mapKinds(RATE_KINDS, () => z.number().optional());
+const windowShapes = z
+  .array(
+    z.strictObject({
+      per: z.string(),
+      ...mapKinds(WINDOW_COUNTS, () => z.number().optional()),
+      usd: z.string().optional(),
+    }),
+  )
+  .optional();
+export const limitsShape = z.strictObject({ ...rateFields, windows: windowShapes });
 
 export function limitsObject(limits: CallerLimits): LimitsInFile {
   return limitsToFile(limits) ?? {};
@@ -69,7 +70,7 @@ export function rejectLooserLimits(own: CallerLimits, group: { name: string; lim
       { param: `limits.${field}` },
     );
   };
-  for (const rate of ["concurrency", "rpm", "tpm"] as const) {
+  for (const rate of RATE_KINDS) {
     const most = group.limits[rate];
     if (most !== null && (own[rate] ?? 0) > most) reject(rate, String(most));
   }
@@ -79,10 +80,7 @@ export function rejectLooserLimits(own: CallerLimits, group: { name: string; lim
     for (const unit of WINDOW_UNITS) {
       const most = same[unit];
       if (most !== null && (window[unit] ?? 0) > most)
-        reject(
-          `windows.${i}.${UNIT_FIELDS[unit]}`,
-          unit === "nano" ? `$${usdText(BigInt(most))}` : String(most),
-        );
+        reject(`windows.${i}.${UNITS[unit].field}`, unit === "nano" ? amountText(unit, most) : String(most));
     }
   }
 }
@@ -99,7 +97,7 @@ export function rejectLimitsBeyond(own: CallerLimits, ceiling: CallerLimits): vo
       { param: `limits.${field}` },
     );
   };
-  for (const rate of ["concurrency", "rpm", "tpm"] as const) {
+  for (const rate of RATE_KINDS) {
     const most = ceiling[rate];
     if (most !== null && (own[rate] ?? Infinity) > most) reject(rate, String(most));
   }
@@ -109,14 +107,7 @@ export function rejectLimitsBeyond(own: CallerLimits, ceiling: CallerLimits): vo
       const most = window[unit];
       if (most === null || (own.windows[i]?.[unit] ?? Infinity) <= most) continue;
       const limitText = `${amountText(unit, most)} per ${durationText(window.perMs)}`;
-      reject(i === -1 ? "windows" : `windows.${i}.${UNIT_FIELDS[unit]}`, limitText);
+      reject(i === -1 ? "windows" : `windows.${i}.${UNITS[unit].field}`, limitText);
     }
   }
 }
-
-function amountText(unit: (typeof WINDOW_UNITS)[number], amount: number): string {
-  return unit === "nano" ? `$${usdText(BigInt(amount))}` : `${amount} ${unit}`;
-}
-
-const WINDOW_UNITS = ["requests", "tokens", "nano"] as const satisfies (keyof WindowLimit)[];
-const UNIT_FIELDS = { requests: "requests", tokens: "tokens", nano: "usd" } as const;

@@ -10,6 +10,7 @@ import { CAPTURE_MODES } from "../../records/capture.ts";
 import { CHARGES, GROUP_ACCESS, ON_DISCONNECT } from "../../records/group.ts";
 import { INTERFACES } from "../../records/interfaces.ts";
 import type { Price } from "../../records/price.ts";
+import { limitsShape, rateFields } from "./limits-form.ts";
 
 const usd = z.string().optional();
 const interfaces = z.array(z.enum(INTERFACES));
@@ -42,25 +43,6 @@ export const priceForm = z.strictObject({
   tier: z.strictObject({ flex: usd, priority: usd, fast: usd }).optional(),
 } satisfies Record<keyof Price, unknown>);
 
-const rates = {
-  concurrency: z.number().optional(),
-  rpm: z.number().optional(),
-  tpm: z.number().optional(),
-};
-const callerLimits = z.strictObject({
-  ...rates,
-  windows: z
-    .array(
-      z.strictObject({
-        per: z.string(),
-        requests: z.number().optional(),
-        tokens: z.number().optional(),
-        usd,
-      }),
-    )
-    .optional(),
-});
-
 export const modelForm = z.strictObject({
   id: z.string(),
   interfaces,
@@ -91,7 +73,7 @@ export const accountForm = z.strictObject({
   private_network: z.boolean().optional(),
   priority: z.number().optional(),
   weight: z.number().optional(),
-  limits: z.strictObject(rates).optional(),
+  limits: z.strictObject(rateFields).optional(),
   /** Public name → upstream name; a trailing `*` on both sides matches the rest. */
   models: z.record(z.string(), z.string()).optional(),
   enabled: z.boolean().optional(),
@@ -113,9 +95,9 @@ export const groupForm = z.strictObject({
     })
     .optional(),
   /** For each key separately. */
-  limits: callerLimits.optional(),
+  limits: limitsShape.optional(),
   /** For all keys of the group together. */
-  group_limits: callerLimits.optional(),
+  group_limits: limitsShape.optional(),
   queue: z.strictObject({ max_waiting: z.number().optional(), timeout: z.string().optional() }).optional(),
   /** If omitted: `drain` if the group charges, otherwise `cancel`. */
   on_disconnect: z.enum(ON_DISCONNECT).optional(),

@@ -6,7 +6,7 @@ import { CHARGES, GROUP_ACCESS } from "../../records/group.ts";
 import { INTERFACES } from "../../records/interfaces.ts";
 import { findUser } from "../../store/identity/users.ts";
 import { ownerQuery, resolveOwner } from "../auth/owner.ts";
-import { limitsAnswer, limitsObject } from "../forms/limits-form.ts";
+import { limitsObject, limitsShape } from "../forms/limits-form.ts";
 import { priceAnswer, priceObject } from "../forms/price-form.ts";
 import { EMPTY_INPUT, forUsers } from "../http/route.ts";
 import { filterUsableGroups } from "./reachable-groups.ts";
@@ -34,7 +34,7 @@ const groupAnswer = z.object({
   plans: z.array(z.string()).nullable(),
   models: z.array(offeredModelAnswer),
   /** For each key separately. */
-  limits: limitsAnswer,
+  limits: limitsShape,
 });
 
 export const groupRoutes = {

@@ -8,7 +8,7 @@ import { type KeyDay, type ListedKey, listKeyDays } from "../../store/policy/key
 import { readFoldedBefore } from "../../store/reports/key-usage.ts";
 import { DAY_MS, startOfDay } from "../../store/usage/usage-day.ts";
 import type { ConsoleContext } from "../context.ts";
-import { limitsAnswer, limitsObject } from "../forms/limits-form.ts";
+import { limitsObject, limitsShape } from "../forms/limits-form.ts";
 
 const KEY_STATUSES = ["active", "expired", "revoked"] as const;
 
@@ -25,7 +25,7 @@ const keyFields = {
   expires_at: z.number().nullable(),
   revoked_at: z.number().nullable(),
   /** Limits of the key itself, in addition to those that the group sets for each key. */
-  limits: limitsAnswer,
+  limits: limitsShape,
 };
 
 export const keyAnswer = z.object(keyFields);

@@ -5,6 +5,15 @@ import type { Caller } from "../../gateway/admission/authenticate.ts";
 import { callerSubjects } from "../../gateway/admission/caller-limits.ts";
 import type { Allowance, Limiter, LimitStanding, Subject } from "../../limits/limiter.ts";
 import { usdText } from "../../money/nano.ts";
+import {
+  COUNT_UNITS,
+  MINUTE_KINDS,
+  MINUTE_LIMITS,
+  MINUTE_MS,
+  UNITS,
+  type Unit,
+  WINDOW_UNITS,
+} from "../../records/limits.ts";
 
 const scope = z.enum(["key", "user", "group"]);
 const shared = {
@@ -19,14 +28,10 @@ const counted = { limit: z.number(), used: z.number(), remaining: z.number() };
 const usdFields = { limit: z.string(), used: z.string(), remaining: z.string() };
 
 export const meterAnswer = z.discriminatedUnion("unit", [
-  z.object({ unit: z.literal("requests"), ...shared, ...counted }),
-  z.object({ unit: z.literal("tokens"), ...shared, ...counted }),
-  z.object({ unit: z.literal("at_once"), ...shared, ...counted }),
+  z.object({ unit: z.enum(["at_once", ...COUNT_UNITS]), ...shared, ...counted }),
   z.object({ unit: z.literal("usd"), ...shared, ...usdFields }),
 ]);
 export type LimitMeter = z.output<typeof meterAnswer>;
-
-const MINUTE_MS = 60_000;
 
 /** If the key and its group have a limit of the same kind, returns the one with less remaining. */
 export function buildMeters(limiter: Limiter, caller: Caller, nowMs: number): LimitMeter[] {
@@ -44,14 +49,14 @@ export function buildMeters(limiter: Limiter, caller: Caller, nowMs: number): Li
 function metersOfSubject({ scope: scopeName }: Subject, standing: LimitStanding, nowMs: number) {
   const found: { meter: LimitMeter; left: number }[] = [];
   if (scopeName === "account") return found;
-  const add = (unit: "requests" | "tokens" | "usd", perMs: number, allowance: Allowance | null) => {
+  const add = (unit: Unit, perMs: number, allowance: Allowance | null) => {
     if (allowance === null) return;
     const { limit, used, remaining, resetMs } = allowance;
     const meterFields = { scope: scopeName, per_ms: perMs, resets_at: Math.ceil(nowMs + resetMs) };
     const meter: LimitMeter =
-      unit === "usd"
-        ? { unit, ...meterFields, limit: usd(limit), used: usd(used), remaining: usd(remaining) }
-        : { unit, ...meterFields, limit, used, remaining };
+      unit === "nano"
+        ? { unit: "usd", ...meterFields, limit: usd(limit), used: usd(used), remaining: usd(remaining) }
+        : { unit: UNITS[unit].field, ...meterFields, limit, used, remaining };
     found.push({ meter, left: remaining });
   };
   const { concurrency } = standing;
@@ -69,12 +74,9 @@ function metersOfSubject({ scope: scopeName }: Subject, standing: LimitStanding,
     } as const;
     found.push({ meter, left: remaining });
   }
-  add("requests", MINUTE_MS, standing.requests);
-  add("tokens", MINUTE_MS, standing.tokens);
-  for (const { perMs, requests, tokens, nano } of standing.windows) {
-    add("requests", perMs, requests);
-    add("tokens", perMs, tokens);
-    add("usd", perMs, nano);
+  for (const kind of MINUTE_KINDS) add(MINUTE_LIMITS[kind].unit, MINUTE_MS, standing[kind]);
+  for (const { perMs, ...window } of standing.windows) {
+    for (const unit of WINDOW_UNITS) add(unit, perMs, window[unit]);
   }
   return found;
 }

@@ -56,12 +56,12 @@ function setUp(who: Who) {
       return Object.fromEntries(headers);
     },
     take(tokens = 0, nano = 0n): LimitLease {
-      const admission = limiter.admit(subjects, tokens, Number(nano));
+      const admission = limiter.admit(subjects, { tokens, nano: Number(nano) });
       if (!admission.ok) throw limitError({ limiter, clock }, subjects, admission.shortage);
       return admission.lease;
     },
     refuse(tokens = 0, nano = 0n): ApiError {
-      const admission = limiter.admit(subjects, tokens, Number(nano));
+      const admission = limiter.admit(subjects, { tokens, nano: Number(nano) });
       if (admission.ok) throw new Error("admitted");
       return limitError({ limiter, clock }, subjects, admission.shortage);
     },
@@ -138,7 +138,7 @@ describe("an exhausted USD window", () => {
 
   test("is reported with its subject, amount and reset time, in the message and in resets_at", () => {
     const { take, refuse, clock } = setUp({ key: usd(5_000_000_000) });
-    take(0, 1n).settle(0, 5_000_000_000);
+    take(0, 1n).settle({ tokens: 0, nano: 5_000_000_000 });
     clock.atMs = 3_600_000;
     const error = refuse(0, 1n);
     expect([error.status, error.code, error.type]).toEqual([
@@ -159,33 +159,33 @@ describe("an exhausted USD window", () => {
     ["group's limit per key", { eachKey: usd(1_000) }, "this API key: $0.000001 per 5 hours is exhausted."],
   ])("is reported for the %s", (_, who, words) => {
     const { take, refuse } = setUp(who);
-    take(0, 1n).settle(0, 9_000_000_000);
+    take(0, 1n).settle({ tokens: 0, nano: 9_000_000_000 });
     expect(refuse(0, 1n).message).toStartWith(`Usage limit reached for ${words}`);
   });
 
   test("is reported with the remaining amount if the request would cost more", () => {
     const { take, refuse } = setUp({ key: usd(5_000_000_000) });
-    take(0, 4_750_000_000n).settle(0, 4_750_000_000);
+    take(0, 4_750_000_000n).settle({ tokens: 0, nano: 4_750_000_000 });
     expect(refuse(0, 250_000_001n).message).toContain("only $0.25 of $5.00 per 5 hours is left.");
   });
 
   test("allows a retry if it resets within a minute", () => {
     const { take, refuse, clock } = setUp({ key: usd(5) });
-    take(0, 5n).settle(0, 5);
+    take(0, 5n).settle({ tokens: 0, nano: 5 });
     clock.atMs = 5 * 3_600_000 - 30_000;
     expect(refuse(0, 1n).headers).toEqual({ "retry-after": "30" });
   });
 
   test("allows a retry soon if requests in flight have reserved the rest", () => {
     const { take, refuse } = setUp({ key: usd(5_000_000_000) });
-    take(0, 1_000_000_000n).settle(0, 1_000_000_000);
+    take(0, 1_000_000_000n).settle({ tokens: 0, nano: 1_000_000_000 });
     const inFlight = take(0, 4_000_000_000n);
     const error = refuse(0, 1_000_000n);
     expect([error.code, error.headers]).toEqual(["rate_limit_exceeded", { "retry-after": "1" }]);
     expect(error.message).toContain(
       "the remaining quota of $5.00 per 5 hours is reserved for requests in flight",
     );
-    inFlight.settle(0, 4_000_000_000);
+    inFlight.settle({ tokens: 0, nano: 4_000_000_000 });
     expect(refuse(0, 1_000_000n).code).toBe("usage_limit_reached");
   });
 
@@ -216,7 +216,7 @@ describe("x-ratelimit headers", () => {
 
   test("never report a negative remainder", () => {
     const { take, headers } = setUp({ key: { ...NO_LIMITS, tpm: 100 } });
-    take(10).settle(500, 0);
+    take(10).settle({ tokens: 500, nano: 0 });
     expect(headers()["x-ratelimit-remaining-tokens"]).toBe("0");
   });
 });

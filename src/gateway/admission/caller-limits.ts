@@ -3,12 +3,27 @@
 import { retryAfter } from "../../accounts/failure.ts";
 import type { Clock } from "../../base/clock.ts";
 import { ApiError, type RefusingLimit } from "../../errors.ts";
-import type { Limiter, LimitLease, LimitStanding, Scope, Shortage, Subject } from "../../limits/limiter.ts";
+import type {
+  Allowance,
+  EstimatedUse,
+  Limiter,
+  LimitLease,
+  Scope,
+  Shortage,
+  Subject,
+} from "../../limits/limiter.ts";
 import { isUnlimited } from "../../limits/subject-state.ts";
-import { type Nano, usdText } from "../../money/nano.ts";
+import { amountText, spanText } from "../../money/amount-text.ts";
 import type { Key } from "../../policy/key-index.ts";
 import type { PolicyGroup } from "../../policy/snapshot.ts";
-import type { CallerLimits } from "../../records/limits.ts";
+import {
+  type CallerLimits,
+  MINUTE_KINDS,
+  MINUTE_LIMITS,
+  MINUTE_MS,
+  WINDOW_UNITS,
+} from "../../records/limits.ts";
+import { type CountedUnits, findCountedUnits } from "../metering/limited-use.ts";
 import type { Caller } from "./authenticate.ts";
 
 /** Keys and groups are replaced when they change, so a cached result stays valid as long as its objects exist. */
@@ -24,8 +39,7 @@ export function callerSubjects(caller: Caller): readonly Subject[] {
 
 /** The estimates that the caller's limits need before a request can be admitted. */
 export interface ReservedUse {
-  tokens: boolean;
-  money: boolean;
+  counted: CountedUnits;
   /** The caller has token or USD windows of hours or days. Use that is not counted in them would be free. */
   windows: boolean;
 }
@@ -37,10 +51,10 @@ export function computeReservedUse(subjects: readonly Subject[]): ReservedUse {
   if (cached !== undefined) return cached;
   const windows = subjects.flatMap(({ limits }) => ("windows" in limits ? limits.windows : []));
   const computed: ReservedUse = {
-    tokens:
-      subjects.some(({ limits }) => limits.tpm !== null) || windows.some(({ tokens }) => tokens !== null),
-    money: windows.some(({ nano }) => nano !== null),
-    windows: windows.some(({ tokens, nano }) => tokens !== null || nano !== null),
+    counted: findCountedUnits(subjects.map(({ limits }) => limits)),
+    windows: windows.some((window) =>
+      WINDOW_UNITS.some((unit) => unit !== "requests" && window[unit] !== null),
+    ),
   };
   reservedUseBySubjects.set(subjects, computed);
   return computed;
@@ -74,9 +88,9 @@ export function userSubject(id: string, limits: CallerLimits): Subject {
 export function raiseReservation(
   limits: LimitSource,
   { lease, subjects }: { readonly lease: LimitLease; readonly subjects: readonly Subject[] },
-  { tokens, nano }: { readonly tokens: number; readonly nano: Nano },
+  estimate: EstimatedUse,
 ): void {
-  const shortage = limits.limiter.raise(lease, subjects, tokens, Number(nano));
+  const shortage = limits.limiter.raise(lease, subjects, estimate);
   if (shortage !== null) throw limitError(limits, subjects, shortage);
 }
 
@@ -151,7 +165,7 @@ const IN_FLIGHT_RETRY_MS = 1_000;
 function reservedInFlight({ scope, max, perMs }: Shortage, headers: Record<string, string>): ApiError {
   return new ApiError(
     "rate_limit_exceeded",
-    `Rate limit reached for ${SCOPE_TEXT[scope]}: the remaining quota of $${usdText(BigInt(max))} per ${spanText(perMs ?? 0)} is reserved for requests in flight. Try again when one of them has ended, or set a lower maximum of output tokens.`,
+    `Rate limit reached for ${SCOPE_TEXT[scope]}: the remaining quota of ${amountText("nano", max)} per ${spanText(perMs ?? 0)} is reserved for requests in flight. Try again when one of them has ended, or set a lower maximum of output tokens.`,
     {
       headers: { ...headers, "retry-after": retryAfter(IN_FLIGHT_RETRY_MS) },
       limit: { scope, kind: "money" },
@@ -168,9 +182,9 @@ function windowExhausted(
   headers: Record<string, string>,
   nowMs: number,
 ): ApiError {
-  const limit = `$${usdText(BigInt(max))} per ${spanText(perMs ?? 0)}`;
+  const limit = `${amountText("nano", max)} per ${spanText(perMs ?? 0)}`;
   const what =
-    used >= max ? `${limit} is exhausted` : `only $${usdText(BigInt(max - used))} of ${limit} is left`;
+    used >= max ? `${limit} is exhausted` : `only ${amountText("nano", max - used)} of ${limit} is left`;
   const resetsAtMs = freesInMs === null ? null : Math.ceil((nowMs + freesInMs) / 1000) * 1000;
   const when =
     resetsAtMs === null ? "" : ` Try again at ${new Date(resetsAtMs).toISOString().replace(".000Z", "Z")}.`;
@@ -198,19 +212,12 @@ function shortageText({ scope, kind, max, used, unit, perMs, freesInMs }: Shorta
       ? "Capacity becomes available when a request finishes."
       : `Please try again in ${Math.max(1, Math.ceil(freesInMs / 1000))}s.`;
   const limit =
-    kind === "concurrency"
-      ? slotsText(max)
-      : `${max} ${unit} per ${kind === "window" && perMs !== null ? spanText(perMs) : "minute"}`;
+    kind === "concurrency" ? slotsText(max) : `${amountText(unit, max)} per ${spanText(perMs ?? MINUTE_MS)}`;
   const left =
-    unit === "tokens" && used < max
+    unit !== "requests" && used < max
       ? `, of which ${max - used} are left, fewer than this request may need`
       : "";
   return `Rate limit reached for ${SCOPE_TEXT[scope]}: ${limit}${left}. ${when}`;
-}
-
-function spanText(ms: number): string {
-  const hours = ms / 3_600_000;
-  return hours % 24 === 0 ? (hours === 24 ? "day" : `${hours / 24} days`) : `${hours} hours`;
 }
 
 /** `x-ratelimit-*` for the key: the tightest of its own limits and the per-key limits of its group. */
@@ -219,22 +226,19 @@ export function addRateHeaders(
   limiter: Limiter,
   subjects: readonly Subject[],
 ): void {
-  for (const unit of ["requests", "tokens"] as const) {
-    let tightest: NonNullable<LimitStanding["requests"]> | null = null;
+  for (const kind of MINUTE_KINDS) {
+    let tightest: Allowance | null = null;
     for (const subject of subjects) {
-      if (subject.scope !== "key" || !isLimited(subject, unit)) continue;
-      const standing = limiter.standing(subject)[unit];
-      if (standing && (tightest === null || standing.remaining < tightest.remaining)) tightest = standing;
+      if (subject.scope !== "key") continue;
+      const allowance = limiter.allowance(subject, kind);
+      if (allowance && (tightest === null || allowance.remaining < tightest.remaining)) tightest = allowance;
     }
     if (tightest === null) continue;
-    headers.set(`x-ratelimit-limit-${unit}`, String(tightest.limit));
-    headers.set(`x-ratelimit-remaining-${unit}`, String(Math.max(0, tightest.remaining)));
-    headers.set(`x-ratelimit-reset-${unit}`, formatGoDuration(tightest.resetMs));
+    const { header } = MINUTE_LIMITS[kind];
+    headers.set(`x-ratelimit-limit-${header}`, String(tightest.limit));
+    headers.set(`x-ratelimit-remaining-${header}`, String(Math.max(0, tightest.remaining)));
+    headers.set(`x-ratelimit-reset-${header}`, formatGoDuration(tightest.resetMs));
   }
-}
-
-function isLimited({ limits }: Subject, unit: "requests" | "tokens"): boolean {
-  return (unit === "requests" ? limits.rpm : limits.tpm) !== null;
 }
 
 /** `12ms`, `1.5s`, `6m0s`: the format that OpenAI's clients parse. */

@@ -10,21 +10,21 @@ function setUp(limits: { rpm?: number; tpm?: number; concurrency?: number }) {
   return {
     standing: () => limiter.standing(key),
     take(tokens: number): LimitLease {
-      const admission = limiter.admit([key], tokens, 0);
+      const admission = limiter.admit([key], { tokens });
       if (!admission.ok) throw new Error(admission.shortage.kind);
       return admission.lease;
     },
     raise: (lease: LimitLease, tokens: number) =>
-      raiseReservation({ limiter, clock }, { lease, subjects: [key] }, { tokens, nano: 0n }),
+      raiseReservation({ limiter, clock }, { lease, subjects: [key] }, { tokens }),
   };
 }
 
 test("a reservation without tokens occupies one slot and one request until it is cancelled", () => {
   const { take, standing } = setUp({ rpm: 5, tpm: 100, concurrency: 1 });
   const lease = take(0);
-  expect(standing()).toMatchObject({ requests: { used: 1 }, tokens: { used: 0 }, concurrency: { inUse: 1 } });
+  expect(standing()).toMatchObject({ rpm: { used: 1 }, tpm: { used: 0 }, concurrency: { inUse: 1 } });
   lease.cancel();
-  expect(standing()).toMatchObject({ requests: { used: 0 }, concurrency: { inUse: 0 } });
+  expect(standing()).toMatchObject({ rpm: { used: 0 }, concurrency: { inUse: 0 } });
 });
 
 test("tokens are added to a reservation later, exactly up to the limit", () => {
@@ -32,12 +32,12 @@ test("tokens are added to a reservation later, exactly up to the limit", () => {
   take(40).release();
   const lease = take(0);
   expect(() => raise(lease, 61)).toThrow("100 tokens per minute");
-  expect(standing().tokens?.used).toBe(40);
+  expect(standing().tpm?.used).toBe(40);
   // The reservation already includes its own request: an exhausted rpm must not reject it now.
   raise(lease, 60);
-  expect(standing().tokens?.used).toBe(100);
-  lease.settle(10, null);
-  expect(standing().tokens?.used).toBe(50);
+  expect(standing().tpm?.used).toBe(100);
+  lease.settle({ tokens: 10 });
+  expect(standing().tpm?.used).toBe(50);
   lease.cancel();
-  expect(standing().tokens?.used).toBe(40);
+  expect(standing().tpm?.used).toBe(40);
 });

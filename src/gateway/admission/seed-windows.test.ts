@@ -110,7 +110,7 @@ async function started({ keys, eachKey = NO_LIMITS, allKeys = NO_LIMITS }: Who) 
     const inGroup = snapshot.groups.get("g1");
     if (!key || !inGroup) throw new Error("the key is not in the index");
     const subjects = callerSubjects({ key, group: inGroup });
-    return limiter.admit(subjects, 1, 1);
+    return limiter.admit(subjects, { tokens: 1, nano: 1 });
   };
   return Object.assign(admit, { seeds });
 }

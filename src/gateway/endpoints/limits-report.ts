@@ -2,27 +2,30 @@
 
 import type { Allowance, Limiter, LimitStanding, Subject } from "../../limits/limiter.ts";
 import { usdText } from "../../money/nano.ts";
+import {
+  MINUTE_KINDS,
+  type MinuteKind,
+  mapKinds,
+  WINDOW_COUNTS,
+  type WindowCount,
+} from "../../records/limits.ts";
 import type { Caller } from "../admission/authenticate.ts";
 import { callerSubjects } from "../admission/caller-limits.ts";
 
-interface Remainder {
-  limit: number;
-  used: number;
-  remaining: number;
+interface Remainder<Amount = number> {
+  limit: Amount;
+  used: Amount;
+  remaining: Amount;
   resets_at: number;
 }
 
-export interface WindowReport {
+export interface WindowReport extends Record<WindowCount, Remainder | null> {
   per_seconds: number;
-  requests: Remainder | null;
-  tokens: Remainder | null;
-  usd: { limit: string; used: string; remaining: string; resets_at: number } | null;
+  usd: Remainder<string> | null;
 }
 
-interface ScopeLimits {
-  rpm: Remainder | null;
-  tpm: Remainder | null;
-  concurrency: { limit: number; used: number; remaining: number } | null;
+interface ScopeLimits extends Record<MinuteKind, Remainder | null> {
+  concurrency: Omit<Remainder, "resets_at"> | null;
   windows: WindowReport[];
 }
 
@@ -48,51 +51,41 @@ export function limitsReport(limiter: Limiter, caller: Caller, nowMs: number): L
 }
 
 function scopeLimits(standings: readonly LimitStanding[], nowMs: number): ScopeLimits {
-  const tightestRemainder = (allowances: (Allowance | null | undefined)[]): Remainder | null => {
+  const tightestRemainder = (allowances: (Allowance | null)[]): Remainder | null => {
     const tight = tightest(allowances);
     if (tight === null) return null;
-    const { limit, used, remaining } = tight;
-    return { limit, used, remaining, resets_at: resetsAt(tight, nowMs) };
+    const { resetMs, ...amounts } = tight;
+    // When the whole limit is free again; now if nothing is used.
+    return { ...amounts, resets_at: Math.ceil((nowMs + resetMs) / 1000) };
   };
   const slots = standings
     .flatMap(({ concurrency }) => concurrency ?? [])
     .map(({ limit, inUse }) => ({ limit, used: inUse, remaining: Math.max(0, limit - inUse) }));
   const lengths = [...new Set(standings.flatMap(({ windows }) => windows.map(({ perMs }) => perMs)))];
   return {
-    rpm: tightestRemainder(standings.map(({ requests }) => requests)),
-    tpm: tightestRemainder(standings.map(({ tokens }) => tokens)),
+    ...mapKinds(MINUTE_KINDS, (kind) => tightestRemainder(standings.map((standing) => standing[kind]))),
     concurrency: slots.sort((a, b) => a.remaining - b.remaining)[0] ?? null,
     windows: lengths
       .sort((a, b) => a - b)
       .map((perMs) => {
         const same = standings.flatMap(({ windows }) => windows.filter((window) => window.perMs === perMs));
-        const money = tightest(same.map(({ nano }) => nano));
+        const money = tightestRemainder(same.map(({ nano }) => nano));
         return {
           per_seconds: perMs / 1000,
-          requests: tightestRemainder(same.map(({ requests }) => requests)),
-          tokens: tightestRemainder(same.map(({ tokens }) => tokens)),
-          usd:
-            money === null
-              ? null
-              : {
-                  limit: usd(money.limit),
-                  used: usd(money.used),
-                  remaining: usd(money.remaining),
-                  resets_at: resetsAt(money, nowMs),
-                },
+          ...mapKinds(WINDOW_COUNTS, (unit) => tightestRemainder(same.map((window) => window[unit]))),
+          usd: money === null ? null : toUsd(money),
         };
       }),
   };
 }
 
-function tightest(allowances: readonly (Allowance | null | undefined)[]): Allowance | null {
+function tightest(allowances: readonly (Allowance | null)[]): Allowance | null {
   const present = allowances.flatMap((allowance) => allowance ?? []);
   return present.sort((a, b) => a.remaining - b.remaining)[0] ?? null;
 }
 
-/** When the whole limit is free again; now if nothing is used. */
-function resetsAt({ resetMs }: Allowance, nowMs: number): number {
-  return Math.ceil((nowMs + resetMs) / 1000);
+function toUsd({ limit, used, remaining, resets_at }: Remainder): Remainder<string> {
+  return { limit: usd(limit), used: usd(used), remaining: usd(remaining), resets_at };
 }
 
 function usd(nano: number): string {

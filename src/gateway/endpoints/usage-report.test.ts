@@ -332,7 +332,7 @@ eachEngine(({ open }) => {
       keyLimits: { rpm: 10, windows: [{ perMs: DAY_MS, requests: 5, tokens: null, nano: 3_000_000_000 }] },
       perKeyLimits: { rpm: 4, tpm: 1_000, concurrency: 2 },
     });
-    limiter.admit(callerSubjects(who), 100, 1_000_000_000);
+    limiter.admit(callerSubjects(who), { tokens: 100, nano: 1_000_000_000 });
     const { key, user, group } = (await report(who)).limits;
     expect(key.rpm).toEqual({ limit: 4, used: 1, remaining: 3, resets_at: NOW_S + 60 });
     expect(key.tpm).toMatchObject({ limit: 1_000, used: 100, remaining: 900 });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { type FailureClass, upstreamFailure } from "../../accounts/failure.ts";
 import type { Settlement } from "../../billing/engine/direct-billing.ts";
-import type { LimitLease } from "../../limits/limiter.ts";
+import type { LimitLease, TrueUse } from "../../limits/limiter.ts";
 import { makeTariff } from "../../money/tariff.ts";
 import type { LogFields } from "../../observe/log.ts";
 import { openRequestCounts } from "../../observe/request-counts.ts";
@@ -382,11 +382,11 @@ describe("an unpaid request", () => {
 
 describe("the limit reservation of a request", () => {
   async function settledTo(ending: Partial<RequestEnding>, context: Partial<RequestContext>) {
-    const calls: unknown[] = [];
-    const lease: LimitLease = { settle: (...to) => void calls.push(to), release() {}, cancel() {} };
+    const calls: TrueUse[] = [];
+    const lease: LimitLease = { settle: (to) => void calls.push(to), release() {}, cancel() {} };
     const accountSlot = {
       route: ROUTE,
-      settle: (to: number) => void calls.push(to),
+      settle: (to: TrueUse) => void calls.push(to),
       release() {},
       fail() {},
     };
@@ -403,32 +403,37 @@ describe("the limit reservation of a request", () => {
   test.each([["paid", CHARGE] as const, ["unpaid", null] as const])(
     "is settled with the usage of its row (%s): reported, counted, or none",
     async (_, charge) => {
-      expect(await settledTo({}, { charge })).toEqual([[110, Number(COST_NANO)], 110]);
+      const reported = { tokens: 110, nano: Number(COST_NANO) };
+      expect(await settledTo({}, { charge })).toEqual([reported, reported]);
       const [own, account] = await settledTo(counted, { charge });
-      expect(own).toEqual([account, expect.any(Number)]);
-      expect(account).toBeGreaterThan(7);
+      expect(own).toEqual({ tokens: expect.any(Number), nano: expect.any(Number) });
+      expect(account).toEqual(own);
+      expect(account?.tokens).toBeGreaterThan(7);
       // Its request counts if it reached an upstream, its tokens and its cost never.
-      expect(await settledTo({ isServed: false }, { charge })).toEqual([[0, 0]]);
+      expect(await settledTo({ isServed: false }, { charge })).toMatchObject([{ tokens: 0, nano: 0 }]);
     },
   );
 
   test("is settled before it is released if nothing has to be counted", () => {
     const calls: unknown[] = [];
-    const lease: LimitLease = { settle: (...to) => void calls.push(to), release() {}, cancel() {} };
+    const lease: LimitLease = { settle: (to) => void calls.push(to), release() {}, cancel() {} };
     void settleRequest(setUp().books, contextWith({ lease }), ENDING);
-    expect(calls).toEqual([[110, Number(COST_NANO)]]);
+    expect(calls).toEqual([{ tokens: 110, nano: Number(COST_NANO) }]);
   });
 
   test("stays for an impossible usage, except for the money that is charged", async () => {
-    expect(await settledTo({ usage: ABSURD }, { charge: null })).toEqual([[null, null]]);
-    expect(await settledTo({ usage: ABSURD }, {})).toEqual([[null, Number(CHARGE.heldNano)]]);
+    expect(await settledTo({ usage: ABSURD }, { charge: null })).toEqual([{ tokens: null, nano: null }]);
+    expect(await settledTo({ usage: ABSURD }, {})).toEqual([{ tokens: null, nano: Number(CHARGE.heldNano) }]);
   });
 
   test("stays for an uncounted unpaid stream whose client disconnected", async () => {
-    expect(await settledTo(left, { charge: null, request: streamed })).toEqual([[null, null]]);
-    expect(await settledTo(left, { charge: null })).toEqual([[30, 60], 30]);
+    expect(await settledTo(left, { charge: null, request: streamed })).toEqual([
+      { tokens: null, nano: null },
+    ]);
+    const estimated = { tokens: 30, nano: 60 };
+    expect(await settledTo(left, { charge: null })).toEqual([estimated, estimated]);
     const [own] = await settledTo(left, { request: streamed });
-    expect(own).toEqual([expect.any(Number), expect.any(Number)]);
+    expect(own).toEqual({ tokens: expect.any(Number), nano: expect.any(Number) });
   });
 });
 

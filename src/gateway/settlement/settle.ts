@@ -8,6 +8,7 @@ import type { Clock } from "../../base/clock.ts";
 import { isPending, type MaybePromise } from "../../base/maybe-promise.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { type RefusalRows, withoutUsageRow } from "../../billing/engine/refusal-rows.ts";
+import { NO_AMOUNTS } from "../../limits/amounts.ts";
 import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Pool } from "../../pool/pool.ts";
@@ -16,6 +17,7 @@ import { likelyCost } from "../charging/window-budget.ts";
 import type { InputCounter } from "../metering/count-input.ts";
 import type { InputEstimates } from "../metering/input-estimate.ts";
 import { isTextAlone } from "../metering/input-range.ts";
+import { measureCounts } from "../metering/limited-use.ts";
 import {
   asBounded,
   asReported,
@@ -152,18 +154,18 @@ function isInterrupted(outcome: RequestEnding["outcome"]): boolean {
 function settleLimits(context: RequestContext, { ending, measured, money }: SettledUse): void {
   const { charge, lease, accountSlot, request } = context;
   if (!ending.isServed) {
-    lease?.settle(0, 0);
+    lease?.settle(NO_AMOUNTS);
     return;
   }
   const { tokens, source, isImplausible } = measured;
   const isCounted =
     source !== "none" && !isImplausible && !(request?.stream === true && hasNoTokenCount(context, ending));
-  const used = isCounted ? tokens.inputTokens + tokens.outputTokens : null;
   const isPriced = isCounted || tokens.images > 0 || charge !== null;
   // If the row does not know the cost, the reservation for the longest output shrinks to that of a usual one.
   const unknownNano = context.budget === null ? null : Number(likelyCost(context.budget));
-  lease?.settle(used, isPriced ? Number(money.costNano) : unknownNano);
-  if (used !== null) accountSlot?.settle(used);
+  const use = measureCounts(isCounted ? tokens : null, isPriced ? Number(money.costNano) : unknownNano);
+  lease?.settle(use);
+  if (isCounted) accountSlot?.settle(use);
 }
 
 function readReportedUsage(context: AuthenticatedRequest, { usage, images }: RequestEnding): MeasuredUsage {

@@ -148,7 +148,7 @@ describe("an account slot", () => {
     const accountSlot = await takes[0];
     expect([served, waiting()]).toEqual([["second"], 1]);
     expect(waitedMs(second.trace, clock.atMs)).toBe(40);
-    accountSlot?.release(10);
+    accountSlot?.release({ tokens: 10 });
     await takes[1];
     expect(served).toEqual(["second", "third"]);
   });

@@ -3,12 +3,14 @@
 import type { UpstreamFailure } from "../../accounts/failure.ts";
 import type { MaybePromise } from "../../base/maybe-promise.ts";
 import type { ApiError } from "../../errors.ts";
-import type { LimitLease } from "../../limits/limiter.ts";
+import { NO_AMOUNTS } from "../../limits/amounts.ts";
+import type { LimitLease, TrueUse } from "../../limits/limiter.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { decide } from "../../pool/outlook.ts";
 import type { Choice, PickRequest, Pool } from "../../pool/pool.ts";
 import type { WaitingQueue } from "../../pool/waiting-queue.ts";
 import { waitText } from "../admission/caller-limits.ts";
+import { type CountedUnits, estimateCounts, findCountedUnits } from "../metering/limited-use.ts";
 import { endWait, failAttempt, waitedMs } from "../request/trace.ts";
 import { hasUpstreamResponse, rejectAfterWait, rejectNow, withRetryTime } from "./no-account.ts";
 import { clientGone } from "./send-request.ts";
@@ -17,12 +19,11 @@ import type { UpstreamAttempt } from "./upstream-attempt.ts";
 export interface AccountSlot {
   readonly route: AccountRoute;
   /**
-   * Ends the attempt, with its tokens if they are known. The next request that waits for this account is served at
-   * once.
+   * Ends the attempt, with its use if that is known. The next request that waits for this account is served at once.
    */
-  release(tokens: number | null): void;
-  /** Records the tokens of the attempt once they are known, before or after its end. */
-  settle(tokens: number): void;
+  release(use: TrueUse | null): void;
+  /** Records the use of the attempt once it is known, before or after its end. */
+  settle(use: TrueUse): void;
   /** Ends an attempt that failed before any content was delivered. */
   fail(failure: UpstreamFailure): void;
 }
@@ -38,14 +39,14 @@ export interface AccountSlotSource {
 }
 
 /** The routes of a publication are immutable, so the result for a list holds as long as the list exists. */
-const tokenLimits = new WeakMap<readonly AccountRoute[], boolean>();
+const countedByRoutes = new WeakMap<readonly AccountRoute[], CountedUnits>();
 
-function limitTokens(routes: readonly AccountRoute[]): boolean {
-  const cached = tokenLimits.get(routes);
+function getCountedUnits(routes: readonly AccountRoute[]): CountedUnits {
+  const cached = countedByRoutes.get(routes);
   if (cached !== undefined) return cached;
-  const hasTokenLimit = routes.some(({ account }) => account.limits.tpm !== null);
-  tokenLimits.set(routes, hasTokenLimit);
-  return hasTokenLimit;
+  const counted = findCountedUnits(routes.map(({ account }) => account.limits));
+  countedByRoutes.set(routes, counted);
+  return counted;
 }
 
 /** What earlier attempts for the request have shown. */
@@ -68,7 +69,8 @@ export function takeAccountSlot(
     tried: failures.tried,
     affinity: attempt.affinity,
     preferred: attempt.seals?.issuer ?? null,
-    tokensEstimate: limitTokens(attempt.routes) ? attempt.request.tokensEstimate() : 0,
+    // Account limits have no money: the spending of an account is a matter between its owner and the upstream.
+    estimate: estimateCounts(attempt.request, getCountedUnits(attempt.routes), 0),
   };
   const first = source.pool.pick(pickRequest);
   recordCandidates(source.pool, attempt, first);
@@ -169,22 +171,22 @@ class TakenSlot implements AccountSlot {
     this.lease = lease;
   }
 
-  release(tokens: number | null): void {
+  release(use: TrueUse | null): void {
     if (this.isOver) return;
     this.isOver = true;
-    if (tokens !== null) this.lease.settle(tokens, 0);
+    if (use !== null) this.lease.settle(use);
     this.lease.release();
     this.source.waitingQueue.serveFreedSlot(this.route.account.id);
   }
 
-  settle(tokens: number): void {
-    this.lease.settle(tokens, 0);
+  settle(use: TrueUse): void {
+    this.lease.settle(use);
   }
 
   fail(failure: UpstreamFailure): void {
     failAttempt(this.attempt.trace, failure, this.source.monotonicMs());
     this.source.pool.recordFailure(this.route, failure);
-    this.release(0);
+    this.release(NO_AMOUNTS);
   }
 }
 

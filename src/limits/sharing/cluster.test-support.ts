@@ -269,7 +269,7 @@ export class ModelCluster {
     const untilMs = this.time.nowMs + TIMING.waitMs;
     for (;;) {
       if (!node.isRunning) return false;
-      const admission = node.limiter.admit([subject], tokens, 0);
+      const admission = node.limiter.admit([subject], { tokens });
       if (admission.ok) {
         this.#track(node, admission.lease, { tokens, holdMs });
         return true;

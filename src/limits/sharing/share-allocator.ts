@@ -3,7 +3,7 @@
  * holds its exact share; a node that needs more requests what the others do not use.
  */
 
-import type { Unit } from "../limiter-types.ts";
+import type { Amounts } from "../limiter-types.ts";
 import type { ShareSource, SubjectRegistry } from "../subject-registry.ts";
 import { computeFill, type SubjectState } from "../subject-state.ts";
 import { type Holding, returnSurplus, type Want } from "./holding.ts";
@@ -105,7 +105,7 @@ export class ShareAllocator implements ShareSource {
     }
   }
 
-  want(state: SubjectState, amounts: Readonly<Record<Unit, number>>): boolean {
+  want(state: SubjectState, amounts: Amounts): boolean {
     if (this.isAlone) return false;
     const nowMs = this.#options.monotonicMs();
     // The share grows while the use of ended processes leaves the windows.

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { ERROR_CODES, UPSTREAM_CODES } from "../../errors.ts";
+import { mapKinds, RATE_KINDS } from "../../records/limits.ts";
 import { decimalUsd, unixSeconds } from "./fields.ts";
 
 export const modelObject = z.looseObject({
@@ -48,9 +49,7 @@ const counts = {
 
 const limitUsage = z.looseObject({ limit: z.int(), used: z.int(), remaining: z.int() });
 const limits = z.looseObject({
-  rpm: limitUsage.nullable(),
-  tpm: limitUsage.nullable(),
-  concurrency: limitUsage.nullable(),
+  ...mapKinds(RATE_KINDS, () => limitUsage.nullable()),
   windows: z.array(z.looseObject({ per_seconds: z.int() })),
 });
 

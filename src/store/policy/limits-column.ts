@@ -4,10 +4,13 @@ import { z } from "zod";
 import { Cache } from "../../base/cache.ts";
 import {
   type CallerLimits,
+  mapKinds,
   NO_LIMITS,
   NO_RATE_LIMITS,
+  pickSet,
+  RATE_KINDS,
   type RateLimits,
-  type WindowLimit,
+  WINDOW_UNITS,
 } from "../../records/limits.ts";
 import { json, text } from "../engine/row.ts";
 import type { Row } from "../engine/transaction.ts";
@@ -15,12 +18,10 @@ import type { Row } from "../engine/transaction.ts";
 const NO_LIMITS_TEXT = "{}";
 
 const limitSchema = z.int().positive().nullable().default(null);
-const rateSchema = z.object({ concurrency: limitSchema, rpm: limitSchema, tpm: limitSchema });
+const rateSchema = z.object(mapKinds(RATE_KINDS, () => limitSchema));
 const windowSchema = z.object({
   perMs: z.int().positive(),
-  requests: limitSchema,
-  tokens: limitSchema,
-  nano: limitSchema,
+  ...mapKinds(WINDOW_UNITS, () => limitSchema),
 });
 const callerSchema = rateSchema.extend({ windows: z.array(windowSchema).default([]) });
 
@@ -40,25 +41,17 @@ export function callerLimits(row: Row, column: string): CallerLimits {
   return limitsByText.getOrCreate(source, () => json(row, column, callerSchema));
 }
 
-export function rateLimitsText({ concurrency, rpm, tpm }: RateLimits): string {
-  return JSON.stringify(omitUnset({ concurrency, rpm, tpm }));
+export function rateLimitsText(limits: RateLimits): string {
+  return JSON.stringify(pickSet(RATE_KINDS, limits));
 }
 
 /** Equal limits produce equal text, so a change is detected by comparing the text. */
-export function callerLimitsText({ concurrency, rpm, tpm, windows }: CallerLimits): string {
-  const windowEntries = windows.toSorted((a, b) => a.perMs - b.perMs).map(toWindowEntry);
+export function callerLimitsText({ windows, ...rates }: CallerLimits): string {
+  const windowEntries = windows
+    .toSorted((a, b) => a.perMs - b.perMs)
+    .map(({ perMs, ...limits }) => ({ perMs, ...pickSet(WINDOW_UNITS, limits) }));
   return JSON.stringify({
-    ...omitUnset({ concurrency, rpm, tpm }),
+    ...pickSet(RATE_KINDS, rates),
     ...(windowEntries.length === 0 ? {} : { windows: windowEntries }),
   });
-}
-
-function toWindowEntry({ perMs, requests, tokens, nano }: WindowLimit): Record<string, number> {
-  return { perMs, ...omitUnset({ requests, tokens, nano }) };
-}
-
-function omitUnset(limits: Readonly<Record<string, number | null>>): Record<string, number> {
-  return Object.fromEntries(
-    Object.entries(limits).filter((entry): entry is [string, number] => entry[1] !== null),
-  );
 }

@@ -1,6 +1,7 @@
 /** The fields of an account, with the test call below them. */
 
 import { useApi } from "../../../data.ts";
+import { RateFields } from "../../../forms/limits.tsx";
 import { useText } from "../../../text/text.tsx";
 import {
   CheckboxField,
@@ -13,7 +14,6 @@ import {
 } from "../../../ui/field.tsx";
 import type { FormState } from "../../../ui/form.tsx";
 import { Notice } from "../../../ui/notice.tsx";
-import { RateFields } from "../policy/rate-fields.tsx";
 import {
   type AccountValues,
   INTERFACES,
@@ -72,7 +72,7 @@ export function AccountFields({ form, isNew, hasCredential }: AccountFieldsProps
       <RateFields
         name="limits"
         value={form.values.limits}
-        onChange={(limits) => form.set("limits", limits)}
+        onChange={(change) => form.set("limits", { ...form.values.limits, ...change })}
         problemAt={form.problemAt}
       />
     </>

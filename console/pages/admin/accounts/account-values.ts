@@ -1,7 +1,7 @@
 /** An account as its form holds it, and as the API accepts it. */
 
 import type { Answer } from "../../../api.ts";
-import { type Rates, ratesDocument } from "../policy/rate-fields.tsx";
+import { type RatesValue, ratesBody, ratesValue } from "../../../forms/limits.tsx";
 
 export type AccountDocument = Answer<"admin.accounts.get">["document"];
 type Interface = NonNullable<AccountDocument["interfaces"]>[number];
@@ -87,7 +87,7 @@ export interface AccountValues {
   privateNetwork: boolean;
   priority: number | null;
   weight: number | null;
-  limits: Rates;
+  limits: RatesValue;
   /** One a line: `public = upstream`. */
   models: string;
   enabled: boolean;
@@ -110,11 +110,7 @@ export function accountValues(document: AccountDocument): AccountValues {
     privateNetwork: document.private_network ?? false,
     priority: document.priority ?? 1,
     weight: document.weight ?? 1,
-    limits: {
-      concurrency: document.limits?.concurrency ?? null,
-      rpm: document.limits?.rpm ?? null,
-      tpm: document.limits?.tpm ?? null,
-    },
+    limits: ratesValue(document.limits),
     models: mapText(document.models ?? { "*": "*" }),
     enabled: document.enabled ?? true,
   };
@@ -128,7 +124,7 @@ export const NEW_ACCOUNT = accountValues({
 
 export function accountDocument(values: AccountValues): AccountDocument {
   const isSimulator = values.kind === "simulator";
-  const limits = ratesDocument(values.limits);
+  const limits = ratesBody(values.limits);
   return {
     name: values.name.trim(),
     kind: values.kind,

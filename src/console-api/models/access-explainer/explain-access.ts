@@ -5,6 +5,7 @@
 
 import { z } from "zod";
 import { callerSubjects } from "../../../gateway/admission/caller-limits.ts";
+import { LEAST_USE } from "../../../limits/amounts.ts";
 import type { Shortage } from "../../../limits/limiter.ts";
 import { usdText } from "../../../money/nano.ts";
 import { explainAccess, type Reason } from "../../../policy/explain.ts";
@@ -14,6 +15,7 @@ import { isFault } from "../../../pool/health.ts";
 import type { Candidate } from "../../../pool/pool.ts";
 import { DIALECTS, type Interface } from "../../../records/interfaces.ts";
 import type { KeyRecord } from "../../../records/key.ts";
+import { MINUTE_MS, UNITS } from "../../../records/limits.ts";
 import { findUser } from "../../../store/identity/users.ts";
 import { readPolicy } from "../../../store/policy/policy.ts";
 import type { ConsoleContext } from "../../context.ts";
@@ -92,7 +94,7 @@ export async function explainKey(
   const candidates = routes.map((route) => gateway.dispatcher.pool.describe(route));
   if (cachedKey !== undefined && group !== undefined && candidates.length > 0) {
     const shortage = callerSubjects({ key: cachedKey, group })
-      .map((subject) => gateway.limiter.checkShortage(subject, 1, 1))
+      .map((subject) => gateway.limiter.checkShortage(subject, LEAST_USE))
       .find((found) => found !== null);
     const availability = computeCandidateAvailability(candidates, nowMs);
     if (key.userId !== null) await flushUsageFor(context, key.userId);
@@ -170,9 +172,9 @@ function buildFacts(
 function shortageFacts({ scope, kind, unit, max, perMs, freesInMs }: Shortage, nowMs: number): Facts {
   return {
     ...(scope === "account" ? {} : { scope }),
-    unit: kind === "concurrency" ? "at_once" : unit === "nano" ? "usd" : unit,
+    unit: kind === "concurrency" ? "at_once" : UNITS[unit].field,
     limit: unit === "nano" ? usdText(BigInt(max)) : String(max),
-    ...(kind === "concurrency" ? {} : { per_ms: perMs ?? 60_000 }),
+    ...(kind === "concurrency" ? {} : { per_ms: perMs ?? MINUTE_MS }),
     ...(freesInMs === null ? {} : { frees_at: Math.ceil(nowMs + freesInMs) }),
   };
 }

@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { REASONS } from "../../../policy/explain.ts";
 import { INTERFACES } from "../../../records/interfaces.ts";
+import { UNIT_FIELDS } from "../../../records/limits.ts";
 
 const PAYMENT_REASONS = [
   "free_group",
@@ -44,7 +45,7 @@ export const factsAnswer = z
     nearest: z.string(),
     /** The exhausted limit: its scope and its value. */
     scope: z.enum(["key", "user", "group"]),
-    unit: z.enum(["requests", "tokens", "usd", "at_once"]),
+    unit: z.enum([...UNIT_FIELDS, "at_once"]),
     limit: z.string(),
     per_ms: z.number(),
     plans: z.array(z.string()),

@@ -1,5 +1,7 @@
 /** The texts of the steps of `models.why`: the finding, and what to do about it. */
 
+import { spanText } from "../../../money/amount-text.ts";
+import { UNITS } from "../../../records/limits.ts";
 import type { Facts, WhyReason } from "./facts.ts";
 
 export function describeStep(reason: WhyReason, facts: Facts): string {
@@ -64,21 +66,15 @@ function suggestAlternative({ other_groups: others = [], nearest, group }: Facts
   return `Ask an administrator to publish it in ${group}.`;
 }
 
-function limitText({ unit, limit, per_ms: perMs = 0 }: Facts): string {
+function limitText({ unit = "requests", limit, per_ms: perMs = 0 }: Facts): string {
   switch (unit) {
     case "at_once":
       return `${limit} concurrent requests`;
     case "usd":
       return `$${limit} per ${spanText(perMs)}`;
     default:
-      return `${limit} ${unit} per ${spanText(perMs)}`;
+      return `${limit} ${UNITS[unit].name} per ${spanText(perMs)}`;
   }
-}
-
-function spanText(ms: number): string {
-  if (ms === 60_000) return "minute";
-  const hours = ms / 3_600_000;
-  return hours % 24 === 0 ? (hours === 24 ? "day" : `${hours / 24} days`) : `${hours} hours`;
 }
 
 function describeEnd({ frees_at: freesAt }: Facts, fallback: string): string {
