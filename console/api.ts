@@ -83,13 +83,13 @@ export async function api<Name extends RouteName>(
     if (signal?.aborted) throw error;
     throw new ApiProblem({ code: "unreachable", message: "" }, 0);
   });
-  if (!response.ok) throw await problemOf(response);
+  if (!response.ok) throw await readProblem(response);
   if (response.status === 204) return undefined as Answer<Name>;
   return response.json();
 }
 
 /** For links that the browser follows itself: downloads and event streams. */
-export function addressOf<Name extends RouteName>(name: Name, ...[input]: InputArgs<Name>): string {
+export function buildAddress<Name extends RouteName>(name: Name, ...[input]: InputArgs<Name>): string {
   return locate(name, input ?? {}).url;
 }
 
@@ -106,7 +106,7 @@ function locate(name: RouteName, { params, query }: Loose): { method: string; ur
   return { method, url: text === "" ? path : `${path}?${text}` };
 }
 
-async function problemOf(response: Response): Promise<ApiProblem> {
+async function readProblem(response: Response): Promise<ApiProblem> {
   const body: unknown = await response.json().catch(() => null);
   const error = isRecord(body) ? body.error : null;
   if (!isRecord(error) || typeof error.code !== "string" || typeof error.message !== "string") {

@@ -10,7 +10,7 @@ import { SessionProvider, type SessionUser, useSession } from "./session.tsx";
 import { Shell } from "./shell/shell.tsx";
 import type { Catalogue } from "./text/catalogue.ts";
 import type { Language } from "./text/language.ts";
-import { SpeechProvider, useText } from "./text/text.tsx";
+import { TextProvider, useText } from "./text/text.tsx";
 import { Button, LinkButton } from "./ui/button.tsx";
 import { EmptyState, ProblemNotice } from "./ui/notice.tsx";
 import { Bare, Page, PageHeader, Skeleton } from "./ui/page.tsx";
@@ -21,7 +21,7 @@ const BASE = "/console";
 
 export function App({ language, texts }: { language: Language; texts: Catalogue }) {
   return (
-    <SpeechProvider language={language} texts={texts}>
+    <TextProvider language={language} texts={texts}>
       <Router
         base={BASE}
         hook={useRawLocation}
@@ -38,7 +38,7 @@ export function App({ language, texts }: { language: Language; texts: Catalogue 
           </Data>
         </ToastProvider>
       </Router>
-    </SpeechProvider>
+    </TextProvider>
   );
 }
 
@@ -87,13 +87,13 @@ function Pages() {
   return (
     <Switch>
       {routesFor((who) => who === "anyone")}
-      <Route>{user === null ? <SignInFirst /> : <PagesOf user={user} />}</Route>
+      <Route>{user === null ? <SignInFirst /> : <UserPages user={user} />}</Route>
     </Switch>
   );
 }
 
 /** The shell stays mounted while the pages in it change. */
-function PagesOf({ user: { role } }: { user: SessionUser }) {
+function UserPages({ user: { role } }: { user: SessionUser }) {
   return (
     <Shell>
       <Switch>
@@ -114,11 +114,11 @@ function routesFor(isMeant: (who: PageEntry["who"]) => boolean): ReactNode {
   return ROUTES.filter(({ who }) => isMeant(who)).map(({ path, Loaded }) => (
     <Route key={path} path={path}>
       {(params) => (
-        <Catcher>
+        <ErrorBoundary>
           <Suspense fallback={<PageSkeleton />}>
             <Loaded params={readParams(params)} />
           </Suspense>
-        </Catcher>
+        </ErrorBoundary>
       )}
     </Route>
   ));
@@ -184,7 +184,7 @@ interface Caught {
 }
 
 /** An error in a page is shown in place of the page; the rest of the console keeps working. */
-class Catcher extends Component<{ children: ReactNode }, Caught> {
+class ErrorBoundary extends Component<{ children: ReactNode }, Caught> {
   override state: Caught = { failure: "none" };
 
   static getDerivedStateFromError(error: unknown): Caught {

@@ -74,13 +74,13 @@ async function buildApp(app: App, dir: string): Promise<BuiltApp> {
   // Runs before the page is drawn, so it cannot be a module.
   const themeFirst: App = { ...app, entry: "theme-first.ts" };
   const { outputs: themeOutputs } = await bundle(themeFirst, fresh, "iife");
-  const main = entryOf(outputs, `console/${app.entry}`);
-  const theme = entryOf(themeOutputs, "console/theme-first.ts");
+  const main = findEntry(outputs, `console/${app.entry}`);
+  const theme = findEntry(themeOutputs, "console/theme-first.ts");
   const style = outputs[main]?.cssBundle;
   if (style === undefined) throw new Error("The build produced no style sheet.");
   writeFileSync(join(fresh, "index.html"), page(app.base, { theme, main, style }));
   compressAll(fresh);
-  const entries = [main, ...app.loadedAtOnce.map((source) => entryOf(outputs, `console/${source}`))];
+  const entries = [main, ...app.loadedAtOnce.map((source) => findEntry(outputs, `console/${source}`))];
   const first = new Set([
     "index.html",
     theme,
@@ -90,7 +90,7 @@ async function buildApp(app: App, dir: string): Promise<BuiltApp> {
   const built: BuiltApp = {
     dir,
     firstLoad: [...first].map((file) => ({ file: basename(file), bytes: travels(join(fresh, file)) })),
-    pages: pagesOf(outputs, fresh),
+    pages: listPages(outputs, fresh),
   };
   put(fresh, dir);
   return built;
@@ -131,7 +131,7 @@ async function routeTable(): Promise<string> {
   return JSON.stringify(Object.fromEntries(places));
 }
 
-function entryOf(outputs: Outputs, source: string): string {
+function findEntry(outputs: Outputs, source: string): string {
   const found = Object.entries(outputs).find(
     ([file, { entryPoint }]) => entryPoint === source && file.endsWith(".js"),
   );
@@ -149,7 +149,7 @@ function needs(outputs: Outputs, file: string, seen: Set<string> = new Set()): S
   return seen;
 }
 
-function pagesOf(outputs: Outputs, dir: string): BuiltApp["pages"] {
+function listPages(outputs: Outputs, dir: string): BuiltApp["pages"] {
   const files = Object.entries(outputs).map(([file, { entryPoint: source = "" }]) => ({ file, source }));
   const bySource = Map.groupBy(files, ({ source }) => source);
   return [...bySource]
@@ -184,7 +184,7 @@ function page(base: string, files: { theme: string; main: string; style: string 
 }
 
 function compressAll(dir: string): void {
-  for (const file of filesOf(dir)) {
+  for (const file of listFiles(dir)) {
     const bytes = readFileSync(file);
     if (bytes.length < COMPRESS_FROM_BYTES || PACKED_ALREADY.has(extname(file))) continue;
     const params = {
@@ -215,16 +215,16 @@ function put(fresh: string, dir: string): void {
   rmSync(old, { recursive: true, force: true });
 }
 
-function filesOf(path: string): string[] {
+function listFiles(path: string): string[] {
   if (!statSync(path).isDirectory()) return [path];
-  return readdirSync(path).flatMap((name) => filesOf(join(path, name)));
+  return readdirSync(path).flatMap((name) => listFiles(join(path, name)));
 }
 
 function isStale(): boolean {
   const built = Object.values(DIST).map((dir) => join(dir, "index.html"));
   if (!built.every(existsSync)) return true;
   const builtMs = Math.min(...built.map((file) => statSync(file).mtimeMs));
-  return SOURCES.flatMap(filesOf).some((file) => statSync(file).mtimeMs > builtMs);
+  return SOURCES.flatMap(listFiles).some((file) => statSync(file).mtimeMs > builtMs);
 }
 
 if (import.meta.main) {

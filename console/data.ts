@@ -69,7 +69,7 @@ type QueryArgs<Name extends RouteName> =
     ? [input?: Input<Name>, options?: QueryOptions]
     : [input: Input<Name>, options?: QueryOptions];
 
-function inputOf<Name extends RouteName>(input: Input<Name> | undefined): Input<Name> {
+function inputOrNone<Name extends RouteName>(input: Input<Name> | undefined): Input<Name> {
   return input ?? ({} as Input<Name>);
 }
 
@@ -84,7 +84,7 @@ export function useApi<Name extends RouteName>(
   name: Name,
   ...[input, options]: QueryArgs<Name>
 ): ApiQuery<Answer<Name>> {
-  const given = inputOf<Name>(input);
+  const given = inputOrNone<Name>(input);
   const result = useQuery<Answer<Name>>({
     queryKey: [name, given],
     queryFn: ({ signal }) => api(name, given, signal),
@@ -130,7 +130,7 @@ export function useList<Name extends ListName>(
   name: Name,
   ...[input, options]: QueryArgs<Name>
 ): Listing<ListRow<Name>> {
-  const given = inputOf<Name>(input);
+  const given = inputOrNone<Name>(input);
   const result: UseInfiniteQueryResult<InfiniteData<Page<ListRow<Name>>>, Error> = useInfiniteQuery({
     // Not under the key of `useApi`, which keeps a single page.
     queryKey: [name, given, "pages"],

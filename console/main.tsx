@@ -1,3 +1,5 @@
+/** The entry point of the console. */
+
 import { createRoot } from "react-dom/client";
 import { App } from "./app.tsx";
 import "./style/tokens.css";

@@ -94,6 +94,20 @@ test("a file header stands above the imports", () => {
   expect(below.map(({ path }) => relative(ROOT, path))).toEqual([]);
 });
 
+test("every file of the console begins with a sentence about it", () => {
+  const without = readSources("console").filter(({ isTest, text }) => !isTest && !text.startsWith("/**"));
+  expect(without.map(({ path }) => relative(ROOT, path))).toEqual([]);
+});
+
+test("no function of the console is called …Of, which says nothing", () => {
+  const vague = readSources("console").flatMap(({ path, text }) =>
+    [...readCode(text).matchAll(/\b(?:function|const) (\w+Of)\b/g)].map(
+      ([, name]) => `${relative(ROOT, path)}: ${name}`,
+    ),
+  );
+  expect(vague).toEqual([]);
+});
+
 const sources = ["src", "console", "simulator", "test", "bench", "release", "deploy"]
   .flatMap((folder) => readSources(folder))
   .map((source) => ({ ...source, file: relative(ROOT, source.path) }))

@@ -18,6 +18,7 @@ export function labelledPoints(count: number, room: number): number[] {
 
 const COLOURS = 8;
 
-export function colourOf(index: number): string {
-  return `var(--series-${(index % COLOURS) + 1})`;
+/** A tone has the colour that it has elsewhere; without one, the next colour of the palette. */
+export function chooseColour(index: number, tone: "warn" | "bad" | undefined): string {
+  return tone === undefined ? `var(--series-${(index % COLOURS) + 1})` : `var(--${tone})`;
 }

@@ -1,6 +1,10 @@
+/** The data of a chart: its lines or bars, and their colours. */
+
 export interface Series {
   key: string;
   label: string;
+  /** For failed and rejected requests. Every other series takes the next colour of the palette. */
+  tone?: "warn" | "bad";
   /** One value for each time; null where there is none. */
   values: readonly (number | null)[];
 }

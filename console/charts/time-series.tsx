@@ -6,7 +6,7 @@ import { ChartTable } from "./chart-table.tsx";
 import { ChartTip } from "./chart-tip.tsx";
 import { layOutPlot, MARGIN, type Plot } from "./plot.ts";
 import { PlotDrawing } from "./plot-drawing.tsx";
-import { colourOf } from "./scale.ts";
+import { chooseColour } from "./scale.ts";
 import type { ChartFormat, ColouredSeries, Series } from "./series.ts";
 import { useWidth } from "./width.ts";
 
@@ -30,7 +30,7 @@ export function TimeSeries({ height = 220, kind = "lines", ...props }: TimeSerie
   const format: ChartFormat = { value: show, time: showTime, moment: showMoment };
   const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
   const [frame, width] = useWidth<HTMLDivElement>();
-  const coloured = series.map((one, i) => ({ ...one, colour: colourOf(i) }));
+  const coloured = series.map((one, i) => ({ ...one, colour: chooseColour(i, one.tone) }));
   const visible = coloured.filter((one) => !hidden.has(one.key));
   const plot = layOutPlot({ width, height, times, series: visible, kind });
   const { selected, handlers } = useSelectedTime(plot);

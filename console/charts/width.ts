@@ -1,6 +1,7 @@
+/** The width of an element, updated when it changes. */
+
 import { type RefObject, useEffect, useRef, useState } from "react";
 
-/** The width of an element, updated when it changes. */
 export function useWidth<Shown extends HTMLElement>(): [RefObject<Shown | null>, number] {
   const element = useRef<Shown>(null);
   const [width, setWidth] = useState(0);

@@ -65,14 +65,14 @@ function toItem(result: SearchResult, i: number): HTMLLIElement {
   const title = document.createElement("strong");
   title.textContent = result.heading === result.page ? result.page : `${result.page}: ${result.heading}`;
   const excerpt = document.createElement("span");
-  excerpt.textContent = excerptOf(result);
+  excerpt.textContent = buildExcerpt(result);
   link.append(title, excerpt);
   item.append(link);
   return item;
 }
 
 /** The text around the first match. */
-function excerptOf({ text, terms }: SearchResult): string {
+function buildExcerpt({ text, terms }: SearchResult): string {
   const lower = String(text).toLowerCase();
   const at = Math.max(
     0,

@@ -1,3 +1,5 @@
+/** How the search index of the documentation is built and read. */
+
 import type { Options } from "minisearch";
 import type { Section } from "./pages.ts";
 

@@ -45,7 +45,7 @@ ${page.html}
 ${neighbour(pages[at - 1], "previous")}${neighbour(pages[at + 1], "next")}
 </nav>
 </main>
-${headingsOf(page)}
+${renderHeadings(page)}
 </div>
 </body>
 </html>
@@ -62,7 +62,7 @@ function neighbour(page: DocsPage | undefined, kind: "previous" | "next"): strin
   return `<a class="docs-${kind}-page" href="/docs/${page.slug}"><span>${word}</span>${escapeHtml(page.title)}</a>`;
 }
 
-function headingsOf({ headings }: DocsPage): string {
+function renderHeadings({ headings }: DocsPage): string {
   const shown = headings.filter(({ depth }) => depth <= 3);
   if (shown.length < 2) return "";
   const items = shown.map(

@@ -13,12 +13,12 @@ export interface Place {
 const BODY_CHARS_MAX = 16_000;
 
 /** In the fragment, which no server receives. A body that is too long is left out. */
-export function addressOf({ operation, body }: Place): string {
+export function buildAddress({ operation, body }: Place): string {
   const isLinked = body !== null && body.length <= BODY_CHARS_MAX;
   return isLinked ? `#${operation}/${toBase64Url(body)}` : `#${operation}`;
 }
 
-export function placeOf(fragment: string): Place | null {
+export function parseAddress(fragment: string): Place | null {
   const [, operation, encoded] = /^#(\w+)(?:\/([\w-]*))?$/.exec(fragment) ?? [];
   if (operation === undefined) return null;
   return { operation, body: encoded === undefined ? null : fromBase64Url(encoded) };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { picturesOf, textOf, vectorsOf } from "./answer-text.ts";
+import { readPictures, readText, readVectors } from "./answer-text.ts";
 
 describe("the text of a response", () => {
   test.each<[string, unknown, string]>([
@@ -32,14 +32,14 @@ describe("the text of a response", () => {
     ["something else", { object: "list", data: [] }, ""],
     ["nothing", null, ""],
   ])("is read from %s", (_, value, text) => {
-    expect(textOf(value)).toBe(text);
+    expect(readText(value)).toBe(text);
   });
 });
 
 describe("images", () => {
   test("get their media type from their first bytes", () => {
     const data = [{ b64_json: "iVBORw0" }, { b64_json: "/9j/4A" }, { b64_json: "UklGRiQ" }];
-    expect(picturesOf({ data })).toEqual([
+    expect(readPictures({ data })).toEqual([
       "data:image/png;base64,iVBORw0",
       "data:image/jpeg;base64,/9j/4A",
       "data:image/webp;base64,UklGRiQ",
@@ -47,17 +47,17 @@ describe("images", () => {
   });
 
   test("with a remote URL are not loaded", () => {
-    expect(picturesOf({ data: [{ url: "https://pictures.example.com/1.png" }] })).toEqual([]);
+    expect(readPictures({ data: [{ url: "https://pictures.example.com/1.png" }] })).toEqual([]);
   });
 });
 
 describe("vectors", () => {
   test("are read from numbers or from Base64", () => {
     const packed = Buffer.from(new Float32Array([0.5, -2]).buffer).toString("base64");
-    expect(vectorsOf({ data: [{ embedding: [0.5, -2] }, { embedding: packed }] })).toEqual([
+    expect(readVectors({ data: [{ embedding: [0.5, -2] }, { embedding: packed }] })).toEqual([
       [0.5, -2],
       [0.5, -2],
     ]);
-    expect(vectorsOf({ data: [{ id: "a model" }] })).toEqual([]);
+    expect(readVectors({ data: [{ id: "a model" }] })).toEqual([]);
   });
 });

@@ -18,7 +18,7 @@ const response = z.looseObject({
   ),
 });
 
-export function textOf(value: unknown): string {
+export function readText(value: unknown): string {
   const parsed = delta.safeParse(value);
   if (parsed.success) return parsed.data.delta;
   const part = chunk.safeParse(value);
@@ -39,7 +39,7 @@ const pictures = z.looseObject({
 });
 
 /** As URLs that an image element can show. Pictures on other servers are named, not loaded. */
-export function picturesOf(value: unknown): string[] {
+export function readPictures(value: unknown): string[] {
   const one = picture.safeParse(value);
   if (one.success) return [dataUrl(one.data.b64_json)];
   const all = pictures.safeParse(value);
@@ -57,7 +57,7 @@ const vectors = z.looseObject({
   data: z.array(z.looseObject({ embedding: z.union([z.array(z.number()), z.string()]) })),
 });
 
-export function vectorsOf(value: unknown): number[][] {
+export function readVectors(value: unknown): number[][] {
   const found = vectors.safeParse(value);
   if (!found.success) return [];
   return found.data.data.map(({ embedding }) =>

@@ -4,7 +4,7 @@ import { type ReactNode, useState } from "react";
 import { useText } from "../text/text.tsx";
 import { Button, IconButton } from "../ui/button.tsx";
 import { NumberField, SelectField, TextAreaField, TextField } from "../ui/field.tsx";
-import { choicesOf, type JsonSchema, valuesOf } from "./json-schema.ts";
+import { type JsonSchema, listChoices, listValues } from "./json-schema.ts";
 import { isObject } from "./json-value.ts";
 import { Marked } from "./marked.tsx";
 
@@ -48,7 +48,7 @@ export function BodyForm({ schema, value, models, onChange }: BodyFormProps) {
           label={t.addField}
           value=""
           choices={[{ value: "", label: "…" }, ...hidden.map((name) => ({ value: name, label: name }))]}
-          onChange={(name) => name !== "" && set(name, emptyOf(schema.properties?.[name] ?? {}))}
+          onChange={(name) => name !== "" && set(name, buildEmptyValue(schema.properties?.[name] ?? {}))}
         />
       )}
     </div>
@@ -56,8 +56,8 @@ export function BodyForm({ schema, value, models, onChange }: BodyFormProps) {
 }
 
 /** A sample of the right type, to be edited. */
-function emptyOf(schema: JsonSchema): unknown {
-  const [choice = {}] = choicesOf(schema);
+function buildEmptyValue(schema: JsonSchema): unknown {
+  const [choice = {}] = listChoices(schema);
   switch (choice.type) {
     case "boolean":
       return true;
@@ -69,7 +69,7 @@ function emptyOf(schema: JsonSchema): unknown {
     case "object":
       return {};
     default:
-      return valuesOf(schema)[0] ?? "";
+      return listValues(schema)[0] ?? "";
   }
 }
 
@@ -90,7 +90,7 @@ function BodyField({ name, schema, value, models, isRequired, onChange }: BodyFi
     hint: schema.description && <Marked text={schema.description} />,
     optional: !isRequired,
   };
-  const values = valuesOf(schema);
+  const values = listValues(schema);
   const text = typeof value === "string" ? value : "";
   const notSet = { value: "", label: t.notSet };
   if (name === "model" && models.length > 0) {
@@ -104,7 +104,7 @@ function BodyField({ name, schema, value, models, isRequired, onChange }: BodyFi
       />
     );
   }
-  if (choicesOf(schema).some(({ type }) => type === "boolean")) {
+  if (listChoices(schema).some(({ type }) => type === "boolean")) {
     return (
       <SelectField
         {...around}
@@ -124,7 +124,7 @@ function BodyField({ name, schema, value, models, isRequired, onChange }: BodyFi
       />
     );
   }
-  if (choicesOf(schema).some(({ type }) => type === "number" || type === "integer")) {
+  if (listChoices(schema).some(({ type }) => type === "number" || type === "integer")) {
     return (
       <NumberField
         {...around}
@@ -147,7 +147,7 @@ function BodyField({ name, schema, value, models, isRequired, onChange }: BodyFi
 }
 
 function isText(schema: JsonSchema): boolean {
-  return choicesOf(schema).some(({ type }) => type === "string");
+  return listChoices(schema).some(({ type }) => type === "string");
 }
 
 interface JsonFieldProps {

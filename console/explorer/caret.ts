@@ -68,7 +68,7 @@ function place(
   const top = open.at(-1);
   if (top === undefined) return null;
   return {
-    path: isName ? pathOf(open.slice(0, -1)) : pathOf(open),
+    path: isName ? listNames(open.slice(0, -1)) : listNames(open),
     at: isName ? "name" : "value",
     typed: text.slice(start + 1, caret),
     from: start,
@@ -89,7 +89,7 @@ function bare(text: string, open: readonly Open[], isName: boolean, caret: numbe
   const isFree = isName ? last === "{" || last === "," : last === ":" || last === "[" || last === ",";
   if (!isFree) return null;
   return {
-    path: isName ? pathOf(open.slice(0, -1)) : pathOf(open),
+    path: isName ? listNames(open.slice(0, -1)) : listNames(open),
     at: isName ? "name" : "value",
     typed,
     from: caret - typed.length,
@@ -98,7 +98,7 @@ function bare(text: string, open: readonly Open[], isName: boolean, caret: numbe
   };
 }
 
-function pathOf(open: readonly Open[]): string[] {
+function listNames(open: readonly Open[]): string[] {
   return open.map(({ isObject, name, index }) => (isObject ? (name ?? "") : String(index)));
 }
 

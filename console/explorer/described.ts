@@ -46,13 +46,13 @@ export const BY_FAMILY: readonly { family: Family; operations: readonly Explorer
 /** The operation that is shown first. */
 const FIRST = "createResponse";
 
-export function operationOf(id: string): ExplorerOperation | null {
+export function findOperation(id: string): ExplorerOperation | null {
   return KNOWN_OPERATIONS.find((operation) => operation.id === id) ?? null;
 }
 
 export function firstOperation(): ExplorerOperation {
   const [any] = KNOWN_OPERATIONS;
-  const first = operationOf(FIRST) ?? any;
+  const first = findOperation(FIRST) ?? any;
   if (first === undefined) throw new Error("The API has no operations.");
   return first;
 }
@@ -88,7 +88,7 @@ export interface BodyExample {
 const TURN = { type: "response.create", model: "fast-chat", input: "Say hello in one word." };
 
 /** Example bodies. Their model is one of `models`, those that the key can call with this operation. */
-export function examplesOf(operation: ExplorerOperation, models: readonly string[]): BodyExample[] {
+export function buildExamples(operation: ExplorerOperation, models: readonly string[]): BodyExample[] {
   const values = operation.isSocket
     ? [
         { name: "turn", value: TURN },

@@ -15,7 +15,9 @@ export function EndpointList({ chosen }: { chosen: string }) {
             {operations.map((operation) => (
               <li key={operation.id}>
                 <a href={`#${operation.id}`} aria-current={operation.id === chosen ? "page" : undefined}>
-                  <span className={`method ${operation.method.toLowerCase()}`}>{methodOf(operation)}</span>
+                  <span className={`method ${operation.method.toLowerCase()}`}>
+                    {describeMethod(operation)}
+                  </span>
                   {operation.summary}
                 </a>
               </li>
@@ -45,7 +47,7 @@ export function EndpointSelect({ chosen }: { chosen: string }) {
           <optgroup key={family} label={family}>
             {operations.map((operation) => (
               <option key={operation.id} value={operation.id}>
-                {methodOf(operation)} {operation.summary}
+                {describeMethod(operation)} {operation.summary}
               </option>
             ))}
           </optgroup>
@@ -55,6 +57,6 @@ export function EndpointSelect({ chosen }: { chosen: string }) {
   );
 }
 
-function methodOf(operation: ExplorerOperation): string {
+function describeMethod(operation: ExplorerOperation): string {
   return operation.isSocket ? "WS" : operation.method;
 }

@@ -1,3 +1,5 @@
+/** The top bar of the explorer: the way back to the console, language and theme. */
+
 import { AppearanceMenu } from "../shell/appearance-menu.tsx";
 import { useText } from "../text/text.tsx";
 import { Icon } from "../ui/icon.tsx";

@@ -4,12 +4,12 @@ import { DEMO_MODELS as CREATED_DEMO_MODELS } from "../../src/config/first-run/d
 import { OPERATIONS } from "../../src/public-api/operations.ts";
 import { codeString } from "../snippets/code-string.ts";
 import { buildSnippets } from "../snippets/snippets.ts";
-import { addressOf, placeOf } from "./address.ts";
+import { buildAddress, parseAddress } from "./address.ts";
 import { placeOfCaret } from "./caret.ts";
 import { DEMO_MODELS } from "./demo-models.ts";
-import { examplesOf, firstOperation, modelsFor, operationOf, pathExamples } from "./described.ts";
+import { buildExamples, findOperation, firstOperation, modelsFor, pathExamples } from "./described.ts";
 import type { JsonSchema } from "./json-schema.ts";
-import { bodySchema, fieldsOf } from "./structure.ts";
+import { bodySchema, listFields } from "./structure.ts";
 import { complete, formatInsertion } from "./suggest.ts";
 
 const { body } = OPERATIONS["POST /v1/chat/completions"];
@@ -25,7 +25,7 @@ const labels = (marked: string, models?: string[]) =>
   completed(marked, models)?.suggestions.map(({ label }) => label) ?? [];
 
 describe("the fields of a request body", () => {
-  const fields = fieldsOf(CHAT);
+  const fields = listFields(CHAT);
   const named = (name: string) => fields.find((field) => field.name === name);
 
   test("mark which are required", () => {
@@ -97,19 +97,19 @@ describe("the explorer's address", () => {
   test("restores an operation and any body", () => {
     fc.assert(
       fc.property(fc.string({ unit: "grapheme" }), (body) => {
-        expect(placeOf(addressOf({ operation: "createResponse", body }))).toEqual({
+        expect(parseAddress(buildAddress({ operation: "createResponse", body }))).toEqual({
           operation: "createResponse",
           body,
         });
       }),
     );
-    expect(placeOf("#createResponse")).toEqual({ operation: "createResponse", body: null });
+    expect(parseAddress("#createResponse")).toEqual({ operation: "createResponse", body: null });
   });
 
   test("that is truncated or malformed restores the operation alone, or nothing", () => {
-    expect(placeOf("#createResponse/_w")).toEqual({ operation: "createResponse", body: null });
-    expect(placeOf("#<script>")).toBeNull();
-    expect(placeOf("")).toBeNull();
+    expect(parseAddress("#createResponse/_w")).toEqual({ operation: "createResponse", body: null });
+    expect(parseAddress("#<script>")).toBeNull();
+    expect(parseAddress("")).toBeNull();
   });
 });
 
@@ -177,14 +177,14 @@ describe("snippets", () => {
 });
 
 test("path parameters start with known values, and otherwise with the example", () => {
-  const model = operationOf("getModel") ?? firstOperation();
+  const model = findOperation("getModel") ?? firstOperation();
   expect(pathExamples(model, { model: "mine", request_id: "req_1" })).toEqual({ model: "mine" });
   expect(pathExamples(model, { request_id: "req_1" })).toEqual({ model: "fast-chat" });
 });
 
 describe("the model of an example", () => {
   const exampleModels = (id: string, models: readonly string[]) =>
-    examplesOf(operationOf(id) ?? firstOperation(), models).map(({ text }) => JSON.parse(text).model);
+    buildExamples(findOperation(id) ?? firstOperation(), models).map(({ text }) => JSON.parse(text).model);
 
   test("is one of the demo without a key", () => {
     expect(exampleModels("createEmbeddings", [])).toEqual(["sim-embed", "sim-embed"]);
@@ -197,7 +197,7 @@ describe("the model of an example", () => {
   });
 
   test("is one that the key can call with the endpoint", () => {
-    const embeddings = operationOf("createEmbeddings") ?? firstOperation();
+    const embeddings = findOperation("createEmbeddings") ?? firstOperation();
     const served = modelsFor(embeddings, [
       { id: "talker", interfaces: ["chat"] },
       { id: "embedder", interfaces: ["embeddings"] },

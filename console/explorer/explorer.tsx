@@ -3,7 +3,7 @@
 import { useEffect, useEffectEvent, useRef } from "react";
 import { useText } from "../text/text.tsx";
 import { BodyEditor } from "./body-editor.tsx";
-import { demoModel, examplesOf, modelsFor, pathExamples } from "./described.ts";
+import { buildExamples, demoModel, modelsFor, pathExamples } from "./described.ts";
 import { EndpointList, EndpointSelect } from "./endpoints.tsx";
 import { ExplorerBar } from "./explorer-bar.tsx";
 import { KeyField } from "./key-field.tsx";
@@ -27,7 +27,7 @@ export function Explorer() {
   const { draft, change } = useDraft(() => runner.reset());
   const { operation, files } = draft;
   const served = modelsFor(operation, models.all);
-  const examples = examplesOf(operation, served);
+  const examples = buildExamples(operation, served);
   const model = served[0] ?? demoModel(operation);
   const parameters = { ...pathExamples(operation, { ...state.created, model }), ...draft.parameters };
   const example = examples.find(({ name }) => name === draft.example) ?? examples[0];

@@ -25,15 +25,15 @@ export interface JsonSchema {
 }
 
 /** Null means "omitted" and is not shown as a choice. */
-export function choicesOf(schema: JsonSchema): JsonSchema[] {
-  if (schema.anyOf !== undefined) return schema.anyOf.flatMap(choicesOf);
+export function listChoices(schema: JsonSchema): JsonSchema[] {
+  if (schema.anyOf !== undefined) return schema.anyOf.flatMap(listChoices);
   const types = typeof schema.type === "string" ? [schema.type] : (schema.type ?? []);
   if (types.length === 0) return [schema];
   return types.filter((type) => type !== "null").map((type) => ({ ...schema, type }));
 }
 
-export function valuesOf(schema: JsonSchema): string[] {
-  return choicesOf(schema).flatMap(({ enum: values, const: only, type }) => {
+export function listValues(schema: JsonSchema): string[] {
+  return listChoices(schema).flatMap(({ enum: values, const: only, type }) => {
     if (values !== undefined) return values.map(String);
     if (only !== undefined) return [String(only)];
     return type === "boolean" ? ["true", "false"] : [];
@@ -44,7 +44,7 @@ export function valuesOf(schema: JsonSchema): string[] {
 export function schemaAt(schema: JsonSchema, path: readonly string[]): JsonSchema | null {
   const [step, ...rest] = path;
   if (step === undefined) return schema;
-  for (const choice of choicesOf(schema)) {
+  for (const choice of listChoices(schema)) {
     const next = /^\d+$/.test(step) ? choice.items : choice.properties?.[step];
     if (next === undefined) continue;
     const found = schemaAt(next, rest);

@@ -1,3 +1,5 @@
+/** The entry point of the API explorer. */
+
 import "./no-eval.ts";
 import { createRoot } from "react-dom/client";
 import "../style/tokens.css";
@@ -8,14 +10,14 @@ import "../style/data.css";
 import "../style/code.css";
 import "./explorer.css";
 import { loadCatalogue, preferredLanguage } from "../text/language.ts";
-import { SpeechProvider } from "../text/text.tsx";
+import { TextProvider } from "../text/text.tsx";
 import { Explorer } from "./explorer.tsx";
 
 const language = preferredLanguage();
 const root = document.getElementById("root");
 if (root === null) throw new Error("The page has no place for the explorer.");
 createRoot(root).render(
-  <SpeechProvider language={language} texts={await loadCatalogue(language)}>
+  <TextProvider language={language} texts={await loadCatalogue(language)}>
     <Explorer />
-  </SpeechProvider>,
+  </TextProvider>,
 );

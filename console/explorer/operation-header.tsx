@@ -1,9 +1,10 @@
+/** The title, method and path of the operation, and a button that copies the link to this request. */
+
 import { useText } from "../text/text.tsx";
 import { CopyButton } from "../ui/values.tsx";
 import type { ExplorerOperation } from "./described.ts";
 import { Marked } from "./marked.tsx";
 
-/** The title, method and path of the operation, and a button that copies the link to this request. */
 export function OperationHeader({ operation, address }: { operation: ExplorerOperation; address: string }) {
   const t = useText("explorer");
   return (

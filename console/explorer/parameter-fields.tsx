@@ -1,3 +1,5 @@
+/** Fields for the path and query parameters of an operation. */
+
 import type { Parameter } from "../../src/public-api/operation.ts";
 import { useText } from "../text/text.tsx";
 import { SelectField, TextField } from "../ui/field.tsx";

@@ -1,3 +1,5 @@
+/** Pictures to edit and a mask, from the user's computer. */
+
 import { useId } from "react";
 import { useText } from "../text/text.tsx";
 import { Section } from "../ui/page.tsx";
@@ -11,7 +13,6 @@ export const NO_FILES: Chosen = { images: [], mask: null };
 
 const TYPES = "image/png,image/jpeg,image/webp";
 
-/** Pictures to edit and a mask, from the user's computer. */
 export function Files({ chosen, onChange }: { chosen: Chosen; onChange: (chosen: Chosen) => void }) {
   const t = useText("explorer");
   const id = useId();

@@ -3,7 +3,7 @@
 import { askReport, type Report } from "./report.ts";
 import { NOT_RUN, ownProblem, type Run, runRequest } from "./run.ts";
 import { isSendable } from "./sendable-key.ts";
-import { requestOf, type Typed } from "./sent-request.ts";
+import { buildRequest, type Typed } from "./sent-request.ts";
 import { openTurnSocket, type TurnSocket } from "./socket-run.ts";
 
 export interface RunnerState {
@@ -69,7 +69,7 @@ export class RequestRunner {
   #sendRequest(typed: Typed): void {
     this.#aborting = new AbortController();
     this.#update({ run: NOT_RUN });
-    void runRequest(requestOf(typed), this.#key(), this.#aborting.signal, this.#listen());
+    void runRequest(buildRequest(typed), this.#key(), this.#aborting.signal, this.#listen());
   }
 
   /** The connection stays open for the next turn, as long as the key stays the same. */

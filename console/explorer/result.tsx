@@ -8,7 +8,7 @@ import { Notice } from "../ui/notice.tsx";
 import { Section } from "../ui/page.tsx";
 import { type Tab, Tabs } from "../ui/tabs.tsx";
 import { Badge, CodeBlock, Copy, Money } from "../ui/values.tsx";
-import { vectorsOf } from "./answer-text.ts";
+import { readVectors } from "./answer-text.ts";
 import type { ExplorerOperation } from "./described.ts";
 import { parsed } from "./json-value.ts";
 import { Marked } from "./marked.tsx";
@@ -71,7 +71,7 @@ function Facts({ run, report }: { run: Run; report: Report | null }) {
   if (run.totalMs !== null) facts.push([t.total, ms(run.totalMs)]);
   if (report !== null) {
     const { inputTokens, outputTokens, cost } = report;
-    facts.push([t.tokens, t.tokensOf(format.number(inputTokens), format.number(outputTokens))]);
+    facts.push([t.tokens, t.tokenCounts(format.number(inputTokens), format.number(outputTokens))]);
     facts.push([t.cost, <Money key="cost" value={cost} />]);
   }
   return (
@@ -131,7 +131,7 @@ function Problem({ problem }: { problem: RunProblem }) {
 function Views({ run }: { run: Run }) {
   const t = useText("explorer");
   const { pictures } = run;
-  const vectors = vectorsOf(run.answer);
+  const vectors = readVectors(run.answer);
   const tabs: Tab[] = [];
   if (pictures.length > 0) {
     tabs.push({ key: "pictures", label: t.resultViews.pictures, content: <Pictures addresses={pictures} /> });

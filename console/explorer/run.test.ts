@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { NOT_RUN, problemOf, type Run, runRequest, wholeAnswer, withEvent } from "./run.ts";
+import { NOT_RUN, type Run, readProblem, runRequest, wholeAnswer, withEvent } from "./run.ts";
 
 const chunk = (content: string) =>
   JSON.stringify({ object: "chat.completion.chunk", choices: [{ delta: { content } }] });
@@ -121,12 +121,12 @@ describe("the problem of a response", () => {
     ["an error frame", { type: "error", status: 404, error }],
     ["a failed response", { type: "response.failed", response: { status: "failed", error } }],
   ])("is read from %s", (_, value) => {
-    expect(problemOf(value)).toEqual(error);
+    expect(readProblem(value)).toEqual(error);
   });
 
   test("is null for values without an error", () => {
     for (const value of [{ error: null }, { response: { error: null } }, [], null, "error"]) {
-      expect(problemOf(value)).toBeNull();
+      expect(readProblem(value)).toBeNull();
     }
   });
 

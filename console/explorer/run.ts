@@ -1,7 +1,7 @@
 /** Sends one request from the page to the gateway and reports its progress. The key is an argument, not stored. */
 
 import { createParser } from "eventsource-parser";
-import { picturesOf, textOf } from "./answer-text.ts";
+import { readPictures, readText } from "./answer-text.ts";
 import { isObject, parsed } from "./json-value.ts";
 
 export interface RunEvent {
@@ -108,12 +108,13 @@ export async function runRequest(
 /** The state after a whole response. */
 export function wholeAnswer(isOk: boolean, text: string): Partial<Run> {
   const answer = parsed(text) ?? text;
-  const problem = problemOf(answer) ?? (isOk ? null : { code: "", message: text.slice(0, 500), param: null });
+  const problem =
+    readProblem(answer) ?? (isOk ? null : { code: "", message: text.slice(0, 500), param: null });
   return {
     answer,
-    text: textOf(answer),
-    pictures: picturesOf(answer),
-    responseId: responseIdOf(answer),
+    text: readText(answer),
+    pictures: readPictures(answer),
+    responseId: readResponseId(answer),
     problem,
   };
 }
@@ -121,27 +122,27 @@ export function wholeAnswer(isOk: boolean, text: string): Partial<Run> {
 /** The state after one more event. */
 export function withEvent(run: Run, event: RunEvent): Partial<Run> {
   const value = parsed(event.data);
-  const addedText = textOf(value);
-  const pictures = picturesOf(value);
+  const addedText = readText(value);
+  const pictures = readPictures(value);
   const isFirst = run.firstMs === null && (addedText !== "" || pictures.length > 0);
   return {
     events: [...run.events, event],
     text: run.text + addedText,
     pictures: [...run.pictures, ...pictures],
     firstMs: isFirst ? event.ms : run.firstMs,
-    responseId: run.responseId ?? (isObject(value) ? responseIdOf(value.response) : null),
-    problem: run.problem ?? problemOf(value),
+    responseId: run.responseId ?? (isObject(value) ? readResponseId(value.response) : null),
+    problem: run.problem ?? readProblem(value),
   };
 }
 
 /** Null if the object is not a response, or was not stored. */
-function responseIdOf(value: unknown): string | null {
+function readResponseId(value: unknown): string | null {
   if (!isObject(value) || value.object !== "response" || value.deleted === true) return null;
   return typeof value.id === "string" ? value.id : null;
 }
 
 /** Finds the error in an error body, a chunk, a frame or a failed response. */
-export function problemOf(value: unknown): RunProblem | null {
+export function readProblem(value: unknown): RunProblem | null {
   if (!isObject(value)) return null;
   const error = isObject(value.error) ? value.error : isObject(value.response) ? value.response.error : null;
   if (!isObject(error)) return null;

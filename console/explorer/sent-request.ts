@@ -14,7 +14,7 @@ export interface Typed {
 }
 
 /** With the values of its path and its query. */
-export function pathOf({ operation, parameters }: Pick<Typed, "operation" | "parameters">): string {
+export function buildPath({ operation, parameters }: Pick<Typed, "operation" | "parameters">): string {
   const value = (name: string) => parameters[name]?.trim() ?? "";
   const path = operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(value(name)));
   const query = new URLSearchParams(
@@ -25,9 +25,9 @@ export function pathOf({ operation, parameters }: Pick<Typed, "operation" | "par
   return query.size === 0 ? path : `${path}?${query}`;
 }
 
-export function requestOf(typed: Typed): RunRequest {
+export function buildRequest(typed: Typed): RunRequest {
   const { operation, body, files } = typed;
-  const base = { method: operation.method, path: pathOf(typed) };
+  const base = { method: operation.method, path: buildPath(typed) };
   if (operation.body === null) return { ...base, body: null, isJson: false };
   if (files.images.length === 0 || operation.id !== "editImages") return { ...base, body, isJson: true };
   const form = new FormData();
@@ -46,7 +46,7 @@ function formFields(body: string): Record<string, unknown> {
   return fields;
 }
 
-export function snippetRequestOf(typed: Typed, baseUrl: string): SnippetRequest {
+export function buildSnippetRequest(typed: Typed, baseUrl: string): SnippetRequest {
   const { operation, body, files } = typed;
   const value = parsed(body);
   const hasFiles = operation.id === "editImages" && files.images.length > 0;
@@ -54,7 +54,7 @@ export function snippetRequestOf(typed: Typed, baseUrl: string): SnippetRequest 
   return {
     baseUrl,
     method: operation.method,
-    path: pathOf(typed),
+    path: buildPath(typed),
     isSocket: operation.isSocket,
     body:
       operation.body === null && !operation.isSocket

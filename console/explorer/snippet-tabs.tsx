@@ -1,3 +1,5 @@
+/** The request as code, one tab for each language. */
+
 import { KEY_VARIABLE } from "../snippets/snippet.ts";
 import { buildSnippets } from "../snippets/snippets.ts";
 import { useText } from "../text/text.tsx";
@@ -6,7 +8,7 @@ import { Tabs } from "../ui/tabs.tsx";
 import { CodeBlock } from "../ui/values.tsx";
 import type { ExplorerOperation } from "./described.ts";
 import type { Chosen } from "./picture-files.tsx";
-import { snippetRequestOf } from "./sent-request.ts";
+import { buildSnippetRequest } from "./sent-request.ts";
 import { useOrigin } from "./use-origin.ts";
 
 interface SnippetTabsProps {
@@ -19,7 +21,7 @@ interface SnippetTabsProps {
 /** The current request, in every language. */
 export function SnippetTabs(typed: SnippetTabsProps) {
   const t = useText("explorer");
-  const snippets = buildSnippets(snippetRequestOf(typed, useOrigin()));
+  const snippets = buildSnippets(buildSnippetRequest(typed, useOrigin()));
   return (
     <Section title={t.snippet} about={t.snippetHint(KEY_VARIABLE)}>
       <Tabs

@@ -5,7 +5,7 @@
 
 import { toBase64Url } from "./base64-url.ts";
 import { isObject, parsed } from "./json-value.ts";
-import { NOT_RUN, ownProblem, problemOf, type Run, type RunProblem, withEvent } from "./run.ts";
+import { NOT_RUN, ownProblem, type Run, type RunProblem, readProblem, withEvent } from "./run.ts";
 
 export interface TurnSocket {
   /** One turn at a time; calls `onStep` with every step. */
@@ -44,7 +44,7 @@ export function openTurnSocket(key: string, onClosed: () => void): TurnSocket {
   });
   socket.addEventListener("message", ({ data }) => {
     if (onStep === null || typeof data !== "string") return;
-    const frame = frameOf(data);
+    const frame = parseFrame(data);
     next({
       ...withEvent(run, { ms: performance.now() - startedMs, name: frame.type, data }),
       requestId: run.requestId ?? frame.requestId,
@@ -81,7 +81,7 @@ async function whyRefused(key: string): Promise<RunProblem> {
     const response = await fetch("/v1/responses", { headers: { authorization: `Bearer ${key}` } });
     // The key is accepted: this request failed only because it is not an upgrade.
     const isUpgradeMissing = response.headers.has("sec-websocket-version");
-    const problem = isUpgradeMissing ? null : problemOf(parsed(await response.text()));
+    const problem = isUpgradeMissing ? null : readProblem(parsed(await response.text()));
     return problem ?? ownProblem("connection_closed");
   } catch {
     return ownProblem("unreachable");
@@ -94,7 +94,7 @@ interface Frame {
   requestId: string | null;
 }
 
-function frameOf(data: string): Frame {
+function parseFrame(data: string): Frame {
   const frame = parsed(data);
   if (!isObject(frame)) return { type: "", status: null, requestId: null };
   const headers = isObject(frame.headers) ? frame.headers : {};

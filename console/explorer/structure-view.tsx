@@ -7,11 +7,11 @@ import { Tabs } from "../ui/tabs.tsx";
 import { Badge, CodeBlock } from "../ui/values.tsx";
 import type { ExplorerOperation } from "./described.ts";
 import { Marked } from "./marked.tsx";
-import { bodySchema, type FieldView, fieldsOf } from "./structure.ts";
+import { bodySchema, type FieldView, listFields } from "./structure.ts";
 
 export function StructureView({ operation }: { operation: ExplorerOperation }) {
   const t = useText("explorer");
-  const taken = fieldsOf(operation.schema);
+  const taken = listFields(operation.schema);
   const tabs = [
     ...(taken.length === 0 ? [] : [{ key: "takes", label: t.takes, content: <FieldList fields={taken} /> }]),
     { key: "answers", label: t.answers, content: <Answers operation={operation} /> },
@@ -63,7 +63,7 @@ function Answers({ operation }: { operation: ExplorerOperation }) {
   const [stream] = operation.stream?.examples ?? [];
   return (
     <div className="stack">
-      <FieldList fields={fieldsOf(bodySchema(operation.answer))} />
+      <FieldList fields={listFields(bodySchema(operation.answer))} />
       {example !== undefined && (
         <CodeBlock label={t.answers} code={JSON.stringify(example.value, null, 2)} language="json" />
       )}

@@ -1,7 +1,7 @@
 /** JSON Schema → the fields of a body, for display. */
 
 import { z } from "zod";
-import { choicesOf, type JsonSchema, valuesOf } from "./json-schema.ts";
+import { type JsonSchema, listChoices, listValues } from "./json-schema.ts";
 
 /** The parts of a schema that are displayed. */
 const jsonSchema: z.ZodType<JsonSchema> = z.looseObject({
@@ -53,35 +53,35 @@ export function bodySchema(content: { readonly schema: z.ZodType } | undefined):
 /** Deep enough for messages and their parts; the model's documentation describes the rest. */
 const DEPTH_MAX = 3;
 
-export function fieldsOf(schema: JsonSchema, depth = 0): FieldView[] {
+export function listFields(schema: JsonSchema, depth = 0): FieldView[] {
   const required = new Set(schema.required ?? []);
   return Object.entries(schema.properties ?? {}).map(([name, field]) => ({
     name,
-    type: typeOf(field),
+    type: describeType(field),
     isRequired: required.has(name),
     about: field.description ?? "",
-    values: choicesOf(field).some(({ type }) => type === "boolean") ? [] : valuesOf(field),
+    values: listChoices(field).some(({ type }) => type === "boolean") ? [] : listValues(field),
     fields: depth + 1 >= DEPTH_MAX ? [] : innerFields(field, depth + 1),
   }));
 }
 
 function innerFields(schema: JsonSchema, depth: number): FieldView[] {
   const seen = new Map<string, FieldView>();
-  for (const choice of choicesOf(schema)) {
-    const inner = choice.items === undefined ? [choice] : choicesOf(choice.items);
-    for (const field of inner.flatMap((one) => fieldsOf(one, depth))) {
+  for (const choice of listChoices(schema)) {
+    const inner = choice.items === undefined ? [choice] : listChoices(choice.items);
+    for (const field of inner.flatMap((one) => listFields(one, depth))) {
       if (!seen.has(field.name)) seen.set(field.name, field);
     }
   }
   return [...seen.values()];
 }
 
-function typeOf(schema: JsonSchema): string {
-  return [...new Set(choicesOf(schema).map((choice) => simpleType(choice, false)))].join(" or ");
+function describeType(schema: JsonSchema): string {
+  return [...new Set(listChoices(schema).map((choice) => simpleType(choice, false)))].join(" or ");
 }
 
-function typesOf(schema: JsonSchema): string {
-  return [...new Set(choicesOf(schema).map((choice) => simpleType(choice, true)))].join(" or ");
+function describeTypes(schema: JsonSchema): string {
+  return [...new Set(listChoices(schema).map((choice) => simpleType(choice, true)))].join(" or ");
 }
 
 function simpleType(
@@ -91,6 +91,6 @@ function simpleType(
   const s = several ? "s" : "";
   if (format === "binary") return `file${s}`;
   if (values !== undefined || only !== undefined) return `string${s}`;
-  if (type === "array") return items === undefined ? `list${s}` : `list${s} of ${typesOf(items)}`;
+  if (type === "array") return items === undefined ? `list${s}` : `list${s} of ${describeTypes(items)}`;
   return typeof type === "string" ? `${type}${s}` : "anything";
 }

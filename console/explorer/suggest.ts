@@ -1,7 +1,7 @@
 /** Suggestions at the caret: the members that an object lacks, or the values of a member. */
 
 import { type CaretPlace, placeOfCaret } from "./caret.ts";
-import { choicesOf, type JsonSchema, schemaAt, valuesOf } from "./json-schema.ts";
+import { type JsonSchema, listChoices, listValues, schemaAt } from "./json-schema.ts";
 
 export interface Suggestion {
   readonly label: string;
@@ -34,7 +34,7 @@ export function complete(
 function names(schema: JsonSchema, { path, taken }: CaretPlace): Suggestion[] {
   const object = schemaAt(schema, path);
   if (object === null) return [];
-  const fields = choicesOf(object).flatMap(({ properties = {} }) => Object.entries(properties));
+  const fields = listChoices(object).flatMap(({ properties = {} }) => Object.entries(properties));
   const seen = new Set(taken);
   return fields.flatMap(([label, { description = "" }]) => {
     if (seen.has(label)) return [];
@@ -46,7 +46,7 @@ function names(schema: JsonSchema, { path, taken }: CaretPlace): Suggestion[] {
 function values(schema: JsonSchema, { path }: CaretPlace, models: readonly string[]): Suggestion[] {
   if (path.length === 1 && path[0] === "model") return models.map((label) => ({ label, about: "" }));
   const field = schemaAt(schema, path);
-  return field === null ? [] : valuesOf(field).map((label) => ({ label, about: "" }));
+  return field === null ? [] : listValues(field).map((label) => ({ label, about: "" }));
 }
 
 /** The text that replaces the typed part: a name with its colon, or a value as JSON. */
@@ -57,6 +57,6 @@ export function formatInsertion(
   schema: JsonSchema,
 ): string {
   if (place.at === "name") return `"${label}"${/^\s*:/.test(text.slice(place.to)) ? "" : ": "}`;
-  const isBoolean = choicesOf(schemaAt(schema, place.path) ?? {}).some(({ type }) => type === "boolean");
+  const isBoolean = listChoices(schemaAt(schema, place.path) ?? {}).some(({ type }) => type === "boolean");
   return isBoolean ? label : JSON.stringify(label);
 }

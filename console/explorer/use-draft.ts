@@ -1,8 +1,8 @@
 /** The draft of a request: its operation and the typed values. The address of the page follows it. */
 
 import { useEffect, useEffectEvent, useRef, useState } from "react";
-import { addressOf, placeOf } from "./address.ts";
-import { type ExplorerOperation, firstOperation, operationOf } from "./described.ts";
+import { buildAddress, parseAddress } from "./address.ts";
+import { type ExplorerOperation, findOperation, firstOperation } from "./described.ts";
 import { type Chosen, NO_FILES } from "./picture-files.tsx";
 
 export interface Draft {
@@ -18,8 +18,8 @@ export interface Draft {
 
 /** Restores the values typed for the operation before, unless the address contains a body. */
 function draftAt(fragment: string, earlier: ReadonlyMap<string, Draft>): Draft {
-  const place = placeOf(fragment);
-  const operation = (place && operationOf(place.operation)) ?? firstOperation();
+  const place = parseAddress(fragment);
+  const operation = (place && findOperation(place.operation)) ?? firstOperation();
   const before = earlier.get(operation.id) ?? {
     operation,
     body: null,
@@ -56,7 +56,7 @@ const ADDRESS_AFTER_MS = 300;
 export function useAddress(draft: Draft, body: string): string {
   // The first example stays out of the address: it names a model of the key, which another reader may not have.
   const isLinked = draft.body !== null || draft.example !== null;
-  const address = addressOf({ operation: draft.operation.id, body: isLinked ? body : null });
+  const address = buildAddress({ operation: draft.operation.id, body: isLinked ? body : null });
   useEffect(() => {
     const timer = setTimeout(() => history.replaceState(null, "", address), ADDRESS_AFTER_MS);
     return () => clearTimeout(timer);

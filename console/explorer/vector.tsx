@@ -1,9 +1,10 @@
+/** A small drawing of a vector: one bar for each dimension, or for several together. */
+
 import { useText } from "../text/text.tsx";
 
 const BARS_MAX = 128;
 const HEIGHT = 48;
 
-/** A small drawing of a vector: one bar for each dimension, or for several together. */
 export function Vector({ values }: { values: readonly number[] }) {
   const t = useText("explorer");
   const step = Math.max(1, Math.ceil(values.length / BARS_MAX));

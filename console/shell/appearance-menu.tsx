@@ -1,10 +1,11 @@
+/** Theme and language: also for people who are not signed in. */
+
 import { useState } from "react";
 import { LANGUAGES, type Language } from "../text/language.ts";
 import { useSpeech, useText } from "../text/text.tsx";
 import { chooseTheme, chosenTheme, THEMES } from "../theme.ts";
 import { Menu, MenuItem, MenuLabel } from "../ui/menu.tsx";
 
-/** Theme and language: also for people who are not signed in. */
 export function AppearanceMenu() {
   const t = useText("shell");
   const { language, speak } = useSpeech();

@@ -1,3 +1,5 @@
+/** The navigation, by the role of the user. */
+
 import { Link as RoutedLink, useLocation } from "wouter";
 import { PAGES, type PageEntry } from "../pages.tsx";
 import { useUser } from "../session.tsx";

@@ -1,3 +1,5 @@
+/** The list of keyboard shortcuts. */
+
 import { PAGES } from "../pages.tsx";
 import { useUser } from "../session.tsx";
 import { useSpeech, useText } from "../text/text.tsx";

@@ -1,3 +1,5 @@
+/** The top bar of the console: search, shortcuts, appearance and the user's menu. */
+
 import { type ReactNode, useState } from "react";
 import { useLocation } from "wouter";
 import { useChange } from "../data.ts";

@@ -1,1 +1,3 @@
+/** Lets TypeScript accept imports of style sheets. */
+
 declare module "*.css" {}

@@ -1,3 +1,5 @@
+/** The English texts, joined. */
+
 import { adminAccounts } from "./en/admin-accounts.ts";
 import { adminAudit } from "./en/admin-audit.ts";
 import { adminCaptures } from "./en/admin-captures.ts";

@@ -1,3 +1,5 @@
+/** Chooses the text for a count. */
+
 const english = new Intl.NumberFormat("en");
 
 /** `#` stands for the number. */

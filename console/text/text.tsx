@@ -14,7 +14,7 @@ interface Speech {
 
 const SpeechContext = createContext<Speech | null>(null);
 
-export function SpeechProvider(props: { language: Language; texts: Catalogue; children: ReactNode }) {
+export function TextProvider(props: { language: Language; texts: Catalogue; children: ReactNode }) {
   const [spoken, setSpoken] = useState({ language: props.language, texts: props.texts });
   useEffect(() => {
     document.documentElement.lang = spoken.language;

@@ -1,3 +1,5 @@
+/** The Chinese texts, joined. */
+
 import type { Catalogue } from "./catalogue.ts";
 import { adminAccounts } from "./zh/admin-accounts.ts";
 import { adminAudit } from "./zh/admin-audit.ts";

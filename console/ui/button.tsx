@@ -1,3 +1,5 @@
+/** Buttons and links that look like buttons. */
+
 import type { ComponentProps, MouseEventHandler, ReactNode } from "react";
 import { Link as RoutedLink } from "wouter";
 import { classes } from "./class.ts";

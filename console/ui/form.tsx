@@ -41,10 +41,10 @@ export function useForm<Values extends object>(
   bound.current.clear();
   const explain = useExplain();
   const isChanged = JSON.stringify(values) !== JSON.stringify(begun);
-  const problems = error === null ? [] : problemsOf(error, explain(error, isChanged));
+  const problems = error === null ? [] : listProblems(error, explain(error, isChanged));
   const problemAt = (own: string) => {
     bound.current.add(own);
-    return problems.find(({ param }) => param !== null && isOf(param, own))?.text ?? null;
+    return problems.find(({ param }) => param !== null && isAtOrBelow(param, own))?.text ?? null;
   };
   return {
     values,
@@ -62,7 +62,7 @@ export function useForm<Values extends object>(
     get unplaced() {
       const names = [...bound.current];
       return problems
-        .filter(({ param }) => param === null || !names.some((own) => isOf(param, own)))
+        .filter(({ param }) => param === null || !names.some((own) => isAtOrBelow(param, own)))
         .map(({ line }) => line);
     },
     error,
@@ -96,7 +96,7 @@ interface Problem {
 }
 
 /** One line for each problem, "field: text"; the field of a single problem may be named separately. */
-function problemsOf(error: unknown, message: string): Problem[] {
+function listProblems(error: unknown, message: string): Problem[] {
   const single = error instanceof ApiProblem ? error.param : null;
   return message.split("\n").map((line, _, { length }) => {
     const [, param, text] = /^([\w.[\]"'/:-]+): (.+)$/.exec(line) ?? [];
@@ -106,7 +106,7 @@ function problemsOf(error: unknown, message: string): Problem[] {
 }
 
 /** A problem of `limits.rpm` belongs to `limits`, one of `models.0` to `models`. */
-function isOf(param: string, own: string): boolean {
+function isAtOrBelow(param: string, own: string): boolean {
   return param === own || param.startsWith(`${own}.`) || param.startsWith(`${own}[`);
 }
 

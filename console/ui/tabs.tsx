@@ -1,3 +1,5 @@
+/** Tabs, of which one is shown at a time. */
+
 import { type KeyboardEvent, type ReactNode, useId, useState } from "react";
 
 export interface Tab {

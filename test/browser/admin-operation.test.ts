@@ -228,7 +228,7 @@ test("the dashboard updates while requests run, and an alert is sent to a webhoo
   await page.getByText(/Live figures cover this process only/).waitFor();
   await chat("locked");
   await page.getByText("Account locked out is parked").first().waitFor();
-  await page.getByRole("table", { name: "Accounts" }).getByText("Disabled: credential rejected").waitFor();
+  await page.getByRole("table", { name: "Accounts" }).getByText("Parked").waitFor();
   expect((await listener.next("alert.firing")).body.text).toContain("locked out");
   await expectSound(page);
 

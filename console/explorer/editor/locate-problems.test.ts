@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { firstOperation, operationOf } from "../described.ts";
+import { findOperation, firstOperation } from "../described.ts";
 import { locateProblems } from "./locate-problems.ts";
 
-const { schema } = operationOf("createChatCompletion") ?? firstOperation();
+const { schema } = findOperation("createChatCompletion") ?? firstOperation();
 
 /** The marked part of the text and the kind of each problem. */
 function marks(text: string): string[] {

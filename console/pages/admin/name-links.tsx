@@ -1,3 +1,5 @@
+/** Names, each with a link to its page. */
+
 import { Fragment } from "react";
 import { Link } from "../../ui/button.tsx";
 import { Badge, Count } from "../../ui/values.tsx";
@@ -10,7 +12,6 @@ interface NameLinksProps {
   none: string;
 }
 
-/** Names, each with a link to its page. */
 export function NameLinks({ names, under, none }: NameLinksProps) {
   if (names.length === 0) return <Badge tone="warn">{none}</Badge>;
   return (

@@ -1,3 +1,5 @@
+/** Creates the first administrator with the token of the first start. */
+
 import { useChange } from "../../data.ts";
 import { useText } from "../../text/text.tsx";
 import { TextField } from "../../ui/field.tsx";

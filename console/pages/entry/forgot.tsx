@@ -1,3 +1,5 @@
+/** Requests a link that resets the password. */
+
 import { useState } from "react";
 import { useChange } from "../../data.ts";
 import { useSession } from "../../session.tsx";

@@ -1,3 +1,5 @@
+/** Accepts an invitation. */
+
 import { useChange } from "../../data.ts";
 import { useText } from "../../text/text.tsx";
 import { useForm } from "../../ui/form.tsx";

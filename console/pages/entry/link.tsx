@@ -1,3 +1,5 @@
+/** Signs in by a one-time link. */
+
 import { useState } from "react";
 import { ApiProblem } from "../../api.ts";
 import { useChange } from "../../data.ts";

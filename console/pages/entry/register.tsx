@@ -1,3 +1,5 @@
+/** Registers a new user. */
+
 import { useState } from "react";
 import { useChange } from "../../data.ts";
 import { useSession } from "../../session.tsx";

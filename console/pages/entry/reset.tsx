@@ -1,3 +1,5 @@
+/** Sets a new password by a one-time link. */
+
 import { useState } from "react";
 import type { Answer } from "../../api.ts";
 import { useChange } from "../../data.ts";

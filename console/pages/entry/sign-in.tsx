@@ -1,3 +1,5 @@
+/** Signs in with a password and, if enabled, a second factor. */
+
 import { useState } from "react";
 import { ApiProblem } from "../../api.ts";
 import { useChange } from "../../data.ts";

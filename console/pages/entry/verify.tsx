@@ -1,3 +1,5 @@
+/** Verifies an e-mail address by a one-time link. */
+
 import { useChange } from "../../data.ts";
 import { useText } from "../../text/text.tsx";
 import { useForm } from "../../ui/form.tsx";

@@ -1,3 +1,5 @@
+/** Creates a key in a group. */
+
 import { useState } from "react";
 import { useApi, useChange } from "../../data.ts";
 import { limitsBody, limitsValue } from "../../forms/limits.tsx";

@@ -61,7 +61,7 @@ function OfferText({ offer }: { offer: Offer }) {
       </span>
       <span className="small soft">{[paid, price(offer)].filter((part) => part !== null).join(" · ")}</span>
       <span className="row">
-        {interfacesOf(offer).map((name) => (
+        {listInterfaces(offer).map((name) => (
           <Badge key={name} tone="plain">
             {interfaces[name]}
           </Badge>
@@ -84,7 +84,7 @@ function OfferText({ offer }: { offer: Offer }) {
 }
 
 /** The interfaces by which one of the models can be called: a group may allow others that no model supports. */
-function interfacesOf({ interfaces, models }: Offer): Offer["interfaces"] {
+function listInterfaces({ interfaces, models }: Offer): Offer["interfaces"] {
   return interfaces.filter((name) => models.some((model) => model.interfaces.includes(name)));
 }
 

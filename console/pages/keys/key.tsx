@@ -1,3 +1,5 @@
+/** One key: limits, usage, examples and its secret. */
+
 import { useState } from "react";
 import type { Answer } from "../../api.ts";
 import { TimeSeries } from "../../charts/time-series.tsx";

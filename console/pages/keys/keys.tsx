@@ -1,3 +1,5 @@
+/** The keys of the signed-in user. */
+
 import { useState } from "react";
 import { useList } from "../../data.ts";
 import { useText } from "../../text/text.tsx";

@@ -1,3 +1,5 @@
+/** The limits of a key as meters: used and remaining. */
+
 import type { Answer } from "../../api.ts";
 import { useFormat, useText } from "../../text/text.tsx";
 import { Meter, useNow } from "../../ui/values.tsx";

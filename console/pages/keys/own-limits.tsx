@@ -1,3 +1,5 @@
+/** The form of a key's own limits. */
+
 import { type Limits, LimitsFields, type LimitsValue } from "../../forms/limits.tsx";
 import { useText } from "../../text/text.tsx";
 import type { FormState } from "../../ui/form.tsx";

@@ -1,3 +1,5 @@
+/** Shows the secret of a new key, once. */
+
 import type { ReactNode } from "react";
 import { useText } from "../../text/text.tsx";
 import { Button } from "../../ui/button.tsx";

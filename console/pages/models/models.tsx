@@ -1,3 +1,5 @@
+/** The models that the user's keys can call, with prices and availability. */
+
 import { useState } from "react";
 import { useLocation, useSearch } from "wouter";
 import { useApi, useList } from "../../data.ts";

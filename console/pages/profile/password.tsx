@@ -1,3 +1,5 @@
+/** Changes the password. */
+
 import { useChange } from "../../data.ts";
 import { useFreshSession, useUser } from "../../session.tsx";
 import { useText } from "../../text/text.tsx";
@@ -6,7 +8,7 @@ import { Form, useForm } from "../../ui/form.tsx";
 import { Card, Section } from "../../ui/page.tsx";
 import { useToast } from "../../ui/toast.tsx";
 import { NewPasswordField } from "../entry/frame.tsx";
-import { ProofField, proofOf } from "./proof.tsx";
+import { buildProof, ProofField } from "./proof.tsx";
 import "./profile.css";
 
 const EMPTY = { password: "", code: "", new_password: "" };
@@ -18,7 +20,7 @@ export function PasswordSection() {
   const refresh = useFreshSession();
   const change = useChange("password.change", { invalidates: ["sessions."] });
   const form = useForm(EMPTY, async (values) => {
-    await change.mutateAsync({ body: { ...proofOf(user, values), new_password: values.new_password } });
+    await change.mutateAsync({ body: { ...buildProof(user, values), new_password: values.new_password } });
     form.reset(EMPTY);
     showToast(t.done);
     await refresh();

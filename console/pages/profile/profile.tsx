@@ -1,3 +1,5 @@
+/** The profile of the signed-in user. */
+
 import { useChange } from "../../data.ts";
 import { useUser } from "../../session.tsx";
 import { useText } from "../../text/text.tsx";

@@ -40,7 +40,7 @@ export function bothProofs(user: SessionUser, { password, code }: Proof): Partia
   return user.has_password ? { password, code } : { code };
 }
 
-export function proofOf(user: SessionUser, { password, code }: Proof): Partial<Proof> {
+export function buildProof(user: SessionUser, { password, code }: Proof): Partial<Proof> {
   if (user.has_password) return { password };
   return user.has_second_factor ? { code } : {};
 }

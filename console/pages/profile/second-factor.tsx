@@ -1,3 +1,5 @@
+/** Enables and disables the second factor. */
+
 import { useState } from "react";
 import type { Answer } from "../../api.ts";
 import { useApi, useChange } from "../../data.ts";
@@ -11,7 +13,7 @@ import { Notice, ProblemNotice } from "../../ui/notice.tsx";
 import { Card, Facts, Section, Skeleton } from "../../ui/page.tsx";
 import { useToast } from "../../ui/toast.tsx";
 import { Badge, CodeBlock, Copy, Time } from "../../ui/values.tsx";
-import { bothProofs, ProofField, ProofFields, proofOf } from "./proof.tsx";
+import { bothProofs, buildProof, ProofField, ProofFields } from "./proof.tsx";
 import { QrCode } from "./qr-code.tsx";
 
 const NO_PROOF = { password: "", code: "" };
@@ -87,7 +89,7 @@ function TurnOn({ onClose }: { onClose: () => void }) {
   const [begun, setBegun] = useState<Answer<"second_factor.begin"> | null>(null);
   const [codes, setCodes] = useState<readonly string[] | null>(null);
   const form = useForm(NO_PROOF, async (proof) => {
-    setBegun(await begin.mutateAsync({ body: proofOf(user, proof) }));
+    setBegun(await begin.mutateAsync({ body: buildProof(user, proof) }));
   });
   if (codes !== null) return <ShownCodes codes={codes} onClose={onClose} />;
   if (begun !== null) return <Scan begun={begun} onDone={setCodes} onClose={onClose} />;

@@ -1,3 +1,5 @@
+/** The personal access tokens of the user. */
+
 import { useState } from "react";
 import type { Answer } from "../../api.ts";
 import { useApi, useChange, wholeList } from "../../data.ts";

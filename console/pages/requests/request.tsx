@@ -1,3 +1,5 @@
+/** One request: outcome, cost, timeline and attempts. */
+
 import { ApiProblem } from "../../api.ts";
 import { Timeline, type TimelineSpan } from "../../charts/small.tsx";
 import { useApi } from "../../data.ts";
@@ -71,7 +73,7 @@ function Inspector({ request }: { request: Inspection }) {
       {request.is_captured && <CaptureLink id={request.id} />}
       <Section title={t.course} about={t.courseAbout(format.dateTimeExact(request.started_at))}>
         <Card>
-          <Course request={request} />
+          <RequestTimeline request={request} />
         </Card>
       </Section>
       <div className="columns">
@@ -131,7 +133,7 @@ function Why({ request }: { request: Inspection }) {
   );
 }
 
-function Course({ request }: { request: Inspection }) {
+function RequestTimeline({ request }: { request: Inspection }) {
   const { request: t } = useText("usage");
   const format = useFormat();
   const spans = request.steps.map((step, i) => ({

@@ -86,7 +86,9 @@ interface Query {
 
 function useOwnKeys(query: Query, options: { enabled: boolean }): readonly Results[] {
   const keys = useList("keys.list", { query: { ...query, status: "all" } }, options);
-  return [collect("keys", keys, ({ id, name, group }) => ({ name, note: group, to: pathOf("/keys", id) }))];
+  return [
+    collect("keys", keys, ({ id, name, group }) => ({ name, note: group, to: buildPath("/keys", id) })),
+  ];
 }
 
 function useEverything(query: Query, options: { enabled: boolean }): readonly Results[] {
@@ -99,18 +101,18 @@ function useEverything(query: Query, options: { enabled: boolean }): readonly Re
     collect("keys", keys, ({ id, name, group, owner }) => ({
       name,
       note: owner?.email ?? group,
-      to: pathOf("/keys", id),
+      to: buildPath("/keys", id),
     })),
-    collect("users", users, ({ id, email }) => ({ name: email, to: pathOf("/admin/users", id) })),
+    collect("users", users, ({ id, email }) => ({ name: email, to: buildPath("/admin/users", id) })),
     collect("models", models, ({ document: { id } }) => ({
       name: id,
       to: `/admin/models?search=${encodeURIComponent(id)}`,
     })),
     collect("accounts", accounts, ({ document: { name } }) => ({
       name,
-      to: pathOf("/admin/accounts", name),
+      to: buildPath("/admin/accounts", name),
     })),
-    collect("groups", groups, ({ name }) => ({ name, to: pathOf("/admin/groups", name) })),
+    collect("groups", groups, ({ name }) => ({ name, to: buildPath("/admin/groups", name) })),
   ];
 }
 
@@ -122,6 +124,6 @@ function collect<Row>(
   return { kind, isLoading, found: rows.map(toResult) };
 }
 
-function pathOf(list: string, id: string): string {
+function buildPath(list: string, id: string): string {
   return `${list}/${encodeURIComponent(id)}`;
 }

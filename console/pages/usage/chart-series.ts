@@ -12,7 +12,7 @@ type Point = Chart["points"][number];
 const UNIT_MS = { day: 86_400_000, hour: 3_600_000 } as const;
 
 /** Every day or hour of the range, with or without requests. */
-export function timesOf({ from_at, to_at, granularity }: Chart): number[] {
+export function listTimes({ from_at, to_at, granularity }: Chart): number[] {
   const unitMs = UNIT_MS[granularity];
   return Array.from({ length: Math.max(0, (to_at - from_at) / unitMs) }, (_, i) => from_at + i * unitMs);
 }
@@ -22,17 +22,17 @@ export function isStacked(metric: Metric): boolean {
   return metric !== "latency" && metric !== "firstToken";
 }
 
-export function seriesOf(chart: Chart, metric: Metric, t: Catalogue): Series[] {
-  const times = timesOf(chart);
+export function buildSeries(chart: Chart, metric: Metric, t: Catalogue): Series[] {
+  const times = listTimes(chart);
   if (chart.series.length === 0) return wholeSeries(chart, times, metric, t);
   const measure = MEASURES[metric];
   const named = chart.series.map(({ id, label, points }) => ({
     key: id,
     label: label === "" ? t.usage.ranking.unnamed : label,
-    values: valuesOf(points, times, measure),
+    values: listValues(points, times, measure),
   }));
   if (!isStacked(metric)) return named;
-  const all = valuesOf(chart.points, times, measure);
+  const all = listValues(chart.points, times, measure);
   const others = all.map((sum, i) =>
     Math.max(0, (sum ?? 0) - named.reduce((some, { values }) => some + (values[i] ?? 0), 0)),
   );
@@ -61,7 +61,7 @@ function wholeSeries(
   const part = (key: string, label: string, measure: Measure): Series => ({
     key,
     label,
-    values: valuesOf(chart.points, times, measure),
+    values: listValues(chart.points, times, measure),
   });
   switch (metric) {
     case "tokens":
@@ -73,8 +73,8 @@ function wholeSeries(
       ];
     case "errors":
       return [
-        part("failed", t.errorKinds.failed, ({ failed }) => failed),
-        part("refused", t.errorKinds.refused, ({ refused }) => refused),
+        { ...part("failed", t.errorKinds.failed, ({ failed }) => failed), tone: "bad" },
+        { ...part("refused", t.errorKinds.refused, ({ refused }) => refused), tone: "warn" },
       ];
     case "latency":
     case "firstToken":
@@ -88,7 +88,7 @@ function wholeSeries(
 }
 
 /** The sum of no requests is zero; their mean is unknown. */
-function valuesOf(points: readonly Point[], times: readonly number[], measure: Measure): (number | null)[] {
+function listValues(points: readonly Point[], times: readonly number[], measure: Measure): (number | null)[] {
   const byTime = new Map(points.map((point) => [point.at, point]));
   return times.map((time) => {
     const point = byTime.get(time);

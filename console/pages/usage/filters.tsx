@@ -1,3 +1,5 @@
+/** The filters of the usage page. */
+
 import { useId, useState } from "react";
 import { useApi } from "../../data.ts";
 import { useUser } from "../../session.tsx";

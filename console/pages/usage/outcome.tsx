@@ -1,3 +1,5 @@
+/** The outcome of a request as a badge. */
+
 import type { Answer } from "../../api.ts";
 import { useFormat, useText } from "../../text/text.tsx";
 import { Badge } from "../../ui/values.tsx";

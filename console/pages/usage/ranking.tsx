@@ -1,3 +1,5 @@
+/** The keys, models or users with the highest usage. */
+
 import { useFormat, useText } from "../../text/text.tsx";
 import { Section } from "../../ui/page.tsx";
 import { type Column, Table } from "../../ui/table.tsx";

@@ -1,3 +1,5 @@
+/** The table of requests. */
+
 import type { ListRow } from "../../api.ts";
 import type { Listing } from "../../data.ts";
 import { useUser } from "../../session.tsx";

@@ -1,3 +1,5 @@
+/** The sums of the selected time. */
+
 import { useFormat, useText } from "../../text/text.tsx";
 import { Skeleton, Stat, Stats } from "../../ui/page.tsx";
 import { Count, Money } from "../../ui/values.tsx";

@@ -58,12 +58,12 @@ export function useUsageQuery(): UsageQuery {
   // Rounded to the hour: a query that begins a minute later is the same query.
   const hourMs = Math.floor(useNow(60_000) / HOUR_MS) * HOUR_MS;
   return useMemo((): UsageQuery => {
-    const scope = scopeOf(params);
+    const scope = readScope(params);
     const rows = {
-      ...given("outcome", oneOf(OUTCOMES, params.get("outcome"))),
-      ...given("status", oneOf(STATUSES, params.get("status"))),
+      ...given("outcome", parseChoice(OUTCOMES, params.get("outcome"))),
+      ...given("status", parseChoice(STATUSES, params.get("status"))),
     };
-    const asked = rangeOf(params, hourMs);
+    const asked = readRange(params, hourMs);
     const set: UsageQuery["set"] = (name, value) =>
       setParams(
         (before) => {
@@ -78,8 +78,8 @@ export function useUsageQuery(): UsageQuery {
       );
     return {
       ...asked,
-      by: oneOf(SPLITS, params.get("by")) ?? "model",
-      metric: oneOf(METRICS, params.get("metric")) ?? "requests",
+      by: parseChoice(SPLITS, params.get("by")) ?? "model",
+      metric: parseChoice(METRICS, params.get("metric")) ?? "requests",
       filters: { ...scope, ...rows },
       hasFilters: CLEARED.some((name) => params.has(name)),
       chart: { ...scope, ...asked.times, granularity: asked.granularity },
@@ -95,9 +95,9 @@ export function useUsageQuery(): UsageQuery {
   }, [params, setParams, hourMs]);
 }
 
-function scopeOf(params: URLSearchParams) {
+function readScope(params: URLSearchParams) {
   return {
-    ...given("whose", oneOf(["everybody"] as const, params.get("whose"))),
+    ...given("whose", parseChoice(["everybody"] as const, params.get("whose"))),
     ...given("user", params.get("user")),
     ...given("key", params.get("key")),
     ...given("group", params.get("group")),
@@ -116,20 +116,21 @@ function given<Name extends string, Value extends string>(
   return made;
 }
 
-function oneOf<Value extends string>(values: readonly Value[], wanted: string | null): Value | null {
+function parseChoice<Value extends string>(values: readonly Value[], wanted: string | null): Value | null {
   return values.find((value) => value === wanted) ?? null;
 }
 
-function rangeOf(params: URLSearchParams, hourMs: number) {
-  const range: Range = oneOf([...RANGES, "custom"] as const, params.get("range")) ?? "week";
+function readRange(params: URLSearchParams, hourMs: number) {
+  const range: Range = parseChoice([...RANGES, "custom"] as const, params.get("range")) ?? "week";
   const today = new Date(hourMs).toISOString().slice(0, 10);
   const from = dayText(params.get("from")) ?? new Date(hourMs - 6 * DAY_MS).toISOString().slice(0, 10);
   const to = dayText(params.get("to")) ?? today;
   if (range !== "custom") {
     const lengthMs = RANGE_MS[range];
     // The range includes the current, partial day.
-    const fromMs = lengthMs <= HOURLY_MS ? hourMs - lengthMs + HOUR_MS : dayOf(hourMs) - lengthMs + DAY_MS;
-    return { range, from, to, granularity: granularityOf(lengthMs), times: { from_at: fromMs } };
+    const fromMs =
+      lengthMs <= HOURLY_MS ? hourMs - lengthMs + HOUR_MS : startOfDay(hourMs) - lengthMs + DAY_MS;
+    return { range, from, to, granularity: chooseGranularity(lengthMs), times: { from_at: fromMs } };
   }
   const fromMs = Date.parse(`${from}T00:00:00Z`);
   const toMs = Date.parse(`${to}T00:00:00Z`) + DAY_MS;
@@ -137,16 +138,16 @@ function rangeOf(params: URLSearchParams, hourMs: number) {
     range,
     from,
     to,
-    granularity: granularityOf(toMs - fromMs),
+    granularity: chooseGranularity(toMs - fromMs),
     times: { from_at: fromMs, to_at: toMs },
   };
 }
 
-function granularityOf(lengthMs: number): "day" | "hour" {
+function chooseGranularity(lengthMs: number): "day" | "hour" {
   return lengthMs <= HOURLY_MS ? "hour" : "day";
 }
 
-function dayOf(ms: number): number {
+function startOfDay(ms: number): number {
   return Math.floor(ms / DAY_MS) * DAY_MS;
 }
 

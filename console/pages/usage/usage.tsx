@@ -1,4 +1,6 @@
-import { addressOf } from "../../api.ts";
+/** The usage page: sums, chart, ranking and requests. */
+
+import { buildAddress } from "../../api.ts";
 import { TimeSeries } from "../../charts/time-series.tsx";
 import { useApi, useList } from "../../data.ts";
 import { useGatewayOrigin } from "../../session.tsx";
@@ -8,7 +10,7 @@ import { Segments } from "../../ui/field.tsx";
 import { EmptyState, Notice, ProblemNotice } from "../../ui/notice.tsx";
 import { Card, Page, PageHeader, Section, Skeleton } from "../../ui/page.tsx";
 import { CodeBlock } from "../../ui/values.tsx";
-import { type Chart, isStacked, seriesOf, timesOf } from "./chart-series.ts";
+import { buildSeries, type Chart, isStacked, listTimes } from "./chart-series.ts";
 import { FilterBar, RangePicker, SplitPicker, useIsEverybody, useSplits } from "./filters.tsx";
 import { Ranking } from "./ranking.tsx";
 import { RequestTable } from "./request-table.tsx";
@@ -34,7 +36,7 @@ export default function UsagePage() {
         title={t.title}
         about={query.filters.whose === "everybody" ? t.aboutEverybody : t.about}
         actions={
-          <DownloadButton href={addressOf("usage.export", { query: query.requests })}>
+          <DownloadButton href={buildAddress("usage.export", { query: query.requests })}>
             {t.download}
           </DownloadButton>
         }
@@ -89,10 +91,10 @@ function UsageChart({ chart, query }: { chart: Chart; query: UsageQuery }) {
         <Notice tone="warn">{t.partial(format.dateTime(chart.counted_from_at))}</Notice>
       )}
       <TimeSeries
-        label={t.chartOf(t.metric[metric], split)}
+        label={t.chartLabel(t.metric[metric], split)}
         kind={isStacked(metric) ? "bars" : "lines"}
-        times={timesOf(chart)}
-        series={seriesOf(chart, metric, texts)}
+        times={listTimes(chart)}
+        series={buildSeries(chart, metric, texts)}
         show={useShow(metric)}
         showTime={isHourly ? format.time : format.utcDay}
         showMoment={isHourly ? format.dateTime : format.utcDay}

@@ -1,3 +1,5 @@
+/** The subscriptions of the user. */
+
 import type { Answer } from "../../api.ts";
 import { useFormat, useText } from "../../text/text.tsx";
 import { Card } from "../../ui/page.tsx";

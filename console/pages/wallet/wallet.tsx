@@ -1,3 +1,5 @@
+/** The wallet: balance, payers and ledger entries. */
+
 import type { Answer } from "../../api.ts";
 import { useApi, useChange, useList } from "../../data.ts";
 import { useFormat, useText } from "../../text/text.tsx";
@@ -82,7 +84,7 @@ function Redeem() {
 
 function Payers({ payers }: Pick<Wallet, "payers">) {
   const t = useText("wallet").payers;
-  const payerOf = ({ charge, plans }: Wallet["payers"][number]) => {
+  const describePayer = ({ charge, plans }: Wallet["payers"][number]) => {
     if (charge !== "subscription") return t[charge];
     return plans.length === 0 ? t.noPlan : t.subscription(plans.join(t.followedBy));
   };
@@ -107,7 +109,7 @@ function Payers({ payers }: Pick<Wallet, "payers">) {
           {
             key: "payer",
             header: t.payer,
-            cell: (payer) => <span className="breakable">{payerOf(payer)}</span>,
+            cell: (payer) => <span className="breakable">{describePayer(payer)}</span>,
           },
           { key: "keys", header: t.keys, kind: "end", cell: ({ keys }) => <Count value={keys} /> },
         ]}

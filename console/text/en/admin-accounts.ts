@@ -1,3 +1,5 @@
+/** English texts: the pages of upstream accounts. */
+
 import { plural } from "../plural.ts";
 
 export const adminAccounts = {
@@ -11,7 +13,7 @@ export const adminAccounts = {
   notFound: "No account matches this name",
   columns: {
     name: "Name",
-    state: "State",
+    state: "Status",
     interfaces: "Interfaces",
     groups: "Groups",
     inFlight: "In flight",
@@ -22,15 +24,15 @@ export const adminAccounts = {
     charged: "Charged, 24 h",
   },
   states: {
-    well: "healthy",
-    untried: "no traffic yet",
-    cooling: "cooling down",
-    probing: "probing",
-    parked: "parked",
-    draining: "draining",
-    disabled: "disabled",
+    well: "Healthy",
+    untried: "No traffic yet",
+    cooling: "Cooling down",
+    probing: "Probing",
+    parked: "Parked",
+    draining: "Draining",
+    disabled: "Disabled",
   },
-  draining: (count: number) => plural(count, "draining, 1 in flight", "draining, # in flight"),
+  draining: (count: number) => plural(count, "Draining, 1 in flight", "Draining, # in flight"),
   causes: {
     connect: "connection failed",
     timeout: "timed out",

@@ -1,3 +1,5 @@
+/** English texts: the audit log. */
+
 import { plural } from "../plural.ts";
 
 export const adminAudit = {

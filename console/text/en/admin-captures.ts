@@ -1,3 +1,5 @@
+/** English texts: captured requests. */
+
 import { plural } from "../plural.ts";
 
 export const adminCaptures = {

@@ -1,3 +1,5 @@
+/** English texts: redeem codes. */
+
 import { plural } from "../plural.ts";
 
 export const adminCodes = {

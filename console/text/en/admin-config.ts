@@ -1,3 +1,5 @@
+/** English texts: import and export of the configuration. */
+
 import { plural } from "../plural.ts";
 
 export const adminConfig = {

@@ -1,3 +1,5 @@
+/** English texts: the dashboard. */
+
 import { plural } from "../plural.ts";
 
 export const adminDashboard = {
@@ -26,13 +28,6 @@ export const adminDashboard = {
     condition: "Health",
     inFlight: "In flight",
     latency: "First byte",
-    conditions: {
-      well: "Healthy",
-      untried: "No traffic yet",
-      cooling: "Cooling down",
-      probing: "Probing",
-      parked: "Disabled: credential rejected",
-    },
     until: (duration: string) => `for ${duration}`,
     models: (count: number) => plural(count, "1 model cooling down", "# models cooling down"),
     none: "No accounts yet",

@@ -1,3 +1,5 @@
+/** English texts: the pages of groups. */
+
 import { plural } from "../plural.ts";
 
 export const adminGroups = {
@@ -64,10 +66,10 @@ export const adminGroups = {
     choose: "Models",
     noMore: "All models are already in the group. Create models under Models and prices.",
     times: "×",
-    timesOf: (model: string) => `Multiplier for ${model}`,
+    modelMultiplier: (model: string) => `Multiplier for ${model}`,
     setPrice: "Price",
     ownPrice: "Custom price",
-    priceOf: (model: string) => `Price of ${model} in this group`,
+    modelPrice: (model: string) => `Price of ${model} in this group`,
     priceAbout: "Overrides the model price and the price lists. It is saved with the group.",
     usualPrice: "Use the default price",
     takePrice: "Done",

@@ -1,3 +1,5 @@
+/** English texts: the keys of all users. */
+
 export const adminKeys = {
   title: "All keys",
   about: "The API keys of all users, and those that belong to no user.",

@@ -1,3 +1,5 @@
+/** English texts: the pages of public models. */
+
 import { plural } from "../plural.ts";
 
 export const adminModels = {

@@ -1,3 +1,5 @@
+/** English texts: the page of nodes. */
+
 import { plural } from "../plural.ts";
 
 export const adminNodes = {

@@ -1,3 +1,5 @@
+/** English texts: plans and subscriptions. */
+
 export const adminPlans = {
   title: "Plans",
   about: "A plan is a quota in USD per day, week or month that can be granted to users.",
@@ -41,7 +43,7 @@ export const adminPlans = {
     renews: "Renews",
     renewals: { none: "no", month: "monthly", year: "yearly" },
     left: "Remaining",
-    leftOf: (left: string, limit: string, per: string) => `${left} of ${limit} ${per}`,
+    remaining: (left: string, limit: string, per: string) => `${left} of ${limit} ${per}`,
     email: "User e-mail address",
     starts: "Starts",
     startsHint: "Leave empty to start now.",
@@ -51,7 +53,7 @@ export const adminPlans = {
     priorityHint: "The subscription with the lowest number is charged first.",
     granted: (plan: string, email: string) => `${plan} granted to ${email}.`,
     cancel: "Cancel",
-    cancelOf: (plan: string, email: string) => `Cancel ${plan} of ${email}`,
+    cancelPlan: (plan: string, email: string) => `Cancel ${plan} of ${email}`,
     cancelling: (plan: string, email: string) => `Cancel ${plan} of ${email}?`,
     cancelText:
       "Requests that this subscription pays for are rejected afterwards, unless another subscription pays for them. Requests in flight are still charged to it.",

@@ -1,3 +1,5 @@
+/** English texts: the settings. */
+
 import { plural } from "../plural.ts";
 
 export const adminSettings = {
@@ -75,8 +77,8 @@ export const adminSettings = {
     signed: "signed",
     unsigned: "unsigned",
     test: "Test",
-    editOf: (name: string) => `Edit ${name}`,
-    removeOf: (name: string) => `Remove ${name}`,
+    editNamed: (name: string) => `Edit ${name}`,
+    removeNamed: (name: string) => `Remove ${name}`,
     removing: (name: string) => `Remove ${name}?`,
     removingText: "The webhook receives no more alerts. Pending deliveries are discarded.",
     took: (answer: string) => `Test delivered (${answer}).`,
@@ -128,7 +130,7 @@ export const adminSettings = {
     noWebhook: "no webhook",
     delivery: (webhook: string, event: "firing" | "resolved") =>
       event === "firing" ? `${webhook}: opened` : `${webhook}: closed`,
-    states: { pending: "pending", delivered: "delivered", failed: "failed" },
+    states: { pending: "Pending", delivered: "Delivered", failed: "Failed" },
     attempts: (count: number) => plural(count, "1 attempt", "# attempts"),
   },
   usageExport: {

@@ -1,3 +1,5 @@
+/** English texts: the pages of users. */
+
 import { plural } from "../plural.ts";
 
 export const adminUsers = {
@@ -66,7 +68,7 @@ export const adminUsers = {
     },
     by: "Created by",
     revoke: "Revoke",
-    revokeOf: (email: string) => `Revoke the link for ${email}`,
+    revokeLink: (email: string) => `Revoke the link for ${email}`,
     revoked: "Link revoked.",
   },
   user: {

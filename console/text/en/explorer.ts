@@ -1,3 +1,5 @@
+/** English texts: the API explorer. */
+
 import { plural } from "../plural.ts";
 
 /** The API explorer. The texts about fields are in the description of the API itself. */
@@ -87,13 +89,13 @@ export const explorer = {
   result: "Result",
   notRun: "Run the request to see the response here.",
   resultViews: { text: "Text", json: "Raw", pictures: "Images", vectors: "Embeddings" },
-  state: { running: "running", done: "completed", failed: "failed", stopped: "stopped" },
+  state: { running: "Running", done: "Completed", failed: "Failed", stopped: "Stopped" },
   status: "Status",
   waited: "Queued",
   first: "First token",
   total: "Total",
   tokens: "Tokens",
-  tokensOf: (input: string, output: string) => `${input} in, ${output} out`,
+  tokenCounts: (input: string, output: string) => `${input} in, ${output} out`,
   cost: "Cost",
   requestId: "Request ID",
   inspect: "View in the console (new tab)",

@@ -1,3 +1,5 @@
+/** English texts: the pages of keys. */
+
 import { plural } from "../plural.ts";
 
 export const keys = {

@@ -1,3 +1,5 @@
+/** English texts: what all pages share. */
+
 import { plural } from "../plural.ts";
 
 /** Texts of shared components, and texts that every page uses. */

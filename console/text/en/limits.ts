@@ -1,3 +1,5 @@
+/** English texts: limits. */
+
 import { plural } from "../plural.ts";
 
 export const limits = {

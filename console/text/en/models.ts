@@ -1,3 +1,5 @@
+/** English texts: the page of models. */
+
 import { plural } from "../plural.ts";
 
 export const models = {

@@ -1,3 +1,5 @@
+/** English texts: the profile. */
+
 import { plural } from "../plural.ts";
 
 export const profile = {
@@ -123,7 +125,7 @@ export const profile = {
     token: "Token",
     used: "Last used",
     until: "Expires",
-    expired: "expired",
+    expired: "Expired",
     tools: "Actions",
     revoke: "Revoke",
     revokeTitle: "Revoke this token?",

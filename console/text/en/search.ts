@@ -1,3 +1,5 @@
+/** English texts: the search. */
+
 export const search = {
   title: "Search",
   results: (text: string) => `Results for “${text}”`,

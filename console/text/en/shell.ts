@@ -1,3 +1,5 @@
+/** English texts: navigation and top bar. */
+
 export const shell = {
   product: "Model Gateway",
   skip: "Skip to content",

@@ -1,3 +1,5 @@
+/** English texts: usage and requests. */
+
 import { plural } from "../plural.ts";
 
 export const usage = {
@@ -51,7 +53,7 @@ export const usage = {
     firstToken: "Time to first token",
     errors: "Errors",
   },
-  chartOf: (metric: string, split: string) => `${metric} by ${split.toLowerCase()}`,
+  chartLabel: (metric: string, split: string) => `${metric} by ${split.toLowerCase()}`,
   partial: (since: string) => `Too many requests to count. The figures of an account start at ${since}.`,
   tokenKinds: {
     input: "Input",

@@ -1,3 +1,5 @@
+/** English texts: the wallet. */
+
 export const wallet = {
   title: "Wallet",
   about: "Your balance and subscriptions.",

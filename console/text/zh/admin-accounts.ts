@@ -1,3 +1,5 @@
+/** Chinese texts: the pages of upstream accounts. */
+
 import type { Area } from "../catalogue.ts";
 
 export const adminAccounts: Area<"adminAccounts"> = {

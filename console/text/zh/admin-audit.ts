@@ -1,3 +1,5 @@
+/** Chinese texts: the audit log. */
+
 import type { Area } from "../catalogue.ts";
 
 export const adminAudit: Area<"adminAudit"> = {

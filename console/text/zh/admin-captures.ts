@@ -1,3 +1,5 @@
+/** Chinese texts: captured requests. */
+
 import type { Area } from "../catalogue.ts";
 
 export const adminCaptures: Area<"adminCaptures"> = {

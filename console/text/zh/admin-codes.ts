@@ -1,3 +1,5 @@
+/** Chinese texts: redeem codes. */
+
 import type { Area } from "../catalogue.ts";
 
 export const adminCodes: Area<"adminCodes"> = {

@@ -1,3 +1,5 @@
+/** Chinese texts: import and export of the configuration. */
+
 import type { Area } from "../catalogue.ts";
 
 export const adminConfig: Area<"adminConfig"> = {

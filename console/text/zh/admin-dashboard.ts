@@ -1,3 +1,5 @@
+/** Chinese texts: the dashboard. */
+
 import type { Area } from "../catalogue.ts";
 
 export const adminDashboard: Area<"adminDashboard"> = {
@@ -25,13 +27,6 @@ export const adminDashboard: Area<"adminDashboard"> = {
     condition: "健康状态",
     inFlight: "进行中",
     latency: "首字节",
-    conditions: {
-      well: "健康",
-      untried: "暂无流量",
-      cooling: "冷却中",
-      probing: "探测中",
-      parked: "已停用：凭据被拒绝",
-    },
     until: (duration) => `还有 ${duration}`,
     models: (count) => `${count} 个模型冷却中`,
     none: "还没有账号",

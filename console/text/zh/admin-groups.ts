@@ -1,3 +1,5 @@
+/** Chinese texts: the pages of groups. */
+
 import type { Area } from "../catalogue.ts";
 
 export const adminGroups: Area<"adminGroups"> = {
@@ -58,10 +60,10 @@ export const adminGroups: Area<"adminGroups"> = {
     choose: "模型",
     noMore: "所有模型都已在分组中。可在“模型与价格”中创建模型。",
     times: "×",
-    timesOf: (model) => `${model} 的倍率`,
+    modelMultiplier: (model) => `${model} 的倍率`,
     setPrice: "定价",
     ownPrice: "自定义价格",
-    priceOf: (model) => `${model} 在该分组的价格`,
+    modelPrice: (model) => `${model} 在该分组的价格`,
     priceAbout: "覆盖模型价格和价目表，随分组一起保存。",
     usualPrice: "使用默认价格",
     takePrice: "完成",

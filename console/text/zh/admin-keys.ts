@@ -1,3 +1,5 @@
+/** Chinese texts: the keys of all users. */
+
 import type { Area } from "../catalogue.ts";
 
 export const adminKeys: Area<"adminKeys"> = {

@@ -1,3 +1,5 @@
+/** Chinese texts: the pages of public models. */
+
 import type { Area } from "../catalogue.ts";
 
 export const adminModels: Area<"adminModels"> = {

@@ -1,3 +1,5 @@
+/** Chinese texts: the page of nodes. */
+
 import type { Area } from "../catalogue.ts";
 
 export const adminNodes: Area<"adminNodes"> = {

@@ -1,3 +1,5 @@
+/** Chinese texts: plans and subscriptions. */
+
 import type { Area } from "../catalogue.ts";
 
 export const adminPlans: Area<"adminPlans"> = {
@@ -40,7 +42,7 @@ export const adminPlans: Area<"adminPlans"> = {
     renews: "自动续订",
     renewals: { none: "否", month: "每月", year: "每年" },
     left: "剩余",
-    leftOf: (left, limit, per) => `${per} ${limit} 剩 ${left}`,
+    remaining: (left, limit, per) => `${per} ${limit} 剩 ${left}`,
     email: "用户的电子邮箱",
     starts: "开始",
     startsHint: "留空表示立即开始。",
@@ -50,7 +52,7 @@ export const adminPlans: Area<"adminPlans"> = {
     priorityHint: "数字最小的优先扣费。",
     granted: (plan, email) => `已将 ${plan} 授予 ${email}。`,
     cancel: "取消",
-    cancelOf: (plan, email) => `取消 ${email} 的 ${plan}`,
+    cancelPlan: (plan, email) => `取消 ${email} 的 ${plan}`,
     cancelling: (plan, email) => `取消 ${email} 的 ${plan}？`,
     cancelText: "此后由该订阅付费的请求将被拒绝，除非有其他订阅可用。进行中的请求仍由该订阅付费。",
     when: "生效时间",

@@ -1,3 +1,5 @@
+/** Chinese texts: the settings. */
+
 import type { Area } from "../catalogue.ts";
 
 export const adminSettings: Area<"adminSettings"> = {
@@ -69,8 +71,8 @@ export const adminSettings: Area<"adminSettings"> = {
     signed: "已签名",
     unsigned: "未签名",
     test: "测试",
-    editOf: (name) => `编辑 ${name}`,
-    removeOf: (name) => `移除 ${name}`,
+    editNamed: (name) => `编辑 ${name}`,
+    removeNamed: (name) => `移除 ${name}`,
     removing: (name) => `移除 ${name}？`,
     removingText: "该 Webhook 不再接收告警，待发送的通知将被丢弃。",
     took: (answer) => `测试发送成功（${answer}）。`,

@@ -1,3 +1,5 @@
+/** Chinese texts: the pages of users. */
+
 import type { Area } from "../catalogue.ts";
 
 export const adminUsers: Area<"adminUsers"> = {
@@ -58,7 +60,7 @@ export const adminUsers: Area<"adminUsers"> = {
     purposes: { invite: "邀请", reset: "密码重置", verify: "邮箱验证", sign_in: "登录" },
     by: "创建者",
     revoke: "吊销",
-    revokeOf: (email) => `吊销 ${email} 的链接`,
+    revokeLink: (email) => `吊销 ${email} 的链接`,
     revoked: "链接已吊销。",
   },
   user: {

@@ -1,3 +1,5 @@
+/** Chinese texts: sign-in and registration. */
+
 import type { Area } from "../catalogue.ts";
 
 export const entry: Area<"entry"> = {

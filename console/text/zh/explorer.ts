@@ -1,3 +1,5 @@
+/** Chinese texts: the API explorer. */
+
 import type { Area } from "../catalogue.ts";
 
 export const explorer: Area<"explorer"> = {
@@ -85,7 +87,7 @@ export const explorer: Area<"explorer"> = {
   first: "首 Token",
   total: "总耗时",
   tokens: "Token",
-  tokensOf: (input, output) => `输入 ${input}，输出 ${output}`,
+  tokenCounts: (input, output) => `输入 ${input}，输出 ${output}`,
   cost: "费用",
   requestId: "请求 ID",
   inspect: "在控制台中查看（新标签页）",

@@ -1,3 +1,5 @@
+/** Chinese texts: the pages of keys. */
+
 import type { Area } from "../catalogue.ts";
 
 export const keys: Area<"keys"> = {

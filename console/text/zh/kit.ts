@@ -1,3 +1,5 @@
+/** Chinese texts: what all pages share. */
+
 import type { Area } from "../catalogue.ts";
 
 export const kit: Area<"kit"> = {

@@ -1,3 +1,5 @@
+/** Chinese texts: limits. */
+
 import type { Area } from "../catalogue.ts";
 
 export const limits: Area<"limits"> = {

@@ -1,3 +1,5 @@
+/** Chinese texts: the page of models. */
+
 import type { Area } from "../catalogue.ts";
 
 export const models: Area<"models"> = {

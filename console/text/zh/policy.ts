@@ -1,3 +1,5 @@
+/** Chinese texts: prices and other parts of forms. */
+
 import type { Area } from "../catalogue.ts";
 
 export const policy: Area<"policy"> = {

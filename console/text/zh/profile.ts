@@ -1,3 +1,5 @@
+/** Chinese texts: the profile. */
+
 import type { Area } from "../catalogue.ts";
 
 export const profile: Area<"profile"> = {

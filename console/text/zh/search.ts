@@ -1,3 +1,5 @@
+/** Chinese texts: the search. */
+
 import type { Area } from "../catalogue.ts";
 
 export const search: Area<"search"> = {

@@ -1,3 +1,5 @@
+/** Chinese texts: navigation and top bar. */
+
 import type { Area } from "../catalogue.ts";
 
 export const shell: Area<"shell"> = {

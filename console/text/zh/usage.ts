@@ -1,3 +1,5 @@
+/** Chinese texts: usage and requests. */
+
 import type { Area } from "../catalogue.ts";
 
 export const usage: Area<"usage"> = {
@@ -44,7 +46,7 @@ export const usage: Area<"usage"> = {
     firstToken: "首 Token 延迟",
     errors: "错误",
   },
-  chartOf: (metric, split) => `${metric}（按${split}）`,
+  chartLabel: (metric, split) => `${metric}（按${split}）`,
   partial: (since) => `请求过多，无法全部统计。账号的数据从 ${since} 开始。`,
   tokenKinds: { input: "输入", cached: "缓存输入", output: "输出", reasoning: "推理" },
   errorKinds: { failed: "失败", refused: "被拒绝" },

@@ -1,3 +1,5 @@
+/** Chinese texts: the wallet. */
+
 import type { Area } from "../catalogue.ts";
 
 export const wallet: Area<"wallet"> = {

@@ -95,7 +95,7 @@ function useOnlyIn({ groups, document }: Account): string[] {
   return all.isLoading ? [] : groups.filter((group) => !others.some((other) => other.groups.includes(group)));
 }
 
-function LastOf({ groups }: { groups: readonly string[] }) {
+function LastAccountNotice({ groups }: { groups: readonly string[] }) {
   const t = useText("adminAccounts");
   const format = useFormat();
   return groups.length === 0 ? null : <Notice tone="warn">{t.disable.last(format.list(groups))}</Notice>;
@@ -119,7 +119,7 @@ function Disable({ account, onClose }: DeedProps) {
       }}
     >
       <p>{t.disable.about}</p>
-      <LastOf groups={onlyIn} />
+      <LastAccountNotice groups={onlyIn} />
     </ConfirmDialog>
   );
 }
@@ -191,7 +191,7 @@ function Delete({ account, onClose }: DeedProps) {
       }}
     >
       <p>{account.groups.length === 0 ? t.delete.none : t.delete.breaks(format.list(account.groups))}</p>
-      <LastOf groups={onlyIn} />
+      <LastAccountNotice groups={onlyIn} />
       <p className="soft">{t.delete.keeps}</p>
     </ConfirmDialog>
   );

@@ -3,9 +3,9 @@ import {
   type AccountDocument,
   accountDocument,
   accountValues,
-  credentialOf,
-  mapOf,
+  buildCredentialField,
   NEW_ACCOUNT,
+  parseModelNames,
   withKind,
   withListedModels,
 } from "./account-values.ts";
@@ -33,7 +33,7 @@ test("a simulator account has no base URL, API version or credential", () => {
   const values = { ...accountValues(ACCOUNT), kind: "simulator" as const, credential: "left over" };
   const document = accountDocument(values);
   expect(document.base_url ?? document.api_version ?? document.private_network).toBeUndefined();
-  expect(credentialOf(values)).toEqual({});
+  expect(buildCredentialField(values)).toEqual({});
 });
 
 test("another kind sets its own address and interfaces, and keeps an address that was typed in", () => {
@@ -70,7 +70,7 @@ test("an account of another kind has neither region nor project", () => {
 });
 
 test("a single name maps to itself", () => {
-  expect(mapOf("\n gpt-5 \nfast = gpt-5-mini\n")).toEqual({ "gpt-5": "gpt-5", fast: "gpt-5-mini" });
+  expect(parseModelNames("\n gpt-5 \nfast = gpt-5-mini\n")).toEqual({ "gpt-5": "gpt-5", fast: "gpt-5-mini" });
 });
 
 test("listed models are added, and public names that are in use stay", () => {

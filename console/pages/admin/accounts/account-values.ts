@@ -145,13 +145,13 @@ export function accountDocument(values: AccountValues): AccountDocument {
     ...(values.priority === null ? {} : { priority: values.priority }),
     ...(values.weight === null ? {} : { weight: values.weight }),
     ...(Object.keys(limits).length === 0 ? {} : { limits }),
-    models: mapOf(values.models),
+    models: parseModelNames(values.models),
     ...(values.enabled ? {} : { enabled: false }),
   };
 }
 
 /** Sent beside the document. An empty credential is not sent, and the stored one stays. */
-export function credentialOf({ kind, credential }: AccountValues): { credential?: string } {
+export function buildCredentialField({ kind, credential }: AccountValues): { credential?: string } {
   return kind === "simulator" || credential === "" ? {} : { credential };
 }
 
@@ -162,7 +162,7 @@ function mapText(models: Readonly<Record<string, string>>): string {
 }
 
 /** A line without `=` is the name on both sides. */
-export function mapOf(text: string): Record<string, string> {
+export function parseModelNames(text: string): Record<string, string> {
   return Object.fromEntries(
     text
       .split("\n")

@@ -18,7 +18,7 @@ import { AccountActions } from "./account-actions.tsx";
 import { AccountFields } from "./account-form.tsx";
 import { AccountModels } from "./account-models.tsx";
 import { AccountState } from "./account-state.tsx";
-import { accountDocument, accountValues, credentialOf } from "./account-values.ts";
+import { accountDocument, accountValues, buildCredentialField } from "./account-values.ts";
 
 type Account = Answer<"admin.accounts.get">;
 
@@ -138,7 +138,7 @@ function Settings({ account }: { account: Account }) {
       body: {
         // Enabling is done by the buttons above, and may have happened since.
         document: accountDocument({ ...values, enabled: account.document.enabled ?? true }),
-        ...credentialOf(values),
+        ...buildCredentialField(values),
         version,
       },
     });

@@ -1,3 +1,5 @@
+/** The list of upstream accounts. */
+
 import { useState } from "react";
 import { useLocation } from "wouter";
 import type { ListRow } from "../../../api.ts";
@@ -17,7 +19,7 @@ import { usageLink } from "../list-links.ts";
 import { CountLink, NameLinks } from "../name-links.tsx";
 import { AccountFields } from "./account-form.tsx";
 import { AccountState, type Facts } from "./account-state.tsx";
-import { accountDocument, credentialOf, NEW_ACCOUNT } from "./account-values.ts";
+import { accountDocument, buildCredentialField, NEW_ACCOUNT } from "./account-values.ts";
 
 type Account = ListRow<"admin.accounts.list">;
 
@@ -133,7 +135,7 @@ function AddAccount({ onClose }: { onClose(): void }) {
   const create = useChange("admin.accounts.create", { invalidates: ["admin."] });
   const form = useForm(NEW_ACCOUNT, async (values) => {
     const { document } = await create.mutateAsync({
-      body: { document: accountDocument(values), ...credentialOf(values) },
+      body: { document: accountDocument(values), ...buildCredentialField(values) },
     });
     onClose();
     go(`/admin/accounts/${encodeURIComponent(document.name)}`);

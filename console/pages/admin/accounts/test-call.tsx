@@ -5,7 +5,7 @@ import { useChange } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";
 import { Button } from "../../../ui/button.tsx";
 import { Notice, ProblemNotice, type Tone } from "../../../ui/notice.tsx";
-import { type AccountValues, accountDocument, credentialOf } from "./account-values.ts";
+import { type AccountValues, accountDocument, buildCredentialField } from "./account-values.ts";
 
 type Probe = Answer<"admin.accounts.test">;
 
@@ -26,7 +26,7 @@ export function TestCall({ values, onUseModels }: TestCallProps) {
     call.mutate({
       body: {
         document: { ...document, name: document.name === "" ? UNNAMED : document.name },
-        ...credentialOf(values),
+        ...buildCredentialField(values),
       },
     });
   return (
@@ -50,8 +50,8 @@ function ProbeResult({ probe, onUseModels }: { probe: Probe } & Pick<TestCallPro
   const format = useFormat();
   const { kind, status, failure, models } = probe;
   return (
-    <Notice tone={probe.websocket === "unsupported" ? "warn" : toneOf(kind)}>
-      <p>{textOf(probe, t, format.duration(probe.duration_ms))}</p>
+    <Notice tone={probe.websocket === "unsupported" ? "warn" : chooseTone(kind)}>
+      <p>{describeProbe(probe, t, format.duration(probe.duration_ms))}</p>
       {probe.websocket !== null && <p>{t.socket[probe.websocket]}</p>}
       {status !== null && kind !== "answers" && <p className="small soft">{t.status(status)}</p>}
       {failure === null && models.length > 0 && (
@@ -71,13 +71,17 @@ function ProbeResult({ probe, onUseModels }: { probe: Probe } & Pick<TestCallPro
   );
 }
 
-function textOf(probe: Probe, t: ReturnType<typeof useText<"adminAccounts">>["test"], took: string): string {
+function describeProbe(
+  probe: Probe,
+  t: ReturnType<typeof useText<"adminAccounts">>["test"],
+  took: string,
+): string {
   if (probe.kind === "answers") return t.good(took);
   if (probe.kind === "unreachable") return t.failures[probe.failure ?? "late"];
   return t.results[probe.kind];
 }
 
-function toneOf(kind: Probe["kind"]): Tone {
+function chooseTone(kind: Probe["kind"]): Tone {
   if (kind === "answers" || kind === "simulator") return "good";
   return kind === "list_denied" || kind === "no_list" || kind === "limited" ? "warn" : "bad";
 }

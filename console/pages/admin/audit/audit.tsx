@@ -1,6 +1,8 @@
+/** The audit log: all changes made by people, with search and export. */
+
 import "./audit.css";
 import { useState } from "react";
-import { type Answer, addressOf } from "../../../api.ts";
+import { type Answer, buildAddress } from "../../../api.ts";
 import { useApi, useList } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";
 import { Button, DownloadButton } from "../../../ui/button.tsx";
@@ -30,7 +32,7 @@ export default function AuditPage() {
         title={t.title}
         about={t.about}
         actions={
-          <DownloadButton href={addressOf("admin.audit.export", { query })}>{t.export}</DownloadButton>
+          <DownloadButton href={buildAddress("admin.audit.export", { query })}>{t.export}</DownloadButton>
         }
       />
       <Chain />

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import { placeOf } from "../../../explorer/address.ts";
-import { operationOf } from "../../../explorer/described.ts";
+import { parseAddress } from "../../../explorer/address.ts";
+import { findOperation } from "../../../explorer/described.ts";
 import { buildCurl, buildExplorerLink, type CaptureDocument } from "./capture-request.ts";
 
 const BODY = `{"model":"fast","input":"It's $HOME"}`;
@@ -52,9 +52,9 @@ test.each([
   "/v1/images/generations",
 ])("a request to %s opens in the explorer with its body", (path) => {
   const link = buildExplorerLink(request({ path })) ?? "";
-  const place = placeOf(link.slice(link.indexOf("#")));
+  const place = parseAddress(link.slice(link.indexOf("#")));
   expect(JSON.parse(place?.body ?? "")).toEqual(JSON.parse(BODY));
-  expect(operationOf(place?.operation ?? "")?.path).toBe(path);
+  expect(findOperation(place?.operation ?? "")?.path).toBe(path);
 });
 
 test("a request that is incomplete, not JSON or unknown does not open in the explorer", () => {

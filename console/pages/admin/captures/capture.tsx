@@ -1,3 +1,5 @@
+/** One captured request with its bodies. */
+
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { type Answer, ApiProblem } from "../../../api.ts";

@@ -1,3 +1,5 @@
+/** The list of captured requests. */
+
 import { useState } from "react";
 import { useApi, useChange, useList } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";

@@ -1,3 +1,5 @@
+/** One batch of redeem codes. */
+
 import { useState } from "react";
 import type { ListRow } from "../../../api.ts";
 import { useChange, useList } from "../../../data.ts";

@@ -1,3 +1,5 @@
+/** The batches of redeem codes. */
+
 import { useState } from "react";
 import { useList } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";

@@ -1,3 +1,5 @@
+/** The health of the accounts on the dashboard. Accounts that need attention are listed first. */
+
 import { useFormat, useText } from "../../../text/text.tsx";
 import { LinkButton } from "../../../ui/button.tsx";
 import { EmptyState } from "../../../ui/notice.tsx";
@@ -57,11 +59,12 @@ export function AccountHealth({ frame }: { frame: Frame | null }) {
 
 function Condition({ account }: { account: Account }) {
   const t = useText("adminDashboard").accounts;
+  const { states } = useText("adminAccounts");
   const format = useFormat();
   const { condition, frees_in_ms: freesInMs, ill_models: illModels } = account;
   return (
     <span>
-      <Badge tone={TONES[condition]}>{t.conditions[condition]}</Badge>
+      <Badge tone={TONES[condition]}>{states[condition]}</Badge>
       {freesInMs !== null && <span className="small soft"> {t.until(format.duration(freesInMs))}</span>}
       {condition === "well" && illModels > 0 && <span className="small soft"> {t.models(illModels)}</span>}
     </span>

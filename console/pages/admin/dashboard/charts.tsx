@@ -76,8 +76,8 @@ function Series({ data }: { data: Dashboard }) {
               label: t.answered,
               values: values(({ requests, failed }) => requests - failed),
             },
-            { key: "failed", label: t.failed, values: values(({ failed }) => failed) },
-            { key: "refused", label: t.refused, values: values(({ refused }) => refused) },
+            { key: "failed", label: t.failed, tone: "bad", values: values(({ failed }) => failed) },
+            { key: "refused", label: t.refused, tone: "warn", values: values(({ refused }) => refused) },
           ]}
         />
       </Card>
@@ -157,7 +157,7 @@ interface RankingProps {
 function Ranking({ label, entries, to }: RankingProps) {
   const t = useText("adminDashboard").top;
   const format = useFormat();
-  const nameOf = (name: string | null, id: string): ReactNode => {
+  const renderName = (name: string | null, id: string): ReactNode => {
     if (name === null) return <span className="soft">{t.gone}</span>;
     return to ? <Link to={to(encodeURIComponent(name), encodeURIComponent(id))}>{name}</Link> : name;
   };
@@ -171,7 +171,7 @@ function Ranking({ label, entries, to }: RankingProps) {
           label={label}
           bars={entries.map(({ id, name, requests, cost }) => ({
             key: id,
-            label: nameOf(name, id),
+            label: renderName(name, id),
             value: Number(cost) || requests / 1e9,
             shown: (
               <>

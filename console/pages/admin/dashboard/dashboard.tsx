@@ -1,3 +1,5 @@
+/** The dashboard of administrators: live traffic and recent history. */
+
 import { useList } from "../../../data.ts";
 import { useText } from "../../../text/text.tsx";
 import { Link } from "../../../ui/button.tsx";

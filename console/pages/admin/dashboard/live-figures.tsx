@@ -1,3 +1,5 @@
+/** The live figures of the dashboard, updated once a second. */
+
 import { Spark } from "../../../charts/small.tsx";
 import { useFormat, useText } from "../../../text/text.tsx";
 import { Section, Skeleton, Stat, Stats } from "../../../ui/page.tsx";

@@ -1,7 +1,7 @@
 /** The live figures that the gateway sends once a second, and those of the last minute. */
 
 import { useEffect, useState } from "react";
-import { type Answer, addressOf } from "../../../api.ts";
+import { type Answer, buildAddress } from "../../../api.ts";
 
 export type Frame = Answer<"admin.dashboard.live">;
 
@@ -23,7 +23,7 @@ export function useLive(): Live {
     let source: EventSource | null = null;
     let again: ReturnType<typeof setTimeout> | undefined;
     const open = () => {
-      source = new EventSource(addressOf("admin.dashboard.live"));
+      source = new EventSource(buildAddress("admin.dashboard.live"));
       source.onmessage = (event) => {
         setConnected(true);
         const frame: Frame = JSON.parse(event.data);

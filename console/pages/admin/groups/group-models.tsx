@@ -70,7 +70,7 @@ function ModelRow({ form, model, index, onPrice }: ModelRowProps) {
           inputMode="decimal"
           autoComplete="off"
           placeholder="1"
-          aria-label={t.timesOf(model)}
+          aria-label={t.modelMultiplier(model)}
           aria-invalid={problem === null ? undefined : true}
           value={modelMultipliers[model] ?? ""}
           onChange={(event) =>
@@ -98,7 +98,7 @@ function PriceDialog({ form, model, onClose }: PriceDialogProps) {
   const { modelPrices } = form.values;
   const setPrice = (price: PriceValues) => form.set("modelPrices", { ...modelPrices, [model]: price });
   return (
-    <Dialog title={t.priceOf(model)} wide onClose={onClose}>
+    <Dialog title={t.modelPrice(model)} wide onClose={onClose}>
       <div className="stack">
         <p className="soft">{t.priceAbout}</p>
         <PriceFields

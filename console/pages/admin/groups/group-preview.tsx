@@ -86,7 +86,7 @@ function SeenModel({ model }: { model: Previewed }) {
         ))}
       </div>
       <div className="small soft">
-        {price === null ? t.preview.noPrice : priceText({ ...price.tokens, ...eachOf(price) })}
+        {price === null ? t.preview.noPrice : priceText({ ...price.tokens, ...readUnitPrices(price) })}
         {model.price_source && ` · ${policy.sources[model.price_source.source]}`}
         {model.price_source?.listed && ` (${model.price_source.listed.date})`}
       </div>
@@ -99,7 +99,7 @@ function SeenModel({ model }: { model: Previewed }) {
   );
 }
 
-function eachOf({ image, request }: NonNullable<Previewed["price"]>) {
+function readUnitPrices({ image, request }: NonNullable<Previewed["price"]>) {
   return { image, request };
 }
 

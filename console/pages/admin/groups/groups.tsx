@@ -1,3 +1,5 @@
+/** The list of groups. */
+
 import { useState } from "react";
 import type { ListRow } from "../../../api.ts";
 import { useList } from "../../../data.ts";

@@ -1,3 +1,5 @@
+/** The list of public models. */
+
 import { useText } from "../../../text/text.tsx";
 import { Page, PageHeader } from "../../../ui/page.tsx";
 import { Tabs } from "../../../ui/tabs.tsx";

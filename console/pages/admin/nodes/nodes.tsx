@@ -1,3 +1,5 @@
+/** The running nodes, with version, state and clock. */
+
 import type { Answer } from "../../../api.ts";
 import { useApi, wholeList } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";

@@ -1,3 +1,5 @@
+/** Grants a plan to a user. */
+
 import { useChange, useList } from "../../../data.ts";
 import { useText } from "../../../text/text.tsx";
 import { Dialog } from "../../../ui/dialog.tsx";

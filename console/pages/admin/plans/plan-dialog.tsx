@@ -1,3 +1,5 @@
+/** Creates or edits a plan. */
+
 import { useChange } from "../../../data.ts";
 import { useText } from "../../../text/text.tsx";
 import { Dialog } from "../../../ui/dialog.tsx";
@@ -19,7 +21,7 @@ interface PlanValues {
   counted: Readonly<Record<Period, Counted>>;
 }
 
-function valuesOf(plan: Plan | null): PlanValues {
+function readValues(plan: Plan | null): PlanValues {
   const of = (per: Period) => plan?.windows.find((window) => window.per === per);
   return {
     name: plan?.name ?? "",
@@ -42,7 +44,7 @@ export function PlanDialog({ plan, onClose }: { plan: Plan | null; onClose(): vo
   const kit = useText("kit");
   const showToast = useToast();
   const save = useChange("admin.plans.save", { invalidates: ["admin.plans.", "admin.subscriptions."] });
-  const form = useForm(valuesOf(plan), async ({ name, timeZone, usd, counted }) => {
+  const form = useForm(readValues(plan), async ({ name, timeZone, usd, counted }) => {
     const windows = PERIODS.filter((per) => usd[per].trim() !== "").map((per) => ({
       per,
       usd: usd[per].trim(),

@@ -1,3 +1,5 @@
+/** The plans, and the subscriptions to them. */
+
 import { useState } from "react";
 import { useChange, useList } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";

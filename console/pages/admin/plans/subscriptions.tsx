@@ -90,7 +90,7 @@ function useSubscriptionColumns({ onCancel }: SubscriptionColumnsInput): readonl
           <IconButton
             small
             icon="close"
-            label={t.cancelOf(one.plan, one.email)}
+            label={t.cancelPlan(one.plan, one.email)}
             onClick={() => onCancel(one)}
           />
         ),
@@ -119,7 +119,7 @@ function Left({ one }: { one: Subscription }) {
     <span>
       {one.windows.map(({ per, remaining, limit }) => (
         <div key={per} className="number">
-          {plans.subscriptions.leftOf(format.money(remaining), format.money(limit), plans.per[per])}
+          {plans.subscriptions.remaining(format.money(remaining), format.money(limit), plans.per[per])}
         </div>
       ))}
     </span>
@@ -143,7 +143,7 @@ function CancelDialog({ one, onClose }: { one: Subscription; onClose(): void }) 
     <Dialog title={t.cancelling(one.plan, one.email)} onClose={onClose}>
       <Form
         form={form}
-        submit={t.cancelOf(one.plan, one.email)}
+        submit={t.cancelPlan(one.plan, one.email)}
         tone="danger"
         atEnd
         actions={<CancelButton onClick={onClose} />}

@@ -1,3 +1,5 @@
+/** A price in a few words: tokens in and out, or the price of an image or a request. */
+
 import { useFormat, useText } from "../../../text/text.tsx";
 
 interface Shown {
@@ -7,7 +9,6 @@ interface Shown {
   request?: string | null | undefined;
 }
 
-/** A price in a few words: tokens in and out, or the price of an image or a request. */
 export function usePriceText(): (price: Shown) => string {
   const t = useText("policy").priceText;
   const format = useFormat();

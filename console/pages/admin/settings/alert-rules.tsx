@@ -1,3 +1,5 @@
+/** The form of the alert rules. */
+
 import { useText } from "../../../text/text.tsx";
 import { CheckboxField, NumberField, TextField } from "../../../ui/field.tsx";
 import { Form, type FormState, useForm } from "../../../ui/form.tsx";

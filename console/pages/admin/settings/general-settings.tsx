@@ -1,3 +1,5 @@
+/** The form of registration and retention. */
+
 import { useText } from "../../../text/text.tsx";
 import { NumberField, SelectField } from "../../../ui/field.tsx";
 import { Form, useForm } from "../../../ui/form.tsx";

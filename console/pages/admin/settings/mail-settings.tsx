@@ -1,3 +1,5 @@
+/** The form of the mail server, with a test mail. */
+
 import { useState } from "react";
 import { useChange } from "../../../data.ts";
 import { useUser } from "../../../session.tsx";

@@ -1,3 +1,5 @@
+/** The alerts of the last days, with their delivery status. */
+
 import type { Answer } from "../../../api.ts";
 import { useList } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";

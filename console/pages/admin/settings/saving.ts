@@ -1,3 +1,5 @@
+/** Saves the given sections, each as a whole, and shows a confirmation. */
+
 import type { Answer, Input } from "../../../api.ts";
 import { useChange } from "../../../data.ts";
 import { useText } from "../../../text/text.tsx";
@@ -6,7 +8,6 @@ import { useToast } from "../../../ui/toast.tsx";
 export type Settings = Answer<"admin.settings.get">;
 type Body = NonNullable<Input<"admin.settings.save">["body"]>;
 
-/** Saves the given sections, each as a whole, and shows a confirmation. */
 export function useSaveSettings(): (body: Body) => Promise<Settings> {
   const t = useText("adminSettings");
   const showToast = useToast();

@@ -1,3 +1,5 @@
+/** The settings of the installation, in tabs. */
+
 import { useSearchParams } from "wouter";
 import { useApi } from "../../../data.ts";
 import { useText } from "../../../text/text.tsx";

@@ -1,3 +1,5 @@
+/** Creates or edits a webhook. */
+
 import { useText } from "../../../text/text.tsx";
 import { Dialog } from "../../../ui/dialog.tsx";
 import { CheckboxField, SecretField, TextField } from "../../../ui/field.tsx";

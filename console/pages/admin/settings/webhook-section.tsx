@@ -104,8 +104,13 @@ function useWebhookColumns(input: WebhookColumnsInput): readonly Column<Webhook>
       cell: (webhook) => (
         <span className="nowrap">
           <TestWebhook name={webhook.name} operation={testOperation} />
-          <IconButton small icon="edit" label={t.editOf(webhook.name)} onClick={() => onEdit(webhook)} />
-          <IconButton small icon="trash" label={t.removeOf(webhook.name)} onClick={() => onRemove(webhook)} />
+          <IconButton small icon="edit" label={t.editNamed(webhook.name)} onClick={() => onEdit(webhook)} />
+          <IconButton
+            small
+            icon="trash"
+            label={t.removeNamed(webhook.name)}
+            onClick={() => onRemove(webhook)}
+          />
         </span>
       ),
     },

@@ -1,3 +1,5 @@
+/** Creates or invites a user. */
+
 import { useLocation } from "wouter";
 import { useChange } from "../../../data.ts";
 import { useText } from "../../../text/text.tsx";

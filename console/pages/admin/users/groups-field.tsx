@@ -1,8 +1,9 @@
+/** Groups that are for members only: the others need no membership. */
+
 import { useList } from "../../../data.ts";
 import { useText } from "../../../text/text.tsx";
 import { type FieldBinding, MultiSelect } from "../../../ui/field.tsx";
 
-/** Groups that are for members only: the others need no membership. */
 export function GroupsField(bound: FieldBinding<readonly string[]>) {
   const t = useText("adminUsers");
   const kit = useText("kit");

@@ -1,3 +1,5 @@
+/** The one-time links that are still valid. */
+
 import { useChange, useList } from "../../../data.ts";
 import { useText } from "../../../text/text.tsx";
 import { IconButton } from "../../../ui/button.tsx";
@@ -46,7 +48,7 @@ export function OpenLinks() {
               <IconButton
                 small
                 icon="trash"
-                label={t.revokeOf(link.email)}
+                label={t.revokeLink(link.email)}
                 onClick={() => revoke.mutate({ params: { id: link.id } }, { onError: showProblem })}
               />
             ),

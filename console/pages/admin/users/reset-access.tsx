@@ -1,3 +1,5 @@
+/** Resets a user's access: ends sessions and creates a link. */
+
 import { useState } from "react";
 import { useChange } from "../../../data.ts";
 import { useSession } from "../../../session.tsx";

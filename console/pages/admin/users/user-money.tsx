@@ -1,3 +1,5 @@
+/** The wallet and subscriptions of a user, for administrators. */
+
 import { useState } from "react";
 import { useChange, useList } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";

@@ -1,3 +1,5 @@
+/** The profile of a user, for administrators. */
+
 import { useChange } from "../../../data.ts";
 import { LimitsFields, limitsBody, limitsValue } from "../../../forms/limits.tsx";
 import { useText } from "../../../text/text.tsx";

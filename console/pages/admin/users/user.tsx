@@ -1,3 +1,5 @@
+/** One user, for administrators: profile, keys, money and usage in tabs. */
+
 import { useApi } from "../../../data.ts";
 import type { PageProps } from "../../../page-props.ts";
 import { useText } from "../../../text/text.tsx";
