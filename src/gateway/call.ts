@@ -1,7 +1,7 @@
 /** What a transport hands to the pipeline: one HTTP request, or one turn on a WebSocket. */
 
 import type { IncomingHttpRequest } from "../net/wire/http-message.ts";
-import type { Conversation } from "./upstream/upstream-attempt.ts";
+import type { Conversation } from "./upstream/dispatch-request.ts";
 
 export interface Call {
   /**

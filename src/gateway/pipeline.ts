@@ -15,7 +15,7 @@ import { freeBody } from "./bodies/body.ts";
 import type { Call } from "./call.ts";
 import { beginCapture, captureError, captureTurn } from "./capture-request.ts";
 import { holdMoney, type RequestCharge } from "./charging/charge.ts";
-import { buildAttempt, openLingeringClient } from "./delivery/build-attempt.ts";
+import { buildDispatchRequest, openLingeringClient } from "./delivery/build-dispatch-request.ts";
 import { readCostReport } from "./delivery/cost-report.ts";
 import { isSentAsEvent, StreamDelivery } from "./delivery/deliver-stream.ts";
 import {
@@ -154,11 +154,11 @@ export class Pipeline<C extends Call, Out> {
 
     // Dispatch.
     const lingeringClient = openLingeringClient(gateway, context);
-    const attempt = buildAttempt(gateway, context, {
+    const dispatchRequest = buildDispatchRequest(gateway, context, {
       client: lingeringClient ?? call.request,
       counters: null,
     });
-    const dispatched = dispatch(gateway.dispatcher, attempt);
+    const dispatched = dispatch(gateway.dispatcher, dispatchRequest);
     const result = acceptWhole(
       context,
       await (lingeringClient === null ? dispatched : dispatched.finally(lingeringClient.stopLingering)),
@@ -211,7 +211,7 @@ export class Pipeline<C extends Call, Out> {
   async #openStream(context: ReservedRequest<C>, delivery: StreamDelivery): Promise<UpstreamStream> {
     const gateway = this.#gateway;
     try {
-      const stream = delivery.accept(await dispatch(gateway.dispatcher, delivery.attempt));
+      const stream = delivery.accept(await dispatch(gateway.dispatcher, delivery.dispatchRequest));
       // Remembered from the first event on, so that a long-running response can be cancelled by its id.
       const responseId = rememberResponse(gateway.responses, context, {
         responseId: stream.reader.responseId,

@@ -24,7 +24,7 @@ import { authenticate, type Caller } from "./admission/authenticate.ts";
 import { addRateHeaders } from "./admission/caller-limits.ts";
 import { freeBody, isCostlyBody } from "./bodies/body.ts";
 import type { Call, HttpCall } from "./call.ts";
-import { openReader } from "./delivery/build-attempt.ts";
+import { openReader } from "./delivery/build-dispatch-request.ts";
 import { type CostReport, costHeaderLines, readCostReport, withCostComment } from "./delivery/cost-report.ts";
 import { buildErrorResponse, EVENT_STREAM_LINES, JSON_LINES } from "./endpoints/error-response.ts";
 import type { Gateway } from "./gateway.ts";

@@ -8,7 +8,7 @@ import { type ApiError, asApiError } from "../errors.ts";
 import { isCodex } from "../gateway/request/codex-client.ts";
 import type { ReservedRequest } from "../gateway/request-context.ts";
 import type { Relay } from "../gateway/stream/relay.ts";
-import { conversationName } from "../gateway/upstream/upstream-attempt.ts";
+import { conversationName } from "../gateway/upstream/dispatch-request.ts";
 import { logFault } from "../observe/log.ts";
 import { BoundedOutput, type SocketOutput } from "./bounded-output.ts";
 import { type ClientFrame, type CreateFrame, type MessageKind, readFrameMetadata } from "./client-frame.ts";

@@ -11,7 +11,7 @@ import type { Gateway } from "../gateway/gateway.ts";
 import type { AuthenticatedRequest, ReservedRequest } from "../gateway/request-context.ts";
 import type { Relay } from "../gateway/stream/relay.ts";
 import type { Transport } from "../gateway/transport.ts";
-import type { Conversation } from "../gateway/upstream/upstream-attempt.ts";
+import type { Conversation } from "../gateway/upstream/dispatch-request.ts";
 import type { HeaderReader } from "../net/wire/http-fields.ts";
 import type { Endpoint, KnownConversationPrefix, ModelRequest } from "../protocols/shared/request.ts";
 import { allowSocket } from "./allow-socket.ts";

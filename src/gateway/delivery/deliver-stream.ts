@@ -35,16 +35,16 @@ import {
 import type { TranslationServices } from "../translation/request-translator.ts";
 import type { StreamUpstreamResult, UpstreamResult } from "../upstream/dispatch.ts";
 import { messageAudience } from "../upstream/message-audience.ts";
-import type { UpstreamAttempt } from "../upstream/upstream-attempt.ts";
+import type { DispatchRequest } from "../upstream/dispatch-request.ts";
 import type { UpstreamStream } from "../upstream/upstream-stream.ts";
 import {
-  buildAttempt,
+  buildDispatchRequest,
   type DrainServices,
   drainOwner,
   isText,
   openLingeringClient,
   openReader,
-} from "./build-attempt.ts";
+} from "./build-dispatch-request.ts";
 
 /** The services that delivering a stream uses. */
 export interface StreamServices extends DrainServices {
@@ -65,7 +65,7 @@ export interface StreamServices extends DrainServices {
 export type StreamEndHandler = (end: StreamEnd) => Promise<void> | null;
 
 export class StreamDelivery {
-  readonly attempt: UpstreamAttempt;
+  readonly dispatchRequest: DispatchRequest;
   readonly #services: StreamServices;
   readonly #context: ReservedRequest;
   readonly #waitingSinceMs: number;
@@ -89,7 +89,7 @@ export class StreamDelivery {
         : null;
     this.#counters = this.#paidCounters ?? (isText(endpoint) ? unpaidCounters(context) : null);
     this.#lingeringClient = openLingeringClient(services, context);
-    this.attempt = buildAttempt(services, context, {
+    this.dispatchRequest = buildDispatchRequest(services, context, {
       client: this.#lingeringClient ?? call.request,
       counters: this.#counters,
     });

@@ -9,7 +9,7 @@ import { isWholeCount } from "../metering/meter.ts";
 import type { ReservedRequest } from "../request-context.ts";
 import type { RequestEnding, ResponseState } from "../settlement/request-ending.ts";
 import type { UpstreamResult, WholeUpstreamResult } from "../upstream/dispatch.ts";
-import { isText } from "./build-attempt.ts";
+import { isText } from "./build-dispatch-request.ts";
 
 /** The request occupies the account's slot from here on. */
 export function acceptWhole(context: ReservedRequest, result: UpstreamResult): WholeUpstreamResult {

@@ -49,7 +49,7 @@ import {
   type OutboundRequest,
   openStream,
   sendRequest,
-  type UpstreamExchange,
+  type UpstreamAttempt,
 } from "../upstream/send-request.ts";
 import { type OpenedStream, UpstreamStream } from "../upstream/upstream-stream.ts";
 import { callOwnResponse, type OwnResponseServices } from "./own-response.ts";
@@ -146,7 +146,7 @@ export async function callStoredResponse(
 async function forwardWhole(lookup: Lookup): Promise<HttpResponse> {
   const { services, call, stored, route, audience } = lookup;
   const { dispatcher, responses } = services;
-  const result = await sendRequest(dispatcher, buildExchange(lookup, false));
+  const result = await sendRequest(dispatcher, buildAttempt(lookup, false));
   if (result.kind === "failed") throw toApiError(result.failure, lookup);
   const answer = readWholeResponse(result.body, "responses", audience, dispatcher.jsonDepthMax);
   if (answer.kind !== "answer") {
@@ -162,10 +162,10 @@ function buildForwardedHeaders(from: AnswerHeaders, { publicModel }: ResponseRou
   return forwardedResponseHeaders(from, publicModel, upstreamRequestId(from));
 }
 
-function buildExchange(
+function buildAttempt(
   { services, call, stored, route, account }: Lookup,
   wantsEvents: boolean,
-): UpstreamExchange {
+): UpstreamAttempt {
   const { timing } = services.dispatcher;
   const query = new URLSearchParams();
   for (const name of FORWARDED_QUERY)
@@ -200,7 +200,7 @@ async function forwardStream(lookup: Lookup): Promise<HttpResponse> {
     });
   let lines = `${EVENT_STREAM_LINES}x-request-id: ${call.requestId}\r\n`;
   const opened = await new Promise<OpenedStream>((resolve) => {
-    openStream(dispatcher, buildExchange(lookup, true), {
+    openStream(dispatcher, buildAttempt(lookup, true), {
       check: () => null,
       open(upstreamHeaders, upstreamCall) {
         lines += buildForwardedHeaders(upstreamHeaders, route);

@@ -11,7 +11,7 @@ import type { Endpoint } from "../../protocols/shared/request.ts";
 import type { RateLimits } from "../../records/limits.ts";
 import { beginAttempt, isOrdinary, openTrace, traceRecord, waitedMs } from "../request/trace.ts";
 import { takeAccountSlot } from "./account-slot.ts";
-import type { UpstreamAttempt } from "./upstream-attempt.ts";
+import type { DispatchRequest } from "./dispatch-request.ts";
 
 function route(id: string, limits: Partial<RateLimits> = {}): AccountRoute {
   return {
@@ -52,7 +52,7 @@ function setUp(routes: readonly AccountRoute[], queue = { maxWaiting: 5, timeout
   const pool = openPool({ clock, random: () => 0.5, limiter: openLimiter(clock) });
   const dispatcher = { pool, waitingQueue: openWaitingQueue(clock), monotonicMs: clock.monotonicMs };
   const request = readJsonRequest(wholeBytesPart(BODY), CHAT, { depthMax: 16, modelNameCharsMax: 32 });
-  function order(left = new AbortController()): UpstreamAttempt {
+  function order(left = new AbortController()): DispatchRequest {
     return {
       requestId: "req_1",
       keyId: "k1",
@@ -84,7 +84,7 @@ function setUp(routes: readonly AccountRoute[], queue = { maxWaiting: 5, timeout
     pool,
     order,
     waiting: () => dispatcher.waitingQueue.countWaiting("g1"),
-    take: async (of: UpstreamAttempt, tried: readonly AccountRoute[] = [], last: ApiError | null = null) =>
+    take: async (of: DispatchRequest, tried: readonly AccountRoute[] = [], last: ApiError | null = null) =>
       takeAccountSlot(dispatcher, of, { tried: new Set(tried), error: last }),
   };
 }

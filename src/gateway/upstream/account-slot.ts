@@ -14,7 +14,7 @@ import { type CountedUnits, estimateCounts, findCountedUnits } from "../metering
 import { endWait, failAttempt, waitedMs } from "../request/trace.ts";
 import { hasUpstreamResponse, rejectAfterWait, rejectNow, withRetryTime } from "./no-account.ts";
 import { clientGone } from "./send-request.ts";
-import type { UpstreamAttempt } from "./upstream-attempt.ts";
+import type { DispatchRequest } from "./dispatch-request.ts";
 
 export interface AccountSlot {
   readonly route: AccountRoute;
@@ -61,22 +61,22 @@ export const NO_FAILURES: PastFailures = { tried: new Set(), error: null };
 
 export function takeAccountSlot(
   source: AccountSlotSource,
-  attempt: UpstreamAttempt,
+  dispatchRequest: DispatchRequest,
   failures: PastFailures,
 ): MaybePromise<AccountSlot> {
   const pickRequest: PickRequest = {
-    routes: attempt.routes,
+    routes: dispatchRequest.routes,
     tried: failures.tried,
-    affinity: attempt.affinity,
-    preferred: attempt.seals?.issuer ?? null,
+    affinity: dispatchRequest.affinity,
+    preferred: dispatchRequest.seals?.issuer ?? null,
     // Account limits have no money: the spending of an account is a matter between its owner and the upstream.
-    estimate: estimateCounts(attempt.request, getCountedUnits(attempt.routes), 0),
+    estimate: estimateCounts(dispatchRequest.request, getCountedUnits(dispatchRequest.routes), 0),
   };
   const first = source.pool.pick(pickRequest);
-  recordCandidates(source.pool, attempt, first);
+  recordCandidates(source.pool, dispatchRequest, first);
   return first.kind === "picked"
-    ? new TakenSlot(source, attempt, first)
-    : waitForSlot(source, attempt, { pickRequest, first, last: failures.error });
+    ? new TakenSlot(source, dispatchRequest, first)
+    : waitForSlot(source, dispatchRequest, { pickRequest, first, last: failures.error });
 }
 
 interface FailedPick {
@@ -88,26 +88,26 @@ interface FailedPick {
 
 async function waitForSlot(
   source: AccountSlotSource,
-  attempt: UpstreamAttempt,
+  dispatchRequest: DispatchRequest,
   { pickRequest, first, last }: FailedPick,
 ): Promise<AccountSlot> {
   const { pool, waitingQueue, monotonicMs } = source;
   const startedMs = monotonicMs();
   // All waits of a request together take no longer than the queue timeout of its group.
-  const leftMs = attempt.queue.timeoutMs - waitedMs(attempt.trace, startedMs);
+  const leftMs = dispatchRequest.queue.timeoutMs - waitedMs(dispatchRequest.trace, startedMs);
   const verdict = decide(first.obstacles, leftMs);
   if (verdict.waitMs === 0 || hasUpstreamResponse(last, verdict)) {
-    throw withRetryTime(rejectNow(verdict, attempt, last), pool, attempt);
+    throw withRetryTime(rejectNow(verdict, dispatchRequest, last), pool, dispatchRequest);
   }
   const untilMs = startedMs + verdict.waitMs;
   let latest = first;
-  attempt.trace.waitingSinceMs = startedMs;
+  dispatchRequest.trace.waitingSinceMs = startedMs;
   const waited = await waitingQueue.wait<PickedChoice>({
-    keyId: attempt.keyId,
-    groupId: attempt.groupId,
-    accountIds: new Set(attempt.routes.map(({ account }) => account.id)),
+    keyId: dispatchRequest.keyId,
+    groupId: dispatchRequest.groupId,
+    accountIds: new Set(dispatchRequest.routes.map(({ account }) => account.id)),
     // A request that has waited before does not count against the queue length again.
-    maxWaiting: attempt.trace.endedWaitsMs > 0 ? Number.POSITIVE_INFINITY : attempt.queue.maxWaiting,
+    maxWaiting: dispatchRequest.trace.endedWaitsMs > 0 ? Number.POSITIVE_INFINITY : dispatchRequest.queue.maxWaiting,
     timeoutMs: verdict.waitMs,
     freesInMs: first.freesInMs,
     attempt() {
@@ -117,27 +117,27 @@ async function waitForSlot(
       const isHopeless = decide(again.obstacles, untilMs - monotonicMs()).waitMs === 0;
       return isHopeless ? "hopeless" : { freesInMs: again.freesInMs };
     },
-    clientSignal: (attempt.client.realClient ?? attempt.client).signal,
+    clientSignal: (dispatchRequest.client.realClient ?? dispatchRequest.client).signal,
   });
-  endWait(attempt.trace, monotonicMs());
+  endWait(dispatchRequest.trace, monotonicMs());
   switch (waited.kind) {
     case "served":
-      recordCandidates(pool, attempt, waited.value);
-      return new TakenSlot(source, attempt, waited.value);
+      recordCandidates(pool, dispatchRequest, waited.value);
+      return new TakenSlot(source, dispatchRequest, waited.value);
     case "left":
       throw clientGone();
     case "full":
-      throw rejectAfterWait(verdict, attempt, last, fullText(attempt.queue.maxWaiting));
+      throw rejectAfterWait(verdict, dispatchRequest, last, fullText(dispatchRequest.queue.maxWaiting));
     case "hopeless":
-      recordCandidates(pool, attempt, latest);
-      throw withRetryTime(rejectNow(decide(latest.obstacles, 0), attempt, last), pool, attempt);
+      recordCandidates(pool, dispatchRequest, latest);
+      throw withRetryTime(rejectNow(decide(latest.obstacles, 0), dispatchRequest, last), pool, dispatchRequest);
     case "timeout": {
       // This last pick also returns when the next slot comes free, for `Retry-After`.
       const final = pool.pick(pickRequest);
-      if (final.kind === "picked") return new TakenSlot(source, attempt, final);
-      recordCandidates(pool, attempt, final);
-      const detail = `No account became available within ${waitText(attempt.queue.timeoutMs)}.`;
-      throw rejectAfterWait(decide(final.obstacles, 0), attempt, last, detail);
+      if (final.kind === "picked") return new TakenSlot(source, dispatchRequest, final);
+      recordCandidates(pool, dispatchRequest, final);
+      const detail = `No account became available within ${waitText(dispatchRequest.queue.timeoutMs)}.`;
+      throw rejectAfterWait(decide(final.obstacles, 0), dispatchRequest, last, detail);
     }
   }
 }
@@ -149,24 +149,24 @@ const DESCRIBED_CANDIDATES_MAX = 12;
 /** If no slot could be taken the reasons matter, but a trace needs no more than this many. */
 const REJECTED_CANDIDATES_MAX = 50;
 
-function recordCandidates(pool: Pool, attempt: UpstreamAttempt, pick: Choice): void {
-  if (pick.kind === "none") attempt.trace.candidates = pick.candidates().slice(0, REJECTED_CANDIDATES_MAX);
-  else if (attempt.routes.length > DESCRIBED_CANDIDATES_MAX)
-    attempt.trace.candidates = [pool.describe(pick.route)];
-  else if (attempt.routes.length > 1) attempt.trace.candidates = pick.candidates();
+function recordCandidates(pool: Pool, dispatchRequest: DispatchRequest, pick: Choice): void {
+  if (pick.kind === "none") dispatchRequest.trace.candidates = pick.candidates().slice(0, REJECTED_CANDIDATES_MAX);
+  else if (dispatchRequest.routes.length > DESCRIBED_CANDIDATES_MAX)
+    dispatchRequest.trace.candidates = [pool.describe(pick.route)];
+  else if (dispatchRequest.routes.length > 1) dispatchRequest.trace.candidates = pick.candidates();
 }
 
 /** A class, because one object per request is cheaper than closures. */
 class TakenSlot implements AccountSlot {
   readonly route: AccountRoute;
   private readonly source: AccountSlotSource;
-  private readonly attempt: UpstreamAttempt;
+  private readonly dispatchRequest: DispatchRequest;
   private readonly lease: LimitLease;
   private isOver = false;
 
-  constructor(source: AccountSlotSource, attempt: UpstreamAttempt, { route, lease }: PickedChoice) {
+  constructor(source: AccountSlotSource, dispatchRequest: DispatchRequest, { route, lease }: PickedChoice) {
     this.source = source;
-    this.attempt = attempt;
+    this.dispatchRequest = dispatchRequest;
     this.route = route;
     this.lease = lease;
   }
@@ -184,7 +184,7 @@ class TakenSlot implements AccountSlot {
   }
 
   fail(failure: UpstreamFailure): void {
-    failAttempt(this.attempt.trace, failure, this.source.monotonicMs());
+    failAttempt(this.dispatchRequest.trace, failure, this.source.monotonicMs());
     this.source.pool.recordFailure(this.route, failure);
     this.release(NO_AMOUNTS);
   }

@@ -39,9 +39,9 @@ import { Failover } from "./failover.ts";
 import { messageAudience } from "./message-audience.ts";
 import { withRetryTime } from "./no-account.ts";
 import type { RetryBudget } from "./retry-budget.ts";
-import { clientGone, type OutboundRequest, openStream, type UpstreamExchange } from "./send-request.ts";
+import { clientGone, type OutboundRequest, openStream, type UpstreamAttempt } from "./send-request.ts";
 import { sendWhole } from "./send-whole.ts";
-import type { Conversation, UpstreamAttempt } from "./upstream-attempt.ts";
+import type { Conversation, DispatchRequest } from "./dispatch-request.ts";
 import { UpstreamStream } from "./upstream-stream.ts";
 import { findWholeFailure } from "./whole-failure.ts";
 
@@ -87,51 +87,51 @@ export type StreamUpstreamResult = StreamContent & Occupied;
 export type UpstreamResult = WholeUpstreamResult | StreamUpstreamResult;
 
 /** Rejects with the `ApiError` for the client if no account could serve the request. */
-export async function dispatch(dispatcher: Dispatcher, attempt: UpstreamAttempt): Promise<UpstreamResult> {
-  const { request } = attempt;
+export async function dispatch(dispatcher: Dispatcher, dispatchRequest: DispatchRequest): Promise<UpstreamResult> {
+  const { request } = dispatchRequest;
   const retries = dispatcher.retries.open();
   /** Null as long as no attempt has failed. */
   let failover: Failover | null = null;
   try {
     for (let attempts = 0; attempts < dispatcher.attemptsMax; attempts++) {
       const body = failover?.body ?? request.body;
-      const takenSlot = takeAccountSlot(dispatcher, attempt, failover ?? NO_FAILURES);
+      const takenSlot = takeAccountSlot(dispatcher, dispatchRequest, failover ?? NO_FAILURES);
       const accountSlot = isPending(takenSlot) ? await takenSlot : takenSlot;
       const { route } = accountSlot;
       let outcome: AttemptResult;
       try {
-        dispatcher.loop.enter(attempt.endpoint.name, attempt.requestId);
-        const translated = needsTranslation(attempt, route) ? await translateFor(attempt, route) : null;
+        dispatcher.loop.enter(dispatchRequest.endpoint.name, dispatchRequest.requestId);
+        const translated = needsTranslation(dispatchRequest, route) ? await translateFor(dispatchRequest, route) : null;
         if (translated instanceof ApiError) {
           // Another account may have the interface itself.
-          failover ??= new Failover(dispatcher, attempt);
+          failover ??= new Failover(dispatcher, dispatchRequest);
           failover.recordUntranslatable(accountSlot, translated);
           continue;
         }
-        const exchange =
+        const attempt =
           translated === null
-            ? beginExchange(dispatcher, attempt, body, route)
-            : beginTranslatedExchange(dispatcher, attempt, translated, route);
+            ? buildNativeAttempt(dispatcher, dispatchRequest, body, route)
+            : buildTranslatedAttempt(dispatcher, dispatchRequest, translated, route);
         outcome = request.stream
-          ? await tryStream(dispatcher, attempt, exchange, translated)
-          : await sendAndRead(dispatcher, attempt, { route, translated, exchange });
+          ? await tryStream(dispatcher, dispatchRequest, attempt, translated)
+          : await sendAndRead(dispatcher, dispatchRequest, { route, translated, attempt });
       } catch (cause) {
         // The client disconnected, or its body could not be read. The account is not at fault.
         accountSlot.release(null);
         throw cause;
       }
       if (outcome.kind !== "failed") {
-        dispatcher.pool.recordSuccess(route, latencyMs(attempt.trace), outcome.upstreamHeaders);
+        dispatcher.pool.recordSuccess(route, latencyMs(dispatchRequest.trace), outcome.upstreamHeaders);
         failover?.recordSuccess(route);
         return withSlot(outcome, accountSlot);
       }
       if (isClientDisconnect(outcome.failure)) {
-        recordDisconnect(attempt, outcome.failure, dispatcher.monotonicMs());
+        recordDisconnect(dispatchRequest, outcome.failure, dispatcher.monotonicMs());
         accountSlot.release(null);
         throw clientGone();
       }
-      attempt.capture?.failAttempt(outcome.failure);
-      failover ??= new Failover(dispatcher, attempt);
+      dispatchRequest.capture?.failAttempt(outcome.failure);
+      failover ??= new Failover(dispatcher, dispatchRequest);
       const next = await failover.recordFailure(accountSlot, outcome.failure);
       if (next === "give_up" || (next === "other_account" && !retries.mayRetry())) break;
     }
@@ -140,7 +140,7 @@ export async function dispatch(dispatcher: Dispatcher, attempt: UpstreamAttempt)
   }
   const error =
     failover?.error ?? clientError(upstreamFailure("connect", "no account"), messageAudience(request, null));
-  throw withRetryTime(error, dispatcher.pool, attempt);
+  throw withRetryTime(error, dispatcher.pool, dispatchRequest);
 }
 
 function withSlot(content: WholeContent | StreamContent, accountSlot: AccountSlot): UpstreamResult {
@@ -150,53 +150,53 @@ function withSlot(content: WholeContent | StreamContent, accountSlot: AccountSlo
     : { kind: "answer", answer: content.answer, upstreamHeaders, accountSlot };
 }
 
-function needsTranslation(attempt: UpstreamAttempt, route: AccountRoute): boolean {
-  return route.translation !== null || attempt.continuesStored;
+function needsTranslation(dispatchRequest: DispatchRequest, route: AccountRoute): boolean {
+  return route.translation !== null || dispatchRequest.continuesStored;
 }
 
 /** Returns the error of a request that the account's dialect cannot express. */
 async function translateFor(
-  attempt: UpstreamAttempt,
+  dispatchRequest: DispatchRequest,
   route: AccountRoute,
 ): Promise<TranslatedAttempt | ApiError> {
   try {
-    return await attempt.openTranslator().translate(route, attempt.cap?.tokensFor(route) ?? null);
+    return await dispatchRequest.openTranslator().translate(route, dispatchRequest.cap?.tokensFor(route) ?? null);
   } catch (cause) {
     if (cause instanceof ApiError && cause.status < 500) return cause;
     throw cause;
   }
 }
 
-function beginExchange(
+function buildNativeAttempt(
   dispatcher: Dispatcher,
-  attempt: UpstreamAttempt,
+  dispatchRequest: DispatchRequest,
   uncappedBody: RequestBody,
   route: AccountRoute,
-): UpstreamExchange {
-  const { endpoint, cap, conversation } = attempt;
+): UpstreamAttempt {
+  const { endpoint, cap, conversation } = dispatchRequest;
   const { upstreamModel } = route;
   const body = cap === null ? uncappedBody : cap.applyTo(uncappedBody, route);
-  noteAttempt(dispatcher, attempt, route);
-  const form = openHostedForm(attempt, route);
+  noteAttempt(dispatcher, dispatchRequest, route);
+  const form = openHostedForm(dispatchRequest, route);
   // The envelopes of translated accounts are left out of a body that passes through.
-  if (attempt.seals !== null) noteDroppedState(attempt.trace, DROPPED_STATE);
+  if (dispatchRequest.seals !== null) noteDroppedState(dispatchRequest.trace, DROPPED_STATE);
   return {
     account: route.account,
     method: "POST",
     path: endpoint.path,
     upstreamModel,
-    clientHeaders: attempt.clientHeaders,
-    traceLines: propagatedLines(attempt, route),
+    clientHeaders: dispatchRequest.clientHeaders,
+    traceLines: propagatedLines(dispatchRequest, route),
     body: { contentType: body.contentType, content: body.forUpstream(upstreamModel, form) },
     turn: conversation === null ? null : buildTurn(conversation, body, upstreamModel),
-    capture: attempt.capture === null ? null : captureAttempt(attempt.capture, route),
-    ...exchangeTerms(dispatcher, attempt),
+    capture: dispatchRequest.capture === null ? null : captureAttempt(dispatchRequest.capture, route),
+    ...attemptTerms(dispatcher, dispatchRequest),
   };
 }
 
 /** Null unless the account has another form of the API than its inventor. */
 function openHostedForm(
-  { endpoint, request, clientHeaders, trace }: UpstreamAttempt,
+  { endpoint, request, clientHeaders, trace }: DispatchRequest,
   { account }: AccountRoute,
 ): HostedForm | null {
   if (!isHosted(account)) return vendorForm(account, endpoint.interface);
@@ -207,25 +207,25 @@ function openHostedForm(
 }
 
 /** Headers of the client are meant for its own dialect, so they are not forwarded. */
-function beginTranslatedExchange(
+function buildTranslatedAttempt(
   dispatcher: Dispatcher,
-  attempt: UpstreamAttempt,
+  dispatchRequest: DispatchRequest,
   translated: TranslatedAttempt,
   route: AccountRoute,
-): UpstreamExchange {
-  noteAttempt(dispatcher, attempt, route);
-  noteTranslation(attempt.trace, translated);
+): UpstreamAttempt {
+  noteAttempt(dispatcher, dispatchRequest, route);
+  noteTranslation(dispatchRequest.trace, translated);
   return {
     account: route.account,
     method: "POST",
     path: translated.path,
     upstreamModel: route.upstreamModel,
     clientHeaders: translated.headers,
-    traceLines: propagatedLines(attempt, route),
+    traceLines: propagatedLines(dispatchRequest, route),
     body: { contentType: "application/json", content: translated.body },
     turn: null,
-    capture: attempt.capture === null ? null : captureAttempt(attempt.capture, route),
-    ...exchangeTerms(dispatcher, attempt),
+    capture: dispatchRequest.capture === null ? null : captureAttempt(dispatchRequest.capture, route),
+    ...attemptTerms(dispatcher, dispatchRequest),
   };
 }
 
@@ -236,20 +236,20 @@ function captureAttempt(
   return capture.beginAttempt({ account: name, upstreamModel, credential });
 }
 
-function propagatedLines({ trace }: UpstreamAttempt, { account }: AccountRoute): string {
+function propagatedLines({ trace }: DispatchRequest, { account }: AccountRoute): string {
   return account.propagateTrace ? traceLines(trace) : "";
 }
 
-function noteAttempt(dispatcher: Dispatcher, attempt: UpstreamAttempt, route: AccountRoute): void {
-  beginAttempt(attempt.trace, route, dispatcher.monotonicMs());
-  if (attempt.isCharged)
-    dispatcher.billingEngine.recordDispatch(attempt.requestId, route.account.id, route.upstreamModel);
+function noteAttempt(dispatcher: Dispatcher, dispatchRequest: DispatchRequest, route: AccountRoute): void {
+  beginAttempt(dispatchRequest.trace, route, dispatcher.monotonicMs());
+  if (dispatchRequest.isCharged)
+    dispatcher.billingEngine.recordDispatch(dispatchRequest.requestId, route.account.id, route.upstreamModel);
 }
 
-function exchangeTerms(
+function attemptTerms(
   { timing }: Dispatcher,
-  { request, client }: UpstreamAttempt,
-): Pick<UpstreamExchange, "wantsEvents" | "deadlineMs" | "client"> {
+  { request, client }: DispatchRequest,
+): Pick<UpstreamAttempt, "wantsEvents" | "deadlineMs" | "client"> {
   return {
     wantsEvents: request.stream,
     deadlineMs: request.stream ? timing.firstByteTimeoutMs : timing.unaryTimeoutMs,
@@ -262,7 +262,7 @@ function buildTurn(
   { socketConversation, knownPrefix }: Conversation,
   body: RequestBody,
   upstreamModel: string,
-): NonNullable<UpstreamExchange["turn"]> {
+): NonNullable<UpstreamAttempt["turn"]> {
   const tail = knownPrefix && {
     responseId: knownPrefix.responseId,
     body: () => body.forUpstreamAfter(upstreamModel, knownPrefix),
@@ -273,22 +273,22 @@ function buildTurn(
 interface WholeSending {
   readonly route: AccountRoute;
   readonly translated: TranslatedAttempt | null;
-  readonly exchange: UpstreamExchange;
+  readonly attempt: UpstreamAttempt;
 }
 
 async function sendAndRead(
   dispatcher: Dispatcher,
-  attempt: UpstreamAttempt,
-  { route, translated, exchange }: WholeSending,
+  dispatchRequest: DispatchRequest,
+  { route, translated, attempt }: WholeSending,
 ): Promise<AttemptResult> {
-  const result = await sendWhole(dispatcher, exchange, translated);
+  const result = await sendWhole(dispatcher, attempt, translated);
   if (result.kind === "failed") return result;
   const { headers: upstreamHeaders, body } = result;
-  noteFirstByte(attempt.trace, upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
-  dispatcher.loop.enter(attempt.endpoint.name, attempt.requestId);
+  noteFirstByte(dispatchRequest.trace, upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
+  dispatcher.loop.enter(dispatchRequest.endpoint.name, dispatchRequest.requestId);
   const wrongType = checkJson(upstreamHeaders);
   if (wrongType !== null) return { kind: "failed", failure: wrongType };
-  const { endpoint, request, trace } = attempt;
+  const { endpoint, request, trace } = dispatchRequest;
   const read =
     translated === null
       ? readWholeResponse(body, endpoint.name, messageAudience(request, route), dispatcher.jsonDepthMax)
@@ -302,18 +302,18 @@ async function sendAndRead(
 
 function tryStream(
   dispatcher: Dispatcher,
+  dispatchRequest: DispatchRequest,
   attempt: UpstreamAttempt,
-  exchange: UpstreamExchange,
   translated: TranslatedAttempt | null,
 ): Promise<AttemptResult> {
   return new Promise((resolve) => {
-    openStream(dispatcher, exchange, {
+    openStream(dispatcher, attempt, {
       check(upstreamHeaders) {
-        noteFirstByte(attempt.trace, upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
-        return checkEventStream(upstreamHeaders, attempt.endpoint);
+        noteFirstByte(dispatchRequest.trace, upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
+        return checkEventStream(upstreamHeaders, dispatchRequest.endpoint);
       },
       open(upstreamHeaders, upstreamCall) {
-        const reader = attempt.openReader(translated);
+        const reader = dispatchRequest.openReader(translated);
         return new UpstreamStream(
           {
             upstreamCall,
@@ -322,12 +322,12 @@ function tryStream(
             eventBytesMax: dispatcher.eventBytesMax,
             holdMs: dispatcher.timing.keepAliveMs,
             monotonicMs: dispatcher.monotonicMs,
-            enterTurn: () => dispatcher.loop.enter(attempt.endpoint.name, attempt.requestId),
+            enterTurn: () => dispatcher.loop.enter(dispatchRequest.endpoint.name, dispatchRequest.requestId),
           },
           (opened) => {
             if (opened.kind === "open") resolve({ kind: "stream", stream: opened.stream, upstreamHeaders });
             else {
-              noteWastedUsage(attempt.trace, reader.usage);
+              noteWastedUsage(dispatchRequest.trace, reader.usage);
               resolve(opened);
             }
           },
@@ -339,8 +339,8 @@ function tryStream(
 }
 
 /** If no byte of the request was sent, no account processed it and it is not charged. */
-function recordDisconnect(attempt: UpstreamAttempt, failure: UpstreamFailure, nowMs: number): void {
-  if (failure === CLIENT_DISCONNECTED_UNSENT) failAttempt(attempt.trace, failure, nowMs);
+function recordDisconnect(dispatchRequest: DispatchRequest, failure: UpstreamFailure, nowMs: number): void {
+  if (failure === CLIENT_DISCONNECTED_UNSENT) failAttempt(dispatchRequest.trace, failure, nowMs);
 }
 
 /** An HTML page of a captive portal or an unrequested stream must never pass as a response. */

@@ -20,7 +20,7 @@ import { clientRequestId, traceLogId } from "../request/log-ids.ts";
 import type { AccountSlot, PastFailures } from "./account-slot.ts";
 import { messageAudience } from "./message-audience.ts";
 import { clientGone } from "./send-request.ts";
-import type { UpstreamAttempt } from "./upstream-attempt.ts";
+import type { DispatchRequest } from "./dispatch-request.ts";
 
 /** The services that a failover uses. */
 export interface FailoverServices {
@@ -38,13 +38,13 @@ export class Failover implements PastFailures {
   /** The request body for the next attempt. */
   body: RequestBody;
   readonly #services: FailoverServices;
-  readonly #attempt: UpstreamAttempt;
+  readonly #dispatchRequest: DispatchRequest;
   #isNotFoundElsewhere = false;
 
-  constructor(services: FailoverServices, attempt: UpstreamAttempt) {
+  constructor(services: FailoverServices, dispatchRequest: DispatchRequest) {
     this.#services = services;
-    this.#attempt = attempt;
-    this.body = attempt.request.body;
+    this.#dispatchRequest = dispatchRequest;
+    this.body = dispatchRequest.request.body;
   }
 
   /** Ends the failed attempt. Throws if the client has disconnected. Returns where the request may be sent next. */
@@ -52,17 +52,17 @@ export class Failover implements PastFailures {
     accountSlot: AccountSlot,
     unrefined: UpstreamFailure,
   ): Promise<"same_account" | "other_account" | "give_up"> {
-    const attempt = this.#attempt;
+    const dispatchRequest = this.#dispatchRequest;
     const { billingEngine, log } = this.#services;
     const { route } = accountSlot;
     const failure = refineFailure(this.body, unrefined);
     accountSlot.fail(failure);
-    if (attempt.isCharged) billingEngine.recordRequeue(attempt.requestId);
-    logFailure(log, attempt, route, failure);
+    if (dispatchRequest.isCharged) billingEngine.recordRequeue(dispatchRequest.requestId);
+    logFailure(log, dispatchRequest, route, failure);
     // No further attempt for a client that disconnected, even if its response would be drained.
-    if (attempt.client.signal.aborted || attempt.client.realClient?.signal.aborted) throw clientGone();
+    if (dispatchRequest.client.signal.aborted || dispatchRequest.client.realClient?.signal.aborted) throw clientGone();
     const flaw = failure.class === "rejected" ? await this.body.findJsonError() : null;
-    const error = flaw ?? clientError(failure, messageAudience(attempt.request, route));
+    const error = flaw ?? clientError(failure, messageAudience(dispatchRequest.request, route));
     this.error = moreUsefulFailure(this.error, error);
     if (this.#removeObstacle(route, failure, error)) return "same_account";
     this.#isNotFoundElsewhere ||= failure.class === "not_here";
@@ -80,9 +80,9 @@ export class Failover implements PastFailures {
   /** Returns true if the request was changed so that the same account may accept it. */
   #removeObstacle(route: AccountRoute, failure: UpstreamFailure, error: ApiError): boolean {
     // The upstream rejected the gateway's own output cap: the next attempt omits it, or uses another parameter.
-    if (this.#attempt.cap?.recordRejection(route, failure)) return true;
-    if (route.translation !== null || this.#attempt.continuesStored)
-      return isStateRefused(failure) && this.#attempt.openTranslator().dropState();
+    if (this.#dispatchRequest.cap?.recordRejection(route, failure)) return true;
+    if (route.translation !== null || this.#dispatchRequest.continuesStored)
+      return isStateRefused(failure) && this.#dispatchRequest.openTranslator().dropState();
     // The conversation started on another account. Without the reasoning that only that account can read, this one can
     // continue it.
     const isRefused = error.code === "invalid_encrypted_content" || isStateRefused(failure);
@@ -93,7 +93,7 @@ export class Failover implements PastFailures {
 
   /** A conversation that other accounts did not have stays on the account that served it. */
   recordSuccess(route: AccountRoute): void {
-    const { affinity, routes } = this.#attempt;
+    const { affinity, routes } = this.#dispatchRequest;
     if (this.#isNotFoundElsewhere && affinity !== null)
       this.#services.pool.moveConversation(routes, affinity, route);
   }
@@ -109,16 +109,16 @@ function isStateRefused({ class: kind, error }: UpstreamFailure): boolean {
 
 function logFailure(
   log: Pick<Log, "warn">,
-  attempt: UpstreamAttempt,
+  dispatchRequest: DispatchRequest,
   route: AccountRoute,
   failure: UpstreamFailure,
 ): void {
   log.warn("attempt_failed", {
-    request_id: attempt.requestId,
-    client_request_id: clientRequestId(attempt.clientHeaders),
-    ...traceLogId(attempt.trace),
+    request_id: dispatchRequest.requestId,
+    client_request_id: clientRequestId(dispatchRequest.clientHeaders),
+    ...traceLogId(dispatchRequest.trace),
     account_id: route.account.id,
-    model: attempt.request.publicModel,
+    model: dispatchRequest.request.publicModel,
     class: failure.class,
     status: failure.status,
     reason: failure.reason,

@@ -4,7 +4,7 @@ import { noAvailableAccount, retryAfter, upstreamUnavailable } from "../../accou
 import { ApiError } from "../../errors.ts";
 import { decide, type SelectionVerdict } from "../../pool/outlook.ts";
 import type { Pool } from "../../pool/pool.ts";
-import type { UpstreamAttempt } from "./upstream-attempt.ts";
+import type { DispatchRequest } from "./dispatch-request.ts";
 
 /**
  * One account of this request has failed and the others are failing too, so the client receives that failure at once. A
@@ -17,13 +17,13 @@ export function hasUpstreamResponse(last: ApiError | null, { reason }: Selection
 /** `last` is the error of the latest attempt for this request. */
 export function rejectNow(
   verdict: SelectionVerdict,
-  attempt: UpstreamAttempt,
+  dispatchRequest: DispatchRequest,
   last: ApiError | null,
 ): ApiError {
   const isFinal = last !== null && (last.status !== 404 || !mayServeLater(verdict));
   return isFinal
     ? last
-    : describe(verdict, attempt, {
+    : describe(verdict, dispatchRequest, {
         detail: "All accounts for this model have reached a rate limit.",
         hasWaited: false,
       });
@@ -32,12 +32,12 @@ export function rejectNow(
 /** For a request that waited in vain, or whose queue is full. */
 export function rejectAfterWait(
   verdict: SelectionVerdict,
-  attempt: UpstreamAttempt,
+  dispatchRequest: DispatchRequest,
   last: ApiError | null,
   detail: string,
 ): ApiError {
   return last === null || last.status === 404
-    ? describe(verdict, attempt, { detail, hasWaited: true })
+    ? describe(verdict, dispatchRequest, { detail, hasWaited: true })
     : last;
 }
 
@@ -52,10 +52,10 @@ const TEMPORARY_CODES: ReadonlySet<string> = new Set([
 export function withRetryTime(
   error: ApiError,
   pool: Pick<Pool, "outlook">,
-  attempt: UpstreamAttempt,
+  dispatchRequest: DispatchRequest,
 ): ApiError {
   if (!TEMPORARY_CODES.has(error.code) || error.headers["retry-after"] !== undefined) return error;
-  const outlook = pool.outlook(attempt.routes);
+  const outlook = pool.outlook(dispatchRequest.routes);
   if (outlook === null || outlook.freesInMs === null) return error;
   const { reason, freesInMs } = decide(outlook.obstacles, 0);
   if (reason !== "failing" && reason !== "overloaded") return error;
@@ -72,10 +72,10 @@ function mayServeLater({ reason }: SelectionVerdict): boolean {
 
 function describe(
   { reason, freesInMs }: SelectionVerdict,
-  attempt: UpstreamAttempt,
+  dispatchRequest: DispatchRequest,
   { detail, hasWaited }: { readonly detail: string; readonly hasWaited: boolean },
 ): ApiError {
-  const { publicModel } = attempt.request;
+  const { publicModel } = dispatchRequest.request;
   switch (reason) {
     case "busy":
     case "limited": {

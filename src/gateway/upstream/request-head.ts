@@ -5,7 +5,7 @@ import { hostedHeaderLines, hostedPath, isHosted } from "../../accounts/cloud/ho
 import { forwardedMessagesHeaders, forwardedRequestHeaders } from "../../accounts/headers.ts";
 import { credentialHeader, upstreamPath } from "../../accounts/upstream-address.ts";
 import { EVENT_FRAMES_TYPE } from "../../protocols/messages/bedrock-events.ts";
-import type { UpstreamExchange } from "./upstream-exchange.ts";
+import type { UpstreamAttempt } from "./upstream-attempt.ts";
 
 export const JSON_TYPE = "application/json";
 const EVENTS_TYPE = "text/event-stream";
@@ -28,7 +28,7 @@ function cacheFor(
 }
 
 /** Returns the same string object for the same path, so that caches keyed by it hit. */
-export function lookUpPath({ account, path, upstreamModel, body, wantsEvents }: UpstreamExchange): string {
+export function lookUpPath({ account, path, upstreamModel, body, wantsEvents }: UpstreamAttempt): string {
   if (isHosted(account)) return hostedPath(account, { path, upstreamModel, streams: wantsEvents });
   // Without a body the path contains the id of a stored response. Their number is unbounded, so they are not cached.
   if (account.kind === "azure" || body === null || path.includes("{model}"))
@@ -42,9 +42,9 @@ export function lookUpPath({ account, path, upstreamModel, body, wantsEvents }: 
   return resolved;
 }
 
-/** The headers of an exchange: only those that are needed. `token` is null if the credential itself is sent. */
-export function headerLines(userAgent: string, exchange: UpstreamExchange, token: string | null): string {
-  const { account, body, wantsEvents, traceLines = "" } = exchange;
+/** The headers of an attempt: only those that are needed. `token` is null if the credential itself is sent. */
+export function headerLines(userAgent: string, attempt: UpstreamAttempt, token: string | null): string {
+  const { account, body, wantsEvents, traceLines = "" } = attempt;
   const byKind = cacheFor(account, commonLines);
   const contentType = body === null ? "" : body.contentType;
   // A multipart content type contains its boundary, which differs for each request, so it is not cached.
@@ -61,11 +61,11 @@ export function headerLines(userAgent: string, exchange: UpstreamExchange, token
     if (kind !== null) byKind.set(kind, lines);
   }
   const tokenLine = token === null ? "" : `authorization: Bearer ${token}\r\n`;
-  const extra = tokenLine + forwardedLines(exchange) + traceLines;
+  const extra = tokenLine + forwardedLines(attempt) + traceLines;
   return extra === "" ? lines : lines + extra;
 }
 
-function forwardedLines({ account, path, clientHeaders }: UpstreamExchange): string {
+function forwardedLines({ account, path, clientHeaders }: UpstreamAttempt): string {
   if (isHosted(account)) return hostedHeaderLines(account, { path, clientHeaders });
   return path.startsWith(MESSAGES_PATH)
     ? forwardedMessagesHeaders(clientHeaders)

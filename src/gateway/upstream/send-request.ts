@@ -8,15 +8,15 @@ import type { AnswerHeaders, ResponseSink } from "../../net/http-client/client.t
 import type { BodySink } from "../../net/wire/body-sink.ts";
 import type { WholeResult } from "../whole-result.ts";
 import { type OutboundRequest, type StreamCall, UpstreamCall } from "./upstream-call.ts";
-import type { UpstreamExchange } from "./upstream-exchange.ts";
+import type { UpstreamAttempt } from "./upstream-attempt.ts";
 import { failureByStatus } from "./upstream-failure.ts";
 
 export type { OutboundRequest } from "./upstream-call.ts";
-export type { Client, UpstreamExchange } from "./upstream-exchange.ts";
+export type { Client, UpstreamAttempt } from "./upstream-attempt.ts";
 
 /** Resolves with the whole response, bounded in size. */
-export function sendRequest(out: OutboundRequest, exchange: UpstreamExchange): Promise<WholeResult> {
-  return new Promise((resolve) => new WholeResponseSink(out, exchange, resolve).start());
+export function sendRequest(out: OutboundRequest, attempt: UpstreamAttempt): Promise<WholeResult> {
+  return new Promise((resolve) => new WholeResponseSink(out, attempt, resolve).start());
 }
 
 /** Classes, here and below, because a few objects per request are cheaper than closures. */
@@ -28,11 +28,11 @@ class WholeResponseSink implements ResponseSink<UpstreamFailure> {
   #status = 0;
   #headers: AnswerHeaders = NO_HEADERS;
 
-  constructor(out: OutboundRequest, exchange: UpstreamExchange, resolve: (whole: WholeResult) => void) {
+  constructor(out: OutboundRequest, attempt: UpstreamAttempt, resolve: (whole: WholeResult) => void) {
     this.#out = out;
     this.#resolve = resolve;
     this.#body = new BodyCollector(out.responseBytesMax);
-    this.#call = new UpstreamCall(out, exchange, this);
+    this.#call = new UpstreamCall(out, attempt, this);
   }
 
   start(): void {
@@ -73,8 +73,8 @@ export interface StreamReceiver {
   fail(failure: UpstreamFailure): void;
 }
 
-export function openStream(out: OutboundRequest, exchange: UpstreamExchange, receiver: StreamReceiver): void {
-  new StreamResponseSink(out, exchange, receiver).start();
+export function openStream(out: OutboundRequest, attempt: UpstreamAttempt, receiver: StreamReceiver): void {
+  new StreamResponseSink(out, attempt, receiver).start();
 }
 
 class StreamResponseSink implements ResponseSink<UpstreamFailure> {
@@ -84,10 +84,10 @@ class StreamResponseSink implements ResponseSink<UpstreamFailure> {
   /** Null until the head has arrived. */
   #body: BodySink<Part, UpstreamFailure> | null = null;
 
-  constructor(out: OutboundRequest, exchange: UpstreamExchange, receiver: StreamReceiver) {
+  constructor(out: OutboundRequest, attempt: UpstreamAttempt, receiver: StreamReceiver) {
     this.#out = out;
     this.#receiver = receiver;
-    this.#call = new UpstreamCall(out, exchange, this);
+    this.#call = new UpstreamCall(out, attempt, this);
   }
 
   start(): void {

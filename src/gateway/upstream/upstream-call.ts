@@ -21,7 +21,7 @@ import type { Backpressure } from "../../net/wire/body-sink.ts";
 import { CLIENT_DISCONNECTED, CLIENT_DISCONNECTED_UNSENT } from "../client-disconnect.ts";
 import { BedrockStreamSink } from "./bedrock-stream-sink.ts";
 import { headerLines, JSON_TYPE, lookUpPath } from "./request-head.ts";
-import type { UpstreamExchange } from "./upstream-exchange.ts";
+import type { UpstreamAttempt } from "./upstream-attempt.ts";
 import { failureByMessage } from "./upstream-failure.ts";
 
 export interface OutboundRequest {
@@ -49,7 +49,7 @@ const WATCH_CLIENT_AFTER_MS = 100;
 /** If the client disconnects, the call fails with `CLIENT_DISCONNECTED` or `CLIENT_DISCONNECTED_UNSENT`. */
 export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
   private readonly out: OutboundRequest;
-  private readonly exchange: UpstreamExchange;
+  private readonly attempt: UpstreamAttempt;
   private readonly sink: ResponseSink<UpstreamFailure>;
   private target: DialTarget | null = null;
   /** The access token of an account whose credential is exchanged for one. */
@@ -63,12 +63,12 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
   private hasDeadline = true;
   private isOver = false;
 
-  constructor(out: OutboundRequest, exchange: UpstreamExchange, sink: ResponseSink<UpstreamFailure>) {
+  constructor(out: OutboundRequest, attempt: UpstreamAttempt, sink: ResponseSink<UpstreamFailure>) {
     this.out = out;
-    this.exchange = exchange;
-    const observed = exchange.capture ? exchange.capture.tap(sink) : sink;
+    this.attempt = attempt;
+    const observed = attempt.capture ? attempt.capture.tap(sink) : sink;
     this.sink =
-      exchange.account.kind === "bedrock" && exchange.wantsEvents
+      attempt.account.kind === "bedrock" && attempt.wantsEvents
         ? new BedrockStreamSink(observed, {
             eventBytesMax: out.eventBytesMax,
             onFault: (failure) => this.failWith(failure),
@@ -77,8 +77,8 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
   }
 
   start(): void {
-    const { out, exchange } = this;
-    const { account, deadlineMs } = exchange;
+    const { out, attempt } = this;
+    const { account, deadlineMs } = attempt;
     this.deadline = out.deadlines.set(
       Math.min(WATCH_CLIENT_AFTER_MS, deadlineMs),
       // `bind` is cheaper than a closure, and nearly no deadline expires.
@@ -103,12 +103,12 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
   private begin(target: DialTarget): void {
     if (this.isOver) return;
     this.target = target;
-    if (this.exchange.account.kind === "vertex") this.beginWithToken(target);
+    if (this.attempt.account.kind === "vertex") this.beginWithToken(target);
     else if (!this.sendOverSocket(target)) this.sendOverHttp(target);
   }
 
   private beginWithToken(target: DialTarget): void {
-    const token = this.out.accessTokens.get(this.exchange.account);
+    const token = this.out.accessTokens.get(this.attempt.account);
     if (typeof token === "string") this.sendWithToken(target, token);
     else
       token.then(
@@ -129,23 +129,23 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
     if (token === null || target === null || !this.mayRenewToken) return false;
     this.mayRenewToken = false;
     this.httpExchange?.abort();
-    this.out.accessTokens.discard(this.exchange.account, token);
+    this.out.accessTokens.discard(this.attempt.account, token);
     this.beginWithToken(target);
     return true;
   }
 
   private sendOverHttp(target: DialTarget): void {
-    const { out, exchange } = this;
-    const path = lookUpPath(exchange);
-    const headers = headerLines(out.userAgent, exchange, this.token);
-    if (exchange.capture) captureSent(exchange.capture, exchange, { transport: "http", path, headers });
+    const { out, attempt } = this;
+    const path = lookUpPath(attempt);
+    const headers = headerLines(out.userAgent, attempt, this.token);
+    if (attempt.capture) captureSent(attempt.capture, attempt, { transport: "http", path, headers });
     this.httpExchange = out.http.send(
       {
         target,
-        method: exchange.method,
+        method: attempt.method,
         path,
         headers,
-        body: exchange.body === null ? null : exchange.body.content,
+        body: attempt.body === null ? null : attempt.body.content,
       },
       this,
     );
@@ -153,13 +153,13 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
 
   /** Returns false if the request cannot be sent by WebSocket. */
   private sendOverSocket(target: DialTarget): boolean {
-    const { out, exchange } = this;
-    const { account, body, turn = null } = exchange;
+    const { out, attempt } = this;
+    const { account, body, turn = null } = attempt;
     if (turn === null || !account.websocket || body === null || "open" in body.content) return false;
     if (!out.sockets.isSupported(account)) return false;
-    const headers = headerLines(out.userAgent, { ...exchange, body: null, wantsEvents: false }, null);
-    const path = lookUpPath(exchange);
-    if (exchange.capture) captureSent(exchange.capture, exchange, { transport: "websocket", path, headers });
+    const headers = headerLines(out.userAgent, { ...attempt, body: null, wantsEvents: false }, null);
+    const path = lookUpPath(attempt);
+    if (attempt.capture) captureSent(attempt.capture, attempt, { transport: "websocket", path, headers });
     this.httpExchange = out.sockets.send(
       { ...turn, account, target, path, headers, wholeBody: body.content },
       this,
@@ -233,11 +233,11 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
   }
 
   private watchClient(): void {
-    const { out, exchange } = this;
+    const { out, attempt } = this;
     this.deadline = this.hasDeadline
-      ? out.deadlines.set(exchange.deadlineMs - WATCH_CLIENT_AFTER_MS, () => this.failWith(timedOut()))
+      ? out.deadlines.set(attempt.deadlineMs - WATCH_CLIENT_AFTER_MS, () => this.failWith(timedOut()))
       : null;
-    this.clientSignal = exchange.client.signal;
+    this.clientSignal = attempt.client.signal;
     if (this.clientSignal.aborted) {
       this.handleDisconnect();
       return;
@@ -260,7 +260,7 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
 /** A body that is read from disk is a form, whose files are not captured. */
 function captureSent(
   capture: AttemptCapture,
-  { account, method, body }: UpstreamExchange,
+  { account, method, body }: UpstreamAttempt,
   { transport, path, headers }: { transport: "http" | "websocket"; path: string; headers: string },
 ): void {
   const { origin } = new URL(account.baseUrl);

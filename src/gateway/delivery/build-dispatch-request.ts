@@ -17,7 +17,7 @@ import { RequestTranslator, type TranslationServices } from "../translation/requ
 import { type ConversationSeals, findSeals } from "../translation/sealed-conversation.ts";
 import type { Translator } from "../translation/translated-attempt.ts";
 import type { Client } from "../upstream/send-request.ts";
-import { computeAffinity, type UpstreamAttempt } from "../upstream/upstream-attempt.ts";
+import { computeAffinity, type DispatchRequest } from "../upstream/dispatch-request.ts";
 
 /** The services that reading a response uses. */
 export interface ReaderServices {
@@ -26,7 +26,7 @@ export interface ReaderServices {
 }
 
 /** The services that an attempt uses. */
-export interface AttemptServices extends ReaderServices {
+export interface DispatchRequestServices extends ReaderServices {
   readonly translation: TranslationServices;
   readonly dispatcher: { readonly jsonDepthMax: number; monotonicMs(): number };
 }
@@ -37,11 +37,11 @@ interface AttemptOptions {
   readonly counters: StreamCounters | null;
 }
 
-export function buildAttempt(
-  services: AttemptServices,
+export function buildDispatchRequest(
+  services: DispatchRequestServices,
   context: ReservedRequest,
   { client, counters }: AttemptOptions,
-): UpstreamAttempt {
+): DispatchRequest {
   const { call, caller, endpoint, request, routes } = context;
   const { key, group } = caller;
   const { headers } = call.request;
@@ -79,7 +79,7 @@ export function buildAttempt(
 }
 
 function readSeals(
-  { translation }: AttemptServices,
+  { translation }: DispatchRequestServices,
   { routes, request, conversation, caller, endpoint }: ReservedRequest,
 ): ConversationSeals | null {
   if (endpoint.dialect === null) return null;
@@ -87,7 +87,7 @@ function readSeals(
   return findSeals(translation.seals, { routes, request, conversation, owner: key.userId ?? key.id });
 }
 
-function openTranslator({ translation, clock }: AttemptServices, context: ReservedRequest): Translator {
+function openTranslator({ translation, clock }: DispatchRequestServices, context: ReservedRequest): Translator {
   return context.endpoint.interface === "embeddings"
     ? new EmbeddingsTranslator(context, translation)
     : new RequestTranslator(translation, context, clock.nowMs);
