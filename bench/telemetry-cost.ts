@@ -127,7 +127,7 @@ function serve(requestId: string, by: Tracer | null): void {
     startedMs: 100,
     bodyBytes: 1_000,
     clientAddress: () => "",
-    conversation: null,
+    socketTurn: null,
     closeConnection() {},
   };
   const context = openContext(call, ENDPOINT, by);

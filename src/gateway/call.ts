@@ -1,7 +1,7 @@
 /** What a transport hands to the pipeline: one HTTP request, or one turn on a WebSocket. */
 
 import type { IncomingHttpRequest } from "../net/wire/http-message.ts";
-import type { Conversation } from "./upstream/dispatch-request.ts";
+import type { SocketTurn } from "./upstream/dispatch-request.ts";
 
 export interface Call {
   /**
@@ -13,8 +13,8 @@ export interface Call {
   /** Of the body as it is sent, or of the message of a turn; null for a chunked body. */
   readonly bodyBytes: number | null;
   clientAddress(): string;
-  /** The conversation of a turn on a WebSocket; null for HTTP. */
-  readonly conversation: Conversation | null;
+  /** The turn on a WebSocket; null for HTTP. */
+  readonly socketTurn: SocketTurn | null;
   /** Closes the connection soon, even with unsent data: for a client that does not read. */
   closeConnection(): void;
 }

@@ -17,7 +17,7 @@ export function beginCapture(
   const { headers } = call.request;
   return captures.begin(reason, {
     path: publicPath(endpoint).replace("{model}", endpoint.model ?? "{model}"),
-    transport: call.conversation === null ? "http" : "websocket",
+    transport: call.socketTurn === null ? "http" : "websocket",
     headers,
     secret: presentedSecret(headers),
   });
@@ -28,8 +28,7 @@ export function beginCapture(
  * are media, and they may be on disk.
  */
 export function captureTurn(capture: RequestCapture, { call, request }: ReadRequest): void {
-  if (call.conversation !== null && request.inputText.kind === "json")
-    capture.addBody(request.inputText.body);
+  if (call.socketTurn !== null && request.inputText.kind === "json") capture.addBody(request.inputText.body);
 }
 
 export function captureError(

@@ -94,9 +94,9 @@ export class Pipeline<C extends Call, Out> {
       const { previousResponseId } = context.request;
       if (previousResponseId !== null) {
         const { storedResponses } = gateway.translation;
-        const conversation = storedResponses.findConversation(previousResponseId, context.caller.key.id);
-        context.conversation = isPending(conversation) ? await conversation : conversation;
-        if (context.conversation === null)
+        const found = storedResponses.findConversation(previousResponseId, context.caller.key.id);
+        context.storedConversation = isPending(found) ? await found : found;
+        if (context.storedConversation === null)
           context.routes = await findSameAccount(gateway.responses, context, previousResponseId);
       }
 
@@ -259,7 +259,8 @@ export class Pipeline<C extends Call, Out> {
     const { caller, request } = context;
     if (caller.group.billing.charge === "none") return null;
     if (request.previousResponseId === null) return holdMoney(gateway, context);
-    if (context.conversation !== null) return holdMoney(gateway, context, context.conversation.record.tokens);
+    if (context.storedConversation !== null)
+      return holdMoney(gateway, context, context.storedConversation.record.tokens);
     return findOrigin(gateway.responses, context, request.previousResponseId)
       .then((origin) => lookUpStoredTokens(gateway, origin))
       .then((conversationTokens) => holdMoney(gateway, context, conversationTokens));

@@ -18,7 +18,7 @@ import type { Call } from "./call.ts";
 import type { RequestCharge } from "./charging/charge.ts";
 import type { WindowBudget } from "./charging/window-budget.ts";
 import { openTrace, type Trace } from "./request/trace.ts";
-import type { StoredTurns } from "./stored-responses/stored-conversations.ts";
+import type { StoredConversation } from "./stored-responses/stored-conversations.ts";
 import type { AccountSlot } from "./upstream/account-slot.ts";
 
 /** A request that has arrived. */
@@ -33,8 +33,8 @@ export interface RequestContext<C extends Call = Call> {
   model: PublishedModel | null;
   /** The routes that can serve the request, best first. */
   routes: readonly AccountRoute[];
-  /** The conversation that the request continues, if the gateway itself keeps it. */
-  conversation: StoredTurns | null;
+  /** The conversation that the request continues, if the gateway itself stores it. */
+  storedConversation: StoredConversation | null;
   /** The maximum cost against the caller's USD windows; null if the caller has none. */
   budget: WindowBudget | null;
   /** The maximum output tokens of each choice, if a USD window affords fewer than the client requested. */
@@ -103,7 +103,7 @@ export function openContext<C extends Call>(
     request: null,
     model: null,
     routes: NO_ROUTES,
-    conversation: null,
+    storedConversation: null,
     budget: null,
     windowCap: null,
     lease: null,

@@ -16,7 +16,7 @@ const call = {
   startedMs: 0,
   bodyBytes: null,
   clientAddress: () => "",
-  conversation: null,
+  socketTurn: null,
   closeConnection() {},
 };
 

@@ -31,13 +31,13 @@ function mixBits(hash: number): number {
  */
 export function findHome<H extends HomeAccount>(
   homes: readonly H[],
-  conversation: number,
+  affinity: number,
   isOpenTo: (home: H) => boolean,
 ): H | null {
   let best: H | null = null;
   let highest = 0;
   for (const home of homes) {
-    const fraction = (mixBits(conversation ^ home.seed) + 0.5) / 2 ** 32;
+    const fraction = (mixBits(affinity ^ home.seed) + 0.5) / 2 ** 32;
     // An upper bound of `height` without the logarithm, which dominates the cost.
     if (home.weight / (1 - fraction) <= highest) continue;
     const height = home.weight / -Math.log(fraction);
@@ -52,8 +52,8 @@ export function findHome<H extends HomeAccount>(
 /** Cache of assigned accounts, so that the assignment is not computed for each request. */
 export interface HomeAccounts<H> {
   /** `among` is the list in which the account was found. The result is only valid for the same list. */
-  find(conversation: string, among: readonly H[]): H | null;
-  set(conversation: string, among: readonly H[], home: H): void;
+  find(affinity: string, among: readonly H[]): H | null;
+  set(affinity: string, among: readonly H[], home: H): void;
   clear(): void;
 }
 
@@ -65,23 +65,23 @@ export function openHomeAccounts<H>(halfMax: number): HomeAccounts<H> {
   }
   let newer = new Map<string, CachedHome>();
   let older = new Map<string, CachedHome>();
-  function put(conversation: string, cached: CachedHome): void {
+  function put(affinity: string, cached: CachedHome): void {
     if (newer.size >= halfMax) {
       older = newer;
       newer = new Map();
     }
-    newer.set(conversation, cached);
+    newer.set(affinity, cached);
   }
   return {
-    find(conversation, among) {
-      let cached = newer.get(conversation);
+    find(affinity, among) {
+      let cached = newer.get(affinity);
       if (!cached) {
-        cached = older.get(conversation);
-        if (cached) put(conversation, cached);
+        cached = older.get(affinity);
+        if (cached) put(affinity, cached);
       }
       return cached?.among === among ? cached.home : null;
     },
-    set: (conversation, among, home) => put(conversation, { among, home }),
+    set: (affinity, among, home) => put(affinity, { among, home }),
     clear() {
       newer = new Map();
       older = new Map();

@@ -80,12 +80,12 @@ describe("Codex metadata of a message", () => {
   test("is parsed", () => {
     const given = JSON.parse(turnStateFrame("0199-session")).headers["x-codex-turn-state"];
     expect(withMetadata({ "x-codex-turn-state": given })).toMatchObject({
-      conversation: "0199-session",
+      conversationName: "0199-session",
       isLite: false,
       traceparent: null,
     });
     expect(withMetadata({ ws_request_header_x_openai_internal_codex_responses_lite: "true" })).toMatchObject({
-      conversation: null,
+      conversationName: null,
       isLite: true,
       traceparent: null,
     });
@@ -100,7 +100,7 @@ describe("Codex metadata of a message", () => {
     7,
     null,
   ])("is ignored if the turn-state token is not the gateway's: %p", (token) => {
-    expect(withMetadata({ "x-codex-turn-state": token })).toMatchObject({ conversation: null });
+    expect(withMetadata({ "x-codex-turn-state": token })).toMatchObject({ conversationName: null });
   });
 
   test.each([[undefined], [null], ["text"], [[]]])("is null without metadata: %p", (metadata) => {

@@ -13,7 +13,7 @@ import {
 import { describeScanError } from "../json/scan-error.ts";
 import { caseVariantError } from "../protocols/shared/case-variant-error.ts";
 import { checkListBounds } from "../protocols/shared/list-bounds.ts";
-import { findConversation } from "./codex.ts";
+import { readConversationName } from "./codex.ts";
 import type { ToolCalls } from "./tool-calls.ts";
 
 const FRAME_FIELDS = [
@@ -216,8 +216,8 @@ type MetadataScan = ObjectScan<
 /** Values that Codex puts into a frame, because it cannot send headers with one. */
 export interface FrameMetadata {
   readonly scan: MetadataScan;
-  /** The conversation of a token that this gateway issued, or null. */
-  readonly conversation: string | null;
+  /** The conversation name in a token that this gateway issued, or null. */
+  readonly conversationName: string | null;
   readonly isLite: boolean;
   /** The W3C trace context of the turn; null if the client sends none, or none that can be a header. */
   readonly traceparent: string | null;
@@ -240,7 +240,7 @@ export function readFrameMetadata(
   const traceparent = context === undefined ? null : stringValue(bytes, context);
   return {
     scan: inner,
-    conversation: findConversation((state && stringValue(bytes, state)) ?? ""),
+    conversationName: readConversationName((state && stringValue(bytes, state)) ?? ""),
     isLite: lite !== undefined && stringValue(bytes, lite) === "true",
     traceparent: traceparent === null || !HEADER_TEXT.test(traceparent) ? null : traceparent,
   };

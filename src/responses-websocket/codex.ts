@@ -45,15 +45,15 @@ function part(used: number, limit: number, resetsAt: number): { percent: number;
 const TURN_STATE = "gwts_";
 
 /** Codex stores the token for a turn and sends it with later requests, so that the turn stays on its account. */
-export function turnStateFrame(conversation: string): string {
-  const state = TURN_STATE + Buffer.from(conversation).toString("base64url");
+export function turnStateFrame(conversationName: string): string {
+  const state = TURN_STATE + Buffer.from(conversationName).toString("base64url");
   return JSON.stringify({ type: "response.metadata", headers: { "x-codex-turn-state": state } });
 }
 
-/** Returns the conversation of a token that this gateway issued; null for any other token. */
-export function findConversation(turnState: string): string | null {
+/** Returns the conversation name in a token that this gateway issued; null for any other token. */
+export function readConversationName(turnState: string): string | null {
   if (!turnState.startsWith(TURN_STATE)) return null;
-  const conversation = Buffer.from(turnState.slice(TURN_STATE.length), "base64url").toString();
+  const conversationName = Buffer.from(turnState.slice(TURN_STATE.length), "base64url").toString();
   // The value is used as a header.
-  return /^[\x21-\x7e]{1,64}$/.test(conversation) ? conversation : null;
+  return /^[\x21-\x7e]{1,64}$/.test(conversationName) ? conversationName : null;
 }

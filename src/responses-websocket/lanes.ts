@@ -1,6 +1,6 @@
 /** The turns of one connection: sequential within each lane, in order of arrival, with a limit in total. */
 
-import { SocketConversation } from "../accounts/websocket/client.ts";
+import { UpstreamLane } from "../accounts/websocket/client.ts";
 import { ApiError } from "../errors.ts";
 import type { ByteBudget } from "./byte-budget.ts";
 import type { CreateFrame } from "./client-frame.ts";
@@ -19,7 +19,7 @@ export interface LaneTurn {
 /** The shared state of the turns of one `stream_id`, or of none. */
 export interface TurnLane {
   readonly name: string;
-  readonly thread: SocketConversation;
+  readonly upstreamLane: UpstreamLane;
   /** The turn in flight. */
   turn: LaneTurn | null;
   waiting: number;
@@ -115,7 +115,7 @@ export class Lanes {
       const { turn } = lane;
       lane.turn = null;
       turn?.abort();
-      lane.thread.end();
+      lane.upstreamLane.end();
     }
     this.inFlight = 0;
   }
@@ -125,7 +125,7 @@ export class Lanes {
   }
 
   private open(name: string): TurnLane {
-    const lane: TurnLane = { name, thread: new SocketConversation(), turn: null, waiting: 0 };
+    const lane: TurnLane = { name, upstreamLane: new UpstreamLane(), turn: null, waiting: 0 };
     this.lanes.set(name, lane);
     return lane;
   }

@@ -8,15 +8,15 @@ import { type ApiError, asApiError } from "../errors.ts";
 import { isCodex } from "../gateway/request/codex-client.ts";
 import type { ReservedRequest } from "../gateway/request-context.ts";
 import type { Relay } from "../gateway/stream/relay.ts";
-import { conversationName } from "../gateway/upstream/dispatch-request.ts";
+import { nameConversation } from "../gateway/upstream/dispatch-request.ts";
 import { logFault } from "../observe/log.ts";
 import { BoundedOutput, type SocketOutput } from "./bounded-output.ts";
 import { type ClientFrame, type CreateFrame, type MessageKind, readFrameMetadata } from "./client-frame.ts";
 import { rateLimitsFrame, turnStateFrame } from "./codex.ts";
-import type { ConversationMemory, StoredConversation } from "./conversation-memory.ts";
 import { errorFrame } from "./error-frame.ts";
 import { FrameReading } from "./frame-reading.ts";
 import { FrameSink, type SentEvents } from "./frame-sink.ts";
+import type { LaneMemory, RememberedTurns } from "./lane-memory.ts";
 import { Lanes, tooManyTurnsError, type WaitingTurn } from "./lanes.ts";
 import { MessageRate, messageRateError } from "./message-rate.ts";
 import type { Retirement, SessionContext } from "./session-context.ts";
@@ -29,7 +29,7 @@ import { respondToWarmUp, type WarmUp } from "./warm-up.ts";
 
 /** State that an idle connection does not need. */
 interface ActiveState {
-  readonly memory: ConversationMemory;
+  readonly memory: LaneMemory;
   readonly lanes: Lanes;
   readonly warmUps: MessageRate;
 }
@@ -138,9 +138,9 @@ export class Session implements TurnHost {
 
   buildBody(turn: Turn): MaybePromise<Uint8Array> {
     const { frame } = turn;
-    turn.previousConversation =
+    turn.rememberedTurns =
       frame.previousId === null ? null : (this.active?.memory.find(frame.previousId) ?? null);
-    const built = buildTurnBody(frame, turn.previousConversation, turn.metadata, this.context.limits);
+    const built = buildTurnBody(frame, turn.rememberedTurns, turn.metadata, this.context.limits);
     const take = ({ bytes, knownPrefix }: TurnBody) => {
       turn.knownPrefix = knownPrefix;
       return bytes;
@@ -254,14 +254,14 @@ export class Session implements TurnHost {
     }
   }
 
-  private finishWarmUp(work: ActiveState, turn: Turn, { conversation, frames }: WarmUp): void {
+  private finishWarmUp(work: ActiveState, turn: Turn, { turns, frames }: WarmUp): void {
     // The connection may have closed while a long body was inspected.
     if (this.active !== work) return;
-    if (isPending(conversation)) {
-      void this.rememberLater(work, turn, conversation).then(() => this.sendAll(frames));
+    if (isPending(turns)) {
+      void this.rememberLater(work, turn, turns).then(() => this.sendAll(frames));
       return;
     }
-    work.memory.store(turn.lane.name, conversation);
+    work.memory.store(turn.lane.name, turns);
     this.sendAll(frames);
   }
 
@@ -284,9 +284,7 @@ export class Session implements TurnHost {
       const { jsonDepthMax, socketMemoryBytesMax } = this.context.limits;
       const isComplete =
         events.kind === "response" && !readsKept && turn.frame.bytes.length <= socketMemoryBytesMax;
-      const kept = isComplete
-        ? storeAfter(turn.previousConversation, turn.frame, events, jsonDepthMax)
-        : null;
+      const kept = isComplete ? storeAfter(turn.rememberedTurns, turn.frame, events, jsonDepthMax) : null;
       if (isPending(kept)) {
         // The lane stays occupied until the conversation is remembered.
         void this.rememberLater(work, turn, kept).finally(() => this.finish(turn));
@@ -300,10 +298,10 @@ export class Session implements TurnHost {
   private async rememberLater(
     work: ActiveState,
     { lane }: Turn,
-    storing: Promise<StoredConversation>,
+    storing: Promise<RememberedTurns>,
   ): Promise<void> {
-    const conversation = await storing;
-    if (this.active === work) work.memory.store(lane.name, conversation);
+    const turns = await storing;
+    if (this.active === work) work.memory.store(lane.name, turns);
   }
 
   private sendTurnError(turn: Turn, error: ApiError): void {
@@ -329,9 +327,9 @@ export class Session implements TurnHost {
     const { gateway } = this.context;
     const limits = rateLimitsFrame(gateway.limiter, caller, gateway.clock.nowMs());
     if (limits !== null) this.output.sendText(limits);
-    if (metadata !== null && metadata.conversation !== null) return;
-    const conversation = conversationName(headers, request);
-    if (conversation !== null) this.output.sendText(turnStateFrame(conversation));
+    if (metadata !== null && metadata.conversationName !== null) return;
+    const name = nameConversation(headers, request);
+    if (name !== null) this.output.sendText(turnStateFrame(name));
   }
 
   private sendError(error: ApiError, streamId: string | null): void {

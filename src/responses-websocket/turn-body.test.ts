@@ -3,9 +3,9 @@ import fc from "fast-check";
 import { joinParts, wholeBytesPart } from "../base/parts.ts";
 import { readJsonRequest } from "../protocols/shared/json-request.ts";
 import { type CreateFrame, readClientFrame } from "./client-frame.ts";
-import type { StoredConversation } from "./conversation-memory.ts";
+import type { RememberedTurns } from "./lane-memory.ts";
 import { RESPONSES } from "./turn.ts";
-import { conversationAfter, turnBody } from "./turn-body.ts";
+import { extendTurns, turnBody } from "./turn-body.ts";
 
 const LIMITS = { jsonBodyBytesMax: 100_000, jsonDepthMax: 128 };
 const NO_OUTPUT = { responseId: "resp_1", outputs: [], calls: [] };
@@ -20,7 +20,7 @@ function frameOf(fields: object, space?: number): CreateFrame {
 const parsed = (bytes: Uint8Array) => JSON.parse(Buffer.from(bytes).toString());
 const bodyOf = (
   frame: CreateFrame,
-  kept: StoredConversation | null,
+  kept: RememberedTurns | null,
   jsonBodyBytesMax = LIMITS.jsonBodyBytesMax,
 ) => turnBody(frame, kept, null, { ...LIMITS, jsonBodyBytesMax });
 const user = (content: string) => ({ type: "message", role: "user", content });
@@ -40,7 +40,7 @@ const turn = fc.record({
 test("each turn sends all items of the previous turns in order, and its own", () => {
   fc.assert(
     fc.property(fc.array(turn, { minLength: 1, maxLength: 5 }), (turns) => {
-      let kept: StoredConversation | null = null;
+      let kept: RememberedTurns | null = null;
       const items: unknown[] = [];
       for (const [i, { input, outputs, space }] of turns.entries()) {
         const frame = frameOf(
@@ -67,12 +67,7 @@ test("each turn sends all items of the previous turns in order, and its own", ()
         }
         items.push(...outputs);
         const outputBytes = outputs.map((output) => Buffer.from(JSON.stringify(output)));
-        kept = conversationAfter(
-          kept,
-          frame,
-          { responseId: `resp_${i}`, outputs: outputBytes, calls: [] },
-          128,
-        );
+        kept = extendTurns(kept, frame, { responseId: `resp_${i}`, outputs: outputBytes, calls: [] }, 128);
       }
     }),
     { numRuns: 200 },
@@ -97,7 +92,7 @@ describe("a tool output", () => {
   const output = (callId: unknown, type = "function_call_output") => ({ type, call_id: callId, output: "" });
   const call = (callId: string) => ({ type: "function_call", call_id: callId, name: "f", arguments: "{}" });
   const outputBytes = { responseId: "resp_1", outputs: [], calls: ["made"] };
-  const kept = conversationAfter(null, frameOf({ input: [call("asked")] }), outputBytes, 128);
+  const kept = extendTurns(null, frameOf({ input: [call("asked")] }), outputBytes, 128);
 
   test.each([
     ["of a call that was in the input", [output("asked")]],
@@ -123,11 +118,11 @@ describe("a tool output", () => {
 });
 
 describe("a stored conversation", () => {
-  const after = (kept: StoredConversation | null, input: unknown) =>
-    conversationAfter(kept, frameOf({ input }), NO_OUTPUT, 128);
+  const after = (kept: RememberedTurns | null, input: unknown) =>
+    extendTurns(kept, frameOf({ input }), NO_OUTPUT, 128);
 
   test("of many short turns consists of few pieces, and counts its true size", () => {
-    let kept: StoredConversation | null = null;
+    let kept: RememberedTurns | null = null;
     for (let i = 0; i < 3_000; i++) kept = after(kept, [user(`Number ${i}`)]);
     const json = parsed(bodyOf(frameOf({ input: [] }), kept, 1_000_000).bytes);
     expect(json.input.map(({ content }: { content: string }) => content)).toEqual(
@@ -156,7 +151,7 @@ describe("a stored conversation", () => {
       call_id: callId,
       arguments: "x".repeat(40_000),
     });
-    const kept = ["a", "b", "c"].reduce<StoredConversation | null>(
+    const kept = ["a", "b", "c"].reduce<RememberedTurns | null>(
       (before, id) => after(before, [call(id)]),
       null,
     );
@@ -170,6 +165,6 @@ describe("a stored conversation", () => {
 });
 
 test("a conversation that is too long for one request is rejected before it is assembled", () => {
-  const kept = conversationAfter(null, frameOf({ input: "x".repeat(60_000) }), NO_OUTPUT, 128);
+  const kept = extendTurns(null, frameOf({ input: "x".repeat(60_000) }), NO_OUTPUT, 128);
   expect(() => bodyOf(frameOf({ input: "x".repeat(60_000) }), kept)).toThrow("exceeds");
 });

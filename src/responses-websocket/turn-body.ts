@@ -6,9 +6,9 @@ import { ApiError } from "../errors.ts";
 import type { JsonField } from "../json/scan.ts";
 import { editMembers, spliceParts } from "../json/splice.ts";
 import { COMMA, skipSpace } from "../json/walk.ts";
-import type { KnownConversationPrefix } from "../protocols/shared/request.ts";
+import type { KnownPrefix } from "../protocols/shared/request.ts";
 import type { CreateFrame, FrameField, FrameMetadata } from "./client-frame.ts";
-import type { ConversationPiece, StoredConversation } from "./conversation-memory.ts";
+import type { RememberedItems, RememberedTurns } from "./lane-memory.ts";
 import { findToolCalls, type ToolCalls } from "./tool-calls.ts";
 
 const TRUE = new TextEncoder().encode("true");
@@ -35,20 +35,20 @@ export interface TurnLimits {
 export interface TurnBody {
   readonly bytes: Uint8Array;
   /** The part of the input that precedes this turn. */
-  readonly knownPrefix: KnownConversationPrefix | null;
+  readonly knownPrefix: KnownPrefix | null;
 }
 
 /** The content of a turn's body, before anything is copied. */
 interface TurnPlan {
   /** The conversation so far and the new items; null if the frame's own input is used unchanged. */
   readonly input: readonly Part[] | null;
-  readonly knownPrefix: KnownConversationPrefix | null;
+  readonly knownPrefix: KnownPrefix | null;
 }
 
 /** Works in slices if the frame or the remembered conversation is long. */
 export function buildTurnBody(
   frame: CreateFrame,
-  stored: StoredConversation | null,
+  stored: RememberedTurns | null,
   metadata: FrameMetadata | null,
   limits: TurnLimits,
 ): TurnBody | Promise<TurnBody> {
@@ -59,7 +59,7 @@ export function buildTurnBody(
 /** `stored` is the response that the frame continues, if the connection remembers it. */
 export function turnBody(
   frame: CreateFrame,
-  stored: StoredConversation | null,
+  stored: RememberedTurns | null,
   metadata: FrameMetadata | null,
   limits: TurnLimits,
 ): TurnBody {
@@ -70,7 +70,7 @@ export function turnBody(
 
 async function buildTurnBodyInSlices(
   frame: CreateFrame,
-  stored: StoredConversation | null,
+  stored: RememberedTurns | null,
   metadata: FrameMetadata | null,
   limits: TurnLimits,
 ): Promise<TurnBody> {
@@ -82,7 +82,7 @@ async function buildTurnBodyInSlices(
   };
 }
 
-function planTurn(frame: CreateFrame, stored: StoredConversation | null, limits: TurnLimits): TurnPlan {
+function planTurn(frame: CreateFrame, stored: RememberedTurns | null, limits: TurnLimits): TurnPlan {
   if (stored === null) return { input: null, knownPrefix: null };
   rejectOrphans(frame, stored, limits.jsonDepthMax);
   const joined = joinInput(stored, inputItems(frame.bytes, frame.scan.fields.input), limits.jsonBodyBytesMax);
@@ -108,7 +108,7 @@ function bodyParts(
   };
   const splices = editMembers(bytes, scan, edits);
   // A token of this gateway has no meaning upstream.
-  if (metadata !== null && metadata.conversation !== null) {
+  if (metadata !== null && metadata.conversationName !== null) {
     splices.push(...editMembers(bytes, metadata.scan, { "x-codex-turn-state": null }));
   }
   const parts = spliceParts(bytes, splices);
@@ -126,42 +126,31 @@ interface SentResponse {
 
 /** Returns the conversation up to and including this response. Works in slices for a long frame. */
 export function storeAfter(
-  previous: StoredConversation | null,
+  previous: RememberedTurns | null,
   frame: CreateFrame,
   response: SentResponse,
   depthMax: number,
-): StoredConversation | Promise<StoredConversation> {
-  return (frame.inspection === null ? conversationAfter : conversationAfterInSlices)(
-    previous,
-    frame,
-    response,
-    depthMax,
-  );
+): RememberedTurns | Promise<RememberedTurns> {
+  return (frame.inspection === null ? extendTurns : extendTurnsInSlices)(previous, frame, response, depthMax);
 }
 
-export function conversationAfter(
-  previous: StoredConversation | null,
+export function extendTurns(
+  previous: RememberedTurns | null,
   frame: CreateFrame,
   response: SentResponse,
   depthMax: number,
-): StoredConversation {
-  return extendConversation(previous, newParts(frame, response), frame, response, depthMax);
+): RememberedTurns {
+  return joinTurns(previous, newParts(frame, response), frame, response, depthMax);
 }
 
-async function conversationAfterInSlices(
-  previous: StoredConversation | null,
+async function extendTurnsInSlices(
+  previous: RememberedTurns | null,
   frame: CreateFrame,
   response: SentResponse,
   depthMax: number,
-): Promise<StoredConversation> {
+): Promise<RememberedTurns> {
   const joined = await joinPartsInTurns(newParts(frame, response));
-  return extendConversation(
-    previous,
-    joined.length > 0 ? [wholeBody(joined)] : [],
-    frame,
-    response,
-    depthMax,
-  );
+  return joinTurns(previous, joined.length > 0 ? [wholeBody(joined)] : [], frame, response, depthMax);
 }
 
 /** Returns the items that the turn adds to its conversation. */
@@ -174,13 +163,13 @@ function newParts(frame: CreateFrame, { outputs }: SentResponse): Part[] {
   return parts;
 }
 
-function extendConversation(
-  previous: StoredConversation | null,
+function joinTurns(
+  previous: RememberedTurns | null,
   parts: readonly Part[],
   frame: CreateFrame,
   { responseId, calls: outputCalls }: SentResponse,
   depthMax: number,
-): StoredConversation {
+): RememberedTurns {
   const pieces = previous === null ? [] : [...previous.pieces];
   if (parts.length > 0) append(pieces, parts, [...findCalls(frame, depthMax).made, ...outputCalls]);
   let bytes = 0;
@@ -198,7 +187,7 @@ function findCalls({ bytes, scan, inspection: inspected }: CreateFrame, depthMax
 }
 
 /** The last piece may also belong to another conversation, so it is replaced instead of modified. */
-function append(pieces: ConversationPiece[], parts: readonly Part[], calls: readonly string[]): void {
+function append(pieces: RememberedItems[], parts: readonly Part[], calls: readonly string[]): void {
   const last = pieces.at(-1);
   if (last === undefined || last.json.length + partsLength(parts) > PIECE_BYTES_MAX) {
     const [only] = parts;
@@ -225,7 +214,7 @@ function inputItems(bytes: Uint8Array, input: JsonField | undefined): Part[] {
 }
 
 function joinInput(
-  stored: StoredConversation,
+  stored: RememberedTurns,
   items: readonly Part[],
   bytesMax: number,
 ): { input: readonly Part[]; knownBytes: number } {
@@ -241,7 +230,7 @@ function joinInput(
 }
 
 /** Rejects an output without a tool call. Upstreams handle this differently, so the gateway checks it. */
-export function rejectOrphans(frame: CreateFrame, stored: StoredConversation, depthMax: number): void {
+export function rejectOrphans(frame: CreateFrame, stored: RememberedTurns, depthMax: number): void {
   const { made, answered } = findCalls(frame, depthMax);
   const orphans = new Set(answered);
   remove(orphans, new Set(made));

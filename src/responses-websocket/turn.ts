@@ -11,12 +11,12 @@ import type { Gateway } from "../gateway/gateway.ts";
 import type { AuthenticatedRequest, ReservedRequest } from "../gateway/request-context.ts";
 import type { Relay } from "../gateway/stream/relay.ts";
 import type { Transport } from "../gateway/transport.ts";
-import type { Conversation } from "../gateway/upstream/dispatch-request.ts";
+import type { SocketTurn } from "../gateway/upstream/dispatch-request.ts";
 import type { HeaderReader } from "../net/wire/http-fields.ts";
-import type { Endpoint, KnownConversationPrefix, ModelRequest } from "../protocols/shared/request.ts";
+import type { Endpoint, KnownPrefix, ModelRequest } from "../protocols/shared/request.ts";
 import { allowSocket } from "./allow-socket.ts";
 import type { CreateFrame, FrameMetadata } from "./client-frame.ts";
-import type { StoredConversation } from "./conversation-memory.ts";
+import type { RememberedTurns } from "./lane-memory.ts";
 import type { TurnLane } from "./lanes.ts";
 
 /** The connection, as a turn uses it. */
@@ -53,9 +53,9 @@ export class Turn implements Call {
   readonly metadata: FrameMetadata | null;
   /** Read at the start: the memory of a long message is released before the turn ends. */
   readonly bodyBytes: number;
-  /** The remembered conversation that the turn continues, if any. Set when the body is built. */
-  previousConversation: StoredConversation | null = null;
-  knownPrefix: KnownConversationPrefix | null = null;
+  /** The remembered turns that the turn continues, if any. Set when the body is built. */
+  rememberedTurns: RememberedTurns | null = null;
+  knownPrefix: KnownPrefix | null = null;
   readonly clientAddress = (): string => this.host.address;
   readonly closeConnection = (): void => this.host.disconnect();
   private relay: Relay | null = null;
@@ -77,8 +77,8 @@ export class Turn implements Call {
     return this;
   }
 
-  get conversation(): Conversation {
-    return { socketConversation: this.lane.thread, knownPrefix: this.knownPrefix };
+  get socketTurn(): SocketTurn {
+    return { upstreamLane: this.lane.upstreamLane, knownPrefix: this.knownPrefix };
   }
 
   get signal(): AbortSignal {

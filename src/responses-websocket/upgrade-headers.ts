@@ -2,7 +2,7 @@
 
 import { FORWARDED_REQUEST_HEADERS } from "../accounts/headers.ts";
 import type { HeaderReader } from "../net/wire/http-fields.ts";
-import { SESSION_HEADERS } from "../protocols/shared/conversation.ts";
+import { SESSION_HEADERS } from "../protocols/shared/conversation-name.ts";
 import type { FrameMetadata } from "./client-frame.ts";
 
 const FORWARDED_HEADERS = [
@@ -40,10 +40,10 @@ function filterBetas(list: string): string {
 /** The headers of one turn, with values from its frame that other clients send as headers. */
 export function turnHeaders(upgradeHeaders: Headers, metadata: FrameMetadata | null): Headers {
   if (metadata === null) return upgradeHeaders;
-  const { conversation, isLite, traceparent } = metadata;
-  if (conversation === null && !isLite && traceparent === null) return upgradeHeaders;
+  const { conversationName, isLite, traceparent } = metadata;
+  if (conversationName === null && !isLite && traceparent === null) return upgradeHeaders;
   const headers = new Headers(upgradeHeaders);
-  if (conversation !== null) headers.set("session-id", conversation);
+  if (conversationName !== null) headers.set("session-id", conversationName);
   if (traceparent !== null) headers.set("traceparent", traceparent);
   if (isLite) headers.set("x-openai-internal-codex-responses-lite", "true");
   return headers;

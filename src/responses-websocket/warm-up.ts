@@ -11,8 +11,8 @@ import type { Caller } from "../gateway/admission/authenticate.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { emptyResponse } from "../protocols/responses/generated-events.ts";
 import type { ModelRequest } from "../protocols/shared/request.ts";
-import type { ConversationMemory, StoredConversation } from "./conversation-memory.ts";
 import { readEchoedSettings } from "./echoed-settings.ts";
+import type { LaneMemory, RememberedTurns } from "./lane-memory.ts";
 import { identifyTurn, RESPONSES, type Turn } from "./turn.ts";
 import { buildTurnBody, rejectOrphans, storeAfter, type TurnBody, type TurnLimits } from "./turn-body.ts";
 
@@ -30,7 +30,7 @@ const ZERO_USAGE = {
 
 export interface WarmUp {
   /** A promise for a long frame. */
-  readonly conversation: MaybePromise<StoredConversation>;
+  readonly turns: MaybePromise<RememberedTurns>;
   readonly frames: readonly string[];
 }
 
@@ -41,7 +41,7 @@ export type WarmUpServices = Pick<Gateway, "policy" | "auth" | "requests" | "clo
 export function respondToWarmUp(
   gateway: WarmUpServices,
   turn: Turn,
-  memory: ConversationMemory,
+  memory: LaneMemory,
   limits: WarmUpLimits,
 ): MaybePromise<WarmUp> {
   const caller = identifyTurn(gateway, turn);
@@ -56,7 +56,7 @@ export function respondToWarmUp(
 function buildWarmUp(
   gateway: WarmUpServices,
   { frame, requestId }: Turn,
-  memory: ConversationMemory,
+  memory: LaneMemory,
   limits: WarmUpLimits,
   caller: Caller,
   request: ModelRequest,
@@ -76,12 +76,7 @@ function buildWarmUp(
   };
   const completed = { ...created, status: "completed", completed_at: seconds, usage: ZERO_USAGE };
   return {
-    conversation: storeAfter(
-      before,
-      frame,
-      { responseId: created.id, outputs: [], calls: [] },
-      limits.jsonDepthMax,
-    ),
+    turns: storeAfter(before, frame, { responseId: created.id, outputs: [], calls: [] }, limits.jsonDepthMax),
     frames: [
       eventFrame("response.created", frame.streamId, 0, created, { "x-request-id": requestId }),
       eventFrame("response.completed", frame.streamId, 1, completed),

@@ -8,7 +8,7 @@ export class ServerCall implements HttpCall {
   readonly request: IncomingRequest;
   readonly requestId: string;
   readonly startedMs: number;
-  readonly conversation = null;
+  readonly socketTurn = null;
   /** The target without its query. */
   readonly path: string;
 

@@ -7,7 +7,7 @@ import { systemClock } from "../../base/clock.ts";
 import { openDeadlines } from "../../base/deadlines.ts";
 import { partBytes, wholePart } from "../../base/parts.ts";
 import { socketAccount } from "../account.test-support.ts";
-import { openSocketClient, SocketConversation } from "./client.ts";
+import { openSocketClient, UpstreamLane } from "./client.ts";
 
 const CONVERSATIONS = 120;
 const TURNS = 12;
@@ -66,11 +66,11 @@ test("every turn ends once, receives only its own response, and leaks no socket"
   const roll = openDice(7);
   const ends = { end: 0, error: 0, failed: 0, aborted: 0 };
 
-  function turn(socketConversation: SocketConversation, word: string): Promise<void> {
+  function turn(upstreamLane: UpstreamLane, word: string): Promise<void> {
     const model = MODELS[roll(MODELS.length)];
     const leaves = roll(12) === 0;
     const pauses = roll(4) === 0;
-    const previous = socketConversation.last?.responseId;
+    const previous = upstreamLane.last?.responseId;
     const whole = { model, input: `About ${word}`, store: false, metadata: { word } };
     const parts = (body: object) => wholePart(Buffer.from(JSON.stringify(body)));
     return new Promise((resolve, reject) => {
@@ -92,7 +92,7 @@ test("every turn ends once, receives only its own response, and leaks no socket"
           target,
           path: "/v1/responses",
           headers: "",
-          socketConversation,
+          upstreamLane,
           wholeBody: parts(whole),
           tail:
             previous === undefined
@@ -119,7 +119,7 @@ test("every turn ends once, receives only its own response, and leaks no socket"
   }
 
   async function converse(number: number): Promise<void> {
-    const thread = new SocketConversation();
+    const thread = new UpstreamLane();
     for (let i = 0; i < TURNS; i++) {
       await turn(thread, `w${number}`);
       if (roll(40) === 0) simulator.closeSockets(roll(2) === 0 ? null : 1012);

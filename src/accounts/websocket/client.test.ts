@@ -15,8 +15,8 @@ import {
   openSocketClient,
   type SocketClient,
   type SocketClientOptions,
-  SocketConversation,
   type TurnFailure,
+  UpstreamLane,
 } from "./client.ts";
 
 const CREDENTIAL = "sk-sim";
@@ -101,7 +101,7 @@ class Notes {
 interface Asked {
   body?: object;
   tail?: { responseId: string; body: object } | null;
-  thread?: SocketConversation;
+  thread?: UpstreamLane;
   account?: PolicyAccount;
   headers?: string;
   path?: string;
@@ -112,16 +112,16 @@ function ask(of: SocketClient, port: number, asked: Asked = {}): Notes {
   const target: DialTarget = { origin: `http://127.0.0.1:${port}`, hostHeader: null, tls: null };
   const parts = (body: object) => wholePart(Buffer.from(JSON.stringify(body)));
   const { tail = null } = asked;
-  const socketConversation = asked.thread ?? new SocketConversation();
+  const upstreamLane = asked.thread ?? new UpstreamLane();
   // A conversation that the test does not pass in ends with its first turn.
-  if (asked.thread === undefined) void notes.over.promise.then(() => socketConversation.end());
+  if (asked.thread === undefined) void notes.over.promise.then(() => upstreamLane.end());
   notes.exchange = of.send(
     {
       account: asked.account ?? account(),
       target,
       path: asked.path ?? "/v1/responses",
       headers: asked.headers ?? `authorization: Bearer ${CREDENTIAL}\r\n`,
-      socketConversation,
+      upstreamLane,
       wholeBody: parts(asked.body ?? { model: "sim-fast", input: "hello", stream: true, store: false }),
       tail: tail && { responseId: tail.responseId, body: () => parts(tail.body) },
     },
@@ -186,7 +186,7 @@ describe("an upstream with WebSocket support", () => {
 
   test("a conversation continues from its last response only on the socket that created it", async () => {
     const of = client();
-    const thread = new SocketConversation();
+    const thread = new UpstreamLane();
     const first = ask(of, simulator.port, { thread });
     await first.over.promise;
     const goOn = () => ({
@@ -219,7 +219,7 @@ describe("an upstream with WebSocket support", () => {
 
   test("a turn is sent again in full if the socket has lost its last response", async () => {
     const of = client();
-    const thread = new SocketConversation();
+    const thread = new UpstreamLane();
     await ask(of, simulator.port, { thread }).over.promise;
     const responseId = thread.last?.responseId ?? "";
     simulator.force("forgets", 1);
@@ -254,7 +254,7 @@ describe("an upstream with WebSocket support", () => {
 
   test("an idle socket is closed, unless a conversation may continue on it", async () => {
     const of = client({ idleMs: 1, pingMs: 40 });
-    const thread = new SocketConversation();
+    const thread = new UpstreamLane();
     await ask(of, simulator.port, { thread }).over.promise;
     await ask(of, simulator.port).over.promise;
     await eventually(() => simulator.ledger.sockets().open === 1);
@@ -761,7 +761,7 @@ describe("a late message", () => {
     let passedMs = 0;
     const of = client({ reuseDelayMs: 60_000, monotonicMs: () => systemClock.monotonicMs() + passedMs });
     const made = await handMade(good, (socket) => socket.write(ANSWER));
-    const thread = new SocketConversation();
+    const thread = new UpstreamLane();
     await ask(of, made.port, { thread }).over.promise;
     thread.clear();
     await ask(of, made.port, { thread }).over.promise;

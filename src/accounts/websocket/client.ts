@@ -12,7 +12,7 @@ import type { SocketSetting } from "./upstream-socket.ts";
 import { type TurnFailure, type TurnRequest, UpstreamTurn } from "./upstream-turn.ts";
 import { WarmSockets, type WarmSocketsOptions } from "./warm-sockets.ts";
 
-export { SocketConversation } from "./upstream-socket.ts";
+export { UpstreamLane } from "./upstream-socket.ts";
 export type { TurnFailure, TurnRequest } from "./upstream-turn.ts";
 
 export interface SocketRequest extends TurnRequest {

@@ -56,10 +56,10 @@ export interface SocketAddress {
 }
 
 /**
- * A conversation over WebSockets. The socket that served it last has its last response and can continue from it. The
- * owner of the conversation creates this object and ends it.
+ * A lane of turns at upstream sockets. The socket that served it last has its last response and can continue from it.
+ * The owner of the lane creates this object and ends it.
  */
-export class SocketConversation {
+export class UpstreamLane {
   private lastResponse: { readonly socket: UpstreamSocket; readonly responseId: string } | null = null;
   private isOver = false;
 
@@ -70,16 +70,16 @@ export class SocketConversation {
   recordResponse(socket: UpstreamSocket, responseId: string): void {
     if (this.isOver) return;
     this.lastResponse = { socket, responseId };
-    socket.reservedConversation = this;
+    socket.reservedLane = this;
   }
 
   /** The last response can no longer be continued. */
   clear(): void {
-    if (this.lastResponse !== null) this.lastResponse.socket.reservedConversation = null;
+    if (this.lastResponse !== null) this.lastResponse.socket.reservedLane = null;
     this.lastResponse = null;
   }
 
-  /** The conversation has ended: its socket can be used for any other. */
+  /** The lane has ended: its socket can be used for any other. */
   end(): void {
     this.isOver = true;
     this.clear();
@@ -100,10 +100,10 @@ export class UpstreamSocket implements ConnectionUser {
   hasReceived = false;
   pingedAtMs: number | null = null;
   usedAtMs = 0;
-  /** The conversation that can continue from the last response. */
-  reservedConversation: SocketConversation | null = null;
-  /** The conversation that sent the last request, whatever its outcome. */
-  lastConversation: SocketConversation | null = null;
+  /** The lane that can continue from the last response. */
+  reservedLane: UpstreamLane | null = null;
+  /** The lane that sent the last request, whatever its outcome. */
+  lastLane: UpstreamLane | null = null;
   /** The upstream closed the socket as it may at any time, so it may not have seen the last request. */
   isClosedByUpstream = false;
   private readonly setting: SocketSetting;

@@ -16,9 +16,9 @@ import { findResponseId } from "../../protocols/responses/response-id.ts";
 import { EventText, readMessageKind } from "./event-text.ts";
 import {
   type SocketAddress,
-  type SocketConversation,
   type SocketSetting,
   type SocketUser,
+  type UpstreamLane,
   UpstreamSocket,
 } from "./upstream-socket.ts";
 import type { SocketSet, WarmSockets } from "./warm-sockets.ts";
@@ -40,14 +40,14 @@ export interface UpstreamErrorMessage {
 }
 
 export interface TurnRequest {
-  readonly socketConversation: SocketConversation;
+  readonly upstreamLane: UpstreamLane;
   /** The complete request, as the JSON of `POST /responses`. */
   readonly wholeBody: readonly Part[];
   /** The request without the part before the response that it continues; null if it continues none. */
-  readonly tail: ConversationTail | null;
+  readonly tail: TurnTail | null;
 }
 
-export interface ConversationTail {
+export interface TurnTail {
   readonly responseId: string;
   /** Null if the two parts cannot be separated. */
   body(): readonly Part[] | null;
@@ -110,7 +110,7 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
 
   start(): void {
     const { warm, socketSet } = this.context;
-    const free = warm.take(socketSet, this.request.socketConversation);
+    const free = warm.take(socketSet, this.request.upstreamLane);
     if (free === null) {
       this.open();
       return;
@@ -139,17 +139,17 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
   }
 
   private sendRequest(socket: UpstreamSocket): void {
-    const { socketConversation, tail, wholeBody } = this.request;
+    const { upstreamLane, tail, wholeBody } = this.request;
     this.socket = socket;
     const canContinue =
       tail !== null &&
-      socketConversation.last?.socket === socket &&
-      socketConversation.last.responseId === tail.responseId;
+      upstreamLane.last?.socket === socket &&
+      upstreamLane.last.responseId === tail.responseId;
     const body = canContinue ? tail.body() : null;
     // Whatever the outcome of this turn, the previous response is no longer the last one on this socket.
-    socket.reservedConversation?.clear();
-    socketConversation.clear();
-    socket.lastConversation = socketConversation;
+    socket.reservedLane?.clear();
+    upstreamLane.clear();
+    socket.lastLane = upstreamLane;
     this.hasSentTail = body !== null;
     this.send(socket, body ?? wholeBody);
   }
@@ -216,7 +216,7 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
       return;
     }
     this.hasEnded = true;
-    if (isOwn && socket !== null) request.socketConversation.recordResponse(socket, responseId);
+    if (isOwn && socket !== null) request.upstreamLane.recordResponse(socket, responseId);
     // Without response ids, a late message could not be distinguished from the next response.
     else this.isSocketUnusable = true;
   }

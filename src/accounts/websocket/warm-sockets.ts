@@ -1,26 +1,26 @@
 /**
- * The pool of open sockets between responses. A socket that served a conversation last is reserved for it while the
- * pool has space, because only that socket can continue the conversation.
+ * The pool of open sockets between responses. A socket that served a lane last is reserved for it while the
+ * pool has space, because only that socket can continue it.
  */
 
 import type { Deadline, Deadlines } from "../../base/deadlines.ts";
 import type { PolicyAccount } from "../account.ts";
 import { readMessageKind } from "./event-text.ts";
-import type { SocketConversation, SocketUser, UpstreamSocket } from "./upstream-socket.ts";
+import type { SocketUser, UpstreamLane, UpstreamSocket } from "./upstream-socket.ts";
 
 export interface WarmSocketsOptions {
   deadlines: Deadlines;
   monotonicMs(): number;
   /** Older sockets are not reused. Upstreams close sockets after an hour, even in the middle of a response. */
   ageMs: number;
-  /** How long an unused socket without a conversation stays open. */
+  /** How long an unused socket without a lane stays open. */
   idleMs: number;
   /** Silence after which a socket is pinged. */
   pingMs: number;
   /** Maximum number of free sockets per account. */
   freeMax: number;
   /**
-   * For this long after a turn, a socket serves only the same conversation, so that no other receives its late
+   * For this long after a turn, a socket serves only the same lane, so that no other receives its late
    * messages.
    */
   reuseDelayMs: number;
@@ -64,12 +64,12 @@ export class WarmSockets {
     return socketSet;
   }
 
-  /** Returns the socket that served the conversation, if it is free; else one that is not reserved; else null. */
-  take(socketSet: SocketSet, conversation: SocketConversation): UpstreamSocket | null {
+  /** Returns the socket that served the lane, if it is free; else one that is not reserved; else null. */
+  take(socketSet: SocketSet, lane: UpstreamLane): UpstreamSocket | null {
     const socket =
-      this.#findReserved(socketSet, conversation) ??
-      this.#findUnreserved(socketSet, conversation) ??
-      this.#findReplaceable(socketSet, conversation);
+      this.#findReserved(socketSet, lane) ??
+      this.#findUnreserved(socketSet, lane) ??
+      this.#findReplaceable(socketSet, lane);
     if (socket !== null) this.#removeFree(socketSet, socket);
     return socket;
   }
@@ -100,7 +100,7 @@ export class WarmSockets {
   drop(socketSet: SocketSet, socket: UpstreamSocket): void {
     this.#removeFree(socketSet, socket);
     socketSet.all.delete(socket);
-    socket.reservedConversation?.clear();
+    socket.reservedLane?.clear();
   }
 
   /** Removes and closes a socket. */
@@ -127,8 +127,8 @@ export class WarmSockets {
     this.retain(() => false);
   }
 
-  #findReserved(socketSet: SocketSet, conversation: SocketConversation): UpstreamSocket | null {
-    const socket = conversation.last?.socket;
+  #findReserved(socketSet: SocketSet, lane: UpstreamLane): UpstreamSocket | null {
+    const socket = lane.last?.socket;
     if (socket === undefined || !socketSet.free.includes(socket)) return null;
     if (this.#isYoung(socket)) return socket;
     this.discard(socketSet, socket);
@@ -136,21 +136,20 @@ export class WarmSockets {
   }
 
   /** The most recently used one, so that the others become idle and are closed. */
-  #findUnreserved({ free }: SocketSet, conversation: SocketConversation): UpstreamSocket | null {
-    return free.findLast((socket) => !isReserved(socket) && this.#mayServe(socket, conversation)) ?? null;
+  #findUnreserved({ free }: SocketSet, lane: UpstreamLane): UpstreamSocket | null {
+    return free.findLast((socket) => !isReserved(socket) && this.#mayServe(socket, lane)) ?? null;
   }
 
-  /** A socket that is reserved for another conversation is only taken if the pool has no space for one more. */
-  #findReplaceable({ account, free }: SocketSet, conversation: SocketConversation): UpstreamSocket | null {
+  /** A socket that is reserved for another lane is only taken if the pool has no space for one more. */
+  #findReplaceable({ account, free }: SocketSet, lane: UpstreamLane): UpstreamSocket | null {
     const freeCount = this.#freeByAccount.get(account.id)?.size ?? 0;
     if (freeCount < this.#options.freeMax) return null;
-    return free.find((socket) => this.#mayServe(socket, conversation)) ?? null;
+    return free.find((socket) => this.#mayServe(socket, lane)) ?? null;
   }
 
-  #mayServe(socket: UpstreamSocket, conversation: SocketConversation): boolean {
+  #mayServe(socket: UpstreamSocket, lane: UpstreamLane): boolean {
     const { monotonicMs, reuseDelayMs } = this.#options;
-    const hasNoLateMessages =
-      socket.lastConversation === conversation || monotonicMs() - socket.usedAtMs >= reuseDelayMs;
+    const hasNoLateMessages = socket.lastLane === lane || monotonicMs() - socket.usedAtMs >= reuseDelayMs;
     return hasNoLateMessages && this.#isYoung(socket);
   }
 
@@ -212,9 +211,9 @@ export class WarmSockets {
   }
 }
 
-/** A conversation may continue on this socket. */
+/** A lane may continue on this socket. */
 function isReserved(socket: UpstreamSocket): boolean {
-  return socket.reservedConversation !== null;
+  return socket.reservedLane !== null;
 }
 
 /** Pings a silent socket, and fails it without a pong. A paused socket is not read, so its silence is not a failure. */

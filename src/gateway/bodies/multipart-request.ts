@@ -132,7 +132,7 @@ function buildRequest(
       form.fields.get("quality")?.value ?? null,
     ),
     inputText: { kind: "texts", texts: [prompt], formDigest },
-    conversation: () => null,
+    conversationName: () => null,
     body: formBody(form, model, spooled, contentType),
   };
 }

@@ -16,8 +16,8 @@ import { EmbeddingsTranslator } from "../translation/embeddings-translator.ts";
 import { RequestTranslator, type TranslationServices } from "../translation/request-translator.ts";
 import { type ConversationSeals, findSeals } from "../translation/sealed-conversation.ts";
 import type { Translator } from "../translation/translated-attempt.ts";
-import type { Client } from "../upstream/send-request.ts";
 import { computeAffinity, type DispatchRequest } from "../upstream/dispatch-request.ts";
+import type { Client } from "../upstream/send-request.ts";
 
 /** The services that reading a response uses. */
 export interface ReaderServices {
@@ -59,7 +59,7 @@ export function buildDispatchRequest(
     cap: cap === null ? null : new OutputCap(cap, endpoint, request, services.dispatcher.monotonicMs),
     routes,
     clientHeaders: headers,
-    conversation: call.conversation,
+    socketTurn: call.socketTurn,
     client,
     openReader(translated) {
       if (!request.stream) throw new Error("expected a whole response, received a stream");
@@ -71,7 +71,7 @@ export function buildDispatchRequest(
       translator ??= openTranslator(services, context);
       return translator;
     },
-    continuesStored: context.conversation !== null,
+    continuesStored: context.storedConversation !== null,
     isCharged: context.charge !== null,
     capture: context.capture,
     trace: context.trace,
@@ -80,14 +80,17 @@ export function buildDispatchRequest(
 
 function readSeals(
   { translation }: DispatchRequestServices,
-  { routes, request, conversation, caller, endpoint }: ReservedRequest,
+  { routes, request, storedConversation, caller, endpoint }: ReservedRequest,
 ): ConversationSeals | null {
   if (endpoint.dialect === null) return null;
   const { key } = caller;
-  return findSeals(translation.seals, { routes, request, conversation, owner: key.userId ?? key.id });
+  return findSeals(translation.seals, { routes, request, storedConversation, owner: key.userId ?? key.id });
 }
 
-function openTranslator({ translation, clock }: DispatchRequestServices, context: ReservedRequest): Translator {
+function openTranslator(
+  { translation, clock }: DispatchRequestServices,
+  context: ReservedRequest,
+): Translator {
   return context.endpoint.interface === "embeddings"
     ? new EmbeddingsTranslator(context, translation)
     : new RequestTranslator(translation, context, clock.nowMs);
@@ -103,7 +106,7 @@ export function openReader(
     nowMs: clock.nowMs,
     depthMax: dispatcher.jsonDepthMax,
     sink: counter,
-    previousResponseId: call.conversation?.knownPrefix?.responseId ?? null,
+    previousResponseId: call.socketTurn?.knownPrefix?.responseId ?? null,
   });
 }
 

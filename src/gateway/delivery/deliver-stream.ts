@@ -34,8 +34,8 @@ import {
 } from "../stream/stream-counters.ts";
 import type { TranslationServices } from "../translation/request-translator.ts";
 import type { StreamUpstreamResult, UpstreamResult } from "../upstream/dispatch.ts";
-import { messageAudience } from "../upstream/message-audience.ts";
 import type { DispatchRequest } from "../upstream/dispatch-request.ts";
+import { messageAudience } from "../upstream/message-audience.ts";
 import type { UpstreamStream } from "../upstream/upstream-stream.ts";
 import {
   buildDispatchRequest,

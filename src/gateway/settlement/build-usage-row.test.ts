@@ -22,7 +22,7 @@ const CALL = {
   startedMs: 100,
   bodyBytes: 0,
   clientAddress: () => "",
-  conversation: null,
+  socketTurn: null,
   closeConnection() {},
 };
 

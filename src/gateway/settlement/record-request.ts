@@ -45,7 +45,7 @@ export function recordRequest(
     outputTokens: row.outputTokens,
     limit: ending.error?.limit ?? null,
     attempts: trace.attempts,
-    isSocketTurn: call.conversation !== null,
+    isSocketTurn: call.socketTurn !== null,
     traceReference,
   });
   context.capture?.settle(row);

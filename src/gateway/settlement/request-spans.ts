@@ -4,7 +4,7 @@ import type { Clock } from "../../base/clock.ts";
 import { NO_TOKENS } from "../../money/token-counts.ts";
 import { hasFailed } from "../../observe/traffic.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
-import { readSession } from "../../protocols/shared/conversation.ts";
+import { readSession } from "../../protocols/shared/conversation-name.ts";
 import { NO_FACTS, type ResponseFacts } from "../../protocols/shared/response-facts.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 import type { SpanContext } from "../../telemetry/span-context.ts";
@@ -142,7 +142,7 @@ class RequestSpans implements SpanSource {
     if (userAgent !== null) writer.piece(userAgentAttribute(userAgent));
     // The gateway does not terminate TLS. Only a proxy knows that the client used it.
     writer.piece(call.request.headers.get("x-forwarded-proto") === "https" ? HTTPS : HTTP);
-    if (call.conversation !== null) writer.piece(WEBSOCKET);
+    if (call.socketTurn !== null) writer.piece(WEBSOCKET);
     if (this.#tracer.hasClientAddress) writer.string("clientAddress", call.clientAddress());
     if (end.waitMs > 0) writer.int("waitMs", end.waitMs);
     if (end.costNano > 0n) writer.int("costNano", Number(end.costNano));

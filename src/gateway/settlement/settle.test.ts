@@ -87,7 +87,7 @@ function contextWith(
     startedMs: 100,
     bodyBytes: 0,
     clientAddress: () => "",
-    conversation: null,
+    socketTurn: null,
     closeConnection() {},
   };
   const context = openContext(call, lookUpEndpoint("chat.completions"));

@@ -41,7 +41,7 @@ function paidRequest(
     startedMs: 100,
     bodyBytes: 0,
     clientAddress: () => "",
-    conversation: null,
+    socketTurn: null,
     closeConnection() {},
   };
   const context = openContext(call, lookUpEndpoint(name));

@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { StoredConversations, type StoredTurns } from "./stored-conversations.ts";
+import { type StoredConversation, StoredConversations } from "./stored-conversations.ts";
 
 const LIMITS = { storedConversationBytesMax: 1_000, storedConversationKeyBytesMax: 400 };
 
-function conversation(responseId: string, keyId: string, memoryBytes: number): StoredTurns {
+function conversation(responseId: string, keyId: string, memoryBytes: number): StoredConversation {
   const record = {
     responseId,
     keyId,

@@ -5,7 +5,7 @@
 
 import type { ResponseRecord } from "./response-record.ts";
 
-export interface StoredTurns {
+export interface StoredConversation {
   /** Its last response. */
   readonly record: ResponseRecord;
   /** Its turns in their order, each as bytes. Conversations with a common beginning share its turns. */
@@ -20,7 +20,7 @@ export interface ConversationLimits {
 export class StoredConversations {
   readonly #limits: ConversationLimits;
   /** In order of their use: the oldest is dropped first. */
-  readonly #byResponse = new Map<string, StoredTurns>();
+  readonly #byResponse = new Map<string, StoredConversation>();
   readonly #bytesByKey = new Map<string, number>();
   #bytes = 0;
 
@@ -38,7 +38,7 @@ export class StoredConversations {
   }
 
   /** Returns false if the conversation is too long to be stored. */
-  add(conversation: StoredTurns): boolean {
+  add(conversation: StoredConversation): boolean {
     const { responseId, keyId, memoryBytes } = conversation.record;
     const { storedConversationBytesMax, storedConversationKeyBytesMax } = this.#limits;
     if (memoryBytes > storedConversationKeyBytesMax) return false;
@@ -51,7 +51,7 @@ export class StoredConversations {
   }
 
   /** Returns null if the response is unknown or belongs to another key. */
-  find(responseId: string, keyId: string): StoredTurns | null {
+  find(responseId: string, keyId: string): StoredConversation | null {
     const conversation = this.#byResponse.get(responseId);
     if (conversation?.record.keyId !== keyId) return null;
     this.#byResponse.delete(responseId);
@@ -67,7 +67,7 @@ export class StoredConversations {
     return true;
   }
 
-  #drop(conversation: StoredTurns): void {
+  #drop(conversation: StoredConversation): void {
     const { responseId, memoryBytes } = conversation.record;
     if (this.#byResponse.delete(responseId)) this.#count(conversation, -memoryBytes);
   }
@@ -80,7 +80,7 @@ export class StoredConversations {
     }
   }
 
-  #count({ record: { keyId } }: StoredTurns, bytes: number): void {
+  #count({ record: { keyId } }: StoredConversation, bytes: number): void {
     this.#bytes += bytes;
     const keyBytes = (this.#bytesByKey.get(keyId) ?? 0) + bytes;
     if (keyBytes > 0) this.#bytesByKey.set(keyId, keyBytes);

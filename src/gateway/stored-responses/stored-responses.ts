@@ -6,7 +6,7 @@
 import type { MaybePromise } from "../../base/maybe-promise.ts";
 import type { ResponseArchive } from "./response-archive.ts";
 import type { ResponseRecord } from "./response-record.ts";
-import type { StoredConversations, StoredTurns } from "./stored-conversations.ts";
+import type { StoredConversation, StoredConversations } from "./stored-conversations.ts";
 
 export type NewResponse = Omit<ResponseRecord, "memoryBytes">;
 
@@ -23,7 +23,7 @@ export class StoredResponses {
   }
 
   /** The next turn on this node can continue from the response as soon as this call returns. */
-  add(previous: StoredTurns | null, response: NewResponse): void {
+  add(previous: StoredConversation | null, response: NewResponse): void {
     const ownBytes = response.turn.length + RECORD_BYTES;
     const record = { ...response, memoryBytes: ownBytes + (previous?.record.memoryBytes ?? 0) };
     const turns = [...(previous?.turns ?? []), response.turn];
@@ -36,7 +36,7 @@ export class StoredResponses {
   }
 
   /** Returns null if the response is unknown or belongs to another key. */
-  findConversation(responseId: string, keyId: string): MaybePromise<StoredTurns | null> {
+  findConversation(responseId: string, keyId: string): MaybePromise<StoredConversation | null> {
     const recent = this.#memory.find(responseId, keyId);
     if (recent === null) return this.#load(responseId, keyId);
     return this.#archive.mayBeDeletedElsewhere(recent.record) ? this.#check(recent) : recent;
@@ -60,7 +60,7 @@ export class StoredResponses {
   }
 
   /** The client may have deleted the response at another node. */
-  async #check(recent: StoredTurns): Promise<StoredTurns | null> {
+  async #check(recent: StoredConversation): Promise<StoredConversation | null> {
     const { responseId, keyId } = recent.record;
     // While the database fails, a conversation that is in memory continues.
     if (await this.#archive.has(responseId, keyId).catch(() => true)) return recent;
@@ -68,7 +68,7 @@ export class StoredResponses {
     return null;
   }
 
-  async #load(responseId: string, keyId: string): Promise<StoredTurns | null> {
+  async #load(responseId: string, keyId: string): Promise<StoredConversation | null> {
     const records = await this.#archive.findChain(responseId, keyId);
     if (records === null) return null;
     const conversation = joinRecords(records);
@@ -78,7 +78,7 @@ export class StoredResponses {
 }
 
 /** The records of a chain, the first one first. */
-export function joinRecords(records: readonly ResponseRecord[]): StoredTurns | null {
+export function joinRecords(records: readonly ResponseRecord[]): StoredConversation | null {
   const record = records.at(-1);
   return record === undefined ? null : { record, turns: records.map(({ turn }) => turn) };
 }

@@ -15,13 +15,13 @@ import type { ClientTarget, DialectCodec, RepeatedRequest } from "../../protocol
 import { DroppedFields } from "../../protocols/hub/dropped-fields.ts";
 import type { StateSealer } from "../../protocols/hub/sealed-state.ts";
 import { checkParsedValues } from "../../protocols/shared/list-bounds.ts";
-import type { Endpoint, KnownConversationPrefix, ModelRequest } from "../../protocols/shared/request.ts";
+import type { Endpoint, KnownPrefix, ModelRequest } from "../../protocols/shared/request.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { WholeResponseResult } from "../../protocols/whole-response.ts";
 import type { Dialect } from "../../records/interfaces.ts";
 import type { InputCounter } from "../metering/count-input.ts";
 import { noteDropped, type Trace } from "../request/trace.ts";
-import type { StoredTurns } from "../stored-responses/stored-conversations.ts";
+import type { StoredConversation } from "../stored-responses/stored-conversations.ts";
 import type { StoredResponses } from "../stored-responses/stored-responses.ts";
 import { buildTurn, writeTurnHead } from "../stored-responses/stored-turn.ts";
 import type { SealTarget, StateSeals } from "./state-seals.ts";
@@ -49,12 +49,12 @@ export interface TranslationSource {
   readonly request: ModelRequest;
   /** On a WebSocket the conversation may be in the body already. */
   readonly call: {
-    readonly conversation: { readonly knownPrefix: KnownConversationPrefix | null } | null;
+    readonly socketTurn: { readonly knownPrefix: KnownPrefix | null } | null;
   };
   readonly caller: { readonly key: { readonly id: string; readonly userId: string | null } };
   readonly model: Pick<PublishedModel, "outputTokensMax">;
   /** The conversation that the request continues, if the gateway itself keeps it. */
-  readonly conversation: StoredTurns | null;
+  readonly storedConversation: StoredConversation | null;
   readonly trace: Trace;
 }
 
@@ -136,7 +136,7 @@ export class RequestTranslator implements Translator {
   }
 
   get #turns(): readonly Uint8Array[] {
-    return this.#context.conversation?.turns ?? [];
+    return this.#context.storedConversation?.turns ?? [];
   }
 
   #buildTerms(route: AccountRoute, dialect: Dialect, outputTokensMax: number | null): RequestTerms {
@@ -202,7 +202,7 @@ export class RequestTranslator implements Translator {
       publicModel: received.publicModel,
       request,
       responseId: newId(this.#client.responseIdPrefix),
-      previousResponseId: received.previousResponseId ?? call.conversation?.knownPrefix?.responseId ?? null,
+      previousResponseId: received.previousResponseId ?? call.socketTurn?.knownPrefix?.responseId ?? null,
       get inputTokensEstimate() {
         return Math.ceil(received.inputSize().textBytes / 4);
       },
@@ -265,8 +265,8 @@ export class RequestTranslator implements Translator {
 
   /** The input of a stored conversation is not in the body. */
   #learnTokens(usage: TokenUsage | null): void {
-    const { request, endpoint, conversation } = this.#context;
-    if (usage === null || usage.missing === "input" || conversation !== null) return;
+    const { request, endpoint, storedConversation } = this.#context;
+    if (usage === null || usage.missing === "input" || storedConversation !== null) return;
     // A count that fails teaches nothing.
     this.#services.factors.learn(request, endpoint.name, usage.inputTokens).catch(() => {});
   }
@@ -274,12 +274,12 @@ export class RequestTranslator implements Translator {
   /** Stores the response and its conversation; null if the client does not want that, or if it is too long. */
   #openStore({ translation: { input }, client }: AttemptTerms): ((complete: CompleteTurn) => void) | null {
     if (input === null) return null;
-    const { caller, request, conversation } = this.#context;
+    const { caller, request, storedConversation } = this.#context;
     const { storedResponses } = this.#services;
     return ({ head, usage }) =>
-      storedResponses.add(conversation, {
+      storedResponses.add(storedConversation, {
         responseId: client.responseId,
-        previousId: conversation === null ? null : request.previousResponseId,
+        previousId: storedConversation === null ? null : request.previousResponseId,
         keyId: caller.key.id,
         owner: this.#owner,
         atMs: this.#nowMs(),

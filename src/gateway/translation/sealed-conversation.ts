@@ -9,7 +9,7 @@ import type { AccountRoute } from "../../policy/snapshot.ts";
 import { ENCODED_ENVELOPE_START, readSignature } from "../../protocols/gemini/thought-signature.ts";
 import { ENVELOPE_PREFIX } from "../../protocols/hub/sealed-state.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
-import type { StoredTurns } from "../stored-responses/stored-conversations.ts";
+import type { StoredConversation } from "../stored-responses/stored-conversations.ts";
 import { turnInput, turnOutput } from "../stored-responses/stored-turn.ts";
 import type { StateSeals } from "./state-seals.ts";
 
@@ -23,7 +23,7 @@ export interface SealSource {
   readonly routes: readonly AccountRoute[];
   readonly request: Pick<ModelRequest, "inputText">;
   /** The conversation that the request continues, if the gateway itself keeps it. */
-  readonly conversation: Pick<StoredTurns, "turns"> | null;
+  readonly storedConversation: Pick<StoredConversation, "turns"> | null;
   /** The owner of the API key. */
   readonly owner: string;
 }
@@ -37,12 +37,12 @@ const MARKS = [ENVELOPE_PREFIX, ENCODED_ENVELOPE_START].map((start) => Buffer.fr
 
 /** Returns null for a conversation without state. Only translated accounts issue envelopes. */
 export function findSeals(seals: StateSeals, source: SealSource): ConversationSeals | null {
-  const { routes, request, conversation, owner } = source;
+  const { routes, request, storedConversation, owner } = source;
   if (!routes.some(({ translation }) => translation !== null)) return null;
   const { inputText } = request;
   const envelope =
     (inputText.kind === "json" ? findLastEnvelope(inputText.body) : null) ??
-    (conversation === null ? null : findStoredEnvelope(conversation.turns));
+    (storedConversation === null ? null : findStoredEnvelope(storedConversation.turns));
   if (envelope === null) return null;
   const issuer = seals.readIssuer(envelope, owner);
   const route = routes.find(

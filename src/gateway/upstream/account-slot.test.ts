@@ -64,7 +64,7 @@ function setUp(routes: readonly AccountRoute[], queue = { maxWaiting: 5, timeout
       routes,
       affinity: null,
       seals: null,
-      conversation: null,
+      socketTurn: null,
       clientHeaders: new Headers(),
       client: { signal: left.signal },
       openTranslator: () => {

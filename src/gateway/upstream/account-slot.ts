@@ -12,9 +12,9 @@ import type { WaitingQueue } from "../../pool/waiting-queue.ts";
 import { waitText } from "../admission/caller-limits.ts";
 import { type CountedUnits, estimateCounts, findCountedUnits } from "../metering/limited-use.ts";
 import { endWait, failAttempt, waitedMs } from "../request/trace.ts";
+import type { DispatchRequest } from "./dispatch-request.ts";
 import { hasUpstreamResponse, rejectAfterWait, rejectNow, withRetryTime } from "./no-account.ts";
 import { clientGone } from "./send-request.ts";
-import type { DispatchRequest } from "./dispatch-request.ts";
 
 export interface AccountSlot {
   readonly route: AccountRoute;
@@ -107,7 +107,8 @@ async function waitForSlot(
     groupId: dispatchRequest.groupId,
     accountIds: new Set(dispatchRequest.routes.map(({ account }) => account.id)),
     // A request that has waited before does not count against the queue length again.
-    maxWaiting: dispatchRequest.trace.endedWaitsMs > 0 ? Number.POSITIVE_INFINITY : dispatchRequest.queue.maxWaiting,
+    maxWaiting:
+      dispatchRequest.trace.endedWaitsMs > 0 ? Number.POSITIVE_INFINITY : dispatchRequest.queue.maxWaiting,
     timeoutMs: verdict.waitMs,
     freesInMs: first.freesInMs,
     attempt() {
@@ -130,7 +131,11 @@ async function waitForSlot(
       throw rejectAfterWait(verdict, dispatchRequest, last, fullText(dispatchRequest.queue.maxWaiting));
     case "hopeless":
       recordCandidates(pool, dispatchRequest, latest);
-      throw withRetryTime(rejectNow(decide(latest.obstacles, 0), dispatchRequest, last), pool, dispatchRequest);
+      throw withRetryTime(
+        rejectNow(decide(latest.obstacles, 0), dispatchRequest, last),
+        pool,
+        dispatchRequest,
+      );
     case "timeout": {
       // This last pick also returns when the next slot comes free, for `Retry-After`.
       const final = pool.pick(pickRequest);
@@ -150,7 +155,8 @@ const DESCRIBED_CANDIDATES_MAX = 12;
 const REJECTED_CANDIDATES_MAX = 50;
 
 function recordCandidates(pool: Pool, dispatchRequest: DispatchRequest, pick: Choice): void {
-  if (pick.kind === "none") dispatchRequest.trace.candidates = pick.candidates().slice(0, REJECTED_CANDIDATES_MAX);
+  if (pick.kind === "none")
+    dispatchRequest.trace.candidates = pick.candidates().slice(0, REJECTED_CANDIDATES_MAX);
   else if (dispatchRequest.routes.length > DESCRIBED_CANDIDATES_MAX)
     dispatchRequest.trace.candidates = [pool.describe(pick.route)];
   else if (dispatchRequest.routes.length > 1) dispatchRequest.trace.candidates = pick.candidates();

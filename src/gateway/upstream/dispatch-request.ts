@@ -1,11 +1,11 @@
 /** The input of dispatch: one admitted request and everything that decides which account it is sent to. */
 
-import type { SocketConversation } from "../../accounts/websocket/client.ts";
+import type { UpstreamLane } from "../../accounts/websocket/client.ts";
 import type { RequestCapture } from "../../capture/request-capture.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
-import { readSession } from "../../protocols/shared/conversation.ts";
-import type { Endpoint, KnownConversationPrefix, ModelRequest } from "../../protocols/shared/request.ts";
+import { readSession } from "../../protocols/shared/conversation-name.ts";
+import type { Endpoint, KnownPrefix, ModelRequest } from "../../protocols/shared/request.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
 import type { QueueSettings } from "../../records/group.ts";
 import type { OutputCap } from "../charging/output-cap.ts";
@@ -14,11 +14,11 @@ import type { ConversationSeals } from "../translation/sealed-conversation.ts";
 import type { TranslatedAttempt, Translator } from "../translation/translated-attempt.ts";
 import type { Client } from "./send-request.ts";
 
-/** What an upstream reached by WebSocket may remember of earlier turns. */
-export interface Conversation {
-  readonly socketConversation: SocketConversation;
+/** A turn on a client's WebSocket, with what an upstream WebSocket may remember of earlier ones. */
+export interface SocketTurn {
+  readonly upstreamLane: UpstreamLane;
   /** The part of the request body that the upstream already has; null if all of it is new. */
-  readonly knownPrefix: KnownConversationPrefix | null;
+  readonly knownPrefix: KnownPrefix | null;
 }
 
 export interface DispatchRequest {
@@ -36,8 +36,8 @@ export interface DispatchRequest {
   /** The opaque state that the conversation carries; null if it carries none. */
   seals: ConversationSeals | null;
   clientHeaders: HeaderReader;
-  /** The conversation of a turn on a WebSocket; null for HTTP. */
-  conversation: Conversation | null;
+  /** The turn on a WebSocket; null for HTTP. */
+  socketTurn: SocketTurn | null;
   client: Client;
   /** Opens a new reader for each attempt: events of a failed attempt do not count. Null if nothing is translated. */
   openReader(translated: TranslatedAttempt | null): StreamReader;
@@ -55,15 +55,15 @@ export interface DispatchRequest {
 
 /** The affinity includes the key id, so that keys share neither conversations nor their accounts. */
 export function computeAffinity(keyId: string, headers: HeaderReader, request: ModelRequest): string | null {
-  const name = conversationName(headers, request);
+  const name = nameConversation(headers, request);
   return name === null ? null : `${keyId} ${name}`;
 }
 
-export function conversationName(headers: HeaderReader, request: ModelRequest): string | null {
-  const conversation = readSession(headers) ?? request.conversation();
-  if (conversation === null) return null;
+export function nameConversation(headers: HeaderReader, request: ModelRequest): string | null {
+  const name = readSession(headers) ?? request.conversationName();
+  if (name === null) return null;
   // The pool stores names, and the client controls their length, so long names are hashed.
-  return conversation.length > NAME_CHARS_MAX ? Bun.hash(conversation).toString(36) : conversation;
+  return name.length > NAME_CHARS_MAX ? Bun.hash(name).toString(36) : name;
 }
 
 const NAME_CHARS_MAX = 64;

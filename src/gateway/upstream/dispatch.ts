@@ -35,13 +35,13 @@ import {
 } from "../request/trace.ts";
 import { DROPPED_STATE, type TranslatedAttempt } from "../translation/translated-attempt.ts";
 import { type AccountSlot, NO_FAILURES, takeAccountSlot } from "./account-slot.ts";
+import type { DispatchRequest, SocketTurn } from "./dispatch-request.ts";
 import { Failover } from "./failover.ts";
 import { messageAudience } from "./message-audience.ts";
 import { withRetryTime } from "./no-account.ts";
 import type { RetryBudget } from "./retry-budget.ts";
 import { clientGone, type OutboundRequest, openStream, type UpstreamAttempt } from "./send-request.ts";
 import { sendWhole } from "./send-whole.ts";
-import type { Conversation, DispatchRequest } from "./dispatch-request.ts";
 import { UpstreamStream } from "./upstream-stream.ts";
 import { findWholeFailure } from "./whole-failure.ts";
 
@@ -87,7 +87,10 @@ export type StreamUpstreamResult = StreamContent & Occupied;
 export type UpstreamResult = WholeUpstreamResult | StreamUpstreamResult;
 
 /** Rejects with the `ApiError` for the client if no account could serve the request. */
-export async function dispatch(dispatcher: Dispatcher, dispatchRequest: DispatchRequest): Promise<UpstreamResult> {
+export async function dispatch(
+  dispatcher: Dispatcher,
+  dispatchRequest: DispatchRequest,
+): Promise<UpstreamResult> {
   const { request } = dispatchRequest;
   const retries = dispatcher.retries.open();
   /** Null as long as no attempt has failed. */
@@ -101,7 +104,9 @@ export async function dispatch(dispatcher: Dispatcher, dispatchRequest: Dispatch
       let outcome: AttemptResult;
       try {
         dispatcher.loop.enter(dispatchRequest.endpoint.name, dispatchRequest.requestId);
-        const translated = needsTranslation(dispatchRequest, route) ? await translateFor(dispatchRequest, route) : null;
+        const translated = needsTranslation(dispatchRequest, route)
+          ? await translateFor(dispatchRequest, route)
+          : null;
         if (translated instanceof ApiError) {
           // Another account may have the interface itself.
           failover ??= new Failover(dispatcher, dispatchRequest);
@@ -160,7 +165,9 @@ async function translateFor(
   route: AccountRoute,
 ): Promise<TranslatedAttempt | ApiError> {
   try {
-    return await dispatchRequest.openTranslator().translate(route, dispatchRequest.cap?.tokensFor(route) ?? null);
+    return await dispatchRequest
+      .openTranslator()
+      .translate(route, dispatchRequest.cap?.tokensFor(route) ?? null);
   } catch (cause) {
     if (cause instanceof ApiError && cause.status < 500) return cause;
     throw cause;
@@ -173,7 +180,7 @@ function buildNativeAttempt(
   uncappedBody: RequestBody,
   route: AccountRoute,
 ): UpstreamAttempt {
-  const { endpoint, cap, conversation } = dispatchRequest;
+  const { endpoint, cap, socketTurn } = dispatchRequest;
   const { upstreamModel } = route;
   const body = cap === null ? uncappedBody : cap.applyTo(uncappedBody, route);
   noteAttempt(dispatcher, dispatchRequest, route);
@@ -188,7 +195,7 @@ function buildNativeAttempt(
     clientHeaders: dispatchRequest.clientHeaders,
     traceLines: propagatedLines(dispatchRequest, route),
     body: { contentType: body.contentType, content: body.forUpstream(upstreamModel, form) },
-    turn: conversation === null ? null : buildTurn(conversation, body, upstreamModel),
+    turn: socketTurn === null ? null : buildTurn(socketTurn, body, upstreamModel),
     capture: dispatchRequest.capture === null ? null : captureAttempt(dispatchRequest.capture, route),
     ...attemptTerms(dispatcher, dispatchRequest),
   };
@@ -259,7 +266,7 @@ function attemptTerms(
 
 /** What a WebSocket needs about a turn, in addition to the whole request. */
 function buildTurn(
-  { socketConversation, knownPrefix }: Conversation,
+  { upstreamLane, knownPrefix }: SocketTurn,
   body: RequestBody,
   upstreamModel: string,
 ): NonNullable<UpstreamAttempt["turn"]> {
@@ -267,7 +274,7 @@ function buildTurn(
     responseId: knownPrefix.responseId,
     body: () => body.forUpstreamAfter(upstreamModel, knownPrefix),
   };
-  return { socketConversation, tail };
+  return { upstreamLane, tail };
 }
 
 interface WholeSending {

@@ -18,9 +18,9 @@ import type { Pool } from "../../pool/pool.ts";
 import type { RequestBody } from "../../protocols/shared/request.ts";
 import { clientRequestId, traceLogId } from "../request/log-ids.ts";
 import type { AccountSlot, PastFailures } from "./account-slot.ts";
+import type { DispatchRequest } from "./dispatch-request.ts";
 import { messageAudience } from "./message-audience.ts";
 import { clientGone } from "./send-request.ts";
-import type { DispatchRequest } from "./dispatch-request.ts";
 
 /** The services that a failover uses. */
 export interface FailoverServices {
@@ -60,7 +60,8 @@ export class Failover implements PastFailures {
     if (dispatchRequest.isCharged) billingEngine.recordRequeue(dispatchRequest.requestId);
     logFailure(log, dispatchRequest, route, failure);
     // No further attempt for a client that disconnected, even if its response would be drained.
-    if (dispatchRequest.client.signal.aborted || dispatchRequest.client.realClient?.signal.aborted) throw clientGone();
+    if (dispatchRequest.client.signal.aborted || dispatchRequest.client.realClient?.signal.aborted)
+      throw clientGone();
     const flaw = failure.class === "rejected" ? await this.body.findJsonError() : null;
     const error = flaw ?? clientError(failure, messageAudience(dispatchRequest.request, route));
     this.error = moreUsefulFailure(this.error, error);

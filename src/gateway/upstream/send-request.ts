@@ -7,12 +7,12 @@ import { ApiError } from "../../errors.ts";
 import type { AnswerHeaders, ResponseSink } from "../../net/http-client/client.ts";
 import type { BodySink } from "../../net/wire/body-sink.ts";
 import type { WholeResult } from "../whole-result.ts";
-import { type OutboundRequest, type StreamCall, UpstreamCall } from "./upstream-call.ts";
 import type { UpstreamAttempt } from "./upstream-attempt.ts";
+import { type OutboundRequest, type StreamCall, UpstreamCall } from "./upstream-call.ts";
 import { failureByStatus } from "./upstream-failure.ts";
 
-export type { OutboundRequest } from "./upstream-call.ts";
 export type { Client, UpstreamAttempt } from "./upstream-attempt.ts";
+export type { OutboundRequest } from "./upstream-call.ts";
 
 /** Resolves with the whole response, bounded in size. */
 export function sendRequest(out: OutboundRequest, attempt: UpstreamAttempt): Promise<WholeResult> {

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createServer, type TLSSocket } from "node:tls";
 import { socketAccount } from "../../accounts/account.test-support.ts";
-import { openSocketClient, SocketConversation } from "../../accounts/websocket/client.ts";
+import { openSocketClient, UpstreamLane } from "../../accounts/websocket/client.ts";
 import { systemClock } from "../../base/clock.ts";
 import { openDeadlines } from "../../base/deadlines.ts";
 import { wholePart } from "../../base/parts.ts";
@@ -267,7 +267,7 @@ describe("a WebSocket over TLS", () => {
         target: { origin: `https://127.0.0.1:${port}`, hostHeader: serverName, tls: { serverName } },
         path: "/responses",
         headers: "authorization: Bearer secret\r\n",
-        socketConversation: new SocketConversation(),
+        upstreamLane: new UpstreamLane(),
         wholeBody: wholePart(Buffer.from('{"model":"m"}')),
         tail: null,
       },

@@ -7,7 +7,7 @@ import type { Part } from "../../base/parts.ts";
 import { partBytes } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
 import type { RequestedTier } from "../../money/token-counts.ts";
-import { readConversationStart } from "../shared/conversation.ts";
+import { readConversationStart } from "../shared/conversation-name.ts";
 import { type InputReach, measureInputReach } from "../shared/input-reach.ts";
 import { type InputSize, measureInputSize } from "../shared/input-size.ts";
 import type { JsonRequestLimits } from "../shared/json-request.ts";
@@ -41,7 +41,7 @@ export interface GeminiInspection {
   readonly config: ConfigScan | null;
   readonly size: InputSize;
   readonly reach: InputReach;
-  readonly conversation: string | null;
+  readonly conversationName: string | null;
   readonly findings: GeminiFindings;
 }
 
@@ -72,7 +72,7 @@ export function inspectGeminiBody(
     config: request.config,
     size: request.inputSize(),
     reach: request.inputReach(),
-    conversation: request.conversation(),
+    conversationName: request.conversationName(),
     findings: searchGeminiBody(body, { scan: request.scan, depthMax: limits.depthMax }),
   };
 }
@@ -157,8 +157,8 @@ class GeminiRequest implements ModelRequest {
     return this.#reach;
   }
 
-  conversation(): string | null {
-    if (this.#inspection !== null) return this.#inspection.conversation;
+  conversationName(): string | null {
+    if (this.#inspection !== null) return this.#inspection.conversationName;
     return readConversationStart(this.#part.bytes, this.scan.fields.contents);
   }
 }

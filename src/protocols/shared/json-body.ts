@@ -23,7 +23,7 @@ import {
 import { StringFaultSearch } from "../../json/strings.ts";
 import { dropEncryptedReasoning } from "./encrypted-reasoning.ts";
 import { isPlainBody } from "./plain-body.ts";
-import type { Endpoint, HostedForm, KnownConversationPrefix, RequestBody } from "./request.ts";
+import type { Endpoint, HostedForm, KnownPrefix, RequestBody } from "./request.ts";
 import { dropSealedState, dropThinking } from "./sealed-state-splices.ts";
 import { shortenCallIds } from "./short-call-ids.ts";
 
@@ -268,10 +268,7 @@ export class JsonBody implements RequestBody {
     return inspection?.sealedState ?? dropSealedState(part, scan.fields, depthMax);
   }
 
-  forUpstreamAfter(
-    upstreamModel: string,
-    { responseId, inputBytes }: KnownConversationPrefix,
-  ): Part[] | null {
+  forUpstreamAfter(upstreamModel: string, { responseId, inputBytes }: KnownPrefix): Part[] | null {
     const { part, scan, fixedSplices: always } = this;
     const { bytes, start, end } = part;
     const { input } = scan.fields;

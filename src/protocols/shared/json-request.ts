@@ -11,7 +11,7 @@ import { describeScanError } from "../../json/scan-error.ts";
 import { editMembers, type Splice } from "../../json/splice.ts";
 import type { RequestedTier } from "../../money/token-counts.ts";
 import { caseVariantError } from "./case-variant-error.ts";
-import { readConversationStart } from "./conversation.ts";
+import { readConversationStart } from "./conversation-name.ts";
 import { readImageKind } from "./image-kind.ts";
 import { type InputReach, measureInputReach } from "./input-reach.ts";
 import { type InputSize, measureInputSize } from "./input-size.ts";
@@ -76,7 +76,7 @@ export interface BodyInspection {
   readonly usage: readonly Splice[] | null;
   readonly size: InputSize;
   readonly reach: InputReach;
-  readonly conversation: string | null;
+  readonly conversationName: string | null;
   readonly isPlain: boolean;
   readonly encryptedReasoning: readonly Splice[];
   readonly sealedState: readonly Splice[];
@@ -92,7 +92,7 @@ export function inspectJsonBody(body: Part, endpoint: Endpoint, limits: JsonRequ
     usage: request.usage,
     size: request.inputSize(),
     reach: request.inputReach(),
-    conversation: request.conversation(),
+    conversationName: request.conversationName(),
     isPlain: request.body.isPlain(),
     encryptedReasoning: reasoningSplices(body, endpoint, scan, limits.depthMax),
     sealedState: boundSplices(dropSealedState(body, scan.fields, limits.depthMax)),
@@ -253,9 +253,9 @@ class JsonRequest implements ModelRequest {
     return this.ownBytes;
   }
 
-  conversation(): string | null {
+  conversationName(): string | null {
     const { part, fields, inspection } = this;
-    if (inspection !== null) return inspection.conversation;
+    if (inspection !== null) return inspection.conversationName;
     const { bytes } = part;
     return (
       readText(bytes, fields.prompt_cache_key) ??

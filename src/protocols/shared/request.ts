@@ -19,7 +19,7 @@ export interface RequestBody {
    * The same for an upstream that remembers this response and the conversation up to it, which is the beginning of the
    * input. Returns null if that part can no longer be identified.
    */
-  forUpstreamAfter(upstreamModel: string, known: KnownConversationPrefix): readonly Part[] | null;
+  forUpstreamAfter(upstreamModel: string, known: KnownPrefix): readonly Part[] | null;
   /** The body without reasoning that another account encrypted; null if it has none. */
   withoutEncryptedReasoning(): RequestBody | null;
   /** The body with this output cap: in the fields that the client used for it, or in the named one. */
@@ -53,7 +53,7 @@ export type HostedForm =
   | { readonly api: "chat" };
 
 /** A response, and the number of input bytes up to it, without the opening bracket. */
-export interface KnownConversationPrefix {
+export interface KnownPrefix {
   readonly responseId: string;
   readonly inputBytes: number;
 }
@@ -102,7 +102,7 @@ export interface ModelRequest {
   /** The text to count if the upstream does not report input tokens. */
   readonly inputText: InputText;
   /** The conversation, if the body names one. Called only if there is more than one account. */
-  conversation(): string | null;
+  conversationName(): string | null;
   readonly body: RequestBody;
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { JsonField } from "../../json/scan.ts";
-import { readConversationStart, readSession } from "./conversation.ts";
+import { readConversationStart, readSession } from "./conversation-name.ts";
 
 describe("the session in the request headers", () => {
   test.each([

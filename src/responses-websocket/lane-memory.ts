@@ -5,33 +5,33 @@
  * full.
  */
 
-/** Consecutive items of a conversation. */
-export interface ConversationPiece {
+/** Consecutive items of remembered turns. */
+export interface RememberedItems {
   /** JSON, separated by commas; never empty. */
   readonly json: Uint8Array;
   /** Ids of the tool calls among the items. */
   readonly calls: ReadonlySet<string>;
 }
 
-export interface StoredConversation {
+export interface RememberedTurns {
   readonly responseId: string;
-  readonly pieces: readonly ConversationPiece[];
+  readonly pieces: readonly RememberedItems[];
   /** Memory in use. */
   readonly bytes: number;
 }
 
 /** The memory of one connection. */
-export interface ConversationMemory {
-  find(responseId: string): StoredConversation | null;
-  /** Replaces the conversation of the lane; null removes it. */
-  store(lane: string, stored: StoredConversation | null): void;
+export interface LaneMemory {
+  find(responseId: string): RememberedTurns | null;
+  /** Replaces the turns of the lane; null removes them. */
+  store(lane: string, stored: RememberedTurns | null): void;
   forget(responseId: string): void;
   clear(): void;
 }
 
 export interface MemoryPool {
   /** `key` is the key of the connection. */
-  open(key: string): ConversationMemory;
+  open(key: string): LaneMemory;
   readonly bytes: number;
 }
 
@@ -45,8 +45,8 @@ export function openMemoryPool(limits: MemoryLimits): MemoryPool {
   const total = new MemoryShare(limits.bytesMax);
   const byKey = new Map<string, MemoryShare>();
 
-  function open(key: string): ConversationMemory {
-    const byLane = new Map<string, StoredConversation>();
+  function open(key: string): LaneMemory {
+    const byLane = new Map<string, RememberedTurns>();
     const connectionShare = new MemoryShare(limits.connectionBytesMax);
 
     function lookUpKeyShare(): MemoryShare {
@@ -94,12 +94,12 @@ export function openMemoryPool(limits: MemoryLimits): MemoryPool {
   };
 }
 
-/** A bounded part of the memory, with a callback to drop each conversation in it. */
+/** A bounded part of the memory, with a callback to drop the turns of each lane in it. */
 class MemoryShare {
   bytes = 0;
   private readonly bytesMax: number;
-  /** In insertion order: the oldest conversation is dropped first. */
-  private readonly dropCallbacks = new Map<StoredConversation, () => void>();
+  /** In insertion order: the oldest turns are dropped first. */
+  private readonly dropCallbacks = new Map<RememberedTurns, () => void>();
 
   constructor(bytesMax: number) {
     this.bytesMax = bytesMax;
@@ -109,12 +109,12 @@ class MemoryShare {
     return this.dropCallbacks.size === 0;
   }
 
-  add(stored: StoredConversation, forget: () => void): void {
+  add(stored: RememberedTurns, forget: () => void): void {
     this.dropCallbacks.set(stored, forget);
     this.bytes += stored.bytes;
   }
 
-  remove(stored: StoredConversation): void {
+  remove(stored: RememberedTurns): void {
     if (this.dropCallbacks.delete(stored)) this.bytes -= stored.bytes;
   }
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { type ConversationMemory, openMemoryPool, type StoredConversation } from "./conversation-memory.ts";
+import { type LaneMemory, openMemoryPool, type RememberedTurns } from "./lane-memory.ts";
 
-const kept = (responseId: string, bytes: number): StoredConversation => ({
+const kept = (responseId: string, bytes: number): RememberedTurns => ({
   responseId,
   pieces: [{ json: new Uint8Array(bytes), calls: new Set() }],
   bytes,
@@ -66,8 +66,8 @@ test("the counted bytes always match the stored bytes", () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
       const pool = openMemoryPool({ bytesMax: 200, keyBytesMax: 150, connectionBytesMax: 100 });
-      const memories: ConversationMemory[] = [pool.open("a"), pool.open("a"), pool.open("b")];
-      const ids: { memory: ConversationMemory; id: string }[] = [];
+      const memories: LaneMemory[] = [pool.open("a"), pool.open("a"), pool.open("b")];
+      const ids: { memory: LaneMemory; id: string }[] = [];
       for (const [i, { at, lane, does, bytes }] of steps.entries()) {
         const memory = memories[at];
         if (memory === undefined) continue;
