@@ -8,7 +8,7 @@ import { openAuthThrottles } from "../console-api/throttling/auth-throttles.ts";
 import { openThrottle } from "../console-api/throttling/throttle.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { openMail } from "../mail/mail.ts";
-import type { ThrottleExchange } from "../nodes/throttle-exchange.ts";
+import type { ThrottleSharing } from "../nodes/throttle-sharing.ts";
 import type { UsageExport } from "../usage-export/engine.ts";
 import type { BillingServices } from "./billing.ts";
 import type { NodeAddress } from "./node-address.ts";
@@ -19,7 +19,7 @@ export interface ConsoleServices {
   readonly billing: BillingServices;
   readonly address: NodeAddress;
   /** Null if there is one node. */
-  readonly throttles: ThrottleExchange | null;
+  readonly throttles: ThrottleSharing | null;
   readonly usageExport: UsageExport;
 }
 

@@ -22,7 +22,7 @@ import type { Dispatcher } from "../gateway/upstream/dispatch.ts";
 import { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
 import type { Limiter } from "../limits/limiter.ts";
 import { QueueOccupancy } from "../limits/queue-occupancy.ts";
-import type { ThrottleExchange } from "../nodes/throttle-exchange.ts";
+import type { ThrottleSharing } from "../nodes/throttle-sharing.ts";
 import { LoopWatch, readThreadCpuMs } from "../observe/loop-watch.ts";
 import { openRequestCounts } from "../observe/request-counts.ts";
 import { RequestMetrics } from "../observe/request-metrics.ts";
@@ -47,7 +47,7 @@ export interface GatewayServices {
   readonly timers: Timers;
   readonly tracer: Tracer | null;
   /** Null if there is one node. */
-  readonly throttles: ThrottleExchange | null;
+  readonly throttles: ThrottleSharing | null;
 }
 
 /** Bodies of requests that are too large for memory. */
@@ -130,7 +130,7 @@ function openAuthenticator(
     triesPerMinute: limits.badKeyTriesPerMinute,
     monotonicMs: clock.monotonicMs,
     // Below it, an attacker with many addresses would fill the table.
-    shared: throttles?.share("bad_key", { reportFrom: limits.throttleExchange.badKeysMin }),
+    shared: throttles?.share("bad_key", { reportFrom: limits.throttleSharing.badKeysMin }),
   });
   return { keys: policy.keys, digest, badKeys, nowMs: clock.nowMs };
 }

@@ -1,14 +1,14 @@
 /** Limits and deadlines of what the nodes of one installation do together. `product-limits.ts` includes them. */
 
 export const nodeLimits = {
-  /** What nodes share about the health of upstream accounts: see nodes/health-exchange.ts. */
-  healthExchange: {
+  /** What nodes share about the health of upstream accounts: see nodes/health-sharing.ts. */
+  healthSharing: {
     pollMs: 500,
     delayMs: 20,
     probeDelayMs: 1_000,
   },
-  /** Counts of throttles that nodes share: see nodes/throttle-exchange.ts. */
-  throttleExchange: {
+  /** Counts of throttles that nodes share: see nodes/throttle-sharing.ts. */
+  throttleSharing: {
     pollMs: 500,
     delayMs: 250,
     subjectsMax: 500,

@@ -2,7 +2,7 @@
 
 import type { Clock } from "../../base/clock.ts";
 import { ApiError } from "../../errors.ts";
-import type { SharedCounts } from "../../nodes/throttle-exchange.ts";
+import type { SharedCounts } from "../../nodes/throttle-sharing.ts";
 import { openPasswords, type Passwords } from "./password-hashing.ts";
 import { addressBlock, openThrottle, type Throttle } from "./throttle.ts";
 

@@ -1,6 +1,6 @@
 /** Limits the attempts of one subject in a window of time. Successful attempts are returned. */
 
-import type { SharedCounts } from "../../nodes/throttle-exchange.ts";
+import type { SharedCounts } from "../../nodes/throttle-sharing.ts";
 
 export interface Throttle {
   /** Takes one attempt. Returns null, or the seconds until the next one is available; then nothing was taken. */

@@ -3,7 +3,7 @@
  * retries for ever cheap. Valid keys from the same address are never throttled.
  */
 
-import type { SharedCounts } from "../../nodes/throttle-exchange.ts";
+import type { SharedCounts } from "../../nodes/throttle-sharing.ts";
 
 export interface BadKeyThrottle {
   /** Counts one invalid key. Returns the seconds to wait once there were too many, otherwise null. */

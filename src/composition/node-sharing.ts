@@ -2,8 +2,8 @@
 
 import type { BillingEngine } from "../billing/engine/billing-engine.ts";
 import type { Gateway } from "../gateway/gateway.ts";
-import { HealthExchange } from "../nodes/health-exchange.ts";
-import { ThrottleExchange } from "../nodes/throttle-exchange.ts";
+import { HealthSharing } from "../nodes/health-sharing.ts";
+import { ThrottleSharing } from "../nodes/throttle-sharing.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
 import { isSharedServer } from "../store/engine/dialect.ts";
 import { listenForChanges } from "../store/engine/notify.ts";
@@ -11,34 +11,34 @@ import type { ProcessContext } from "./process-context.ts";
 import type { ThisNode } from "./this-node.ts";
 
 /** Null if the database has one node. */
-export function openThrottleExchange(
+export function openThrottleSharing(
   { installation, limits, log, closers }: ProcessContext,
   { self }: Pick<ThisNode, "self">,
-): ThrottleExchange | null {
+): ThrottleSharing | null {
   const { db, clock, digest } = installation;
   if (!isSharedServer(db)) return null;
-  const exchange = new ThrottleExchange({
+  const sharing = new ThrottleSharing({
     db,
     clock,
     log,
     node: self.id,
     digest,
-    limits: limits.throttleExchange,
+    limits: limits.throttleSharing,
   });
-  exchange.start();
-  closers.add(() => exchange.stop());
-  return exchange;
+  sharing.start();
+  closers.add(() => sharing.stop());
+  return sharing;
 }
 
 /** Null if the database has one node. Resolves when the reports of the other nodes are applied. */
-export async function openHealthExchange(
+export async function openHealthSharing(
   { installation, limits, log, closers }: ProcessContext,
   { self }: Pick<ThisNode, "self">,
   { policy, dispatcher }: Pick<Gateway, "policy" | "dispatcher">,
-): Promise<HealthExchange | null> {
+): Promise<HealthSharing | null> {
   const { db, clock, digest } = installation;
   if (!isSharedServer(db)) return null;
-  const exchange = new HealthExchange({
+  const sharing = new HealthSharing({
     db,
     clock,
     log,
@@ -46,16 +46,16 @@ export async function openHealthExchange(
     policy,
     pool: dispatcher.pool,
     digest,
-    limits: limits.healthExchange,
+    limits: limits.healthSharing,
   });
-  await exchange.start();
-  closers.add(() => exchange.stop());
-  return exchange;
+  await sharing.start();
+  closers.add(() => sharing.stop());
+  return sharing;
 }
 
 interface ListeningServices {
   readonly policy: LivePolicy;
-  readonly health: HealthExchange | null;
+  readonly health: HealthSharing | null;
   readonly billingEngine: Pick<BillingEngine, "answerRecalls">;
 }
 

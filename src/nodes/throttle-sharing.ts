@@ -1,5 +1,5 @@
 /**
- * Exchanges the counts of throttles between nodes: invalid keys and wrong passwords count together, whichever node they
+ * Shares the counts of throttles between nodes: invalid keys and wrong passwords count together, whichever node they
  * reach. Counts are collected and written a few times a second, and decisions only read memory.
  */
 
@@ -24,7 +24,7 @@ export interface SharedCounts {
   report(subject: string, taken: number, remainingMs: number): void;
 }
 
-export interface ThrottleExchangeOptions {
+export interface ThrottleSharingOptions {
   readonly db: Db;
   readonly clock: Clock;
   readonly log: Log;
@@ -57,15 +57,15 @@ interface OtherUse {
 
 const DELETE_INTERVAL_MS = 60_000;
 
-export class ThrottleExchange {
-  readonly #options: ThrottleExchangeOptions;
+export class ThrottleSharing {
+  readonly #options: ThrottleSharingOptions;
   readonly #pending = new Map<string, PendingUse>();
   /** Subjects whose attempts the other nodes know, with the end of their window. */
   readonly #published = new Map<string, number>();
   /** By throttle and subject, then by node. */
   readonly #others = new Map<string, Map<string, OtherUse>>();
   readonly #pass = new SerialPass(
-    () => this.#exchange(),
+    () => this.#synchronize(),
     (error) => this.#logFailure(error),
   );
   #revision = 0;
@@ -73,7 +73,7 @@ export class ThrottleExchange {
   #pollTimer: ReturnType<typeof setInterval> | null = null;
   #sendTimer: ReturnType<typeof setTimeout> | null = null;
 
-  constructor(options: ThrottleExchangeOptions) {
+  constructor(options: ThrottleSharingOptions) {
     this.#options = options;
     this.#deletedMs = options.clock.monotonicMs();
   }
@@ -143,7 +143,7 @@ export class ThrottleExchange {
     return `${name} ${this.#options.digest(JSON.stringify(["throttle", name, subject]))}`;
   }
 
-  async #exchange(): Promise<void> {
+  async #synchronize(): Promise<void> {
     const { db, clock, node } = this.#options;
     const nowMs = clock.monotonicMs();
     const pending = [...this.#pending];

@@ -1,5 +1,5 @@
 /**
- * Exchanges the health of upstream accounts between the nodes of an installation: an account that one node has found
+ * Shares the health of upstream accounts between the nodes of an installation: an account that one node has found
  * parked, out of quota or cooling down is so on all of them, and one node probes it.
  */
 
@@ -20,7 +20,7 @@ import {
 } from "../store/nodes/account-facts.ts";
 import { SerialPass } from "./serial-pass.ts";
 
-export interface HealthExchangeOptions {
+export interface HealthSharingOptions {
   readonly db: Db;
   readonly clock: Clock;
   readonly log: Log;
@@ -45,8 +45,8 @@ interface PendingReport {
   readonly reportedMs: number;
 }
 
-export class HealthExchange implements HealthObserver {
-  readonly #options: HealthExchangeOptions;
+export class HealthSharing implements HealthObserver {
+  readonly #options: HealthSharingOptions;
   /** The latest report about each account and model. */
   readonly #pending = new Map<string, PendingReport>();
   readonly #accessDigests = new WeakMap<PolicyAccount, string>();
@@ -62,7 +62,7 @@ export class HealthExchange implements HealthObserver {
   #pollTimer: ReturnType<typeof setInterval> | null = null;
   #sendTimer: ReturnType<typeof setTimeout> | null = null;
 
-  constructor(options: HealthExchangeOptions) {
+  constructor(options: HealthSharingOptions) {
     this.#options = options;
   }
 

@@ -7,17 +7,17 @@ import type { AccountRoute } from "../policy/snapshot.ts";
 import { openTestPool, route } from "../pool/pool.test-support.ts";
 import type { Db } from "../store/engine/db.ts";
 import { registerProcess } from "../store/money/processes.ts";
-import { HealthExchange } from "./health-exchange.ts";
+import { HealthSharing } from "./health-sharing.ts";
 
 let db: Db;
-const opened: HealthExchange[] = [];
+const opened: HealthSharing[] = [];
 
 usePostgres((opened) => {
   ({ db } = opened);
 });
 
 afterEach(async () => {
-  for (const exchange of opened.splice(0)) await exchange.stop();
+  for (const sharing of opened.splice(0)) await sharing.stop();
   await db.sql`DELETE FROM account_fact`;
 });
 
@@ -39,7 +39,7 @@ async function openNode(id: string, account: AccountRoute) {
   const policy = { snapshot: () => ({ accounts }) } as unknown as Pick<LivePolicy, "snapshot">;
   const log = { info() {}, warn() {}, error() {} };
   const digest = (text: string) => String(Bun.hash(text));
-  const exchange = new HealthExchange({
+  const sharing = new HealthSharing({
     db,
     clock: test.clock,
     log,
@@ -49,11 +49,11 @@ async function openNode(id: string, account: AccountRoute) {
     digest,
     limits: LIMITS,
   });
-  await exchange.start();
-  opened.push(exchange);
+  await sharing.start();
+  opened.push(sharing);
   return {
     ...test,
-    stop: () => exchange.stop(),
+    stop: () => sharing.stop(),
     condition: () => test.pool.report(account.account).condition,
   };
 }
