@@ -1,6 +1,5 @@
 /** Webhook deliveries: their bodies, signatures and retries. */
 
-import { webhookSecretBinding } from "../secrets/seal.ts";
 import {
   type AlertEvent,
   type AlertRecord,
@@ -59,7 +58,7 @@ export function sendWebhook(
   id: string,
   body: string,
 ): Promise<WebhookResponse> {
-  return sendSigned(sender, webhook, webhookSecretBinding(webhook.name), {
+  return sendSigned(sender, "alerts", webhook, {
     contentType: "application/json",
     headers: { "x-gateway-delivery": id },
     body,

@@ -169,7 +169,7 @@ describe("an alert", () => {
   });
 
   test("is signed with the webhook's secret, over the time and the body", async () => {
-    const sealedSecret = seal(keyring, webhookSecretBinding("ops"), SECRET);
+    const sealedSecret = seal(keyring, webhookSecretBinding("alerts", "ops"), SECRET);
     await configure({ webhooks: [webhook({ sealedSecret })] });
     const { engine, park } = start();
     park();

@@ -2,7 +2,7 @@
 
 import type { Clock } from "../base/clock.ts";
 import type { Keyring } from "../secrets/keyring.ts";
-import { SealError, unseal } from "../secrets/seal.ts";
+import { SealError, unseal, type WebhookList, webhookSecretBinding } from "../secrets/seal.ts";
 import type { WebhookRecord } from "../store/settings/settings-records.ts";
 import { VERSION } from "../version.ts";
 import {
@@ -19,17 +19,16 @@ export interface WebhookSender extends WebhookClient {
   clock: Pick<Clock, "nowMs">;
 }
 
-/** `binding`: what the secret of this webhook is sealed for. */
 export async function sendSigned(
   sender: WebhookSender,
-  { url, privateNetwork, sealedSecret }: WebhookRecord,
-  binding: string,
+  list: WebhookList,
+  { name, url, privateNetwork, sealedSecret }: WebhookRecord,
   { contentType, headers, body }: Pick<WebhookRequest, "contentType" | "headers" | "body">,
 ): Promise<WebhookResponse> {
   const { keyring, clock } = sender;
   let secret: string | null;
   try {
-    secret = sealedSecret === null ? null : unseal(keyring, binding, sealedSecret);
+    secret = sealedSecret === null ? null : unseal(keyring, webhookSecretBinding(list, name), sealedSecret);
   } catch (error) {
     if (!(error instanceof SealError)) throw error;
     return buildFailure("the stored secret cannot be decrypted; enter it again");

@@ -35,16 +35,15 @@ export function captureKeyBinding(requestId: string): string {
 
 export const SMTP_PASSWORD_BINDING = "setting|smtp|password";
 
-export function webhookSecretBinding(name: string): string {
-  return `setting|alerts|${name}|secret`;
+/** The lists of webhooks: those of alerts, and those of the usage export. */
+export type WebhookList = "alerts" | "usage_export";
+
+export function webhookSecretBinding(list: WebhookList, name: string): string {
+  return `setting|${list}|${name}|secret`;
 }
 
 export function storedResponseBinding(keyId: string, responseId: string): string {
   return `stored_response|${keyId}|${responseId}`;
-}
-
-export function exportSecretBinding(name: string): string {
-  return `setting|usage_export|${name}|secret`;
 }
 
 export function seal(

@@ -2,7 +2,6 @@
 
 import type { WebhookResponse } from "../alerts/post-webhook.ts";
 import { sendSigned, type WebhookSender } from "../alerts/signed-webhook.ts";
-import { exportSecretBinding } from "../secrets/seal.ts";
 import type { WebhookRecord } from "../store/settings/settings-records.ts";
 import type { ExportTarget } from "../store/usage-feed/targets.ts";
 import type { UsageBatch } from "./batch.ts";
@@ -16,7 +15,7 @@ export function sendBatch(
   { feedId, deliveredTo }: Pick<ExportTarget, "feedId" | "deliveredTo">,
   { body, rowCount, to }: SentBatch,
 ): Promise<WebhookResponse> {
-  return sendSigned(sender, webhook, exportSecretBinding(webhook.name), {
+  return sendSigned(sender, "usage_export", webhook, {
     contentType: "application/x-ndjson",
     headers: {
       "x-gateway-delivery": `${feedId}:${deliveredTo}-${to}`,

@@ -8,7 +8,7 @@ import { openDeadlines } from "../base/deadlines.ts";
 import { type HttpClient, openHttpClient } from "../net/http-client/client.ts";
 import { Dialer } from "../net/http-client/dial.ts";
 import { compileSnapshot } from "../policy/snapshot.ts";
-import { exportSecretBinding, seal } from "../secrets/seal.ts";
+import { seal, webhookSecretBinding } from "../secrets/seal.ts";
 import type { Db } from "../store/engine/db.ts";
 import { transaction } from "../store/engine/db.ts";
 import { registerProcess } from "../store/money/processes.ts";
@@ -126,7 +126,9 @@ async function checkUntil(engine: UsageExport, condition: () => boolean | Promis
 eachEngine(({ open }) => {
   test("batches arrive in order, signed, with cursors that form a chain", async () => {
     const db = await open();
-    await configure(db, [webhook({ sealedSecret: seal(keyring, exportSecretBinding("warehouse"), SECRET) })]);
+    await configure(db, [
+      webhook({ sealedSecret: seal(keyring, webhookSecretBinding("usage_export", "warehouse"), SECRET) }),
+    ]);
     const { engine } = await openNode(db);
     const ids = await insert(db, 25);
     await engine.check();

@@ -1,12 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { systemClock, uuidV7 } from "../../base/clock.ts";
-import {
-  exportSecretBinding,
-  SMTP_PASSWORD_BINDING,
-  unseal,
-  webhookSecretBinding,
-} from "../../secrets/seal.ts";
+import { SMTP_PASSWORD_BINDING, unseal, webhookSecretBinding } from "../../secrets/seal.ts";
 import { type Db, openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
 import { readAlertSettings } from "../../store/settings/alert-settings.ts";
@@ -108,7 +103,9 @@ describe("the usage export in the file", () => {
     expect(await rewrapSecrets(db, keyringOf("k2"))).toBe(1);
     const sealed = (await readUsageExport(db)).webhooks[0]?.sealedSecret ?? "";
     expect(sealed).toStartWith("v1:k2:");
-    expect(unseal(keyringOf("k2"), exportSecretBinding("warehouse"), sealed)).toBe("s3cret-canary-0002");
+    expect(unseal(keyringOf("k2"), webhookSecretBinding("usage_export", "warehouse"), sealed)).toBe(
+      "s3cret-canary-0002",
+    );
     expect(await readFeed(db)).toMatchObject({ isEnabled: true });
   });
 });
@@ -193,7 +190,7 @@ describe("settings in the file", () => {
       "p4ss-canary",
     );
     const sealed = (await readAlertSettings(db)).webhooks[0]?.sealedSecret ?? "";
-    expect(unseal(onlyNew, webhookSecretBinding("ops"), sealed)).toBe("s3cret-canary-0001");
+    expect(unseal(onlyNew, webhookSecretBinding("alerts", "ops"), sealed)).toBe("s3cret-canary-0001");
     expect(await rewrapSecrets(db, keyringOf("k2"))).toBe(0);
   });
 

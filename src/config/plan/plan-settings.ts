@@ -2,25 +2,21 @@
 
 import { parseUsd, usdText } from "../../money/nano.ts";
 import type { FieldChange } from "../../records/policy.ts";
-import { SMTP_PASSWORD_BINDING, webhookSecretBinding } from "../../secrets/seal.ts";
+import { SMTP_PASSWORD_BINDING } from "../../secrets/seal.ts";
 import { RESPONSES_KEPT_MS } from "../../store/responses/response-retention.ts";
 import { writeAlertSettings } from "../../store/settings/alert-settings.ts";
 import { writeRegistration } from "../../store/settings/registration.ts";
-import {
-  type AlertsRecord,
-  DEFAULT_ALERTS,
-  type SmtpRecord,
-  type WebhookRecord,
-} from "../../store/settings/settings-records.ts";
+import { type AlertsRecord, DEFAULT_ALERTS, type SmtpRecord } from "../../store/settings/settings-records.ts";
 import { writeSmtp } from "../../store/settings/smtp.ts";
 import type { GatewayFile } from "../schema/schema.ts";
 import { durationText } from "../schema/usage-limits.ts";
 import { changedFields, type FormattedFields } from "../state/difference.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import { buildStep, type ConfigState, type PlanStep, type Secrets } from "../state/step.ts";
-import { exportReachProblems, planUsageExport, usageExportSection } from "./plan-usage-export.ts";
+import { planUsageExport, usageExportSection } from "./plan-usage-export.ts";
+import { buildWebhooks, diffWebhooks, webhookReachProblems, webhooksToFile } from "./plan-webhooks.ts";
 import { planRetention, retentionTexts } from "./retention.ts";
-import { FILE_ONLY, REENTER_SECRET, sealIfChanged, secretDifference } from "./stored-secrets.ts";
+import { FILE_ONLY, sealIfChanged, secretDifference } from "./stored-secrets.ts";
 
 type FileSmtp = NonNullable<GatewayFile["smtp"]>;
 type FileAlerts = NonNullable<GatewayFile["alerts"]>;
@@ -86,14 +82,9 @@ export function mailProblems({ smtp }: GatewayFile, { smtp: present }: ConfigSta
 function planAlerts(before: AlertsRecord, wanted: FileAlerts | undefined, secrets: Secrets): PlanStep[] {
   if (wanted === undefined) return [];
   const after = buildAlerts(before, wanted, secrets);
-  const findSecret = (record: AlertsRecord, name: string) =>
-    record.webhooks.find((webhook) => webhook.name === name)?.sealedSecret ?? null;
-  const names = new Set([...before.webhooks, ...after.webhooks].map(({ name }) => name));
   const fields = [
-    ...changedFields(formatAlerts(before), formatAlerts(after)),
-    ...[...names].flatMap((name) =>
-      secretDifference(`webhooks.${name}.secret`, findSecret(before, name), findSecret(after, name)),
-    ),
+    ...changedFields(formatAlertRules(before), formatAlertRules(after)),
+    ...diffWebhooks(before.webhooks, after.webhooks),
   ];
   return changeStep("alerts", fields, (tx) => writeAlertSettings(tx, after));
 }
@@ -101,11 +92,7 @@ function planAlerts(before: AlertsRecord, wanted: FileAlerts | undefined, secret
 function buildAlerts(before: AlertsRecord, wanted: FileAlerts, secrets: Secrets): AlertsRecord {
   const { spend, pool_empty: empty, error_rate: rate, overruns } = wanted;
   return {
-    webhooks: wanted.webhooks.map(({ name, url, secret, private_network, enabled }): WebhookRecord => {
-      const present = before.webhooks.find((webhook) => webhook.name === name)?.sealedSecret ?? null;
-      const sealedSecret = sealIfChanged(webhookSecretBinding(name), present, secret, secrets);
-      return { name, url, sealedSecret, privateNetwork: private_network, enabled };
-    }),
+    webhooks: buildWebhooks("alerts", { before: before.webhooks, wanted: wanted.webhooks }, secrets),
     accountParked: wanted.account_parked ?? DEFAULT_ALERTS.accountParked,
     poolEmpty: empty ? { enabled: empty.enabled, forMs: empty.for } : DEFAULT_ALERTS.poolEmpty,
     spend: spend
@@ -143,9 +130,9 @@ function formatSmtp(smtp: SmtpRecord | null): FormattedFields {
   };
 }
 
-function formatAlerts(alerts: AlertsRecord): FormattedFields {
-  const { webhooks, accountParked, poolEmpty, spend, errorRate, overruns } = alerts;
-  const shown: Record<string, string | null> = {
+function formatAlertRules(alerts: AlertsRecord): FormattedFields {
+  const { accountParked, poolEmpty, spend, errorRate, overruns } = alerts;
+  return {
     "account_parked.enabled": String(accountParked.enabled),
     "pool_empty.enabled": String(poolEmpty.enabled),
     "pool_empty.for": durationText(poolEmpty.forMs),
@@ -159,12 +146,6 @@ function formatAlerts(alerts: AlertsRecord): FormattedFields {
     "overruns.count": String(overruns.count),
     "overruns.over": durationText(overruns.overMs),
   };
-  for (const { name, url, privateNetwork, enabled } of webhooks) {
-    shown[`webhooks.${name}.url`] = url;
-    shown[`webhooks.${name}.private_network`] = String(privateNetwork);
-    shown[`webhooks.${name}.enabled`] = String(enabled);
-  }
-  return shown;
 }
 
 /** Settings in file shape, without secrets. Settings that were never set are omitted. */
@@ -202,12 +183,7 @@ export function smtpToFile({ host, port, security, user, from, privateNetwork }:
 export function alertsToFile(alerts: AlertsRecord) {
   const { webhooks, accountParked, poolEmpty, spend, errorRate, overruns } = alerts;
   return {
-    webhooks: webhooks.map(({ name, url, privateNetwork, enabled }) => ({
-      name,
-      url,
-      ...(privateNetwork ? { private_network: true } : {}),
-      ...(enabled ? {} : { enabled }),
-    })),
+    webhooks: webhooksToFile(webhooks),
     account_parked: accountParked,
     pool_empty: { enabled: poolEmpty.enabled, for: durationText(poolEmpty.forMs) },
     spend: { enabled: spend.enabled, usd_per_day: spend.usdPerDay },
@@ -226,20 +202,16 @@ export function alertsToFile(alerts: AlertsRecord) {
  * each.
  */
 export function settingsReachProblems(file: GatewayFile, state: ConfigState): FieldProblem[] {
-  const { smtp, alerts } = file;
-  const problems = exportReachProblems(file, state);
+  const { smtp, alerts, usage_export } = file;
+  const problems = [
+    ...webhookReachProblems("usage_export", state.usageExport.webhooks, usage_export?.webhooks),
+    ...webhookReachProblems("alerts", state.alerts.webhooks, alerts?.webhooks),
+  ];
   if (smtp?.enabled) {
     const { smtp: present } = state;
     const isSame = present?.host === smtp.host && present?.port === smtp.port;
     if (smtp.private_network && !(present?.privateNetwork && isSame))
       problems.push({ path: ["smtp", "private_network"], message: FILE_ONLY });
   }
-  alerts?.webhooks.forEach(({ name, url, private_network, secret }, i) => {
-    const present = state.alerts.webhooks.find((webhook) => webhook.name === name);
-    if (private_network && !(present?.privateNetwork && present.url === url))
-      problems.push({ path: ["alerts", "webhooks", i, "private_network"], message: FILE_ONLY });
-    if (present !== undefined && present.sealedSecret !== null && present.url !== url && secret === undefined)
-      problems.push({ path: ["alerts", "webhooks", i, "secret"], message: REENTER_SECRET });
-  });
   return problems;
 }

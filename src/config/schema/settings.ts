@@ -13,14 +13,13 @@ import {
   host,
   isEmail,
   isHttpUrl,
-  name,
-  postUrl,
   text,
   url,
   wholeNumber,
   windowUsd,
 } from "./basic-values.ts";
 import { durationMs, durationText } from "./usage-limits.ts";
+import { describeWebhooks, PRIVATE_NETWORK } from "./webhooks.ts";
 
 /** An origin as browsers send it: only scheme, host and port, in lower case. */
 const origin = text("an origin like https://app.example.com, without a path", (value) => {
@@ -139,11 +138,6 @@ function isSender(value: string): boolean {
 
 const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|::1)$/i;
 
-export const PRIVATE_NETWORK = {
-  is: z.boolean().default(false),
-  means: "allows loopback and private addresses; can be set only in this file",
-};
-
 export const smtp = describeFields({
   enabled: { is: z.boolean().default(true), means: "`false` deletes the mail settings, and no mail is sent" },
   host: { is: host.optional(), means: "the mail server", leftOut: "required, unless `enabled` is `false`" },
@@ -187,25 +181,6 @@ export const smtp = describeFields({
     },
   );
 
-export const webhookSecret = text("a secret of 16 to 256 visible characters", (value) =>
-  /^[\x21-\x7e]{16,256}$/.test(value),
-);
-
-const webhook = describeFields({
-  name: { is: name, means: "the name of the webhook" },
-  url: {
-    is: postUrl,
-    means: "the URL that alerts are posted to. It is visible to administrators: put secrets into `secret`",
-  },
-  secret: {
-    is: webhookSecret.optional(),
-    means: "the secret that signs the requests, stored encrypted",
-    leftOut: "the current secret of this webhook is kept; without a secret, requests are not signed",
-  },
-  private_network: PRIVATE_NETWORK,
-  enabled: { is: z.boolean().default(true), means: "whether the webhook receives alerts" },
-});
-
 const { accountParked, poolEmpty, spend, errorRate, overruns } = DEFAULT_ALERTS;
 
 const SPAN_MS_MAX = 3_600_000;
@@ -227,17 +202,12 @@ const enabledField = (byDefault: boolean) => ({
 const FIELD_DEFAULTS = "the defaults of its fields";
 
 export const alerts = describeFields({
-  webhooks: {
-    is: z
-      .array(webhook)
-      .max(limits.webhooksMax, { error: `a list of at most ${limits.webhooksMax}` })
-      .refine((list) => new Set(list.map((one) => one.name)).size === list.length, {
-        error: "a list with unique names",
-      })
-      .default(() => []),
-    means: "the webhooks that receive alerts",
-    leftOut: "none",
-  },
+  webhooks: describeWebhooks({
+    name: "the name of the webhook",
+    posted: "alerts are",
+    enabled: "whether the webhook receives alerts",
+    list: "the webhooks that receive alerts",
+  }),
   account_parked: {
     is: describeFields({ enabled: enabledField(accountParked.enabled) }).optional(),
     means: "alert: an account was parked because its credential was rejected",

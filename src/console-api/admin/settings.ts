@@ -2,7 +2,6 @@
 
 import { z } from "zod";
 import { alertsToFile, smtpToFile } from "../../config/plan/plan-settings.ts";
-import { usageExportToFile } from "../../config/plan/plan-usage-export.ts";
 import { retentionTexts } from "../../config/plan/retention.ts";
 import { ApiError } from "../../errors.ts";
 import { MailRefusedError } from "../../mail/mail.ts";
@@ -18,7 +17,7 @@ import type { Db } from "../../store/engine/db.ts";
 import { readResponsesKept } from "../../store/responses/response-retention.ts";
 import { readAlertSettings } from "../../store/settings/alert-settings.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
-import { REGISTRATIONS, SMTP_SECURITY, type WebhookRecord } from "../../store/settings/settings-records.ts";
+import { REGISTRATIONS, SMTP_SECURITY } from "../../store/settings/settings-records.ts";
 import { readSmtp } from "../../store/settings/smtp.ts";
 import { readUsageExport } from "../../store/settings/usage-export-settings.ts";
 import { readUsageRowsKept } from "../../store/usage/usage-removal.ts";
@@ -28,7 +27,7 @@ import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import { emailField } from "../forms/fields.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
-import { testAnswer, testWebhook, webhookTestBody } from "./webhook-test.ts";
+import { testAnswer, webhookObjects, webhooksAnswer, webhooksChange, webhookTestRoutes } from "./webhooks.ts";
 
 /** In the shape of gateway.yaml. The schema of the file validates the values. */
 const smtpFields = {
@@ -39,14 +38,6 @@ const smtpFields = {
   from: z.string().optional(),
   /** Kept as long as host and port stay the same. Only the configuration file can enable it. */
   private_network: z.boolean().optional(),
-};
-
-const webhookFields = {
-  name: z.string(),
-  url: z.string(),
-  /** Kept as long as the address stays the same. Only the configuration file can enable it. */
-  private_network: z.boolean().optional(),
-  enabled: z.boolean().optional(),
 };
 
 const ruleFields = {
@@ -71,12 +62,12 @@ const settingsAnswer = z.object({
   /** Null: no mail is sent. */
   smtp: z.object({ ...smtpFields, has_password: z.boolean() }).nullable(),
   alerts: z.object({
-    webhooks: z.array(z.object({ ...webhookFields, has_secret: z.boolean() })),
+    webhooks: webhooksAnswer,
     ...ruleFields,
   }),
   usage_export: z.object({
     enabled: z.boolean(),
-    webhooks: z.array(z.object({ ...webhookFields, has_secret: z.boolean() })),
+    webhooks: webhooksAnswer,
   }),
 });
 
@@ -92,14 +83,14 @@ const settingsChange = z.strictObject({
     .optional(),
   alerts: z
     .strictObject({
-      webhooks: z.array(z.strictObject({ ...webhookFields, secret: z.string().optional() })),
+      webhooks: webhooksChange,
       ...ruleFields,
     })
     .optional(),
   usage_export: z
     .strictObject({
       enabled: z.boolean(),
-      webhooks: z.array(z.strictObject({ ...webhookFields, secret: z.string().optional() })),
+      webhooks: webhooksChange,
     })
     .optional(),
 });
@@ -187,16 +178,7 @@ export const adminSettingsRoutes = {
     },
   }),
 
-  "admin.settings.test_alert": forAdmins({
-    ...EMPTY_INPUT,
-    method: "POST",
-    path: "/api/admin/settings/test-alert",
-    summary: "Send a test alert to a webhook, and return the result",
-    body: webhookTestBody,
-    answer: testAnswer,
-    run: ({ installation, alerts }, input) =>
-      testWebhook(input, { installation, action: "alerts.test", send: (name) => alerts.test(name) }),
-  }),
+  ...webhookTestRoutes,
 
   "admin.alerts.list": forAdmins({
     ...EMPTY_INPUT,
@@ -224,32 +206,21 @@ async function settingsObject(db: Db): Promise<z.input<typeof settingsAnswer>> {
   const responsesKeptMs = await readResponsesKept(db);
   const smtp = await readSmtp(db);
   const alerts = await readAlertSettings(db);
-  const { webhooks, ...rules } = alertsToFile(alerts);
+  const { webhooks: _, ...rules } = alertsToFile(alerts);
   const usageExport = await readUsageExport(db);
   return {
     registration: await readRegistration(db),
     retention: retentionTexts({ usageRowsKeptMs, responsesKeptMs }),
     smtp: smtp === null ? null : { ...smtpToFile(smtp), has_password: smtp.sealedPassword !== null },
     alerts: {
-      webhooks: markSecrets(webhooks, alerts),
+      webhooks: webhookObjects(alerts.webhooks),
       ...rules,
     },
     usage_export: {
       enabled: usageExport.enabled,
-      webhooks: markSecrets(usageExportToFile(usageExport).webhooks, usageExport),
+      webhooks: webhookObjects(usageExport.webhooks),
     },
   };
-}
-
-/** In the same order. */
-function markSecrets<Shown extends object>(
-  shown: readonly Shown[],
-  { webhooks }: { webhooks: readonly WebhookRecord[] },
-) {
-  return shown.map((webhook, i) => ({
-    ...webhook,
-    has_secret: (webhooks[i]?.sealedSecret ?? null) !== null,
-  }));
 }
 
 function refusalText(error: unknown): string {

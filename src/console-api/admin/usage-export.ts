@@ -12,7 +12,6 @@ import { formatCursor, parseCursor } from "../../usage-export/cursor.ts";
 import { readBearer } from "../auth/actor.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
 import { flushUsage } from "../usage/flush-usage.ts";
-import { testAnswer, testWebhook, webhookTestBody } from "./webhook-test.ts";
 
 /** A longer backlog is shown as this number. */
 const BACKLOG_COUNTED_MAX = 100_000;
@@ -94,21 +93,6 @@ export const adminUsageExportRoutes = {
         },
       });
     },
-  }),
-
-  "admin.usage_export.test": forAdmins({
-    ...EMPTY_INPUT,
-    method: "POST",
-    path: "/api/admin/usage-export/test",
-    summary: "Send an empty batch to a webhook of the usage export, and return the result",
-    body: webhookTestBody,
-    answer: testAnswer,
-    run: ({ installation, usageExport }, input) =>
-      testWebhook(input, {
-        installation,
-        action: "usage_export.test",
-        send: (name) => usageExport.test(name),
-      }),
   }),
 };
 

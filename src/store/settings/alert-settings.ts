@@ -2,23 +2,14 @@
 
 import { z } from "zod";
 import type { Db } from "../engine/db.ts";
-import { CorruptRow } from "../engine/row.ts";
-import { readSetting, writeSetting } from "./settings.ts";
-import { type AlertsRecord, DEFAULT_ALERTS } from "./settings-records.ts";
+import { readJsonSetting, writeSetting } from "./settings.ts";
+import { type AlertsRecord, DEFAULT_ALERTS, webhookRecord } from "./settings-records.ts";
 
 const SETTING = "alerts";
 
 const enabled = z.boolean();
 const alertsSchema: z.ZodType<AlertsRecord> = z.object({
-  webhooks: z.array(
-    z.object({
-      name: z.string(),
-      url: z.string(),
-      sealedSecret: z.string().nullable(),
-      privateNetwork: z.boolean(),
-      enabled,
-    }),
-  ),
+  webhooks: z.array(webhookRecord),
   accountParked: z.object({ enabled }),
   poolEmpty: z.object({ enabled, forMs: z.int() }),
   spend: z.object({ enabled, usdPerDay: z.string() }),
@@ -28,13 +19,7 @@ const alertsSchema: z.ZodType<AlertsRecord> = z.object({
 });
 
 export async function readAlertSettings(db: Db): Promise<AlertsRecord> {
-  const stored = await readSetting(db, SETTING);
-  if (stored === null) return DEFAULT_ALERTS;
-  try {
-    return alertsSchema.parse(JSON.parse(stored));
-  } catch {
-    throw new CorruptRow(`The setting ${SETTING} is not valid.`);
-  }
+  return (await readJsonSetting(db, SETTING, alertsSchema)) ?? DEFAULT_ALERTS;
 }
 
 export async function writeAlertSettings(db: Db, alerts: AlertsRecord): Promise<void> {

@@ -4,12 +4,12 @@ import type { Keyring } from "../../secrets/keyring.ts";
 import {
   accountCredentialBinding,
   captureKeyBinding,
-  exportSecretBinding,
   readKeyId,
   SMTP_PASSWORD_BINDING,
   seal,
   totpBinding,
   unseal,
+  type WebhookList,
   webhookSecretBinding,
 } from "../../secrets/seal.ts";
 import { type Db, transaction } from "../engine/db.ts";
@@ -70,20 +70,20 @@ export async function rewrapSecrets(db: Db, keyring: Keyring): Promise<number> {
     }
     const alerts = await readAlertSettings(tx);
     const isOld = (sealed: string | null): sealed is string => sealed !== null && readKeyId(sealed) !== kid;
-    const rewrapWebhooks = (webhooks: readonly WebhookRecord[], binding: (name: string) => string) =>
+    const rewrapWebhooks = (webhooks: readonly WebhookRecord[], list: WebhookList) =>
       webhooks.map((webhook) => {
         const { name, sealedSecret } = webhook;
         if (!isOld(sealedSecret)) return webhook;
         changed += 1;
-        return { ...webhook, sealedSecret: rewrap(binding(name), sealedSecret) };
+        return { ...webhook, sealedSecret: rewrap(webhookSecretBinding(list, name), sealedSecret) };
       });
     if (alerts.webhooks.some(({ sealedSecret }) => isOld(sealedSecret))) {
-      const webhooks = rewrapWebhooks(alerts.webhooks, webhookSecretBinding);
+      const webhooks = rewrapWebhooks(alerts.webhooks, "alerts");
       await writeAlertSettings(tx, { ...alerts, webhooks });
     }
     const usageExport = await readUsageExport(tx);
     if (usageExport.webhooks.some(({ sealedSecret }) => isOld(sealedSecret))) {
-      const webhooks = rewrapWebhooks(usageExport.webhooks, exportSecretBinding);
+      const webhooks = rewrapWebhooks(usageExport.webhooks, "usage_export");
       await replaceUsageExport(tx, { ...usageExport, webhooks });
     }
     return changed;

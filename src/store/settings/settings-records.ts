@@ -1,5 +1,7 @@
 /** The settings of the whole gateway as stored: registration, mail and alerts. */
 
+import { z } from "zod";
+
 /** Who may create an account: anyone, invited people only, or no one. */
 export const REGISTRATIONS = ["open", "invite", "closed"] as const;
 export type Registration = (typeof REGISTRATIONS)[number];
@@ -19,15 +21,16 @@ export interface SmtpRecord {
   privateNetwork: boolean;
 }
 
-/** A webhook that alerts are posted to. */
-export interface WebhookRecord {
-  name: string;
-  url: string;
+/** A webhook that alerts or usage are posted to. */
+export const webhookRecord = z.object({
+  name: z.string(),
+  url: z.string(),
   /** Key that signs deliveries; null: unsigned. */
-  sealedSecret: string | null;
-  privateNetwork: boolean;
-  enabled: boolean;
-}
+  sealedSecret: z.string().nullable(),
+  privateNetwork: z.boolean(),
+  enabled: z.boolean(),
+});
+export type WebhookRecord = z.output<typeof webhookRecord>;
 
 export interface AlertsRecord {
   webhooks: WebhookRecord[];

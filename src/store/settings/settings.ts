@@ -1,11 +1,27 @@
 /** Named settings of the installation. */
 
+import type { z } from "zod";
 import type { Db } from "../engine/db.ts";
-import { text } from "../engine/row.ts";
+import { CorruptRow, text } from "../engine/row.ts";
 
 export async function readSetting(db: Db, name: string): Promise<string | null> {
   const [row] = await db.sql`SELECT value FROM setting WHERE name = ${name}`;
   return row === undefined ? null : text(row, "value");
+}
+
+/** A setting that is stored as JSON. */
+export async function readJsonSetting<Value>(
+  db: Db,
+  name: string,
+  schema: z.ZodType<Value>,
+): Promise<Value | null> {
+  const stored = await readSetting(db, name);
+  if (stored === null) return null;
+  try {
+    return schema.parse(JSON.parse(stored));
+  } catch {
+    throw new CorruptRow(`The setting ${name} is not valid.`);
+  }
 }
 
 export async function writeSetting(db: Db, name: string, value: string): Promise<void> {

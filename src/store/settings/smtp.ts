@@ -2,8 +2,7 @@
 
 import { z } from "zod";
 import type { Db } from "../engine/db.ts";
-import { CorruptRow } from "../engine/row.ts";
-import { deleteSetting, readSetting, writeSetting } from "./settings.ts";
+import { deleteSetting, readJsonSetting, writeSetting } from "./settings.ts";
 import { SMTP_SECURITY, type SmtpRecord } from "./settings-records.ts";
 
 const SETTING = "smtp";
@@ -20,13 +19,7 @@ const smtpSchema: z.ZodType<SmtpRecord> = z.object({
 
 /** Null if no mail is sent. */
 export async function readSmtp(db: Db): Promise<SmtpRecord | null> {
-  const stored = await readSetting(db, SETTING);
-  if (stored === null) return null;
-  try {
-    return smtpSchema.parse(JSON.parse(stored));
-  } catch {
-    throw new CorruptRow(`The setting ${SETTING} is not valid.`);
-  }
+  return readJsonSetting(db, SETTING, smtpSchema);
 }
 
 export async function writeSmtp(db: Db, smtp: SmtpRecord | null): Promise<void> {

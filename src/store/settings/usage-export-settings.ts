@@ -2,10 +2,9 @@
 
 import { z } from "zod";
 import type { Db } from "../engine/db.ts";
-import { CorruptRow } from "../engine/row.ts";
 import { disableFeed, enableFeed } from "../usage-feed/feed.ts";
-import { readSetting, writeSetting } from "./settings.ts";
-import type { WebhookRecord } from "./settings-records.ts";
+import { readJsonSetting, writeSetting } from "./settings.ts";
+import { type WebhookRecord, webhookRecord } from "./settings-records.ts";
 
 export interface UsageExportRecord {
   readonly enabled: boolean;
@@ -18,25 +17,11 @@ const SETTING = "usage_export";
 
 const usageExportSchema: z.ZodType<UsageExportRecord> = z.object({
   enabled: z.boolean(),
-  webhooks: z.array(
-    z.object({
-      name: z.string(),
-      url: z.string(),
-      sealedSecret: z.string().nullable(),
-      privateNetwork: z.boolean(),
-      enabled: z.boolean(),
-    }),
-  ),
+  webhooks: z.array(webhookRecord),
 });
 
 export async function readUsageExport(db: Db): Promise<UsageExportRecord> {
-  const stored = await readSetting(db, SETTING);
-  if (stored === null) return NO_USAGE_EXPORT;
-  try {
-    return usageExportSchema.parse(JSON.parse(stored));
-  } catch {
-    throw new CorruptRow(`The setting ${SETTING} is not valid.`);
-  }
+  return (await readJsonSetting(db, SETTING, usageExportSchema)) ?? NO_USAGE_EXPORT;
 }
 
 /** `newFeedId`: used if this starts the feed. */
