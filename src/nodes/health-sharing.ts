@@ -8,7 +8,7 @@ import type { Clock } from "../base/clock.ts";
 import type { Log } from "../observe/log.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
 import { hashAffinity } from "../pool/affinity.ts";
-import { CAUSES } from "../pool/health.ts";
+import { CAUSES } from "../pool/cool-down.ts";
 import type { Pool } from "../pool/pool.ts";
 import type { HealthObserver, HealthReport } from "../pool/shared-health.ts";
 import type { Db } from "../store/engine/db.ts";

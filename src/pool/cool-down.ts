@@ -16,32 +16,54 @@ export interface CoolDown {
   readonly probe: boolean;
 }
 
-/** The consequences of one failure class. */
-interface CoolDownRule {
+/** The consequences of one cause. */
+interface CauseRule {
   /** What the failure concerns: the whole account, or one model on it. */
   readonly scope: "account" | "model";
   /** Failures in a row before a cool-down starts. */
   readonly strikes: number;
+  /**
+   * `fault`: a fault of the upstream itself. `persistent`: does not end before an administrator acts. `passing`: a limit
+   * or a load that ends by itself.
+   */
+  readonly nature: "fault" | "persistent" | "passing";
+  /** Any valid response disproves the cause. */
+  readonly isDisprovable: boolean;
+  /**
+   * The upstream itself reported the failure, so other nodes are informed. Connections that fail, time out or break may
+   * be a problem of this node's network, and must not take the account from the others.
+   */
+  readonly isShared: boolean;
 }
 
 /** Failures that count against an account. */
 export type CoolDownCause = Exclude<FailureClass, BlamelessFailure>;
+/** `operator`: an administrator parked the account. */
+export type Cause = CoolDownCause | "operator";
 export const COOL_DOWN_CAUSES = FAILURE_CLASSES.filter((kind): kind is CoolDownCause => !isBlameless(kind));
 
-const RULES: Readonly<Record<CoolDownCause, CoolDownRule>> = {
-  connect: { scope: "account", strikes: 3 },
-  timeout: { scope: "model", strikes: 3 },
-  reset: { scope: "model", strikes: 3 },
-  credential: { scope: "account", strikes: 1 },
-  rate_limited: { scope: "model", strikes: 1 },
-  quota: { scope: "account", strikes: 1 },
-  overloaded: { scope: "model", strikes: 1 },
-  server: { scope: "model", strikes: 2 },
-  bad_answer: { scope: "model", strikes: 2 },
-  model_missing: { scope: "model", strikes: 1 },
-};
+const rule = (
+  scope: CauseRule["scope"],
+  strikes: number,
+  { nature, isDisprovable = false, isShared = true }: Partial<CauseRule> & Pick<CauseRule, "nature">,
+): CauseRule => ({ scope, strikes, nature, isDisprovable, isShared });
 
-export const coolDownRules = (kind: CoolDownCause): CoolDownRule => RULES[kind];
+const RULES: Readonly<Record<Cause, CauseRule>> = {
+  connect: rule("account", 3, { nature: "fault", isShared: false }),
+  timeout: rule("model", 3, { nature: "fault", isDisprovable: true, isShared: false }),
+  reset: rule("model", 3, { nature: "fault", isDisprovable: true, isShared: false }),
+  credential: rule("account", 1, { nature: "persistent" }),
+  rate_limited: rule("model", 1, { nature: "passing" }),
+  quota: rule("account", 1, { nature: "persistent" }),
+  overloaded: rule("model", 1, { nature: "passing", isDisprovable: true }),
+  server: rule("model", 2, { nature: "fault", isDisprovable: true }),
+  bad_answer: rule("model", 2, { nature: "fault", isDisprovable: true }),
+  model_missing: rule("model", 1, { nature: "persistent" }),
+  operator: rule("account", 1, { nature: "persistent" }),
+};
+export const CAUSES = Object.keys(RULES) as readonly Cause[];
+
+export const coolDownRules = (cause: Cause): CauseRule => RULES[cause];
 
 const EJECTED_MS = 5_000;
 const EJECTED_MS_MAX = 300_000;

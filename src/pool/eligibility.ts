@@ -3,8 +3,8 @@
 import type { EstimatedUse, Limiter, Shortage } from "../limits/limiter.ts";
 import type { AccountRoute } from "../policy/snapshot.ts";
 import { type AccountStanding, isHealthy, type PoolSlot } from "./account-state.ts";
+import type { Cause } from "./cool-down.ts";
 import {
-  type Cause,
   type Circuit,
   hasFailedProbe,
   isFaulty,

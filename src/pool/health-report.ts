@@ -2,7 +2,8 @@
 
 import { type ReportedLimit, readReportedLimits } from "../accounts/rate-limit.ts";
 import type { AccountStanding, ModelRoute } from "./account-state.ts";
-import { type Cause, type Circuit, isHalfOpen, isOpen, isParked, usableInMs } from "./health.ts";
+import type { Cause } from "./cool-down.ts";
+import { type Circuit, isHalfOpen, isOpen, isParked, usableInMs } from "./health.ts";
 
 /** `probing`: the cool-down is over, and a single request tests the account. */
 export type AccountCondition = "well" | "cooling" | "probing" | "parked";

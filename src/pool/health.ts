@@ -4,17 +4,7 @@
  */
 
 import { type FailureClass, isBlameless } from "../accounts/failure.ts";
-import {
-  COOL_DOWN_CAUSES,
-  type CoolDownCause,
-  coolDown,
-  coolDownRules,
-  growsWithFailures,
-} from "./cool-down.ts";
-
-/** `operator`: an administrator parked the account. */
-export type Cause = CoolDownCause | "operator";
-export const CAUSES: readonly Cause[] = [...COOL_DOWN_CAUSES, "operator"];
+import { type Cause, type CoolDownCause, coolDown, coolDownRules, growsWithFailures } from "./cool-down.ts";
 
 export interface Circuit {
   /** 0: closed. Infinity: parked, until an administrator acts. */
@@ -54,16 +44,12 @@ export function isParked(circuit: Circuit): boolean {
 
 /** Whether the cause does not end by itself. */
 export function needsAttention({ cause }: Circuit): boolean {
-  return cause !== null && PERSISTENT.has(cause);
+  return cause !== null && coolDownRules(cause).nature === "persistent";
 }
 
-const PERSISTENT: ReadonlySet<Cause> = new Set<Cause>(["credential", "quota", "model_missing", "operator"]);
-
-/** Faults of the upstream itself: not limits, and nothing that an administrator has to change. */
-const FAULTS: ReadonlySet<Cause> = new Set<Cause>(["connect", "timeout", "reset", "server", "bad_answer"]);
-
+/** A fault of the upstream itself: not a limit, and nothing that an administrator has to change. */
 export function isFault(cause: Cause): boolean {
-  return FAULTS.has(cause);
+  return coolDownRules(cause).nature === "fault";
 }
 
 export function isFaulty({ cause }: Circuit): boolean {
@@ -75,11 +61,20 @@ export function hasFailedProbe({ coolDownsInRow }: Circuit): boolean {
   return coolDownsInRow > 1;
 }
 
-export function park(circuit: Circuit): void {
-  circuit.untilMs = Number.POSITIVE_INFINITY;
+type CircuitOpening = Pick<Circuit, "untilMs" | "needsProbe" | "isReported"> & { readonly cause: Cause };
+
+/** Opens the circuit, or changes until when it is open. A probe that is under way decides nothing any more. */
+export function open(circuit: Circuit, { untilMs, needsProbe, cause, isReported }: CircuitOpening): void {
+  circuit.untilMs = untilMs;
+  circuit.needsProbe = needsProbe;
   circuit.probedBy = 0;
-  circuit.cause = "operator";
-  circuit.isReported = false;
+  circuit.cause = cause;
+  circuit.isReported = isReported;
+}
+
+export function park(circuit: Circuit): void {
+  const untilMs = Number.POSITIVE_INFINITY;
+  open(circuit, { untilMs, needsProbe: false, cause: "operator", isReported: false });
 }
 
 /** The cool-down is over, and it is unknown whether the account works again. */
@@ -117,6 +112,7 @@ function closeIfDue(circuit: Circuit, nowMs: number): void {
   if (nowMs >= circuit.untilMs) close(circuit);
 }
 
+/** On the path of every success, so field by field. */
 export function close(circuit: Circuit): void {
   circuit.untilMs = 0;
   circuit.needsProbe = false;
@@ -143,7 +139,7 @@ export function recordFailure(
   if (isBlameless(kind)) {
     // The request was at fault. The upstream read it, so the upstream is reachable.
     if (isHalfOpen(model, nowMs)) {
-      if (model.cause !== null && DISPROVABLE.has(model.cause)) close(model);
+      if (model.cause !== null && coolDownRules(model.cause).isDisprovable) close(model);
       else model.probedBy = 0;
     }
     return;
@@ -171,15 +167,6 @@ const REACHED: ReadonlySet<FailureClass> = new Set<FailureClass>([
   "rejected",
 ]);
 
-/** Causes that any valid response disproves. */
-const DISPROVABLE: ReadonlySet<Cause> = new Set<Cause>([
-  "timeout",
-  "reset",
-  "overloaded",
-  "server",
-  "bad_answer",
-]);
-
 function recordReached(account: Circuit, nowMs: number): void {
   if (account.untilMs === 0) account.strikes = 0;
   else if (account.cause === "connect" && nowMs >= account.untilMs) close(account);
@@ -201,9 +188,6 @@ function strike(
   circuit.strikes = 0;
   circuit.probedBy = 0;
   if (cooling && nowMs + ms <= circuit.untilMs) return;
-  circuit.untilMs = nowMs + ms;
-  circuit.needsProbe = probe;
-  circuit.cause = kind;
-  circuit.isReported = false;
+  open(circuit, { untilMs: nowMs + ms, needsProbe: probe, cause: kind, isReported: false });
   if (!cooling) circuit.coolDownsInRow++;
 }

@@ -5,7 +5,8 @@
 
 import type { PolicyAccount } from "../accounts/account.ts";
 import type { AccountHealth, PoolSlot } from "./account-state.ts";
-import { type Cause, type Circuit, close } from "./health.ts";
+import { type Cause, coolDownRules } from "./cool-down.ts";
+import { type Circuit, close, open } from "./health.ts";
 
 export type HealthReport =
   | { readonly kind: "works" }
@@ -22,28 +23,10 @@ export interface HealthObserver {
   onHealthChange(account: PolicyAccount, model: string | null, report: HealthReport): void;
 }
 
-/**
- * Failures that the upstream itself reported. Connections that fail, time out or break may be a problem of this node's network,
- * and must not take the account from the others.
- */
-const SHARED_CAUSES: ReadonlySet<Cause> = new Set<Cause>([
-  "credential",
-  "rate_limited",
-  "quota",
-  "overloaded",
-  "server",
-  "bad_answer",
-  "model_missing",
-  "operator",
-]);
-
 /** While a node probes, the others wait for the result this long. */
 const PROBE_MS = 10_000;
 
-interface CircuitBefore {
-  readonly untilMs: number;
-  readonly cause: Cause | null;
-}
+type CircuitBefore = Pick<Circuit, "untilMs" | "cause">;
 
 /** The two circuits of a slot before a change. */
 export interface HealthBefore {
@@ -52,11 +35,26 @@ export interface HealthBefore {
 }
 
 export function captureHealth({ health, model }: PoolSlot): HealthBefore {
-  const { circuit } = health;
-  return {
-    account: { untilMs: circuit.untilMs, cause: circuit.cause },
-    model: { untilMs: model.circuit.untilMs, cause: model.circuit.cause },
-  };
+  return { account: captureCircuit(health.circuit), model: captureCircuit(model.circuit) };
+}
+
+function captureCircuit({ untilMs, cause }: Circuit): CircuitBefore {
+  return { untilMs, cause };
+}
+
+/** A circuit with what it belongs to: a model of the account, or, with null, the account. */
+interface OwnedCircuit {
+  readonly account: PolicyAccount;
+  readonly model: string | null;
+  readonly circuit: Circuit;
+}
+
+function accountCircuit({ health: { account, circuit } }: PoolSlot): OwnedCircuit {
+  return { account, model: null, circuit };
+}
+
+function modelCircuit({ health: { account }, model: { circuit }, route }: PoolSlot): OwnedCircuit {
+  return { account, model: route.upstreamModel, circuit };
 }
 
 /** Reports changes of circuits, in the terms of the whole installation. */
@@ -68,21 +66,19 @@ export class HealthReporter {
   }
 
   /** Call it after a change, with the state before. */
-  reportChanges({ health, model, route }: PoolSlot, before: HealthBefore, nowMs: number): void {
-    this.#reportChange(health, null, { circuit: health.circuit, before: before.account, nowMs });
-    this.#reportChange(health, route.upstreamModel, { circuit: model.circuit, before: before.model, nowMs });
+  reportChanges(slot: PoolSlot, before: HealthBefore, nowMs: number): void {
+    this.#reportChange(accountCircuit(slot), before.account, nowMs);
+    this.#reportChange(modelCircuit(slot), before.model, nowMs);
   }
 
   /** This node probes: the others wait for the result. */
-  reportProbe({ health, model, route }: PoolSlot, attempt: number): void {
-    this.#reportHeld(health, null, { circuit: health.circuit, attempt, forMs: PROBE_MS });
-    this.#reportHeld(health, route.upstreamModel, { circuit: model.circuit, attempt, forMs: PROBE_MS });
+  reportProbe(slot: PoolSlot, attempt: number): void {
+    this.#reportHeld(slot, attempt, PROBE_MS);
   }
 
   /** The probe ends without a result: another node may probe. Call it before the circuits are released. */
-  reportAbandoned({ health, model, route }: PoolSlot, attempt: number): void {
-    this.#reportHeld(health, null, { circuit: health.circuit, attempt, forMs: 0 });
-    this.#reportHeld(health, route.upstreamModel, { circuit: model.circuit, attempt, forMs: 0 });
+  reportAbandoned(slot: PoolSlot, attempt: number): void {
+    this.#reportHeld(slot, attempt, 0);
   }
 
   reportParked(account: PolicyAccount): void {
@@ -100,35 +96,28 @@ export class HealthReporter {
       this.#observer.onHealthChange(account, model, { kind: "works" });
   }
 
-  #reportChange(
-    { account }: AccountHealth,
-    model: string | null,
-    { circuit, before, nowMs }: { circuit: Circuit; before: CircuitBefore; nowMs: number },
-  ): void {
-    if (circuit.untilMs === before.untilMs) return;
-    if (circuit.untilMs === 0) {
+  #reportChange({ account, model, circuit }: OwnedCircuit, before: CircuitBefore, nowMs: number): void {
+    const { untilMs, cause, needsProbe } = circuit;
+    if (untilMs === before.untilMs) return;
+    if (untilMs === 0) {
       if (isShared(before.cause)) this.#observer.onHealthChange(account, model, { kind: "works" });
-      return;
-    }
-    const { cause, needsProbe } = circuit;
-    const forMs = circuit.untilMs - nowMs;
-    if (isShared(cause))
+    } else if (isShared(cause)) {
+      const forMs = untilMs - nowMs;
       this.#observer.onHealthChange(account, model, { kind: "unusable", cause, forMs, needsProbe });
+    }
   }
 
-  #reportHeld(
-    { account }: AccountHealth,
-    model: string | null,
-    { circuit, attempt, forMs }: { circuit: Circuit; attempt: number; forMs: number },
-  ): void {
-    const { cause } = circuit;
-    if (circuit.probedBy !== attempt || !isShared(cause)) return;
-    this.#observer.onHealthChange(account, model, { kind: "unusable", cause, forMs, needsProbe: true });
+  #reportHeld(slot: PoolSlot, attempt: number, forMs: number): void {
+    for (const { account, model, circuit } of [accountCircuit(slot), modelCircuit(slot)]) {
+      const { cause, probedBy } = circuit;
+      if (probedBy !== attempt || !isShared(cause)) continue;
+      this.#observer.onHealthChange(account, model, { kind: "unusable", cause, forMs, needsProbe: true });
+    }
   }
 }
 
 function isShared(cause: Cause | null): cause is Cause {
-  return cause !== null && SHARED_CAUSES.has(cause);
+  return cause !== null && coolDownRules(cause).isShared;
 }
 
 /**
@@ -149,9 +138,5 @@ export function applyReport(
   // An old fact: the time is over, and a probe of this node may already run.
   if (untilMs <= nowMs) return;
   if (!circuit.isReported && nowMs < circuit.untilMs && circuit.untilMs >= untilMs) return;
-  circuit.untilMs = untilMs;
-  circuit.needsProbe = needsProbe;
-  circuit.probedBy = 0;
-  circuit.cause = cause;
-  circuit.isReported = true;
+  open(circuit, { untilMs, needsProbe, cause, isReported: true });
 }

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import type { Installation } from "../../config/installation/installation.ts";
 import { usdText } from "../../money/nano.ts";
-import { CAUSES } from "../../pool/health.ts";
+import { CAUSES } from "../../pool/cool-down.ts";
 import type { CircuitReport, ModelReport } from "../../pool/health-report.ts";
 import type { AccountRecord } from "../../records/account.ts";
 import { type AccountUsage, type AccountUse, readAccountUsage } from "../../store/reports/account-usage.ts";
