@@ -1,9 +1,9 @@
 /** The limits of a key, a user or a group in a form. An empty field is no limit. */
 
+import { mapKinds } from "../../src/base/map-kinds.ts";
 import {
   MINUTE_KINDS,
   MINUTE_LIMITS,
-  mapKinds,
   pickSet,
   RATE_KINDS,
   type RateKind,

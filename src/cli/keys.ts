@@ -1,5 +1,6 @@
 /** `model-gateway keys`: creates, lists and revokes API keys. */
 
+import { mapKinds } from "../base/map-kinds.ts";
 import type { Installation } from "../config/installation/installation.ts";
 import { NO_PAYER } from "../config/parse/check-charging.ts";
 import { keyTitle, newKey } from "../config/plan/plan-keys.ts";
@@ -7,7 +8,7 @@ import { isName, NAME_RULE } from "../config/schema/schema.ts";
 import { limitsText, limitsToFile } from "../config/schema/usage-limits.ts";
 import { createdFields, formatKey } from "../config/state/difference.ts";
 import type { KeyRecord } from "../records/key.ts";
-import { type CallerLimits, describeRate, mapKinds, NO_LIMITS, RATE_KINDS } from "../records/limits.ts";
+import { type CallerLimits, describeRate, NO_LIMITS, RATE_KINDS } from "../records/limits.ts";
 import { findUser, listUsers } from "../store/identity/users.ts";
 import { listGroups } from "../store/policy/groups.ts";
 import { findKeyByPublicId, insertKey, listKeys, revokeKey } from "../store/policy/keys.ts";

@@ -1,6 +1,7 @@
 /** What is counted of one request, in whole and finite numbers, so that sums stay exact after any number of changes. */
 
-import { ALL_UNITS, mapKinds, type Unit } from "../records/limits.ts";
+import { mapKinds } from "../base/map-kinds.ts";
+import { ALL_UNITS, type Unit } from "../records/limits.ts";
 import type { Amounts, EstimatedUse } from "./limiter-types.ts";
 
 export const NO_AMOUNTS: Amounts = mapKinds(ALL_UNITS, () => 0);

@@ -1,13 +1,7 @@
 /** Computes the used and remaining limits of a subject, for headers and `GET /v1/usage`. */
 
-import {
-  MINUTE_KINDS,
-  MINUTE_LIMITS,
-  MINUTE_MS,
-  type MinuteKind,
-  mapKinds,
-  WINDOW_UNITS,
-} from "../records/limits.ts";
+import { mapKinds } from "../base/map-kinds.ts";
+import { MINUTE_KINDS, MINUTE_LIMITS, MINUTE_MS, type MinuteKind, WINDOW_UNITS } from "../records/limits.ts";
 import type { Allowance, LimitStanding, Subject } from "./limiter-types.ts";
 import { advance, resetMs } from "./sliding-window.ts";
 import { computeFill, listWindows, meterFor, type SubjectMeter, type SubjectState } from "./subject-state.ts";

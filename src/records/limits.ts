@@ -3,6 +3,8 @@
  * the API and the console follow these tables.
  */
 
+import { mapKinds } from "../base/map-kinds.ts";
+
 interface UnitFacts {
   /** In errors: "60 requests per minute". */
   readonly name: string;
@@ -67,14 +69,6 @@ export type WindowLimit = { perMs: number } & Record<WindowUnit, number | null>;
 
 export interface CallerLimits extends RateLimits {
   windows: WindowLimit[];
-}
-
-/** One value for each kind or unit. */
-export function mapKinds<Kind extends string, Value>(
-  kinds: readonly Kind[],
-  value: (kind: Kind) => Value,
-): Record<Kind, Value> {
-  return Object.fromEntries(kinds.map((kind) => [kind, value(kind)])) as Record<Kind, Value>;
 }
 
 /** The limits that are set, in the order of the table. */

@@ -2,7 +2,7 @@
 
 import { usdText } from "../money/nano.ts";
 import type { Db } from "../store/engine/db.ts";
-import { lookUpUsageNames } from "../store/reports/usage-names.ts";
+import { lookUpNames } from "../store/reports/names.ts";
 import type { UsageRow } from "../store/usage/usage-row.ts";
 
 export interface NumberedRow {
@@ -13,7 +13,7 @@ export interface NumberedRow {
 /** Names are those of now; a deleted object has none. */
 export async function buildUsageRecords(db: Db, rows: readonly NumberedRow[]): Promise<object[]> {
   const lookUp = (kind: "key" | "user" | "group" | "account", read: (row: UsageRow) => string | null) =>
-    lookUpUsageNames(
+    lookUpNames(
       db,
       kind,
       rows.map(({ row }) => read(row)),

@@ -229,7 +229,7 @@ export const OTHER_PROGRAMS: Readonly<Record<string, readonly string[]>> = {
   /** The simulator is another server: it shares only the wire format and the clock. */
   simulator: ["net", "json", BASE],
   /** The console takes types of the API's routes, and the explorer the description of the public API. */
-  console: ["console-api", "public-api", "records", "errors"],
+  console: ["console-api", "public-api", "records", "errors", BASE],
   /** The dashboard and the alert rules are about the metrics of the catalogue. */
   deploy: ["observe"],
   /** The release takes the allocator settings for the image and the unit, and the schema of gateway.yaml for the chart. */

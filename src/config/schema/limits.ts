@@ -1,14 +1,8 @@
 /** Schemas of rate and usage limits, for accounts and for callers. */
 
 import { z } from "zod";
-import {
-  describeRate,
-  mapKinds,
-  RATE_KINDS,
-  UNITS,
-  WINDOW_COUNTS,
-  WINDOW_UNITS,
-} from "../../records/limits.ts";
+import { mapKinds } from "../../base/map-kinds.ts";
+import { describeRate, RATE_KINDS, UNITS, WINDOW_COUNTS, WINDOW_UNITS } from "../../records/limits.ts";
 import { COUNT_MAX, describeFields, wholeNumber, windowUsd } from "./basic-values.ts";
 import { WINDOW_NAMES } from "./usage-limits.ts";
 

@@ -1,11 +1,11 @@
 /** Converts usage limits between the shape of the file, the records, and a text for people. */
 
+import { mapKinds } from "../../base/map-kinds.ts";
 import { amountText } from "../../money/amount-text.ts";
 import { parseUsd, usdText } from "../../money/nano.ts";
 import { DEFAULT_QUEUE, type QueueSettings } from "../../records/group.ts";
 import {
   type CallerLimits,
-  mapKinds,
   NO_LIMITS,
   NO_RATE_LIMITS,
   pickSet,

@@ -18,7 +18,7 @@ import {
 } from "../../store/captures/captures.ts";
 import { appendChange } from "../../store/change-log/change-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
-import { lookUpUsageNames } from "../../store/reports/usage-names.ts";
+import { lookUpNames } from "../../store/reports/names.ts";
 import { USAGE_OUTCOMES } from "../../store/usage/usage-row.ts";
 import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
@@ -219,7 +219,7 @@ async function captureObjects(
   captures: readonly CaptureSummary[],
 ): Promise<z.input<typeof captureAnswer>[]> {
   const lookUp = (kind: "key" | "user" | "group", readId: (capture: CaptureSummary) => string | null) =>
-    lookUpUsageNames(db, kind, captures.map(readId));
+    lookUpNames(db, kind, captures.map(readId));
   const [keys, users, groups] = await Promise.all([
     lookUp("key", ({ keyId }) => keyId),
     lookUp("user", ({ userId }) => userId),

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { listKeyPage } from "../../store/policy/key-list.ts";
-import { lookUpUsageNames } from "../../store/reports/usage-names.ts";
+import { lookUpNames } from "../../store/reports/names.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
 import { listedKeyAnswer, listedKeyObject, recentDays } from "../keys/key-view.ts";
@@ -51,7 +51,7 @@ export const adminKeyRoutes = {
       );
       const ids = keys.map(({ id }) => id);
       const { firstDayMs, byKey } = await recentDays(db, ids, clock.nowMs());
-      const emails = await lookUpUsageNames(
+      const emails = await lookUpNames(
         db,
         "user",
         keys.map(({ userId }) => userId),

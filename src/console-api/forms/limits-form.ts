@@ -1,6 +1,7 @@
 /** Limits in the shape of the console API, which uses the field names of the file. */
 
 import { z } from "zod";
+import { mapKinds } from "../../base/map-kinds.ts";
 import {
   durationText,
   type LimitsInFile,
@@ -9,14 +10,7 @@ import {
 } from "../../config/schema/usage-limits.ts";
 import { ApiError } from "../../errors.ts";
 import { amountText } from "../../money/amount-text.ts";
-import {
-  type CallerLimits,
-  mapKinds,
-  RATE_KINDS,
-  UNITS,
-  WINDOW_COUNTS,
-  WINDOW_UNITS,
-} from "../../records/limits.ts";
+import { type CallerLimits, RATE_KINDS, UNITS, WINDOW_COUNTS, WINDOW_UNITS } from "../../records/limits.ts";
 import { windowUsdField } from "./fields.ts";
 
 const count = z.int().min(1);

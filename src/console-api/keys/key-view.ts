@@ -5,8 +5,7 @@ import { usdText } from "../../money/nano.ts";
 import type { KeyRecord } from "../../records/key.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { type KeyDay, type ListedKey, listKeyDays } from "../../store/policy/key-list.ts";
-import { readFoldedBefore } from "../../store/reports/key-usage.ts";
-import { DAY_MS, startOfDay } from "../../store/usage/usage-day.ts";
+import { DAY_MS, readFoldedBefore, startOfDay } from "../../store/usage/usage-day.ts";
 import type { ConsoleContext } from "../context.ts";
 import { limitsObject, limitsShape } from "../forms/limits-form.ts";
 

@@ -1,10 +1,12 @@
 /** Usage over time, split by a chosen dimension, with the ranking below the chart. */
 
 import { z } from "zod";
+import { mapKinds } from "../../base/map-kinds.ts";
 import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
+import { toUsageCounts, USAGE_COUNT_NAMES } from "../../records/usage-counts.ts";
 import type { Db } from "../../store/engine/db.ts";
-import { lookUpUsageNames } from "../../store/reports/usage-names.ts";
+import { lookUpNames } from "../../store/reports/names.ts";
 import {
   canSplit,
   readSplitUsage,
@@ -27,14 +29,8 @@ const totalsAnswer = z.object({
   requests: z.number(),
   failed: z.number(),
   refused: z.number(),
-  input_tokens: z.number(),
-  /** Part of the input tokens. */
-  cached_tokens: z.number(),
-  cache_write_tokens: z.number(),
-  output_tokens: z.number(),
-  /** Part of the output tokens. */
-  reasoning_tokens: z.number(),
-  images: z.number(),
+  /** Cached tokens are part of the input, reasoning tokens part of the output. */
+  ...mapKinds(USAGE_COUNT_NAMES, () => z.number()),
   /** In USD: at list price, and the part that was paid. */
   cost: z.string(),
   charged: z.string(),
@@ -75,7 +71,7 @@ export async function buildChart(
   const seriesRequest = { scope, ...(model === undefined ? {} : { model }), by, ...range };
   const split = await readSplit(db, seriesRequest, accountId);
   const ids = split.ranking.map(({ id }) => id);
-  const names = by === "total" || by === "model" ? null : await lookUpUsageNames(db, by, ids);
+  const names = by === "total" || by === "model" ? null : await lookUpNames(db, by, ids);
   const totals = (totalsRow: UsageTotals) => totalsObject(totalsRow, actor);
   const point = ({ atMs, ...one }: SeriesPoint) => ({ at: atMs, ...totals(one) });
   const label = (id: string) => (names === null ? id : (names.get(id) ?? id));
@@ -131,12 +127,7 @@ function totalsObject(totals: UsageTotals, actor: Actor): ChartTotals {
     requests: totals.requests,
     failed: totals.failed,
     refused: totals.refused,
-    input_tokens: totals.inputTokens,
-    cached_tokens: totals.cachedTokens,
-    cache_write_tokens: totals.cacheWriteTokens,
-    output_tokens: totals.outputTokens,
-    reasoning_tokens: totals.reasoningTokens,
-    images: totals.images,
+    ...toUsageCounts(totals),
     cost: usdText(totals.costNano),
     charged: usdText(totals.chargedNano),
     ...(actor.role === "admin" ? { upstream_cost: usdText(totals.upstreamNano) } : {}),

@@ -1,10 +1,12 @@
 /** Single requests, as JSON for lists and as CSV for export. */
 
 import { z } from "zod";
+import { mapKinds } from "../../base/map-kinds.ts";
 import { usdText } from "../../money/nano.ts";
+import { toUsageCounts, USAGE_COUNT_NAMES } from "../../records/usage-counts.ts";
 import type { Db } from "../../store/engine/db.ts";
+import { lookUpNames } from "../../store/reports/names.ts";
 import { listUsage, type UsageCursor, type UsageFilter } from "../../store/reports/usage-list.ts";
-import { lookUpUsageNames } from "../../store/reports/usage-names.ts";
 import { USAGE_OUTCOMES, type UsageRow } from "../../store/usage/usage-row.ts";
 import { csvLine } from "../http/csv.ts";
 import type { Actor } from "../http/route.ts";
@@ -23,12 +25,7 @@ export const requestAnswer = z.object({
   status: z.number(),
   outcome: z.enum(USAGE_OUTCOMES),
   error_code: z.string().nullable(),
-  input_tokens: z.number(),
-  cached_tokens: z.number(),
-  cache_write_tokens: z.number(),
-  output_tokens: z.number(),
-  reasoning_tokens: z.number(),
-  images: z.number(),
+  ...mapKinds(USAGE_COUNT_NAMES, () => z.number()),
   cost: z.string(),
   charged: z.string(),
   waited_ms: z.number(),
@@ -50,18 +47,18 @@ export async function requestObjects(
 ): Promise<RequestObject[]> {
   const isAdmin = actor.role === "admin";
   const [keys, groups, users, accounts] = await Promise.all([
-    lookUpUsageNames(
+    lookUpNames(
       db,
       "key",
       rows.map(({ keyId }) => keyId),
     ),
-    lookUpUsageNames(
+    lookUpNames(
       db,
       "group",
       rows.map(({ groupId }) => groupId),
     ),
-    lookUpUsageNames(db, "user", isAdmin ? rows.map(({ userId }) => userId) : []),
-    lookUpUsageNames(db, "account", isAdmin ? rows.map(({ accountId }) => accountId) : []),
+    lookUpNames(db, "user", isAdmin ? rows.map(({ userId }) => userId) : []),
+    lookUpNames(db, "account", isAdmin ? rows.map(({ accountId }) => accountId) : []),
   ]);
   return rows.map((row) => ({
     id: row.requestId,
@@ -75,12 +72,7 @@ export async function requestObjects(
     status: row.status,
     outcome: row.outcome,
     error_code: row.errorCode,
-    input_tokens: row.inputTokens,
-    cached_tokens: row.cachedTokens,
-    cache_write_tokens: row.cacheWriteTokens,
-    output_tokens: row.outputTokens,
-    reasoning_tokens: row.reasoningTokens,
-    images: row.images,
+    ...toUsageCounts(row),
     cost: usdText(row.costNano),
     charged: usdText(row.chargedNano),
     waited_ms: row.waitMs,
@@ -133,12 +125,7 @@ const COLUMNS: readonly CsvColumn[] = [
   ["status", ({ status }) => status],
   ["outcome", ({ outcome }) => outcome],
   ["error_code", (requestRow) => requestRow.error_code],
-  ["input_tokens", (requestRow) => requestRow.input_tokens],
-  ["cached_tokens", (requestRow) => requestRow.cached_tokens],
-  ["cache_write_tokens", (requestRow) => requestRow.cache_write_tokens],
-  ["output_tokens", (requestRow) => requestRow.output_tokens],
-  ["reasoning_tokens", (requestRow) => requestRow.reasoning_tokens],
-  ["images", ({ images }) => images],
+  ...USAGE_COUNT_NAMES.map((name): CsvColumn => [name, (requestRow) => requestRow[name]]),
   ["cost_usd", ({ cost }) => cost],
   ["charged_usd", ({ charged }) => charged],
   ["waited_ms", (requestRow) => requestRow.waited_ms],

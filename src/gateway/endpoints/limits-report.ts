@@ -1,14 +1,9 @@
 /** The limits of a caller and their remainders, for `GET /v1/usage`. */
 
+import { mapKinds } from "../../base/map-kinds.ts";
 import type { Allowance, Limiter, LimitStanding, Subject } from "../../limits/limiter.ts";
 import { usdText } from "../../money/nano.ts";
-import {
-  MINUTE_KINDS,
-  type MinuteKind,
-  mapKinds,
-  WINDOW_COUNTS,
-  type WindowCount,
-} from "../../records/limits.ts";
+import { MINUTE_KINDS, type MinuteKind, WINDOW_COUNTS, type WindowCount } from "../../records/limits.ts";
 import type { Caller } from "../admission/authenticate.ts";
 import { callerSubjects } from "../admission/caller-limits.ts";
 

@@ -8,31 +8,26 @@ import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { storeUnavailable } from "../../errors.ts";
 import type { Limiter } from "../../limits/limiter.ts";
 import { type Nano, usdText } from "../../money/nano.ts";
+import { toUsageCounts, type UsageCount } from "../../records/usage-counts.ts";
 import { type Db, snapshot } from "../../store/engine/db.ts";
 import {
   listSubscriptionStandings,
   type SubscriptionStanding,
 } from "../../store/money/subscription-standing.ts";
 import { computeDebt, readWallet, type Wallet } from "../../store/money/wallets.ts";
-import { readFoldedBefore, readKeyModels, readKeyPoints, readKeySum } from "../../store/reports/key-usage.ts";
+import { readSplitUsage, readTotalUsage } from "../../store/reports/usage-series.ts";
 import { keyTotals, type UsageTotals } from "../../store/usage/usage.ts";
 import type { Caller } from "../admission/authenticate.ts";
 import { type LimitsReport, limitsReport } from "./limits-report.ts";
 import { parseUsageRange } from "./usage-range.ts";
 
-export interface TotalsObject {
+export interface TotalsObject extends Record<UsageCount, number> {
   requests: number;
   failed_requests: number;
   refused_requests: number;
-  input_tokens: number;
-  cached_tokens: number;
   /** The cached share of the input tokens; null without input. */
   cache_hit_rate: number | null;
-  cache_write_tokens: number;
-  output_tokens: number;
-  reasoning_tokens: number;
   total_tokens: number;
-  images: number;
   /** USD as decimal text: by the price, and the part that was charged. */
   cost: string;
   charged: string;
@@ -108,25 +103,17 @@ export async function reportUsage(
     throw storeUnavailable();
   });
   const todayMs = Math.floor(nowMs / DAY_MS) * DAY_MS;
-  const rangeQuery = { keyId: key.id, ...range };
-  const allTimeQuery = {
-    keyId: key.id,
-    fromMs: 0,
-    toMs: Number.MAX_SAFE_INTEGER,
-    granularity: "day",
-  } as const;
+  const scope = { keyId: key.id };
+  const always = { fromMs: 0, toMs: Number.MAX_SAFE_INTEGER, granularity: "day" } as const;
   // One snapshot, so that models, points and sums agree while other requests are written.
-  const [today, total, sum, models, points, paid] = await snapshot(db, async (tx) => {
-    const foldedMs = await readFoldedBefore(tx);
-    return Promise.all([
+  const [today, total, ranged, paid] = await snapshot(db, (tx) =>
+    Promise.all([
       keyTotals(tx, key.id, todayMs),
-      readKeySum(tx, allTimeQuery, foldedMs),
-      readKeySum(tx, rangeQuery, foldedMs),
-      readKeyModels(tx, rangeQuery, foldedMs, MODELS_MAX),
-      readKeyPoints(tx, rangeQuery, foldedMs),
+      readTotalUsage(tx, { scope, ...always }),
+      readSplitUsage(tx, { scope, ...range, by: "model" }, { ranked: MODELS_MAX, drawn: 0 }),
       payment(tx, caller, nowMs),
-    ]);
-  });
+    ]),
+  );
   return {
     object: "gateway.usage",
     version: 1,
@@ -145,9 +132,9 @@ export async function reportUsage(
         from: seconds(range.fromMs),
         to: seconds(range.toMs),
         granularity: range.granularity,
-        ...totalsObject(sum),
-        by_model: models.map((one) => ({ model: one.model, ...totalsObject(one) })),
-        points: points.map((one) => ({ start: seconds(one.atMs), ...totalsObject(one) })),
+        ...totalsObject(ranged.total),
+        by_model: ranged.ranking.map(({ id, totals }) => ({ model: id, ...totalsObject(totals) })),
+        points: ranged.points.map((one) => ({ start: seconds(one.atMs), ...totalsObject(one) })),
       },
       total: totalsObject(total),
     },
@@ -229,14 +216,9 @@ function totalsObject(totals: UsageTotals): TotalsObject {
     requests: totals.requests,
     failed_requests: totals.failed,
     refused_requests: totals.refused,
-    input_tokens: totals.inputTokens,
-    cached_tokens: totals.cachedTokens,
+    ...toUsageCounts(totals),
     cache_hit_rate: computeHitRate(totals),
-    cache_write_tokens: totals.cacheWriteTokens,
-    output_tokens: totals.outputTokens,
-    reasoning_tokens: totals.reasoningTokens,
     total_tokens: totals.inputTokens + totals.outputTokens,
-    images: totals.images,
     cost: usdText(totals.costNano),
     charged: usdText(totals.chargedNano),
   };

@@ -1,10 +1,11 @@
 /** What limits count of a request: its estimate before it is sent, and its true use when it has ended. */
 
+import { mapKinds } from "../../base/map-kinds.ts";
 import type { EstimatedUse, TrueUse } from "../../limits/limiter.ts";
 import { countsUnit } from "../../limits/subject-state.ts";
 import type { TokenCounts } from "../../money/token-counts.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
-import { ALL_UNITS, type CallerLimits, mapKinds, type RateLimits, type Unit } from "../../records/limits.ts";
+import { ALL_UNITS, type CallerLimits, type RateLimits, type Unit } from "../../records/limits.ts";
 
 /** The units that some limit counts. The others are not estimated. */
 export type CountedUnits = Readonly<Record<Unit, boolean>>;

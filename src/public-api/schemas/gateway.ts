@@ -1,8 +1,10 @@
 /** Schemas of the gateway's own responses: models, usage, requests, errors, health. */
 
 import { z } from "zod";
+import { mapKinds } from "../../base/map-kinds.ts";
 import { ERROR_CODES, UPSTREAM_CODES } from "../../errors.ts";
-import { mapKinds, RATE_KINDS } from "../../records/limits.ts";
+import { RATE_KINDS } from "../../records/limits.ts";
+import { USAGE_COUNT_NAMES } from "../../records/usage-counts.ts";
 import { decimalUsd, unixSeconds } from "./fields.ts";
 
 export const modelObject = z.looseObject({
@@ -35,14 +37,9 @@ const counts = {
   requests: z.int(),
   failed_requests: z.int(),
   refused_requests: z.int(),
-  input_tokens: z.int(),
-  cached_tokens: z.int(),
+  ...mapKinds(USAGE_COUNT_NAMES, () => z.int()),
   cache_hit_rate: z.number().nullable().describe("The cached share of the input tokens; null without input."),
-  cache_write_tokens: z.int(),
-  output_tokens: z.int(),
-  reasoning_tokens: z.int(),
   total_tokens: z.int(),
-  images: z.int(),
   cost: decimalUsd,
   charged: decimalUsd,
 };

@@ -13,6 +13,7 @@ import type { Db, StoreAccess } from "./transaction.ts";
 export {
   type Db,
   type Engine,
+  numberPlaceholders,
   placeholder,
   type Row,
   type Sql,

@@ -80,6 +80,12 @@ export function placeholder(engine: Engine, number: number): string {
   return engine === "postgres" ? `$${number}` : "?";
 }
 
+/** `?` stands for a value on both engines. */
+export function numberPlaceholders(engine: Engine, statement: string): string {
+  let next = 1;
+  return engine === "postgres" ? statement.replaceAll("?", () => placeholder(engine, next++)) : statement;
+}
+
 export function createSql({ engine, run, each, script }: Omit<StoreConnection, "isAwaited">): Sql {
   const tag = (strings: TemplateStringsArray, ...values: SqlValue[]) =>
     run(buildStatementText(engine, strings), values);

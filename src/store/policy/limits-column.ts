@@ -2,9 +2,9 @@
 
 import { z } from "zod";
 import { Cache } from "../../base/cache.ts";
+import { mapKinds } from "../../base/map-kinds.ts";
 import {
   type CallerLimits,
-  mapKinds,
   NO_LIMITS,
   NO_RATE_LIMITS,
   pickSet,

@@ -4,7 +4,7 @@
  * here.
  */
 
-import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
+import { type Db, numberPlaceholders, type SqlValue } from "../engine/db.ts";
 import { integer, nano, text } from "../engine/row.ts";
 import { DAY_MS, HOUR_MS, startOfDay, startOfWeek } from "../usage/usage-day.ts";
 import { TOTALS, toTotals, type UsageTotals } from "../usage/usage-hour.ts";
@@ -37,7 +37,7 @@ export async function readUsageSeries(db: Db, request: ChartRequest): Promise<Ch
   const by = request.by === "model" ? ", public_model" : "";
   const rows = await db.sql.text(
     numberPlaceholders(
-      db,
+      db.engine,
       `SELECT ${at} AS at_ms${by}, ${TOTALS} FROM ${from} GROUP BY ${at}${by} ORDER BY ${at}${by}`,
     ),
     values,
@@ -128,7 +128,7 @@ export async function readTopUsage(db: Db, request: RankingRequest): Promise<Top
     request.rankBy === "model" ? buildModelSource(request) : buildOwnerSource(request.rankBy, request);
   const rows = await db.sql.text(
     numberPlaceholders(
-      db,
+      db.engine,
       `SELECT name, CAST(SUM(requests) AS BIGINT) AS requests, CAST(SUM(cost_nano) AS TEXT) AS cost_nano,
          CAST(SUM(charged_nano) AS TEXT) AS charged_nano
        FROM (${from}) AS days GROUP BY name ORDER BY SUM(cost_nano) DESC, SUM(requests) DESC, name LIMIT ?`,
@@ -185,9 +185,4 @@ function buildOwnerSource(
 
 function computeMean(sum: number, count: number): number | null {
   return count === 0 ? null : sum / count;
-}
-
-function numberPlaceholders(db: Db, statement: string): string {
-  let next = 1;
-  return statement.replaceAll("?", () => placeholder(db.engine, next++));
 }

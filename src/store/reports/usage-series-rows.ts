@@ -4,7 +4,7 @@
  * since when.
  */
 
-import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
+import { type Db, numberPlaceholders, type SqlValue } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
 import { DAY_MS, HOUR_MS } from "../usage/usage-day.ts";
 import {
@@ -55,12 +55,9 @@ function compareByCost(a: UsageTotals, b: UsageTotals): number {
 
 /** Finds how far back the allowed number of rows reaches, by the time index over all accounts. */
 async function findStart(db: Db, { fromMs, toMs }: SeriesRowsRequest, rows: number): Promise<number> {
-  const at = (number: number) => placeholder(db.engine, number);
-  const [row] = await db.sql.text(
-    `SELECT at_ms FROM usage_row WHERE at_ms >= ${at(1)} AND at_ms < ${at(2)}
-     ORDER BY at_ms DESC LIMIT 1 OFFSET ${rows}`,
-    [fromMs, toMs],
-  );
+  const [row] = await db.sql`
+    SELECT at_ms FROM usage_row WHERE at_ms >= ${fromMs} AND at_ms < ${toMs}
+    ORDER BY at_ms DESC LIMIT 1 OFFSET ${rows}`;
   return row === undefined ? fromMs : integer(row, "at_ms") + 1;
 }
 
@@ -98,15 +95,11 @@ async function readCells(
     values.push(value);
   }
   const unitMs = granularity === "day" ? DAY_MS : HOUR_MS;
-  let next = 1;
   const statement = `SELECT name, unit_ms, ${TOTALS} FROM (
       SELECT ${NAMES[by]} AS name, at_ms - at_ms % ${unitMs} AS unit_ms, ${ROW_TOTALS}
       FROM usage WHERE ${conditions.join(" AND ")}
     ) AS used GROUP BY name, unit_ms ORDER BY 2, 1`;
-  const rows = await db.sql.text(
-    statement.replaceAll("?", () => placeholder(db.engine, next++)),
-    values,
-  );
+  const rows = await db.sql.text(numberPlaceholders(db.engine, statement), values);
   return rows.map(
     (row): Cell => ({ name: text(row, "name"), atMs: integer(row, "unit_ms"), totals: toTotals(row) }),
   );

@@ -4,11 +4,17 @@
  * the hourly one. Usage rows are not read here.
  */
 
-import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
+import { type Db, numberPlaceholders, type SqlValue } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
-import { DAY_MS, FOLD_GRACE_MS, HOUR_MS, readFoldState, startOfDay } from "../usage/usage-day.ts";
+import {
+  DAY_MS,
+  FOLD_GRACE_MS,
+  HOUR_MS,
+  readFoldedBefore,
+  readFoldState,
+  startOfDay,
+} from "../usage/usage-day.ts";
 import { SUM_COLUMNS, TOTALS, toTotals, type UsageTotals } from "../usage/usage-hour.ts";
-import { readFoldedBefore } from "./key-usage.ts";
 import { readTopUsage } from "./usage-charts.ts";
 
 /** Empty: all callers. Several fields: the intersection. */
@@ -63,6 +69,7 @@ export async function readSplitUsage(
   const total = await readTotals(db, totalSource);
   if (request.by === "total") return { total, points, ranking: [], series: [] };
   const ranking = await rankUsage(db, request, folded, bounds.ranked);
+  if (bounds.drawn === 0) return { total, points, ranking, series: [] };
   const ids = ranking.slice(0, bounds.drawn).map(({ id }) => id);
   const pointsByName = await readPointsByName(db, request, buildSource(request, folded, ids));
   return { total, points, ranking, series: ids.map((id) => ({ id, points: pointsByName.get(id) ?? [] })) };
@@ -277,7 +284,7 @@ async function selectRanking(
 ): Promise<SplitUsage["ranking"]> {
   const rows = await db.sql.text(
     numberPlaceholders(
-      db,
+      db.engine,
       `SELECT name, ${TOTALS} FROM ${from} GROUP BY name
        ORDER BY SUM(cost_nano) DESC, SUM(requests + refused) DESC, name LIMIT ${limit}`,
     ),
@@ -287,7 +294,7 @@ async function selectRanking(
 }
 
 async function readTotals(db: Db, { text: from, values }: Source): Promise<UsageTotals> {
-  const [row] = await db.sql.text(numberPlaceholders(db, `SELECT ${TOTALS} FROM ${from}`), values);
+  const [row] = await db.sql.text(numberPlaceholders(db.engine, `SELECT ${TOTALS} FROM ${from}`), values);
   if (row === undefined) throw new Error("A sum returned no row.");
   return toTotals(row);
 }
@@ -305,7 +312,7 @@ async function readPointsByName(
   const at = `at_ms - at_ms % ${unitMs}`;
   const rows = await db.sql.text(
     numberPlaceholders(
-      db,
+      db.engine,
       `SELECT name, ${at} AS unit_ms, ${TOTALS} FROM ${from} GROUP BY name, ${at} ORDER BY 2`,
     ),
     values,
@@ -324,9 +331,4 @@ async function readPointsByName(
 /** An empty list is invalid SQL; NULL matches nothing. */
 function placeholders(ids: readonly string[]): string {
   return ids.length === 0 ? "NULL" : ids.map(() => "?").join(", ");
-}
-
-function numberPlaceholders(db: Db, statement: string): string {
-  let next = 1;
-  return statement.replaceAll("?", () => placeholder(db.engine, next++));
 }

@@ -39,6 +39,13 @@ export async function readFoldState(db: Db): Promise<FoldState> {
   };
 }
 
+/** Before this time the daily roll-up equals the hourly one, including late rows. */
+export async function readFoldedBefore(db: Db): Promise<number> {
+  const { foldedAtMs, marks } = await readFoldState(db);
+  const settledMs = Math.max(0, startOfDay(foldedAtMs) - DAY_MS);
+  return Math.min(settledMs, ...marks.map(({ dayMs }) => dayMs));
+}
+
 /**
  * Marks days to be folded again. Call it in the transaction that changes an hour long past: a settlement days later,
  * or a recovery.
