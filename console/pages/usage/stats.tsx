@@ -46,11 +46,7 @@ export function UsageStats({ chart }: { chart: Chart | undefined }) {
       <Stat
         label={t.firstToken}
         value={value((one) => (one.first_byte_ms === null ? "–" : format.duration(one.first_byte_ms)))}
-        note={note((one) => {
-          // Requests without content are in the mean of the total only. Below the time to the first token it says nothing.
-          const isBelow = (one.duration_ms ?? 0) < (one.first_byte_ms ?? 0);
-          return one.duration_ms === null || isBelow ? null : t.wholeOfAll(format.duration(one.duration_ms));
-        })}
+        note={note((one) => (one.duration_ms === null ? null : t.whole(format.duration(one.duration_ms))))}
       />
       <Stat
         label={t.errors}

@@ -75,7 +75,7 @@ export const usage = {
       `${input} input (${cached} from cache), ${output} output`,
     rejectedToo: (count: string) => `including ${count} rejected`,
     whole: (duration: string) => `${duration} total`,
-    wholeOfAll: (duration: string) => `${duration} total, all requests`,
+    whole: (duration: string) => `${duration} total`,
     errorParts: (failed: string, refused: string) => `${failed} failed, ${refused} rejected`,
     unchanged: "no change",
     change: (change: string) => `${change} vs. previous period`,

@@ -131,7 +131,7 @@ function totalsObject(totals: UsageTotals, actor: Actor): ChartTotals {
     cost: usdText(totals.costNano),
     charged: usdText(totals.chargedNano),
     ...(actor.role === "admin" ? { upstream_cost: usdText(totals.upstreamNano) } : {}),
-    duration_ms: mean(totals.durationMs, totals.requests + totals.refused),
+    duration_ms: mean(totals.durationMs, totals.firstBytes),
     first_byte_ms: mean(totals.firstByteMs, totals.firstBytes),
   };
 }

@@ -48,7 +48,7 @@ export async function readUsageSeries(db: Db, request: ChartRequest): Promise<Ch
       atMs: integer(row, "at_ms"),
       model: request.by === "model" ? text(row, "public_model") : null,
       ...sums,
-      durationMsMean: computeMean(sums.durationMs, sums.requests + sums.refused),
+      durationMsMean: computeMean(sums.durationMs, sums.firstBytes),
       firstByteMsMean: computeMean(sums.firstByteMs, sums.firstBytes),
     };
   });

@@ -24,10 +24,10 @@ export interface UsageTotals extends SummedTokens {
   refused: number;
   /** Of the requests: those that failed at the upstream or were cut off by it. */
   failed: number;
-  durationMs: number;
-  /** Sum over the requests with a first byte, whose number is `firstBytes`. */
-  firstByteMs: number;
+  /** The requests with a first byte. Both times are sums over them, so that their means can be compared. */
   firstBytes: number;
+  firstByteMs: number;
+  durationMs: number;
   costNano: Nano;
   chargedNano: Nano;
   upstreamNano: Nano;
@@ -36,7 +36,7 @@ export interface UsageTotals extends SummedTokens {
 type NanoField = "costNano" | "chargedNano" | "upstreamNano";
 type CountField = Exclude<keyof UsageTotals, NanoField>;
 /** The sums that add up the row's field of the same name. */
-type RowField = Exclude<keyof UsageTotals & keyof UsageRow, NanoField | "firstByteMs">;
+type RowField = Exclude<keyof UsageTotals & keyof UsageRow, NanoField | "firstByteMs" | "durationMs">;
 
 export interface RollUpEntry {
   dimensions: Pick<UsageRow, "atMs" | "keyId" | "groupId" | "publicModel" | "interface">;
@@ -61,7 +61,6 @@ const ROW_SUMS: Readonly<Record<RowField, Sum>> = {
   outputTokens: sumField("outputTokens"),
   reasoningTokens: sumField("reasoningTokens"),
   images: sumField("images"),
-  durationMs: sumField("durationMs"),
 };
 const COUNT_SUMS: Readonly<Record<CountField, Sum>> = {
   requests: {
@@ -74,8 +73,12 @@ const COUNT_SUMS: Readonly<Record<CountField, Sum>> = {
   },
   failed: { column: "failed", rowValue: "CASE WHEN outcome IN ('failed', 'upstream_cut') THEN 1 ELSE 0 END" },
   ...ROW_SUMS,
-  firstByteMs: { column: "first_byte_ms", rowValue: "COALESCE(first_byte_ms, 0)" },
   firstBytes: { column: "first_bytes", rowValue: "CASE WHEN first_byte_ms IS NULL THEN 0 ELSE 1 END" },
+  firstByteMs: { column: "first_byte_ms", rowValue: "COALESCE(first_byte_ms, 0)" },
+  durationMs: {
+    column: "duration_ms",
+    rowValue: "CASE WHEN first_byte_ms IS NULL THEN 0 ELSE duration_ms END",
+  },
 };
 const NANO_SUMS: Readonly<Record<NanoField, Sum>> = {
   costNano: sumField("costNano"),
@@ -98,7 +101,7 @@ const ADD_TO_PRESENT = `ON CONFLICT (${KEY_COLUMNS.join(", ")}) DO UPDATE SET ${
   (column) => `${column} = usage_hour.${column} + excluded.${column}`,
 ).join(", ")}`;
 
-type RowFigures = Pick<UsageRow, RowField | NanoField | "requestCount" | "firstByteMs">;
+type RowFigures = Pick<UsageRow, RowField | NanoField | "requestCount" | "firstByteMs" | "durationMs">;
 
 /** The totals of a single row. */
 export function computeTotals(used: RowFigures, outcome: UsageOutcome): UsageTotals {
@@ -128,8 +131,9 @@ function addTo(sum: UsageTotals, used: RowFigures, outcome: UsageOutcome): void 
   else sum.requests += used.requestCount;
   if (outcome === "failed" || outcome === "upstream_cut") sum.failed += 1;
   if (used.firstByteMs !== null) {
-    sum.firstByteMs += used.firstByteMs;
     sum.firstBytes += 1;
+    sum.firstByteMs += used.firstByteMs;
+    sum.durationMs += used.durationMs;
   }
   addRowFields(sum, used);
 }
