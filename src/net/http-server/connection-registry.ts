@@ -36,6 +36,8 @@ export interface RegistryOptions extends Pick<ServerContext, "serve" | "refuse" 
  * them to a few milliseconds per turn.
  */
 const UNAUTHENTICATED_PER_TURN = 128;
+/** Connections that are closed in one turn because of a time limit. Closing all of a flood would take 100 ms. */
+const TIMED_OUT_PER_TURN = 256;
 
 export class ConnectionRegistry implements ServerContext {
   readonly limits: ConnectionLimits;
@@ -53,6 +55,8 @@ export class ConnectionRegistry implements ServerContext {
   readonly #active = new Set<ManagedConnection>();
   /** Connections with a complete response. Shutdown does not wait for them. */
   readonly #lingering = new Set<ManagedConnection>();
+  /** The rest of the connections of the check in progress; null between checks. */
+  #checking: Iterator<ManagedConnection> | null = null;
   readonly #noneActive = Promise.withResolvers<void>();
 
   constructor(options: RegistryOptions) {
@@ -100,7 +104,9 @@ export class ConnectionRegistry implements ServerContext {
   checkTimeouts(): void {
     this.nowMs = this.#options.monotonicMs();
     this.dateLine = formatDateLine(this.#options.nowMs());
-    for (const connection of this.#all()) this.#checkTimeouts(connection);
+    if (this.#checking !== null) return;
+    this.#checking = this.#all();
+    this.#continueChecking();
   }
 
   /** Each connection closes after its next response. */
@@ -120,13 +126,26 @@ export class ConnectionRegistry implements ServerContext {
     for (const connection of [...this.#all()]) connection.closeNow();
   }
 
+  #continueChecking(): void {
+    let timedOut = 0;
+    for (let next = this.#checking?.next(); next?.done === false; next = this.#checking?.next()) {
+      if (this.#isTimedOut(next.value)) timedOut++;
+      if (timedOut === TIMED_OUT_PER_TURN) {
+        setImmediate(() => this.#continueChecking());
+        return;
+      }
+    }
+    this.#checking = null;
+  }
+
   /** An error of one connection does not prevent the check of the others. */
-  #checkTimeouts(connection: ManagedConnection): void {
+  #isTimedOut(connection: ManagedConnection): boolean {
     try {
-      connection.checkTimeouts(this.nowMs);
+      return connection.checkTimeouts(this.nowMs);
     } catch (thrown) {
       this.reportFault(thrown);
       connection.closeNow();
+      return true;
     }
   }
 
@@ -135,7 +154,7 @@ export class ConnectionRegistry implements ServerContext {
     if (this.phase === "closing" && this.#active.size === 0) this.#noneActive.resolve();
   }
 
-  *#all(): Iterable<ManagedConnection> {
+  *#all(): Generator<ManagedConnection, void> {
     yield* this.#active;
     yield* this.#lingering;
   }

@@ -108,8 +108,8 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     this.terminate();
   }
 
-  checkTimeouts(nowMs: number): void {
-    if (this.state === "upgraded") return;
+  checkTimeouts(nowMs: number): boolean {
+    if (this.state === "upgraded") return false;
     const { state, trust, isPaused, isHeadPartial } = this;
     const timed = { state, trust, isPaused, isHeadPartial, hasUnsentBytes: this.sender.bytes > 0 };
     const action = findTimeout(timed, nowMs - this.sinceMs, this.context.limits);
@@ -118,6 +118,7 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     else if (action === "refuse") this.refuse(HEAD_TIMEOUT);
     else if (action === "end") this.end();
     this.reportMemory();
+    return action !== null;
   }
 
   closeWhenIdle(): void {

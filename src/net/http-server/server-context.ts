@@ -62,8 +62,8 @@ export interface ServerContext {
 
 /** A connection as the listener manages it. */
 export interface ManagedConnection extends AdmittedConnection {
-  /** Periodic check: closes the connection when it has exceeded a time limit. */
-  checkTimeouts(nowMs: number): void;
+  /** Periodic check: closes the connection when it has exceeded a time limit. Returns whether it has. */
+  checkTimeouts(nowMs: number): boolean;
   /** Shutdown has begun: closes an idle connection at once, and any other one after its response. */
   closeWhenIdle(): void;
   /** The process exits: closes the connection at once. */
