@@ -145,3 +145,7 @@ export interface FlagField extends DefaultField<boolean, "flag"> {
 export function flag(byDefault: boolean, means: string, also?: string): FlagField {
   return { kind: "flag", default: byDefault, means, ...(also === undefined ? {} : { also }) };
 }
+
+export function isFlag(field: Field<unknown>): field is FlagField {
+  return field.kind === "flag";
+}

@@ -4,12 +4,8 @@ import { z } from "zod";
 import type { FieldChange } from "../../records/policy.ts";
 import type { ListedModel, PriceList } from "../../records/price.ts";
 import { fields, instantMs, modelName, modelSizes, priceField, text } from "../schema/schema.ts";
-import {
-  changedFields,
-  createdFields,
-  type FormattedFields,
-  formatListedModel,
-} from "../state/difference.ts";
+import { changedFields, createdFields, type FormattedFields } from "../state/difference.ts";
+import { MODEL_SHAPE } from "../state/file-shape.ts";
 import type { Problem } from "../state/problem.ts";
 import type { Change } from "../state/step.ts";
 import { parseFile } from "./file.ts";
@@ -54,7 +50,9 @@ export function listChanges(before: PriceList | null, after: PriceList): Change[
   const old = before ?? NO_LIST;
   const describeModel = (list: PriceList, name: string): FormattedFields | null => {
     const model = Object.hasOwn(list.models, name) ? list.models[name] : undefined;
-    return model === undefined ? null : formatListedModel(model);
+    if (model === undefined) return null;
+    const { interfaces: _, ...fields } = MODEL_SHAPE.format({ ...model, id: name, interfaces: [] });
+    return fields;
   };
   const names = new Set([...Object.keys(old.models), ...Object.keys(after.models)]);
   const models = [...names].flatMap((name): Change[] => {

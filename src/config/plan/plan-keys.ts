@@ -3,22 +3,22 @@
  * new key, and a revoked key stays revoked.
  */
 
-import type { KeyRecord } from "../../records/key.ts";
-import { type CallerLimits, NO_LIMITS } from "../../records/limits.ts";
+import { createRecord, type FileRecord } from "../../records/fields.ts";
+import { KEY_FIELDS, type KeyRecord } from "../../records/key.ts";
 import { hasValidChecksum, mintApiKey, readPublicId } from "../../secrets/api-key.ts";
 import { changeKey, insertKey, revokeKey } from "../../store/policy/keys.ts";
 import type { FileKey } from "../schema/schema.ts";
-import { parseCallerLimits } from "../schema/usage-limits.ts";
 import {
   changedFields,
   createdFields,
   type FieldChange,
-  formatKey,
   secretChange,
   secretSet,
 } from "../state/difference.ts";
+import { KEY_SHAPE } from "../state/file-shape.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import { buildStep, type ConfigState, type PlanStep, requireId, type Secrets } from "../state/step.ts";
+import { formatKey } from "../state/to-file-shape.ts";
 
 /** A key that this plan createdFields. Its secret is not stored anywhere else. */
 export interface ShownKey {
@@ -53,7 +53,7 @@ export function planKeys(
 interface PlannedKey {
   entry: FileKey;
   title: string;
-  values: Omit<NewKey, "secret"> & { limits: CallerLimits };
+  values: FileRecord<typeof KEY_FIELDS>;
   /** Undefined if the file has no secret for the key. */
   digest: string | undefined;
   /** The active key with this user and name. */
@@ -96,11 +96,9 @@ class KeyPlanner {
       entry,
       title: keyTitle(entry.name, entry.user ?? null),
       values: {
-        name: entry.name,
+        ...KEY_SHAPE.parse(entry),
         userId,
         groupId: requireId(this.#targets.groups, entry.group),
-        expiresAtMs: entry.expires ?? null,
-        limits: parseCallerLimits(entry.limits),
       },
       digest: entry.secret === undefined ? undefined : this.#secrets.digest(entry.secret),
       present: this.#active.get(keyIdentity(userId, entry.name)),
@@ -132,9 +130,8 @@ class KeyPlanner {
   }
 
   #change(key: PlannedKey, present: KeyRecord): void {
-    const { name, groupId, expiresAtMs, limits } = key.values;
     const step = buildStep(key.title, false, this.#compare(key, present), (tx) =>
-      changeKey(tx, present.id, { name, groupId, expiresAtMs, limits }),
+      changeKey(tx, present.id, key.values),
     );
     if (step !== null) this.#plan.steps.push(step);
   }
@@ -169,35 +166,23 @@ class KeyPlanner {
   }
 }
 
-export interface NewKey {
-  name: string;
-  userId: string | null;
-  groupId: string;
-  expiresAtMs: number | null;
-  /** If omitted, the key has no limits. */
-  limits?: CallerLimits | undefined;
-  /** If omitted, a secret is generated. */
-  secret?: string | undefined;
-}
+/** The fields that the file has, and the secret. If omitted, a secret is generated, and the key has no limits. */
+export type NewKey = Pick<KeyRecord, "name" | "groupId"> &
+  Partial<FileRecord<typeof KEY_FIELDS>> & { secret?: string | undefined };
 
-export function newKey(wanted: NewKey, secrets: Secrets): { record: KeyRecord; secret: string } {
-  const secret = wanted.secret ?? mintApiKey(secrets.randomBytes).secret;
+export function newKey({ secret: given, ...settings }: NewKey, secrets: Secrets) {
+  const secret = given ?? mintApiKey(secrets.randomBytes).secret;
   const digest = secrets.digest(secret);
-  const record: KeyRecord = {
+  const record: KeyRecord = createRecord(KEY_FIELDS, {
+    ...settings,
     id: secrets.newId("key"),
-    name: wanted.name,
-    userId: wanted.userId,
-    groupId: wanted.groupId,
     digest,
     publicId: readPublicId(secret, digest),
     // No part of an imported secret is stored.
     last4: hasValidChecksum(secret) ? secret.slice(-4) : "",
     status: "active",
-    expiresAtMs: wanted.expiresAtMs,
-    limits: wanted.limits ?? NO_LIMITS,
     createdAtMs: secrets.clock.nowMs(),
-    revokedAtMs: null,
-  };
+  });
   return { record, secret };
 }
 

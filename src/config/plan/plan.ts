@@ -1,9 +1,8 @@
 /** Compares the state with the file and computes the steps that lead from one to the other. Writes nothing. */
 
 import type { AccountRecord } from "../../records/account.ts";
-import { type GroupRecord, NO_BILLING } from "../../records/group.ts";
+import type { GroupRecord } from "../../records/group.ts";
 import type { ModelRecord } from "../../records/model.ts";
-import type { Price } from "../../records/price.ts";
 import type { UserRecord } from "../../records/user.ts";
 import { accountCredentialBinding, seal, unseal } from "../../secrets/seal.ts";
 import type { Db } from "../../store/engine/db.ts";
@@ -15,18 +14,11 @@ import { defaultBaseUrl, defaultInterfaces, defaultRegion } from "../account-def
 import { chargingProblems } from "../parse/check-charging.ts";
 import { reachProblems } from "../parse/check-destinations.ts";
 import type { FileAccount, FileGroup, FileModel, FileUser, GatewayFile } from "../schema/schema.ts";
-import { parseCallerLimits, parseQueue, parseRateLimits } from "../schema/usage-limits.ts";
-import {
-  changedFields,
-  createdFields,
-  formatAccount,
-  formatGroup,
-  formatModel,
-  formatUser,
-  secretChange,
-  secretSet,
-} from "../state/difference.ts";
+import { parseCallerLimits } from "../schema/usage-limits.ts";
+import { formatUser, recordChanges, secretChange, secretSet } from "../state/difference.ts";
+import { ACCOUNT_SHAPE, GROUP_SHAPE, MODEL_SHAPE } from "../state/file-shape.ts";
 import { buildStep, type ConfigState, type PlanStep, requireId, type Secrets } from "../state/step.ts";
+import { formatGroup } from "../state/to-file-shape.ts";
 import { openingField, postOpening, readOpeningBalance } from "./opening-balance.ts";
 import { planGrants } from "./plan-grants.ts";
 import { type KeyPlan, planKeys } from "./plan-keys.ts";
@@ -133,22 +125,10 @@ interface PlannedRecord<Record> {
 
 function planModel(state: ConfigState, wanted: FileModel, { clock }: Secrets): PlannedRecord<ModelRecord> {
   const present = state.models.find(({ id }) => id === wanted.id);
-  const record: ModelRecord = {
-    id: wanted.id,
-    interfaces: wanted.interfaces,
-    price: toPrice(wanted.price),
-    contextTokens: wanted.context_tokens ?? null,
-    outputTokensMax: wanted.max_output_tokens ?? null,
-    createdAtMs: present?.createdAtMs ?? clock.nowMs(),
-  };
-  const fields = present
-    ? changedFields(formatModel(present), formatModel(record))
-    : createdFields(formatModel(record));
+  const createdAtMs = present?.createdAtMs ?? clock.nowMs();
+  const record: ModelRecord = { ...MODEL_SHAPE.parse(wanted), createdAtMs };
+  const fields = recordChanges(present, record, (model) => MODEL_SHAPE.format(model));
   return { record, step: buildStep(`model ${record.id}`, !present, fields, (tx) => putModel(tx, record)) };
-}
-
-function toPrice(price: FileModel["price"]): Price | null {
-  return price === undefined || Object.keys(price).length === 0 ? null : price;
 }
 
 function planAccount(
@@ -166,31 +146,19 @@ function planAccount(
   const keptCredential = kind === "simulator" ? null : sealed;
   const same =
     credential === undefined || (sealed !== null && unseal(secrets.keyring, binding, sealed) === credential);
-  const record: AccountRecord = {
-    id,
-    name: wanted.name,
-    kind,
-    vendor: wanted.vendor ?? null,
-    profile: wanted.profile ?? null,
-    baseUrl: wanted.base_url ?? defaultBaseUrl(wanted),
-    sealedCredential: same ? keptCredential : seal(secrets.keyring, binding, credential, secrets.randomBytes),
+  const complete = {
+    ...wanted,
+    base_url: wanted.base_url ?? defaultBaseUrl(wanted),
     interfaces: wanted.interfaces ?? [...defaultInterfaces(wanted)],
-    websocket: wanted.websocket,
-    apiVersion: wanted.api_version ?? null,
-    region: defaultRegion(wanted),
-    project: wanted.project ?? null,
-    propagateTrace: wanted.propagate_trace,
-    privateNetwork: wanted.private_network,
-    priority: wanted.priority,
-    weight: wanted.weight,
-    models: wanted.models,
-    limits: parseRateLimits(wanted.limits),
-    enabled: wanted.enabled,
+    region: defaultRegion(wanted) ?? undefined,
+  };
+  const record: AccountRecord = {
+    ...ACCOUNT_SHAPE.parse(complete),
+    id,
+    sealedCredential: same ? keptCredential : seal(secrets.keyring, binding, credential, secrets.randomBytes),
     createdAtMs: present?.createdAtMs ?? secrets.clock.nowMs(),
   };
-  const fields = present
-    ? changedFields(formatAccount(present), formatAccount(record))
-    : createdFields(formatAccount(record));
+  const fields = recordChanges(present, record, (account) => ACCOUNT_SHAPE.format(account));
   if (record.sealedCredential !== sealed) {
     fields.push(sealed === null ? secretSet("credential") : secretChange("credential"));
   }
@@ -208,31 +176,13 @@ function planGroup(
 ): PlannedRecord<GroupRecord> {
   const present = state.groups.find(({ name }) => name === wanted.name);
   const record: GroupRecord = {
+    ...GROUP_SHAPE.parse(wanted),
     id: present?.id ?? newId("grp"),
-    name: wanted.name,
-    interfaces: wanted.interfaces,
-    models: wanted.models,
     accounts: wanted.accounts.map((name) => requireId(accounts, name)),
-    access: wanted.access,
-    billing: {
-      charge: wanted.billing?.charge ?? NO_BILLING.charge,
-      plans: wanted.billing?.plans ?? null,
-      multiplier: wanted.billing?.multiplier ?? NO_BILLING.multiplier,
-      modelMultipliers: wanted.billing?.model_multipliers ?? {},
-      modelPrices: wanted.billing?.model_prices ?? {},
-    },
-    onDisconnect: wanted.on_disconnect ?? null,
-    costHeaders: wanted.cost_headers,
-    capture: wanted.capture,
-    websocket: wanted.websocket,
-    limits: parseCallerLimits(wanted.limits),
-    groupLimits: parseCallerLimits(wanted.group_limits),
-    queue: parseQueue(wanted.queue),
     createdAtMs: present?.createdAtMs ?? clock.nowMs(),
   };
   const names = new Map([...accounts].map(([name, id]) => [id, name]));
-  const shown = (group: GroupRecord) => formatGroup(group, (id) => names.get(id) ?? id);
-  const fields = present ? changedFields(shown(present), shown(record)) : createdFields(shown(record));
+  const fields = recordChanges(present, record, (group) => formatGroup(group, names));
   return { record, step: buildStep(`group ${record.name}`, !present, fields, (tx) => putGroup(tx, record)) };
 }
 
@@ -260,8 +210,9 @@ async function planUser(
     groups: wanted.groups.map((name) => requireId(groups.ids, name)),
     createdAtMs,
   };
-  const shown = (user: UserRecord) => formatUser(user, (groupId) => groups.names.get(groupId) ?? groupId);
-  const fields = present ? changedFields(shown(present), shown(record)) : createdFields(shown(record));
+  const fields = recordChanges(present, record, (user) =>
+    formatUser(user, (groupId) => groups.names.get(groupId) ?? groupId),
+  );
   if (!same) fields.push(hash === null ? secretSet("password") : secretChange("password"));
   const opening = present === undefined ? readOpeningBalance(wanted) : null;
   if (opening !== null) fields.push(openingField(opening));

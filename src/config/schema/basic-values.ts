@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { parseUsd } from "../../money/nano.ts";
+import { type FieldMap, type FileName, type FlagField, isFlag, snakeCase } from "../../records/fields.ts";
 
 /**
  * A strict object. Its error about unknown fields contains the allowed ones, and config/parse/file.ts reads
@@ -45,6 +46,23 @@ export function describeFields<Fields extends Record<string, SchemaField>>(
   const schema = fields(shape as { [Name in keyof Fields]: Fields[Name]["is"] });
   DESCRIPTIONS.set(schema, { fields: fieldMap, heading });
   return schema;
+}
+
+type FlagSchemas<Fields extends FieldMap> = {
+  [Name in keyof Fields as Fields[Name] extends FlagField
+    ? FileName<Name, Fields[Name]>
+    : never]: SchemaField<z.ZodDefault<z.ZodBoolean>>;
+};
+
+/** The switches among the fields of a record, which describe themselves. */
+export function flagFields<Fields extends FieldMap>(fields: Fields): FlagSchemas<Fields> {
+  const flags = Object.entries(fields).filter((entry): entry is [string, FlagField] => isFlag(entry[1]));
+  return Object.fromEntries(
+    flags.map(([name, { default: byDefault, kind: _, ...texts }]) => [
+      snakeCase(name),
+      { is: z.boolean().default(byDefault), ...texts },
+    ]),
+  ) as FlagSchemas<Fields>;
 }
 
 /** A refined schema is a new object that refers to its parent. */

@@ -1,13 +1,13 @@
 /** Schemas of accounts, which connect to upstreams, and groups, which keys belong to. */
 
 import { z } from "zod";
-import { ACCOUNT_KINDS } from "../../records/account.ts";
+import { ACCOUNT_FIELDS, ACCOUNT_KINDS } from "../../records/account.ts";
 import { CAPTURE_MODES } from "../../records/capture.ts";
-import { CHARGES, DEFAULT_QUEUE, GROUP_ACCESS, ON_DISCONNECT } from "../../records/group.ts";
+import { CHARGES, DEFAULT_QUEUE, GROUP_ACCESS, GROUP_FIELDS, ON_DISCONNECT } from "../../records/group.ts";
 import { isProjectId } from "../../secrets/service-account.ts";
 import { VENDORS } from "../../vendors.ts";
 import { limits } from "../limits/product-limits.ts";
-import { baseUrl, decimal, describeFields, name, text, wholeNumber } from "./basic-values.ts";
+import { baseUrl, decimal, describeFields, flagFields, name, text, wholeNumber } from "./basic-values.ts";
 import { accountLimits, callerLimits } from "./limits.ts";
 import { allInterfaces, interfaces, modelName, priceField } from "./models.ts";
 import { durationMs, durationText } from "./usage-limits.ts";
@@ -149,12 +149,6 @@ export const account = describeFields({
     leftOut:
       "`messages` for `anthropic` and `bedrock`; `gemini` and `embeddings` for `gemini`; `messages` and `gemini` for `vertex`, each for the models that have it; all for `simulator`; `chat`, `responses`, `embeddings` and `images` for the others",
   },
-  websocket: {
-    is: z.boolean().default(false),
-    means:
-      "whether the upstream's `/responses` accepts WebSocket. Turns that arrive over a WebSocket are then sent over one. If the upstream rejects it, HTTP is used for ten minutes and `websocket_unsupported` is logged; `doctor` checks it in advance",
-    also: "requires `responses` in `interfaces`",
-  },
   api_version: {
     is: text("a date like 2024-10-21 or 2025-04-01-preview, or one of v1, preview, latest", (value) =>
       /^(?:\d{4}-\d{2}-\d{2}(?:-[a-z0-9]{1,20})?|v1|preview|latest)$/.test(value),
@@ -164,16 +158,7 @@ export const account = describeFields({
     leftOut: "the v1 API, without a version",
     also: "only for `azure`",
   },
-  propagate_trace: {
-    is: z.boolean().default(false),
-    means:
-      "whether the upstream receives the W3C trace context (`traceparent`, `tracestate`) of requests, see [Traces](observability.md#traces). Only while `telemetry` exports spans; `baggage` is never sent",
-  },
-  private_network: {
-    is: z.boolean().default(false),
-    means: "allows loopback and private addresses; can be set only in this file",
-    also: "not for `simulator`",
-  },
+  ...flagFields(ACCOUNT_FIELDS),
   priority: {
     is: wholeNumber(0, 1_000).default(1),
     means:
@@ -195,7 +180,6 @@ export const account = describeFields({
     leftOut: "every name unchanged",
     also: "a `*` at the end of both names matches the rest",
   },
-  enabled: { is: z.boolean().default(true), means: "whether the account is used" },
 });
 
 const multiplier = decimal(6);
@@ -289,19 +273,10 @@ export const group = describeFields({
       "what to do when the client disconnects before the end: `cancel` aborts the upstream request, `drain` reads the response to its end, for up to ten minutes, to record the usage ([what is charged](disconnects.md))",
     leftOut: "`drain` if the group charges, else `cancel`",
   },
-  cost_headers: {
-    is: z.boolean().default(false),
-    means:
-      "whether responses report their [cost](observability.md#cost-for-the-caller): `x-gateway-cost`, and `x-gateway-balance` if the group charges the balance",
-  },
+  ...flagFields(GROUP_FIELDS),
   capture: {
     is: z.enum(CAPTURE_MODES).default("off"),
     means:
       "which requests of the group's keys are [captured](observability.md#captured-requests) with their bodies, for administrators: `off`, `errors` (failed and rejected ones) or `all`",
-  },
-  websocket: {
-    is: z.boolean().default(true),
-    means:
-      "whether the group's keys may use Responses over WebSocket; if `false`, `GET /v1/responses` returns `426`, and clients fall back to HTTP",
   },
 });

@@ -1,72 +1,45 @@
 /**
- * Converts records to the shape of the file. `export` prints it, and a change of one field starts from it.
- * Contains no secrets.
+ * Converts records to the shape of the file. `export` prints it, and a change of one field starts from it. Ids are
+ * replaced by names. Contains no secrets.
  */
 
 import type { AccountRecord } from "../../records/account.ts";
-import type { GroupBilling, GroupRecord } from "../../records/group.ts";
+import { defaultOnDisconnect, type GroupRecord } from "../../records/group.ts";
 import type { KeyRecord } from "../../records/key.ts";
 import type { ModelRecord } from "../../records/model.ts";
-import { type Price, TOKEN_UNITS } from "../../records/price.ts";
 import type { UserRecord } from "../../records/user.ts";
 import { isRegional, regionalBaseUrl } from "../../vendors.ts";
-import { limitsToFile, queueToFile } from "../schema/usage-limits.ts";
-import { formatInstant } from "./difference.ts";
+import { limitsToFile } from "../schema/usage-limits.ts";
+import type { FormattedFields } from "./difference.ts";
+import { ACCOUNT_SHAPE, GROUP_SHAPE, KEY_SHAPE, MODEL_SHAPE } from "./file-shape.ts";
 
-export function modelToFile({ id, interfaces, price, contextTokens, outputTokensMax }: ModelRecord) {
-  return {
-    id,
-    interfaces,
-    ...(price === null ? {} : { price: sortPriceUnits(price) }),
-    ...(contextTokens === null ? {} : { context_tokens: contextTokens }),
-    ...(outputTokensMax === null ? {} : { max_output_tokens: outputTokensMax }),
-  };
+type Names = ReadonlyMap<string, string>;
+
+export function modelToFile(model: ModelRecord) {
+  return MODEL_SHAPE.write(model);
 }
 
 export function accountToFile(account: AccountRecord) {
-  return {
-    name: account.name,
-    kind: account.kind,
-    ...(account.vendor == null ? {} : { vendor: account.vendor }),
-    ...(account.profile == null ? {} : { profile: account.profile }),
-    ...(hasOwnAddress(account) ? { base_url: account.baseUrl } : {}),
-    interfaces: account.interfaces,
-    ...(account.websocket ? { websocket: true } : {}),
-    ...(account.apiVersion === null ? {} : { api_version: account.apiVersion }),
-    ...(account.region == null ? {} : { region: account.region }),
-    ...(account.project == null ? {} : { project: account.project }),
-    ...(account.propagateTrace ? { propagate_trace: true } : {}),
-    ...(account.privateNetwork ? { private_network: true } : {}),
-    priority: account.priority,
-    weight: account.weight,
-    ...omitUndefined("limits", limitsToFile(account.limits)),
-    models: account.models,
-    ...(account.enabled ? {} : { enabled: false }),
-  };
+  return ACCOUNT_SHAPE.write(hasOwnAddress(account) ? account : { ...account, baseUrl: "" });
 }
 
 /** The address of a region is left out, so that a changed region changes the address. */
 function hasOwnAddress({ kind, region, baseUrl }: AccountRecord): boolean {
   if (kind === "simulator") return false;
-  return !isRegional(kind) || region == null || baseUrl !== regionalBaseUrl(kind, region);
+  return !isRegional(kind) || region === null || baseUrl !== regionalBaseUrl(kind, region);
 }
 
-export function groupToFile(group: GroupRecord, accountNames: ReadonlyMap<string, string>) {
-  return {
-    name: group.name,
-    interfaces: group.interfaces,
-    models: group.models,
-    accounts: group.accounts.map((id) => accountNames.get(id) ?? id),
-    access: group.access,
-    billing: billingToFile(group.billing),
-    ...omitUndefined("limits", limitsToFile(group.limits)),
-    ...omitUndefined("group_limits", limitsToFile(group.groupLimits)),
-    queue: queueToFile(group.queue),
-    ...(group.onDisconnect === null ? {} : { on_disconnect: group.onDisconnect }),
-    ...(group.websocket ? {} : { websocket: false }),
-    ...(group.costHeaders ? { cost_headers: true } : {}),
-    ...(group.capture === "off" ? {} : { capture: group.capture }),
-  };
+export function groupToFile(group: GroupRecord, accountNames: Names) {
+  return GROUP_SHAPE.write(withAccountNames(group, accountNames));
+}
+
+export function formatGroup(group: GroupRecord, accountNames: Names): FormattedFields {
+  const onDisconnect = group.onDisconnect ?? `${defaultOnDisconnect(group.billing.charge)} (default)`;
+  return { ...GROUP_SHAPE.format(withAccountNames(group, accountNames)), on_disconnect: onDisconnect };
+}
+
+function withAccountNames(group: GroupRecord, accountNames: Names): GroupRecord {
+  return { ...group, accounts: group.accounts.map((id) => accountNames.get(id) ?? id) };
 }
 
 /** Omits the balance: it is in the ledger, and a value in the file would be outdated after the next request. */
@@ -88,18 +61,17 @@ export function userToFile(
   };
 }
 
-export function keyToFile(
-  key: KeyRecord,
-  groupNames: ReadonlyMap<string, string>,
-  emails: ReadonlyMap<string, string>,
-) {
-  return {
-    name: key.name,
-    ...(key.userId === null ? {} : { user: emails.get(key.userId) ?? key.userId }),
-    group: groupNames.get(key.groupId) ?? key.groupId,
-    ...(key.expiresAtMs === null ? {} : { expires: formatInstant(key.expiresAtMs) }),
-    ...omitUndefined("limits", limitsToFile(key.limits)),
-  };
+export function keyToFile(key: KeyRecord, groupNames: Names, emails: Names) {
+  return KEY_SHAPE.write({
+    ...key,
+    userId: key.userId === null ? null : (emails.get(key.userId) ?? key.userId),
+    groupId: groupNames.get(key.groupId) ?? key.groupId,
+  });
+}
+
+/** `group` is the name of the key's group. The user never changes. */
+export function formatKey(key: Parameters<typeof KEY_SHAPE.format>[0], group: string): FormattedFields {
+  return KEY_SHAPE.format({ ...key, userId: null, groupId: group });
 }
 
 function omitUndefined<Field extends string, Value>(
@@ -109,28 +81,4 @@ function omitUndefined<Field extends string, Value>(
   const fields: { [field in Field]?: Value } = {};
   if (value !== undefined) fields[field] = value;
   return fields;
-}
-
-function billingToFile({ charge, plans, multiplier, modelMultipliers, modelPrices }: GroupBilling) {
-  const prices = Object.entries(modelPrices).map(([model, price]) => [model, sortPriceUnits(price)]);
-  return {
-    charge,
-    ...(plans === null ? {} : { plans }),
-    multiplier,
-    ...(Object.keys(modelMultipliers).length === 0 ? {} : { model_multipliers: modelMultipliers }),
-    ...(prices.length === 0 ? {} : { model_prices: Object.fromEntries(prices) as Record<string, Price> }),
-  };
-}
-
-const PRICE_ORDER: readonly string[] = [
-  ...TOKEN_UNITS,
-  "image",
-  "images",
-  "request",
-  "long_context",
-] satisfies (keyof Price)[];
-
-function sortPriceUnits(price: Price): Price {
-  const order = (unit: string) => PRICE_ORDER.indexOf(unit);
-  return Object.fromEntries(Object.entries(price).sort(([a], [b]) => order(a) - order(b)));
 }

@@ -5,6 +5,7 @@
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { account, group } from "../../config/schema/policy.ts";
 import { ACCOUNT_KINDS } from "../../records/account.ts";
 import { CAPTURE_MODES } from "../../records/capture.ts";
 import { CHARGES, GROUP_ACCESS, ON_DISCONNECT } from "../../records/group.ts";
@@ -43,6 +44,21 @@ export const priceForm = z.strictObject({
   tier: z.strictObject({ flex: usd, priority: usd, fast: usd }).optional(),
 } satisfies Record<keyof Price, unknown>);
 
+type Switches<Shape extends z.ZodRawShape> = {
+  [Name in keyof Shape as Shape[Name] extends z.ZodDefault<z.ZodBoolean>
+    ? Name
+    : never]: z.ZodOptional<z.ZodBoolean>;
+};
+
+/** The switches of a section of the file. */
+function switches<Shape extends z.ZodRawShape>({ shape }: z.ZodObject<Shape>): Switches<Shape> {
+  const names = Object.keys(shape).filter((name) => {
+    const field = shape[name];
+    return field instanceof z.ZodDefault && field.unwrap() instanceof z.ZodBoolean;
+  });
+  return Object.fromEntries(names.map((name) => [name, z.boolean().optional()])) as Switches<Shape>;
+}
+
 export const modelForm = z.strictObject({
   id: z.string(),
   interfaces,
@@ -60,23 +76,18 @@ export const accountForm = z.strictObject({
   profile: z.record(z.string(), z.union([z.string(), z.boolean()])).optional(),
   base_url: z.string().optional(),
   interfaces: interfaces.optional(),
-  /** Turns that arrive over a WebSocket are sent to the upstream over one. */
-  websocket: z.boolean().optional(),
   api_version: z.string().optional(),
   /** Where the models of Amazon Bedrock or Google Vertex AI run. */
   region: z.string().optional(),
   /** The Google Cloud project of a Vertex AI account. */
   project: z.string().optional(),
-  /** The upstream receives the W3C trace context of requests. */
-  propagate_trace: z.boolean().optional(),
-  /** Kept as long as the address stays the same. Only the configuration file can enable it. */
-  private_network: z.boolean().optional(),
+  /** `private_network` is kept as long as the address stays the same. Only the configuration file can enable it. */
+  ...switches(account),
   priority: z.number().optional(),
   weight: z.number().optional(),
   limits: z.strictObject(rateFields).optional(),
   /** Public name → upstream name; a trailing `*` on both sides matches the rest. */
   models: z.record(z.string(), z.string()).optional(),
-  enabled: z.boolean().optional(),
 });
 
 export const groupForm = z.strictObject({
@@ -101,12 +112,9 @@ export const groupForm = z.strictObject({
   queue: z.strictObject({ max_waiting: z.number().optional(), timeout: z.string().optional() }).optional(),
   /** If omitted: `drain` if the group charges, otherwise `cancel`. */
   on_disconnect: z.enum(ON_DISCONNECT).optional(),
-  /** Responses to keys of the group report their cost. */
-  cost_headers: z.boolean().optional(),
   /** Which requests of its keys are captured; `off` if omitted. */
   capture: z.enum(CAPTURE_MODES).optional(),
-  /** Keys of the group may use Responses over WebSocket. */
-  websocket: z.boolean().optional(),
+  ...switches(group),
 });
 
 /** Identifies the content of a document: a client that saves a form sends the version that it loaded. */

@@ -7,13 +7,8 @@
 import { limits as productLimits } from "../../config/limits/product-limits.ts";
 import { keyTitle, newKey } from "../../config/plan/plan-keys.ts";
 import { limitsText } from "../../config/schema/usage-limits.ts";
-import {
-  changedFields,
-  createdFields,
-  formatKey,
-  secretChange,
-  secretSet,
-} from "../../config/state/difference.ts";
+import { changedFields, createdFields, secretChange, secretSet } from "../../config/state/difference.ts";
+import { formatKey } from "../../config/state/to-file-shape.ts";
 import { ApiError } from "../../errors.ts";
 import type { PolicyGroup } from "../../policy/snapshot.ts";
 import type { KeyRecord } from "../../records/key.ts";

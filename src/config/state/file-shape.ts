@@ -1,0 +1,264 @@
+/**
+ * Converts records to the shape of gateway.yaml and back, and formats them for differences, by the declaration of their
+ * fields (`records/fields.ts`).
+ */
+
+import { flatPrice } from "../../money/prices.ts";
+import { ACCOUNT_FIELDS } from "../../records/account.ts";
+import {
+  type Field,
+  type FieldMap,
+  type FileName,
+  type FileRecord,
+  snakeCase,
+  type ValueOf,
+} from "../../records/fields.ts";
+import { GROUP_FIELDS, type GroupBilling, NO_BILLING } from "../../records/group.ts";
+import type { Interface } from "../../records/interfaces.ts";
+import { KEY_FIELDS } from "../../records/key.ts";
+import { MODEL_FIELDS } from "../../records/model.ts";
+import type { FieldTypes } from "../../records/policy.ts";
+import { type Price, TOKEN_UNITS } from "../../records/price.ts";
+import type { FileGroup } from "../schema/schema.ts";
+import {
+  durationText,
+  formatLimits,
+  limitsToFile,
+  parseCallerLimits,
+  parseQueue,
+  parseRateLimits,
+  queueToFile,
+} from "../schema/usage-limits.ts";
+import {
+  type FormattedFields,
+  formatInstant,
+  formatInterfaces,
+  formatList,
+  formatMap,
+} from "./difference.ts";
+
+/** How values of one kind appear in the file and in a difference. */
+interface FileKind<Value, Parsed, Written> {
+  /** Undefined if the file omits the field. */
+  parse(value: Parsed): Value;
+  /** Undefined: the field is left out. */
+  write(value: Value): Written;
+  /** One text, or several with the names of fields below this one. */
+  format(value: Value, field: string): string | null | FormattedFields;
+}
+
+function plain<Value>(format: (value: Value) => string): FileKind<Value, Value, Value> {
+  return { parse: (value) => value, write: (value) => value, format };
+}
+
+function optional<Value>(
+  format: (value: Value) => string,
+): FileKind<Value | null, Value | undefined, Value | undefined> {
+  return {
+    parse: (value) => value ?? null,
+    write: (value) => value ?? undefined,
+    format: (value) => (value === null ? null : format(value)),
+  };
+}
+
+/** A map without entries is none. */
+function optionalMap<Value extends object>(format: (value: Value) => string) {
+  return {
+    ...optional(format),
+    parse: (value: Value | undefined) =>
+      value === undefined || Object.keys(value).length === 0 ? null : value,
+  };
+}
+
+const asIs = (value: string) => value;
+
+const KINDS = {
+  identity: plain<string>(asIs),
+  text: plain<string>(asIs),
+  address: {
+    parse: (value: string | undefined) => value ?? "",
+    write: (value: string) => (value === "" ? undefined : value),
+    format: (value: string) => (value === "" ? null : value),
+  },
+  optionalText: optional<string>(asIs),
+  integer: plain<number>(String),
+  optionalInteger: optional<number>(String),
+  optionalTime: {
+    parse: (ms: number | undefined) => ms ?? null,
+    write: (ms: number | null) => formatInstant(ms) ?? undefined,
+    format: formatInstant,
+  },
+  flag: plain<boolean>(String),
+  choice: plain<FieldTypes["choice"]>(asIs),
+  optionalChoice: optional<NonNullable<FieldTypes["optionalChoice"]>>(asIs),
+  interfaces: plain<Interface[]>(formatInterfaces),
+  members: plain<string[]>(formatList),
+  textMap: plain<Record<string, string>>(formatMap),
+  profile: optionalMap<NonNullable<FieldTypes["profile"]>>((profile) =>
+    formatMap(Object.fromEntries(Object.entries(profile).map(([name, value]) => [name, String(value)]))),
+  ),
+  price: {
+    ...optionalMap<Price>((price) => formatMap(flatPrice(price))),
+    write: (price: Price | null) => (price === null ? undefined : sortPriceUnits(price)),
+  },
+  rateLimits: {
+    parse: parseRateLimits,
+    write: (limits: FieldTypes["rateLimits"]) => limitsToFile(limits),
+    format: (limits: FieldTypes["rateLimits"], field: string) => formatLimits(field, limits),
+  },
+  callerLimits: {
+    parse: parseCallerLimits,
+    write: (limits: FieldTypes["callerLimits"]) => limitsToFile(limits),
+    format: (limits: FieldTypes["callerLimits"], field: string) => formatLimits(field, limits),
+  },
+  queue: {
+    parse: parseQueue,
+    write: queueToFile,
+    format: ({ maxWaiting, timeoutMs }: FieldTypes["queue"]) => ({
+      "queue.max_waiting": String(maxWaiting),
+      "queue.timeout": durationText(timeoutMs),
+    }),
+  },
+  billing: { parse: parseBilling, write: billingToFile, format: formatBilling },
+} satisfies { [Kind in keyof FieldTypes]: FileKind<FieldTypes[Kind], never, unknown> };
+
+type Kinds = typeof KINDS;
+
+/** The values of the file after validation. */
+type Parsed<Declared> =
+  Declared extends Field<unknown, "choice">
+    ? ValueOf<Declared>
+    : Declared extends Field<unknown, "optionalChoice">
+      ? NonNullable<ValueOf<Declared>> | undefined
+      : Declared extends Field<unknown, infer Kind extends keyof Kinds>
+        ? Parameters<Kinds[Kind]["parse"]>[0]
+        : never;
+
+/** The values that are written. A default is left out. */
+type Written<Declared> =
+  | (Declared extends { readonly default: unknown } ? undefined : never)
+  | (Declared extends Field<unknown, "choice" | "optionalChoice">
+      ? NonNullable<ValueOf<Declared>>
+      : Declared extends Field<unknown, infer Kind extends keyof Kinds>
+        ? ReturnType<Kinds[Kind]["write"]>
+        : never);
+
+/** Properties that may be undefined are optional. */
+type Omittable<Properties> = {
+  [Name in keyof Properties as undefined extends Properties[Name] ? never : Name]: Properties[Name];
+} & {
+  [Name in keyof Properties as undefined extends Properties[Name] ? Name : never]?: Properties[Name];
+};
+
+type ParsedShape<Fields extends FieldMap> = Omittable<{
+  [Name in keyof Fields as FileName<Name, Fields[Name]>]: Parsed<Fields[Name]>;
+}>;
+type WrittenShape<Fields extends FieldMap> = Omittable<{
+  [Name in keyof Fields as FileName<Name, Fields[Name]>]: Written<Fields[Name]>;
+}>;
+
+interface FileField {
+  readonly name: string;
+  readonly file: string;
+  readonly byDefault: unknown;
+  readonly kind: FileKind<unknown, unknown, unknown>;
+}
+
+/** The shape of one section of the file. Fields that the file does not have are left out. */
+class FileShape<Fields extends FieldMap> {
+  readonly #fields: readonly FileField[];
+
+  constructor(fields: Fields) {
+    this.#fields = Object.entries(fields).flatMap(([name, { kind, file = snakeCase(name), ...field }]) =>
+      file === null ? [] : [{ name, file, byDefault: field.default, kind: KINDS[kind as keyof Kinds] }],
+    );
+  }
+
+  parse(entry: ParsedShape<Fields>): FileRecord<Fields> {
+    const values: Readonly<Record<string, unknown>> = entry;
+    return Object.fromEntries(
+      this.#fields.map(({ name, file, kind }) => [name, kind.parse(values[file])]),
+    ) as FileRecord<Fields>;
+  }
+
+  write(record: FileRecord<Fields>): WrittenShape<Fields> {
+    const values: Readonly<Record<string, unknown>> = record;
+    const written = this.#fields.flatMap(({ name, file, kind, byDefault }) => {
+      const value = values[name] === byDefault ? undefined : kind.write(values[name]);
+      return value === undefined ? [] : [[file, value]];
+    });
+    return Object.fromEntries(written) as WrittenShape<Fields>;
+  }
+
+  /** With the names of the file. Never contains secrets, nor the name of the record. */
+  format(record: FileRecord<Fields>): FormattedFields {
+    const values: Readonly<Record<string, unknown>> = record;
+    const formatted: Record<string, string | null> = {};
+    for (const { name, file, kind } of this.#fields) {
+      if (kind === KINDS.identity) continue;
+      const shown = kind.format(values[name], file);
+      if (typeof shown === "string" || shown === null) formatted[file] = shown;
+      else Object.assign(formatted, shown);
+    }
+    return formatted;
+  }
+}
+
+export const MODEL_SHAPE = new FileShape(MODEL_FIELDS);
+export const ACCOUNT_SHAPE = new FileShape(ACCOUNT_FIELDS);
+export const GROUP_SHAPE = new FileShape(GROUP_FIELDS);
+export const KEY_SHAPE = new FileShape(KEY_FIELDS);
+
+function parseBilling(file: FileGroup["billing"]): GroupBilling {
+  return {
+    charge: file?.charge ?? NO_BILLING.charge,
+    plans: file?.plans ?? null,
+    multiplier: file?.multiplier ?? NO_BILLING.multiplier,
+    modelMultipliers: file?.model_multipliers ?? {},
+    modelPrices: file?.model_prices ?? {},
+  };
+}
+
+function billingToFile({ charge, plans, multiplier, modelMultipliers, modelPrices }: GroupBilling) {
+  const prices = Object.entries(modelPrices).map(([model, price]) => [model, sortPriceUnits(price)]);
+  return {
+    charge,
+    ...(plans === null ? {} : { plans }),
+    multiplier,
+    ...(Object.keys(modelMultipliers).length === 0 ? {} : { model_multipliers: modelMultipliers }),
+    ...(prices.length === 0 ? {} : { model_prices: Object.fromEntries(prices) as Record<string, Price> }),
+  };
+}
+
+const PRICE_ORDER: readonly string[] = [
+  ...TOKEN_UNITS,
+  "image",
+  "images",
+  "request",
+  "long_context",
+] satisfies (keyof Price)[];
+
+function sortPriceUnits(price: Price): Price {
+  const order = (unit: string) => PRICE_ORDER.indexOf(unit);
+  return Object.fromEntries(Object.entries(price).sort(([a], [b]) => order(a) - order(b)));
+}
+
+function formatBilling({
+  charge,
+  plans,
+  multiplier,
+  modelMultipliers,
+  modelPrices,
+}: GroupBilling): FormattedFields {
+  const prices = Object.entries(modelPrices).map(([model, price]) => [
+    `billing.model_prices.${model}`,
+    formatMap(flatPrice(price)),
+  ]);
+  return {
+    "billing.charge": charge,
+    "billing.plans": plans === null ? null : formatList(plans),
+    "billing.multiplier": multiplier,
+    "billing.model_multipliers": formatMap(modelMultipliers),
+    ...Object.fromEntries(prices),
+  };
+}
