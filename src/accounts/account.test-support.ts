@@ -1,26 +1,31 @@
-/** Test support: accounts. */
+/** Test support: accounts as requests use them. */
 
-import { NO_RATE_LIMITS } from "../records/limits.ts";
+import { accountRecord } from "../records/records.test-support.ts";
 import type { PolicyAccount } from "./account.ts";
+
+/** An account without a credential and without limits. */
+export function policyAccount(id: string, change: Partial<PolicyAccount> = {}): PolicyAccount {
+  const { sealedCredential: _, enabled: __, createdAtMs: ___, ...settings } = accountRecord(id);
+  return {
+    ...settings,
+    baseUrl: "https://upstream.example",
+    basePath: "",
+    credential: null,
+    interfaces: new Set(["chat"]),
+    models: {},
+    ...change,
+  };
+}
 
 /** An account with WebSocket enabled. */
 export function socketAccount(change: Partial<PolicyAccount> = {}): PolicyAccount {
-  return {
-    id: "acct_1",
+  return policyAccount("acct_1", {
     name: "one",
-    kind: "openai",
     baseUrl: "http://upstream.example/v1",
     basePath: "/v1",
-    credential: null,
-    apiVersion: null,
-    propagateTrace: false,
     interfaces: new Set(["responses"]),
     websocket: true,
     privateNetwork: true,
-    priority: 1,
-    weight: 1,
-    models: {},
-    limits: NO_RATE_LIMITS,
     ...change,
-  };
+  });
 }

@@ -6,17 +6,8 @@
 import type { PolicyAccount } from "../accounts/account.ts";
 import type { Tariff } from "../money/tariff.ts";
 import type { AccountRecord } from "../records/account.ts";
-import type { CaptureMode } from "../records/capture.ts";
-import {
-  type Charge,
-  defaultOnDisconnect,
-  type GroupAccess,
-  type GroupRecord,
-  type OnDisconnect,
-  type QueueSettings,
-} from "../records/group.ts";
+import { type Charge, defaultOnDisconnect, type GroupRecord, type OnDisconnect } from "../records/group.ts";
 import { type Dialect, INTERFACES, type Interface } from "../records/interfaces.ts";
-import type { CallerLimits } from "../records/limits.ts";
 import type { ModelRecord } from "../records/model.ts";
 import type { PolicyRecords } from "../records/policy.ts";
 import { mapModel } from "./model-map.ts";
@@ -55,26 +46,14 @@ export function listTranslated({ routes }: Pick<PublishedModel, "routes">): Inte
   });
 }
 
-export interface PolicyGroup {
-  readonly id: string;
-  readonly name: string;
+export interface PolicyGroup
+  extends Readonly<
+    Omit<GroupRecord, "interfaces" | "models" | "accounts" | "billing" | "onDisconnect" | "createdAtMs">
+  > {
   readonly interfaces: ReadonlySet<Interface>;
-  /** Who may create keys in the group. Existing keys keep working regardless. */
-  readonly access: GroupAccess;
   readonly onDisconnect: OnDisconnect;
-  /** Responses to its keys report their cost. */
-  readonly costHeaders: boolean;
-  /** Which requests of its keys are captured, unless the key has its own mode. */
-  readonly capture: CaptureMode;
-  /** Its keys may use Responses over WebSocket. */
-  readonly websocket: boolean;
   /** Who pays. `plans` are the plans that may pay; null means any. */
   readonly billing: { readonly charge: Charge; readonly plans: readonly string[] | null };
-  /** For each key separately. */
-  readonly limits: CallerLimits;
-  /** For all keys of the group together. */
-  readonly groupLimits: CallerLimits;
-  readonly queue: QueueSettings;
   readonly models: ReadonlyMap<string, PublishedModel>;
   readonly accounts: readonly PolicyAccount[];
 }
@@ -109,26 +88,14 @@ export function compileSnapshot(records: PolicyRecords, options: CompileOptions)
 function compileAccount(record: AccountRecord, options: CompileOptions): PolicyAccount {
   const simulated = record.kind === "simulator";
   const baseUrl = simulated ? (options.simulatorUrl ?? "") : record.baseUrl;
+  const { sealedCredential: _, enabled: __, createdAtMs: ___, ...settings } = record;
   return {
-    id: record.id,
-    name: record.name,
-    kind: record.kind,
-    vendor: record.vendor ?? null,
-    profile: record.profile ?? null,
+    ...settings,
     baseUrl,
     basePath: readPath(baseUrl),
     credential: options.unseal(record),
-    apiVersion: record.apiVersion,
-    region: record.region ?? null,
-    project: record.project ?? null,
     interfaces: new Set(record.interfaces),
-    websocket: record.websocket,
-    propagateTrace: record.propagateTrace,
     privateNetwork: simulated || record.privateNetwork,
-    priority: record.priority,
-    weight: record.weight,
-    models: record.models,
-    limits: record.limits,
   };
 }
 
@@ -162,19 +129,12 @@ function compileGroup(
     const { id, createdAtMs } = model;
     published.set(id, { id, createdAtMs, routes, tariff, contextTokens, outputTokensMax });
   }
+  const { createdAtMs: _, ...settings } = record;
   return {
-    id: record.id,
-    name: record.name,
+    ...settings,
     interfaces,
-    access: record.access,
-    costHeaders: record.costHeaders,
-    capture: record.capture,
     onDisconnect: record.onDisconnect ?? defaultOnDisconnect(record.billing.charge),
-    websocket: record.websocket,
     billing: { charge: record.billing.charge, plans: record.billing.plans },
-    limits: record.limits,
-    groupLimits: record.groupLimits,
-    queue: record.queue,
     models: published,
     accounts: pool.accounts,
   };

@@ -1,5 +1,6 @@
 /** Test support: a pool whose clock and random numbers the test controls. */
 
+import { policyAccount } from "../accounts/account.test-support.ts";
 import type { PolicyAccount } from "../accounts/account.ts";
 import { type Limiter, openLimiter } from "../limits/limiter.ts";
 import type { AccountRoute } from "../policy/snapshot.ts";
@@ -36,24 +37,7 @@ export function seeded(seed: number): () => number {
 }
 
 export function account(id: string, change: Partial<PolicyAccount> = {}): PolicyAccount {
-  return {
-    id,
-    name: `name of ${id}`,
-    kind: "openai",
-    baseUrl: "https://upstream.example",
-    basePath: "",
-    credential: `credential of ${id}`,
-    websocket: false,
-    apiVersion: null,
-    propagateTrace: false,
-    interfaces: new Set(["chat"]),
-    privateNetwork: false,
-    priority: 1,
-    weight: 1,
-    models: {},
-    limits: { concurrency: null, rpm: null, tpm: null },
-    ...change,
-  };
+  return policyAccount(id, { credential: `credential of ${id}`, ...change });
 }
 
 export function route(id: string, change: Partial<PolicyAccount> = {}, upstreamModel = "m"): AccountRoute {

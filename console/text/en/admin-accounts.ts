@@ -89,8 +89,13 @@ export const adminAccounts = {
     interfaces: "Supported interfaces",
     websocket: "Supports Responses over WebSocket",
     websocketHint: "WebSocket turns are then sent upstream over a WebSocket.",
-    propagateTrace: "Continue traces at the upstream",
-    propagateTraceHint: "Sends traceparent and tracestate with each request, if traces are exported.",
+    /** By the name of the switch in the configuration file. */
+    switches: {
+      propagate_trace: {
+        label: "Continue traces at the upstream",
+        hint: "Sends traceparent and tracestate with each request, if traces are exported.",
+      },
+    },
     priority: "Priority",
     priorityHint: "Accounts with the lowest number are used first.",
     weight: "Weight",

@@ -54,8 +54,13 @@ export const adminGroups = {
     interfaces: "Interfaces",
     websocket: "Responses over WebSocket",
     websocketHint: "If disabled, clients that request a WebSocket fall back to HTTP.",
-    costHeaders: "Send callers the cost of each response",
-    costHeadersHint: "Adds x-gateway-cost and x-gateway-balance to responses.",
+    /** By the name of the switch in the configuration file. */
+    switches: {
+      cost_headers: {
+        label: "Send callers the cost of each response",
+        hint: "Adds x-gateway-cost and x-gateway-balance to responses.",
+      },
+    },
   },
   models: {
     title: "Models",

@@ -88,8 +88,13 @@ export const adminAccounts: Area<"adminAccounts"> = {
     interfaces: "支持的接口",
     websocket: "支持 Responses over WebSocket",
     websocketHint: "开启后，WebSocket 请求也通过 WebSocket 发往上游。",
-    propagateTrace: "在上游延续链路追踪",
-    propagateTraceHint: "导出链路追踪时，随每个请求发送 traceparent 和 tracestate。",
+    /** By the name of the switch in the configuration file. */
+    switches: {
+      propagate_trace: {
+        label: "在上游延续链路追踪",
+        hint: "导出链路追踪时，随每个请求发送 traceparent 和 tracestate。",
+      },
+    },
     priority: "优先级",
     priorityHint: "数字越小越优先使用。",
     weight: "权重",

@@ -49,8 +49,13 @@ export const adminGroups: Area<"adminGroups"> = {
     interfaces: "接口",
     websocket: "Responses over WebSocket",
     websocketHint: "关闭后，请求 WebSocket 的客户端将回退到 HTTP。",
-    costHeaders: "在响应中告知费用",
-    costHeadersHint: "在响应中添加 x-gateway-cost 和 x-gateway-balance。",
+    /** By the name of the switch in the configuration file. */
+    switches: {
+      cost_headers: {
+        label: "在响应中告知费用",
+        hint: "在响应中添加 x-gateway-cost 和 x-gateway-balance。",
+      },
+    },
   },
   models: {
     title: "模型",

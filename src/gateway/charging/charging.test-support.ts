@@ -1,5 +1,6 @@
 /** Test support: a paying caller, a model with a price, and requests to it. */
 
+import { policyAccount } from "../../accounts/account.test-support.ts";
 import { wholeBytesPart } from "../../base/parts.ts";
 import { makeTariff } from "../../money/tariff.ts";
 import type { AccountRoute, PolicyGroup, PublishedModel } from "../../policy/snapshot.ts";
@@ -13,7 +14,7 @@ import {
 import { readUsage, type TokenUsage } from "../../protocols/shared/usage.ts";
 import { type Charge, DEFAULT_QUEUE } from "../../records/group.ts";
 import { INTERFACES } from "../../records/interfaces.ts";
-import { NO_LIMITS, NO_RATE_LIMITS } from "../../records/limits.ts";
+import { NO_LIMITS } from "../../records/limits.ts";
 import type { Caller } from "../admission/authenticate.ts";
 import type { CountedOutput } from "../metering/output-counter.ts";
 import type { RequestEnding } from "../settlement/request-ending.ts";
@@ -31,23 +32,7 @@ export const MODEL: PublishedModel = {
 };
 
 export const ROUTE: AccountRoute = {
-  account: {
-    id: "a1",
-    name: "upstream",
-    kind: "openai",
-    baseUrl: "https://upstream.example",
-    basePath: "",
-    credential: null,
-    websocket: false,
-    apiVersion: null,
-    propagateTrace: false,
-    interfaces: new Set(INTERFACES),
-    privateNetwork: false,
-    priority: 1,
-    weight: 1,
-    models: {},
-    limits: NO_RATE_LIMITS,
-  },
+  account: policyAccount("a1", { name: "upstream", interfaces: new Set(INTERFACES) }),
   upstreamModel: "gpt-6",
   translation: null,
 };

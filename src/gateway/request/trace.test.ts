@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { policyAccount } from "../../accounts/account.test-support.ts";
 import { upstreamFailure } from "../../accounts/failure.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import {
@@ -16,23 +17,7 @@ import {
 
 function route(name: string): AccountRoute {
   return {
-    account: {
-      id: `id of ${name}`,
-      name,
-      kind: "openai",
-      baseUrl: "https://upstream.example",
-      basePath: "",
-      credential: "secret of the account",
-      websocket: false,
-      apiVersion: null,
-      propagateTrace: false,
-      interfaces: new Set(["chat"]),
-      privateNetwork: false,
-      priority: 1,
-      weight: 1,
-      models: {},
-      limits: { concurrency: null, rpm: null, tpm: null },
-    },
+    account: policyAccount(`id of ${name}`, { name, credential: "secret of the account" }),
     upstreamModel: `model of ${name}`,
     translation: null,
   };

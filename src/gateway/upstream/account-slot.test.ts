@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { policyAccount } from "../../accounts/account.test-support.ts";
 import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import { wholeBytesPart } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
@@ -8,30 +9,14 @@ import { openPool } from "../../pool/pool.ts";
 import { openWaitingQueue } from "../../pool/waiting-queue.ts";
 import { readJsonRequest } from "../../protocols/shared/json-request.ts";
 import type { Endpoint } from "../../protocols/shared/request.ts";
-import type { RateLimits } from "../../records/limits.ts";
+import { NO_RATE_LIMITS, type RateLimits } from "../../records/limits.ts";
 import { beginAttempt, isOrdinary, openTrace, traceRecord, waitedMs } from "../request/trace.ts";
 import { takeAccountSlot } from "./account-slot.ts";
 import type { DispatchRequest } from "./dispatch-request.ts";
 
 function route(id: string, limits: Partial<RateLimits> = {}): AccountRoute {
   return {
-    account: {
-      id,
-      name: id,
-      kind: "openai",
-      baseUrl: "https://upstream.example",
-      basePath: "",
-      credential: null,
-      websocket: false,
-      apiVersion: null,
-      propagateTrace: false,
-      interfaces: new Set(["chat"]),
-      privateNetwork: false,
-      priority: 1,
-      weight: 1,
-      models: {},
-      limits: { concurrency: null, rpm: null, tpm: null, ...limits },
-    },
+    account: policyAccount(id, { name: id, limits: { ...NO_RATE_LIMITS, ...limits } }),
     upstreamModel: "upstream",
     translation: null,
   };

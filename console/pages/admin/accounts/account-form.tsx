@@ -2,6 +2,7 @@
 
 import { useApi } from "../../../data.ts";
 import { RateFields } from "../../../forms/limits.tsx";
+import { SwitchFields } from "../../../forms/switches.tsx";
 import { useText } from "../../../text/text.tsx";
 import {
   CheckboxField,
@@ -59,11 +60,7 @@ export function AccountFields({ form, isNew, hasCredential }: AccountFieldsProps
       {form.values.interfaces.includes("responses") && (
         <CheckboxField {...form.bind("websocket")} label={t.form.websocket} hint={t.form.websocketHint} />
       )}
-      <CheckboxField
-        {...form.bind("propagateTrace", "propagate_trace")}
-        label={t.form.propagateTrace}
-        hint={t.form.propagateTraceHint}
-      />
+      <SwitchFields {...form.bind("switches")} texts={t.form.switches} problemAt={form.problemAt} />
       <SelectionFields form={form} />
       <div>
         <h3>{t.form.limits}</h3>

@@ -2,6 +2,7 @@
 
 import type { Answer } from "../../../api.ts";
 import { type RatesValue, ratesBody, ratesValue } from "../../../forms/limits.tsx";
+import { type OtherSwitch, readSwitches, type Switches } from "../../../forms/switches.tsx";
 
 export type AccountDocument = Answer<"admin.accounts.get">["document"];
 type Interface = NonNullable<AccountDocument["interfaces"]>[number];
@@ -67,6 +68,10 @@ export function withListedModels(lines: string, listed: readonly string[]): stri
   return [...kept, ...added].join("\n");
 }
 
+/** Switches that depend on other fields, or are changed elsewhere. */
+const OWN_SWITCHES = ["websocket", "private_network", "enabled"] as const;
+type AccountSwitch = OtherSwitch<AccountDocument, (typeof OWN_SWITCHES)[number]>;
+
 export interface AccountValues {
   name: string;
   kind: AccountDocument["kind"];
@@ -83,7 +88,7 @@ export interface AccountValues {
   credential: string;
   interfaces: readonly string[];
   websocket: boolean;
-  propagateTrace: boolean;
+  switches: Switches<AccountSwitch>;
   privateNetwork: boolean;
   priority: number | null;
   weight: number | null;
@@ -106,7 +111,7 @@ export function accountValues(document: AccountDocument): AccountValues {
     credential: "",
     interfaces: document.interfaces ?? KIND_DEFAULTS[document.kind].interfaces,
     websocket: document.websocket ?? false,
-    propagateTrace: document.propagate_trace ?? false,
+    switches: readSwitches(document, OWN_SWITCHES),
     privateNetwork: document.private_network ?? false,
     priority: document.priority ?? 1,
     weight: document.weight ?? 1,
@@ -140,7 +145,7 @@ export function accountDocument(values: AccountValues): AccountDocument {
     ...(isRegional(values.kind) && values.region.trim() !== "" ? { region: values.region.trim() } : {}),
     ...(values.kind === "vertex" && values.project.trim() !== "" ? { project: values.project.trim() } : {}),
     ...(values.websocket ? { websocket: true } : {}),
-    ...(values.propagateTrace ? { propagate_trace: true } : {}),
+    ...values.switches,
     ...(values.privateNetwork && !isSimulator ? { private_network: true } : {}),
     ...(values.priority === null ? {} : { priority: values.priority }),
     ...(values.weight === null ? {} : { weight: values.weight }),

@@ -2,6 +2,7 @@
 
 import { useList } from "../../../data.ts";
 import { LimitsFields } from "../../../forms/limits.tsx";
+import { SwitchFields } from "../../../forms/switches.tsx";
 import { useText } from "../../../text/text.tsx";
 import { Button } from "../../../ui/button.tsx";
 import { CheckboxField, MultiSelect, NumberField, SelectField, TextField } from "../../../ui/field.tsx";
@@ -88,11 +89,7 @@ function GeneralFields({ form, isNew }: { form: GroupForm; isNew: boolean }) {
       {form.values.interfaces.includes("responses") && (
         <CheckboxField {...form.bind("websocket")} label={t.websocket} hint={t.websocketHint} />
       )}
-      <CheckboxField
-        {...form.bind("costHeaders", "cost_headers")}
-        label={t.costHeaders}
-        hint={t.costHeadersHint}
-      />
+      <SwitchFields {...form.bind("switches")} texts={t.switches} problemAt={form.problemAt} />
       <SelectField
         {...form.bind("capture")}
         label={captures.group.label}

@@ -2,6 +2,7 @@
 
 import type { Answer } from "../../../api.ts";
 import { type LimitsValue, limitsBody, limitsValue } from "../../../forms/limits.tsx";
+import { type OtherSwitch, readSwitches, type Switches } from "../../../forms/switches.tsx";
 import { type PriceValues, priceDocument, priceValues } from "../policy/price.ts";
 
 export type GroupDocument = Answer<"admin.groups.get">["document"];
@@ -39,7 +40,7 @@ export interface GroupValues {
   /** Empty: the default for the charge of the group. */
   onDisconnect: "" | "cancel" | "drain";
   websocket: boolean;
-  costHeaders: boolean;
+  switches: Switches<OtherSwitch<GroupDocument, "websocket">>;
   capture: NonNullable<GroupDocument["capture"]>;
 }
 
@@ -63,7 +64,7 @@ export function groupValues(document: GroupDocument): GroupValues {
     timeout: document.queue?.timeout ?? "",
     onDisconnect: document.on_disconnect ?? "",
     websocket: document.websocket ?? true,
-    costHeaders: document.cost_headers ?? false,
+    switches: readSwitches(document, ["websocket"]),
     capture: document.capture ?? "off",
   };
 }
@@ -103,7 +104,7 @@ export function groupDocument(values: GroupValues): GroupDocument {
     ...(Object.keys(queue).length === 0 ? {} : { queue }),
     ...(values.onDisconnect === "" ? {} : { on_disconnect: values.onDisconnect }),
     ...(values.websocket ? {} : { websocket: false }),
-    ...(values.costHeaders ? { cost_headers: true } : {}),
+    ...values.switches,
     ...(values.capture === "off" ? {} : { capture: values.capture }),
   };
 }
