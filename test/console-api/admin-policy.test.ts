@@ -3,7 +3,7 @@
  */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import type { z } from "zod";
+import { z } from "zod";
 import { gatewayFile } from "../../src/config/schema/schema.ts";
 import { accountForm, groupForm, modelForm } from "../../src/console-api/forms/policy-forms.ts";
 import type { Routes } from "../../src/console-api/routes.ts";
@@ -415,4 +415,48 @@ test("users cannot use the administrator's API", async () => {
   const user = await signInAs(gateway, "dev@example.com");
   expect(await user.callRefused("admin.groups.list")).toMatchObject({ status: 403, code: "forbidden" });
   expect(await user.callRefused("admin.config.export")).toMatchObject({ status: 403, code: "forbidden" });
+});
+
+describe("each switch is returned as it was saved, and its change is in the audit log:", () => {
+  const listSwitches = ({ shape }: typeof accountForm | typeof groupForm) =>
+    Object.entries(shape).flatMap(([name, field]) =>
+      field instanceof z.ZodOptional && field.unwrap() instanceof z.ZodBoolean ? [name] : [],
+    );
+  const logged = async (target: string) => {
+    const page = { after: null, limit: 1 };
+    const { rows } = await listChanges(gateway.installation.db, { target }, page);
+    return rows[0]?.changes.map(({ field }) => field);
+  };
+
+  // Only the configuration file can open a private network.
+  test.each(listSwitches(accountForm).filter((name) => name !== "private_network"))(
+    "account %s",
+    async (name) => {
+      const document = {
+        name: `with ${name}`,
+        kind: "openai" as const,
+        base_url: "https://switches.example/v1",
+      };
+      const isOn = name === "enabled";
+      await admin.call("admin.accounts.create", { body: { document } });
+      const changed = { ...document, [name]: !isOn };
+      const params = { name: document.name };
+      const saved = await admin.call("admin.accounts.save", { params, body: { document: changed } });
+      expect(saved.document).toMatchObject({ [name]: !isOn });
+      expect(await logged(`account ${document.name}`)).toEqual([name]);
+      await admin.call("admin.accounts.delete", { params });
+    },
+  );
+
+  test.each(listSwitches(groupForm))("group %s", async (name) => {
+    const isOn = name === "websocket";
+    const document = { name: `with ${name}` };
+    await admin.call("admin.groups.create", { body: document });
+    const changed = { ...document, [name]: !isOn };
+    const params = { name: document.name };
+    const saved = await admin.call("admin.groups.save", { params, body: { document: changed } });
+    expect(saved.document).toMatchObject({ [name]: !isOn });
+    expect(await logged(`group ${document.name}`)).toEqual([name]);
+    await admin.call("admin.groups.delete", { params });
+  });
 });
