@@ -40,6 +40,7 @@ const CLIENTS = [
   "gemini/",
   "matrix/",
   "messages/",
+  "sdk/",
   "translation/",
   "streams/",
   "vendors/",

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import OpenAI, { BadRequestError, NotFoundError } from "openai";
 import type { ResponseStreamEvent } from "openai/resources/responses/responses";
-import { startSimulator } from "../simulator.ts";
+import { startSimulator } from "../../simulator/simulator.ts";
 
 const simulator = startSimulator({ seed: 7 });
 const client = new OpenAI({ baseURL: simulator.url, apiKey: "any", maxRetries: 0 });

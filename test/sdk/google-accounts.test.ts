@@ -2,9 +2,9 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import OpenAI from "openai";
+import { callGemini, methodPath, readEvents } from "../gemini/gemini-gateway.ts";
+import { runGenai } from "../gemini/google-clients.ts";
 import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
-import { callGemini, methodPath, readEvents } from "./gemini-gateway.ts";
-import { runGenai } from "./google-clients.ts";
 
 const MODELS = {
   fast: "sim-fast",

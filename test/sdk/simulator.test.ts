@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { inflateSync } from "node:zlib";
 import OpenAI, { APIError, AuthenticationError, BadRequestError, NotFoundError, toFile } from "openai";
-import { startSimulator } from "./simulator.ts";
+import { startSimulator } from "../../simulator/simulator.ts";
 
 const simulator = startSimulator({ seed: 7, credential: "sk-sim", record: "full" });
 const client = new OpenAI({ baseURL: simulator.url, apiKey: "sk-sim", maxRetries: 0 });

@@ -5,9 +5,9 @@ import OpenAI from "openai";
 import { z } from "zod";
 import { startSimulator } from "../../simulator/simulator.ts";
 import { loadTokenizer } from "../../src/gateway/metering/tokenizer.ts";
+import { callGemini, methodPath } from "../gemini/gemini-gateway.ts";
 import { type PaidGateway, PRICE, startPaidGateway } from "../support/paid-gateway.ts";
 import { TEST_KEY } from "../support/running-gateway.ts";
-import { callGemini, methodPath } from "./gemini-gateway.ts";
 
 const EMBEDDINGS = { price: PRICE, more: { interfaces: ["embeddings"] } };
 const ORIGIN = `$${"{SIMULATOR_ORIGIN}"}`;

@@ -2,7 +2,7 @@
 
 import { afterAll, describe, expect, test } from "bun:test";
 import OpenAI, { BadRequestError, toFile } from "openai";
-import { startSimulator } from "./simulator.ts";
+import { startSimulator } from "../../simulator/simulator.ts";
 
 const simulator = startSimulator({ seed: 7, credential: null });
 const client = new OpenAI({ baseURL: simulator.url, apiKey: "any", maxRetries: 0 });
