@@ -1,168 +1,167 @@
 /**
- * `npm test`: all checks, the fastest to fail first, with one summary line at the end. A test that fails in parallel
- * with the other lanes is run once more alone, because two cores can delay it beyond any deadline. Such tests are
- * listed at the end, and fail the run if they fail again.
+ * `npm test` and `npm run test:system`: the checks and tests of one suite, the fastest to fail first, with one summary
+ * line at the end. Worker processes share the files, the slowest first. A test that fails beside the others is repeated
+ * alone, because a busy machine can delay it beyond any deadline; more than two such tests fail the run.
+ *
+ * With paths as arguments only those tests run. `--write-times` updates the checked-in times of the suite.
  */
 
+import { availableParallelism } from "node:os";
+import { join, resolve } from "node:path";
+import { readTimes, timingFlags, writeCheckedInTimes } from "./runner/file-times.ts";
+import { listSuite } from "./runner/suites.ts";
+import { type Failure, TestReport } from "./runner/test-report.ts";
+import { ENGINE_VARIABLE, type Engine } from "./support/engines.ts";
 import { prepareMachine } from "./support/install-dependencies.ts";
 
-const bin = (name: string) => `node_modules/.bin/${name}`;
-const runTests = (files: readonly string[]) => [process.execPath, "test", "--timeout=60000", ...files];
+const ROOT = resolve(import.meta.dir, "..");
+const bin = (name: string) => join(ROOT, "node_modules/.bin", name);
 
-const CHECKS: readonly { name: string; command: string[] }[] = [
-  { name: "types", command: [bin("tsc"), "--noEmit"] },
-  { name: "types of the console", command: [bin("tsc"), "-b", "console"] },
-  { name: "lint and format", command: [bin("biome"), "ci", "--error-on-warnings", "--colors=off"] },
-];
-
-/**
- * Lanes that run in parallel, each in a separate process: most of them wait for a database, a deadline or another
- * program, while the browser computes. More lanes would gain nothing on two cores.
- */
-const END_TO_END = [
-  "architecture.test.ts",
-  "language.test.ts",
-  "documentation.test.ts",
-  "abuse/",
-  "api/",
-  "compliance/",
-  "console-api/",
-  "dispatch/",
-  "money/",
-  "operations/",
-  "websocket/",
-];
-
-/** Real clients and browsers, and tests that balance the lanes. */
-const CLIENTS = [
-  "browser/",
-  "codex/",
-  "gemini/",
-  "matrix/",
-  "messages/",
-  "sdk/",
-  "translation/",
-  "streams/",
-  "vendors/",
-];
-
-const LANES: readonly (readonly string[])[] = [
-  ["./src/", "./simulator/", "./console/", "./release/", "./test/http/"],
-  END_TO_END.map((folder) => `./test/${folder}`),
-  CLIENTS.map((folder) => `./test/${folder}`),
-];
-const asked = Bun.argv.slice(2);
-let passed = 0;
-let failed = 0;
-let starved: readonly Failure[] = [];
-
-await prepareMachine((message) => console.log(`── ${message}`));
-for (const { name, command } of CHECKS) {
-  await step(name, async () => (await run(command, "shown")).code === 0);
+interface Check {
+  readonly name: string;
+  readonly command: string[];
 }
-await step("tests", async () => {
-  const [first = [], ...others] = asked.length > 0 ? [asked] : LANES;
-  const results = await Promise.all([
-    run(runTests(first), "shown"),
-    ...others.map((lane) => run(runTests(lane), "kept")),
-  ]);
-  for (const { output, isShown } of results) {
-    if (!isShown) process.stderr.write(output);
-    passed += countOf(output, "pass");
-    failed += countOf(output, "fail");
-  }
-  const bad = results.filter(({ code }) => code !== 0);
-  if (bad.length === 0) return true;
-  const failures = bad.flatMap(({ output }) => failuresIn(output));
-  console.log(`\n── failed\n${failures.map(describeFailure).join("\n")}`);
-  // A process that ended before its count has not run all of its tests.
-  const isCounted = bad.every(({ output }) => countOf(output, "fail") > 0) && failures.length === failed;
-  if (!isCounted || asked.length > 0) return false;
-  const files = [...new Set(failures.map(({ file }) => file))];
-  console.log(`── once more, alone: ${files.join(" ")}`);
-  const again = await run(runTests(files), "shown");
-  if (again.code !== 0) return false;
-  [passed, failed, starved] = [passed + failed, 0, failures];
-  return true;
-});
-for (const { file, name } of starved)
-  console.log(`passed only when run alone, to be mended: ${file} > ${name}`);
-console.log(`${passed} passed, ${failed} failed`);
 
-async function step(name: string, work: () => Promise<boolean>): Promise<void> {
+interface Plan {
+  readonly engine: Engine;
+  readonly checks: readonly Check[];
+  prepare(): Promise<void>;
+}
+
+const PLANS: Readonly<Record<"daily" | "system", Plan>> = {
+  daily: {
+    engine: "sqlite",
+    checks: [
+      { name: "types", command: [bin("tsc"), "--noEmit"] },
+      { name: "types of the console", command: [bin("tsc"), "-b", "console"] },
+      { name: "lint and format", command: [bin("biome"), "ci", "--error-on-warnings", "--colors=off"] },
+    ],
+    prepare: async () => {},
+  },
+  system: {
+    engine: "postgres",
+    checks: [
+      { name: "types of the tests with clients", command: [bin("tsc"), "-p", "tsconfig.clients.json"] },
+    ],
+    prepare: () => prepareMachine((message) => console.log(`── ${message}`)),
+  },
+};
+
+/** Most tests wait for a deadline, a database or another program now and then. */
+const WORKERS = Math.min(availableParallelism() + 1, 6);
+const REPEATED_MAX = 2;
+const SLOWEST_SHOWN = 10;
+const PROGRESS_LINES = 20;
+
+const [name, ...args] = Bun.argv.slice(2);
+const suite = name === "system" ? "system" : "daily";
+const isWriting = args.includes("--write-times");
+const asked = args.filter((arg) => !arg.startsWith("--"));
+const { engine, checks, prepare } = PLANS[suite];
+process.chdir(ROOT);
+
+const files = asked.length > 0 ? asked : listSuite(suite, ROOT);
+await prepare();
+if (asked.length === 0) for (const check of checks) await runCheck(check);
+await runTests();
+
+async function runCheck({ name, command }: Check): Promise<void> {
   const startedMs = performance.now();
-  console.log(`── ${name}`);
-  const isGood = await work();
-  const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
-  if (isGood) {
-    console.log(`── ${name} done in ${seconds} s`);
-    return;
-  }
-  console.log(`── ${name} failed after ${seconds} s\n${passed} passed, ${Math.max(failed, 1)} failed`);
-  process.exit(1);
+  const child = Bun.spawn(command, { stdout: "inherit", stderr: "inherit" });
+  const isGood = (await child.exited) === 0;
+  console.log(`── ${name}: ${isGood ? "done in" : "failed after"} ${secondsSince(startedMs)} s`);
+  if (!isGood) finish({ passed: 0, failed: 1, repeated: 0 });
 }
 
-interface Result {
-  code: number;
-  /** The runner reports on standard error. */
-  output: string;
-  isShown: boolean;
+async function runTests(): Promise<void> {
+  const startedMs = performance.now();
+  console.log(`── tests: ${files.length} files, ${WORKERS} processes`);
+  const parallel = [`--parallel=${WORKERS}`, "--no-isolate", ...timingFlags(suite)];
+  const { code, report } = await run([...parallel, ...files], (done) => showProgress(done, startedMs));
+  console.log(`── tests: done in ${secondsSince(startedMs)} s`);
+  if (asked.length === 0) showSlowest();
+  if (isWriting) writeCheckedInTimes(suite, files);
+  const { passed, failures, failed } = report;
+  if (code === 0) finish({ passed, failed: 0, repeated: 0 });
+  // Without a whole list of failures there is nothing to repeat.
+  if (!report.isWhole || asked.length > 0) finish({ passed, failed: Math.max(failed ?? 0, 1), repeated: 0 });
+  await repeatAlone(passed, failures);
 }
 
-/** `shown` is printed at once; `kept` at the end, so that outputs do not mix. */
-async function run(command: string[], how: "shown" | "kept"): Promise<Result> {
-  const isShown = how === "shown";
-  const child = Bun.spawn(command, {
-    stdout: isShown ? "inherit" : "ignore",
+async function repeatAlone(passed: number, failures: readonly Failure[]): Promise<void> {
+  const repeatedFiles = [...new Set(failures.map(({ file }) => `./${file}`))];
+  console.log(`── repeated alone: ${repeatedFiles.join(" ")}`);
+  const { code, report } = await run(repeatedFiles, () => {});
+  const again = report.failures;
+  const failedAgain = new Set(again.map(nameFailure));
+  const repeated = failures.filter((failure) => !failedAgain.has(nameFailure(failure)));
+  for (const failure of repeated) console.log(`   passed only alone, to be mended: ${nameFailure(failure)}`);
+  for (const failure of again) console.log(`   failed twice: ${nameFailure(failure)}`);
+  const failed = code === 0 ? 0 : Math.max(again.length, 1);
+  finish({ passed: passed + failures.length - failed, failed, repeated: repeated.length });
+}
+
+/** The last line of every run. */
+function finish(result: { passed: number; failed: number; repeated: number }): never {
+  const { passed, failed, repeated } = result;
+  const note =
+    repeated === 0 ? "" : `, ${repeated} passed only when repeated alone (at most ${REPEATED_MAX})`;
+  console.log(`${passed} passed, ${failed} failed${note}`);
+  process.exit(failed === 0 && repeated <= REPEATED_MAX ? 0 : 1);
+}
+
+/** Shows failures as they happen. */
+async function run(
+  words: readonly string[],
+  onFile: (done: number) => void,
+): Promise<{ code: number; report: TestReport }> {
+  const report = new TestReport((failure) => {
+    console.log(`✗ ${nameFailure(failure)}\n${failure.words.replaceAll(/^/gm, "    ")}`);
+  });
+  const child = Bun.spawn([process.execPath, "test", "--timeout=60000", ...words], {
+    stdout: "ignore",
     stderr: "pipe",
     // Tests hold a thousand streams open at once; the runtime reads this only when it starts.
-    env: { ...process.env, BUN_CONFIG_MAX_HTTP_REQUESTS: "65535", NO_COLOR: "1" },
+    env: {
+      ...process.env,
+      BUN_CONFIG_MAX_HTTP_REQUESTS: "65535",
+      NO_COLOR: "1",
+      ...(asked.length > 0 ? {} : { [ENGINE_VARIABLE]: engine }),
+    },
   });
   const decoder = new TextDecoder();
-  let output = "";
+  let tail = "";
+  let done = 0;
   for await (const chunk of child.stderr) {
-    if (isShown) process.stderr.write(chunk);
-    output += decoder.decode(chunk, { stream: true });
-  }
-  return { code: await child.exited, output, isShown };
-}
-
-interface Failure {
-  file: string;
-  name: string;
-  /** The output of the runner about it. */
-  words: string;
-}
-
-/** The runner prints the name of a file, then the result of each test, with the error before the result. */
-function failuresIn(output: string): Failure[] {
-  const failures: Failure[] = [];
-  let file = "";
-  let words: string[] = [];
-  for (const line of output.split("\n")) {
-    // From here on the runner repeats the names.
-    if (/^\d+ tests failed:$/.test(line)) break;
-    const verdict = /^\((pass|fail|skip|todo)\) (.*?)(?: \[[\d.]+ms\])?$/.exec(line);
-    if (verdict === null) {
-      const heading = /^(\S+\.test\.ts):$/.exec(line);
-      const last = failures.at(-1);
-      // A missed deadline is printed after the result.
-      if (words.length === 0 && last !== undefined && line.startsWith("  ^ ")) last.words += `\n${line}`;
-      else if (heading === null) words.push(line);
-      else file = `./${heading[1]}`;
-      continue;
+    const text = decoder.decode(chunk, { stream: true });
+    tail = (tail + text).slice(-4_000);
+    report.push(text);
+    if (report.files.size > done) {
+      done = report.files.size;
+      onFile(done);
     }
-    if (verdict[1] === "fail")
-      failures.push({ file, name: verdict[2] ?? "", words: words.join("\n").trimEnd() });
-    words = [];
   }
-  return failures;
+  report.end();
+  const code = await child.exited;
+  if (code !== 0 && !report.isWhole) console.log(tail);
+  return { code, report };
 }
 
-function describeFailure({ file, name, words }: Failure): string {
-  return `${file} > ${name}\n${words.replaceAll(/^/gm, "    ")}`;
+function showProgress(done: number, startedMs: number): void {
+  const step = Math.ceil(files.length / PROGRESS_LINES);
+  if (done % step === 0) console.log(`   ${done} of ${files.length} files, ${secondsSince(startedMs)} s`);
 }
 
-function countOf(output: string, word: string): number {
-  return Number(new RegExp(`^ *(\\d+) ${word}$`, "m").exec(output)?.[1] ?? 0);
+function showSlowest(): void {
+  const slowest = Object.entries(readTimes(suite, files))
+    .toSorted(([, a], [, b]) => b - a)
+    .slice(0, SLOWEST_SHOWN);
+  console.log("── slowest files");
+  for (const [file, ms] of slowest) console.log(`   ${(ms / 1_000).toFixed(1).padStart(6)} s  ${file}`);
+}
+
+const nameFailure = ({ file, name }: Failure) => `${file} > ${name}`;
+
+function secondsSince(startedMs: number): string {
+  return ((performance.now() - startedMs) / 1_000).toFixed(1);
 }

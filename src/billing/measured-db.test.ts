@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { eachEngine } from "../../test/support/postgres.ts";
+import { eachEngine } from "../../test/support/each-engine.ts";
 import { systemClock } from "../base/clock.ts";
 import { BillingMetrics } from "../observe/billing-metrics.ts";
 import { snapshot, transaction } from "../store/engine/db.ts";

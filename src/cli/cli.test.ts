@@ -15,7 +15,6 @@ import {
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { startSimulator } from "../../simulator/simulator.ts";
-import { startPostgres } from "../../test/support/postgres.ts";
 import { type ProcessResult, readProcessResult } from "../../test/support/process-result.ts";
 import { readSettings } from "../config/installation/environment.ts";
 import { type Installation, openInstallation } from "../config/installation/installation.ts";
@@ -207,23 +206,6 @@ describe("an incomplete data folder", () => {
       expect(existsSync(join(data, "master.key"))).toBe(false);
     },
   );
-
-  test("is no installation with an empty PostgreSQL database either", async () => {
-    const postgres = await startPostgres();
-    try {
-      const env = {
-        DATABASE_URL: postgres.url,
-        MODEL_GATEWAY_MASTER_KEY: Buffer.alloc(32, 1).toString("base64"),
-      };
-      expect(await run(["audit"], { env })).toMatchObject({
-        code: 1,
-        err: expect.stringContaining("The database is empty."),
-      });
-      expect(await run(["keys", "list"], { env })).toMatchObject({ code: 1 });
-    } finally {
-      await postgres.stop();
-    }
-  });
 });
 
 describe("the output", () => {
@@ -311,21 +293,6 @@ describe("apply and export", () => {
     const { out } = await run(["export"]);
     const again = await run(["apply", file(out, "exported.yaml"), "--prune"]);
     expect(again.out).toStartWith("No changes");
-  });
-
-  test("work the same with DATABASE_URL on PostgreSQL", async () => {
-    const postgres = await startPostgres();
-    const env = { DATABASE_URL: postgres.url };
-    try {
-      expect((await run(["apply", file(FILE)], { env })).code).toBe(0);
-      const { out } = await run(["export"], { env });
-      const again = await run(["apply", file(out, "exported.yaml"), "--prune"], { env });
-      expect(again.out).toStartWith("No changes");
-      expect((await run(["doctor"], { env })).out).toContain("PostgreSQL, schema");
-      expect(existsSync(join(data, "gateway.db"))).toBe(false);
-    } finally {
-      await postgres.stop();
-    }
   });
 
   test("a missing file is reported with a message", async () => {

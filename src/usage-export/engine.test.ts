@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { createHmac, randomBytes } from "node:crypto";
+import { eachEngine } from "../../test/support/each-engine.ts";
 import { eventually } from "../../test/support/eventually.ts";
-import { eachEngine } from "../../test/support/postgres.ts";
 import { startUsageReceiver, type UsageReceiver } from "../../test/support/usage-receiver.ts";
 import { systemClock } from "../base/clock.ts";
 import { openDeadlines } from "../base/deadlines.ts";

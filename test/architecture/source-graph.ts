@@ -23,7 +23,7 @@ export function readSources(folder: string): SourceFile[] {
 function listFiles(folder: string): string[] {
   return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
     const path = join(folder, entry.name);
-    if (entry.isDirectory()) return listFiles(path);
+    if (entry.isDirectory()) return entry.name === "node_modules" ? [] : listFiles(path);
     return /\.tsx?$/.test(path) && !path.endsWith(".d.ts") ? [path] : [];
   });
 }

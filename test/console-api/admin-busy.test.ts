@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { type SignedInClient, signInAs } from "../support/console-client.ts";
-import { eachEngine } from "../support/postgres.ts";
+import { eachEngine } from "../support/each-engine.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
 
 eachEngine((engine) => {

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { listSessions } from "../../src/store/identity/sessions.ts";
 import { countActiveKeys } from "../../src/store/policy/keys.ts";
 import { openConsoleClient, type SignedInClient, signInAs } from "../support/console-client.ts";
-import { eachEngine } from "../support/postgres.ts";
+import { eachEngine } from "../support/each-engine.ts";
 import { rawRequest } from "../support/raw-http.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
 

@@ -1,15 +1,11 @@
 /** The charge of a request: its tokens times its price, exact to the nano-USD, once, on both databases. */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import OpenAI from "openai";
 import type { Nano } from "../../src/money/nano.ts";
+import { eachEngine } from "../support/each-engine.ts";
 import { eventually } from "../support/eventually.ts";
 import { bill, doneId, type PaidGateway, PRICE, startPaidGateway } from "../support/paid-gateway.ts";
-import { startPostgres } from "../support/postgres.ts";
-import { TEST_KEY } from "../support/running-gateway.ts";
 
-/** Long enough to install PostgreSQL. */
-const FIRST_START_WITHIN_MS = 300_000;
 setDefaultTimeout(60_000);
 
 const SETUP = {
@@ -38,24 +34,17 @@ const SETUP = {
   },
 };
 
-describe.each(["sqlite", "postgres"] as const)("on %s", (engine) => {
+eachEngine((engine) => {
   let gateway: PaidGateway;
-  let stopStore = async () => {};
 
   beforeAll(async () => {
-    if (engine === "sqlite") {
-      gateway = await startPaidGateway(SETUP, { limits: { policyPollMs: 50 } });
-      return;
-    }
-    const postgres = await startPostgres();
-    stopStore = postgres.stop;
-    gateway = await startPaidGateway(SETUP, { databaseUrl: postgres.url, limits: { policyPollMs: 50 } });
-  }, FIRST_START_WITHIN_MS);
-
-  afterAll(async () => {
-    await gateway?.stop();
-    await stopStore();
+    gateway = await startPaidGateway(SETUP, {
+      databaseUrl: await engine.emptyUrl(),
+      limits: { policyPollMs: 50 },
+    });
   });
+
+  afterAll(() => gateway?.stop());
 
   /** Usage row, ledger entry and wallet agree. */
   async function expectCharged(work: () => Promise<string>, cost: (truth: Truth) => Nano): Promise<string> {
@@ -238,27 +227,31 @@ describe.each(["sqlite", "postgres"] as const)("on %s", (engine) => {
     );
   });
 
-  test("the OpenAI SDK pays the same for every call", async () => {
-    const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: TEST_KEY, maxRetries: 0 });
-    const cost = ({ inputTokens, outputTokens }: Truth) =>
-      bill(
-        [
-          [inputTokens, PRICE.input],
-          [outputTokens, PRICE.output],
-        ],
-        "1.5",
+  test("a request repeated with its idempotency key is replayed without a charge", async () => {
+    const send = () =>
+      gateway.call(
+        "/v1/chat/completions",
+        { model: "plain", messages },
+        { headers: { "idempotency-key": "one" } },
       );
-    await expectCharged(async () => {
-      const made = await client.responses.create({ model: "plain", input: "Hello" });
-      return made._request_id ?? "";
-    }, cost);
-    await expectCharged(async () => {
-      const { data, request_id } = await client.chat.completions
-        .create({ model: "plain", messages: [{ role: "user", content: "Hello" }], stream: true })
-        .withResponse();
-      for await (const _ of data);
-      return request_id ?? "";
-    }, cost);
+    const before = gateway.simulator.ledger.totals().requests;
+    const first = await send();
+    const text = await first.text();
+    expect(first.headers.get("idempotency-replayed")).toBeNull();
+    const rows = await gateway.usageRows();
+    await gateway.records.row(first.headers.get("x-request-id") ?? "");
+    const paid = await gateway.records.wallet();
+    const again = await send();
+    expect(again.headers.get("idempotency-replayed")).toBe("true");
+    expect(again.headers.get("x-request-id")).toBe(first.headers.get("x-request-id"));
+    expect([again.status, again.headers.get("content-type"), await again.text()]).toEqual([
+      200,
+      "application/json",
+      text,
+    ]);
+    expect(gateway.simulator.ledger.totals().requests).toBe(before + 1);
+    expect(await gateway.usageRows()).toHaveLength(rows.length);
+    expect(await gateway.records.wallet()).toEqual(paid);
   });
 
   test("counting input tokens is free", async () => {

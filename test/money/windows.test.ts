@@ -4,7 +4,6 @@ import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import OpenAI from "openai";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { type GatewayProcess, startGatewayProcess } from "../support/gateway-process.ts";
 import { type PaidSetup, paidFile } from "../support/paid-gateway.ts";
@@ -177,23 +176,3 @@ test.each(["balance", "none"])(
     expect((await report()).limits.key.windows[0]?.usd.used).toBe(usage.total.cost);
   },
 );
-
-test("the OpenAI SDK does not retry an exhausted window", async () => {
-  await start({ ...free, group: { limits: window("0.000001") } });
-  let calls = 0;
-  const client = new OpenAI({
-    baseURL: `${gateway?.url}/v1`,
-    apiKey: TEST_KEY,
-    fetch(...call) {
-      calls++;
-      return fetch(...call);
-    },
-  });
-  // Nothing is used yet, so even a request above the limit is admitted; the next one is not.
-  await client.responses.create({ model: "paid", input: "Hello" });
-  expect(calls).toBe(1);
-  const error = await client.responses.create({ model: "paid", input: "Hello" }).catch((thrown) => thrown);
-  expect(error).toBeInstanceOf(OpenAI.RateLimitError);
-  expect(error).toMatchObject({ status: 429, type: "usage_limit_reached" });
-  expect(calls).toBe(2);
-});

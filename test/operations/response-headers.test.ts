@@ -1,7 +1,6 @@
 /** Which metadata of an upstream response is forwarded to the client, and which is not. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import OpenAI from "openai";
 import { eventStream, responsesEvent } from "../support/canned-upstream.ts";
 import { eventually } from "../support/eventually.ts";
 import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
@@ -223,7 +222,7 @@ describe("usage that a chat upstream sends with the last choice", () => {
   );
 });
 
-test("base64 embeddings for the SDK are encoded from an upstream that returns only numbers", async () => {
+test("base64 embeddings are encoded from an upstream that returns only numbers", async () => {
   const vectors = [[0.5, -2.25, 3], [1e-3]];
   const data = vectors.map((embedding, i) => ({ object: "embedding", index: 1 - i, embedding }));
   answer = () => Response.json({ object: "list", data, model: UPSTREAM_MODEL, usage: USAGE });
@@ -242,9 +241,4 @@ test("base64 embeddings for the SDK are encoded from an upstream that returns on
     model: "own",
     usage: USAGE,
   });
-  const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: TEST_KEY, maxRetries: 0 });
-  const read = await client.embeddings.create({ model: "own", input: ["a", "b"] });
-  expect(read.data.map(({ embedding }) => embedding)).toEqual(vectors.map((v) => [...Float32Array.from(v)]));
-  const plain = await client.embeddings.create({ model: "own", input: ["a"], encoding_format: "float" });
-  expect(plain.data.map(({ embedding }) => embedding)).toEqual(vectors);
 });

@@ -3,8 +3,8 @@
  * cluster to this process; the cluster removes itself when the pipe closes, however the process ends.
  */
 
-import { afterAll, afterEach, beforeAll, describe } from "bun:test";
-import { chownSync, copyFileSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { afterAll, beforeAll } from "bun:test";
+import { chownSync, existsSync, mkdtempSync, readdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SQL } from "bun";
@@ -16,7 +16,7 @@ const INSTALLATIONS = "/usr/lib/postgresql";
 const READY_WITHIN_MS = 30_000;
 const PORT_TRIES = 3;
 /** Long enough to install it. */
-const FIRST_START_WITHIN_MS = 300_000;
+export const FIRST_START_WITHIN_MS = 300_000;
 
 export interface Postgres {
   url: string;
@@ -48,7 +48,7 @@ async function createDatabase(template: string): Promise<Postgres> {
 /** Copying a migrated database takes a fifth of the time of migrating an empty one. */
 let migratedTemplate: Promise<string> | undefined;
 
-async function createMigrated(): Promise<Postgres> {
+export async function createMigrated(): Promise<Postgres> {
   migratedTemplate ??= createTemplate();
   return createDatabase(await migratedTemplate);
 }
@@ -83,78 +83,6 @@ export function usePostgres(onOpen: (opened: PostgresUnderTest) => void): void {
     onOpen({ db, url });
   }, FIRST_START_WITHIN_MS);
   afterAll(() => close());
-}
-
-export interface EngineUnderTest {
-  /** The address of a new database. */
-  emptyUrl(): Promise<string>;
-  /** A migrated, empty database; closed after the test. */
-  open(): Promise<Db>;
-}
-
-/** Runs the same tests on both engines. */
-export function eachEngine(body: (engine: EngineUnderTest) => void): void {
-  describe("on sqlite", () => {
-    const folder = mkdtempSync(join(tmpdir(), "gateway-sqlite-"));
-    let files = 0;
-    afterAll(() => rmSync(folder, { recursive: true, force: true }));
-    const newFile = () => `${folder}/${++files}.db`;
-    let template: Promise<string> | undefined;
-    const migratedUrl = async () => {
-      template ??= migrateFile(newFile());
-      const file = newFile();
-      copyFileSync(await template, file);
-      return `sqlite:${file}`;
-    };
-    body(engineWith(async () => `sqlite:${newFile()}`, migratedUrl));
-  });
-  describe("on postgres", () => {
-    const started: Postgres[] = [];
-    beforeAll(async () => {
-      started.push(await startPostgres());
-    }, FIRST_START_WITHIN_MS);
-    afterAll(async () => {
-      for (const { stop } of started) await stop();
-    });
-    const emptyUrl = async () => {
-      const extra = await startPostgres();
-      started.push(extra);
-      return extra.url;
-    };
-    const copies: Postgres[] = [];
-    const migratedUrl = async () => {
-      const copy = await createMigrated();
-      copies.push(copy);
-      return copy.url;
-    };
-    body(engineWith(emptyUrl, migratedUrl));
-    afterEach(async () => {
-      for (const { stop } of copies.splice(0)) await stop();
-    });
-  });
-}
-
-async function migrateFile(file: string): Promise<string> {
-  const db = await openDb(`sqlite:${file}`);
-  await migrate(db);
-  await db.close();
-  return file;
-}
-
-/** Both functions return the address of a new database. */
-function engineWith(emptyUrl: () => Promise<string>, migratedUrl: () => Promise<string>): EngineUnderTest {
-  const opened: Db[] = [];
-  afterEach(async () => {
-    for (const db of opened.splice(0)) await db.close();
-  });
-  return {
-    emptyUrl,
-    open: async () => {
-      const db = await openDb(await migratedUrl());
-      opened.push(db);
-      return db;
-    },
-  };
 }
 
 async function startCluster(): Promise<Cluster> {

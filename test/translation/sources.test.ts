@@ -1,7 +1,6 @@
 /** Searches and citations of an Anthropic account for clients of other APIs, and signatures of Google's texts. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import OpenAI from "openai";
 import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
 
 type Json = Record<string, unknown>;
@@ -129,26 +128,6 @@ describe("a search on an Anthropic account", () => {
     const isWhole = !text.startsWith("event:") && !text.startsWith("data:");
     if (isWhole)
       expect(headers.get("x-gateway-dropped")).toBe(dropped.length === 0 ? null : dropped.join(","));
-  });
-
-  test("is accepted by OpenAI's SDK, event by event", async () => {
-    const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: TEST_KEY, maxRetries: 0 });
-    const stream = client.responses.stream({
-      model: "finder",
-      input: "What is new?",
-      tools: [{ type: "web_search" }],
-    });
-    const { output } = await stream.finalResponse();
-    expect(output).toMatchObject([
-      { type: "web_search_call", status: "completed", action: { type: "search", query: "simulator" } },
-      { type: "message", content: [{ annotations: [{ type: "url_citation", url: URL_CITED }] }] },
-    ]);
-    const completion = client.chat.completions.stream({
-      model: "finder",
-      messages: [{ role: "user", content: "What is new?" }],
-      web_search_options: {},
-    });
-    expect((await completion.finalChatCompletion()).choices[0]?.message.content).toContain("What is new?");
   });
 
   test("continues with the citations in the history", async () => {

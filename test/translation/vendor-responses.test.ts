@@ -4,9 +4,7 @@
  */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import OpenAI from "openai";
 import { type PaidGateway, startPaidGateway } from "../support/paid-gateway.ts";
-import { TEST_KEY } from "../support/running-gateway.ts";
 import { eventsIn } from "../support/sse-text.ts";
 
 setDefaultTimeout(60_000);
@@ -149,40 +147,6 @@ test("a normal end without any part is still an empty response, and another acco
   calls = [];
   expect((await send("chat", "google", false)).status).toBe(502);
   expect(calls).toHaveLength(2);
-});
-
-test("citations of several texts arrive together in the stream helper of OpenAI's SDK", async () => {
-  const cite = (index: number, text: string) => [
-    { type: "content_block_start", index, content_block: { type: "text", text: "" } },
-    { type: "content_block_delta", index, delta: { type: "text_delta", text } },
-    {
-      type: "content_block_delta",
-      index,
-      delta: {
-        type: "citations_delta",
-        citation: { type: "web_search_result_location", url: `https://${index}.example`, title: text },
-      },
-    },
-    { type: "content_block_stop", index },
-  ];
-  answer = () => [
-    { type: "message_start", message: { id: "m", usage: { input_tokens: 9, output_tokens: 1 } } },
-    ...cite(0, "One. "),
-    ...cite(1, "Two."),
-    { type: "message_delta", delta: { stop_reason: "end_turn" }, usage: { output_tokens: 7 } },
-    { type: "message_stop" },
-  ];
-  const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: TEST_KEY, maxRetries: 0 });
-  const stream = client.chat.completions.stream({
-    model: "claude",
-    messages: [{ role: "user", content: "What is new?" }],
-  });
-  const { message } = (await stream.finalChatCompletion()).choices[0] ?? {};
-  expect(message?.content).toBe("One. Two.");
-  expect(message?.annotations).toMatchObject([
-    { url_citation: { url: "https://0.example", start_index: 0, end_index: 5 } },
-    { url_citation: { url: "https://1.example", start_index: 5, end_index: 9 } },
-  ]);
 });
 
 describe("a chat upstream", () => {

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { systemClock } from "../../base/clock.ts";
 import type { PlanWindow } from "../../records/plan.ts";
 import { userRecord } from "../../records/records.test-support.ts";

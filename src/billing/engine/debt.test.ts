@@ -4,7 +4,7 @@
  */
 
 import { expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { type Db, openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
 import { readWallet } from "../../store/money/wallets.ts";

@@ -5,7 +5,7 @@ import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { limits } from "../../config/limits/product-limits.ts";
 import { type Db, openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";

@@ -1,7 +1,7 @@
 /** Settlements whose hold is gone: the real usage wins, whichever of the two is booked first. */
 
 import { expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { systemClock, uuidV7 } from "../../base/clock.ts";
 import { userRecord } from "../../records/records.test-support.ts";
 import type { Db } from "../../store/engine/db.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { eventually } from "../../../test/support/eventually.ts";
-import { eachEngine } from "../../../test/support/postgres.ts";
 import { findWrongRollUps } from "../../store/checks/hourly-rollups.ts";
 import { listUsage } from "../../store/reports/usage-list.ts";
 import { keyTotals, type UsageRow } from "../../store/usage/usage.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { systemClock } from "../../base/clock.ts";
 import { parseUsd, usdText } from "../../money/nano.ts";
 import type { PlanWindow, SubscriptionRecord } from "../../records/plan.ts";

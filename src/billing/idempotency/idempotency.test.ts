@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { eventually } from "../../../test/support/eventually.ts";
-import { eachEngine } from "../../../test/support/postgres.ts";
 import { type Keyring, openKeyring } from "../../secrets/keyring.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { writeHeartbeat } from "../../store/money/processes.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { openLog } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { runAlone } from "../../store/nodes/job-leases.test-support.ts";

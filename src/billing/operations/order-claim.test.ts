@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { userRecord } from "../../records/records.test-support.ts";
 import { type Db, openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";

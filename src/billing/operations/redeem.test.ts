@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { parseUsd } from "../../money/nano.ts";
 import { userRecord } from "../../records/records.test-support.ts";
 import { openDigester } from "../../secrets/api-key.ts";

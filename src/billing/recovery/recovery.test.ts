@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { systemClock } from "../../base/clock.ts";
 import { limits } from "../../config/limits/product-limits.ts";
 import { openKeyring } from "../../secrets/keyring.ts";

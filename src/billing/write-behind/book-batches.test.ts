@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import type { Nano } from "../../money/nano.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { listUserEntries } from "../../store/money/entries.ts";

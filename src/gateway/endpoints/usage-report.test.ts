@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { makeBilling } from "../../billing/engine/direct-billing.test-support.ts";
 import { changeWindows, lockSubscriptionBalances } from "../../billing/engine/subscription-balances.ts";
 import { foldDays } from "../../billing/maintenance/fold-days.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { foldDays } from "../../billing/maintenance/fold-days.ts";
 import { type Db, transaction } from "../engine/db.ts";
 import { DAY_MS, HOUR_MS, markDays, startOfDay } from "../usage/usage-day.ts";

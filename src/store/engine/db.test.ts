@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { readSetting, writeSetting } from "../settings/settings.ts";
 import { type Db, openDb, snapshot, transaction } from "./db.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { eachEngine, startPostgres } from "../../../test/support/postgres.ts";
+import { eachEngine, onPostgres } from "../../../test/support/each-engine.ts";
 import { MIGRATIONS, type Migration } from "../migrations/index.ts";
 import { registerProcess } from "../money/processes.ts";
 import { findUsage } from "../usage/usage.ts";
@@ -152,43 +152,42 @@ eachEngine(({ emptyUrl, open }) => {
   });
 });
 
-test("a migration that removes waits for the last process that needs it", async () => {
-  const { url, stop } = await startPostgres();
-  const db = await openDb(url);
-  await migrate(db);
-  await registerProcess(db, processRecord("inc_old"));
-  const next = [...MIGRATIONS, later, contract];
-  expect(await migrate(db, next)).toEqual({ from: newest, to: newest + 2 });
-  expect(await db.sql`SELECT a FROM later`).toEqual([{ a: 7 }]);
-  const waiting = [{ name: "contract", processIds: ["inc_old"] }];
-  expect(await findWaitingMigrations(db, next)).toEqual(waiting);
-  expect(await finishMigrations(db, next)).toEqual({ applied: [], waiting });
-  await db.sql`DELETE FROM incarnation`;
-  expect(await finishMigrations(db, next)).toEqual({ applied: ["contract"], waiting: [] });
-  expect(await db.sql`SELECT a FROM later`.catch(() => "no table")).toBe("no table");
-  await db.close();
-  await stop();
-});
-
-test("a migration waits briefly for a lock, lets the queue behind it pass, and tries again", async () => {
-  const { url, stop } = await startPostgres();
-  const [db, other] = [await openDb(url), await openDb(url)];
-  await migrate(db);
-  const addColumn: Migration = { ...later, sql: "ALTER TABLE setting ADD COLUMN later BIGINT" };
-  let migrated: Promise<unknown> = Promise.resolve();
-  const readMs: number[] = [];
-  await transaction(other, async (tx) => {
-    await tx.sql`SELECT name FROM setting`;
-    migrated = migrate(db, [...MIGRATIONS, addColumn]);
-    await Bun.sleep(100);
-    // Queues behind the migration until that gives up.
-    const startedMs = performance.now();
-    await db.sql`SELECT name FROM setting`;
-    readMs.push(performance.now() - startedMs);
+onPostgres(({ emptyUrl }) => {
+  test("a migration that removes waits for the last process that needs it", async () => {
+    const db = await openDb(await emptyUrl());
+    await migrate(db);
+    await registerProcess(db, processRecord("inc_old"));
+    const next = [...MIGRATIONS, later, contract];
+    expect(await migrate(db, next)).toEqual({ from: newest, to: newest + 2 });
+    expect(await db.sql`SELECT a FROM later`).toEqual([{ a: 7 }]);
+    const waiting = [{ name: "contract", processIds: ["inc_old"] }];
+    expect(await findWaitingMigrations(db, next)).toEqual(waiting);
+    expect(await finishMigrations(db, next)).toEqual({ applied: [], waiting });
+    await db.sql`DELETE FROM incarnation`;
+    expect(await finishMigrations(db, next)).toEqual({ applied: ["contract"], waiting: [] });
+    expect(await db.sql`SELECT a FROM later`.catch(() => "no table")).toBe("no table");
+    await db.close();
   });
-  await migrated;
-  expect(readMs[0]).toBeWithin(1_000, 10_000);
-  expect(await db.sql`SELECT later FROM setting`).toEqual([]);
-  for (const opened of [db, other]) await opened.close();
-  await stop();
-}, 30_000);
+
+  test("a migration waits briefly for a lock, lets the queue behind it pass, and tries again", async () => {
+    const url = await emptyUrl();
+    const [db, other] = [await openDb(url), await openDb(url)];
+    await migrate(db);
+    const addColumn: Migration = { ...later, sql: "ALTER TABLE setting ADD COLUMN later BIGINT" };
+    let migrated: Promise<unknown> = Promise.resolve();
+    const readMs: number[] = [];
+    await transaction(other, async (tx) => {
+      await tx.sql`SELECT name FROM setting`;
+      migrated = migrate(db, [...MIGRATIONS, addColumn]);
+      await Bun.sleep(100);
+      // Queues behind the migration until that gives up.
+      const startedMs = performance.now();
+      await db.sql`SELECT name FROM setting`;
+      readMs.push(performance.now() - startedMs);
+    });
+    await migrated;
+    expect(readMs[0]).toBeWithin(1_000, 10_000);
+    expect(await db.sql`SELECT later FROM setting`).toEqual([]);
+    for (const opened of [db, other]) await opened.close();
+  }, 30_000);
+});

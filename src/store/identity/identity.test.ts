@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { NO_LIMITS } from "../../records/limits.ts";
 import type { UserRecord } from "../../records/user.ts";
 import type { Db } from "../engine/db.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { transaction } from "../engine/db.ts";
 import { BY_HAND, refundedNano } from "./entries.ts";
 import { insertEntries } from "./ledger.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { findRoute } from "../usage/usage.ts";
 import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
 import { endHolds, findHolds, type Hold, insertHolds, isHeld, recordResponse } from "./holds.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { NO_BILLING } from "../../records/group.ts";
 import type { PlanRecord, SubscriptionRecord } from "../../records/plan.ts";
 import { groupRecord, userRecord } from "../../records/records.test-support.ts";

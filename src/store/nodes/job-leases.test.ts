@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { type Db, transaction } from "../engine/db.ts";
 import { deleteProcess, registerProcess } from "../money/processes.ts";
 import { type JobLease, JobLeaseLost, JobLeases } from "./job-leases.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import type { KeyRecord } from "../../records/key.ts";
 import { type CallerLimits, NO_LIMITS } from "../../records/limits.ts";
 import { groupRecord, keyRecord } from "../../records/records.test-support.ts";

@@ -1,7 +1,7 @@
 /** Figures of groups, accounts and models. */
 
 import { expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { groupRecord, keyRecord, userRecord } from "../../records/records.test-support.ts";
 import { putUser } from "../identity/users.ts";
 import { readAccountUsage } from "../reports/account-usage.ts";

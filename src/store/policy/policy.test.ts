@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import type { AccountRecord } from "../../records/account.ts";
 import { DEFAULT_QUEUE, type GroupRecord } from "../../records/group.ts";
 import type { KeyRecord } from "../../records/key.ts";

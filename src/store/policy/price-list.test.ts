@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { BUNDLED_PRICES } from "../../money/price-list.ts";
 import { readRevisions } from "../engine/revisions.ts";
 import { CorruptRow } from "../engine/row.ts";

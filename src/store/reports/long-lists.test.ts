@@ -1,7 +1,7 @@
 /** Queries on tables with a hundred thousand rows use an index, and return the same as on small tables. */
 
 import { describe, expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { groupRecord } from "../../records/records.test-support.ts";
 import { openDb } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";

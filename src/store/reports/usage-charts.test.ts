@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { foldDays } from "../../billing/maintenance/fold-days.ts";
 import { type Db, openDb } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";

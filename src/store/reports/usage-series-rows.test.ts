@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { HOUR_MS } from "../usage/usage-day.ts";
 import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
 import { readSplitUsage } from "./usage-series.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { groupRecord, keyRecord } from "../../records/records.test-support.ts";
 import type { Db } from "../engine/db.ts";
 import { integer } from "../engine/row.ts";

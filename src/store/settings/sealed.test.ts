@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { accountRecord, groupRecord, keyRecord } from "../../records/records.test-support.ts";
 import { type Keyring, openKeyring } from "../../secrets/keyring.ts";
 import { accountCredentialBinding, readKeyId, SealError, seal, unseal } from "../../secrets/seal.ts";

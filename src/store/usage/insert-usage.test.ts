@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { type Db, isUniqueViolation, openDb, transaction } from "../engine/db.ts";
 import { migrate } from "../engine/migrate.ts";
 import { groupByKind, insertFull, insertRest, ReadyRows, type SameKindRows } from "./insert-usage.ts";

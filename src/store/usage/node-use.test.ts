@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import type { Db } from "../engine/db.ts";
 import { writeHeartbeat } from "../money/processes.ts";
 import { deleteOldNodeUse, type NodeUse, publishNodeUse } from "./node-use.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { type Db, openDb, transaction } from "../engine/db.ts";
 import { migrate } from "../engine/migrate.ts";
 import { CorruptRow } from "../engine/row.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import { RowRemoval } from "../../billing/maintenance/remove-rows.ts";
 import { openLog } from "../../observe/log.ts";
 import type { Db } from "../engine/db.ts";

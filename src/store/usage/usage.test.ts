@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine } from "../../../test/support/each-engine.ts";
 import type { TokenCounts } from "../../money/token-counts.ts";
 import { groupRecord, keyRecord, userRecord } from "../../records/records.test-support.ts";
 import { type Db, isUniqueViolation, openDb } from "../engine/db.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { parseAddress } from "../../../explorer/address.ts";
 import { findOperation } from "../../../explorer/described.ts";
-import { buildCurl, buildExplorerLink, type CaptureDocument } from "./capture-request.ts";
+import { buildExplorerLink, type CaptureDocument } from "./capture-request.ts";
 
 const BODY = `{"model":"fast","input":"It's $HOME"}`;
 const request = (change: Partial<CaptureDocument["request"]> = {}): CaptureDocument["request"] => ({
@@ -15,33 +15,6 @@ const request = (change: Partial<CaptureDocument["request"]> = {}): CaptureDocum
   ],
   body: { text: BODY, bytes: BODY.length, omitted_bytes: 0 },
   ...change,
-});
-
-test("the command sends the captured body as it is, with a key from the environment", async () => {
-  const server = Bun.serve({
-    port: 0,
-    fetch: async (received) =>
-      Response.json({
-        path: new URL(received.url).pathname,
-        body: await received.text(),
-        key: received.headers.get("authorization"),
-        version: received.headers.get("anthropic-version"),
-      }),
-  });
-  try {
-    const command = buildCurl(request(), `http://127.0.0.1:${server.port}`);
-    const run = Bun.spawn(["sh", "-c", `${command} -s`], {
-      env: { ...process.env, MODEL_GATEWAY_KEY: "k1" },
-    });
-    expect(JSON.parse(await new Response(run.stdout).text())).toEqual({
-      path: "/v1/responses",
-      body: BODY,
-      key: "Bearer k1",
-      version: "2023-06-01",
-    });
-  } finally {
-    await server.stop(true);
-  }
 });
 
 test.each([
