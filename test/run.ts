@@ -9,7 +9,7 @@
 import { availableParallelism } from "node:os";
 import { join, resolve } from "node:path";
 import { readTimes, timingFlags, writeCheckedInTimes } from "./runner/file-times.ts";
-import { listSuite } from "./runner/suites.ts";
+import { listSuite, listTestFiles } from "./runner/suites.ts";
 import { type Failure, TestReport } from "./runner/test-report.ts";
 import { ENGINE_VARIABLE, type Engine } from "./support/engines.ts";
 import { prepareMachine } from "./support/install-dependencies.ts";
@@ -60,7 +60,11 @@ const asked = args.filter((arg) => !arg.startsWith("--"));
 const { engine, checks, prepare } = PLANS[suite];
 process.chdir(ROOT);
 
-const files = asked.length > 0 ? asked : listSuite(suite, ROOT);
+const files =
+  asked.length === 0
+    ? listSuite(suite, ROOT)
+    : listTestFiles(ROOT).filter((file) => asked.some((path) => file.startsWith(join(path))));
+if (files.length === 0) throw new Error(`There are no tests in ${asked.join(", ")}.`);
 await prepare();
 if (asked.length === 0) for (const check of checks) await runCheck(check);
 await runTests();
