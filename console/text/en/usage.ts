@@ -75,7 +75,6 @@ export const usage = {
       `${input} input (${cached} from cache), ${output} output`,
     rejectedToo: (count: string) => `including ${count} rejected`,
     whole: (duration: string) => `${duration} total`,
-    whole: (duration: string) => `${duration} total`,
     errorParts: (failed: string, refused: string) => `${failed} failed, ${refused} rejected`,
     unchanged: "no change",
     change: (change: string) => `${change} vs. previous period`,

@@ -62,7 +62,6 @@ export const usage: Area<"usage"> = {
     inCachedOut: (input, cached, output) => `输入 ${input}（缓存命中 ${cached}），输出 ${output}`,
     rejectedToo: (count) => `包含 ${count} 个被拒绝的请求`,
     whole: (duration) => `总耗时 ${duration}`,
-    whole: (duration) => `总耗时 ${duration}`,
     errorParts: (failed, refused) => `失败 ${failed}，被拒绝 ${refused}`,
     unchanged: "无变化",
     change: (change) => `较上一周期 ${change}`,
