@@ -7,7 +7,7 @@ import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, join, relative } from "node:path";
 import { measureFunctions } from "./architecture/function-lengths.ts";
-import { readCode, readProse } from "./architecture/prose.ts";
+import { COMMENT, readCode, readProse } from "./architecture/prose.ts";
 import { ROOT, readSources } from "./architecture/source-graph.ts";
 
 /** Words that hide who does what. CONTRIBUTING.md has the rule and examples. */
@@ -139,6 +139,29 @@ describe("a word that is cut by a hyphen", () => {
 
   test("is in no document", () => {
     expect(readPages().filter(({ line }) => CUT_WORD.test(line))).toEqual([]);
+  });
+});
+
+describe("names in comments", () => {
+  /** Names of other programs that comments refer to. */
+  const FOREIGN_NAMES = new Set(["equalsIgnoreCase", "nohup", "nonroot", "sun_path"]);
+  const NAME = /`#?([A-Za-z_$][\w$]*)(?:\(\))?`/g;
+
+  test("are names of the code, so that a renamed thing is renamed in comments, too", () => {
+    const code = sources.flatMap(
+      ({ text }) => text.replaceAll(COMMENT, " ").match(/[A-Za-z_$][\w$]*/g) ?? [],
+    );
+    const known = new Set([...code, ...FOREIGN_NAMES]);
+    const unknown = sources
+      .filter(({ file }) => file !== "test/language.test.ts")
+      .flatMap(({ file, text }) => readProse(text).map((prose) => ({ ...prose, file })))
+      .filter(({ text }) => text.startsWith("/"))
+      .flatMap(({ file, line, text }) =>
+        [...text.matchAll(NAME)]
+          .filter(([, name = ""]) => !known.has(name))
+          .map(([, name]) => `${file}:${line} ${name}`),
+      );
+    expect(unknown).toEqual([]);
   });
 });
 

@@ -18,7 +18,7 @@ export function labelledPoints(count: number, room: number): number[] {
 
 const COLOURS = 8;
 
-/** A tone has the colour that it has elsewhere; without one, the next colour of the palette. */
-export function chooseColour(index: number, tone: "warn" | "bad" | undefined): string {
+/** Failed requests are red, rejected ones amber; every other series has the next colour of the palette. */
+export function chooseColour(index: number, tone: "failed" | "rejected" | undefined): string {
   return tone === undefined ? `var(--series-${(index % COLOURS) + 1})` : `var(--${tone})`;
 }

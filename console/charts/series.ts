@@ -4,7 +4,7 @@ export interface Series {
   key: string;
   label: string;
   /** For failed and rejected requests. Every other series takes the next colour of the palette. */
-  tone?: "warn" | "bad";
+  tone?: "failed" | "rejected";
   /** One value for each time; null where there is none. */
   values: readonly (number | null)[];
 }

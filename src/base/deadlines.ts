@@ -49,7 +49,7 @@ class PendingDeadline implements Deadline {
   }
 }
 
-/** `lookedAtMs` returns the time of the last scan: free to read, and at most one scan interval old. */
+/** `lastScanMs` returns the time of the last scan: free to read, and at most one scan interval old. */
 export function openDeadlines(
   everyMs: number,
   clock: Pick<Clock, "monotonicMs">,

@@ -30,7 +30,7 @@ export interface SlidingWindow {
   holes: number;
 }
 
-/** One use that may still change. `goneAmount` is the part that has left the window and is final. */
+/** One use that may still change. `expiredAmount` is the part that has left the window and is final. */
 export interface Share {
   readonly window: SlidingWindow;
   atMs: number;

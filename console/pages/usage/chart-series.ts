@@ -73,8 +73,8 @@ function wholeSeries(
       ];
     case "errors":
       return [
-        { ...part("failed", t.errorKinds.failed, ({ failed }) => failed), tone: "bad" },
-        { ...part("refused", t.errorKinds.refused, ({ refused }) => refused), tone: "warn" },
+        { ...part("failed", t.errorKinds.failed, ({ failed }) => failed), tone: "failed" },
+        { ...part("refused", t.errorKinds.refused, ({ refused }) => refused), tone: "rejected" },
       ];
     case "latency":
     case "firstToken":

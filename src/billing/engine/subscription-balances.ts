@@ -45,8 +45,8 @@ export interface SubscriptionBalance {
 
 /**
  * The running subscriptions of each user in paying order, locked until the transaction ends. Users without a
- * subscription are omitted. Call once for all users of a batch, before anything is written: `moveHeld` counts the
- * holds and entries that are written later.
+ * subscription are omitted. Call once for all users of a batch, before anything is written: holds and entries
+ * that are written later are counted in memory.
  */
 export async function lockSubscriptionBalances(
   tx: Db,

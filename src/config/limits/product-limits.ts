@@ -301,7 +301,7 @@ export const limits = {
   /** Hashing cost grows with the length. Nothing longer is typed by hand. */
   passwordCharsMax: 256,
   /**
-   * Passwords hashed at the same time: each takes 64 MB and a core. If more than `passwordsWaitingMax` wait,
+   * Passwords hashed at the same time: each takes 64 MB and a core. If more than `waitingPasswordHashesMax` wait,
    * further ones are rejected.
    */
   concurrentPasswordHashesMax: 2,

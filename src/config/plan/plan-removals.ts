@@ -76,8 +76,7 @@ function remove(what: string, write: PlanStep["write"]): PlanStep {
 }
 
 /**
- * Keys are removed with their group or user. `withGroupsLeft` takes removed models and accounts out of their
- * groups.
+ * Keys are removed with their group or user. Removed models and accounts are taken out of their groups.
  */
 export function removalSteps(
   state: ConfigState,

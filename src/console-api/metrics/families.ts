@@ -34,7 +34,7 @@ export function histogram<Name extends MetricName>(
   return { name, help: METRICS[name].help, type: "histogram", bounds, histograms };
 }
 
-/** A histogram with one label. `readLabel` returns null for a value that is no longer published. */
+/** A histogram with one label. `readLabels` returns null for a value that is no longer published. */
 export function labelledHistogram<Name extends MetricName>(
   name: Name,
   from: LabelledHistogram,

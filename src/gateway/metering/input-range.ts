@@ -17,7 +17,7 @@ const STORED_EXTRA_TOKENS = PICTURE_TOKENS_MAX;
 
 type InputRequest = Pick<ModelRequest, "publicModel" | "inputSize" | "inputReach" | "readsKept">;
 
-/** `keptTokens` is the length of the conversation that the upstream stores; null if unknown. */
+/** `conversationTokens` is the length of the conversation that the upstream stores; null if unknown. */
 export function estimateInputMin(
   estimates: Pick<InputEstimates, "estimate">,
   request: InputRequest,

@@ -91,7 +91,7 @@ export interface RawClient {
   waitForText(text: string): Promise<string>;
   /** Everything received, once the other side has ended the connection. */
   end(): Promise<string>;
-  /** Stops reading until `goOnTaking`. */
+  /** Stops reading until `resume`. */
   pause(): void;
   resume(): void;
   destroy(): void;

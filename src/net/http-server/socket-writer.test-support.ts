@@ -73,7 +73,7 @@ class RealSocketWriter implements SocketWriter {
   }
 }
 
-/** `greet` creates the protocol of each connection from its first bytes. */
+/** `createProtocol` creates the protocol of each connection from its first bytes. */
 export function listen(createProtocol: ProtocolFactory): { port: number; stop(): void } {
   const listener = Bun.listen<RealSocketWriter | null>({
     hostname: "127.0.0.1",

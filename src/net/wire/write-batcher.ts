@@ -12,7 +12,7 @@ export interface BatchedWriter {
 const BATCHED_WRITE_BYTES_MAX = 16 * 1024;
 const BUFFER_BYTES = 1024 * 1024;
 /**
- * After `ALONE_MAX` batches in a row with a single write, the next `UNPOSTED` writes are not batched, because the
+ * After `SINGLE_WRITE_BATCHES_MAX` batches in a row with a single write, the next `UNBATCHED_WRITES` writes are not batched, because the
  * end-of-turn callback has a cost, too.
  */
 const SINGLE_WRITE_BATCHES_MAX = 3;

@@ -84,7 +84,7 @@ export async function removePassword(db: Db, userId: string): Promise<void> {
   });
 }
 
-/** What `forgetWaysIn` deleted. */
+/** What `revokeAccess` deleted. */
 export interface AccessEnd {
   sessions: number;
   tokens: number;

@@ -24,7 +24,7 @@ export function computeDebt({ balanceNano, heldNano }: Wallet): Nano {
 }
 
 /**
- * A wallet locked for a change. Its debt equals `debtIn`, and grows only when an overrun is booked: the database
+ * A wallet locked for a change. Its debt grows only when an overrun is booked: the database
  * rejects a wallet whose shortfall exceeds the recorded debt.
  */
 export interface LockedWallet extends Wallet {

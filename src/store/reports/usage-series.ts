@@ -75,7 +75,7 @@ export async function readSplitUsage(
   return { total, points, ranking, series: ids.map((id) => ({ id, points: pointsByName.get(id) ?? [] })) };
 }
 
-/** Totals of a range, as in `splitUsage`. */
+/** Totals of a range, as in `readSplitUsage`. */
 export async function readTotalUsage(db: Db, request: Omit<SeriesRequest, "by">): Promise<UsageTotals> {
   return readTotals(db, buildSource({ ...request, by: "total" }, await readFolded(db), null));
 }

@@ -221,7 +221,7 @@ export const USAGE_FIELDS: Readonly<{ [Field in keyof UsageRow]: UsageField<Usag
 export const FIELD_NAMES = Object.keys(USAGE_FIELDS) as readonly (keyof UsageRow)[];
 export const TOKEN_FIELDS = Object.keys(NO_TOKENS) as readonly (keyof TokenCounts)[];
 
-/** The functions of the table, as names for compiled functions: `clamp_publicModel`. */
+/** The functions of the table, as names for compiled functions, like clamp_publicModel. */
 export const FIELD_FUNCTIONS: Readonly<Record<string, unknown>> = Object.fromEntries(
   FIELD_NAMES.flatMap((field) => {
     const { read, toValue, clamp } = USAGE_FIELDS[field];

@@ -76,8 +76,8 @@ function Series({ data }: { data: Dashboard }) {
               label: t.answered,
               values: values(({ requests, failed }) => requests - failed),
             },
-            { key: "failed", label: t.failed, tone: "bad", values: values(({ failed }) => failed) },
-            { key: "refused", label: t.refused, tone: "warn", values: values(({ refused }) => refused) },
+            { key: "failed", label: t.failed, tone: "failed", values: values(({ failed }) => failed) },
+            { key: "refused", label: t.refused, tone: "rejected", values: values(({ refused }) => refused) },
           ]}
         />
       </Card>
