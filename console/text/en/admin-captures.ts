@@ -98,7 +98,7 @@ export const adminCaptures = {
     headers: "Headers",
     noHeaders: "No headers were captured.",
     body: "Body",
-    response: "Upstream response",
+    upstreamResponse: "Upstream response",
     noBody: "No body was captured: there was none, it was a form, or the request was rejected before.",
     omitted: (bytes: string) => `The body was too long: ${bytes} of its middle were left out.`,
     status: (status: number) => `Status ${status}`,

@@ -90,7 +90,7 @@ export const adminCaptures: Area<"adminCaptures"> = {
     headers: "头部",
     noHeaders: "没有捕获到头部。",
     body: "正文",
-    response: "上游响应",
+    upstreamResponse: "上游响应",
     noBody: "没有捕获到正文：请求没有正文、正文是表单，或请求在此之前已被拒绝。",
     omitted: (bytes) => `正文过长，中间省略了 ${bytes}。`,
     status: (status) => `状态码 ${status}`,

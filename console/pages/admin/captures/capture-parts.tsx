@@ -40,8 +40,8 @@ export function AttemptPart({ attempt }: { attempt: Attempt }) {
       {attempt.failure !== null && <Notice tone="bad">{attempt.failure}</Notice>}
       <HeaderList headers={attempt.headers} label={t.headers} />
       <BodyView body={attempt.body} label={t.body} />
-      <HeaderList headers={attempt.response_headers} label={`${t.response}: ${t.headers}`} />
-      <BodyView body={attempt.response} label={t.response} />
+      <HeaderList headers={attempt.response_headers} label={`${t.upstreamResponse}: ${t.headers}`} />
+      <BodyView body={attempt.response} label={t.upstreamResponse} />
     </div>
   );
 }
