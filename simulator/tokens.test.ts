@@ -4,8 +4,8 @@ import { wholeBytesPart } from "../src/base/parts.ts";
 import { countInputHere, countResponse } from "../src/gateway/metering/count-request.ts";
 import { openOutputCounter } from "../src/gateway/metering/output-counter.ts";
 import { SseSplitter } from "../src/net/wire/sse.ts";
-import { openStreamReader } from "../src/protocols/open-stream-reader.ts";
-import { ENDPOINTS, type EndpointName } from "../src/protocols/shared/request.ts";
+import { lookUpEndpoint } from "../src/protocols/endpoints.ts";
+import type { EndpointName } from "../src/protocols/shared/endpoint.ts";
 import { type Simulator, startSimulator } from "./simulator.ts";
 
 let simulator: Simulator;
@@ -46,12 +46,10 @@ async function settled(): Promise<{ inputTokens: number; outputTokens: number }>
 
 /** Reads like a gateway and disconnects after this many bytes. */
 async function countedByReader(endpoint: EndpointName, body: string, bytesMax: number): Promise<number> {
-  const place = ENDPOINTS.find(({ name }) => name === endpoint);
-  if (place === undefined) throw new Error(endpoint);
   const sink = openOutputCounter();
   const choices = Number(/"n":(\d)/.exec(body)?.[1] ?? 1);
   const request = { publicModel: "m", hidesUsage: true, choices };
-  const reader = openStreamReader(place, request, { depthMax: 64, nowMs: () => 0, sink });
+  const reader = lookUpEndpoint(endpoint).openReader(request, { depthMax: 64, nowMs: () => 0, sink });
   const splitter = new SseSplitter({ eventBytesMax: 1_000_000 });
   const leave = new AbortController();
   const answer = await ask(endpoint, body, leave.signal);
@@ -77,7 +75,7 @@ describe.each(["chat.completions", "responses"] as const)("counting with a token
       const answer = new Uint8Array(await (await ask(endpoint, body)).arrayBuffer());
       const entry = await settled();
       expect(entry.outputTokens).toBe((await countResponse(answer)).outputTokens);
-      expect(entry.inputTokens).toBe(await countInputHere(Buffer.from(body), endpoint));
+      expect(entry.inputTokens).toBe(await countInputHere(Buffer.from(body), "text"));
       const { usage } = JSON.parse(Buffer.from(answer).toString());
       expect(usage.output_tokens ?? usage.completion_tokens).toBe(entry.outputTokens);
     }

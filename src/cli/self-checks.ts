@@ -18,7 +18,7 @@ import { loadTokenizer } from "../gateway/metering/tokenizer.ts";
 import { TranslationThreads } from "../gateway/translation/translation-threads.ts";
 import { BUILT_DIR } from "../main.ts";
 import { openLog } from "../observe/log.ts";
-import { ENDPOINTS } from "../protocols/shared/request.ts";
+import { CHAT_COMPLETIONS } from "../protocols/chat/chat-endpoint.ts";
 import { FrameInspector } from "../responses-websocket/frame-inspector.ts";
 import { openTemporaryKeyring } from "../secrets/keyring.ts";
 import { openDb } from "../store/engine/db.ts";
@@ -86,7 +86,7 @@ async function checkCountThread(): Promise<string> {
   const { monotonicMs } = systemClock;
   const counter = new InputCounter({ limits: limits.tokenCountThread, monotonicMs });
   try {
-    const tokens = await counter.countBody({ body, endpoint: "chat.completions", owner: "selftest" });
+    const tokens = await counter.countBody({ body, output: "text", owner: "selftest" });
     require(tokens >= 60_000 && tokens < 61_000, `counts ${tokens} tokens where there are about 60,000`);
     return STARTED;
   } finally {
@@ -100,11 +100,9 @@ async function checkBodyThread(): Promise<string> {
     threadLimits: limits.inspectionThreads,
     monotonicMs: systemClock.monotonicMs,
   });
-  const chat = ENDPOINTS.find(({ name }) => name === "chat.completions");
-  require(chat !== undefined, "knows no chat completions");
   try {
     const bytes = encode({ model: "m", messages: [{ role: "user", content: "Hello" }] });
-    await inspector.inspect({ bytes, endpoint: chat, owner: "selftest" });
+    await inspector.inspect({ bytes, endpoint: CHAT_COMPLETIONS, owner: "selftest" });
     return STARTED;
   } finally {
     inspector.close();

@@ -3,8 +3,7 @@
 import type { CaptureRecorder } from "../capture/capture-recorder.ts";
 import type { RequestCapture } from "../capture/request-capture.ts";
 import type { ApiError } from "../errors.ts";
-import { errorInterface, writeClientError } from "../protocols/client-error.ts";
-import { publicPath } from "../protocols/shared/request.ts";
+import { publicPath } from "../protocols/shared/endpoint.ts";
 import { presentedSecret } from "./admission/authenticate.ts";
 import type { AuthenticatedRequest, ReadRequest, RequestContext } from "./request-context.ts";
 
@@ -36,6 +35,6 @@ export function captureError(
   { endpoint, call }: RequestContext,
   error: ApiError,
 ): void {
-  const { status, body } = writeClientError(errorInterface(endpoint), error, call.requestId);
+  const { status, body } = endpoint.api.writeError(error, call.requestId);
   capture.addErrorAnswer(status, body);
 }

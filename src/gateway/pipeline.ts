@@ -8,8 +8,8 @@ import { isPending, type MaybePromise } from "../base/maybe-promise.ts";
 import { ApiError, asApiError, storeUnavailable } from "../errors.ts";
 import type { LimitLease } from "../limits/limiter.ts";
 import { logFault } from "../observe/log.ts";
-import { clientErrorStatus } from "../protocols/client-error.ts";
-import type { Endpoint, ModelRequest } from "../protocols/shared/request.ts";
+import type { Endpoint } from "../protocols/shared/endpoint.ts";
+import type { ModelRequest } from "../protocols/shared/request.ts";
 import { admit, allowInterface } from "./admission/admit.ts";
 import { freeBody } from "./bodies/body.ts";
 import type { Call } from "./call.ts";
@@ -307,7 +307,7 @@ export class Pipeline<C extends Call, Out> {
     const isServed = batchedWork !== null || wasServed(context, error);
     await settleRequest(this.#gateway, context, {
       outcome: isClientGone(error) ? "client_gone" : trace.attempts.length > 0 ? "failed" : "refused",
-      status: clientErrorStatus(endpoint.interface, error),
+      status: endpoint.api.errorStatus(error),
       error,
       usage: null,
       images: 0,

@@ -17,9 +17,8 @@ import {
   type StreamSource,
   WholeResponse,
 } from "../net/wire/http-message.ts";
-import { errorInterface } from "../protocols/client-error.ts";
-import { keepAliveEvent } from "../protocols/open-stream-reader.ts";
-import type { Endpoint, ModelRequest } from "../protocols/shared/request.ts";
+import type { Endpoint } from "../protocols/shared/endpoint.ts";
+import type { ModelRequest } from "../protocols/shared/request.ts";
 import { authenticate, type Caller } from "./admission/authenticate.ts";
 import { addRateHeaders } from "./admission/caller-limits.ts";
 import { freeBody, isCostlyBody } from "./bodies/body.ts";
@@ -99,7 +98,7 @@ export const HTTP: Transport<HttpCall, HttpResponse> = {
     return new StreamedResponse(headers.lines, endingAsSettled(gateway, relay, context));
   },
   keepWaiting,
-  refuse: (call, endpoint, error) => buildErrorResponse(error, call.requestId, errorInterface(endpoint)),
+  refuse: (call, endpoint, error) => buildErrorResponse(error, call.requestId, endpoint.api),
 };
 
 /** The headers that every response of an admitted request has. */
@@ -112,8 +111,8 @@ function openHeaders(
   headers.set("x-request-id", call.requestId);
   const dropped = droppedFields(trace);
   if (dropped.length > 0) headers.set("x-gateway-dropped", dropped.join(","));
-  // Anthropic's SDKs read the id of a request here.
-  if (endpoint.interface === "messages") headers.set("request-id", call.requestId);
+  const { requestIdHeader } = endpoint.api;
+  if (requestIdHeader !== null) headers.set(requestIdHeader, call.requestId);
   addRateHeaders(headers, limiter, subjects);
   return headers;
 }
@@ -143,7 +142,7 @@ async function keepWaiting(
     close,
     describe: (error) => wholePart(openReader(gateway, context, null).failure(error, context.call.requestId)),
     onEnd: inFlight.end,
-    keepAlive: keepAliveEvent(context.endpoint),
+    keepAlive: context.endpoint.api.keepAlive,
     waitingSinceMs,
     keepAliveMs,
     keepAliveTimer,

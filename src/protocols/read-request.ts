@@ -2,6 +2,7 @@
 
 import type { Part } from "../base/parts.ts";
 import { type GeminiInspection, inspectGeminiBody, readGeminiRequest } from "./gemini/gemini-request.ts";
+import type { Endpoint } from "./shared/endpoint.ts";
 import {
   type BodyInspection,
   inspectJsonBody,
@@ -9,7 +10,7 @@ import {
   openInspectedRequest,
   readJsonRequest,
 } from "./shared/json-request.ts";
-import { type Endpoint, isGeminiEndpoint, type ModelRequest } from "./shared/request.ts";
+import type { ModelRequest } from "./shared/request.ts";
 
 /** What the inspection thread found in a long body. Plain data. */
 export type RequestInspection = BodyInspection | GeminiInspection;
@@ -21,14 +22,14 @@ export function readModelRequest(
   limits: JsonRequestLimits,
   onDispose: (() => void) | null = null,
 ): ModelRequest {
-  return isGeminiEndpoint(endpoint)
+  return endpoint.api.hasModelInPath
     ? readGeminiRequest(body, endpoint, limits, { onDispose })
     : readJsonRequest(body, endpoint, limits, onDispose);
 }
 
 /** Throws the error of a body that cannot be served, like `readModelRequest`. */
 export function inspectBody(body: Part, endpoint: Endpoint, limits: JsonRequestLimits): RequestInspection {
-  return isGeminiEndpoint(endpoint)
+  return endpoint.api.hasModelInPath
     ? inspectGeminiBody(body, endpoint, limits)
     : inspectJsonBody(body, endpoint, limits);
 }

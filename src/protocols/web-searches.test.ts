@@ -5,10 +5,11 @@ import { computeTariffCosts, makeTariff } from "../money/tariff.ts";
 import type { Dialect } from "../records/interfaces.ts";
 import { openChatReader } from "./chat/chat-stream.ts";
 import { lookUpCodec } from "./codecs.ts";
+import { lookUpEndpoint } from "./endpoints.ts";
 import { openGeminiReader } from "./gemini/gemini-stream.ts";
 import { NO_TOOL_NAMES } from "./hub/codec.test-support.ts";
 import { openResponsesReader } from "./responses/responses-stream.ts";
-import type { EndpointName } from "./shared/request.ts";
+import type { EndpointName } from "./shared/endpoint.ts";
 import type { StreamReader } from "./shared/stream.ts";
 import type { Audience } from "./shared/upstream-error.ts";
 import type { TokenUsage } from "./shared/usage.ts";
@@ -70,7 +71,12 @@ describe("searches that are not part of the reported usage", () => {
 
   function readWholeUsage(json: object, endpoint: EndpointName): TokenUsage | null {
     const bytes = Buffer.from(JSON.stringify(json));
-    const result = readWholeResponse({ bytes, start: 0, end: bytes.length }, endpoint, AUDIENCE, 32);
+    const result = readWholeResponse(
+      { bytes, start: 0, end: bytes.length },
+      lookUpEndpoint(endpoint),
+      AUDIENCE,
+      32,
+    );
     return result.kind === "answer" ? result.usage : null;
   }
   function readTranslated(dialect: Dialect, json: object): TokenUsage | null {

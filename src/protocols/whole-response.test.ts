@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { joinParts, wholePart } from "../base/parts.ts";
-import type { EndpointName } from "./shared/request.ts";
+import { lookUpEndpoint } from "./endpoints.ts";
+import type { EndpointName } from "./shared/endpoint.ts";
 import type { Audience } from "./shared/upstream-error.ts";
 import { isEmptyResponse, readWholeResponse } from "./whole-response.ts";
 
@@ -17,7 +18,12 @@ function read(endpoint: EndpointName, body: unknown, audience: Audience = AUDIEN
   // As received: after the head, and before other data that was read.
   const bytes = Buffer.from(`HTTP/1.1 200 OK {"model":"\r\n\r\n${text}}}`);
   const end = bytes.length - 2;
-  return readWholeResponse({ bytes, start: end - Buffer.byteLength(text), end }, endpoint, audience, 32);
+  return readWholeResponse(
+    { bytes, start: end - Buffer.byteLength(text), end },
+    lookUpEndpoint(endpoint),
+    audience,
+    32,
+  );
 }
 
 function answer(endpoint: EndpointName, body: unknown, audience: Audience = AUDIENCE) {

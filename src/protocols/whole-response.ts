@@ -14,23 +14,13 @@ import {
   wantedFields,
 } from "../json/scan.ts";
 import { jsonString, replaceValue, type Splice, spliceParts } from "../json/splice.ts";
-import { publicError, rewriteInnerErrors } from "./chat/inner-errors.ts";
-import { packVectors } from "./embeddings/vectors.ts";
-import { readGeminiUsage } from "./gemini/gemini-usage.ts";
-import { readMessagesUsage } from "./messages/messages-usage.ts";
+import { publicError } from "./chat/inner-errors.ts";
+import type { BodyFields, Endpoint } from "./shared/endpoint.ts";
 import { readImageKind } from "./shared/image-kind.ts";
 import { publicMessage } from "./shared/public-message.ts";
-import type { EndpointName } from "./shared/request.ts";
 import { type ResponseFacts, readResponseFacts } from "./shared/response-facts.ts";
 import { type Audience, readUpstreamError, type UpstreamError } from "./shared/upstream-error.ts";
-import { readUsage, type TokenUsage, withTier } from "./shared/usage.ts";
-import {
-  countQueriesInCandidates,
-  countSearchesInOutput,
-  withImpliedSearch,
-  withQueries,
-  withSearches,
-} from "./shared/web-searches.ts";
+import type { TokenUsage } from "./shared/usage.ts";
 
 const RESPONSE_FIELDS = wantedFields([
   "id",
@@ -52,26 +42,6 @@ const RESPONSE_FIELDS = wantedFields([
   "embedding",
   "embeddings",
 ]);
-
-/** The member that every response of the endpoint has. */
-const REQUIRED_MEMBER = {
-  "chat.completions": "choices",
-  messages: "content",
-  "messages.count_tokens": "input_tokens",
-  responses: "output",
-  "responses.compact": "output",
-  "responses.input_tokens": "input_tokens",
-  embeddings: "data",
-  "images.generations": "data",
-  "images.edits": "data",
-  "gemini.generate_content": "candidates",
-  "gemini.stream_generate_content": "candidates",
-  "gemini.count_tokens": "totalTokens",
-  "gemini.embed_content": "embedding",
-  "gemini.batch_embed_contents": "embeddings",
-} as const satisfies Record<EndpointName, string>;
-
-const HAS_STORED_ID: ReadonlySet<EndpointName> = new Set<EndpointName>(["responses", "messages"]);
 
 const IMAGE_FIELDS = wantedFields(["size", "quality"]);
 
@@ -115,7 +85,7 @@ function isKnownStatus(status: string | null): boolean {
 
 export function readWholeResponse(
   { bytes, start: from, end }: Part,
-  endpoint: EndpointName,
+  endpoint: Endpoint,
   audience: Audience,
   depthMax: number,
 ): WholeResponseResult {
@@ -123,11 +93,11 @@ export function readWholeResponse(
   const start = startsWithBom(bytes, from, end) ? from + BOM_BYTES : from;
   const scan = scanObject(bytes, start, end, RESPONSE_FIELDS, { depthMax });
   if (!scan.ok) return { kind: "malformed" };
+  const fields: BodyFields = scan.fields;
   const { id, model, modelVersion, status, error, data } = scan.fields;
-  const isResponse = endpoint === "responses";
   const hasError = error?.kind === "object" || error?.kind === "string";
   // A response object has its own `error` and is a response all the same. Elsewhere an error means failure.
-  if (hasError && !(isResponse && status?.kind === "string")) {
+  if (hasError && !(endpoint.hasStatus && status?.kind === "string")) {
     const upstreamError = readUpstreamError(parseJson(bytes, start, end));
     return { kind: "error", error: upstreamError ?? { code: null, type: null, param: null, message: "" } };
   }
@@ -135,66 +105,32 @@ export function readWholeResponse(
   for (const name of [model, modelVersion]) {
     if (name?.kind === "string") splices.push(replaceValue(name, jsonString(audience.publicModel)));
   }
-  if (data?.kind === "array" && audience.wantsBase64) splices.push(...packVectors(bytes, data, depthMax));
-  const publicErrorMessage = (message: string) => publicMessage(message, audience);
+  const toPublicMessage = (message: string) => publicMessage(message, audience);
   if (error && hasError) {
-    const errorForClient = publicError(parseJson(bytes, error.start, error.end), publicErrorMessage);
+    const errorForClient = publicError(parseJson(bytes, error.start, error.end), toPublicMessage);
     splices.push(replaceValue(error, Buffer.from(JSON.stringify(errorForClient))));
   }
-  if (endpoint === "chat.completions") {
-    splices.push(
-      ...rewriteInnerErrors({ bytes, start, end }, scan.fields.choices, depthMax, publicErrorMessage),
-    );
+  if (endpoint.editWhole !== null) {
+    const whole = { bytes, start, end };
+    splices.push(...endpoint.editWhole({ whole, fields, audience, depthMax, toPublicMessage }));
   }
-  const isImages = endpoint.startsWith("images.");
-  const statusText = isResponse && status ? stringValue(bytes, status) : null;
+  const isImages = endpoint.output === "image";
+  const statusText = endpoint.hasStatus && status ? stringValue(bytes, status) : null;
   return {
     kind: "answer",
     body: spliceParts(bytes, splices, start, end),
-    usage: readReportedUsage(bytes, endpoint, scan.fields),
+    usage: endpoint.readUsage(bytes, fields),
     images: isImages && data?.kind === "array" ? countObjects(bytes, data) : 0,
     imageKind: isImages ? readReportedKind(bytes, start, end, depthMax) : null,
-    responseId: id && HAS_STORED_ID.has(endpoint) ? stringValue(bytes, id) : null,
+    responseId: id && endpoint.stores !== "never" ? stringValue(bytes, id) : null,
     status: statusText,
     hasExpectedContent:
-      scan.fields[REQUIRED_MEMBER[endpoint]] !== undefined ||
+      fields[endpoint.responseMember] !== undefined ||
       isKnownStatus(statusText) ||
       // Gemini answers a blocked prompt without candidates.
       scan.fields.promptFeedback !== undefined,
     describe: () => readResponseFacts({ bytes, start, end }, depthMax),
   };
-}
-
-interface UsageFields {
-  readonly usage?: JsonField;
-  readonly usageMetadata?: JsonField;
-  readonly service_tier?: JsonField;
-  readonly output?: JsonField;
-  readonly candidates?: JsonField;
-  readonly model?: JsonField;
-  readonly modelVersion?: JsonField;
-}
-
-function readReportedUsage(
-  bytes: Uint8Array,
-  endpoint: EndpointName,
-  { usage, usageMetadata, service_tier: tier, output, candidates, model, modelVersion }: UsageFields,
-): TokenUsage | null {
-  if (usage?.kind === "object") {
-    const reported = readUsageOf(endpoint)(parseJson(bytes, usage.start, usage.end));
-    const tiered = withTier(reported, tier === undefined ? null : stringValue(bytes, tier));
-    if (endpoint === "chat.completions")
-      return withImpliedSearch(tiered, model === undefined ? null : stringValue(bytes, model));
-    // Messages report their searches.
-    return withSearches(tiered, countSearchesInOutput(bytes, output));
-  }
-  if (usageMetadata?.kind !== "object") return null;
-  const reported = readGeminiUsage(parseJson(bytes, usageMetadata.start, usageMetadata.end));
-  return withQueries(
-    reported,
-    countQueriesInCandidates(bytes, candidates),
-    modelVersion === undefined ? null : stringValue(bytes, modelVersion),
-  );
 }
 
 /** A separate scan, so that responses without images are not searched for it. */
@@ -203,10 +139,6 @@ function readReportedKind(bytes: Uint8Array, start: number, end: number, depthMa
   if (!scan.ok) return null;
   const { size, quality } = scan.fields;
   return readImageKind(size ? stringValue(bytes, size) : null, quality ? stringValue(bytes, quality) : null);
-}
-
-function readUsageOf(endpoint: EndpointName): (json: unknown) => TokenUsage | null {
-  return endpoint === "messages" ? readMessagesUsage : readUsage;
 }
 
 /** True for a chat completion or Gemini response whose choices are all blank, and for a message or a response without content. */

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { joinParts, wholeBytesPart } from "../base/parts.ts";
+import { RESPONSES } from "../protocols/responses/responses-endpoints.ts";
 import { readJsonRequest } from "../protocols/shared/json-request.ts";
 import { type CreateFrame, readClientFrame } from "./client-frame.ts";
 import type { RememberedTurns } from "./lane-memory.ts";
-import { RESPONSES } from "./turn.ts";
 import { extendTurns, turnBody } from "./turn-body.ts";
 
 const LIMITS = { jsonBodyBytesMax: 100_000, jsonDepthMax: 128 };

@@ -13,7 +13,7 @@ import type { Relay } from "../gateway/stream/relay.ts";
 import type { Transport } from "../gateway/transport.ts";
 import type { SocketTurn } from "../gateway/upstream/dispatch-request.ts";
 import type { HeaderReader } from "../net/wire/http-fields.ts";
-import type { Endpoint, KnownPrefix, ModelRequest } from "../protocols/shared/request.ts";
+import type { KnownPrefix, ModelRequest } from "../protocols/shared/request.ts";
 import { allowSocket } from "./allow-socket.ts";
 import type { CreateFrame, FrameMetadata } from "./client-frame.ts";
 import type { RememberedTurns } from "./lane-memory.ts";
@@ -101,14 +101,6 @@ export class Turn implements Call {
     this.relay?.abort();
   }
 }
-
-/** The same endpoint as the POST. */
-export const RESPONSES: Endpoint = {
-  name: "responses",
-  interface: "responses",
-  dialect: "responses",
-  path: "/responses",
-};
 
 /** The key may have changed since the connection was opened, so it is looked up for each turn. */
 export function identifyTurn({ policy, auth }: Pick<Gateway, "policy" | "auth">, { host }: Turn): Caller {

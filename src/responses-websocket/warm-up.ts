@@ -10,10 +10,11 @@ import { admit } from "../gateway/admission/admit.ts";
 import type { Caller } from "../gateway/admission/authenticate.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { emptyResponse } from "../protocols/responses/generated-events.ts";
+import { RESPONSES } from "../protocols/responses/responses-endpoints.ts";
 import type { ModelRequest } from "../protocols/shared/request.ts";
 import { readEchoedSettings } from "./echoed-settings.ts";
 import type { LaneMemory, RememberedTurns } from "./lane-memory.ts";
-import { identifyTurn, RESPONSES, type Turn } from "./turn.ts";
+import { identifyTurn, type Turn } from "./turn.ts";
 import { buildTurnBody, rejectOrphans, storeAfter, type TurnBody, type TurnLimits } from "./turn-body.ts";
 
 export interface WarmUpLimits extends TurnLimits {

@@ -2,7 +2,7 @@
 
 import { parseQuery } from "../console-api/http/query.ts";
 import { ApiError } from "../errors.ts";
-import type { Endpoint } from "../protocols/shared/request.ts";
+import type { Endpoint } from "../protocols/shared/endpoint.ts";
 
 /** A key in a URL is written to the logs of proxies and servers, so it is refused even if it is valid. */
 export function refuseKeyInQuery(query: string): void {
@@ -15,9 +15,9 @@ export function refuseKeyInQuery(query: string): void {
 }
 
 /** Without `alt=sse` Google streams a JSON array, which this gateway does not write. */
-export function checkGeminiQuery({ name }: Endpoint, query: string): void {
+export function checkGeminiQuery({ streaming }: Endpoint, query: string): void {
   refuseKeyInQuery(query);
-  if (name !== "gemini.stream_generate_content" || parseQuery(query).get("alt") === "sse") return;
+  if (streaming !== "always" || parseQuery(query).get("alt") === "sse") return;
   throw new ApiError(
     "unsupported_parameter",
     "`streamGenerateContent` is supported as server-sent events only. Add `?alt=sse` to the URL, or call `generateContent`.",

@@ -11,11 +11,11 @@ import type { IncomingRequest, Upgrade } from "../net/http-server/incoming-reque
 import type { RequestFault } from "../net/http-server/request-head.ts";
 import { type HttpResponse, WholeResponse } from "../net/wire/http-message.ts";
 import { logFault } from "../observe/log.ts";
-import type { Endpoint } from "../protocols/shared/request.ts";
+import type { Endpoint } from "../protocols/shared/endpoint.ts";
 import { findBaseUrl } from "./base-url.ts";
 import { BrowserEndpoints, type BrowserEndpointsOptions } from "./browser-endpoints.ts";
 import { CallerEndpoints } from "./caller-endpoints.ts";
-import { findErrorInterface } from "./error-interface.ts";
+import { findErrorApi } from "./error-interface.ts";
 import { checkGeminiQuery } from "./gemini-query.ts";
 import { OpenApiEndpoint } from "./openapi-endpoint.ts";
 import { requestFaultError } from "./request-fault.ts";
@@ -127,6 +127,6 @@ export class Router {
   #reject(thrown: unknown, { path, request, requestId }: ServerCall): HttpResponse {
     const error = asApiError(thrown);
     if (error.status === 500) logFault(this.#gateway.log, { request_id: requestId }, thrown);
-    return buildErrorResponse(error, requestId, findErrorInterface(path, request.headers));
+    return buildErrorResponse(error, requestId, findErrorApi(path, request.headers));
   }
 }

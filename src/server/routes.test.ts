@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { ApiError } from "../errors.ts";
-import { ENDPOINTS, isGeminiEndpoint, publicPath } from "../protocols/shared/request.ts";
+import { ENDPOINTS } from "../protocols/endpoints.ts";
+import { publicPath } from "../protocols/shared/endpoint.ts";
 import { findDestination } from "./routes.ts";
 import { UnknownUrl } from "./unknown-url.ts";
 
@@ -16,22 +17,26 @@ function refusal(method: string, path: string): ApiError {
 }
 
 describe("routing", () => {
-  test.each(
-    ENDPOINTS.filter((endpoint) => !isGeminiEndpoint(endpoint)).map((one) => [one.path, one] as const),
-  )("POST /v1%s is a model request", (path, endpoint) => {
-    expect(findDestination("POST", `/v1${path}`)).toEqual({ kind: "model_call", endpoint });
-  });
+  test.each(ENDPOINTS.filter(({ api }) => !api.hasModelInPath).map((one) => [one.path, one] as const))(
+    "POST /v1%s is a model request",
+    (path, endpoint) => {
+      expect(findDestination("POST", `/v1${path}`)).toEqual({ kind: "model_call", endpoint });
+    },
+  );
 
-  describe.each(ENDPOINTS.filter(isGeminiEndpoint))("POST /v1beta$path is a model request", (endpoint) => {
-    test.each(["gemini-2.5-pro", "org/model", "llama3:8b"])("with the model %s in its path", (model) => {
-      const path = endpoint.path.replace("{model}", model);
-      for (const version of ["v1beta", "v1alpha", "v1"])
-        expect(findDestination("POST", `/${version}${path}`)).toEqual({
-          kind: endpoint.name === "gemini.count_tokens" ? "count_tokens" : "model_call",
-          endpoint: { ...endpoint, model },
-        });
-    });
-  });
+  describe.each(ENDPOINTS.filter(({ api }) => api.hasModelInPath))(
+    "POST /v1beta$path is a model request",
+    (endpoint) => {
+      test.each(["gemini-2.5-pro", "org/model", "llama3:8b"])("with the model %s in its path", (model) => {
+        const path = endpoint.path.replace("{model}", model);
+        for (const version of ["v1beta", "v1alpha", "v1"])
+          expect(findDestination("POST", `/${version}${path}`)).toEqual({
+            kind: endpoint.name === "gemini.count_tokens" ? "count_tokens" : "model_call",
+            endpoint: { ...endpoint, model },
+          });
+      });
+    },
+  );
 
   test("finds models, usage, health, readiness and the Responses WebSocket", () => {
     expect(findDestination("GET", "/v1/models")).toEqual({ kind: "models" });

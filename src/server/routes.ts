@@ -1,13 +1,8 @@
 /** The table of all endpoints with their methods. */
 
 import { ApiError } from "../errors.ts";
-import {
-  countsTokens,
-  ENDPOINTS,
-  type Endpoint,
-  isGeminiEndpoint,
-  publicPath,
-} from "../protocols/shared/request.ts";
+import { ENDPOINTS } from "../protocols/endpoints.ts";
+import { type Endpoint, publicPath } from "../protocols/shared/endpoint.ts";
 import { UnknownUrl } from "./unknown-url.ts";
 
 export type Destination =
@@ -47,11 +42,11 @@ const EXACT: ReadonlyMap<string, Methods> = new Map<string, Methods>([
   ["/v1/models", { GET: { kind: "models" } }],
   ["/v1beta/models", { GET: { kind: "gemini_models" } }],
   ["/v1/usage", { GET: { kind: "usage" } }],
-  ...ENDPOINTS.filter((endpoint) => !isGeminiEndpoint(endpoint)).map((endpoint): [string, Methods] => {
+  ...ENDPOINTS.filter(({ api }) => !api.hasModelInPath).map((endpoint): [string, Methods] => {
     const call: Methods = { POST: { kind: "model_call", endpoint } };
     return [
-      `/v1${endpoint.path}`,
-      endpoint.name === "responses" ? { ...call, GET: { kind: "responses_socket" } } : call,
+      publicPath(endpoint),
+      endpoint.hasWebSocket ? { ...call, GET: { kind: "responses_socket" } } : call,
     ];
   }),
 ]);
@@ -87,15 +82,17 @@ interface Pattern {
   readonly methods: (id: string) => Methods;
 }
 
-const GEMINI_PATTERNS: readonly Pattern[] = ENDPOINTS.filter(isGeminiEndpoint).map((endpoint) => ({
-  path: publicPath(endpoint),
-  // A model id may contain slashes and colons. Clients may set another version of the API.
-  matches: new RegExp(`^/v1(?:beta|alpha)?${endpoint.path.replace("{model}", "(.+)")}$`),
-  methods: (model) => {
-    const named = { ...endpoint, model };
-    return { POST: { kind: countsTokens(endpoint) ? "count_tokens" : "model_call", endpoint: named } };
-  },
-}));
+const GEMINI_PATTERNS: readonly Pattern[] = ENDPOINTS.filter(({ api }) => api.hasModelInPath).map(
+  (endpoint) => ({
+    path: publicPath(endpoint),
+    // A model id may contain slashes and colons. Clients may set another version of the API.
+    matches: new RegExp(`^/v1(?:beta|alpha)?${endpoint.path.replace("{model}", "(.+)")}$`),
+    methods: (model) => {
+      const named = { ...endpoint, model };
+      return { POST: { kind: endpoint.output === "count" ? "count_tokens" : "model_call", endpoint: named } };
+    },
+  }),
+);
 
 const PATTERNS: readonly Pattern[] = [
   ...GEMINI_PATTERNS,

@@ -1,7 +1,8 @@
 /** The error for an unknown path. It suggests the path that was probably meant, or lists what the gateway offers. */
 
 import { ApiError } from "../errors.ts";
-import { ENDPOINTS, publicPath } from "../protocols/shared/request.ts";
+import { ENDPOINTS } from "../protocols/endpoints.ts";
+import { publicPath } from "../protocols/shared/endpoint.ts";
 
 /** `withBaseUrl` adds the gateway's base URL, which only the server knows. */
 export class UnknownUrl extends ApiError {

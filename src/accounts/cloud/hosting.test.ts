@@ -3,8 +3,8 @@
 import { expect, test } from "bun:test";
 import { joinParts } from "../../base/parts.ts";
 import { account } from "../../pool/pool.test-support.ts";
+import { ENDPOINTS } from "../../protocols/endpoints.ts";
 import { readJsonRequest } from "../../protocols/shared/json-request.ts";
-import { ENDPOINTS } from "../../protocols/shared/request.ts";
 import { credentialHeader } from "../upstream-address.ts";
 import { hostedForm, hostedPath, toHostedBody } from "./hosting.ts";
 

@@ -5,7 +5,9 @@
 import { ApiError } from "../../errors.ts";
 import { nearestName } from "../../policy/nearest-name.ts";
 import type { AccountRoute, PolicyGroup, PublishedModel } from "../../policy/snapshot.ts";
-import { ENDPOINTS, type Endpoint, isGeminiEndpoint, publicPath } from "../../protocols/shared/request.ts";
+import { ENDPOINTS } from "../../protocols/endpoints.ts";
+import { type Endpoint, publicPath } from "../../protocols/shared/endpoint.ts";
+import type { Dialect } from "../../records/interfaces.ts";
 import type { Caller } from "./authenticate.ts";
 
 export interface ModelAccess {
@@ -30,30 +32,39 @@ export function admit(caller: Caller, endpoint: Endpoint, publicModel: string): 
 }
 
 const NO_ROUTES: readonly AccountRoute[] = [];
-type VendorApi = "google" | "openai";
-type RouteCache = WeakMap<readonly AccountRoute[], readonly AccountRoute[]>;
+type ApiName = Endpoint["api"]["name"];
+type RouteCaches = Readonly<Record<ApiName, WeakMap<readonly AccountRoute[], readonly AccountRoute[]>>>;
+
+function newCaches(): RouteCaches {
+  return { google: new WeakMap(), openai: new WeakMap(), anthropic: new WeakMap() };
+}
+
 /** By the API of an endpoint, because embeddings exist in two forms. */
-const filteredRoutes: Record<VendorApi, RouteCache> = { google: new WeakMap(), openai: new WeakMap() };
-const embeddingRoutes: Record<VendorApi, RouteCache> = { google: new WeakMap(), openai: new WeakMap() };
+const filteredRoutes: RouteCaches = newCaches();
+const embeddingRoutes: RouteCaches = newCaches();
 
 /** Only conversations and embeddings can be translated: other endpoints need an account that has the interface itself. */
 function findRoutes(model: PublishedModel, endpoint: Endpoint): readonly AccountRoute[] {
   const routes = model.routes.get(endpoint.interface) ?? NO_ROUTES;
   if (endpoint.dialect !== null) return routes;
-  const api = isGeminiEndpoint(endpoint) ? "google" : "openai";
+  const api = endpoint.api.name;
   if (routes.every((route) => isNative(route, api))) return routes;
-  const isTranslated = endpoint.interface === "embeddings";
-  const known = (isTranslated ? embeddingRoutes : filteredRoutes)[api];
+  const { vectorDialect } = endpoint;
+  const known = (vectorDialect === null ? filteredRoutes : embeddingRoutes)[api];
   const cached = known.get(routes);
   if (cached !== undefined) return cached;
-  const found = isTranslated ? translateRoutes(routes, api) : routes.filter((route) => isNative(route, api));
+  const natives = routes.filter((route) => isNative(route, api));
+  const found = vectorDialect === null ? natives : translateRoutes(routes, api, vectorDialect);
   known.set(routes, found);
   return found;
 }
 
-function translateRoutes(routes: readonly AccountRoute[], api: VendorApi): readonly AccountRoute[] {
-  // The account has embeddings in the other API.
-  const translation = api === "google" ? "chat" : "gemini";
+/** The accounts that are not native have embeddings in the other API. */
+function translateRoutes(
+  routes: readonly AccountRoute[],
+  api: ApiName,
+  translation: Dialect,
+): readonly AccountRoute[] {
   const compiled: AccountRoute[] = routes.map((route) =>
     isNative(route, api) ? route : { ...route, translation },
   );
@@ -65,7 +76,7 @@ function translateRoutes(routes: readonly AccountRoute[], api: VendorApi): reado
 }
 
 /** The simulator supports both APIs. */
-function isNative({ translation, account: { kind } }: AccountRoute, api: VendorApi): boolean {
+function isNative({ translation, account: { kind } }: AccountRoute, api: ApiName): boolean {
   const isGoogle = kind === "gemini" || kind === "vertex";
   return translation === null && (kind === "simulator" || isGoogle === (api === "google"));
 }

@@ -4,14 +4,16 @@
  */
 
 import type { RequestInspection } from "../../protocols/read-request.ts";
+import type { Endpoint, EndpointName } from "../../protocols/shared/endpoint.ts";
 import type { JsonRequestLimits } from "../../protocols/shared/json-request.ts";
-import type { Endpoint } from "../../protocols/shared/request.ts";
 import { jobError } from "../threads/job-limit-error.ts";
 import { ThreadPool, type ThreadPoolLimits } from "../threads/thread-pool.ts";
 
 export interface InspectionJob {
   readonly bytes: Uint8Array<ArrayBuffer>;
-  readonly endpoint: Endpoint;
+  readonly endpoint: EndpointName;
+  /** That the path names. */
+  readonly model: string | undefined;
   readonly limits: JsonRequestLimits;
 }
 
@@ -56,7 +58,8 @@ export class BodyInspector {
 
   /** Rejects with the error of a body that cannot be served. */
   async inspect({ bytes, endpoint, owner }: OwnBody): Promise<InspectedBody> {
-    const job: InspectionJob = { bytes, endpoint, limits: this.#jsonLimits };
+    const { name, model } = endpoint;
+    const job: InspectionJob = { bytes, endpoint: name, model, limits: this.#jsonLimits };
     const message = { job, transfer: [bytes.buffer] };
     try {
       const inspected = await this.#pool.run({ owner, bytes: bytes.length, open: async () => message });

@@ -21,7 +21,8 @@ import {
   type Tariff,
 } from "../../money/tariff.ts";
 import type { PublishedModel } from "../../policy/snapshot.ts";
-import { countsTokens, type Endpoint, type ModelRequest } from "../../protocols/shared/request.ts";
+import type { Endpoint } from "../../protocols/shared/endpoint.ts";
+import type { ModelRequest } from "../../protocols/shared/request.ts";
 import type { UsagePayer } from "../../store/usage/usage-row.ts";
 import type { Caller } from "../admission/authenticate.ts";
 import type { InputCounter } from "../metering/count-input.ts";
@@ -111,9 +112,9 @@ export function holdMoney(
   const { key, group } = caller;
   const { charge, plans } = group.billing;
   // Counting tokens is always free.
-  if (charge === "none" || model.tariff === null || countsTokens(endpoint)) return null;
+  if (charge === "none" || model.tariff === null || endpoint.output === "count") return null;
   if (key.userId === null) throw noPayerError();
-  if (isBounded(endpoint)) request.checkBounds();
+  if (endpoint.isBounded) request.checkBounds();
   const { tariff } = model;
   const forecast = forecastCost(services.estimates, chargeable, tariff, conversationTokens);
   const holdRequest: HoldRequest = {
@@ -172,7 +173,7 @@ async function holdAsCounted(
 ): Promise<RequestCharge> {
   const { charge, tariff } = estimated;
   const { request, endpoint, caller } = chargeable;
-  const countable = { request, endpoint: endpoint.name, owner: caller.key.id };
+  const countable = { request, output: endpoint.output, owner: caller.key.id };
   const tokens = await inputCounter.countRequest(countable).catch(() => null);
   if (tokens === null) throw buildHoldError(charge, estimated.leastNano, shortage);
   const counted = forecastCost({ estimate: () => tokens }, chargeable, tariff, conversationTokens);
@@ -197,23 +198,17 @@ export function forecastCost(
   const estimatedNano = costAtMost(tariff, forecastUsage(input, inputTokens, outputTokens));
   const { pictures, files } = request.inputReach();
   const foreseen = pictures + files > 0 ? "media" : "text";
-  const inputTokensMax = computeInputMax(request, endpoint.interface, contextTokens, conversationTokens);
+  const inputTokensMax = computeInputMax(request, endpoint.output, contextTokens, conversationTokens);
   const mostNano = computeMaxCost(tariff, forecastUsage(input, inputTokensMax, outputTokens), foreseen);
   const wantedNano = larger(estimatedNano, mostNano);
   const outputMin = Math.min(
     outputTokens,
-    isBounded(endpoint) ? OUTPUT_TOKENS_MIN * request.choices : outputTokens,
+    endpoint.isBounded ? OUTPUT_TOKENS_MIN * request.choices : outputTokens,
   );
   const leastNano = costAtMost(tariff, forecastUsage(input, inputTokens, outputMin));
   let upper: UpperForecast | null = null;
   if (!isTextAlone(request)) {
-    const tokens = estimateInputUpper(
-      estimates,
-      request,
-      endpoint.interface,
-      contextTokens,
-      conversationTokens,
-    );
+    const tokens = estimateInputUpper(estimates, request, endpoint.output, contextTokens, conversationTokens);
     const nano = larger(leastNano, computeMaxCost(tariff, forecastUsage(input, tokens, outputMin), foreseen));
     const inputAlone = forecastUsage(input, tokens, 0);
     const premiumNano = costAtMost(tariff, inputAlone, foreseen) - costAtMost(tariff, inputAlone);
@@ -244,8 +239,8 @@ function buildCharge(
   const affordableTokens =
     heldNano >= wantedNano ? wantedOutput : computePaidOutput(input, forecast, heldNano);
   const outputTokens = Math.min(wantedOutput, affordableTokens);
-  const isCapped = isBounded(endpoint) && outputTokens < wantedOutput;
-  const needsCap = isCapped || (isBounded(endpoint) && isOpenEnded(input));
+  const isCapped = endpoint.isBounded && outputTokens < wantedOutput;
+  const needsCap = isCapped || (endpoint.isBounded && isOpenEnded(input));
   return {
     tariff,
     payer,
@@ -299,7 +294,7 @@ export function forecastUsage(
     imageInputTokens: 0,
     audioInputTokens: 0,
     audioOutputTokens: 0,
-    images: endpoint.interface === "images" ? request.choices : 0,
+    images: endpoint.output === "image" ? request.choices : 0,
     webSearches: 0,
     imageKind: request.imageKind,
     // Nearly all prices have no tiers. An upstream may serve a cheaper tier at the standard one.
@@ -308,28 +303,16 @@ export function forecastUsage(
   };
 }
 
-/** Only these endpoints accept a limit of output tokens. */
-export function isBounded({ name }: Endpoint): boolean {
-  return (
-    name === "chat.completions" ||
-    name === "responses" ||
-    name === "messages" ||
-    name === "gemini.generate_content" ||
-    name === "gemini.stream_generate_content"
-  );
-}
-
 /** Neither the client nor the model limits the output. */
 function isOpenEnded({ request, model }: ForecastInput): boolean {
   return request.outputTokensMax === null && model.outputTokensMax === null;
 }
 
 function computeRequestedOutput({ endpoint, request, model }: ForecastInput, inputTokens: number): number {
-  if (endpoint.interface === "embeddings") return 0;
-  if (endpoint.interface === "images") return IMAGE_OUTPUT_TOKENS * request.choices;
+  if (endpoint.output === "vector") return 0;
+  if (endpoint.output === "image") return IMAGE_OUTPUT_TOKENS * request.choices;
   const modelOutputMax = model.outputTokensMax ?? unboundedOutput(model, inputTokens);
-  // The endpoint accepts no limit, but a summary is short: a hold for the model's whole output would be far too large.
-  if (endpoint.name === "responses.compact") return Math.min(modelOutputMax, OUTPUT_TOKENS_UNBOUNDED);
+  if (endpoint.isShort) return Math.min(modelOutputMax, OUTPUT_TOKENS_UNBOUNDED);
   if (request.outputTokensMax === null) return modelOutputMax * request.choices;
   // A client may request more than the model's maximum but never receives it.
   return (

@@ -4,13 +4,10 @@ import { policyAccount } from "../../accounts/account.test-support.ts";
 import { wholeBytesPart } from "../../base/parts.ts";
 import { makeTariff } from "../../money/tariff.ts";
 import type { AccountRoute, PolicyGroup, PublishedModel } from "../../policy/snapshot.ts";
+import { lookUpEndpoint } from "../../protocols/endpoints.ts";
 import { readModelRequest } from "../../protocols/read-request.ts";
-import {
-  ENDPOINTS,
-  type Endpoint,
-  type EndpointName,
-  type ModelRequest,
-} from "../../protocols/shared/request.ts";
+import type { EndpointName } from "../../protocols/shared/endpoint.ts";
+import type { ModelRequest } from "../../protocols/shared/request.ts";
 import { readUsage, type TokenUsage } from "../../protocols/shared/usage.ts";
 import { type Charge, DEFAULT_QUEUE } from "../../records/group.ts";
 import { INTERFACES } from "../../records/interfaces.ts";
@@ -72,11 +69,7 @@ export function makeCaller(
   return { key, group };
 }
 
-export function lookUpEndpoint(name: EndpointName): Endpoint {
-  const endpoint = ENDPOINTS.find((one) => one.name === name);
-  if (!endpoint) throw new Error(`no endpoint ${name}`);
-  return endpoint;
-}
+export { lookUpEndpoint };
 
 /** The minimal body of each endpoint. */
 const MINIMAL_BODIES: Readonly<Record<EndpointName, Record<string, unknown>>> = {

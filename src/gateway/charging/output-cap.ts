@@ -6,13 +6,8 @@
 
 import type { UpstreamFailure } from "../../accounts/failure.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
-import { readBounds } from "../../protocols/shared/json-body.ts";
-import {
-  type Endpoint,
-  isGeminiEndpoint,
-  type ModelRequest,
-  type RequestBody,
-} from "../../protocols/shared/request.ts";
+import type { Endpoint } from "../../protocols/shared/endpoint.ts";
+import type { ModelRequest, RequestBody } from "../../protocols/shared/request.ts";
 
 /** The output cap that the gateway sends upstream: what the hold and the USD windows pay for. */
 export function outputCapFor(record: {
@@ -31,7 +26,6 @@ interface RejectedNames {
   untilMs: number;
 }
 
-const GEMINI_BOUNDS = ["maxOutputTokens"] as const;
 const REMEMBERED_MS = 60 * 60_000;
 const rejectedNames = new WeakMap<AccountRoute, RejectedNames>();
 
@@ -46,7 +40,7 @@ export class OutputCap {
   constructor(tokens: number, endpoint: Endpoint, request: ModelRequest, monotonicMs: () => number) {
     this.tokens = tokens;
     this.request = request;
-    this.names = isGeminiEndpoint(endpoint) ? GEMINI_BOUNDS : readBounds(endpoint);
+    this.names = endpoint.outputLimits;
     this.monotonicMs = monotonicMs;
   }
 

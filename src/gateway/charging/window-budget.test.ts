@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { makeTariff } from "../../money/tariff.ts";
 import type { PublishedModel } from "../../policy/snapshot.ts";
-import type { EndpointName } from "../../protocols/shared/request.ts";
+import type { EndpointName } from "../../protocols/shared/endpoint.ts";
 import { lookUpEndpoint, MODEL, makeRequest } from "./charging.test-support.ts";
 import { forecastBudget, likelyCost, outputCapWithin, reserveWithin } from "./window-budget.ts";
 

@@ -13,7 +13,6 @@ import {
   type ForecastInput,
   forecastCost,
   forecastUsage,
-  isBounded,
 } from "./charge.ts";
 
 export interface WindowBudget {
@@ -42,7 +41,7 @@ function computeMaxCost(
   input: ForecastInput,
   { tariff, upper, estimatedNano, outputTokens }: Forecast,
 ): Nano {
-  if (input.endpoint.interface === "images") {
+  if (input.endpoint.output === "image") {
     const byPiece = costAtMost(tariff, forecastUsage(input, upper?.inputTokens ?? 0, 0));
     return estimatedNano > byPiece ? estimatedNano : byPiece;
   }
@@ -55,7 +54,7 @@ const OUTPUT_TOKENS_USUAL = 500;
 /** The probable cost, if the upstream reported no usage and nothing was counted. */
 export function likelyCost({ input, forecast }: WindowBudget): Nano {
   const { endpoint, request } = input;
-  const usual = endpoint.interface === "images" ? 0 : OUTPUT_TOKENS_USUAL * request.choices;
+  const usual = endpoint.output === "image" ? 0 : OUTPUT_TOKENS_USUAL * request.choices;
   const outputTokens = Math.min(forecast.outputTokens, usual);
   return computeTariffCost(forecast.tariff, forecastUsage(input, forecast.inputTokens, outputTokens));
 }
@@ -66,7 +65,7 @@ export function likelyCost({ input, forecast }: WindowBudget): Nano {
  */
 export function reserveWithin({ input, forecast, wantedNano }: WindowBudget, restNano: number): Nano {
   if (Number(wantedNano) <= restNano) return wantedNano;
-  if (!isBounded(input.endpoint)) return wantedNano;
+  if (!input.endpoint.isBounded) return wantedNano;
   const rest = BigInt(Math.floor(restNano));
   return rest > forecast.leastNano ? rest : forecast.leastNano;
 }
@@ -76,7 +75,7 @@ export function outputCapWithin(
   { input, forecast, wantedNano }: WindowBudget,
   reservedNano: Nano,
 ): number | null {
-  if (reservedNano >= wantedNano || !isBounded(input.endpoint)) return null;
+  if (reservedNano >= wantedNano || !input.endpoint.isBounded) return null;
   const affordableTokens = computePaidOutput(input, forecast, reservedNano);
   if (affordableTokens >= forecast.outputTokens) return null;
   return Math.floor(affordableTokens / input.request.choices);

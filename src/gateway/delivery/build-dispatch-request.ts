@@ -1,10 +1,7 @@
 /** Builds what dispatch needs from an admitted request: its routes, its client, and the readers of its response. */
 
 import type { Clock } from "../../base/clock.ts";
-import { openStreamReader } from "../../protocols/open-stream-reader.ts";
-import type { Endpoint } from "../../protocols/shared/request.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
-import type { Interface } from "../../records/interfaces.ts";
 import type { Caller } from "../admission/authenticate.ts";
 import { OutputCap, outputCapFor } from "../charging/output-cap.ts";
 import type { OutputCounter } from "../metering/output-counter.ts";
@@ -91,7 +88,7 @@ function openTranslator(
   { translation, clock }: DispatchRequestServices,
   context: ReservedRequest,
 ): Translator {
-  return context.endpoint.interface === "embeddings"
+  return context.endpoint.output === "vector"
     ? new EmbeddingsTranslator(context, translation)
     : new RequestTranslator(translation, context, clock.nowMs);
 }
@@ -102,7 +99,7 @@ export function openReader(
   { call, endpoint, request }: ReadRequest,
   counter: OutputCounter | null,
 ): StreamReader {
-  return openStreamReader(endpoint, request, {
+  return endpoint.openReader(request, {
     nowMs: clock.nowMs,
     depthMax: dispatcher.jsonDepthMax,
     sink: counter,
@@ -129,11 +126,4 @@ export function openLingeringClient(
 /** The user, or the key if it has none, whose share of the drains a response takes. */
 export function drainOwner({ key }: Caller): string {
   return key.userId ?? key.id;
-}
-
-const TEXT_INTERFACES: ReadonlySet<Interface> = new Set(["chat", "responses", "messages", "gemini"]);
-
-/** Whether the output of a response without reported usage can be counted. */
-export function isText(endpoint: Endpoint): boolean {
-  return TEXT_INTERFACES.has(endpoint.interface);
 }

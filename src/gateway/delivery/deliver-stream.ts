@@ -10,8 +10,7 @@ import type { ApiError } from "../../errors.ts";
 import type { AnswerHeaders } from "../../net/http-client/contract.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Pool } from "../../pool/pool.ts";
-import { keepAliveEvent } from "../../protocols/open-stream-reader.ts";
-import type { Endpoint } from "../../protocols/shared/request.ts";
+import { type Endpoint, hasTextOutput } from "../../protocols/shared/endpoint.ts";
 import { NO_FACTS } from "../../protocols/shared/response-facts.ts";
 import type { OnDisconnect } from "../../records/group.ts";
 import type { UsageRow } from "../../store/usage/usage.ts";
@@ -41,7 +40,6 @@ import {
   buildDispatchRequest,
   type DrainServices,
   drainOwner,
-  isText,
   openLingeringClient,
   openReader,
 } from "./build-dispatch-request.ts";
@@ -84,10 +82,10 @@ export class StreamDelivery {
     this.#services = services;
     this.#context = context;
     this.#paidCounters =
-      charge !== null && isText(endpoint)
+      charge !== null && hasTextOutput(endpoint)
         ? openCounters(services.billingEngine, call.requestId, charge)
         : null;
-    this.#counters = this.#paidCounters ?? (isText(endpoint) ? unpaidCounters(context) : null);
+    this.#counters = this.#paidCounters ?? (hasTextOutput(endpoint) ? unpaidCounters(context) : null);
     this.#lingeringClient = openLingeringClient(services, context);
     this.dispatchRequest = buildDispatchRequest(services, context, {
       client: this.#lingeringClient ?? call.request,
@@ -141,7 +139,7 @@ export class StreamDelivery {
         return delivery.#onDisconnect();
       },
       isPaid: charge !== null,
-      keepAlive: keepAliveEvent(this.#context.endpoint),
+      keepAlive: this.#context.endpoint.api.keepAlive,
       needsDataEvents: isCodex(call.request.headers),
       describeFailure: (failure: UpstreamFailure) =>
         interruptedError(failure, messageAudience(request, trace.route)),
@@ -232,7 +230,7 @@ export class StreamDelivery {
    * token per event.
    */
   #estimateUncounted(end: StreamEnd): RequestEnding["countOutput"] {
-    if (end.kind !== "complete" || !isText(this.#context.endpoint)) return null;
+    if (end.kind !== "complete" || !hasTextOutput(this.#context.endpoint)) return null;
     const outputTokens = this.#result?.stream.dataEvents ?? 0;
     return async () => ({ outputTokens, reasoningTokens: 0 });
   }
@@ -266,7 +264,7 @@ function unpaidCounters({ trace, subjects }: ReservedRequest): StreamCounters {
 
 /** Codex compacts its context on this error, but only if it arrives as a stream event. */
 export function isSentAsEvent(error: ApiError, endpoint: Endpoint): boolean {
-  return error.code === "context_length_exceeded" && endpoint.name === "responses";
+  return error.code === "context_length_exceeded" && endpoint.sendsContextErrorAsEvent;
 }
 
 function readOutcome(end: StreamEnd): UsageRow["outcome"] {

@@ -2,6 +2,7 @@
 
 import { joinParts, type Part } from "../../base/parts.ts";
 import type { StoredAnswer } from "../../billing/idempotency/idempotency.ts";
+import { hasTextOutput } from "../../protocols/shared/endpoint.ts";
 import type { UpstreamResponse } from "../../protocols/whole-response.ts";
 import type { UsageRow } from "../../store/usage/usage.ts";
 import { countResponse } from "../metering/count-request.ts";
@@ -9,7 +10,6 @@ import { isWholeCount } from "../metering/meter.ts";
 import type { ReservedRequest } from "../request-context.ts";
 import type { RequestEnding, ResponseState } from "../settlement/request-ending.ts";
 import type { UpstreamResult, WholeUpstreamResult } from "../upstream/dispatch.ts";
-import { isText } from "./build-dispatch-request.ts";
 
 /** The request occupies the account's slot from here on. */
 export function acceptWhole(context: ReservedRequest, result: UpstreamResult): WholeUpstreamResult {
@@ -48,7 +48,7 @@ export function buildWholeEnding(
     responseState,
     isServed: true,
     isWhole: true,
-    countOutput: isText(endpoint) && !isReported ? openCounter(body) : null,
+    countOutput: hasTextOutput(endpoint) && !isReported ? openCounter(body) : null,
     estimateShown: null,
     isAbandoned: false,
     describeResponse: answer.describe,

@@ -16,7 +16,9 @@ import type { LivePolicy } from "../../policy/live-policy.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { hasInterface } from "../../policy/translation.ts";
 import type { Pool } from "../../pool/pool.ts";
-import { COUNT_TOKENS_ENDPOINT, type Endpoint, type ModelRequest } from "../../protocols/shared/request.ts";
+import { COUNT_TOKENS_ENDPOINT } from "../../protocols/messages/messages-endpoints.ts";
+import type { Endpoint } from "../../protocols/shared/endpoint.ts";
+import type { ModelRequest } from "../../protocols/shared/request.ts";
 import { admit, allowInterface } from "../admission/admit.ts";
 import { type Authenticator, authenticate } from "../admission/authenticate.ts";
 import type { KeySlots } from "../admission/key-limits.ts";
@@ -46,9 +48,6 @@ export interface CountTokensServices extends LimitServices {
   readonly translation: { readonly factors: Pick<TokenFactors, "correct"> };
 }
 
-/** How an API names the count. */
-type CountField = "input_tokens" | "totalTokens";
-
 export function countMessageTokens(services: CountTokensServices, call: HttpCall): Promise<HttpResponse> {
   return countTokens(services, call, COUNT_TOKENS_ENDPOINT);
 }
@@ -76,7 +75,7 @@ export async function countTokens(
     const lease = await whileUnread(call, reserveRequestLimits(services, context));
     try {
       const tokens = await countRequest(services, context, lease);
-      return buildResponse(tokens, countField(endpoint), call.requestId);
+      return buildResponse(tokens, endpoint.api.countField, call.requestId);
     } finally {
       lease.release();
     }
@@ -114,7 +113,7 @@ async function countRequest(
     );
     return (
       (await askAccount(services, call, { endpoint, request, routes })) ??
-      (await countHere(services, { request, endpoint: endpoint.name, owner: caller.key.id }))
+      (await countHere(services, { request, output: endpoint.output, owner: caller.key.id }))
     );
   } finally {
     void request.body.dispose();
@@ -130,10 +129,6 @@ async function cancelIfRejected<Value>(lease: LimitLease, check: () => Promise<V
     lease.cancel();
     throw error;
   }
-}
-
-function countField({ interface: family }: Endpoint): CountField {
-  return family === "gemini" ? "totalTokens" : "input_tokens";
 }
 
 interface CountRequest {
@@ -174,7 +169,7 @@ async function askAccount(
     return null;
   }
   const json = parseJson(partBytes(result.body));
-  const field = account.kind === "bedrock" ? "inputTokens" : countField(endpoint);
+  const field = account.kind === "bedrock" ? "inputTokens" : endpoint.api.countField;
   const tokens = isObject(json) ? json[field] : null;
   return typeof tokens === "number" && Number.isSafeInteger(tokens) && tokens >= 0 ? tokens : null;
 }
@@ -209,7 +204,7 @@ function overloadedError(): ApiError {
   );
 }
 
-function buildResponse(tokens: number, field: CountField, requestId: string): WholeResponse {
+function buildResponse(tokens: number, field: string, requestId: string): WholeResponse {
   const lines = `${JSON_LINES}x-request-id: ${requestId}\r\nrequest-id: ${requestId}\r\n`;
   return new WholeResponse(200, lines, Buffer.from(JSON.stringify({ [field]: tokens })));
 }

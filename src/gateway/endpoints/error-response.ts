@@ -2,21 +2,21 @@
 
 import type { ApiError } from "../../errors.ts";
 import { type HeaderLines, HeaderWriter, WholeResponse } from "../../net/wire/http-message.ts";
-import { writeClientError } from "../../protocols/client-error.ts";
-import type { Interface } from "../../records/interfaces.ts";
+import { OPENAI_API } from "../../protocols/openai/openai-api.ts";
+import type { VendorApi } from "../../protocols/shared/endpoint.ts";
 
 export const JSON_LINES: HeaderLines = "content-type: application/json\r\n";
 
 export const EVENT_STREAM_LINES: HeaderLines =
   "content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache, no-transform\r\nx-accel-buffering: no\r\n";
 
-/** `iface` is the interface whose form the error has. Paths outside of all interfaces use that of `responses`. */
+/** The error has the form of the API. Paths outside of all APIs use that of OpenAI. */
 export function buildErrorResponse(
   error: ApiError,
   requestId: string,
-  iface: Interface = "responses",
+  api: VendorApi = OPENAI_API,
 ): WholeResponse {
-  const { status, headers, body } = writeClientError(iface, error, requestId);
+  const { status, headers, body } = api.writeError(error, requestId);
   const lines = new HeaderWriter(JSON_LINES);
   lines.set("x-request-id", requestId);
   for (const [name, value] of Object.entries(headers)) lines.set(name, value);

@@ -7,7 +7,8 @@ import type {
 } from "../../billing/idempotency/idempotency.ts";
 import { ApiError } from "../../errors.ts";
 import type { LogFields } from "../../observe/log.ts";
-import type { EndpointName, ModelRequest } from "../../protocols/shared/request.ts";
+import type { EndpointName } from "../../protocols/shared/endpoint.ts";
+import type { ModelRequest } from "../../protocols/shared/request.ts";
 import { lookUpEndpoint, makeCaller, makeRequest } from "../charging/charging.test-support.ts";
 import { claimRequest, endClaim } from "./idempotent-requests.ts";
 

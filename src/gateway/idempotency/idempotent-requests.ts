@@ -9,7 +9,8 @@ import { ApiError, storeUnavailable } from "../../errors.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import { WholeResponse } from "../../net/wire/http-message.ts";
 import type { Log } from "../../observe/log.ts";
-import { type Endpoint, isGeminiEndpoint, type ModelRequest } from "../../protocols/shared/request.ts";
+import type { Endpoint } from "../../protocols/shared/endpoint.ts";
+import type { ModelRequest } from "../../protocols/shared/request.ts";
 import type { Caller } from "../admission/authenticate.ts";
 import { computeFingerprint, readIdempotencyKey, repeatError } from "./idempotency-key.ts";
 
@@ -62,7 +63,7 @@ async function fingerprintRequest(
 ): Promise<string> {
   const fingerprint = computeFingerprint(endpoint.name);
   // The other dialects have the model in the body.
-  if (isGeminiEndpoint(endpoint)) fingerprint.add(publicModel);
+  if (endpoint.api.hasModelInPath) fingerprint.add(publicModel);
   if (inputText.kind === "texts") return fingerprint.add(inputText.formDigest ?? "").end();
   return (await fingerprint.addInTurns(partBytes(inputText.body))).end();
 }

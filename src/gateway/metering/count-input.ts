@@ -5,14 +5,15 @@
 
 import { copyInTurns } from "../../base/next-turn.ts";
 import { partBytes } from "../../base/parts.ts";
-import type { EndpointName, ModelRequest } from "../../protocols/shared/request.ts";
+import type { Endpoint } from "../../protocols/shared/endpoint.ts";
+import type { ModelRequest } from "../../protocols/shared/request.ts";
 import { ThreadPool, type ThreadPoolLimits } from "../threads/thread-pool.ts";
 import { countInputHere, countTexts } from "./count-request.ts";
 
 /** The job of the thread. */
 export interface CountJob {
   readonly bytes: Uint8Array<ArrayBuffer>;
-  readonly endpoint: EndpointName;
+  readonly output: Endpoint["output"];
 }
 
 export interface InputCounterLimits extends ThreadPoolLimits {
@@ -28,14 +29,14 @@ export interface InputCounterOptions {
 /** A JSON request. */
 export interface CountableBody {
   readonly body: Uint8Array;
-  readonly endpoint: EndpointName;
+  readonly output: Endpoint["output"];
   /** The id of the API key. */
   readonly owner: string;
 }
 
 export interface CountableRequest {
   readonly request: Pick<ModelRequest, "inputText">;
-  readonly endpoint: EndpointName;
+  readonly output: Endpoint["output"];
   readonly owner: string;
 }
 
@@ -51,15 +52,15 @@ export class InputCounter {
   }
 
   /** Counts without earlier turns that the upstream stores. Rejects with a `JobLimitError` if it takes too long. */
-  countRequest({ request: { inputText }, endpoint, owner }: CountableRequest): Promise<number> {
+  countRequest({ request: { inputText }, output, owner }: CountableRequest): Promise<number> {
     return inputText.kind === "json"
-      ? this.countBody({ body: partBytes(inputText.body), endpoint, owner })
+      ? this.countBody({ body: partBytes(inputText.body), output, owner })
       : countTexts(inputText.texts);
   }
 
   /** The same for a JSON body. */
-  countBody({ body, endpoint, owner }: CountableBody): Promise<number> {
-    if (body.length <= this.#inlineBytesMax) return countInputHere(body, endpoint);
+  countBody({ body, output, owner }: CountableBody): Promise<number> {
+    if (body.length <= this.#inlineBytesMax) return countInputHere(body, output);
     return this.#pool.run({
       owner,
       bytes: body.length,
@@ -67,7 +68,7 @@ export class InputCounter {
         // A copy, because the body may still be in transmission to an upstream.
         const bytes = new Uint8Array(body.length);
         await copyInTurns(bytes, 0, body);
-        return { job: { bytes, endpoint }, transfer: [bytes.buffer] };
+        return { job: { bytes, output }, transfer: [bytes.buffer] };
       },
     });
   }

@@ -1,13 +1,14 @@
 import { expect, test } from "bun:test";
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
-import type { EndpointName } from "../../protocols/shared/request.ts";
+import { lookUpEndpoint } from "../../protocols/endpoints.ts";
+import type { EndpointName } from "../../protocols/shared/endpoint.ts";
 import { corpusText, createRandom } from "./corpus.test-support.ts";
 import { countResponse, countTexts } from "./count-request.ts";
 import { INPUT_COUNTER } from "./input-counter.test-support.ts";
 import { MEDIA_TOKENS } from "./media.ts";
 
 const countBody = (body: Uint8Array, endpoint: EndpointName) =>
-  INPUT_COUNTER.countBody({ body, endpoint, owner: "a" });
+  INPUT_COUNTER.countBody({ body, output: lookUpEndpoint(endpoint).output, owner: "a" });
 
 const input = (json: unknown, endpoint: EndpointName) =>
   countBody(Buffer.from(JSON.stringify(json)), endpoint);
@@ -78,9 +79,7 @@ test("invalid JSON counts as zero tokens", async () => {
 
 test("a form counts its text fields", async () => {
   const inputText = { kind: "texts", texts: ["a cat"], formDigest: null } as const;
-  expect(
-    await INPUT_COUNTER.countRequest({ request: { inputText }, endpoint: "images.edits", owner: "a" }),
-  ).toBe(2);
+  expect(await INPUT_COUNTER.countRequest({ request: { inputText }, output: "image", owner: "a" })).toBe(2);
 });
 
 test("counting megabytes of input does not block the event loop", async () => {

@@ -1,7 +1,7 @@
 /** Counts the tokens of a whole request or response, for upstreams that report no usage. */
 
 import { isObject, parseJson } from "../../json/parse.ts";
-import type { EndpointName } from "../../protocols/shared/request.ts";
+import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 import { readWholeResponseTexts } from "../../protocols/shared/response-text.ts";
 import { countingTurns } from "./counting-turns.ts";
 import { MEDIA_TOKENS } from "./media.ts";
@@ -89,25 +89,22 @@ export async function countResponse(body: Uint8Array): Promise<CountedOutput> {
 }
 
 /** The input of a JSON request, without earlier turns that the upstream stores. Blocks while it parses the body. */
-export async function countInputHere(body: Uint8Array, endpoint: EndpointName): Promise<number> {
+export async function countInputHere(body: Uint8Array, output: Endpoint["output"]): Promise<number> {
   const json = parseJson(body);
   const collected: CollectedInput = { texts: [], tokens: 0 };
-  if (isObject(json)) collect(json, endpoint, collected);
+  if (isObject(json)) collect(json, output, collected);
   return collected.tokens + (await countTexts(collected.texts));
 }
 
-function collect(json: Record<string, unknown>, endpoint: EndpointName, collected: CollectedInput): void {
-  switch (endpoint) {
-    case "embeddings":
-      collectEmbedded(json.input, collected);
-      return;
-    case "images.generations":
-    case "images.edits":
+function collect(json: Record<string, unknown>, output: Endpoint["output"], collected: CollectedInput): void {
+  switch (output) {
+    case "image":
       collectValue(json.prompt, collected);
       if (Array.isArray(json.images)) collected.tokens += json.images.length * MEDIA_TOKENS;
       return;
-    case "gemini.embed_content":
-    case "gemini.batch_embed_contents":
+    case "vector":
+      // OpenAI's API, and Google's.
+      collectEmbedded(json.input, collected);
       for (const one of Array.isArray(json.requests) ? json.requests : [json]) {
         if (isObject(one)) collectValue(one.content, collected);
       }

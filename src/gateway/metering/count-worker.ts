@@ -6,6 +6,6 @@ import { countInputHere } from "./count-request.ts";
 import { loadTokenizer } from "./tokenizer.ts";
 
 serveJobs<CountJob, number>(
-  async ({ bytes, endpoint }) => ({ result: await countInputHere(bytes, endpoint), transfer: [] }),
+  async ({ bytes, output }) => ({ result: await countInputHere(bytes, output), transfer: [] }),
   loadTokenizer(),
 );

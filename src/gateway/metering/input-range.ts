@@ -3,8 +3,9 @@
  * tools, which can read any number of times: for them one more context window is assumed.
  */
 
+import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 import type { InputReach } from "../../protocols/shared/input-reach.ts";
-import type { Endpoint, ModelRequest } from "../../protocols/shared/request.ts";
+import type { ModelRequest } from "../../protocols/shared/request.ts";
 import { type InputEstimates, OVERHEAD_TOKENS } from "./input-estimate.ts";
 import { MEDIA_TOKENS, PICTURE_TOKENS_MAX } from "./media.ts";
 
@@ -38,13 +39,13 @@ export function estimateInputMin(
 
 export function computeInputMax(
   request: InputRequest,
-  family: Endpoint["interface"],
+  output: Endpoint["output"],
   contextTokens: number | null,
   conversationTokens: number | null,
 ): number {
   // No tokenizer produces more than one token per byte.
   const text = request.inputReach().textBytes + OVERHEAD_TOKENS;
-  return addNonText(text, request, family, contextTokens, conversationTokens);
+  return addNonText(text, request, output, contextTokens, conversationTokens);
 }
 
 /**
@@ -54,27 +55,27 @@ export function computeInputMax(
 export function estimateInputUpper(
   estimates: Pick<InputEstimates, "estimate">,
   request: InputRequest,
-  family: Endpoint["interface"],
+  output: Endpoint["output"],
   contextTokens: number | null,
   conversationTokens: number | null,
 ): number {
   const { textBytes } = request.inputReach();
   const text = estimates.estimate(request.publicModel, { textBytes, media: 0 });
-  return addNonText(text, request, family, contextTokens, conversationTokens);
+  return addNonText(text, request, output, contextTokens, conversationTokens);
 }
 
 function addNonText(
   text: number,
   request: InputRequest,
-  family: Endpoint["interface"],
+  output: Endpoint["output"],
   contextTokens: number | null,
   conversationTokens: number | null,
 ): number {
   const reach = request.inputReach();
   const window = contextTokens ?? CONTEXT_TOKENS_UNKNOWN;
-  if (family === "images") return text + (reach.pictures + reach.files) * PICTURE_TOKENS_MAX;
+  if (output === "image") return text + (reach.pictures + reach.files) * PICTURE_TOKENS_MAX;
   // A batch: each text has its own context window.
-  if (family === "embeddings") return text;
+  if (output === "vector") return text;
   const storedTokens = !readsStored(request, reach)
     ? 0
     : conversationTokens === null

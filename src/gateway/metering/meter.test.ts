@@ -1,8 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import { makeTariff } from "../../money/tariff.ts";
-import type { EndpointName } from "../../protocols/shared/request.ts";
+import type { EndpointName } from "../../protocols/shared/endpoint.ts";
 import type { Price } from "../../records/price.ts";
-import { counterReturning, makeRequest, makeUsage } from "../charging/charging.test-support.ts";
+import {
+  counterReturning,
+  lookUpEndpoint,
+  makeRequest,
+  makeUsage,
+} from "../charging/charging.test-support.ts";
 import { INPUT_COUNTER } from "./input-counter.test-support.ts";
 import { asReported, type MeasuredUsage, type MeteredModel, measure, type UsageEvidence } from "./meter.ts";
 
@@ -23,18 +28,19 @@ function measured(
   fields: Record<string, unknown> = {},
 ): MeasuredUsage | Promise<MeasuredUsage> {
   const countOutput = counterReturning(7, 3);
+  const endpoint = lookUpEndpoint(name);
   const request = makeRequest(name, fields);
   const evidence = {
     usage: REPORTED,
     images: 0,
     imageKind: null,
     isWhole: true,
-    countInput: () => INPUT_COUNTER.countRequest({ request, endpoint: name, owner: "a" }),
+    countInput: () => INPUT_COUNTER.countRequest({ request, output: endpoint.output, owner: "a" }),
     countOutput,
     isTranslated: false,
     ...change,
   };
-  return measure(evidence, name, request, bounds);
+  return measure(evidence, endpoint, request, bounds);
 }
 
 describe("measured usage", () => {

@@ -5,7 +5,8 @@
 
 import { isPaidByPiece, type Tariff } from "../../money/tariff.ts";
 import { NO_TOKENS, type TokenCounts } from "../../money/token-counts.ts";
-import type { EndpointName, ModelRequest } from "../../protocols/shared/request.ts";
+import type { Endpoint } from "../../protocols/shared/endpoint.ts";
+import type { ModelRequest } from "../../protocols/shared/request.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { UsageFlag, UsageSource } from "../../store/usage/usage-row.ts";
 import { imageOutputTokens } from "./media.ts";
@@ -86,7 +87,7 @@ export function reportsAll(usage: TokenUsage | null, images: number): usage is T
 /** Returns a promise only if something must be counted. */
 export function measure(
   evidence: UsageEvidence,
-  endpoint: EndpointName,
+  endpoint: Endpoint,
   request: ModelRequest,
   model: MeteredModel,
 ): MeasuredUsage | Promise<MeasuredUsage> {
@@ -127,7 +128,7 @@ export function estimatedInput(
 
 async function countMissing(
   evidence: UsageEvidence,
-  endpoint: EndpointName,
+  endpoint: Endpoint,
   tariff: Tariff | null,
 ): Promise<MeasuredUsage> {
   const { usage, images, isWhole } = evidence;
@@ -146,7 +147,7 @@ async function countMissing(
       : reportedOutput,
   ]);
   // The output of an embedding has no text, but its input is never empty.
-  const isZeroPlausible = isZeroReport && images === 0 && !isEmbedding(endpoint);
+  const isZeroPlausible = isZeroReport && images === 0 && endpoint.output !== "vector";
   if ((isInputReported || isZeroPlausible) && output === reportedOutput) return asReported(usage, images);
   const { outputTokens, reasoningTokens } = output;
   const how = isWhole ? "estimated" : "partial";
@@ -179,12 +180,4 @@ function countImages(
 ): CountedOutput {
   const isByPiece = !isByTokens && (tariff === null || isPaidByPiece(tariff, imageKind));
   return { outputTokens: isByPiece ? 0 : images * imageOutputTokens(imageKind), reasoningTokens: 0 };
-}
-
-function isEmbedding(endpoint: EndpointName): boolean {
-  return (
-    endpoint === "embeddings" ||
-    endpoint === "gemini.embed_content" ||
-    endpoint === "gemini.batch_embed_contents"
-  );
 }

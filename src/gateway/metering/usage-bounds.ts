@@ -6,7 +6,8 @@
 import { usageLimits } from "../../count-limits.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
 import { integerValue, scanObject, wantedFields } from "../../json/scan.ts";
-import type { EndpointName, ModelRequest } from "../../protocols/shared/request.ts";
+import type { Endpoint } from "../../protocols/shared/endpoint.ts";
+import type { ModelRequest } from "../../protocols/shared/request.ts";
 import { isImpossibleUsage, type TokenUsage } from "../../protocols/shared/usage.ts";
 
 export interface ModelBounds {
@@ -16,7 +17,7 @@ export interface ModelBounds {
 
 /** The request that a report belongs to. */
 export interface ReportedRequest {
-  readonly endpoint: EndpointName;
+  readonly endpoint: Endpoint;
   readonly request: ModelRequest;
   readonly bounds: ModelBounds;
   /** The upstream received another request than the client sent: limits of the client's dialect may be dropped. */
@@ -46,7 +47,7 @@ export function boundReport(
 
 /** An image endpoint returns at most as many images as the client requested. */
 function boundImages(images: number, { endpoint, request }: ReportedRequest): number {
-  return endpoint.startsWith("images.") ? Math.min(images, request.choices) : images;
+  return endpoint.output === "image" ? Math.min(images, request.choices) : images;
 }
 
 function boundSearches(usage: TokenUsage, reported: ReportedRequest): TokenUsage {
@@ -60,12 +61,10 @@ function isImplausible(usage: TokenUsage, { endpoint, request, bounds }: Reporte
   // Nearly all reports fit one window. Only for the others the body is searched for hosted tools.
   if (!isImpossibleUsage(usage, bounds, { choices })) return false;
   const isOneWindow =
-    endpoint === "chat.completions" &&
-    request.previousResponseId === null &&
-    !request.inputReach().hostsTools;
+    endpoint.readsInputOnce && request.previousResponseId === null && !request.inputReach().hostsTools;
   if (isOneWindow) return true;
   // Each text of an embedding has its own window.
-  if (endpoint.includes("embed")) return isImpossibleUsage(usage, { ...bounds, contextTokens: null });
+  if (endpoint.output === "vector") return isImpossibleUsage(usage, { ...bounds, contextTokens: null });
   return isImpossibleUsage(usage, bounds, { choices, rounds: usageLimits.toolRoundsMax });
 }
 
@@ -83,13 +82,13 @@ function readSearchesMax({ endpoint, request, isTranslated }: ReportedRequest): 
   const scan = scanObject(bytes, start, end, LIMIT_FIELDS, { depthMax: BODY_DEPTH_MAX });
   if (!scan.ok) return webSearchesMax;
   const { tools, max_tool_calls: calls } = scan.fields;
-  if (endpoint === "responses" && calls !== undefined) {
+  if (endpoint.searchLimit === "max_tool_calls" && calls !== undefined) {
     const callsMax = integerValue(bytes, calls);
     // A negative limit would make a negative charge.
     return callsMax !== null && callsMax >= 0 ? callsMax : webSearchesMax;
   }
-  if (endpoint !== "messages" || tools === undefined || tools.end - tools.start > TOOLS_BYTES_MAX)
-    return webSearchesMax;
+  if (endpoint.searchLimit !== "max_uses" || tools === undefined) return webSearchesMax;
+  if (tools.end - tools.start > TOOLS_BYTES_MAX) return webSearchesMax;
   return sumMaxUses(parseJson(bytes, tools.start, tools.end)) ?? webSearchesMax;
 }
 

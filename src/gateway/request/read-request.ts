@@ -7,8 +7,9 @@ import { ApiError } from "../../errors.ts";
 import type { IncomingHttpRequest } from "../../net/wire/http-message.ts";
 import { readBoundary } from "../../net/wire/multipart.ts";
 import { openInspected, readModelRequest } from "../../protocols/read-request.ts";
+import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 import type { JsonRequestLimits } from "../../protocols/shared/json-request.ts";
-import type { Endpoint, ModelRequest } from "../../protocols/shared/request.ts";
+import type { ModelRequest } from "../../protocols/shared/request.ts";
 import { readBody } from "../bodies/body.ts";
 import type { BodyOwner, BodyReservation } from "../bodies/body-budget.ts";
 import type { BodyBudgets } from "../bodies/body-budgets.ts";
@@ -82,7 +83,7 @@ export class RequestReader {
         ? body.then((complete) => this.#parse(complete, endpoint, owner))
         : this.#parse(body, endpoint, owner);
     }
-    const takesForms = endpoint.name === "images.edits";
+    const { takesForms } = endpoint;
     const boundary = takesForms ? readBoundary(contentType) : null;
     if (boundary === null) {
       throw new ApiError(

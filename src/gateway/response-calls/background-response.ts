@@ -6,6 +6,7 @@
 
 import { joinParts } from "../../base/parts.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
+import { RESPONSES } from "../../protocols/responses/responses-endpoints.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
 import {
   type ResponseEnd,
@@ -201,7 +202,7 @@ export function readProgress(
 ): ResponseProgress {
   if (result.kind === "failed") return { kind: result.failure.status === 404 ? "gone" : "running" };
   const audience = messageAudience(request, route);
-  const answer = readWholeResponse(result.body, "responses", audience, dispatcher.jsonDepthMax);
+  const answer = readWholeResponse(result.body, RESPONSES, audience, dispatcher.jsonDepthMax);
   if (answer.kind !== "answer") return { kind: "running" };
   const outcome = readResponseEnd(answer);
   return outcome === null ? { kind: "running" } : { kind: "ended", outcome, answer };

@@ -31,10 +31,10 @@ export function rememberResponse(
   const { call, caller, endpoint, request, trace } = context;
   const { route } = trace;
   if (responseId === null || route === null || !request.storesResponse) return null;
-  const isMessage = endpoint.interface === "messages";
-  if (isMessage && !(state === "ended" && holdsThreads(route))) return null;
+  const isThread = endpoint.stores === "in_threads";
+  if (isThread && !(state === "ended" && holdsThreads(route))) return null;
   const responseRoute: ResponseRoute = {
-    interface: isMessage ? "messages" : "responses",
+    kind: isThread ? "message" : "response",
     requestId: call.requestId,
     keyId: caller.key.id,
     accountId: route.account.id,

@@ -2,7 +2,7 @@
 
 import { ApiError } from "../../errors.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
-import type { Endpoint } from "../../protocols/shared/request.ts";
+import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 import type { Caller } from "../admission/authenticate.ts";
 import type { ResponseRoute, ResponseRoutes } from "../stored-responses/response-routes.ts";
 
@@ -38,8 +38,8 @@ export async function findSameAccount(
 }
 
 /** Messages name the conversation by its last message. */
-function isThread({ interface: iface }: Endpoint): boolean {
-  return iface === "messages";
+function isThread({ stores }: Endpoint): boolean {
+  return stores === "in_threads";
 }
 
 const ID_CHARS_MAX = 128;

@@ -27,6 +27,7 @@ import { KEEP_ALIVE } from "../../net/wire/sse-format.ts";
 import type { Log } from "../../observe/log.ts";
 import type { LoopWatch } from "../../observe/loop-watch.ts";
 import type { LivePolicy } from "../../policy/live-policy.ts";
+import { RESPONSES } from "../../protocols/responses/responses-endpoints.ts";
 import { openResponsesReader } from "../../protocols/responses/responses-stream.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
 import type { Audience } from "../../protocols/shared/upstream-error.ts";
@@ -148,7 +149,7 @@ async function forwardWhole(lookup: Lookup): Promise<HttpResponse> {
   const { dispatcher, responses } = services;
   const result = await sendRequest(dispatcher, buildAttempt(lookup, false));
   if (result.kind === "failed") throw toApiError(result.failure, lookup);
-  const answer = readWholeResponse(result.body, "responses", audience, dispatcher.jsonDepthMax);
+  const answer = readWholeResponse(result.body, RESPONSES, audience, dispatcher.jsonDepthMax);
   if (answer.kind !== "answer") {
     throw clientError(upstreamFailure("bad_answer", "not a JSON object"), audience);
   }

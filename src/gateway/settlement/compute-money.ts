@@ -43,7 +43,7 @@ export const NO_MODEL: MeteredModel = { contextTokens: null, outputTokensMax: nu
 /** What a report is bounded by. */
 export function describeReported({ endpoint, model, request, trace }: ReadRequest): ReportedRequest {
   return {
-    endpoint: endpoint.name,
+    endpoint,
     request,
     bounds: model ?? NO_MODEL,
     isTranslated: isTranslated(trace),

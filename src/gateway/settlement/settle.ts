@@ -12,7 +12,6 @@ import { NO_AMOUNTS } from "../../limits/amounts.ts";
 import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Pool } from "../../pool/pool.ts";
-import { countsTokens } from "../../protocols/shared/request.ts";
 import { likelyCost } from "../charging/window-budget.ts";
 import type { InputCounter } from "../metering/count-input.ts";
 import type { InputEstimates } from "../metering/input-estimate.ts";
@@ -128,7 +127,7 @@ function isUnreported(
   { endpoint }: RequestContext,
   { isServed, outcome, usage, images }: RequestEnding,
 ): boolean {
-  if (!isServed || outcome === "pending" || countsTokens(endpoint)) return false;
+  if (!isServed || outcome === "pending" || endpoint.output === "count") return false;
   return !reportsAll(usage, images);
 }
 
@@ -252,11 +251,11 @@ function measureUsage(
     imageKind: readImageKind(request, ending),
     isWhole,
     countInput: () =>
-      inputCounter.countRequest({ request, endpoint: endpoint.name, owner: context.caller.key.id }),
+      inputCounter.countRequest({ request, output: endpoint.output, owner: context.caller.key.id }),
     countOutput,
     isTranslated: isTranslated(context.trace),
   };
-  const measured = measure(evidence, endpoint.name, request, model ?? NO_MODEL);
+  const measured = measure(evidence, endpoint, request, model ?? NO_MODEL);
   if (!isPending(measured)) return measured;
   return measured.catch((error: unknown) => {
     // A failed count must neither leave the hold open nor lose the usage row.

@@ -1,7 +1,7 @@
 /** The attributes that many requests share, written once: by endpoint, caller, model, client and route. */
 
 import type { AccountRoute, PublishedModel } from "../../policy/snapshot.ts";
-import type { Endpoint } from "../../protocols/shared/request.ts";
+import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 import { findProvider, OPERATION_BY_INTERFACE } from "../../telemetry/attribute-names.ts";
 import {
   boolAttribute,

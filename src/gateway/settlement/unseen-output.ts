@@ -36,7 +36,7 @@ export function withRequestedImages(
   { endpoint, request }: PaidRequest,
   ending: RequestEnding,
 ): RequestEnding {
-  if (!ending.isAbandoned || endpoint.interface !== "images" || ending.usage !== null) return ending;
+  if (!ending.isAbandoned || endpoint.output !== "image" || ending.usage !== null) return ending;
   return { ...ending, images: Math.max(ending.images, request.choices) };
 }
 
@@ -49,7 +49,7 @@ export function withUnseenReasoning(
 ): MeasuredUsage {
   if (!ending.isAbandoned || measured.source !== "partial") return measured;
   const { tokens } = measured;
-  if (context.endpoint.interface === "images") {
+  if (context.endpoint.output === "image") {
     return tokens.images > 0 && ending.images < tokens.images ? asEstimated(measured, tokens) : measured;
   }
   const subject = reasoningSubject(context);
@@ -75,10 +75,9 @@ function asEstimated(measured: MeasuredUsage, tokens: TokenCounts): MeasuredUsag
   return { ...measured, tokens, flags: [...measured.flags, "estimated"] };
 }
 
-/** Null for endpoints without model text. */
+/** Null for endpoints that show their reasoning, and without model text. */
 function reasoningSubject({ endpoint, request, trace }: PaidRequest): ReasoningSubject | null {
-  if (endpoint.name !== "chat.completions" && endpoint.name !== "responses") return null;
-  if (trace.route === null) return null;
+  if (!endpoint.hidesReasoning || trace.route === null) return null;
   const { upstreamModel } = trace.route;
   return { upstreamModel, effort: request.reasoningEffort(), stream: request.stream };
 }

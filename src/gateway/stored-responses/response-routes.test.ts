@@ -16,7 +16,7 @@ beforeEach(async () => {
 afterEach(() => db.close());
 
 const route = (change: Partial<ResponseRoute> = {}): ResponseRoute => ({
-  interface: "responses",
+  kind: "response",
   requestId: "req_1",
   keyId: "mine",
   accountId: "a1",
@@ -111,7 +111,7 @@ describe("a stored response", () => {
   });
 
   test("of Messages is found by the thread that continues it, and is no response of Responses", async () => {
-    const message = route({ interface: "messages" });
+    const message = route({ kind: "message" });
     const routes = openResponseRoutes(db, { rememberedMax: 10, threadRowsMax: 10 });
     routes.add("msg_1", message);
     await insertUsage(db, [row("msg_2", { interface: "messages", endpoint: "messages" })]);

@@ -10,7 +10,7 @@ import type { MeteredModel } from "../metering/meter.ts";
 
 export interface ResponseRoute {
   /** Responses that are retrieved and continued, or messages that their threads continue from. */
-  interface: "responses" | "messages";
+  kind: "response" | "message";
   requestId: string;
   keyId: string;
   accountId: string;
@@ -41,12 +41,12 @@ export function openResponseRoutes(
   { rememberedMax, threadRowsMax }: { readonly rememberedMax: number; readonly threadRowsMax: number },
 ): ResponseRoutes {
   const recent = new Map<string, ResponseRoute>();
-  const findResponse = async (id: string) => toRoute(db, await findRoute(db, id), "responses");
+  const findResponse = async (id: string) => toRoute(db, await findRoute(db, id), "response");
   const findMessage = async (messageId: string, keyId: string) =>
-    toRoute(db, await findMessageRoute(db, { messageId, keyId }, threadRowsMax), "messages");
-  const find = async (id: string, keyId: string, iface: ResponseRoute["interface"]) => {
-    const route = recent.get(id) ?? (await (iface === "messages" ? findMessage : findResponse)(id, keyId));
-    return route !== null && route.keyId === keyId && route.interface === iface ? route : null;
+    toRoute(db, await findMessageRoute(db, { messageId, keyId }, threadRowsMax), "message");
+  const find = async (id: string, keyId: string, kind: ResponseRoute["kind"]) => {
+    const route = recent.get(id) ?? (await (kind === "message" ? findMessage : findResponse)(id, keyId));
+    return route !== null && route.keyId === keyId && route.kind === kind ? route : null;
   };
   return {
     add(responseId, route) {
@@ -62,20 +62,16 @@ export function openResponseRoutes(
     },
     announce: (responseId, requestId, accountId, upstreamModel) =>
       recordResponse(db, requestId, { responseId, accountId, upstreamModel }),
-    find: (responseId, keyId) => find(responseId, keyId, "responses"),
-    findMessage: (messageId, keyId) => find(messageId, keyId, "messages"),
+    find: (responseId, keyId) => find(responseId, keyId, "response"),
+    findMessage: (messageId, keyId) => find(messageId, keyId, "message"),
     remove: (responseId) => void recent.delete(responseId),
   };
 }
 
-function toRoute(
-  db: Db,
-  row: StoredResponseRoute | null,
-  iface: ResponseRoute["interface"],
-): ResponseRoute | null {
+function toRoute(db: Db, row: StoredResponseRoute | null, kind: ResponseRoute["kind"]): ResponseRoute | null {
   if (row === null || row.accountId === null) return null;
   return {
-    interface: iface,
+    kind,
     requestId: row.requestId,
     keyId: row.keyId,
     accountId: row.accountId,

@@ -6,8 +6,9 @@
 import { type Part, wholePart } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
+import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 import { checkParsedValues } from "../../protocols/shared/list-bounds.ts";
-import { type Endpoint, isGeminiEndpoint, type ModelRequest } from "../../protocols/shared/request.ts";
+import type { ModelRequest } from "../../protocols/shared/request.ts";
 import type { WholeResponseResult } from "../../protocols/whole-response.ts";
 import type { InputCounter } from "../metering/count-input.ts";
 import { countTexts } from "../metering/count-request.ts";
@@ -66,13 +67,13 @@ export class EmbeddingsTranslator implements Translator {
   }
 
   async translate({ upstreamModel }: AccountRoute): Promise<TranslatedAttempt> {
-    const isFromGemini = isGeminiEndpoint(this.#source.endpoint);
+    const isFromGemini = this.#source.endpoint.api.hasModelInPath;
     const translation = await this.#translate({ to: isFromGemini ? "openai" : "google", upstreamModel });
     return isFromGemini ? this.#toOpenai(translation) : await this.#toGoogle(translation, upstreamModel);
   }
 
   #toOpenai({ path, dropped, batches, textCount }: EmbeddingsTranslation): TranslatedAttempt {
-    const shape = this.#source.endpoint.name === "gemini.embed_content" ? "one" : "batch";
+    const shape = this.#source.endpoint.responseMember === "embedding" ? "one" : "batch";
     return {
       dialect: "chat",
       path,
@@ -98,8 +99,7 @@ export class EmbeddingsTranslator implements Translator {
           // Google often reports no usage, and OpenAI's clients expect it.
           inputTokens: await countTokens(translation),
           jsonDepthMax: JSON_DEPTH_MAX,
-          countBody: (body) =>
-            this.#counter.countBody({ body, endpoint: "gemini.batch_embed_contents", owner: this.#owner }),
+          countBody: (body) => this.#counter.countBody({ body, output: "vector", owner: this.#owner }),
         },
       );
       this.#batches = { upstreamModel, batches };

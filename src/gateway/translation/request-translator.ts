@@ -14,8 +14,9 @@ import { lookUpCodec } from "../../protocols/codecs.ts";
 import type { ClientTarget, DialectCodec, RepeatedRequest } from "../../protocols/hub/dialect-codec.ts";
 import { DroppedFields } from "../../protocols/hub/dropped-fields.ts";
 import type { StateSealer } from "../../protocols/hub/sealed-state.ts";
+import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 import { checkParsedValues } from "../../protocols/shared/list-bounds.ts";
-import type { Endpoint, KnownPrefix, ModelRequest } from "../../protocols/shared/request.ts";
+import type { KnownPrefix, ModelRequest } from "../../protocols/shared/request.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { WholeResponseResult } from "../../protocols/whole-response.ts";
 import type { Dialect } from "../../records/interfaces.ts";
@@ -112,7 +113,7 @@ export class RequestTranslator implements Translator {
           upstream: upstream.openStreamReader(this.#openReading(attempt)),
           writer: this.#client.openStreamWriter(client),
           sink,
-          reportsIncomplete: this.#client.dialect === "responses",
+          reportsIncomplete: this.#context.endpoint.hasStatus,
           onComplete:
             store &&
             (({ output, usage, response }) => store({ head: writeTurnHead(response, output), usage })),
@@ -160,7 +161,8 @@ export class RequestTranslator implements Translator {
   }
 
   get #isStored(): boolean {
-    return this.#client.dialect === "responses" && this.#context.request.storesResponse;
+    const { endpoint, request } = this.#context;
+    return endpoint.stores === "by_default" && request.storesResponse;
   }
 
   async #translateRequest(
@@ -208,7 +210,7 @@ export class RequestTranslator implements Translator {
       },
       nowMs: this.#nowMs(),
       newId,
-      wantsUsageChunk: endpoint.dialect === "chat" && !received.hidesUsage,
+      wantsUsageChunk: endpoint.reportsUsageOnRequest && !received.hidesUsage,
       dropped: new DroppedFields([], (name) => this.#noteLost(name)),
     };
   }
@@ -268,7 +270,7 @@ export class RequestTranslator implements Translator {
     const { request, endpoint, storedConversation } = this.#context;
     if (usage === null || usage.missing === "input" || storedConversation !== null) return;
     // A count that fails teaches nothing.
-    this.#services.factors.learn(request, endpoint.name, usage.inputTokens).catch(() => {});
+    this.#services.factors.learn(request, endpoint.output, usage.inputTokens).catch(() => {});
   }
 
   /** Stores the response and its conversation; null if the client does not want that, or if it is too long. */

@@ -1,14 +1,13 @@
 import { describe, expect, test } from "bun:test";
+import { MESSAGES } from "../../protocols/messages/messages-endpoints.ts";
 import { readJsonRequest } from "../../protocols/shared/json-request.ts";
-import { ENDPOINTS, type ModelRequest } from "../../protocols/shared/request.ts";
+import type { ModelRequest } from "../../protocols/shared/request.ts";
 import { INPUT_COUNTER } from "../metering/input-counter.test-support.ts";
 import { TokenFactors } from "./token-factors.ts";
 
-const MESSAGES = ENDPOINTS.find(({ name }) => name === "messages");
 const TEXT = "The quick brown fox jumps over the lazy dog. ".repeat(40);
 
 function readMessages(change: Record<string, unknown> = {}): ModelRequest {
-  if (MESSAGES === undefined) throw new Error("no such endpoint");
   const body = { model: "m", max_tokens: 9, messages: [{ role: "user", content: TEXT }], ...change };
   const bytes = Buffer.from(JSON.stringify(body));
   return readJsonRequest({ bytes, start: 0, end: bytes.length }, MESSAGES, {
@@ -19,8 +18,8 @@ function readMessages(change: Record<string, unknown> = {}): ModelRequest {
 
 /** Learns from one request whose upstream reports `share` times the gateway's own count. */
 async function learn(factors: TokenFactors, share: number, request = readMessages()): Promise<void> {
-  const own = await INPUT_COUNTER.countRequest({ request, endpoint: "messages", owner: "a" });
-  await factors.learn(request, "messages", Math.round(own * share));
+  const own = await INPUT_COUNTER.countRequest({ request, output: "text", owner: "a" });
+  await factors.learn(request, "text", Math.round(own * share));
 }
 
 describe("the count of tokens for a model", () => {

@@ -5,7 +5,8 @@
  */
 
 import { partBytes } from "../../base/parts.ts";
-import type { EndpointName, ModelRequest } from "../../protocols/shared/request.ts";
+import type { Endpoint } from "../../protocols/shared/endpoint.ts";
+import type { ModelRequest } from "../../protocols/shared/request.ts";
 import type { InputCounter } from "../metering/count-input.ts";
 import { isTextAlone } from "../metering/input-range.ts";
 
@@ -50,7 +51,7 @@ export class TokenFactors {
   }
 
   /** Compares the count of a request with the report of its upstream. Resolves when the sample is learnt, or at once. */
-  async learn(request: CountedRequest, endpoint: EndpointName, reportedTokens: number): Promise<void> {
+  async learn(request: CountedRequest, output: Endpoint["output"], reportedTokens: number): Promise<void> {
     const { publicModel, inputText } = request;
     const learnt = this.#models.get(publicModel);
     const nowMs = this.#nowMs();
@@ -61,7 +62,7 @@ export class TokenFactors {
     this.#setNext(publicModel, nowMs + SAMPLE_INTERVAL_MS);
     // A copy, because the body is freed when the request ends.
     const body = Buffer.from(partBytes(inputText.body));
-    const counted = await this.#counter.countBody({ body, endpoint, owner: SAMPLES });
+    const counted = await this.#counter.countBody({ body, output, owner: SAMPLES });
     if (counted >= SAMPLE_TOKENS_MIN) this.#add(publicModel, reportedTokens / counted);
   }
 

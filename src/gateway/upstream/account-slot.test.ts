@@ -7,8 +7,8 @@ import { openLimiter } from "../../limits/limiter.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { openPool } from "../../pool/pool.ts";
 import { openWaitingQueue } from "../../pool/waiting-queue.ts";
+import { CHAT_COMPLETIONS } from "../../protocols/chat/chat-endpoint.ts";
 import { readJsonRequest } from "../../protocols/shared/json-request.ts";
-import type { Endpoint } from "../../protocols/shared/request.ts";
 import { NO_RATE_LIMITS, type RateLimits } from "../../records/limits.ts";
 import { beginAttempt, isOrdinary, openTrace, traceRecord, waitedMs } from "../request/trace.ts";
 import { takeAccountSlot } from "./account-slot.ts";
@@ -24,26 +24,22 @@ function route(id: string, limits: Partial<RateLimits> = {}): AccountRoute {
 
 const BODY = new TextEncoder().encode('{"model":"fast","messages":[{"role":"user","content":"hi"}]}');
 
-const CHAT: Endpoint = {
-  name: "chat.completions",
-  interface: "chat",
-  dialect: "chat",
-  path: "/chat/completions",
-};
-
 /** Time does not advance except for the timers of the queue. */
 function setUp(routes: readonly AccountRoute[], queue = { maxWaiting: 5, timeoutMs: 5_000 }) {
   const clock = { atMs: 0, monotonicMs: () => clock.atMs, nowMs: () => clock.atMs };
   const pool = openPool({ clock, random: () => 0.5, limiter: openLimiter(clock) });
   const dispatcher = { pool, waitingQueue: openWaitingQueue(clock), monotonicMs: clock.monotonicMs };
-  const request = readJsonRequest(wholeBytesPart(BODY), CHAT, { depthMax: 16, modelNameCharsMax: 32 });
+  const request = readJsonRequest(wholeBytesPart(BODY), CHAT_COMPLETIONS, {
+    depthMax: 16,
+    modelNameCharsMax: 32,
+  });
   function order(left = new AbortController()): DispatchRequest {
     return {
       requestId: "req_1",
       keyId: "k1",
       groupId: "g1",
       queue,
-      endpoint: CHAT,
+      endpoint: CHAT_COMPLETIONS,
       request,
       cap: null,
       routes,

@@ -19,7 +19,8 @@ import type { LoopWatch } from "../../observe/loop-watch.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { Pool } from "../../pool/pool.ts";
 import type { WaitingQueue } from "../../pool/waiting-queue.ts";
-import type { Endpoint, HostedForm, RequestBody } from "../../protocols/shared/request.ts";
+import type { Endpoint } from "../../protocols/shared/endpoint.ts";
+import type { HostedForm, RequestBody } from "../../protocols/shared/request.ts";
 import { readWholeResponse, type UpstreamResponse } from "../../protocols/whole-response.ts";
 import { CLIENT_DISCONNECTED_UNSENT, isClientDisconnect } from "../client-disconnect.ts";
 import {
@@ -209,7 +210,7 @@ function openHostedForm(
   if (!isHosted(account)) return vendorForm(account, endpoint.interface);
   const { accepted, areDropped } = clientBetas(account, clientHeaders);
   if (areDropped) noteDropped(trace, ["anthropic-beta"]);
-  if (endpoint.interface === "messages" && request.storesResponse) noteDropped(trace, ["thread"]);
+  if (endpoint.stores === "in_threads" && request.storesResponse) noteDropped(trace, ["thread"]);
   return hostedForm(account, { iface: endpoint.interface, betas: accepted });
 }
 
@@ -298,7 +299,7 @@ async function sendAndRead(
   const { endpoint, request, trace } = dispatchRequest;
   const read =
     translated === null
-      ? readWholeResponse(body, endpoint.name, messageAudience(request, route), dispatcher.jsonDepthMax)
+      ? readWholeResponse(body, endpoint, messageAudience(request, route), dispatcher.jsonDepthMax)
       : translated.readWhole(body);
   const answer = isPending(read) ? await read : read;
   const failure = findWholeFailure(answer, endpoint);
@@ -360,7 +361,7 @@ function checkEventStream(headers: AnswerHeaders, endpoint: Endpoint): UpstreamF
   if (!isOfType(type, "text/event-stream")) {
     // Many image servers do not support streaming. Requests for streams must not put them into cool-down for other
     // requests.
-    const isWholeImageResponse = endpoint.interface === "images" && isOfType(type, "application/json");
+    const isWholeImageResponse = endpoint.output === "image" && isOfType(type, "application/json");
     return isWholeImageResponse
       ? upstreamFailure("unstreamed", "expected a stream, received a whole response", 200)
       : wrongType();

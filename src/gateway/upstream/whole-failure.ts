@@ -1,7 +1,7 @@
 /** Finds a whole response that arrived with status 200 and is none. */
 
 import { classifyError, type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
-import type { Endpoint } from "../../protocols/shared/request.ts";
+import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 import {
   isEmptyResponse,
   type UpstreamResponse,
@@ -22,11 +22,8 @@ export function findWholeFailure(answer: WholeResponseResult, endpoint: Endpoint
 }
 
 /** A success with zero output tokens and no content is treated as a failure. */
-function isEmpty({ usage, status, body, mayBeEmpty }: UpstreamResponse, { name }: Endpoint): boolean {
+function isEmpty({ usage, status, body, mayBeEmpty }: UpstreamResponse, { failsIfEmpty }: Endpoint): boolean {
   if (usage?.outputTokens !== 0 || mayBeEmpty === true) return false;
-  const isChecked =
-    name === "chat.completions" ||
-    name === "gemini.generate_content" ||
-    (name === "responses" && status === "completed");
+  const isChecked = failsIfEmpty === "always" || (failsIfEmpty === "completed" && status === "completed");
   return isChecked && isEmptyResponse(body);
 }

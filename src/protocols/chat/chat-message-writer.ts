@@ -9,8 +9,8 @@ import { formatCacheControl, formatMediaUrl } from "../hub/media.ts";
 import { unsupportedField } from "../hub/refuse.ts";
 import type { ToolNameTable } from "../hub/tool-names.ts";
 import { type AnsweredCall, type AssistantTurn, groupTurns, type HubTurn } from "../hub/turns.ts";
-import { ShortCallIds } from "../shared/short-call-ids.ts";
 import { writeThinking } from "./chat-content.ts";
+import { ShortCallIds } from "./short-call-ids.ts";
 
 type Message = Record<string, unknown>;
 

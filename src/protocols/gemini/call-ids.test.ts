@@ -3,8 +3,8 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { joinParts, wholeBytesPart } from "../../base/parts.ts";
+import { ENDPOINTS } from "../endpoints.ts";
 import { readModelRequest } from "../read-request.ts";
-import { ENDPOINTS } from "../shared/request.ts";
 
 const LIMITS = { depthMax: 64, modelNameCharsMax: 64 };
 const endpoint = ENDPOINTS.find(({ name }) => name === "gemini.generate_content");

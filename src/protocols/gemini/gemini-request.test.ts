@@ -1,8 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { joinParts, wholeBytesPart } from "../../base/parts.ts";
+import { ENDPOINTS } from "../endpoints.ts";
 import { inspectBody, openInspected, readModelRequest } from "../read-request.ts";
-import { ENDPOINTS, type EndpointName, type ModelRequest, type UpstreamBody } from "../shared/request.ts";
+import type { EndpointName } from "../shared/endpoint.ts";
+import type { ModelRequest, UpstreamBody } from "../shared/request.ts";
 
 const LIMITS = { depthMax: 32, modelNameCharsMax: 64 };
 

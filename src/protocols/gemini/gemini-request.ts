@@ -8,11 +8,12 @@ import { partBytes } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
 import type { RequestedTier } from "../../money/token-counts.ts";
 import { readConversationStart } from "../shared/conversation-name.ts";
+import type { Endpoint } from "../shared/endpoint.ts";
 import { type InputReach, measureInputReach } from "../shared/input-reach.ts";
 import { type InputSize, measureInputSize } from "../shared/input-size.ts";
 import type { JsonRequestLimits } from "../shared/json-request.ts";
 import { checkListBounds } from "../shared/list-bounds.ts";
-import type { Endpoint, InputText, ModelRequest, RequestBody } from "../shared/request.ts";
+import type { InputText, ModelRequest, RequestBody } from "../shared/request.ts";
 import { readRequestedTier } from "../shared/service-tier.ts";
 import { GeminiBody } from "./gemini-body.ts";
 import {
@@ -111,8 +112,8 @@ class GeminiRequest implements ModelRequest {
     this.#reach = inspection?.reach ?? null;
     this.scan = inspection?.scan ?? scanGeminiBody(part, limits.depthMax);
     this.publicModel = requireModel(endpoint, limits.modelNameCharsMax);
-    this.stream = endpoint.name === "gemini.stream_generate_content";
-    checkContent(this.scan, endpoint);
+    this.stream = endpoint.streaming === "always";
+    endpoint.checkContent(bytes, this.scan.fields);
     if (inspection === null) checkListBounds(bytes, this.scan);
     this.config = inspection === null ? scanConfig(bytes, this.scan, limits.depthMax) : inspection.config;
     this.choices = readCandidateCount(bytes, this.config);
@@ -168,32 +169,4 @@ function requireModel({ model = "" }: Endpoint, charsMax: number): string {
   throw new ApiError("invalid_value", `The model in the path must be 1 to ${charsMax} characters long.`, {
     param: "model",
   });
-}
-
-/** Checks the member that every request needs. Finer checks are left to the upstream. */
-function checkContent({ fields }: GeminiScan, { name }: Endpoint): void {
-  if (
-    name === "gemini.count_tokens" &&
-    pick(fields, "generateContentRequest", "generate_content_request") !== undefined
-  )
-    return;
-  const required = name === "gemini.embed_content" ? "content" : isBatch(name) ? "requests" : "contents";
-  const kind = fields[required]?.kind ?? "null";
-  const isExpected = required === "content" ? kind === "object" : kind === "array";
-  // Google accepts a single content in place of a list.
-  if (isExpected || (required === "contents" && kind === "object")) return;
-  const expected = required === "content" ? "an object" : "an array";
-  throw kind === "null"
-    ? new ApiError(
-        "missing_required_parameter",
-        `Missing required parameter: \`${required}\` (${expected}).`,
-        { param: required },
-      )
-    : new ApiError("invalid_type", `Invalid type for \`${required}\`: expected ${expected}.`, {
-        param: required,
-      });
-}
-
-function isBatch(name: Endpoint["name"]): boolean {
-  return name === "gemini.batch_embed_contents";
 }

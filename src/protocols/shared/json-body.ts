@@ -21,11 +21,9 @@ import {
   spliceParts,
 } from "../../json/splice.ts";
 import { StringFaultSearch } from "../../json/strings.ts";
-import { dropEncryptedReasoning } from "./encrypted-reasoning.ts";
+import type { BodyFields, Endpoint } from "./endpoint.ts";
 import { isPlainBody } from "./plain-body.ts";
-import type { Endpoint, HostedForm, KnownPrefix, RequestBody } from "./request.ts";
-import { dropSealedState, dropThinking } from "./sealed-state-splices.ts";
-import { shortenCallIds } from "./short-call-ids.ts";
+import type { HostedForm, KnownPrefix, RequestBody } from "./request.ts";
 
 /**
  * Fields that the gateway uses for routing or metering. None may occur twice: parsers differ in which one they keep.
@@ -72,27 +70,14 @@ export function isPresent(field: JsonField | undefined): field is JsonField {
   return field !== undefined && field.kind !== "null";
 }
 
-/** Only the limits of this interface: an upstream ignores those of another, so they must not reduce a hold. */
-const CHAT_BOUNDS = ["max_completion_tokens", "max_tokens"] as const;
-const RESPONSES_BOUNDS = ["max_output_tokens"] as const;
-const MESSAGES_BOUNDS = ["max_tokens"] as const;
-
-/** The preferred name first. */
-export function readBounds(
-  endpoint: Endpoint,
-): typeof CHAT_BOUNDS | typeof RESPONSES_BOUNDS | typeof MESSAGES_BOUNDS {
-  if (endpoint.interface === "messages") return MESSAGES_BOUNDS;
-  return endpoint.interface === "responses" ? RESPONSES_BOUNDS : CHAT_BOUNDS;
-}
-
 /** The larger of two limits: upstreams differ in which one they apply. */
 export function outputBound(
   bytes: Uint8Array,
-  endpoint: Endpoint,
-  fields: RoutingScan["fields"],
+  { outputLimits }: Endpoint,
+  fields: BodyFields,
 ): number | null {
   let tokensMax: number | null = null;
-  for (const name of readBounds(endpoint)) {
+  for (const name of outputLimits) {
     const field = fields[name];
     if (!isPresent(field)) continue;
     const tokens = integerValue(bytes, field);
@@ -107,8 +92,8 @@ export function outputBound(
 const UNBOUNDED = -1;
 
 /** Rejects an invalid limit of a paid request: the gateway's replacement might cost more than the client intended. */
-export function checkBounds(bytes: Uint8Array, endpoint: Endpoint, fields: RoutingScan["fields"]): void {
-  for (const name of readBounds(endpoint)) {
+export function checkBounds(bytes: Uint8Array, { outputLimits }: Endpoint, fields: BodyFields): void {
+  for (const name of outputLimits) {
     const field = fields[name];
     if (!isPresent(field)) continue;
     const tokens = integerValue(bytes, field);
@@ -124,15 +109,15 @@ export function checkBounds(bytes: Uint8Array, endpoint: Endpoint, fields: Routi
 /** Lowers each limit that is present. If there is none, adds the named one, or else the interface's own. */
 function capSplices(
   bytes: Uint8Array,
-  endpoint: Endpoint,
+  { outputLimits }: Endpoint,
   scan: RoutingScan,
   tokens: number,
   preferredName: string | undefined,
 ): Splice[] {
   const splices: Splice[] = [];
-  const names: readonly RoutingField[] = readBounds(endpoint);
-  for (const name of names) {
-    const field = scan.fields[name];
+  const fields: BodyFields = scan.fields;
+  for (const name of outputLimits) {
+    const field = fields[name];
     if (!isPresent(field)) continue;
     const clientTokens = integerValue(bytes, field);
     splices.push(
@@ -143,8 +128,8 @@ function capSplices(
     );
   }
   if (splices.length > 0) return splices;
-  const name = names.find((one) => one === preferredName) ?? readBounds(endpoint)[0];
-  const none = scan.fields[name];
+  const name = outputLimits.find((one) => one === preferredName) ?? outputLimits[0] ?? "";
+  const none = fields[name];
   return [none === undefined ? addMember(scan, name, String(tokens)) : replaceValue(none, digits(tokens))];
 }
 
@@ -174,25 +159,11 @@ interface JsonBodyOptions {
 
 const NO_OPTIONS: JsonBodyOptions = {};
 const NO_SPLICES: readonly Splice[] = [];
-/** The interfaces whose clients carry opaque state in JSON bodies of this form. */
-const CARRIES_STATE: ReadonlySet<string> = new Set(["responses", "messages"]);
 
 /** In a longer body only both ends are searched: the search must not block other requests. */
 const SEARCH_BYTES_MAX = 128 * 1024;
 /** How much `flaw` checks in one turn of the event loop. */
 const ERROR_SEARCH_BYTES_PER_TURN = 256 * 1024;
-
-/** The splices that remove reasoning which only the account that created it can use. */
-export function dropOpaqueState(
-  part: Part,
-  endpoint: Endpoint,
-  { input, messages }: RoutingScan["fields"],
-  depthMax: number,
-): readonly Splice[] {
-  return endpoint.interface === "messages"
-    ? dropThinking(part, messages, depthMax)
-    : dropEncryptedReasoning(part.bytes, input, depthMax);
-}
 
 /** The members that name the model, or that a cloud vendor expects instead. */
 function hostedMembers(
@@ -244,7 +215,7 @@ export class JsonBody implements RequestBody {
   }
 
   forUpstream(upstreamModel: string, form: HostedForm | null = null): Part[] {
-    const { part, scan, fixedSplices: always } = this;
+    const { part, scan, endpoint, fixedSplices: always } = this;
     const { bytes, start, end } = part;
     const { model } = scan.fields;
     const named = jsonString(upstreamModel);
@@ -253,8 +224,8 @@ export class JsonBody implements RequestBody {
       form?.api === "messages" || model === undefined
         ? editMembers(bytes, scan, hostedMembers(named, form))
         : [replaceValue(model, named)];
-    if (form?.api === "chat")
-      edits.push(...(this.inspection?.shortCallIds ?? shortenCallIds(bytes, scan.fields.messages)));
+    if (form?.api === "chat" && endpoint.shortenCallIds !== null)
+      edits.push(...(this.inspection?.shortCallIds ?? endpoint.shortenCallIds(bytes, scan.fields.messages)));
     const sealed = this.#dropSealedState();
     if (always.length === 0 && sealed.length === 0) return spliceParts(bytes, edits, start, end);
     // Inserted fields are at the front.
@@ -264,8 +235,8 @@ export class JsonBody implements RequestBody {
   /** Reasoning that was removed as a whole contains no envelopes. */
   #dropSealedState(): readonly Splice[] {
     const { part, scan, endpoint, depthMax, inspection, isReduced } = this;
-    if (isReduced || !CARRIES_STATE.has(endpoint.interface)) return NO_SPLICES;
-    return inspection?.sealedState ?? dropSealedState(part, scan.fields, depthMax);
+    if (isReduced || endpoint.state === null) return NO_SPLICES;
+    return inspection?.sealedState ?? endpoint.state.dropSealed(part, scan.fields, depthMax);
   }
 
   forUpstreamAfter(upstreamModel: string, { responseId, inputBytes }: KnownPrefix): Part[] | null {
@@ -286,8 +257,8 @@ export class JsonBody implements RequestBody {
 
   withoutEncryptedReasoning(): RequestBody | null {
     const { part, scan, endpoint, fixedSplices: always, depthMax, inspection } = this;
-    if (this.isReduced) return null;
-    const dropped = inspection?.encryptedReasoning ?? dropOpaqueState(part, endpoint, scan.fields, depthMax);
+    if (this.isReduced || endpoint.state === null) return null;
+    const dropped = inspection?.encryptedReasoning ?? endpoint.state.dropAll(part, scan.fields, depthMax);
     if (dropped.length === 0) return null;
     return new JsonBody(part, scan, endpoint, [...always, ...dropped], depthMax, {
       isReduced: true,

@@ -11,8 +11,8 @@ import {
   type ValueKind,
   wantedFields,
 } from "../../json/scan.ts";
+import type { BodyFields, Endpoint } from "./endpoint.ts";
 import { isPresent, type RoutingField, type RoutingScan } from "./json-body.ts";
-import type { Endpoint, EndpointName } from "./request.ts";
 
 const cachedModels = openKnownStrings();
 
@@ -52,18 +52,10 @@ export function readBackground({ background, store }: RoutingScan["fields"]): bo
   return isBackground;
 }
 
-/** Endpoints that do not stream. */
-const UNSTREAMED_ENDPOINTS: ReadonlySet<EndpointName> = new Set([
-  "messages.count_tokens",
-  "embeddings",
-  "responses.compact",
-  "responses.input_tokens",
-]);
-
 /** Rejected here: an upstream that does not stream such an endpoint is not at fault, so it is not tried. */
-export function readStream(field: JsonField | undefined, { name, path }: Endpoint): boolean {
+export function readStream(field: JsonField | undefined, { streaming, path }: Endpoint): boolean {
   const stream = readBoolean(field, "stream");
-  if (stream && UNSTREAMED_ENDPOINTS.has(name)) {
+  if (stream && streaming === "never") {
     throw new ApiError(
       "unsupported_parameter",
       `POST /v1${path} does not support streaming. Remove \`stream\`.`,
@@ -124,41 +116,23 @@ function readString(bytes: Uint8Array, field: JsonField, name: RoutingField): st
   throw new ApiError("invalid_json", `The value of \`${name}\` is not a valid JSON string.`, { param: name });
 }
 
-/** Checks the fields that every upstream requires. Finer checks are left to the upstream. */
-export function checkContent(bytes: Uint8Array, { fields }: RoutingScan, endpoint: EndpointName): void {
-  switch (endpoint) {
-    case "chat.completions":
-    case "messages":
-    case "messages.count_tokens":
-      if (endpoint === "messages" && !isPresent(fields.max_tokens))
-        throw missingFieldError("max_tokens", "the maximum number of output tokens");
-      // A thread may be continued without a further message.
-      if (fields.thread?.kind === "object" && fields.messages?.kind === "array") return;
-      requireKind(bytes, fields.messages, "messages", ["array"], "an array of messages");
-      return;
-    case "embeddings":
-      requireKind(bytes, fields.input, "input", ["string", "array"], "a string or an array");
-      return;
-    case "images.generations":
-    case "images.edits":
-      requireKind(bytes, fields.prompt, "prompt", ["string"], "a string");
-      return;
-    case "responses":
-    case "responses.compact":
-    case "responses.input_tokens": {
-      if (continuesConversation(fields) && !isPresent(fields.input)) return;
-      requireKind(bytes, fields.input, "input", ["string", "array"], "a string or an array of items");
-    }
+/** A thread may be continued without a further message. */
+export function checkMessages(bytes: Uint8Array, { thread, messages }: BodyFields): void {
+  if (thread?.kind === "object" && messages?.kind === "array") return;
+  requireKind(messages, "messages", ["array"], "an array of messages");
+  if (messages !== undefined && isEmptyArray(bytes, messages)) {
+    throw new ApiError("invalid_value", "`messages` is empty. Send at least one message.", {
+      param: "messages",
+    });
   }
 }
 
 /** The response builds on something that the upstream stores. */
-export function continuesConversation(fields: RoutingScan["fields"]): boolean {
+export function continuesConversation(fields: BodyFields): boolean {
   return isPresent(fields.previous_response_id) || isPresent(fields.conversation) || isPresent(fields.prompt);
 }
 
-function requireKind(
-  bytes: Uint8Array,
+export function requireKind(
   field: JsonField | undefined,
   name: RoutingField,
   kinds: readonly ValueKind[],
@@ -166,9 +140,6 @@ function requireKind(
 ): void {
   if (!isPresent(field)) throw missingFieldError(name, description);
   if (!kinds.includes(field.kind)) throw wrongTypeError(name, description, field.kind);
-  if (name === "messages" && isEmptyArray(bytes, field)) {
-    throw new ApiError("invalid_value", "`messages` is empty. Send at least one message.", { param: name });
-  }
 }
 
 function isEmptyArray(bytes: Uint8Array, field: JsonField): boolean {
@@ -179,15 +150,7 @@ function isEmptyArray(bytes: Uint8Array, field: JsonField): boolean {
   return true;
 }
 
-/** For settings and conversation names. A longer value is neither and is not decoded. */
-const TEXT_BYTES_MAX = 16_384;
-
-export function readText(bytes: Uint8Array, field: JsonField | undefined): string | null {
-  if (field === undefined || field.end - field.start > TEXT_BYTES_MAX) return null;
-  return stringValue(bytes, field);
-}
-
-function missingFieldError(name: string, description: string): ApiError {
+export function missingFieldError(name: string, description: string): ApiError {
   return new ApiError(
     "missing_required_parameter",
     `Missing required parameter: \`${name}\` (${description}).`,

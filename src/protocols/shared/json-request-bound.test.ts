@@ -1,8 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { joinParts, wholeBytesPart } from "../../base/parts.ts";
+import { ENDPOINTS } from "../endpoints.ts";
+import type { EndpointName } from "./endpoint.ts";
 import { readJsonRequest } from "./json-request.ts";
-import { ENDPOINTS, type EndpointName, type ModelRequest, type RequestBody } from "./request.ts";
+import type { ModelRequest, RequestBody } from "./request.ts";
 
 const LIMITS = { depthMax: 16, modelNameCharsMax: 32 };
 const LEAST = {

@@ -2,14 +2,12 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { joinParts } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
+import { ENDPOINTS } from "../endpoints.ts";
+import { COUNT_TOKENS_ENDPOINT } from "../messages/messages-endpoints.ts";
+import type { EndpointName as AnyEndpointName } from "./endpoint.ts";
 import { ROUTING_FIELDS } from "./json-body.ts";
 import { readJsonRequest } from "./json-request.ts";
-import {
-  type EndpointName as AnyEndpointName,
-  COUNT_TOKENS_ENDPOINT,
-  ENDPOINTS,
-  type ModelRequest,
-} from "./request.ts";
+import type { ModelRequest } from "./request.ts";
 
 /** Gemini's bodies have a separate reader. */
 type EndpointName = Exclude<AnyEndpointName, `gemini.${string}`>;

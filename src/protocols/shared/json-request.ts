@@ -3,7 +3,6 @@
  * relevant fields, and the bytes are forwarded as received, with splices.
  */
 
-import { findBytes } from "../../base/bytes.ts";
 import { type Part, partBytes } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
 import { isValidUtf8, scanObject, wantedFields } from "../../json/scan.ts";
@@ -12,12 +11,12 @@ import { editMembers, type Splice } from "../../json/splice.ts";
 import type { RequestedTier } from "../../money/token-counts.ts";
 import { caseVariantError } from "./case-variant-error.ts";
 import { readConversationStart } from "./conversation-name.ts";
+import type { BodyFields, Endpoint } from "./endpoint.ts";
 import { readImageKind } from "./image-kind.ts";
 import { type InputReach, measureInputReach } from "./input-reach.ts";
 import { type InputSize, measureInputSize } from "./input-size.ts";
 import {
   checkBounds,
-  dropOpaqueState,
   invalidJsonError,
   JsonBody,
   outputBound,
@@ -25,22 +24,19 @@ import {
   type RoutingScan,
 } from "./json-body.ts";
 import {
-  checkContent,
   continuesConversation,
   readBackground,
   readCount,
   readModel,
   readPreviousResponse,
   readStream,
-  readText,
   readThread,
   wrongTypeError,
 } from "./json-fields.ts";
 import { checkEmbeddingInputs, checkListBounds } from "./list-bounds.ts";
-import type { Endpoint, InputText, ModelRequest, RequestBody } from "./request.ts";
-import { dropSealedState } from "./sealed-state-splices.ts";
+import { readText } from "./read-text.ts";
+import type { InputText, ModelRequest, RequestBody } from "./request.ts";
 import { readRequestedTier } from "./service-tier.ts";
-import { shortenCallIds } from "./short-call-ids.ts";
 
 const STREAM_OPTIONS = wantedFields(["include_usage"], { refusesCaseVariants: true });
 const REASONING = wantedFields(["effort"]);
@@ -86,6 +82,7 @@ export interface BodyInspection {
 /** Throws the error of a body that cannot be served, like `readJsonRequest`. */
 export function inspectJsonBody(body: Part, endpoint: Endpoint, limits: JsonRequestLimits): BodyInspection {
   const scan = scanRouting(body, limits.depthMax);
+  const { state } = endpoint;
   const request = new JsonRequest(body, scan, endpoint, limits, null, null);
   return {
     scan,
@@ -94,9 +91,9 @@ export function inspectJsonBody(body: Part, endpoint: Endpoint, limits: JsonRequ
     reach: request.inputReach(),
     conversationName: request.conversationName(),
     isPlain: request.body.isPlain(),
-    encryptedReasoning: reasoningSplices(body, endpoint, scan, limits.depthMax),
-    sealedState: boundSplices(dropSealedState(body, scan.fields, limits.depthMax)),
-    shortCallIds: endpoint.interface === "chat" ? shortenCallIds(body.bytes, scan.fields.messages) : [],
+    encryptedReasoning: boundSplices(state?.dropAll(body, scan.fields, limits.depthMax)),
+    sealedState: boundSplices(state?.dropSealed(body, scan.fields, limits.depthMax)),
+    shortCallIds: endpoint.shortenCallIds?.(body.bytes, scan.fields.messages) ?? [],
   };
 }
 
@@ -117,21 +114,9 @@ export function openInspectedRequest(
  */
 const SPLICES_MAX = 10_000;
 
-function boundSplices(splices: readonly Splice[]): readonly Splice[] {
+function boundSplices(splices: readonly Splice[] = []): readonly Splice[] {
   return splices.length > SPLICES_MAX ? [] : splices;
 }
-
-function reasoningSplices(
-  body: Part,
-  endpoint: Endpoint,
-  { fields }: RoutingScan,
-  depthMax: number,
-): readonly Splice[] {
-  if (endpoint.interface !== "messages" && findBytes(body.bytes, ENCRYPTED, 0) === -1) return [];
-  return boundSplices(dropOpaqueState(body, endpoint, fields, depthMax));
-}
-
-const ENCRYPTED = Buffer.from('"encrypted_content"');
 
 /** A class, because a few objects per request are cheaper than closures. */
 class JsonRequest implements ModelRequest {
@@ -178,28 +163,28 @@ class JsonRequest implements ModelRequest {
     this.stream = readStream(fields.stream, endpoint);
     if (inspection !== null) this.usage = inspection.usage;
     else {
-      checkContent(bytes, scan, endpoint.name);
-      if (endpoint.name === "embeddings") checkEmbeddingInputs(bytes, fields.input);
+      endpoint.checkContent(bytes, fields);
+      if (endpoint.output === "vector") checkEmbeddingInputs(bytes, fields.input);
       else checkListBounds(bytes, scan);
       this.usage =
-        endpoint.name === "chat.completions" && this.stream ? forceUsage(bytes, scan, limits.depthMax) : null;
+        endpoint.reportsUsageOnRequest && this.stream ? forceUsage(bytes, scan, limits.depthMax) : null;
     }
     this.hidesUsage = this.usage !== null;
-    this.wantsBase64 = endpoint.name === "embeddings" && readText(bytes, fields.encoding_format) === "base64";
-    this.background = endpoint.name === "responses" && readBackground(fields);
+    this.wantsBase64 = endpoint.output === "vector" && readText(bytes, fields.encoding_format) === "base64";
+    const storesByDefault = endpoint.stores === "by_default";
+    this.background = storesByDefault && readBackground(fields);
     this.outputTokensMax = outputBound(bytes, endpoint, fields);
     this.choices = fields.n ? readCount(bytes, fields.n) : 1;
-    const thread = endpoint.name === "messages" ? readThread(bytes, fields.thread) : null;
+    const thread = endpoint.stores === "in_threads" ? readThread(bytes, fields.thread) : null;
     this.previousResponseId =
       thread === null ? readPreviousResponse(bytes, fields.previous_response_id) : thread.previousMessageId;
     this.readsKept =
       thread === null
-        ? endpoint.interface === "responses" && continuesConversation(fields)
+        ? endpoint.continuesResponses && continuesConversation(fields)
         : thread.previousMessageId !== null;
-    this.storesResponse =
-      thread !== null || (endpoint.name === "responses" && fields.store?.kind !== "false");
+    this.storesResponse = thread !== null || (storesByDefault && fields.store?.kind !== "false");
     this.imageKind =
-      endpoint.interface === "images"
+      endpoint.output === "image"
         ? readImageKind(readText(bytes, fields.size), readText(bytes, fields.quality))
         : null;
     this.inputText = { kind: "json", body: part, values: scan.values };
@@ -224,12 +209,13 @@ class JsonRequest implements ModelRequest {
     return inner.ok ? readText(bytes, inner.fields.effort) : null;
   }
 
-  /** Messages has the fast tier in a separate field. */
   requestedTier(): RequestedTier | null {
-    const { service_tier: tier, speed } = this.fields;
-    const { bytes } = this.part;
-    const speedTier = this.endpoint.interface === "messages" ? readRequestedTier(bytes, speed) : null;
-    return speedTier ?? readRequestedTier(bytes, tier);
+    const fields: BodyFields = this.fields;
+    for (const name of this.endpoint.tierFields) {
+      const tier = readRequestedTier(this.part.bytes, fields[name]);
+      if (tier !== null) return tier;
+    }
+    return null;
   }
 
   tokensEstimate(): number {

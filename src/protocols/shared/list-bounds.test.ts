@@ -2,36 +2,17 @@ import { describe, expect, test } from "bun:test";
 import { wholeBytesPart } from "../../base/parts.ts";
 import { requestCounts } from "../../count-limits.ts";
 import type { ApiError } from "../../errors.ts";
+import { lookUpEndpoint } from "../endpoints.ts";
 import { readModelRequest } from "../read-request.ts";
+import type { Endpoint } from "./endpoint.ts";
 import { checkParsedValues } from "./list-bounds.ts";
-import type { Endpoint, ModelRequest } from "./request.ts";
+import type { ModelRequest } from "./request.ts";
 
 const LIMITS = { depthMax: 128, modelNameCharsMax: 64 };
-const RESPONSES: Endpoint = {
-  name: "responses",
-  interface: "responses",
-  dialect: "responses",
-  path: "/responses",
-};
-const CHAT: Endpoint = {
-  name: "chat.completions",
-  interface: "chat",
-  dialect: "chat",
-  path: "/chat/completions",
-};
-const EMBEDDINGS: Endpoint = {
-  name: "embeddings",
-  interface: "embeddings",
-  dialect: null,
-  path: "/embeddings",
-};
-const GEMINI: Endpoint = {
-  name: "gemini.generate_content",
-  interface: "gemini",
-  dialect: "gemini",
-  path: "/models/{model}:generateContent",
-  model: "m",
-};
+const RESPONSES = lookUpEndpoint("responses");
+const CHAT = lookUpEndpoint("chat.completions");
+const EMBEDDINGS = lookUpEndpoint("embeddings");
+const GEMINI: Endpoint = { ...lookUpEndpoint("gemini.generate_content"), model: "m" };
 
 function read(endpoint: Endpoint, fields: string): ModelRequest {
   return readModelRequest(wholeBytesPart(Buffer.from(`{"model":"m",${fields}}`)), endpoint, LIMITS);

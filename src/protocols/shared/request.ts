@@ -3,7 +3,6 @@
 import type { Part } from "../../base/parts.ts";
 import type { ApiError } from "../../errors.ts";
 import type { RequestedTier } from "../../money/token-counts.ts";
-import type { Dialect, Interface } from "../../records/interfaces.ts";
 import type { InputReach } from "./input-reach.ts";
 import type { InputSize } from "./input-size.ts";
 
@@ -104,94 +103,4 @@ export interface ModelRequest {
   /** The conversation, if the body names one. Called only if there is more than one account. */
   conversationName(): string | null;
   readonly body: RequestBody;
-}
-
-/** One endpoint that calls a model: its path on both sides and its interface. */
-export interface Endpoint {
-  readonly name: EndpointName;
-  readonly interface: Interface;
-  /** The dialect of its requests, if they can be translated. */
-  readonly dialect: Dialect | null;
-  /**
-   * Below `/v1`, or `/v1beta` for Gemini, here, and below the base URL upstream. In Gemini's paths `{model}` stands for
-   * the name of the model.
-   */
-  readonly path: string;
-  /** The model that the path of this request names: Gemini's requests have none in their body. */
-  readonly model?: string;
-}
-
-export type EndpointName =
-  | "responses"
-  | "responses.compact"
-  | "responses.input_tokens"
-  | "chat.completions"
-  | "messages"
-  | "messages.count_tokens"
-  | "embeddings"
-  | "images.generations"
-  | "images.edits"
-  | "gemini.generate_content"
-  | "gemini.stream_generate_content"
-  | "gemini.count_tokens"
-  | "gemini.embed_content"
-  | "gemini.batch_embed_contents";
-
-export const ENDPOINTS: readonly Endpoint[] = [
-  { name: "responses", interface: "responses", dialect: "responses", path: "/responses" },
-  { name: "responses.compact", interface: "responses", dialect: null, path: "/responses/compact" },
-  { name: "responses.input_tokens", interface: "responses", dialect: null, path: "/responses/input_tokens" },
-  { name: "chat.completions", interface: "chat", dialect: "chat", path: "/chat/completions" },
-  { name: "messages", interface: "messages", dialect: "messages", path: "/messages" },
-  { name: "embeddings", interface: "embeddings", dialect: null, path: "/embeddings" },
-  { name: "images.generations", interface: "images", dialect: null, path: "/images/generations" },
-  { name: "images.edits", interface: "images", dialect: null, path: "/images/edits" },
-  {
-    name: "gemini.generate_content",
-    interface: "gemini",
-    dialect: "gemini",
-    path: "/models/{model}:generateContent",
-  },
-  {
-    name: "gemini.stream_generate_content",
-    interface: "gemini",
-    dialect: "gemini",
-    path: "/models/{model}:streamGenerateContent",
-  },
-  { name: "gemini.count_tokens", interface: "gemini", dialect: null, path: "/models/{model}:countTokens" },
-  {
-    name: "gemini.embed_content",
-    interface: "embeddings",
-    dialect: null,
-    path: "/models/{model}:embedContent",
-  },
-  {
-    name: "gemini.batch_embed_contents",
-    interface: "embeddings",
-    dialect: null,
-    path: "/models/{model}:batchEmbedContents",
-  },
-];
-
-/** Served without the pipeline: it is free and has no account slot. */
-export const COUNT_TOKENS_ENDPOINT: Endpoint = {
-  name: "messages.count_tokens",
-  interface: "messages",
-  dialect: "messages",
-  path: "/messages/count_tokens",
-};
-
-/** The endpoint is part of Gemini's API: its path and its bodies are Google's. */
-export function isGeminiEndpoint({ name }: Pick<Endpoint, "name">): boolean {
-  return name.startsWith("gemini.");
-}
-
-/** The endpoint only counts tokens, which is free. */
-export function countsTokens({ name }: Pick<Endpoint, "name">): boolean {
-  return name === "responses.input_tokens" || name === "gemini.count_tokens";
-}
-
-/** The path of the endpoint on this gateway. */
-export function publicPath(endpoint: Endpoint): string {
-  return `${isGeminiEndpoint(endpoint) ? "/v1beta" : "/v1"}${endpoint.path}`;
 }

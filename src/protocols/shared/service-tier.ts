@@ -3,7 +3,7 @@
 import type { JsonField } from "../../json/scan.ts";
 import type { ReportedTier, RequestedTier } from "../../money/token-counts.ts";
 import { SERVICE_TIERS, type ServiceTier } from "../../records/price.ts";
-import { readText } from "./json-fields.ts";
+import { readText } from "./read-text.ts";
 
 /** Names of the standard tier: of OpenAI, Google, Anthropic and Groq. `auto` leaves the tier to the upstream. */
 const STANDARD_NAMES: ReadonlySet<string> = new Set([

@@ -1,7 +1,8 @@
 /**
- * Removes opaque state from a body that passes through. A conversation that was begun on a translated account carries the
- * state of another vendor in the gateway's envelopes, or thinking without a signature. An account that has the interface
- * itself would reject both. If it rejects the state of another account of the same vendor, all thinking is removed.
+ * Removes thinking from a Messages body that passes through. A conversation that was begun on a translated account
+ * carries the state of another vendor in the gateway's envelopes, or thinking without a signature. An account that has
+ * the interface itself would reject both. If it rejects the state of another account of the same vendor, all thinking is
+ * removed.
  */
 
 import { findBytes } from "../../base/bytes.ts";
@@ -9,45 +10,38 @@ import type { Part } from "../../base/parts.ts";
 import { type ByteRange, firstElements, removeElements } from "../../json/array.ts";
 import { type JsonField, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
 import { replaceValue, type Splice } from "../../json/splice.ts";
-import { ENVELOPE_PREFIX } from "./envelope-prefix.ts";
+import type { OpaqueStateForm } from "../shared/endpoint.ts";
+import { ENVELOPE_PREFIX, isForeignState } from "../shared/envelope-prefix.ts";
 
-const ENVELOPE = Buffer.from(`"${ENVELOPE_PREFIX}`);
 /** Clients of Messages also carry the thinking of upstreams without state, unsigned. */
-const MESSAGES_MARKS = [ENVELOPE, Buffer.from('"signature":""'), Buffer.from('"signature": ""')];
+const MARKS = [
+  Buffer.from(`"${ENVELOPE_PREFIX}`),
+  Buffer.from('"signature":""'),
+  Buffer.from('"signature": ""'),
+];
 const BODY = wantedFields(["thinking"]);
 const THINKING = wantedFields(["type"]);
 const MESSAGE = wantedFields(["role", "content"]);
-const STATE = wantedFields(["type", "signature", "data", "encrypted_content"]);
+const STATE = wantedFields(["type", "signature", "data"]);
 /** Content must not be empty. */
 const EMPTY_TURN = Buffer.from('{"type":"text","text":"."}');
 const DISABLED = Buffer.from('{"type":"disabled"}');
 
-interface BodyFields {
-  readonly input?: JsonField;
-  readonly messages?: JsonField;
-}
-
-/** Almost every body contains no mark, and costs only the search. */
-export function dropSealedState(part: Part, fields: BodyFields, depthMax: number): readonly Splice[] {
-  const { input, messages } = fields;
-  if (input?.kind === "array")
-    return contains(part, ENVELOPE) ? dropElements(part.bytes, input, depthMax, isSealed) : [];
-  if (messages?.kind !== "array" || !MESSAGES_MARKS.some((mark) => contains(part, mark))) return [];
-  return new ThinkingRemoval(part, depthMax, isSealed).drop(messages);
-}
+export const MESSAGES_STATE: OpaqueStateForm = {
+  /** Almost every body contains no mark, and costs only the search. */
+  dropSealed(part, { messages }, depthMax) {
+    if (messages?.kind !== "array" || !MARKS.some((mark) => contains(part, mark))) return [];
+    return new ThinkingRemoval(part, depthMax, isSealed).drop(messages);
+  },
+  /** With the budget of thinking. */
+  dropAll(part, { messages }, depthMax) {
+    if (messages?.kind !== "array" || !contains(part, THINKING_MARK)) return [];
+    return new ThinkingRemoval(part, depthMax, isThinking).dropAll(messages);
+  },
+};
 
 function contains({ bytes, start }: Part, mark: Uint8Array): boolean {
   return findBytes(bytes, mark, start) !== -1;
-}
-
-/** Removes all thinking of a Messages request, whatever its signature, and its budget. For a rejected request. */
-export function dropThinking(
-  part: Part,
-  messages: JsonField | undefined,
-  depthMax: number,
-): readonly Splice[] {
-  if (messages?.kind !== "array" || findBytes(part.bytes, THINKING_MARK, part.start) === -1) return [];
-  return new ThinkingRemoval(part, depthMax, isThinking).dropAll(messages);
 }
 
 const THINKING_MARK = Buffer.from('thinking"');
@@ -72,22 +66,13 @@ function isThinking(bytes: Uint8Array, element: ByteRange, depthMax: number): bo
   return name === "thinking" || name === "redacted_thinking";
 }
 
-/** Reasoning of Responses, and thinking of Messages. */
 function isSealed(bytes: Uint8Array, element: ByteRange, depthMax: number): boolean {
   const scan = scanObject(bytes, element.start, element.end, STATE, { depthMax });
   if (!scan.ok) return false;
-  const { type, signature, data, encrypted_content: content } = scan.fields;
+  const { type, signature, data } = scan.fields;
   const name = type === undefined ? null : stringValue(bytes, type);
-  const state =
-    name === "thinking"
-      ? signature
-      : name === "redacted_thinking"
-        ? data
-        : name === "reasoning"
-          ? content
-          : undefined;
-  const value = state === undefined ? undefined : stringValue(bytes, state);
-  return value === "" || value?.startsWith(ENVELOPE_PREFIX) === true;
+  const state = name === "thinking" ? signature : name === "redacted_thinking" ? data : undefined;
+  return state !== undefined && isForeignState(stringValue(bytes, state));
 }
 
 class ThinkingRemoval {

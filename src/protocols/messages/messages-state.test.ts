@@ -3,7 +3,8 @@ import fc from "fast-check";
 import { joinParts, wholeBytesPart } from "../../base/parts.ts";
 import { scanObject, wantedFields } from "../../json/scan.ts";
 import { spliceParts } from "../../json/splice.ts";
-import { dropSealedState, dropThinking } from "./sealed-state-splices.ts";
+import { RESPONSES_STATE } from "../responses/responses-state.ts";
+import { MESSAGES_STATE } from "./messages-state.ts";
 
 const FIELDS = wantedFields(["input", "messages"]);
 
@@ -12,9 +13,8 @@ function drop(body: object | string, isRejected = false): unknown {
   const scan = scanObject(bytes, 0, bytes.length, FIELDS, { depthMax: 64 });
   if (!scan.ok) throw new Error("not scanned");
   const part = wholeBytesPart(bytes);
-  const splices = isRejected
-    ? dropThinking(part, scan.fields.messages, 64)
-    : dropSealedState(part, scan.fields, 64);
+  const form = scan.fields.input === undefined ? MESSAGES_STATE : RESPONSES_STATE;
+  const splices = isRejected ? form.dropAll(part, scan.fields, 64) : form.dropSealed(part, scan.fields, 64);
   return JSON.parse(new TextDecoder().decode(joinParts(spliceParts(bytes, splices))));
 }
 

@@ -1,8 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { wholeBytesPart } from "../../base/parts.ts";
 import { firstElements } from "../../json/array.ts";
 import { applySplices } from "../../json/splice.ts";
-import { dropEncryptedReasoning } from "./encrypted-reasoning.ts";
+import { RESPONSES_STATE } from "./responses-state.ts";
 
 const ENCRYPTED = `{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"gAAA=="}`;
 const OPEN = `{"type":"reasoning","id":"rs_2","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":null}`;
@@ -21,7 +22,7 @@ function dropFrom(input: string, kind: "array" | "string" = "array"): string | n
     end: start + new TextEncoder().encode(input).length,
     values: 0,
   };
-  const splices = dropEncryptedReasoning(bytes, field, 16);
+  const splices = RESPONSES_STATE.dropAll(wholeBytesPart(bytes), { input: field }, 16);
   if (splices.length === 0) return null;
   const text = new TextDecoder().decode(applySplices(bytes, splices));
   expect(text).toStartWith(before);
@@ -61,7 +62,7 @@ describe("encrypted reasoning", () => {
 
   test("an input that is a text is unchanged", () => {
     expect(dropFrom(JSON.stringify(ENCRYPTED), "string")).toBeNull();
-    expect(dropEncryptedReasoning(new Uint8Array(), undefined, 16)).toEqual([]);
+    expect(RESPONSES_STATE.dropAll(wholeBytesPart(new Uint8Array()), {}, 16)).toEqual([]);
   });
 
   test("the result always contains the other items in their order", () => {

@@ -1,0 +1,15 @@
+/** Reads the usage of a whole response of OpenAI's API. */
+
+import { parseJson } from "../../json/parse.ts";
+import { stringValue } from "../../json/scan.ts";
+import type { BodyFields } from "../shared/endpoint.ts";
+import { readUsage, type TokenUsage, withTier } from "../shared/usage.ts";
+
+export function readWholeUsage(
+  bytes: Uint8Array,
+  { usage, service_tier: tier }: BodyFields,
+): TokenUsage | null {
+  if (usage?.kind !== "object") return null;
+  const reported = readUsage(parseJson(bytes, usage.start, usage.end));
+  return withTier(reported, tier === undefined ? null : stringValue(bytes, tier));
+}
