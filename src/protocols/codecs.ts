@@ -7,7 +7,7 @@ import type { DialectCodec } from "./hub/dialect-codec.ts";
 import { MESSAGES_CODEC } from "./messages/messages-codec.ts";
 import { RESPONSES_CODEC } from "./responses/responses-codec.ts";
 
-const CODECS: Readonly<Partial<Record<Dialect, DialectCodec>>> = {
+const CODECS: Readonly<Record<Dialect, DialectCodec>> = {
   responses: RESPONSES_CODEC,
   chat: CHAT_CODEC,
   gemini: GEMINI_CODEC,
@@ -15,7 +15,5 @@ const CODECS: Readonly<Partial<Record<Dialect, DialectCodec>>> = {
 };
 
 export function lookUpCodec(dialect: Dialect): DialectCodec {
-  const codec = CODECS[dialect];
-  if (codec === undefined) throw new Error(`no codec for ${dialect}`);
-  return codec;
+  return CODECS[dialect];
 }

@@ -11,6 +11,7 @@ import { parseBody } from "../../json/parse-body.ts";
 import { lookUpCodec } from "../../protocols/codecs.ts";
 import type { AccountProfile } from "../../protocols/hub/account-profile.ts";
 import type { RepeatedRequest, ToolNames } from "../../protocols/hub/dialect-codec.ts";
+import { DIALECT_TRAITS } from "../../protocols/hub/dialect-traits.ts";
 import type { HubItem, HubRequest, OpaqueState } from "../../protocols/hub/hub-request.ts";
 import type { StateSealer, VendorState } from "../../protocols/hub/sealed-state.ts";
 import type { HostedForm } from "../../protocols/shared/request.ts";
@@ -88,7 +89,7 @@ function selectRepeated({ dialect, original, settings, tools }: HubRequest): Rep
   const { reasoning, wantsEncryptedReasoning } = settings;
   return {
     dialect,
-    original: dialect === "responses" ? repeated : {},
+    original: DIALECT_TRAITS[dialect].repeatsRequest ? repeated : {},
     settings: { reasoning, wantsEncryptedReasoning },
     tools: tools.filter((tool) => tool.kind === "function" && tool.builtIn !== undefined),
   };

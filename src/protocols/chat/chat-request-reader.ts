@@ -5,8 +5,6 @@ import { readAnnotations, withCitations } from "../hub/citations.ts";
 import type { ReadOptions } from "../hub/dialect-codec.ts";
 import type {
   CallItem,
-  Effort,
-  HubFormat,
   HubItem,
   HubPart,
   HubReasoning,
@@ -16,7 +14,6 @@ import type {
   HubToolChoice,
   TextPart,
 } from "../hub/hub-request.ts";
-import { EFFORTS } from "../hub/hub-request.ts";
 import {
   type Json,
   readArray,
@@ -25,10 +22,9 @@ import {
   readObject,
   readObjects,
   readString,
-  readStringMap,
 } from "../hub/json-values.ts";
 import { readCacheHint, readMediaUrl } from "../hub/media.ts";
-import { readTierName } from "../shared/service-tier.ts";
+import { readEffort, readOpenaiFormat, readOpenaiSettings } from "../openai/openai-settings.ts";
 import { isCustomCall } from "./chat-calls.ts";
 import { readThinking } from "./chat-content.ts";
 
@@ -308,11 +304,11 @@ function readToolName(tool: Json): string | null {
 }
 
 function readSettings(json: Json): HubSettings {
+  const format = readObject(json.response_format);
   const stop = typeof json.stop === "string" ? [json.stop] : readArray(json.stop).flatMap(toStrings);
   return {
+    ...readOpenaiSettings(json),
     outputTokensMax: readNumber(json.max_completion_tokens) ?? readNumber(json.max_tokens),
-    temperature: readNumber(json.temperature),
-    topP: readNumber(json.top_p),
     topK: readNumber(json.top_k),
     stop: stop.length === 0 ? null : stop,
     seed: readNumber(json.seed),
@@ -320,19 +316,10 @@ function readSettings(json: Json): HubSettings {
     frequencyPenalty: readNumber(json.frequency_penalty),
     logprobs: json.logprobs === true ? (readNumber(json.top_logprobs) ?? 0) : null,
     choices: readNumber(json.n) ?? 1,
-    parallelCalls: readBoolean(json.parallel_tool_calls),
     reasoning: readReasoning(json.reasoning_effort),
-    format: readFormat(readObject(json.response_format)),
+    format: readOpenaiFormat(format?.type, readObject(format?.json_schema) ?? {}),
     verbosity: readString(json.verbosity),
-    serviceTier: readTierName(json.service_tier),
-    promptCacheKey: readString(json.prompt_cache_key),
-    promptCacheRetention: readString(json.prompt_cache_retention),
-    ...(json.prompt_cache_options == null ? {} : { promptCacheOptions: json.prompt_cache_options }),
-    safetyIdentifier: readString(json.safety_identifier),
-    user: readString(json.user),
-    metadata: readStringMap(json.metadata),
     wantsEncryptedReasoning: false,
-    cacheHint: null,
   };
 }
 
@@ -343,29 +330,4 @@ function toStrings(value: unknown): string[] {
 function readReasoning(value: unknown): HubReasoning | null {
   const effort = readEffort(value);
   return effort === null ? null : { effort, budgetTokens: null, isShown: false };
-}
-
-export function readEffort(value: unknown): Effort | null {
-  return EFFORTS.find((effort) => effort === value) ?? null;
-}
-
-function readFormat(format: Json | null): HubFormat | null {
-  switch (format?.type) {
-    case "text":
-      return { kind: "text" };
-    case "json_object":
-      return { kind: "json" };
-    case "json_schema": {
-      const schema = readObject(format.json_schema) ?? {};
-      return {
-        kind: "json_schema",
-        name: readString(schema.name) ?? "response",
-        description: readString(schema.description),
-        schema: readObject(schema.schema) ?? {},
-        strict: readBoolean(schema.strict),
-      };
-    }
-    default:
-      return null;
-  }
 }

@@ -9,7 +9,7 @@ import type { HubRequest, HubTool } from "../hub/hub-request.ts";
 import { formatCacheControl } from "../hub/media.ts";
 import { selectTools } from "../hub/select-tools.ts";
 import { ToolNameTable } from "../hub/tool-names.ts";
-import { dropLogprobs, writeOpenaiTier, writeUser } from "../hub/vendor-settings.ts";
+import { dropTopLogprobs } from "../hub/vendor-settings.ts";
 import {
   findWebSearch,
   nestLocation,
@@ -18,6 +18,7 @@ import {
   withoutWebSearch,
 } from "../hub/web-search.ts";
 import { writeEffort } from "../hub/write-effort.ts";
+import { hasOpenaiSettings, writeOpenaiSettings, writeSchemaFormat } from "../openai/openai-settings.ts";
 import { isSearchModel } from "../shared/web-searches.ts";
 import { writeChatMessages } from "./chat-message-writer.ts";
 
@@ -138,20 +139,12 @@ function writeFormat(
 ): WrittenFormat {
   if (format === null || format.kind === "text") return { field: null, text: null };
   if (format.kind === "json") return { field: { type: "json_object" }, text: null };
-  const { name, description, schema, strict } = format;
-  if (profile.jsonSchema === "native") {
-    const json_schema = {
-      name,
-      ...(description === null ? {} : { description }),
-      schema,
-      ...(strict === null ? {} : { strict }),
-    };
-    return { field: { type: "json_schema", json_schema }, text: null };
-  }
+  if (profile.jsonSchema === "native")
+    return { field: { type: "json_schema", json_schema: writeSchemaFormat(format) }, text: null };
   dropped.add("strict");
   return {
     field: { type: "json_object" },
-    text: `Respond with one JSON object that matches this JSON schema:\n${JSON.stringify(schema)}`,
+    text: `Respond with one JSON object that matches this JSON schema:\n${JSON.stringify(format.schema)}`,
   };
 }
 
@@ -161,35 +154,20 @@ function writeSettings(
   dropped: DroppedFields,
 ): Record<string, unknown> {
   const { settings } = request;
-  const fields: Record<string, unknown> = {};
-  const set = (name: string, value: unknown) => {
-    if (value !== null && value !== undefined) fields[name] = value;
-  };
-  const setIf = (isSupported: boolean, name: string, value: unknown) => {
-    if (isSupported) set(name, value);
-    else dropped.addIfSet(name, value);
-  };
-  const isOpenai = profile.openaiSettings !== false;
-  set(profile.maxTokensField, smaller(settings.outputTokensMax, outputTokensMax));
-  setIf(profile.sampling, "temperature", settings.temperature);
-  setIf(profile.sampling, "top_p", settings.topP);
-  setIf(false, "top_k", settings.topK);
-  set("stop", settings.stop);
-  set("seed", settings.seed);
-  set("presence_penalty", settings.presencePenalty);
-  set("frequency_penalty", settings.frequencyPenalty);
-  if (request.dialect === "gemini") dropLogprobs(request, dropped);
-  else setIf(false, "top_logprobs", settings.logprobs || null);
-  if (settings.reasoning !== null) set("reasoning_effort", writeEffort(settings.reasoning, profile, dropped));
-  setIf(isOpenai && profile.strictSchema, "verbosity", settings.verbosity);
-  setIf(isOpenai, "service_tier", isOpenai ? writeOpenaiTier(request, dropped) : settings.serviceTier);
-  setIf(isOpenai, "prompt_cache_key", settings.promptCacheKey);
-  setIf(isOpenai, "prompt_cache_retention", settings.promptCacheRetention);
-  setIf(isOpenai, "prompt_cache_options", settings.promptCacheOptions);
-  setIf(isOpenai, "safety_identifier", settings.safetyIdentifier);
-  set("user", writeUser(request, dropped));
-  setIf(isOpenai && profile.strictSchema, "metadata", settings.metadata);
-  return fields;
+  const writer = writeOpenaiSettings(request, profile, dropped);
+  const isStrict = hasOpenaiSettings(profile) && profile.strictSchema;
+  writer.set(profile.maxTokensField, smaller(settings.outputTokensMax, outputTokensMax));
+  writer.setIf(false, "top_k", settings.topK);
+  writer.set("stop", settings.stop);
+  writer.set("seed", settings.seed);
+  writer.set("presence_penalty", settings.presencePenalty);
+  writer.set("frequency_penalty", settings.frequencyPenalty);
+  dropTopLogprobs(request, dropped);
+  if (settings.reasoning !== null)
+    writer.set("reasoning_effort", writeEffort(settings.reasoning, profile, dropped));
+  writer.setIf(isStrict, "verbosity", settings.verbosity);
+  writer.setIf(isStrict, "metadata", settings.metadata);
+  return writer.fields;
 }
 
 function smaller(first: number | null, second: number | null): number | null {

@@ -98,7 +98,8 @@ function readTools(tool: Json, at: number): HubTool[] {
   const hosted = Object.entries(tool).flatMap(([name, value]): HubTool[] => {
     if (/^function_?declarations$/i.test(name) || value === null) return [];
     const type = /^google_?search(?:_?retrieval)?$/i.test(name) ? "web_search" : "other";
-    return [{ kind: "hosted", dialect: "gemini", type, path: `tools[${at}].${name}`, json: tool }];
+    const json = readObject(value) ?? {};
+    return [{ kind: "hosted", dialect: "gemini", type, path: `tools[${at}].${name}`, json }];
   });
   return [...functions, ...hosted];
 }

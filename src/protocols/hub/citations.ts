@@ -1,5 +1,6 @@
 /** Citations of pages in the texts of the assistant. Each dialect has them in another form, and some have none. */
 
+import { DIALECT_TRAITS } from "./dialect-traits.ts";
 import type { DroppedFields } from "./dropped-fields.ts";
 import type { Citation, HubRequest } from "./hub-request.ts";
 import { type Json, readNumber, readObject, readString } from "./json-values.ts";
@@ -57,5 +58,5 @@ export function dropCitations({ items, dialect }: HubRequest, dropped: DroppedFi
   const hasCitations = items.some(
     (item) => item.kind === "message" && item.parts.some((part) => part.kind === "text" && part.citations),
   );
-  if (hasCitations) dropped.add(dialect === "messages" ? "citations" : ANNOTATIONS);
+  if (hasCitations) dropped.add(DIALECT_TRAITS[dialect].citations);
 }

@@ -1,5 +1,6 @@
 /** Settings that several dialects write alike, or drop by the name that the client knows. */
 
+import { DIALECT_TRAITS } from "./dialect-traits.ts";
 import type { DroppedFields } from "./dropped-fields.ts";
 import type { HubRequest } from "./hub-request.ts";
 
@@ -16,9 +17,8 @@ export function writeOpenaiTier({ settings }: HubRequest, dropped: DroppedFields
   return null;
 }
 
-/** The user of other dialects may contain names, which are meant for another vendor. */
 export function writeUser({ settings, dialect }: HubRequest, dropped: DroppedFields): string | null {
-  if (dialect === "responses" || dialect === "chat") return settings.user;
+  if (DIALECT_TRAITS[dialect].hasPseudonym) return settings.user;
   dropUser({ settings, dialect }, dropped);
   return null;
 }
@@ -27,14 +27,22 @@ export function dropUser(
   { settings, dialect }: Pick<HubRequest, "settings" | "dialect">,
   dropped: DroppedFields,
 ): void {
-  dropped.addIfSet(dialect === "messages" ? "metadata.user_id" : "user", settings.user);
+  dropped.addIfSet(DIALECT_TRAITS[dialect].user, settings.user);
 }
 
 export function dropLogprobs({ settings, dialect }: HubRequest, dropped: DroppedFields): void {
-  dropped.addIfSet(dialect === "gemini" ? "responseLogprobs" : "logprobs", settings.logprobs);
+  dropped.addIfSet(DIALECT_TRAITS[dialect].logprobs, settings.logprobs);
 }
 
-/** Anthropic and Google cache without a key. That of a Messages client is not its own: it is read from its user. */
+/** For Chat Completions. OpenAI's clients name a number of alternatives, and zero of them is none. */
+export function dropTopLogprobs(request: HubRequest, dropped: DroppedFields): void {
+  const { topLogprobs: name } = DIALECT_TRAITS[request.dialect];
+  if (name === null) dropLogprobs(request, dropped);
+  else dropped.addIfSet(name, request.settings.logprobs || null);
+}
+
+/** Anthropic and Google cache without a key. */
 export function dropPromptCacheKey({ settings, dialect }: HubRequest, dropped: DroppedFields): void {
-  if (dialect !== "messages") dropped.addIfSet("prompt_cache_key", settings.promptCacheKey);
+  const { promptCacheKey: name } = DIALECT_TRAITS[dialect];
+  if (name !== null) dropped.addIfSet(name, settings.promptCacheKey);
 }

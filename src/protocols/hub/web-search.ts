@@ -44,14 +44,9 @@ export function isWebSearch(tool: HubTool): tool is HostedTool {
 export function findWebSearch({ tools }: HubRequest): WebSearch | null {
   const tool = tools.find(isWebSearch);
   if (tool === undefined) return null;
-  const options = readMembers(tool);
+  const options = tool.json;
   const others = Object.keys(options).filter((name) => !READ_MEMBERS.has(name) && options[name] != null);
   return { path: tool.path, options: readOptions(options), others };
-}
-
-/** Gemini has the options in a member, whose name ends the path. */
-function readMembers({ dialect, path, json }: HostedTool): Json {
-  return dialect === "gemini" ? (readObject(json[path.slice(path.lastIndexOf(".") + 1)]) ?? {}) : json;
 }
 
 function readOptions(json: Json): SearchOptions {

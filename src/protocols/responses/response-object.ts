@@ -30,7 +30,6 @@ export function buildResponseBase(client: ClientTarget, createdAtSeconds: number
     previous_response_id: client.previousResponseId,
     store: original.store !== false,
   };
-  if (client.request.dialect !== "responses") return base;
   for (const [name, type] of REPEATED) if (typeof original[name] === type) base[name] = original[name] ?? {};
   base.tools = readArray(original.tools).map(completeTool);
   if (original.tool_choice != null) base.tool_choice = original.tool_choice;

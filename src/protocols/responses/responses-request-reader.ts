@@ -1,24 +1,10 @@
 /** Reads a Responses request into the form between dialects. */
 
 import type { ReadOptions } from "../hub/dialect-codec.ts";
-import {
-  EFFORTS,
-  type HubFormat,
-  type HubReasoning,
-  type HubRequest,
-  type HubSettings,
-} from "../hub/hub-request.ts";
-import {
-  type Json,
-  readArray,
-  readBoolean,
-  readNumber,
-  readObject,
-  readString,
-  readStringMap,
-} from "../hub/json-values.ts";
+import type { HubReasoning, HubRequest, HubSettings } from "../hub/hub-request.ts";
+import { type Json, readArray, readNumber, readObject, readString } from "../hub/json-values.ts";
 import { unsupportedField } from "../hub/refuse.ts";
-import { readTierName } from "../shared/service-tier.ts";
+import { readEffort, readOpenaiFormat, readOpenaiSettings } from "../openai/openai-settings.ts";
 import { ResponsesItemReader } from "./responses-item-reader.ts";
 import {
   joinTools,
@@ -95,11 +81,11 @@ function refuseStoredState(json: Json): void {
 
 function readSettings(json: Json): HubSettings {
   const text = readObject(json.text);
+  const format = readObject(text?.format) ?? {};
   const include = readArray(json.include);
   return {
+    ...readOpenaiSettings(json),
     outputTokensMax: readNumber(json.max_output_tokens),
-    temperature: readNumber(json.temperature),
-    topP: readNumber(json.top_p),
     topK: null,
     stop: null,
     seed: null,
@@ -107,25 +93,16 @@ function readSettings(json: Json): HubSettings {
     frequencyPenalty: null,
     logprobs: readNumber(json.top_logprobs),
     choices: 1,
-    parallelCalls: readBoolean(json.parallel_tool_calls),
     reasoning: readReasoning(readObject(json.reasoning)),
-    format: readFormat(readObject(text?.format)),
+    format: readOpenaiFormat(format.type, format),
     verbosity: readString(text?.verbosity),
-    serviceTier: readTierName(json.service_tier),
-    promptCacheKey: readString(json.prompt_cache_key),
-    promptCacheRetention: readString(json.prompt_cache_retention),
-    ...(json.prompt_cache_options == null ? {} : { promptCacheOptions: json.prompt_cache_options }),
-    safetyIdentifier: readString(json.safety_identifier),
-    user: readString(json.user),
-    metadata: readStringMap(json.metadata),
     wantsEncryptedReasoning: include.includes("reasoning.encrypted_content"),
-    cacheHint: null,
   };
 }
 
 function readReasoning(reasoning: Json | null): HubReasoning | null {
   if (reasoning === null) return null;
-  const effort = EFFORTS.find((name) => name === reasoning.effort) ?? null;
+  const effort = readEffort(reasoning.effort);
   const summary = readString(reasoning.summary) ?? readString(reasoning.generate_summary);
   if (effort === null && summary === null) return null;
   return { effort, budgetTokens: null, isShown: summary !== null && summary !== "none" };
@@ -138,23 +115,4 @@ function findUnknownReasoning(reasoning: unknown): string[] {
   return Object.keys(json)
     .filter((name) => !REASONING_FIELDS.has(name) && json[name] != null)
     .map((name) => `reasoning.${name}`);
-}
-
-function readFormat(format: Json | null): HubFormat | null {
-  switch (format?.type) {
-    case "text":
-      return { kind: "text" };
-    case "json_object":
-      return { kind: "json" };
-    case "json_schema":
-      return {
-        kind: "json_schema",
-        name: readString(format.name) ?? "response",
-        description: readString(format.description),
-        schema: readObject(format.schema) ?? {},
-        strict: readBoolean(format.strict),
-      };
-    default:
-      return null;
-  }
 }

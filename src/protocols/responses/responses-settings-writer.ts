@@ -1,10 +1,12 @@
 /** Writes the settings of a Responses request. */
 
 import type { WriteTarget } from "../hub/dialect-codec.ts";
+import { DIALECT_TRAITS } from "../hub/dialect-traits.ts";
 import type { DroppedFields } from "../hub/dropped-fields.ts";
 import type { HubFormat, HubRequest, HubSettings } from "../hub/hub-request.ts";
-import { dropLogprobs, writeOpenaiTier, writeUser } from "../hub/vendor-settings.ts";
+import { dropLogprobs } from "../hub/vendor-settings.ts";
 import { writeEffort } from "../hub/write-effort.ts";
+import { hasOpenaiSettings, writeOpenaiSettings, writeSchemaFormat } from "../openai/openai-settings.ts";
 
 /** The lowest limit that OpenAI accepts. */
 const OUTPUT_TOKENS_MIN = 16;
@@ -16,33 +18,17 @@ export function writeResponsesSettings(
 ): Record<string, unknown> {
   const { profile } = target;
   const { settings, dialect } = request;
-  const fields: Record<string, unknown> = {};
-  const set = (name: string, value: unknown) => {
-    if (value !== null && value !== undefined) fields[name] = value;
-  };
-  const setIf = (isSupported: boolean, name: string, value: unknown) => {
-    if (isSupported) set(name, value);
-    else dropped.addIfSet(name, value);
-  };
-  const isOpenai = profile.openaiSettings !== false;
-  set("max_output_tokens", writeLimit(settings.outputTokensMax, target.outputTokensMax));
-  setIf(profile.sampling, "temperature", settings.temperature);
-  setIf(profile.sampling, "top_p", settings.topP);
+  const writer = writeOpenaiSettings(request, profile, dropped);
+  const isOpenai = hasOpenaiSettings(profile);
+  writer.set("max_output_tokens", writeLimit(settings.outputTokensMax, target.outputTokensMax));
   for (const [name, value] of unsupportedSettings(settings)) dropped.addIfSet(name, value);
   dropLogprobs(request, dropped);
-  set("reasoning", writeReasoning(settings, target, dropped));
-  set("text", writeText(settings, isOpenai));
-  setIf(isOpenai, "service_tier", isOpenai ? writeOpenaiTier(request, dropped) : settings.serviceTier);
-  setIf(isOpenai, "prompt_cache_key", settings.promptCacheKey);
-  setIf(isOpenai, "prompt_cache_retention", settings.promptCacheRetention);
-  setIf(isOpenai, "prompt_cache_options", settings.promptCacheOptions);
-  setIf(isOpenai, "safety_identifier", settings.safetyIdentifier);
-  set("user", writeUser(request, dropped));
-  setIf(isOpenai, "metadata", settings.metadata);
-  // A Chat client has no field to carry the state of reasoning.
-  if (dialect !== "chat" && settings.reasoning?.effort !== "none" && isOpenai)
-    set("include", ["reasoning.encrypted_content"]);
-  return fields;
+  writer.set("reasoning", writeReasoning(settings, target, dropped));
+  writer.set("text", writeText(settings, isOpenai));
+  writer.setIf(isOpenai, "metadata", settings.metadata);
+  if (DIALECT_TRAITS[dialect].carriesState && settings.reasoning?.effort !== "none" && isOpenai)
+    writer.set("include", ["reasoning.encrypted_content"]);
+  return writer.fields;
 }
 
 function unsupportedSettings(settings: HubSettings): readonly (readonly [string, unknown])[] {
@@ -83,13 +69,7 @@ function writeText({ format, verbosity }: HubSettings, isOpenai: boolean): Recor
 }
 
 function writeFormat(format: Exclude<HubFormat, { kind: "text" }>): Record<string, unknown> {
-  if (format.kind === "json") return { type: "json_object" };
-  const { name, description, schema, strict } = format;
-  return {
-    type: "json_schema",
-    name,
-    ...(description === null ? {} : { description }),
-    schema,
-    ...(strict === null ? {} : { strict }),
-  };
+  return format.kind === "json"
+    ? { type: "json_object" }
+    : { type: "json_schema", ...writeSchemaFormat(format) };
 }
