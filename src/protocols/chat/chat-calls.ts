@@ -3,6 +3,7 @@
 import { unwrapCustomInput } from "../hub/custom-input.ts";
 import type { ClientTool, ToolNames } from "../hub/dialect-codec.ts";
 import { type Json, readObject, readString } from "../hub/json-values.ts";
+import { resolveTool } from "../hub/tool-names.ts";
 
 /** A call, or a part of one. */
 export interface ChatCall {
@@ -34,13 +35,11 @@ export function isCustomCall(call: Json): boolean {
   return isFilled(custom) && !isFilled(definition);
 }
 
-/** A name that the request does not contain is passed on: the client reports it to the model. */
-export function resolveTool(
+export function resolveCall(
   toolNames: Pick<ToolNames, "resolve">,
   { name, isCustom }: Omit<ChatCall, "text">,
 ): ClientTool {
-  const known = toolNames.resolve(name ?? "");
-  return known ?? { name: name ?? "", namespace: null, tool: isCustom ? "custom" : "function" };
+  return resolveTool(toolNames, name ?? "", isCustom ? "custom" : "function");
 }
 
 export function readCallInput(tool: ClientTool, { text, isCustom }: Omit<ChatCall, "name">): string {

@@ -13,21 +13,15 @@ import { ItemSequencer } from "../hub/item-sequencer.ts";
 import { JsonProgress } from "../hub/json-progress.ts";
 import { type Json, parseObject, readNumber, readObject, readString } from "../hub/json-values.ts";
 import { ResponseBounds } from "../hub/response-bounds.ts";
+import { BROKEN_OFF, resolveStop, StreamEvents } from "../hub/stream-events.ts";
 import { TextPieces } from "../hub/text-pieces.ts";
-import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
+import { readUpstreamError } from "../shared/upstream-error.ts";
 import { readUsage, withTier } from "../shared/usage.ts";
 import { withImpliedSearch } from "../shared/web-searches.ts";
-import { type ChatCall, readCallInput, readChatCall, resolveTool } from "./chat-calls.ts";
+import { type ChatCall, readCallInput, readChatCall, resolveCall } from "./chat-calls.ts";
 import { noteLogprobs, noteMessageLosses, readContent } from "./chat-content.ts";
 
 const DONE = "[DONE]";
-const NO_EVENTS: readonly HubEvent[] = [];
-const BROKEN_OFF: UpstreamError = {
-  code: "server_error",
-  type: null,
-  param: null,
-  message: "The stream ended before the response was complete.",
-};
 
 /** A call in progress. */
 interface OpenCall {
@@ -47,8 +41,8 @@ interface OpenCall {
 export class ChatHubReader implements HubStreamReader {
   readonly #options: ResponseReadOptions;
   readonly #bounds = new ResponseBounds();
-  #events: HubEvent[] = [];
-  #items = new ItemSequencer(this.#events, this.#bounds);
+  readonly #events = new StreamEvents();
+  readonly #items = new ItemSequencer(this.#events.list, this.#bounds);
   #callIds: CallIds | null = null;
   readonly #calls = new Map<string, OpenCall>();
   /** The latest call of each index, of each id, and of all. */
@@ -65,20 +59,22 @@ export class ChatHubReader implements HubStreamReader {
   #hasCalls = false;
   /** The output limit cut a call off, so that it cannot be run. */
   #hasCutCall = false;
-  #isOver = false;
 
   constructor(options: ResponseReadOptions) {
     this.#options = options;
   }
 
   read(data: string, name: string | null): readonly HubEvent[] {
-    if (this.#isOver) return NO_EVENTS;
-    if (data === DONE) return this.#finish();
-    const json = parseObject(data);
-    if (json === null) return NO_EVENTS;
+    if (this.#events.isOver) return this.#events.take();
+    if (data === DONE) this.#finish();
+    const json = data === DONE ? null : parseObject(data);
+    if (json === null) return this.#events.take();
     const error =
       name === "error" || json.error != null || isErrorObject(json) ? readUpstreamError(json) : null;
-    if (error !== null) return this.#fail(error);
+    if (error !== null) {
+      this.#events.fail(error);
+      return this.#events.take();
+    }
     this.#begin(json);
     const choice = this.#bounds.readFirstChoice(json.choices);
     if (choice !== undefined) this.#readChoice(choice);
@@ -88,20 +84,22 @@ export class ChatHubReader implements HubStreamReader {
     const usage = withImpliedSearch(withTier(reported, this.#tier), readString(json.model));
     // Some upstreams report usage with every chunk. It is final only after the finish reason.
     if (usage !== null)
-      this.#events.push({ type: "usage", usage: { ...usage, isEarly: this.#stop === null } });
-    return this.#take();
+      this.#events.add({ type: "usage", usage: { ...usage, isEarly: this.#stop === null } });
+    return this.#events.take();
   }
 
   close(): readonly HubEvent[] {
-    if (this.#isOver) return NO_EVENTS;
-    return this.#stop === null ? this.#fail(BROKEN_OFF) : this.#finish();
+    if (this.#events.isOver) return this.#events.take();
+    if (this.#stop === null) this.#events.fail(BROKEN_OFF);
+    else this.#finish();
+    return this.#events.take();
   }
 
   #begin(json: Json): void {
     if (this.#callIds !== null) return;
     const responseId = readString(json.id);
     this.#callIds = new CallIds(responseId, this.#bounds);
-    this.#events.push({
+    this.#events.add({
       type: "start",
       responseId,
       createdAtSeconds: readNumber(json.created),
@@ -202,7 +200,7 @@ export class ChatHubReader implements HubStreamReader {
   }
 
   #announce(call: OpenCall, part: ChatCall): void {
-    call.tool = resolveTool(this.#options.toolNames, part);
+    call.tool = resolveCall(this.#options.toolNames, part);
     call.isCustom = part.isCustom;
     this.#hasCalls = true;
     this.#endBefore(call.key);
@@ -255,27 +253,15 @@ export class ChatHubReader implements HubStreamReader {
     }
   }
 
-  #finish(): readonly HubEvent[] {
-    this.#isOver = true;
+  #finish(): void {
     this.#endItems();
     // `[DONE]` without any chunk: the upstream has failed.
-    if (this.#callIds === null) return this.#fail({ ...BROKEN_OFF, message: "" });
+    if (this.#callIds === null) {
+      this.#events.fail({ ...BROKEN_OFF, message: "" });
+      return;
+    }
     if (this.#citations.length > 0) this.#options.dropped.add(ANNOTATIONS);
-    const stop = computeStop(this.#stop, this.#hasCalls && !this.#hasCutCall);
-    this.#events.push({ type: "end", stop, stopSequence: null });
-    return this.#take();
-  }
-
-  #fail(error: UpstreamError): readonly HubEvent[] {
-    this.#isOver = true;
-    this.#events.push({ type: "error", error });
-    return this.#take();
-  }
-
-  #take(): readonly HubEvent[] {
-    const events = this.#events;
-    if (events.length === 0) return NO_EVENTS;
-    return events.splice(0);
+    this.#events.end(resolveStop(this.#stop, this.#hasCalls && !this.#hasCutCall));
   }
 }
 
@@ -288,12 +274,6 @@ function isAnotherCall({ upstreamId, progress }: OpenCall, id: string, part: Cha
 /** Errors of vLLM and others, whose fields are at the top level. */
 function isErrorObject({ object, type, choices }: Json): boolean {
   return choices === undefined && (object === "error" || type === "error");
-}
-
-/** Calls decide, whatever finish reason the upstream reports. */
-export function computeStop(reported: HubStop | null, hasCalls: boolean): HubStop {
-  if (hasCalls) return "tools";
-  return reported === null || reported === "tools" ? "end" : reported;
 }
 
 export function readStop(reason: unknown): HubStop | null {

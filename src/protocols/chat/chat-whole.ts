@@ -8,13 +8,14 @@ import type { CallItem } from "../hub/hub-request.ts";
 import type { HubResponse, HubStop, OutputItem } from "../hub/hub-response.ts";
 import { type Json, readNumber, readObject, readString } from "../hub/json-values.ts";
 import { ResponseBounds } from "../hub/response-bounds.ts";
+import { resolveStop } from "../hub/stream-events.ts";
 import { REDACTED_NAME, SEARCH_NAME } from "../hub/turns.ts";
 import { readUsage, withTier } from "../shared/usage.ts";
 import { withImpliedSearch } from "../shared/web-searches.ts";
 import { writeAnnotations } from "./chat-annotations.ts";
-import { readCallInput, readChatCall, resolveTool } from "./chat-calls.ts";
+import { readCallInput, readChatCall, resolveCall } from "./chat-calls.ts";
 import { type ContentText, noteLogprobs, noteMessageLosses, readContent } from "./chat-content.ts";
-import { computeStop, readStop } from "./chat-hub-reader.ts";
+import { readStop } from "./chat-hub-reader.ts";
 import { writeFinishReason } from "./chat-hub-writer.ts";
 import { writeUsageMembers } from "./chat-usage.ts";
 
@@ -32,7 +33,7 @@ export function readChatResponse(json: Json, options: ResponseReadOptions): HubR
     responseId,
     createdAtSeconds: readNumber(json.created),
     items: [...readTexts(message, bounds, options), ...calls],
-    stop: computeStop(stop, calls.length > 0),
+    stop: resolveStop(stop, calls.length > 0),
     stopSequence: null,
     usage: withImpliedSearch(withTier(readUsage(json.usage), json.service_tier), readString(json.model)),
   };
@@ -71,7 +72,7 @@ function readCalls(
   return calls.flatMap((json: Json) => {
     const call = readChatCall(json);
     if (call.name === null || (stop === "length" && !call.isCustom && isCutInput(call.text))) return [];
-    const tool = resolveTool(toolNames, call);
+    const tool = resolveCall(toolNames, call);
     const input = readCallInput(tool, call);
     return [{ kind: "call" as const, callId: callIds.assign(json.id), ...tool, input, opaque: null }];
   });

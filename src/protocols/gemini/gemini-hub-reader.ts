@@ -4,22 +4,20 @@ import type { HubStreamReader, ResponseReadOptions } from "../hub/dialect-codec.
 import type { HubEvent, HubStop } from "../hub/hub-response.ts";
 import { type Json, parseObject, readObject, readString } from "../hub/json-values.ts";
 import { ResponseBounds } from "../hub/response-bounds.ts";
-import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
+import { BROKEN_OFF, StreamEvents } from "../hub/stream-events.ts";
+import { readUpstreamError } from "../shared/upstream-error.ts";
 import type { TokenUsage } from "../shared/usage.ts";
 import { countQueries, withQueries } from "../shared/web-searches.ts";
 import { OutputParts } from "./gemini-output-parts.ts";
-import { brokenResponse, isBlocked, noteCandidateLosses, readFinishReason } from "./gemini-stop.ts";
+import { isBlocked, noteCandidateLosses, readFinishReason } from "./gemini-stop.ts";
 import { readGeminiUsage } from "./gemini-usage.ts";
-
-const NO_EVENTS: readonly HubEvent[] = [];
 
 export class GeminiHubReader implements HubStreamReader {
   readonly #options: ResponseReadOptions;
   readonly #bounds = new ResponseBounds();
-  readonly #events: HubEvent[] = [];
+  readonly #events = new StreamEvents();
   readonly #parts: OutputParts;
   #hasStarted = false;
-  #isOver = false;
   #usage: TokenUsage | null = null;
   #searches = 0;
   /** The latest report of sources. */
@@ -29,15 +27,15 @@ export class GeminiHubReader implements HubStreamReader {
 
   constructor(options: ResponseReadOptions) {
     this.#options = options;
-    this.#parts = new OutputParts(options, this.#events, this.#bounds);
+    this.#parts = new OutputParts(options, this.#events.list, this.#bounds);
   }
 
   read(data: string): readonly HubEvent[] {
-    const json = this.#isOver ? null : parseObject(data);
-    if (json === null) return NO_EVENTS;
+    const json = this.#events.isOver ? null : parseObject(data);
+    if (json === null) return this.#events.take();
     if (json.error != null) {
-      this.#fail(readUpstreamError(json) ?? brokenResponse(""));
-      return this.#take();
+      this.#events.fail(readUpstreamError(json) ?? { ...BROKEN_OFF, message: "" });
+      return this.#events.take();
     }
     this.#begin(json);
     const candidate = this.#bounds.readFirstChoice(json.candidates);
@@ -47,21 +45,21 @@ export class GeminiHubReader implements HubStreamReader {
     const usage = withQueries(reported, this.#searches, readString(json.modelVersion));
     // Every event may carry the usage so far. It is final only with the finish reason.
     if (usage !== null) this.#addUsage({ ...usage, isEarly: this.#stop === null });
-    if (!this.#isOver && this.#stop !== null && usage !== null) this.#finish();
-    return this.#take();
+    if (!this.#events.isOver && this.#stop !== null && usage !== null) this.#finish();
+    return this.#events.take();
   }
 
   close(): readonly HubEvent[] {
-    if (this.#isOver) return NO_EVENTS;
-    if (this.#stop === null) this.#fail(brokenResponse("The stream ended before the response was complete."));
+    if (this.#events.isOver) return this.#events.take();
+    if (this.#stop === null) this.#events.fail(BROKEN_OFF);
     else this.#finish();
-    return this.#take();
+    return this.#events.take();
   }
 
   #addUsage(usage: TokenUsage): void {
     this.#usage = usage;
     // An error is the last event.
-    if (!this.#isOver) this.#events.push({ type: "usage", usage });
+    if (!this.#events.isOver) this.#events.add({ type: "usage", usage });
   }
 
   #begin(json: Json): void {
@@ -72,7 +70,7 @@ export class GeminiHubReader implements HubStreamReader {
     // Some clients receive the size of the input with the first event.
     const usage = readGeminiUsage(json.usageMetadata);
     if (usage !== null) this.#addUsage({ ...usage, isEarly: true });
-    this.#events.push({
+    this.#events.add({
       type: "start",
       responseId,
       createdAtSeconds: null,
@@ -89,24 +87,15 @@ export class GeminiHubReader implements HubStreamReader {
     const stop = readFinishReason(reason);
     noteCandidateLosses(candidate, stop, this.#options.dropped);
     // Gemini sometimes finishes normally without any part: another account may do better.
-    if (stop === "end" && !this.#parts.hasContent) this.#fail(brokenResponse("an empty response"));
+    if (stop === "end" && !this.#parts.hasContent)
+      this.#events.fail({ ...BROKEN_OFF, message: "an empty response" });
     else this.#stop = stop;
   }
 
   #finish(): void {
-    this.#isOver = true;
-    if (this.#usage?.isEarly) this.#events.push({ type: "usage", usage: { ...this.#usage, isEarly: false } });
+    if (this.#usage?.isEarly) this.#events.add({ type: "usage", usage: { ...this.#usage, isEarly: false } });
     this.#parts.end(this.#stop === "length", this.#grounding);
     const stop = this.#parts.hasCalls ? "tools" : (this.#stop ?? "end");
-    this.#events.push({ type: "end", stop, stopSequence: null });
-  }
-
-  #fail(error: UpstreamError): void {
-    this.#isOver = true;
-    this.#events.push({ type: "error", error });
-  }
-
-  #take(): readonly HubEvent[] {
-    return this.#events.length === 0 ? NO_EVENTS : this.#events.splice(0);
+    this.#events.end(stop);
   }
 }

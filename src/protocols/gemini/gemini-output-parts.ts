@@ -3,13 +3,14 @@
 import { CallIds } from "../hub/call-ids.ts";
 import { withCitations } from "../hub/citations.ts";
 import { unwrapCustomInput } from "../hub/custom-input.ts";
-import type { ClientTool, ResponseReadOptions } from "../hub/dialect-codec.ts";
+import type { ResponseReadOptions } from "../hub/dialect-codec.ts";
 import type { OpaqueState } from "../hub/hub-request.ts";
 import type { HubEvent, StartedItem } from "../hub/hub-response.ts";
 import type { ItemEnd } from "../hub/item-sequencer.ts";
 import { type Json, readString } from "../hub/json-values.ts";
 import type { ResponseBounds } from "../hub/response-bounds.ts";
 import { TextPieces } from "../hub/text-pieces.ts";
+import { resolveTool } from "../hub/tool-names.ts";
 import { member, objectMember } from "./gemini-members.ts";
 import { readGrounding } from "./grounding.ts";
 import { PartialArguments } from "./partial-arguments.ts";
@@ -157,7 +158,7 @@ export class OutputParts {
     const opaque = signature === null || isWithoutState(signature) ? null : this.#seal(signature);
     if (opaque !== null) this.#endReasoning(opaque);
     else this.#endText();
-    const tool = this.#resolveTool(readString(name) ?? "");
+    const tool = resolveTool(this.#options.toolNames, readString(name) ?? "");
     this.#startItem({ kind: "call", callId: this.#callIds.assign(id), ...tool });
     const input = tool.tool === "custom" && !isCut ? unwrapCustomInput(json) : json;
     if (input !== "") this.#events.push({ type: "delta", text: input });
@@ -172,10 +173,6 @@ export class OutputParts {
       this.#open = "reasoning";
     }
     this.#endText({ opaque });
-  }
-
-  #resolveTool(name: string): ClientTool {
-    return this.#options.toolNames.resolve(name) ?? { name, namespace: null, tool: "function" };
   }
 }
 

@@ -3,7 +3,6 @@
 import type { DroppedFields } from "../hub/dropped-fields.ts";
 import type { HubStop } from "../hub/hub-response.ts";
 import { type Json, readObject, readString } from "../hub/json-values.ts";
-import type { UpstreamError } from "../shared/upstream-error.ts";
 import type { TokenUsage } from "../shared/usage.ts";
 
 const FILTERED: ReadonlySet<string> = new Set([
@@ -67,10 +66,6 @@ export function noteCandidateLosses(
 /** Feedback without a reason only rates the prompt. */
 export function isBlocked({ promptFeedback }: Json): boolean {
   return readString(readObject(promptFeedback)?.blockReason) !== null;
-}
-
-export function brokenResponse(message: string): UpstreamError {
-  return { code: "server_error", type: null, param: null, message };
 }
 
 /** Google omits counts of zero. */

@@ -11,6 +11,15 @@ export const TOOL_NAME_CHARS_MAX = 64;
 const NAMESPACE_SEPARATOR = "__";
 const DIGEST_CHARS = 6;
 
+/** A name that the request does not contain is passed on: the client reports it to the model. */
+export function resolveTool(
+  toolNames: Pick<ToolNames, "resolve">,
+  name: string,
+  tool: ClientTool["tool"] = "function",
+): ClientTool {
+  return toolNames.resolve(name) ?? { name, namespace: null, tool };
+}
+
 export class ToolNameTable implements ToolNames {
   readonly #byClientName = new Map<string, string>();
   readonly #byUpstreamName = new Map<string, ClientTool>();

@@ -3,24 +3,20 @@
 import { isObject } from "../../json/parse.ts";
 import { CallIds } from "../hub/call-ids.ts";
 import { isCutInput, unwrapCustomInput } from "../hub/custom-input.ts";
-import type { ClientTool, HubStreamReader, ResponseReadOptions, ToolNames } from "../hub/dialect-codec.ts";
+import type { ClientTool, HubStreamReader, ResponseReadOptions } from "../hub/dialect-codec.ts";
 import type { Citation, OpaqueState } from "../hub/hub-request.ts";
 import type { HubEvent, HubStop, StartedItem } from "../hub/hub-response.ts";
 import { ItemSequencer } from "../hub/item-sequencer.ts";
 import { type Json, parseObject, readNumber, readObject, readString } from "../hub/json-values.ts";
 import { ResponseBounds } from "../hub/response-bounds.ts";
+import { BROKEN_OFF, resolveStop, StreamEvents } from "../hub/stream-events.ts";
 import { TextPieces } from "../hub/text-pieces.ts";
+import { resolveTool } from "../hub/tool-names.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
 import { isSearchCall, readCitation, Searches } from "./messages-sources.ts";
 import { isFinalMessagesUsage, mergeMessagesUsage, readMessagesUsage } from "./messages-usage.ts";
 
-const NO_EVENTS: readonly HubEvent[] = [];
-const BROKEN_OFF: UpstreamError = {
-  code: null,
-  type: "api_error",
-  param: null,
-  message: "The stream ended before the response was complete.",
-};
+const CUT_OFF: UpstreamError = { ...BROKEN_OFF, code: null, type: "api_error" };
 
 interface OpenBlock {
   readonly key: string;
@@ -57,9 +53,9 @@ function openBlock(
 
 export class MessagesHubReader implements HubStreamReader {
   readonly #options: ResponseReadOptions;
-  readonly #events: HubEvent[] = [];
+  readonly #events = new StreamEvents();
   readonly #bounds = new ResponseBounds();
-  readonly #items = new ItemSequencer(this.#events, this.#bounds);
+  readonly #items = new ItemSequencer(this.#events.list, this.#bounds);
   readonly #blocks = new Map<number, OpenBlock>();
   readonly #searches = new Searches(this.#bounds);
   /** Null until the stream has begun. */
@@ -70,15 +66,14 @@ export class MessagesHubReader implements HubStreamReader {
   #hasCalls = false;
   /** The output limit cut a call off, so that it cannot be run. */
   #hasCutCall = false;
-  #isOver = false;
 
   constructor(options: ResponseReadOptions) {
     this.#options = options;
   }
 
   read(data: string): readonly HubEvent[] {
-    const json = this.#isOver ? null : parseObject(data);
-    if (json === null) return NO_EVENTS;
+    const json = this.#events.isOver ? null : parseObject(data);
+    if (json === null) return this.#events.take();
     switch (json.type) {
       case "message_start":
         this.#readStart(readObject(json.message) ?? {});
@@ -99,17 +94,17 @@ export class MessagesHubReader implements HubStreamReader {
         this.#finish();
         break;
       case "error":
-        this.#fail(readUpstreamError(json) ?? BROKEN_OFF);
+        this.#events.fail(readUpstreamError(json) ?? CUT_OFF);
         break;
     }
-    return this.#take();
+    return this.#events.take();
   }
 
   close(): readonly HubEvent[] {
-    if (this.#isOver) return NO_EVENTS;
-    if (this.#stop === null) this.#fail(BROKEN_OFF);
+    if (this.#events.isOver) return this.#events.take();
+    if (this.#stop === null) this.#events.fail(CUT_OFF);
     else this.#finish();
-    return this.#take();
+    return this.#events.take();
   }
 
   /** The first event begins the stream, also of an upstream that omits `message_start`. */
@@ -117,7 +112,7 @@ export class MessagesHubReader implements HubStreamReader {
     if (this.#callIds !== null) return this.#callIds;
     const responseId = readString(message.id);
     this.#callIds = new CallIds(responseId, this.#bounds);
-    this.#events.push({
+    this.#events.add({
       type: "start",
       responseId,
       createdAtSeconds: null,
@@ -261,37 +256,16 @@ export class MessagesHubReader implements HubStreamReader {
     if (!isObject(json)) return;
     this.#usage = mergeMessagesUsage(this.#usage, json);
     const usage = readMessagesUsage(this.#usage);
-    if (usage !== null) this.#events.push({ type: "usage", usage: { ...usage, isEarly } });
+    if (usage !== null) this.#events.add({ type: "usage", usage: { ...usage, isEarly } });
   }
 
   #finish(): void {
     this.#begin({});
-    this.#isOver = true;
     for (const index of [...this.#blocks.keys()]) this.#endBlock(index);
     for (const search of this.#searches.takeOpen()) this.#addWhole("search", search);
     const isCut = this.#hasCutCall && this.#stop === "length";
-    const stop = resolveStop(this.#stop, { hasCalls: this.#hasCalls && !isCut });
-    this.#events.push({ type: "end", stop, stopSequence: this.#stopSequence });
+    this.#events.end(resolveStop(this.#stop, this.#hasCalls && !isCut), this.#stopSequence);
   }
-
-  #fail(error: UpstreamError): void {
-    this.#isOver = true;
-    this.#events.push({ type: "error", error });
-  }
-
-  #take(): readonly HubEvent[] {
-    return this.#events.length === 0 ? NO_EVENTS : this.#events.splice(0);
-  }
-}
-
-export function resolveTool(toolNames: Pick<ToolNames, "resolve">, name: string): ClientTool {
-  return toolNames.resolve(name) ?? { name, namespace: null, tool: "function" };
-}
-
-/** `tools` means that there are calls, whatever the upstream reports: clients would wait for the other. */
-export function resolveStop(stop: HubStop | null, { hasCalls }: { readonly hasCalls: boolean }): HubStop {
-  if (hasCalls) return "tools";
-  return stop === null || stop === "tools" ? "end" : stop;
 }
 
 export function readStopReason(reason: unknown): HubStop | null {

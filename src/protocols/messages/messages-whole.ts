@@ -8,8 +8,10 @@ import type { ClientTarget, ResponseReadOptions } from "../hub/dialect-codec.ts"
 import type { HubResponse, OutputItem } from "../hub/hub-response.ts";
 import { type Json, readObject, readString } from "../hub/json-values.ts";
 import { ResponseBounds } from "../hub/response-bounds.ts";
+import { resolveStop } from "../hub/stream-events.ts";
+import { resolveTool } from "../hub/tool-names.ts";
 import { SEARCH_NAME } from "../hub/turns.ts";
-import { readStopReason, resolveStop, resolveTool } from "./messages-hub-reader.ts";
+import { readStopReason } from "./messages-hub-reader.ts";
 import { formatOpaque, writeStopReason } from "./messages-hub-writer.ts";
 import { isSearchCall, readCitations, Searches } from "./messages-sources.ts";
 import { readMessagesUsage, writeMessagesUsage } from "./messages-usage.ts";
@@ -29,7 +31,7 @@ export function readMessagesResponse(json: Json, options: ResponseReadOptions): 
     responseId: readString(json.id),
     createdAtSeconds: null,
     items,
-    stop: resolveStop(readStopReason(json.stop_reason), { hasCalls }),
+    stop: resolveStop(readStopReason(json.stop_reason), hasCalls),
     stopSequence: readString(json.stop_sequence),
     usage: readMessagesUsage(json.usage),
   };

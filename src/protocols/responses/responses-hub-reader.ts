@@ -7,7 +7,8 @@ import type { HubEvent, StartedItem } from "../hub/hub-response.ts";
 import { type ItemEnd, ItemSequencer } from "../hub/item-sequencer.ts";
 import { type Json, parseObject, readNumber, readObject, readString } from "../hub/json-values.ts";
 import { ResponseBounds } from "../hub/response-bounds.ts";
-import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
+import { BROKEN_OFF, StreamEvents } from "../hub/stream-events.ts";
+import { readUpstreamError } from "../shared/upstream-error.ts";
 import { readUsage, withTier } from "../shared/usage.ts";
 import { countSearchItems, withSearches } from "../shared/web-searches.ts";
 import {
@@ -18,14 +19,6 @@ import {
   readSearch,
   resolveCall,
 } from "./responses-output.ts";
-
-const NO_EVENTS: readonly HubEvent[] = [];
-const BROKEN_OFF: UpstreamError = {
-  code: "server_error",
-  type: null,
-  param: null,
-  message: "The stream ended before the response was complete.",
-};
 
 const NOT_CUT = { isCut: false, opaque: null };
 
@@ -45,32 +38,31 @@ function openItem(key: string, wrapped: ClientTool | null = null): OpenItem {
 
 export class ResponsesHubReader implements HubStreamReader {
   readonly #options: ResponseReadOptions;
-  readonly #events: HubEvent[] = [];
+  readonly #events = new StreamEvents();
   readonly #bounds = new ResponseBounds();
-  readonly #sequencer = new ItemSequencer(this.#events, this.#bounds);
+  readonly #sequencer = new ItemSequencer(this.#events.list, this.#bounds);
   readonly #open = new Map<string, OpenItem>();
   #callIds = new CallIds(null, this.#bounds);
   #hasStarted = false;
   #hasItems = false;
   #hasCalls = false;
-  #isOver = false;
 
   constructor(options: ResponseReadOptions) {
     this.#options = options;
   }
 
   read(data: string, name: string | null): readonly HubEvent[] {
-    if (this.#isOver) return NO_EVENTS;
+    if (this.#events.isOver) return this.#events.take();
     const json = parseObject(data);
-    if (json === null) return NO_EVENTS;
+    if (json === null) return this.#events.take();
     this.#readEvent(readString(json.type) ?? name ?? "", json);
-    return this.#take();
+    return this.#events.take();
   }
 
   close(): readonly HubEvent[] {
-    if (this.#isOver) return NO_EVENTS;
-    this.#fail(BROKEN_OFF);
-    return this.#take();
+    if (this.#events.isOver) return this.#events.take();
+    this.#events.fail(BROKEN_OFF);
+    return this.#events.take();
   }
 
   #readEvent(type: string, json: Json): void {
@@ -104,7 +96,7 @@ export class ResponsesHubReader implements HubStreamReader {
         return;
       case "response.failed":
       case "error":
-        this.#fail(readUpstreamError(json) ?? BROKEN_OFF);
+        this.#events.fail(readUpstreamError(json) ?? BROKEN_OFF);
         return;
     }
   }
@@ -114,7 +106,7 @@ export class ResponsesHubReader implements HubStreamReader {
     this.#hasStarted = true;
     const responseId = readString(response?.id);
     this.#callIds = new CallIds(responseId, this.#bounds);
-    this.#events.push({
+    this.#events.add({
       type: "start",
       responseId,
       createdAtSeconds: readNumber(response?.created_at),
@@ -241,10 +233,9 @@ export class ResponsesHubReader implements HubStreamReader {
     if (!this.#hasItems) this.#addWhole(response);
     const reported = withTier(readUsage(response.usage), response.service_tier);
     const usage = withSearches(reported, countSearchItems(response.output));
-    if (usage !== null) this.#events.push({ type: "usage", usage });
-    this.#isOver = true;
+    if (usage !== null) this.#events.add({ type: "usage", usage });
     const isCut = stop === "length" || stop === "filtered";
-    this.#events.push({ type: "end", stop: this.#hasCalls && !isCut ? "tools" : stop, stopSequence: null });
+    this.#events.end(this.#hasCalls && !isCut ? "tools" : stop);
   }
 
   /** An upstream that streams nothing but the response as a whole. */
@@ -267,18 +258,9 @@ export class ResponsesHubReader implements HubStreamReader {
 
   #emit(item: StartedItem, text: string, { opaque = null, citations }: ItemEnd = {}): void {
     this.#bounds.addItem();
-    this.#events.push({ type: "item_start", item });
-    if (text !== "") this.#events.push({ type: "delta", text });
-    this.#events.push({ type: "item_end", opaque, isCut: false, ...withCitations(citations) });
-  }
-
-  #fail(error: UpstreamError): void {
-    this.#isOver = true;
-    this.#events.push({ type: "error", error });
-  }
-
-  #take(): readonly HubEvent[] {
-    return this.#events.length === 0 ? NO_EVENTS : this.#events.splice(0);
+    this.#events.add({ type: "item_start", item });
+    if (text !== "") this.#events.add({ type: "delta", text });
+    this.#events.add({ type: "item_end", opaque, isCut: false, ...withCitations(citations) });
   }
 }
 
