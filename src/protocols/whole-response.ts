@@ -19,7 +19,7 @@ import type { BodyFields, Endpoint } from "./shared/endpoint.ts";
 import { readImageKind } from "./shared/image-kind.ts";
 import { publicMessage } from "./shared/public-message.ts";
 import { type ResponseFacts, readResponseFacts } from "./shared/response-facts.ts";
-import { type Audience, readUpstreamError, type UpstreamError } from "./shared/upstream-error.ts";
+import { type Audience, readFailure, type UpstreamError } from "./shared/upstream-error.ts";
 import type { TokenUsage } from "./shared/usage.ts";
 
 const RESPONSE_FIELDS = wantedFields([
@@ -98,8 +98,7 @@ export function readWholeResponse(
   const hasError = error?.kind === "object" || error?.kind === "string";
   // A response object has its own `error` and is a response all the same. Elsewhere an error means failure.
   if (hasError && !(endpoint.hasStatus && status?.kind === "string")) {
-    const upstreamError = readUpstreamError(parseJson(bytes, start, end));
-    return { kind: "error", error: upstreamError ?? { code: null, type: null, param: null, message: "" } };
+    return { kind: "error", error: readFailure({ bytes, start, end }) };
   }
   const splices: Splice[] = [];
   for (const name of [model, modelVersion]) {

@@ -5,7 +5,7 @@ import type { Part } from "../../base/parts.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
 import { type JsonField, type ObjectScan, stringValue, wantedFields } from "../../json/scan.ts";
 import { ARRAY_OPEN, QUOTE, skipSpace } from "../../json/walk.ts";
-import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
+import { readUpstreamError, UNKNOWN_ERROR, type UpstreamError } from "../shared/upstream-error.ts";
 import { readUsage, type TokenUsage } from "../shared/usage.ts";
 
 const CHUNK_FIELDS = [
@@ -28,7 +28,7 @@ const FINISH_REASON = Buffer.from('"finish_reason"');
 export function readError(chunk: Uint8Array): UpstreamError {
   const json = parseJson(chunk);
   const upstreamError = readUpstreamError(json) ?? readUpstreamError({ error: json });
-  return upstreamError ?? { code: null, type: null, param: null, message: "" };
+  return upstreamError ?? UNKNOWN_ERROR;
 }
 
 /** In JSON a quote inside a string is escaped, so a field name in quotes is found without parsing. */

@@ -22,6 +22,7 @@ import {
   type StreamReader,
   type TextSink,
 } from "../shared/stream.ts";
+import { UNKNOWN_ERROR } from "../shared/upstream-error.ts";
 import { readUsage, type TokenUsage, withTier } from "../shared/usage.ts";
 import { withImpliedSearch } from "../shared/web-searches.ts";
 import {
@@ -136,7 +137,7 @@ class ChatReader implements StreamReader {
   #readDone(): EventVerdict {
     // An upstream that sends `[DONE]` without any content has failed.
     if (this.#finishedChoices.size === 0 && !this.#hasContent) {
-      return { phase: "failed", error: { code: null, type: null, param: null, message: "" } };
+      return { phase: "failed", error: UNKNOWN_ERROR };
     }
     this.outcome = "completed";
     return { phase: "terminal", replacement: wholePart(this.#done) };

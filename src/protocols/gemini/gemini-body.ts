@@ -1,22 +1,15 @@
 /** A Gemini request body as sent upstream: the received bytes with the upstream's model name where the body has one. */
 
-import { findBytes } from "../../base/bytes.ts";
-import { nextTurn } from "../../base/next-turn.ts";
 import { type Part, partBytes } from "../../base/parts.ts";
 import type { ApiError } from "../../errors.ts";
 import { integerValue } from "../../json/scan.ts";
 import { addMember, jsonString, replaceValue, type Splice, spliceParts } from "../../json/splice.ts";
-import { StringFaultSearch } from "../../json/strings.ts";
-import { invalidJsonError } from "../shared/json-body.ts";
+import { findStringError, mentionsWord } from "../shared/body-search.ts";
 import { isPlainBody } from "../shared/plain-body.ts";
 import type { HostedForm, RequestBody } from "../shared/request.ts";
 import { callIds } from "./call-ids.ts";
 import { type ConfigScan, type GeminiScan, pick } from "./gemini-fields.ts";
 import { allSignatures, findModelPlaces, foreignSignatures, type GeminiFindings } from "./gemini-splices.ts";
-
-/** In a longer body only both ends are searched: the search must not block other requests. */
-const SEARCH_BYTES_MAX = 128 * 1024;
-const ERROR_SEARCH_BYTES_PER_TURN = 256 * 1024;
 
 interface GeminiBodyOptions {
   readonly scan: GeminiScan;
@@ -88,26 +81,15 @@ export class GeminiBody implements RequestBody {
   }
 
   mentions(word: string): boolean {
-    const { bytes, start, end } = this.#part;
-    const needle = Buffer.from(word);
-    if (end - start <= SEARCH_BYTES_MAX) return findBytes(bytes, needle, start) !== -1;
-    const half = SEARCH_BYTES_MAX / 2;
-    return (
-      findBytes(bytes.subarray(start, start + half), needle, 0) !== -1 ||
-      findBytes(bytes, needle, end - half) !== -1
-    );
+    return mentionsWord(this.#part, word);
   }
 
   isPlain(): boolean {
     return this.#options.findings?.isPlain ?? isPlainBody(partBytes(this.#part));
   }
 
-  async findJsonError(): Promise<ApiError | null> {
-    const bytes = partBytes(this.#part);
-    const search = new StringFaultSearch(bytes);
-    while (!search.run(ERROR_SEARCH_BYTES_PER_TURN)) await nextTurn();
-    const { fault } = search;
-    return fault && invalidJsonError(bytes, fault, 0);
+  findJsonError(): Promise<ApiError | null> {
+    return findStringError(this.#part);
   }
 
   async dispose(): Promise<void> {

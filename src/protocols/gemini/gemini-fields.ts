@@ -14,7 +14,7 @@ import {
   stringValue,
   wantedFields,
 } from "../../json/scan.ts";
-import { invalidJsonError } from "../shared/json-body.ts";
+import { invalidJsonError } from "../shared/body-search.ts";
 
 const FIELDS = [
   "model",

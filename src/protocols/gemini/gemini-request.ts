@@ -10,7 +10,7 @@ import type { RequestedTier } from "../../money/token-counts.ts";
 import { readConversationStart } from "../shared/conversation-name.ts";
 import type { Endpoint } from "../shared/endpoint.ts";
 import { type InputReach, measureInputReach } from "../shared/input-reach.ts";
-import { type InputSize, measureInputSize } from "../shared/input-size.ts";
+import { estimateTokens, type InputSize, measureInputSize } from "../shared/input-size.ts";
 import type { JsonRequestLimits } from "../shared/json-request.ts";
 import { checkListBounds } from "../shared/list-bounds.ts";
 import type { InputText, ModelRequest, RequestBody } from "../shared/request.ts";
@@ -27,10 +27,6 @@ import {
   scanGeminiBody,
 } from "./gemini-fields.ts";
 import { type GeminiFindings, searchGeminiBody } from "./gemini-splices.ts";
-
-const BYTES_PER_TOKEN = 4;
-const MEDIA_TOKENS = 1_000;
-const OUTPUT_TOKENS_DEFAULT = 500;
 
 /** The members that contain media as Base64 in their `data`. */
 const INLINE_MEDIA = [Buffer.from('"inlineData"'), Buffer.from('"inline_data"')];
@@ -143,9 +139,7 @@ class GeminiRequest implements ModelRequest {
   }
 
   tokensEstimate(): number {
-    const { textBytes, media } = this.inputSize();
-    const input = Math.ceil(textBytes / BYTES_PER_TOKEN) + media * MEDIA_TOKENS;
-    return input + (this.outputTokensMax ?? OUTPUT_TOKENS_DEFAULT) * this.choices;
+    return estimateTokens(this.inputSize(), this);
   }
 
   inputSize(): InputSize {

@@ -21,7 +21,7 @@ import {
   type StreamReader,
   type TextSink,
 } from "../shared/stream.ts";
-import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
+import { readFailure, UNKNOWN_ERROR } from "../shared/upstream-error.ts";
 import type { TokenUsage } from "../shared/usage.ts";
 import { countQueries, withQueries } from "../shared/web-searches.ts";
 import { readGeminiUsage } from "./gemini-usage.ts";
@@ -42,7 +42,6 @@ const FINISH_REASON = Buffer.from('"finishReason"');
 const BLOCK_REASON = Buffer.from('"blockReason"');
 /** Text, calls. The channel of a thought is that of its text, in the negative. */
 const CHANNELS_PER_CANDIDATE = 2;
-const NO_ERROR: UpstreamError = { code: null, type: null, param: null, message: "" };
 
 export interface GeminiReaderOptions {
   readonly publicModel: string;
@@ -94,11 +93,7 @@ class GeminiReader implements StreamReader {
       return DROPPED;
     }
     const { error } = scan.fields;
-    if (error !== undefined && error.kind !== "null")
-      return {
-        phase: "failed",
-        error: readUpstreamError(parseJson(data.bytes, data.start, data.end)) ?? NO_ERROR,
-      };
+    if (error !== undefined && error.kind !== "null") return { phase: "failed", error: readFailure(data) };
     return this.#readChunk(data, scan);
   }
 
@@ -116,7 +111,7 @@ class GeminiReader implements StreamReader {
     const isFinished = this.#finishedCandidates.size >= this.#choices;
     if (!this.#hasContent) {
       // Gemini sometimes finishes normally without any part: another account may do better.
-      if (isFinished && !this.#wasStopped) return { phase: "failed", error: NO_ERROR };
+      if (isFinished && !this.#wasStopped) return { phase: "failed", error: UNKNOWN_ERROR };
       return { phase: this.#wasStopped ? "content" : "lifecycle", replacement };
     }
     if (!isFinished || usageMetadata === undefined) return { phase: "content", replacement };

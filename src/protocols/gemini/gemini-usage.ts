@@ -2,7 +2,7 @@
 
 import { isObject } from "../../json/parse.ts";
 import { readTier } from "../shared/service-tier.ts";
-import type { TokenUsage } from "../shared/usage.ts";
+import { isInvalidCount, readCount, type TokenUsage } from "../shared/usage.ts";
 
 /**
  * Fields with the value 0 are omitted by Google, so a missing count is 0. `promptTokenCount` includes the cached tokens;
@@ -21,21 +21,21 @@ export function readGeminiUsage(json: unknown): TokenUsage | null {
     json.thoughtsTokenCount,
     json.toolUsePromptTokenCount,
   ];
-  const toolTokens = count(json.toolUsePromptTokenCount);
-  const thoughtTokens = count(json.thoughtsTokenCount);
+  const toolTokens = readCount(json.toolUsePromptTokenCount);
+  const thoughtTokens = readCount(json.thoughtsTokenCount);
   const promptTokens =
     promptTokenCount === undefined
-      ? Math.max(0, count(totalTokenCount) - toolTokens - thoughtTokens - count(candidatesTokenCount))
-      : count(promptTokenCount);
+      ? Math.max(0, readCount(totalTokenCount) - toolTokens - thoughtTokens - readCount(candidatesTokenCount))
+      : readCount(promptTokenCount);
   const inputTokens = promptTokens + toolTokens;
   const answerTokens =
     candidatesTokenCount === undefined
-      ? Math.max(0, count(totalTokenCount) - inputTokens - thoughtTokens)
-      : count(candidatesTokenCount);
+      ? Math.max(0, readCount(totalTokenCount) - inputTokens - thoughtTokens)
+      : readCount(candidatesTokenCount);
   const outputTokens = answerTokens + thoughtTokens;
   return {
     inputTokens,
-    cachedTokens: Math.min(inputTokens, count(json.cachedContentTokenCount)),
+    cachedTokens: Math.min(inputTokens, readCount(json.cachedContentTokenCount)),
     cacheWriteTokens: 0,
     cacheWrite1hTokens: 0,
     imageInputTokens: Math.min(inputTokens, countModality(json.promptTokensDetails, "IMAGE")),
@@ -47,7 +47,7 @@ export function readGeminiUsage(json: unknown): TokenUsage | null {
     tier: readTier(json.serviceTier),
     missing: findMissing(json),
     isEarly: false,
-    hasImpossibleCount: counts.some((value) => value !== undefined && value !== null && !isCount(value)),
+    hasImpossibleCount: counts.some(isInvalidCount),
   };
 }
 
@@ -63,15 +63,7 @@ function countModality(details: unknown, modality: "IMAGE" | "AUDIO"): number {
   if (!Array.isArray(details)) return 0;
   let tokens = 0;
   for (const detail of details) {
-    if (isObject(detail) && detail.modality === modality) tokens += count(detail.tokenCount);
+    if (isObject(detail) && detail.modality === modality) tokens += readCount(detail.tokenCount);
   }
   return tokens;
-}
-
-function count(value: unknown): number {
-  return isCount(value) ? value : 0;
-}
-
-function isCount(value: unknown): value is number {
-  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }

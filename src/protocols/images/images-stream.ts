@@ -16,7 +16,7 @@ import {
   type StreamOutcome,
   type StreamReader,
 } from "../shared/stream.ts";
-import { readUpstreamError } from "../shared/upstream-error.ts";
+import { readFailure } from "../shared/upstream-error.ts";
 import { readUsage, type TokenUsage } from "../shared/usage.ts";
 
 const EVENT_FIELDS = ["type", "model", "size", "quality", "usage", "error", "headers"] as const;
@@ -89,8 +89,7 @@ class ImagesReader implements StreamReader {
   #readError(data: Part, scan: EventScan): EventVerdict {
     this.#hasPartialImages = false;
     this.#takeUsage(data, scan);
-    const error = readUpstreamError(parseJson(data.bytes, data.start, data.end));
-    return { phase: "failed", error: error ?? { code: null, type: null, param: null, message: "" } };
+    return { phase: "failed", error: readFailure(data) };
   }
 
   #readFinishedImage(data: Part, scan: EventScan, replacement: Part[] | null): EventVerdict {

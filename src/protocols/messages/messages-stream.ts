@@ -23,7 +23,7 @@ import {
   type StreamReader,
   type TextSink,
 } from "../shared/stream.ts";
-import { readUpstreamError } from "../shared/upstream-error.ts";
+import { readFailure } from "../shared/upstream-error.ts";
 import type { TokenUsage } from "../shared/usage.ts";
 import { messagesErrorBody } from "./messages-error.ts";
 import { isFinalMessagesUsage, mergeMessagesUsage, readMessagesUsage } from "./messages-usage.ts";
@@ -128,9 +128,9 @@ class MessagesReader implements StreamReader {
         this.outcome = "completed";
         return { phase: "terminal", replacement };
       case "error":
-        return { phase: "failed", error: readError(data) };
+        return { phase: "failed", error: readFailure(data) };
       default:
-        if (error?.kind === "object") return { phase: "failed", error: readError(data) };
+        if (error?.kind === "object") return { phase: "failed", error: readFailure(data) };
         // A ping, or an event of a later version of the API: clients skip what they do not know.
         return { phase: this.#contentPhase(), replacement };
     }
@@ -226,9 +226,4 @@ class MessagesReader implements StreamReader {
 
 function isDelta({ bytes, start, end }: Part): boolean {
   return end - start === DELTA_NAME.length && startsWithAt(bytes, start, DELTA_NAME);
-}
-
-function readError(data: Part) {
-  const json = parseJson(data.bytes, data.start, data.end);
-  return readUpstreamError(json) ?? { code: null, type: null, param: null, message: "" };
 }

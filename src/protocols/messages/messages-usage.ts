@@ -6,7 +6,7 @@
 import { isObject } from "../../json/parse.ts";
 import { NO_TOKENS, type TokenCounts } from "../../money/token-counts.ts";
 import { readTier } from "../shared/service-tier.ts";
-import { isCount, isInvalidCount, type TokenUsage, type UsagePass } from "../shared/usage.ts";
+import { isInvalidCount, readCount, type TokenUsage, type UsagePass } from "../shared/usage.ts";
 
 /**
  * Null if there is none, or if it reports neither input nor output. A null count is missing. The counts of a request
@@ -36,9 +36,9 @@ export function readMessagesUsage(json: unknown): TokenUsage | null {
     imageInputTokens: 0,
     audioInputTokens: 0,
     outputTokens: counts.outputTokens,
-    reasoningTokens: Math.min(counts.outputTokens, count(thinking)),
+    reasoningTokens: Math.min(counts.outputTokens, readCount(thinking)),
     audioOutputTokens: 0,
-    webSearches: count(searches),
+    webSearches: readCount(searches),
     tier: readTier(json.speed, json.service_tier),
     missing: fresh === null ? "input" : output === null ? "output" : null,
     isEarly: false,
@@ -67,17 +67,17 @@ function readPass(json: Readonly<Record<string, unknown>>): ReadPass {
   const lifetimes = isObject(json.cache_creation) ? json.cache_creation : {};
   const hour = lifetimes.ephemeral_1h_input_tokens;
   // Older reports have only the sum, newer ones may have only the parts.
-  const parts = count(lifetimes.ephemeral_5m_input_tokens) + count(hour);
-  const cacheWriteTokens = Math.max(count(written), parts);
+  const parts = readCount(lifetimes.ephemeral_5m_input_tokens) + readCount(hour);
+  const cacheWriteTokens = Math.max(readCount(written), parts);
   return {
     model: typeof model === "string" ? model : null,
     tokens: {
       ...NO_TOKENS,
-      inputTokens: count(fresh) + count(cached) + cacheWriteTokens,
-      cachedTokens: count(cached),
+      inputTokens: readCount(fresh) + readCount(cached) + cacheWriteTokens,
+      cachedTokens: readCount(cached),
       cacheWriteTokens,
-      cacheWrite1hTokens: Math.min(cacheWriteTokens, count(hour)),
-      outputTokens: count(output),
+      cacheWrite1hTokens: Math.min(cacheWriteTokens, readCount(hour)),
+      outputTokens: readCount(output),
     },
     isInvalid: [fresh, output, cached, written, hour].some(isInvalidCount),
   };
@@ -139,8 +139,4 @@ export function writeMessagesUsage(usage: TokenUsage): Record<string, unknown> {
       : { server_tool_use: { web_search_requests: usage.webSearches, web_fetch_requests: 0 } }),
     ...(reasoningTokens === 0 ? {} : { output_tokens_details: { thinking_tokens: reasoningTokens } }),
   };
-}
-
-function count(value: unknown): number {
-  return isCount(value) ? value : 0;
 }

@@ -120,3 +120,20 @@ function skipSpaceBefore(body: Uint8Array, from: number): number {
   while (at > first && (body[at] ?? 0) <= SPACE) at--;
   return at;
 }
+
+const BYTES_PER_TOKEN = 4;
+/** The usual tokens of an image. */
+const MEDIA_TOKENS = 1_000;
+const OUTPUT_TOKENS_DEFAULT = 500;
+
+/**
+ * Text has about four bytes per token. Output without a limit is assumed to have the usual length. Images are not
+ * counted by their bytes.
+ */
+export function estimateTokens(
+  { textBytes, media }: InputSize,
+  { outputTokensMax, choices }: { readonly outputTokensMax: number | null; readonly choices: number },
+): number {
+  const input = Math.ceil(textBytes / BYTES_PER_TOKEN) + media * MEDIA_TOKENS;
+  return input + (outputTokensMax ?? OUTPUT_TOKENS_DEFAULT) * choices;
+}

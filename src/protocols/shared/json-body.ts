@@ -1,17 +1,8 @@
 /** The fields of a JSON body that the gateway uses, and the body as sent upstream: the received bytes with splices. */
 
-import { findBytes } from "../../base/bytes.ts";
-import { nextTurn } from "../../base/next-turn.ts";
 import { type Part, partBytes } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
-import {
-  integerValue,
-  type JsonField,
-  type ObjectScan,
-  type ScanFailure,
-  wantedFields,
-} from "../../json/scan.ts";
-import { describeScanError } from "../../json/scan-error.ts";
+import { integerValue, type JsonField, type ObjectScan, wantedFields } from "../../json/scan.ts";
 import {
   addMember,
   editMembers,
@@ -20,7 +11,7 @@ import {
   type Splice,
   spliceParts,
 } from "../../json/splice.ts";
-import { StringFaultSearch } from "../../json/strings.ts";
+import { findStringError, mentionsWord } from "./body-search.ts";
 import type { BodyFields, Endpoint } from "./endpoint.ts";
 import { isPlainBody } from "./plain-body.ts";
 import type { HostedForm, KnownPrefix, RequestBody } from "./request.ts";
@@ -133,12 +124,6 @@ function capSplices(
   return [none === undefined ? addMember(scan, name, String(tokens)) : replaceValue(none, digits(tokens))];
 }
 
-/** `start` is where the body begins. */
-export function invalidJsonError(bytes: Uint8Array, failure: ScanFailure, start: number): ApiError {
-  const where = describeScanError(bytes, failure, start);
-  return new ApiError("invalid_json", `The request body is not a valid JSON object: ${where}.`);
-}
-
 function digits(count: number): Uint8Array {
   return Buffer.from(String(count));
 }
@@ -159,11 +144,6 @@ interface JsonBodyOptions {
 
 const NO_OPTIONS: JsonBodyOptions = {};
 const NO_SPLICES: readonly Splice[] = [];
-
-/** In a longer body only both ends are searched: the search must not block other requests. */
-const SEARCH_BYTES_MAX = 128 * 1024;
-/** How much `flaw` checks in one turn of the event loop. */
-const ERROR_SEARCH_BYTES_PER_TURN = 256 * 1024;
 
 /** The members that name the model, or that a cloud vendor expects instead. */
 function hostedMembers(
@@ -273,26 +253,15 @@ export class JsonBody implements RequestBody {
   }
 
   mentions(word: string): boolean {
-    const { bytes, start, end } = this.part;
-    const needle = Buffer.from(word);
-    if (end - start <= SEARCH_BYTES_MAX) return findBytes(bytes, needle, start) !== -1;
-    const half = SEARCH_BYTES_MAX / 2;
-    return (
-      findBytes(bytes.subarray(start, start + half), needle, 0) !== -1 ||
-      findBytes(bytes, needle, end - half) !== -1
-    );
+    return mentionsWord(this.part, word);
   }
 
   isPlain(): boolean {
     return this.inspection?.isPlain ?? isPlainBody(partBytes(this.part));
   }
 
-  async findJsonError(): Promise<ApiError | null> {
-    const bytes = partBytes(this.part);
-    const search = new StringFaultSearch(bytes);
-    while (!search.run(ERROR_SEARCH_BYTES_PER_TURN)) await nextTurn();
-    const { fault } = search;
-    return fault && invalidJsonError(bytes, fault, 0);
+  findJsonError(): Promise<ApiError | null> {
+    return findStringError(this.part);
   }
 
   async dispose(): Promise<void> {

@@ -9,20 +9,14 @@ import { isValidUtf8, scanObject, wantedFields } from "../../json/scan.ts";
 import { describeScanError } from "../../json/scan-error.ts";
 import { editMembers, type Splice } from "../../json/splice.ts";
 import type { RequestedTier } from "../../money/token-counts.ts";
+import { invalidJsonError } from "./body-search.ts";
 import { caseVariantError } from "./case-variant-error.ts";
 import { readConversationStart } from "./conversation-name.ts";
 import type { BodyFields, Endpoint } from "./endpoint.ts";
 import { readImageKind } from "./image-kind.ts";
 import { type InputReach, measureInputReach } from "./input-reach.ts";
-import { type InputSize, measureInputSize } from "./input-size.ts";
-import {
-  checkBounds,
-  invalidJsonError,
-  JsonBody,
-  outputBound,
-  ROUTING,
-  type RoutingScan,
-} from "./json-body.ts";
+import { estimateTokens, type InputSize, measureInputSize } from "./input-size.ts";
+import { checkBounds, JsonBody, outputBound, ROUTING, type RoutingScan } from "./json-body.ts";
 import {
   continuesConversation,
   readBackground,
@@ -41,10 +35,6 @@ import { readRequestedTier } from "./service-tier.ts";
 const STREAM_OPTIONS = wantedFields(["include_usage"], { refusesCaseVariants: true });
 const REASONING = wantedFields(["effort"]);
 const REASONING_DEPTH_MAX = 16;
-const BYTES_PER_TOKEN = 4;
-/** The usual tokens of an image. */
-const IMAGE_TOKENS = 1_000;
-const OUTPUT_TOKENS_DEFAULT = 500;
 const TRUE = new TextEncoder().encode("true");
 const INCLUDE_USAGE = new TextEncoder().encode('{"include_usage":true}');
 
@@ -219,7 +209,7 @@ class JsonRequest implements ModelRequest {
   }
 
   tokensEstimate(): number {
-    return estimateTokens(this.inputSize(), this.outputTokensMax, this.choices);
+    return estimateTokens(this.inputSize(), this);
   }
 
   /** Searches the whole body, so it is called only if tokens are limited or charged. */
@@ -286,17 +276,4 @@ function forceUsage(bytes: Uint8Array, scan: RoutingScan, depthMax: number): Spl
   }
   if (options.fields.include_usage?.kind === "true") return null;
   return editMembers(bytes, options, { include_usage: TRUE });
-}
-
-/**
- * Text has about four bytes per token. Output without a limit is assumed to have the usual length. Images are not
- * counted by their bytes.
- */
-function estimateTokens(
-  { textBytes, media }: InputSize,
-  outputTokensMax: number | null,
-  choices: number,
-): number {
-  const input = Math.ceil(textBytes / BYTES_PER_TOKEN) + media * IMAGE_TOKENS;
-  return input + (outputTokensMax ?? OUTPUT_TOKENS_DEFAULT) * choices;
 }

@@ -1,6 +1,7 @@
 /** Reads the errors of upstreams. `publicMessage` rewrites them for clients. */
 
-import { isObject } from "../../json/parse.ts";
+import type { Part } from "../../base/parts.ts";
+import { isObject, parseJson } from "../../json/parse.ts";
 import { isGoogleError, readGoogleError } from "./google-error.ts";
 
 export interface UpstreamError {
@@ -16,6 +17,14 @@ export interface UpstreamError {
   resetsAtMs?: number;
   /** The gateway's own error: the response exceeds a bound of `count-limits.ts`. The message may be shown. */
   isOutOfBounds?: boolean;
+}
+
+/** The error of an upstream that reports a failure and nothing else. */
+export const UNKNOWN_ERROR: UpstreamError = { code: null, type: null, param: null, message: "" };
+
+/** The error of a body or event that reports a failure. */
+export function readFailure({ bytes, start, end }: Part): UpstreamError {
+  return readUpstreamError(parseJson(bytes, start, end)) ?? UNKNOWN_ERROR;
 }
 
 /** Finds the error in a JSON body or event of any OpenAI-compatible upstream; null if there is none. */

@@ -43,7 +43,7 @@ export function readUsage(json: unknown): TokenUsage | null {
   const cached = inputDetails.cached_tokens ?? json.prompt_cache_hit_tokens ?? json.cached_tokens;
   // OpenRouter has the name of Messages, Perplexity its own.
   const searches = readDetails(json.server_tool_use).web_search_requests ?? json.num_search_queries;
-  const inputTokens = input === null ? subtractCounts(total, output) : count(input);
+  const inputTokens = input === null ? subtractCounts(total, output) : readCount(input);
   const outputTokens =
     output === null
       ? subtractCounts(total, input)
@@ -58,7 +58,7 @@ export function readUsage(json: unknown): TokenUsage | null {
     outputTokens,
     reasoningTokens: countPart(outputTokens, outputDetails.reasoning_tokens),
     audioOutputTokens: countPart(outputTokens, outputDetails.audio_tokens),
-    webSearches: count(searches),
+    webSearches: readCount(searches),
     tier: readTier(json.service_tier),
     missing: total !== null ? null : input === null ? "input" : output === null ? "output" : null,
     isEarly: false,
@@ -112,8 +112,8 @@ function countWithReasoning(report: {
   readonly reasoning: unknown;
 }): number {
   const { input, output, total } = report;
-  const outputTokens = count(output);
-  const reasoningTokens = count(report.reasoning);
+  const outputTokens = readCount(output);
+  const reasoningTokens = readCount(report.reasoning);
   if (total === null) return reasoningTokens > outputTokens ? outputTokens + reasoningTokens : outputTokens;
   return input === null ? outputTokens : Math.max(outputTokens, subtractCounts(total, input));
 }
@@ -123,7 +123,7 @@ function readDetails(json: unknown): Record<string, unknown> {
 }
 
 function countPart(whole: number, part: unknown): number {
-  return Math.min(whole, count(part));
+  return Math.min(whole, readCount(part));
 }
 
 /** A value was reported that is not a count. */
@@ -132,13 +132,14 @@ export function isInvalidCount(value: unknown): boolean {
 }
 
 function subtractCounts(total: unknown, known: unknown): number {
-  return Math.max(0, count(total) - count(known));
+  return Math.max(0, readCount(total) - readCount(known));
 }
 
-function count(value: unknown): number {
+/** A value that is not a count is none. */
+export function readCount(value: unknown): number {
   return isCount(value) ? value : 0;
 }
 
-export function isCount(value: unknown): value is number {
+function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }
