@@ -164,7 +164,9 @@ function showSlowest(): void {
   for (const [file, ms] of slowest) console.log(`   ${(ms / 1_000).toFixed(1).padStart(6)} s  ${file}`);
 }
 
-const nameFailure = ({ file, name }: Failure) => `${file} > ${name}`;
+function nameFailure({ file, name }: Failure): string {
+  return `${file} > ${name}`;
+}
 
 function secondsSince(startedMs: number): string {
   return ((performance.now() - startedMs) / 1_000).toFixed(1);
