@@ -3,6 +3,8 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join, relative } from "node:path";
+import { ENDPOINTS } from "../src/protocols/endpoints.ts";
+import { INTERFACES } from "../src/records/interfaces.ts";
 import { BASE, LAYERS, OTHER_PROGRAMS } from "./architecture/layers.ts";
 import { withLayersTable } from "./architecture/layers-table.ts";
 import { createNodeName, layerName, ROOT, readSources, SRC } from "./architecture/source-graph.ts";
@@ -90,6 +92,34 @@ test("only store/engine/ branches on the database engine", () => {
       ({ file, text }) => !ENGINE_BRANCHES.test(file) && /\.engine [=!]==|"(sqlite|postgres)"/.test(text),
     );
   expect(branching.map(({ file }) => file)).toEqual([]);
+});
+
+/** Files and folders that compare with the name of an endpoint, interface or dialect, and why. */
+const NAME_COMPARISONS: Readonly<Record<string, string>> = {
+  "accounts/": "kinds of accounts choose the form of each dialect",
+  "protocols/shared/json-body.ts": "the form of a vendor names the API whose bodies it changes",
+  "policy/pricing.ts": "the policy is below the endpoints; only images have a price by the piece",
+  "billing/write-behind/reserved-settlements.ts":
+    "billing is below the endpoints; a usage row names its interface",
+  "gateway/translation/translation-worker.ts": "the name of a job",
+};
+
+test("what differs between endpoints and dialects is a trait, not a comparison with their names", () => {
+  const names = new Set<string>([...INTERFACES, ...ENDPOINTS.map(({ name }) => name)]);
+  const comparing = production.flatMap(({ path, text }) => {
+    const file = relative(SRC, path);
+    // A dialect recognizes what it has written itself.
+    const ownName = /^protocols\/(\w+)\//.exec(file)?.[1];
+    return [...text.matchAll(/(\S+) [=!]== "([\w.]+)"|case "([\w.]+)":/g)]
+      .filter(([, left, compared, matched]) => {
+        const name = compared ?? matched ?? "";
+        return names.has(name) && name !== ownName && !left?.endsWith("kind");
+      })
+      .map(([comparison]) => `${file}: ${comparison}`);
+  });
+  const allowed = Object.keys(NAME_COMPARISONS);
+  expect(comparing.filter((one) => !allowed.some((path) => one.startsWith(path)))).toEqual([]);
+  expect(allowed.filter((path) => !comparing.some((one) => one.startsWith(path)))).toEqual([]);
 });
 
 test(`no source file is longer than ${LINES_MAX} lines`, () => {
