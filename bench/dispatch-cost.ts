@@ -10,7 +10,7 @@ import { KeyIndex } from "../src/policy/key-index.ts";
 import { compileSnapshot } from "../src/policy/snapshot.ts";
 import { openPool } from "../src/pool/pool.ts";
 import type { KeyOfUser } from "../src/records/key.ts";
-import { NO_LIMITS } from "../src/records/limits.ts";
+import { NO_LIMITS, NO_RATE_LIMITS } from "../src/records/limits.ts";
 import { accountRecord, groupRecord, modelRecord } from "../src/records/records.test-support.ts";
 import { median } from "./measure.ts";
 
@@ -25,7 +25,7 @@ export interface DispatchCost {
   microsPerRequest: number;
 }
 
-const limits = { concurrency: 100_000, rpm: 1_000_000, tpm: 1_000_000_000, windows: [] };
+const limits = { ...NO_LIMITS, concurrency: 100_000, rpm: 1_000_000, tpm: 1_000_000_000 };
 const snapshot = compileSnapshot(
   {
     models: [modelRecord("m")],
@@ -34,7 +34,7 @@ const snapshot = compileSnapshot(
         baseUrl: "http://127.0.0.1:1/v1",
         privateNetwork: true,
         weight: 1 + (i % 3),
-        limits: { concurrency: 1_000, rpm: 1_000_000, tpm: null },
+        limits: { ...NO_RATE_LIMITS, concurrency: 1_000, rpm: 1_000_000 },
       }),
     ),
     groups: [

@@ -1,13 +1,14 @@
 import { expect, test } from "bun:test";
+import { NO_LIMITS } from "../records/limits.ts";
 import { standingTexts } from "./explain.ts";
 
 test("limits are listed one by one, with money in dollars", () => {
   const of = (used: number, limit: number) => ({ used, limit, remaining: limit - used, resetMs: 1 });
   expect(
     standingTexts({
+      ...NO_LIMITS,
       concurrency: { limit: 4, inUse: 1 },
       rpm: of(2, 60),
-      tpm: null,
       windows: [
         { perMs: 5 * 3_600_000, requests: of(3, 10), tokens: null, nano: of(1_234_500_000, 5_000_000_000) },
         { perMs: 24 * 3_600_000, requests: null, tokens: of(7, 9), nano: null },

@@ -2,17 +2,28 @@
 
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { type CallerLimits, NO_LIMITS, type Unit, type WindowLimit } from "../records/limits.ts";
+import { mapKinds } from "../base/map-kinds.ts";
+import {
+  type CallerLimits,
+  NO_LIMITS,
+  RATE_KINDS,
+  type WindowLimit,
+  type WindowUnit,
+} from "../records/limits.ts";
 import { type LimitLease, openLimiter, type Scope, type Shortage, type Subject } from "./limiter.ts";
 
 const MINUTE_MS = 60_000;
 /** So short that its steps are finer than any time that passes here, which makes it exact too. */
 const WINDOW_MS = 110;
 const SCOPES: readonly Scope[] = ["key", "user", "group", "account"];
-const UNITS: readonly Unit[] = ["requests", "tokens", "nano"];
-const SPANS_MS: Readonly<Record<Unit, number>> = { requests: MINUTE_MS, tokens: MINUTE_MS, nano: WINDOW_MS };
+const UNITS: readonly WindowUnit[] = ["requests", "tokens", "nano"];
+const SPANS_MS: Readonly<Record<WindowUnit, number>> = {
+  requests: MINUTE_MS,
+  tokens: MINUTE_MS,
+  nano: WINDOW_MS,
+};
 
-function maxIn(limits: CallerLimits, unit: Unit): number | null {
+function maxIn(limits: CallerLimits, unit: WindowUnit): number | null {
   if (unit === "nano") return limits.windows[0]?.nano ?? null;
   return unit === "requests" ? limits.rpm : limits.tpm;
 }
@@ -20,7 +31,7 @@ function maxIn(limits: CallerLimits, unit: Unit): number | null {
 /** The use of one unit of one subject by one lease; `era` identifies which instance of the limit it belongs to. */
 interface Use {
   scope: Scope;
-  unit: Unit;
+  unit: WindowUnit;
   era: number;
   parts: { atMs: number; amount: number }[];
 }
@@ -43,10 +54,10 @@ function openModel() {
   const leases: ModelLease[] = [];
   let nowMs = 0;
 
-  const maxOf = (scope: Scope, unit: Unit) => maxIn(limits[scope], unit);
-  const eraOf = (scope: Scope, unit: Unit) => eras.get(scope + unit) ?? 0;
+  const maxOf = (scope: Scope, unit: WindowUnit) => maxIn(limits[scope], unit);
+  const eraOf = (scope: Scope, unit: WindowUnit) => eras.get(scope + unit) ?? 0;
 
-  function used(scope: Scope, unit: Unit, atMs: number): number {
+  function used(scope: Scope, unit: WindowUnit, atMs: number): number {
     return leases
       .flatMap(({ uses }) => uses)
       .filter((use) => use.scope === scope && use.unit === unit && use.era === eraOf(scope, unit))
@@ -59,7 +70,7 @@ function openModel() {
   }
 
   /** Tries every time at which anything leaves. */
-  function waitFor(scope: Scope, unit: Unit, amount: number): number {
+  function waitFor(scope: Scope, unit: WindowUnit, amount: number): number {
     const max = maxOf(scope, unit);
     if (max === null) return 0;
     if (max === 0) return Number.POSITIVE_INFINITY;
@@ -107,7 +118,7 @@ function openModel() {
       return { waitMs: Math.max(0, ...waits), full };
     },
     admitted(real: LimitLease, scopes: readonly Scope[], tokens: number, nano: number): void {
-      const amounts: Record<Unit, number> = { requests: 1, tokens, nano };
+      const amounts: Record<WindowUnit, number> = { requests: 1, tokens, nano };
       const uses = scopes.flatMap((scope) =>
         UNITS.filter((unit) => maxOf(scope, unit) !== null).map((unit) => ({
           scope,
@@ -139,6 +150,7 @@ const small = (max: number) =>
     { weight: 1, arbitrary: fc.constant(0) },
   );
 const anyLimits = fc.record({
+  ...mapKinds(RATE_KINDS, () => fc.constant(null)),
   concurrency: small(8),
   rpm: small(8),
   tpm: small(90),

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { type CallerLimits, NO_LIMITS } from "../records/limits.ts";
+import { type CallerLimits, NO_LIMITS, NO_RATE_LIMITS } from "../records/limits.ts";
 import { type LimitLease, openLimiter, type Shortage, type Subject } from "./limiter.ts";
 
 const HOUR_MS = 3_600_000;
@@ -413,6 +413,7 @@ describe("the standing of a subject", () => {
     take([subject], 50).release();
     clock.atMs += 5_000;
     expect(standing(subject)).toEqual({
+      ...NO_LIMITS,
       rpm: { limit: 10, used: 2, remaining: 8, resetMs: 55_000 },
       tpm: { limit: 1_000, used: 150, remaining: 850, resetMs: 55_000 },
       concurrency: { limit: 4, inUse: 1 },
@@ -434,13 +435,9 @@ describe("the standing of a subject", () => {
 
   test("is null for limits that are not set, and zero for unknown subjects", () => {
     const { standing } = setUp();
-    expect(
-      standing({ scope: "account", id: "acc_1", limits: { concurrency: null, rpm: 7, tpm: null } }),
-    ).toEqual({
+    expect(standing({ scope: "account", id: "acc_1", limits: { ...NO_RATE_LIMITS, rpm: 7 } })).toEqual({
+      ...NO_LIMITS,
       rpm: { limit: 7, used: 0, remaining: 7, resetMs: 0 },
-      tpm: null,
-      concurrency: null,
-      windows: [],
     });
   });
 });

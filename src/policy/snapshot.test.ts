@@ -3,7 +3,7 @@ import fc from "fast-check";
 import type { GroupRecord } from "../records/group.ts";
 import { INTERFACES, type Interface } from "../records/interfaces.ts";
 import type { KeyOfUser } from "../records/key.ts";
-import { type CallerLimits, NO_LIMITS } from "../records/limits.ts";
+import { type CallerLimits, NO_LIMITS, NO_RATE_LIMITS } from "../records/limits.ts";
 import type { PolicyRecords } from "../records/policy.ts";
 import {
   accountRecord as account,
@@ -154,7 +154,7 @@ describe("limits", () => {
   });
 
   test("an account has its own limits, available on every route", () => {
-    const limits = { concurrency: 5, rpm: null, tpm: 9 };
+    const limits = { ...NO_RATE_LIMITS, concurrency: 5, tpm: 9 };
     const snapshot = compile({ accounts: [account("a1", { limits })] });
     const [route] = snapshot.groups.get("g1")?.models.get("m1")?.routes.get("chat") ?? [];
     expect(route?.account.limits).toEqual(limits);

@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from "bun:test";
 import { upstreamFailure } from "../accounts/failure.ts";
 import type { AccountRoute } from "../policy/snapshot.ts";
+import { NO_RATE_LIMITS } from "../records/limits.ts";
 import { openTestPool, route, type TestPool } from "./pool.test-support.ts";
 
 let rig: TestPool;
@@ -57,7 +58,7 @@ describe("a conversation", () => {
   });
 
   test("leaves its account while it is at capacity, and returns", () => {
-    const limits = { concurrency: 1, rpm: null, tpm: null };
+    const limits = { ...NO_RATE_LIMITS, concurrency: 1 };
     const routes = ten.map(({ account: { id } }) => route(id, { limits }));
     const { route: home, lease } = rig.take(routes, { affinity: "c" });
     const away = rig.take(routes, { affinity: "c" });

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, test } from "bun:test";
+import { NO_RATE_LIMITS } from "../records/limits.ts";
 import { openTestPool, route, type TestPool } from "./pool.test-support.ts";
 
 let rig: TestPool;
@@ -7,7 +8,7 @@ beforeEach(() => {
 });
 
 describe("the configured limits of an account", () => {
-  const limits = (change: object) => ({ limits: { concurrency: null, rpm: null, tpm: null, ...change } });
+  const limits = (change: object) => ({ limits: { ...NO_RATE_LIMITS, ...change } });
 
   test("concurrency is freed by a release", () => {
     const only = route("a", limits({ concurrency: 2 }));

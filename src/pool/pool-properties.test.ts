@@ -1,6 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { FAILURE_CLASSES, upstreamFailure } from "../accounts/failure.ts";
+import { mapKinds } from "../base/map-kinds.ts";
+import { RATE_KINDS } from "../records/limits.ts";
 import { openTestPool, route } from "./pool.test-support.ts";
 
 describe("any sequence of events", () => {
@@ -8,6 +10,7 @@ describe("any sequence of events", () => {
     priority: fc.integer({ min: 1, max: 3 }),
     weight: fc.integer({ min: 1, max: 9 }),
     limits: fc.record({
+      ...mapKinds(RATE_KINDS, () => fc.constant(null)),
       concurrency: fc.option(fc.integer({ min: 1, max: 3 })),
       rpm: fc.option(fc.integer({ min: 1, max: 5 })),
       tpm: fc.option(fc.integer({ min: 100, max: 500 })),

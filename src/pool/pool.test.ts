@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from "bun:test";
 import { classifyError, type FailureClass, upstreamFailure } from "../accounts/failure.ts";
 import type { AccountRoute } from "../policy/snapshot.ts";
+import { NO_RATE_LIMITS } from "../records/limits.ts";
 import { account, openTestPool, route, type TestPool } from "./pool.test-support.ts";
 
 let rig: TestPool;
@@ -210,7 +211,7 @@ describe("a new snapshot", () => {
   });
 
   test("counts requests in flight across the change", () => {
-    const limits = { concurrency: 1, rpm: null, tpm: null };
+    const limits = { ...NO_RATE_LIMITS, concurrency: 1 };
     const { lease } = rig.take([route("a", { limits })]);
     const renewed = route("a", { limits, credential: "new" });
     expect(rig.reasons([renewed])).toEqual(["at_capacity"]);
@@ -278,7 +279,7 @@ describe("the candidates of a selection", () => {
   });
 
   test("show the tried accounts and the selected one as they were at the selection", () => {
-    const limits = { concurrency: 1, rpm: null, tpm: null };
+    const limits = { ...NO_RATE_LIMITS, concurrency: 1 };
     const [first, second] = [route("a", { limits }), route("b", { limits })];
     const tried = new Set<AccountRoute>([first]);
     const taken = rig.take([first, second], { tried });

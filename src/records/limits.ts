@@ -84,5 +84,5 @@ export function pickSet<Kind extends string>(
   return set;
 }
 
-export const NO_RATE_LIMITS: RateLimits = mapKinds(RATE_KINDS, () => null);
-export const NO_LIMITS: CallerLimits = { ...NO_RATE_LIMITS, windows: [] };
+export const NO_RATE_LIMITS = mapKinds(RATE_KINDS, () => null) satisfies RateLimits;
+export const NO_LIMITS = { ...NO_RATE_LIMITS, windows: [] } satisfies CallerLimits;

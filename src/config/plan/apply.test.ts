@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from
 import fc from "fast-check";
 import { usdText } from "../../money/nano.ts";
 import { defaultOnDisconnect, NO_BILLING } from "../../records/group.ts";
-import { NO_LIMITS } from "../../records/limits.ts";
+import { NO_LIMITS, NO_RATE_LIMITS } from "../../records/limits.ts";
 import { accountRecord } from "../../records/records.test-support.ts";
 import { accountCredentialBinding, unseal } from "../../secrets/seal.ts";
 import { readRevisions } from "../../store/engine/revisions.ts";
@@ -316,7 +316,7 @@ keys:
   test("limits of accounts, groups, users and keys are stored", async () => {
     await apply(LIMITED);
     const { accounts, groups } = await readPolicy(gateway.db);
-    expect(accounts[0]?.limits).toEqual({ concurrency: 50, rpm: 500, tpm: 200_000 });
+    expect(accounts[0]?.limits).toEqual({ ...NO_RATE_LIMITS, concurrency: 50, rpm: 500, tpm: 200_000 });
     expect(groups[0]).toMatchObject({
       limits: {
         concurrency: 20,

@@ -114,9 +114,9 @@ eachEngine(({ open }) => {
       group: { name: "team", interfaces: ["chat", "images"] },
       billing: { mode: "none", currency: "USD" },
       limits: {
-        key: { rpm: null, tpm: null, concurrency: null, windows: [] },
+        key: NO_LIMITS,
         user: null,
-        group: { rpm: null, tpm: null, concurrency: { limit: 9, used: 0, remaining: 9 }, windows: [] },
+        group: { ...NO_LIMITS, concurrency: { limit: 9, used: 0, remaining: 9 } },
       },
       usage: {
         today: { since: MIDNIGHT_MS / 1000, ...NOTHING },

@@ -1,7 +1,7 @@
 /** A cluster in virtual time: nodes with real limiters, and a coordinator that delays, loses and forgets. */
 
 import { nodeLimits } from "../../config/limits/node-limits.ts";
-import type { CallerLimits } from "../../records/limits.ts";
+import { type CallerLimits, NO_LIMITS } from "../../records/limits.ts";
 import { type Limiter, type LimitLease, openLimiter, type Subject } from "../limiter.ts";
 import { SubjectRegistry } from "../subject-registry.ts";
 import { type Coordinator, type CoordinatorDocument, MemoryCoordinator } from "./coordinator.ts";
@@ -316,7 +316,7 @@ export function keySubject(limits: Partial<CallerLimits>): Subject {
   return {
     scope: "key",
     id: "k1",
-    limits: { rpm: null, tpm: null, concurrency: null, windows: [], ...limits },
+    limits: { ...NO_LIMITS, ...limits },
   };
 }
 

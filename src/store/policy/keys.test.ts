@@ -138,6 +138,7 @@ eachEngine(({ open }) => {
       { ...NO_LIMITS, tpm: Number.MAX_SAFE_INTEGER },
       { ...NO_LIMITS, windows: [window] },
       {
+        ...NO_LIMITS,
         concurrency: 1,
         rpm: 2,
         tpm: 3,

@@ -35,7 +35,7 @@ const account = (id: string): AccountRecord =>
     privateNetwork: true,
     weight: 3,
     models: { "gpt-*": "gpt-*", 'fast "chat"': "x" },
-    limits: { concurrency: 50, rpm: null, tpm: 200_000 },
+    limits: { ...NO_RATE_LIMITS, concurrency: 50, tpm: 200_000 },
     enabled: false,
     createdAtMs: 1_794_000_000_000,
   });
