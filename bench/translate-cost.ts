@@ -3,13 +3,13 @@
  * Prints JSON. A separate process, so that nothing else is measured with it.
  */
 
+import { COMPATIBLE_PROFILE } from "../src/accounts/profiles.ts";
 import { wholeBytesPart } from "../src/base/parts.ts";
 import { TranslatedReader } from "../src/gateway/translation/translated-reader.ts";
 import { openEventFlow } from "../src/gateway/upstream/event-flow.ts";
 import { parseJson } from "../src/json/parse.ts";
 import { openChatReader } from "../src/protocols/chat/chat-stream.ts";
 import { lookUpCodec } from "../src/protocols/codecs.ts";
-import { COMPATIBLE_PROFILE } from "../src/protocols/hub/account-profile.ts";
 import { DroppedFields } from "../src/protocols/hub/dropped-fields.ts";
 import type { HubRequest } from "../src/protocols/hub/hub-request.ts";
 import type { StreamReader } from "../src/protocols/shared/stream.ts";

@@ -2,7 +2,8 @@
 
 import { describe, expect, test } from "bun:test";
 import { readUpstreamError } from "../protocols/shared/upstream-error.ts";
-import { classifyError, clientError, type FailureClass } from "./failure.ts";
+import { classifyError } from "./classify-error.ts";
+import { clientError, type FailureClass } from "./failure.ts";
 
 function fail(status: number, type: string, message = "m", details: object = {}) {
   return classifyError(

@@ -2,8 +2,8 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { errorStatus, UPSTREAM_CODES } from "../errors.ts";
 import type { Audience, UpstreamError } from "../protocols/shared/upstream-error.ts";
+import { classifyError } from "./classify-error.ts";
 import {
-  classifyError,
   clientError,
   FAILURE_CLASSES,
   type FailureClass,

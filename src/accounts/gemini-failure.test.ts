@@ -2,7 +2,8 @@
 
 import { describe, expect, test } from "bun:test";
 import { readRefusal } from "../protocols/shared/upstream-error.ts";
-import { classifyError, clientError } from "./failure.ts";
+import { classifyError } from "./classify-error.ts";
+import { clientError } from "./failure.ts";
 
 interface GoogleError {
   readonly code: number;

@@ -5,14 +5,11 @@
 
 import type { HttpClient } from "../net/http-client/contract.ts";
 import { DialError, type Dialer } from "../net/http-client/dial.ts";
-import { isRegional } from "../vendors.ts";
 import type { PolicyAccount } from "./account.ts";
 import { AccessTokenError, type AccessTokens } from "./cloud/access-tokens.ts";
 import { exchangeOnce, type SingleReply, type SingleReplyFailure } from "./exchange.ts";
-import { ANTHROPIC_VERSION } from "./headers.ts";
-import { modelLists } from "./model-lists.ts";
+import { credentialHeader, KINDS } from "./kinds/table.ts";
 import { readModelNames } from "./model-names.ts";
-import { credentialHeader } from "./upstream-address.ts";
 
 export interface ProbeOptions {
   dialer: Dialer;
@@ -52,15 +49,16 @@ export async function probeAccount(account: PolicyAccount, options: ProbeOptions
 
 /** The lists are requested one after the other; the first failure is the result. */
 async function listModels(account: PolicyAccount, options: ProbeOptions): Promise<Probe> {
+  const kind = KINDS[account.kind];
   const credential = await probeCredential(account, options);
   const headers = [
     "accept: application/json",
     `user-agent: ${options.userAgent}`,
     "accept-encoding: identity",
     ...(credential === null ? [] : [`${credential[0]}: ${credential[1]}`]),
-    ...(account.kind === "anthropic" ? [`anthropic-version: ${ANTHROPIC_VERSION}`] : []),
+    ...kind.listHeaders,
   ];
-  const { baseUrl, paths } = modelLists(account);
+  const { baseUrl, paths } = kind.modelLists(account);
   const target = await options.dialer.resolve(baseUrl, account);
   const models = new Set<string>();
   let probe: Probe = { kind: "bad_url" };
@@ -87,7 +85,7 @@ async function probeCredential(
   account: PolicyAccount,
   { accessTokens }: ProbeOptions,
 ): Promise<readonly [name: string, value: string] | null> {
-  return account.kind === "vertex"
+  return KINDS[account.kind].credential === "service_account"
     ? ["authorization", `Bearer ${await accessTokens.get(account)}`]
     : credentialHeader(account);
 }
@@ -110,11 +108,9 @@ function interpretReply(
     if (!(contentType?.includes("json") ?? false)) return { kind: "not_json", status };
     return { kind: "answers", status, models: body === null ? [] : readModelNames(body) };
   }
-  // Google reports an invalid key as an invalid request, and a list of models has nothing else that could be invalid.
-  // A key that may call models need not be allowed to list them.
-  if (status === 403 && isRegional(kind)) return { kind: "list_denied", status };
-  const isRefused = status === 401 || status === 403 || (status === 400 && kind === "gemini");
-  if (isRefused) return { kind: "refused", status };
+  const known = KINDS[kind].listFailures[status];
+  if (known !== undefined) return { kind: known, status };
+  if (status === 401 || status === 403) return { kind: "refused", status };
   if (status === 404 || status === 405) return { kind: "no_list", status };
   if (status === 429) return { kind: "limited", status };
   if (status >= 300 && status < 400) return { kind: "redirects", status };

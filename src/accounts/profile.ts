@@ -1,20 +1,10 @@
-/** The capability profile of an account: by its kind, vendor and address, with what its configuration overrides. */
+/** The capability profile of an account: that of its kind, with what its configuration overrides. */
 
-import { GEMINI_PROFILE, VERTEX_GEMINI_PROFILE } from "../protocols/gemini/gemini-profile.ts";
-import {
-  type AccountProfile,
-  ANTHROPIC_PROFILE,
-  COMPATIBLE_PROFILE,
-  HOSTED_CLAUDE_PROFILE,
-  OPENAI_PROFILE,
-} from "../protocols/hub/account-profile.ts";
+import type { AccountProfile } from "../protocols/hub/account-profile.ts";
 import type { HostedForm } from "../protocols/shared/request.ts";
 import type { Dialect, Interface } from "../records/interfaces.ts";
-import { VENDORS } from "../vendors.ts";
 import type { PolicyAccount } from "./account.ts";
-import { VENDOR_PROFILES } from "./vendor-profiles.ts";
-
-const OPENAI_HOST = /^https:\/\/(?:[\w-]+\.)?api\.openai\.com(?:[:/]|$)/;
+import { KINDS } from "./kinds/table.ts";
 
 /** Accounts are immutable, so their profiles are built once. */
 const profiles = new WeakMap<PolicyAccount, Map<Dialect, AccountProfile>>();
@@ -25,26 +15,10 @@ export function accountProfile(account: PolicyAccount, dialect: Dialect): Accoun
   profiles.set(account, byDialect);
   let profile = byDialect.get(dialect);
   if (profile === undefined) {
-    profile = { ...defaultProfile(account, dialect), ...readOverrides(account.profile ?? {}) };
+    profile = { ...KINDS[account.kind].profile(account, dialect), ...readOverrides(account.profile ?? {}) };
     byDialect.set(dialect, profile);
   }
   return profile;
-}
-
-function defaultProfile({ kind, vendor, baseUrl }: PolicyAccount, dialect: Dialect): AccountProfile {
-  switch (kind) {
-    case "gemini":
-      return GEMINI_PROFILE;
-    case "anthropic":
-      return ANTHROPIC_PROFILE;
-    case "bedrock":
-      return HOSTED_CLAUDE_PROFILE;
-    case "vertex":
-      return dialect === "gemini" ? VERTEX_GEMINI_PROFILE : HOSTED_CLAUDE_PROFILE;
-  }
-  const preset = VENDORS.find((name) => name === vendor);
-  if (preset !== undefined) return VENDOR_PROFILES[preset];
-  return kind === "azure" || OPENAI_HOST.test(baseUrl) ? OPENAI_PROFILE : COMPATIBLE_PROFILE;
 }
 
 /** The form of a body that passes through to a vendor with OpenAI's interfaces; null if it is OpenAI's own. */

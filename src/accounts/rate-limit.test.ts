@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { durationMs, parseRetryHint, readExhaustedReset, readHeadroom, retryAfterMs } from "./rate-limit.ts";
+import { readExhaustedReset, readHeadroom } from "./rate-limit.ts";
+import { durationMs, parseRetryHint, retryAfterMs } from "./retry-hint.ts";
 
 describe("the Retry-After hint", () => {
   const NOW_MS = Date.parse("2026-09-01T12:00:00Z");

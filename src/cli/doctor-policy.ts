@@ -4,6 +4,7 @@
  */
 
 import type { PolicyAccount } from "../accounts/account.ts";
+import { isBuiltIn } from "../accounts/kinds/table.ts";
 import {
   type CheckedPublication,
   isHidden,
@@ -31,7 +32,7 @@ export function openAccounts(
     const what = `account ${record.name}`;
     if (!record.enabled) {
       findings.push({ what, state: "good", message: "is disabled and was not checked", todo: null });
-    } else if (record.kind === "simulator") {
+    } else if (isBuiltIn(record.kind)) {
       findings.push({ what, state: "good", message: "is the built-in simulator", todo: null });
     } else {
       try {

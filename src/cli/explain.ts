@@ -1,5 +1,6 @@
 /** `model-gateway explain`: explains what happened to a request, or what would happen to one. */
 
+import { isBuiltIn } from "../accounts/kinds/table.ts";
 import type { Settings } from "../config/installation/environment.ts";
 import { localAddressText } from "../config/parse/check-account.ts";
 import { buildCostLines, formatPrice } from "../gateway/endpoints/request-report.ts";
@@ -228,7 +229,7 @@ async function explainKey(db: Db, settings: Settings, input: Input, nowMs: numbe
 }
 
 function printBlocked({ name, kind, baseUrl, privateNetwork }: AccountRecord, terminal: Terminal): void {
-  const address = kind === "simulator" || privateNetwork ? null : findLocalAddress(baseUrl);
+  const address = isBuiltIn(kind) || privateNetwork ? null : findLocalAddress(baseUrl);
   if (address !== null)
     terminal.print(
       `${terminal.paint.red("✗")} ${name}: private_network ${localAddressText(baseUrl, address)}`,

@@ -1,15 +1,9 @@
 /** What the kind, the vendor and the region of an account decide if its configuration leaves it out. */
 
-import { type AccountKind, DEFAULT_INTERFACES } from "../records/account.ts";
+import { KINDS } from "../accounts/kinds/table.ts";
+import { VENDOR_PRESETS, type Vendor } from "../accounts/vendors.ts";
+import type { AccountKind } from "../records/account.ts";
 import type { Interface } from "../records/interfaces.ts";
-import {
-  DEFAULT_BASE_URLS,
-  isRegional,
-  regionalBaseUrl,
-  VENDOR_PRESETS,
-  VERTEX_REGION_DEFAULT,
-  type Vendor,
-} from "../vendors.ts";
 
 interface AccountOrigin {
   readonly kind: AccountKind;
@@ -17,17 +11,20 @@ interface AccountOrigin {
   readonly region?: string | null | undefined;
 }
 
+/** Empty if the kind has no default. */
 export function defaultBaseUrl(origin: AccountOrigin): string {
-  const { kind, vendor } = origin;
+  if (origin.vendor) return VENDOR_PRESETS[origin.vendor].baseUrl;
+  const { address } = KINDS[origin.kind];
+  if (address.from === "kind") return address.baseUrl;
   const region = defaultRegion(origin);
-  if (isRegional(kind)) return region === null ? "" : regionalBaseUrl(kind, region);
-  return vendor ? VENDOR_PRESETS[vendor].baseUrl : (DEFAULT_BASE_URLS[kind] ?? "");
+  return address.from === "region" && region !== null ? address.baseUrl(region) : "";
 }
 
 export function defaultRegion({ kind, region }: AccountOrigin): string | null {
-  return region ?? (kind === "vertex" ? VERTEX_REGION_DEFAULT : null);
+  const { address } = KINDS[kind];
+  return region ?? (address.from === "region" ? address.regionDefault : null);
 }
 
 export function defaultInterfaces({ kind, vendor }: AccountOrigin): readonly Interface[] {
-  return vendor ? VENDOR_PRESETS[vendor].interfaces : DEFAULT_INTERFACES[kind];
+  return vendor ? VENDOR_PRESETS[vendor].interfaces : KINDS[kind].interfaces;
 }

@@ -3,6 +3,7 @@
  * memory. If compiling fails, the old snapshot stays in use and the failure is logged.
  */
 
+import { isBuiltIn } from "../accounts/kinds/table.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Log } from "../observe/log.ts";
 import type { AccountRecord } from "../records/account.ts";
@@ -156,5 +157,5 @@ async function abandonAfter(ms: number, check: (isCurrent: () => boolean) => Pro
 }
 
 function isSimulated({ accounts }: PolicyRecords): boolean {
-  return accounts.some(({ kind, enabled }) => kind === "simulator" && enabled);
+  return accounts.some(({ kind, enabled }) => enabled && isBuiltIn(kind));
 }

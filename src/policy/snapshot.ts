@@ -4,6 +4,7 @@
  */
 
 import type { PolicyAccount } from "../accounts/account.ts";
+import { isBuiltIn, KINDS } from "../accounts/kinds/table.ts";
 import type { Tariff } from "../money/tariff.ts";
 import type { AccountRecord } from "../records/account.ts";
 import { type Charge, defaultOnDisconnect, type GroupRecord, type OnDisconnect } from "../records/group.ts";
@@ -86,7 +87,7 @@ export function compileSnapshot(records: PolicyRecords, options: CompileOptions)
 }
 
 function compileAccount(record: AccountRecord, options: CompileOptions): PolicyAccount {
-  const simulated = record.kind === "simulator";
+  const simulated = isBuiltIn(record.kind);
   const baseUrl = simulated ? (options.simulatorUrl ?? "") : record.baseUrl;
   const { sealedCredential: _, enabled: __, createdAtMs: ___, ...settings } = record;
   return {
@@ -197,7 +198,7 @@ function findInterfaceRoutes(
   routeTo: RouteTo,
 ): readonly AccountRoute[] {
   const routes = accounts.flatMap((account) => {
-    const upstreamModel = account.kind === "vertex" ? mapModel(account.models, model) : "";
+    const upstreamModel = KINDS[account.kind].modelInterface === null ? "" : mapModel(account.models, model);
     const translation = findTranslation(modelInterfaces(account, upstreamModel ?? ""), iface);
     return translation === "none" ? [] : (routeTo(account, model, translation) ?? []);
   });

@@ -1,26 +1,19 @@
 /** Which dialect of an account serves an interface that the account does not have itself. */
 
+import { KINDS } from "../accounts/kinds/table.ts";
 import type { AccountKind } from "../records/account.ts";
 import { DIALECTS, type Dialect, type Interface } from "../records/interfaces.ts";
 
 /** The dialects that express most of a conversation come first. */
 const PREFERENCE: readonly Dialect[] = DIALECTS;
 
-const CLAUDE = /^claude/i;
-
-/** Whether Vertex AI serves this model by Anthropic's API. Its other models have Google's. */
-export function isClaudeModel(upstreamModel: string): boolean {
-  return CLAUDE.test(upstreamModel);
-}
-
-/** The interfaces that the account itself has for a model. Vertex AI serves each model by the API of its vendor. */
+/** The interfaces that the account itself has for a model. */
 export function modelInterfaces(
   { kind, interfaces }: { readonly kind: AccountKind; readonly interfaces: Iterable<Interface> },
   upstreamModel: string,
 ): Iterable<Interface> {
-  if (kind !== "vertex") return interfaces;
-  const own: Interface = isClaudeModel(upstreamModel) ? "messages" : "gemini";
-  return [...interfaces].filter((name) => name === own);
+  const own = KINDS[kind].modelInterface?.(upstreamModel);
+  return own === undefined ? interfaces : [...interfaces].filter((name) => name === own);
 }
 
 /** Whether the account of a route serves the interface without translation. */
@@ -29,7 +22,8 @@ export function hasInterface(
   iface: Interface,
 ): boolean {
   if (!account.interfaces.has(iface)) return false;
-  return account.kind !== "vertex" || [...modelInterfaces(account, upstreamModel)].includes(iface);
+  const { modelInterface } = KINDS[account.kind];
+  return modelInterface === null || modelInterface(upstreamModel) === iface;
 }
 
 interface RoutedAccount {

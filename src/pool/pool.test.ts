@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, test } from "bun:test";
-import { classifyError, type FailureClass, upstreamFailure } from "../accounts/failure.ts";
+import { classifyError } from "../accounts/classify-error.ts";
+import { type FailureClass, upstreamFailure } from "../accounts/failure.ts";
 import type { AccountRoute } from "../policy/snapshot.ts";
 import { NO_RATE_LIMITS } from "../records/limits.ts";
 import { account, openTestPool, route, type TestPool } from "./pool.test-support.ts";

@@ -15,7 +15,6 @@ import {
   text,
   textMap,
 } from "./fields.ts";
-import { INTERFACES, type Interface } from "./interfaces.ts";
 
 export const ACCOUNT_KINDS = [
   "openai",
@@ -27,17 +26,6 @@ export const ACCOUNT_KINDS = [
   "simulator",
 ] as const;
 export type AccountKind = (typeof ACCOUNT_KINDS)[number];
-
-/** The interfaces of an account whose configuration names none. */
-export const DEFAULT_INTERFACES: Readonly<Record<AccountKind, readonly Interface[]>> = {
-  openai: ["chat", "responses", "embeddings", "images"],
-  azure: ["chat", "responses", "embeddings", "images"],
-  anthropic: ["messages"],
-  bedrock: ["messages"],
-  gemini: ["gemini", "embeddings"],
-  vertex: ["messages", "gemini"],
-  simulator: INTERFACES,
-};
 
 /** An account: a credential at an upstream, and how to reach it. In the order of the file. */
 export const ACCOUNT_FIELDS = {

@@ -59,7 +59,6 @@ export const LAYERS: readonly Layer[] = [
     holds: "the console's API: one table of operations, authentication and authorization of people",
     mayImport: [
       ...GATEWAY_IMPORTS,
-      "vendors",
       "version",
       "openapi",
       "usage-export",
@@ -117,8 +116,8 @@ export const LAYERS: readonly Layer[] = [
     mayImport: [
       "net",
       "records",
+      "accounts",
       "count-limits",
-      "vendors",
       "money",
       "secrets",
       "store",
@@ -146,7 +145,7 @@ export const LAYERS: readonly Layer[] = [
     name: "accounts",
     holds:
       "kinds of upstream accounts: addresses, headers, access tokens, failures, rate limits; the Responses WebSocket client",
-    mayImport: [...SHARED_FILES, "vendors", "net", "json", "secrets", "protocols"],
+    mayImport: [...SHARED_FILES, "net", "json", "secrets", "protocols"],
   },
   {
     name: "billing",
@@ -199,11 +198,6 @@ export const LAYERS: readonly Layer[] = [
     mayImport: [],
   },
   { name: "observe", holds: "log lines, counters, the text format of metrics", mayImport: [] },
-  {
-    name: "vendors",
-    holds: "addresses and interfaces of vendors with OpenAI-compatible APIs",
-    mayImport: ["records"],
-  },
   {
     name: "records",
     holds: "the records that the store keeps and the policy is compiled from",

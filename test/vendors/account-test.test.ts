@@ -1,7 +1,7 @@
 /** "Test connection" of the account form lists the models of every vendor, at the path and with the credential it expects. */
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { VENDOR_PRESETS, VENDORS } from "../../src/vendors.ts";
+import { VENDOR_PRESETS, VENDORS } from "../../src/accounts/vendors.ts";
 import { type SignedInClient, signInAs } from "../support/console-client.ts";
 import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
 

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { VENDOR_PRESETS, VENDORS } from "../../src/vendors.ts";
+import { VENDOR_PRESETS, VENDORS } from "../../src/accounts/vendors.ts";
 import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
 import { withVendorTables } from "./vendors-page.ts";
 

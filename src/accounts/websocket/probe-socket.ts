@@ -5,7 +5,7 @@ import type { Deadlines } from "../../base/deadlines.ts";
 import { ConnectionPool } from "../../net/http-client/connections.ts";
 import type { Dialer } from "../../net/http-client/dial.ts";
 import type { PolicyAccount } from "../account.ts";
-import { credentialHeader, upstreamPath } from "../upstream-address.ts";
+import { credentialHeader, KINDS } from "../kinds/table.ts";
 import { type HandshakeProbe, probeHandshake } from "./probe-handshake.ts";
 
 export interface SocketProbeOptions {
@@ -51,7 +51,11 @@ export async function probeSocket(
       },
       {
         route: connections.resolveRoute(target),
-        path: upstreamPath(account, "/responses", ""),
+        path: KINDS[account.kind].path(account, {
+          path: "/responses",
+          upstreamModel: "",
+          wantsEvents: false,
+        }),
         headers:
           `user-agent: ${options.userAgent}\r\n` +
           (credential === null ? "" : `${credential[0]}: ${credential[1]}\r\n`),

@@ -3,6 +3,7 @@
  * private networks, and a stored credential is sent only to the address that it was entered for.
  */
 
+import { KINDS } from "../../accounts/kinds/table.ts";
 import type { AccountRecord } from "../../records/account.ts";
 import { defaultBaseUrl } from "../account-defaults.ts";
 import type { FileAccount, GatewayFile } from "../schema/schema.ts";
@@ -25,7 +26,12 @@ export function reachProblems(file: GatewayFile, state: ConfigState): FieldProbl
       ];
     }
     const hasSecret = present !== undefined && present.sealedCredential !== null;
-    if (!hasSecret || isUnchanged || wanted.kind === "simulator" || wanted.credential !== undefined)
+    if (
+      !hasSecret ||
+      isUnchanged ||
+      KINDS[wanted.kind].credential === "none" ||
+      wanted.credential !== undefined
+    )
       return [];
     return [
       {

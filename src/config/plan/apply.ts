@@ -3,6 +3,7 @@
  * them again changes nothing.
  */
 
+import { isBuiltIn } from "../../accounts/kinds/table.ts";
 import { findLocalAddress } from "../../net/http-client/ip-addresses.ts";
 import { appendChange, type ChangeEntry } from "../../store/change-log/change-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
@@ -116,7 +117,7 @@ interface CheckedFile {
 
 /** An account that no request can use, unless its address is meant to be unreachable. */
 function noteBlockedAddress(account: GatewayFile["accounts"][number]): string[] {
-  if (account.kind === "simulator" || account.private_network) return [];
+  if (isBuiltIn(account.kind) || account.private_network) return [];
   const baseUrl = account.base_url ?? defaultBaseUrl(account);
   const kind = findLocalAddress(baseUrl);
   return kind === null ? [] : [`accounts.${account.name}.private_network ${localAddressText(baseUrl, kind)}`];

@@ -1,5 +1,6 @@
 /** Compares the state with the file and computes the steps that lead from one to the other. Writes nothing. */
 
+import { KINDS } from "../../accounts/kinds/table.ts";
 import type { AccountRecord } from "../../records/account.ts";
 import type { GroupRecord } from "../../records/group.ts";
 import type { ModelRecord } from "../../records/model.ts";
@@ -143,7 +144,7 @@ function planAccount(
   const { credential, kind } = wanted;
   // An omitted credential is kept, so that an exported file, which contains none, can be applied again. The
   // simulator has no credential, so one that is left from another kind is removed.
-  const keptCredential = kind === "simulator" ? null : sealed;
+  const keptCredential = KINDS[kind].credential === "none" ? null : sealed;
   const same =
     credential === undefined || (sealed !== null && unseal(secrets.keyring, binding, sealed) === credential);
   const complete = {

@@ -1,11 +1,11 @@
 /** Schemas of accounts, which connect to upstreams, and groups, which keys belong to. */
 
 import { z } from "zod";
+import { VENDORS } from "../../accounts/vendors.ts";
 import { ACCOUNT_FIELDS, ACCOUNT_KINDS } from "../../records/account.ts";
 import { CAPTURE_MODES } from "../../records/capture.ts";
 import { CHARGES, DEFAULT_QUEUE, GROUP_ACCESS, GROUP_FIELDS, ON_DISCONNECT } from "../../records/group.ts";
 import { isProjectId } from "../../secrets/service-account.ts";
-import { VENDORS } from "../../vendors.ts";
 import { limits } from "../limits/product-limits.ts";
 import { baseUrl, decimal, describeFields, flagFields, name, text, wholeNumber } from "./basic-values.ts";
 import { accountLimits, callerLimits } from "./limits.ts";

@@ -3,12 +3,12 @@
  * replaced by names. Contains no secrets.
  */
 
+import { KINDS } from "../../accounts/kinds/table.ts";
 import type { AccountRecord } from "../../records/account.ts";
 import { defaultOnDisconnect, type GroupRecord } from "../../records/group.ts";
 import type { KeyRecord } from "../../records/key.ts";
 import type { ModelRecord } from "../../records/model.ts";
 import type { UserRecord } from "../../records/user.ts";
-import { isRegional, regionalBaseUrl } from "../../vendors.ts";
 import { limitsToFile } from "../schema/usage-limits.ts";
 import type { FormattedFields } from "./difference.ts";
 import { ACCOUNT_SHAPE, GROUP_SHAPE, KEY_SHAPE, MODEL_SHAPE } from "./file-shape.ts";
@@ -25,8 +25,9 @@ export function accountToFile(account: AccountRecord) {
 
 /** The address of a region is left out, so that a changed region changes the address. */
 function hasOwnAddress({ kind, region, baseUrl }: AccountRecord): boolean {
-  if (kind === "simulator") return false;
-  return !isRegional(kind) || region === null || baseUrl !== regionalBaseUrl(kind, region);
+  const { address } = KINDS[kind];
+  if (address.from === "process") return false;
+  return address.from !== "region" || region === null || baseUrl !== address.baseUrl(region);
 }
 
 export function groupToFile(group: GroupRecord, accountNames: Names) {

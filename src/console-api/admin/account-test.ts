@@ -1,6 +1,7 @@
 /** Tests an account as a form describes it, saved or not, with a call under the same rules as a request. */
 
 import { z } from "zod";
+import { isBuiltIn } from "../../accounts/kinds/table.ts";
 import { type Probe, probeAccount } from "../../accounts/probe.ts";
 import { probeSocket } from "../../accounts/websocket/probe-socket.ts";
 import { limits } from "../../config/limits/product-limits.ts";
@@ -45,7 +46,7 @@ export async function testAccount(
   const { after, problems } = await previewDocument(installation, { accounts: [document] });
   const record = after?.accounts.find(({ name }) => name === document.name);
   if (record === undefined || problems.length > 0) throw problemsError(problems, "accounts[0]");
-  if (record.kind === "simulator") {
+  if (isBuiltIn(record.kind)) {
     return { kind: "simulator", status: null, failure: null, models: [], websocket: null, duration_ms: 0 };
   }
   const { keyring, clock } = installation;

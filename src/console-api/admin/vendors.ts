@@ -1,8 +1,8 @@
 /** The vendors whose presets the form of an account offers. */
 
 import { z } from "zod";
+import { VENDOR_PRESETS, VENDORS } from "../../accounts/vendors.ts";
 import { INTERFACES } from "../../records/interfaces.ts";
-import { VENDOR_PRESETS, VENDORS } from "../../vendors.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
 
 export const adminVendorRoutes = {

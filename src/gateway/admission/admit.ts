@@ -2,6 +2,7 @@
  * Checks whether a key may call a model through an interface. Reads the same policy rows that `GET /v1/models` lists.
  */
 
+import { KINDS } from "../../accounts/kinds/table.ts";
 import { ApiError } from "../../errors.ts";
 import { nearestName } from "../../policy/nearest-name.ts";
 import type { AccountRoute, PolicyGroup, PublishedModel } from "../../policy/snapshot.ts";
@@ -75,10 +76,8 @@ function translateRoutes(
   );
 }
 
-/** The simulator supports both APIs. */
-function isNative({ translation, account: { kind } }: AccountRoute, api: ApiName): boolean {
-  const isGoogle = kind === "gemini" || kind === "vertex";
-  return translation === null && (kind === "simulator" || isGoogle === (api === "google"));
+function isNative({ translation, account }: AccountRoute, api: ApiName): boolean {
+  return translation === null && KINDS[account.kind].apis.includes(api === "google" ? "google" : "openai");
 }
 
 export function allowInterface(caller: Caller, endpoint: Pick<Endpoint, "interface">): void {

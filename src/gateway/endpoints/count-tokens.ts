@@ -4,8 +4,8 @@
  * affects the health of an account.
  */
 
-import { buildCountBody } from "../../accounts/cloud/count-body.ts";
 import { clientError } from "../../accounts/failure.ts";
+import { KINDS } from "../../accounts/kinds/table.ts";
 import { isPending, type MaybePromise } from "../../base/maybe-promise.ts";
 import { partBytes } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
@@ -149,7 +149,8 @@ async function askAccount(
   if (route === undefined) return null;
   const { account, upstreamModel } = route;
   const { body } = request;
-  const content = buildCountBody(account, { body, upstreamModel, iface: endpoint.interface });
+  const { tokenCount } = KINDS[account.kind];
+  const content = tokenCount.body({ body, upstreamModel, iface: endpoint.interface });
   if (content === null) return null;
   const result = await sendRequest(dispatcher, {
     account,
@@ -163,13 +164,12 @@ async function askAccount(
     client: call.request,
   });
   if (result.kind === "failed") {
-    // Amazon Bedrock counts for some models only, and rejects the others as invalid requests.
-    if (result.failure.class === "rejected" && account.kind !== "bedrock")
+    if (result.failure.class === "rejected" && tokenCount.isRejectionFinal)
       throw clientError(result.failure, messageAudience(request, route));
     return null;
   }
   const json = parseJson(partBytes(result.body));
-  const field = account.kind === "bedrock" ? "inputTokens" : endpoint.api.countField;
+  const field = tokenCount.field ?? endpoint.api.countField;
   const tokens = isObject(json) ? json[field] : null;
   return typeof tokens === "number" && Number.isSafeInteger(tokens) && tokens >= 0 ? tokens : null;
 }

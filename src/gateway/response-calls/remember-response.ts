@@ -3,6 +3,7 @@
  * ended upstream; otherwise a client could fetch more than was charged.
  */
 
+import { KINDS } from "../../accounts/kinds/table.ts";
 import type { Deadlines } from "../../base/deadlines.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { type Log, logFault } from "../../observe/log.ts";
@@ -52,7 +53,7 @@ export function rememberResponse(
 
 /** Only Anthropic itself holds conversations: not the clouds that host its models, and no account of another dialect. */
 function holdsThreads({ account, translation }: AccountRoute): boolean {
-  return account.kind === "anthropic" && translation === null;
+  return KINDS[account.kind].holdsThreads && translation === null;
 }
 
 /** The services that announcing a response uses. */

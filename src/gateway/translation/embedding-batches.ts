@@ -4,7 +4,8 @@
  * even if the request fails.
  */
 
-import { classifyError, upstreamFailure } from "../../accounts/failure.ts";
+import { classifyError } from "../../accounts/classify-error.ts";
+import { upstreamFailure } from "../../accounts/failure.ts";
 import { nextTurn } from "../../base/next-turn.ts";
 import { joinParts, type Part, partsLength, wholeBytesPart } from "../../base/parts.ts";
 import { parseJson } from "../../json/parse.ts";

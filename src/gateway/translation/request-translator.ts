@@ -3,7 +3,7 @@
  * profile of its account. Long bodies and responses are translated in threads.
  */
 
-import { hostedForm } from "../../accounts/cloud/hosting.ts";
+import { KINDS } from "../../accounts/kinds/table.ts";
 import { accountProfile } from "../../accounts/profile.ts";
 import type { MaybePromise } from "../../base/maybe-promise.ts";
 import { type Part, wholePart } from "../../base/parts.ts";
@@ -151,7 +151,7 @@ export class RequestTranslator implements Translator {
         dialect,
         upstreamModel,
         profile: accountProfile(account, dialect),
-        form: hostedForm(account, { iface: dialect }),
+        form: KINDS[account.kind].hosting?.form(dialect, []) ?? null,
         outputTokensMax,
         modelOutputTokensMax: model.outputTokensMax,
       },

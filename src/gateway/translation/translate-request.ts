@@ -3,7 +3,7 @@
  * as well as here.
  */
 
-import { toHostedBody } from "../../accounts/cloud/hosting.ts";
+import { toHostedBody } from "../../accounts/cloud/hosted-body.ts";
 import type { Part } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
 import { isObject } from "../../json/parse.ts";

@@ -4,9 +4,10 @@
  * While every account is busy, limited or overloaded the request waits in the queue, if its group allows it.
  */
 
-import { clientBetas, hostedForm, isHosted } from "../../accounts/cloud/hosting.ts";
+import { selectBetas } from "../../accounts/cloud/betas.ts";
 import { clientError, type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import { upstreamRequestId } from "../../accounts/headers.ts";
+import { KINDS } from "../../accounts/kinds/table.ts";
 import { vendorForm } from "../../accounts/profile.ts";
 import { isPending } from "../../base/maybe-promise.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
@@ -207,11 +208,12 @@ function openHostedForm(
   { endpoint, request, clientHeaders, trace }: DispatchRequest,
   { account }: AccountRoute,
 ): HostedForm | null {
-  if (!isHosted(account)) return vendorForm(account, endpoint.interface);
-  const { accepted, areDropped } = clientBetas(account, clientHeaders);
+  const { hosting } = KINDS[account.kind];
+  if (hosting === null) return vendorForm(account, endpoint.interface);
+  const { accepted, areDropped } = selectBetas(account, hosting.betas, clientHeaders.get("anthropic-beta"));
   if (areDropped) noteDropped(trace, ["anthropic-beta"]);
   if (endpoint.stores === "in_threads" && request.storesResponse) noteDropped(trace, ["thread"]);
-  return hostedForm(account, { iface: endpoint.interface, betas: accepted });
+  return hosting.form(endpoint.interface, accepted);
 }
 
 /** Headers of the client are meant for its own dialect, so they are not forwarded. */

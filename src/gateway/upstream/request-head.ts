@@ -1,15 +1,11 @@
 /** The path and the header lines of a request to an account. */
 
 import type { PolicyAccount } from "../../accounts/account.ts";
-import { hostedHeaderLines, hostedPath, isHosted } from "../../accounts/cloud/hosting.ts";
-import { forwardedMessagesHeaders, forwardedRequestHeaders } from "../../accounts/headers.ts";
-import { credentialHeader, upstreamPath } from "../../accounts/upstream-address.ts";
-import { EVENT_FRAMES_TYPE } from "../../protocols/messages/bedrock-events.ts";
+import { credentialHeader, KINDS } from "../../accounts/kinds/table.ts";
 import type { UpstreamAttempt } from "./upstream-attempt.ts";
 
 export const JSON_TYPE = "application/json";
 const EVENTS_TYPE = "text/event-stream";
-const MESSAGES_PATH = "/messages";
 
 /** Header lines and paths that all requests of a kind to an account share, built once. */
 const commonLines = new WeakMap<PolicyAccount, Map<string, string>>();
@@ -28,15 +24,15 @@ function cacheFor(
 }
 
 /** Returns the same string object for the same path, so that caches keyed by it hit. */
-export function lookUpPath({ account, path, upstreamModel, body, wantsEvents }: UpstreamAttempt): string {
-  if (isHosted(account)) return hostedPath(account, { path, upstreamModel, streams: wantsEvents });
+export function lookUpPath(attempt: UpstreamAttempt): string {
+  const { account, path, body } = attempt;
+  const kind = KINDS[account.kind];
   // Without a body the path contains the id of a stored response. Their number is unbounded, so they are not cached.
-  if (account.kind === "azure" || body === null || path.includes("{model}"))
-    return upstreamPath(account, path, upstreamModel);
+  if (!kind.hasStablePaths || body === null || path.includes("{model}")) return kind.path(account, attempt);
   const paths = cacheFor(account, commonPaths);
   let resolved = paths.get(path);
   if (resolved === undefined) {
-    resolved = upstreamPath(account, path, upstreamModel);
+    resolved = kind.path(account, attempt);
     paths.set(path, resolved);
   }
   return resolved;
@@ -57,17 +53,10 @@ export function headerLines(userAgent: string, attempt: UpstreamAttempt, token: 
     lines = `user-agent: ${userAgent}\r\naccept-encoding: identity\r\n`;
     if (credential !== null) lines += `${credential[0]}: ${credential[1]}\r\n`;
     if (body !== null) lines += `content-type: ${contentType}\r\n`;
-    if (wantsEvents) lines += `accept: ${account.kind === "bedrock" ? EVENT_FRAMES_TYPE : EVENTS_TYPE}\r\n`;
+    if (wantsEvents) lines += `accept: ${KINDS[account.kind].framing?.contentType ?? EVENTS_TYPE}\r\n`;
     if (kind !== null) byKind.set(kind, lines);
   }
   const tokenLine = token === null ? "" : `authorization: Bearer ${token}\r\n`;
-  const extra = tokenLine + forwardedLines(attempt) + traceLines;
+  const extra = tokenLine + KINDS[account.kind].forwardedHeaders(account, attempt) + traceLines;
   return extra === "" ? lines : lines + extra;
-}
-
-function forwardedLines({ account, path, clientHeaders }: UpstreamAttempt): string {
-  if (isHosted(account)) return hostedHeaderLines(account, { path, clientHeaders });
-  return path.startsWith(MESSAGES_PATH)
-    ? forwardedMessagesHeaders(clientHeaders)
-    : forwardedRequestHeaders(clientHeaders);
 }

@@ -5,6 +5,7 @@
 
 import { AccessTokenError, type AccessTokens } from "../../accounts/cloud/access-tokens.ts";
 import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
+import { KINDS } from "../../accounts/kinds/table.ts";
 import type { SocketClient, TurnFailure } from "../../accounts/websocket/client.ts";
 import type { Deadline, Deadlines } from "../../base/deadlines.ts";
 import type { Part } from "../../base/parts.ts";
@@ -19,7 +20,6 @@ import type {
 import { DialError, type Dialer, type DialTarget } from "../../net/http-client/dial.ts";
 import type { Backpressure } from "../../net/wire/body-sink.ts";
 import { CLIENT_DISCONNECTED, CLIENT_DISCONNECTED_UNSENT } from "../client-disconnect.ts";
-import { BedrockStreamSink } from "./bedrock-stream-sink.ts";
 import { headerLines, JSON_TYPE, lookUpPath } from "./request-head.ts";
 import type { UpstreamAttempt } from "./upstream-attempt.ts";
 import { failureByMessage } from "./upstream-failure.ts";
@@ -67,9 +67,10 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
     this.out = out;
     this.attempt = attempt;
     const observed = attempt.capture ? attempt.capture.tap(sink) : sink;
+    const { framing } = KINDS[attempt.account.kind];
     this.sink =
-      attempt.account.kind === "bedrock" && attempt.wantsEvents
-        ? new BedrockStreamSink(observed, {
+      framing !== null && attempt.wantsEvents
+        ? framing.open(observed, {
             eventBytesMax: out.eventBytesMax,
             onFault: (failure) => this.failWith(failure),
           })
@@ -103,7 +104,7 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
   private begin(target: DialTarget): void {
     if (this.isOver) return;
     this.target = target;
-    if (this.attempt.account.kind === "vertex") this.beginWithToken(target);
+    if (KINDS[this.attempt.account.kind].credential === "service_account") this.beginWithToken(target);
     else if (!this.sendOverSocket(target)) this.sendOverHttp(target);
   }
 

@@ -1,7 +1,9 @@
 /** Classifies an upstream error, from an HTTP status or from a WebSocket message, as an `UpstreamFailure`. */
 
-import { classifyError, type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
-import { readExhaustedReset, retryAfterMs } from "../../accounts/rate-limit.ts";
+import { classifyError } from "../../accounts/classify-error.ts";
+import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
+import { readExhaustedReset } from "../../accounts/rate-limit.ts";
+import { retryAfterMs } from "../../accounts/retry-hint.ts";
 import { parseJson } from "../../json/parse.ts";
 import type { AnswerHeaders } from "../../net/http-client/contract.ts";
 import { readExceptionError, readRefusal, readUpstreamError } from "../../protocols/shared/upstream-error.ts";

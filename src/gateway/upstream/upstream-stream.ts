@@ -3,7 +3,8 @@
  * until then the client has received nothing, and dispatch can fail over to another account.
  */
 
-import { classifyError, type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
+import { classifyError } from "../../accounts/classify-error.ts";
+import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import type { Deadline, Deadlines } from "../../base/deadlines.ts";
 import { nextTurn } from "../../base/next-turn.ts";
 import { type Part, partsLength, wholeBytesPart, wholePart } from "../../base/parts.ts";

@@ -1,6 +1,7 @@
 /** Finds a whole response that arrived with status 200 and is none. */
 
-import { classifyError, type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
+import { classifyError } from "../../accounts/classify-error.ts";
+import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 import {
   isEmptyResponse,

@@ -1,8 +1,8 @@
 /** Random conversations and streams, and what a codec needs in tests. */
 
 import fc from "fast-check";
+import { OPENAI_PROFILE } from "../../accounts/profiles.ts";
 import type { TokenUsage } from "../shared/usage.ts";
-import { OPENAI_PROFILE } from "./account-profile.ts";
 import type { ClientTarget, ResponseReadOptions, WriteTarget } from "./dialect-codec.ts";
 import { DroppedFields } from "./dropped-fields.ts";
 import type {

@@ -1,12 +1,12 @@
 /** What each dialect loses by design. The round-trip tests allow exactly this, and require the names of what is dropped. */
 
+import { ANTHROPIC_PROFILE, GEMINI_PROFILE, OPENAI_PROFILE } from "../../accounts/profiles.ts";
 import { CHAT_CODEC } from "../chat/chat-codec.ts";
 import { GEMINI_CODEC } from "../gemini/gemini-codec.ts";
-import { GEMINI_PROFILE } from "../gemini/gemini-profile.ts";
 import { MESSAGES_CODEC } from "../messages/messages-codec.ts";
 import { RESPONSES_CODEC } from "../responses/responses-codec.ts";
 import type { TokenUsage } from "../shared/usage.ts";
-import { type AccountProfile, ANTHROPIC_PROFILE, OPENAI_PROFILE } from "./account-profile.ts";
+import type { AccountProfile } from "./account-profile.ts";
 import { customToolSchema, wrapCustomInput } from "./custom-input.ts";
 import type { DialectCodec } from "./dialect-codec.ts";
 import type { HubFormat, HubItem, HubPart, HubRequest, HubSettings, HubTool } from "./hub-request.ts";

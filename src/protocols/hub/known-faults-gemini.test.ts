@@ -1,9 +1,9 @@
 /** Faults that other gateways had in translations to and from Gemini, and the stop reasons of all dialects. */
 
 import { describe, expect, test } from "bun:test";
+import { GEMINI_PROFILE } from "../../accounts/profiles.ts";
 import { lookUpCodec } from "../codecs.ts";
 import { GEMINI_CODEC } from "../gemini/gemini-codec.ts";
-import { GEMINI_PROFILE } from "../gemini/gemini-profile.ts";
 import { FOREIGN_CALL_SIGNATURE, NO_STATE_SIGNATURE } from "../gemini/thought-signature.ts";
 import { clientTarget, hubRequest, NO_TOOL_NAMES, parseSse, writeTarget } from "./codec.test-support.ts";
 import { DroppedFields } from "./dropped-fields.ts";

@@ -1,9 +1,10 @@
 /** Faults that other gateways had in translations to and from the Messages API. */
 
 import { describe, expect, test } from "bun:test";
+import { ANTHROPIC_PROFILE, COMPATIBLE_PROFILE } from "../../accounts/profiles.ts";
 import { lookUpCodec } from "../codecs.ts";
 import { MESSAGES_CODEC } from "../messages/messages-codec.ts";
-import { type AccountProfile, ANTHROPIC_PROFILE, COMPATIBLE_PROFILE } from "./account-profile.ts";
+import type { AccountProfile } from "./account-profile.ts";
 import { clientTarget, hubRequest, NO_TOOL_NAMES, parseSse, writeTarget } from "./codec.test-support.ts";
 import type { Dialect } from "./hub-request.ts";
 import type { HubEvent } from "./hub-response.ts";

@@ -1,9 +1,10 @@
 /** Faults that other gateways had in translations between Chat Completions and Responses. */
 
 import { describe, expect, test } from "bun:test";
+import { COMPATIBLE_PROFILE, OPENAI_PROFILE } from "../../accounts/profiles.ts";
 import { CHAT_CODEC } from "../chat/chat-codec.ts";
 import { RESPONSES_CODEC } from "../responses/responses-codec.ts";
-import { type AccountProfile, COMPATIBLE_PROFILE, OPENAI_PROFILE } from "./account-profile.ts";
+import type { AccountProfile } from "./account-profile.ts";
 import { clientTarget, hubRequest, NO_TOOL_NAMES, parseSse, writeTarget } from "./codec.test-support.ts";
 import type { ToolNames } from "./dialect-codec.ts";
 import type { HubEvent } from "./hub-response.ts";

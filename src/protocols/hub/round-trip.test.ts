@@ -2,9 +2,9 @@
 
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { COMPATIBLE_PROFILE } from "../../accounts/profiles.ts";
 import { CHAT_CODEC } from "../chat/chat-codec.ts";
 import type { TokenUsage } from "../shared/usage.ts";
-import { COMPATIBLE_PROFILE } from "./account-profile.ts";
 import {
   call,
   callOutput,

@@ -1,9 +1,8 @@
 /** Fields of requests, one by one: what becomes of each at an upstream of another dialect. */
 
 import { describe, expect, test } from "bun:test";
+import { ANTHROPIC_PROFILE, GEMINI_PROFILE, OPENAI_PROFILE } from "../../accounts/profiles.ts";
 import { lookUpCodec } from "../codecs.ts";
-import { GEMINI_PROFILE } from "../gemini/gemini-profile.ts";
-import { ANTHROPIC_PROFILE, OPENAI_PROFILE } from "./account-profile.ts";
 import { writeTarget } from "./codec.test-support.ts";
 import type { WriteTarget, WrittenRequest } from "./dialect-codec.ts";
 import type { Dialect } from "./hub-request.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
+import { ANTHROPIC_PROFILE, HOSTED_CLAUDE_PROFILE } from "../../accounts/profiles.ts";
 import { CHAT_CODEC } from "../chat/chat-codec.ts";
-import { ANTHROPIC_PROFILE, HOSTED_CLAUDE_PROFILE } from "../hub/account-profile.ts";
 import { writeTarget } from "../hub/codec.test-support.ts";
 import { writeMessagesRequest } from "./messages-request-writer.ts";
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { type AccountProfile, ANTHROPIC_PROFILE } from "../hub/account-profile.ts";
+import { ANTHROPIC_PROFILE } from "../../accounts/profiles.ts";
+import type { AccountProfile } from "../hub/account-profile.ts";
 import { hubRequest, message, NO_SETTINGS, writeTarget } from "../hub/codec.test-support.ts";
 import { MESSAGES_CODEC } from "./messages-codec.ts";
 

@@ -5,11 +5,17 @@ import { joinParts } from "../../base/parts.ts";
 import { account } from "../../pool/pool.test-support.ts";
 import { ENDPOINTS } from "../../protocols/endpoints.ts";
 import { readJsonRequest } from "../../protocols/shared/json-request.ts";
-import { credentialHeader } from "../upstream-address.ts";
-import { hostedForm, hostedPath, toHostedBody } from "./hosting.ts";
+import type { Interface } from "../../records/interfaces.ts";
+import type { PolicyAccount } from "../account.ts";
+import { toHostedBody } from "../cloud/hosted-body.ts";
+import type { PathTarget } from "./kind-definition.ts";
+import { credentialHeader, KINDS } from "./table.ts";
 
 const bedrock = account("b", { kind: "bedrock", basePath: "", region: "us-east-1" });
 const vertex = account("v", { kind: "vertex", basePath: "", region: "us-east5", project: "my-project" });
+const hostedForm = ({ kind }: PolicyAccount, iface: Interface, betas: readonly string[] = []) =>
+  KINDS[kind].hosting?.form(iface, betas) ?? null;
+const hostedPath = (hosted: PolicyAccount, target: PathTarget) => KINDS[hosted.kind].path(hosted, target);
 const messages = ENDPOINTS.find(({ name }) => name === "messages");
 
 test.each([
@@ -20,11 +26,11 @@ test.each([
   ],
   ["../../admin?x#y", "/model/..%2F..%2Fadmin%3Fx%23y/invoke"],
 ])("the model %s is one segment of the path", (upstreamModel, path) => {
-  expect(hostedPath(bedrock, { path: "/messages", upstreamModel, streams: false })).toBe(path);
+  expect(hostedPath(bedrock, { path: "/messages", upstreamModel, wantsEvents: false })).toBe(path);
 });
 
 test("the project of the configuration takes precedence, and a base URL may have the version", () => {
-  const target = { path: "/messages", upstreamModel: "claude-x@2", streams: true };
+  const target = { path: "/messages", upstreamModel: "claude-x@2", wantsEvents: true };
   const path =
     "/v1/projects/my-project/locations/us-east5/publishers/anthropic/models/claude-x@2:streamRawPredict";
   expect(hostedPath(vertex, target)).toBe(path);
@@ -52,13 +58,13 @@ test.each(BODIES)("the body %s is valid JSON with the members of the vendor", (t
   const request = readJsonRequest({ bytes, start: 0, end: bytes.length }, messages, limits);
   const { model: _m, stream, anthropic_beta: _b, ...rest } = JSON.parse(text);
   const read = (parts: unknown) => JSON.parse(new TextDecoder().decode(joinParts(parts as never)));
-  const form = hostedForm(bedrock, { iface: "messages", betas: ["flag"] });
+  const form = hostedForm(bedrock, "messages", ["flag"]);
   expect(read(request.body.forUpstream("up", form))).toEqual({
     ...rest,
     anthropic_version: "bedrock-2023-05-31",
     anthropic_beta: ["flag"],
   });
-  const vertexForm = hostedForm(vertex, { iface: "messages", betas: ["flag"] });
+  const vertexForm = hostedForm(vertex, "messages", ["flag"]);
   expect(read(request.body.withOutputCap(3).forUpstream("up", vertexForm))).toEqual({
     ...rest,
     max_tokens: 3,
@@ -69,17 +75,15 @@ test.each(BODIES)("the body %s is valid JSON with the members of the vendor", (t
 
 test("a body that the gateway writes has the same form", () => {
   const body = { model: "m", stream: true, messages: [] };
-  expect(toHostedBody(hostedForm(bedrock, { iface: "messages" }), body)).toEqual({
+  expect(toHostedBody(hostedForm(bedrock, "messages"), body)).toEqual({
     anthropic_version: "bedrock-2023-05-31",
     messages: [],
   });
-  expect(toHostedBody(hostedForm(vertex, { iface: "messages" }), body)).toEqual({
+  expect(toHostedBody(hostedForm(vertex, "messages"), body)).toEqual({
     anthropic_version: "vertex-2023-10-16",
     messages: [],
     stream: true,
   });
-  expect(toHostedBody(hostedForm(vertex, { iface: "gemini" }), { contents: [] })).toEqual({ contents: [] });
-  expect(toHostedBody(hostedForm(account("a", { kind: "anthropic" }), { iface: "messages" }), body)).toBe(
-    body,
-  );
+  expect(toHostedBody(hostedForm(vertex, "gemini"), { contents: [] })).toEqual({ contents: [] });
+  expect(toHostedBody(hostedForm(account("a", { kind: "anthropic" }), "messages"), body)).toBe(body);
 });

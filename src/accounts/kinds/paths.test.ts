@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { compileSnapshot } from "../policy/snapshot.ts";
-import type { AccountRecord } from "../records/account.ts";
-import { accountRecord } from "../records/records.test-support.ts";
-import { credentialHeader, upstreamPath } from "./upstream-address.ts";
+import { compileSnapshot } from "../../policy/snapshot.ts";
+import type { AccountRecord } from "../../records/account.ts";
+import { accountRecord } from "../../records/records.test-support.ts";
+import { credentialHeader, KINDS } from "./table.ts";
 
 /** An account as in the snapshot. */
 function account(change: Partial<AccountRecord>) {
@@ -18,8 +18,10 @@ function account(change: Partial<AccountRecord>) {
   return found;
 }
 
-const path = (change: Partial<AccountRecord>, below: string) =>
-  upstreamPath(account(change), below, "gpt 6/eu");
+const path = (change: Partial<AccountRecord>, below: string) => {
+  const compiled = account(change);
+  return KINDS[compiled.kind].path(compiled, { path: below, upstreamModel: "gpt 6/eu", wantsEvents: false });
+};
 
 describe("the path of an OpenAI-compatible account", () => {
   test("is below its base URL", () => {

@@ -1,24 +1,19 @@
 /** Receives a stream of Amazon Bedrock and passes it on as the server-sent events of Messages. */
 
-import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import type { Part } from "../../base/parts.ts";
 import type { AnswerHeaders, ResponseSink } from "../../net/http-client/client.ts";
 import type { EventFrameFault } from "../../net/wire/event-frames.ts";
 import { BedrockEventDecoder, EVENT_FRAMES_TYPE } from "../../protocols/messages/bedrock-events.ts";
-
-export interface BedrockStreamOptions {
-  readonly eventBytesMax: number;
-  /** The response cannot be read further: the call must be aborted. */
-  onFault(failure: UpstreamFailure): void;
-}
+import { type UpstreamFailure, upstreamFailure } from "../failure.ts";
+import type { FramingOptions } from "./kind-definition.ts";
 
 export class BedrockStreamSink implements ResponseSink<UpstreamFailure> {
   readonly #sink: ResponseSink<UpstreamFailure>;
-  readonly #options: BedrockStreamOptions;
+  readonly #options: FramingOptions;
   /** Null for a response that is not a stream, such as an error. */
   #decoder: BedrockEventDecoder | null = null;
 
-  constructor(sink: ResponseSink<UpstreamFailure>, options: BedrockStreamOptions) {
+  constructor(sink: ResponseSink<UpstreamFailure>, options: FramingOptions) {
     this.#sink = sink;
     this.#options = options;
   }
