@@ -90,18 +90,8 @@ const PROVIDERS_BY_HOST: readonly (readonly [hostEnd: string, provider: string])
   ["ml.cloud.ibm.com", "ibm.watsonx.ai"],
 ];
 
-const PROVIDERS_BY_KIND: Readonly<Record<string, string>> = {
-  azure: "azure.ai.openai",
-  anthropic: "anthropic",
-  bedrock: "aws.bedrock",
-  gemini: "gcp.gemini",
-  vertex: "gcp.vertex_ai",
-};
-
 /** An upstream that is compatible with OpenAI and has another host name is reported as `openai`, by its API. */
 export function findProvider(kind: string, hostname: string): string {
-  const known = PROVIDERS_BY_KIND[kind];
-  if (known !== undefined) return known;
   if (/^bedrock[\w.-]*\.amazonaws\.com$/.test(hostname)) return "aws.bedrock";
   for (const [hostEnd, provider] of PROVIDERS_BY_HOST) {
     if (hostname === hostEnd || hostname.endsWith(`.${hostEnd}`)) return provider;

@@ -20,7 +20,6 @@ test("a long text is cut", () => {
 test.each([
   ["openai", "api.openai.com", "openai"],
   ["openai", "acme.openai.azure.com", "azure.ai.openai"],
-  ["azure", "proxy.example.com", "azure.ai.openai"],
   ["openai", "api.deepseek.com", "deepseek"],
   ["openai", "bedrock-runtime.us-east-1.amazonaws.com", "aws.bedrock"],
   ["openai", "notdeepseek.com", "openai"],

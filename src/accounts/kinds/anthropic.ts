@@ -45,6 +45,7 @@ export const anthropic: KindDefinition = {
   address: { from: "kind", baseUrl: "https://api.anthropic.com" },
   holdsThreads: true,
   profile: () => ANTHROPIC_PROFILE,
+  provider: "anthropic",
   path: ({ basePath }, target) =>
     target.path.startsWith(GEMINI_PATH)
       ? commonPath(basePath, target)

@@ -11,6 +11,7 @@ export const azure: KindDefinition = {
   address: { from: "configuration", suggested: "" },
   fields: ["api_version"],
   profile: () => OPENAI_PROFILE,
+  provider: "azure.ai.openai",
   path: azurePath,
   // The dated API has the deployment in the path.
   hasStablePaths: false,

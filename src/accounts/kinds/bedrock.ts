@@ -72,6 +72,7 @@ export const bedrock: KindDefinition = {
   fields: ["region"],
   check: (account) => [...requireRegion(account), ...checkApiKey(account)],
   profile: () => HOSTED_CLAUDE_PROFILE,
+  provider: "aws.bedrock",
   path: bedrockPath,
   hasStablePaths: false,
   // The flags are in the body.

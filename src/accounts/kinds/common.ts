@@ -13,6 +13,7 @@ export const COMMON = {
   apis: ["openai"],
   modelInterface: null,
   holdsThreads: false,
+  provider: null,
   path: (account, target) => commonPath(account.basePath, target),
   hasStablePaths: true,
   credentialHeader: (credential) => ["authorization", `Bearer ${credential}`],

@@ -10,6 +10,7 @@ export const gemini: KindDefinition = {
   address: { from: "kind", baseUrl: "https://generativelanguage.googleapis.com" },
   apis: ["google"],
   profile: () => GEMINI_PROFILE,
+  provider: "gcp.gemini",
   credentialHeader: (credential) => ["x-goog-api-key", credential],
   modelLists: ({ baseUrl, basePath }) => ({
     baseUrl,

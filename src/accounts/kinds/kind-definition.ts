@@ -115,6 +115,8 @@ export interface KindDefinition {
   readonly holdsThreads: boolean;
   /** `dialect` is the one that the request is written in. */
   profile(account: PolicyAccount, dialect: Dialect): AccountProfile;
+  /** The name of the vendor in OpenTelemetry; null if the host name decides. */
+  readonly provider: string | null;
 
   // Requests and responses.
   /** The path below the account's origin, query included. */

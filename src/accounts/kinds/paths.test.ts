@@ -95,6 +95,10 @@ describe("the path of an Azure account", () => {
   });
 });
 
+test("the provider of an Azure account at any host is Azure OpenAI", () => {
+  expect(KINDS.azure.provider).toBe("azure.ai.openai");
+});
+
 describe("the credential header", () => {
   test("is a bearer token, or Azure's own header", () => {
     expect(credentialHeader(account({}))).toEqual(["authorization", "Bearer secret"]);

@@ -51,6 +51,7 @@ export const vertex: KindDefinition = {
   apis: ["google"],
   modelInterface: (upstreamModel) => (/^claude/i.test(upstreamModel) ? "messages" : "gemini"),
   profile: (_account, dialect) => (dialect === "gemini" ? VERTEX_GEMINI_PROFILE : HOSTED_CLAUDE_PROFILE),
+  provider: "gcp.vertex_ai",
   path: vertexPath,
   hasStablePaths: false,
   forwardedHeaders: betaHeader,

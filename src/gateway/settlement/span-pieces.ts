@@ -1,5 +1,6 @@
 /** The attributes that many requests share, written once: by endpoint, caller, model, client and route. */
 
+import { KINDS } from "../../accounts/kinds/table.ts";
 import type { AccountRoute, PublishedModel } from "../../policy/snapshot.ts";
 import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 import { findProvider, OPERATION_BY_INTERFACE } from "../../telemetry/attribute-names.ts";
@@ -141,7 +142,7 @@ function addressAttributes({ account }: AccountRoute): string {
   const { hostname, port, protocol } = new URL(account.baseUrl);
   const usualPort = protocol === "https:" ? 443 : 80;
   return (
-    stringAttribute("provider", findProvider(account.kind, hostname)) +
+    stringAttribute("provider", KINDS[account.kind].provider ?? findProvider(account.kind, hostname)) +
     stringAttribute("serverAddress", hostname) +
     intAttribute("serverPort", port === "" ? usualPort : Number(port))
   );
