@@ -2,6 +2,27 @@
 
 import { plural } from "../plural.ts";
 
+/** Texts of the form that differ for a kind. */
+interface KindTexts {
+  readonly about?: string;
+  readonly baseUrl?: string;
+  readonly region?: string;
+  readonly credential?: string;
+}
+
+const kindTexts: Readonly<Partial<Record<string, KindTexts>>> = {
+  bedrock: {
+    credential: "Bedrock API key",
+    region: "For example us-east-1. A Bedrock API key is valid in its own region.",
+  },
+  gemini: { baseUrl: "Without a version" },
+  vertex: { region: "global, us, eu, or a location like europe-west1." },
+  simulator: {
+    about:
+      "Returns generated responses without a real model, for testing. It needs no URL and no credential.",
+  },
+};
+
 export const adminAccounts = {
   title: "Accounts",
   about: "Upstream credentials and their health. Nodes share what the upstreams report.",
@@ -57,6 +78,7 @@ export const adminAccounts = {
     vertex: "Google Vertex AI",
     simulator: "Built-in simulator",
   },
+  kindTexts,
   inNoGroup: "no group",
   one: "Live figures cover this process only.",
   form: {
@@ -70,14 +92,10 @@ export const adminAccounts = {
       "A server in your own network. A private address can be allowed in the configuration file only: add the account there with `private_network: true`, and apply the file.",
     baseUrl: "Base URL",
     baseUrlHint: "Usually ends with /v1",
-    baseUrlNoVersion: "Without a version",
     baseUrlByRegion: "Leave empty to use the address of the region.",
     region: "Region",
-    regionBedrock: "For example us-east-1. A Bedrock API key is valid in its own region.",
-    regionVertex: "global, us, eu, or a location like europe-west1.",
     project: "Google Cloud project",
     projectHint: "Leave empty to use the project of the service account.",
-    bedrockKey: "Bedrock API key",
     serviceAccount: "Service account key (JSON)",
     serviceAccountHint: "Paste the key file. It is stored encrypted and never shown again.",
     serviceAccountFile: "Choose key file",
@@ -107,8 +125,6 @@ export const adminAccounts = {
       "Public name = upstream name, one per line. A trailing * on both sides is a wildcard: * = * forwards every name unchanged.",
     save: "Save",
     saved: "Account saved. The change is active.",
-    simulator:
-      "Returns generated responses without a real model, for testing. It needs no URL and no credential.",
     private:
       "This account uses a private network address. Only the configuration file can allow that. A different address must be allowed again.",
   },

@@ -56,6 +56,17 @@ export const adminAccounts: Area<"adminAccounts"> = {
     vertex: "Google Vertex AI",
     simulator: "内置模拟器",
   },
+  kindTexts: {
+    bedrock: {
+      credential: "Bedrock API 密钥",
+      region: "例如 us-east-1。Bedrock API 密钥仅在其所属区域有效。",
+    },
+    gemini: { baseUrl: "不含版本号" },
+    vertex: { region: "global、us、eu，或具体位置，如 europe-west1。" },
+    simulator: {
+      about: "不调用真实模型，返回模拟响应，用于测试。无需地址和凭据。",
+    },
+  },
   inNoGroup: "未加入分组",
   one: "实时数据仅来自当前进程。",
   form: {
@@ -69,14 +80,10 @@ export const adminAccounts: Area<"adminAccounts"> = {
       "位于您自己网络中的服务器。私有地址只能在配置文件中允许：请在其中添加此账号并设置 `private_network: true`，然后应用该文件。",
     baseUrl: "Base URL",
     baseUrlHint: "通常以 /v1 结尾",
-    baseUrlNoVersion: "不含版本号",
     baseUrlByRegion: "留空则使用该区域的地址。",
     region: "区域",
-    regionBedrock: "例如 us-east-1。Bedrock API 密钥仅在其所属区域有效。",
-    regionVertex: "global、us、eu，或具体位置，如 europe-west1。",
     project: "Google Cloud 项目",
     projectHint: "留空则使用服务账号所属的项目。",
-    bedrockKey: "Bedrock API 密钥",
     serviceAccount: "服务账号密钥（JSON）",
     serviceAccountHint: "粘贴密钥文件内容。加密存储，之后不再显示。",
     serviceAccountFile: "选择密钥文件",
@@ -105,7 +112,6 @@ export const adminAccounts: Area<"adminAccounts"> = {
     modelsAbout: "公开名称 = 上游名称，每行一个。两侧末尾的 * 为通配符：* = * 表示原样转发所有名称。",
     save: "保存",
     saved: "账号已保存并生效。",
-    simulator: "不调用真实模型，返回模拟响应，用于测试。无需地址和凭据。",
     private: "此账号使用私有网络地址，仅可通过配置文件允许。更换地址后需重新允许。",
   },
   test: {

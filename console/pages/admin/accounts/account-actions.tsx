@@ -12,11 +12,12 @@ import { CancelButton, Form, useForm } from "../../../ui/form.tsx";
 import { Menu, MenuItem } from "../../../ui/menu.tsx";
 import { Notice } from "../../../ui/notice.tsx";
 import { useProblemToast, useToast } from "../../../ui/toast.tsx";
+import type { KindFacts } from "./account-values.ts";
 
 type Account = Answer<"admin.accounts.get">;
 type Deed = "disable" | "park" | "credential" | "delete";
 
-export function AccountActions({ account }: { account: Account }) {
+export function AccountActions({ account, kind }: { account: Account; kind: KindFacts }) {
   const t = useText("adminAccounts");
   const showToast = useToast();
   const showProblem = useProblemToast();
@@ -60,7 +61,7 @@ export function AccountActions({ account }: { account: Account }) {
             {t.actions.park}
           </MenuItem>
         )}
-        {document.kind !== "simulator" && (
+        {kind.credential !== "none" && (
           <MenuItem icon="key" onClick={() => setDeed("credential")}>
             {t.actions.setCredential}
           </MenuItem>

@@ -17,8 +17,9 @@ import type { FormState } from "../../../ui/form.tsx";
 import { Notice } from "../../../ui/notice.tsx";
 import {
   type AccountValues,
+  findKind,
   INTERFACES,
-  isRegional,
+  type KindFacts,
   withKind,
   withListedModels,
   withVendor,
@@ -26,21 +27,20 @@ import {
 import { ServiceAccountField } from "./service-account-field.tsx";
 import { TestCall } from "./test-call.tsx";
 
-const KINDS = ["openai", "azure", "anthropic", "bedrock", "gemini", "vertex", "simulator"] as const;
-
 interface AccountFieldsProps {
   form: FormState<AccountValues>;
+  kinds: readonly KindFacts[];
   isNew: boolean;
   hasCredential: boolean;
 }
 
-export function AccountFields({ form, isNew, hasCredential }: AccountFieldsProps) {
+export function AccountFields({ form, kinds, isNew, hasCredential }: AccountFieldsProps) {
   const t = useText("adminAccounts");
   const policy = useText("policy");
   return (
     <>
       {isNew && <TextField {...form.bind("name")} label={t.form.name} hint={t.form.nameHint} autoFocus />}
-      <ConnectionFields form={form} hasCredential={hasCredential} />
+      <ConnectionFields form={form} kinds={kinds} hasCredential={hasCredential} />
       <TestCall
         values={form.values}
         onUseModels={(listed) => form.set("models", withListedModels(form.values.models, listed))}
@@ -77,11 +77,13 @@ export function AccountFields({ form, isNew, hasCredential }: AccountFieldsProps
 }
 
 /** The connection of the account: its kind, its address and its credential. */
-function ConnectionFields({ form, hasCredential }: Omit<AccountFieldsProps, "isNew">) {
+function ConnectionFields({ form, kinds, hasCredential }: Omit<AccountFieldsProps, "isNew">) {
   const t = useText("adminAccounts");
   const { kind, privateNetwork } = form.values;
-  const changeKind = (chosen: AccountValues["kind"]) => {
-    const { baseUrl, interfaces, region } = withKind(form.values, chosen);
+  const texts = t.kindTexts[kind.name];
+  const isRegional = kind.address === "region";
+  const changeKind = (name: KindFacts["name"]) => {
+    const { baseUrl, interfaces, region, kind: chosen } = withKind(form.values, findKind(kinds, name));
     form.set("kind", chosen);
     form.set("baseUrl", baseUrl);
     form.set("region", region);
@@ -91,23 +93,29 @@ function ConnectionFields({ form, hasCredential }: Omit<AccountFieldsProps, "isN
     <>
       <SelectField
         {...form.bind("kind")}
+        value={kind.name}
         onChange={changeKind}
         label={t.form.kind}
-        hint={kind === "simulator" ? t.form.simulator : undefined}
-        choices={KINDS.map((value) => ({ value, label: t.kinds[value] }))}
+        hint={texts?.about}
+        choices={kinds.map(({ name }) => ({ value: name, label: t.kinds[name] }))}
       />
-      {kind === "openai" && <VendorField form={form} />}
-      {kind !== "simulator" && (
+      {kind.fields.includes("vendor") && <VendorField form={form} />}
+      {kind.address !== "process" && (
         <>
-          {isRegional(kind) && <RegionFields form={form} />}
+          {kind.fields.includes("region") && (
+            <TextField {...form.bind("region")} label={t.form.region} hint={texts?.region} />
+          )}
+          {kind.fields.includes("project") && (
+            <TextField {...form.bind("project")} label={t.form.project} hint={t.form.projectHint} optional />
+          )}
           <TextField
             {...form.bind("baseUrl", "base_url")}
             type="url"
             label={t.form.baseUrl}
-            hint={baseUrlHint(kind, t.form)}
-            optional={isRegional(kind)}
+            hint={texts?.baseUrl ?? (isRegional ? t.form.baseUrlByRegion : t.form.baseUrlHint)}
+            optional={isRegional}
           />
-          {kind === "azure" && (
+          {kind.fields.includes("api_version") && (
             <TextField
               {...form.bind("apiVersion", "api_version")}
               label={t.form.apiVersion}
@@ -116,41 +124,17 @@ function ConnectionFields({ form, hasCredential }: Omit<AccountFieldsProps, "isN
             />
           )}
           {privateNetwork && <Notice tone="warn">{t.form.private}</Notice>}
-          {kind === "vertex" ? (
+          {kind.credential === "service_account" ? (
             <ServiceAccountField {...form.bind("credential")} hasCredential={hasCredential} />
           ) : (
             <SecretField
               {...form.bind("credential")}
-              label={kind === "bedrock" ? t.form.bedrockKey : t.form.credential}
+              label={texts?.credential ?? t.form.credential}
               hint={hasCredential ? t.form.credentialKept : t.form.credentialNew}
             />
           )}
         </>
       )}
-    </>
-  );
-}
-
-function baseUrlHint(
-  kind: AccountValues["kind"],
-  t: Readonly<Record<"baseUrlByRegion" | "baseUrlNoVersion" | "baseUrlHint", string>>,
-): string {
-  if (isRegional(kind)) return t.baseUrlByRegion;
-  return kind === "gemini" ? t.baseUrlNoVersion : t.baseUrlHint;
-}
-
-/** Where the models of a cloud vendor run, and which project pays for them. */
-function RegionFields({ form }: Pick<AccountFieldsProps, "form">) {
-  const t = useText("adminAccounts").form;
-  const isVertex = form.values.kind === "vertex";
-  return (
-    <>
-      <TextField
-        {...form.bind("region")}
-        label={t.region}
-        hint={isVertex ? t.regionVertex : t.regionBedrock}
-      />
-      {isVertex && <TextField {...form.bind("project")} label={t.project} hint={t.projectHint} optional />}
     </>
   );
 }

@@ -1,14 +1,20 @@
 import { expect, test } from "bun:test";
+import { listKinds } from "../../../../src/console-api/admin/vendors.ts";
 import {
   type AccountDocument,
   accountDocument,
   accountValues,
   buildCredentialField,
-  NEW_ACCOUNT,
+  findKind,
+  newAccount,
   parseModelNames,
   withKind,
   withListedModels,
 } from "./account-values.ts";
+
+const KINDS = listKinds();
+const NEW_ACCOUNT = newAccount(KINDS);
+const kind = (name: string) => findKind(KINDS, name);
 
 const ACCOUNT: AccountDocument = {
   name: "azure-1",
@@ -26,24 +32,24 @@ const ACCOUNT: AccountDocument = {
 };
 
 test("an account survives the round trip through its form", () => {
-  expect(accountDocument(accountValues(ACCOUNT))).toEqual(ACCOUNT);
+  expect(accountDocument(accountValues(ACCOUNT, KINDS))).toEqual(ACCOUNT);
 });
 
 test("a simulator account has no base URL, API version or credential", () => {
-  const values = { ...accountValues(ACCOUNT), kind: "simulator" as const, credential: "left over" };
+  const values = { ...accountValues(ACCOUNT, KINDS), kind: kind("simulator"), credential: "left over" };
   const document = accountDocument(values);
   expect(document.base_url ?? document.api_version ?? document.private_network).toBeUndefined();
   expect(buildCredentialField(values)).toEqual({});
 });
 
 test("another kind sets its own address and interfaces, and keeps an address that was typed in", () => {
-  const gemini = withKind(NEW_ACCOUNT, "gemini");
+  const gemini = withKind(NEW_ACCOUNT, kind("gemini"));
   expect([gemini.baseUrl, gemini.interfaces]).toEqual([
     "https://generativelanguage.googleapis.com",
     ["gemini", "embeddings"],
   ]);
-  expect(withKind(gemini, "openai")).toEqual(NEW_ACCOUNT);
-  const typed = withKind({ ...NEW_ACCOUNT, baseUrl: "https://proxy.example.com" }, "gemini");
+  expect(withKind(gemini, kind("openai"))).toEqual(NEW_ACCOUNT);
+  const typed = withKind({ ...NEW_ACCOUNT, baseUrl: "https://proxy.example.com" }, kind("gemini"));
   expect(typed.baseUrl).toBe("https://proxy.example.com");
 });
 
@@ -59,13 +65,13 @@ const VERTEX: AccountDocument = {
 };
 
 test("a cloud account has its region, and no address of its own", () => {
-  expect(accountDocument(accountValues(VERTEX))).toEqual(VERTEX);
-  const bedrock = accountDocument({ ...withKind(NEW_ACCOUNT, "bedrock"), name: "b" });
+  expect(accountDocument(accountValues(VERTEX, KINDS))).toEqual(VERTEX);
+  const bedrock = accountDocument({ ...withKind(NEW_ACCOUNT, kind("bedrock")), name: "b" });
   expect([bedrock.region, bedrock.base_url, bedrock.project]).toEqual(["us-east-1", undefined, undefined]);
 });
 
 test("an account of another kind has neither region nor project", () => {
-  const { region, project } = accountDocument({ ...accountValues(VERTEX), kind: "gemini" });
+  const { region, project } = accountDocument({ ...accountValues(VERTEX, KINDS), kind: kind("gemini") });
   expect([region, project]).toEqual([undefined, undefined]);
 });
 

@@ -16,36 +16,21 @@ export const INTERFACES: readonly Interface[] = [
   "images",
 ];
 
-/** The initial values of a new account of each kind. */
-const KIND_DEFAULTS: Readonly<
-  Record<AccountDocument["kind"], { readonly baseUrl: string; readonly interfaces: readonly Interface[] }>
-> = {
-  openai: { baseUrl: "https://api.openai.com/v1", interfaces: ["chat", "responses", "embeddings", "images"] },
-  azure: { baseUrl: "", interfaces: ["chat", "responses", "embeddings", "images"] },
-  anthropic: { baseUrl: "https://api.anthropic.com", interfaces: ["messages"] },
-  bedrock: { baseUrl: "", interfaces: ["messages"] },
-  gemini: { baseUrl: "https://generativelanguage.googleapis.com", interfaces: ["gemini", "embeddings"] },
-  vertex: { baseUrl: "", interfaces: ["messages", "gemini"] },
-  simulator: { baseUrl: "", interfaces: INTERFACES },
-};
+/** A kind of account as the API describes it: its fields and its initial values. */
+export type KindFacts = Answer<"admin.vendors.list">["kinds"][number];
+type KindField = KindFacts["fields"][number];
 
-/** Another kind has another address and other interfaces. An address that was typed in is kept. */
-export function withKind(values: AccountValues, kind: AccountDocument["kind"]): AccountValues {
-  const isTyped = values.baseUrl !== KIND_DEFAULTS[values.kind].baseUrl;
-  const { baseUrl, interfaces } = KIND_DEFAULTS[kind];
-  const region = REGION_DEFAULTS[kind] ?? "";
-  return { ...values, kind, vendor: "", interfaces, region, baseUrl: isTyped ? values.baseUrl : baseUrl };
+export function findKind(kinds: readonly KindFacts[], name: string): KindFacts {
+  const kind = kinds.find((one) => one.name === name);
+  if (kind === undefined) throw new Error(`The API does not list the kind ${name}.`);
+  return kind;
 }
 
-/** Where the models of a cloud vendor run, as long as nothing else is chosen. */
-const REGION_DEFAULTS: Readonly<Partial<Record<AccountDocument["kind"], string>>> = {
-  bedrock: "us-east-1",
-  vertex: "global",
-};
-
-/** The address of these kinds follows from their region. */
-export function isRegional(kind: AccountDocument["kind"]): boolean {
-  return REGION_DEFAULTS[kind] !== undefined;
+/** Another kind has another address and other interfaces. An address that was typed in is kept. */
+export function withKind(values: AccountValues, kind: KindFacts): AccountValues {
+  const { interfaces, region } = kind;
+  const baseUrl = values.baseUrl === values.kind.base_url ? kind.base_url : values.baseUrl;
+  return { ...values, kind, vendor: "", interfaces, region, baseUrl };
 }
 
 export type VendorPreset = Answer<"admin.vendors.list">["data"][number];
@@ -54,7 +39,7 @@ export type VendorPreset = Answer<"admin.vendors.list">["data"][number];
 export function withVendor(values: AccountValues, preset: VendorPreset | null): AccountValues {
   if (preset === null) return { ...values, vendor: "" };
   const { vendor, base_url: baseUrl, interfaces } = preset;
-  return { ...values, kind: "openai", vendor, baseUrl, interfaces };
+  return { ...values, vendor, baseUrl, interfaces };
 }
 
 /**
@@ -74,7 +59,7 @@ type AccountSwitch = OtherSwitch<AccountDocument, (typeof OWN_SWITCHES)[number]>
 
 export interface AccountValues {
   name: string;
-  kind: AccountDocument["kind"];
+  kind: KindFacts;
   /** Empty: no preset. */
   vendor: string;
   /** Edited in the configuration file only. */
@@ -98,10 +83,11 @@ export interface AccountValues {
   enabled: boolean;
 }
 
-export function accountValues(document: AccountDocument): AccountValues {
+export function accountValues(document: AccountDocument, kinds: readonly KindFacts[]): AccountValues {
+  const kind = findKind(kinds, document.kind);
   return {
     name: document.name,
-    kind: document.kind,
+    kind,
     vendor: document.vendor ?? "",
     profile: document.profile,
     baseUrl: document.base_url ?? "",
@@ -109,7 +95,7 @@ export function accountValues(document: AccountDocument): AccountValues {
     region: document.region ?? "",
     project: document.project ?? "",
     credential: "",
-    interfaces: document.interfaces ?? KIND_DEFAULTS[document.kind].interfaces,
+    interfaces: document.interfaces ?? kind.interfaces,
     websocket: document.websocket ?? false,
     switches: readSwitches(document, OWN_SWITCHES),
     privateNetwork: document.private_network ?? false,
@@ -121,32 +107,28 @@ export function accountValues(document: AccountDocument): AccountValues {
   };
 }
 
-export const NEW_ACCOUNT = accountValues({
-  name: "",
-  kind: "openai",
-  base_url: "https://api.openai.com/v1",
-});
+/** A new account has the kind that the API lists first. */
+export function newAccount(kinds: readonly KindFacts[]): AccountValues {
+  const [first] = kinds;
+  if (first === undefined) throw new Error("The API lists no kinds of accounts.");
+  return accountValues({ name: "", kind: first.name, base_url: first.base_url }, kinds);
+}
 
 export function accountDocument(values: AccountValues): AccountDocument {
-  const isSimulator = values.kind === "simulator";
+  const { address, name: kind } = values.kind;
   const limits = ratesBody(values.limits);
+  const baseUrl = values.baseUrl.trim();
+  const hasBaseUrl = address !== "process" && !(address === "region" && baseUrl === "");
   return {
     name: values.name.trim(),
-    kind: values.kind,
-    ...(values.kind === "openai" && values.vendor !== "" ? { vendor: values.vendor } : {}),
+    kind,
     ...(values.profile === undefined ? {} : { profile: values.profile }),
-    ...(isSimulator || (isRegional(values.kind) && values.baseUrl.trim() === "")
-      ? {}
-      : { base_url: values.baseUrl.trim() }),
+    ...(hasBaseUrl ? { base_url: baseUrl } : {}),
+    ...kindFields(values),
     interfaces: INTERFACES.filter((name) => values.interfaces.includes(name)),
-    ...(values.kind === "azure" && values.apiVersion.trim() !== ""
-      ? { api_version: values.apiVersion.trim() }
-      : {}),
-    ...(isRegional(values.kind) && values.region.trim() !== "" ? { region: values.region.trim() } : {}),
-    ...(values.kind === "vertex" && values.project.trim() !== "" ? { project: values.project.trim() } : {}),
     ...(values.websocket ? { websocket: true } : {}),
     ...values.switches,
-    ...(values.privateNetwork && !isSimulator ? { private_network: true } : {}),
+    ...(values.privateNetwork && address !== "process" ? { private_network: true } : {}),
     ...(values.priority === null ? {} : { priority: values.priority }),
     ...(values.weight === null ? {} : { weight: values.weight }),
     ...(Object.keys(limits).length === 0 ? {} : { limits }),
@@ -155,9 +137,20 @@ export function accountDocument(values: AccountValues): AccountDocument {
   };
 }
 
+/** The fields that only some kinds have. An empty one is left out. */
+function kindFields({ kind, vendor, apiVersion, region, project }: AccountValues) {
+  const entered: Record<KindField, string> = { vendor, api_version: apiVersion, region, project };
+  const fields: Partial<Record<KindField, string>> = {};
+  for (const field of kind.fields) {
+    const text = entered[field].trim();
+    if (text !== "") fields[field] = text;
+  }
+  return fields;
+}
+
 /** Sent beside the document. An empty credential is not sent, and the stored one stays. */
 export function buildCredentialField({ kind, credential }: AccountValues): { credential?: string } {
-  return kind === "simulator" || credential === "" ? {} : { credential };
+  return kind.credential === "none" || credential === "" ? {} : { credential };
 }
 
 function mapText(models: Readonly<Record<string, string>>): string {

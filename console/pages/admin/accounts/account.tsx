@@ -18,7 +18,13 @@ import { AccountActions } from "./account-actions.tsx";
 import { AccountFields } from "./account-form.tsx";
 import { AccountModels } from "./account-models.tsx";
 import { AccountState } from "./account-state.tsx";
-import { accountDocument, accountValues, buildCredentialField } from "./account-values.ts";
+import {
+  accountDocument,
+  accountValues,
+  buildCredentialField,
+  findKind,
+  type KindFacts,
+} from "./account-values.ts";
 
 type Account = Answer<"admin.accounts.get">;
 
@@ -28,19 +34,30 @@ export default function AccountPage({ params }: PageProps) {
   const t = useText("adminAccounts");
   const { name = "" } = params;
   const account = useApi("admin.accounts.get", { params: { name } }, { refreshMs: REFRESH_MS });
+  const vendors = useApi("admin.vendors.list");
+  const kinds = vendors.data?.kinds;
   return (
     <Page>
       <PageHeader
         title={name}
         about={t.one}
         back={{ to: "/admin/accounts", label: t.title }}
-        actions={account.data && <AccountActions account={account.data} />}
+        actions={
+          account.data &&
+          kinds && (
+            <AccountActions account={account.data} kind={findKind(kinds, account.data.document.kind)} />
+          )
+        }
       />
       {account.data ? (
         <>
           <Now account={account.data} />
           <CostAgainstCharges account={account.data} />
-          <Settings key={name} account={account.data} />
+          {kinds ? (
+            <Settings key={name} account={account.data} kinds={kinds} />
+          ) : (
+            <Awaited query={vendors} height={240} />
+          )}
         </>
       ) : (
         <Awaited query={account} height={240} />
@@ -126,13 +143,13 @@ function CostAgainstCharges({ account: { usage, usage_since: since } }: { accoun
   );
 }
 
-function Settings({ account }: { account: Account }) {
+function Settings({ account, kinds }: { account: Account; kinds: readonly KindFacts[] }) {
   const t = useText("adminAccounts");
   const showToast = useToast();
   const [version, setVersion] = useState(account.version);
   const { name } = account.document;
   const save = useChange("admin.accounts.save", { invalidates: ["admin."] });
-  const form = useForm(accountValues(account.document), async (values) => {
+  const form = useForm(accountValues(account.document, kinds), async (values) => {
     const saved = await save.mutateAsync({
       params: { name },
       body: {
@@ -143,14 +160,14 @@ function Settings({ account }: { account: Account }) {
       },
     });
     setVersion(saved.version);
-    form.reset(accountValues(saved.document));
+    form.reset(accountValues(saved.document, kinds));
     showToast(t.form.saved);
   });
   return (
     <Section title={t.settings}>
       <Card>
         <Form form={form} submit={t.form.save}>
-          <AccountFields form={form} isNew={false} hasCredential={account.has_credential} />
+          <AccountFields form={form} kinds={kinds} isNew={false} hasCredential={account.has_credential} />
         </Form>
       </Card>
     </Section>

@@ -3,8 +3,9 @@
 import { useState } from "react";
 import { useLocation } from "wouter";
 import type { ListRow } from "../../../api.ts";
-import { useChange, useList } from "../../../data.ts";
+import { useApi, useChange, useList } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";
+import { Awaited } from "../../../ui/awaited.tsx";
 import { Button } from "../../../ui/button.tsx";
 import { Dialog } from "../../../ui/dialog.tsx";
 import { CancelButton, Form, useForm } from "../../../ui/form.tsx";
@@ -19,7 +20,7 @@ import { usageLink } from "../list-links.ts";
 import { CountLink, NameLinks } from "../name-links.tsx";
 import { AccountFields } from "./account-form.tsx";
 import { AccountState, type Facts } from "./account-state.tsx";
-import { accountDocument, buildCredentialField, NEW_ACCOUNT } from "./account-values.ts";
+import { accountDocument, buildCredentialField, type KindFacts, newAccount } from "./account-values.ts";
 
 type Account = ListRow<"admin.accounts.list">;
 
@@ -131,9 +132,23 @@ function useAccountColumns(): readonly Column<Account>[] {
 
 function AddAccount({ onClose }: { onClose(): void }) {
   const t = useText("adminAccounts");
+  const vendors = useApi("admin.vendors.list");
+  return (
+    <Dialog title={t.add} wide onClose={onClose}>
+      {vendors.data ? (
+        <NewAccountForm kinds={vendors.data.kinds} onClose={onClose} />
+      ) : (
+        <Awaited query={vendors} height={480} />
+      )}
+    </Dialog>
+  );
+}
+
+function NewAccountForm({ kinds, onClose }: { kinds: readonly KindFacts[]; onClose(): void }) {
+  const t = useText("adminAccounts");
   const [, go] = useLocation();
   const create = useChange("admin.accounts.create", { invalidates: ["admin."] });
-  const form = useForm(NEW_ACCOUNT, async (values) => {
+  const form = useForm(newAccount(kinds), async (values) => {
     const { document } = await create.mutateAsync({
       body: { document: accountDocument(values), ...buildCredentialField(values) },
     });
@@ -141,11 +156,9 @@ function AddAccount({ onClose }: { onClose(): void }) {
     go(`/admin/accounts/${encodeURIComponent(document.name)}`);
   });
   return (
-    <Dialog title={t.add} wide onClose={onClose}>
-      <Form form={form} submit={t.add} atEnd actions={<CancelButton onClick={onClose} />}>
-        <AccountFields form={form} isNew hasCredential={false} />
-      </Form>
-    </Dialog>
+    <Form form={form} submit={t.add} atEnd actions={<CancelButton onClick={onClose} />}>
+      <AccountFields form={form} kinds={kinds} isNew hasCredential={false} />
+    </Form>
   );
 }
 
