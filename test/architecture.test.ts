@@ -122,6 +122,30 @@ test("what differs between endpoints and dialects is a trait, not a comparison w
   expect(allowed.filter((path) => !comparing.some((one) => one.startsWith(path)))).toEqual([]);
 });
 
+/** Files outside `accounts/kinds/` that name a kind of account, with the reason. */
+const KIND_NAMES: Readonly<Record<string, string>> = {
+  "src/records/account.ts": "the list of the names",
+  "src/config/first-run/demo.ts": "the demo has an account of the simulator",
+  "src/console-api/admin/account-test.ts": "a result of the test, not the kind of the account",
+  "console/pages/admin/accounts/test-call.tsx": "a result of the test, not the kind of the account",
+  "src/protocols/messages/anthropic-api.ts": "the name of an API, which several kinds have",
+  "src/protocols/shared/endpoint.ts": "the names of APIs, which several kinds have",
+  "src/money/hosted-prices.ts": "the names of models at two vendors",
+  "src/telemetry/attribute-names.ts": "the names that OpenTelemetry has for vendors",
+  "console/text/en/admin-accounts.ts": "the texts of the console",
+  "console/text/zh/admin-accounts.ts": "the texts of the console",
+};
+
+test("only accounts/kinds/ knows the kinds of accounts by name", () => {
+  // `openai` and `gemini` are names of other things, too: only their comparisons are found.
+  const named =
+    /"(?:azure|anthropic|bedrock|vertex|simulator)"|^\s*(?:azure|anthropic|bedrock|vertex|simulator):|kind\)? [!=]== "(?:openai|gemini)"/m;
+  const files = [...production, ...readSources("console").filter(({ isTest }) => !isTest)]
+    .map(({ path, text }) => ({ file: relative(ROOT, path), text }))
+    .filter(({ file, text }) => !file.startsWith("src/accounts/kinds/") && named.test(text));
+  expect(files.map(({ file }) => file).sort()).toEqual(Object.keys(KIND_NAMES).sort());
+});
+
 test(`no source file is longer than ${LINES_MAX} lines`, () => {
   const long = production
     .map(({ path, text }) => ({ file: relative(SRC, path), lines: text.split("\n").length }))

@@ -35,9 +35,6 @@ export type KindAddress =
   /** The simulator of this process, whose port is known only at run time. */
   | { readonly from: "process" };
 
-/** The API in which an account has the endpoints that are not conversations, such as embeddings. */
-export type VendorApi = "openai" | "google";
-
 /** An account in the configuration file, before its values are checked. */
 export type FileFields = Readonly<Record<string, unknown>>;
 
@@ -108,7 +105,8 @@ export interface KindDefinition {
   check(account: FileFields): readonly FieldFault[];
 
   // Abilities.
-  readonly apis: readonly VendorApi[];
+  /** The APIs in which it has the endpoints that are not conversations, such as embeddings. */
+  readonly apis: readonly ("openai" | "google")[];
   /** The one interface that serves a model; null if each interface of the account serves every model. */
   readonly modelInterface: ((upstreamModel: string) => Interface) | null;
   /** Whether it stores conversations of Messages. */
