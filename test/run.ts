@@ -58,6 +58,7 @@ const suite = name === "system" ? "system" : "daily";
 const isWriting = args.includes("--write-times");
 const asked = args.filter((arg) => !arg.startsWith("--"));
 const { engine, checks, prepare } = PLANS[suite];
+let shownFiles = 0;
 process.chdir(ROOT);
 
 const files =
@@ -152,8 +153,9 @@ async function run(
 }
 
 function showProgress(done: number, startedMs: number): void {
-  const step = Math.ceil(files.length / PROGRESS_LINES);
-  if (done % step === 0) console.log(`   ${done} of ${files.length} files, ${secondsSince(startedMs)} s`);
+  if (done - shownFiles < files.length / PROGRESS_LINES) return;
+  shownFiles = done;
+  console.log(`   ${done} of ${files.length} files, ${secondsSince(startedMs)} s`);
 }
 
 function showSlowest(): void {
