@@ -9,9 +9,12 @@ export const NO_AMOUNTS: Amounts = mapKinds(ALL_UNITS, () => 0);
 export const LEAST_USE: Amounts = mapKinds(ALL_UNITS, () => 1);
 const ESTIMATED_UNITS = ALL_UNITS.filter((unit) => unit !== "requests");
 
+/** Reused by every call, because each admission needs one: its caller must not keep it. */
+const amounts: Record<Unit, number> = { ...NO_AMOUNTS };
+
 /** `requests` is 0 for a request that is already counted. */
 export function toAmounts(requests: 0 | 1, estimate: EstimatedUse): Amounts {
-  const amounts: Record<Unit, number> = { ...NO_AMOUNTS, requests };
+  amounts.requests = requests;
   for (const unit of ESTIMATED_UNITS) amounts[unit] = clampAmount(unit, estimate[unit] ?? 0);
   return amounts;
 }

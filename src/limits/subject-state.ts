@@ -5,6 +5,7 @@ import {
   MINUTE_KINDS,
   MINUTE_LIMITS,
   MINUTE_MS,
+  NO_LIMITS,
   RATE_KINDS,
   type RateLimits,
   type Unit,
@@ -70,6 +71,8 @@ export function applyLimits(state: SubjectState, limits: CallerLimits | RateLimi
 }
 
 export function isUnlimited(limits: CallerLimits | RateLimits): boolean {
+  // Most subjects share this object, and each admission checks each subject.
+  if (limits === NO_LIMITS) return true;
   for (const kind of RATE_KINDS) if (limits[kind] !== null) return false;
   for (const window of listWindows(limits)) {
     for (const unit of WINDOW_UNITS) if (window[unit] !== null) return false;
