@@ -1,21 +1,8 @@
 /** A group as it is stored: what its keys grant, and how they are charged. */
 
 import { CAPTURE_MODES } from "./capture.ts";
-import {
-  callerLimits,
-  choice,
-  choiceOr,
-  type Field,
-  flag,
-  identity,
-  integer,
-  interfaceList,
-  internal,
-  members,
-  optionalChoice,
-  type RecordOf,
-  text,
-} from "./fields.ts";
+import type { Field, RecordOf } from "./fields.ts";
+import * as field from "./fields.ts";
 import type { Price } from "./price.ts";
 
 /** The queue of a group while every account is busy: its length and its timeout. */
@@ -63,32 +50,32 @@ export const NO_BILLING: GroupBilling = {
 
 /** A group: what an API key grants (models, accounts and interfaces). In the order of the file. */
 export const GROUP_FIELDS = {
-  id: internal(text),
-  name: identity,
-  interfaces: interfaceList,
+  id: field.internal(field.text),
+  name: field.identity,
+  interfaces: field.interfaceList,
   /** Public model ids (rows of `publication`), in the operator's order. */
-  models: members,
+  models: field.members,
   /** Account ids (rows of `pool`), in the operator's order. The file has their names. */
-  accounts: members,
-  access: choice(GROUP_ACCESS),
+  accounts: field.members,
+  access: field.choice(GROUP_ACCESS),
   billing: { kind: "billing" } as Field<GroupBilling, "billing">,
   /** Limits of each key. */
-  limits: callerLimits,
+  limits: field.callerLimits,
   /** Limits of all its keys together. */
-  groupLimits: callerLimits,
+  groupLimits: field.callerLimits,
   queue: { kind: "queue" } as Field<QueueSettings, "queue">,
   /** Null if unset: `defaultOnDisconnect` applies. */
-  onDisconnect: optionalChoice(ON_DISCONNECT),
-  websocket: flag(
+  onDisconnect: field.optionalChoice(ON_DISCONNECT),
+  websocket: field.flag(
     true,
     "whether the group's keys may use Responses over WebSocket; if `false`, `GET /v1/responses` returns `426`, and clients fall back to HTTP",
   ),
-  costHeaders: flag(
+  costHeaders: field.flag(
     false,
     "whether responses report their [cost](observability.md#cost-for-the-caller): `x-gateway-cost`, and `x-gateway-balance` if the group charges the balance",
   ),
-  capture: choiceOr("off", CAPTURE_MODES),
-  createdAtMs: internal(integer),
+  capture: field.choiceOr("off", CAPTURE_MODES),
+  createdAtMs: field.internal(field.integer),
 };
 
 export interface GroupRecord extends RecordOf<typeof GROUP_FIELDS> {}

@@ -1,39 +1,29 @@
 /** An API key as it is stored. */
 
 import type { KeyCapture } from "./capture.ts";
-import {
-  callerLimits,
-  choice,
-  identity,
-  integer,
-  internal,
-  named,
-  optionalText,
-  optionalTime,
-  type RecordOf,
-  text,
-} from "./fields.ts";
+import type { RecordOf } from "./fields.ts";
+import * as field from "./fields.ts";
 import type { CallerLimits } from "./limits.ts";
 
 /** An API key. The secret itself is never stored, only its keyed digest. */
 export const KEY_FIELDS = {
-  id: internal(text),
-  name: identity,
+  id: field.internal(field.text),
+  name: field.identity,
   /** The file has the address of the user. */
-  userId: named("user", optionalText),
+  userId: field.named("user", field.optionalText),
   /** The file has the name of the group. */
-  groupId: named("group", text),
+  groupId: field.named("group", field.text),
   /** HMAC-SHA-256 of the secret under the installation's pepper, base64url. */
-  digest: internal(text),
+  digest: field.internal(field.text),
   /** The eight characters after the prefix. Safe to show and to log; identifies the key. */
-  publicId: internal(text),
-  last4: internal(text),
-  status: internal(choice(["active", "revoked"])),
-  expiresAtMs: named("expires", optionalTime),
+  publicId: field.internal(field.text),
+  last4: field.internal(field.text),
+  status: field.internal(field.choice(["active", "revoked"])),
+  expiresAtMs: field.named("expires", field.optionalTime),
   /** Applied together with the group's limits: the stricter one counts. */
-  limits: callerLimits,
-  createdAtMs: internal(integer),
-  revokedAtMs: internal(optionalTime),
+  limits: field.callerLimits,
+  createdAtMs: field.internal(field.integer),
+  revokedAtMs: field.internal(field.optionalTime),
 };
 
 export interface KeyRecord extends RecordOf<typeof KEY_FIELDS> {}

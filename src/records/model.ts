@@ -1,27 +1,19 @@
 /** A public model as it is stored. */
 
-import {
-  identity,
-  integer,
-  interfaceList,
-  internal,
-  named,
-  optionalInteger,
-  price,
-  type RecordOf,
-} from "./fields.ts";
+import type { RecordOf } from "./fields.ts";
+import * as field from "./fields.ts";
 
 /** A public model. In the order of the file. */
 export const MODEL_FIELDS = {
   /** The name that callers send and that `GET /v1/models` lists. */
-  id: identity,
-  interfaces: interfaceList,
-  price,
+  id: field.identity,
+  interfaces: field.interfaceList,
+  price: field.price,
   /** Maximum input and output tokens together; null: from the price list, or unknown. */
-  contextTokens: optionalInteger,
+  contextTokens: field.optionalInteger,
   /** Maximum output tokens of one response; null: from the price list, or unknown. */
-  outputTokensMax: named("max_output_tokens", optionalInteger),
-  createdAtMs: internal(integer),
+  outputTokensMax: field.named("max_output_tokens", field.optionalInteger),
+  createdAtMs: field.internal(field.integer),
 };
 
 export interface ModelRecord extends RecordOf<typeof MODEL_FIELDS> {}
