@@ -69,10 +69,6 @@ export class ItemSequencer {
     if (this.#isFirst(key)) this.#writeEnded();
   }
 
-  endAll(end: ItemEnd = {}): void {
-    for (const key of this.openKeys) this.end(key, end);
-  }
-
   /** Items that began before it end with it, so that the key is free. */
   #cutOff(key: string): void {
     for (const open of this.openKeys) {
