@@ -45,11 +45,9 @@ import { findOrigin, findSameAccount } from "./response-calls/same-account.ts";
 import { lookUpStoredTokens } from "./response-calls/stored-tokens.ts";
 import { countWastedAttempts } from "./settlement/compute-money.ts";
 import { settleRequest } from "./settlement/settle.ts";
-import type { StreamEnd } from "./stream/relay.ts";
 import { measureBatches } from "./translation/embedding-batches.ts";
 import type { Transport } from "./transport.ts";
 import { dispatch } from "./upstream/dispatch.ts";
-import type { UpstreamStream } from "./upstream/upstream-stream.ts";
 import { waitWithin } from "./wait-within.ts";
 
 /** Serves the model requests of one transport. A request passes the methods from top to bottom. */
@@ -197,57 +195,15 @@ export class Pipeline<C extends Call, Out> {
 
     // Dispatch.
     const delivery = new StreamDelivery(gateway, context);
-    const opening = this.#openStream(context, delivery);
+    const opening = delivery.open(dispatch(gateway.dispatcher, delivery.dispatchRequest));
     // Nearly all streams begin within this time, so an error can still be sent as an HTTP status.
     const rejectableMs = this.#transport.rejectableMs(gateway);
     const earlyError = await waitWithin(opening, rejectableMs, gateway.dispatcher.deadlines);
     if (earlyError instanceof ApiError && !isSentAsEvent(earlyError, context.endpoint)) throw earlyError;
 
-    // Deliver. The relay calls `#endStream` once, when the stream has ended.
-    const relay = delivery.startRelay(opening, (end) => this.#endStream(context, delivery, end));
+    // Deliver. The delivery settles the request when the stream has ended.
+    const relay = delivery.startRelay(opening);
     return this.#transport.sendStream(gateway, context, { relay, upstreamHeaders: delivery.upstreamHeaders });
-  }
-
-  async #openStream(context: ReservedRequest<C>, delivery: StreamDelivery): Promise<UpstreamStream> {
-    const gateway = this.#gateway;
-    try {
-      const stream = delivery.accept(await dispatch(gateway.dispatcher, delivery.dispatchRequest));
-      // Remembered from the first event on, so that a long-running response can be cancelled by its id.
-      const responseId = rememberResponse(gateway.responses, context, {
-        responseId: stream.reader.responseId,
-        state: "streaming",
-      });
-      if (context.request.background) void announceResponse(gateway, context, responseId);
-      return stream;
-    } finally {
-      delivery.stopLingering();
-    }
-  }
-
-  /** The terminal event is written after the returned promise, or at once if it is null. */
-  #endStream(context: ReservedRequest<C>, delivery: StreamDelivery, end: StreamEnd): Promise<void> | null {
-    const gateway = this.#gateway;
-    delivery.recordEnd(end);
-
-    // Remember the response if the upstream stores it.
-    const state = delivery.readState(end);
-    const responseId = rememberResponse(gateway.responses, context, {
-      responseId: end.reader?.responseId ?? null,
-      state,
-    });
-    if (state === "left") void announceResponse(gateway, context, responseId);
-
-    // Settle.
-    const settled = settleOrFollow(gateway, context, delivery.buildEnding(end, state, responseId));
-    delivery.release(end);
-    const { claim } = context;
-    // Streams are not stored. A repeat with the same key gets the error that the request has ended.
-    const ended =
-      claim === null ? settled : Promise.resolve(settled).then(() => endClaim(gateway, claim, null));
-    const finish = () => delivery.finish();
-    if (ended === null) finish();
-    else ended.then(finish, finish);
-    return ended;
   }
 
   /**

@@ -1,29 +1,37 @@
 /**
- * Delivers one stream: the relay to the client, what it needs of the request, and what its end means. The pipeline
- * dispatches the attempt and settles the end.
+ * Delivers one stream: opens the relay to the client, and settles the request when the relay has ended. The order of
+ * the end is here: health, settlement, release of the limits, end of the claim, then the body is freed.
  */
 
 import { interruptedError, type UpstreamFailure } from "../../accounts/failure.ts";
-import type { Clock } from "../../base/clock.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
+import type { RequestCapture } from "../../capture/request-capture.ts";
 import type { ApiError } from "../../errors.ts";
 import type { AnswerHeaders } from "../../net/http-client/contract.ts";
-import type { Log } from "../../observe/log.ts";
 import type { Pool } from "../../pool/pool.ts";
 import { type Endpoint, hasTextOutput } from "../../protocols/shared/endpoint.ts";
 import { NO_FACTS } from "../../protocols/shared/response-facts.ts";
+import type { StreamReader } from "../../protocols/shared/stream.ts";
 import type { OnDisconnect } from "../../records/group.ts";
 import type { UsageRow } from "../../store/usage/usage.ts";
 import { computeReservedUse } from "../admission/caller-limits.ts";
+import { type ClaimEndServices, endClaim } from "../idempotency/idempotent-requests.ts";
 import { isCodex } from "../request/codex-client.ts";
 import { requestLogIds } from "../request/log-ids.ts";
 import { hasOpenAttempt } from "../request/trace.ts";
 import type { ReservedRequest } from "../request-context.ts";
 import { isStopped } from "../response-calls/background-response.ts";
+import {
+  type AnnouncementServices,
+  announceResponse,
+  type FollowServices,
+  rememberResponse,
+  settleOrFollow,
+} from "../response-calls/remember-response.ts";
 import type { RequestEnding, ResponseState } from "../settlement/request-ending.ts";
+import type { ResponseRoutes } from "../stored-responses/response-routes.ts";
 import type { LingeringClient } from "../stream/drains.ts";
-import type { KeepAliveTimer } from "../stream/keep-alive-timer.ts";
-import { isWhole, Relay, type RelayOptions, type RelayTiming, type StreamEnd } from "../stream/relay.ts";
+import { isWhole, Relay, type RelayDelivery, type RelayServices, type StreamEnd } from "../stream/relay.ts";
 import {
   noteReportedUsage,
   openCounters,
@@ -31,13 +39,13 @@ import {
   type PaidCounters,
   type StreamCounters,
 } from "../stream/stream-counters.ts";
-import type { TranslationServices } from "../translation/request-translator.ts";
 import type { StreamUpstreamResult, UpstreamResult } from "../upstream/dispatch.ts";
 import type { DispatchRequest } from "../upstream/dispatch-request.ts";
 import { messageAudience } from "../upstream/message-audience.ts";
 import type { UpstreamStream } from "../upstream/upstream-stream.ts";
 import {
   buildDispatchRequest,
+  type DispatchRequestServices,
   type DrainServices,
   drainOwner,
   openLingeringClient,
@@ -45,28 +53,22 @@ import {
 } from "./build-dispatch-request.ts";
 
 /** The services that delivering a stream uses. */
-export interface StreamServices extends DrainServices {
-  readonly translation: TranslationServices;
-  readonly clock: Clock;
-  readonly log: Pick<Log, "warn">;
-  readonly billingEngine: Pick<BillingEngine, "checkpoint">;
-  readonly dispatcher: {
-    readonly jsonDepthMax: number;
-    monotonicMs(): number;
-    readonly pool: Pick<Pool, "recordStreamEnd" | "recordBrokenStream">;
+export type StreamServices = DrainServices &
+  DispatchRequestServices &
+  RelayServices &
+  FollowServices &
+  AnnouncementServices &
+  ClaimEndServices & {
+    readonly billingEngine: Pick<BillingEngine, "checkpoint">;
+    readonly responses: Pick<ResponseRoutes, "add">;
+    readonly dispatcher: { readonly pool: Pick<Pool, "recordStreamEnd"> };
   };
-  readonly keepAliveTimer: KeepAliveTimer;
-  readonly timing: RelayTiming;
-}
 
-/** Called once with the end of the stream. The terminal event is written after the promise, or at once if it is null. */
-export type StreamEndHandler = (end: StreamEnd) => Promise<void> | null;
-
-export class StreamDelivery {
+export class StreamDelivery implements RelayDelivery {
   readonly dispatchRequest: DispatchRequest;
+  readonly waitingSinceMs: number;
   readonly #services: StreamServices;
   readonly #context: ReservedRequest;
-  readonly #waitingSinceMs: number;
   /** Counts the output of a paid stream, which ends when it exceeds its hold. */
   readonly #paidCounters: PaidCounters | null;
   readonly #counters: StreamCounters | null;
@@ -91,7 +93,7 @@ export class StreamDelivery {
       client: this.#lingeringClient ?? call.request,
       counters: this.#counters,
     });
-    this.#waitingSinceMs = services.clock.monotonicMs();
+    this.waitingSinceMs = services.clock.monotonicMs();
   }
 
   /** The headers of the account's response; null until it has responded. */
@@ -99,8 +101,21 @@ export class StreamDelivery {
     return this.#result?.upstreamHeaders ?? null;
   }
 
+  /** Resolves when an account has begun to respond. */
+  async open(dispatched: Promise<UpstreamResult>): Promise<UpstreamStream> {
+    try {
+      const stream = this.#accept(await dispatched);
+      // Remembered from the first event on, so that a long-running response can be cancelled by its id.
+      const responseId = this.#remember(stream.reader, "streaming");
+      if (this.#context.request.background) void announceResponse(this.#services, this.#context, responseId);
+      return stream;
+    } finally {
+      this.#lingeringClient?.stopLingering();
+    }
+  }
+
   /** The request occupies the account's slot until the stream has ended upstream. */
-  accept(result: UpstreamResult): UpstreamStream {
+  #accept(result: UpstreamResult): UpstreamStream {
     const { accountSlot } = result;
     this.#context.accountSlot = accountSlot;
     // The client disconnected while an account was being selected.
@@ -110,9 +125,15 @@ export class StreamDelivery {
     return result.stream;
   }
 
+  /** Makes the response retrievable if the upstream stores it. Returns the id for that, or null. */
+  #remember(reader: StreamReader | null, state: "streaming" | ResponseState): string | null {
+    const responseId = reader?.responseId ?? null;
+    return rememberResponse(this.#services.responses, this.#context, { responseId, state });
+  }
+
   /** Starts the relay of the stream, which may still be opening. */
-  startRelay(opening: Promise<UpstreamStream>, settle: StreamEndHandler): Relay {
-    const relay = new Relay(this.#relayOptions(opening, settle));
+  startRelay(opening: Promise<UpstreamStream>): Relay {
+    const relay = new Relay(this.#services, opening, this);
     this.#endInFlight = this.#services.inFlight.register(() => relay.shutDown());
     if (this.#lingeringClient !== null && this.#context.call.request.signal.aborted) {
       // The client disconnected, so the stream is discarded or drained without a reader.
@@ -121,55 +142,84 @@ export class StreamDelivery {
     return relay;
   }
 
-  /** Call it when dispatch has ended, with a stream or without. */
-  stopLingering(): void {
-    this.#lingeringClient?.stopLingering();
+  // What the relay needs of the request.
+
+  get requestId(): string {
+    return this.#context.call.requestId;
   }
 
-  #relayOptions(opening: Promise<UpstreamStream>, settle: StreamEndHandler): RelayOptions {
-    const { call, caller, charge, request, trace } = this.#context;
-    const { drains, clock, keepAliveTimer, timing } = this.#services;
-    const owner = drainOwner(caller);
-    const delivery = this;
-    return {
-      opening,
-      openSpareReader: () => openReader(this.#services, this.#context, null),
-      requestId: call.requestId,
-      get onDisconnect() {
-        return delivery.#onDisconnect();
-      },
-      isPaid: charge !== null,
-      keepAlive: this.#context.endpoint.api.keepAlive,
-      needsDataEvents: isCodex(call.request.headers),
-      describeFailure: (failure: UpstreamFailure) =>
-        interruptedError(failure, messageAudience(request, trace.route)),
-      settle,
-      checkpoint: this.#paidCounters === null ? null : () => this.#checkpoint(),
-      tryStartDrain: () => drains.tryAcquire(owner),
-      endDrain: () => drains.release(owner),
-      closeConnection: () => call.closeConnection(),
-      waitingSinceMs: this.#waitingSinceMs,
-      keepAliveTimer,
-      monotonicMs: clock.monotonicMs,
-      timing,
-      capture: this.#context.capture,
-    };
+  get isPaid(): boolean {
+    return this.#context.charge !== null;
+  }
+
+  get keepAlive(): Uint8Array {
+    return this.#context.endpoint.api.keepAlive;
+  }
+
+  get needsDataEvents(): boolean {
+    return isCodex(this.#context.call.request.headers);
+  }
+
+  get capture(): RequestCapture | null {
+    return this.#context.capture;
   }
 
   /** A background response needs no reader: the client polls it by its id. */
-  #onDisconnect(): OnDisconnect {
+  get onDisconnect(): OnDisconnect {
     const { request, caller } = this.#context;
     const responseId = this.#result?.stream.reader.responseId ?? null;
     return request.background && responseId !== null ? "cancel" : caller.group.onDisconnect;
   }
 
-  #checkpoint(): ApiError | null {
+  openSpareReader(): StreamReader {
+    return openReader(this.#services, this.#context, null);
+  }
+
+  describeFailure(failure: UpstreamFailure): ApiError {
+    const { request, trace } = this.#context;
+    return interruptedError(failure, messageAudience(request, trace.route));
+  }
+
+  checkpoint(): ApiError | null {
     this.#stoppedBy = this.#paidCounters?.checkpoint() ?? null;
     return this.#stoppedBy;
   }
 
+  tryStartDrain(): boolean {
+    return this.#services.drains.tryAcquire(drainOwner(this.#context.caller));
+  }
+
+  endDrain(): void {
+    this.#services.drains.release(drainOwner(this.#context.caller));
+  }
+
+  closeConnection(): void {
+    this.#context.call.closeConnection();
+  }
+
+  // The end.
+
+  settle(end: StreamEnd): Promise<void> | null {
+    const services = this.#services;
+    const context = this.#context;
+    this.#recordEnd(end);
+    const state = this.#readState(end);
+    const responseId = this.#remember(end.reader, state);
+    if (state === "left") void announceResponse(services, context, responseId);
+    const settled = settleOrFollow(services, context, this.#buildEnding(end, state, responseId));
+    this.#release(end);
+    const { claim } = context;
+    // Streams are not stored. A repeat with the same key gets the error that the request has ended.
+    const ended =
+      claim === null ? settled : Promise.resolve(settled).then(() => endClaim(services, claim, null));
+    const finish = () => this.#finish();
+    if (ended === null) finish();
+    else ended.then(finish, finish);
+    return ended;
+  }
+
   /** Records the end in the health of the account. */
-  recordEnd(end: StreamEnd): void {
+  #recordEnd(end: StreamEnd): void {
     const { log, dispatcher } = this.#services;
     const { trace } = this.#context;
     const { route } = trace;
@@ -193,7 +243,7 @@ export class StreamDelivery {
   }
 
   /** The state of the response upstream when its stream has ended here. */
-  readState(end: StreamEnd): ResponseState {
+  #readState(end: StreamEnd): ResponseState {
     if (end.kind === "complete") return "ended";
     // The response continues upstream. A paid one is polled to its end; for an unpaid one a later GET reports its usage.
     if (this.#context.request.background) return "background";
@@ -202,7 +252,7 @@ export class StreamDelivery {
   }
 
   /** `responseId` is the id by which the response can be retrieved; null if it is not stored. */
-  buildEnding(end: StreamEnd, responseState: ResponseState, responseId: string | null): RequestEnding {
+  #buildEnding(end: StreamEnd, responseState: ResponseState, responseId: string | null): RequestEnding {
     const { reader } = end;
     const { trace } = this.#context;
     const counter = this.#counters?.current() ?? null;
@@ -236,7 +286,7 @@ export class StreamDelivery {
   }
 
   /** Releases the concurrency of the caller and of the account. */
-  release(end: StreamEnd): void {
+  #release(end: StreamEnd): void {
     this.#isReleased = true;
     const { request, lease, accountSlot, followUp } = this.#context;
     // The caller's concurrency stays occupied until the abandoned response is settled: a client that disconnects and
@@ -251,7 +301,7 @@ export class StreamDelivery {
   }
 
   /** The request is settled. Not earlier: if the upstream reports no usage, the input is counted from the body. */
-  finish(): void {
+  #finish(): void {
     const { request, followUp } = this.#context;
     if (followUp === null) void request.body.dispose();
     this.#endInFlight?.();

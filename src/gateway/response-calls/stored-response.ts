@@ -222,8 +222,7 @@ async function forwardStream(lookup: Lookup): Promise<HttpResponse> {
     });
   });
   if (opened.kind === "failed") throw toApiError(opened.failure, lookup);
-  const relay = new Relay({
-    opening: Promise.resolve(opened.stream),
+  const relay = new Relay(services, Promise.resolve(opened.stream), {
     openSpareReader: openReader,
     requestId: call.requestId,
     onDisconnect: "cancel",
@@ -232,13 +231,10 @@ async function forwardStream(lookup: Lookup): Promise<HttpResponse> {
     needsDataEvents: false,
     describeFailure: (failure) => interruptedError(failure, audience),
     settle: (end) => (end.kind === "complete" ? settleStreamed(lookup, end.reader) : null),
-    checkpoint: null,
+    checkpoint: () => null,
     tryStartDrain: () => false,
     endDrain() {},
     closeConnection: () => call.closeConnection(),
-    keepAliveTimer: services.keepAliveTimer,
-    monotonicMs: clock.monotonicMs,
-    timing: services.timing,
     capture: null,
   });
   return new StreamedResponse(lines, relay);

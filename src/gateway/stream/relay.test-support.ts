@@ -8,7 +8,7 @@ import { ApiError } from "../../errors.ts";
 import { openResponsesReader } from "../../protocols/responses/responses-stream.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
 import { UpstreamStream } from "../upstream/upstream-stream.ts";
-import { Relay, type RelayOptions, type StreamEnd } from "./relay.ts";
+import { Relay, type RelayDelivery, type RelayTiming, type StreamEnd } from "./relay.ts";
 
 const utf8 = new TextEncoder();
 const decoder = new TextDecoder();
@@ -43,7 +43,12 @@ export const FAILED = event("response.failed", {
 });
 export const KEEP_ALIVE = ": keep-alive\n\n";
 
-export function openTestRelay(change: Partial<RelayOptions> = {}) {
+interface RelayChanges extends Partial<RelayDelivery> {
+  readonly opening?: Promise<UpstreamStream>;
+  readonly timing?: RelayTiming;
+}
+
+export function openTestRelay({ opening: otherOpening, timing = TIMING, ...change }: RelayChanges = {}) {
   let nowMs = 0;
   const ticks = new Set<(nowMs: number) => void>();
   const ends: StreamEnd[] = [];
@@ -97,9 +102,15 @@ export function openTestRelay(change: Partial<RelayOptions> = {}) {
   let cut = false;
   let readsWaiting = 0;
   let wakeReader: (() => void) | null = null;
-  const relay = new Relay({
+  const keepAliveTimer = {
+    add(tick: (nowMs: number) => void) {
+      ticks.add(tick);
+      return () => ticks.delete(tick);
+    },
+  };
+  const services = { clock: { monotonicMs: () => nowMs }, keepAliveTimer, timing };
+  const relay = new Relay(services, otherOpening ?? opening, {
     capture: null,
-    opening,
     openSpareReader: reader,
     requestId: "req_1",
     onDisconnect: "cancel",
@@ -111,21 +122,13 @@ export function openTestRelay(change: Partial<RelayOptions> = {}) {
       ends.push(end);
       return null;
     },
-    checkpoint: null,
+    checkpoint: () => null,
     tryStartDrain: () => true,
     endDrain() {},
     closeConnection() {
       cut = true;
       wakeReader?.();
     },
-    keepAliveTimer: {
-      add(tick) {
-        ticks.add(tick);
-        return () => ticks.delete(tick);
-      },
-    },
-    monotonicMs: () => nowMs,
-    timing: TIMING,
     ...change,
   });
   relay.flowTo({

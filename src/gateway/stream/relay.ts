@@ -4,6 +4,7 @@
  */
 
 import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
+import type { Clock } from "../../base/clock.ts";
 import { type Part, wholePart } from "../../base/parts.ts";
 import type { RequestCapture } from "../../capture/request-capture.ts";
 import { ApiError } from "../../errors.ts";
@@ -34,39 +35,42 @@ export function isWhole(end: StreamEnd): boolean {
   return end.kind === "broken" ? end.interruption === null : end.kind === "complete" || end.isWhole;
 }
 
-export interface RelayOptions {
-  /** Resolves with the upstream stream; rejects with the `ApiError` for the client. */
-  opening: Promise<UpstreamStream>;
+/** The delivery that a relay works for: what it needs of the request, and what follows the end of the stream. */
+export interface RelayDelivery {
+  readonly requestId: string;
+  readonly onDisconnect: OnDisconnect;
+  /** The request is paid: if the stream has nearly ended when the client disconnects, it is read on for its usage. */
+  readonly isPaid: boolean;
+  /** Written while the stream is silent: a comment, or an event that clients of the interface count as traffic. */
+  readonly keepAlive: Uint8Array;
+  /** The client counts only data events, as Codex does, so comments do not keep it connected. */
+  readonly needsDataEvents: boolean;
+  /** When the client began to wait, if it has received nothing since then. */
+  readonly waitingSinceMs?: number;
+  /** Null unless the request is captured. */
+  readonly capture: Pick<RequestCapture, "tapStream" | "endWithoutClient"> | null;
   /** Opens the reader that writes the failure if no upstream stream was opened. */
   openSpareReader(): StreamReader;
-  requestId: string;
-  onDisconnect: OnDisconnect;
-  /** The request is paid: if the stream has nearly ended when the client disconnects, it is read on for its usage. */
-  isPaid: boolean;
-  /** Written while the stream is silent: a comment, or an event that clients of the interface count as traffic. */
-  keepAlive: Uint8Array;
-  /** The client counts only data events, as Codex does, so comments do not keep it connected. */
-  needsDataEvents: boolean;
   describeFailure(failure: UpstreamFailure): ApiError;
-  /**
-   * Called once with the end of the stream. The terminal event is written after the promise resolves, or at once if it
-   * is null.
-   */
-  settle(end: StreamEnd): Promise<void> | null;
   /** Called on every tick. A returned error ends the stream: its output exceeds the hold. */
-  checkpoint: (() => ApiError | null) | null;
+  checkpoint(): ApiError | null;
   /** Whether one more upstream may be drained; `endDrain` releases it. */
   tryStartDrain(): boolean;
   endDrain(): void;
   /** Closes the connection of a client that does not read. */
   closeConnection(): void;
-  /** When the client began to wait, if it has received nothing since then. */
-  waitingSinceMs?: number;
-  keepAliveTimer: KeepAliveTimer;
-  monotonicMs(): number;
-  timing: RelayTiming;
-  /** Null unless the request is captured. */
-  capture: Pick<RequestCapture, "tapStream" | "endWithoutClient"> | null;
+  /**
+   * Called once with the end of the stream. The terminal event is written after the promise resolves, or at once if it
+   * is null.
+   */
+  settle(end: StreamEnd): Promise<void> | null;
+}
+
+/** The services that a relay uses. */
+export interface RelayServices {
+  readonly clock: Pick<Clock, "monotonicMs">;
+  readonly keepAliveTimer: KeepAliveTimer;
+  readonly timing: RelayTiming;
 }
 
 export interface RelayTiming {
@@ -108,24 +112,29 @@ const WAITING: State = { kind: "waiting" };
 const ENDED: State = { kind: "ended" };
 
 export class Relay implements StreamSource, EventSink {
-  readonly #options: RelayOptions;
+  readonly #services: RelayServices;
+  readonly #opening: Promise<UpstreamStream>;
+  readonly #delivery: RelayDelivery;
   readonly #stopTicks: () => void;
   #state: State = WAITING;
   #lastWriteMs: number;
   #lastDataWriteMs: number;
 
-  constructor(options: RelayOptions) {
-    this.#options = options;
-    this.#lastWriteMs = options.waitingSinceMs ?? options.monotonicMs();
+  /** `opening` resolves with the upstream stream, or rejects with the `ApiError` for the client. */
+  constructor(services: RelayServices, opening: Promise<UpstreamStream>, delivery: RelayDelivery) {
+    this.#services = services;
+    this.#opening = opening;
+    this.#delivery = delivery;
+    this.#lastWriteMs = delivery.waitingSinceMs ?? services.clock.monotonicMs();
     this.#lastDataWriteMs = this.#lastWriteMs;
-    this.#stopTicks = options.keepAliveTimer.add((nowMs) => this.#tick(nowMs));
+    this.#stopTicks = services.keepAliveTimer.add((nowMs) => this.#tick(nowMs));
   }
 
   // The client side.
 
   flowTo(sink: StreamSink): void {
     if (this.#state.kind !== "waiting") return;
-    const { capture } = this.#options;
+    const { capture } = this.#delivery;
     this.#state = { kind: "opening", sink: capture === null ? sink : capture.tapStream(sink) };
     this.#awaitOpening();
   }
@@ -144,7 +153,7 @@ export class Relay implements StreamSource, EventSink {
     if (state.kind !== "blocked") return;
     const { sink, upstream } = state;
     this.#state = upstream === null ? { kind: "opening", sink } : { kind: "flowing", sink, upstream };
-    this.#lastWriteMs = this.#options.monotonicMs();
+    this.#lastWriteMs = this.#services.clock.monotonicMs();
     upstream?.resume();
   }
 
@@ -152,11 +161,11 @@ export class Relay implements StreamSource, EventSink {
   abort(): void {
     const state = this.#state;
     if (!isConnected(state)) return;
-    const sinceMs = this.#options.monotonicMs();
+    const sinceMs = this.#services.clock.monotonicMs();
     const upstream = openUpstream(state);
     if (upstream !== null) {
       if (!this.#tryDrain(upstream, sinceMs)) this.#abandon(upstream, "client");
-    } else if (this.#options.onDisconnect === "drain") {
+    } else if (this.#delivery.onDisconnect === "drain") {
       // Dispatch counts the client as connected for some more time. A stream that it opens is drained.
       this.#state = { kind: "disconnected", sinceMs };
       if (state.kind === "waiting") this.#awaitOpening();
@@ -176,7 +185,8 @@ export class Relay implements StreamSource, EventSink {
     const state = this.#state;
     if (state.kind === "flowing" || state.kind === "blocked") {
       // Data is written as soon as it arrives, so one clock reading serves both.
-      this.#lastWriteMs = this.#lastDataWriteMs = state.upstream?.lastDataMs ?? this.#options.monotonicMs();
+      this.#lastWriteMs = this.#lastDataWriteMs =
+        state.upstream?.lastDataMs ?? this.#services.clock.monotonicMs();
       state.sink.data(events);
     } else if (state.kind === "draining") {
       if (state.reason === "near_end" && !state.upstream.reader.isEnding())
@@ -203,13 +213,13 @@ export class Relay implements StreamSource, EventSink {
     const state = this.#state;
     if (state.kind === "draining") this.#end(clientGone(state.upstream, "client"));
     else if (state.kind === "flowing" || state.kind === "blocked")
-      this.#break(this.#options.describeFailure(failure), asInterruption(failure));
+      this.#break(this.#delivery.describeFailure(failure), asInterruption(failure));
   }
 
   // Opening.
 
   #awaitOpening(): void {
-    this.#options.opening.then(
+    this.#opening.then(
       (upstream) => this.#handleOpened(upstream),
       (cause: unknown) => this.#handleOpenFailure(cause),
     );
@@ -237,7 +247,7 @@ export class Relay implements StreamSource, EventSink {
   #handleOpenFailure(cause: unknown): void {
     if (this.#state.kind === "disconnected") this.#abandon(null, "client");
     else if (cause instanceof ApiError) this.#break(cause, null);
-    else this.#break(this.#options.describeFailure(upstreamFailure("server", "the relay failed")), null);
+    else this.#break(this.#delivery.describeFailure(upstreamFailure("server", "the relay failed")), null);
   }
 
   // Ticks.
@@ -265,7 +275,7 @@ export class Relay implements StreamSource, EventSink {
 
   /** Ends a stream whose output exceeds its hold. */
   #stopIfUnpaid(upstream: UpstreamStream): boolean {
-    const error = this.#options.checkpoint?.() ?? null;
+    const error = this.#delivery.checkpoint();
     if (error === null) return false;
     upstream.abort();
     if (this.#state.kind === "draining") this.#end(clientGone(upstream, "client"));
@@ -275,20 +285,21 @@ export class Relay implements StreamSource, EventSink {
 
   /** The client has not read since the last write: it is slow, or gone without closing the connection. */
   #disconnectIfStalled(nowMs: number): void {
-    if (nowMs - this.#lastWriteMs <= this.#options.timing.writeStallMs) return;
-    this.#options.closeConnection();
+    if (nowMs - this.#lastWriteMs <= this.#services.timing.writeStallMs) return;
+    this.#delivery.closeConnection();
     this.abort();
   }
 
   #abortIfSilent(upstream: UpstreamStream, nowMs: number): boolean {
-    if (nowMs - upstream.lastDataMs <= this.#options.timing.idleTimeoutMs) return false;
+    if (nowMs - upstream.lastDataMs <= this.#services.timing.idleTimeoutMs) return false;
     upstream.abort();
     this.fail(upstreamFailure("timeout", "the stream timed out"));
     return true;
   }
 
   #keepAlive(nowMs: number, sink: StreamSink, upstream: UpstreamStream | null): void {
-    const { timing, needsDataEvents, keepAlive } = this.#options;
+    const { timing } = this.#services;
+    const { needsDataEvents, keepAlive } = this.#delivery;
     if (nowMs - this.#lastWriteMs < timing.keepAliveMs) return;
     this.#lastWriteMs = nowMs;
     const isDue = needsDataEvents && nowMs - this.#lastDataWriteMs >= timing.silentReasoningMs;
@@ -301,13 +312,13 @@ export class Relay implements StreamSource, EventSink {
 
   /** Reads on until the upstream ends or the drain times out. Returns false if the stream may not be drained. */
   #tryDrain(upstream: UpstreamStream, disconnectedAtMs: number): boolean {
-    const { timing, monotonicMs } = this.#options;
+    const { timing, clock } = this.#services;
     const reason = this.#findDrainReason(upstream);
-    if (reason === null || !this.#options.tryStartDrain()) return false;
+    if (reason === null || !this.#delivery.tryStartDrain()) return false;
     const drainMs = reason === "group_policy" ? timing.drainOnDisconnectMs : timing.endingDrainMs;
     const timer = setTimeout(
       () => this.#stopDraining(upstream),
-      Math.max(0, drainMs - (monotonicMs() - disconnectedAtMs)),
+      Math.max(0, drainMs - (clock.monotonicMs() - disconnectedAtMs)),
     );
     this.#state = { kind: "draining", upstream, reason, timer };
     upstream.resume();
@@ -315,7 +326,7 @@ export class Relay implements StreamSource, EventSink {
   }
 
   #findDrainReason({ reader }: UpstreamStream): DrainReason | null {
-    const { onDisconnect, isPaid } = this.#options;
+    const { onDisconnect, isPaid } = this.#delivery;
     if (onDisconnect === "drain") return "group_policy";
     return isPaid && reader.isEnding() ? "near_end" : null;
   }
@@ -330,17 +341,17 @@ export class Relay implements StreamSource, EventSink {
   #abandon(upstream: UpstreamStream | null, abortedBy: "client" | "shutdown"): void {
     this.#end(clientGone(upstream, abortedBy));
     if (upstream !== null) upstream.abort();
-    else this.#options.opening.then((opened) => opened.abort()).catch(() => {});
+    else this.#opening.then((opened) => opened.abort()).catch(() => {});
   }
 
   /** Ends the response with an error event. */
   #break(error: ApiError, interruption: UpstreamFailure | null): void {
     const state = this.#state;
     if (state.kind !== "opening" && state.kind !== "flowing" && state.kind !== "blocked") return;
-    const { requestId, openSpareReader } = this.#options;
+    const delivery = this.#delivery;
     const reader = openUpstream(state)?.reader ?? null;
     const settled = this.#end({ kind: "broken", reader, error, interruption });
-    const terminal = (reader ?? openSpareReader()).failure(error, requestId);
+    const terminal = (reader ?? delivery.openSpareReader()).failure(error, delivery.requestId);
     writeTerminal(state.sink, settled, wholePart(terminal));
   }
 
@@ -350,10 +361,10 @@ export class Relay implements StreamSource, EventSink {
     this.#stopTicks();
     if (state.kind === "draining") {
       clearTimeout(state.timer);
-      this.#options.endDrain();
+      this.#delivery.endDrain();
     }
-    if (how.kind === "client_gone") this.#options.capture?.endWithoutClient();
-    return this.#options.settle(how);
+    if (how.kind === "client_gone") this.#delivery.capture?.endWithoutClient();
+    return this.#delivery.settle(how);
   }
 }
 
