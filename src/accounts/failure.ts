@@ -3,6 +3,7 @@
 import { ApiError, type ApiErrorCode, errorStatus, isErrorCode, isUpstreamCode } from "../errors.ts";
 import { isPublicParam, publicMessage } from "../protocols/shared/public-message.ts";
 import type { Audience, UpstreamError } from "../protocols/shared/upstream-error.ts";
+import type { TokenUsage } from "../protocols/shared/usage.ts";
 
 export const FAILURE_CLASSES = [
   "connect", // refused, DNS, TLS, a forbidden address: the request never arrived
@@ -45,6 +46,8 @@ export interface UpstreamFailure {
   reason: string;
   error: UpstreamError | null;
   retryAfterMs: number | null;
+  /** The usage that the failed response reported: the account will bill it. */
+  usage?: TokenUsage;
 }
 
 export function upstreamFailure(

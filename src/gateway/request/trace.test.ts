@@ -12,6 +12,7 @@ import {
   noteFirstByte,
   openTrace,
   traceRecord,
+  UNCHANGED,
   waitedMs,
 } from "./trace.ts";
 
@@ -43,10 +44,10 @@ describe("the trace of a request", () => {
   test("contains each attempt with its timing and failure", () => {
     const { trace, clock } = open();
     clock.atMs += 10;
-    beginAttempt(trace, route("first"), clock.atMs);
+    beginAttempt(trace, { route: route("first"), changes: UNCHANGED, nowMs: clock.atMs });
     clock.atMs += 20.4;
     failAttempt(trace, upstreamFailure("overloaded", "status 529", 529), clock.atMs);
-    beginAttempt(trace, route("second"), clock.atMs);
+    beginAttempt(trace, { route: route("second"), changes: UNCHANGED, nowMs: clock.atMs });
     clock.atMs += 5;
     noteFirstByte(trace, "req_upstream", clock.atMs);
     expect(traceRecord(trace, clock.atMs).attempts).toEqual([
@@ -83,7 +84,7 @@ describe("the trace of a request", () => {
   test("separates the client's time to first byte from the account's", () => {
     const { trace, clock } = open();
     clock.atMs += 4_000;
-    beginAttempt(trace, route("first"), clock.atMs);
+    beginAttempt(trace, { route: route("first"), changes: UNCHANGED, nowMs: clock.atMs });
     clock.atMs += 25;
     noteFirstByte(trace, null, clock.atMs);
     expect([firstByteMs(trace), latencyMs(trace)]).toEqual([4_025, 25]);
@@ -91,10 +92,10 @@ describe("the trace of a request", () => {
 
   test("drops the first byte of an attempt that failed after it", () => {
     const { trace, clock } = open();
-    beginAttempt(trace, route("first"), clock.atMs);
+    beginAttempt(trace, { route: route("first"), changes: UNCHANGED, nowMs: clock.atMs });
     noteFirstByte(trace, "req_first", clock.atMs);
     failAttempt(trace, upstreamFailure("reset", "the connection was lost"), clock.atMs);
-    beginAttempt(trace, route("second"), clock.atMs);
+    beginAttempt(trace, { route: route("second"), changes: UNCHANGED, nowMs: clock.atMs });
     expect([firstByteMs(trace), trace.upstreamRequestId]).toEqual([null, null]);
   });
 
@@ -129,7 +130,7 @@ describe("the trace of a request", () => {
     };
     trace.candidates = [candidate];
     trace.candidates = [{ ...candidate, reason: null, score: 1 }];
-    beginAttempt(trace, route("first"), clock.atMs);
+    beginAttempt(trace, { route: route("first"), changes: UNCHANGED, nowMs: clock.atMs });
     expect(traceRecord(trace, clock.atMs).candidates).toEqual([{ ...candidate, reason: null, score: 1 }]);
     expect(JSON.stringify(traceRecord(trace, clock.atMs))).not.toContain("secret of the account");
   });
@@ -137,16 +138,16 @@ describe("the trace of a request", () => {
   test("is ordinary with one attempt, one candidate and no wait", () => {
     const { trace, clock } = open();
     expect(isOrdinary(trace, clock.atMs)).toBe(true);
-    beginAttempt(trace, route("first"), clock.atMs);
+    beginAttempt(trace, { route: route("first"), changes: UNCHANGED, nowMs: clock.atMs });
     noteFirstByte(trace, null, clock.atMs);
     expect(isOrdinary(trace, clock.atMs)).toBe(true);
-    beginAttempt(trace, route("second"), clock.atMs);
+    beginAttempt(trace, { route: route("second"), changes: UNCHANGED, nowMs: clock.atMs });
     expect(isOrdinary(trace, clock.atMs)).toBe(false);
   });
 
   test("of a failed attempt is not ordinary", () => {
     const { trace, clock } = open();
-    beginAttempt(trace, route("first"), clock.atMs);
+    beginAttempt(trace, { route: route("first"), changes: UNCHANGED, nowMs: clock.atMs });
     failAttempt(trace, upstreamFailure("server", "status 500", 500), clock.atMs);
     expect(isOrdinary(trace, clock.atMs)).toBe(false);
   });

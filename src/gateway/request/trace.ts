@@ -112,10 +112,28 @@ export function endWait(trace: Trace, nowMs: number): void {
   trace.waitingSinceMs = null;
 }
 
-export function beginAttempt(trace: Trace, route: AccountRoute, nowMs: number): void {
+/** How the request for an account differs from the client's. */
+export interface RequestChanges {
+  /** The dialect that it was translated into; null if it passes through. */
+  readonly dialect: Dialect | null;
+  readonly dropped: readonly string[];
+  /** The conversation carries opaque state that the account cannot use. */
+  readonly isStateDropped: boolean;
+}
+
+const NONE_DROPPED: readonly string[] = [];
+export const UNCHANGED: RequestChanges = { dialect: null, dropped: NONE_DROPPED, isStateDropped: false };
+
+interface AttemptStart {
+  readonly route: AccountRoute;
+  readonly changes: RequestChanges;
+  readonly nowMs: number;
+}
+
+export function beginAttempt(trace: Trace, { route, changes, nowMs }: AttemptStart): void {
   trace.route = route;
   trace.upstreamRequestId = null;
-  trace.attempts.push({
+  const attempt: AttemptTrace = {
     accountId: route.account.id,
     accountName: route.account.name,
     upstreamModel: route.upstreamModel,
@@ -125,35 +143,11 @@ export function beginAttempt(trace: Trace, route: AccountRoute, nowMs: number): 
     status: null,
     failure: null,
     reason: null,
-  });
-}
-
-/** The request was translated for the account of the attempt. */
-export function noteTranslation(
-  { attempts }: Trace,
-  {
-    dialect,
-    dropped,
-    isStateDropped,
-  }: {
-    readonly dialect: Dialect;
-    readonly dropped: readonly string[];
-    readonly isStateDropped: boolean;
-  },
-): void {
-  const last = attempts.at(-1);
-  if (!last) return;
-  last.translation = dialect;
-  if (dropped.length > 0) last.dropped = dropped;
-  if (isStateDropped) last.stateDropped = true;
-}
-
-/** The account has the client's interface itself, and the conversation carries the state of another one. */
-export function noteDroppedState({ attempts }: Trace, name: string): void {
-  const last = attempts.at(-1);
-  if (!last) return;
-  last.dropped = [...(last.dropped ?? NONE_DROPPED), name];
-  last.stateDropped = true;
+  };
+  if (changes.dialect !== null) attempt.translation = changes.dialect;
+  if (changes.dropped.length > 0) attempt.dropped = changes.dropped;
+  if (changes.isStateDropped) attempt.stateDropped = true;
+  trace.attempts.push(attempt);
 }
 
 /** What the account of the attempt, or the client, cannot express was left out. */
@@ -171,8 +165,6 @@ export function isTranslated({ attempts }: Trace): boolean {
 export function droppedFields({ attempts }: Trace): readonly string[] {
   return attempts.at(-1)?.dropped ?? NONE_DROPPED;
 }
-
-const NONE_DROPPED: readonly string[] = [];
 
 /** The header lines that continue the distributed trace at the upstream of the last attempt. */
 export function traceLines({ spanContext, attempts }: Trace): string {
@@ -195,12 +187,7 @@ export function failAttempt(trace: Trace, failure: UpstreamFailure, nowMs: numbe
   last.status = failure.status;
   last.failure = failure.class;
   last.reason = failure.reason;
-}
-
-/** Records the usage that a failing attempt reported. */
-export function noteWastedUsage({ attempts }: Trace, usage: TokenUsage | null): void {
-  const last = attempts.at(-1);
-  if (last !== undefined && usage !== null) last.usage = usage;
+  if (failure.usage !== undefined) last.usage = failure.usage;
 }
 
 /** An account has received the request and has not failed. */

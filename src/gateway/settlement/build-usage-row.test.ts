@@ -12,7 +12,14 @@ import {
   TARIFF,
 } from "../charging/charging.test-support.ts";
 import { asReported } from "../metering/meter.ts";
-import { beginAttempt, endWait, failAttempt, noteFirstByte, traceRecord } from "../request/trace.ts";
+import {
+  beginAttempt,
+  endWait,
+  failAttempt,
+  noteFirstByte,
+  traceRecord,
+  UNCHANGED,
+} from "../request/trace.ts";
 import { openContext } from "../request-context.ts";
 import { buildUsageRow } from "./build-usage-row.ts";
 
@@ -39,9 +46,9 @@ describe("the usage row of a request", () => {
     context.request = makeRequest("chat.completions", { stream: true });
     context.trace.waitingSinceMs = 100;
     endWait(context.trace, 105);
-    beginAttempt(context.trace, ROUTE, 105);
+    beginAttempt(context.trace, { route: ROUTE, changes: UNCHANGED, nowMs: 105 });
     failAttempt(context.trace, upstreamFailure("server", "status 500", 500), 105);
-    beginAttempt(context.trace, ROUTE, 105);
+    beginAttempt(context.trace, { route: ROUTE, changes: UNCHANGED, nowMs: 105 });
     noteFirstByte(context.trace, "req_up", 112.4);
     const usage = makeUsage({
       input_tokens: 5,

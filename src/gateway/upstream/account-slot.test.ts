@@ -10,9 +10,10 @@ import { openWaitingQueue } from "../../pool/waiting-queue.ts";
 import { CHAT_COMPLETIONS } from "../../protocols/chat/chat-endpoint.ts";
 import { readJsonRequest } from "../../protocols/shared/json-request.ts";
 import { NO_RATE_LIMITS, type RateLimits } from "../../records/limits.ts";
-import { beginAttempt, isOrdinary, openTrace, traceRecord, waitedMs } from "../request/trace.ts";
+import { beginAttempt, isOrdinary, openTrace, traceRecord, UNCHANGED, waitedMs } from "../request/trace.ts";
 import { takeAccountSlot } from "./account-slot.ts";
 import type { DispatchRequest } from "./dispatch-request.ts";
+import { describeNoAccount } from "./no-account.ts";
 
 function route(id: string, limits: Partial<RateLimits> = {}): AccountRoute {
   return {
@@ -65,8 +66,13 @@ function setUp(routes: readonly AccountRoute[], queue = { maxWaiting: 5, timeout
     pool,
     order,
     waiting: () => dispatcher.waitingQueue.countWaiting("g1"),
-    take: async (of: DispatchRequest, tried: readonly AccountRoute[] = [], last: ApiError | null = null) =>
-      takeAccountSlot(dispatcher, of, { tried: new Set(tried), error: last }),
+    /** Throws the error for the client, as dispatch does. */
+    async take(of: DispatchRequest, tried: readonly AccountRoute[] = [], last: ApiError | null = null) {
+      const slot = await takeAccountSlot(dispatcher, of, { tried: new Set(tried), error: last });
+      if (!("verdict" in slot)) return slot;
+      const outlook = last === null ? null : pool.outlook(of.routes);
+      throw describeNoAccount({ publicModel: of.request.publicModel, noSlot: slot, last, outlook });
+    },
   };
 }
 
@@ -138,7 +144,7 @@ describe("an account slot", () => {
     const { take, order, pool, clock } = setUp([route("a", { concurrency: 1 })]);
     const asked = order();
     const accountSlot = await take(asked);
-    beginAttempt(asked.trace, accountSlot.route, clock.atMs);
+    beginAttempt(asked.trace, { route: accountSlot.route, changes: UNCHANGED, nowMs: clock.atMs });
     accountSlot.fail(limited(9_000));
     expect(pool.describe(accountSlot.route)).toMatchObject({ reason: "cooling", freesInMs: 9_000 });
     expect(traceRecord(asked.trace, clock.atMs).attempts).toMatchObject([

@@ -6,14 +6,14 @@ import type { ApiError } from "../../errors.ts";
 import { NO_AMOUNTS } from "../../limits/amounts.ts";
 import type { LimitLease, TrueUse } from "../../limits/limiter.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
-import { decide } from "../../pool/outlook.ts";
+import { decide, type SelectionVerdict } from "../../pool/outlook.ts";
 import type { Choice, PickRequest, Pool } from "../../pool/pool.ts";
 import type { WaitingQueue } from "../../pool/waiting-queue.ts";
 import { waitText } from "../admission/caller-limits.ts";
 import { type CountedUnits, estimateCounts, findCountedUnits } from "../metering/limited-use.ts";
 import { endWait, failAttempt, waitedMs } from "../request/trace.ts";
 import type { DispatchRequest } from "./dispatch-request.ts";
-import { hasUpstreamResponse, rejectAfterWait, rejectNow, withRetryTime } from "./no-account.ts";
+import type { NoSlot } from "./no-account.ts";
 import { clientGone } from "./send-request.ts";
 
 export interface AccountSlot {
@@ -63,7 +63,7 @@ export function takeAccountSlot(
   source: AccountSlotSource,
   dispatchRequest: DispatchRequest,
   failures: PastFailures,
-): MaybePromise<AccountSlot> {
+): MaybePromise<AccountSlot | NoSlot> {
   const pickRequest: PickRequest = {
     routes: dispatchRequest.routes,
     tried: failures.tried,
@@ -90,15 +90,13 @@ async function waitForSlot(
   source: AccountSlotSource,
   dispatchRequest: DispatchRequest,
   { pickRequest, first, last }: FailedPick,
-): Promise<AccountSlot> {
+): Promise<AccountSlot | NoSlot> {
   const { pool, waitingQueue, monotonicMs } = source;
   const startedMs = monotonicMs();
   // All waits of a request together take no longer than the queue timeout of its group.
   const leftMs = dispatchRequest.queue.timeoutMs - waitedMs(dispatchRequest.trace, startedMs);
   const verdict = decide(first.obstacles, leftMs);
-  if (verdict.waitMs === 0 || hasUpstreamResponse(last, verdict)) {
-    throw withRetryTime(rejectNow(verdict, dispatchRequest, last), pool, dispatchRequest);
-  }
+  if (verdict.waitMs === 0 || isFailingEverywhere(last, verdict)) return { verdict, waited: null };
   const untilMs = startedMs + verdict.waitMs;
   let latest = first;
   dispatchRequest.trace.waitingSinceMs = startedMs;
@@ -128,23 +126,27 @@ async function waitForSlot(
     case "left":
       throw clientGone();
     case "full":
-      throw rejectAfterWait(verdict, dispatchRequest, last, fullText(dispatchRequest.queue.maxWaiting));
+      return { verdict, waited: fullText(dispatchRequest.queue.maxWaiting) };
     case "hopeless":
       recordCandidates(pool, dispatchRequest, latest);
-      throw withRetryTime(
-        rejectNow(decide(latest.obstacles, 0), dispatchRequest, last),
-        pool,
-        dispatchRequest,
-      );
+      return { verdict: decide(latest.obstacles, 0), waited: null };
     case "timeout": {
       // This last pick also returns when the next slot comes free, for `Retry-After`.
       const final = pool.pick(pickRequest);
       if (final.kind === "picked") return new TakenSlot(source, dispatchRequest, final);
       recordCandidates(pool, dispatchRequest, final);
-      const detail = `No account became available within ${waitText(dispatchRequest.queue.timeoutMs)}.`;
-      throw rejectAfterWait(decide(final.obstacles, 0), dispatchRequest, last, detail);
+      const waited = `No account became available within ${waitText(dispatchRequest.queue.timeoutMs)}.`;
+      return { verdict: decide(final.obstacles, 0), waited };
     }
   }
+}
+
+/**
+ * One account of this request has failed and the others are failing too, so the client receives that failure at once. A
+ * "not found" does not count: another account may have what the request names.
+ */
+function isFailingEverywhere(last: ApiError | null, { reason }: SelectionVerdict): boolean {
+  return last !== null && last.status !== 404 && reason === "failing";
 }
 
 /**

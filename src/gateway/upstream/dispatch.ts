@@ -4,8 +4,9 @@
  * While every account is busy, limited or overloaded the request waits in the queue, if its group allows it.
  */
 
+import type { PolicyAccount } from "../../accounts/account.ts";
 import { selectBetas } from "../../accounts/cloud/betas.ts";
-import { clientError, type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
+import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import { upstreamRequestId } from "../../accounts/headers.ts";
 import { KINDS } from "../../accounts/kinds/table.ts";
 import { vendorForm } from "../../accounts/profile.ts";
@@ -20,27 +21,26 @@ import type { LoopWatch } from "../../observe/loop-watch.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { Pool } from "../../pool/pool.ts";
 import type { WaitingQueue } from "../../pool/waiting-queue.ts";
-import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 import type { HostedForm, RequestBody } from "../../protocols/shared/request.ts";
+import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import { readWholeResponse, type UpstreamResponse } from "../../protocols/whole-response.ts";
 import { CLIENT_DISCONNECTED_UNSENT, isClientDisconnect } from "../client-disconnect.ts";
 import {
   beginAttempt,
   failAttempt,
   latencyMs,
-  noteDropped,
-  noteDroppedState,
   noteFirstByte,
-  noteTranslation,
-  noteWastedUsage,
+  type RequestChanges,
   traceLines,
+  UNCHANGED,
 } from "../request/trace.ts";
 import { DROPPED_STATE, type TranslatedAttempt } from "../translation/translated-attempt.ts";
 import { type AccountSlot, NO_FAILURES, takeAccountSlot } from "./account-slot.ts";
+import { checkEventStream, checkJson } from "./check-content-type.ts";
 import type { DispatchRequest, SocketTurn } from "./dispatch-request.ts";
 import { Failover } from "./failover.ts";
 import { messageAudience } from "./message-audience.ts";
-import { withRetryTime } from "./no-account.ts";
+import { describeNoAccount, NONE_LEFT, type NoSlot } from "./no-account.ts";
 import type { RetryBudget } from "./retry-budget.ts";
 import { clientGone, type OutboundRequest, openStream, type UpstreamAttempt } from "./send-request.ts";
 import { sendWhole } from "./send-whole.ts";
@@ -97,11 +97,16 @@ export async function dispatch(
   const retries = dispatcher.retries.open();
   /** Null as long as no attempt has failed. */
   let failover: Failover | null = null;
+  let noSlot: NoSlot = NONE_LEFT;
   try {
     for (let attempts = 0; attempts < dispatcher.attemptsMax; attempts++) {
       const body = failover?.body ?? request.body;
       const takenSlot = takeAccountSlot(dispatcher, dispatchRequest, failover ?? NO_FAILURES);
       const accountSlot = isPending(takenSlot) ? await takenSlot : takenSlot;
+      if ("verdict" in accountSlot) {
+        noSlot = accountSlot;
+        break;
+      }
       const { route } = accountSlot;
       let outcome: AttemptResult;
       try {
@@ -115,12 +120,9 @@ export async function dispatch(
           failover.recordUntranslatable(accountSlot, translated);
           continue;
         }
-        const attempt =
-          translated === null
-            ? buildNativeAttempt(dispatcher, dispatchRequest, body, route)
-            : buildTranslatedAttempt(dispatcher, dispatchRequest, translated, route);
+        const attempt = openAttempt(dispatcher, dispatchRequest, { route, translated, body });
         outcome = request.stream
-          ? await tryStream(dispatcher, dispatchRequest, attempt, translated)
+          ? await tryStream(dispatcher, dispatchRequest, { route, translated, attempt })
           : await sendAndRead(dispatcher, dispatchRequest, { route, translated, attempt });
       } catch (cause) {
         // The client disconnected, or its body could not be read. The account is not at fault.
@@ -145,9 +147,9 @@ export async function dispatch(
   } finally {
     retries.close();
   }
-  const error =
-    failover?.error ?? clientError(upstreamFailure("connect", "no account"), messageAudience(request, null));
-  throw withRetryTime(error, dispatcher.pool, dispatchRequest);
+  const last = failover?.error ?? null;
+  const outlook = last === null ? null : dispatcher.pool.outlook(dispatchRequest.routes);
+  throw describeNoAccount({ publicModel: request.publicModel, noSlot, last, outlook });
 }
 
 function withSlot(content: WholeContent | StreamContent, accountSlot: AccountSlot): UpstreamResult {
@@ -176,67 +178,96 @@ async function translateFor(
   }
 }
 
-function buildNativeAttempt(
+interface AttemptSource {
+  readonly route: AccountRoute;
+  readonly translated: TranslatedAttempt | null;
+  /** The body for accounts that have the client's interface. */
+  readonly body: RequestBody;
+}
+
+/** Records the attempt, then writes its body, which may fail when it is read. */
+function openAttempt(
   dispatcher: Dispatcher,
   dispatchRequest: DispatchRequest,
-  uncappedBody: RequestBody,
-  route: AccountRoute,
+  { route, translated, body }: AttemptSource,
 ): UpstreamAttempt {
-  const { endpoint, cap, socketTurn } = dispatchRequest;
-  const { upstreamModel } = route;
-  const body = cap === null ? uncappedBody : cap.applyTo(uncappedBody, route);
-  noteAttempt(dispatcher, dispatchRequest, route);
-  const form = openHostedForm(dispatchRequest, route);
-  // The envelopes of translated accounts are left out of a body that passes through.
-  if (dispatchRequest.seals !== null) noteDroppedState(dispatchRequest.trace, DROPPED_STATE);
+  const { requestId, request, cap, trace, client, capture } = dispatchRequest;
+  const { account, upstreamModel } = route;
+  const nativeBody = cap === null || translated !== null ? body : cap.applyTo(body, route);
+  const changes = translated ?? findChanges(dispatchRequest, account);
+  beginAttempt(trace, { route, changes, nowMs: dispatcher.monotonicMs() });
+  if (dispatchRequest.isCharged)
+    dispatcher.billingEngine.recordDispatch(requestId, account.id, upstreamModel);
+  const content =
+    translated === null ? writeNative(dispatchRequest, route, nativeBody) : writeTranslated(translated);
   return {
-    account: route.account,
+    account,
     method: "POST",
-    path: endpoint.path,
     upstreamModel,
-    clientHeaders: dispatchRequest.clientHeaders,
-    traceLines: propagatedLines(dispatchRequest, route),
+    traceLines: account.propagateTrace ? traceLines(trace) : "",
+    capture: capture === null ? null : captureAttempt(capture, route),
+    wantsEvents: request.stream,
+    deadlineMs: request.stream ? dispatcher.timing.firstByteTimeoutMs : dispatcher.timing.unaryTimeoutMs,
+    client,
+    ...content,
+  };
+}
+
+type AttemptContent = Pick<UpstreamAttempt, "path" | "clientHeaders" | "body" | "turn">;
+
+function writeNative(
+  dispatchRequest: DispatchRequest,
+  route: AccountRoute,
+  body: RequestBody,
+): AttemptContent {
+  const { endpoint, clientHeaders, socketTurn } = dispatchRequest;
+  const { upstreamModel } = route;
+  const form = openHostedForm(dispatchRequest, route);
+  return {
+    path: endpoint.path,
+    clientHeaders,
     body: { contentType: body.contentType, content: body.forUpstream(upstreamModel, form) },
     turn: socketTurn === null ? null : buildTurn(socketTurn, body, upstreamModel),
-    capture: dispatchRequest.capture === null ? null : captureAttempt(dispatchRequest.capture, route),
-    ...attemptTerms(dispatcher, dispatchRequest),
   };
+}
+
+/** Headers of the client are meant for its own dialect, so they are not forwarded. */
+function writeTranslated({ path, headers, body }: TranslatedAttempt): AttemptContent {
+  return {
+    path,
+    clientHeaders: headers,
+    body: { contentType: "application/json", content: body },
+    turn: null,
+  };
+}
+
+/** What the account does not receive of a request that passes through. */
+function findChanges(
+  { endpoint, request, clientHeaders, seals }: DispatchRequest,
+  account: PolicyAccount,
+): RequestChanges {
+  const { hosting } = KINDS[account.kind];
+  if (seals === null && hosting === null) return UNCHANGED;
+  const dropped: string[] = [];
+  if (hosting !== null) {
+    const { areDropped } = selectBetas(account, hosting.betas, clientHeaders.get("anthropic-beta"));
+    if (areDropped) dropped.push("anthropic-beta");
+    if (endpoint.stores === "in_threads" && request.storesResponse) dropped.push("thread");
+  }
+  // The envelopes of translated accounts are left out of a body that passes through.
+  if (seals !== null) dropped.push(DROPPED_STATE);
+  return { dialect: null, dropped, isStateDropped: seals !== null };
 }
 
 /** Null unless the account has another form of the API than its inventor. */
 function openHostedForm(
-  { endpoint, request, clientHeaders, trace }: DispatchRequest,
+  { endpoint, clientHeaders }: DispatchRequest,
   { account }: AccountRoute,
 ): HostedForm | null {
   const { hosting } = KINDS[account.kind];
   if (hosting === null) return vendorForm(account, endpoint.interface);
-  const { accepted, areDropped } = selectBetas(account, hosting.betas, clientHeaders.get("anthropic-beta"));
-  if (areDropped) noteDropped(trace, ["anthropic-beta"]);
-  if (endpoint.stores === "in_threads" && request.storesResponse) noteDropped(trace, ["thread"]);
+  const { accepted } = selectBetas(account, hosting.betas, clientHeaders.get("anthropic-beta"));
   return hosting.form(endpoint.interface, accepted);
-}
-
-/** Headers of the client are meant for its own dialect, so they are not forwarded. */
-function buildTranslatedAttempt(
-  dispatcher: Dispatcher,
-  dispatchRequest: DispatchRequest,
-  translated: TranslatedAttempt,
-  route: AccountRoute,
-): UpstreamAttempt {
-  noteAttempt(dispatcher, dispatchRequest, route);
-  noteTranslation(dispatchRequest.trace, translated);
-  return {
-    account: route.account,
-    method: "POST",
-    path: translated.path,
-    upstreamModel: route.upstreamModel,
-    clientHeaders: translated.headers,
-    traceLines: propagatedLines(dispatchRequest, route),
-    body: { contentType: "application/json", content: translated.body },
-    turn: null,
-    capture: dispatchRequest.capture === null ? null : captureAttempt(dispatchRequest.capture, route),
-    ...attemptTerms(dispatcher, dispatchRequest),
-  };
 }
 
 function captureAttempt(
@@ -244,27 +275,6 @@ function captureAttempt(
   { account: { name, credential }, upstreamModel }: AccountRoute,
 ): AttemptCapture {
   return capture.beginAttempt({ account: name, upstreamModel, credential });
-}
-
-function propagatedLines({ trace }: DispatchRequest, { account }: AccountRoute): string {
-  return account.propagateTrace ? traceLines(trace) : "";
-}
-
-function noteAttempt(dispatcher: Dispatcher, dispatchRequest: DispatchRequest, route: AccountRoute): void {
-  beginAttempt(dispatchRequest.trace, route, dispatcher.monotonicMs());
-  if (dispatchRequest.isCharged)
-    dispatcher.billingEngine.recordDispatch(dispatchRequest.requestId, route.account.id, route.upstreamModel);
-}
-
-function attemptTerms(
-  { timing }: Dispatcher,
-  { request, client }: DispatchRequest,
-): Pick<UpstreamAttempt, "wantsEvents" | "deadlineMs" | "client"> {
-  return {
-    wantsEvents: request.stream,
-    deadlineMs: request.stream ? timing.firstByteTimeoutMs : timing.unaryTimeoutMs,
-    client,
-  };
 }
 
 /** What a WebSocket needs about a turn, in addition to the whole request. */
@@ -280,7 +290,7 @@ function buildTurn(
   return { upstreamLane, tail };
 }
 
-interface WholeSending {
+interface OpenedAttempt {
   readonly route: AccountRoute;
   readonly translated: TranslatedAttempt | null;
   readonly attempt: UpstreamAttempt;
@@ -289,16 +299,16 @@ interface WholeSending {
 async function sendAndRead(
   dispatcher: Dispatcher,
   dispatchRequest: DispatchRequest,
-  { route, translated, attempt }: WholeSending,
+  { route, translated, attempt }: OpenedAttempt,
 ): Promise<AttemptResult> {
   const result = await sendWhole(dispatcher, attempt, translated);
   if (result.kind === "failed") return result;
   const { headers: upstreamHeaders, body } = result;
-  noteFirstByte(dispatchRequest.trace, upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
+  noteResponse(dispatcher, dispatchRequest, upstreamHeaders);
   dispatcher.loop.enter(dispatchRequest.endpoint.name, dispatchRequest.requestId);
   const wrongType = checkJson(upstreamHeaders);
   if (wrongType !== null) return { kind: "failed", failure: wrongType };
-  const { endpoint, request, trace } = dispatchRequest;
+  const { endpoint, request } = dispatchRequest;
   const read =
     translated === null
       ? readWholeResponse(body, endpoint, messageAudience(request, route), dispatcher.jsonDepthMax)
@@ -306,20 +316,19 @@ async function sendAndRead(
   const answer = isPending(read) ? await read : read;
   const failure = findWholeFailure(answer, endpoint);
   if (answer.kind === "answer" && failure === null) return { kind: "answer", answer, upstreamHeaders };
-  if (answer.kind === "answer" && answer.hasExpectedContent) noteWastedUsage(trace, answer.usage);
-  return { kind: "failed", failure: failure ?? upstreamFailure("bad_answer", "not a response", 200) };
+  const usage = answer.kind === "answer" && answer.hasExpectedContent ? answer.usage : null;
+  return failed(failure ?? upstreamFailure("bad_answer", "not a response", 200), usage);
 }
 
 function tryStream(
   dispatcher: Dispatcher,
   dispatchRequest: DispatchRequest,
-  attempt: UpstreamAttempt,
-  translated: TranslatedAttempt | null,
+  { translated, attempt }: OpenedAttempt,
 ): Promise<AttemptResult> {
   return new Promise((resolve) => {
     openStream(dispatcher, attempt, {
       check(upstreamHeaders) {
-        noteFirstByte(dispatchRequest.trace, upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
+        noteResponse(dispatcher, dispatchRequest, upstreamHeaders);
         return checkEventStream(upstreamHeaders, dispatchRequest.endpoint);
       },
       open(upstreamHeaders, upstreamCall) {
@@ -336,10 +345,7 @@ function tryStream(
           },
           (opened) => {
             if (opened.kind === "open") resolve({ kind: "stream", stream: opened.stream, upstreamHeaders });
-            else {
-              noteWastedUsage(dispatchRequest.trace, reader.usage);
-              resolve(opened);
-            }
+            else resolve(failed(opened.failure, reader.usage));
           },
         );
       },
@@ -348,34 +354,21 @@ function tryStream(
   });
 }
 
+function noteResponse(
+  { monotonicMs }: Dispatcher,
+  { trace }: DispatchRequest,
+  upstreamHeaders: AnswerHeaders,
+): void {
+  noteFirstByte(trace, upstreamRequestId(upstreamHeaders), monotonicMs());
+}
+
+/** A failure with the usage that the account reported nevertheless. Disconnects keep their identity. */
+function failed(failure: UpstreamFailure, usage: TokenUsage | null): AttemptResult {
+  const isWasted = usage !== null && !isClientDisconnect(failure);
+  return { kind: "failed", failure: isWasted ? { ...failure, usage } : failure };
+}
+
 /** If no byte of the request was sent, no account processed it and it is not charged. */
 function recordDisconnect(dispatchRequest: DispatchRequest, failure: UpstreamFailure, nowMs: number): void {
   if (failure === CLIENT_DISCONNECTED_UNSENT) failAttempt(dispatchRequest.trace, failure, nowMs);
-}
-
-/** An HTML page of a captive portal or an unrequested stream must never pass as a response. */
-function checkJson(headers: AnswerHeaders): UpstreamFailure | null {
-  return isOfType(headers.get("content-type") ?? "", "application/json") ? null : wrongType();
-}
-
-function checkEventStream(headers: AnswerHeaders, endpoint: Endpoint): UpstreamFailure | null {
-  const type = headers.get("content-type") ?? "";
-  if (!isOfType(type, "text/event-stream")) {
-    // Many image servers do not support streaming. Requests for streams must not put them into cool-down for other
-    // requests.
-    const isWholeImageResponse = endpoint.output === "image" && isOfType(type, "application/json");
-    return isWholeImageResponse
-      ? upstreamFailure("unstreamed", "expected a stream, received a whole response", 200)
-      : wrongType();
-  }
-  const isCompressed = (headers.get("content-encoding") ?? "identity") !== "identity";
-  return isCompressed ? upstreamFailure("bad_answer", "a compressed stream", 200) : null;
-}
-
-function isOfType(type: string, wanted: string): boolean {
-  return type === wanted || type.toLowerCase().startsWith(wanted);
-}
-
-function wrongType(): UpstreamFailure {
-  return upstreamFailure("bad_answer", "wrong content type", 200);
 }

@@ -2,43 +2,37 @@
 
 import { noAvailableAccount, retryAfter, upstreamUnavailable } from "../../accounts/failure.ts";
 import { ApiError } from "../../errors.ts";
+import type { Outlook } from "../../pool/eligibility.ts";
 import { decide, type SelectionVerdict } from "../../pool/outlook.ts";
-import type { Pool } from "../../pool/pool.ts";
-import type { DispatchRequest } from "./dispatch-request.ts";
 
-/**
- * One account of this request has failed and the others are failing too, so the client receives that failure at once. A
- * "not found" does not count: another account may have what the request names.
- */
-export function hasUpstreamResponse(last: ApiError | null, { reason }: SelectionVerdict): boolean {
-  return last !== null && last.status !== 404 && reason === "failing";
+/** Why no account slot could be taken. */
+export interface NoSlot {
+  readonly verdict: SelectionVerdict;
+  /** For the client: how the request waited in vain; null if it is rejected at once. */
+  readonly waited: string | null;
 }
 
-/** `last` is the error of the latest attempt for this request. */
-export function rejectNow(
-  verdict: SelectionVerdict,
-  dispatchRequest: DispatchRequest,
-  last: ApiError | null,
-): ApiError {
-  const isFinal = last !== null && (last.status !== 404 || !mayServeLater(verdict));
-  return isFinal
-    ? last
-    : describe(verdict, dispatchRequest, {
-        detail: "All accounts for this model have reached a rate limit.",
-        hasWaited: false,
-      });
+/** Dispatch tries no further account. */
+export const NONE_LEFT: NoSlot = {
+  verdict: { waitMs: 0, reason: "out_of_order", freesInMs: null },
+  waited: null,
+};
+
+/** What is known when dispatch ends without a response. */
+export interface NoAccount {
+  readonly publicModel: string;
+  readonly noSlot: NoSlot;
+  /** The most useful error of the attempts; null if there was none. */
+  readonly last: ApiError | null;
+  /** Of all accounts of the model; null if one of them is free, or if nothing was tried. */
+  readonly outlook: Outlook | null;
 }
 
-/** For a request that waited in vain, or whose queue is full. */
-export function rejectAfterWait(
-  verdict: SelectionVerdict,
-  dispatchRequest: DispatchRequest,
-  last: ApiError | null,
-  detail: string,
-): ApiError {
-  return last === null || last.status === 404
-    ? describe(verdict, dispatchRequest, { detail, hasWaited: true })
-    : last;
+/** A "not found" of one account is not final while another account may have what the request names. */
+export function describeNoAccount({ publicModel, noSlot, last, outlook }: NoAccount): ApiError {
+  if (last === null || (last.status === 404 && mayServeLater(noSlot.verdict)))
+    return describe(publicModel, noSlot);
+  return withRetryTime(last, outlook);
 }
 
 /** Codes of temporary failures. The pool may know when they end. */
@@ -49,13 +43,8 @@ const TEMPORARY_CODES: ReadonlySet<string> = new Set([
 ]);
 
 /** Adds `Retry-After` to the error of the last attempt if every account of the model is cooling down. */
-export function withRetryTime(
-  error: ApiError,
-  pool: Pick<Pool, "outlook">,
-  dispatchRequest: DispatchRequest,
-): ApiError {
+function withRetryTime(error: ApiError, outlook: Outlook | null): ApiError {
   if (!TEMPORARY_CODES.has(error.code) || error.headers["retry-after"] !== undefined) return error;
-  const outlook = pool.outlook(dispatchRequest.routes);
   if (outlook === null || outlook.freesInMs === null) return error;
   const { reason, freesInMs } = decide(outlook.obstacles, 0);
   if (reason !== "failing" && reason !== "overloaded") return error;
@@ -70,16 +59,12 @@ function mayServeLater({ reason }: SelectionVerdict): boolean {
   return reason !== "out_of_order" && reason !== "at_capacity";
 }
 
-function describe(
-  { reason, freesInMs }: SelectionVerdict,
-  dispatchRequest: DispatchRequest,
-  { detail, hasWaited }: { readonly detail: string; readonly hasWaited: boolean },
-): ApiError {
-  const { publicModel } = dispatchRequest.request;
+function describe(publicModel: string, { verdict: { reason, freesInMs }, waited }: NoSlot): ApiError {
   switch (reason) {
     case "busy":
     case "limited": {
       const seconds = retryAfter(freesInMs);
+      const detail = waited ?? "All accounts for this model have reached a rate limit.";
       return new ApiError(
         "rate_limit_exceeded",
         `The model \`${publicModel}\` is busy. ${detail} Please try again in ${seconds}s.`,
@@ -88,7 +73,7 @@ function describe(
           limit: {
             scope: "account",
             kind: reason === "busy" ? "concurrency" : "rate",
-            isQueue: hasWaited,
+            isQueue: waited !== null,
           },
         },
       );
