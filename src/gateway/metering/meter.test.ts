@@ -37,10 +37,9 @@ function measured(
     isWhole: true,
     countInput: () => INPUT_COUNTER.countRequest({ request, output: endpoint.output, owner: "a" }),
     countOutput,
-    isTranslated: false,
     ...change,
   };
-  return measure(evidence, endpoint, request, bounds);
+  return measure(evidence, { endpoint, request, bounds, isTranslated: false });
 }
 
 describe("measured usage", () => {

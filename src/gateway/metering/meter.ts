@@ -6,12 +6,11 @@
 import { isPaidByPiece, type Tariff } from "../../money/tariff.ts";
 import { NO_TOKENS, type TokenCounts } from "../../money/token-counts.ts";
 import type { Endpoint } from "../../protocols/shared/endpoint.ts";
-import type { ModelRequest } from "../../protocols/shared/request.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { UsageFlag, UsageSource } from "../../store/usage/usage-row.ts";
 import { imageOutputTokens } from "./media.ts";
 import type { CountedOutput } from "./output-counter.ts";
-import { type BoundedReport, boundReport, type ModelBounds } from "./usage-bounds.ts";
+import { type BoundedReport, boundReport, type ModelBounds, type ReportedRequest } from "./usage-bounds.ts";
 
 /** What is known at the end of a request. */
 export interface UsageEvidence {
@@ -25,8 +24,6 @@ export interface UsageEvidence {
   countInput: () => Promise<number>;
   /** Counts the received text; null for responses without text. */
   countOutput: (() => Promise<CountedOutput>) | null;
-  /** The upstream received a translated request. */
-  isTranslated: boolean;
 }
 
 export interface MeasuredUsage {
@@ -39,6 +36,11 @@ export interface MeasuredUsage {
 
 export interface MeteredModel extends ModelBounds {
   tariff: Tariff | null;
+}
+
+/** The request that a usage belongs to, with the bounds and the price of its model. */
+export interface MeteredRequest extends ReportedRequest {
+  readonly bounds: MeteredModel;
 }
 
 /** Copies only these fields: keeping the `PublishedModel` would keep its whole policy snapshot alive. */
@@ -87,16 +89,13 @@ export function reportsAll(usage: TokenUsage | null, images: number): usage is T
 /** Returns a promise only if something must be counted. */
 export function measure(
   evidence: UsageEvidence,
-  endpoint: Endpoint,
-  request: ModelRequest,
-  model: MeteredModel,
+  metered: MeteredRequest,
 ): MeasuredUsage | Promise<MeasuredUsage> {
-  const { usage, images, isTranslated } = evidence;
-  const report = boundReport(usage, images, { endpoint, request, bounds: model, isTranslated });
+  const report = boundReport(evidence.usage, evidence.images, metered);
   if (report.verdict === "implausible" || reportsAll(report.usage, report.images)) return asBounded(report);
   const { usage: boundedUsage, images: boundedImages } = report;
   const unreported = { ...evidence, usage: boundedUsage, images: boundedImages };
-  const counted = countMissing(unreported, endpoint, model.tariff);
+  const counted = countMissing(unreported, metered.endpoint, metered.bounds.tariff);
   return report.verdict === "reduced" ? counted.then(asReduced) : counted;
 }
 

@@ -8,10 +8,14 @@ import { firstByteMs, isOrdinary, type Trace, traceRecord, waitedMs } from "../r
 import type { AuthenticatedRequest } from "../request-context.ts";
 import type { RequestEnding } from "./request-ending.ts";
 
-/** What a settled request used and cost. */
-export interface SettledUse {
+/** How a request ended, and what it used. */
+export interface MeasuredUse {
   readonly ending: RequestEnding;
   readonly measured: MeasuredUsage;
+}
+
+/** What a settled request used and cost. */
+export interface SettledUse extends MeasuredUse {
   readonly money: UsageMoney;
 }
 

@@ -23,12 +23,12 @@ import type { ModelRequest } from "../../protocols/shared/request.ts";
 import { storableCost } from "../../store/usage/storable-values.ts";
 import { NO_MONEY, type UsageFlag, type UsageMoney } from "../../store/usage/usage-row.ts";
 import type { InputEstimates } from "../metering/input-estimate.ts";
-import { asReduced, type MeasuredUsage, type MeteredModel } from "../metering/meter.ts";
-import { boundReport, type ReportedRequest } from "../metering/usage-bounds.ts";
+import { asReduced, type MeasuredUsage, type MeteredModel, type MeteredRequest } from "../metering/meter.ts";
+import { boundReport } from "../metering/usage-bounds.ts";
 import { traceLogId } from "../request/log-ids.ts";
 import { droppedFields, isTranslated, type Trace } from "../request/trace.ts";
 import { type AuthenticatedRequest, isRead, type PaidRequest, type ReadRequest } from "../request-context.ts";
-import type { SettledUse } from "./build-usage-row.ts";
+import type { MeasuredUse } from "./build-usage-row.ts";
 import { computePassesCosts } from "./price-passes.ts";
 import type { RequestEnding } from "./request-ending.ts";
 
@@ -38,10 +38,10 @@ export interface MoneyServices {
   readonly billingFaults: Pick<BillingFaults, "add">;
 }
 
-export const NO_MODEL: MeteredModel = { contextTokens: null, outputTokensMax: null, tariff: null };
+const NO_MODEL: MeteredModel = { contextTokens: null, outputTokensMax: null, tariff: null };
 
-/** What a report is bounded by. */
-export function describeReported({ endpoint, model, request, trace }: ReadRequest): ReportedRequest {
+/** What the usage of a request is measured and bounded by. */
+export function readMetering({ endpoint, model, request, trace }: ReadRequest): MeteredRequest {
   return {
     endpoint,
     request,
@@ -80,7 +80,7 @@ function readServedTier(
 export function computeMoney(
   services: MoneyServices,
   context: PaidRequest,
-  { measured, ending }: Pick<SettledUse, "measured" | "ending">,
+  { measured, ending }: MeasuredUse,
 ): UsageMoney {
   const { charge } = context;
   const { tariff, heldNano, payer } = charge;
@@ -104,18 +104,14 @@ export function computeMoney(
 }
 
 /** If the reported usage is implausible, the hold is charged: not less, because the work was done, and not more. */
-function computeCosts(context: PaidRequest, use: Pick<SettledUse, "measured" | "ending">): Costs {
+function computeCosts(context: PaidRequest, use: MeasuredUse): Costs {
   const { tariff, heldNano } = context.charge;
   return use.measured.isImplausible
     ? { costNano: heldNano, listNano: heldNano }
     : priceUse(context, tariff, use);
 }
 
-function priceUse(
-  context: ReadRequest,
-  tariff: Tariff,
-  { measured, ending }: Pick<SettledUse, "measured" | "ending">,
-): Costs {
+function priceUse(context: ReadRequest, tariff: Tariff, { measured, ending }: MeasuredUse): Costs {
   const { tokens, source } = measured;
   const terms = readUsageTerms(context, tariff, ending);
   const passes = source === "upstream" ? ending.usage?.passes : undefined;
@@ -172,7 +168,7 @@ function computeWastedCost(context: ReadRequest, tariff: Tariff, inputTokens: ()
   let nano = 0n;
   for (const { failure, usage } of context.trace.attempts) {
     if (failure === null) continue;
-    const report = usage === undefined ? null : boundReport(usage, 0, describeReported(context)).usage;
+    const report = usage === undefined ? null : boundReport(usage, 0, readMetering(context)).usage;
     if (report !== null) {
       nano += computeListCost(tariff, { ...NOTHING_USED, ...report });
     } else if (MAY_BE_CHARGED.has(failure)) {
@@ -186,7 +182,7 @@ function computeWastedCost(context: ReadRequest, tariff: Tariff, inputTokens: ()
 export function computeUnpaidMoney(
   { estimates }: { readonly estimates: Pick<InputEstimates, "estimate"> },
   context: AuthenticatedRequest,
-  { measured, ending }: Pick<SettledUse, "measured" | "ending">,
+  { measured, ending }: MeasuredUse,
 ): UsageMoney {
   const { tokens, source, isImplausible } = measured;
   const flags = computeFlags(measured, context.windowCap !== null && ending.isServed, false);

@@ -22,13 +22,14 @@ import {
   asReported,
   estimatedInput,
   type MeasuredUsage,
+  type MeteredRequest,
   measure,
   reportsAll,
 } from "../metering/meter.ts";
 import type { ReasoningEstimates } from "../metering/reasoning-estimate.ts";
 import { boundReport } from "../metering/usage-bounds.ts";
 import { traceLogId } from "../request/log-ids.ts";
-import { type BatchedWork, isTranslated } from "../request/trace.ts";
+import type { BatchedWork } from "../request/trace.ts";
 import {
   type AuthenticatedRequest,
   isAuthenticated,
@@ -38,14 +39,8 @@ import {
   type ReadRequest,
   type RequestContext,
 } from "../request-context.ts";
-import { buildUsageRow, type SettledUse } from "./build-usage-row.ts";
-import {
-  computeMoney,
-  computeUnpaidMoney,
-  describeReported,
-  NO_MODEL,
-  readImageKind,
-} from "./compute-money.ts";
+import { buildUsageRow, type MeasuredUse, type SettledUse } from "./build-usage-row.ts";
+import { computeMoney, computeUnpaidMoney, readImageKind, readMetering } from "./compute-money.ts";
 import { type RecordingServices, recordRequest } from "./record-request.ts";
 import type { RequestEnding } from "./request-ending.ts";
 import { exportUnauthenticatedSpan } from "./request-spans.ts";
@@ -80,7 +75,7 @@ export function settleRequest(
       exportUnauthenticatedSpan(services.tracer, context, { ending, ...services });
     return null;
   }
-  pushRow(services, context, ending, readReportedUsage(context, ending));
+  pushRow(services, context, { ending, measured: readReportedUsage(context, ending) });
   return null;
 }
 
@@ -94,14 +89,14 @@ function settleUnreported(
   const inputTokens = () => services.estimates.estimate(request.publicModel, request.inputSize());
   if (hasNoTokenCount(context, ending)) {
     // Clients disconnect often, and counting their input would cost more than it is worth.
-    pushRow(services, context, ending, estimatedInput(inputTokens(), 0, "partial"));
+    pushRow(services, context, { ending, measured: estimatedInput(inputTokens(), 0, "partial") });
     return null;
   }
   const measured = measureUsage(services, context, ending, inputTokens);
   if (isPending(measured)) {
-    return measured.then((counted) => pushRow(services, context, ending, counted));
+    return measured.then((counted) => pushRow(services, context, { ending, measured: counted }));
   }
-  pushRow(services, context, ending, measured);
+  pushRow(services, context, { ending, measured });
   return null;
 }
 
@@ -109,10 +104,9 @@ function settleUnreported(
 function pushRow(
   services: SettlementServices,
   context: AuthenticatedRequest,
-  ending: RequestEnding,
-  measured: MeasuredUsage,
+  { ending, measured }: MeasuredUse,
 ): void {
-  const money = computeUnpaidMoney(services, context, { measured, ending });
+  const money = computeUnpaidMoney(services, context, { ending, measured });
   const use = { ending, measured, money };
   const row = buildUsageRow(context, use, services.clock);
   recordRequest(services, context, { row, ending });
@@ -169,7 +163,7 @@ function settleLimits(context: RequestContext, { ending, measured, money }: Sett
 
 function readReportedUsage(context: AuthenticatedRequest, { usage, images }: RequestEnding): MeasuredUsage {
   if (usage === null || !isRead(context)) return asReported(usage, images);
-  return asBounded(boundReport(usage, images, describeReported(context)));
+  return asBounded(boundReport(usage, images, readMetering(context)));
 }
 
 function settlePaid(
@@ -230,8 +224,8 @@ function recordSettlement({ requestMetrics, clock }: SettlementServices, started
 function ignoreFailure(): void {}
 
 /** The request failed, but some of its batches did not. */
-function measureBatchedWork(context: ReadRequest, { usage, countedTokens }: BatchedWork): MeasuredUsage {
-  if (countedTokens === 0) return asBounded(boundReport(usage, 0, describeReported(context)));
+function measureBatchedWork(metered: MeteredRequest, { usage, countedTokens }: BatchedWork): MeasuredUsage {
+  if (countedTokens === 0) return asBounded(boundReport(usage, 0, metered));
   return estimatedInput((usage?.inputTokens ?? 0) + countedTokens, 0, "partial");
 }
 
@@ -242,9 +236,10 @@ function measureUsage(
   ending: RequestEnding,
   inputTokens: () => number,
 ): MaybePromise<MeasuredUsage> {
-  const { endpoint, model, request } = context;
   const { usage, images, isWhole, countOutput, batchedWork = null } = ending;
-  if (batchedWork !== null) return measureBatchedWork(context, batchedWork);
+  const metered = readMetering(context);
+  const { endpoint, request } = metered;
+  if (batchedWork !== null) return measureBatchedWork(metered, batchedWork);
   const evidence = {
     usage,
     images,
@@ -253,9 +248,8 @@ function measureUsage(
     countInput: () =>
       inputCounter.countRequest({ request, output: endpoint.output, owner: context.caller.key.id }),
     countOutput,
-    isTranslated: isTranslated(context.trace),
   };
-  const measured = measure(evidence, endpoint, request, model ?? NO_MODEL);
+  const measured = measure(evidence, metered);
   if (!isPending(measured)) return measured;
   return measured.catch((error: unknown) => {
     // A failed count must neither leave the hold open nor lose the usage row.
