@@ -75,7 +75,7 @@ async function openBillingSetup(): Promise<BillingSetup> {
     db,
     log: { info() {}, warn: console.error, error: console.error },
     clock: systemClock,
-    incarnation: uuidV7("inc"),
+    processId: uuidV7("inc"),
     spool: new SettlementSpool(folder, "bench"),
     durability: process.env.DURABILITY === "disk" ? "disk" : "process",
     faults: new BillingFaults(systemClock.nowMs),
@@ -83,7 +83,7 @@ async function openBillingSetup(): Promise<BillingSetup> {
   };
   const journal = new Journal({
     dir: folder,
-    incarnation: options.incarnation,
+    processId: options.processId,
     segmentBytes: limits.writeBehind.segmentBytes,
   });
   const { sharedServer, ...embedded } = limits.writeBehind;

@@ -49,7 +49,7 @@ async function addPeople(tx: Db): Promise<void> {
   );
   await insertRows(
     tx,
-    "grp",
+    "key_group",
     ["id", "name", "interfaces", "billing", "on_disconnect", "created_at_ms"],
     many(FILL.groups, (i) => [
       `g${i}`,

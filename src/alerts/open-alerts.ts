@@ -73,7 +73,7 @@ export class OpenAlerts {
     const { db, log } = this.#options;
     const deliveries = this.#buildDeliveries("resolved", { ...alert, endedAtMs: nowMs }, webhooks);
     const isFirst = await closeAlert(db, alert.id, nowMs, deliveries);
-    if (isFirst) log.info("alert_over", { rule: alert.rule, subject: alert.subject });
+    if (isFirst) log.info("alert_resolved", { rule: alert.rule, subject: alert.subject });
     this.#alerts = (this.#alerts ?? []).filter(({ id }) => id !== alert.id);
   }
 

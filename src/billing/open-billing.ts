@@ -98,7 +98,7 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
     self.id,
     spoolDir,
   );
-  const idempotency = new Idempotency({ db, clock, keyring, incarnation: self.id, ...limits.idempotency });
+  const idempotency = new Idempotency({ db, clock, keyring, processId: self.id, ...limits.idempotency });
   const recovery = await startRecovery({
     db,
     log,
@@ -162,7 +162,7 @@ interface BillingCounters {
 async function openEngine(
   { faults, metrics, recentBookings }: BillingCounters,
   { db, databaseUrl, clock, log, durability, limits }: BillingOptions,
-  incarnation: string,
+  processId: string,
   spoolDir: string,
 ): Promise<{ billingEngine: BillingEngine; close(): Promise<void> }> {
   const { sharedServer, segmentBytes, ...writeBehind } = limits.writeBehind;
@@ -170,13 +170,13 @@ async function openEngine(
     db,
     log,
     clock,
-    incarnation,
-    spool: new SettlementSpool(spoolDir, incarnation),
+    processId,
+    spool: new SettlementSpool(spoolDir, processId),
     durability,
     faults,
     metrics,
     limits: limits.billingEngine,
-    journal: new Journal({ dir: spoolDir, incarnation, segmentBytes }),
+    journal: new Journal({ dir: spoolDir, processId, segmentBytes }),
   };
   if (isSharedServer(db)) {
     const shared = {

@@ -141,7 +141,7 @@ function failRunning(): never {
 /** A process that was killed has left requests in its journal, which only a start books. */
 async function requireSettled(source: Db): Promise<void> {
   const [row] = await source.sql`
-    SELECT (SELECT COUNT(*) FROM incarnation) + (SELECT COUNT(*) FROM hold) + (SELECT COUNT(*) FROM lease) AS open`;
+    SELECT (SELECT COUNT(*) FROM process) + (SELECT COUNT(*) FROM hold) + (SELECT COUNT(*) FROM wallet_reservation) AS open`;
   if (Number(row?.open) > 0)
     fail(
       "A server runs on this database, or it was not stopped in order and some requests are not settled yet.",

@@ -92,7 +92,7 @@ test("an invalid operation fails with a message", async () => {
 
 test("the wallet reservation of a server is shown separately", async () => {
   const db = await openDb(`sqlite:${join(folder(), "data", "gateway.db")}`);
-  await db.sql`INSERT INTO lease (incarnation, user_id, amount_nano) SELECT 'inc', user_id, 500000000 FROM wallet`;
+  await db.sql`INSERT INTO wallet_reservation (process_id, user_id, amount_nano) SELECT 'inc', user_id, 500000000 FROM wallet`;
   await db.sql`UPDATE wallet SET held_nano = 500000000`;
   await db.close();
   expect(await json("wallet", "show", ...ADA)).toMatchObject({ held: "0.50", set_aside: "0.50" });

@@ -79,7 +79,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
   const inFlight = openInFlightRequests();
   closers.add(async () => {
     const unfinished = await inFlight.close(limits.settleTimeoutMs);
-    if (unfinished > 0) log.warn("left_under_way", { requests: unfinished });
+    if (unfinished > 0) log.warn("requests_unfinished", { requests: unfinished });
   });
   return {
     clock,

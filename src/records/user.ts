@@ -16,7 +16,7 @@ export interface UserRecord {
   passwordHash: string | null;
   /** Limits of all keys of this user together. */
   limits: CallerLimits;
-  /** Ids of the user's groups (rows of `grp_member`), in the operator's order. */
+  /** Ids of the user's groups (rows of `group_member`), in the operator's order. */
   groups: readonly string[];
   createdAtMs: number;
 }

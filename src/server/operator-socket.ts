@@ -41,7 +41,9 @@ export async function openOperatorSocket(gateway: Gateway, socketFile: string): 
     rmSync(socketFile, { force: true });
     return listen(gateway, socketFile);
   } catch (error) {
-    gateway.log.warn("no_control_door", { reason: error instanceof Error ? error.message : "unknown" });
+    gateway.log.warn("operator_socket_failed", {
+      reason: error instanceof Error ? error.message : "unknown",
+    });
     return { close() {} };
   }
 }

@@ -136,7 +136,7 @@ function leaveSomewhere(url: string, user: number, i: number): Promise<ClientRec
 }
 
 async function groupIds({ db }: Rig): Promise<Map<string, string>> {
-  const rows = await db.sql`SELECT id, name FROM grp`;
+  const rows = await db.sql`SELECT id, name FROM key_group`;
   return new Map(rows.map((row) => [String(row.name), String(row.id)]));
 }
 

@@ -108,7 +108,7 @@ export const changes: Fault = {
       await rig.end();
       const rows = await rig.rows(0);
       const audit = await rig.audit();
-      const groups = await rig.db.sql`SELECT id, name FROM grp`;
+      const groups = await rig.db.sql`SELECT id, name FROM key_group`;
       const groupName = new Map(groups.map((row) => [String(row.id), String(row.name)]));
       const askedById = new Map(asked.map((one) => [one.requestId ?? "", one]));
       const verdicts = rows.map((row) => judge(row, askedById, versions, groupName));

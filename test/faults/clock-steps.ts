@@ -101,7 +101,9 @@ export const clockSteps: Fault = {
         checked("rows that were recovered", one.recovered, "0", one.recovered === 0),
         none(
           "processes taken for dead",
-          [...warned, ...events].filter((event) => event === "holds_recovered" || event === "lease_lost"),
+          [...warned, ...events].filter(
+            (event) => event === "holds_recovered" || event === "wallet_reservations_lost",
+          ),
         ),
         none(
           "findings of the audit",

@@ -297,7 +297,7 @@ export class NodeCluster {
     return found.map(toUsageRow);
   }
 
-  async count(table: "hold" | "lease" | "incarnation"): Promise<number> {
+  async count(table: "hold" | "wallet_reservation" | "process"): Promise<number> {
     const [row] = await this.#db.sql.text(`SELECT COUNT(*) AS many FROM ${table}`, []);
     return Number(row?.many);
   }

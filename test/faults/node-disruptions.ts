@@ -26,7 +26,7 @@ export function pickNode(
 }
 
 async function readProcessIds({ db }: NodeCluster): Promise<string[]> {
-  return (await db.sql`SELECT id FROM incarnation ORDER BY id`).map(({ id }) => String(id));
+  return (await db.sql`SELECT id FROM process ORDER BY id`).map(({ id }) => String(id));
 }
 
 /** Waits until the other nodes have settled the requests of a node and removed its record. */

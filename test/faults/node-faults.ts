@@ -134,13 +134,13 @@ async function compareLedgers(
 }
 
 async function checkLeftovers(cluster: NodeCluster): Promise<Finding[]> {
-  const reservations = await cluster.count("lease");
+  const reservations = await cluster.count("wallet_reservation");
   const lost = cluster.countLogged("settlement_lost");
   const audit = await cluster.audit();
   return [
     figure("failovers that nodes noticed", cluster.countLogged("store_replaced")),
     figure("journals replayed", cluster.countLogged("journal_replayed")),
-    figure("reservations lost to another node", cluster.countLogged("lease_lost")),
+    figure("reservations lost to another node", cluster.countLogged("wallet_reservations_lost")),
     checked("wallet reservations left", reservations, "0", reservations === 0),
     checked("settlements lost, by the log", lost, "0", lost === 0),
     checked("audit", audit.output.trim(), "clean", audit.code === 0),

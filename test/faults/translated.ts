@@ -164,7 +164,7 @@ function buildRequest(client: Dialect, model: Dialect): { path: string; body: ob
 }
 
 async function readGroups({ db }: Rig): Promise<Map<string, string>> {
-  const rows = await db.sql`SELECT id, name FROM grp`;
+  const rows = await db.sql`SELECT id, name FROM key_group`;
   return new Map(rows.map((row) => [String(row.name), String(row.id)]));
 }
 

@@ -110,7 +110,7 @@ async function recover(db: Db, folder: string): Promise<void> {
     db,
     log,
     clock: systemClock,
-    incarnation: self.id,
+    processId: self.id,
     spool: new SettlementSpool(folder, self.id),
     durability: "process",
     faults: new BillingFaults(systemClock.nowMs),
@@ -139,7 +139,7 @@ async function reconcile(db: Db, folder: string, { held, ended, pushed }: Acknow
       CAST((SELECT SUM(charged_nano) FROM usage) AS TEXT) AS charges,
       CAST((SELECT SUM(balance_nano) FROM wallet) AS TEXT) AS balances,
       CAST((SELECT SUM(held_nano) FROM wallet) AS TEXT) AS held,
-      (SELECT COUNT(*) FROM hold) AS holds, (SELECT COUNT(*) FROM lease) AS leases`;
+      (SELECT COUNT(*) FROM hold) AS holds, (SELECT COUNT(*) FROM wallet_reservation) AS reservations`;
   if (sums === undefined) throw new Error("A sum is one row.");
   const opening = USERS.reduce((sum, { balanceNano }) => sum + balanceNano, 0n);
   const total = nano(sums, "charges");
@@ -188,10 +188,10 @@ async function reconcile(db: Db, folder: string, { held, ended, pushed }: Acknow
     ),
     checked("held at the end", nano(sums, "held"), "0", nano(sums, "held") === 0n),
     checked(
-      "holds and leases left",
-      integer(sums, "holds") + integer(sums, "leases"),
+      "holds and reservations left",
+      integer(sums, "holds") + integer(sums, "reservations"),
       "0",
-      integer(sums, "holds") + integer(sums, "leases") === 0,
+      integer(sums, "holds") + integer(sums, "reservations") === 0,
     ),
     none(
       "journals left",

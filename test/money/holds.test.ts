@@ -271,8 +271,8 @@ test("a key without a user in a charging group is rejected when the file is appl
   expect(refusal).toContain("a key of a charging group needs a user to charge");
   // A key that is written to the database directly is rejected per request.
   const { db } = gateway.installation;
-  const [paying] = await db.sql`SELECT billing FROM grp WHERE name = ${"paying"}`;
-  await db.sql`UPDATE grp SET billing = ${String(paying?.billing)} WHERE name = ${"free"}`;
+  const [paying] = await db.sql`SELECT billing FROM key_group WHERE name = ${"paying"}`;
+  await db.sql`UPDATE key_group SET billing = ${String(paying?.billing)} WHERE name = ${"free"}`;
   await bumpPolicyRevision(db);
   const error = await eventually(async () => {
     const response = await ask();

@@ -147,9 +147,9 @@ describe.each([...FAMILIES])("%s", (path) => {
       ]),
     );
     expect(charge?.amountNano).toBe(row.chargedNano);
-    expect(gateway.log.some((line) => line.includes("absurd_usage") && line.includes(row.requestId))).toBe(
-      true,
-    );
+    expect(
+      gateway.log.some((line) => line.includes("impossible_usage") && line.includes(row.requestId)),
+    ).toBe(true);
   });
 });
 

@@ -74,7 +74,7 @@ test("a node that stops leaves the list", async () => {
   const environment = { MODEL_GATEWAY_MASTER_KEY: MASTER_KEY };
   const three = await startTestGateway({ databaseUrl: postgres.url, environment, file: "models: []" });
   const { db } = one.installation;
-  const countNodes = async () => (await db.sql`SELECT id FROM incarnation`).length;
+  const countNodes = async () => (await db.sql`SELECT id FROM process`).length;
   expect(await countNodes()).toBe(3);
   await three.stop();
   expect(await countNodes()).toBe(2);
@@ -90,10 +90,10 @@ test("doctor finds no fault with two nodes of one version", async () => {
 test("doctor finds mixed versions, a wrong clock and a silent node", async () => {
   const { db } = one.installation;
   await db.sql`
-    INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms, schema_known, version, clock_skew_ms)
+    INSERT INTO process (id, host, pid, started_at_ms, beat_at_ms, schema_known, version, clock_skew_ms)
     VALUES ('inc_old', 'gw-old x y', 4, 1, ${Date.now() - 40_000}, 20, '0.0.9', 7300)`;
   const findings = await runDoctor();
-  await db.sql`DELETE FROM incarnation WHERE id = 'inc_old'`;
+  await db.sql`DELETE FROM process WHERE id = 'inc_old'`;
   const nodes = find(findings, "nodes").map(({ message }) => message);
   expect(nodes[0]).toContain("1 node with 0.0.9, schema 20");
   expect(nodes[1]).toMatch(/^gw-old \(pid 4\) \[inc_old\] has sent no heartbeat for \d+ s$/);

@@ -54,8 +54,9 @@ function leased(): number {
   const store = new Database(join(folder, "data", "gateway.db"), { readonly: true });
   try {
     return (
-      store.query<{ nano: number }, []>("SELECT COALESCE(SUM(amount_nano), 0) AS nano FROM lease").get()
-        ?.nano ?? 0
+      store
+        .query<{ nano: number }, []>("SELECT COALESCE(SUM(amount_nano), 0) AS nano FROM wallet_reservation")
+        .get()?.nano ?? 0
     );
   } finally {
     store.close();

@@ -15,7 +15,7 @@ const outcome = (sync: Promise<void>) =>
   );
 
 if (what === "journal") {
-  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: 700 });
+  const journal = new Journal({ dir, processId: "inc_1", segmentBytes: 700 });
   for (let i = 0; i < 12; i++) journal.appendHold({ request: buildHoldRequest(`r${i}`), atMs: i });
   const first = join(dir, "journal-inc_1.1.jsonl");
   const before = statSync(first).ino;

@@ -390,6 +390,6 @@ describe("a shutdown", () => {
     gateway = null;
     await running.stop();
     await client.closed;
-    expect(running.log.filter((line) => line.includes("left_under_way"))).toEqual([]);
+    expect(running.log.filter((line) => line.includes("requests_unfinished"))).toEqual([]);
   });
 });

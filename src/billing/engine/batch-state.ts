@@ -34,7 +34,7 @@ export const usageRows = ({ settlements, rows }: Batch): UsageRow[] => [
 ];
 
 export interface BookOptions {
-  incarnation: string;
+  processId: string;
   nowMs: number;
   /** Reads existing rows first. Only a repeated batch can meet its own rows, so the first try skips this. */
   checkExisting: boolean;

@@ -38,7 +38,7 @@ export interface BatchWriterOptions {
   db: Db;
   log: Log;
   clock: Clock;
-  incarnation: string;
+  processId: string;
   faults: BillingFaults;
   limits: Pick<BillingLimits, "transactionMs">;
   queue: WorkQueue;
@@ -139,10 +139,10 @@ export class BatchWriter {
   }
 
   async #commit(work: PendingWork, checkExisting: boolean): Promise<BookingResult> {
-    const { db, clock, incarnation } = this.#options;
+    const { db, clock, processId } = this.#options;
     const batch = buildBatch(work);
     const nowMs = clock.nowMs();
-    const bookOptions = { incarnation, nowMs, checkExisting, storedTariffs: this.#storedTariffs };
+    const bookOptions = { processId, nowMs, checkExisting, storedTariffs: this.#storedTariffs };
     await learnBefore(db, this.#numbers, usageRows(batch));
     return this.#numbers.within(db, (tx, numbering) => book(tx, batch, { ...bookOptions, numbering }));
   }

@@ -147,11 +147,7 @@ function endHold(state: BatchState, hold: EndedHold, chargedNano: Nano): void {
   state.changedWallets.add(hold.userId);
 }
 
-function decideHold(
-  state: BatchState,
-  request: HoldRequest,
-  { incarnation, nowMs }: BookOptions,
-): HoldResult {
+function decideHold(state: BatchState, request: HoldRequest, { processId, nowMs }: BookOptions): HoldResult {
   const storedHold = state.storedHolds.get(request.requestId);
   if (storedHold !== undefined) {
     return { kind: "held", amountNano: storedHold.amountNano, subscriptionId: storedHold.subscriptionId };
@@ -165,7 +161,7 @@ function decideHold(
     const payer = state.subscriptionBalances
       .get(request.userId)
       ?.find((balance) => balance.subscriptionId === result.subscriptionId);
-    state.holds.set(request.requestId, buildHold(request, result, incarnation, payer?.atMs ?? nowMs));
+    state.holds.set(request.requestId, buildHold(request, result, processId, payer?.atMs ?? nowMs));
   }
   return result;
 }
@@ -227,12 +223,12 @@ function holdFromSubscription(state: BatchState, request: HoldRequest): HoldResu
 export function buildHold(
   request: HoldRequest,
   { amountNano, subscriptionId }: { amountNano: Nano; subscriptionId: string | null },
-  incarnation: string,
+  processId: string,
   atMs: number,
 ): Hold {
   return {
     requestId: request.requestId,
-    incarnation,
+    processId,
     state: "admitted",
     atMs,
     userId: request.userId,

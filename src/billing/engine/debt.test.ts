@@ -110,7 +110,7 @@ test("a write-behind overrun is booked once if the process dies and its journal 
   await billingEngine.settle(buildTestSettlement("r1", 500n));
   reach.kill();
   await billingEngine.stop();
-  const next = makeBilling(db, { incarnation: "inc_next", dir: billingEngine.dir });
+  const next = makeBilling(db, { processId: "inc_next", dir: billingEngine.dir });
   const recovery = await recover(db, next);
   await recovery.stop();
   await next.stop();

@@ -98,7 +98,7 @@ async function play(
     reach = makeKillableDb(db);
     return makeBilling(reach, {
       dir,
-      incarnation: `inc_${runId}_${++life}`,
+      processId: `inc_${runId}_${++life}`,
       limits: { ...limits.billingEngine, progressMs: 0, checkpointMs: 0 },
       ...(lane === "express" ? { writeBehind: {} } : {}),
     });

@@ -78,7 +78,7 @@ const SEGMENT_BYTES = 1_000;
 export interface BillingUnderTest extends BillingEngine {
   readonly logged: { event: string; fields: LogFields | undefined }[];
   readonly dir: string;
-  readonly incarnation: string;
+  readonly processId: string;
   readonly faults: BillingFaults;
 }
 
@@ -95,14 +95,14 @@ export function makeBilling(
   const recordLog = (event: string, fields?: LogFields) => void logged.push({ event, fields });
   const log: Log = { info: recordLog, warn: recordLog, error: recordLog };
   const dir = change.dir ?? mkdtempSync(join(tmpdir(), "gateway-billing-"));
-  const incarnation = change.incarnation ?? "inc_1";
+  const processId = change.processId ?? "inc_1";
   const clock: Clock = systemClock;
   const options: DirectBillingOptions = {
     db,
     log,
     clock,
-    incarnation,
-    spool: new SettlementSpool(dir, incarnation),
+    processId,
+    spool: new SettlementSpool(dir, processId),
     durability: "process",
     faults: new BillingFaults(clock.nowMs),
     limits: LIMITS,
@@ -117,12 +117,9 @@ export function makeBilling(
           // An in-memory database has no file.
           checkpointWal() {},
           writeBehind: { ...WRITE_BEHIND_LIMITS, ...change.writeBehind },
-          journal: withSlowSync(
-            new Journal({ dir, incarnation, segmentBytes: SEGMENT_BYTES }),
-            change.syncing,
-          ),
+          journal: withSlowSync(new Journal({ dir, processId, segmentBytes: SEGMENT_BYTES }), change.syncing),
         });
-  return Object.assign(billingEngine, { logged, dir, incarnation, faults: options.faults });
+  return Object.assign(billingEngine, { logged, dir, processId, faults: options.faults });
 }
 
 /** The engine of a gateway with this database. Unpaid rows wait for `waitMs`. */
@@ -140,7 +137,7 @@ interface RowBillingOverrides {
   waitMs?: number;
   checkIntervalMs?: number;
   dir?: string;
-  incarnation?: string;
+  processId?: string;
 }
 
 function withSlowSync(journal: Journal, syncing: (() => Promise<void>) | undefined): Journal {
@@ -200,7 +197,7 @@ export function recover(
     log: silentLog,
     clock: systemClock,
     billingEngine,
-    self: describeProcess(billingEngine.incarnation, Date.now()),
+    self: describeProcess(billingEngine.processId, Date.now()),
     spoolDir: billingEngine.dir,
     faults: billingEngine.faults,
     limits: RECOVERY_LIMITS,

@@ -204,7 +204,7 @@ eachEngine(({ open, emptyUrl }) => {
     await migrate(one);
     await addFunds(one, "u1", 1_000n);
     await addFunds(one, "u2", 1_000n);
-    const tills = [makeBilling(one, { incarnation: "inc_1" }), makeBilling(two, { incarnation: "inc_2" })];
+    const tills = [makeBilling(one, { processId: "inc_1" }), makeBilling(two, { processId: "inc_2" })];
     const outcomes = await Promise.all(
       Array.from({ length: 300 }, async (_, index) => {
         const billing = tills[index % 2];

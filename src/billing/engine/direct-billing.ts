@@ -34,7 +34,7 @@ export interface DirectBillingOptions {
   db: Db;
   log: Log;
   clock: Clock;
-  incarnation: string;
+  processId: string;
   spool: SettlementSpool;
   durability: Durability;
   faults: BillingFaults;

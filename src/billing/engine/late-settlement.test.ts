@@ -36,7 +36,7 @@ async function recovered(db: Db, alive: BillingUnderTest, charge: "balance" | "s
   await alive.hold(buildHoldRequest("r1", { charge }));
   alive.recordDispatch("r1", "acc_1", "gpt");
   await alive.flush();
-  const other = makeBilling(db, { incarnation: "inc_other" });
+  const other = makeBilling(db, { processId: "inc_other" });
   // The process is not registered, so its holds count as those of a dead process.
   const recovery = await recover(db, other);
   expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 20n, flags: ["recovered"] });
@@ -81,7 +81,7 @@ eachEngine(({ open }) => {
   ])("a settlement of %s replaces the estimate of recovery, once", async (_, nano, entries) => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const alive = makeBilling(db, { incarnation: "inc_alive" });
+    const alive = makeBilling(db, { processId: "inc_alive" });
     await recovered(db, alive, "balance");
     await alive.book(buildTestSettlement("r1", nano));
     expect(await findUsage(db, "r1")).toMatchObject({
@@ -94,7 +94,7 @@ eachEngine(({ open }) => {
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n - nano, heldNano: 0n });
     expect(await moved(db)).toEqual(entries);
     expect(await keyTotals(db, "k1", null)).toMatchObject({ requests: 1, failed: 0, chargedNano: nano });
-    const again = makeBilling(db, { incarnation: "inc_again" });
+    const again = makeBilling(db, { processId: "inc_again" });
     await again.book(buildTestSettlement("r1", nano));
     expect(await moved(db)).toEqual(entries);
     expect(await findings(db)).toEqual([]);
@@ -180,7 +180,7 @@ eachEngine(({ open }) => {
   ])("a subscription that paid the estimate pays %s for the real usage", async (_, nano) => {
     const db = await open();
     await grant(db, "0.000000150");
-    const alive = makeBilling(db, { incarnation: "inc_alive" });
+    const alive = makeBilling(db, { processId: "inc_alive" });
     await recovered(db, alive, "subscription");
     await alive.book(paidBy("subscription", nano));
     expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: nano, payer: "subscription", flags: [] });
@@ -207,7 +207,7 @@ eachEngine(({ open }) => {
   test("the audit reports a correction that was changed together with its balance", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const alive = makeBilling(db, { incarnation: "inc_alive" });
+    const alive = makeBilling(db, { processId: "inc_alive" });
     await recovered(db, alive, "balance");
     await alive.book(buildTestSettlement("r1", 30n));
     await db.sql`UPDATE entry SET amount_nano = 5 WHERE id = 'correction:r1'`;
@@ -223,7 +223,7 @@ eachEngine(({ open }) => {
     await addFunds(db, "u1", 1_000n);
     const desk = { db, clock: systemClock, newId: uuidV7 };
     const by = { actor: "cli:ada", reason: null };
-    const alive = makeBilling(db, { incarnation: "inc_alive" });
+    const alive = makeBilling(db, { processId: "inc_alive" });
     await recovered(db, alive, "balance");
     await refund(desk, { requestId: "r1", amountNano: 20n, ...by });
     await alive.book(buildTestSettlement("r1", 30n));
@@ -233,7 +233,7 @@ eachEngine(({ open }) => {
     const second = await open();
     await putUser(second, userRecord("u1"));
     await addFunds(second, "u1", 1_000n);
-    const billing = makeBilling(second, { incarnation: "inc_alive" });
+    const billing = makeBilling(second, { processId: "inc_alive" });
     await recovered(second, billing, "balance");
     await billing.book(buildTestSettlement("r1", 30n));
     const back = await refund({ ...desk, db: second }, { requestId: "r1", amountNano: "all", ...by });

@@ -144,7 +144,7 @@ eachEngine(({ open: openStore }) => {
     const first = refused({ requestId: "first" });
     const counted = { ...first, requestCount: 40 };
     const options = {
-      incarnation: "one",
+      processId: "one",
       nowMs: NOW_MS,
       checkExisting: false,
       storedTariffs: new Set<string>(),

@@ -17,7 +17,7 @@ import type { Settlement } from "./booking.ts";
 import { readJsonLines, syncFolder, type UnreadableLine } from "./json-lines.ts";
 
 const NAME = /^settlements-([\w-]+)\.jsonl$/;
-const buildFileName = (incarnation: string) => `settlements-${incarnation}.jsonl`;
+const buildFileName = (processId: string) => `settlements-${processId}.jsonl`;
 
 /** Preallocated, so that there is room when the disk is full. A line is about a kilobyte. */
 const RESERVE_BYTES = 512 * 1024;
@@ -44,9 +44,9 @@ export class SettlementSpool {
   /** Bytes of lines that are known to be on disk. */
   #syncedBytes = 0;
 
-  constructor(dir: string, incarnation: string) {
+  constructor(dir: string, processId: string) {
     this.#dir = dir;
-    this.#path = join(dir, buildFileName(incarnation));
+    this.#path = join(dir, buildFileName(processId));
     void this.#runInOrder(() => this.#openReserved()).catch(() => {});
   }
 
@@ -144,7 +144,7 @@ async function writeAll(to: number, bytes: Uint8Array, at: number): Promise<void
 }
 
 export interface OrphanedSpool extends UnreadableLine {
-  incarnation: string;
+  processId: string;
   settlements: Settlement[];
   remove(): Promise<void>;
 }
@@ -152,20 +152,20 @@ export interface OrphanedSpool extends UnreadableLine {
 /** Reads the spool files that dead processes left in this folder. */
 export async function listOrphanedSpools(
   dir: string,
-  isAlive: (incarnation: string) => boolean,
+  isAlive: (processId: string) => boolean,
 ): Promise<OrphanedSpool[]> {
   const names = await readdir(dir).catch(() => []);
   const orphaned: OrphanedSpool[] = [];
   for (const name of names.toSorted()) {
-    const incarnation = NAME.exec(name)?.[1];
-    if (incarnation === undefined || isAlive(incarnation)) continue;
+    const processId = NAME.exec(name)?.[1];
+    if (processId === undefined || isAlive(processId)) continue;
     const path = join(dir, name);
     const settlements: Settlement[] = [];
     const [lines = ""] = (await readFile(path, "utf8")).split(ZERO, 1);
     const skipped = readJsonLines(lines.split("\n"), (json) => {
       settlements.push(toSettlement(json));
     });
-    orphaned.push({ incarnation, settlements, ...skipped, remove: () => rm(path, { force: true }) });
+    orphaned.push({ processId, settlements, ...skipped, remove: () => rm(path, { force: true }) });
   }
   return orphaned;
 }

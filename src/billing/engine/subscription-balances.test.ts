@@ -69,7 +69,7 @@ let requests = 0;
 async function hold(tx: Db, subscriptionId: string, usd: string, atMs: number): Promise<string> {
   const requestId = `r${++requests}`;
   await tx.sql`
-    INSERT INTO hold (request_id, incarnation, state, at_ms, user_id, subscription_id, amount_nano, tariff_id, key_id,
+    INSERT INTO hold (request_id, process_id, state, at_ms, user_id, subscription_id, amount_nano, tariff_id, key_id,
       group_id, interface, endpoint, public_model, stream, input_tokens, output_tokens)
     VALUES (${requestId}, 'i', 'admitted', ${atMs}, 'u1', ${subscriptionId}, ${parseUsd(usd).toString()}, 't', 'k',
       'g', 'chat', '/v1', 'm', 0, 0, 0)`;

@@ -22,7 +22,7 @@ function nodeOn(db: Db, change: Partial<IdempotencyOptions> = {}): Idempotency &
     db,
     clock: { nowMs: () => node.nowMs },
     keyring,
-    incarnation: "inc_1",
+    processId: "inc_1",
     keptMs: DAY_MS,
     answerBytesMax: 64 * 1024,
     ...change,
@@ -80,7 +80,7 @@ eachEngine(({ open }) => {
 
   test("of many concurrent requests on two nodes, exactly one is new", async () => {
     const db = await open();
-    const nodes = [nodeOn(db), nodeOn(db, { incarnation: "inc_2" })];
+    const nodes = [nodeOn(db), nodeOn(db, { processId: "inc_2" })];
     const begun = await Promise.all(
       Array.from({ length: 20 }, (_, i) => nodes[i % 2]?.begin(claim(`req_${i}`))),
     );
@@ -162,7 +162,7 @@ eachEngine(({ open }) => {
     const node = nodeOn(db);
     const rows = Array.from({ length: 2_500 }, (_, i) => `('k', 't${i}', 'f', 'r', 'i', 5, 'done')`);
     await db.sql.script(
-      `INSERT INTO idempotency (scope, token, fingerprint, request_id, incarnation, at_ms, state) VALUES ${rows.join(", ")}`,
+      `INSERT INTO idempotency (scope, token, fingerprint, request_id, process_id, at_ms, state) VALUES ${rows.join(", ")}`,
     );
     await node.begin(claim("req_1"));
     await node.deleteExpired();
@@ -180,8 +180,8 @@ eachEngine(({ open }) => {
       folderId: null,
       startTicks: null,
     });
-    for (const incarnation of ["inc_dead", "inc_alive", "inc_1"]) {
-      await nodeOn(db, { incarnation }).begin({ ...claim(`req_${incarnation}`), token: incarnation });
+    for (const processId of ["inc_dead", "inc_alive", "inc_1"]) {
+      await nodeOn(db, { processId }).begin({ ...claim(`req_${processId}`), token: processId });
     }
     const node = nodeOn(db);
     expect(await node.endOrphanedClaims()).toBe(1);
@@ -193,7 +193,7 @@ eachEngine(({ open }) => {
 
   test("a process wrongly considered dead can still store its response", async () => {
     const db = await open();
-    const slow = nodeOn(db, { incarnation: "inc_slow" });
+    const slow = nodeOn(db, { processId: "inc_slow" });
     await slow.begin(claim("req_1"));
     await nodeOn(db).endOrphanedClaims();
     await slow.finish(claim("req_1"), ANSWER);

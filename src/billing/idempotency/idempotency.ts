@@ -33,8 +33,8 @@ export interface IdempotencyOptions {
   db: Db;
   clock: Pick<Clock, "nowMs">;
   keyring: Keyring;
-  /** This process. Its row in `incarnation` must exist before the first `begin`. */
-  incarnation: string;
+  /** This process. Its row in `process` must exist before the first `begin`. */
+  processId: string;
   keptMs: number;
   answerBytesMax: number;
   /** Delay before the first retry after a failed write. Each further delay is twice as long. */
@@ -61,10 +61,10 @@ export class Idempotency {
 
   /** Durable before it resolves. The caller that gets `new` must end the claim with `finish` or `releaseClaim`. */
   async begin(claim: IdempotencyClaim): Promise<IdempotencyStart> {
-    const { db, clock, incarnation, keptMs } = this.#options;
+    const { db, clock, processId, keptMs } = this.#options;
     for (let attempt = 0; attempt < TRIES_MAX; attempt += 1) {
       const nowMs = clock.nowMs();
-      const times = { incarnation, nowMs, keptSinceMs: nowMs - keptMs };
+      const times = { processId, nowMs, keptSinceMs: nowMs - keptMs };
       const existing = await claimIdempotency(db, claim, times).catch((error: unknown) => {
         // The claim may have been written before the connection failed. The caller will not execute the request.
         this.#pendingEnds.add(claim, "forget");
@@ -93,7 +93,7 @@ export class Idempotency {
 
   /** Ends the claims of dead processes that were removed. Returns their number. */
   endOrphanedClaims(): Promise<number> {
-    return endOrphanedIdempotency(this.#options.db, this.#options.incarnation);
+    return endOrphanedIdempotency(this.#options.db, this.#options.processId);
   }
 
   /** Deletes claims older than the retention. */

@@ -74,7 +74,7 @@ const FULL: UsageRow = usageRow({
 
 test("a settlement is read back with all columns of its usage row", () => {
   const dir = newFolder();
-  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: SEGMENT_BYTES });
+  const journal = new Journal({ dir, processId: "inc_1", segmentBytes: SEGMENT_BYTES });
   journal.appendHold(held("r1"));
   journal.appendSettlement(FULL);
   expect(left(dir).settlements).toEqual([{ row: FULL, chargedNano: 31n }]);
@@ -82,7 +82,7 @@ test("a settlement is read back with all columns of its usage row", () => {
 
 test("an unpaid row is read back with all its columns", () => {
   const dir = newFolder();
-  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: SEGMENT_BYTES });
+  const journal = new Journal({ dir, processId: "inc_1", segmentBytes: SEGMENT_BYTES });
   const rows = [FULL, usageRow({ requestId: "r2" }), { ...FULL, requestId: "r3", inputTokens: 99 }];
   for (const row of rows) journal.appendUnpaidRow(row);
   expect(left(dir).rows).toEqual(rows);
@@ -91,7 +91,7 @@ test("an unpaid row is read back with all its columns", () => {
 
 test("rows that differ in a single column are read back correctly", () => {
   const dir = newFolder();
-  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: SEGMENT_BYTES });
+  const journal = new Journal({ dir, processId: "inc_1", segmentBytes: SEGMENT_BYTES });
   const changes: Partial<UsageRow>[] = [
     { groupId: "g2" },
     { publicModel: "m2" },
@@ -116,7 +116,7 @@ test("rows that differ in a single column are read back correctly", () => {
 
 test("many kinds of rows over many segments are all read back unchanged", () => {
   const dir = newFolder();
-  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: 4_000 });
+  const journal = new Journal({ dir, processId: "inc_1", segmentBytes: 4_000 });
   const rows = Array.from({ length: 300 }, (_, index) =>
     usageRow({ publicModel: `m${(index * 7) % 50}`, inputTokens: index }),
   );
@@ -131,7 +131,7 @@ test("many kinds of rows over many segments are all read back unchanged", () => 
 
 test("after a crash at any byte, complete lines are read and the torn line is ignored", () => {
   const dir = newFolder();
-  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: SEGMENT_BYTES });
+  const journal = new Journal({ dir, processId: "inc_1", segmentBytes: SEGMENT_BYTES });
   const steps: ((journal: Journal) => void)[] = [
     (to) => to.appendHold(held("ü1")),
     (to) => to.appendProgress({ progress: { ...UNSENT, accountId: "a" }, requestIds: ["r0", "ü1"] }),
@@ -168,7 +168,7 @@ test("after a crash at any byte, complete lines are read and the torn line is ig
 
 test("an entry that does not fit into a segment starts the next one, whatever its length", () => {
   const dir = newFolder();
-  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: 350 });
+  const journal = new Journal({ dir, processId: "inc_1", segmentBytes: 350 });
   const segments = Array.from({ length: 20 }, (_, index) => journal.appendHold(held(`r${index}`)));
   const trace = JSON.stringify("€".repeat(5_000));
   journal.appendSettlement({ ...buildTestSettlement("r0", 1n).row, trace });
@@ -183,7 +183,7 @@ test("an entry that does not fit into a segment starts the next one, whatever it
 
 test("a settlement is read back even if the segment with its hold was deleted", () => {
   const dir = newFolder();
-  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: 700 });
+  const journal = new Journal({ dir, processId: "inc_1", segmentBytes: 700 });
   journal.appendHold(held("booked"));
   let segment = 1;
   while (segment === 1)
@@ -199,7 +199,7 @@ test("a settlement is read back even if the segment with its hold was deleted", 
 
 test("a journal that is no longer needed deletes its files and can start a new one", async () => {
   const dir = newFolder();
-  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: SEGMENT_BYTES });
+  const journal = new Journal({ dir, processId: "inc_1", segmentBytes: SEGMENT_BYTES });
   journal.appendHold(held("r1"));
   journal.deleteSegmentsBefore(Number.POSITIVE_INFINITY);
   expect(readdirSync(dir)).toEqual([]);
@@ -213,7 +213,7 @@ test("a journal that is no longer needed deletes its files and can start a new o
 
 test("finished segments are no longer mapped", async () => {
   const dir = newFolder();
-  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: 400 });
+  const journal = new Journal({ dir, processId: "inc_1", segmentBytes: 400 });
   for (let many = 0; many < 200; many++) {
     journal.appendHold(held(`r${many}`));
     if (many % 10 === 0) await journal.sync();
@@ -227,7 +227,7 @@ test("finished segments are no longer mapped", async () => {
 
 test("holds that differ in a single field are read back correctly", () => {
   const dir = newFolder();
-  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: SEGMENT_BYTES });
+  const journal = new Journal({ dir, processId: "inc_1", segmentBytes: SEGMENT_BYTES });
   const changes: Partial<HoldRequest>[] = [
     {},
     { userId: "u2" },
@@ -255,7 +255,7 @@ test("holds that differ in a single field are read back correctly", () => {
 
 test("progress is recorded for several holds at once, and the latest progress counts", () => {
   const dir = newFolder();
-  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: SEGMENT_BYTES });
+  const journal = new Journal({ dir, processId: "inc_1", segmentBytes: SEGMENT_BYTES });
   const ids = ["r1", "r2", "r3"];
   for (const id of ids) journal.appendHold(held(id));
   const progress = { ...UNSENT, state: "dispatched", accountId: "a1", upstreamModel: "gpt" } as const;
@@ -273,7 +273,7 @@ test("progress is recorded for several holds at once, and the latest progress co
 
 test("a changed line ends the reading of its own segment only", async () => {
   const dir = newFolder();
-  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: 1_500 });
+  const journal = new Journal({ dir, processId: "inc_1", segmentBytes: 1_500 });
   const segments = Array.from({ length: 12 }, (_, index) => journal.appendHold(held(`r${index}`)));
   await journal.close();
   const path = join(dir, "journal-inc_1.1.jsonl");

@@ -28,7 +28,7 @@ const FIRST_BYTES = 16 * 1024;
 export interface JournalOptions {
   dir: string;
   /** The process that writes the journal. It is part of the file names. */
-  incarnation: string;
+  processId: string;
   /** Maximum size of a segment, unless one line is longer. */
   segmentBytes: number;
 }
@@ -202,7 +202,7 @@ export class Journal {
   }
 
   #buildPath(number: number): string {
-    return join(this.#options.dir, segmentName(this.#options.incarnation, number));
+    return join(this.#options.dir, segmentName(this.#options.processId, number));
   }
 
   #firstBytes(): number {

@@ -6,11 +6,10 @@ import { readSegment, type SegmentDamage } from "./journal-segment.ts";
 import { type JournalContent, readJournal } from "./read-journal.ts";
 
 const NAME = /^journal-([\w-]+)\.(\d+)\.jsonl$/;
-export const segmentName = (incarnation: string, segment: number) =>
-  `journal-${incarnation}.${segment}.jsonl`;
+export const segmentName = (processId: string, segment: number) => `journal-${processId}.${segment}.jsonl`;
 
 export interface OrphanedJournal extends JournalContent {
-  incarnation: string;
+  processId: string;
   /** Segments that could not be read to their end. */
   damaged: readonly DamagedSegment[];
   /** Damaged segments are renamed and kept, so that an operator can inspect them. */
@@ -24,27 +23,27 @@ export interface DamagedSegment extends SegmentDamage {
 /** Reads the journals that dead processes left in this folder. */
 export function listOrphanedJournals(
   dir: string,
-  isAlive: (incarnation: string) => boolean,
+  isAlive: (processId: string) => boolean,
 ): OrphanedJournal[] {
   const segments = new Map<string, number[]>();
   for (const name of listNames(dir)) {
-    const [, incarnation, number] = NAME.exec(name) ?? [];
-    if (incarnation === undefined || isAlive(incarnation)) continue;
-    segments.set(incarnation, [...(segments.get(incarnation) ?? []), Number(number)]);
+    const [, processId, number] = NAME.exec(name) ?? [];
+    if (processId === undefined || isAlive(processId)) continue;
+    segments.set(processId, [...(segments.get(processId) ?? []), Number(number)]);
   }
-  return [...segments].map(([incarnation, numbers]) => readOrphaned(dir, incarnation, numbers));
+  return [...segments].map(([processId, numbers]) => readOrphaned(dir, processId, numbers));
 }
 
-function readOrphaned(dir: string, incarnation: string, numbers: readonly number[]): OrphanedJournal {
-  const names = numbers.toSorted((a, b) => a - b).map((number) => segmentName(incarnation, number));
+function readOrphaned(dir: string, processId: string, numbers: readonly number[]): OrphanedJournal {
+  const names = numbers.toSorted((a, b) => a - b).map((number) => segmentName(processId, number));
   const segments = names.map((name) => ({ name, ...readSegment(readFileSync(join(dir, name))) }));
   const damaged = segments.flatMap(({ name, damage }) => (damage === null ? [] : { name, ...damage }));
   const content = readJournal(
     segments.flatMap(({ lines }) => lines),
-    incarnation,
+    processId,
   );
   return {
-    incarnation,
+    processId,
     ...content,
     torn: segments.reduce((sum, { torn }) => sum + torn, content.torn),
     damaged,

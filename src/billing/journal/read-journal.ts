@@ -15,9 +15,9 @@ export interface JournalContent extends UnreadableLine {
   rows: UsageRow[];
 }
 
-/** `incarnation`: the process that wrote the journal. */
-export function readJournal(lines: readonly string[], incarnation: string): JournalContent {
-  const requests = new JournaledRequests(incarnation);
+/** `processId`: the process that wrote the journal. */
+export function readJournal(lines: readonly string[], processId: string): JournalContent {
+  const requests = new JournaledRequests(processId);
   const skipped = readJsonLines(lines, (json) => requests.apply(parseEvent(json)));
   return {
     open: [...requests.open.values()],
@@ -32,10 +32,10 @@ class JournaledRequests {
   readonly open = new Map<string, Hold>();
   readonly settlements = new Map<string, Settlement>();
   readonly rows = new Map<string, UsageRow>();
-  readonly #incarnation: string;
+  readonly #processId: string;
 
-  constructor(incarnation: string) {
-    this.#incarnation = incarnation;
+  constructor(processId: string) {
+    this.#processId = processId;
   }
 
   apply(event: JournalEvent): void {
@@ -64,7 +64,7 @@ class JournaledRequests {
     this.open.set(hold.requestId, {
       ...UNSENT,
       ...hold,
-      incarnation: this.#incarnation,
+      processId: this.#processId,
       subscriptionId: null,
     });
   }

@@ -50,9 +50,9 @@ export class FileReplay {
 
   async #replayJournal(orphaned: OrphanedJournal): Promise<void> {
     const { db, log, selfId } = this.#options;
-    const { incarnation, open, torn, unreadable } = orphaned;
+    const { processId, open, torn, unreadable } = orphaned;
     for (const segment of orphaned.damaged) await this.#reportDamage(segment);
-    const ended = await recoverReservations(db, orphaned, { deadId: incarnation, selfId });
+    const ended = await recoverReservations(db, orphaned, { deadId: processId, selfId });
     const refused = await this.#bookAll(ended);
     log[refused + unreadable > 0 ? "error" : "info"]("journal_replayed", {
       ended: ended.length,
@@ -60,28 +60,28 @@ export class FileReplay {
       refused,
       torn,
       unreadable,
-      incarnation,
+      process_id: processId,
     });
     if (refused + unreadable === 0) orphaned.remove();
-    else this.#unreadable.add(incarnation);
+    else this.#unreadable.add(processId);
   }
 
   async #replaySpools(alive: ReadonlySet<string>): Promise<void> {
     const { log, spoolDir } = this.#options;
     const isSkipped = (id: string) => alive.has(id) || this.#unreadable.has(id);
     for (const orphaned of await listOrphanedSpools(spoolDir, isSkipped)) {
-      const { incarnation, settlements, torn, unreadable } = orphaned;
+      const { processId, settlements, torn, unreadable } = orphaned;
       const refused = await this.#bookAll(settlements);
       log[refused + torn + unreadable > 0 ? "error" : "info"]("settlements_replayed", {
         settlements: settlements.length,
         refused,
         torn,
         unreadable,
-        incarnation,
+        process_id: processId,
       });
       // A torn line was never acknowledged. Lines that were rejected or not understood stay for the operator.
       if (refused + unreadable === 0) await orphaned.remove();
-      else this.#unreadable.add(incarnation);
+      else this.#unreadable.add(processId);
     }
   }
 

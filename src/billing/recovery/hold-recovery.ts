@@ -44,13 +44,13 @@ export class HoldRecovery {
     this.#isStopped = true;
   }
 
-  async settleProcessHolds(incarnation: string): Promise<void> {
+  async settleProcessHolds(processId: string): Promise<void> {
     const { db, limits } = this.#options;
     for (;;) {
-      const batch = await listHolds(db, incarnation, Number.MAX_SAFE_INTEGER, limits.holdsPerBatch);
+      const batch = await listHolds(db, processId, Number.MAX_SAFE_INTEGER, limits.holdsPerBatch);
       const holds = batch.filter(({ requestId }) => !this.#unsettleable.has(requestId));
       if (holds.length === 0 || this.#isStopped) return;
-      await this.#settleHolds(holds, incarnation);
+      await this.#settleHolds(holds, processId);
       if (batch.length < limits.holdsPerBatch) return;
     }
   }
@@ -67,14 +67,14 @@ export class HoldRecovery {
     if (confirmed.length > 0) await this.#settleHolds(confirmed, selfId);
   }
 
-  async #settleHolds(holds: readonly Hold[], incarnation: string): Promise<void> {
+  async #settleHolds(holds: readonly Hold[], processId: string): Promise<void> {
     const settlements = await Promise.all(holds.map((hold) => this.#settleHold(hold)));
     const booked = settlements.filter((settlement) => settlement !== null);
     const chargedNano = booked.reduce((sum, settlement) => sum + settlement.chargedNano, 0n);
     this.#options.log.warn("holds_recovered", {
       holds: booked.length,
       charged_nano: chargedNano.toString(),
-      incarnation,
+      process_id: processId,
     });
   }
 

@@ -79,7 +79,8 @@ for (const [name, writeBehind] of Object.entries(ENGINES)) {
     await billingEngine.flushUser("u1");
     expect((await findUsage(truth, "r1"))?.chargedNano).toBe(30n);
     const events = billingEngine.logged.map(({ event }) => event);
-    for (const event of ["billing_operation_rejected", "lease_lost"]) expect(events).not.toContain(event);
+    for (const event of ["billing_operation_rejected", "wallet_reservations_lost"])
+      expect(events).not.toContain(event);
     expect(await readWallet(truth, "u1")).toEqual({ balanceNano: MUCH - 60n, heldNano: 0n });
     expect(await findings()).toEqual([]);
     await billingEngine.stop();
@@ -101,13 +102,13 @@ for (const [name, writeBehind] of Object.entries(ENGINES)) {
 
 test("an idempotency key is free again when the answer to its claim is lost", async () => {
   await truth.sql`
-    INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms) VALUES ('inc_1', 'h', 1, 1, 1)`;
+    INSERT INTO process (id, host, pid, started_at_ms, beat_at_ms) VALUES ('inc_1', 'h', 1, 1, 1)`;
   const folder = mkdtempSync(join(tmpdir(), "gateway-idempotency-"));
   const idempotency = new Idempotency({
     db,
     clock: systemClock,
     keyring: openKeyring({ file: join(folder, "master.key"), fromEnv: undefined }),
-    incarnation: "inc_1",
+    processId: "inc_1",
     keptMs: 3_600_000,
     answerBytesMax: 1_000,
     pauseMs: 20,

@@ -41,12 +41,12 @@ async function dieWith(
   dir?: string,
 ): Promise<void> {
   const billingEngine = makeBilling(db, {
-    incarnation: "inc_dead",
+    processId: "inc_dead",
     limits: eager,
     ...(dir === undefined ? {} : { dir }),
   });
   const { id, host, pid, startedAtMs, beatAtMs } = gone("inc_dead");
-  await db.sql`INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms)
+  await db.sql`INSERT INTO process (id, host, pid, started_at_ms, beat_at_ms)
     VALUES (${id}, ${host}, ${pid}, ${startedAtMs}, ${beatAtMs})`;
   await work(billingEngine);
   await billingEngine.flush();
@@ -65,7 +65,7 @@ eachEngine(({ open, emptyUrl }) => {
       billingEngine.checkpoint("streaming", 30);
       billingEngine.checkpoint("much", 1_000);
     });
-    const billingEngine = makeBilling(db, { incarnation: "inc_new" });
+    const billingEngine = makeBilling(db, { processId: "inc_new" });
     const recovery = await recover(db, billingEngine);
     expect(await findUsage(db, "admitted")).toMatchObject({
       outcome: "failed",
@@ -100,7 +100,7 @@ eachEngine(({ open, emptyUrl }) => {
     });
     await db.sql`INSERT INTO tariff (id, terms) VALUES ('bad', '{}')`;
     await db.sql`UPDATE hold SET tariff_id = 'bad' WHERE request_id = 'spoilt'`;
-    const billingEngine = makeBilling(db, { incarnation: "inc_new" });
+    const billingEngine = makeBilling(db, { processId: "inc_new" });
     const recovery = await recover(db, billingEngine);
     expect(await findUsage(db, "good")).toMatchObject({ chargedNano: 20n });
     expect(await findUsage(db, "spoilt")).toBeNull();
@@ -112,10 +112,10 @@ eachEngine(({ open, emptyUrl }) => {
   test("the holds of a living process are not touched", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const alive = makeBilling(db, { incarnation: "inc_alive" });
+    const alive = makeBilling(db, { processId: "inc_alive" });
     await alive.hold(buildHoldRequest("r1"));
     const first = await recover(db, alive);
-    const other = makeBilling(db, { incarnation: "inc_other" });
+    const other = makeBilling(db, { processId: "inc_other" });
     const second = await recover(db, other, {
       self: { ...describeProcess("inc_other", Date.now()), pid: 4_000_000 },
     });
@@ -129,15 +129,15 @@ eachEngine(({ open, emptyUrl }) => {
   test("a process on another host is dead once its heartbeat stays unchanged for long", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const away = makeBilling(db, { incarnation: "inc_away" });
+    const away = makeBilling(db, { processId: "inc_away" });
     await away.hold(buildHoldRequest("r1"));
     const beatAt = (atMs: number) =>
-      db.sql`INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms)
+      db.sql`INSERT INTO process (id, host, pid, started_at_ms, beat_at_ms)
         VALUES ('inc_away', 'elsewhere', 1, 1, ${atMs})
         ON CONFLICT (id) DO UPDATE SET beat_at_ms = excluded.beat_at_ms`;
     // Its heartbeat claims to be an hour old, which proves nothing.
     await beatAt(Date.now() - 3_600_000);
-    const billingEngine = makeBilling(db, { incarnation: "inc_new" });
+    const billingEngine = makeBilling(db, { processId: "inc_new" });
     let monotonicMs = 0;
     const recovery = await recover(db, billingEngine, {
       clock: { ...systemClock, monotonicMs: () => monotonicMs },
@@ -166,11 +166,11 @@ eachEngine(({ open, emptyUrl }) => {
   test("after a pause without observations, the watch of heartbeats starts again", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const away = makeBilling(db, { incarnation: "inc_away" });
+    const away = makeBilling(db, { processId: "inc_away" });
     await away.hold(buildHoldRequest("r1"));
-    await db.sql`INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms)
+    await db.sql`INSERT INTO process (id, host, pid, started_at_ms, beat_at_ms)
       VALUES ('inc_away', 'elsewhere', 1, 1, 1)`;
-    const billingEngine = makeBilling(db, { incarnation: "inc_new" });
+    const billingEngine = makeBilling(db, { processId: "inc_new" });
     let monotonicMs = 0;
     const recovery = await recover(db, billingEngine, {
       clock: { ...systemClock, monotonicMs: () => monotonicMs },
@@ -187,11 +187,11 @@ eachEngine(({ open, emptyUrl }) => {
   test("after an outage of the database, a process gets the whole time again to write its heartbeat", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const away = makeBilling(db, { incarnation: "inc_away" });
+    const away = makeBilling(db, { processId: "inc_away" });
     await away.hold(buildHoldRequest("r1"));
-    await db.sql`INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms)
+    await db.sql`INSERT INTO process (id, host, pid, started_at_ms, beat_at_ms)
       VALUES ('inc_away', 'elsewhere', 1, 1, 1)`;
-    const billingEngine = makeBilling(db, { incarnation: "inc_new" });
+    const billingEngine = makeBilling(db, { processId: "inc_new" });
     let monotonicMs = 0;
     let isAway = false;
     const sql = Object.assign(
@@ -226,15 +226,15 @@ eachEngine(({ open, emptyUrl }) => {
     const { host, pid, startTicks } = self;
     // From the future, by a clock that was set back since.
     const later = Date.now() + 3_600_000;
-    const former = makeBilling(db, { incarnation: "inc_former" });
+    const former = makeBilling(db, { processId: "inc_former" });
     await former.hold(buildHoldRequest("r1"));
-    await db.sql`INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms, start_ticks)
+    await db.sql`INSERT INTO process (id, host, pid, started_at_ms, beat_at_ms, start_ticks)
       VALUES ('inc_former', ${host}, ${pid}, ${later}, ${later}, ${(startTicks ?? 0) - 1})`;
-    const running = makeBilling(db, { incarnation: "inc_running" });
+    const running = makeBilling(db, { processId: "inc_running" });
     await running.hold(buildHoldRequest("r2", { userId: "u2" }));
-    await db.sql`INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms, start_ticks)
+    await db.sql`INSERT INTO process (id, host, pid, started_at_ms, beat_at_ms, start_ticks)
       VALUES ('inc_running', ${host}, ${pid}, 1, 1, ${startTicks})`;
-    const billingEngine = makeBilling(db, { incarnation: "inc_new" });
+    const billingEngine = makeBilling(db, { processId: "inc_new" });
     let monotonicMs = 0;
     const recovery = await recover(db, billingEngine, {
       clock: { ...systemClock, monotonicMs: () => monotonicMs },
@@ -253,11 +253,11 @@ eachEngine(({ open, emptyUrl }) => {
   test("the previous process of the data folder counts as dead, wherever it ran", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const former = makeBilling(db, { incarnation: "inc_former" });
+    const former = makeBilling(db, { processId: "inc_former" });
     await former.hold(buildHoldRequest("r1"));
-    await db.sql`INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms, folder_id)
+    await db.sql`INSERT INTO process (id, host, pid, started_at_ms, beat_at_ms, folder_id)
       VALUES ('inc_former', 'another container', 1, 1, 1, 'folder')`;
-    const billingEngine = makeBilling(db, { incarnation: "inc_new" });
+    const billingEngine = makeBilling(db, { processId: "inc_new" });
     const self = describeProcess("inc_new", Date.now(), "folder");
     const recovery = await recover(db, billingEngine, { self });
     expect((await readWallet(db, "u1")).heldNano).toBe(0n);
@@ -270,19 +270,19 @@ eachEngine(({ open, emptyUrl }) => {
     const db = await open();
     const claim = { scope: "key_1", token: "t", fingerprint: "f", requestId: "r1" };
     const keyring = openKeyring({ file: "/nowhere", fromEnv: randomBytes(32).toString("base64") });
-    const claimsOf = (incarnation: string) =>
+    const claimsOf = (processId: string) =>
       new Idempotency({
         db,
         clock: systemClock,
         keyring,
-        incarnation,
+        processId,
         keptMs: 60_000,
         answerBytesMax: 1_024,
       });
-    await db.sql`INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms)
+    await db.sql`INSERT INTO process (id, host, pid, started_at_ms, beat_at_ms)
       VALUES ('inc_away', 'elsewhere', 1, 1, ${Date.now()})`;
     expect(await claimsOf("inc_away").begin(claim)).toEqual({ kind: "new" });
-    const billingEngine = makeBilling(db, { incarnation: "inc_new" });
+    const billingEngine = makeBilling(db, { processId: "inc_new" });
     const claims = claimsOf("inc_new");
     let monotonicMs = 0;
     const recovery = await recover(db, billingEngine, {
@@ -299,8 +299,8 @@ eachEngine(({ open, emptyUrl }) => {
   test("a damaged journal is read up to the damage, and the log, faults and the audit report it", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const billingEngine = makeBilling(db, { incarnation: "inc_new" });
-    const journal = new Journal({ dir: billingEngine.dir, incarnation: "inc_dead", segmentBytes: 100_000 });
+    const billingEngine = makeBilling(db, { processId: "inc_new" });
+    const journal = new Journal({ dir: billingEngine.dir, processId: "inc_dead", segmentBytes: 100_000 });
     for (const id of ["r1", "r2", "r3"]) journal.appendUnpaidRow(usageRow({ requestId: id }));
     await journal.close();
     const name = "journal-inc_dead.1.jsonl";
@@ -332,7 +332,7 @@ eachEngine(({ open, emptyUrl }) => {
 
   test("a journal of a version with another format is reported and kept", async () => {
     const db = await open();
-    const billingEngine = makeBilling(db, { incarnation: "inc_new" });
+    const billingEngine = makeBilling(db, { processId: "inc_new" });
     const name = "journal-inc_dead.1.jsonl";
     const line = new LineBuffer();
     line.setLine('["o",2]');
@@ -360,7 +360,7 @@ eachEngine(({ open, emptyUrl }) => {
       await Promise.all(ids.map((id) => billingEngine.hold(buildHoldRequest(id))));
       for (const id of ids) billingEngine.recordDispatch(id, "acc_1", "gpt");
     });
-    const tills = [makeBilling(one, { incarnation: "inc_1" }), makeBilling(two, { incarnation: "inc_2" })];
+    const tills = [makeBilling(one, { processId: "inc_1" }), makeBilling(two, { processId: "inc_2" })];
     const [a, b] = await Promise.all(
       tills.map((billingEngine, index) => recover(index === 0 ? one : two, billingEngine)),
     );
@@ -376,7 +376,7 @@ eachEngine(({ open, emptyUrl }) => {
   test("settlement files of a dead process take precedence over its holds", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const billingEngine = makeBilling(db, { incarnation: "inc_new" });
+    const billingEngine = makeBilling(db, { processId: "inc_new" });
     await dieWith(
       db,
       async (dying) => {
@@ -399,11 +399,11 @@ eachEngine(({ open, emptyUrl }) => {
   test("a hold of this process that the billing engine does not know is released, even if its request has a row", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const forgetful = makeBilling(db, { incarnation: "inc_new" });
+    const forgetful = makeBilling(db, { processId: "inc_new" });
     await forgetful.hold(buildHoldRequest("r1"));
     await forgetful.hold(buildHoldRequest("r2"));
     await insertUsage(db, [usageRow({ requestId: "r2", outcome: "refused", costNano: 0n, chargedNano: 0n })]);
-    const billingEngine = makeBilling(db, { incarnation: "inc_new" });
+    const billingEngine = makeBilling(db, { processId: "inc_new" });
     await Bun.sleep(2);
     const recovery = await recover(db, billingEngine, { limits: { ...limits.recovery, orphanMs: 0 } });
     expect((await readWallet(db, "u1")).heldNano).toBeGreaterThan(0n);
@@ -419,8 +419,8 @@ eachEngine(({ open, emptyUrl }) => {
   test("a hold made after its request was rejected is released without a warning", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const billingEngine = makeBilling(db, { incarnation: "inc_new" });
-    const forgetful = makeBilling(db, { incarnation: "inc_new" });
+    const billingEngine = makeBilling(db, { processId: "inc_new" });
+    const forgetful = makeBilling(db, { processId: "inc_new" });
     await forgetful.hold(buildHoldRequest("r1"));
     forgetful.push({ ...buildTestSettlement("r1", 0n).row, outcome: "refused", payer: null });
     await forgetful.flush();

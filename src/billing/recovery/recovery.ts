@@ -145,10 +145,10 @@ export class Recovery {
     await this.#holds.settleOrphans();
   }
 
-  async #settleProcess(incarnation: string): Promise<void> {
+  async #settleProcess(processId: string): Promise<void> {
     // Its journal was replayed or is lost, so its reservation is released.
     const { db, self } = this.#options;
-    await recoverReservations(db, NOTHING_LEFT, { deadId: incarnation, selfId: self.id });
-    await this.#holds.settleProcessHolds(incarnation);
+    await recoverReservations(db, NOTHING_LEFT, { deadId: processId, selfId: self.id });
+    await this.#holds.settleProcessHolds(processId);
   }
 }

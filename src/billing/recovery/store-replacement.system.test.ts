@@ -123,9 +123,9 @@ test("a reservation whose release was lost is released again, although its node 
   await database.standby.catchUp();
   database.standby.stopReplication();
   await billingEngine.flushUser("u1");
-  expect(await listReservations(db, billingEngine.incarnation)).toEqual(new Map());
+  expect(await listReservations(db, billingEngine.processId)).toEqual(new Map());
   await database.failOver();
-  const isReserved = async () => (await listReservations(db, billingEngine.incarnation)).size > 0;
+  const isReserved = async () => (await listReservations(db, billingEngine.processId)).size > 0;
   await eventually(() => isReserved().catch(() => false), 60_000);
   await checkUntilDone(replacement);
   expect(await isReserved()).toBe(false);

@@ -30,7 +30,7 @@ export interface BatchBookingOptions {
   reservationState: ReservationState;
   log: Log;
   clock: Clock;
-  incarnation: string;
+  processId: string;
   directBilling: Pick<DirectBilling, "settle">;
   recentBookings?: RecentBookings;
   fence: ReservationFence;
@@ -118,7 +118,7 @@ export class BatchBooking {
   }
 
   async #commit(part: readonly RowBatch[]): Promise<number> {
-    const { bookingDb, fence, incarnation, clock, buildSteps } = this.#options;
+    const { bookingDb, fence, processId, clock, buildSteps } = this.#options;
     await registerKinds(
       bookingDb,
       this.#numbers,
@@ -126,7 +126,7 @@ export class BatchBooking {
     );
     return fence.commit((guard) =>
       this.#numbers.within(bookingDb, (tx, numbering) =>
-        guard(tx, () => bookBatches(tx, incarnation, part, numbering, clock.nowMs(), buildSteps(tx))),
+        guard(tx, () => bookBatches(tx, processId, part, numbering, clock.nowMs(), buildSteps(tx))),
       ),
     );
   }
@@ -175,10 +175,10 @@ export class BatchBooking {
 
   /** Moves the charge of this row into a separate hold, so that direct billing has a hold to charge. */
   async #storeHold(row: UsageRow): Promise<void> {
-    const { fence, incarnation } = this.#options;
+    const { fence, processId } = this.#options;
     try {
-      const hold = buildSettledHold({ row, chargedNano: row.chargedNano }, incarnation);
-      await fence.run((tx) => storeReservedHolds(tx, incarnation, [hold]));
+      const hold = buildSettledHold({ row, chargedNano: row.chargedNano }, processId);
+      await fence.run((tx) => storeReservedHolds(tx, processId, [hold]));
     } catch (error) {
       if (!isPermanent(error)) throw error;
       this.#logRejected(row, error);
@@ -186,6 +186,6 @@ export class BatchBooking {
   }
 
   #logRejected({ requestId }: UsageRow, error: unknown): void {
-    this.#options.log.error("express_refused", { reason: errorReason(error), request_id: requestId });
+    this.#options.log.error("charge_rejected", { reason: errorReason(error), request_id: requestId });
   }
 }

@@ -29,7 +29,7 @@ const STATEMENTS_AT_ONCE = 2;
 /** Books batches from the first on and returns their number. One row that is already stored fails all of them. */
 export async function bookBatches(
   tx: Db,
-  incarnation: string,
+  processId: string,
   batches: readonly RowBatch[],
   numbering: Numbering,
   nowMs: number,
@@ -72,7 +72,7 @@ export async function bookBatches(
     await pause();
   }
   for (const part of splitIntoChunks(buildWalletChanges(charges), size)) {
-    await changeWallets(tx, incarnation, part);
+    await changeWallets(tx, processId, part);
     await pause();
   }
   return booked;

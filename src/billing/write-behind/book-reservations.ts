@@ -25,22 +25,22 @@ export function sumByUser(amounts: readonly (readonly [userId: string, nano: Nan
 }
 
 /** Stores holds that existed only in memory and in the journal. The stored holds take over their reserved money. */
-export async function storeReservedHolds(tx: Db, incarnation: string, holds: readonly Hold[]): Promise<void> {
+export async function storeReservedHolds(tx: Db, processId: string, holds: readonly Hold[]): Promise<void> {
   await insertHolds(tx, holds);
   const sums = sumByUser(holds.map(({ userId, amountNano }) => [userId, -amountNano]));
   await changeWallets(
     tx,
-    incarnation,
+    processId,
     [...sums].map(([userId, reservedNano]) => ({ userId, balanceNano: 0n, heldNano: 0n, reservedNano })),
   );
 }
 
 /** The hold of a finished request has the amount of its charge: the rest of the original hold is already free again. */
-export function buildSettledHold({ row, chargedNano }: Settlement, incarnation: string): Hold {
+export function buildSettledHold({ row, chargedNano }: Settlement, processId: string): Hold {
   return {
     ...UNSENT,
     requestId: row.requestId,
-    incarnation,
+    processId,
     atMs: row.atMs,
     userId: row.userId ?? "",
     subscriptionId: null,
@@ -59,7 +59,7 @@ export function buildSettledHold({ row, chargedNano }: Settlement, incarnation: 
 /** Returns the free part of these reservations to the wallets and deletes empty reservations. */
 export async function releaseReservations(
   tx: Db,
-  incarnation: string,
+  processId: string,
   reservations: readonly { userId: string; freeNano: Nano }[],
 ): Promise<void> {
   await lockPayers(
@@ -72,10 +72,10 @@ export async function releaseReservations(
     heldNano: -freeNano,
     reservedNano: -freeNano,
   }));
-  await changeWallets(tx, incarnation, changes);
+  await changeWallets(tx, processId, changes);
   await deleteEmptyReservations(
     tx,
-    incarnation,
+    processId,
     reservations.map(({ userId }) => userId),
   );
 }
@@ -96,7 +96,7 @@ const AVAILABLE_DIVISOR = 4n;
 /** The reserved amount per user. Users whose wallet has too little are omitted. */
 export async function reserveFunds(
   tx: Db,
-  incarnation: string,
+  processId: string,
   reservationRequests: readonly ReservationRequest[],
   tariffs: readonly Tariff[],
 ): Promise<Map<string, Nano>> {
@@ -116,7 +116,7 @@ export async function reserveFunds(
   if (tariffs.length > 0) await insertTariffs(tx, tariffs);
   await changeWallets(
     tx,
-    incarnation,
+    processId,
     [...reserved].map(([userId, nano]) => ({ userId, balanceNano: 0n, heldNano: nano, reservedNano: nano })),
   );
   return reserved;

@@ -39,7 +39,7 @@ export class HeartbeatAge {
       () => {
         this.#sentAtMs = sentAtMs;
       },
-      (error: unknown) => log.error("lease_failed", { reason: errorReason(error) }),
+      (error: unknown) => log.error("wallet_reservation_failed", { reason: errorReason(error) }),
     );
   }
 }

@@ -40,7 +40,7 @@ async function moveToStore(
     try {
       await reservationStore.storeHolds([held]);
     } catch (error) {
-      log.error("lease_failed", { reason: errorReason(error) });
+      log.error("wallet_reservation_failed", { reason: errorReason(error) });
       await Bun.sleep(limits.retryMs);
     }
   }

@@ -17,7 +17,7 @@ import { listHoldsOn, type ReservationState, type ReservedHold, removeBatch } fr
 export interface OwnRecoveryOptions {
   db: Db;
   log: Log;
-  incarnation: string;
+  processId: string;
   reservationState: ReservationState;
   directBilling: Pick<DirectBilling, "settle">;
   /** Called when the database has these holds, before anything else happens to them. */
@@ -28,7 +28,7 @@ export interface OwnRecoveryOptions {
 
 /** If it throws, nothing has changed in memory, and it may be repeated. */
 export async function recoverOwnReservations(options: OwnRecoveryOptions): Promise<void> {
-  const { db, log, incarnation, reservationState } = options;
+  const { db, log, processId, reservationState } = options;
   const lost = [...reservationState.reservations.values()];
   for (const reservation of lost) reservation.isClosing = true;
   const holds = listHoldsOn(reservationState, lost);
@@ -38,14 +38,14 @@ export async function recoverOwnReservations(options: OwnRecoveryOptions): Promi
   for (const held of holds) held.storing = promise;
   let ended: Settlement[];
   try {
-    log.error("lease_lost", { users: lost.length, holds: holds.length });
+    log.error("wallet_reservations_lost", { users: lost.length, holds: holds.length });
     const storedProgress = holds.map(({ progress }) => progress);
     const content = {
-      open: holds.map((held) => buildOpenHold(held, incarnation)),
+      open: holds.map((held) => buildOpenHold(held, processId)),
       settlements: batches.flatMap((batch) => batch.rows().map(toSettlement)),
       rows: [],
     };
-    ended = await recoverReservations(db, content, { deadId: incarnation, selfId: incarnation });
+    ended = await recoverReservations(db, content, { deadId: processId, selfId: processId });
     if (holds.length > 0) options.onHoldsStored(holds);
     holds.forEach((held, index) => {
       options.passToDirectBilling(held, storedProgress[index] ?? UNSENT);
@@ -76,7 +76,7 @@ async function settleDirectly(
   removeBatch(reservationState, batch);
 }
 
-function buildOpenHold({ request, atMs, progress }: ReservedHold, incarnation: string): Hold {
+function buildOpenHold({ request, atMs, progress }: ReservedHold, processId: string): Hold {
   const amount = { amountNano: request.wantedNano, subscriptionId: null };
-  return { ...buildHold(request, amount, incarnation, atMs), ...progress };
+  return { ...buildHold(request, amount, processId, atMs), ...progress };
 }

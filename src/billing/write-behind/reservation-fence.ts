@@ -16,7 +16,7 @@ import {
 
 export interface ReservationFenceOptions {
   db: Db;
-  incarnation: string;
+  processId: string;
   /** Delay between two tries to learn whether a transaction was committed. */
   retryMs: number;
 }
@@ -53,12 +53,12 @@ export class ReservationFence {
    */
   async commit<T>(begin: (guard: Guard<T>) => Promise<T>): Promise<T> {
     const before = this.#state;
-    if (before.kind === "lost") throw new FenceLost(this.#options.incarnation);
+    if (before.kind === "lost") throw new FenceLost(this.#options.processId);
     const after = before.kind === "absent" ? before.next : before.sequence + 1;
     let finished: { result: T } | null = null;
     const guard: Guard<T> = async (tx, work) => {
-      if (before.kind === "absent") await insertFence(tx, this.#options.incarnation, after);
-      else await advanceFence(tx, this.#options.incarnation, before.sequence);
+      if (before.kind === "absent") await insertFence(tx, this.#options.processId, after);
+      else await advanceFence(tx, this.#options.processId, before.sequence);
       finished = { result: await work() };
       return finished.result;
     };
@@ -91,7 +91,7 @@ export class ReservationFence {
   async release(): Promise<void> {
     const state = this.#state;
     if (state.kind !== "held") return;
-    await deleteFence(this.#options.db, this.#options.incarnation);
+    await deleteFence(this.#options.db, this.#options.processId);
     this.#state = { kind: "absent", next: state.sequence + 1 };
   }
 
@@ -102,10 +102,10 @@ export class ReservationFence {
 
   /** The connection failed during the commit. Nothing else may run before its result is known. */
   async #wasCommitted(before: FenceState, after: number): Promise<boolean> {
-    const { db, incarnation, retryMs } = this.#options;
+    const { db, processId, retryMs } = this.#options;
     while (!this.#isStopped) {
       try {
-        const sequence = await transaction(db, (tx) => readFence(tx, incarnation));
+        const sequence = await transaction(db, (tx) => readFence(tx, processId));
         if (sequence === after) {
           this.#state = { kind: "held", sequence: after };
           return true;

@@ -37,12 +37,12 @@ usePostgres((opened) => {
 
 /** Another node has reserved nearly all of the wallet. */
 beforeEach(async () => {
-  await db.sql`DELETE FROM lease`;
+  await db.sql`DELETE FROM wallet_reservation`;
   await db.sql`DELETE FROM reservation_recall`;
-  await db.sql`DELETE FROM incarnation`;
+  await db.sql`DELETE FROM process`;
   await db.sql`DELETE FROM wallet`;
   await addFunds(db, "u1", 1_000n);
-  await db.sql`INSERT INTO lease (incarnation, user_id, amount_nano) VALUES (${OTHER}, 'u1', 950)`;
+  await db.sql`INSERT INTO wallet_reservation (process_id, user_id, amount_nano) VALUES (${OTHER}, 'u1', 950)`;
   await db.sql`UPDATE wallet SET held_nano = 950 WHERE user_id = 'u1'`;
 });
 
@@ -52,7 +52,7 @@ async function registerOther({ beatAgoMs }: { beatAgoMs: number }): Promise<void
 }
 
 async function release(): Promise<void> {
-  await db.sql`DELETE FROM lease WHERE incarnation = ${OTHER}`;
+  await db.sql`DELETE FROM wallet_reservation WHERE process_id = ${OTHER}`;
   await db.sql`UPDATE wallet SET held_nano = held_nano - 950 WHERE user_id = 'u1'`;
 }
 
@@ -62,7 +62,7 @@ function openRecall(billing: Pick<BillingEngine, "hold">): ReservationRecall {
     db,
     log: { info() {}, warn() {}, error() {} },
     clock: systemClock,
-    incarnation: "inc_1",
+    processId: "inc_1",
     reservationState: { reservations: new Map() },
     reservationStore: { close: async () => {} },
     directBilling: { hold: async (request) => billing.hold(request), release() {} },

@@ -32,7 +32,7 @@ export interface ReservationRecallOptions {
   db: Db;
   log: Log;
   clock: Clock;
-  incarnation: string;
+  processId: string;
   reservationState: Pick<ReservationState, "reservations">;
   reservationStore: Pick<ReservationStore, "close">;
   directBilling: Pick<DirectBilling, "hold" | "release">;
@@ -61,13 +61,13 @@ export class ReservationRecall {
 
   /** Holds through direct billing. Money that other nodes have reserved counts as available. */
   async hold(request: HoldRequest): Promise<HoldResult> {
-    const { db, directBilling, incarnation } = this.#options;
+    const { db, directBilling, processId } = this.#options;
     let result = await directBilling.hold(request);
     if (!isSharedServer(db)) return result;
     for (let decision = 1; decision < DECISIONS_MAX; decision++) {
       const seenNano = availableWhenDecided(result, request);
       if (seenNano === null) return result;
-      const funds = await readFundsOfOthers(db, request.userId, incarnation);
+      const funds = await readFundsOfOthers(db, request.userId, processId);
       if (funds.othersNano > 0n && !(await this.#send(request.userId))) return keepOrReject(result);
       if (funds.othersNano === 0n && funds.availableNano <= seenNano) return result;
       if (result.kind === "held") directBilling.release(request.requestId, request.userId);
@@ -100,7 +100,7 @@ export class ReservationRecall {
         );
         await reservationStore.close(reserved);
       } catch (error) {
-        log.error("lease_failed", { reason: errorReason(error) });
+        log.error("wallet_reservation_failed", { reason: errorReason(error) });
       }
     } while (this.#isAskedAgain);
   }
@@ -115,13 +115,13 @@ export class ReservationRecall {
   }
 
   async #sendAndWait(userId: string): Promise<boolean> {
-    const { db, clock, incarnation, limits } = this.#options;
+    const { db, clock, processId, limits } = this.#options;
     const startedMs = clock.monotonicMs();
     this.#recalledUsers = new Set([...this.#recalledUsers, userId]);
     await insertRecall(db, userId);
     for (;;) {
       await Bun.sleep(limits.recallCheckMs);
-      if ((await readFundsOfOthers(db, userId, incarnation)).othersNano === 0n) return true;
+      if ((await readFundsOfOthers(db, userId, processId)).othersNano === 0n) return true;
       const waitedMs = clock.monotonicMs() - startedMs;
       if (waitedMs >= limits.recallTimeoutMs) return false;
       if (waitedMs >= limits.silentRecallTimeoutMs && (await this.#isOwnerSilent(userId))) return false;
@@ -130,8 +130,8 @@ export class ReservationRecall {
 
   /** A node that gets no CPU time sends its heartbeats, and releases its reservations late. One that has ended does not. */
   async #isOwnerSilent(userId: string): Promise<boolean> {
-    const { db, clock, incarnation, limits } = this.#options;
-    const beatMs = await readOldestOwnerHeartbeat(db, userId, incarnation);
+    const { db, clock, processId, limits } = this.#options;
+    const beatMs = await readOldestOwnerHeartbeat(db, userId, processId);
     return beatMs !== null && (await storeNowMs(db, clock)) - beatMs > limits.silentAfterMs;
   }
 }

@@ -35,7 +35,7 @@ import {
 } from "./wallet-reservations.ts";
 
 export interface ReservationStoreOptions
-  extends Pick<DirectBillingOptions, "db" | "log" | "clock" | "incarnation" | "recentBookings"> {
+  extends Pick<DirectBillingOptions, "db" | "log" | "clock" | "processId" | "recentBookings"> {
   /** A second connection to the same database: a transaction of many steps then does not block readers. */
   bookingDb: Db;
   reservationState: ReservationState;
@@ -165,7 +165,7 @@ export class ReservationStore {
   }
 
   async #reserveNow(requests: readonly HoldRequest[]): Promise<void> {
-    const { incarnation, directBilling } = this.#options;
+    const { processId, directBilling } = this.#options;
     const wanted = this.#listWanted(requests);
     const tariffs = new Map(
       requests
@@ -174,7 +174,7 @@ export class ReservationStore {
     );
     if (wanted.length === 0 && tariffs.size === 0) return;
     const reserved = await this.#fence.run((tx) =>
-      reserveFunds(tx, incarnation, wanted, [...tariffs.values()]),
+      reserveFunds(tx, processId, wanted, [...tariffs.values()]),
     );
     // The reservation must be durable before the journal lines that are paid from it.
     await directBilling.disk.flushCommit();
@@ -252,7 +252,7 @@ export class ReservationStore {
     holds: readonly ReservedHold[],
     closing: readonly WalletReservation[],
   ): Promise<void> {
-    const { incarnation, onHoldsStored } = this.#options;
+    const { processId, onHoldsStored } = this.#options;
     const { promise, resolve } = Promise.withResolvers<void>();
     for (const held of holds) held.storing = promise;
     try {
@@ -261,11 +261,11 @@ export class ReservationStore {
       if (holds.some(({ isChanged }) => isChanged)) await untilSocketsServed();
       const rows = holds.map(({ request, atMs }, index) => {
         const amount = { amountNano: request.wantedNano, subscriptionId: null };
-        return { ...buildHold(request, amount, incarnation, atMs), ...storedProgress[index] };
+        return { ...buildHold(request, amount, processId, atMs), ...storedProgress[index] };
       });
       await this.#fence.run(async (tx) => {
-        if (rows.length > 0) await storeReservedHolds(tx, incarnation, rows);
-        if (closing.length > 0) await releaseReservations(tx, incarnation, closing);
+        if (rows.length > 0) await storeReservedHolds(tx, processId, rows);
+        if (closing.length > 0) await releaseReservations(tx, processId, closing);
       });
       if (holds.length > 0) onHoldsStored(holds);
       for (const [index, held] of holds.entries()) this.#passToDirectBilling(held, storedProgress[index]);

@@ -144,7 +144,7 @@ class Node {
   }
 
   async beat(): Promise<void> {
-    await writeHeartbeat(this.#db, describeProcess(this.engine.incarnation, Date.now()));
+    await writeHeartbeat(this.#db, describeProcess(this.engine.processId, Date.now()));
   }
 
   async restart(): Promise<void> {
@@ -162,7 +162,7 @@ class Node {
   /** Other nodes find that its process does not run. */
   async declareDead(): Promise<void> {
     await this.beat();
-    await this.#db.sql`UPDATE incarnation SET pid = ${DEAD_PID} WHERE id = ${this.engine.incarnation}`;
+    await this.#db.sql`UPDATE process SET pid = ${DEAD_PID} WHERE id = ${this.engine.processId}`;
   }
 
   /** Reads the files of its own folder, and settles what other dead processes left in the database. */
@@ -175,7 +175,7 @@ class Node {
   #open(): BillingUnderTest {
     return makeBilling(this.reach, {
       dir: this.#dir,
-      incarnation: `inc_${this.#name}_${++this.#life}`,
+      processId: `inc_${this.#name}_${++this.#life}`,
       limits: { ...limits.billingEngine, progressMs: 0, checkpointMs: 0 },
       writeBehind: { checkIntervalMs: 5, smallBatchDelayMs: 30, largeBatchDelayMs: 30 },
     });
@@ -219,10 +219,10 @@ class Run {
     while (this.#open.length > 0) await this.#settle(0, 50, false);
     await this.#check();
     for (const { engine } of this.#nodes) await engine.stop();
-    expect(await this.#db.sql`SELECT * FROM lease WHERE incarnation LIKE ${`inc_${this.#runId}_%`}`).toEqual(
-      [],
-    );
-    expect(await this.#db.sql`SELECT * FROM hold WHERE incarnation LIKE ${`inc_${this.#runId}_%`}`).toEqual(
+    expect(
+      await this.#db.sql`SELECT * FROM wallet_reservation WHERE process_id LIKE ${`inc_${this.#runId}_%`}`,
+    ).toEqual([]);
+    expect(await this.#db.sql`SELECT * FROM hold WHERE process_id LIKE ${`inc_${this.#runId}_%`}`).toEqual(
       [],
     );
     const { findings } = await reconcileLedger(this.#db, {

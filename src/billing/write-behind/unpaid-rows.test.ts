@@ -43,7 +43,7 @@ const findings = async (db: Db) =>
 /** The process pushed these rows, and nothing later reached the database. */
 async function dieWith(db: Db, rows: readonly UsageRow[]): Promise<BillingUnderTest> {
   const reach = makeKillableDb(db);
-  const billingEngine = makeBillingWithJournal(reach, { incarnation: "inc_dead" });
+  const billingEngine = makeBillingWithJournal(reach, { processId: "inc_dead" });
   for (const row of rows) billingEngine.push(row);
   reach.kill();
   await billingEngine.stop();
@@ -51,8 +51,8 @@ async function dieWith(db: Db, rows: readonly UsageRow[]): Promise<BillingUnderT
 }
 
 /** Another process recovers the files in this folder. */
-async function takeOver(db: Db, { dir }: BillingUnderTest, incarnation = "inc_next"): Promise<void> {
-  const billingEngine = makeBillingWithJournal(db, { incarnation, dir });
+async function takeOver(db: Db, { dir }: BillingUnderTest, processId = "inc_next"): Promise<void> {
+  const billingEngine = makeBillingWithJournal(db, { processId, dir });
   const recovery = await recover(db, billingEngine);
   await recovery.stop();
   await billingEngine.stop();
@@ -83,7 +83,7 @@ eachEngine(({ open }) => {
   test("a row that is in the database and in the journal is stored once", async () => {
     const db = await open();
     const reach = makeKillableDb(db);
-    const dead = makeBillingWithJournal(reach, { incarnation: "inc_dead" });
+    const dead = makeBillingWithJournal(reach, { processId: "inc_dead" });
     dead.push(ended("r1"));
     await dead.flush();
     dead.push(ended("r2"));
@@ -106,7 +106,7 @@ eachEngine(({ open }) => {
       const path = join(dead.dir, name);
       return { path, bytes: readFileSync(path) };
     });
-    await Promise.all(["inc_a", "inc_b"].map((incarnation) => takeOver(db, dead, incarnation)));
+    await Promise.all(["inc_a", "inc_b"].map((processId) => takeOver(db, dead, processId)));
     expect(await counted(db)).toEqual({ rows: 40, summed: 40 });
     for (const { path, bytes } of kept) writeFileSync(path, bytes);
     await takeOver(db, dead);
@@ -119,8 +119,8 @@ eachEngine(({ open }) => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
     const reach = makeKillableDb(db);
-    const dead = makeBillingWithJournal(reach, { incarnation: "inc_dead" });
-    await makeBilling(db, { incarnation: "inc_dead", dir: dead.dir }).hold(buildHoldRequest("r1"));
+    const dead = makeBillingWithJournal(reach, { processId: "inc_dead" });
+    await makeBilling(db, { processId: "inc_dead", dir: dead.dir }).hold(buildHoldRequest("r1"));
     const refused = ended("r1", { outcome: "refused", status: 503, errorCode: "store_unavailable" });
     dead.push(refused);
     reach.kill();
@@ -134,7 +134,7 @@ eachEngine(({ open }) => {
   test("recovering an old journal does not restore rows that retention removed", async () => {
     const db = await open();
     const reach = makeKillableDb(db);
-    const dead = makeBillingWithJournal(reach, { incarnation: "inc_dead" });
+    const dead = makeBillingWithJournal(reach, { processId: "inc_dead" });
     dead.push(ended("r1", { atMs: 2_000 }));
     await dead.flush();
     dead.push(ended("r2", { atMs: 1_000 }));
@@ -164,7 +164,7 @@ eachEngine(({ open }) => {
     const billingEngine = makeBillingWithJournal(reach, {
       waitMs: 1,
       checkIntervalMs: 1,
-      incarnation: "inc_dead",
+      processId: "inc_dead",
     });
     let pushed = 0;
     const first = () => journals(billingEngine).includes("journal-inc_dead.1.jsonl");
@@ -192,7 +192,7 @@ eachEngine(({ open }) => {
   test("a clean end without the store leaves the rows to the next process", async () => {
     const db = await open();
     const reach = makeKillableDb(db);
-    const billingEngine = makeBillingWithJournal(reach, { incarnation: "inc_dead" });
+    const billingEngine = makeBillingWithJournal(reach, { processId: "inc_dead" });
     reach.kill();
     billingEngine.push(ended("r1"));
     await expect(billingEngine.flush()).rejects.toThrow();

@@ -60,7 +60,8 @@ export class Upkeep {
 
   async #run(nowMs: number): Promise<void> {
     const { log, limits, reservationStore, reservationState } = this.#options;
-    const logFailure = (error: unknown) => log.error("lease_failed", { reason: errorReason(error) });
+    const logFailure = (error: unknown) =>
+      log.error("wallet_reservation_failed", { reason: errorReason(error) });
     const idle = [...reservationState.reservations.values()].filter(
       ({ lastUsedMs }) => nowMs - lastUsedMs >= limits.idleMs,
     );

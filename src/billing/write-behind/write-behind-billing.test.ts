@@ -41,7 +41,7 @@ const findings = async () =>
 const journals = (billingEngine: BillingUnderTest) =>
   readdirSync(billingEngine.dir).filter((name) => name.startsWith("journal-"));
 const leased = async (billingEngine: BillingUnderTest) =>
-  (await listReservations(db, billingEngine.incarnation)).get("u1") ?? 0n;
+  (await listReservations(db, billingEngine.processId)).get("u1") ?? 0n;
 
 /** Appends this after the last line of a journal. */
 function appendToJournal(billingEngine: BillingUnderTest, text: string): void {
@@ -52,7 +52,7 @@ function appendToJournal(billingEngine: BillingUnderTest, text: string): void {
 
 /** Another process recovers what `dead` left. */
 async function takeOver(dead: BillingUnderTest): Promise<void> {
-  const billingEngine = makeBilling(db, { incarnation: "inc_next", dir: dead.dir });
+  const billingEngine = makeBilling(db, { processId: "inc_next", dir: dead.dir });
   const recovery = await recover(db, billingEngine);
   await recovery.stop();
   await billingEngine.stop();
@@ -114,7 +114,7 @@ test("a large booking is split when another transaction waits for the database",
 
 test("a retained journal charges nothing again after its usage rows were removed", async () => {
   const store = makeKillableDb(db);
-  const dead = makeBilling(store, { incarnation: "inc_dead", writeBehind: { smallBatchDelayMs: 60_000 } });
+  const dead = makeBilling(store, { processId: "inc_dead", writeBehind: { smallBatchDelayMs: 60_000 } });
   for (const id of ["r1", "r2", "r3"]) {
     await dead.hold(buildHoldRequest(id));
     await dead.settle(buildTestSettlement(id, 30n));
@@ -236,7 +236,7 @@ test("wallet reservations of many idle users are released in few transactions", 
   const billing = makeBilling(countingInto(begun), { writeBehind: { idleMs: 200, checkIntervalMs: 10 } });
   await Promise.all(users.map((userId) => billing.hold(buildHoldRequest(`of ${userId}`, { userId }))));
   begun.transactions = 0;
-  await eventually(async () => (await listReservations(db, billing.incarnation)).size === 0, 10_000);
+  await eventually(async () => (await listReservations(db, billing.processId)).size === 0, 10_000);
   expect(begun.transactions).toBeLessThan(10);
   for (const userId of users) {
     expect(await readWallet(db, userId)).toEqual({ balanceNano: MUCH, heldNano: 100n });
@@ -279,7 +279,7 @@ describe("recovery of a process that died before the database knew of its holds"
     const reach = makeKillableDb(db);
     const billing = makeBilling(reach, {
       writeBehind: { smallBatchDelayMs: 60_000 },
-      incarnation: "inc_dead",
+      processId: "inc_dead",
       limits: { ...LIMITS, progressMs: 0, checkpointMs: 0 },
     });
     await work(billing);
@@ -391,7 +391,7 @@ describe("recovery of a process that died before the database knew of its holds"
     });
     // The state before anything was reserved.
     await db.sql`UPDATE wallet SET held_nano = 0`;
-    await db.sql`DELETE FROM lease`;
+    await db.sql`DELETE FROM wallet_reservation`;
     await takeOver(dead);
     expect((await findUsage(db, "r1"))?.chargedNano).toBe(77n);
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 77n, heldNano: 0n });
@@ -402,7 +402,7 @@ describe("recovery of a process that died before the database knew of its holds"
     const dead = await dieWith(async (billingEngine) => {
       await billingEngine.hold(buildHoldRequest("r1"));
     });
-    await takeOver(makeBilling(db, { incarnation: "inc_elsewhere" }));
+    await takeOver(makeBilling(db, { processId: "inc_elsewhere" }));
     expect(await leased(dead)).toBe(0n);
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH, heldNano: 0n });
   });
@@ -432,7 +432,7 @@ describe("while the journal cannot be written", () => {
     for (const id of ids) await billing.hold(buildHoldRequest(id));
     reach.kill();
     // A folder of the same name prevents the creation of the file.
-    const next = join(billing.dir, segmentName(billing.incarnation, journals(billing).length + 1));
+    const next = join(billing.dir, segmentName(billing.processId, journals(billing).length + 1));
     mkdirSync(next);
     await Promise.all(ids.map((id) => billing.settle(buildTestSettlement(id, 30n))));
     expect(billing.logged.map(({ event }) => event)).toContain("journal_failed");
@@ -443,7 +443,7 @@ describe("while the journal cannot be written", () => {
   test("an end is on the disk before its request continues, although the database rejects writes", async () => {
     const billing = await endInVain();
     expect(billing.acceptsHolds()).toBe(true);
-    const successor = makeBilling(db, { incarnation: "inc_next", dir: billing.dir });
+    const successor = makeBilling(db, { processId: "inc_next", dir: billing.dir });
     const recovery = await recover(db, successor);
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 360n, heldNano: 0n });
     expect(await findings()).toEqual([]);
@@ -489,7 +489,7 @@ test("a settlement that the database rejects is kept on disk, and the others are
   for (const id of ids) await billing.settle(buildTestSettlement(id, 30n));
   await billing.flush();
   expect((await findUsage(db, "r3"))?.chargedNano).toBe(30n);
-  const spool = join(billing.dir, `settlements-${billing.incarnation}.jsonl`);
+  const spool = join(billing.dir, `settlements-${billing.processId}.jsonl`);
   await eventually(() => existsSync(spool) && readFileSync(spool, "utf8").includes('"bad"'), 10_000);
   expect(await findUsage(db, "bad")).toBeNull();
   expect(await findings()).toEqual([]);
@@ -501,7 +501,7 @@ test("a process wrongly considered dead charges its finished requests and holds 
   await billing.hold(buildHoldRequest("r1"));
   await billing.hold(buildHoldRequest("r2"));
   // Another process releases its wallet reservations without having read the journal.
-  await recoverReservations(db, NOTHING_LEFT, { deadId: billing.incarnation, selfId: "inc_other" });
+  await recoverReservations(db, NOTHING_LEFT, { deadId: billing.processId, selfId: "inc_other" });
   await billing.settle(buildTestSettlement("r1", 30n));
   await billing.flush();
   await eventually(async () => (await findUsage(db, "r1")) !== null, 10_000);
@@ -526,7 +526,7 @@ test("losing many wallet reservations causes only a few transactions", async () 
     writeBehind: { smallBatchDelayMs: 60_000, bookAtOnceMin: 1_000 },
   });
   await Promise.all(users.map((userId) => billing.hold(buildHoldRequest(`of ${userId}`, { userId }))));
-  await recoverReservations(db, NOTHING_LEFT, { deadId: billing.incarnation, selfId: "inc_other" });
+  await recoverReservations(db, NOTHING_LEFT, { deadId: billing.processId, selfId: "inc_other" });
   for (const userId of users) await billing.settle(buildTestSettlement(`of ${userId}`, 30n, userId));
   begun.transactions = 0;
   await billing.flush();
@@ -549,7 +549,7 @@ test("a row whose wallet reservation is gone stays in the journal until the data
   };
   const billing = makeBilling(slow, { writeBehind: { smallBatchDelayMs: 60_000, checkIntervalMs: 1 } });
   await billing.hold(buildHoldRequest("r1"));
-  await recoverReservations(db, NOTHING_LEFT, { deadId: billing.incarnation, selfId: "inc_other" });
+  await recoverReservations(db, NOTHING_LEFT, { deadId: billing.processId, selfId: "inc_other" });
   await billing.settle(buildTestSettlement("r1", 30n));
   begun = 0;
   const flushed = billing.flush();
@@ -569,9 +569,9 @@ test("a wallet reservation that cannot be released does not block the others", a
   const billing = makeBilling(db, { writeBehind: { idleMs: 500, checkIntervalMs: 5 } });
   await billing.hold(buildHoldRequest("r1"));
   await billing.hold(buildHoldRequest("r2", { userId: "u2" }));
-  await db.sql`UPDATE lease SET amount_nano = 1 WHERE user_id = 'u1'`;
-  await eventually(async () => !(await listReservations(db, billing.incarnation)).has("u2"), 10_000);
-  await eventually(() => billing.logged.some(({ event }) => event === "lease_failed"), 10_000);
+  await db.sql`UPDATE wallet_reservation SET amount_nano = 1 WHERE user_id = 'u1'`;
+  await eventually(async () => !(await listReservations(db, billing.processId)).has("u2"), 10_000);
+  await eventually(() => billing.logged.some(({ event }) => event === "wallet_reservation_failed"), 10_000);
   await billing.stop();
 });
 

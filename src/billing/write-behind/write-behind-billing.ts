@@ -247,7 +247,7 @@ export class WriteBehindBilling implements BillingEngine {
     await withTimeout(
       this.#store.close([...this.#state.reservations.keys()]),
       this.#limits.transactionMs,
-    ).catch((error) => this.#log.error("lease_failed", { reason: errorReason(error) }));
+    ).catch((error) => this.#log.error("wallet_reservation_failed", { reason: errorReason(error) }));
     await this.#store.stop().catch(() => {});
     this.#disk.stop();
     await this.#db.flush().catch(() => {});
@@ -293,7 +293,7 @@ export class WriteBehindBilling implements BillingEngine {
       await withTimeout(reserving, this.#limits.holdTimeoutMs);
     } catch (error) {
       isUnavailable = error instanceof BillingUnavailable;
-      this.#log.error("lease_failed", { reason: errorReason(error) });
+      this.#log.error("wallet_reservation_failed", { reason: errorReason(error) });
     }
     for (const { request } of pending) this.#waitingUsers.remove(request.userId);
     for (const hold of pending) this.#holdPending(hold, isUnavailable);

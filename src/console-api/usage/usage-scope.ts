@@ -79,8 +79,8 @@ async function findGroupScope(db: Db, actor: Actor, { group }: ScopeQuery): Prom
   if (group === undefined) return {};
   const [row] =
     actor.role === "admin"
-      ? await db.sql`SELECT id FROM grp WHERE name = ${group}`
-      : await db.sql`SELECT id FROM grp WHERE name = ${group}
+      ? await db.sql`SELECT id FROM key_group WHERE name = ${group}`
+      : await db.sql`SELECT id FROM key_group WHERE name = ${group}
           AND id IN (SELECT group_id FROM api_key WHERE user_id = ${actor.userId})`;
   if (row === undefined) throw notFoundError("group", "of this name");
   return { groupId: text(row, "id") };

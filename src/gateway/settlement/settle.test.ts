@@ -249,7 +249,9 @@ describe("a paid request", () => {
       outputTokens: 0,
     });
     expect([blamed, learnt]).toEqual([["a1"], []]);
-    expect(warnings).toEqual([{ event: "absurd_usage", fields: { request_id: "req_1", account_id: "a1" } }]);
+    expect(warnings).toEqual([
+      { event: "impossible_usage", fields: { request_id: "req_1", account_id: "a1" } },
+    ]);
   });
 
   test("for images is charged by size and quality", async () => {

@@ -261,7 +261,7 @@ function measureUsage(
 
 /** An account that reports implausible usage is used less, and cools down after a few of them. */
 function penalizeAccount({ log, dispatcher }: SettlementServices, { call, trace }: RequestContext): void {
-  log.warn("absurd_usage", {
+  log.warn("impossible_usage", {
     request_id: call.requestId,
     ...traceLogId(trace),
     account_id: trace.route?.account.id ?? null,

@@ -68,7 +68,7 @@ const row = (responseId: string, change: Partial<UsageRow> = {}): UsageRow => ({
 /** A hold before the account of its request is recorded. */
 const hold: Hold = {
   requestId: "req_1",
-  incarnation: "inc_1",
+  processId: "inc_1",
   state: "admitted",
   atMs: 1,
   userId: "u1",

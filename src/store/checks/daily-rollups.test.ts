@@ -16,7 +16,7 @@ const subjects = async (db: Db) => (await findWrongDays(db, NOW_MS, 100)).map(({
  */
 async function someDays(db: Db): Promise<void> {
   await db.sql`INSERT INTO app_user (id, email, email_folded, role, created_at_ms) VALUES ('u1', 'a', 'a', 'user', 1)`;
-  await db.sql`INSERT INTO grp (id, name, interfaces, billing, on_disconnect, created_at_ms)
+  await db.sql`INSERT INTO key_group (id, name, interfaces, billing, on_disconnect, created_at_ms)
     VALUES ('g1', 'g', '[]', '{}', 'cancel', 1)`;
   await db.sql`INSERT INTO api_key (id, name, user_id, group_id, digest, public_id, last4, status, created_at_ms, revision)
     VALUES ('k1', 'k', 'u1', 'g1', 'd', 'p', '0000', 'active', 1, 1)`;

@@ -64,7 +64,7 @@ export function findWrongHeld(db: Db, limit: number): Promise<Contradiction[]> {
        UNION ALL
        SELECT user_id, 0, amount_nano FROM hold WHERE subscription_id IS NULL
        UNION ALL
-       SELECT user_id, 0, amount_nano FROM lease
+       SELECT user_id, 0, amount_nano FROM wallet_reservation
      ) both_sides GROUP BY user_id HAVING SUM(held) <> SUM(aside) ORDER BY user_id`,
     [],
     limit,

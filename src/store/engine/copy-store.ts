@@ -11,9 +11,9 @@ import { integer, text } from "./row.ts";
 /** State of running processes, which a stopped installation does not have. */
 const TRANSIENT = new Set([
   "migration",
-  "incarnation",
+  "process",
   "hold",
-  "lease",
+  "wallet_reservation",
   "reservation_fence",
   "reservation_recall",
   "job_lease",

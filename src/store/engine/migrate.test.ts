@@ -163,7 +163,7 @@ onPostgres(({ emptyUrl }) => {
     const waiting = [{ name: "contract", processIds: ["inc_old"] }];
     expect(await findWaitingMigrations(db, next)).toEqual(waiting);
     expect(await finishMigrations(db, next)).toEqual({ applied: [], waiting });
-    await db.sql`DELETE FROM incarnation`;
+    await db.sql`DELETE FROM process`;
     expect(await finishMigrations(db, next)).toEqual({ applied: ["contract"], waiting: [] });
     expect(await db.sql`SELECT a FROM later`.catch(() => "no table")).toBe("no table");
     await db.close();

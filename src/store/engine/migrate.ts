@@ -217,7 +217,7 @@ async function applyContract(db: Db, migration: ContractMigration): Promise<bool
 
 async function findProcessesBefore(db: Db, schema: number): Promise<string[]> {
   const rows = await db.sql`
-    SELECT id FROM incarnation WHERE schema_known IS NULL OR schema_known < ${schema} ORDER BY id`;
+    SELECT id FROM process WHERE schema_known IS NULL OR schema_known < ${schema} ORDER BY id`;
   return rows.map((row) => text(row, "id"));
 }
 

@@ -59,7 +59,7 @@ export async function requireUnmoved(db: Db): Promise<void> {
 export function markMove(db: Db, move: StoreMove): Promise<boolean> {
   return transaction(db, async (tx) => {
     await lockMigrations(tx);
-    const processes = await tx.sql`SELECT id FROM incarnation LIMIT 1`;
+    const processes = await tx.sql`SELECT id FROM process LIMIT 1`;
     if (processes.length > 0) return false;
     await tx.sql.script(
       `CREATE TABLE IF NOT EXISTS ${MOVE_TABLE} (id BIGINT PRIMARY KEY, state TEXT NOT NULL, target TEXT NOT NULL, at_ms BIGINT NOT NULL)`,

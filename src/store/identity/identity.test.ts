@@ -181,7 +181,7 @@ eachEngine(({ open }) => {
             stored_bytes, sealed_key, content)
           VALUES (${keyId}, 1, ${keyId}, ${id}, 'g', 'chat', 'm', 200, 'completed', 5, 's', 'c')`;
         await db.sql`
-          INSERT INTO idempotency (scope, token, fingerprint, request_id, incarnation, at_ms, state, body)
+          INSERT INTO idempotency (scope, token, fingerprint, request_id, process_id, at_ms, state, body)
           VALUES (${keyId}, 't', 'f', 'r', 'i', 1, 'done', 'the response')`;
         await db.sql`INSERT INTO key_capture (key_id, remaining, until_ms) VALUES (${keyId}, 1, 1)`;
       }

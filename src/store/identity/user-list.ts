@@ -53,7 +53,7 @@ export async function listUserPage(
   if (filter.id !== undefined) where.push(`id = ${mark(filter.id)}`);
   if (filter.group !== undefined)
     where.push(
-      `id IN (SELECT grp_member.user_id FROM grp_member JOIN grp ON grp.id = group_id WHERE grp.name = ${mark(filter.group)})`,
+      `id IN (SELECT group_member.user_id FROM group_member JOIN key_group ON key_group.id = group_id WHERE key_group.name = ${mark(filter.group)})`,
     );
   if (filter.role !== undefined) where.push(`role = ${mark(filter.role)}`);
   if (filter.status !== undefined) where.push(`status = ${mark(filter.status)}`);

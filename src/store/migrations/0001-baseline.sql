@@ -61,8 +61,8 @@ CREATE TABLE account (
   created_at_ms BIGINT NOT NULL
 );
 
--- GROUP is a word of SQL.
-CREATE TABLE grp (
+-- GROUP is a word of SQL: the table has the name of what a group consists of.
+CREATE TABLE key_group (
   id TEXT PRIMARY KEY,
   name TEXT NOT NULL UNIQUE,
   interfaces TEXT NOT NULL,
@@ -83,7 +83,7 @@ CREATE TABLE grp (
 );
 
 CREATE TABLE publication (
-  group_id TEXT NOT NULL REFERENCES grp (id),
+  group_id TEXT NOT NULL REFERENCES key_group (id),
   model_id TEXT NOT NULL REFERENCES model (id),
   position BIGINT NOT NULL,
   PRIMARY KEY (group_id, model_id)
@@ -91,7 +91,7 @@ CREATE TABLE publication (
 CREATE INDEX publication_model ON publication (model_id);
 
 CREATE TABLE pool (
-  group_id TEXT NOT NULL REFERENCES grp (id),
+  group_id TEXT NOT NULL REFERENCES key_group (id),
   account_id TEXT NOT NULL REFERENCES account (id),
   position BIGINT NOT NULL,
   PRIMARY KEY (group_id, account_id)
@@ -124,13 +124,13 @@ CREATE TABLE app_user (
   created_at_ms BIGINT NOT NULL
 );
 
-CREATE TABLE grp_member (
-  group_id TEXT NOT NULL REFERENCES grp (id),
+CREATE TABLE group_member (
+  group_id TEXT NOT NULL REFERENCES key_group (id),
   user_id TEXT NOT NULL REFERENCES app_user (id),
   position BIGINT NOT NULL,
   PRIMARY KEY (user_id, group_id)
 );
-CREATE INDEX grp_member_group ON grp_member (group_id);
+CREATE INDEX group_member_group ON group_member (group_id);
 
 -- A signed-in browser. The digest is that of its cookie.
 CREATE TABLE session (
@@ -317,7 +317,7 @@ CREATE TABLE money_order (
 -- queries by other columns may read them all.
 CREATE TABLE hold (
   request_id TEXT PRIMARY KEY,
-  incarnation TEXT NOT NULL,
+  process_id TEXT NOT NULL,
   state TEXT NOT NULL,
   at_ms BIGINT NOT NULL,
   user_id TEXT NOT NULL,
@@ -342,11 +342,11 @@ CREATE INDEX hold_response ON hold (response_id) WHERE response_id IS NOT NULL;
 
 -- Money of a wallet that a process has reserved for the next requests. It is part of what the wallet holds, as holds
 -- are. Recovery releases what a dead process had reserved.
-CREATE TABLE lease (
-  incarnation TEXT NOT NULL,
+CREATE TABLE wallet_reservation (
+  process_id TEXT NOT NULL,
   user_id TEXT NOT NULL,
   amount_nano BIGINT NOT NULL,
-  PRIMARY KEY (incarnation, user_id),
+  PRIMARY KEY (process_id, user_id),
   CHECK (amount_nano >= 0)
 ) /* sqlite: WITHOUT ROWID */;
 
@@ -354,7 +354,7 @@ CREATE TABLE lease (
 -- `sequence`. A process that recovers the reservations deletes the row first: the owner then finds no row and writes
 -- nothing.
 CREATE TABLE reservation_fence (
-  incarnation TEXT PRIMARY KEY,
+  process_id TEXT PRIMARY KEY,
   sequence BIGINT NOT NULL
 ) /* sqlite: WITHOUT ROWID */;
 
@@ -457,7 +457,7 @@ CREATE TABLE idempotency (
   token TEXT NOT NULL,
   fingerprint TEXT NOT NULL,
   request_id TEXT NOT NULL,
-  incarnation TEXT NOT NULL,
+  process_id TEXT NOT NULL,
   at_ms BIGINT NOT NULL,
   state TEXT NOT NULL,
   status BIGINT,
@@ -817,7 +817,7 @@ CREATE INDEX alert_delivery_alert ON alert_delivery (alert_id, created_at_ms);
 -- ---------------------------------------------------------------------------------------------------------------------
 
 -- A running process, which may own holds and reservations. Its heartbeat shows that it is alive.
-CREATE TABLE incarnation (
+CREATE TABLE process (
   id TEXT PRIMARY KEY,
   host TEXT NOT NULL,
   pid BIGINT NOT NULL,

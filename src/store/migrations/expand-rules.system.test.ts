@@ -161,12 +161,20 @@ const BREACHES: readonly [what: string, sql: string, breach: RegExp][] = [
   ["a dropped table", "DROP TABLE billing_fault", /^removes the table billing_fault$/],
   ["a dropped column", "ALTER TABLE setting DROP COLUMN value", /^removes the column setting\.value$/],
   ["a renamed column", "ALTER TABLE setting RENAME value TO v", /^removes the column setting\.value$/],
-  ["another type", "ALTER TABLE lease ALTER amount_nano TYPE NUMERIC", /^(changes the type|rewrites)/],
+  [
+    "another type",
+    "ALTER TABLE wallet_reservation ALTER amount_nano TYPE NUMERIC",
+    /^(changes the type|rewrites)/,
+  ],
   ["a required column", "ALTER TABLE setting ADD later TEXT NOT NULL", /^requires a value in setting\.later/],
   ["a default for each row", "ALTER TABLE setting ADD later TEXT DEFAULT random()", /^rewrites the table/],
-  ["a stricter column", "ALTER TABLE incarnation ALTER folder_id SET NOT NULL", /^requires a value in/],
+  ["a stricter column", "ALTER TABLE process ALTER folder_id SET NOT NULL", /^requires a value in/],
   ["a constraint", "ALTER TABLE wallet ADD CHECK (balance_nano > -5)", /^adds a constraint to a table/],
-  ["a foreign key", "ALTER TABLE setting ADD FOREIGN KEY (name) REFERENCES grp (id)", /^adds a constraint/],
+  [
+    "a foreign key",
+    "ALTER TABLE setting ADD FOREIGN KEY (name) REFERENCES key_group (id)",
+    /^adds a constraint/,
+  ],
   ["an index", "CREATE INDEX later ON usage_row (wait_ms)", /^blocks writes to usage_row \(ShareLock\)$/],
   ["a backfill", "UPDATE usage_row SET wait_ms = 0", /^reads or changes rows of usage_row/],
 ];

@@ -6,7 +6,7 @@ import { endHolds, findHolds, type Hold, insertHolds, isHeld, recordResponse } f
 
 const hold = (requestId: string, change: Partial<Hold> = {}): Hold => ({
   requestId,
-  incarnation: "inc_1",
+  processId: "inc_1",
   state: "admitted",
   atMs: 5,
   userId: "u1",

@@ -29,7 +29,7 @@ export const UNSENT: HoldProgress = {
 
 export interface Hold extends HoldProgress {
   requestId: string;
-  incarnation: string;
+  processId: string;
   atMs: number;
   userId: string;
   /** Null if the user's wallet pays. */
@@ -47,7 +47,7 @@ export interface Hold extends HoldProgress {
 
 const COLUMNS = [
   "request_id",
-  "incarnation",
+  "process_id",
   "state",
   "at_ms",
   "user_id",
@@ -76,7 +76,7 @@ export async function insertHolds(tx: Db, holds: readonly Hold[]): Promise<void>
 function toValues(hold: Hold) {
   return [
     hold.requestId,
-    hold.incarnation,
+    hold.processId,
     hold.state,
     hold.atMs,
     hold.userId,
@@ -130,17 +130,12 @@ export async function findHolds(db: Db, requestIds: readonly string[]): Promise<
 }
 
 /** The oldest holds of one process. */
-export async function listHolds(
-  db: Db,
-  incarnation: string,
-  beforeMs: number,
-  limit: number,
-): Promise<Hold[]> {
+export async function listHolds(db: Db, processId: string, beforeMs: number, limit: number): Promise<Hold[]> {
   const mark = (number: number) => placeholder(db.engine, number);
   const rows = await db.sql.text(
-    `SELECT ${READ_COLUMNS} FROM hold WHERE incarnation = ${mark(1)} AND at_ms < ${mark(2)}
+    `SELECT ${READ_COLUMNS} FROM hold WHERE process_id = ${mark(1)} AND at_ms < ${mark(2)}
      ORDER BY at_ms, request_id LIMIT ${mark(3)}`,
-    [incarnation, beforeMs, limit],
+    [processId, beforeMs, limit],
   );
   return rows.map(toHold);
 }
@@ -212,7 +207,7 @@ export async function writeProgress(
 function toHold(row: Row): Hold {
   return {
     requestId: text(row, "request_id"),
-    incarnation: text(row, "incarnation"),
+    processId: text(row, "process_id"),
     state: oneOf(row, "state", HOLD_STATES),
     atMs: integer(row, "at_ms"),
     userId: text(row, "user_id"),

@@ -34,13 +34,13 @@ const SWEEP_BATCH_ROWS = 1_000;
 export async function claimIdempotency(
   db: Db,
   { scope, token, fingerprint, requestId }: IdempotencyClaim,
-  { incarnation, nowMs, keptSinceMs }: { incarnation: string; nowMs: number; keptSinceMs: number },
+  { processId, nowMs, keptSinceMs }: { processId: string; nowMs: number; keptSinceMs: number },
 ): Promise<"claimed" | IdempotencyRow | null> {
   const claimed = await db.sql`
-    INSERT INTO idempotency (scope, token, fingerprint, request_id, incarnation, at_ms, state)
-    VALUES (${scope}, ${token}, ${fingerprint}, ${requestId}, ${incarnation}, ${nowMs}, 'running')
+    INSERT INTO idempotency (scope, token, fingerprint, request_id, process_id, at_ms, state)
+    VALUES (${scope}, ${token}, ${fingerprint}, ${requestId}, ${processId}, ${nowMs}, 'running')
     ON CONFLICT (scope, token) DO UPDATE SET fingerprint = excluded.fingerprint,
-      request_id = excluded.request_id, incarnation = excluded.incarnation, at_ms = excluded.at_ms,
+      request_id = excluded.request_id, process_id = excluded.process_id, at_ms = excluded.at_ms,
       state = excluded.state, status = NULL, content_type = NULL, body = NULL
     WHERE idempotency.at_ms < ${keptSinceMs}
     RETURNING request_id`;
@@ -84,12 +84,12 @@ export async function forgetIdempotency(
 
 /**
  * Marks requests of dead processes as done without a response, because they may have been executed. A process is
- * dead if it has no row in `incarnation`; `self` is always alive. Returns the number of rows.
+ * dead if it has no row in `process`; `self` is always alive. Returns the number of rows.
  */
 export async function endOrphanedIdempotency(db: Db, self: string): Promise<number> {
   const ended = await db.sql`
     UPDATE idempotency SET state = 'done'
-    WHERE state = 'running' AND incarnation <> ${self} AND incarnation NOT IN (SELECT id FROM incarnation)
+    WHERE state = 'running' AND process_id <> ${self} AND process_id NOT IN (SELECT id FROM process)
     RETURNING token`;
   return ended.length;
 }

@@ -24,10 +24,10 @@ export interface ProcessRecord {
  * Call it before the process serves. Until its row is deleted, no migration removes what the process needs. Throws
  * `ProgramTooOld` if a migration has removed it since the start.
  */
-export async function registerProcess(db: Db, incarnation: ProcessRecord): Promise<void> {
+export async function registerProcess(db: Db, self: ProcessRecord): Promise<void> {
   await transaction(db, async (tx) => {
     await checkSchemaForRegistration(tx);
-    await writeHeartbeat(tx, incarnation);
+    await writeHeartbeat(tx, self);
   });
 }
 
@@ -35,13 +35,13 @@ export async function registerProcess(db: Db, incarnation: ProcessRecord): Promi
  * Creates the row again if another process has deleted it as dead. The value always increases, even if the clock
  * goes back: other nodes look only for a change.
  */
-export async function writeHeartbeat(db: Db, incarnation: ProcessRecord): Promise<void> {
-  const { id, host, pid, startedAtMs, beatAtMs, folderId, startTicks } = incarnation;
+export async function writeHeartbeat(db: Db, self: ProcessRecord): Promise<void> {
+  const { id, host, pid, startedAtMs, beatAtMs, folderId, startTicks } = self;
   await db.sql`
-    INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms, folder_id, start_ticks, schema_known)
+    INSERT INTO process (id, host, pid, started_at_ms, beat_at_ms, folder_id, start_ticks, schema_known)
     VALUES (${id}, ${host}, ${pid}, ${startedAtMs}, ${beatAtMs}, ${folderId}, ${startTicks}, ${SCHEMA_KNOWN})
-    ON CONFLICT (id) DO UPDATE SET beat_at_ms = CASE WHEN excluded.beat_at_ms > incarnation.beat_at_ms
-      THEN excluded.beat_at_ms ELSE incarnation.beat_at_ms + 1 END`;
+    ON CONFLICT (id) DO UPDATE SET beat_at_ms = CASE WHEN excluded.beat_at_ms > process.beat_at_ms
+      THEN excluded.beat_at_ms ELSE process.beat_at_ms + 1 END`;
 }
 
 /** The database's clock, which all nodes share: their own clocks may differ by more than the heartbeat timeout. */
@@ -51,7 +51,7 @@ export async function storeNowMs(db: Db, clock: Pick<Clock, "nowMs">): Promise<n
 
 export async function listProcesses(db: Db): Promise<ProcessRecord[]> {
   const rows = await db.sql`
-    SELECT id, host, pid, started_at_ms, beat_at_ms, folder_id, start_ticks FROM incarnation ORDER BY id`;
+    SELECT id, host, pid, started_at_ms, beat_at_ms, folder_id, start_ticks FROM process ORDER BY id`;
   return rows.map((row) => ({
     id: text(row, "id"),
     host: text(row, "host"),
@@ -66,18 +66,18 @@ export async function listProcesses(db: Db): Promise<ProcessRecord[]> {
 /** Owners of holds and wallet reservations without a process row: they were deleted as dead and then wrote again. */
 export async function findUnknownOwners(db: Db): Promise<string[]> {
   const rows = await db.sql`
-    SELECT incarnation FROM (
-      SELECT incarnation FROM hold UNION SELECT incarnation FROM lease
-      UNION SELECT incarnation FROM reservation_fence
+    SELECT process_id FROM (
+      SELECT process_id FROM hold UNION SELECT process_id FROM wallet_reservation
+      UNION SELECT process_id FROM reservation_fence
     ) owner
-    WHERE incarnation NOT IN (SELECT id FROM incarnation) ORDER BY incarnation`;
-  return rows.map((row) => text(row, "incarnation"));
+    WHERE process_id NOT IN (SELECT id FROM process) ORDER BY process_id`;
+  return rows.map((row) => text(row, "process_id"));
 }
 
 /** Deletes the process once it has no holds and no wallet reservations. */
 export async function deleteProcess(db: Db, id: string, beatAtMs: number): Promise<void> {
   await db.sql`
-    DELETE FROM incarnation WHERE id = ${id} AND beat_at_ms = ${beatAtMs}
-      AND NOT EXISTS (SELECT 1 FROM hold WHERE hold.incarnation = incarnation.id)
-      AND NOT EXISTS (SELECT 1 FROM lease WHERE lease.incarnation = incarnation.id)`;
+    DELETE FROM process WHERE id = ${id} AND beat_at_ms = ${beatAtMs}
+      AND NOT EXISTS (SELECT 1 FROM hold WHERE hold.process_id = process.id)
+      AND NOT EXISTS (SELECT 1 FROM wallet_reservation WHERE wallet_reservation.process_id = process.id)`;
 }

@@ -21,7 +21,7 @@ export interface WalletChange {
   reservedNano: Nano;
 }
 
-const COLUMNS = ["incarnation", "user_id", "amount_nano"] as const;
+const COLUMNS = ["process_id", "user_id", "amount_nano"] as const;
 
 /**
  * Adds the amounts; negative amounts subtract. The database rejects a change that would leave a negative amount. Lock
@@ -29,31 +29,31 @@ const COLUMNS = ["incarnation", "user_id", "amount_nano"] as const;
  */
 export async function changeWallets(
   tx: Db,
-  incarnation: string,
+  processId: string,
   changes: readonly WalletChange[],
 ): Promise<void> {
   const ordered = changes.toSorted((a, b) => (a.userId < b.userId ? -1 : 1));
   await insertRows(
     tx,
-    "lease",
+    "wallet_reservation",
     COLUMNS,
     ordered
       .filter(({ reservedNano }) => reservedNano > 0n)
-      .map(({ userId, reservedNano }) => [incarnation, userId, reservedNano.toString()]),
-    "ON CONFLICT (incarnation, user_id) DO UPDATE SET amount_nano = lease.amount_nano + excluded.amount_nano",
+      .map(({ userId, reservedNano }) => [processId, userId, reservedNano.toString()]),
+    "ON CONFLICT (process_id, user_id) DO UPDATE SET amount_nano = wallet_reservation.amount_nano + excluded.amount_nano",
   );
   const decreased = ordered.filter(({ reservedNano }) => reservedNano < 0n);
   const decreasedCount = await updateRows(
     tx,
     {
-      table: "lease",
+      table: "wallet_reservation",
       set: "amount_nano = amount_nano + CAST(v.column1 AS BIGINT)",
-      where: "incarnation = v.column2 AND user_id = v.column3",
+      where: "process_id = v.column2 AND user_id = v.column3",
     },
-    decreased.map(({ userId, reservedNano }) => [reservedNano.toString(), incarnation, userId]),
+    decreased.map(({ userId, reservedNano }) => [reservedNano.toString(), processId, userId]),
   );
   // A node of an earlier version recovers reservations without their fence.
-  if (decreasedCount < decreased.length) throw new FenceLost(incarnation);
+  if (decreasedCount < decreased.length) throw new FenceLost(processId);
   const walletChanges = ordered.filter(({ balanceNano, heldNano }) => balanceNano !== 0n || heldNano !== 0n);
   await updateRows(
     tx,
@@ -86,16 +86,16 @@ export function lockPayers(tx: Db, userIds: readonly string[]): Promise<void> {
 }
 
 /** The reservations of one process, by user. */
-export async function listReservations(db: Db, incarnation: string): Promise<Map<string, Nano>> {
+export async function listReservations(db: Db, processId: string): Promise<Map<string, Nano>> {
   const rows = await db.sql`
-    SELECT user_id, CAST(amount_nano AS TEXT) AS amount_nano FROM lease WHERE incarnation = ${incarnation}`;
+    SELECT user_id, CAST(amount_nano AS TEXT) AS amount_nano FROM wallet_reservation WHERE process_id = ${processId}`;
   return new Map(rows.map((row) => [text(row, "user_id"), nano(row, "amount_nano")]));
 }
 
 /** Sum of all processes' reservations in a user's wallet. */
 export async function sumReservations(db: Db, userId: string): Promise<Nano> {
   const [row] = await db.sql`
-    SELECT CAST(COALESCE(SUM(amount_nano), 0) AS TEXT) AS amount_nano FROM lease WHERE user_id = ${userId}`;
+    SELECT CAST(COALESCE(SUM(amount_nano), 0) AS TEXT) AS amount_nano FROM wallet_reservation WHERE user_id = ${userId}`;
   if (row === undefined) throw new Error("A sum returned no row.");
   return nano(row, "amount_nano");
 }
@@ -107,10 +107,10 @@ export interface FundsOfOthers {
   othersNano: Nano;
 }
 
-export async function readFundsOfOthers(db: Db, userId: string, incarnation: string): Promise<FundsOfOthers> {
+export async function readFundsOfOthers(db: Db, userId: string, processId: string): Promise<FundsOfOthers> {
   const [row] = await db.sql`
     SELECT CAST(balance_nano - held_nano AS TEXT) AS available_nano, CAST(COALESCE((
-      SELECT SUM(amount_nano) FROM lease WHERE lease.user_id = wallet.user_id AND incarnation <> ${incarnation}
+      SELECT SUM(amount_nano) FROM wallet_reservation WHERE wallet_reservation.user_id = wallet.user_id AND process_id <> ${processId}
     ), 0) AS TEXT) AS others_nano FROM wallet WHERE user_id = ${userId}`;
   if (row === undefined) return { availableNano: 0n, othersNano: 0n };
   return { availableNano: nano(row, "available_nano"), othersNano: nano(row, "others_nano") };
@@ -120,24 +120,24 @@ export async function readFundsOfOthers(db: Db, userId: string, incarnation: str
 export async function readOldestOwnerHeartbeat(
   db: Db,
   userId: string,
-  incarnation: string,
+  processId: string,
 ): Promise<number | null> {
   const [row] = await db.sql`
-    SELECT MIN(COALESCE(incarnation.beat_at_ms, 0)) AS beat_at_ms FROM lease
-    LEFT JOIN incarnation ON incarnation.id = lease.incarnation
-    WHERE lease.user_id = ${userId} AND lease.incarnation <> ${incarnation} AND lease.amount_nano > 0`;
+    SELECT MIN(COALESCE(process.beat_at_ms, 0)) AS beat_at_ms FROM wallet_reservation
+    LEFT JOIN process ON process.id = wallet_reservation.process_id
+    WHERE wallet_reservation.user_id = ${userId} AND wallet_reservation.process_id <> ${processId} AND wallet_reservation.amount_nano > 0`;
   return row === undefined ? null : integerOrNull(row, "beat_at_ms");
 }
 
 export async function deleteEmptyReservations(
   tx: Db,
-  incarnation: string,
+  processId: string,
   userIds: readonly string[],
 ): Promise<void> {
-  const head = `DELETE FROM lease WHERE incarnation = ${placeholder(tx.engine, 1)} AND amount_nano = 0 AND user_id`;
-  await selectIn(tx, head, userIds, "", [incarnation]);
+  const head = `DELETE FROM wallet_reservation WHERE process_id = ${placeholder(tx.engine, 1)} AND amount_nano = 0 AND user_id`;
+  await selectIn(tx, head, userIds, "", [processId]);
 }
 
-export async function deleteReservations(tx: Db, incarnation: string): Promise<void> {
-  await tx.sql`DELETE FROM lease WHERE incarnation = ${incarnation}`;
+export async function deleteReservations(tx: Db, processId: string): Promise<void> {
+  await tx.sql`DELETE FROM wallet_reservation WHERE process_id = ${processId}`;
 }

@@ -78,6 +78,6 @@ export async function readAccountFacts(
 
 /** The ids of all registered processes. */
 export async function listNodeIds(db: Db): Promise<string[]> {
-  const rows = await db.sql`SELECT id FROM incarnation ORDER BY id`;
+  const rows = await db.sql`SELECT id FROM process ORDER BY id`;
   return rows.map((row) => text(row, "id"));
 }

@@ -48,7 +48,7 @@ eachEngine(({ open }) => {
     const db = await open();
     const [a, b] = [await openHolder(db, "inc_a"), await openHolder(db, "inc_b")];
     await a.run(JOB, doNothing);
-    const [row] = await db.sql`SELECT beat_at_ms FROM incarnation WHERE id = 'inc_a'`;
+    const [row] = await db.sql`SELECT beat_at_ms FROM process WHERE id = 'inc_a'`;
     await deleteProcess(db, "inc_a", Number(row?.beat_at_ms));
     expect(await b.run(JOB, doNothing)).toBe(true);
     const c = await openHolder(db, "inc_c");

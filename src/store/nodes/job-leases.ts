@@ -86,7 +86,7 @@ export class JobLeases {
       ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until_ms = excluded.until_ms,
         fence = CASE WHEN job_lease.holder = excluded.holder THEN job_lease.fence ELSE job_lease.fence + 1 END
       WHERE job_lease.holder = excluded.holder OR job_lease.until_ms <= ${nowMs}
-        OR NOT EXISTS (SELECT 1 FROM incarnation WHERE id = job_lease.holder)
+        OR NOT EXISTS (SELECT 1 FROM process WHERE id = job_lease.holder)
       RETURNING fence`;
     return row === undefined ? null : integer(row, "fence");
   }

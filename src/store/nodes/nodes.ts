@@ -53,7 +53,7 @@ export function findCondition({ state, sinceHeartbeatMs }: NodeRecord): NodeCond
 export async function publishFacts(db: Db, id: string, facts: NodeFacts): Promise<void> {
   const { version, address, state, coordinator, clockSkewMs } = facts;
   await db.sql`
-    UPDATE incarnation SET version = ${version}, address = ${address}, state = ${state},
+    UPDATE process SET version = ${version}, address = ${address}, state = ${state},
       coordinator = ${coordinator}, clock_skew_ms = ${clockSkewMs}
     WHERE id = ${id}`;
 }
@@ -64,7 +64,7 @@ export async function listNodes(db: Db, clock: Pick<Clock, "nowMs">): Promise<No
   const jobs = await listJobs(db, nowMs);
   const rows = await db.sql`
     SELECT id, host, pid, started_at_ms, beat_at_ms, schema_known, version, address, state, coordinator, clock_skew_ms
-    FROM incarnation ORDER BY started_at_ms, id`;
+    FROM process ORDER BY started_at_ms, id`;
   return rows.map((row) => {
     const id = text(row, "id");
     return {

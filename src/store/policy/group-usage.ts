@@ -33,7 +33,7 @@ export async function readGroupFacts(
   for (const row of keys) mergeFacts(facts, text(row, "group_id"), { keys: integer(row, "keys") });
   const members = await selectIn(
     db,
-    "SELECT group_id, CAST(COUNT(*) AS BIGINT) AS members FROM grp_member WHERE group_id",
+    "SELECT group_id, CAST(COUNT(*) AS BIGINT) AS members FROM group_member WHERE group_id",
     groupIds,
     "GROUP BY group_id",
   );
@@ -83,8 +83,8 @@ export async function listMembers(
   // is full.
   const members = (await hasManyMembers(db, groupId))
     ? `app_user WHERE EXISTS
-         (SELECT 1 FROM grp_member WHERE user_id = app_user.id AND group_id = ${group})`
-    : `grp_member JOIN app_user ON app_user.id = grp_member.user_id WHERE grp_member.group_id = ${group}`;
+         (SELECT 1 FROM group_member WHERE user_id = app_user.id AND group_id = ${group})`
+    : `group_member JOIN app_user ON app_user.id = group_member.user_id WHERE group_member.group_id = ${group}`;
   const rows = await db.sql.text(
     `SELECT app_user.id AS id, email, email_folded FROM ${members} AND email_folded > ${after} ${search}
      ORDER BY email_folded LIMIT ${page.limit}`,
@@ -97,6 +97,6 @@ const MANY_MEMBERS = 5_000;
 
 async function hasManyMembers(db: Db, groupId: string): Promise<boolean> {
   const rows = await db.sql`
-    SELECT 1 AS found FROM grp_member WHERE group_id = ${groupId} LIMIT 1 OFFSET ${MANY_MEMBERS}`;
+    SELECT 1 AS found FROM group_member WHERE group_id = ${groupId} LIMIT 1 OFFSET ${MANY_MEMBERS}`;
   return rows.length > 0;
 }

@@ -7,7 +7,7 @@ import { bumpPolicyRevision } from "../engine/revisions.ts";
 import { deleteMembers, POOLS, PUBLICATIONS, readMembers, replaceMembers } from "./memberships.ts";
 import { RecordTable } from "./record-table.ts";
 
-const GROUPS = new RecordTable("grp", GROUP_FIELDS);
+const GROUPS = new RecordTable("key_group", GROUP_FIELDS);
 
 export async function listGroups(db: Db): Promise<GroupRecord[]> {
   return snapshot(db, async (tx) => {
@@ -42,8 +42,8 @@ export async function deleteGroup(db: Db, id: string): Promise<boolean> {
     rejectReferenced(`The group "${id}" still has`, "key", keys);
     await deleteMembers(tx, PUBLICATIONS, id);
     await deleteMembers(tx, POOLS, id);
-    await tx.sql`DELETE FROM grp_member WHERE group_id = ${id}`;
-    const deleted = await tx.sql`DELETE FROM grp WHERE id = ${id} RETURNING id`;
+    await tx.sql`DELETE FROM group_member WHERE group_id = ${id}`;
+    const deleted = await tx.sql`DELETE FROM key_group WHERE id = ${id} RETURNING id`;
     return deleted.length > 0;
   });
 }

@@ -81,7 +81,7 @@ function buildConditions(
       matches.push(
         beginsWith("id"),
         `user_id IN (SELECT id FROM app_user WHERE ${contains("email", search, mark)})`,
-        `group_id IN (SELECT id FROM grp WHERE ${contains("name", search, mark)})`,
+        `group_id IN (SELECT id FROM key_group WHERE ${contains("name", search, mark)})`,
       );
     conditions.push(`(${matches.join(" OR ")})`);
   }

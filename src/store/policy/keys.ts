@@ -278,7 +278,7 @@ async function rejectFormerSecret(tx: Db, { name, digest }: KeyRecord): Promise<
 }
 
 async function rejectMissingGroup(tx: Db, groupId: string): Promise<void> {
-  const found = await tx.sql`SELECT id FROM grp WHERE id = ${groupId}`;
+  const found = await tx.sql`SELECT id FROM key_group WHERE id = ${groupId}`;
   if (found.length === 0) throw new StoreConflict("missing", `The group "${groupId}" does not exist.`);
 }
 

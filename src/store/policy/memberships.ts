@@ -38,9 +38,9 @@ export const POOLS: GroupList = {
 };
 
 export const GROUP_MEMBERS: Membership = {
-  table: "grp_member",
+  table: "group_member",
   columns: ["user_id", "group_id", "position"],
-  members: "grp",
+  members: "key_group",
   noun: "group",
 };
 
@@ -98,7 +98,7 @@ export async function deleteUnlessListed(
     await bumpPolicyRevision(tx);
     const first = placeholder(tx.engine, 1);
     const groups = await tx.sql.text(
-      `SELECT grp.name AS name FROM ${table} JOIN grp ON grp.id = group_id WHERE ${columns[1]} = ${first} ORDER BY grp.name`,
+      `SELECT key_group.name AS name FROM ${table} JOIN key_group ON key_group.id = group_id WHERE ${columns[1]} = ${first} ORDER BY key_group.name`,
       [id],
     );
     rejectReferenced(`The ${noun} "${id}" is still ${verb} by`, "group", groups);

@@ -48,7 +48,7 @@ eachEngine((engine) => {
     );
     await insertRows(
       db,
-      "grp_member",
+      "group_member",
       ["group_id", "user_id", "position"],
       // The second user is a member of the other group only.
       names.map((name, i) => [i === 1 ? "other" : "large", name, 0]),

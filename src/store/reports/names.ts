@@ -7,7 +7,7 @@ import { selectIn } from "../engine/select-in.ts";
 const SELECTS = {
   key: "SELECT id, name FROM api_key WHERE id",
   user: "SELECT id, email AS name FROM app_user WHERE id",
-  group: "SELECT id, name FROM grp WHERE id",
+  group: "SELECT id, name FROM key_group WHERE id",
   account: "SELECT id, name FROM account WHERE id",
 } as const;
 

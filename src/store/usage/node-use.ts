@@ -38,5 +38,5 @@ export async function publishNodeUse(db: Db, node: string, uses: readonly NodeUs
 /** Deletes hours before `sinceMs`, and those of processes that have ended. */
 export async function deleteOldNodeUse(db: Db, sinceMs: number): Promise<void> {
   await db.sql`
-    DELETE FROM node_use WHERE hour_ms < ${sinceMs} OR node NOT IN (SELECT id FROM incarnation)`;
+    DELETE FROM node_use WHERE hour_ms < ${sinceMs} OR node NOT IN (SELECT id FROM process)`;
 }
