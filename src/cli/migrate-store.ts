@@ -22,6 +22,7 @@ import { isSharedServer } from "../store/engine/dialect.ts";
 import { LockHeld, lockFolder } from "../store/engine/folder-lock.ts";
 import { hasVersions, migrate } from "../store/engine/migrate.ts";
 import { clearMove, describeMove, markMove, readMove, type StoreMove } from "../store/engine/moved-store.ts";
+import { canPartitionUsageRows, createPartitionsAhead } from "../store/usage/usage-partitions.ts";
 import { resumeFeed } from "../store/usage-feed/feed.ts";
 import { findingText } from "./audit.ts";
 import { type Command, DATA_OPTION, fail, type Input, misuse } from "./command.ts";
@@ -64,6 +65,9 @@ async function cancelMove(input: Input, { db }: Installation): Promise<number> {
   return 0;
 }
 
+/** No other process uses the new database yet. */
+const UNSHARED = { check: async () => {} };
+
 /** Where an installation moves to. */
 interface MoveTarget {
   readonly url: string;
@@ -103,6 +107,9 @@ async function moveInstallation(input: Input, installation: Installation): Promi
     try {
       const move: StoreMove = begun ?? { state: "moving", target: to.name, atMs: clock.nowMs() };
       if (!(await markMove(source, move))) failRunning();
+      // Before the copy: rows in the default partition would be moved by the first start.
+      if (await canPartitionUsageRows(target))
+        await createPartitionsAhead({ db: target, nowMs: clock.nowMs(), lease: UNSHARED }, null);
       const rows = await copyInstallation(input, installation, target);
       await markMove(source, { ...move, state: "moved" });
       await completeTarget(installation, target, rows);

@@ -4,7 +4,7 @@
  */
 
 import { basename } from "node:path";
-import { readUsageRowsForm } from "../../src/store/usage/usage-partitions.ts";
+import { listPartitions } from "../../src/store/engine/range-partitions.ts";
 import type { UsageRow } from "../../src/store/usage/usage-row.ts";
 import type { ClientRecord } from "./client.ts";
 import { checked, type Fault, type FaultOptions, type Finding, figure, none } from "./fault.ts";
@@ -118,11 +118,11 @@ async function compareLedgers(
   const rows = await cluster.rows(0);
   const tariffs = await readTariffs(cluster);
   const one = reconcile({ asked: answers, rows, truth, tariffs, unpaidKeys: UNPAID_KEYS, killedMs: null });
-  const form = await readUsageRowsForm(cluster.db);
+  const partitions = await listPartitions(cluster.db, { name: "usage_row", key: "request_id" });
   return [
     figure("client: sent / saw the end / cut off", `${one.asked} / ${one.whole} / ${one.cutByKill}`),
     figure("rejected meanwhile, by error", describeErrors(answers)),
-    figure("usage rows, partitioned half a minute after the first start", form.kind),
+    figure("partitions of usage rows, half a minute after the first start", partitions.length),
     figure("rows / of these recovered", `${one.rows} / ${one.recovered}`),
     figure("completed, and to the token as the simulator produced it", one.exact),
     ...MUST_NOT.map(([name, what]) =>

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { SQL } from "bun";
 import { type Db, openDb } from "../../src/store/engine/db.ts";
 import { migrate } from "../../src/store/engine/migrate.ts";
-import { createPartitionsAhead, partitionUsageRows } from "../../src/store/usage/usage-partitions.ts";
+import { createPartitionsAhead } from "../../src/store/usage/usage-partitions.ts";
 
 const INSTALLATIONS = "/usr/lib/postgresql";
 const READY_WITHIN_MS = 30_000;
@@ -59,7 +59,6 @@ async function createTemplate(): Promise<string> {
   await migrate(db);
   // As every node does soon after its start.
   const job = { db, nowMs: Date.now(), lease: { check: async () => {} } };
-  await partitionUsageRows(job);
   await createPartitionsAhead(job, null);
   await db.close();
   return new URL(url).pathname.slice(1);

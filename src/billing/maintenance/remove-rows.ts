@@ -9,12 +9,11 @@ import { type Db, transaction } from "../../store/engine/db.ts";
 import type { JobLease, RunJob } from "../../store/nodes/job-leases.ts";
 import {
   analyzeUsageRows,
+  canPartitionUsageRows,
   createPartitionsAhead,
   dropExpiredPartitions,
   listUnboundedTables,
   type PartitionJob,
-  partitionUsageRows,
-  readUsageRowsForm,
 } from "../../store/usage/usage-partitions.ts";
 import { readUsageRowsKept, removeUsageRows } from "../../store/usage/usage-removal.ts";
 
@@ -91,15 +90,10 @@ export class RowRemoval {
     keptMs: number | null,
   ): Promise<{ removed: number; tables: string[] }> {
     const { db, openMaintenanceDb, log } = this.#options;
-    const form = await readUsageRowsForm(db);
-    if (form.kind === "fixed" || this.#isStopped) return { removed: 0, tables: ["usage_row"] };
+    if (this.#isStopped || !(await canPartitionUsageRows(db))) return { removed: 0, tables: ["usage_row"] };
     const maintenanceDb = await openMaintenanceDb();
     const job = { db: maintenanceDb, nowMs, lease };
     try {
-      if (form.kind === "plain") {
-        await partitionUsageRows(job);
-        log.info("usage_rows_partitioned");
-      }
       const created = await createPartitionsAhead(job, keptMs);
       const removed = keptMs === null ? 0 : await dropExpiredPartitions(job, nowMs - keptMs);
       if (created > 0 || removed > 0) await analyzeUsageRows(maintenanceDb);

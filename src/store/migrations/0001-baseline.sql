@@ -537,7 +537,15 @@ CREATE TABLE usage_row (
   asked_model TEXT,
   -- How the account was chosen (JSON).
   trace TEXT
-);
+)
+-- begin postgres
+PARTITION BY RANGE (request_id)
+-- end postgres
+;
+-- begin postgres
+-- Rows without a partition of their own: late ones, and all rows if the database role may not create partitions.
+CREATE TABLE usage_row_default PARTITION OF usage_row DEFAULT;
+-- end postgres
 -- Lists are paged newest first, by time. Rows of one millisecond are few, and sorted when they are read: with the
 -- request id, an entry would be two to four times as long. Users and groups have no index here, which would cost every
 -- request some 10 µs each: their lists find keys and hours in usage_hour first.

@@ -3,7 +3,7 @@ import { eachEngine } from "../../../test/support/each-engine.ts";
 import { type Db, transaction } from "../engine/db.ts";
 import { isSharedServer } from "../engine/dialect.ts";
 import { insertNewUsage, settlePending, UsageNumbers } from "../usage/usage.ts";
-import { createPartitionsAhead, partitionUsageRows, readUsageRowsForm } from "../usage/usage-partitions.ts";
+import { createPartitionsAhead } from "../usage/usage-partitions.ts";
 import { replaceUsage } from "../usage/usage-replacement.ts";
 import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
 import { countEntries, disableFeed, enableFeed, readEntries, readFeed, removeEntries } from "./feed.ts";
@@ -143,8 +143,6 @@ eachEngine(({ open }) => {
     if (!isSharedServer(db)) return;
     await insertUsage(db, rows("r1"));
     const job = { db, nowMs: Date.now(), lease: { check: async () => {} } };
-    await partitionUsageRows(job);
-    expect(await readUsageRowsForm(db)).toEqual({ kind: "partitioned" });
     await createPartitionsAhead(job, null);
     await insertUsage(db, [...rows("r2"), usageRow({ requestId: "r3", outcome: "pending" })]);
     await settlePending(db, "r3", null, "completed");

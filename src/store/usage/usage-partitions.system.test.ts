@@ -3,19 +3,18 @@ import { type Postgres, startPostgres } from "../../../test/support/postgres.ts"
 import { RowRemoval } from "../../billing/maintenance/remove-rows.ts";
 import { type Db, openDb, transaction } from "../engine/db.ts";
 import { migrate } from "../engine/migrate.ts";
-import { addBound, listPartitions } from "../engine/range-partitions.ts";
+import { listPartitions } from "../engine/range-partitions.ts";
 import { runAlone } from "../nodes/job-leases.test-support.ts";
 import { enableFeed, readEntries } from "../usage-feed/feed.ts";
 import { requestIdAt, requestIdTime } from "./request-id-time.ts";
 import { findUsage, keyTotals, readStoredCharges, settlePending, type UsageRow } from "./usage.ts";
 import {
+  canPartitionUsageRows,
   choosePartitionWidth,
   createPartitionsAhead,
   dropExpiredPartitions,
   endOfPeriod,
   listUnboundedTables,
-  partitionUsageRows,
-  readUsageRowsForm,
 } from "./usage-partitions.ts";
 import { readUsageRowsRemovedBefore, writeUsageRowsKept } from "./usage-removal.ts";
 import { insertUsage, usageRow } from "./usage-row.test-support.ts";
@@ -23,7 +22,7 @@ import { insertUsage, usageRow } from "./usage-row.test-support.ts";
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 const NOW = Date.UTC(2027, 0, 20, 12);
-const TABLE = { name: "usage_row", key: "request_id", views: ["usage"] };
+const TABLE = { name: "usage_row", key: "request_id" };
 const lease = { check: async () => {} };
 
 const opened: { db: Db; postgres: Postgres }[] = [];
@@ -86,8 +85,7 @@ describe("periods", () => {
 
 test("a new database gets partitions at once, and its rows go to the partition of their day", async () => {
   const { db } = await openStore();
-  await partitionUsageRows({ db, nowMs: NOW, lease });
-  expect(await readUsageRowsForm(db)).toEqual({ kind: "partitioned" });
+  expect(await canPartitionUsageRows(db)).toBe(true);
   expect(await createPartitionsAhead({ db, nowMs: NOW, lease }, 7 * DAY_MS)).toBe(8);
   expect(await createPartitionsAhead({ db, nowMs: NOW, lease }, 7 * DAY_MS)).toBe(0);
   const today = row(NOW);
@@ -97,15 +95,15 @@ test("a new database gets partitions at once, and its rows go to the partition o
   await expect(insertUsage(db, [today])).rejects.toThrow(/duplicate key/);
 });
 
-test("a table with rows becomes the first partition, and all answers stay the same", async () => {
+test("rows from before the first partition move to the first one or to that of their day, and all reads stay the same", async () => {
   const { db } = await openStore();
   const rows = [row(NOW - 5 * DAY_MS), row(NOW - DAY_MS), row(NOW, { responseId: "resp_1" })];
   await insertUsage(db, rows);
   const before = await db.sql`SELECT * FROM usage ORDER BY request_id`;
-  await partitionUsageRows({ db, nowMs: NOW, lease });
   await createPartitionsAhead({ db, nowMs: NOW, lease }, 7 * DAY_MS);
   expect(await db.sql`SELECT * FROM usage ORDER BY request_id`).toEqual(before);
-  expect(await readIds(db, "usage_row_first")).toHaveLength(3);
+  expect(await readIds(db, "usage_row_first")).toHaveLength(2);
+  expect(await readIds(db, "usage_row_20270120")).toHaveLength(1);
   const later = row(NOW + 2 * DAY_MS);
   await insertUsage(db, [later]);
   expect(await readIds(db)).toHaveLength(4);
@@ -128,7 +126,7 @@ test("a table with rows becomes the first partition, and all answers stay the sa
   ]);
 });
 
-test("writers and readers continue while a large table is partitioned", async () => {
+test("writers and readers continue while partitions are created", async () => {
   const { db, url } = await openStore();
   await insertUsage(db, [row(Date.now() - DAY_MS), row(Date.now())]);
   const nodes = [await openDb(url), await openDb(url)];
@@ -144,19 +142,15 @@ test("writers and readers continue while a large table is partitioned", async ()
   };
   const writers = nodes.map(write);
   while (written.length < 20) await Bun.sleep(5);
-  const partition = async () => {
-    for (;;) {
-      try {
-        // 0: as for a table that is too large to be read under a lock.
-        return await partitionUsageRows({ db, nowMs: Date.now(), lease }, 0);
-      } catch (error) {
-        // A writer held the lock for longer than the change waits.
-        if (!/lock timeout|deadlock/.test(String(error))) throw error;
-      }
+  for (let isPartitioned = false; !isPartitioned; ) {
+    try {
+      await createPartitionsAhead({ db, nowMs: Date.now(), lease }, 7 * DAY_MS);
+      isPartitioned = true;
+    } catch (error) {
+      // A writer held the lock for longer than the change waits.
+      if (!/lock timeout|deadlock/.test(String(error))) throw error;
     }
-  };
-  await partition();
-  await createPartitionsAhead({ db, nowMs: Date.now(), lease }, 7 * DAY_MS);
+  }
   const count = written.length;
   while (written.length < count + 20) await Bun.sleep(5);
   isDone = true;
@@ -165,22 +159,9 @@ test("writers and readers continue while a large table is partitioned", async ()
   expect(await readIds(db)).toHaveLength(written.length + 2);
 });
 
-test("an interrupted change continues, with a new bound if the first one comes near", async () => {
-  const { db } = await openStore();
-  await insertUsage(db, [row(NOW)]);
-  await addBound(db, TABLE, requestIdAt(NOW + DAY_MS));
-  expect(await readUsageRowsForm(db)).toEqual({ kind: "plain", bound: requestIdAt(NOW + DAY_MS) });
-  await partitionUsageRows({ db, nowMs: NOW, lease });
-  const [legacy] = await listPartitions(db, TABLE);
-  expect(requestIdTime(legacy?.to ?? "")).toBe(endOfPeriod(NOW + 8 * DAY_MS, "day"));
-  await insertUsage(db, [row(NOW + 30 * DAY_MS)]);
-  expect(await readIds(db, "usage_row_default")).toHaveLength(1);
-});
-
 test("expired partitions are dropped with their rows; roll-ups, pending and newer rows are kept", async () => {
   const { db } = await openStore();
   const began = NOW - 20 * DAY_MS;
-  await partitionUsageRows({ db, nowMs: began, lease });
   await createPartitionsAhead({ db, nowMs: began, lease }, 7 * DAY_MS);
   const expired = [row(began), row(began + HOUR_MS), row(began + DAY_MS)];
   const pending = row(began + 2 * HOUR_MS, { outcome: "pending" });
@@ -207,7 +188,6 @@ test("each written row is appended to the usage feed once, and a row that only m
   const began = NOW - 20 * DAY_MS;
   const earlier = row(began - DAY_MS);
   await insertUsage(db, [earlier]);
-  await partitionUsageRows({ db, nowMs: began, lease });
   await createPartitionsAhead({ db, nowMs: began, lease }, 7 * DAY_MS);
   const pending = row(began + DAY_MS, { outcome: "pending" });
   const ahead = row(began + 9 * DAY_MS);
@@ -225,7 +205,6 @@ test("each written row is appended to the usage feed once, and a row that only m
 
 test("rows of the default partition move to the partition that is created for them", async () => {
   const { db } = await openStore();
-  await partitionUsageRows({ db, nowMs: NOW, lease });
   await createPartitionsAhead({ db, nowMs: NOW, lease }, 7 * DAY_MS);
   const ahead = row(NOW + 9 * DAY_MS);
   await insertUsage(db, [ahead]);
@@ -281,8 +260,8 @@ test("a role that may only read and write rows keeps its rights, and does not ch
   address.username = "gateway_writer";
   const writer = await openDb(address.href);
   try {
-    expect(await readUsageRowsForm(writer)).toEqual({ kind: "fixed" });
-    await partitionUsageRows({ db, nowMs: NOW, lease });
+    expect(await canPartitionUsageRows(writer)).toBe(false);
+    await createPartitionsAhead({ db, nowMs: NOW, lease }, 7 * DAY_MS);
     await insertUsage(writer, [row(NOW)]);
     expect(await readIds(writer)).toHaveLength(1);
   } finally {

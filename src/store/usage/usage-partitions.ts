@@ -5,39 +5,26 @@
 
 import { type Db, transaction } from "../engine/db.ts";
 import {
-  addBound,
   addPartition,
   analyzeTable,
+  canChangePartitions,
   dropPartition,
   freezePartition,
   listPartitions,
+  type NewPartition,
   type Partition,
   type PartitionedTable,
-  partitionTable,
-  readTableForm,
-  removeBound,
-  type TableForm,
-  validateBound,
 } from "../engine/range-partitions.ts";
 import { integer, text } from "../engine/row.ts";
 import type { JobLease } from "../nodes/job-leases.ts";
 import { requestIdAt, requestIdTime } from "./request-id-time.ts";
 import { raiseRemovedBefore } from "./usage-removal.ts";
 
-const USAGE_ROWS: PartitionedTable = { name: "usage_row", key: "request_id", views: ["usage"] };
+const USAGE_ROWS: PartitionedTable = { name: "usage_row", key: "request_id" };
 
 const DAY_MS = 86_400_000;
 const WEEK_MS = 7 * DAY_MS;
 
-/** Up to this many rows are read under a lock: it takes milliseconds. */
-const SMALL_TABLE_ROWS = 20_000;
-/**
- * A large table becomes the partition of all requests up to this time from now. Until it is one, it rejects later
- * requests: an interrupted change must be continued before then, or it ends usage rows for good.
- */
-const BOUND_AHEAD_MS = 8 * DAY_MS;
-/** An interrupted change starts again with a new bound if less than this is left. */
-const BOUND_LEFT_MS = 2 * DAY_MS;
 const CREATED_AHEAD_MS = WEEK_MS;
 /** A partition with more rows that must be kept is not dropped yet. */
 const KEPT_ROWS_MAX = 10_000;
@@ -59,64 +46,21 @@ export function endOfPeriod(atMs: number, width: PartitionWidth): number {
 }
 
 export interface PartitionJob {
-  /** Its statements may take long: validating a bound reads all rows. */
+  /** Its statements may take long: a partition takes its rows from the default partition. */
   readonly db: Db;
   readonly nowMs: number;
   readonly lease: Pick<JobLease, "check">;
 }
 
-export function readUsageRowsForm(db: Db): Promise<TableForm> {
-  return readTableForm(db, USAGE_ROWS);
+/** False on SQLite, and for a role that does not own the table: expired rows are then deleted one by one. */
+export function canPartitionUsageRows(db: Db): Promise<boolean> {
+  return canChangePartitions(db, USAGE_ROWS);
 }
 
 /**
- * Partitions a plain table. Readers and writers of any version continue: they wait for a change of the catalogs, but
- * never while rows are read.
+ * Creates the partitions of the next days, and once a first partition of all rows before today: copied rows must not
+ * stay in the default partition, which is read whenever a partition is added. Returns the number of days ahead.
  */
-export async function partitionUsageRows(
-  { db, nowMs, lease }: PartitionJob,
-  smallTableRows = SMALL_TABLE_ROWS,
-): Promise<void> {
-  const form = await readUsageRowsForm(db);
-  if (form.kind !== "plain") return;
-  const rows = await db.sql.text(
-    `SELECT COUNT(*) AS many FROM (SELECT 1 FROM usage_row LIMIT ${smallTableRows + 1}) AS counted`,
-    [],
-  );
-  const rowCount = rows[0] === undefined ? 0 : integer(rows[0], "many");
-  if (form.bound === null && rowCount <= smallTableRows) {
-    // The rows of an empty table begin in a partition at once.
-    const boundMs = rowCount === 0 ? endOfPeriod(nowMs - DAY_MS, "day") : endOfPeriod(nowMs, "day");
-    await transaction(db, async (tx) => {
-      await lease.check(tx);
-      await partitionTable(tx, USAGE_ROWS, requestIdAt(boundMs));
-    });
-    return;
-  }
-  const bound = await ensureBound({ db, nowMs, lease }, form.bound);
-  await validateBound(db, USAGE_ROWS);
-  await transaction(db, async (tx) => {
-    await lease.check(tx);
-    await partitionTable(tx, USAGE_ROWS, bound);
-  });
-  await analyzeTable(db, USAGE_ROWS);
-}
-
-async function ensureBound({ db, nowMs, lease }: PartitionJob, present: string | null): Promise<string> {
-  if (present !== null && (requestIdTime(present) ?? 0) - nowMs > BOUND_LEFT_MS) return present;
-  const bound = requestIdAt(endOfPeriod(nowMs + BOUND_AHEAD_MS, "day"));
-  await transaction(db, async (tx) => {
-    await lease.check(tx);
-    await removeBound(tx, USAGE_ROWS);
-    const [later] = await tx.sql`SELECT request_id FROM usage_row WHERE request_id >= ${bound} LIMIT 1`;
-    if (later !== undefined)
-      throw new Error(`The request ${text(later, "request_id")} has a time more than a week ahead.`);
-    await addBound(tx, USAGE_ROWS, bound);
-  });
-  return bound;
-}
-
-/** Creates the partitions of the next days. Returns their number. */
 export async function createPartitionsAhead(
   { db, nowMs, lease }: PartitionJob,
   keptMs: number | null,
@@ -124,20 +68,21 @@ export async function createPartitionsAhead(
   const width = choosePartitionWidth(keptMs);
   const partitions = await listPartitions(db, USAGE_ROWS);
   const ends = partitions.map(({ to }) => requestIdTime(to ?? "") ?? 0);
+  const add = (partition: NewPartition) =>
+    transaction(db, async (tx) => {
+      await lease.check(tx);
+      await addPartition(tx, USAGE_ROWS, partition);
+    });
   // After a long pause, the missing periods stay without a partition: late rows go to the default one.
   let fromMs = Math.max(...ends, endOfPeriod(nowMs - DAY_MS, "day"));
+  if (partitions.every(({ isDefault }) => isDefault))
+    await add({ name: "usage_row_first", from: null, to: requestIdAt(fromMs) });
   let created = 0;
   while (fromMs < nowMs + CREATED_AHEAD_MS) {
-    const range = { fromMs, toMs: endOfPeriod(fromMs, width) };
-    await transaction(db, async (tx) => {
-      await lease.check(tx);
-      await addPartition(tx, USAGE_ROWS, {
-        name: `usage_row_${new Date(range.fromMs).toISOString().slice(0, 10).replaceAll("-", "")}`,
-        from: requestIdAt(range.fromMs),
-        to: requestIdAt(range.toMs),
-      });
-    });
-    fromMs = range.toMs;
+    const toMs = endOfPeriod(fromMs, width);
+    const name = `usage_row_${new Date(fromMs).toISOString().slice(0, 10).replaceAll("-", "")}`;
+    await add({ name, from: requestIdAt(fromMs), to: requestIdAt(toMs) });
+    fromMs = toMs;
     created += 1;
   }
   return created;
