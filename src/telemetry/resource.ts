@@ -2,8 +2,7 @@
 
 import { VERSION } from "../version.ts";
 import { ATTRIBUTE } from "./attribute-names.ts";
-import type { MessageFrame } from "./span-queue.ts";
-import { jsonText } from "./span-text.ts";
+import { type MessageFrame, toStringValue } from "./span.ts";
 
 export interface ResourceOptions {
   readonly serviceName: string;
@@ -25,12 +24,10 @@ export function buildFrame({ serviceName, instanceId, attributes }: ResourceOpti
     [ATTRIBUTE.sdkVersion]: VERSION,
     ...attributes,
   };
-  const list = Object.entries(all).map(
-    ([key, value]) => `{"key":${jsonText(key)},"value":{"stringValue":${jsonText(value)}}}`,
-  );
-  const scope = `{"name":"${SCOPE_NAME}","version":"${VERSION}"}`;
+  const list = Object.entries(all).map(([key, value]) => ({ key, value: toStringValue(value) }));
+  const scope = JSON.stringify({ name: SCOPE_NAME, version: VERSION });
   return {
-    start: `{"resourceSpans":[{"resource":{"attributes":[${list.join(",")}]},"scopeSpans":[{"scope":${scope},"spans":[`,
-    end: "]}]}]}",
+    start: `{"resourceSpans":[{"resource":{"attributes":${JSON.stringify(list)}},"scopeSpans":[{"scope":${scope},"spans":`,
+    end: "}]}]}",
   };
 }

@@ -5,8 +5,8 @@
 
 import type { Log } from "../observe/log.ts";
 import type { OtlpClient } from "./otlp-client.ts";
-import { type MessageFrame, type QueueLimits, type SpanBatch, SpanQueue } from "./span-queue.ts";
-import type { SpanSource } from "./span-writer.ts";
+import type { MessageFrame, Span } from "./span.ts";
+import { type QueueLimits, type SpanBatch, SpanQueue } from "./span-queue.ts";
 
 export interface ExportLimits extends QueueLimits {
   /** How long a span may wait for others. */
@@ -21,7 +21,7 @@ export interface ExportLimits extends QueueLimits {
 
 export interface SpanExporterOptions {
   readonly client: Pick<OtlpClient, "send">;
-  /** What the messages of this process have in common. Called when the first span is added. */
+  /** What the messages of this process have in common. Called when the first message is written. */
   readonly frame: () => MessageFrame;
   readonly log: Pick<Log, "warn" | "info">;
   readonly limits: ExportLimits;
@@ -57,7 +57,8 @@ export class SpanExporter {
 
   constructor(options: SpanExporterOptions) {
     this.#options = options;
-    this.#queue = new SpanQueue(options.limits, options.frame);
+    const { limits, frame } = options;
+    this.#queue = new SpanQueue({ limits, frame, onDrop: (spans) => this.#drop("queue_full", spans) });
   }
 
   /** Spans since the start of the process. */
@@ -69,14 +70,12 @@ export class SpanExporter {
     return this.#dropped;
   }
 
-  /** `spans`: how many spans the source writes. */
-  add(source: SpanSource, spans: number): void {
+  add(spans: readonly Span[]): void {
     if (this.#isClosing) {
-      this.#drop("shutdown", spans);
+      this.#drop("shutdown", spans.length);
       return;
     }
-    const dropped = this.#queue.add(source, spans);
-    if (dropped > 0) this.#drop("queue_full", dropped);
+    this.#queue.add(spans);
     if (this.#state.kind !== "idle") return;
     if (this.#queue.hasFullBatch) this.#start();
     else if (this.#timer === null) this.#startTimer();
@@ -122,7 +121,6 @@ export class SpanExporter {
     for (let batch = this.#queue.take(); batch !== null; batch = this.#queue.take()) {
       await this.#exportBatch(batch);
       if (this.#hasClosed()) return;
-      this.#queue.recycle(batch);
       if (!this.#queue.hasFullBatch && !this.#isClosing) break;
     }
     this.#state = IDLE;
@@ -131,10 +129,9 @@ export class SpanExporter {
 
   async #exportBatch(batch: SpanBatch): Promise<void> {
     const { client, limits } = this.#options;
-    const message = batch.finish();
     for (let attempt = 0; ; attempt++) {
       this.#state = { kind: "sending", batch };
-      const result = await client.send(message);
+      const result = await client.send(batch.message);
       if (this.#hasClosed()) return;
       if (result.kind === "accepted") {
         this.#exported += batch.spans - result.rejectedSpans;

@@ -1,5 +1,6 @@
 /** Exports the spans of a request: one for the request, and one for each attempt with what the model used. */
 
+import { KINDS } from "../../accounts/kinds/table.ts";
 import type { Clock } from "../../base/clock.ts";
 import { NO_TOKENS } from "../../money/token-counts.ts";
 import { hasFailed } from "../../observe/traffic.ts";
@@ -7,20 +8,21 @@ import type { AccountRoute } from "../../policy/snapshot.ts";
 import { readSession } from "../../protocols/shared/conversation-name.ts";
 import { NO_FACTS, type ResponseFacts } from "../../protocols/shared/response-facts.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
+import { findProvider, OPERATION_BY_INTERFACE } from "../../telemetry/attribute-names.ts";
+import {
+  AttributeList,
+  ERROR_STATUS,
+  SPAN_KIND,
+  type Span,
+  type SpanAttribute,
+  spanFlags,
+  toNanoseconds,
+} from "../../telemetry/span.ts";
 import type { SpanContext } from "../../telemetry/span-context.ts";
-import { stringAttribute, toBytes } from "../../telemetry/span-text.ts";
-import type { SpanSource, SpanWriter } from "../../telemetry/span-writer.ts";
 import type { Tracer } from "../../telemetry/tracer.ts";
-import { type AttemptTrace, type Trace, waitedMs } from "../request/trace.ts";
+import { type AttemptTrace, waitedMs } from "../request/trace.ts";
 import type { RequestContext } from "../request-context.ts";
 import type { RequestEnding } from "./request-ending.ts";
-import {
-  callerAttributes,
-  endpointPieces,
-  modelAttribute,
-  routePieces,
-  userAgentAttribute,
-} from "./span-pieces.ts";
 
 /** The end of a request, as its usage row records it. */
 export type RequestEnd = Pick<
@@ -41,25 +43,38 @@ export type RequestEnd = Pick<
   | "responseId"
 >;
 
-interface TracedRequest {
+interface EndedRequest {
   readonly row: RequestEnd;
   readonly describeResponse?: RequestEnding["describeResponse"];
+}
+
+/** A request with all that its spans are built from. */
+interface TracedRequest {
+  readonly context: RequestContext;
+  readonly spanContext: SpanContext;
+  readonly end: RequestEnd;
+  readonly facts: ResponseFacts;
+  /** The gateway or an upstream failed, not the client. */
+  readonly isError: boolean;
+  readonly hasClientAddress: boolean;
 }
 
 /** Returns whether the spans are exported. */
 export function exportSpans(
   tracer: Tracer,
   context: RequestContext,
-  { row: end, describeResponse }: TracedRequest,
+  { row: end, describeResponse }: EndedRequest,
 ): boolean {
   const { spanContext, attempts } = context.trace;
   if (spanContext === null) return false;
   const isError = hasFailed(end);
   if (!tracer.isExported(spanContext, { durationMs: end.durationMs, isError })) return false;
-  // Read now: the response must not be kept until the spans are sent.
+  const { hasClientAddress } = tracer;
   const facts = describeResponse?.() ?? NO_FACTS;
-  const spans = new RequestSpans(tracer, context, { spanContext, end, facts, isError });
-  tracer.exporter.add(spans, 1 + attempts.length);
+  const request = { context, spanContext, end, facts, isError, hasClientAddress };
+  const spans = [buildServerSpan(request)];
+  for (const [index, attempt] of attempts.entries()) spans.push(buildClientSpan(request, attempt, index));
+  tracer.exporter.add(spans);
   return true;
 }
 
@@ -85,105 +100,83 @@ export function exportUnauthenticatedSpan(
   exportSpans(tracer, context, { row });
 }
 
-interface TracedEnd {
-  readonly spanContext: SpanContext;
-  readonly end: RequestEnd;
-  readonly facts: ResponseFacts;
-  /** The gateway or an upstream failed, not the client. */
-  readonly isError: boolean;
+function buildServerSpan({ context, spanContext, end, isError, hasClientAddress }: TracedRequest): Span {
+  const { call, caller, endpoint, model, trace } = context;
+  const { traceId, spanId, parentSpanId, isSampled } = spanContext;
+  const { headers } = call.request;
+  const route = `/v1${endpoint.path}`;
+  const attributes = new AttributeList();
+  attributes.text("requestId", call.requestId);
+  attributes.text("httpMethod", "POST");
+  attributes.text("httpRoute", route);
+  attributes.text("urlPath", route);
+  attributes.int("httpStatus", end.status);
+  attributes.text("outcome", end.outcome);
+  attributes.int("attempts", trace.attempts.length);
+  if (caller !== null) {
+    attributes.text("keyId", caller.key.publicId);
+    attributes.text("userId", caller.key.userId);
+    attributes.text("group", caller.group.name);
+  }
+  // A name that is not published is text of the client, and would be one more value for each typing error.
+  if (model !== null) attributes.text("publicModel", model.id);
+  attributes.text("userAgent", headers.get("user-agent"));
+  // The gateway does not terminate TLS. Only a proxy knows that the client used it.
+  attributes.text("urlScheme", headers.get("x-forwarded-proto") === "https" ? "https" : "http");
+  if (call.socketTurn !== null) attributes.text("protocolName", "websocket");
+  if (hasClientAddress) attributes.text("clientAddress", call.clientAddress());
+  attributes.count("waitMs", end.waitMs);
+  attributes.count("costNano", Number(end.costNano));
+  attributes.text("errorType", end.errorCode);
+  return {
+    traceId,
+    spanId,
+    parentSpanId: parentSpanId ?? undefined,
+    flags: spanFlags(isSampled, parentSpanId === null ? "local" : "remote"),
+    name: `POST ${route}`,
+    kind: SPAN_KIND.server,
+    startTimeUnixNano: toNanoseconds(end.atMs - end.durationMs),
+    endTimeUnixNano: toNanoseconds(end.atMs),
+    attributes: attributes.items,
+    status: isError ? ERROR_STATUS : undefined,
+  };
 }
 
-class RequestSpans implements SpanSource {
-  readonly #tracer: Tracer;
-  readonly #context: RequestContext;
-  readonly #spanContext: SpanContext;
-  readonly #end: RequestEnd;
-  readonly #facts: ResponseFacts;
-  readonly #isError: boolean;
-
-  constructor(tracer: Tracer, context: RequestContext, { spanContext, end, facts, isError }: TracedEnd) {
-    this.#tracer = tracer;
-    this.#context = context;
-    this.#spanContext = spanContext;
-    this.#end = end;
-    this.#facts = facts;
-    this.#isError = isError;
-  }
-
-  writeSpans(writer: SpanWriter): void {
-    this.#writeServerSpan(writer);
-    const { attempts } = this.#context.trace;
-    for (const [index, attempt] of attempts.entries()) {
-      writer.comma();
-      this.#writeClientSpan(writer, attempt, index);
-    }
-  }
-
-  #writeServerSpan(writer: SpanWriter): void {
-    const { call, caller, endpoint, model, trace } = this.#context;
-    const { traceId, spanId, parentSpanId, isSampled } = this.#spanContext;
-    const end = this.#end;
-    const { head, ending } = endpointPieces(endpoint);
-    const userAgent = call.request.headers.get("user-agent");
-    writer.start({
-      requestId: call.requestId,
-      traceId,
-      spanId,
-      parentSpanId,
-      head:
-        isSampled && parentSpanId === null ? head.usual : head.withFlags(isSampled, parentSpanId !== null),
-      startMs: end.atMs - end.durationMs,
-      endMs: end.atMs,
-    });
-    writer.piece(ending.get(end.status, end.outcome, trace.attempts.length));
-    if (caller !== null) writer.piece(callerAttributes(caller));
-    // A name that is not published is text of the client, and would be one more value for each typing error.
-    if (model !== null) writer.piece(modelAttribute(model));
-    if (userAgent !== null) writer.piece(userAgentAttribute(userAgent));
-    // The gateway does not terminate TLS. Only a proxy knows that the client used it.
-    writer.piece(call.request.headers.get("x-forwarded-proto") === "https" ? HTTPS : HTTP);
-    if (call.socketTurn !== null) writer.piece(WEBSOCKET);
-    if (this.#tracer.hasClientAddress) writer.string("clientAddress", call.clientAddress());
-    if (end.waitMs > 0) writer.int("waitMs", end.waitMs);
-    if (end.costNano > 0n) writer.int("costNano", Number(end.costNano));
-    if (end.errorCode !== null) writer.string("errorType", end.errorCode);
-    writer.end(this.#isError);
-  }
-
-  #writeClientSpan(writer: SpanWriter, attempt: AttemptTrace, index: number): void {
-    const { call, endpoint, request, routes, trace } = this.#context;
-    const { traceId, spanId, isSampled } = this.#spanContext;
-    const end = this.#end;
-    const isLast = index === trace.attempts.length - 1;
-    const pieces = routePieces(endpoint, attempt, isLast ? trace.route : findRoute(routes, attempt));
-    const requestStartMs = end.atMs - end.durationMs;
-    const isServing = isLast && attempt.failure === null;
-    const hasFault = attempt.failure !== null || (isServing && this.#isError);
-    writer.start({
-      requestId: call.requestId,
-      traceId,
-      spanId: this.#spanContext.attemptSpanId(index),
-      parentSpanId: spanId,
-      head: isSampled ? pieces.head.usual : pieces.head.withFlags(false, false),
-      startMs: requestStartMs + attempt.startedMs,
-      endMs: requestStartMs + (attempt.endedMs ?? end.durationMs),
-    });
-    writer.piece(pieces.attempt.get(index + 1, attempt.status, request?.stream ?? false));
-    writeRequest(writer, this.#context);
-    if (attempt.firstByteMs !== null)
-      writer.seconds("timeToFirstChunk", attempt.firstByteMs - attempt.startedMs);
-    if (isServing) {
-      writeFacts(writer, this.#facts, end);
-      writeResult(writer, trace, end);
-    }
-    if (hasFault) writer.string("errorType", attempt.failure ?? end.errorCode ?? end.outcome);
-    writer.end(hasFault);
-  }
+function buildClientSpan(request: TracedRequest, attempt: AttemptTrace, index: number): Span {
+  const { context, spanContext, end, isError } = request;
+  const { endpoint, routes, trace } = context;
+  const isLast = index === trace.attempts.length - 1;
+  const isServing = isLast && attempt.failure === null;
+  const hasFault = attempt.failure !== null || (isServing && isError);
+  const operation = OPERATION_BY_INTERFACE[endpoint.interface];
+  const requestStartMs = end.atMs - end.durationMs;
+  const attributes = new AttributeList();
+  attributes.text("requestId", context.call.requestId);
+  attributes.text("operation", operation.name);
+  attributes.text("requestModel", attempt.upstreamModel);
+  attributes.text("account", attempt.accountName);
+  attributes.text("outputType", operation.outputType);
+  addAddress(attributes, isLast ? trace.route : findRoute(routes, attempt));
+  attributes.int("attempt", index + 1);
+  attributes.int("httpStatus", attempt.status);
+  addRequest(attributes, context);
+  if (attempt.firstByteMs !== null)
+    attributes.seconds("timeToFirstChunk", attempt.firstByteMs - attempt.startedMs);
+  if (isServing) addResponse(attributes, request);
+  if (hasFault) attributes.text("errorType", attempt.failure ?? end.errorCode ?? end.outcome);
+  return {
+    traceId: spanContext.traceId,
+    spanId: spanContext.attemptSpanId(index),
+    parentSpanId: spanContext.spanId,
+    flags: spanFlags(spanContext.isSampled, "local"),
+    name: `${operation.name} ${attempt.upstreamModel}`,
+    kind: SPAN_KIND.client,
+    startTimeUnixNano: toNanoseconds(requestStartMs + attempt.startedMs),
+    endTimeUnixNano: toNanoseconds(requestStartMs + (attempt.endedMs ?? end.durationMs)),
+    attributes: attributes.items,
+    status: hasFault ? ERROR_STATUS : undefined,
+  };
 }
-
-const HTTP = toBytes(stringAttribute("urlScheme", "http"));
-const HTTPS = toBytes(stringAttribute("urlScheme", "https"));
-const WEBSOCKET = toBytes(stringAttribute("protocolName", "websocket"));
 
 function findRoute(routes: readonly AccountRoute[], attempt: AttemptTrace): AccountRoute | null {
   const isSame = ({ account, upstreamModel }: AccountRoute) =>
@@ -191,32 +184,48 @@ function findRoute(routes: readonly AccountRoute[], attempt: AttemptTrace): Acco
   return routes.find(isSame) ?? null;
 }
 
-function writeRequest(writer: SpanWriter, { call, request }: RequestContext): void {
-  if (request === null) return;
-  const conversation = readSession(call.request.headers) ?? request.previousResponseId;
-  if (request.outputTokensMax !== null) writer.int("requestTokensMax", request.outputTokensMax);
-  if (request.choices > 1) writer.int("requestChoices", request.choices);
-  if (conversation !== null) writer.string("conversationId", conversation);
+/** The same routes serve nearly all requests, and parsing a URL takes as long as the rest of a span. */
+const addresses = new WeakMap<AccountRoute, readonly SpanAttribute[]>();
+
+/** `route` is null if the policy has changed since the attempt. */
+function addAddress(attributes: AttributeList, route: AccountRoute | null): void {
+  if (route === null) return;
+  let address = addresses.get(route);
+  if (address === undefined) {
+    address = describeAddress(route);
+    addresses.set(route, address);
+  }
+  for (const item of address) attributes.items.push(item);
 }
 
-function writeFacts(
-  writer: SpanWriter,
-  { id, model, finishReasons }: ResponseFacts,
-  { responseId }: RequestEnd,
-): void {
-  const anyId = responseId ?? id;
-  if (anyId !== null) writer.string("responseId", anyId);
-  if (model !== null) writer.string("responseModel", model);
-  if (finishReasons.length > 0) writer.strings("finishReasons", finishReasons);
+function describeAddress({ account }: AccountRoute): readonly SpanAttribute[] {
+  const { hostname, port, protocol } = new URL(account.baseUrl);
+  const usualPort = protocol === "https:" ? 443 : 80;
+  const attributes = new AttributeList();
+  attributes.text("provider", KINDS[account.kind].provider ?? findProvider(account.kind, hostname));
+  attributes.text("serverAddress", hostname);
+  attributes.int("serverPort", port === "" ? usualPort : Number(port));
+  return attributes.items;
+}
+
+function addRequest(attributes: AttributeList, { call, request }: RequestContext): void {
+  attributes.flag("requestStream", request?.stream ?? false);
+  if (request === null) return;
+  attributes.int("requestTokensMax", request.outputTokensMax);
+  if (request.choices > 1) attributes.int("requestChoices", request.choices);
+  attributes.text("conversationId", readSession(call.request.headers) ?? request.previousResponseId);
 }
 
 /** Input tokens include cached ones, and output tokens include reasoning, as the conventions define them. */
-function writeResult(writer: SpanWriter, { upstreamRequestId }: Trace, end: RequestEnd): void {
-  if (upstreamRequestId !== null) writer.string("upstreamRequestId", upstreamRequestId);
+function addResponse(attributes: AttributeList, { context, end, facts }: TracedRequest): void {
+  attributes.text("responseId", end.responseId ?? facts.id);
+  attributes.text("responseModel", facts.model);
+  if (facts.finishReasons.length > 0) attributes.texts("finishReasons", facts.finishReasons);
+  attributes.text("upstreamRequestId", context.trace.upstreamRequestId);
   if (end.usageSource === "none") return;
-  writer.int("inputTokens", end.inputTokens);
-  writer.int("outputTokens", end.outputTokens);
-  if (end.cachedTokens > 0) writer.int("cacheReadTokens", end.cachedTokens);
-  if (end.cacheWriteTokens > 0) writer.int("cacheCreationTokens", end.cacheWriteTokens);
-  if (end.reasoningTokens > 0) writer.int("reasoningTokens", end.reasoningTokens);
+  attributes.int("inputTokens", end.inputTokens);
+  attributes.int("outputTokens", end.outputTokens);
+  attributes.count("cacheReadTokens", end.cachedTokens);
+  attributes.count("cacheCreationTokens", end.cacheWriteTokens);
+  attributes.count("reasoningTokens", end.reasoningTokens);
 }

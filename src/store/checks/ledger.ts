@@ -162,8 +162,8 @@ export function findEntriesWithoutRow(db: Db, rowsSinceMs: number, limit: number
 }
 
 /**
- * Finds usage rows whose charge differs from their cost. A charge may be lower only if the row was recovered or was
- * settled by an earlier version, and is flagged as an overrun. Rows without a payer must not be charged, and only
+ * Finds usage rows whose charge differs from their cost. A charge may be lower only if the row was recovered,
+ * and is flagged as an overrun. Rows without a payer must not be charged, and only
  * balances share charges.
  */
 export function findWrongCharges(db: Db, limit: number): Promise<Contradiction[]> {

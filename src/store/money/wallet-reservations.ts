@@ -52,7 +52,7 @@ export async function changeWallets(
     },
     decreased.map(({ userId, reservedNano }) => [reservedNano.toString(), processId, userId]),
   );
-  // A node of an earlier version recovers reservations without their fence.
+  // The fence excludes this. A reservation that is missing nevertheless must not become money.
   if (decreasedCount < decreased.length) throw new FenceLost(processId);
   const walletChanges = ordered.filter(({ balanceNano, heldNano }) => balanceNano !== 0n || heldNano !== 0n);
   await updateRows(

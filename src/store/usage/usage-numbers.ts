@@ -2,7 +2,7 @@
  * Numbers for values that usage rows repeat: ids of keys, users, groups and accounts, and kinds of requests. Each
  * value is stored once in its own table; rows refer to it by number. A number is derived from the digest of its
  * value, so nodes that add the same value concurrently choose the same number, and a database that lost it gets the
- * same one again. Numbers assigned by earlier versions are an exception.
+ * same one again.
  */
 
 import { type Db, type SqlValue, transaction } from "../engine/db.ts";
@@ -143,7 +143,7 @@ interface Line {
   cacheKey: string;
 }
 
-/** Numbers in the database take precedence: those of an earlier version are not derived from a digest. */
+/** Numbers in the database take precedence: a collision may have changed them. */
 async function registerLines(
   tx: Db,
   { table, columns, known }: NumberedTable,

@@ -142,11 +142,6 @@ const countOrNull: FieldKind<number | null> = {
   read: integerOrNull,
   clamp: (value) => (value === null ? null : storableCount(value)),
 };
-/** Journals and spools of earlier versions lack these columns. */
-const laterCount: FieldKind<number> = {
-  read: (row, column) => (row[column] === undefined ? 0 : integer(row, column)),
-  clamp: storableCount,
-};
 const money: FieldKind<Nano> = { read: nano, toValue: nanoValue, isMoney: true };
 
 function oneOfThese<T extends string>(allowed: readonly T[]): FieldKind<T> {
@@ -182,16 +177,11 @@ export const USAGE_FIELDS: Readonly<{ [Field in keyof UsageRow]: UsageField<Usag
   flags: { column: "flags", place: "kind", read: readFlags, toValue: flagsValue, isComparedAsStored: true },
 
   interface: { column: "interface", place: "shared", ...oneOfThese(INTERFACES) },
-  requestCount: {
-    column: "request_count",
-    place: "shared",
-    // Journals and spools of earlier versions lack this column.
-    read: (row, column) => (row[column] === undefined ? 1 : integer(row, column)),
-  },
+  requestCount: { column: "request_count", place: "shared", ...integers },
   cacheWriteTokens: { column: "cache_write_tokens", place: "shared", ...count },
-  cacheWrite1hTokens: { column: "cache_write_1h_tokens", place: "shared", ...laterCount },
+  cacheWrite1hTokens: { column: "cache_write_1h_tokens", place: "shared", ...count },
   images: { column: "images", place: "shared", ...count },
-  webSearches: { column: "web_searches", place: "shared", ...laterCount },
+  webSearches: { column: "web_searches", place: "shared", ...count },
   imageInputTokens: { column: "image_input_tokens", place: "shared", ...count },
   audioInputTokens: { column: "audio_input_tokens", place: "shared", ...count },
   audioOutputTokens: { column: "audio_output_tokens", place: "shared", ...count },
