@@ -171,7 +171,7 @@ function findPostgres(): string {
   return join(POSTGRES_VERSIONS, newest, "bin");
 }
 
-/** PostgreSQL refuses to run as root. */
+/** PostgreSQL does not run as root. */
 function runAsPostgres(folder: string): string[] {
   if (process.getuid?.() !== 0) return [];
   const readId = (option: string) => Number(Bun.spawnSync(["id", option, "postgres"]).stdout.toString());

@@ -16,7 +16,7 @@ export const FILL = { days: 90, keys: 1_000, users: 200, groups: 20, models: 20 
 const DAY_MS = 86_400_000;
 /** From where on the ids of each are numbered. */
 const NO = { key: 10_000, user: 20_000, group: 30_000, account: 40_000 } as const;
-/** What becomes of a request, in the order of the kinds of its model: one in fifty is refused, one fails. */
+/** What becomes of a request, in the order of the kinds of its model: one in fifty is rejected, one fails. */
 const OUTCOMES = [
   [429, "refused"],
   [502, "failed"],

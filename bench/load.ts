@@ -104,7 +104,7 @@ const SETTLE_MS = 250;
 
 export async function runLoad(bench: Bench, load: Load): Promise<LoadRun[][]> {
   for (const subject of bench.subjects) {
-    await checkAnswer(subject, load);
+    await checkResponse(subject, load);
     // Only the gateway's code is compiled while it runs.
     if (subject.name === "gateway" && subject.pid !== null) {
       const many = { ...load, connections: load.warmUpConnections };
@@ -177,12 +177,12 @@ async function measureOnce(bench: Bench, subject: Subject, load: Load): Promise<
 }
 
 async function counts(upstreamUrl: string): Promise<UpstreamCounts> {
-  const answer: UpstreamCounts = JSON.parse(await (await fetch(`${upstreamUrl}/counts`)).text());
-  return answer;
+  const response: UpstreamCounts = JSON.parse(await (await fetch(`${upstreamUrl}/counts`)).text());
+  return response;
 }
 
-/** Before anything is measured: the answer is the right one, not only a fast one. */
-async function checkAnswer(subject: Subject, load: Load): Promise<void> {
+/** Before anything is measured: the response is the right one, not only a fast one. */
+async function checkResponse(subject: Subject, load: Load): Promise<void> {
   const response = await fetch(subject.url + load.path, {
     method: "POST",
     headers: { "content-type": "application/json", authorization: `Bearer ${BENCH_KEY}` },

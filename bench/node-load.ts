@@ -1,6 +1,6 @@
 /**
  * Load on the nodes of one installation, in a process of its own: `bun bench/node-load.ts`, with a `NodeLoad` as JSON on
- * stdin. It sends requests at a fixed rate, whether earlier ones have been answered or not, or as many as the nodes
+ * stdin. It sends requests at a fixed rate, whether earlier ones have a response or not, or as many as the nodes
  * serve. The result is one line of JSON.
  */
 
@@ -12,7 +12,7 @@ export interface NodeLoad {
   readonly keys: readonly string[];
   readonly path: string;
   readonly body: string;
-  /** Of all nodes together. Null: each connection sends its next request as soon as the last one is answered. */
+  /** Of all nodes together. Null: each connection sends its next request as soon as the last one has its response. */
   readonly requestsPerSecond: number | null;
   readonly durationMs: number;
   /** For each node. */
@@ -130,8 +130,8 @@ class LoadRun {
   readonly #tookMs: number[] = [];
   #startedMs = 0;
   #sent = 0;
-  #answered = 0;
-  #onAllAnswered: (() => void) | null = null;
+  #responded = 0;
+  #onAllResponses: (() => void) | null = null;
 
   constructor(load: NodeLoad) {
     this.#load = load;
@@ -144,13 +144,13 @@ class LoadRun {
     if (requestsPerSecond === null) this.#fillConnections();
     else await this.#keepRate(requestsPerSecond);
     await new Promise<void>((resolve) => {
-      this.#onAllAnswered = resolve;
-      if (this.#sent === this.#answered && !this.#isRunning()) resolve();
+      this.#onAllResponses = resolve;
+      if (this.#sent === this.#responded && !this.#isRunning()) resolve();
     });
     const tookMs = Math.max(performance.now() - this.#startedMs, durationMs);
     return {
-      requests: this.#answered,
-      requestsPerSecond: (this.#answered * 1_000) / tookMs,
+      requests: this.#responded,
+      requestsPerSecond: (this.#responded * 1_000) / tookMs,
       p50Ms: quantile(this.#tookMs, 0.5),
       p99Ms: quantile(this.#tookMs, 0.99),
     };
@@ -185,10 +185,10 @@ class LoadRun {
     const sentMs = performance.now();
     this.#clients[node]?.send(key, () => {
       const nowMs = performance.now();
-      this.#answered++;
+      this.#responded++;
       if (sentMs - this.#startedMs > WARM_UP_MS) this.#tookMs.push(nowMs - sentMs);
       onResponse();
-      if (this.#sent === this.#answered) this.#onAllAnswered?.();
+      if (this.#sent === this.#responded) this.#onAllResponses?.();
     });
   }
 }

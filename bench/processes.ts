@@ -27,7 +27,7 @@ export interface ProcessGroup {
   start(options: StartOptions): BenchProcess;
   /** Ends a process that was started elsewhere, with the others. */
   track(child: Bun.Subprocess): void;
-  /** Runs to its end; answers with what it printed. */
+  /** Runs to its end; returns what it printed. */
   runToEnd(options: StartOptions & { input?: string; interruptAfterMs?: number }): Promise<string>;
   close(): void;
 }
@@ -111,10 +111,10 @@ export function freePort(): number {
   return port;
 }
 
-/** How long it took from the start of the process until `url` answered 200. */
+/** How long it took from the start of the process until `url` returned 200. */
 export async function readyAfterMs(running: BenchProcess, url: string, timeoutMs: number): Promise<number> {
   for (;;) {
-    const answered = await fetch(url, { signal: AbortSignal.timeout(1_000) }).then(
+    const responded = await fetch(url, { signal: AbortSignal.timeout(1_000) }).then(
       async (response) => {
         await response.arrayBuffer();
         return response.status === 200;
@@ -122,7 +122,7 @@ export async function readyAfterMs(running: BenchProcess, url: string, timeoutMs
       () => false,
     );
     const tookMs = performance.now() - running.startedMs;
-    if (answered) return tookMs;
+    if (responded) return tookMs;
     if (tookMs > timeoutMs || !existsSync(`/proc/${running.pid}`)) {
       throw new Error(`${running.name} did not become ready at ${url}. Its output:\n${running.output()}`);
     }

@@ -24,11 +24,13 @@ const deadlineMs = performance.now() + Number(forText);
 let begunMs = 0;
 let received = "";
 
-function isWhole(answer: string): boolean {
-  const headEnd = answer.indexOf("\r\n\r\n");
+function isWhole(response: string): boolean {
+  const headEnd = response.indexOf("\r\n\r\n");
   if (headEnd < 0) return false;
-  const length = /\r\ncontent-length: *(\d+)/i.exec(answer.slice(0, headEnd))?.[1];
-  return length === undefined ? answer.endsWith("0\r\n\r\n") : answer.length >= headEnd + 4 + Number(length);
+  const length = /\r\ncontent-length: *(\d+)/i.exec(response.slice(0, headEnd))?.[1];
+  return length === undefined
+    ? response.endsWith("0\r\n\r\n")
+    : response.length >= headEnd + 4 + Number(length);
 }
 
 function finish(): never {

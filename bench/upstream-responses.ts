@@ -5,7 +5,7 @@ import { EVENTS_PER_STREAM } from "./request-bodies.ts";
 const MODEL = "bench-model";
 const CREATED = 1_790_000_000;
 
-/** Large numbers never reach a bench, so usage is the same for every answer. */
+/** Large numbers never reach a bench, so usage is the same for every response. */
 const CHAT_USAGE = {
   prompt_tokens: 212,
   completion_tokens: 57,

@@ -58,7 +58,7 @@ const port = Number(process.argv[2]);
 const pauseMs = Number(process.argv[3]);
 const counts: UpstreamCounts = { requests: 0, events: 0 };
 
-function answer(status: string, json: string): Buffer {
+function respondTo(status: string, json: string): Buffer {
   return Buffer.from(
     `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(json)}\r\n\r\n${json}`,
   );
@@ -71,8 +71,8 @@ function frames(events: readonly StreamEvent[]): Frame[] {
   }));
 }
 
-const COMPLETION = answer("200 OK", completion());
-const NOT_FOUND = answer("404 Not Found", '{"error":{"message":"not part of the bench"}}');
+const COMPLETION = respondTo("200 OK", completion());
+const NOT_FOUND = respondTo("404 Not Found", '{"error":{"message":"not part of the bench"}}');
 const CHAT_WITH_USAGE = frames(chatStream());
 const CHAT = CHAT_WITH_USAGE.filter((frame) => frame.counted);
 const RESPONSES_EVENTS = responsesStream(pauseMs === 0 ? EVENTS_PER_SHORT_STREAM : EVENTS_PER_STREAM);
@@ -151,7 +151,7 @@ function upgrade(socket: Socket<ConnectionState>, head: string): void {
 
 function respond(socket: Socket<ConnectionState>, head: string, body: string): void {
   if (head.startsWith("GET /counts ")) {
-    send(socket, answer("200 OK", JSON.stringify(counts)));
+    send(socket, respondTo("200 OK", JSON.stringify(counts)));
     return;
   }
   if (head.startsWith("GET /v1/responses ")) {

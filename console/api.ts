@@ -28,15 +28,17 @@ export type Input<Name extends RouteName> = Slot<"params", Given<Name, "params">
 export type InputArgs<Name extends RouteName> =
   Record<string, never> extends Input<Name> ? [input?: Input<Name>] : [input: Input<Name>];
 
-export type Answer<Name extends RouteName> = z.output<Routes[Name]["answer"]>;
+export type ResponseBody<Name extends RouteName> = z.output<Routes[Name]["response"]>;
 
 /** Names of lists, whose responses are pages. */
 export type ListName = {
-  [Name in RouteName]: Answer<Name> extends { data: readonly unknown[]; next: string | null } ? Name : never;
+  [Name in RouteName]: ResponseBody<Name> extends { data: readonly unknown[]; next: string | null }
+    ? Name
+    : never;
 }[RouteName];
 
 export type ListRow<Name extends ListName> =
-  Answer<Name> extends { data: readonly (infer Row)[] } ? Row : never;
+  ResponseBody<Name> extends { data: readonly (infer Row)[] } ? Row : never;
 
 /** The API rejected the request, or could not be reached. `param` is the field, as the form names it. */
 export class ApiProblem extends Error {
@@ -68,7 +70,7 @@ export async function api<Name extends RouteName>(
   name: Name,
   input: Input<Name>,
   signal?: AbortSignal,
-): Promise<Answer<Name>> {
+): Promise<ResponseBody<Name>> {
   const { method, url } = locate(name, input);
   const { body }: Loose = input;
   const response = await fetch(url, {
@@ -84,7 +86,7 @@ export async function api<Name extends RouteName>(
     throw new ApiProblem({ code: "unreachable", message: "" }, 0);
   });
   if (!response.ok) throw await readProblem(response);
-  if (response.status === 204) return undefined as Answer<Name>;
+  if (response.status === 204) return undefined as ResponseBody<Name>;
   return response.json();
 }
 

@@ -13,12 +13,12 @@ import {
 } from "@tanstack/react-query";
 import { useRef } from "react";
 import {
-  type Answer,
   ApiProblem,
   api,
   type Input,
   type ListName,
   type ListRow,
+  type ResponseBody,
   type RouteName,
 } from "./api.ts";
 
@@ -83,9 +83,9 @@ export interface ApiQuery<Data> {
 export function useApi<Name extends RouteName>(
   name: Name,
   ...[input, options]: QueryArgs<Name>
-): ApiQuery<Answer<Name>> {
+): ApiQuery<ResponseBody<Name>> {
   const given = inputOrNone<Name>(input);
-  const result = useQuery<Answer<Name>>({
+  const result = useQuery<ResponseBody<Name>>({
     queryKey: [name, given],
     queryFn: ({ signal }) => api(name, given, signal),
     ...shared(options),
@@ -175,18 +175,18 @@ interface Page<Row> {
 interface ChangeOptions<Name extends RouteName> {
   /** Cached responses of these operations are fetched again. An area ends with a dot: `keys.` means all of `keys`. */
   invalidates?: readonly (RouteName | `${string}.`)[];
-  onDone?(answer: Answer<Name>, input: Input<Name>): void;
+  onDone?(response: ResponseBody<Name>, input: Input<Name>): void;
 }
 
 export function useChange<Name extends RouteName>(
   name: Name,
   { invalidates = [], onDone }: ChangeOptions<Name> = {},
-): UseMutationResult<Answer<Name>, Error, Input<Name>> {
+): UseMutationResult<ResponseBody<Name>, Error, Input<Name>> {
   const client = useQueryClient();
   return useMutation({
     mutationFn: (input: Input<Name>) => api(name, input),
-    onSuccess: async (answer, input) => {
-      onDone?.(answer, input);
+    onSuccess: async (response, input) => {
+      onDone?.(response, input);
       await client.invalidateQueries({
         predicate: ({ queryKey: [asked] }) =>
           invalidates.some((one) => one === asked || (one.endsWith(".") && String(asked).startsWith(one))),

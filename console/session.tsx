@@ -2,10 +2,10 @@
 
 import { useQueryClient } from "@tanstack/react-query";
 import { createContext, type ReactNode, useContext } from "react";
-import type { Answer } from "./api.ts";
+import type { ResponseBody } from "./api.ts";
 import { useApi } from "./data.ts";
 
-export type Session = Answer<"session.current">;
+export type Session = ResponseBody<"session.current">;
 export type SessionUser = NonNullable<Session["user"]>;
 
 const SessionContext = createContext<Session | null>(null);

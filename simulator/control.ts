@@ -5,7 +5,7 @@ import { parseFault } from "./model/model-name.ts";
 import type { Simulation } from "./simulation.ts";
 
 /** Lets tests inject faults at run time and read the ledger. */
-export async function answerControl(
+export async function respondToControl(
   request: Request,
   path: string,
   simulation: Simulation,

@@ -1,8 +1,8 @@
 /** The input and output types of an endpoint. */
 
 import type { JsonFields } from "./json-fields.ts";
-import type { PromptCache } from "./model/answer.ts";
 import type { Behaviour, Fault } from "./model/model-name.ts";
+import type { PromptCache } from "./model/model-output.ts";
 import type { TokenRule } from "./model/tokens.ts";
 import type { Reply } from "./reply.ts";
 

@@ -52,10 +52,10 @@ describe("a ledger entry", () => {
   test("of a disconnected client counts only the tokens that were sent", async () => {
     const leave = new AbortController();
     const model = "sim-fast@events=100,bytes=400,interval=2ms";
-    const answer = await post(JSON.stringify({ model, stream: true, messages: [] }), {
+    const response = await post(JSON.stringify({ model, stream: true, messages: [] }), {
       signal: leave.signal,
     });
-    await answer.body?.getReader().read();
+    await response.body?.getReader().read();
     leave.abort();
     const entry = await settled();
     expect(entry).toMatchObject({ abortedByClient: true, finished: false });

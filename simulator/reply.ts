@@ -1,8 +1,8 @@
 /** The reply of an endpoint: a JSON body, events or an error. */
 
-import type { Refusal } from "./errors.ts";
-import type { Usage } from "./model/answer.ts";
+import type { Rejection } from "./errors.ts";
 import type { Fault } from "./model/model-name.ts";
+import type { Usage } from "./model/model-output.ts";
 import type { TokenOutput } from "./model/tokens.ts";
 
 /** One server-sent event. The usage of an aborted stream is counted from the events that were sent. */
@@ -35,7 +35,7 @@ export interface EventsReply {
   onDisconnect?: DisconnectHandler;
 }
 
-export type Reply = JsonReply | EventsReply | Refusal;
+export type Reply = JsonReply | EventsReply | Rejection;
 
 export function jsonReply(body: string, usage: Usage, images = 0): JsonReply {
   return { kind: "json", body, usage, images };

@@ -1,14 +1,14 @@
 /** Routes the requests of the simulator. */
 
-import { answerCloud } from "./cloud/cloud-call.ts";
-import { answerCloudList } from "./cloud/cloud-lists.ts";
+import { respondCloud } from "./cloud/cloud-call.ts";
+import { respondCloudList } from "./cloud/cloud-lists.ts";
 import { needsAccessToken, parseCloudPath } from "./cloud/cloud-path.ts";
-import { answerControl } from "./control.ts";
+import { respondToControl } from "./control.ts";
 import {
   type Delivery,
   deliver,
   isMessages,
-  REFUSALS,
+  REJECTIONS,
   readCredential,
   type SimulatedApi,
 } from "./delivery/delivery.ts";
@@ -17,22 +17,22 @@ import type { Call } from "./endpoint.ts";
 import { forcedFault, openEntry, REQUEST_ID } from "./entry.ts";
 import {
   badCredential,
+  createRejection,
   methodNotAllowed,
   missing,
   notJson,
-  type Refusal,
-  refusal,
+  type Rejection,
   unknownModel,
   unknownUrl,
 } from "./errors.ts";
 import {
-  answerGemini,
-  answerGeminiList,
   isGeminiPath,
   parseGeminiPath,
+  respondGemini,
+  respondGeminiList,
   streams,
 } from "./gemini/gemini-routes.ts";
-import { googleRefusal } from "./gemini/google-refusal.ts";
+import { googleRejection } from "./gemini/google-rejection.ts";
 import { type JsonFields, stringField, topLevelFields } from "./json-fields.ts";
 import { countMessageTokens, createMessage } from "./messages/messages.ts";
 import { readBehaviour } from "./model/model-name.ts";
@@ -77,10 +77,10 @@ export async function handle(
   const path = queryAt < 0 ? url.slice(pathAt) : url.slice(pathAt, queryAt);
   const query = queryAt < 0 ? "" : url.slice(queryAt + 1);
 
-  if (path === "/token") return simulation.tokenIssuer.answer(request);
+  if (path === "/token") return simulation.tokenIssuer.respond(request);
   const refused = checkCredential(request.headers, path, simulation);
   if (refused !== null) return refused;
-  if (path.startsWith("/__")) return answerControl(request, path, simulation);
+  if (path.startsWith("/__")) return respondToControl(request, path, simulation);
 
   const inPath = request.method === "POST" ? findModelPath(path) : null;
   if (inPath !== null) return handleModelPath(request, inPath, { path, query }, simulation);
@@ -132,16 +132,16 @@ interface ModelPath {
   readonly api: SimulatedApi;
   readonly model: string;
   readonly streams: boolean;
-  answer(call: Call, query: string, simulation: Simulation): Reply;
+  respond(call: Call, query: string, simulation: Simulation): Reply;
 }
 
 function findModelPath(path: string): ModelPath | null {
   const cloud = parseCloudPath(path);
   if (cloud !== null) {
     const { model, streams, host, api } = cloud;
-    const answer: ModelPath["answer"] = (call, query, simulation) =>
-      answerCloud(call, cloud, query, simulation);
-    return { api: host === "bedrock" ? "bedrock" : api, model, streams, answer };
+    const respond: ModelPath["respond"] = (call, query, simulation) =>
+      respondCloud(call, cloud, query, simulation);
+    return { api: host === "bedrock" ? "bedrock" : api, model, streams, respond };
   }
   const gemini = parseGeminiPath(path);
   if (gemini === null) return null;
@@ -149,7 +149,7 @@ function findModelPath(path: string): ModelPath | null {
     api: "gemini",
     model: gemini.model,
     streams: streams(gemini),
-    answer: (call, query) => answerGemini(call, gemini, query),
+    respond: (call, query) => respondGemini(call, gemini, query),
   };
 }
 
@@ -178,7 +178,7 @@ async function handleModelPath(
     const { seed, newId, promptCache } = simulation;
     const createdAt = Math.floor(nowMs / 1_000);
     const call: Call = { fields, headers, behaviour, fault, seed, createdAt, newId, promptCache, tokens };
-    return target.answer(call, query, simulation);
+    return target.respond(call, query, simulation);
   });
 }
 
@@ -190,7 +190,7 @@ function checkCredential(headers: Headers, path: string, simulation: Simulation)
       "Request had invalid authentication credentials. Expected OAuth 2 access token, login cookie or other valid authentication credential.";
     return simulation.tokenIssuer.isValid(bearer)
       ? null
-      : refusalResponse(googleRefusal(401, message), simulation);
+      : rejectionResponse(googleRejection(401, message), simulation);
   }
   if (simulation.credential === null) return null;
   const isBedrock = parseCloudPath(path) !== null || path === "/inference-profiles";
@@ -225,7 +225,7 @@ function handleUpgrade(
   return new Response("Not a WebSocket handshake.", { status: 400 });
 }
 
-function rejectUpgrade(simulation: Simulation, credential: string): Refusal | null {
+function rejectUpgrade(simulation: Simulation, credential: string): Rejection | null {
   const fault = forcedFault(simulation, true);
   if (fault === null) return null;
   const status = fault.status ?? 426;
@@ -236,14 +236,14 @@ function rejectUpgrade(simulation: Simulation, credential: string): Refusal | nu
   );
   // A status that no other fault has.
   if (faultReply === null || typeof faultReply === "string" || faultReply.status !== status) {
-    return refusal(status, { message: "WebSocket is not supported here." });
+    return createRejection(status, { message: "WebSocket is not supported here." });
   }
   return faultReply;
 }
 
 function unauthorised(credential: string | null, path: string, simulation: Simulation): Response {
   const api = parseCloudPath(path) !== null || path === "/inference-profiles" ? "bedrock" : findApi(path);
-  return refusalResponse(REFUSALS[api](badCredential(credential)), simulation);
+  return rejectionResponse(REJECTIONS[api](badCredential(credential)), simulation);
 }
 
 function findApi(path: string): SimulatedApi {
@@ -251,7 +251,7 @@ function findApi(path: string): SimulatedApi {
   return isGeminiPath(path) ? "gemini" : "openai";
 }
 
-function refusalResponse({ status, body, headers }: Refusal, simulation: Simulation): Response {
+function rejectionResponse({ status, body, headers }: Rejection, simulation: Simulation): Response {
   const own = { "content-type": "application/json", "x-request-id": simulation.newId(REQUEST_ID) };
   return new Response(body, { status, headers: { ...own, ...headers } });
 }
@@ -326,9 +326,9 @@ function otherReply(
   query: URLSearchParams,
   simulation: Simulation,
 ): Reply {
-  const cloudList = method === "GET" ? answerCloudList(path) : null;
+  const cloudList = method === "GET" ? respondCloudList(path) : null;
   if (cloudList !== null) return cloudList;
-  if (method === "GET" && path.startsWith("/v1beta/models")) return answerGeminiList(path, MODELS);
+  if (method === "GET" && path.startsWith("/v1beta/models")) return respondGeminiList(path, MODELS);
   if (route === null) return unknownUrl(method, path);
   if (route.path === "/models") return method === "GET" ? modelList() : methodNotAllowed(method, path, "GET");
   if (route.path.startsWith("/models/")) {

@@ -4,8 +4,8 @@ import type { Clock } from "../src/base/clock.ts";
 import type { TokenIssuer } from "./cloud/access-tokens.ts";
 import type { Ledger } from "./ledger.ts";
 import type { PrefixCache } from "./messages/messages-cache.ts";
-import type { PromptCache } from "./model/answer.ts";
 import type { Fault } from "./model/model-name.ts";
+import type { PromptCache } from "./model/model-output.ts";
 import type { TokenRule } from "./model/tokens.ts";
 import type { ResponseStore } from "./openai/response-store.ts";
 

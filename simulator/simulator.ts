@@ -8,8 +8,8 @@ import { type KnownServiceAccount, TokenIssuer } from "./cloud/access-tokens.ts"
 import { type FaultPort, openFaultPort } from "./delivery/fault-port.ts";
 import { Ledger } from "./ledger.ts";
 import { createPrefixCache } from "./messages/messages-cache.ts";
-import { createPromptCache } from "./model/answer.ts";
 import { parseFault } from "./model/model-name.ts";
+import { createPromptCache } from "./model/model-output.ts";
 import { openTokenRule, type TokenRuleName } from "./model/token-rules.ts";
 import { createResponseStore } from "./openai/response-store.ts";
 import { handle } from "./routes.ts";

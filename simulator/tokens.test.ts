@@ -52,10 +52,10 @@ async function countedByReader(endpoint: EndpointName, body: string, bytesMax: n
   const reader = lookUpEndpoint(endpoint).openReader(request, { depthMax: 64, nowMs: () => 0, sink });
   const splitter = new SseSplitter({ eventBytesMax: 1_000_000 });
   const leave = new AbortController();
-  const answer = await ask(endpoint, body, leave.signal);
+  const response = await ask(endpoint, body, leave.signal);
   let seen = 0;
   try {
-    for await (const chunk of answer.body ?? []) {
+    for await (const chunk of response.body ?? []) {
       splitter.push(wholeBytesPart(chunk), (bytes, start, end, kind) => {
         if (kind === "event") reader.read(bytes, start, end);
       });
@@ -72,11 +72,11 @@ describe.each(["chat.completions", "responses"] as const)("counting with a token
   test("the usage of a whole response equals the tokens of its texts", async () => {
     for (const model of ["sim-fast", "sim-reason", "sim-tools", "sim-fast@bytes=5000"]) {
       const body = bodyFor(endpoint, model, endpoint === "responses" ? {} : { n: 2 });
-      const answer = new Uint8Array(await (await ask(endpoint, body)).arrayBuffer());
+      const response = new Uint8Array(await (await ask(endpoint, body)).arrayBuffer());
       const entry = await settled();
-      expect(entry.outputTokens).toBe((await countResponse(answer)).outputTokens);
+      expect(entry.outputTokens).toBe((await countResponse(response)).outputTokens);
       expect(entry.inputTokens).toBe(await countInputHere(Buffer.from(body), "text"));
-      const { usage } = JSON.parse(Buffer.from(answer).toString());
+      const { usage } = JSON.parse(Buffer.from(response).toString());
       expect(usage.output_tokens ?? usage.completion_tokens).toBe(entry.outputTokens);
     }
   });

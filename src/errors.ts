@@ -139,11 +139,11 @@ export interface ErrorDetail {
   /** When the exhausted limit resets; some clients show the time. */
   resetsAtMs?: number | null;
   /** The limit that rejected the request, for metrics. Clients do not receive it. */
-  limit?: RefusingLimit | null;
+  limit?: RejectingLimit | null;
 }
 
 /** A limit, without its value. `isQueue`: the request waited for it until its time-out, or the queue was full. */
-export interface RefusingLimit {
+export interface RejectingLimit {
   readonly scope: "key" | "user" | "group" | "account";
   /** A kind of `records/limits.ts`, `window`, `money`, or `rate` for the rate limits of accounts. */
   readonly kind: string;
@@ -159,7 +159,7 @@ export class ApiError extends Error {
   readonly headers: Readonly<Record<string, string>>;
   readonly failedGeneration: string | null;
   readonly resetsAtMs: number | null;
-  readonly limit: RefusingLimit | null;
+  readonly limit: RejectingLimit | null;
 
   constructor(code: ApiErrorCode, message: string, detail: ErrorDetail = {}) {
     super(message);

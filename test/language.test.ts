@@ -165,6 +165,45 @@ describe("names in comments", () => {
   });
 });
 
+describe("one word for one thing", () => {
+  /** A word that is not used in names, and the one that is. */
+  const SYNONYMS: readonly { word: RegExp; instead: string }[] = [
+    { word: /answer/i, instead: "response" },
+    { word: /refus/i, instead: "reject; a refusal is the model's" },
+    { word: /changelog/i, instead: "audit log" },
+  ];
+  /** Names that are data: recorded outcomes, codes, columns, members of JSON and metrics; and the model's refusal. */
+  const DATA = new Set([
+    "ECONNREFUSED",
+    "REFUSAL",
+    "REFUSAL_CHANNEL",
+    "RefusalPart",
+    "answer",
+    "answer_too_large",
+    "bad_answer",
+    "gateway_large_bodies_refused_total",
+    "gateway_limit_refusals_total",
+    "gateway_queue_refused_total",
+    "idempotency_answer_gone",
+    "refusal",
+    "refusalPart",
+    "refusals",
+    "refused",
+    "refused_per_s",
+    "refused_requests",
+  ]);
+
+  test("names use it", () => {
+    const other = sources
+      .filter(({ file }) => !/^(?:test|release|deploy)\//.test(file))
+      .flatMap(({ file, text }) =>
+        (readCode(text).match(/[A-Za-z_$][\w$]*/g) ?? []).map((name) => ({ file, name })),
+      )
+      .filter(({ name }) => !DATA.has(name) && SYNONYMS.some(({ word }) => word.test(name)));
+    expect([...new Set(other.map(({ file, name }) => `${file}: ${name}`))]).toEqual([]);
+  });
+});
+
 describe("vague words", () => {
   test("are found in comments and sentences, not in code and short strings", () => {
     const text = 'const told = "nobody"; // It tells.\nthrow new Error(`it is what whoever asks for.`);';

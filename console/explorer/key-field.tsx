@@ -41,7 +41,7 @@ export function KeyField({ keyRef, models, onLook }: KeyFieldProps) {
         {t.keyHint}{" "}
         <span role="status">
           {models.state === "known" && t.models(models.all.length)}
-          {models.state === "refused" && t.keyRefused}
+          {models.state === "rejected" && t.keyRejected}
         </span>
       </div>
     </div>

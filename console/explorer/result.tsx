@@ -8,12 +8,12 @@ import { Notice } from "../ui/notice.tsx";
 import { Section } from "../ui/page.tsx";
 import { type Tab, Tabs } from "../ui/tabs.tsx";
 import { Badge, CodeBlock, Copy, Money } from "../ui/values.tsx";
-import { readVectors } from "./answer-text.ts";
 import type { ExplorerOperation } from "./described.ts";
 import { parsed } from "./json-value.ts";
 import { Marked } from "./marked.tsx";
 import type { Report } from "./report.ts";
 import type { RequestRunner, RunnerState } from "./request-runner.ts";
+import { readVectors } from "./response-text.ts";
 import type { Run, RunEvent, RunProblem } from "./run.ts";
 import { Vector } from "./vector.tsx";
 
@@ -131,7 +131,7 @@ function Problem({ problem }: { problem: RunProblem }) {
 function Views({ run }: { run: Run }) {
   const t = useText("explorer");
   const { pictures } = run;
-  const vectors = readVectors(run.answer);
+  const vectors = readVectors(run.response);
   const tabs: Tab[] = [];
   if (pictures.length > 0) {
     tabs.push({ key: "pictures", label: t.resultViews.pictures, content: <Pictures addresses={pictures} /> });
@@ -164,8 +164,8 @@ function Views({ run }: { run: Run }) {
       content: <Events events={run.events} />,
     });
   }
-  if (run.answer !== null) {
-    const code = shortened(JSON.stringify(run.answer, null, 2));
+  if (run.response !== null) {
+    const code = shortened(JSON.stringify(run.response, null, 2));
     tabs.push({
       key: "json",
       label: t.resultViews.json,

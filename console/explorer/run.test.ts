@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { NOT_RUN, type Run, readProblem, runRequest, wholeAnswer, withEvent } from "./run.ts";
+import { NOT_RUN, type Run, readProblem, runRequest, wholeResponse, withEvent } from "./run.ts";
 
 const chunk = (content: string) =>
   JSON.stringify({ object: "chat.completion.chunk", choices: [{ delta: { content } }] });
@@ -82,14 +82,14 @@ describe("a run", () => {
     expect(last).toMatchObject({
       state: "failed",
       status: 502,
-      answer: "<h1>Bad gateway</h1>",
+      response: "<h1>Bad gateway</h1>",
       problem: { code: "", message: "<h1>Bad gateway</h1>" },
     });
   });
 
   test("sends the key if one is set", async () => {
-    expect((await ran("/key")).at(-1)?.answer).toEqual({ key: "Bearer k" });
-    expect((await ran("/key", { key: "" })).at(-1)?.answer).toEqual({ key: null });
+    expect((await ran("/key")).at(-1)?.response).toEqual({ key: "Bearer k" });
+    expect((await ran("/key", { key: "" })).at(-1)?.response).toEqual({ key: null });
   });
 });
 
@@ -131,7 +131,7 @@ describe("the problem of a response", () => {
   });
 
   test("is the body itself if an error response has no code and no message", () => {
-    expect(wholeAnswer(false, "{}").problem).toEqual({ code: "", message: "{}", param: null });
-    expect(wholeAnswer(true, "{}").problem).toBeNull();
+    expect(wholeResponse(false, "{}").problem).toEqual({ code: "", message: "{}", param: null });
+    expect(wholeResponse(true, "{}").problem).toBeNull();
   });
 });

@@ -1,8 +1,8 @@
 /** Sends one request from the page to the gateway and reports its progress. The key is an argument, not stored. */
 
 import { createParser } from "eventsource-parser";
-import { readPictures, readText } from "./answer-text.ts";
 import { isObject, parsed } from "./json-value.ts";
+import { readPictures, readText } from "./response-text.ts";
 
 export interface RunEvent {
   /** Since the request was sent. */
@@ -32,7 +32,7 @@ export interface Run {
   /** As URLs that an image element can show. */
   readonly pictures: readonly string[];
   /** The response body, if it is not a stream. */
-  readonly answer: unknown;
+  readonly response: unknown;
   readonly problem: RunProblem | null;
 }
 
@@ -46,7 +46,7 @@ export const NOT_RUN: Run = {
   events: [],
   text: "",
   pictures: [],
-  answer: null,
+  response: null,
   problem: null,
 };
 
@@ -95,7 +95,7 @@ export async function runRequest(
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       for (let read = await reader.read(); !read.done; read = await reader.read()) parser.feed(read.value);
     } else {
-      next({ ...wholeAnswer(response.ok, await response.text()), firstMs: since() });
+      next({ ...wholeResponse(response.ok, await response.text()), firstMs: since() });
     }
     next({ state: run.problem === null ? "done" : "failed", totalMs: since() });
   } catch {
@@ -106,15 +106,15 @@ export async function runRequest(
 }
 
 /** The state after a whole response. */
-export function wholeAnswer(isOk: boolean, text: string): Partial<Run> {
-  const answer = parsed(text) ?? text;
+export function wholeResponse(isOk: boolean, text: string): Partial<Run> {
+  const response = parsed(text) ?? text;
   const problem =
-    readProblem(answer) ?? (isOk ? null : { code: "", message: text.slice(0, 500), param: null });
+    readProblem(response) ?? (isOk ? null : { code: "", message: text.slice(0, 500), param: null });
   return {
-    answer,
-    text: readText(answer),
-    pictures: readPictures(answer),
-    responseId: readResponseId(answer),
+    response,
+    text: readText(response),
+    pictures: readPictures(response),
+    responseId: readResponseId(response),
     problem,
   };
 }

@@ -56,7 +56,7 @@ export function openTurnSocket(key: string, onClosed: () => void): TurnSocket {
     onClosed();
     if (onStep === null) return;
     if (wasOpen) end("failed", run.problem ?? ownProblem("connection_closed"));
-    else void whyRefused(key).then((problem) => end("failed", problem));
+    else void describeRejection(key).then((problem) => end("failed", problem));
   });
 
   return {
@@ -76,7 +76,7 @@ export function openTurnSocket(key: string, onClosed: () => void): TurnSocket {
 }
 
 /** Browsers hide why an upgrade was rejected. The same request without the upgrade gets the same error. */
-async function whyRefused(key: string): Promise<RunProblem> {
+async function describeRejection(key: string): Promise<RunProblem> {
   try {
     const response = await fetch("/v1/responses", { headers: { authorization: `Bearer ${key}` } });
     // The key is accepted: this request failed only because it is not an upgrade.

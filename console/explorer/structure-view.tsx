@@ -14,10 +14,10 @@ export function StructureView({ operation }: { operation: ExplorerOperation }) {
   const taken = listFields(operation.schema);
   const tabs = [
     ...(taken.length === 0 ? [] : [{ key: "takes", label: t.takes, content: <FieldList fields={taken} /> }]),
-    { key: "answers", label: t.answers, content: <Answers operation={operation} /> },
+    { key: "answers", label: t.responses, content: <ResponseList operation={operation} /> },
     ...(operation.errors.length === 0
       ? []
-      : [{ key: "refusals", label: t.refusals, content: <Refusals operation={operation} /> }]),
+      : [{ key: "refusals", label: t.rejections, content: <Rejections operation={operation} /> }]),
   ];
   return (
     <Section title={t.structure}>
@@ -57,15 +57,15 @@ function FieldList({ fields }: { fields: readonly FieldView[] }) {
   );
 }
 
-function Answers({ operation }: { operation: ExplorerOperation }) {
+function ResponseList({ operation }: { operation: ExplorerOperation }) {
   const t = useText("explorer");
-  const [example] = operation.answer.examples;
+  const [example] = operation.response.examples;
   const [stream] = operation.stream?.examples ?? [];
   return (
     <div className="stack">
-      <FieldList fields={listFields(bodySchema(operation.answer))} />
+      <FieldList fields={listFields(bodySchema(operation.response))} />
       {example !== undefined && (
-        <CodeBlock label={t.answers} code={JSON.stringify(example.value, null, 2)} language="json" />
+        <CodeBlock label={t.responses} code={JSON.stringify(example.value, null, 2)} language="json" />
       )}
       {stream !== undefined && (
         <>
@@ -77,7 +77,7 @@ function Answers({ operation }: { operation: ExplorerOperation }) {
   );
 }
 
-function Refusals({ operation }: { operation: ExplorerOperation }) {
+function Rejections({ operation }: { operation: ExplorerOperation }) {
   const t = useText("explorer");
   return (
     <ul className="field-list">

@@ -10,7 +10,7 @@ export interface KeyModel {
 }
 
 export interface KeyModels {
-  readonly state: "unknown" | "refused" | "known";
+  readonly state: "unknown" | "rejected" | "known";
   readonly all: readonly KeyModel[];
 }
 
@@ -35,11 +35,11 @@ export function useModels(key: () => string): { models: KeyModels; look(): void 
 }
 
 async function ask(key: string): Promise<KeyModels> {
-  if (!isSendable(key)) return { state: "refused", all: [] };
+  if (!isSendable(key)) return { state: "rejected", all: [] };
   try {
     const response = await fetch("/v1/models", { headers: { authorization: `Bearer ${key}` } });
     const found = list.safeParse(await response.json());
-    if (!response.ok || !found.success) return { state: "refused", all: [] };
+    if (!response.ok || !found.success) return { state: "rejected", all: [] };
     return { state: "known", all: found.data.data };
   } catch {
     return NONE;

@@ -18,7 +18,7 @@ const ASSERTION_SECONDS_MAX = 3_600;
 export class TokenIssuer {
   /** The lifetime of the tokens that are issued from now on. */
   tokenSeconds = 3_600;
-  /** The time before an exchange is answered. */
+  /** The time before an exchange gets its response. */
   delayMs = 0;
   /** Fails the next exchanges with this status. */
   failure: number | null = null;
@@ -37,14 +37,14 @@ export class TokenIssuer {
     this.#key = account === null ? null : createPublicKey(account.key);
   }
 
-  async answer(request: Request): Promise<Response> {
+  async respond(request: Request): Promise<Response> {
     this.exchanges++;
     if (this.delayMs > 0) await Bun.sleep(this.delayMs);
     if (this.failure !== null) return Response.json({ error: "internal_failure" }, { status: this.failure });
     const form = new URLSearchParams(await request.text());
-    if (form.get("grant_type") !== GRANT_TYPE) return refuse("unsupported_grant_type", "Invalid grant_type");
+    if (form.get("grant_type") !== GRANT_TYPE) return reject("unsupported_grant_type", "Invalid grant_type");
     const fault = this.#check(form.get("assertion") ?? "", request.url);
-    if (fault !== null) return refuse("invalid_grant", fault);
+    if (fault !== null) return reject("invalid_grant", fault);
     const text = `ya29.simulated-${crypto.randomUUID()}`;
     this.#expiries.set(text, this.#clock.nowMs() + this.tokenSeconds * 1_000);
     return Response.json({ access_token: text, expires_in: this.tokenSeconds, token_type: "Bearer" });
@@ -58,7 +58,7 @@ export class TokenIssuer {
     this.#expiries.clear();
   }
 
-  /** Returns why the assertion is refused, or null. */
+  /** Returns why the assertion is rejected, or null. */
   #check(assertion: string, url: string): string | null {
     const [head = "", body = "", signature = ""] = assertion.split(".");
     const [header, claims] = [head, body].map((part) => parseJson(Buffer.from(part, "base64url").toString()));
@@ -79,6 +79,6 @@ export class TokenIssuer {
   }
 }
 
-function refuse(error: string, description: string): Response {
+function reject(error: string, description: string): Response {
   return Response.json({ error, error_description: description }, { status: 400 });
 }

@@ -3,7 +3,7 @@
 import { encodeEventFrame } from "../../src/net/wire/encode-event-frame.ts";
 import type { EventFraming } from "../framing.ts";
 import { isRecord, parseJson } from "../json-fields.ts";
-import type { Usage } from "../model/answer.ts";
+import type { Usage } from "../model/model-output.ts";
 import type { Frame } from "../reply.ts";
 
 const IDLE = encodeEventFrame({ ":message-type": "event", ":event-type": "initial-response" }, "{}");

@@ -1,16 +1,16 @@
-/** Checks requests of Amazon Bedrock and Google Vertex AI, and answers them as the hosted API does. */
+/** Checks requests of Amazon Bedrock and Google Vertex AI, and responds to them as the hosted API does. */
 
 import type { Call } from "../endpoint.ts";
-import type { Refusal } from "../errors.ts";
-import { answerGemini } from "../gemini/gemini-routes.ts";
-import { invalidArgument } from "../gemini/google-refusal.ts";
+import type { Rejection } from "../errors.ts";
+import { respondGemini } from "../gemini/gemini-routes.ts";
+import { invalidArgument } from "../gemini/google-rejection.ts";
 import { isRecord, type JsonFields, parseJson, topLevelFields } from "../json-fields.ts";
 import { countMessageTokens, createMessage } from "../messages/messages.ts";
 import { invalidMessages } from "../messages/messages-errors.ts";
 import { jsonReply, type Reply } from "../reply.ts";
 import type { Simulation } from "../simulation.ts";
 import { withInvocationMetrics } from "./bedrock-frames.ts";
-import { bedrockRefusal, invalidBedrock } from "./cloud-errors.ts";
+import { bedrockRejection, invalidBedrock } from "./cloud-errors.ts";
 import type { CloudPath } from "./cloud-path.ts";
 
 /** Members of Anthropic's own API that the hosted one rejects: automatic caching and server-held conversations. */
@@ -24,18 +24,18 @@ const REJECTED_BETAS: ReadonlySet<string> = new Set([
   "prompt-caching-scope-2026-01-05",
 ]);
 
-export function answerCloud(call: Call, path: CloudPath, query: string, simulation: Simulation): Reply {
-  if (path.host === "bedrock") return answerBedrock(call, path, simulation);
+export function respondCloud(call: Call, path: CloudPath, query: string, simulation: Simulation): Reply {
+  if (path.host === "bedrock") return respondBedrock(call, path, simulation);
   return path.api === "gemini"
-    ? answerVertexGemini(call, path, query)
-    : answerVertexClaude(call, path, simulation);
+    ? respondVertexGemini(call, path, query)
+    : respondVertexClaude(call, path, simulation);
 }
 
-function answerBedrock(call: Call, path: CloudPath, simulation: Simulation): Reply {
+function respondBedrock(call: Call, path: CloudPath, simulation: Simulation): Reply {
   if (call.fault?.name === "not-ready")
-    return bedrockRefusal(429, "ModelNotReadyException", "Model is not ready for inference.");
+    return bedrockRejection(429, "ModelNotReadyException", "Model is not ready for inference.");
   if (call.fault?.name === "expired")
-    return bedrockRefusal(403, "AccessDeniedException", "Bearer Token has expired");
+    return bedrockRejection(403, "AccessDeniedException", "Bearer Token has expired");
   const fields = path.countsTokens ? readCountInput(call.fields) : call.fields;
   if (fields === null) return invalidBedrock("Malformed input request: input.invokeModel.body is required");
   for (const name of ["model", "stream", ...REJECTED_FIELDS])
@@ -58,7 +58,7 @@ function answerBedrock(call: Call, path: CloudPath, simulation: Simulation): Rep
     : reply;
 }
 
-function answerVertexClaude(call: Call, path: CloudPath, simulation: Simulation): Reply {
+function respondVertexClaude(call: Call, path: CloudPath, simulation: Simulation): Reply {
   const { fields, headers } = call;
   if (parseField(fields, "anthropic_version") !== "vertex-2023-10-16")
     return invalidMessages("anthropic_version: Input should be 'vertex-2023-10-16'");
@@ -74,14 +74,14 @@ function answerVertexClaude(call: Call, path: CloudPath, simulation: Simulation)
   return createMessage(asMessagesCall(call, fields, { betas, path }), simulation);
 }
 
-function answerVertexGemini(call: Call, { model, method }: CloudPath, query: string): Reply {
+function respondVertexGemini(call: Call, { model, method }: CloudPath, query: string): Reply {
   return (
-    checkVertexContents(parseField(call.fields, "contents")) ?? answerGemini(call, { model, method }, query)
+    checkVertexContents(parseField(call.fields, "contents")) ?? respondGemini(call, { model, method }, query)
   );
 }
 
 /** Unlike the Gemini API, Vertex AI requires roles and rejects the ids of calls. */
-function checkVertexContents(contents: unknown): Refusal | null {
+function checkVertexContents(contents: unknown): Rejection | null {
   for (const [at, content] of (Array.isArray(contents) ? contents : []).entries()) {
     if (!isRecord(content)) continue;
     if (content.role !== "user" && content.role !== "model")

@@ -1,6 +1,6 @@
 /** Errors of the simulator as Amazon Bedrock reports them. */
 
-import type { Refusal } from "../errors.ts";
+import type { Rejection } from "../errors.ts";
 import { isRecord, parseJson } from "../json-fields.ts";
 
 const EXCEPTIONS: Readonly<Record<number, readonly [status: number, exception: string]>> = {
@@ -21,29 +21,32 @@ const MESSAGES: Readonly<Record<string, string>> = {
   ServiceQuotaExceededException: "Your request exceeds the service quota for your account.",
 };
 
-export function bedrockRefusal(status: number, exception: string, message: string): Refusal {
+export function bedrockRejection(status: number, exception: string, message: string): Rejection {
   const headers = { "x-amzn-errortype": `${exception}:http://internal.amazon.com/coral/com.amazon.bedrock/` };
-  return { kind: "refusal", status, body: JSON.stringify({ message }), headers };
+  return { kind: "rejection", status, body: JSON.stringify({ message }), headers };
 }
 
-export function invalidBedrock(message: string): Refusal {
-  return bedrockRefusal(400, "ValidationException", message);
+export function invalidBedrock(message: string): Rejection {
+  return bedrockRejection(400, "ValidationException", message);
 }
 
 /** As the service writes it, with a capital letter. */
-export function invalidBedrockKey(): Refusal {
-  const refusal = bedrockRefusal(403, "AccessDeniedException", "");
-  return { ...refusal, body: '{"Message":"Authentication failed: Please make sure your API Key is valid."}' };
+export function invalidBedrockKey(): Rejection {
+  const rejection = bedrockRejection(403, "AccessDeniedException", "");
+  return {
+    ...rejection,
+    body: '{"Message":"Authentication failed: Please make sure your API Key is valid."}',
+  };
 }
 
 /** The same error as Amazon Bedrock reports it. Bodies that are not JSON, such as a proxy's page, stay as they are. */
-export function toBedrockRefusal(refusal: Refusal): Refusal {
-  const json = parseJson(refusal.body);
+export function toBedrockRejection(rejection: Rejection): Rejection {
+  const json = parseJson(rejection.body);
   const error = isRecord(json) ? json.error : null;
-  if (refusal.headers["x-amzn-errortype"] !== undefined || !isRecord(error)) return refusal;
+  if (rejection.headers["x-amzn-errortype"] !== undefined || !isRecord(error)) return rejection;
   if (error.code === "invalid_api_key") return invalidBedrockKey();
-  const reported = error.code === "insufficient_quota" ? 402 : refusal.status;
+  const reported = error.code === "insufficient_quota" ? 402 : rejection.status;
   const [status, exception] = EXCEPTIONS[reported] ?? [500, "InternalServerException"];
-  const converted = bedrockRefusal(status, exception, MESSAGES[exception] ?? String(error.message));
-  return { ...converted, headers: { ...refusal.headers, ...converted.headers } };
+  const converted = bedrockRejection(status, exception, MESSAGES[exception] ?? String(error.message));
+  return { ...converted, headers: { ...rejection.headers, ...converted.headers } };
 }

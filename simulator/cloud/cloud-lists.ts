@@ -5,7 +5,7 @@ import { jsonReply, NO_USAGE, type Reply } from "../reply.ts";
 const PUBLISHER_LIST = /^\/v1beta1\/publishers\/(google|anthropic)\/models$/;
 
 /** Null for a path that is not such a list. */
-export function answerCloudList(path: string): Reply | null {
+export function respondCloudList(path: string): Reply | null {
   if (path === "/inference-profiles") return jsonReply(JSON.stringify(inferenceProfiles()), NO_USAGE);
   const publisher = PUBLISHER_LIST.exec(path)?.[1];
   if (publisher === undefined) return null;

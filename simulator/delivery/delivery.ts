@@ -2,12 +2,12 @@
 
 import { gzipSync } from "node:zlib";
 import { BEDROCK_FRAMES } from "../cloud/bedrock-frames.ts";
-import { toBedrockRefusal } from "../cloud/cloud-errors.ts";
-import type { Refusal } from "../errors.ts";
+import { toBedrockRejection } from "../cloud/cloud-errors.ts";
+import type { Rejection } from "../errors.ts";
 import { SERVER_EVENTS } from "../framing.ts";
-import { toGoogleRefusal } from "../gemini/google-refusal.ts";
+import { toGoogleRejection } from "../gemini/google-rejection.ts";
 import type { Ledger, LedgerEntry } from "../ledger.ts";
-import { asMessagesRefusal } from "../messages/messages-errors.ts";
+import { asMessagesRejection } from "../messages/messages-errors.ts";
 import type { Behaviour, Fault } from "../model/model-name.ts";
 import type { TokenRule } from "../model/tokens.ts";
 import { type EventsReply, type JsonReply, producedTokens, type Reply } from "../reply.ts";
@@ -19,7 +19,7 @@ export type SimulatedApi = "openai" | "messages" | "gemini" | "bedrock";
 
 export interface Delivery {
   request: Request;
-  /** The API in whose form refusals, headers and events are written. */
+  /** The API in whose form rejections, headers and events are written. */
   api: SimulatedApi;
   /** Null for calls without a model. */
   behaviour: Behaviour | null;
@@ -59,13 +59,13 @@ async function deliverLate(delivery: Delivery, buildReply: () => Reply): Promise
       return closeAborted(delivery);
     }
     if (early === "reset") return respondStream(delivery, [{ kind: "reset" }], {});
-    if (early !== null) return respondRefusal(delivery, early);
+    if (early !== null) return respondRejection(delivery, early);
   }
   return respond(delivery, buildReply());
 }
 
 function respond(delivery: Delivery, reply: Reply): Response {
-  if (reply.kind === "refusal") return respondRefusal(delivery, reply);
+  if (reply.kind === "rejection") return respondRejection(delivery, reply);
   delivery.entry.inputTokens = reply.usage.input;
   delivery.entry.cachedTokens = reply.usage.cached;
   return reply.kind === "json" ? respondWhole(delivery, reply) : respondEvents(delivery, reply);
@@ -84,20 +84,20 @@ export function isMessages(path: string): boolean {
 }
 
 /** The same error as each API reports it. */
-export const REFUSALS: Readonly<Record<SimulatedApi, (refusal: Refusal) => Refusal>> = {
-  openai: (refusal) => refusal,
-  messages: asMessagesRefusal,
-  gemini: toGoogleRefusal,
-  bedrock: toBedrockRefusal,
+export const REJECTIONS: Readonly<Record<SimulatedApi, (rejection: Rejection) => Rejection>> = {
+  openai: (rejection) => rejection,
+  messages: asMessagesRejection,
+  gemini: toGoogleRejection,
+  bedrock: toBedrockRejection,
 };
 
-function respondRefusal(delivery: Delivery, openAiRefusal: Refusal): Response {
-  const refusal = REFUSALS[delivery.api](openAiRefusal);
+function respondRejection(delivery: Delivery, openAiRejection: Rejection): Response {
+  const rejection = REJECTIONS[delivery.api](openAiRejection);
   delivery.entry.finished = true;
   delivery.ledger.close(delivery.entry);
-  return new Response(refusal.body, {
-    status: refusal.status,
-    headers: { ...headersFor(delivery, "application/json"), ...refusal.headers },
+  return new Response(rejection.body, {
+    status: rejection.status,
+    headers: { ...headersFor(delivery, "application/json"), ...rejection.headers },
   });
 }
 

@@ -42,9 +42,9 @@ describe("a rejected request", () => {
   ];
   test.each(cases)("%s has status %d and code %s", async (model, status, code) => {
     for (const path of [CHAT, RESPONSES, "/embeddings", "/images/generations"]) {
-      const answer = await post(path, model, false);
-      expect(answer.status).toBe(status);
-      expect(await answer.json()).toMatchObject({ error: { code } });
+      const response = await post(path, model, false);
+      expect(response.status).toBe(status);
+      expect(await response.json()).toMatchObject({ error: { code } });
     }
   });
 
@@ -60,8 +60,8 @@ describe("a rejected request", () => {
       ["fault/502", 502],
       ["fault/html", 200],
     ] as const) {
-      const answer = await post(RESPONSES, model, true);
-      expect([answer.status, answer.headers.get("content-type")]).toEqual([
+      const response = await post(RESPONSES, model, true);
+      expect([response.status, response.headers.get("content-type")]).toEqual([
         status,
         "text/html; charset=utf-8",
       ]);
@@ -69,8 +69,8 @@ describe("a rejected request", () => {
   });
 
   test("fault/redirect redirects to another path of the same host", async () => {
-    const answer = await post(CHAT, "fault/redirect", false);
-    expect([answer.status, answer.headers.get("location")]).toEqual([302, "/__redirected"]);
+    const response = await post(CHAT, "fault/redirect", false);
+    expect([response.status, response.headers.get("location")]).toEqual([302, "/__redirected"]);
   });
 });
 
@@ -80,10 +80,10 @@ describe("a canary", () => {
   const names = ["set-cookie", "openai-organization", "x-request-id", "server", "via"];
 
   test.each([400, 401, 429, 500])("is in every header and error field of a %d", async (status) => {
-    const answer = await post(CHAT, `fault/canary@${status}`, false, { headers });
-    expect(answer.status).toBe(status);
-    for (const name of names) for (const word of words) expect(answer.headers.get(name)).toContain(word);
-    const { error } = (await answer.json()) as { error: Record<string, string> };
+    const response = await post(CHAT, `fault/canary@${status}`, false, { headers });
+    expect(response.status).toBe(status);
+    for (const name of names) for (const word of words) expect(response.headers.get(name)).toContain(word);
+    const { error } = (await response.json()) as { error: Record<string, string> };
     for (const field of ["message", "type", "param", "code"]) {
       for (const word of words) expect(error[field]).toContain(word);
     }
@@ -91,10 +91,10 @@ describe("a canary", () => {
 
   test("is in the headers of a successful response", async () => {
     for (const stream of [false, true]) {
-      const answer = await post(CHAT, "fault/canary-ok", stream, { headers });
-      expect(answer.status).toBe(200);
-      for (const name of names) for (const word of words) expect(answer.headers.get(name)).toContain(word);
-      expect(await answer.text()).toContain("arrived safely");
+      const response = await post(CHAT, "fault/canary-ok", stream, { headers });
+      expect(response.status).toBe(200);
+      for (const name of names) for (const word of words) expect(response.headers.get(name)).toContain(word);
+      expect(await response.text()).toContain("arrived safely");
     }
   });
 });
@@ -106,10 +106,10 @@ describe("a connection", () => {
 
   test("with fault/blackhole stays open until the client disconnects", async () => {
     const leave = new AbortController();
-    const answer = post(CHAT, "fault/blackhole", false, { signal: leave.signal }).catch(() => "left");
+    const response = post(CHAT, "fault/blackhole", false, { signal: leave.signal }).catch(() => "left");
     while (simulator.ledger.totals().inFlight === 0) await Bun.sleep(1);
     leave.abort();
-    expect(await answer).toBe("left");
+    expect(await response).toBe("left");
     while (simulator.ledger.totals().inFlight > 0) await Bun.sleep(1);
     expect(simulator.ledger.last()).toMatchObject({ finished: false, abortedByClient: true });
   });
@@ -140,29 +140,29 @@ describe("a whole response", () => {
   test.each(["fault/badjson", "fault/cut", "fault/cut@byte20"])(
     "with %s ends cleanly and is not JSON",
     async (model) => {
-      const answer = await raw(RESPONSES, model, false);
-      expect(answer.ended).toBe("message");
-      expect(answer.head).toContain("application/json");
-      expect(() => JSON.parse(answer.body)).toThrow();
+      const response = await raw(RESPONSES, model, false);
+      expect(response.ended).toBe("message");
+      expect(response.head).toContain("application/json");
+      expect(() => JSON.parse(response.body)).toThrow();
     },
   );
 
   test("with fault/empty has no body", async () => {
-    const answer = await post(CHAT, "fault/empty", false);
-    expect([answer.status, await answer.text()]).toEqual([200, ""]);
+    const response = await post(CHAT, "fault/empty", false);
+    expect([response.status, await response.text()]).toEqual([200, ""]);
     expect(simulator.ledger.last()).toMatchObject({ outputTokens: 0, finished: true });
   });
 
   test("with fault/gzip is compressed although the client accepts only identity", async () => {
-    const answer = await post(CHAT, "fault/gzip", false, { headers: { "accept-encoding": "identity" } });
-    expect(answer.headers.get("content-encoding")).toBe("gzip");
-    expect(await answer.json()).toHaveProperty("choices");
+    const response = await post(CHAT, "fault/gzip", false, { headers: { "accept-encoding": "identity" } });
+    expect(response.headers.get("content-encoding")).toBe("gzip");
+    expect(await response.json()).toHaveProperty("choices");
   });
 
   test("with fault/split arrives in several writes", async () => {
-    const answer = await raw(CHAT, "fault/split", false);
-    expect(answer.chunks.length).toBeGreaterThan(1);
-    expect(JSON.parse(answer.body)).toHaveProperty("choices");
+    const response = await raw(CHAT, "fault/split", false);
+    expect(response.chunks.length).toBeGreaterThan(1);
+    expect(JSON.parse(response.body)).toHaveProperty("choices");
   });
 
   test("with fault/failed and fault/incomplete has that status", async () => {
@@ -223,7 +223,7 @@ test("a fault set at run time applies to every model for the set number of reque
 });
 
 test("every event of a stream is a separate write", async () => {
-  const answer = await raw(RESPONSES, "sim-fast@events=5", true);
-  expect(answer.chunks.map((chunk) => chunk.toString().slice(0, 7))).toEqual(Array(13).fill("event: "));
-  expect(dataIn(answer.body)).toHaveLength(13);
+  const response = await raw(RESPONSES, "sim-fast@events=5", true);
+  expect(response.chunks.map((chunk) => chunk.toString().slice(0, 7))).toEqual(Array(13).fill("event: "));
+  expect(dataIn(response.body)).toHaveLength(13);
 });

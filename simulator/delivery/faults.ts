@@ -1,10 +1,10 @@
 /** Faults that replace the whole response. */
 
-import { errorBody, type Refusal, refusal } from "../errors.ts";
+import { createRejection, errorBody, type Rejection } from "../errors.ts";
 import type { Fault } from "../model/model-name.ts";
 
 /** Faults that determine the whole response before an endpoint is called. The others apply in `wire.ts`. */
-export type EarlyFault = Refusal | "reset" | "never";
+export type EarlyFault = Rejection | "reset" | "never";
 
 export interface FaultContext {
   streams: boolean;
@@ -58,10 +58,10 @@ const LATER_FAULTS: ReadonlySet<string> = new Set([
 ]);
 
 /** Errors that depend on nothing but the name of the fault. */
-const FIXED_ERRORS: ReadonlyMap<string, Refusal> = new Map([
+const FIXED_ERRORS: ReadonlyMap<string, Rejection> = new Map([
   [
     "400",
-    refusal(400, {
+    createRejection(400, {
       message:
         "Invalid value: 'bananas'. Supported values are: 'system', 'assistant', 'user', 'function', 'tool', and 'developer'.",
       param: "messages[0].role",
@@ -70,17 +70,17 @@ const FIXED_ERRORS: ReadonlyMap<string, Refusal> = new Map([
   ],
   [
     "context",
-    refusal(400, {
+    createRejection(400, {
       message:
         "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens. Please reduce the length of the messages.",
       param: "messages",
       code: "context_length_exceeded",
     }),
   ],
-  ["401", refusal(401, { message: "Incorrect API key provided.", code: "invalid_api_key" })],
+  ["401", createRejection(401, { message: "Incorrect API key provided.", code: "invalid_api_key" })],
   [
     "403",
-    refusal(403, {
+    createRejection(403, {
       message: "Country, region, or territory not supported",
       type: "request_forbidden",
       code: "unsupported_country_region_territory",
@@ -88,7 +88,7 @@ const FIXED_ERRORS: ReadonlyMap<string, Refusal> = new Map([
   ],
   [
     "404",
-    refusal(404, {
+    createRejection(404, {
       message: "The model `gone` does not exist or you do not have access to it.",
       param: "model",
       code: "model_not_found",
@@ -96,18 +96,18 @@ const FIXED_ERRORS: ReadonlyMap<string, Refusal> = new Map([
   ],
   [
     "429-quota",
-    refusal(429, {
+    createRejection(429, {
       message: "You exceeded your current quota, please check your plan and billing details.",
       type: "insufficient_quota",
       code: "insufficient_quota",
     }),
   ],
-  ["500", refusal(500, { message: SERVER_ERROR, type: "server_error", code: "server_error" })],
+  ["500", createRejection(500, { message: SERVER_ERROR, type: "server_error", code: "server_error" })],
   ["502", html(502, "502 Bad Gateway")],
-  ["503", refusal(503, { message: OVERLOADED, type: "server_error", code: "server_is_overloaded" })],
-  ["529", refusal(529, { message: OVERLOADED, type: "overloaded_error", code: "overloaded_error" })],
+  ["503", createRejection(503, { message: OVERLOADED, type: "server_error", code: "server_is_overloaded" })],
+  ["529", createRejection(529, { message: OVERLOADED, type: "overloaded_error", code: "overloaded_error" })],
   ["html", html(200, "Please sign in to the network")],
-  ["redirect", { kind: "refusal", status: 302, body: "", headers: { location: "/__redirected" } }],
+  ["redirect", { kind: "rejection", status: 302, body: "", headers: { location: "/__redirected" } }],
 ]);
 
 /** Returns null when the endpoint responds and the fault may apply later. */
@@ -134,24 +134,24 @@ export function earlyFault(fault: Fault, context: FaultContext): EarlyFault | nu
   }
 }
 
-function fixedError(name: string): Refusal {
+function fixedError(name: string): Rejection {
   return (
     FIXED_ERRORS.get(name) ??
-    refusal(400, { message: `The simulator knows no fault '${name}'.`, param: "model" })
+    createRejection(400, { message: `The simulator knows no fault '${name}'.`, param: "model" })
   );
 }
 
-function rateLimited(headers: Record<string, string>): Refusal {
-  return refusal(
+function rateLimited(headers: Record<string, string>): Rejection {
+  return createRejection(
     429,
     { message: RATE_LIMITED, type: "requests", code: "rate_limit_exceeded" },
     { "x-ratelimit-limit-requests": "3", "x-ratelimit-remaining-requests": "0", ...headers },
   );
 }
 
-function html(status: number, title: string): Refusal {
+function html(status: number, title: string): Rejection {
   const body = `<!DOCTYPE html><html><head><title>${title}</title></head><body><h1>${title}</h1></body></html>`;
-  return { kind: "refusal", status, body, headers: { "content-type": "text/html; charset=utf-8" } };
+  return { kind: "rejection", status, body, headers: { "content-type": "text/html; charset=utf-8" } };
 }
 
 export const CANARY_WORDS = ["org-CANARY7f3a", "CANARY-SECRET-7f3a"] as const;
@@ -180,12 +180,12 @@ export function canaryHeaders(credential: string): Record<string, string> {
   return headers;
 }
 
-function canary(status: number, credential: string): Refusal {
+function canary(status: number, credential: string): Rejection {
   const text = canaryText(credential);
   const error = { message: text, type: text, param: text, code: text };
   const envelope = JSON.parse(errorBody(error));
   const body = JSON.stringify({ ...envelope, account: text, request_id: text, detail: [{ note: text }] });
-  return { kind: "refusal", status, body, headers: canaryHeaders(credential) };
+  return { kind: "rejection", status, body, headers: canaryHeaders(credential) };
 }
 
 function canaryText(credential: string): string {

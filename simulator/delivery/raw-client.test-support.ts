@@ -3,7 +3,7 @@
 import { connect } from "node:net";
 
 /** The raw bytes of a response: HTTP clients hide how a response ended. */
-export interface RawAnswer {
+export interface RawHttpResponse {
   head: string;
   /** The chunks of the body, as framed. */
   chunks: Buffer[];
@@ -21,14 +21,14 @@ export function rawPost(
   path: string,
   body: object,
   options: RawOptions = {},
-): Promise<RawAnswer> {
+): Promise<RawHttpResponse> {
   const url = new URL(base);
   const text = JSON.stringify(body);
   const request = `POST ${url.pathname}${path} HTTP/1.1\r\nHost: ${url.host}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`;
   return new Promise((resolve) => {
     const socket = connect(Number(url.port), url.hostname);
     let received: Buffer = Buffer.alloc(0);
-    const finish = (ended: RawAnswer["ended"]): void => {
+    const finish = (ended: RawHttpResponse["ended"]): void => {
       socket.destroy();
       resolve(parsed(received, ended));
     };
@@ -56,7 +56,7 @@ function sections(received: Buffer): { head: string; body: Buffer; bodyAt: numbe
   return { head: received.toString("latin1", 0, end), body: received.subarray(end + 4), bodyAt: end + 4 };
 }
 
-function parsed(received: Buffer, ended: RawAnswer["ended"]): RawAnswer {
+function parsed(received: Buffer, ended: RawHttpResponse["ended"]): RawHttpResponse {
   const { head, body } = sections(received);
   if (!/^transfer-encoding: chunked$/im.test(head))
     return { head, chunks: [body], body: body.toString(), ended };

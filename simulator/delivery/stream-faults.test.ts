@@ -36,24 +36,24 @@ async function settled() {
 
 describe("a stream that is cut off", () => {
   test.each([1, 3, 7])("with fault/rst@chunk%d is reset after that many events", async (events) => {
-    const answer = await stream(RESPONSES, `fault/rst@chunk${events}`);
-    expect(answer.ended).toBe("reset");
-    expect(blocksIn(answer.body)).toHaveLength(events);
+    const response = await stream(RESPONSES, `fault/rst@chunk${events}`);
+    expect(response.ended).toBe("reset");
+    expect(blocksIn(response.body)).toHaveLength(events);
     expect(await settled()).toMatchObject({ eventsSent: events, finished: false, abortedByClient: false });
   });
 
   test("with fault/rst@chunk0 is reset after its headers", async () => {
-    const answer = await stream(CHAT, "fault/rst@chunk0");
-    expect(answer.ended).toBe("reset");
-    expect(answer.head).toContain("text/event-stream");
-    expect(dataIn(answer.body)).toEqual([]);
+    const response = await stream(CHAT, "fault/rst@chunk0");
+    expect(response.ended).toBe("reset");
+    expect(response.head).toContain("text/event-stream");
+    expect(dataIn(response.body)).toEqual([]);
   });
 
   test.each([0, 3])("with fault/cut@chunk%d ends cleanly without a terminal event", async (events) => {
     for (const path of [CHAT, RESPONSES]) {
-      const answer = await stream(path, `fault/cut@chunk${events}`);
-      expect(answer.ended).toBe("message");
-      expect(blocksIn(answer.body)).toHaveLength(events);
+      const response = await stream(path, `fault/cut@chunk${events}`);
+      expect(response.ended).toBe("message");
+      expect(blocksIn(response.body)).toHaveLength(events);
       expect((await settled())?.finished).toBe(false);
     }
   });
@@ -62,40 +62,44 @@ describe("a stream that is cut off", () => {
     const whole = (await stream(CHAT, "sim-fast@events=2")).body;
     const comparable = (text: string): string => text.replaceAll(/chatcmpl-\w+|"model":"[^"]*"|\d{10}/g, "");
     for (const bytes of [0, 1, 50, 333, 1_000]) {
-      const answer = await stream(CHAT, `fault/cut@byte${bytes},events=2`);
-      expect(answer.ended).toBe("message");
-      expect(Buffer.byteLength(answer.body)).toBe(bytes);
-      if (bytes === 1_000) expect(comparable(whole)).toContain(comparable(answer.body).slice(-200));
+      const response = await stream(CHAT, `fault/cut@byte${bytes},events=2`);
+      expect(response.ended).toBe("message");
+      expect(Buffer.byteLength(response.body)).toBe(bytes);
+      if (bytes === 1_000) expect(comparable(whole)).toContain(comparable(response.body).slice(-200));
     }
     const beyond = await stream(CHAT, "fault/cut@byte99999999");
     expect(beyond.body).toEndWith("data: [DONE]\n\n");
   });
 
   test("with fault/truncated stops inside an event", async () => {
-    const answer = await stream(RESPONSES, "fault/truncated");
-    expect(answer.ended).toBe("reset");
-    expect(answer.body.endsWith("\n\n")).toBe(false);
+    const response = await stream(RESPONSES, "fault/truncated");
+    expect(response.ended).toBe("reset");
+    expect(response.body.endsWith("\n\n")).toBe(false);
   });
 });
 
 describe("a stream that stalls", () => {
   test("with fault/stall@chunk3 stays open and sends nothing more", async () => {
     const three = (received: string) => count(received, "data: ") === 3;
-    const answer = await stream(CHAT, "fault/stall@chunk3", three);
-    expect(answer.ended).toBe("open");
+    const response = await stream(CHAT, "fault/stall@chunk3", three);
+    expect(response.ended).toBe("open");
     expect(await settled()).toMatchObject({ eventsSent: 3, abortedByClient: true, finished: false });
   });
 
   test("with fault/stall and a duration continues after it", async () => {
-    const answer = await stream(CHAT, "fault/stall@chunk3,20ms");
-    expect(answer.body).toEndWith("data: [DONE]\n\n");
+    const response = await stream(CHAT, "fault/stall@chunk3,20ms");
+    expect(response.body).toEndWith("data: [DONE]\n\n");
     expect((await settled())?.finished).toBe(true);
   });
 
   test("with fault/pings@chunk3 sends only comments", async () => {
-    const answer = await stream(CHAT, "fault/pings@chunk3,1ms", (received) => count(received, ": ping") > 4);
-    expect(dataIn(answer.body)).toHaveLength(3);
-    expect(answer.ended).toBe("open");
+    const response = await stream(
+      CHAT,
+      "fault/pings@chunk3,1ms",
+      (received) => count(received, ": ping") > 4,
+    );
+    expect(dataIn(response.body)).toHaveLength(3);
+    expect(response.ended).toBe("open");
   });
 });
 
@@ -158,8 +162,8 @@ describe("a malformed stream", () => {
   });
 
   test("with fault/hugeline has one line of the configured size", async () => {
-    const answer = await stream(CHAT, "fault/hugeline@size=300000");
-    const lines = dataIn(answer.body);
+    const response = await stream(CHAT, "fault/hugeline@size=300000");
+    const lines = dataIn(response.body);
     expect(lines.filter((line) => line.length >= 300_000)).toHaveLength(1);
     expect(lines.slice(0, -1).every(isJson)).toBe(true);
   });
@@ -176,11 +180,11 @@ describe("a malformed stream", () => {
   });
 
   test("with fault/split splits events and characters over several writes", async () => {
-    const answer = await stream(CHAT, "fault/split");
-    expect(answer.chunks.length).toBeGreaterThan(2 * dataIn(answer.body).length);
+    const response = await stream(CHAT, "fault/split");
+    expect(response.chunks.length).toBeGreaterThan(2 * dataIn(response.body).length);
     const isTorn = (chunk: Buffer): boolean => chunk.toString().endsWith("\ufffd");
-    expect(answer.chunks.some(isTorn)).toBe(true);
-    expect(dataIn(answer.body).slice(0, -1).every(isJson)).toBe(true);
+    expect(response.chunks.some(isTorn)).toBe(true);
+    expect(dataIn(response.body).slice(0, -1).every(isJson)).toBe(true);
   });
 
   test("with fault/no-done lacks [DONE]", async () => {
@@ -198,12 +202,12 @@ describe("a malformed stream", () => {
   });
 
   test("with fault/gzip is compressed", async () => {
-    const answer = await fetch(simulator.url + CHAT, {
+    const response = await fetch(simulator.url + CHAT, {
       method: "POST",
       body: JSON.stringify({ model: "fault/gzip", stream: true, messages: [] }),
     });
-    expect(answer.headers.get("content-encoding")).toBe("gzip");
-    expect(await answer.text()).toEndWith("data: [DONE]\n\n");
+    expect(response.headers.get("content-encoding")).toBe("gzip");
+    expect(await response.text()).toEndWith("data: [DONE]\n\n");
   });
 
   test("with fault/no-usage never reports usage", async () => {

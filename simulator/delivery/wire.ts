@@ -1,7 +1,7 @@
 /** Operations on a simulated HTTP connection, with faults. */
 
 import { type EventFraming, formatEventText, SERVER_EVENTS } from "../framing.ts";
-import { googleBody } from "../gemini/google-refusal.ts";
+import { googleBody } from "../gemini/google-rejection.ts";
 import type { Fault, FaultPoint } from "../model/model-name.ts";
 import { type Frame, frame } from "../reply.ts";
 

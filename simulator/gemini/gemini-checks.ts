@@ -1,8 +1,8 @@
 /** Rejects requests that Google rejects, so that a wrong translation cannot pass a test. */
 
-import type { Refusal } from "../errors.ts";
+import type { Rejection } from "../errors.ts";
 import { isRecord } from "../json-fields.ts";
-import { invalidArgument } from "./google-refusal.ts";
+import { invalidArgument } from "./google-rejection.ts";
 import { isSignatureOf, signedCall } from "./signatures.ts";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -38,7 +38,7 @@ export interface SignatureRules {
   readonly seed: number;
 }
 
-export function checkGeminiBody(body: Json, rules: SignatureRules): Refusal | null {
+export function checkGeminiBody(body: Json, rules: SignatureRules): Rejection | null {
   const unknown = Object.keys(body).find((name) => !BODY_FIELDS.has(name));
   if (unknown !== undefined) return unknownName(unknown);
   const contents = mergeTurns(objects(body.contents));
@@ -63,11 +63,11 @@ function mergeTurns(contents: readonly Json[]): Json[] {
   return turns;
 }
 
-function unknownName(name: string): Refusal {
+function unknownName(name: string): Rejection {
   return invalidArgument(`Invalid JSON payload received. Unknown name "${name}": Cannot find field.`);
 }
 
-function checkTurns(contents: readonly Json[]): Refusal | null {
+function checkTurns(contents: readonly Json[]): Rejection | null {
   let pendingCalls: readonly string[] = [];
   for (const [at, content] of contents.entries()) {
     const parts = objects(content.parts);
@@ -108,7 +108,7 @@ function checkTurns(contents: readonly Json[]): Refusal | null {
 }
 
 /** The current turn begins after the last message of the user. Only the first call of each of its steps is signed. */
-function checkSignatures(contents: readonly Json[], { isStrict, seed }: SignatureRules): Refusal | null {
+function checkSignatures(contents: readonly Json[], { isStrict, seed }: SignatureRules): Rejection | null {
   const turnAt = contents.findLastIndex(
     ({ role, parts }) => role !== "model" && objects(parts).some(({ text }) => typeof text === "string"),
   );
@@ -142,7 +142,7 @@ function isTextSigned(parts: readonly Json[], seed: number): boolean {
   );
 }
 
-function checkTools(tools: readonly Json[]): Refusal | null {
+function checkTools(tools: readonly Json[]): Rejection | null {
   for (const { functionDeclarations } of tools) {
     for (const tool of objects(functionDeclarations)) {
       if (!TOOL_NAME.test(String(tool.name)))
@@ -178,7 +178,7 @@ function checkConfig({
   stopSequences,
   responseJsonSchema,
   responseMimeType,
-}: Json): Refusal | null {
+}: Json): Rejection | null {
   if (isRecord(thinkingConfig) && "thinkingLevel" in thinkingConfig && "thinkingBudget" in thinkingConfig)
     return invalidArgument("You can only set only one of thinking budget and thinking level.");
   if (Array.isArray(stopSequences) && stopSequences.length > 5)

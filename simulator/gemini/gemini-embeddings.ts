@@ -1,13 +1,13 @@
 /** The embeddings of the Gemini API. */
 
 import type { Call } from "../endpoint.ts";
-import type { Refusal } from "../errors.ts";
+import type { Rejection } from "../errors.ts";
 import { isRecord, parseJson } from "../json-fields.ts";
 import { computeHash } from "../model/text.ts";
 import { unitVector } from "../openai/embeddings.ts";
 import { jsonReply, type Reply } from "../reply.ts";
 import { objects } from "./gemini-checks.ts";
-import { invalidArgument } from "./google-refusal.ts";
+import { invalidArgument } from "./google-rejection.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -44,7 +44,7 @@ export function batchEmbedContents(call: Call, model: string): Reply {
 function embed(
   call: Call,
   { content, outputDimensionality }: Json,
-): { values: number[]; tokens: number } | Refusal {
+): { values: number[]; tokens: number } | Rejection {
   const texts = objects(isRecord(content) ? content.parts : null).flatMap(({ text }) =>
     typeof text === "string" && text !== "" ? [text] : [],
   );

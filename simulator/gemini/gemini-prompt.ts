@@ -1,4 +1,4 @@
-/** A Gemini request as the fields of a chat completion, so that one plan of the answer serves every interface. */
+/** A Gemini request as the fields of a chat completion, so that one plan of the response serves every interface. */
 
 import { isRecord, type JsonFields } from "../json-fields.ts";
 import { objects } from "./gemini-checks.ts";

@@ -1,11 +1,11 @@
 /** The paths of the Gemini API. */
 
 import type { Call } from "../endpoint.ts";
-import type { Refusal } from "../errors.ts";
+import type { Rejection } from "../errors.ts";
 import { jsonReply, NO_USAGE, type Reply } from "../reply.ts";
 import { countTokens, generateContent } from "./gemini.ts";
 import { batchEmbedContents, embedContent } from "./gemini-embeddings.ts";
-import { googleRefusal, invalidArgument, unknownGeminiModel } from "./google-refusal.ts";
+import { googleRejection, invalidArgument, unknownGeminiModel } from "./google-rejection.ts";
 
 export interface GeminiPath {
   readonly model: string;
@@ -29,7 +29,7 @@ export function streams({ method }: GeminiPath): boolean {
   return method === "streamGenerateContent";
 }
 
-export function answerGemini(call: Call, { model, method }: GeminiPath, query: string): Reply {
+export function respondGemini(call: Call, { model, method }: GeminiPath, query: string): Reply {
   switch (method) {
     case "generateContent":
       return generateContent(call, false);
@@ -45,11 +45,11 @@ export function answerGemini(call: Call, { model, method }: GeminiPath, query: s
     case "batchEmbedContents":
       return batchEmbedContents(call, model);
     default:
-      return googleRefusal(404, `Method ${method} not found.`);
+      return googleRejection(404, `Method ${method} not found.`);
   }
 }
 
-export function answerGeminiList(path: string, models: readonly string[]): Reply | Refusal {
+export function respondGeminiList(path: string, models: readonly string[]): Reply | Rejection {
   if (path === "/v1beta/models") return jsonReply(JSON.stringify({ models: models.map(describe) }), NO_USAGE);
   const id = path.slice("/v1beta/models/".length);
   return models.includes(id) ? jsonReply(JSON.stringify(describe(id)), NO_USAGE) : unknownGeminiModel(id);

@@ -2,8 +2,8 @@
 
 import type { Call } from "../endpoint.ts";
 import { isRecord, parseJson } from "../json-fields.ts";
-import { CALLS_MAX, type Choice, planAnswer, type ToolCall, type Usage } from "../model/answer.ts";
 import type { Behaviour } from "../model/model-name.ts";
+import { CALLS_MAX, type Choice, planOutput, type ToolCall, type Usage } from "../model/model-output.ts";
 import { splitText } from "../model/text.ts";
 import {
   eventsReply,
@@ -17,7 +17,7 @@ import {
 } from "../reply.ts";
 import { checkGeminiBody } from "./gemini-checks.ts";
 import { toChatFields } from "./gemini-prompt.ts";
-import { googleBody, googleRefusal, invalidArgument, toGoogleRefusal } from "./google-refusal.ts";
+import { googleBody, googleRejection, invalidArgument, toGoogleRejection } from "./google-rejection.ts";
 import { sign, signedCall } from "./signatures.ts";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -32,14 +32,14 @@ export function generateContent(call: Call, streams: boolean): Reply {
   if (refused !== null) return refused;
   const thinking = readThinking(body);
   const behaviour = thinking.isOff ? { ...call.behaviour, reasons: false } : call.behaviour;
-  const answer = planAnswer({ ...call, behaviour, fields: toChatFields(body) }, "messages", 0);
-  if ("kind" in answer) return toGoogleRefusal(answer);
-  const usage = thinking.isShown ? answer.usage : withHiddenThoughts(answer.usage);
-  const response = new GeminiResponse(call, thinking.isShown, reportUsage(answer.usage, call.fault));
-  if (call.fault?.name === "failed" && !streams) return googleRefusal(500, INTERNAL);
+  const received = planOutput({ ...call, behaviour, fields: toChatFields(body) }, "messages", 0);
+  if ("kind" in received) return toGoogleRejection(received);
+  const usage = thinking.isShown ? received.usage : withHiddenThoughts(received.usage);
+  const response = new GeminiResponse(call, thinking.isShown, reportUsage(received.usage, call.fault));
+  if (call.fault?.name === "failed" && !streams) return googleRejection(500, INTERNAL);
   return streams
-    ? eventsReply(response.frames(answer.choices), usage)
-    : jsonReply(response.whole(answer.choices), usage);
+    ? eventsReply(response.frames(received.choices), usage)
+    : jsonReply(response.whole(received.choices), usage);
 }
 
 export function countTokens(call: Call): Reply {
@@ -83,7 +83,7 @@ function withHiddenThoughts(usage: Usage): Usage {
   return { ...usage, hidden: usage.reasoning };
 }
 
-/** Writes the answer as parts, whole or in pieces. */
+/** Writes the response as parts, whole or in pieces. */
 class GeminiResponse {
   readonly #call: Call;
   readonly #showsThoughts: boolean;

@@ -1,6 +1,6 @@
 /** Checks the turns of a Messages request: roles, blocks, tool results and signatures. */
 
-import type { Refusal } from "../errors.ts";
+import type { Rejection } from "../errors.ts";
 import { isRecord } from "../json-fields.ts";
 import { invalidMessages } from "./messages-errors.ts";
 import { CITATION_INDEX, isSigned, redactedData } from "./messages-signature.ts";
@@ -32,7 +32,7 @@ const BLOCKS: Readonly<Record<MessagesTurn["role"], ReadonlySet<string>>> = {
 };
 const IMAGE_TYPES: ReadonlySet<unknown> = new Set(["image/jpeg", "image/png", "image/gif", "image/webp"]);
 
-export function checkTurns(messages: unknown, rules: TurnRules): MessagesTurn[] | Refusal {
+export function checkTurns(messages: unknown, rules: TurnRules): MessagesTurn[] | Rejection {
   if (!Array.isArray(messages) || messages.length === 0)
     return invalidMessages("messages: at least one message is required");
   const turns: MessagesTurn[] = [];
@@ -45,7 +45,7 @@ export function checkTurns(messages: unknown, rules: TurnRules): MessagesTurn[] 
   return checkResults(turns) ?? checkThinking(turns, rules) ?? checkLast(turns) ?? turns;
 }
 
-function readTurn(message: unknown, index: number, rules: TurnRules): MessagesTurn | Refusal {
+function readTurn(message: unknown, index: number, rules: TurnRules): MessagesTurn | Rejection {
   const role = isRecord(message) ? message.role : null;
   if (!isRecord(message) || (role !== "user" && role !== "assistant" && role !== "system"))
     return invalidMessages(`messages.${index}.role: Input should be 'user' or 'assistant'`);
@@ -66,7 +66,7 @@ function checkBlock(
   role: MessagesTurn["role"],
   where: string,
   { seed }: TurnRules,
-): Refusal | null {
+): Rejection | null {
   if (!isRecord(block) || typeof block.type !== "string" || !BLOCKS[role].has(block.type))
     return invalidMessages(`${where}: Input tag found using 'type' does not match any of the expected tags`);
   switch (block.type) {
@@ -98,14 +98,14 @@ function checkBlock(
   }
 }
 
-function checkCitations(citations: unknown, where: string): Refusal | null {
+function checkCitations(citations: unknown, where: string): Rejection | null {
   const isIssued = (citation: unknown) => isRecord(citation) && citation.encrypted_index === CITATION_INDEX;
   return Array.isArray(citations) && !citations.every(isIssued)
     ? invalidMessages(`${where}.citations: Invalid \`encrypted_index\` in citation`)
     : null;
 }
 
-function checkImage({ source }: Block, where: string): Refusal | null {
+function checkImage({ source }: Block, where: string): Rejection | null {
   if (!isRecord(source)) return invalidMessages(`${where}.image.source: Field required`);
   if (source.type === "base64" && !IMAGE_TYPES.has(source.media_type))
     return invalidMessages(
@@ -116,7 +116,7 @@ function checkImage({ source }: Block, where: string): Refusal | null {
     : invalidMessages(`${where}.image.source: Input tag does not match`);
 }
 
-function checkResultContent(content: unknown, where: string): Refusal | null {
+function checkResultContent(content: unknown, where: string): Rejection | null {
   if (content === undefined || typeof content === "string") return null;
   if (!Array.isArray(content))
     return invalidMessages(`${where}.tool_result.content: Input should be a valid list`);
@@ -127,7 +127,7 @@ function checkResultContent(content: unknown, where: string): Refusal | null {
 }
 
 /** Every call has exactly one result, at the beginning of the next user turn. */
-function checkResults(turns: readonly MessagesTurn[]): Refusal | null {
+function checkResults(turns: readonly MessagesTurn[]): Rejection | null {
   const merged = mergeTurns(turns);
   for (const [index, { role, blocks }] of merged.entries()) {
     if (role === "assistant") {
@@ -172,7 +172,7 @@ function ids(blocks: readonly Block[], type: string, field: string): string[] {
 }
 
 /** In a tool loop the thinking before the call must be sent back unchanged. */
-function checkThinking(turns: readonly MessagesTurn[], { needsThinking }: TurnRules): Refusal | null {
+function checkThinking(turns: readonly MessagesTurn[], { needsThinking }: TurnRules): Rejection | null {
   const merged = mergeTurns(turns);
   const last = merged.at(-1);
   const before = merged.at(-2);
@@ -186,7 +186,7 @@ function checkThinking(turns: readonly MessagesTurn[], { needsThinking }: TurnRu
       );
 }
 
-function checkLast(turns: readonly MessagesTurn[]): Refusal | null {
+function checkLast(turns: readonly MessagesTurn[]): Rejection | null {
   const last = turns.at(-1);
   const block = last?.role === "assistant" ? last.blocks.at(-1) : undefined;
   return block !== undefined && typeof block.text === "string" && /\s$/.test(block.text)

@@ -1,6 +1,6 @@
 /** Error responses in the form of Anthropic's API. */
 
-import type { Refusal } from "../errors.ts";
+import type { Rejection } from "../errors.ts";
 import { isRecord, parseJson } from "../json-fields.ts";
 
 const TYPE_BY_STATUS: Readonly<Record<number, string>> = {
@@ -30,28 +30,28 @@ const MESSAGE_BY_CODE: Readonly<Record<string, string>> = {
     "This request would exceed your organization's rate limit of 3 requests per minute. Please try again in 2s.",
 };
 
-export function messagesRefusal(
+export function messagesRejection(
   status: number,
   message: string,
   headers: Record<string, string> = {},
-): Refusal {
+): Rejection {
   const type = TYPE_BY_STATUS[status] ?? "api_error";
   const body = JSON.stringify({ type: "error", error: { type, message }, request_id: "req_simulator" });
-  return { kind: "refusal", status, body, headers };
+  return { kind: "rejection", status, body, headers };
 }
 
-export function invalidMessages(message: string): Refusal {
-  return messagesRefusal(400, message);
+export function invalidMessages(message: string): Rejection {
+  return messagesRejection(400, message);
 }
 
 /** The same error as Anthropic's API reports it. A page of HTML and a leaking error stay as they are. */
-export function asMessagesRefusal(refusal: Refusal): Refusal {
-  const json = parseJson(refusal.body);
+export function asMessagesRejection(rejection: Rejection): Rejection {
+  const json = parseJson(rejection.body);
   const error = isRecord(json) && json.type !== "error" ? json.error : null;
-  if (!isRecord(error) || (isRecord(json) && json.account !== undefined)) return refusal;
+  if (!isRecord(error) || (isRecord(json) && json.account !== undefined)) return rejection;
   const code = typeof error.code === "string" ? error.code : "";
   // An account without money is reported as an invalid request.
-  const status = code === "insufficient_quota" ? 400 : refusal.status;
+  const status = code === "insufficient_quota" ? 400 : rejection.status;
   const message = MESSAGE_BY_CODE[code] ?? String(error.message);
-  return messagesRefusal(status, message, refusal.headers);
+  return messagesRejection(status, message, rejection.headers);
 }

@@ -1,6 +1,6 @@
 /** A simulated message as one object, and as the events of a stream. */
 
-import type { Usage } from "../model/answer.ts";
+import type { Usage } from "../model/model-output.ts";
 import { splitText } from "../model/text.ts";
 import { type Frame, frame, outputFrame, usageJson } from "../reply.ts";
 import { CITATION_INDEX } from "./messages-signature.ts";

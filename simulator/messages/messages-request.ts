@@ -4,7 +4,7 @@
  */
 
 import type { Call } from "../endpoint.ts";
-import type { Refusal } from "../errors.ts";
+import type { Rejection } from "../errors.ts";
 import { isRecord, parseJson } from "../json-fields.ts";
 import { checkTurns, type MessagesTurn } from "./messages-conversation.ts";
 import { invalidMessages } from "./messages-errors.ts";
@@ -64,7 +64,7 @@ const FIELDS: ReadonlySet<string> = new Set([
   "diagnostics",
 ]);
 
-export function readMessagesRequest(call: Call, isCount: boolean): MessagesRequest | Refusal {
+export function readMessagesRequest(call: Call, isCount: boolean): MessagesRequest | Rejection {
   const json: Json = {};
   for (const [name, slice] of call.fields) json[name] = parseJson(slice);
   const problem = checkHeaders(call, json) ?? checkFields(call, json, isCount);
@@ -92,7 +92,7 @@ export function readMessagesRequest(call: Call, isCount: boolean): MessagesReque
   };
 }
 
-function checkHeaders(call: Call, json: Json): Refusal | null {
+function checkHeaders(call: Call, json: Json): Rejection | null {
   const headers = call.headers ?? null;
   const version = headers?.get("anthropic-version") ?? null;
   if (version === null) return invalidMessages("anthropic-version: header is required");
@@ -105,7 +105,7 @@ function checkHeaders(call: Call, json: Json): Refusal | null {
   return sampling === undefined ? null : invalidMessages(`${sampling}: is not supported by this model`);
 }
 
-function checkFields(call: Call, json: Json, isCount: boolean): Refusal | null {
+function checkFields(call: Call, json: Json, isCount: boolean): Rejection | null {
   for (const name of call.fields.keys()) {
     if (!FIELDS.has(name) && BETA_FIELDS[name] === undefined) return extraInput(name);
   }
@@ -117,14 +117,14 @@ function checkFields(call: Call, json: Json, isCount: boolean): Refusal | null {
   return checkSystem(json.system);
 }
 
-function checkSystem(system: unknown): Refusal | null {
+function checkSystem(system: unknown): Rejection | null {
   if (system === undefined || typeof system === "string") return null;
   if (!Array.isArray(system)) return invalidMessages("system: Input should be a valid list");
   const isValid = system.every((block) => isRecord(block) && block.type === "text" && block.text !== "");
   return isValid ? null : invalidMessages("system: text content blocks must be non-empty");
 }
 
-function extraInput(name: string): Refusal {
+function extraInput(name: string): Rejection {
   return invalidMessages(`${name}: Extra inputs are not permitted`);
 }
 
@@ -133,7 +133,7 @@ function isAdaptiveOnly({ behaviour }: Call): boolean {
   return behaviour.model.includes("adaptive");
 }
 
-function readThinking(call: Call, json: Json): "summarized" | "omitted" | null | Refusal {
+function readThinking(call: Call, json: Json): "summarized" | "omitted" | null | Rejection {
   const { thinking, max_tokens: maxTokens } = json;
   if (thinking === undefined) return null;
   if (!isRecord(thinking)) return invalidMessages("thinking: Input should be a valid dictionary");
@@ -160,7 +160,7 @@ function readThinking(call: Call, json: Json): "summarized" | "omitted" | null |
   }
 }
 
-function readTools(tools: unknown): MessagesTool[] | Refusal {
+function readTools(tools: unknown): MessagesTool[] | Rejection {
   if (tools === undefined) return [];
   if (!Array.isArray(tools)) return invalidMessages("tools: Input should be a valid list");
   const read: MessagesTool[] = [];
@@ -184,7 +184,11 @@ function readTools(tools: unknown): MessagesTool[] | Refusal {
 
 type ToolChoice = Pick<MessagesRequest, "forcedTool" | "mayCall" | "maxParallel">;
 
-function readChoice(choice: unknown, tools: readonly MessagesTool[], thinks: boolean): ToolChoice | Refusal {
+function readChoice(
+  choice: unknown,
+  tools: readonly MessagesTool[],
+  thinks: boolean,
+): ToolChoice | Rejection {
   const own = tools.filter(({ isServerTool }) => !isServerTool);
   if (choice === undefined) return { forcedTool: null, mayCall: own.length > 0, maxParallel: 2 };
   if (!isRecord(choice)) return invalidMessages("tool_choice: Input should be a valid dictionary");

@@ -1,11 +1,11 @@
 /** The Messages interface of the simulator: Anthropic's API. */
 
 import type { Call } from "../endpoint.ts";
-import type { Usage } from "../model/answer.ts";
+import type { Usage } from "../model/model-output.ts";
 import { readRequestedCalls } from "../model/requested-call.ts";
 import { buildSample } from "../model/sample.ts";
 import { cutAtStop } from "../model/stop-sequences.ts";
-import { answerAfterTool, answerTo, longEnough, reasoningAbout, sized } from "../model/text.ts";
+import { longEnough, outputAfterTool, reasoningAbout, respondTo, sized } from "../model/text.ts";
 import { eventsReply, jsonReply, NO_USAGE, type Reply, reportUsage } from "../reply.ts";
 import type { Simulation } from "../simulation.ts";
 import { type CacheUse, useCache } from "./messages-cache.ts";
@@ -59,8 +59,8 @@ function planMessage(
   }
   const { text, stopReason, stopSequence } = planText(call, request, { question, results });
   const cited = hosted.length === 0 ? {} : { citedUrl: FOUND_URL };
-  const answer: MessageBlock[] = text === "" ? [] : [{ type: "text", text, ...cited }];
-  const blocks = [...thinking, ...hosted, ...answer];
+  const response: MessageBlock[] = text === "" ? [] : [{ type: "text", text, ...cited }];
+  const blocks = [...thinking, ...hosted, ...response];
   return { ...base, blocks, stopReason, stopSequence, searches: hosted.length / 2 };
 }
 
@@ -153,8 +153,8 @@ function planText(
   let text =
     schema === undefined
       ? last === undefined
-        ? answerTo(question, seed, 0)
-        : answerAfterTool(last)
+        ? respondTo(question, seed, 0)
+        : outputAfterTool(last)
       : JSON.stringify(buildSample(schema, "", question));
   if (behaviour.bytes !== null) text = sized(text, behaviour.bytes);
   else if (behaviour.events !== null) text = longEnough(text, behaviour.events);

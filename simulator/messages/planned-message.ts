@@ -1,7 +1,7 @@
 /** A message of the Messages API before it is written, whole or as events. */
 
 import type { Call } from "../endpoint.ts";
-import type { Usage } from "../model/answer.ts";
+import type { Usage } from "../model/model-output.ts";
 import type { CacheUse } from "./messages-cache.ts";
 
 /** One block of the response. */

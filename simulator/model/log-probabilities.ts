@@ -1,6 +1,6 @@
 /** Synthetic log probabilities of output tokens: the same text always has the same ones. */
 
-import { invalid, type Refusal } from "../errors.ts";
+import { invalid, type Rejection } from "../errors.ts";
 import { echoed, intField, isTrue, type JsonFields } from "../json-fields.ts";
 import { computeHash, takePrefix } from "./text.ts";
 
@@ -25,7 +25,7 @@ const INCLUDED = '"message.output_text.logprobs"';
 export function readLogProbabilities(
   fields: JsonFields,
   interfaceName: "chat" | "responses",
-): number | null | Refusal {
+): number | null | Rejection {
   const top = echoed(fields, "top_logprobs", "");
   const count = top === "" ? 0 : intField(fields, "top_logprobs");
   if (count === null || count < 0 || count > TOP_MAX) {

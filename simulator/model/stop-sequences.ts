@@ -1,11 +1,11 @@
 /** `stop` of Chat Completions: texts before which a response ends. */
 
-import { invalid, type Refusal } from "../errors.ts";
+import { invalid, type Rejection } from "../errors.ts";
 import { echoed, type JsonFields, parseJson } from "../json-fields.ts";
 
 const STOP_MAX = 4;
 
-export function readStopSequences(fields: JsonFields): readonly string[] | Refusal {
+export function readStopSequences(fields: JsonFields): readonly string[] | Rejection {
   const slice = echoed(fields, "stop", "");
   if (slice === "") return [];
   const value = parseJson(slice);

@@ -25,7 +25,7 @@ export function computeHash(seed: number, text: string): number {
   return Bun.hash.xxHash32(text, seed);
 }
 
-export function answerTo(question: string, seed: number, variant: number): string {
+export function respondTo(question: string, seed: number, variant: number): string {
   const short = shorten(question);
   if (short === "") {
     return `Hello! This is the built-in simulator, not a real model. ${SENTENCES[0]} ${SENTENCES[3]}`;
@@ -37,7 +37,7 @@ export function answerTo(question: string, seed: number, variant: number): strin
   return `${open?.(short)} ${SENTENCES[first]} ${SENTENCES[second]}`;
 }
 
-export function answerAfterTool(toolOutput: string): string {
+export function outputAfterTool(toolOutput: string): string {
   return `This is the built-in simulator. The tool answered: “${shorten(toolOutput)}”. Thank you for running it; that is all I wanted to know.`;
 }
 

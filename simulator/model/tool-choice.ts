@@ -1,6 +1,6 @@
 /** Chooses the function that a response calls, from `tools` and `tool_choice`. */
 
-import { invalid, type Refusal } from "../errors.ts";
+import { invalid, type Rejection } from "../errors.ts";
 import { echoed, isRecord, type JsonFields, parseJson } from "../json-fields.ts";
 
 export interface FunctionTool {
@@ -19,7 +19,7 @@ export interface ToolPlan {
 const NO_CALL: ToolPlan = { tool: null, isForced: false, offered: [] };
 
 /** Chat nests the fields that Responses has at top level. A choice that cannot be honoured is rejected. */
-export function planToolCall(fields: JsonFields): ToolPlan | Refusal {
+export function planToolCall(fields: JsonFields): ToolPlan | Rejection {
   const choice = parseJson(echoed(fields, "tool_choice", '"auto"'));
   if (choice === "none") return NO_CALL;
   const slice = echoed(fields, "tools", "[]");
@@ -35,7 +35,7 @@ export function planToolCall(fields: JsonFields): ToolPlan | Refusal {
 function planObject(
   choice: Readonly<Record<string, unknown>>,
   tools: readonly FunctionTool[],
-): ToolPlan | Refusal {
+): ToolPlan | Rejection {
   if (choice.type === "function") {
     const name = functionName(choice);
     const tool = tools.find((one) => one.name === name);
@@ -74,15 +74,15 @@ function functionName(choice: Readonly<Record<string, unknown>>): string | null 
   return typeof spec.name === "string" ? spec.name : null;
 }
 
-function notOffered(what: string): Refusal {
+function notOffered(what: string): Rejection {
   return invalid("tool_choice", `'tool_choice' demands ${what}, and 'tools' has no such function.`);
 }
 
-function noFunction(): Refusal {
+function noFunction(): Rejection {
   return invalid("tool_choice", "'tool_choice' is 'required', and 'tools' has no function.");
 }
 
-function unknownChoice(): Refusal {
+function unknownChoice(): Rejection {
   return invalid(
     "tool_choice",
     "Invalid 'tool_choice': expected 'none', 'auto', 'required', a function, or 'allowed_tools'. The simulator calls functions only.",

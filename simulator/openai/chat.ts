@@ -3,8 +3,8 @@
 import type { Call } from "../endpoint.ts";
 import { errorBody, missing } from "../errors.ts";
 import { echoed, isTrue } from "../json-fields.ts";
-import { CALLS_MAX, type Choice, planAnswer, type ToolCall, type Usage } from "../model/answer.ts";
 import { computeLogProbabilities } from "../model/log-probabilities.ts";
+import { CALLS_MAX, type Choice, planOutput, type ToolCall, type Usage } from "../model/model-output.ts";
 import { splitText } from "../model/text.ts";
 import {
   eventsReply,
@@ -24,15 +24,15 @@ const NO_CHOICE: Choice = { reasoning: "", text: "", calls: [], cut: false, topL
 export function chatCompletion(call: Call): Reply {
   const { fields, fault } = call;
   if (!fields.has("messages")) return missing("messages");
-  const answer = planAnswer(call, "messages", 0);
-  if ("kind" in answer) return answer;
-  const choices = fault?.name === "empty" ? [NO_CHOICE] : answer.choices;
-  const reportedUsage = reportUsage(answer.usage, fault);
+  const response = planOutput(call, "messages", 0);
+  if ("kind" in response) return response;
+  const choices = fault?.name === "empty" ? [NO_CHOICE] : response.choices;
+  const reportedUsage = reportUsage(response.usage, fault);
   if (isTrue(fields, "stream")) {
-    return eventsReply(chunks(call, choices, reportedUsage), answer.usage);
+    return eventsReply(chunks(call, choices, reportedUsage), response.usage);
   }
-  if (fault?.name === "failed") return { kind: "refusal", status: 500, body: FAILED, headers: {} };
-  return jsonReply(completion(call, choices, reportedUsage), answer.usage);
+  if (fault?.name === "failed") return { kind: "rejection", status: 500, body: FAILED, headers: {} };
+  return jsonReply(completion(call, choices, reportedUsage), response.usage);
 }
 
 function completion(call: Call, choices: readonly Choice[], reportedUsage: Usage | null): string {

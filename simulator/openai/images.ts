@@ -1,9 +1,9 @@
 /** The Images interface of the simulator. */
 
 import type { Call } from "../endpoint.ts";
-import { invalid, missing, notJson, type Refusal } from "../errors.ts";
+import { invalid, missing, notJson, type Rejection } from "../errors.ts";
 import { echoed, intField, isTrue, type JsonFields, parseJson, stringField } from "../json-fields.ts";
-import type { Usage } from "../model/answer.ts";
+import type { Usage } from "../model/model-output.ts";
 import { computeHash } from "../model/text.ts";
 import { eventsReply, type Frame, frame, jsonReply, type Reply, reportUsage, usageJson } from "../reply.ts";
 import { gradientPng, type Picture, type PictureSize } from "./png.ts";
@@ -62,7 +62,7 @@ export function images(call: Call, work: ImageWork, uploads: number): Reply {
 }
 
 /** The image has exactly this size; `auto` leaves the choice to the simulator. */
-function readSize(fields: JsonFields): PictureSize | Refusal {
+function readSize(fields: JsonFields): PictureSize | Rejection {
   if (echoed(fields, "size", "") === "") return AUTO_SIZE;
   const text = stringField(fields, "size");
   if (text === "auto") return AUTO_SIZE;
@@ -77,7 +77,7 @@ function readSize(fields: JsonFields): PictureSize | Refusal {
 }
 
 /** The simulator does not serve the images, so a URL could not be resolved. */
-function rejectUrl(fields: JsonFields): Refusal | null {
+function rejectUrl(fields: JsonFields): Rejection | null {
   if (echoed(fields, "response_format", "") === "") return null;
   const format = stringField(fields, "response_format");
   if (format === "b64_json") return null;

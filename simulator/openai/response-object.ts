@@ -2,8 +2,8 @@
 
 import type { Call } from "../endpoint.ts";
 import { echoed, isTrue, type JsonFields } from "../json-fields.ts";
-import type { Choice, Usage } from "../model/answer.ts";
 import { computeLogProbabilities } from "../model/log-probabilities.ts";
+import type { Choice, Usage } from "../model/model-output.ts";
 import { splitText } from "../model/text.ts";
 import { reportUsage, usageJson } from "../reply.ts";
 import { echoReasoning, echoText, echoToolChoice, echoTools } from "./echoed-options.ts";

@@ -1,9 +1,9 @@
 /** The Responses interface of the simulator. */
 
 import type { Call } from "../endpoint.ts";
-import { invalid, missing, notJson, type Refusal, refusal } from "../errors.ts";
+import { createRejection, invalid, missing, notJson, type Rejection } from "../errors.ts";
 import { isRecord, isTrue, parseJson, stringField } from "../json-fields.ts";
-import { planAnswer, type Usage } from "../model/answer.ts";
+import { planOutput, type Usage } from "../model/model-output.ts";
 import { eventsReply, jsonReply, NO_USAGE, type Reply, reportUsage } from "../reply.ts";
 import { createDisconnectHandler } from "./disconnected-stream.ts";
 import { responseEvents } from "./response-events.ts";
@@ -28,9 +28,9 @@ export function createResponse(
   const unreadable = rejectForeignReasoning(fields.get("input") ?? "", call.seed);
   if (unreadable !== null) return unreadable;
   const previousTokens = previous === null ? 0 : previous.planned.usage.input + previous.planned.usage.output;
-  const answer = planAnswer(call, "input", previousTokens);
-  if ("kind" in answer) return answer;
-  const planned = planResponse(call, answer.choices[0], answer.usage);
+  const received = planOutput(call, "input", previousTokens);
+  if ("kind" in received) return received;
+  const planned = planResponse(call, received.choices[0], received.usage);
   const streams = isTrue(fields, "stream");
   const isQueued = planned.background && !streams;
   const response: StoredResponse = {
@@ -41,18 +41,18 @@ export function createResponse(
   keep(response);
   if (fields.get("store") !== "false") store.put(response);
   if (streams) {
-    const reply = eventsReply(responseEvents(planned, behaviour.events, fault), answer.usage);
+    const reply = eventsReply(responseEvents(planned, behaviour.events, fault), received.usage);
     return { ...reply, onDisconnect: createDisconnectHandler(response, store, behaviour.detachedMs) };
   }
-  return jsonReply(responseObject(planned, isQueued ? "queued" : planned.end), answer.usage);
+  return jsonReply(responseObject(planned, isQueued ? "queued" : planned.end), received.usage);
 }
 
-function findPrevious(call: Call, store: ResponseStore): StoredResponse | Refusal | null {
+function findPrevious(call: Call, store: ResponseStore): StoredResponse | Rejection | null {
   const id = stringField(call.fields, "previous_response_id");
   if (id === null) return null;
   return (
     store.get(id) ??
-    refusal(400, {
+    createRejection(400, {
       message: `Previous response with id '${id}' not found.`,
       param: "previous_response_id",
       code: "previous_response_not_found",
@@ -61,7 +61,7 @@ function findPrevious(call: Call, store: ResponseStore): StoredResponse | Refusa
 }
 
 /** Reasoning that another organization has encrypted cannot be read. */
-function rejectForeignReasoning(input: string, seed: number): Refusal | null {
+function rejectForeignReasoning(input: string, seed: number): Rejection | null {
   if (!input.includes('"encrypted_content"')) return null;
   const items = parseJson(input);
   const isForeign = (item: unknown) =>
@@ -72,11 +72,11 @@ function rejectForeignReasoning(input: string, seed: number): Refusal | null {
   if (!Array.isArray(items) || !items.some(isForeign)) return null;
   const message =
     "The encrypted content could not be verified. Reason: Encrypted content could not be decrypted.";
-  return refusal(400, { message, param: null, code: "invalid_encrypted_content" });
+  return createRejection(400, { message, param: null, code: "invalid_encrypted_content" });
 }
 
 /** A tool output needs its call, in the input or in the previous turn. */
-function rejectOrphanedOutput(input: string, previous: StoredResponse | null): Refusal | null {
+function rejectOrphanedOutput(input: string, previous: StoredResponse | null): Rejection | null {
   if (!input.includes('"function_call_output"')) return null;
   const items = parseJson(input);
   if (!Array.isArray(items)) return null;
@@ -88,7 +88,7 @@ function rejectOrphanedOutput(input: string, previous: StoredResponse | null): R
     if (item.type === "function_call") callIds.add(item.call_id);
     if (item.type === "function_call_output" && !callIds.has(item.call_id)) {
       const message = `No tool call found for function call output with call_id ${String(item.call_id)}.`;
-      return refusal(400, { message, param: "input" });
+      return createRejection(400, { message, param: "input" });
     }
   }
   return null;
@@ -127,7 +127,7 @@ export function storedResponse(
 ): Reply | null {
   const stored = store.get(id);
   if (stored === undefined) {
-    return refusal(404, { message: `Response with id '${id}' not found.`, param: "id" });
+    return createRejection(404, { message: `Response with id '${id}' not found.`, param: "id" });
   }
   const route = `${method} ${action ?? ""}`.trim();
   switch (route) {

@@ -8,7 +8,14 @@ import { book, readCredential, SLOW_HEADERS_MS } from "../delivery/delivery.ts";
 import { earlyFault } from "../delivery/faults.ts";
 import type { Call } from "../endpoint.ts";
 import { forcedFault, openEntry, REQUEST_ID } from "../entry.ts";
-import { invalid, missing, notJson, type Refusal, refusal, unsupportedParameter } from "../errors.ts";
+import {
+  createRejection,
+  invalid,
+  missing,
+  notJson,
+  type Rejection,
+  unsupportedParameter,
+} from "../errors.ts";
 import { isRecord, type JsonFields, parseJson, stringField, topLevelFields } from "../json-fields.ts";
 import type { LedgerEntry } from "../ledger.ts";
 import { type Fault, readBehaviour } from "../model/model-name.ts";
@@ -89,10 +96,10 @@ export class SimulatedSocket {
 
   received(message: string | Buffer): void {
     const rejection = this.enqueue(message);
-    if (rejection !== null) this.refuse(rejection, null);
+    if (rejection !== null) this.reject(rejection, null);
   }
 
-  private enqueue(message: string | Buffer): Refusal | null {
+  private enqueue(message: string | Buffer): Rejection | null {
     if (typeof message !== "string") return invalid("type", "Send text frames.");
     const fields = topLevelFields(message);
     if (fields === null) return notJson();
@@ -102,24 +109,28 @@ export class SimulatedSocket {
     const lane = this.laneOf(fields);
     if ("kind" in lane) return lane;
     if (lane.waiting.length >= WAITING_MAX) {
-      return refusal(429, { message: "Too many requests wait on this lane.", code: "slow_down" });
+      return createRejection(429, { message: "Too many requests wait on this lane.", code: "slow_down" });
     }
     lane.waiting.push({ text: message, fields });
     if (!lane.isBusy) void this.work(lane);
     return null;
   }
 
-  private laneOf(fields: JsonFields): Lane | Refusal {
+  private laneOf(fields: JsonFields): Lane | Rejection {
     const streamIdField = fields.get("stream_id");
     const name = streamIdField === undefined ? null : (stringField(fields, "stream_id") ?? "");
     if (name !== null && !LANE_NAME.test(name)) {
-      return refusal(400, { message: "Bad lane name.", param: "stream_id", code: "invalid_stream_id" });
+      return createRejection(400, {
+        message: "Bad lane name.",
+        param: "stream_id",
+        code: "invalid_stream_id",
+      });
     }
     const key = name ?? "";
     const existing = this.lanes.get(key);
     if (existing !== undefined) return existing;
     if (name !== null && [...this.lanes.keys()].filter((one) => one !== "").length >= LANES_MAX) {
-      return refusal(400, {
+      return createRejection(400, {
         message: `A connection has at most ${LANES_MAX} lanes.`,
         param: "stream_id",
         code: "websocket_stream_limit_reached",
@@ -134,12 +145,12 @@ export class SimulatedSocket {
     lane.isBusy = true;
     for (let next = lane.waiting.shift(); next !== undefined; next = lane.waiting.shift()) {
       if (this.isGone) break;
-      await this.answer(lane, next.text, next.fields);
+      await this.respond(lane, next.text, next.fields);
     }
     lane.isBusy = false;
   }
 
-  private async answer(lane: Lane, text: string, received: JsonFields): Promise<void> {
+  private async respond(lane: Lane, text: string, received: JsonFields): Promise<void> {
     const { simulation } = this;
     if (simulation.tokens.ready !== null) await simulation.tokens.ready;
     const model = stringField(received, "model");
@@ -243,8 +254,8 @@ export class SimulatedSocket {
     fault: Fault | null,
     intervalMs: number,
   ): Promise<"finished" | "broken" | "aborted"> {
-    if (reply.kind === "refusal") {
-      this.refuse(reply, lane);
+    if (reply.kind === "rejection") {
+      this.reject(reply, lane);
       return "finished";
     }
     if (reply.kind === "json") throw new Error("a WebSocket has nothing but streams");
@@ -283,7 +294,10 @@ export class SimulatedSocket {
           await this.waited(op.ms);
           break;
         case "error":
-          this.refuse(refusal(op.status, { message: op.message, type: op.code, code: op.code }), lane);
+          this.reject(
+            createRejection(op.status, { message: op.message, type: op.code, code: op.code }),
+            lane,
+          );
           return "broken";
         case "close":
           this.end(op.code);
@@ -308,7 +322,7 @@ export class SimulatedSocket {
     this.goOn = null;
   }
 
-  private refuse(rejection: Refusal, lane: Lane | null): void {
+  private reject(rejection: Rejection, lane: Lane | null): void {
     const parsed = parseJson(rejection.body);
     const errorFields =
       isRecord(parsed) && isRecord(parsed.error)
@@ -325,8 +339,8 @@ export class SimulatedSocket {
   }
 }
 
-function connectionLimit(): Refusal {
-  return refusal(400, {
+function connectionLimit(): Rejection {
+  return createRejection(400, {
     message:
       "Responses websocket connection limit reached (60 minutes). Create a new websocket connection to continue.",
     code: "websocket_connection_limit_reached",

@@ -4,9 +4,9 @@ import { Dialer, type DialTarget } from "../net/http-client/dial.ts";
 import { DialError } from "../net/http-client/dial-errors.ts";
 import { openClient, ResponseRecorder } from "../net/http-client/http-client.test-support.ts";
 
-/** Every name resolves to this machine, or to the given answers in order. */
-function openLoopbackDialer(...answers: string[]): Dialer {
-  const lookup = async () => [answers.shift() ?? "127.0.0.1"];
+/** Every name resolves to this machine, or to the given responses in order. */
+function openLoopbackDialer(...responses: string[]): Dialer {
+  const lookup = async () => [responses.shift() ?? "127.0.0.1"];
   // No caching, so that every request is a new lookup.
   return new Dialer({ clock: systemClock, lookup, lookupTimeoutMs: 2_000, cacheMs: 0 });
 }

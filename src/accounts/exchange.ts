@@ -1,7 +1,12 @@
 /** A single request outside of a client's request, such as a probe. Only the body of a success is read. */
 
 import { joinParts, type Part } from "../base/parts.ts";
-import type { AnswerHeaders, HttpClient, HttpFailure, OutgoingRequest } from "../net/http-client/contract.ts";
+import type {
+  HttpClient,
+  HttpFailure,
+  OutgoingRequest,
+  ResponseHeaders,
+} from "../net/http-client/contract.ts";
 import { unpack } from "./decompress.ts";
 
 export interface SingleRequestLimits {
@@ -14,7 +19,7 @@ export type SingleReplyFailure = HttpFailure["kind"] | "late";
 
 export type SingleReply =
   /** `body` is null if the status is an error, or if the body is too large or late. */
-  | { kind: "answered"; status: number; contentType: string | null; body: Uint8Array | null }
+  | { kind: "responded"; status: number; contentType: string | null; body: Uint8Array | null }
   | { kind: "failed"; failure: SingleReplyFailure };
 
 export function exchangeOnce(
@@ -24,7 +29,7 @@ export function exchangeOnce(
 ): Promise<SingleReply> {
   return new Promise((resolve) => {
     let status = 0;
-    let headersReceived: AnswerHeaders | null = null;
+    let headersReceived: ResponseHeaders | null = null;
     const pieces: Part[] = [];
     let bytes = 0;
     const finish = (reply: SingleReply) => {
@@ -36,7 +41,7 @@ export function exchangeOnce(
       const body = isComplete
         ? unpack(joinParts(pieces), headersReceived?.get("content-encoding") ?? null, bytesMax)
         : null;
-      finish({ kind: "answered", status, contentType: headersReceived?.get("content-type") ?? null, body });
+      finish({ kind: "responded", status, contentType: headersReceived?.get("content-type") ?? null, body });
     };
     const exchange = http.send(request, {
       head(code, received) {

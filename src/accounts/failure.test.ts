@@ -139,8 +139,8 @@ describe("the error that the client receives", () => {
     );
     fc.assert(
       fc.property(fc.integer({ min: 200, max: 599 }), upstreamError, (status, found) => {
-        const answered = clientError(classifyError(status, found, null), AUDIENCE);
-        expect([401, 402, 403]).not.toContain(answered.status);
+        const responded = clientError(classifyError(status, found, null), AUDIENCE);
+        expect([401, 402, 403]).not.toContain(responded.status);
       }),
     );
   });
@@ -148,11 +148,11 @@ describe("the error that the client receives", () => {
   test("contains the upstream's message, sanitized, only for errors of the request itself", () => {
     const secret = error({ message: "Key sk-CANARY7 of gpt-6-eu-0419 failed", param: "sk-CANARY7" });
     for (const kind of FAILURE_CLASSES) {
-      const answered = clientError({ ...upstreamFailure(kind, "r"), error: secret }, AUDIENCE);
-      expect(`${answered.message} ${answered.param}`).not.toContain("CANARY");
+      const responded = clientError({ ...upstreamFailure(kind, "r"), error: secret }, AUDIENCE);
+      expect(`${responded.message} ${responded.param}`).not.toContain("CANARY");
       if (kind === "rejected" || kind === "not_here")
-        expect(answered.message).toBe("Key [redacted] of fast failed");
-      else expect(answered.message).not.toContain("[redacted]");
+        expect(responded.message).toBe("Key [redacted] of fast failed");
+      else expect(responded.message).not.toContain("[redacted]");
     }
   });
 
@@ -166,9 +166,9 @@ describe("the error that the client receives", () => {
     );
     fc.assert(
       fc.property(hint, (ms) => {
-        const answered = clientError(classifyError(429, null, ms), AUDIENCE);
-        const seconds = Number(answered.headers["retry-after"]);
-        expect(answered.status).toBe(429);
+        const responded = clientError(classifyError(429, null, ms), AUDIENCE);
+        const seconds = Number(responded.headers["retry-after"]);
+        expect(responded.status).toBe(429);
         expect(Number.isInteger(seconds) && seconds >= 1 && seconds <= 60).toBe(true);
         if (ms !== null && ms <= 60_000) expect(seconds * 1000).toBeGreaterThanOrEqual(ms);
       }),
@@ -177,7 +177,7 @@ describe("the error that the client receives", () => {
 });
 
 describe("a rejected request", () => {
-  const answered = (status: number, upstreamError: Partial<UpstreamError> | null) =>
+  const responded = (status: number, upstreamError: Partial<UpstreamError> | null) =>
     clientError(classifyError(status, upstreamError && error(upstreamError), null), AUDIENCE);
 
   test("keeps an error code that clients act on", () => {
@@ -186,7 +186,7 @@ describe("a rejected request", () => {
       "invalid_encrypted_content",
       "previous_response_not_found",
     ]) {
-      expect(answered(400, { code })).toMatchObject({ status: 400, code });
+      expect(responded(400, { code })).toMatchObject({ status: 400, code });
     }
     expect(
       clientError(classifyError(200, error({ code: "context_length_exceeded" }), null), AUDIENCE).code,
@@ -198,10 +198,10 @@ describe("a rejected request", () => {
       for (const status of [200, 400, 403, 500]) {
         const { class: kind } = classifyError(status, error({ code }), null);
         expect(kind).toBe(code === "usage_not_included" ? "quota" : "rejected");
-        expect(answered(status, { code })).toMatchObject({ status: errorStatus(code), code });
+        expect(responded(status, { code })).toMatchObject({ status: errorStatus(code), code });
       }
     }
-    expect(answered(200, { type: "content_filter" }).code).toBe("content_filter");
+    expect(responded(200, { type: "content_filter" }).code).toBe("content_filter");
   });
 
   test("is sent to another account if an image is not found at this one", () => {
@@ -211,18 +211,18 @@ describe("a rejected request", () => {
   });
 
   test("for usage that is not included is not retried by clients", () => {
-    const refused = answered(429, { type: "usage_not_included", message: "plan of org-CANARY" });
+    const refused = responded(429, { type: "usage_not_included", message: "plan of org-CANARY" });
     expect(refused).toMatchObject({ status: 429, headers: { "x-should-retry": "false" } });
     expect(refused.message).not.toContain("CANARY");
   });
 
   test("gets one of our codes for a code that is unknown or ambiguous", () => {
-    expect(answered(400, { code: "string_above_max_length" }).code).toBe("invalid_request");
-    expect(answered(400, { code: "server_error" }).code).toBe("invalid_request");
-    expect(answered(400, { code: "toString" }).code).toBe("invalid_request");
-    expect(answered(413, null)).toMatchObject({ status: 413, code: "request_too_large" });
-    expect(answered(415, null)).toMatchObject({ status: 415, code: "unsupported_media_type" });
-    expect(answered(404, { type: "invalid_request_error" })).toMatchObject({
+    expect(responded(400, { code: "string_above_max_length" }).code).toBe("invalid_request");
+    expect(responded(400, { code: "server_error" }).code).toBe("invalid_request");
+    expect(responded(400, { code: "toString" }).code).toBe("invalid_request");
+    expect(responded(413, null)).toMatchObject({ status: 413, code: "request_too_large" });
+    expect(responded(415, null)).toMatchObject({ status: 415, code: "unsupported_media_type" });
+    expect(responded(404, { type: "invalid_request_error" })).toMatchObject({
       status: 404,
       code: "not_found",
     });
@@ -233,22 +233,22 @@ describe("a rejected request", () => {
     "The input (5000 tokens) is longer than the model's context length (4096 tokens).",
     "the request exceeds the available context size. try increasing it",
   ])("is context_length_exceeded if only the message mentions it: %s", (message) => {
-    expect(answered(400, { code: "400", type: "BadRequestError", message }).code).toBe(
+    expect(responded(400, { code: "400", type: "BadRequestError", message }).code).toBe(
       "context_length_exceeded",
     );
   });
 
   test("names the parameter if the client sent it or the API has it", () => {
-    expect(answered(400, { param: "messages[0].content" }).param).toBe("messages[0].content");
-    expect(answered(400, { param: "prompt" }).param).toBe("prompt");
-    expect(answered(400, { param: "messages[0].secret_field" }).param).toBeNull();
-    expect(answered(400, { param: "call_9 org-x" }).param).toBeNull();
-    expect(answered(400, { param: null }).param).toBeNull();
+    expect(responded(400, { param: "messages[0].content" }).param).toBe("messages[0].content");
+    expect(responded(400, { param: "prompt" }).param).toBe("prompt");
+    expect(responded(400, { param: "messages[0].secret_field" }).param).toBeNull();
+    expect(responded(400, { param: "call_9 org-x" }).param).toBeNull();
+    expect(responded(400, { param: null }).param).toBeNull();
   });
 
   test("has a message even if the upstream sent none", () => {
-    expect(answered(400, null).message).toBe("The upstream rejected the request as invalid.");
-    expect(answered(400, { message: "" }).message).toBe("The upstream rejected the request as invalid.");
+    expect(responded(400, null).message).toBe("The upstream rejected the request as invalid.");
+    expect(responded(400, { message: "" }).message).toBe("The upstream rejected the request as invalid.");
   });
 });
 

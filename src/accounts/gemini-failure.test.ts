@@ -1,7 +1,7 @@
 /** Errors of Google's APIs, as accounts of kind gemini report them. */
 
 import { describe, expect, test } from "bun:test";
-import { readRefusal } from "../protocols/shared/upstream-error.ts";
+import { readRejection } from "../protocols/shared/upstream-error.ts";
 import { classifyError } from "./classify-error.ts";
 import { clientError } from "./failure.ts";
 
@@ -13,7 +13,7 @@ interface GoogleError {
 }
 
 function classify(httpStatus: number, { message = "m", ...rest }: GoogleError) {
-  const error = readRefusal({ error: { message, ...rest } });
+  const error = readRejection({ error: { message, ...rest } });
   return classifyError(httpStatus, error, null);
 }
 

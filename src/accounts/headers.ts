@@ -1,6 +1,6 @@
 /** Allow-lists of headers in both directions. A header that is not listed here does not pass the gateway. */
 
-import type { AnswerHeaders } from "../net/http-client/contract.ts";
+import type { ResponseHeaders } from "../net/http-client/contract.ts";
 import type { HeaderReader } from "../net/wire/http-fields.ts";
 import type { HeaderLines } from "../net/wire/http-message.ts";
 
@@ -49,7 +49,7 @@ const PROCESSING_MS = /^\d{1,9}$/;
  * and the gateway keeps conversations on their account by other means.
  */
 export function forwardedResponseHeaders(
-  from: AnswerHeaders,
+  from: ResponseHeaders,
   publicModel: string,
   upstreamRequestId: string | null,
 ): HeaderLines {
@@ -70,7 +70,7 @@ const UPSTREAM_REQUEST_ID =
  * The upstream's request id for the provider's support, for usage records and the client. Only values in the form of
  * an id are accepted.
  */
-export function upstreamRequestId(from: AnswerHeaders): string | null {
+export function upstreamRequestId(from: ResponseHeaders): string | null {
   const id =
     from.get("x-request-id") ??
     from.get("apim-request-id") ??

@@ -60,7 +60,7 @@ const at = (baseUrl: string, change = {}) =>
     ...change,
   });
 
-async function answeredBy(respond: () => Response): Promise<string> {
+async function probeServer(respond: () => Response): Promise<string> {
   const server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: respond });
   try {
     return JSON.stringify(await probeAccount(at(`http://127.0.0.1:${server.port}/v1`), options));
@@ -91,18 +91,18 @@ test("an account without private network access does not reach this machine", as
 
 test("unusable model names are dropped, and a too long list is not read", async () => {
   const names = { data: [{ id: "b" }, { id: "a" }, { id: "a" }, { id: "with space" }, { id: 7 }, null] };
-  expect(await answeredBy(() => Response.json(names))).toContain('"models":["a","b"]');
+  expect(await probeServer(() => Response.json(names))).toContain('"models":["a","b"]');
   const long = { data: [{ id: "x".repeat(70_000) }] };
-  expect(await answeredBy(() => Response.json(long))).toContain('"models":[]');
+  expect(await probeServer(() => Response.json(long))).toContain('"models":[]');
 });
 
 test("a response that is not an API response is classified", async () => {
   const page = () => new Response("<html>", { headers: { "content-type": "text/html" } });
-  expect(await answeredBy(page)).toContain('"not_json"');
-  expect(await answeredBy(() => Response.redirect("/elsewhere"))).toContain('"redirects"');
-  expect(await answeredBy(() => new Response(null, { status: 429 }))).toContain('"limited"');
-  expect(await answeredBy(() => new Response(null, { status: 404 }))).toContain('"no_list"');
-  expect(await answeredBy(() => new Response(null, { status: 500 }))).toContain('"fails"');
+  expect(await probeServer(page)).toContain('"not_json"');
+  expect(await probeServer(() => Response.redirect("/elsewhere"))).toContain('"redirects"');
+  expect(await probeServer(() => new Response(null, { status: 429 }))).toContain('"limited"');
+  expect(await probeServer(() => new Response(null, { status: 404 }))).toContain('"no_list"');
+  expect(await probeServer(() => new Response(null, { status: 500 }))).toContain('"fails"');
 });
 
 test("a Gemini account lists its models under their own names", async () => {

@@ -72,7 +72,7 @@ async function listModels(account: PolicyAccount, options: ProbeOptions): Promis
     };
     const reply = await exchangeOnce(options.http, request, options);
     probe =
-      reply.kind === "answered"
+      reply.kind === "responded"
         ? interpretReply(account, reply)
         : { kind: "unreachable", failure: reply.failure };
     if (probe.kind !== "answers") return probe;
@@ -102,7 +102,7 @@ function interpretTokenFailure({ failure }: AccessTokenError): Probe {
 
 function interpretReply(
   { kind }: PolicyAccount,
-  { status, contentType, body }: Extract<SingleReply, { kind: "answered" }>,
+  { status, contentType, body }: Extract<SingleReply, { kind: "responded" }>,
 ): Probe {
   if (status >= 200 && status < 300) {
     if (!(contentType?.includes("json") ?? false)) return { kind: "not_json", status };

@@ -1,11 +1,11 @@
 /** The headers in which a vendor reports its rate limits, as the kinds of accounts declare them. */
 
-import type { AnswerHeaders } from "../net/http-client/contract.ts";
+import type { ResponseHeaders } from "../net/http-client/contract.ts";
 
 export interface RateLimitHeaders {
   readonly limits: readonly RateLimitNames[];
   /** Null if the value is no time. */
-  readResetMs(reset: string, headers: AnswerHeaders): number | null;
+  readResetMs(reset: string, headers: ResponseHeaders): number | null;
 }
 
 /** The names of the headers of one limit. */

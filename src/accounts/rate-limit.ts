@@ -1,6 +1,6 @@
 /** Reads how much of its rate limits an upstream has left. */
 
-import type { AnswerHeaders } from "../net/http-client/contract.ts";
+import type { ResponseHeaders } from "../net/http-client/contract.ts";
 import { KINDS } from "./kinds/table.ts";
 import { type RateLimitHeaders, type RateLimitNames, RESET_MS_DEFAULT } from "./rate-limit-headers.ts";
 
@@ -29,13 +29,13 @@ const VENDOR_HEADERS: readonly RateLimitHeaders[] = [
 const AMPLE_SHARE = 0.5;
 
 /** Returns the time until an exhausted limit resets; null when no limit is exhausted. */
-export function readExhaustedReset(headers: AnswerHeaders): number | null {
+export function readExhaustedReset(headers: ResponseHeaders): number | null {
   const headroom = readHeadroom(headers);
   return headroom !== null && headroom.remaining <= 0 ? headroom.resetMs : null;
 }
 
 /** Null when the upstream reports no limits. Called after every response, so it reads as little as possible. */
-export function readHeadroom(headers: AnswerHeaders): Headroom | null {
+export function readHeadroom(headers: ResponseHeaders): Headroom | null {
   for (const vendor of VENDOR_HEADERS) {
     const headroom = readVendorHeadroom(vendor, headers);
     if (headroom !== null) return headroom;
@@ -43,7 +43,7 @@ export function readHeadroom(headers: AnswerHeaders): Headroom | null {
   return null;
 }
 
-function readVendorHeadroom(vendor: RateLimitHeaders, headers: AnswerHeaders): Headroom | null {
+function readVendorHeadroom(vendor: RateLimitHeaders, headers: ResponseHeaders): Headroom | null {
   let remaining: number | null = null;
   let resetMs = 0;
   for (const names of vendor.limits) {
@@ -59,7 +59,7 @@ function readVendorHeadroom(vendor: RateLimitHeaders, headers: AnswerHeaders): H
 }
 
 /** All limits that a response reports, for administrators. */
-export function readReportedLimits(headers: AnswerHeaders): ReportedLimit[] {
+export function readReportedLimits(headers: ResponseHeaders): ReportedLimit[] {
   for (const vendor of VENDOR_HEADERS) {
     const limits = vendor.limits.flatMap((names): ReportedLimit[] => {
       const limit = readCount(headers, names.limit);
@@ -72,12 +72,16 @@ export function readReportedLimits(headers: AnswerHeaders): ReportedLimit[] {
   return [];
 }
 
-function readResetMs(vendor: RateLimitHeaders, names: RateLimitNames, headers: AnswerHeaders): number | null {
+function readResetMs(
+  vendor: RateLimitHeaders,
+  names: RateLimitNames,
+  headers: ResponseHeaders,
+): number | null {
   const reset = headers.get(names.reset);
   return reset === null ? null : vendor.readResetMs(reset, headers);
 }
 
-function readShare(names: RateLimitNames, headers: AnswerHeaders): number | null {
+function readShare(names: RateLimitNames, headers: ResponseHeaders): number | null {
   const remaining = readNumber(headers, names.remaining);
   if (remaining === null) return null;
   if (remaining <= 0) return 0;
@@ -86,12 +90,12 @@ function readShare(names: RateLimitNames, headers: AnswerHeaders): number | null
   return limit > 0 ? Math.min(1, remaining / limit) : 1;
 }
 
-function readCount(headers: AnswerHeaders, name: string): number | null {
+function readCount(headers: ResponseHeaders, name: string): number | null {
   const count = readNumber(headers, name);
   return count !== null && count >= 0 ? count : null;
 }
 
-function readNumber(headers: AnswerHeaders, name: string): number | null {
+function readNumber(headers: ResponseHeaders, name: string): number | null {
   const text = headers.get(name);
   const value = text === null || text === "" ? Number.NaN : Number(text);
   return Number.isFinite(value) ? value : null;

@@ -1,9 +1,9 @@
 /** Reads when an upstream wants a request to be repeated: from its headers, or from the text of an error. */
 
-import type { AnswerHeaders } from "../net/http-client/contract.ts";
+import type { ResponseHeaders } from "../net/http-client/contract.ts";
 
 /** Reads `retry-after-ms`, or `Retry-After` as seconds or as a date; null when neither is present. */
-export function retryAfterMs(headers: AnswerHeaders, nowMs: number): number | null {
+export function retryAfterMs(headers: ResponseHeaders, nowMs: number): number | null {
   const ms = Number(headers.get("retry-after-ms") ?? Number.NaN);
   if (Number.isFinite(ms) && ms >= 0) return ms;
   const value = headers.get("retry-after");

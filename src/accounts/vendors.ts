@@ -26,7 +26,7 @@ export const VENDOR_PRESETS = {
   },
   deepseek: hosted("DeepSeek", "https://api.deepseek.com/v1", {
     interfaces: CHAT,
-    // Thinking models answer 400 if the reasoning of a turn with tool calls is not sent back.
+    // Thinking models respond with 400 if the reasoning of a turn with tool calls is not sent back.
     reasoningReplay: "required",
     jsonSchema: "none",
     imageUrl: "inline",

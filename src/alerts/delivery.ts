@@ -86,13 +86,13 @@ async function deliver(options: DeliveryOptions, { id, webhook: name, body, atte
   const { db, clock, webhooks, retriesMs } = options;
   const webhook = webhooks.find((one) => one.name === name && one.enabled);
   if (webhook === undefined) {
-    const answer = "the webhook was deleted or disabled";
-    return recordDelivery(db, id, { state: "failed", answer, dueAtMs: null, nowMs: clock.nowMs() });
+    const response = "the webhook was deleted or disabled";
+    return recordDelivery(db, id, { state: "failed", response, dueAtMs: null, nowMs: clock.nowMs() });
   }
-  const { ok, answer } = await sendWebhook(options, webhook, id, body);
+  const { ok, response } = await sendWebhook(options, webhook, id, body);
   const nowMs = clock.nowMs();
   const pauseMs = ok ? undefined : retriesMs[attempts - 1];
   if (pauseMs !== undefined)
-    return recordDelivery(db, id, { state: "pending", answer, dueAtMs: nowMs + pauseMs, nowMs });
-  return recordDelivery(db, id, { state: ok ? "delivered" : "failed", answer, dueAtMs: null, nowMs });
+    return recordDelivery(db, id, { state: "pending", response, dueAtMs: nowMs + pauseMs, nowMs });
+  return recordDelivery(db, id, { state: ok ? "delivered" : "failed", response, dueAtMs: null, nowMs });
 }

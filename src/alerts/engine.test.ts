@@ -183,12 +183,12 @@ describe("an alert", () => {
 
   test("is retried after a failure, and the result of each delivery is recorded", async () => {
     await configure({ webhooks: [webhook()] });
-    listener.answer(() => new Response("no", { status: 500 }));
+    listener.respond(() => new Response("no", { status: 500 }));
     const { engine, park } = start();
     park();
     await engine.check();
-    await eventually(async () => (await deliveries())[0]?.answer === "HTTP 500");
-    listener.answer(() => new Response("yes"));
+    await eventually(async () => (await deliveries())[0]?.response === "HTTP 500");
+    listener.respond(() => new Response("yes"));
     await eventually(async () => {
       await engine.check();
       return (await deliveries())[0]?.state === "delivered";
@@ -200,7 +200,7 @@ describe("an alert", () => {
 
   test("fails permanently after the last retry", async () => {
     await configure({ webhooks: [webhook()] });
-    listener.answer(() => new Response(null, { status: 302, headers: { location: "http://127.0.0.1:1/" } }));
+    listener.respond(() => new Response(null, { status: 302, headers: { location: "http://127.0.0.1:1/" } }));
     const { engine, park } = start();
     park();
     const [last] = await eventually(async () => {
@@ -208,7 +208,7 @@ describe("an alert", () => {
       const all = await deliveries();
       return all[0]?.state === "failed" ? all : null;
     });
-    expect(last).toMatchObject({ attempts: 3, answer: "HTTP 302" });
+    expect(last).toMatchObject({ attempts: 3, response: "HTTP 302" });
   });
 
   test("is not sent to a private address unless the file allows it", async () => {
@@ -217,7 +217,7 @@ describe("an alert", () => {
     park();
     await engine.check();
     await eventually(async () => (await deliveries())[0]?.state === "failed");
-    expect((await deliveries())[0]?.answer).toContain("private network");
+    expect((await deliveries())[0]?.response).toContain("private network");
     expect(listener.posts).toEqual([]);
   });
 
@@ -302,10 +302,10 @@ describe("an alert", () => {
 test("a test alert is sent at once and returns the result", async () => {
   await configure({ webhooks: [webhook()] });
   const { engine } = start();
-  expect(await engine.test("ops")).toMatchObject({ ok: true, answer: "HTTP 200" });
+  expect(await engine.test("ops")).toMatchObject({ ok: true, response: "HTTP 200" });
   expect(listener.posts[0]?.body).toMatchObject({ type: "alert.test", alert: null });
-  listener.answer(() => new Response("gone", { status: 410 }));
-  expect(await engine.test("ops")).toMatchObject({ ok: false, answer: "HTTP 410" });
+  listener.respond(() => new Response("gone", { status: 410 }));
+  expect(await engine.test("ops")).toMatchObject({ ok: false, response: "HTTP 410" });
   expect(await engine.test("nobody")).toBeNull();
   expect((await readAlertSettings(db)).webhooks).toHaveLength(1);
 });

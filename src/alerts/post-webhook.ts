@@ -23,15 +23,15 @@ export interface WebhookRequest {
 /** `answer`: a short phrase for administrators. It never repeats text of the receiver. */
 export interface WebhookResponse {
   ok: boolean;
-  answer: string;
+  response: string;
   /** Null if there was no response. */
   status: number | null;
   /** The header `x-gateway-cursor`, with which a receiver of usage names its position. */
   cursor: string | null;
 }
 
-export function buildFailure(answer: string): WebhookResponse {
-  return { ok: false, answer, status: null, cursor: null };
+export function buildFailure(response: string): WebhookResponse {
+  return { ok: false, response, status: null, cursor: null };
 }
 
 /** The signature covers the time, so that a delivery cannot be replayed later. */
@@ -73,7 +73,7 @@ export async function postWebhook(
         head: (status, headers) =>
           end({
             ok: status >= 200 && status < 300,
-            answer: `HTTP ${status}`,
+            response: `HTTP ${status}`,
             status,
             cursor: headers.get("x-gateway-cursor"),
           }),

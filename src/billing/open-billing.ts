@@ -48,7 +48,7 @@ export interface AllBillingLimits extends MaintenanceLimits {
   recovery: RecoveryLimits;
   recentBookings: RecentBookingLimits & { checkIntervalMs: number };
   readiness: ReadinessLimits;
-  idempotency: Pick<IdempotencyOptions, "keptMs" | "answerBytesMax">;
+  idempotency: Pick<IdempotencyOptions, "keptMs" | "responseBytesMax">;
 }
 
 export interface BillingOptions {

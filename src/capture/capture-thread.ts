@@ -64,8 +64,8 @@ function startWorker(): Worker {
   return worker;
 }
 
-function listBuffers({ request, attempts, answer }: CaptureDraft): ArrayBuffer[] {
-  const bodies = [request.body, answer.body, ...attempts.flatMap(({ body, response }) => [body, response])];
+function listBuffers({ request, attempts, response: received }: CaptureDraft): ArrayBuffer[] {
+  const bodies = [request.body, received.body, ...attempts.flatMap(({ body, response }) => [body, response])];
   return bodies
     .filter((body): body is KeptBytes => body !== null)
     .flatMap(({ head, tail }) => [head.buffer, tail.buffer]);

@@ -49,7 +49,7 @@ export const captureDocument = z.object({
       failure: z.string().nullable(),
     }),
   ),
-  answer: z.object({
+  response: z.object({
     status: z.number(),
     stream: z.boolean(),
     body: capturedBody.nullable(),
@@ -72,7 +72,7 @@ export interface CaptureDraft {
     readonly body: KeptBytes | null;
   };
   readonly attempts: readonly AttemptDraft[];
-  readonly answer: {
+  readonly response: {
     readonly status: number;
     readonly stream: boolean;
     readonly body: KeptBytes | null;
@@ -96,7 +96,7 @@ export interface AttemptDraft {
 }
 
 export function buildDocument(
-  { request, attempts, answer }: CaptureDraft,
+  { request, attempts, response }: CaptureDraft,
   { secrets, patterns }: RedactionRules,
 ): CaptureDocument {
   const sent = attempts.map(({ headerLines }) => parseLines(headerLines));
@@ -121,11 +121,11 @@ export function buildDocument(
       response: body(attempt.response),
       failure: attempt.failure === null ? null : redactText(attempt.failure, rules),
     })),
-    answer: {
-      status: answer.status,
-      stream: answer.stream,
-      body: body(answer.body),
-      is_complete: answer.isComplete,
+    response: {
+      status: response.status,
+      stream: response.stream,
+      body: body(response.body),
+      is_complete: response.isComplete,
     },
   };
 }

@@ -87,8 +87,8 @@ export class RequestCapture {
   readonly #secrets: string[] = [];
   readonly #attempts: AttemptCapture[] = [];
   #body: CappedBytes | null = null;
-  #answer: CappedBytes | null = null;
-  #answerStatus: number | null = null;
+  #response: CappedBytes | null = null;
+  #responseStatus: number | null = null;
   /** The terminal event of the stream has not been written. */
   #isStreaming = false;
   #isStream = false;
@@ -127,15 +127,15 @@ export class RequestCapture {
     this.#attempts.at(-1)?.fail(failure);
   }
 
-  addWholeAnswer(status: number, body: readonly Part[]): void {
+  addWholeResponse(status: number, body: readonly Part[]): void {
     if (this.#isOver()) return;
-    this.#answerStatus = status;
-    this.#answer = new CappedBytes(this.#memory, this.#options.bodyBytesMax);
-    this.#check(this.#answer.appendAll(body));
+    this.#responseStatus = status;
+    this.#response = new CappedBytes(this.#memory, this.#options.bodyBytesMax);
+    this.#check(this.#response.appendAll(body));
   }
 
-  addErrorAnswer(status: number, body: object): void {
-    this.addWholeAnswer(status, wholePart(new TextEncoder().encode(JSON.stringify(body))));
+  addErrorResponse(status: number, body: object): void {
+    this.addWholeResponse(status, wholePart(new TextEncoder().encode(JSON.stringify(body))));
   }
 
   /** Copies what is written to the client. */
@@ -143,7 +143,7 @@ export class RequestCapture {
     if (this.#isOver()) return sink;
     this.#isStream = true;
     this.#isStreaming = true;
-    this.#answer = new CappedBytes(this.#memory, this.#options.bodyBytesMax);
+    this.#response = new CappedBytes(this.#memory, this.#options.bodyBytesMax);
     return {
       data: (parts) => {
         this.#addEvents(parts);
@@ -186,8 +186,8 @@ export class RequestCapture {
   }
 
   #addEvents(parts: readonly Part[]): void {
-    if (this.#isOver() || this.#answer === null) return;
-    this.#check(this.#answer.appendAll(parts));
+    if (this.#isOver() || this.#response === null) return;
+    this.#check(this.#response.appendAll(parts));
   }
 
   #endStream(): void {
@@ -216,10 +216,10 @@ export class RequestCapture {
         body: this.#body?.take() ?? null,
       },
       attempts: this.#attempts.map((attempt) => attempt.take()),
-      answer: {
-        status: this.#answerStatus ?? ending.status,
+      response: {
+        status: this.#responseStatus ?? ending.status,
         stream: this.#isStream,
-        body: this.#answer?.take() ?? null,
+        body: this.#response?.take() ?? null,
         isComplete,
       },
     };
@@ -235,7 +235,7 @@ export class RequestCapture {
     this.#state = { kind: "over" };
     this.#memory.release(this.#memory.heldBytes);
     this.#body = null;
-    this.#answer = null;
+    this.#response = null;
     for (const attempt of this.#attempts) attempt.take();
     this.#attempts.length = 0;
   }

@@ -10,7 +10,7 @@ import { createDataKey, encryptDocument, openCapture, sealDataKey } from "./seal
 const DOCUMENT: CaptureDocument = {
   request: { method: "POST", path: "/v1/responses", transport: "http", headers: [["a", "b"]], body: null },
   attempts: [],
-  answer: {
+  response: {
     status: 200,
     stream: false,
     body: { text: "hello", bytes: 5, omitted_bytes: 0 },

@@ -1,9 +1,9 @@
-/** Changes made on the command line are in the change log, and users who are locked out can get a link. */
+/** Changes made on the command line are in the audit log, and users who are locked out can get a link. */
 
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { secretDigest } from "../secrets/random-secret.ts";
-import { type ChangeRow, listChanges } from "../store/change-log/change-log.ts";
+import { type ChangeRow, listChanges } from "../store/audit-log/audit-log.ts";
 import { type Db, openDb } from "../store/engine/db.ts";
 import { findLink } from "../store/identity/links.ts";
 import { openCommandLine } from "./command-line.test-support.ts";

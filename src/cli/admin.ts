@@ -4,8 +4,8 @@
  */
 
 import {
-  type ClaimRefusal,
-  ClaimRefusedError,
+  ClaimRejected,
+  type ClaimRejection,
   checkClaim,
   claimAdministrator,
   readToken,
@@ -49,8 +49,8 @@ export const claimAdmin: Command = {
       const email = emailFrom(input);
       const token = readToken(settings.adminTokenFile);
       // Checked before the password prompt, so that the operator does not type a password in vain.
-      const refusal = await checkClaim(db, token ?? "", clock.nowMs());
-      if (refusal !== null) await failClaim(refusal, token, settings, db);
+      const rejection = await checkClaim(db, token ?? "", clock.nowMs());
+      if (rejection !== null) await failClaim(rejection, token, settings, db);
       const passwordHash = await Bun.password.hash(await readPassword(input), "argon2id");
       try {
         await claimAdministrator(installation, {
@@ -61,7 +61,7 @@ export const claimAdmin: Command = {
           address: null,
         });
       } catch (error) {
-        if (error instanceof ClaimRefusedError) await failClaim(error.reason, token, settings, db);
+        if (error instanceof ClaimRejected) await failClaim(error.reason, token, settings, db);
         throw error;
       }
       input.terminal.print(`${email} is now the administrator. The one-time token has been used.`);
@@ -70,13 +70,13 @@ export const claimAdmin: Command = {
 };
 
 async function failClaim(
-  refusal: ClaimRefusal,
+  rejection: ClaimRejection,
   token: string | null,
   { adminTokenFile }: Settings,
   db: Db,
 ): Promise<never> {
   const again = "Restart the gateway: it creates a new token as long as no administrator can sign in.";
-  switch (refusal) {
+  switch (rejection) {
     case "claimed": {
       const admin = (await listUsers(db)).find(
         ({ role, status, passwordHash }) => role === "admin" && status === "active" && passwordHash !== null,

@@ -1,4 +1,4 @@
-/** `model-gateway audit`: reconciles ledger, wallets, usage rows and roll-ups, and verifies the change log. */
+/** `model-gateway audit`: reconciles ledger, wallets, usage rows and roll-ups, and verifies the audit log. */
 
 import { type ReconciliationFinding, reconcileLedger } from "../billing/maintenance/reconciliation.ts";
 import { limits } from "../config/limits/product-limits.ts";

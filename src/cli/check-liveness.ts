@@ -1,4 +1,4 @@
-/** Whether the server of a data folder answers. */
+/** Whether the server of a data folder responds. */
 
 import { localUrl, type Settings } from "../config/installation/environment.ts";
 import type { Finding } from "./finding.ts";
@@ -12,7 +12,7 @@ const TIMEOUT_MS = 2_000;
  */
 export async function checkLiveness(settings: Settings): Promise<Finding> {
   const what = "server";
-  if ((await sendToServer(settings, "/health", {})) !== null || (await answersHttp(settings)))
+  if ((await sendToServer(settings, "/health", {})) !== null || (await respondsToHttp(settings)))
     return { what, state: "good", message: "answers", todo: null };
   return {
     what,
@@ -22,7 +22,7 @@ export async function checkLiveness(settings: Settings): Promise<Finding> {
   };
 }
 
-async function answersHttp({ host, port }: Settings): Promise<boolean> {
+async function respondsToHttp({ host, port }: Settings): Promise<boolean> {
   try {
     const signal = AbortSignal.timeout(TIMEOUT_MS);
     return (await fetch(`${localUrl(host, port)}/healthz`, { signal })).ok;

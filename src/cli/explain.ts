@@ -75,7 +75,7 @@ async function explainRequest(db: Db, requestId: string, terminal: Terminal): Pr
       `this record stands for ${row.requestCount} requests with the same result within one minute; times are sums`,
     );
   }
-  if (trace?.refusal !== undefined) terminal.print(trace.refusal);
+  if (trace?.rejection !== undefined) terminal.print(trace.rejection);
   if (trace?.traceId !== undefined) terminal.print(`trace ${trace.traceId} of the client`);
   terminal.print(
     `tokens: ${row.inputTokens} in (${row.cachedTokens} cached), ${row.outputTokens} out (${row.reasoningTokens} reasoning)`,
@@ -242,9 +242,9 @@ function describeEligible({ translation }: AccountExplanation): string {
 
 /** Only the running server knows the limits in use and the health of accounts. */
 async function printLive(settings: Settings, request: object, terminal: Terminal): Promise<void> {
-  const answer = await sendToServer(settings, "/explain", request);
+  const response = await sendToServer(settings, "/explain", request);
   terminal.print();
-  if (answer === null) {
+  if (response === null) {
     terminal.print(
       terminal.paint.dim(
         "No server is running on this data folder, so account health and used limits are unknown.",
@@ -252,7 +252,7 @@ async function printLive(settings: Settings, request: object, terminal: Terminal
     );
     return;
   }
-  const live: LiveExplanation = JSON.parse(answer);
+  const live: LiveExplanation = JSON.parse(response);
   for (const { scope, standing } of live.limits) {
     for (const text of standingTexts(standing)) terminal.print(`${scope}: ${text}`);
   }

@@ -6,7 +6,7 @@ import { reconcileLedger } from "../billing/maintenance/reconciliation.ts";
 import type { Settings } from "../config/installation/environment.ts";
 import { type Installation, openToMove } from "../config/installation/installation.ts";
 import { limits } from "../config/limits/product-limits.ts";
-import { appendChange } from "../store/change-log/change-log.ts";
+import { appendChange } from "../store/audit-log/audit-log.ts";
 import {
   beginCopy,
   type CopiedTable,

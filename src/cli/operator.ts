@@ -1,7 +1,7 @@
 /** The login name of the operator, from the system: anyone can set $USER. */
 
 import type { Installation } from "../config/installation/installation.ts";
-import { appendChange, type ChangeActor, type ChangeEntry } from "../store/change-log/change-log.ts";
+import { appendChange, type ChangeActor, type ChangeEntry } from "../store/audit-log/audit-log.ts";
 import { transaction } from "../store/engine/db.ts";
 
 export function operatorName(): string {
@@ -16,7 +16,7 @@ export function operatorName(): string {
   return String(process.getuid?.() ?? "unknown");
 }
 
-/** The operator as actor of the change log. */
+/** The operator as actor of the audit log. */
 export function operator(): ChangeActor {
   return { kind: "cli", id: null, name: operatorName() };
 }
@@ -24,7 +24,7 @@ export function operator(): ChangeActor {
 /** The change-log entry of a command. */
 export type CommandChange = Pick<ChangeEntry, "action" | "target" | "changes">;
 
-/** Runs `work` and appends to the change log, atomically. `describeChange` returns null if nothing was changed. */
+/** Runs `work` and appends to the audit log, atomically. `describeChange` returns null if nothing was changed. */
 export function runLogged<T>(
   installation: Installation,
   work: (txInstallation: Installation) => Promise<T>,

@@ -42,7 +42,7 @@ export async function runServer(input: Input): Promise<number> {
 async function runUntilStopped(input: Input, installation: Installation, folderId: string): Promise<number> {
   const configFile = input.text("config");
   const applied = configFile === undefined ? null : await applyFile(input, installation, configFile);
-  if (applied === "refused") return 1;
+  if (applied === "rejected") return 1;
   if (applied === null) await createDemo(installation);
   const made = deliverKeys(applied?.shown ?? [], input, installation.settings);
   const settings = readServerSettings(input, applied?.file);
@@ -121,12 +121,12 @@ async function applyFile(
   input: Input,
   installation: Installation,
   fileName: string,
-): Promise<{ file: GatewayFile; shown: readonly CreatedKey[] } | "refused"> {
+): Promise<{ file: GatewayFile; shown: readonly CreatedKey[] } | "rejected"> {
   const source = readConfigSource(fileName, input.environment);
   const result = await planChanges(installation, source, { prune: false });
   if (!result.ok) {
     printProblems(result.problems, input.terminal);
-    return "refused";
+    return "rejected";
   }
   for (const note of result.plan.notes) input.terminal.printNote(`note: ${note}`);
   await applyChanges(installation, result.plan, {

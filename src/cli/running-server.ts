@@ -5,7 +5,7 @@ import type { Settings } from "../config/installation/environment.ts";
 const TIMEOUT_MS = 2_000;
 
 /**
- * Returns null if no server runs, or if it does not answer in time. The command then relies on the database alone.
+ * Returns null if no server runs, or if it does not respond in time. The command then relies on the database alone.
  */
 export async function sendToServer(
   { controlSocketFile }: Pick<Settings, "controlSocketFile">,
@@ -19,8 +19,8 @@ export async function sendToServer(
       body: JSON.stringify(payload),
       signal: AbortSignal.timeout(TIMEOUT_MS),
     });
-    const answer = await response.text();
-    return response.ok ? answer : null;
+    const received = await response.text();
+    return response.ok ? received : null;
   } catch {
     return null;
   }

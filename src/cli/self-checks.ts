@@ -155,11 +155,11 @@ async function checkCaptureThread(): Promise<string> {
     headers: [],
     body: null,
   } as const;
-  const answer = { status: 200, stream: false, body: null, isComplete: true };
+  const response = { status: 200, stream: false, body: null, isComplete: true };
   try {
     const content = await thread.seal({
       requestId: "selftest",
-      draft: { request, attempts: [], answer },
+      draft: { request, attempts: [], response },
       rules: { secrets: [], patterns: [] },
       dataKey: createDataKey(),
     });

@@ -1,6 +1,6 @@
 /** Opens the store for commands. */
 
-import { MoneyRefusedError } from "../billing/operations/refusal.ts";
+import { MoneyOperationRejected } from "../billing/operations/rejection.ts";
 import { readSettings, type Settings } from "../config/installation/environment.ts";
 import {
   hasStore,
@@ -111,7 +111,7 @@ export function isForOperators(error: unknown): error is Error {
     error instanceof StoreMoved ||
     error instanceof MigrationBlocked ||
     error instanceof StoreConflict ||
-    error instanceof MoneyRefusedError ||
+    error instanceof MoneyOperationRejected ||
     error instanceof ConcurrentChangeError
   );
 }

@@ -217,7 +217,7 @@ export const cancelOneSubscription: Command = {
     }),
 };
 
-/** The target of a subscription in the change log. */
+/** The target of a subscription in the audit log. */
 async function subscriptionTitle(db: Db, id: string): Promise<string> {
   const found = await findSubscription(db, id);
   if (found === null) return `subscription ${id}`;

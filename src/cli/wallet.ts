@@ -10,7 +10,7 @@ import {
   topUp,
 } from "../billing/operations/operations.ts";
 import { type Nano, usdText } from "../money/nano.ts";
-import { loggedEntryFields } from "../store/checks/entries-in-change-log.ts";
+import { loggedEntryFields } from "../store/checks/entries-in-audit-log.ts";
 import { snapshot } from "../store/engine/db.ts";
 import { listUserEntries } from "../store/money/entries.ts";
 import { type Transfer, userBook } from "../store/money/ledger.ts";

@@ -2,7 +2,7 @@
 
 import type { BillingEngine } from "../billing/engine/billing-engine.ts";
 import { ObservedBilling } from "../billing/engine/observed-billing.ts";
-import { RefusalRows } from "../billing/engine/refusal-rows.ts";
+import { RejectionRows } from "../billing/engine/rejection-rows.ts";
 import { type Billing, openBilling } from "../billing/open-billing.ts";
 import { OwnUse } from "../nodes/own-use.ts";
 import type { Log } from "../observe/log.ts";
@@ -11,7 +11,7 @@ import type { ProcessContext } from "./process-context.ts";
 import type { ThisNode } from "./this-node.ts";
 
 export interface BillingServices extends Billing {
-  readonly refusals: RefusalRows;
+  readonly rejections: RejectionRows;
   /** Null if the database has one node. */
   readonly ownUse: OwnUse | null;
 }
@@ -29,16 +29,16 @@ export async function openBillingServices(
     ownUse === null
       ? billing.billingEngine
       : new ObservedBilling(billing.billingEngine, (row) => ownUse.add(row));
-  const refusals = new RefusalRows((row) => billingEngine.push(row), limits.refusalRows);
+  const rejections = new RejectionRows((row) => billingEngine.push(row), limits.rejectionRows);
   closers.add(async () => {
-    refusals.writeCounted();
+    rejections.writeCounted();
     const flushDeadlineMs = clock.monotonicMs() + limits.flushTimeoutMs;
     await flushUntilDeadline(billingEngine, log, () => clock.monotonicMs() >= flushDeadlineMs);
     await billing.close();
   });
   // Closed before billing, which it flushes.
   if (ownUse !== null) closers.add(() => ownUse.stop());
-  return { ...billing, billingEngine, refusals, ownUse };
+  return { ...billing, billingEngine, rejections, ownUse };
 }
 
 function openOwnUse(

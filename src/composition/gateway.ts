@@ -94,7 +94,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     tokenCounts: new KeySlots(limits.tokenCountsOfKey),
     reads: new KeyRate(limits.readsOfKey, clock.monotonicMs),
     billingEngine,
-    refusals: billing.refusals,
+    rejections: billing.rejections,
     billingFaults: billing.faults,
     idempotency: billing.idempotency,
     estimates: createInputEstimates(),

@@ -56,7 +56,7 @@ export async function openHealthSharing(
 interface ListeningServices {
   readonly policy: LivePolicy;
   readonly health: HealthSharing | null;
-  readonly billingEngine: Pick<BillingEngine, "answerRecalls">;
+  readonly billingEngine: Pick<BillingEngine, "handleRecalls">;
 }
 
 /** Notifications only make changes faster: without them, each part polls. */
@@ -75,7 +75,7 @@ export function startListening(
     onTopic(topic) {
       if (topic === "policy") refreshPolicy();
       else if (topic === "health") health?.receive();
-      else void billingEngine.answerRecalls();
+      else void billingEngine.handleRecalls();
     },
     onConnected() {
       refreshPolicy();

@@ -19,8 +19,8 @@ import { presentedSession } from "./http/cookies.ts";
 import { compileRoutes } from "./http/match-route.ts";
 import { rejectForeignOrigin } from "./http/origin.ts";
 import { parseQueryRecord } from "./http/query.ts";
-import { asRefusal } from "./http/refusals.ts";
 import { rejectNul } from "./http/reject-nul.ts";
+import { asRejection } from "./http/rejections.ts";
 import type { ConsoleRoute } from "./http/route.ts";
 
 /** One request as the server received it. */
@@ -52,7 +52,7 @@ export function openApiHandler(
 ): ApiHandler {
   const find = compileRoutes(routes);
 
-  async function answer(call: ApiCall): Promise<Response | SharedResponse> {
+  async function respond(call: ApiCall): Promise<Response | SharedResponse> {
     const { request, requestId } = call;
     const { headers } = request;
     const { route, params } = find(request.method, call.path);
@@ -83,15 +83,15 @@ export function openApiHandler(
     });
     // Parsed by the schema, so that a response never contains fields that it does not declare.
     if (result instanceof Response || result instanceof SharedResponse) return result;
-    return Response.json(route.answer.parse(result));
+    return Response.json(route.response.parse(result));
   }
 
   return async (call) => {
     let response: Response | SharedResponse;
     try {
-      response = await answer(call);
+      response = await respond(call);
     } catch (thrown) {
-      const error = asRefusal(thrown);
+      const error = asRejection(thrown);
       if (error.status === 500) logFault(context.gateway.log, { request_id: call.requestId }, thrown);
       response = errorResponse(error, call.requestId);
     }

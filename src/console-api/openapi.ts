@@ -25,7 +25,7 @@ export function documentRoutes(others: Readonly<Record<string, ConsoleRoute>>) {
       method: "GET",
       path: "/api/openapi.json",
       summary: "Get this document",
-      answer: z.record(z.string(), z.unknown()),
+      response: z.record(z.string(), z.unknown()),
       async run(_context, { headers }): Promise<SharedResponse> {
         document ??= describeApi({ ...others, ...documentRoute }).then(jsonDocument);
         return (await document).respond(headers);
@@ -120,7 +120,7 @@ function describeOperation(name: string, route: ConsoleRoute): ApiOperation {
     responses: {
       "200": {
         description: "Success.",
-        content: { [route.media]: { schema: convertSchema(route.answer, "output") ?? {} } },
+        content: { [route.media]: { schema: convertSchema(route.response, "output") ?? {} } },
       },
       default: "Error",
     },

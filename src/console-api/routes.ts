@@ -1,8 +1,8 @@
 /** The route table of the console API. Its names are the operation ids in the documentation and in the console. */
 
 import { adminAccountRoutes } from "./admin/accounts.ts";
+import { adminAuditLogRoutes } from "./admin/audit-log.ts";
 import { adminCaptureRoutes } from "./admin/captures.ts";
-import { adminChangeLogRoutes } from "./admin/change-log.ts";
 import { adminCodeRoutes } from "./admin/codes.ts";
 import { adminConfigRoutes } from "./admin/config.ts";
 import { adminDashboardRoutes } from "./admin/dashboard.ts";
@@ -38,7 +38,7 @@ import { walletRoutes } from "./wallet/wallet.ts";
 const OPERATIONS = {
   ...adminAccountRoutes,
   ...adminCaptureRoutes,
-  ...adminChangeLogRoutes,
+  ...adminAuditLogRoutes,
   ...adminCodeRoutes,
   ...adminConfigRoutes,
   ...adminDashboardRoutes,

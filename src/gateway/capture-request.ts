@@ -36,5 +36,5 @@ export function captureError(
   error: ApiError,
 ): void {
   const { status, body } = endpoint.api.writeError(error, call.requestId);
-  capture.addErrorAnswer(status, body);
+  capture.addErrorResponse(status, body);
 }

@@ -5,7 +5,7 @@
 
 import type { Clock } from "../base/clock.ts";
 import type { BillingEngine } from "../billing/engine/billing-engine.ts";
-import type { RefusalRows } from "../billing/engine/refusal-rows.ts";
+import type { RejectionRows } from "../billing/engine/rejection-rows.ts";
 import type { Idempotency } from "../billing/idempotency/idempotency.ts";
 import type { CaptureRecorder } from "../capture/capture-recorder.ts";
 import type { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
@@ -55,7 +55,7 @@ export interface Gateway {
   readonly sharing: LimitSharing | null;
   readonly billingEngine: BillingEngine;
   /** Folds rejected requests, of which one key can cause any number, into few usage rows. */
-  readonly refusals: Pick<RefusalRows, "addToCounted">;
+  readonly rejections: Pick<RejectionRows, "addToCounted">;
   /** Faults that the operator is alerted to. */
   readonly billingFaults: Pick<BillingFaults, "add">;
   readonly idempotency: Idempotency;

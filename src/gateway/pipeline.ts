@@ -20,7 +20,7 @@ import { readCostReport } from "./delivery/cost-report.ts";
 import { isSentAsEvent, StreamDelivery } from "./delivery/deliver-stream.ts";
 import {
   acceptWhole,
-  buildStoredAnswer,
+  buildStoredResult,
   buildWholeEnding,
   readWholeState,
   releaseConcurrency,
@@ -60,7 +60,7 @@ export class Pipeline<C extends Call, Out> {
     this.#transport = transport;
   }
 
-  /** Resolves with the response, or with the refusal if the request fails before its response has begun. */
+  /** Resolves with the response, or with the rejection if the request fails before its response has begun. */
   async handle(call: C, endpoint: Endpoint): Promise<Out> {
     const gateway = this.#gateway;
     const transport = this.#transport;
@@ -104,7 +104,7 @@ export class Pipeline<C extends Call, Out> {
       setLease(context, lease);
       return await this.#serve(context);
     } catch (cause) {
-      return transport.refuse(call, endpoint, await this.#closeRefused(context, cause));
+      return transport.reject(call, endpoint, await this.#closeRejected(context, cause));
     } finally {
       gateway.inFlight.end();
     }
@@ -117,7 +117,7 @@ export class Pipeline<C extends Call, Out> {
       return this.#serve(context);
     });
     if (!context.request.stream) return await serving;
-    const close = (cause: unknown) => this.#closeRefused(context, cause);
+    const close = (cause: unknown) => this.#closeRejected(context, cause);
     return await this.#transport.keepWaiting(this.#gateway, context, { serving, close });
   }
 
@@ -131,7 +131,7 @@ export class Pipeline<C extends Call, Out> {
         context.lease.cancel();
         context.capture?.discard();
         disposeBody(context.request);
-        return claimed.answer;
+        return claimed.response;
       }
       context.claim = claimed.claim;
     }
@@ -163,10 +163,10 @@ export class Pipeline<C extends Call, Out> {
     );
 
     // Remember the response if the upstream stores it.
-    const { answer } = result;
-    const responseState = readWholeState(answer);
+    const { response } = result;
+    const responseState = readWholeState(response);
     const responseId = rememberResponse(gateway.responses, context, {
-      responseId: answer.responseId,
+      responseId: response.responseId,
       state: responseState,
     });
     if (responseState === "background") {
@@ -175,13 +175,13 @@ export class Pipeline<C extends Call, Out> {
     }
 
     // Settle.
-    context.capture?.addWholeAnswer(200, answer.body);
+    context.capture?.addWholeResponse(200, response.body);
     const isClientGone = lingeringClient !== null && call.request.signal.aborted;
-    const ending = buildWholeEnding(context, answer, { responseId, responseState, isClientGone });
+    const ending = buildWholeEnding(context, response, { responseId, responseState, isClientGone });
     const settled = settleOrFollow(gateway, context, ending);
     releaseConcurrency(context);
     if (settled !== null) await settled;
-    if (context.claim !== null) await endClaim(gateway, context.claim, buildStoredAnswer(answer));
+    if (context.claim !== null) await endClaim(gateway, context.claim, buildStoredResult(response));
     if (context.followUp === null) disposeBody(context.request);
 
     // Deliver.
@@ -223,7 +223,7 @@ export class Pipeline<C extends Call, Out> {
   }
 
   /** Settles a request that failed before its response began. Returns the error for the client. */
-  async #closeRefused(context: RequestContext<C>, cause: unknown): Promise<ApiError> {
+  async #closeRejected(context: RequestContext<C>, cause: unknown): Promise<ApiError> {
     const { log } = this.#gateway;
     const { lease, request } = context;
     const error = asApiError(cause);
@@ -233,9 +233,9 @@ export class Pipeline<C extends Call, Out> {
     // reach upstreams without a limit. What the gateway itself rejected does not count.
     if (hasReachedUpstream(context.trace)) lease?.release();
     else lease?.cancel();
-    const refusal = { error, batchedWork: await this.#measureBatches(context) };
+    const rejection = { error, batchedWork: await this.#measureBatches(context) };
     try {
-      await this.#settleRefused(context, refusal);
+      await this.#settleRejected(context, rejection);
     } catch (fault) {
       // A failed settlement must not change the error that the client receives.
       logFault(log, requestLogIds(context), fault);
@@ -243,7 +243,7 @@ export class Pipeline<C extends Call, Out> {
     } finally {
       if (request !== null) disposeBody(request);
     }
-    return isKeySpent(context, refusal) ? withSpentKey(error) : error;
+    return isKeySpent(context, rejection) ? withSpentKey(error) : error;
   }
 
   /** A failed count must neither leave the hold open nor change the error that the client receives. */
@@ -257,9 +257,9 @@ export class Pipeline<C extends Call, Out> {
     }
   }
 
-  async #settleRefused(context: RequestContext<C>, refusal: Refusal): Promise<void> {
+  async #settleRejected(context: RequestContext<C>, rejection: Rejection): Promise<void> {
     const { call, endpoint, trace, claim } = context;
-    const { error, batchedWork } = refusal;
+    const { error, batchedWork } = rejection;
     const isServed = batchedWork !== null || wasServed(context, error);
     await settleRequest(this.#gateway, context, {
       outcome: isClientGone(error) ? "client_gone" : trace.attempts.length > 0 ? "failed" : "refused",
@@ -278,12 +278,13 @@ export class Pipeline<C extends Call, Out> {
       isAbandoned: isServed && call.request.signal.aborted,
       batchedWork,
     });
-    if (claim !== null) await endClaim(this.#gateway, claim, isKeySpent(context, refusal) ? null : "forget");
+    if (claim !== null)
+      await endClaim(this.#gateway, claim, isKeySpent(context, rejection) ? null : "forget");
   }
 }
 
 /** The end of a request that failed before its response began. */
-interface Refusal {
+interface Rejection {
   readonly error: ApiError;
   /** The batches that were finished nevertheless; null if there are none. */
   readonly batchedWork: BatchedWork | null;
@@ -305,7 +306,7 @@ function wasServed({ trace }: RequestContext, error: ApiError): boolean {
 }
 
 /** The client may reuse its Idempotency-Key as long as no account can have processed the request. */
-function isKeySpent(context: RequestContext, { error, batchedWork }: Refusal): boolean {
+function isKeySpent(context: RequestContext, { error, batchedWork }: Rejection): boolean {
   if (context.claim === null) return false;
   return batchedWork !== null || wasServed(context, error) || countWastedAttempts(context.trace) > 0;
 }

@@ -137,7 +137,7 @@ async function reserveAfterGain(
   const untilMs = startedMs + (sharing?.waitMs ?? 0);
   let { shortage } = first;
   for (let mayGrow = true; mayGrow && clock.monotonicMs() < untilMs; ) {
-    const isAnswered = sharing !== null && (await sharing.waitForGain());
+    const hasResponded = sharing !== null && (await sharing.waitForGain());
     if (call.request.signal.aborted) throw clientGone();
     const admission = limiter.admit(subjects, use);
     if (admission.ok) {
@@ -145,7 +145,7 @@ async function reserveAfterGain(
       return admission.lease;
     }
     shortage = admission.shortage;
-    mayGrow = admission.mayGrow && isAnswered;
+    mayGrow = admission.mayGrow && hasResponded;
   }
   recordShareWait(services, startedMs);
   return rejectOrWait(services, context, { use, shortage });
@@ -161,7 +161,7 @@ function recordShareWait(
   return tookMs;
 }
 
-/** A reservation that the limits have refused. */
+/** A reservation that the limits have rejected. */
 interface FailedReservation {
   readonly use: EstimatedUse;
   readonly shortage: Shortage;

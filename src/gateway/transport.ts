@@ -7,7 +7,7 @@ import { forwardedResponseHeaders } from "../accounts/headers.ts";
 import type { MaybePromise } from "../base/maybe-promise.ts";
 import { type Part, wholePart } from "../base/parts.ts";
 import type { ApiError } from "../errors.ts";
-import type { AnswerHeaders } from "../net/http-client/contract.ts";
+import type { ResponseHeaders } from "../net/http-client/contract.ts";
 import {
   type HeaderLines,
   HeaderWriter,
@@ -53,8 +53,8 @@ export interface Transport<C extends Call, Out> {
    * response.
    */
   keepWaiting(gateway: Gateway, context: AdmittedRequest<C>, wait: LimitWait<Out>): Promise<Out>;
-  /** The refusal has the form of the endpoint's interface. */
-  refuse(call: C, endpoint: Endpoint, error: ApiError): Out;
+  /** The rejection has the form of the endpoint's interface. */
+  reject(call: C, endpoint: Endpoint, error: ApiError): Out;
 }
 
 /** A whole response on its way to the client. */
@@ -67,7 +67,7 @@ export interface WholeDelivery extends WholeUpstreamResult {
 export interface ClientStream {
   readonly relay: Relay;
   /** The headers of the account's response; null if the account has not responded yet. */
-  readonly upstreamHeaders: AnswerHeaders | null;
+  readonly upstreamHeaders: ResponseHeaders | null;
 }
 
 export interface LimitWait<Out> {
@@ -86,11 +86,11 @@ export const HTTP: Transport<HttpCall, HttpResponse> = {
   },
   claim: ({ idempotency }, context) => claimRequest(idempotency, context),
   rejectableMs: ({ timing }) => timing.keepAliveMs,
-  sendWhole(gateway, context, { answer, upstreamHeaders, cost }) {
+  sendWhole(gateway, context, { response, upstreamHeaders, cost }) {
     const headers = openHeaders(gateway, context, JSON_LINES);
     headers.lines += buildForwardedHeaders(context, upstreamHeaders);
     if (cost !== null) headers.lines += costHeaderLines(cost);
-    return new WholeResponse(200, headers.lines, answer.body);
+    return new WholeResponse(200, headers.lines, response.body);
   },
   sendStream(gateway, context, { relay, upstreamHeaders }) {
     const headers = openHeaders(gateway, context, EVENT_STREAM_LINES);
@@ -98,7 +98,7 @@ export const HTTP: Transport<HttpCall, HttpResponse> = {
     return new StreamedResponse(headers.lines, endingAsSettled(gateway, relay, context));
   },
   keepWaiting,
-  refuse: (call, endpoint, error) => buildErrorResponse(error, call.requestId, endpoint.api),
+  reject: (call, endpoint, error) => buildErrorResponse(error, call.requestId, endpoint.api),
 };
 
 /** The headers that every response of an admitted request has. */
@@ -119,7 +119,7 @@ function openHeaders(
 
 function buildForwardedHeaders(
   { request, trace }: ReservedRequest,
-  upstreamHeaders: AnswerHeaders,
+  upstreamHeaders: ResponseHeaders,
 ): HeaderLines {
   return forwardedResponseHeaders(upstreamHeaders, request.publicModel, trace.upstreamRequestId);
 }

@@ -2,8 +2,8 @@
 
 import type { UpstreamFailure } from "../accounts/failure.ts";
 import type { Part } from "../base/parts.ts";
-import type { AnswerHeaders } from "../net/http-client/contract.ts";
+import type { ResponseHeaders } from "../net/http-client/contract.ts";
 
 export type WholeResult =
-  | { kind: "answered"; headers: AnswerHeaders; body: Part }
+  | { kind: "responded"; headers: ResponseHeaders; body: Part }
   | { kind: "failed"; failure: UpstreamFailure };

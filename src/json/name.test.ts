@@ -36,15 +36,15 @@ describe("a member name in another case", () => {
 
   test("fails a scan only if case variants are rejected", () => {
     const bytes = Buffer.from('{"model":"a","Model":"b"}');
-    const scan = (refusesCaseVariants: boolean) =>
-      scanObject(bytes, 0, bytes.length, wantedFields(["model"], { refusesCaseVariants }), { depthMax: 8 });
+    const scan = (rejectsCaseVariants: boolean) =>
+      scanObject(bytes, 0, bytes.length, wantedFields(["model"], { rejectsCaseVariants }), { depthMax: 8 });
     expect(scan(false).ok).toBe(true);
     expect(scan(true)).toMatchObject({ ok: false, reason: "case_variant", field: "model", offset: 13 });
   });
 
   test("an escaped name is decoded", () => {
     const bytes = Buffer.from('{"mod\\u0065l":"a"}');
-    const scan = scanObject(bytes, 0, bytes.length, wantedFields(["model"], { refusesCaseVariants: true }), {
+    const scan = scanObject(bytes, 0, bytes.length, wantedFields(["model"], { rejectsCaseVariants: true }), {
       depthMax: 8,
     });
     expect(scan).toMatchObject({ ok: true, fields: { model: { start: 14 } } });

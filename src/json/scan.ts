@@ -59,7 +59,7 @@ export interface WantedFields<Name extends string> {
   /** The longest encoding of any name, with every character written as `\u0000`. */
   readonly keyBytesMax: number;
   /** A name that differs from one of these only in case fails the scan. */
-  readonly refusesCaseVariants: boolean;
+  readonly rejectsCaseVariants: boolean;
 }
 
 export type ScanReason =
@@ -95,7 +95,7 @@ export type JsonScan<Name extends string> = ObjectScan<Name> | ScanFailure;
 
 export function wantedFields<const Name extends string>(
   names: readonly Name[],
-  { refusesCaseVariants = false } = {},
+  { rejectsCaseVariants = false } = {},
 ): WantedFields<Name> {
   const byLength: Candidate<Name>[][] = [];
   const byName = new Map<string, Name>();
@@ -110,7 +110,7 @@ export function wantedFields<const Name extends string>(
   }
   // A dense list: a hole would send the lookup up the prototype chain.
   const dense = Array.from({ length: lengthMax + 1 }, (_, length) => byLength[length]);
-  return { byLength: dense, byName, keyBytesMax: lengthMax * "\\u0000".length, refusesCaseVariants };
+  return { byLength: dense, byName, keyBytesMax: lengthMax * "\\u0000".length, rejectsCaseVariants };
 }
 
 /** The object itself has depth 1. A `depthMax` above 1024 counts as 1024. */
@@ -210,7 +210,7 @@ function matchKey<Name extends string>(
   } else {
     name = wantedName(bytes, start, end, wanted);
   }
-  if (name !== undefined || !wanted.refusesCaseVariants) return name;
+  if (name !== undefined || !wanted.rejectsCaseVariants) return name;
   const variant = caseVariant(bytes, start, end, wanted.byName);
   return variant === undefined ? undefined : caseVariantFailure(variant, start - 1);
 }

@@ -92,7 +92,7 @@ export interface ConcurrencyBlocker {
 }
 
 export interface Limiter {
-  /** One atomic step over all subjects: all or nothing. A refusal consumes nothing. */
+  /** One atomic step over all subjects: all or nothing. A rejection consumes nothing. */
   admit(subjects: readonly Subject[], estimate: EstimatedUse): Admission;
   /**
    * Raises what an admitted request has reserved to this estimate; its concurrency slot is unaffected. If a limit

@@ -206,7 +206,7 @@ const anyStep = fc.oneof(
 const sumOf = (numbers: readonly number[]) => numbers.reduce((sum, number) => sum + number, 0);
 
 test("any sequence of admissions, settlements, clock jumps and new limits matches a reference", () => {
-  const seen = { admitted: 0, refused: 0, refusedForMoney: 0 };
+  const seen = { admitted: 0, refused: 0, rejectedForMoney: 0 };
   fc.assert(
     fc.property(
       fc.array(anyLimits, { minLength: 4, maxLength: 4 }),
@@ -251,7 +251,7 @@ test("any sequence of admissions, settlements, clock jumps and new limits matche
             if (admission.ok) model.admitted(admission.lease, scopes, step.tokens, step.nano);
             else checkShortage(admission.shortage, scopes, step.tokens, step.nano);
             seen[admission.ok ? "admitted" : "refused"] += 1;
-            if (!admission.ok && admission.shortage.unit === "nano") seen.refusedForMoney += 1;
+            if (!admission.ok && admission.shortage.unit === "nano") seen.rejectedForMoney += 1;
           } else {
             const lease = model.leases[step.which % Math.max(1, model.leases.length)];
             if (!lease) continue;
@@ -286,7 +286,7 @@ test("any sequence of admissions, settlements, clock jumps and new limits matche
     { numRuns: 300 },
   );
   expect(Math.min(seen.admitted, seen.refused)).toBeGreaterThan(1_000);
-  expect(seen.refusedForMoney).toBeGreaterThan(100);
+  expect(seen.rejectedForMoney).toBeGreaterThan(100);
 }, 60_000);
 
 test("no 60 seconds ever contain more than the limit", () => {

@@ -20,7 +20,7 @@ function setUp() {
       if (!admission.ok) throw new Error(`refused: ${JSON.stringify(admission.shortage)}`);
       return admission.lease;
     },
-    refuse(subjects: Subject[], tokens = 0, nano = 0): Shortage {
+    reject(subjects: Subject[], tokens = 0, nano = 0): Shortage {
       const admission = limiter.admit(subjects, { tokens, nano });
       if (admission.ok) throw new Error("admitted");
       return admission.shortage;
@@ -36,13 +36,13 @@ const group = (limits: Partial<CallerLimits>): Subject => ({ ...key(limits, "grp
 
 describe("requests per minute", () => {
   test("a request leaves the window after exactly 60,000 ms", () => {
-    const { take, refuse, clock } = setUp();
+    const { take, reject, clock } = setUp();
     const subject = key({ rpm: 2 });
     take([subject]);
     clock.atMs += 20_000;
     take([subject]);
     clock.atMs += 39_999;
-    expect(refuse([subject])).toEqual({
+    expect(reject([subject])).toEqual({
       scope: "key",
       kind: "rpm",
       max: 2,
@@ -53,51 +53,51 @@ describe("requests per minute", () => {
     });
     clock.atMs += 1;
     take([subject]);
-    expect(refuse([subject]).freesInMs).toBe(20_000);
+    expect(reject([subject]).freesInMs).toBe(20_000);
   });
 
   test("a burst across a minute boundary is not admitted twice", () => {
-    const { take, refuse, clock } = setUp();
+    const { take, reject, clock } = setUp();
     clock.atMs = 59_999;
     for (let i = 0; i < 60; i++) take([key({ rpm: 60 })]);
     clock.atMs = 60_001;
-    expect(refuse([key({ rpm: 60 })]).freesInMs).toBe(59_998);
+    expect(reject([key({ rpm: 60 })]).freesInMs).toBe(59_998);
   });
 
   test("a released request still counts in its minute; a cancelled one does not", () => {
-    const { take, refuse } = setUp();
+    const { take, reject } = setUp();
     const subject = key({ rpm: 1 });
     take([subject]).cancel();
     take([subject]).release();
-    expect(refuse([subject]).kind).toBe("rpm");
+    expect(reject([subject]).kind).toBe("rpm");
   });
 
   test("a limit of 0 rejects permanently, without a time", () => {
-    const { refuse, checkShortage: shortageOf } = setUp();
+    const { reject, checkShortage: shortageOf } = setUp();
     for (const limits of [{ rpm: 0 }, { tpm: 0 }, { concurrency: 0 }]) {
       expect(shortageOf(key(limits, "key_unknown"), {})?.freesInMs).toBeNull();
-      expect(refuse([key(limits)]).freesInMs).toBeNull();
+      expect(reject([key(limits)]).freesInMs).toBeNull();
     }
   });
 });
 
 describe("tokens per minute", () => {
   test("the estimate is reserved, and settling releases the unused part", () => {
-    const { take, refuse } = setUp();
+    const { take, reject } = setUp();
     const subject = key({ tpm: 1_000 });
     const lease = take([subject], 900);
-    expect(refuse([subject], 200)).toMatchObject({ kind: "tpm", used: 900, max: 1_000, unit: "tokens" });
+    expect(reject([subject], 200)).toMatchObject({ kind: "tpm", used: 900, max: 1_000, unit: "tokens" });
     lease.settle({ tokens: 300, nano: 0 });
     take([subject], 700);
   });
 
   test("an underestimate may exceed the limit, which then rejects until it frees", () => {
-    const { take, refuse, standing, clock } = setUp();
+    const { take, reject, standing, clock } = setUp();
     const subject = key({ tpm: 1_000 });
     take([subject], 100).settle({ tokens: 5_000, nano: 0 });
     expect(standing(subject).tpm).toEqual({ limit: 1_000, used: 5_000, remaining: 0, resetMs: 60_000 });
     clock.atMs += 10_000;
-    expect(refuse([subject], 1).freesInMs).toBe(50_000);
+    expect(reject([subject], 1).freesInMs).toBe(50_000);
     clock.atMs += 50_000;
     take([subject], 1);
   });
@@ -126,27 +126,27 @@ describe("tokens per minute", () => {
   });
 
   test("a request above the whole limit waits for an empty window, and is then admitted", () => {
-    const { take, refuse, clock } = setUp();
+    const { take, reject, clock } = setUp();
     const subject = key({ tpm: 100 });
     take([subject], 10);
     clock.atMs += 5_000;
     take([subject], 10);
-    expect(refuse([subject], 500).freesInMs).toBe(60_000);
+    expect(reject([subject], 500).freesInMs).toBe(60_000);
     clock.atMs += 60_000;
     take([subject], 500);
-    expect(refuse([subject], 1).freesInMs).toBe(60_000);
+    expect(reject([subject], 1).freesInMs).toBe(60_000);
   });
 
   test("a wait ends when enough tokens have left the window, not at the first of them", () => {
-    const { take, refuse, clock } = setUp();
+    const { take, reject, clock } = setUp();
     const subject = key({ tpm: 100 });
     for (const tokens of [10, 20, 70]) {
       take([subject], tokens);
       clock.atMs += 1_000;
     }
-    expect(refuse([subject], 10).freesInMs).toBe(57_000);
-    expect(refuse([subject], 30).freesInMs).toBe(58_000);
-    expect(refuse([subject], 31).freesInMs).toBe(59_000);
+    expect(reject([subject], 10).freesInMs).toBe(57_000);
+    expect(reject([subject], 30).freesInMs).toBe(58_000);
+    expect(reject([subject], 31).freesInMs).toBe(59_000);
   });
 
   test("tokens above a reservation that has left the window count from their settlement", () => {
@@ -176,11 +176,11 @@ describe("tokens per minute", () => {
 
 describe("concurrency", () => {
   test("a slot is free after its release, and only once", () => {
-    const { take, refuse } = setUp();
+    const { take, reject } = setUp();
     const subject = key({ concurrency: 2 });
     const first = take([subject]);
     take([subject]);
-    expect(refuse([subject])).toEqual({
+    expect(reject([subject])).toEqual({
       scope: "key",
       kind: "concurrency",
       max: 2,
@@ -193,7 +193,7 @@ describe("concurrency", () => {
     first.release();
     first.cancel();
     take([subject]);
-    refuse([subject]);
+    reject([subject]);
   });
 
   test("cancelling after the release changes nothing", () => {
@@ -252,23 +252,23 @@ describe("concurrency", () => {
 
 describe("one admission over several subjects", () => {
   test("a rejection by one subject takes nothing from the others", () => {
-    const { take, refuse, standing } = setUp();
+    const { take, reject, standing } = setUp();
     const [mine, ours] = [key({ rpm: 10, tpm: 100, concurrency: 3 }), group({ rpm: 1 })];
     take([mine, ours], 10);
     const before = standing(mine);
-    expect(refuse([mine, ours], 10)).toMatchObject({ scope: "group", kind: "rpm" });
+    expect(reject([mine, ours], 10)).toMatchObject({ scope: "group", kind: "rpm" });
     expect(standing(mine)).toEqual(before);
   });
 
   test("of several exceeded limits, the one that frees last is reported", () => {
-    const { take, refuse, clock } = setUp();
+    const { take, reject, clock } = setUp();
     const [mine, ours] = [key({ rpm: 1, concurrency: 1 }), group({ tpm: 100 })];
     take([ours], 100);
     clock.atMs += 5_000;
     take([mine]);
-    expect(refuse([ours, mine], 10)).toMatchObject({ scope: "key", kind: "rpm", freesInMs: 60_000 });
+    expect(reject([ours, mine], 10)).toMatchObject({ scope: "key", kind: "rpm", freesInMs: 60_000 });
     clock.atMs += 60_000;
-    expect(refuse([ours, mine], 10)).toMatchObject({ scope: "key", kind: "concurrency", freesInMs: null });
+    expect(reject([ours, mine], 10)).toMatchObject({ scope: "key", kind: "concurrency", freesInMs: null });
   });
 
   test("a duplicate subject counts once", () => {
@@ -296,14 +296,14 @@ describe("one admission over several subjects", () => {
 
 describe("a clock that jumps back", () => {
   test("admits nothing twice, and delays nothing once it has caught up", () => {
-    const { take, refuse, clock } = setUp();
+    const { take, reject, clock } = setUp();
     const subject = key({ rpm: 1 });
     clock.atMs = 100_000;
     take([subject]);
     clock.atMs = 0;
-    expect(refuse([subject]).freesInMs).toBe(60_000);
+    expect(reject([subject]).freesInMs).toBe(60_000);
     clock.atMs = 159_999;
-    expect(refuse([subject]).freesInMs).toBe(1);
+    expect(reject([subject]).freesInMs).toBe(1);
     clock.atMs = 160_000;
     take([subject]);
   });
@@ -311,20 +311,20 @@ describe("a clock that jumps back", () => {
 
 describe("changed limits", () => {
   test("a raised limit keeps its history, and a lowered one applies at once", () => {
-    const { take, refuse } = setUp();
+    const { take, reject } = setUp();
     for (let i = 0; i < 3; i++) take([key({ rpm: 3 })]);
     take([key({ rpm: 4 })]);
-    expect(refuse([key({ rpm: 4 })])).toMatchObject({ max: 4, used: 4 });
-    expect(refuse([key({ rpm: 2 })])).toMatchObject({ max: 2, used: 4 });
+    expect(reject([key({ rpm: 4 })])).toMatchObject({ max: 4, used: 4 });
+    expect(reject([key({ rpm: 2 })])).toMatchObject({ max: 2, used: 4 });
     take([key({ rpm: 5 })]);
   });
 
   test("a new limit counts from now on; requests in flight count at once", () => {
-    const { take, refuse, standing } = setUp();
+    const { take, reject, standing } = setUp();
     take([key({ rpm: 9 })], 500);
     const added = key({ rpm: 9, tpm: 100, concurrency: 1 });
     expect(standing(added)).toMatchObject({ rpm: { used: 1 }, tpm: { used: 0 } });
-    expect(refuse([added], 10)).toMatchObject({ kind: "concurrency", used: 1 });
+    expect(reject([added], 10)).toMatchObject({ kind: "concurrency", used: 1 });
   });
 
   test("a reservation outlives its limit", () => {
@@ -339,11 +339,11 @@ describe("changed limits", () => {
   });
 
   test("two windows of the same length and unit are combined to the tighter one", () => {
-    const { take, refuse } = setUp();
+    const { take, reject } = setUp();
     const windows = [5, 2, 7].map((requests) => ({ perMs: HOUR_MS, requests, tokens: null, nano: null }));
     take([key({ windows })]);
     take([key({ windows })]);
-    expect(refuse([key({ windows })])).toMatchObject({ max: 2, used: 2 });
+    expect(reject([key({ windows })])).toMatchObject({ max: 2, used: 2 });
   });
 });
 
@@ -392,12 +392,12 @@ describe("memory", () => {
   });
 
   test("a subject with a request in flight is never evicted", () => {
-    const { take, refuse, clock } = setUp();
+    const { take, reject, clock } = setUp();
     const subject = key({ concurrency: 1, rpm: 10 });
     const lease = take([subject]);
     clock.atMs += DAY_MS;
     for (let i = 0; i < 10; i++) take([key({ rpm: 1 }, `key_other_${i}`)]);
-    expect(refuse([subject]).kind).toBe("concurrency");
+    expect(reject([subject]).kind).toBe("concurrency");
     lease.release();
     take([subject]);
   });
@@ -446,14 +446,14 @@ describe("long windows", () => {
   const windows = [{ perMs: 5 * HOUR_MS, requests: 3, tokens: 1_000, nano: null }];
 
   test("usage before a restart counts, each part until it leaves the window", () => {
-    const { seed, refuse, take, clock } = setUp();
+    const { seed, reject, take, clock } = setUp();
     const subject = key({ windows });
     seed(subject, [
       { atAgoMs: HOUR_MS, requests: 1, tokens: 100, nano: 100 },
       { atAgoMs: 4 * HOUR_MS, requests: 2, tokens: 500, nano: 500 },
       { atAgoMs: 5 * HOUR_MS, requests: 50, tokens: 50_000, nano: 50_000 },
     ]);
-    expect(refuse([subject], 10)).toEqual({
+    expect(reject([subject], 10)).toEqual({
       scope: "key",
       kind: "window",
       max: 3,
@@ -464,7 +464,7 @@ describe("long windows", () => {
     });
     clock.atMs += HOUR_MS;
     take([subject], 900);
-    expect(refuse([subject], 1)).toMatchObject({ unit: "tokens", used: 1_000, freesInMs: 3 * HOUR_MS });
+    expect(reject([subject], 1)).toMatchObject({ unit: "tokens", used: 1_000, freesInMs: 3 * HOUR_MS });
   });
 
   test("usage that is seeded late is merged, and reservations still settle correctly", () => {
@@ -531,10 +531,10 @@ describe("USD windows", () => {
   const dollars = (nano: number) => [{ perMs: 5 * HOUR_MS, requests: null, tokens: null, nano }];
 
   test("the estimate is reserved, and the cost counts from the time of admission", () => {
-    const { take, refuse, standing, clock } = setUp();
+    const { take, reject, standing, clock } = setUp();
     const subject = key({ windows: dollars(5_000_000_000) });
     const lease = take([subject], 0, 4_000_000_000);
-    expect(refuse([subject], 0, 1_000_000_001)).toEqual({
+    expect(reject([subject], 0, 1_000_000_001)).toEqual({
       scope: "key",
       kind: "window",
       max: 5_000_000_000,
@@ -556,11 +556,11 @@ describe("USD windows", () => {
   });
 
   test("a cost above its estimate may exceed the limit, which then rejects until it frees", () => {
-    const { take, refuse, clock } = setUp();
+    const { take, reject, clock } = setUp();
     const subject = key({ windows: dollars(1_000) });
     take([subject], 0, 10).settle({ tokens: 0, nano: 9_000 });
     clock.atMs += HOUR_MS;
-    expect(refuse([subject], 0, 1)).toMatchObject({ used: 9_000, freesInMs: 4 * HOUR_MS });
+    expect(reject([subject], 0, 1)).toMatchObject({ used: 9_000, freesInMs: 4 * HOUR_MS });
     clock.atMs += 4 * HOUR_MS;
     take([subject], 0, 1);
   });
@@ -576,21 +576,21 @@ describe("USD windows", () => {
   });
 
   test("a rejection takes no money, and a cancelled request releases its amount", () => {
-    const { take, refuse, standing } = setUp();
+    const { take, reject, standing } = setUp();
     const [mine, ours] = [key({ windows: dollars(1_000) }), group({ rpm: 2 })];
     take([mine, ours], 0, 100);
     take([mine, ours], 0, 200).cancel();
     take([ours]);
-    refuse([mine, ours], 0, 300);
+    reject([mine, ours], 0, 300);
     expect(standing(mine).windows[0]?.nano?.used).toBe(100);
   });
 
   test("millions of dollars are exact to the nano-USD", () => {
-    const { take, standing, refuse } = setUp();
+    const { take, standing, reject } = setUp();
     const subject = key({ windows: dollars(9_000_000_000_000_000) });
     const leases = Array.from({ length: 8 }, () => take([subject], 0, 1_124_999_999_999_999));
     expect(standing(subject).windows[0]?.nano?.remaining).toBe(8);
-    expect(refuse([subject], 0, 9).unit).toBe("nano");
+    expect(reject([subject], 0, 9).unit).toBe("nano");
     leases[0]?.settle({ tokens: 0, nano: 1 });
     expect(standing(subject).windows[0]?.nano?.used).toBe(7 * 1_124_999_999_999_999 + 1);
   });

@@ -80,7 +80,7 @@ export function isUnlimited(limits: CallerLimits | RateLimits): boolean {
   return true;
 }
 
-/** A maximum of 0 refuses even a subject without state. */
+/** A maximum of 0 rejects even a subject without state. */
 export function isClosed(limits: CallerLimits | RateLimits): boolean {
   return (
     RATE_KINDS.some((kind) => limits[kind] === 0) ||

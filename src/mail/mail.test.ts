@@ -8,7 +8,7 @@ import { type Db, openDb } from "../store/engine/db.ts";
 import { migrate } from "../store/engine/migrate.ts";
 import type { SmtpRecord } from "../store/settings/settings-records.ts";
 import { writeSmtp } from "../store/settings/smtp.ts";
-import { MailRefusedError, openMail } from "./mail.ts";
+import { MailRejected, openMail } from "./mail.ts";
 
 const key = randomBytes(32);
 const keyring = { activeKid: "k1", get: (kid: string) => (kid === "k1" ? key : null) };
@@ -42,12 +42,12 @@ async function mailBy(change: Partial<SmtpRecord> & { port: number }) {
   return mail;
 }
 
-async function refusal(sending: Promise<void>): Promise<string> {
+async function rejection(sending: Promise<void>): Promise<string> {
   const error = await sending.then(
     () => null,
     (thrown: unknown) => thrown,
   );
-  expect(error).toBeInstanceOf(MailRefusedError);
+  expect(error).toBeInstanceOf(MailRejected);
   return error instanceof Error ? error.message : "";
 }
 
@@ -88,21 +88,21 @@ describe("mail", () => {
   test("reports a rejected password without showing it", async () => {
     server = await startSmtpServer({ login: { user: "gw", password: "right" } });
     const mail = await mailBy({ port: server.port, user: "gw", sealedPassword: sealed("wr0ng-canary") });
-    const message = await refusal(mail.send(MESSAGE));
+    const message = await rejection(mail.send(MESSAGE));
     expect(message).toContain("The mail server rejected the user name or the password.");
     expect(message).not.toContain("canary");
   });
 
   test("reports why a recipient was rejected", async () => {
-    server = await startSmtpServer({ refuseRecipients: "550 no such mailbox here" });
+    server = await startSmtpServer({ rejectRecipients: "550 no such mailbox here" });
     const mail = await mailBy({ port: server.port });
-    expect(await refusal(mail.send(MESSAGE))).toContain("550 no such mailbox here");
+    expect(await rejection(mail.send(MESSAGE))).toContain("550 no such mailbox here");
   });
 
   test("times out on a silent server", async () => {
     server = await startSmtpServer({ silent: true });
     const mail = await mailBy({ port: server.port });
-    expect(await refusal(mail.send(MESSAGE))).toContain("did not respond in time");
+    expect(await rejection(mail.send(MESSAGE))).toContain("did not respond in time");
   });
 
   test("reports an unreachable server", async () => {
@@ -110,7 +110,7 @@ describe("mail", () => {
     const { port } = server;
     await server.stop();
     server = null;
-    expect(await refusal((await mailBy({ port })).send(MESSAGE))).toContain("could not be reached");
+    expect(await rejection((await mailBy({ port })).send(MESSAGE))).toContain("could not be reached");
   });
 
   test("sends nothing in plain text if STARTTLS is required and not offered", async () => {
@@ -121,14 +121,14 @@ describe("mail", () => {
       user: "gw",
       sealedPassword: sealed("right"),
     });
-    await refusal(mail.send(MESSAGE));
+    await rejection(mail.send(MESSAGE));
     expect(server.mails).toEqual([]);
   });
 
   test("does not connect to a private address unless the file allows it", async () => {
     server = await startSmtpServer();
     const mail = await mailBy({ port: server.port, privateNetwork: false });
-    expect(await refusal(mail.send(MESSAGE))).toContain("smtp.private_network");
+    expect(await rejection(mail.send(MESSAGE))).toContain("smtp.private_network");
     expect(server.mails).toEqual([]);
   });
 });

@@ -19,12 +19,12 @@ export interface MailMessage {
 }
 
 export interface Mail {
-  /** Resolves when the server has accepted the message; rejects with `MailRefused`. */
+  /** Resolves when the server has accepted the message; rejects with `MailRejected`. */
   send(message: MailMessage): Promise<void>;
 }
 
 /** A mail that was not sent. The message can be shown to an administrator: it contains no password and no content. */
-export class MailRefusedError extends Error {
+export class MailRejected extends Error {
   override readonly name = "MailRefused";
 }
 
@@ -46,7 +46,7 @@ export async function openMail({ db, keyring, dialer, timeoutMs }: MailOptions):
       try {
         await transport.sendMail({ from: smtp.from, to: { name: "", address: to }, subject, text });
       } catch (error) {
-        throw new MailRefusedError(`${describeError(error)} (${smtp.host}, port ${smtp.port})`);
+        throw new MailRejected(`${describeError(error)} (${smtp.host}, port ${smtp.port})`);
       } finally {
         transport.close();
       }
@@ -89,7 +89,7 @@ async function resolveAddress({ host, port, privateNetwork }: SmtpRecord, dialer
     return new URL(origin).hostname.replace(/^\[(.*)\]$/, "$1");
   } catch (error) {
     if (!(error instanceof DialError)) throw error;
-    throw new MailRefusedError(
+    throw new MailRejected(
       error.reason === "forbidden_address"
         ? `The mail server ${host} is in a private network. To allow it, set smtp.private_network in the configuration file.`
         : `The host name of the mail server, ${host}, could not be resolved. Check the name.`,
@@ -102,7 +102,7 @@ function unsealPassword({ sealedPassword }: SmtpRecord, keyring: Keyring): strin
     return sealedPassword === null ? "" : unseal(keyring, SMTP_PASSWORD_BINDING, sealedPassword);
   } catch (error) {
     throw error instanceof SealError
-      ? new MailRefusedError("The stored password of the mail server cannot be decrypted. Enter it again.")
+      ? new MailRejected("The stored password of the mail server cannot be decrypted. Enter it again.")
       : error;
   }
 }
@@ -123,9 +123,9 @@ function describeError(error: unknown): string {
   const code = "code" in error && typeof error.code === "string" ? error.code : "";
   const reason = REASONS[code];
   if (reason !== undefined) return isTlsFault(error) ? (REASONS.ETLS ?? reason) : reason;
-  const answer = "response" in error && typeof error.response === "string" ? error.response : null;
-  if (answer === null) return "The mail could not be sent.";
-  return `The mail server rejected the mail: ${answer.replace(/[\p{C}\s]+/gu, " ").slice(0, 200)}`;
+  const response = "response" in error && typeof error.response === "string" ? error.response : null;
+  if (response === null) return "The mail could not be sent.";
+  return `The mail server rejected the mail: ${response.replace(/[\p{C}\s]+/gu, " ").slice(0, 200)}`;
 }
 
 /** The library reports an untrusted certificate as a socket error. */

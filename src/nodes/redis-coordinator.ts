@@ -32,7 +32,7 @@ export interface RedisCoordinatorOptions {
 export class RedisCoordinator implements Coordinator {
   readonly kind = "redis";
   readonly #options: RedisCoordinatorOptions;
-  /** When each command without an answer was sent. */
+  /** When each command without a response was sent. */
   readonly #pending = new Set<{ readonly sentMs: number }>();
   /** When the client was created. */
   #createdMs = 0;

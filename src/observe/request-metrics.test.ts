@@ -51,11 +51,11 @@ test("a limit counts by scope and kind, and the queue of the group", () => {
   const metrics = new RequestMetrics();
   metrics.add({ ...REQUEST, attempts: [], limit: { scope: "key", kind: "rpm" } });
   metrics.add({ ...REQUEST, waitMs: 500, limit: { scope: "account", kind: "concurrency", isQueue: true } });
-  expect(metrics.limitRefusals.list()).toEqual([
+  expect(metrics.limitRejections.list()).toEqual([
     ["key", "rpm", 1],
     ["account", "concurrency", 1],
   ]);
-  expect([...metrics.queueRefusals]).toEqual([["staff", 1]]);
+  expect([...metrics.queueRejections]).toEqual([["staff", 1]]);
   expect(sums(metrics.queueWait)).toEqual({ staff: 0.5 });
 });
 

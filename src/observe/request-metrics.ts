@@ -19,7 +19,7 @@ export const SHORT_WAIT_BOUNDS = [
 const SPEED_TOKENS_MIN = 16;
 
 /** The limit that rejected a request. */
-export interface LimitRefusal {
+export interface LimitRejection {
   readonly scope: "key" | "user" | "group" | "account";
   readonly kind: string;
   /** The request waited in the queue of its group until its time-out, or the queue was full. */
@@ -43,7 +43,7 @@ export interface MeasuredRequest {
   /** Since the request was received; null if no content was streamed. */
   readonly firstContentMs: number | null;
   readonly outputTokens: number;
-  readonly limit: LimitRefusal | null;
+  readonly limit: LimitRejection | null;
   readonly attempts: readonly MeasuredAttempt[];
   readonly isSocketTurn: boolean;
   /** Null if the spans of the request are not exported. */
@@ -64,8 +64,8 @@ export class RequestMetrics {
   /** By model, then by the failure class that made the next attempt necessary. */
   readonly failovers = new PairCounter();
   /** By scope, then by kind. */
-  readonly limitRefusals = new PairCounter();
-  readonly queueRefusals = new Map<string, number>();
+  readonly limitRejections = new PairCounter();
+  readonly queueRejections = new Map<string, number>();
   /** How long the end of a paid request waited for its settlement. */
   readonly settlements = new HistogramCounts(SHORT_WAIT_BOUNDS);
   /** How long requests waited for other nodes to give a part of a limit: only requests that waited. */
@@ -78,7 +78,7 @@ export class RequestMetrics {
   add(request: MeasuredRequest): void {
     const { model, group, waitMs, limit } = request;
     if (waitMs > 0) this.queueWait.add(group, waitMs / 1_000);
-    if (limit !== null) this.#addRefusal(group, limit);
+    if (limit !== null) this.#addRejection(group, limit);
     if (request.isSocketTurn) this.socketTurns++;
     if (model !== "") this.#addSpeed(request);
     this.#addAttempts(request);
@@ -92,9 +92,9 @@ export class RequestMetrics {
       this.outputSpeed.add(model, (outputTokens * 1_000) / outputMs);
   }
 
-  #addRefusal(group: string, { scope, kind, isQueue }: LimitRefusal): void {
-    this.limitRefusals.add(scope, kind);
-    if (isQueue === true) this.queueRefusals.set(group, (this.queueRefusals.get(group) ?? 0) + 1);
+  #addRejection(group: string, { scope, kind, isQueue }: LimitRejection): void {
+    this.limitRejections.add(scope, kind);
+    if (isQueue === true) this.queueRejections.set(group, (this.queueRejections.get(group) ?? 0) + 1);
   }
 
   #addAttempts({ model, attempts, durationMs }: MeasuredRequest): void {

@@ -28,7 +28,7 @@ function explain(
   return explainAccess(records, { ...KEY, ...key }, model, "chat", NOW_MS);
 }
 
-const refusedBy = ({ steps }: Explanation) => steps.find(({ ok }) => !ok)?.text ?? null;
+const rejectedBy = ({ steps }: Explanation) => steps.find(({ ok }) => !ok)?.text ?? null;
 
 describe("explaining an allowed model", () => {
   test("lists each check that a request passes", () => {
@@ -76,7 +76,7 @@ describe("explaining a rejected model", () => {
   ])("%s", (expectedReason, change, key, model) => {
     const explanation = explain(change, key, model);
     expect(explanation.allowed).toBe(false);
-    expect(refusedBy(explanation)).toBe(expectedReason);
+    expect(rejectedBy(explanation)).toBe(expectedReason);
   });
 
   test("an account without the interface serves it by translation, which the explanation names", () => {

@@ -56,7 +56,7 @@ async function publish(model: string): Promise<void> {
 }
 
 /** The database, with the results of single statements delayed while there is something to wait for. */
-function answeringAfter(wait: () => Promise<void> | null): Db["sql"] {
+function respondingAfter(wait: () => Promise<void> | null): Db["sql"] {
   const { sql } = db;
   const late = async (...asked: Parameters<Db["sql"]>) => {
     const rows = await sql(...asked);
@@ -136,7 +136,7 @@ describe("the live policy", () => {
     policy.close();
     const gate = Promise.withResolvers<void>();
     let wait: Promise<void> | null = null;
-    policy = await open({ ...db, sql: answeringAfter(() => wait) });
+    policy = await open({ ...db, sql: respondingAfter(() => wait) });
     wait = gate.promise;
     const earlier = policy.refresh();
     await db.sql`SELECT 1 AS turn`;
@@ -151,7 +151,7 @@ describe("the live policy", () => {
     policy.close();
     const gate = Promise.withResolvers<void>();
     let wait: Promise<void> | null = null;
-    policy = await open({ ...db, sql: answeringAfter(() => wait) }, 3_600_000, 50);
+    policy = await open({ ...db, sql: respondingAfter(() => wait) }, 3_600_000, 50);
     wait = gate.promise;
     await publish("m2");
     await expect(policy.refresh()).rejects.toThrow("does not respond");

@@ -6,7 +6,7 @@
 import type { PolicyAccount } from "../accounts/account.ts";
 import type { Subject } from "../limits/limiter.ts";
 import { isUnlimited } from "../limits/subject-state.ts";
-import type { AnswerHeaders } from "../net/http-client/contract.ts";
+import type { ResponseHeaders } from "../net/http-client/contract.ts";
 import type { AccountRoute } from "../policy/snapshot.ts";
 import type { Unit } from "../records/limits.ts";
 import { hashAffinity } from "./affinity.ts";
@@ -16,7 +16,7 @@ import { type Gauge, newGauge } from "./score.ts";
 /** The state of an account by its id, independent of its credential. */
 export interface AccountStanding {
   inFlight: number;
-  /** Until then its own rate limits refuse requests that need this amount or more. */
+  /** Until then its own rate limits reject requests that need this amount or more. */
   shortUntilMs: number;
   shortOf: Unit;
   shortAmount: number;
@@ -39,7 +39,7 @@ export interface ModelRoute {
   /** Started streams in a row that broke off. */
   brokenStreams: number;
   /** The last response with rate-limit headers of the upstream. */
-  lastRateLimits: { readonly headers: AnswerHeaders; readonly atMs: number } | null;
+  lastRateLimits: { readonly headers: ResponseHeaders; readonly atMs: number } | null;
 }
 
 /** Everything the selection needs of a route. */

@@ -39,7 +39,7 @@ export interface SelectionRequest {
   /** What the limits of the accounts count. */
   readonly estimate: EstimatedUse;
   readonly nowMs: number;
-  /** Accounts whose own limits refused this request. */
+  /** Accounts whose own limits rejected this request. */
   refused: Map<PoolSlot, Shortage> | null;
 }
 
@@ -72,8 +72,8 @@ function isShortFor({ shortOf, shortAmount }: AccountStanding, { estimate }: Sel
   return shortOf === "requests" || (estimate[shortOf] ?? 0) >= shortAmount;
 }
 
-/** Remembers that the account's own limits refused the request, until time or a smaller request can help. */
-export function noteRefusal(slot: PoolSlot, shortage: Shortage, selection: SelectionRequest): void {
+/** Remembers that the account's own limits rejected the request, until time or a smaller request can help. */
+export function noteRejection(slot: PoolSlot, shortage: Shortage, selection: SelectionRequest): void {
   selection.refused ??= new Map();
   selection.refused.set(slot, shortage);
   if (shortage.freesInMs === null) return;

@@ -4,7 +4,7 @@ import { openTestPool, route } from "./pool.test-support.ts";
 
 describe("an account parked by an administrator", () => {
   test("gets no requests until it is enabled again, whatever happens meanwhile", () => {
-    const { clock, pool, take, refuse } = openTestPool();
+    const { clock, pool, take, reject } = openTestPool();
     const a = route("a");
     const inFlight = take([a]);
     pool.park(a.account);
@@ -12,7 +12,7 @@ describe("an account parked by an administrator", () => {
     pool.recordSuccess(a, 10, null);
     inFlight.lease.release();
     clock.pass(86_400_000);
-    expect(refuse([a]).mayFree).toBe(false);
+    expect(reject([a]).mayFree).toBe(false);
     pool.recordFailure(a, upstreamFailure("server", "500"));
     expect(pool.report(a.account).cause).toBe("operator");
     pool.resetHealth("a");
@@ -20,10 +20,10 @@ describe("an account parked by an administrator", () => {
   });
 
   test("may be one without traffic", () => {
-    const { pool, refuse } = openTestPool();
+    const { pool, reject } = openTestPool();
     const a = route("a");
     pool.park(a.account);
-    expect(refuse([a]).candidates()[0]?.reason).toBe("parked");
+    expect(reject([a]).candidates()[0]?.reason).toBe("parked");
   });
 
   test("leaves the other accounts available", () => {

@@ -13,12 +13,12 @@ describe("the configured limits of an account", () => {
   test("concurrency is freed by a release", () => {
     const only = route("a", limits({ concurrency: 2 }));
     const leases = [rig.take([only]).lease, rig.take([only]).lease];
-    expect(rig.refuse([only])).toMatchObject({ mayFree: true, freesInMs: null });
+    expect(rig.reject([only])).toMatchObject({ mayFree: true, freesInMs: null });
     expect(rig.reasons([only])).toEqual(["at_capacity"]);
     leases[0]?.release();
     leases[0]?.release();
     expect(rig.take([only]).route).toBe(only);
-    expect(rig.refuse([only]).mayFree).toBe(true);
+    expect(rig.reject([only]).mayFree).toBe(true);
   });
 
   test("requests per minute are freed by time, with a known time", () => {
@@ -26,7 +26,7 @@ describe("the configured limits of an account", () => {
     rig.take([only]).lease.release();
     rig.clock.pass(10_000);
     rig.take([only]).lease.release();
-    expect(rig.refuse([only])).toMatchObject({ mayFree: true, freesInMs: 50_000 });
+    expect(rig.reject([only])).toMatchObject({ mayFree: true, freesInMs: 50_000 });
     expect(rig.reasons([only])).toEqual(["rate_limited"]);
     rig.clock.pass(50_000);
     expect(rig.take([only]).route).toBe(only);
@@ -35,7 +35,7 @@ describe("the configured limits of an account", () => {
   test("tokens per minute reject a request that is too large and accept one that fits", () => {
     const only = route("a", limits({ tpm: 1_000 }));
     rig.take([only], { estimate: { tokens: 700 } }).lease.release();
-    expect(rig.refuse([only], { estimate: { tokens: 500 } })).toMatchObject({
+    expect(rig.reject([only], { estimate: { tokens: 500 } })).toMatchObject({
       mayFree: true,
       freesInMs: 60_000,
     });
@@ -45,13 +45,13 @@ describe("the configured limits of an account", () => {
   test("are freed early by an attempt that used fewer tokens or was cancelled", () => {
     const only = route("a", limits({ rpm: 1, tpm: 1_000 }));
     const first = rig.take([only], { estimate: { tokens: 900 } });
-    rig.refuse([only], { estimate: { tokens: 500 } });
+    rig.reject([only], { estimate: { tokens: 500 } });
     first.lease.cancel();
     const second = rig.take([only], { estimate: { tokens: 500 } });
     expect(second.route).toBe(only);
     const tokens = route("b", limits({ tpm: 1_000 }));
     const third = rig.take([tokens], { estimate: { tokens: 900 } });
-    rig.refuse([tokens], { estimate: { tokens: 500 } });
+    rig.reject([tokens], { estimate: { tokens: 500 } });
     third.lease.settle({ tokens: 100, nano: 0 });
     expect(rig.take([tokens], { estimate: { tokens: 500 } }).route).toBe(tokens);
   });
@@ -79,7 +79,7 @@ describe("the limits that the upstream reports", () => {
   test("exclude an exhausted account until the reset", () => {
     const only = route("a");
     rig.pool.recordSuccess(only, 10, headers(0));
-    expect(rig.refuse([only])).toMatchObject({ mayFree: true, freesInMs: 8_000 });
+    expect(rig.reject([only])).toMatchObject({ mayFree: true, freesInMs: 8_000 });
     expect(rig.reasons([only])).toEqual(["rate_limited"]);
     rig.clock.pass(8_000);
     expect(rig.take([only]).probe).toBe(false);

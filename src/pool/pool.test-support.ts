@@ -55,7 +55,7 @@ export interface TestPool {
   /** Fails the test if nothing can be picked. */
   take(routes: readonly AccountRoute[], change?: Partial<PickRequest>): Picked;
   /** Fails the test if something can be picked. */
-  refuse(routes: readonly AccountRoute[], change?: Partial<PickRequest>): None;
+  reject(routes: readonly AccountRoute[], change?: Partial<PickRequest>): None;
   reasons(routes: readonly AccountRoute[]): (string | null)[];
 }
 
@@ -75,7 +75,7 @@ export function openTestPool(seed = 1): TestPool {
       if (result.kind === "none") throw new Error(`nothing picked: ${JSON.stringify(result.candidates())}`);
       return result;
     },
-    refuse(routes, change) {
+    reject(routes, change) {
       const result = pick(routes, change);
       if (result.kind === "picked") throw new Error(`picked ${result.route.account.id}`);
       return result;

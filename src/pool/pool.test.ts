@@ -39,14 +39,14 @@ describe("the selected account", () => {
       expect(rig.take([first, second], { tried: new Set([first]) }).route).toBe(second);
       expect(rig.take([first, second], { tried: new Set([sameUnderOtherName]) }).route).toBe(second);
     }
-    expect(rig.refuse([first, second], { tried: new Set([first, second]) })).toMatchObject({
+    expect(rig.reject([first, second], { tried: new Set([first, second]) })).toMatchObject({
       mayFree: false,
       freesInMs: null,
     });
   });
 
   test("is null without routes", () => {
-    expect(rig.refuse([])).toMatchObject({ mayFree: false, freesInMs: null });
+    expect(rig.reject([])).toMatchObject({ mayFree: false, freesInMs: null });
   });
 
   test("is found if it is the only available one of a thousand", () => {
@@ -129,11 +129,11 @@ describe("after a cool-down", () => {
   test("exactly one request probes the account, and others see it as cooling down", () => {
     const only = route("a");
     eject(only);
-    expect(rig.refuse([only]).mayFree).toBe(true);
+    expect(rig.reject([only]).mayFree).toBe(true);
     rig.clock.pass(6_000);
     const probe = rig.take([only]);
     expect(probe.probe).toBe(true);
-    expect(rig.refuse([only])).toMatchObject({ mayFree: true, freesInMs: 500 });
+    expect(rig.reject([only])).toMatchObject({ mayFree: true, freesInMs: 500 });
     expect(rig.reasons([only])).toEqual(["cooling"]);
     rig.pool.recordSuccess(only, 10, null);
     expect(rig.take([only]).probe).toBe(false);
@@ -147,7 +147,7 @@ describe("after a cool-down", () => {
     const probe = rig.take([only]);
     rig.pool.recordFailure(only, upstreamFailure("connect", "refused"));
     probe.lease.release();
-    const { freesInMs } = rig.refuse([only]);
+    const { freesInMs } = rig.reject([only]);
     expect(freesInMs).toBeGreaterThanOrEqual(8_000);
     expect(freesInMs).toBeLessThanOrEqual(12_000);
   });
@@ -183,7 +183,7 @@ describe("a rejected credential", () => {
       rig.clock.pass(3_600_000);
       expect(rig.take([bad, good]).route).toBe(good);
     }
-    expect(rig.refuse([bad])).toMatchObject({ mayFree: false, freesInMs: null });
+    expect(rig.reject([bad])).toMatchObject({ mayFree: false, freesInMs: null });
     rig.pool.resetHealth("bad");
     expect(rig.take([bad])).toMatchObject({ route: bad, probe: false });
   });
@@ -298,7 +298,7 @@ describe("the candidates of a selection", () => {
     rig.pool.recordFailure(a, limited(9_000));
     rig.pool.recordFailure(b, limited(4_000));
     rig.pool.recordFailure(c, upstreamFailure("credential", "r"));
-    expect(rig.refuse(routes, { tried: new Set([d]) })).toMatchObject({ mayFree: true, freesInMs: 4_000 });
-    expect(rig.refuse(routes, { tried: new Set([b, d]) })).toMatchObject({ freesInMs: 9_000 });
+    expect(rig.reject(routes, { tried: new Set([d]) })).toMatchObject({ mayFree: true, freesInMs: 4_000 });
+    expect(rig.reject(routes, { tried: new Set([b, d]) })).toMatchObject({ freesInMs: 9_000 });
   });
 });

@@ -10,7 +10,7 @@ import { readHeadroom } from "../accounts/rate-limit.ts";
 import type { Clock } from "../base/clock.ts";
 import { NO_AMOUNTS } from "../limits/amounts.ts";
 import type { EstimatedUse, Limiter, LimitLease } from "../limits/limiter.ts";
-import type { AnswerHeaders } from "../net/http-client/contract.ts";
+import type { ResponseHeaders } from "../net/http-client/contract.ts";
 import type { AccountRoute } from "../policy/snapshot.ts";
 import { AccountStandings, isHealthy, type PoolSlot } from "./account-state.ts";
 import { findHome, hashAffinity, openHomeAccounts } from "./affinity.ts";
@@ -22,7 +22,7 @@ import {
   computeOutlook,
   isFree,
   isTried,
-  noteRefusal,
+  noteRejection,
   type Outlook,
   type SelectionRequest,
 } from "./eligibility.ts";
@@ -67,7 +67,7 @@ export type Choice =
 export interface Pool {
   pick(request: PickRequest): Choice;
   /** The attempt is over. Called once for each picked route, before or after `lease.release()`. */
-  recordSuccess(route: AccountRoute, firstByteMs: number, headers: AnswerHeaders | null): void;
+  recordSuccess(route: AccountRoute, firstByteMs: number, headers: ResponseHeaders | null): void;
   recordFailure(route: AccountRoute, failure: UpstreamFailure): void;
   /** The stored state of the conversation was found at this account and not at its assigned one. */
   moveConversation(routes: readonly AccountRoute[], affinity: string, route: AccountRoute): void;
@@ -152,7 +152,7 @@ class AccountPool implements Pool {
       }
       const home = affinity === null ? null : this.#findHome(tier, affinity, selection);
       let slot = home !== null && isFree(home, selection) ? home : choose(tier, selection, this.#random);
-      // Each refusal adds an obstacle, so this loop ends.
+      // Each rejection adds an obstacle, so this loop ends.
       while (slot !== null) {
         const picked = this.#take(slot, tiers, selection);
         if (picked !== null) return picked;
@@ -183,13 +183,13 @@ class AccountPool implements Pool {
     return home !== null && isUsable(home) ? home : findHome(slots, hashAffinity(affinity), isUsable);
   }
 
-  /** Null if the account's own limits refuse. */
+  /** Null if the account's own limits reject. */
   #take(slot: PoolSlot, tiers: readonly Tier[], selection: SelectionRequest): Picked | null {
     let admitted: LimitLease | null = null;
     if (slot.limited !== null) {
       const admission = this.#limiter.admit(slot.limited, selection.estimate);
       if (!admission.ok) {
-        noteRefusal(slot, admission.shortage, selection);
+        noteRejection(slot, admission.shortage, selection);
         return null;
       }
       admitted = admission.lease;
@@ -220,7 +220,7 @@ class AccountPool implements Pool {
     );
   }
 
-  recordSuccess(route: AccountRoute, firstByteMs: number, headers: AnswerHeaders | null): void {
+  recordSuccess(route: AccountRoute, firstByteMs: number, headers: ResponseHeaders | null): void {
     const slot = this.#standings.getSlot(route);
     const { health, model } = slot;
     const nowMs = this.#clock.monotonicMs();

@@ -56,7 +56,7 @@ function newestShare(gauge: Gauge, nowMs: number): number {
 /** Below this share of its limit an account is used less, in proportion to the remaining limit. */
 const LOW_HEADROOM = 0.1;
 const HEADROOM_FACTOR_MIN = 0.02;
-/** Some upstreams report when the whole limit resets, not when a part does. A refusal is then more precise. */
+/** Some upstreams report when the whole limit resets, not when a part does. A rejection is then more precise. */
 const EXHAUSTED_MS_MAX = 60_000;
 
 export function noteHeadroom(gauge: Gauge, { remaining, resetMs }: Headroom, nowMs: number): void {

@@ -77,7 +77,7 @@ describe("searches that are not part of the reported usage", () => {
       AUDIENCE,
       32,
     );
-    return result.kind === "answer" ? result.usage : null;
+    return result.kind === "response" ? result.usage : null;
   }
   function readTranslated(dialect: Dialect, json: object): TokenUsage | null {
     return lookUpCodec(dialect).readResponse({ ...json }, NO_TOOL_NAMES)?.usage ?? null;

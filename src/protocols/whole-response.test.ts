@@ -26,9 +26,9 @@ function read(endpoint: EndpointName, body: unknown, audience: Audience = AUDIEN
   );
 }
 
-function answer(endpoint: EndpointName, body: unknown, audience: Audience = AUDIENCE) {
+function respond(endpoint: EndpointName, body: unknown, audience: Audience = AUDIENCE) {
   const found = read(endpoint, body, audience);
-  if (found.kind !== "answer") throw new Error(`expected an answer, got ${found.kind}`);
+  if (found.kind !== "response") throw new Error(`expected an answer, got ${found.kind}`);
   return { ...found, text: new TextDecoder().decode(joinParts(found.body)) };
 }
 
@@ -37,7 +37,7 @@ const USAGE = { prompt_tokens: 3, completion_tokens: 4 };
 describe("a whole response", () => {
   test("has the public model instead of the upstream model, and is otherwise unchanged", () => {
     const body = '{ "id":"x", "model" : "gpt-6-eu-0419",\n"big":12345678901234567890, "a":1.0, "a":2 }';
-    expect(answer("chat.completions", body).text).toBe(body.replace("gpt-6-eu-0419", "fast"));
+    expect(respond("chat.completions", body).text).toBe(body.replace("gpt-6-eu-0419", "fast"));
   });
 
   test.each([
@@ -50,7 +50,7 @@ describe("a whole response", () => {
         { index: 1, error: null },
       ],
     };
-    const { text } = answer("chat.completions", body);
+    const { text } = respond("chat.completions", body);
     expect(text).not.toContain("org-secret");
     expect(text).not.toContain("up-3.internal");
     expect(JSON.parse(text).choices).toEqual([
@@ -61,13 +61,13 @@ describe("a whole response", () => {
 
   test("redacts Groq's own errors, and keeps the last of duplicate errors of a choice", () => {
     const groq = { choices: [], x_groq: { id: "req_1", error: "org-secret is over capacity" } };
-    expect(JSON.parse(answer("chat.completions", groq).text).x_groq.error).not.toContain("org-secret");
+    expect(JSON.parse(respond("chat.completions", groq).text).x_groq.error).not.toContain("org-secret");
     const twice = (last: string) =>
       `{"choices":[{"index":0,"error":{"message":"org-secret"},"error":${last}}, {"index":1}]}`;
-    expect(answer("chat.completions", twice("null")).text).toBe(
+    expect(respond("chat.completions", twice("null")).text).toBe(
       '{"choices":[{"index":0,"error":null}, {"index":1}]}',
     );
-    const { text } = answer("chat.completions", twice('"org-secret"'));
+    const { text } = respond("chat.completions", twice('"org-secret"'));
     expect(JSON.parse(text).choices[0]).toEqual({
       index: 0,
       error: expect.not.stringContaining("org-secret"),
@@ -76,11 +76,11 @@ describe("a whole response", () => {
 
   test.each(["null", "false", '""', "{}"])("with the choice error %s is unchanged", (none) => {
     const body = `{"choices":[{"index":0,"error":${none}}],"x_groq":{"error":${none}},"x_groq":7}`;
-    expect(answer("chat.completions", body).text).toBe(body);
+    expect(respond("chat.completions", body).text).toBe(body);
   });
 
   test("of Responses has its error as an object, whatever the upstream sent", () => {
-    const { text } = answer("responses", {
+    const { text } = respond("responses", {
       status: "failed",
       output: [],
       error: "org-secret is over capacity",
@@ -91,17 +91,17 @@ describe("a whole response", () => {
 
   test("with the word error in its content is unchanged", () => {
     const body = '{"choices":[{"message":{"content":"an \\"error\\"","error":"mine"}}],"error":null}';
-    expect(answer("chat.completions", body).text).toBe(body);
+    expect(respond("chat.completions", body).text).toBe(body);
   });
 
   test("loses its byte order mark", () => {
     const body = '{"choices":[]}';
-    expect(answer("chat.completions", `\ufeff${body}`).text).toBe(body);
+    expect(respond("chat.completions", `\ufeff${body}`).text).toBe(body);
   });
 
   test("without a model is sent without one", () => {
     const body = '{"created":1,"data":[]}';
-    expect(answer("images.generations", body).text).toBe(body);
+    expect(respond("images.generations", body).text).toBe(body);
   });
 
   test.each([
@@ -113,33 +113,33 @@ describe("a whole response", () => {
     ["images.generations", { data: [] }],
     ["images.edits", { data: [] }],
   ] as const)("of %s is complete with the field that such responses must have", (endpoint, substance) => {
-    expect(answer(endpoint, { id: "x", ...substance }).hasExpectedContent).toBe(true);
-    expect(answer(endpoint, { object: "error", message: "m" }).hasExpectedContent).toBe(false);
-    expect(answer(endpoint, { status: "error", detail: "m" }).hasExpectedContent).toBe(false);
+    expect(respond(endpoint, { id: "x", ...substance }).hasExpectedContent).toBe(true);
+    expect(respond(endpoint, { object: "error", message: "m" }).hasExpectedContent).toBe(false);
+    expect(respond(endpoint, { status: "error", detail: "m" }).hasExpectedContent).toBe(false);
   });
 
   test("has its usage", () => {
-    expect(answer("chat.completions", { model: "m", usage: USAGE }).usage).toMatchObject({
+    expect(respond("chat.completions", { model: "m", usage: USAGE }).usage).toMatchObject({
       inputTokens: 3,
       outputTokens: 4,
     });
-    expect(answer("chat.completions", { model: "m" }).usage).toBeNull();
-    expect(answer("chat.completions", { model: "m", usage: null }).usage).toBeNull();
+    expect(respond("chat.completions", { model: "m" }).usage).toBeNull();
+    expect(respond("chat.completions", { model: "m", usage: null }).usage).toBeNull();
   });
 
   test("of images has the number of images", () => {
     const data = [{ b64_json: 'x"{}[{' }, { url: "u", more: [{}, { a: {} }] }, { b64_json: "\\" }];
-    expect(answer("images.generations", { data }).images).toBe(3);
-    expect(answer("images.edits", { data: [] }).images).toBe(0);
-    expect(answer("images.edits", {}).images).toBe(0);
-    expect(answer("embeddings", { data }).images).toBe(0);
+    expect(respond("images.generations", { data }).images).toBe(3);
+    expect(respond("images.edits", { data: [] }).images).toBe(0);
+    expect(respond("images.edits", {}).images).toBe(0);
+    expect(respond("embeddings", { data }).images).toBe(0);
   });
 
   test("of images has the kind of its images, and no other response does", () => {
     const told = { created: 1, size: "1024x1024", quality: "high", data: [{ b64_json: "x" }] };
-    expect(answer("images.edits", told).imageKind).toBe("1024x1024/high");
-    expect(answer("images.edits", { data: [] }).imageKind).toBeNull();
-    expect(answer("chat.completions", told).imageKind).toBeNull();
+    expect(respond("images.edits", told).imageKind).toBe("1024x1024/high");
+    expect(respond("images.edits", { data: [] }).imageKind).toBeNull();
+    expect(respond("chat.completions", told).imageKind).toBeNull();
   });
 
   test("counts images correctly for any content", () => {
@@ -149,20 +149,20 @@ describe("a whole response", () => {
     });
     fc.assert(
       fc.property(fc.array(image, { maxLength: 4 }), (data) => {
-        expect(answer("images.generations", { created: 1, data }).images).toBe(data.length);
+        expect(respond("images.generations", { created: 1, data }).images).toBe(data.length);
       }),
     );
   });
 
   test("of the Responses API has its id and status", () => {
-    const found = answer("responses", { id: "resp_1", status: "queued", model: "m" });
+    const found = respond("responses", { id: "resp_1", status: "queued", model: "m" });
     expect(found).toMatchObject({ responseId: "resp_1", status: "queued" });
   });
 
   test("of another API has neither, whatever its id is", () => {
-    const found = answer("chat.completions", { id: "chatcmpl-1", status: "queued" });
+    const found = respond("chat.completions", { id: "chatcmpl-1", status: "queued" });
     expect(found).toMatchObject({ responseId: null, status: null });
-    expect(answer("responses.compact", { id: "resp_1" }).responseId).toBeNull();
+    expect(respond("responses.compact", { id: "resp_1" }).responseId).toBeNull();
   });
 });
 
@@ -172,7 +172,7 @@ describe("embeddings", () => {
     '{"embedding" : [],"index":0}, {"index":2}, 7 ],"model":"gpt-6-eu-0419","usage":{"prompt_tokens":3}}';
 
   test("are converted to base64 if requested, and every other byte is unchanged", () => {
-    const packed = answer("embeddings", NUMBERS, { ...AUDIENCE, wantsBase64: true });
+    const packed = respond("embeddings", NUMBERS, { ...AUDIENCE, wantsBase64: true });
     const floats = Buffer.alloc(12);
     [0.1, -2.5, 3e-8].forEach((value, index) => void floats.writeFloatLE(value, 4 * index));
     expect(packed.text).toBe(
@@ -184,7 +184,7 @@ describe("embeddings", () => {
   });
 
   test("stay numbers if base64 was not requested", () => {
-    expect(answer("embeddings", NUMBERS).text).toBe(NUMBERS.replace("gpt-6-eu-0419", "fast"));
+    expect(respond("embeddings", NUMBERS).text).toBe(NUMBERS.replace("gpt-6-eu-0419", "fast"));
   });
 
   test.each([
@@ -193,7 +193,7 @@ describe("embeddings", () => {
     ["missing", '{"data":[]}'],
     ["not a list", '{"data":{"embedding":[1]}}'],
   ])("that are %s are unchanged", (_, body) => {
-    expect(answer("embeddings", body, { ...AUDIENCE, wantsBase64: true }).text).toBe(body);
+    expect(respond("embeddings", body, { ...AUDIENCE, wantsBase64: true }).text).toBe(body);
   });
 });
 
@@ -201,7 +201,7 @@ describe("a failed response", () => {
   const failed = (error: unknown) => ({ id: "resp_1", status: "failed", error, model: "m", usage: USAGE });
 
   test("is a response with an id, a status and usage", () => {
-    const found = answer("responses", failed({ code: "server_error", message: "Sorry" }));
+    const found = respond("responses", failed({ code: "server_error", message: "Sorry" }));
     expect(found).toMatchObject({ responseId: "resp_1", status: "failed" });
     expect(found.usage?.inputTokens).toBe(3);
     expect(JSON.parse(found.text).error).toEqual({ code: "server_error", message: "Sorry" });
@@ -209,7 +209,10 @@ describe("a failed response", () => {
 
   test("has its reason without the name of an account", () => {
     const message = "Organization org-CANARY7 has no quota for gpt-6-eu-0419.";
-    const { text } = answer("responses", failed({ code: "rate_limit_exceeded", message, key: "sk-CANARY7" }));
+    const { text } = respond(
+      "responses",
+      failed({ code: "rate_limit_exceeded", message, key: "sk-CANARY7" }),
+    );
     expect(JSON.parse(text).error).toEqual({
       code: "rate_limit_exceeded",
       message: "Organization [redacted] has no quota for fast.",
@@ -217,13 +220,13 @@ describe("a failed response", () => {
   });
 
   test("has an error code in the format of the API", () => {
-    const { text } = answer("responses", failed({ code: "acct-CANARY7", message: "" }));
+    const { text } = respond("responses", failed({ code: "acct-CANARY7", message: "" }));
     expect(JSON.parse(text).error).toEqual({ code: "server_error", message: "The model failed to respond." });
   });
 
   test("keeps a null error if it did not fail", () => {
     const body = '{"id":"r","status":"completed","error":null}';
-    expect(answer("responses", body).text).toBe(body);
+    expect(respond("responses", body).text).toBe(body);
   });
 });
 
@@ -246,7 +249,7 @@ describe("invalid responses", () => {
   });
 
   test("a null error is no error", () => {
-    expect(read("chat.completions", { id: "x", error: null }).kind).toBe("answer");
+    expect(read("chat.completions", { id: "x", error: null }).kind).toBe("response");
   });
 
   test.each([

@@ -46,7 +46,7 @@ const RESPONSE_FIELDS = wantedFields([
 const IMAGE_FIELDS = wantedFields(["size", "quality"]);
 
 export interface UpstreamResponse {
-  kind: "answer";
+  kind: "response";
   /** Slices of the upstream's bytes with the public model name between them, without copying. */
   body: readonly Part[];
   usage: TokenUsage | null;
@@ -116,7 +116,7 @@ export function readWholeResponse(
   const isImages = endpoint.output === "image";
   const statusText = endpoint.hasStatus && status ? stringValue(bytes, status) : null;
   return {
-    kind: "answer",
+    kind: "response",
     body: spliceParts(bytes, splices, start, end),
     usage: endpoint.readUsage(bytes, fields),
     images: isImages && data?.kind === "array" ? countObjects(bytes, data) : 0,
@@ -126,7 +126,7 @@ export function readWholeResponse(
     hasExpectedContent:
       fields[endpoint.responseMember] !== undefined ||
       isKnownStatus(statusText) ||
-      // Gemini answers a blocked prompt without candidates.
+      // Gemini responds to a blocked prompt without candidates.
       scan.fields.promptFeedback !== undefined,
     describe: () => readResponseFacts({ bytes, start, end }, depthMax),
   };

@@ -60,7 +60,7 @@ const JSON_TYPE = "application/json";
 
 /** A model request: it has a body, may be streamed, and has many possible errors. */
 export function describeModelRequest(
-  described: Pick<Operation, "id" | "family" | "summary" | "about" | "answer"> & {
+  described: Pick<Operation, "id" | "family" | "summary" | "about" | "response"> & {
     body: Content;
     stream?: Content;
     errors?: readonly ErrorCode[];
@@ -80,7 +80,7 @@ export function describeModelRequest(
 
 /** A request without a body. */
 export function describeRead(
-  described: Pick<Operation, "id" | "family" | "summary" | "about" | "answer"> & Partial<Operation>,
+  described: Pick<Operation, "id" | "family" | "summary" | "about" | "response"> & Partial<Operation>,
 ): Operation {
   return { parameters: [], body: null, stream: null, errors: READ_ERRORS, needsKey: true, ...described };
 }

@@ -159,7 +159,7 @@ export const messageRequest = {
   messages: [{ role: "user", content: "Say hello in one word." }],
 };
 
-export const messageAnswer = {
+export const messageResponse = {
   id: "msg_0199f3c5",
   type: "message",
   role: "assistant",
@@ -180,7 +180,7 @@ function messageEvent(type: string, fields: object): string {
 }
 
 export const messageStream = [
-  messageEvent("message_start", { message: { ...messageAnswer, content: [], stop_reason: null } }),
+  messageEvent("message_start", { message: { ...messageResponse, content: [], stop_reason: null } }),
   messageEvent("content_block_start", { index: 0, content_block: { type: "text", text: "" } }),
   messageEvent("content_block_delta", { index: 0, delta: { type: "text_delta", text: "Hello" } }),
   messageEvent("content_block_stop", { index: 0 }),

@@ -48,7 +48,7 @@ const STREAM = describeGemini({
   about:
     "Each server-sent event is a response with new parts. The last one has the finish reason and the usage.",
   body: REQUEST,
-  answer: RESPONSE,
+  response: RESPONSE,
   stream: content("GeminiResponse", geminiResponse, { name: "stream", value: examples.stream }),
 });
 
@@ -62,7 +62,7 @@ export const GEMINI_OPERATIONS = {
       parameter("query", "pageSize", "The number of models of one page, at most 1000.", "50"),
       parameter("query", "pageToken", "The `nextPageToken` of the page before.", "50"),
     ],
-    answer: content("GeminiModelList", geminiModelList, { name: "models", value: examples.models }),
+    response: content("GeminiModelList", geminiModelList, { name: "models", value: examples.models }),
     errors: [...READ_ERRORS, "too_many_parameters"],
   }),
   "GET /v1beta/models/{model}": describeRead({
@@ -71,7 +71,7 @@ export const GEMINI_OPERATIONS = {
     summary: "Retrieve a model in Google's form",
     about: "The id is the rest of the path and may contain slashes.",
     parameters: [MODEL],
-    answer: content("GeminiModel", geminiModel, { name: "model", value: examples.model }),
+    response: content("GeminiModel", geminiModel, { name: "model", value: examples.model }),
     errors: [...READ_ERRORS, "model_not_found"],
   }),
   "POST /v1beta/models/{model}:generateContent": describeGemini({
@@ -81,7 +81,7 @@ export const GEMINI_OPERATIONS = {
     about:
       "Google's API for the turns of a conversation. Send the key in `x-goog-api-key` or as a bearer token.",
     body: REQUEST,
-    answer: RESPONSE,
+    response: RESPONSE,
   }),
   "POST /v1beta/models/{model}:streamGenerateContent": {
     ...STREAM,
@@ -94,7 +94,7 @@ export const GEMINI_OPERATIONS = {
     about:
       "Counts the tokens of a request without generating a response. Free of charge. Counts as one request in the limits of the key, without tokens.",
     body: content("GeminiCountRequest", geminiCountRequest, { name: "text", value: examples.countRequest }),
-    answer: content("GeminiCount", geminiCount, { name: "count", value: examples.count }),
+    response: content("GeminiCount", geminiCount, { name: "count", value: examples.count }),
   }),
   "POST /v1beta/models/{model}:embedContent": describeGemini(
     {
@@ -103,7 +103,7 @@ export const GEMINI_OPERATIONS = {
       summary: "Embed content",
       about: "Returns the vector of one content. Needs a model with the interface `embeddings`.",
       body: content("GeminiEmbedRequest", geminiEmbedRequest, { name: "text", value: examples.embedRequest }),
-      answer: content("GeminiEmbedding", geminiEmbedding, { name: "vector", value: examples.embedding }),
+      response: content("GeminiEmbedding", geminiEmbedding, { name: "vector", value: examples.embedding }),
     },
     EMBEDDING_MODEL,
   ),
@@ -117,7 +117,7 @@ export const GEMINI_OPERATIONS = {
         name: "texts",
         value: examples.batchRequest,
       }),
-      answer: content("GeminiBatch", geminiBatch, { name: "vectors", value: examples.batch }),
+      response: content("GeminiBatch", geminiBatch, { name: "vectors", value: examples.batch }),
     },
     EMBEDDING_MODEL,
   ),

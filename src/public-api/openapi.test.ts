@@ -46,9 +46,9 @@ test("every reference resolves", () => {
 });
 
 const contents: [string, Content][] = Object.entries(OPERATIONS).flatMap(
-  ([name, { body, answer, stream }]) => [
+  ([name, { body, response, stream }]) => [
     ...Object.entries(body ?? {}).map(([type, content]): [string, Content] => [`${name} ${type}`, content]),
-    [`${name} response`, answer],
+    [`${name} response`, response],
     ...(stream === null ? [] : [[`${name} stream`, stream] satisfies [string, Content]]),
   ],
 );

@@ -18,7 +18,7 @@ import {
 import { errorExample } from "./error-guide.ts";
 import { type Content, type Example, FAMILIES, type Operation } from "./operation.ts";
 import { OPERATIONS, type OperationName } from "./operations.ts";
-import { errorAnswer } from "./schemas/gateway.ts";
+import { errorResponse } from "./schemas/gateway.ts";
 import { socketMessage } from "./schemas/responses.ts";
 
 interface Route {
@@ -111,13 +111,13 @@ function describeSuccess(operation: Operation): Record<string, ApiResponse> {
   if (isSocket(operation)) {
     return { "101": { description: "The connection was upgraded to a WebSocket.", headers: ID_HEADER } };
   }
-  const { answer, stream } = operation;
+  const { response, stream } = operation;
   return {
     "200": {
       description: stream === null ? "The response." : "The response, streamed if requested.",
       headers: ID_HEADER,
       content: {
-        "application/json": describeContent(answer),
+        "application/json": describeContent(response),
         ...(stream === null ? {} : { "text/event-stream": describeStream(stream) }),
       },
     },
@@ -161,13 +161,13 @@ function examplesByName(examples: readonly Example[]): JsonObject {
 }
 
 function buildSchemas(operations: readonly Operation[]): JsonObject {
-  const contents = operations.flatMap(({ body, answer, stream }) => [
+  const contents = operations.flatMap(({ body, response, stream }) => [
     ...Object.values(body ?? {}),
-    answer,
+    response,
     ...(stream === null ? [] : [stream]),
   ]);
   const namedSchemas: [string, z.ZodType][] = contents.map(({ name, schema }) => [name, schema]);
-  namedSchemas.push(["SocketMessage", socketMessage], ["Error", errorAnswer]);
+  namedSchemas.push(["SocketMessage", socketMessage], ["Error", errorResponse]);
   return Object.fromEntries(
     namedSchemas.map(([name, schema]) => [name, toJsonSchema(schema, { io: "input" })]),
   );

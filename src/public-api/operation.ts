@@ -44,7 +44,7 @@ export interface Operation {
   readonly parameters: readonly Parameter[];
   /** By content type. */
   readonly body: Readonly<Record<string, Content>> | null;
-  readonly answer: Content;
+  readonly response: Content;
   /** The response with `stream: true`. The example is the text of a stream. */
   readonly stream: Content | null;
   readonly errors: readonly ErrorCode[];

@@ -13,9 +13,15 @@ import * as examples from "./examples.ts";
 import { GEMINI_OPERATIONS } from "./gemini-operations.ts";
 import type { Operation } from "./operation.ts";
 import { chatChunk, chatCompletion, chatRequest } from "./schemas/chat.ts";
-import { embeddingsAnswer, embeddingsRequest } from "./schemas/embeddings.ts";
+import { embeddingsRequest, embeddingsResponse } from "./schemas/embeddings.ts";
 import { health, modelList, modelObject, requestReport, usageReport } from "./schemas/gateway.ts";
-import { imageEditForm, imageEditRequest, imageEvent, imageRequest, imagesAnswer } from "./schemas/images.ts";
+import {
+  imageEditForm,
+  imageEditRequest,
+  imageEvent,
+  imageRequest,
+  imagesResponse,
+} from "./schemas/images.ts";
 import {
   countTokensRequest,
   messageEvent,
@@ -27,8 +33,8 @@ import {
   compactionObject,
   compactRequest,
   deletedResponse,
-  inputTokensAnswer,
   inputTokensRequest,
+  inputTokensResponse,
   itemList,
   responseEvent,
   responseObject,
@@ -58,7 +64,7 @@ const RESPONSE_ID = parameter(
 
 const RESPONSE = content("Response", responseObject, { name: "answer", value: examples.response });
 const EVENTS = content("ResponseEvent", responseEvent, { name: "stream", value: examples.responseStream });
-const IMAGES_CONTENT = content("Images", imagesAnswer, { name: "picture", value: examples.images });
+const IMAGES_CONTENT = content("Images", imagesResponse, { name: "picture", value: examples.images });
 
 export const OPERATIONS = {
   "GET /v1/models": describeRead({
@@ -67,7 +73,7 @@ export const OPERATIONS = {
     summary: "List models",
     about:
       "The models that the key's group publishes. Send an `id` of this list as `model`, exactly as it is written.",
-    answer: content("ModelList", modelList, { name: "models", value: examples.models }),
+    response: content("ModelList", modelList, { name: "models", value: examples.models }),
   }),
   "GET /v1/models/{model}": describeRead({
     id: "getModel",
@@ -75,7 +81,7 @@ export const OPERATIONS = {
     summary: "Retrieve a model",
     about: "The id is the rest of the path and may contain slashes.",
     parameters: [parameter("path", "model", "A model's `id`.", "fast-chat")],
-    answer: content("Model", modelObject, { name: "model", value: examples.model }),
+    response: content("Model", modelObject, { name: "model", value: examples.model }),
     errors: [...READ_ERRORS, "model_not_found"],
   }),
   "POST /v1/responses": describeModelRequest({
@@ -91,7 +97,7 @@ export const OPERATIONS = {
       { name: "stream", value: { ...examples.responseRequest, stream: true } },
       { name: "tools", value: examples.responseWithTools },
     ),
-    answer: RESPONSE,
+    response: RESPONSE,
     stream: EVENTS,
     errors: RESPONSES_ERRORS,
   }),
@@ -101,7 +107,7 @@ export const OPERATIONS = {
     summary: "Open a WebSocket for responses",
     about:
       "Upgrades to a WebSocket (`ws://` or `wss://`). Each `response.create` message from the client is a separate request with its own id, limits and charge. The gateway sends the events of a streamed response, one JSON text frame per event. Errors are `error` frames with `status`, `error` and `headers`. A `GET` without an upgrade returns 426.",
-    answer: content("ResponseEvent", responseEvent, { name: "frame", value: examples.responseEvent }),
+    response: content("ResponseEvent", responseEvent, { name: "frame", value: examples.responseEvent }),
     errors: [
       ...RESPONSES_ERRORS,
       "upgrade_required",
@@ -118,7 +124,7 @@ export const OPERATIONS = {
     about:
       "Returns a stored response to the key that created it, from the account that stores it or from the gateway.",
     parameters: [RESPONSE_ID],
-    answer: RESPONSE,
+    response: RESPONSE,
     errors: STORED_RESPONSE_ERRORS,
   }),
   "DELETE /v1/responses/{response_id}": describeRead({
@@ -128,7 +134,10 @@ export const OPERATIONS = {
     about:
       "Deletes a stored response where it is stored: at its upstream, or in the gateway. A later response that continues it keeps its context.",
     parameters: [RESPONSE_ID],
-    answer: content("DeletedResponse", deletedResponse, { name: "deleted", value: examples.deletedResponse }),
+    response: content("DeletedResponse", deletedResponse, {
+      name: "deleted",
+      value: examples.deletedResponse,
+    }),
     errors: STORED_RESPONSE_ERRORS,
   }),
   "POST /v1/responses/{response_id}/cancel": describeRead({
@@ -137,7 +146,7 @@ export const OPERATIONS = {
     summary: "Cancel a response",
     about: "Cancels a background response. Output generated until then is charged.",
     parameters: [RESPONSE_ID],
-    answer: content("Response", responseObject, {
+    response: content("Response", responseObject, {
       name: "cancelled",
       value: { ...examples.response, status: "cancelled" },
     }),
@@ -149,7 +158,7 @@ export const OPERATIONS = {
     summary: "List input items",
     about: "Lists the input items of a stored response, paginated with `after`, `limit` and `order`.",
     parameters: [RESPONSE_ID],
-    answer: content("ItemList", itemList, { name: "items", value: examples.items }),
+    response: content("ItemList", itemList, { name: "items", value: examples.items }),
     errors: STORED_RESPONSE_ERRORS,
   }),
   "POST /v1/responses/input_tokens": describeModelRequest({
@@ -161,7 +170,7 @@ export const OPERATIONS = {
       name: "text",
       value: examples.responseRequest,
     }),
-    answer: content("InputTokens", inputTokensAnswer, { name: "count", value: examples.inputTokens }),
+    response: content("InputTokens", inputTokensResponse, { name: "count", value: examples.inputTokens }),
     errors: RESPONSES_ERRORS,
   }),
   "POST /v1/responses/compact": describeModelRequest({
@@ -170,7 +179,7 @@ export const OPERATIONS = {
     summary: "Compact a conversation",
     about: "Send the returned `output` as the `input` of the next response.",
     body: content("CompactRequest", compactRequest, { name: "conversation", value: examples.compactRequest }),
-    answer: content("Compaction", compactionObject, { name: "compaction", value: examples.compaction }),
+    response: content("Compaction", compactionObject, { name: "compaction", value: examples.compaction }),
     errors: RESPONSES_ERRORS,
   }),
   "POST /v1/chat/completions": describeModelRequest({
@@ -184,7 +193,7 @@ export const OPERATIONS = {
       { name: "message", value: examples.chatRequest },
       { name: "stream", value: { ...examples.chatRequest, stream: true } },
     ),
-    answer: content("ChatCompletion", chatCompletion, { name: "answer", value: examples.chatCompletion }),
+    response: content("ChatCompletion", chatCompletion, { name: "answer", value: examples.chatCompletion }),
     stream: content("ChatChunk", chatChunk, { name: "stream", value: examples.chatStream }),
     errors: [...MODEL_ERRORS, "context_length_exceeded"],
   }),
@@ -200,7 +209,7 @@ export const OPERATIONS = {
       { name: "message", value: examples.messageRequest },
       { name: "stream", value: { ...examples.messageRequest, stream: true } },
     ),
-    answer: content("Message", messageObject, { name: "answer", value: examples.messageAnswer }),
+    response: content("Message", messageObject, { name: "answer", value: examples.messageResponse }),
     stream: content("MessageEvent", messageEvent, { name: "stream", value: examples.messageStream }),
     errors: [...MODEL_ERRORS, "context_length_exceeded", "thread_not_found"],
   }),
@@ -214,7 +223,7 @@ export const OPERATIONS = {
       name: "message",
       value: examples.countTokensRequest,
     }),
-    answer: content("TokenCount", tokenCount, { name: "count", value: examples.tokenCount }),
+    response: content("TokenCount", tokenCount, { name: "count", value: examples.tokenCount }),
     errors: [...MODEL_ERRORS, "context_length_exceeded"],
   }),
   ...GEMINI_OPERATIONS,
@@ -229,7 +238,7 @@ export const OPERATIONS = {
       { name: "text", value: examples.embeddingsRequest },
       { name: "texts", value: { ...examples.embeddingsRequest, input: ["One", "Two"] } },
     ),
-    answer: content("Embeddings", embeddingsAnswer, { name: "vector", value: examples.embeddings }),
+    response: content("Embeddings", embeddingsResponse, { name: "vector", value: examples.embeddings }),
   }),
   "POST /v1/images/generations": describeModelRequest({
     id: "generateImages",
@@ -238,7 +247,7 @@ export const OPERATIONS = {
     about:
       "For groups that publish image models. Images are returned in Base64, with partial images if `stream: true` is set.",
     body: content("ImageRequest", imageRequest, { name: "prompt", value: examples.imageRequest }),
-    answer: IMAGES_CONTENT,
+    response: IMAGES_CONTENT,
     stream: content("ImageEvent", imageEvent, { name: "stream", value: examples.imageStream }),
   }),
   "POST /v1/images/edits": describeModelRequest({
@@ -252,7 +261,7 @@ export const OPERATIONS = {
       value: examples.imageEditRequest,
     }),
     form: content("ImageEditForm", imageEditForm, { name: "form", value: examples.imageEditForm }),
-    answer: IMAGES_CONTENT,
+    response: IMAGES_CONTENT,
     stream: content("ImageEvent", imageEvent, { name: "stream", value: examples.imageStream }),
   }),
   "GET /v1/usage": describeRead({
@@ -265,7 +274,7 @@ export const OPERATIONS = {
       parameter("query", "to", "End of the range. A date includes the whole day.", "2026-11-15"),
       parameter("query", "granularity", "Length of one data point.", "day", ["hour", "day"]),
     ],
-    answer: content("UsageReport", usageReport, { name: "usage", value: examples.usage }),
+    response: content("UsageReport", usageReport, { name: "usage", value: examples.usage }),
     errors: [...READ_ERRORS, "invalid_value", "duplicate_parameter", "too_many_parameters"],
   }),
   "GET /v1/requests/{request_id}": describeRead({
@@ -282,7 +291,7 @@ export const OPERATIONS = {
         "req_0199f3c5",
       ),
     ],
-    answer: content("RequestReport", requestReport, { name: "request", value: examples.request }),
+    response: content("RequestReport", requestReport, { name: "request", value: examples.request }),
     errors: [...READ_ERRORS, "request_not_found"],
   }),
   "GET /healthz": describeRead({
@@ -290,7 +299,7 @@ export const OPERATIONS = {
     family: "Health",
     summary: "Get liveness",
     about: "Returns 200 while the process is running.",
-    answer: content("Health", health, { name: "ok", value: { status: "ok" } }),
+    response: content("Health", health, { name: "ok", value: { status: "ok" } }),
     errors: [],
     needsKey: false,
   }),
@@ -300,7 +309,7 @@ export const OPERATIONS = {
     summary: "Get readiness",
     about:
       "Returns 200 if the database is reachable and the process is not shutting down, otherwise 503 with the same body.",
-    answer: content("Health", health, {
+    response: content("Health", health, {
       name: "ready",
       value: { status: "ready", store: "ok", draining: false },
     }),

@@ -31,7 +31,7 @@ const FRAME_FIELDS = [
 export type FrameField = (typeof FRAME_FIELDS)[number];
 export type FrameScan = ObjectScan<FrameField>;
 
-const FRAME = wantedFields(FRAME_FIELDS, { refusesCaseVariants: true });
+const FRAME = wantedFields(FRAME_FIELDS, { rejectsCaseVariants: true });
 const STREAM_ID = /^[A-Za-z0-9_.-]{1,256}$/;
 
 export interface CreateFrame {

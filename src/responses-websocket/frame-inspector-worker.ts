@@ -15,7 +15,7 @@ serveJobs<FrameJob, InspectedFrame>(({ bytes, depthMax }): JobResult<InspectedFr
   }
   const { input } = frame.scan.fields;
   const calls =
-    input?.kind === "array" ? findToolCalls(frame.bytes, input, depthMax) : { made: [], answered: [] };
+    input?.kind === "array" ? findToolCalls(frame.bytes, input, depthMax) : { made: [], completed: [] };
   const inspection = { calls, metadata: readFrameMetadata(frame, depthMax) };
   return {
     result: { kind: "create", frame: { ...frame, inspection } },

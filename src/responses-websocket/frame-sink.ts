@@ -70,7 +70,7 @@ export class FrameSink implements StreamSink {
   /** The start of the next frame; empty for a frame that starts as its event does. */
   private opening: string;
   private readonly outputs: Uint8Array[] = [];
-  private readonly calls: ToolCalls = { made: [], answered: [] };
+  private readonly calls: ToolCalls = { made: [], completed: [] };
   private recordedBytes = 0;
   /** Whether the bytes being written are valid UTF-8. An invalid frame would end the connection. */
   private isUtf8 = false;

@@ -28,15 +28,15 @@ describe("the API key of a browser page", () => {
 });
 
 describe("the selected subprotocol", () => {
-  const answered = (protocol: string) =>
+  const completed = (protocol: string) =>
     chooseSubprotocol(new Headers({ "sec-websocket-protocol": protocol }));
 
   test("is ours if it is offered, and never another or a key", () => {
-    expect(answered(`responses, ${OFFERED}`)).toBe("responses");
-    expect(answered(`${OFFERED}, responses`)).toBe("responses");
-    expect(answered("a, responses")).toBe("responses");
-    expect(answered("a, b")).toBe("");
-    expect(answered(OFFERED)).toBe("");
+    expect(completed(`responses, ${OFFERED}`)).toBe("responses");
+    expect(completed(`${OFFERED}, responses`)).toBe("responses");
+    expect(completed("a, responses")).toBe("responses");
+    expect(completed("a, b")).toBe("");
+    expect(completed(OFFERED)).toBe("");
     expect(chooseSubprotocol(new Headers())).toBe("");
   });
 });

@@ -12,11 +12,11 @@ const OUTPUTS: ReadonlySet<string> = new Set(["function_call_output", "custom_to
 
 export interface ToolCalls {
   made: string[];
-  answered: string[];
+  completed: string[];
 }
 
 export function findToolCalls(bytes: Uint8Array, array: ByteRange, depthMax: number): ToolCalls {
-  const calls: ToolCalls = { made: [], answered: [] };
+  const calls: ToolCalls = { made: [], completed: [] };
   const first = findBytes(bytes, CALL_ID, array.start);
   if (first === -1 || first >= array.end) return calls;
   for (const item of firstElements(bytes, array, Number.POSITIVE_INFINITY))
@@ -31,5 +31,5 @@ export function recordToolCall(bytes: Uint8Array, item: ByteRange, depthMax: num
   const callId = stringValue(bytes, scan.fields.call_id);
   if (callId === null) return;
   if (CALLS.has(type)) calls.made.push(callId);
-  else if (OUTPUTS.has(type)) calls.answered.push(callId);
+  else if (OUTPUTS.has(type)) calls.completed.push(callId);
 }

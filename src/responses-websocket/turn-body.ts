@@ -177,7 +177,7 @@ function joinTurns(
   return { responseId, pieces, bytes };
 }
 
-const NO_CALLS: ToolCalls = { made: [], answered: [] };
+const NO_CALLS: ToolCalls = { made: [], completed: [] };
 
 /** For a long frame, the inspector has found the calls already. */
 function findCalls({ bytes, scan, inspection: inspected }: CreateFrame, depthMax: number): ToolCalls {
@@ -231,8 +231,8 @@ function joinInput(
 
 /** Rejects an output without a tool call. Upstreams handle this differently, so the gateway checks it. */
 export function rejectOrphans(frame: CreateFrame, stored: RememberedTurns, depthMax: number): void {
-  const { made, answered } = findCalls(frame, depthMax);
-  const orphans = new Set(answered);
+  const { made, completed } = findCalls(frame, depthMax);
+  const orphans = new Set(completed);
   remove(orphans, new Set(made));
   // Most outputs belong to the latest calls.
   for (const { calls } of stored.pieces.toReversed()) {

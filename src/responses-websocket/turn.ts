@@ -126,7 +126,7 @@ export const SOCKET: Transport<Turn, void> = {
   sendStream: (_, context, { relay }) => context.call.begin(context, relay),
   // Pings keep the connection alive in the meantime.
   keepWaiting: (_gateway, _context, { serving }) => serving,
-  refuse: (turn, _endpoint, error) => turn.host.onRejected(turn, error),
+  reject: (turn, _endpoint, error) => turn.host.onRejected(turn, error),
 };
 
 function readTurn(

@@ -116,7 +116,7 @@ interface RawClient {
   readonly code: () => number | null;
   readonly ended: Promise<void>;
   readonly connection: Socket;
-  answersPings: boolean;
+  respondsToPings: boolean;
 }
 
 async function openRaw({ port }: Running): Promise<RawClient> {
@@ -136,7 +136,7 @@ async function openRaw({ port }: Running): Promise<RawClient> {
       onMessage: (opcode, from, start, end) => frames.push([opcode, Buffer.from(from.subarray(start, end))]),
       onControl(opcode, payload) {
         frames.push([opcode, Buffer.from(payload)]);
-        if (opcode === PING && client.answersPings)
+        if (opcode === PING && client.respondsToPings)
           connection.write(buildFrame(PONG, wholePart(payload), MASK));
       },
     });
@@ -145,7 +145,7 @@ async function openRaw({ port }: Running): Promise<RawClient> {
     code: () => readClose(frames.findLast(([opcode]) => opcode === CLOSE)?.[1] ?? Buffer.of(0))?.code ?? null,
     ended: ended.promise,
     connection,
-    answersPings: false,
+    respondsToPings: false,
   };
   connection.on("data", (bytes) => {
     if (head === null) {
@@ -211,11 +211,11 @@ describe("a raw client", () => {
   test("stays connected while it answers pings, and is cut off when it does not", async () => {
     const running = serve({ silenceMaxMs: 800 });
     const [raw, other] = [await openRaw(running), await open(running)];
-    raw.answersPings = true;
+    raw.respondsToPings = true;
     const pings = () => raw.frames.filter(([opcode]) => opcode === PING).length;
     await eventually(() => pings() === 3);
     expect(running.peers.map(({ isClosed }) => isClosed)).toEqual([false, false]);
-    raw.answersPings = false;
+    raw.respondsToPings = false;
     await raw.ended;
     expect(raw.code()).toBeNull();
     other.send("still here");

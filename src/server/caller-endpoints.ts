@@ -16,7 +16,7 @@ import { reportUsage } from "../gateway/endpoints/usage-report.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { callStoredResponse } from "../gateway/response-calls/stored-response.ts";
 import type { HttpResponse, IncomingHttpRequest } from "../net/wire/http-message.ts";
-import { refuseKeyInQuery } from "./gemini-query.ts";
+import { rejectKeyInQuery } from "./gemini-query.ts";
 import type { Destination } from "./routes.ts";
 import type { ServerCall } from "./server-call.ts";
 
@@ -53,7 +53,7 @@ export class CallerEndpoints {
         });
       case "count_tokens":
         if (destination.endpoint === undefined) return countMessageTokens(gateway, call);
-        refuseKeyInQuery(call.query);
+        rejectKeyInQuery(call.query);
         return countTokens(gateway, call, destination.endpoint);
       case "models":
         return parseQuery(call.query).has("client_version")
@@ -62,10 +62,10 @@ export class CallerEndpoints {
       case "model":
         return this.#sendJson(call, (caller) => getModel(caller.group, destination.id));
       case "gemini_models":
-        refuseKeyInQuery(call.query);
+        rejectKeyInQuery(call.query);
         return this.#sendJson(call, (caller) => listGeminiModels(caller.group, readGeminiPage(call.query)));
       case "gemini_model":
-        refuseKeyInQuery(call.query);
+        rejectKeyInQuery(call.query);
         return this.#sendJson(call, (caller) => getGeminiModel(caller.group, destination.id));
       case "usage":
         return this.#sendJson(call, (caller) => reportUsage(gateway, caller, parseQuery(call.query)));

@@ -4,8 +4,8 @@ import { parseQuery } from "../console-api/http/query.ts";
 import { ApiError } from "../errors.ts";
 import type { Endpoint } from "../protocols/shared/endpoint.ts";
 
-/** A key in a URL is written to the logs of proxies and servers, so it is refused even if it is valid. */
-export function refuseKeyInQuery(query: string): void {
+/** A key in a URL is written to the logs of proxies and servers, so it is rejected even if it is valid. */
+export function rejectKeyInQuery(query: string): void {
   if (!query.includes("key=") || !parseQuery(query).has("key")) return;
   throw new ApiError(
     "invalid_request",
@@ -16,7 +16,7 @@ export function refuseKeyInQuery(query: string): void {
 
 /** Without `alt=sse` Google streams a JSON array, which this gateway does not write. */
 export function checkGeminiQuery({ streaming }: Endpoint, query: string): void {
-  refuseKeyInQuery(query);
+  rejectKeyInQuery(query);
   if (streaming !== "always" || parseQuery(query).get("alt") === "sse") return;
   throw new ApiError(
     "unsupported_parameter",

@@ -73,7 +73,7 @@ export class Router {
   }
 
   /** Returns the response to a request that could not be parsed. */
-  refuse(fault: RequestFault): WholeResponse {
+  reject(fault: RequestFault): WholeResponse {
     return buildErrorResponse(requestFaultError(fault), this.#options.newId("req"));
   }
 

@@ -6,7 +6,7 @@ import { publicPath } from "../protocols/shared/endpoint.ts";
 import { findDestination } from "./routes.ts";
 import { UnknownUrl } from "./unknown-url.ts";
 
-function refusal(method: string, path: string): ApiError {
+function rejection(method: string, path: string): ApiError {
   try {
     findDestination(method, path);
   } catch (thrown) {
@@ -54,7 +54,7 @@ describe("routing", () => {
     expect(findDestination("HEAD", "/console/keys/key_1")).toEqual({ kind: "site", site: "console" });
     expect(findDestination("GET", "/docs")).toEqual({ kind: "moved", to: "/docs/" });
     expect(findDestination("GET", "/docs/errors")).toEqual({ kind: "site", site: "docs" });
-    expect(refusal("POST", "/console/").headers).toEqual({ allow: "GET, HEAD" });
+    expect(rejection("POST", "/console/").headers).toEqual({ allow: "GET, HEAD" });
     expect(findDestination("PATCH", "/api/keys/key_1")).toEqual({ kind: "api" });
   });
 
@@ -94,8 +94,8 @@ describe("routing", () => {
   });
 
   test("a fixed path below /v1/responses is never a response id", () => {
-    expect(refusal("GET", "/v1/responses/compact").code).toBe("method_not_allowed");
-    expect(refusal("DELETE", "/v1/responses/input_tokens").code).toBe("method_not_allowed");
+    expect(rejection("GET", "/v1/responses/compact").code).toBe("method_not_allowed");
+    expect(rejection("DELETE", "/v1/responses/input_tokens").code).toBe("method_not_allowed");
   });
 });
 
@@ -110,7 +110,7 @@ describe("a wrong method", () => {
     ["POST", "/healthz", "GET, HEAD"],
     ["constructor", "/v1/models", "GET"],
   ])("%s %s is rejected with Allow: %s", (method, path, allow) => {
-    expect(refusal(method, path)).toMatchObject({
+    expect(rejection(method, path)).toMatchObject({
       status: 405,
       code: "method_not_allowed",
       headers: { allow },
@@ -131,7 +131,7 @@ describe("an unknown path", () => {
     ["/v1/responses/", "/v1/responses"],
     ["/responses/resp_1/cancel", "/v1/responses/resp_1/cancel"],
   ])("%s suggests %s", (path, meant) => {
-    const error = refusal("POST", path);
+    const error = rejection("POST", path);
     expect(error).toMatchObject({ status: 404, code: "unknown_url" });
     expect(error.message).toContain(`Did you mean ${meant}?`);
   });
@@ -139,7 +139,7 @@ describe("an unknown path", () => {
   test.each(["/v1", "/v1/", "/v2/models", "/v1/audio/speech", "/v1/responses/a/b"])(
     "%s suggests the first request to make",
     (path) => {
-      const error = refusal("GET", path);
+      const error = rejection("GET", path);
       expect(error).toMatchObject({ status: 404, code: "unknown_url" });
       expect(error.message).toContain("GET /v1/models is a good first call");
     },
@@ -149,14 +149,14 @@ describe("an unknown path", () => {
     "%s suggests the path without the trailing slash",
     (path) => {
       const meant = path.slice(0, -1);
-      expect(refusal("POST", path).message).toBe(
+      expect(rejection("POST", path).message).toBe(
         `The path ${path} does not exist. Did you mean ${meant}? Remove the trailing slash.`,
       );
     },
   );
 
   test("suggests the gateway's own base URL, never a placeholder", () => {
-    const error = refusal("GET", "/v1/v1/models");
+    const error = rejection("GET", "/v1/v1/models");
     expect(error.message).not.toContain("{");
     if (!(error instanceof UnknownUrl)) throw error;
     expect(error.withBaseUrl("https://gateway.example.com").message).toBe(
@@ -183,7 +183,7 @@ describe("an unknown path", () => {
     ["/v1/realtime/sessions", "the Realtime API"],
     ["/v1/assistants", "the Assistants API"],
   ])("%s gets the error that this gateway does not support %s", (path, name) => {
-    const error = refusal("POST", path);
+    const error = rejection("POST", path);
     expect(error).toMatchObject({ status: 404, code: "unknown_url" });
     expect(error.message).toBe(
       `The path ${path} does not exist. This gateway does not support ${name}. It supports ${ENDPOINTS.map((one) => `POST ${publicPath(one)}`).join(", ")} and GET /v1/models; GET /v1/models is a good first call.`,
@@ -191,12 +191,12 @@ describe("an unknown path", () => {
   });
 
   test("with an invalid percent escape is unknown", () => {
-    expect(refusal("GET", "/v1/models/%zz").code).toBe("unknown_url");
-    expect(refusal("GET", "/v1/responses/%zz").code).toBe("unknown_url");
+    expect(rejection("GET", "/v1/models/%zz").code).toBe("unknown_url");
+    expect(rejection("GET", "/v1/responses/%zz").code).toBe("unknown_url");
   });
 
   test("that is long is quoted only in part", () => {
-    expect(refusal("GET", `/${"x".repeat(5_000)}`).message.length).toBeLessThan(400);
+    expect(rejection("GET", `/${"x".repeat(5_000)}`).message.length).toBeLessThan(400);
   });
 
   test("fails as unknown or not allowed, and never in another way", () => {

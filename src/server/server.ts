@@ -46,7 +46,7 @@ export function startServer(options: ServerOptions): Server {
     monotonicMs: clock.monotonicMs,
     nowMs: clock.nowMs,
     serve: (request) => router.serve(request),
-    refuse: (fault) => router.refuse(fault),
+    reject: (fault) => router.reject(fault),
     reportFault: (thrown) => logFault(log, { request_id: null }, thrown),
   });
   const announceClose = () => {

@@ -2,7 +2,7 @@
 
 import { gzip } from "node:zlib";
 import { joinParts, type Part, wholeBytesPart } from "../base/parts.ts";
-import type { AnswerHeaders, HttpClient, ResponseSink } from "../net/http-client/client.ts";
+import type { HttpClient, ResponseHeaders, ResponseSink } from "../net/http-client/client.ts";
 import { DialError, type Dialer, type DialTarget } from "../net/http-client/dial.ts";
 
 export interface OtlpClientOptions {
@@ -105,14 +105,14 @@ class ResultSink implements ResponseSink {
   readonly #pieces: Part[] = [];
   #bytes = 0;
   #status = 0;
-  #headers: AnswerHeaders | null = null;
+  #headers: ResponseHeaders | null = null;
 
   constructor(nowMs: () => number, end: (result: OtlpResult) => void) {
     this.#nowMs = nowMs;
     this.#end = end;
   }
 
-  head(status: number, headers: AnswerHeaders): void {
+  head(status: number, headers: ResponseHeaders): void {
     this.#status = status;
     this.#headers = headers;
   }

@@ -40,7 +40,7 @@ export interface ResponseContext {
 /** The position of the webhook after a response. */
 export function applyResponse(
   target: ExportTarget,
-  { ok, answer, status, cursor }: WebhookResponse,
+  { ok, response, status, cursor }: WebhookResponse,
   context: ResponseContext,
 ): ExportTarget {
   const { nowMs, retriesMs, middle } = context;
@@ -52,17 +52,17 @@ export function applyResponse(
       sendingTo: null,
       failures: 0,
       dueAtMs: nowMs,
-      answer,
+      response,
       deliveredAtMs: nowMs,
     };
   }
   const pauseMs = retriesMs[Math.min(target.failures, retriesMs.length - 1)] ?? 0;
-  const failed = { ...target, failures: target.failures + 1, dueAtMs: nowMs + pauseMs, answer };
+  const failed = { ...target, failures: target.failures + 1, dueAtMs: nowMs + pauseMs, response };
   if (status === TOO_LARGE && target.sendingTo !== null && middle < target.sendingTo)
     return { ...failed, sendingTo: middle };
   const wanted = status === CONFLICT ? readWantedPosition(target, cursor, context) : null;
   if (wanted === null) return failed;
-  return { ...failed, deliveredTo: wanted, sendingTo: null, answer: `${answer}, resumed at its cursor` };
+  return { ...failed, deliveredTo: wanted, sendingTo: null, response: `${response}, resumed at its cursor` };
 }
 
 const CONFLICT = 409;

@@ -163,10 +163,10 @@ eachEngine(({ open }) => {
       () => new Response("busy", { status: 429 }),
       () => new Response("moved", { status: 302, headers: { location: receiver.url } }),
     ];
-    receiver.answer(() => (faults.shift() ?? (() => new Response("ok")))());
+    receiver.respond(() => (faults.shift() ?? (() => new Response("ok")))());
     await engine.check();
     const [failing] = await listTargets(db);
-    expect(failing).toMatchObject({ deliveredTo: 0, failures: 1, answer: "HTTP 500" });
+    expect(failing).toMatchObject({ deliveredTo: 0, failures: 1, response: "HTTP 500" });
     // Rows that arrive meanwhile do not change the batch.
     const later = await insert(db, 3);
     await checkUntil(engine, () => receiver.accepted.length === 2);
@@ -197,13 +197,13 @@ eachEngine(({ open }) => {
     await configure(db, [webhook()]);
     const [a, b] = [await openNode(db, { id: "inc_a" }), await openNode(db, { id: "inc_b" })];
     const ids = await insert(db, 12);
-    receiver.answer(() => new Response("no", { status: 503 }));
+    receiver.respond(() => new Response("no", { status: 503 }));
     await a.engine.check();
     await b.engine.check();
     // Only the node with the lease delivers.
     expect(receiver.batches).toHaveLength(1);
     expect(b.engine.counts.lags()).toEqual([]);
-    receiver.answer(() => new Response("ok"));
+    receiver.respond(() => new Response("ok"));
     await a.jobs.release();
     await checkUntil(b.engine, () => receiver.accepted.length === 2);
     expect(receiver.batches[1]?.headers.get("x-gateway-delivery")).toBe(`${FEED}:0-10`);
@@ -220,7 +220,7 @@ eachEngine(({ open }) => {
     await engine.check();
     expect(receiver.accepted).toHaveLength(2);
     let isRestored = false;
-    receiver.answer(() => {
+    receiver.respond(() => {
       if (isRestored) return new Response("ok");
       isRestored = true;
       return new Response("gap", { status: 409, headers: { "x-gateway-cursor": `${FEED}:10` } });
@@ -237,7 +237,7 @@ eachEngine(({ open }) => {
     const { engine } = await openNode(db);
     await insert(db, 2);
     const cursors = ["feed_other:1", `${FEED}:99`, "nonsense", `${FEED}:0`];
-    receiver.answer(() => {
+    receiver.respond(() => {
       const cursor = cursors.shift();
       if (cursor === undefined) return new Response("ok");
       return new Response("gap", { status: 409, headers: { "x-gateway-cursor": cursor } });
@@ -251,7 +251,7 @@ eachEngine(({ open }) => {
     await configure(db, [webhook()]);
     const { engine } = await openNode(db);
     const ids = await insert(db, 10);
-    receiver.answer(({ records }) => new Response("", { status: records.length > 3 ? 413 : 200 }));
+    receiver.respond(({ records }) => new Response("", { status: records.length > 3 ? 413 : 200 }));
     await checkUntil(engine, () => receiver.accepted.flatMap((batch) => batch.ids).length === 10);
     expect(receiver.accepted.flatMap((batch) => batch.ids).toSorted()).toEqual(ids);
   });
@@ -276,11 +276,11 @@ eachEngine(({ open }) => {
     await configure(db, [webhook()]);
     await insert(db, 5);
     await db.sql`UPDATE usage_export SET appended_at_ms = 1`;
-    receiver.answer(() => new Response("no", { status: 500 }));
+    receiver.respond(() => new Response("no", { status: 500 }));
     await (await openNode(db)).engine.check();
     const count = async () => (await readEntries(db, { after: 0, to: 1e9, limit: 100 })).length;
     expect(await count()).toBe(5);
-    receiver.answer(() => new Response("ok"));
+    receiver.respond(() => new Response("ok"));
     // Another engine of the same node: the first has removed entries a moment ago.
     const { engine } = await openNode(db);
     await checkUntil(engine, () => receiver.accepted.length === 1);
@@ -320,10 +320,10 @@ describe("addresses", () => {
       await insert(db, 1);
       await engine.check();
       expect(receiver.batches).toEqual([]);
-      expect((await listTargets(db))[0]?.answer).toContain("private network");
+      expect((await listTargets(db))[0]?.response).toContain("private network");
       expect((await engine.test("warehouse"))?.ok).toBe(false);
       await configure(db, [webhook()]);
-      expect(await engine.test("warehouse")).toMatchObject({ ok: true, answer: "HTTP 200" });
+      expect(await engine.test("warehouse")).toMatchObject({ ok: true, response: "HTTP 200" });
       expect(receiver.batches[0]?.headers.get("x-gateway-rows")).toBe("0");
     });
   });

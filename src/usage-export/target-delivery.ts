@@ -74,7 +74,7 @@ export class TargetDelivery {
       counts.rows += batch.rowCount;
     } else {
       counts.failed += 1;
-      this.#logFailure(sending, response.answer);
+      this.#logFailure(sending, response.response);
     }
     const next = applyResponse(sending, response, {
       nowMs: clock.nowMs(),
@@ -108,7 +108,7 @@ export class TargetDelivery {
   }
 
   /** Once for each row of failures: every retry would fill the log. */
-  #logFailure({ name, failures }: ExportTarget, answer: string): void {
-    if (failures === 0) this.#options.log.warn("usage_delivery_failed", { webhook: name, reason: answer });
+  #logFailure({ name, failures }: ExportTarget, response: string): void {
+    if (failures === 0) this.#options.log.warn("usage_delivery_failed", { webhook: name, reason: response });
   }
 }

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { brotliCompressSync, gzipSync } from "node:zlib";
-import { expectRefusal } from "../support/error-envelope.ts";
+import { expectRejection } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import { gatewayFile, OTHER_KEY, TEST_KEY } from "../support/running-gateway.ts";
 import { openSocketClient, type ServerEvent } from "../support/turn-client.ts";
@@ -108,7 +108,7 @@ test("a compressed body that expands more than 100 times is rejected at almost n
   expect(bomb.length).toBeLessThan(2_000);
   const send = async () => {
     const response = await post(CHAT, bomb, { "content-encoding": "br" });
-    const error = await expectRefusal(response, 413);
+    const error = await expectRejection(response, 413);
     expect(error).toMatchObject({ code: "request_too_large" });
     expect(error.message).toContain("100 times");
   };
@@ -138,7 +138,7 @@ test("a large body of a key over its limits is not read", async () => {
     bytes: 5 * packed.length,
     async run() {
       for (let i = 0; i < 5; i++) {
-        const error = await expectRefusal(
+        const error = await expectRejection(
           await post(CHAT, packed, { "content-encoding": "gzip" }, LIMITED_KEY),
           429,
         );
@@ -176,7 +176,7 @@ function headOnly(framing: string, key: string): Promise<string> {
 
 test("bodies of exactly 1 MiB share a memory budget and must arrive at a minimum rate", async () => {
   const sockets: Socket[] = [];
-  const answers: string[] = [];
+  const responses: string[] = [];
   const { hostname, port } = new URL(target.url);
   const request = `POST ${CHAT} HTTP/1.1\r\nhost: test\r\nauthorization: Bearer ${TEST_KEY}\r\ncontent-type: application/json\r\ncontent-length: ${MiB}\r\n\r\n{`;
   const report = await measureAttack("600 silent bodies of exactly 1 MiB", target, {
@@ -185,15 +185,15 @@ test("bodies of exactly 1 MiB share a memory budget and must arrive at a minimum
       for (let i = 0; i < 600; i++) {
         const socket = connect(Number(port), hostname);
         socket.on("error", () => {});
-        socket.on("data", (data) => answers.push(data.toString().slice(9, 12)));
+        socket.on("data", (data) => responses.push(data.toString().slice(9, 12)));
         socket.write(request);
         sockets.push(socket);
       }
-      await eventually(() => answers.length === 600, 30_000);
+      await eventually(() => responses.length === 600, 30_000);
     },
   });
   for (const socket of sockets) socket.destroy();
-  expect(new Set(answers)).toEqual(new Set(["408", "503"]));
+  expect(new Set(responses)).toEqual(new Set(["408", "503"]));
   expect(report.durationMs).toBeLessThan(30_000);
   expect(report.memoryGrowthBytes).toBeLessThan(300 * MiB);
 });

@@ -4,7 +4,7 @@
  */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { expectRefusal } from "../support/error-envelope.ts";
+import { expectRejection } from "../support/error-envelope.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
 import { openSocketClient } from "../support/turn-client.ts";
 
@@ -52,7 +52,7 @@ describe("a field name in another case", () => {
           body,
           headers: { "content-type": "application/json" },
         });
-        expect([body, await expectRefusal(response, 400)]).toMatchObject([
+        expect([body, await expectRejection(response, 400)]).toMatchObject([
           body,
           { code: "unknown_parameter", param: field },
         ]);
@@ -66,7 +66,7 @@ describe("a field name in another case", () => {
       body: `{${CHAT},"stream":true,"stream_options":{"Include_Usage":false}}`,
       headers: { "content-type": "application/json" },
     });
-    expect(await expectRefusal(response, 400)).toMatchObject({
+    expect(await expectRejection(response, 400)).toMatchObject({
       code: "unknown_parameter",
       param: "stream_options.include_usage",
     });
@@ -84,7 +84,7 @@ describe("a field name in another case", () => {
       form.set(name, "dear");
       form.set("image", new Blob([new Uint8Array(64)], { type: "image/png" }), "a.png");
       const response = await gateway.call("/v1/images/edits", undefined, { method: "POST", body: form });
-      expect(await expectRefusal(response, 400)).toMatchObject({ code: "unknown_parameter", param: field });
+      expect(await expectRejection(response, 400)).toMatchObject({ code: "unknown_parameter", param: field });
     }
   });
 

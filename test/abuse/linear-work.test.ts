@@ -401,7 +401,7 @@ describe("the work for WebSocket messages grows linearly", () => {
 
   /** Sends all data and waits for the error response to the last message. */
   async function conversation(bytes: Buffer): Promise<void> {
-    const answered = Promise.withResolvers<void>();
+    const responded = Promise.withResolvers<void>();
     let unsent = bytes;
     const send = (socket: Bun.Socket) => {
       unsent = unsent.subarray(Math.max(0, socket.write(unsent)));
@@ -415,12 +415,12 @@ describe("the work for WebSocket messages grows linearly", () => {
         drain: send,
         data(_, piece) {
           received = (received + piece.toString("latin1")).slice(-2_000);
-          if (received.includes('"error"')) answered.resolve();
+          if (received.includes('"error"')) responded.resolve();
         },
-        close: () => answered.resolve(),
+        close: () => responded.resolve(),
       },
     });
-    await answered.promise;
+    await responded.promise;
     socket.end();
   }
 });

@@ -52,7 +52,7 @@ test(
           ),
       });
       await endProcess(target);
-      const { rows, refused, rolledUp } = readRefusals(target);
+      const { rows, refused, rolledUp } = readRejections(target);
       console.log(`refused ${refused} requests in ${rows} rows`);
       // The first request of a minute is admitted.
       expect(refused).toBeGreaterThanOrEqual(2 * REQUESTS - MINUTES_MAX);
@@ -102,7 +102,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-function readRefusals({ folder }: AttackTarget): { rows: number; refused: number; rolledUp: number } {
+function readRejections({ folder }: AttackTarget): { rows: number; refused: number; rolledUp: number } {
   const file = readdirSync(folder, { recursive: true, encoding: "utf8" }).find((name) =>
     name.endsWith(".db"),
   );

@@ -43,12 +43,12 @@ function file(): string {
   return text;
 }
 
-interface Answer {
+interface ResponseBody {
   readonly status: number;
   readonly text: string;
 }
 
-async function post(path: string, body: string): Promise<Answer> {
+async function post(path: string, body: string): Promise<ResponseBody> {
   const response = await fetch(`${target.url}${path}`, {
     method: "POST",
     body,
@@ -191,13 +191,16 @@ describe("a request just within the bounds", () => {
 async function judge(name: string, status: number, build: () => AttackRequest): Promise<void> {
   const { path, body } = build();
   const mib = body.length / MIB;
-  let answer: Answer = { status: 0, text: "" };
+  let response: ResponseBody = { status: 0, text: "" };
   const { cpuMs } = await measureAttack(name, target, {
     bytes: body.length,
     run: async () => {
-      answer = await post(path, body);
+      response = await post(path, body);
     },
   });
-  expect([answer.status, answer.status === status ? "" : answer.text.slice(0, 400)]).toEqual([status, ""]);
+  expect([response.status, response.status === status ? "" : response.text.slice(0, 400)]).toEqual([
+    status,
+    "",
+  ]);
   expect(cpuMs).toBeLessThan(REQUEST_CPU_MS + CPU_MS_PER_MIB * mib);
 }

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { listKeys, revokeKey } from "../../src/store/policy/keys.ts";
-import { expectRefusal } from "../support/error-envelope.ts";
+import { expectRejection } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import { rawRequest } from "../support/raw-http.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
@@ -87,7 +87,7 @@ describe("a key", () => {
 
   test("in the Authorization header takes precedence", async () => {
     const headers = { authorization: "Bearer wrong", "x-api-key": key("all") };
-    await expectRefusal(await fetch(`${gateway.url}/v1/models`, { headers }), 401);
+    await expectRejection(await fetch(`${gateway.url}/v1/models`, { headers }), 401);
   });
 
   test.each([
@@ -102,7 +102,7 @@ describe("a key", () => {
     for (const path of ["/v1/models", "/v1/usage", "/v1/responses/resp_1", "/v1/responses"]) {
       const response = await fetch(gateway.url + path, { headers });
       expect(response.headers.get("www-authenticate")).toBe("Bearer");
-      expect(await expectRefusal(response, 401)).toMatchObject({ code, type: "invalid_request_error" });
+      expect(await expectRejection(response, 401)).toMatchObject({ code, type: "invalid_request_error" });
     }
   });
 
@@ -110,7 +110,7 @@ describe("a key", () => {
     const before = arrived();
     for (const { path } of Object.values(FAMILIES)) {
       const response = await fetch(gateway.url + path, { method: "POST", body: "{{{" });
-      expect(await expectRefusal(response, 401)).toMatchObject({ code: "missing_api_key" });
+      expect(await expectRejection(response, 401)).toMatchObject({ code: "missing_api_key" });
     }
     expect(arrived()).toBe(before);
   });
@@ -128,7 +128,7 @@ describe("a key", () => {
       const response = await ask("chat", "doomed");
       return response.status === 401 ? response : null;
     });
-    expect(await expectRefusal(refused, 401)).toMatchObject({ code: "invalid_api_key" });
+    expect(await expectRejection(refused, 401)).toMatchObject({ code: "invalid_api_key" });
   });
 });
 
@@ -141,7 +141,7 @@ describe("a group", () => {
         expect(response.status).toBe(200);
         continue;
       }
-      expect(await expectRefusal(response, 403)).toMatchObject({
+      expect(await expectRejection(response, 403)).toMatchObject({
         code: "interface_not_allowed",
         type: "permission_error",
         message: expect.stringContaining(family),
@@ -152,7 +152,7 @@ describe("a group", () => {
 
   test("without the Responses interface cannot access stored responses", async () => {
     const response = await gateway.call("/v1/responses/resp_1", undefined, { headers: bearer("chat") });
-    expect(await expectRefusal(response, 403)).toMatchObject({ code: "interface_not_allowed" });
+    expect(await expectRejection(response, 403)).toMatchObject({ code: "interface_not_allowed" });
   });
 
   test("lists only the models that its keys can call", async () => {
@@ -178,7 +178,7 @@ describe("a model", () => {
     "of another interface is rejected with 400 and the right endpoint: %s with %s",
     async (...row) => {
       const [family, model, serves, path] = row;
-      const error = await expectRefusal(await ask(family, "all", model), 400);
+      const error = await expectRejection(await ask(family, "all", model), 400);
       expect(error).toMatchObject({ code: "invalid_value", param: "model" });
       expect(error.message).toContain(serves);
       expect(error.message).toContain(path);
@@ -187,7 +187,7 @@ describe("a model", () => {
 
   test.each(NAMES)("that is unknown or unpublished gets the same error from %s", async (family) => {
     const words = async (model: string) => {
-      const { message, code, type, param } = await expectRefusal(await ask(family, "all", model), 404);
+      const { message, code, type, param } = await expectRejection(await ask(family, "all", model), 404);
       return { message: message.replaceAll(model, "MODEL"), code, type, param };
     };
     const unpublished = await words("secret-model");
@@ -198,7 +198,7 @@ describe("a model", () => {
   test("that is unpublished cannot be retrieved", async () => {
     const look = async (id: string) =>
       (
-        await expectRefusal(
+        await expectRejection(
           await gateway.call(`/v1/models/${id}`, undefined, { headers: bearer("all") }),
           404,
         )
@@ -234,18 +234,18 @@ describe("invalid keys from one address", () => {
   test("are rate-limited after twenty, while a valid key is accepted", async () => {
     const guess = (n: number) =>
       fetch(`${throttled.url}/v1/models`, { headers: { authorization: `Bearer guess-${n}` } });
-    for (let n = 1; n <= 20; n++) await expectRefusal(await guess(n), 401);
+    for (let n = 1; n <= 20; n++) await expectRejection(await guess(n), 401);
     const held = await guess(21);
     const seconds = Number(held.headers.get("retry-after"));
     expect(seconds).toBeGreaterThanOrEqual(1);
     expect(seconds).toBeLessThanOrEqual(60);
-    expect(await expectRefusal(held, 429)).toMatchObject({
+    expect(await expectRejection(held, 429)).toMatchObject({
       code: "rate_limit_exceeded",
       type: "rate_limit_error",
     });
     const good = await fetch(`${throttled.url}/v1/models`, { headers: bearer("all") });
     expect(good.status).toBe(200);
-    await expectRefusal(await guess(22), 429);
+    await expectRejection(await guess(22), 429);
   });
 });
 

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, readlinkSync } from "node:fs";
 import { brotliCompressSync, constants, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import fc from "fast-check";
-import { expectEnvelope, expectRefusal } from "../support/error-envelope.ts";
+import { expectEnvelope, expectRejection } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import { rawRequest, readHeader } from "../support/raw-http.ts";
 import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
@@ -62,7 +62,7 @@ describe("an invalid JSON body is rejected with the position of the error:", () 
     ],
     ["an invalid escape", chatText("HERE").replace("HERE", "\\d+"), "line 1, column 60: malformed escape"],
   ])("%s", async (_, body, place) => {
-    const error = await expectRefusal(await send(body), 400);
+    const error = await expectRejection(await send(body), 400);
     expect(error).toMatchObject({ code: "invalid_json", type: "invalid_request_error" });
     expect(error.message).toContain(place);
   });
@@ -71,16 +71,16 @@ describe("an invalid JSON body is rejected with the position of the error:", () 
     const nested = (depth: number) =>
       `{"model":"fast-chat","messages":[{"role":"user","content":"x"}],"x":${"[".repeat(depth)}${"]".repeat(depth)}}`;
     expect((await send(nested(127))).status).toBe(200);
-    const error = await expectRefusal(await send(nested(128)), 400);
+    const error = await expectRejection(await send(nested(128)), 400);
     expect(error.message).toMatch(/line 1, column \d+/);
-    await expectRefusal(await send(`{"model":${"[".repeat(10 * MiB)}`), 400);
+    await expectRejection(await send(`{"model":${"[".repeat(10 * MiB)}`), 400);
   });
 
   test.each(["model", "stream", "messages", "n", "stream_options", "max_tokens", "\\u006dodel"])(
     "a duplicate field %s",
     async (field) => {
       const body = `{"model":"fast-chat","messages":[{"role":"user","content":"x"}],"stream":false,"n":1,"stream_options":null,"max_tokens":5,"${field}":null}`;
-      const error = await expectRefusal(await send(body), 400);
+      const error = await expectRejection(await send(body), 400);
       expect(error).toMatchObject({ code: "duplicate_parameter", param: field.replace("\\u006d", "m") });
       expect(error.message).toMatch(/line 1, column \d+/);
     },
@@ -93,7 +93,7 @@ describe("an invalid JSON body is rejected with the position of the error:", () 
     ["beyond Unicode", [0xf5, 0x80, 0x80, 0x80]],
   ])("not UTF-8: %s", async (_, bytes) => {
     const [before = "", after = ""] = chatText("HERE").split("HERE");
-    const error = await expectRefusal(
+    const error = await expectRejection(
       await send(Buffer.concat([Buffer.from(before), Buffer.from(bytes), Buffer.from(after)])),
       400,
     );
@@ -118,7 +118,7 @@ describe("an invalid JSON body is rejected with the position of the error:", () 
     [{ model: "fast-chat", messages: [{}], n: 0 }, "invalid_value", "n"],
   ])("an invalid field: %j", async (body, code, param) => {
     const before = arrived();
-    expect(await expectRefusal(await gateway.call(CHAT, body), 400)).toMatchObject({ code, param });
+    expect(await expectRejection(await gateway.call(CHAT, body), 400)).toMatchObject({ code, param });
     expect(arrived()).toBe(before);
   });
 });
@@ -173,9 +173,9 @@ describe("a body that is too large", () => {
   test.each([JSON_BYTES_MAX + 1, 999_999_999_999])(
     "with a Content-Length of %d is rejected before it is sent",
     async (length) => {
-      const answer = await rawRequest(gateway.url, head(`Content-Length: ${length}`));
-      expect(answer.status).toBe(413);
-      const error = expectEnvelope(413, readHeader(answer, "x-request-id"), answer.body);
+      const response = await rawRequest(gateway.url, head(`Content-Length: ${length}`));
+      expect(response.status).toBe(413);
+      const error = expectEnvelope(413, readHeader(response, "x-request-id"), response.body);
       expect(error).toMatchObject({ code: "request_too_large", type: "invalid_request_error" });
     },
   );
@@ -184,7 +184,7 @@ describe("a body that is too large", () => {
     const chunk = Buffer.alloc(MiB, " ");
     const framed = Buffer.concat([Buffer.from(`${MiB.toString(16)}\r\n`), chunk, Buffer.from("\r\n")]);
     let sent = 0;
-    const answer = await rawRequest(gateway.url, head("Transfer-Encoding: chunked"), (socket) => {
+    const response = await rawRequest(gateway.url, head("Transfer-Encoding: chunked"), (socket) => {
       const more = (): void => {
         while (!socket.destroyed && sent < 200 && socket.write(framed)) sent++;
         sent++;
@@ -192,8 +192,8 @@ describe("a body that is too large", () => {
       socket.on("drain", more);
       more();
     });
-    expect(answer.status).toBe(413);
-    expectEnvelope(413, readHeader(answer, "x-request-id"), answer.body);
+    expect(response.status).toBe(413);
+    expectEnvelope(413, readHeader(response, "x-request-id"), response.body);
     expect(sent).toBeGreaterThan(63);
     expect(sent).toBeLessThan(200);
   });
@@ -225,23 +225,23 @@ describe("an encoded body", () => {
       const bomb = encode(Buffer.alloc(JSON_BYTES_MAX + 1, " "));
       expect(bomb.length).toBeLessThan(MiB);
       const before = arrived();
-      const error = await expectRefusal(await send(bomb, { "content-encoding": encoding }), 413);
+      const error = await expectRejection(await send(bomb, { "content-encoding": encoding }), 413);
       expect(error.code).toBe("request_too_large");
       expect(arrived()).toBe(before);
     },
   );
 
   test.each(["compress", "gzip, gzip", "nonsense"])("in %p is rejected", async (encoding) => {
-    const error = await expectRefusal(await send(chatText(), { "content-encoding": encoding }), 415);
+    const error = await expectRejection(await send(chatText(), { "content-encoding": encoding }), 415);
     expect(error.message).toContain("gzip");
   });
 
   test("that does not match its Content-Encoding is rejected", async () => {
-    await expectRefusal(await send(chatText(), { "content-encoding": "gzip" }), 400);
+    await expectRejection(await send(chatText(), { "content-encoding": "gzip" }), 400);
   });
 
   test("with invalid JSON is rejected with the position", async () => {
-    const error = await expectRefusal(await send(gzipSync("{,"), { "content-encoding": "gzip" }), 400);
+    const error = await expectRejection(await send(gzipSync("{,"), { "content-encoding": "gzip" }), 400);
     expect(error.message).toContain("line 1, column 2");
   });
 });
@@ -302,7 +302,7 @@ describe("a form", () => {
       EDITS,
       form({ prompt: "a door", model: "shattered" }, { image: 6 * MiB }),
     );
-    await expectRefusal(response, 502);
+    await expectRejection(response, 502);
     await eventually(() => spooled().length === 0);
   });
 
@@ -320,14 +320,14 @@ describe("a form", () => {
     ["an unknown model", form({ model: "nothing", prompt: "x" }), 404, "model_not_found", "model"],
   ])("with %s is rejected", async (_, body, status, code, param) => {
     const before = arrived();
-    expect(await expectRefusal(await gateway.call(EDITS, body), status)).toMatchObject({ code, param });
+    expect(await expectRejection(await gateway.call(EDITS, body), status)).toMatchObject({ code, param });
     expect(arrived()).toBe(before);
   });
 
   test("with two models is rejected", async () => {
     const body = form({ model: "painter", prompt: "x" });
     body.append("model", "fast-chat");
-    expect(await expectRefusal(await gateway.call(EDITS, body), 400)).toMatchObject({
+    expect(await expectRejection(await gateway.call(EDITS, body), 400)).toMatchObject({
       code: "duplicate_parameter",
     });
   });
@@ -335,7 +335,7 @@ describe("a form", () => {
   test("with 17 images is rejected", async () => {
     const body = form({ model: "painter", prompt: "x" }, {});
     for (let i = 0; i < 17; i++) body.append("image[]", new File(["p"], "p.png"));
-    expect(await expectRefusal(await gateway.call(EDITS, body), 413)).toMatchObject({
+    expect(await expectRejection(await gateway.call(EDITS, body), 413)).toMatchObject({
       code: "request_too_large",
     });
   });
@@ -348,6 +348,6 @@ describe("a form", () => {
         headers: { "content-type": "multipart/form-data; boundary=x" },
       },
     );
-    expect(await expectRefusal(response, 400)).toMatchObject({ code: "invalid_request" });
+    expect(await expectRejection(response, 400)).toMatchObject({ code: "invalid_request" });
   });
 });

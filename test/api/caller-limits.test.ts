@@ -1,7 +1,7 @@
 /** The limits of a key, its user and its group: reserved in one step, rejected with the time until they are free. */
 
 import { afterEach, describe, expect, test } from "bun:test";
-import { expectRefusal } from "../support/error-envelope.ts";
+import { expectRejection } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import { type PooledGateway, type PoolSetup, seenBy, startPooledGateway } from "../support/pooled-gateway.ts";
 
@@ -19,14 +19,14 @@ async function start(setup: Partial<PoolSetup>): Promise<PooledGateway> {
 
 const READ = (response: Response) => response.text();
 
-interface Refusal {
+interface Rejection {
   message: string;
   retryAfter: string | null;
   headers: Headers;
 }
 
-async function refused(response: Response): Promise<Refusal> {
-  const error = await expectRefusal(response, 429);
+async function refused(response: Response): Promise<Rejection> {
+  const error = await expectRejection(response, 429);
   expect(error).toMatchObject({ code: "rate_limit_exceeded", type: "rate_limit_error", param: null });
   const retryAfter = response.headers.get("retry-after");
   expect(retryAfter).toMatch(/^[1-9]\d?$/);
@@ -55,9 +55,9 @@ describe("requests per minute", () => {
       expect(headers.get("x-ratelimit-reset-requests")).toMatch(/^(\d+m)?[\d.]+s$/);
     }
     const rows = await gateway.usageRows();
-    const refusedRows = rows.filter(({ outcome }) => outcome === "refused");
-    expect(refusedRows.length).toBe(20);
-    for (const row of refusedRows) {
+    const rejectedRows = rows.filter(({ outcome }) => outcome === "refused");
+    expect(rejectedRows.length).toBe(20);
+    for (const row of rejectedRows) {
       expect(row).toMatchObject({
         attempts: 0,
         status: 429,

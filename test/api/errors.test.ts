@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { isGeminiPath } from "../../src/server/routes.ts";
-import { expectEnvelope, expectRefusal } from "../support/error-envelope.ts";
+import { expectEnvelope, expectRejection } from "../support/error-envelope.ts";
 import { rawRequest, readHeader } from "../support/raw-http.ts";
 import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
 
@@ -29,7 +29,7 @@ describe("a path", () => {
     "/v1/responses/a/b",
     "/v1/%6dodels",
   ])("that is unknown returns 404 with the location of the API: %s", async (path) => {
-    const error = await expectRefusal(await gateway.call(path), 404);
+    const error = await expectRejection(await gateway.call(path), 404);
     expect(error).toMatchObject({ code: "unknown_url", type: "invalid_request_error", param: null });
     expect(error.message).toContain("/v1");
   });
@@ -46,23 +46,23 @@ describe("a path", () => {
     ["/v1//models", "/v1/models"],
     ["/v1/models/", "/v1/models"],
   ])("with a typo returns 404 with the corrected path: %s", async (path, mended) => {
-    const answer = await rawRequest(
+    const response = await rawRequest(
       gateway.url,
       `GET ${path} HTTP/1.1\r\nHost: x\r\n${AUTHORIZATION}\r\n\r\n`,
     );
-    expect(answer.status).toBe(404);
-    const error = expectEnvelope(answer.status, readHeader(answer, "x-request-id"), answer.body);
+    expect(response.status).toBe(404);
+    const error = expectEnvelope(response.status, readHeader(response, "x-request-id"), response.body);
     expect(error.code).toBe("unknown_url");
     expect(error.message).toContain(`Did you mean ${mended}?`);
   });
 
   test("with /v1 twice returns the base URL that the client used", async () => {
-    const error = await expectRefusal(await gateway.call("/v1/v1/models"), 404);
+    const error = await expectRejection(await gateway.call("/v1/v1/models"), 404);
     expect(error.message).toContain(`Use ${gateway.url}/v1 as the base URL of SDKs`);
   });
 
   test("of an unsupported OpenAI API returns an error that names that API", async () => {
-    const error = await expectRefusal(await gateway.call("/v1/audio/speech", {}), 404);
+    const error = await expectRejection(await gateway.call("/v1/audio/speech", {}), 404);
     expect(error.message).toContain("This gateway does not support the Audio API");
     expect(error.message).toContain("It supports POST /v1/responses,");
   });
@@ -93,7 +93,7 @@ describe("a method", () => {
   ])("that a path does not support returns 405 with Allow: %s %s", async (method, path, allow) => {
     const response = await ask(method, path);
     expect(response.headers.get("allow")).toBe(allow);
-    expect(await expectRefusal(response, 405)).toMatchObject({ code: "method_not_allowed" });
+    expect(await expectRejection(response, 405)).toMatchObject({ code: "method_not_allowed" });
   });
 });
 
@@ -101,7 +101,7 @@ describe("GET /v1/responses", () => {
   test("without an upgrade returns 426", async () => {
     const response = await gateway.call("/v1/responses");
     expect(response.headers.get("upgrade")).toBe("websocket");
-    expect(await expectRefusal(response, 426)).toMatchObject({ code: "upgrade_required" });
+    expect(await expectRejection(response, 426)).toMatchObject({ code: "upgrade_required" });
   });
 });
 
@@ -116,7 +116,7 @@ describe("a content type", () => {
     const response = await gateway.call("/v1/chat/completions", JSON.stringify(CHAT), {
       headers: { "content-type": type },
     });
-    expect(await expectRefusal(response, 415)).toMatchObject({
+    expect(await expectRejection(response, 415)).toMatchObject({
       code: "unsupported_media_type",
       message: expect.stringContaining("application/json"),
     });
@@ -136,7 +136,7 @@ describe("a content type", () => {
     const response = await gateway.call("/v1/images/edits", "x", {
       headers: { "content-type": "text/plain" },
     });
-    expect((await expectRefusal(response, 415)).message).toContain("multipart/form-data");
+    expect((await expectRejection(response, 415)).message).toContain("multipart/form-data");
   });
 });
 
@@ -148,19 +148,21 @@ describe("a Host header", () => {
     ["that is not a host", "Host: a/v1/usage?"],
     ["with user information", "Host: someone@a"],
   ])("%s is rejected", async (_, host) => {
-    const answer = await rawRequest(
+    const response = await rawRequest(
       gateway.url,
       `GET /v1/models HTTP/1.1\r\n${host}\r\n${AUTHORIZATION}\r\n\r\n`,
     );
-    expect(answer.status).toBe(400);
-    expect(expectEnvelope(400, readHeader(answer, "x-request-id"), answer.body).message).toContain("Host");
+    expect(response.status).toBe(400);
+    expect(expectEnvelope(400, readHeader(response, "x-request-id"), response.body).message).toContain(
+      "Host",
+    );
   });
 
   test("is the only place for a host: an absolute request target is rejected", async () => {
     const line = "GET http://elsewhere/v1/models HTTP/1.1";
-    const answer = await rawRequest(gateway.url, `${line}\r\nHost: x\r\n${AUTHORIZATION}\r\n\r\n`);
-    expect(answer.status).toBe(400);
-    expect(expectEnvelope(400, readHeader(answer, "x-request-id"), answer.body).message).toContain(
+    const response = await rawRequest(gateway.url, `${line}\r\nHost: x\r\n${AUTHORIZATION}\r\n\r\n`);
+    expect(response.status).toBe(400);
+    expect(expectEnvelope(400, readHeader(response, "x-request-id"), response.body).message).toContain(
       "must be a path",
     );
   });

@@ -7,7 +7,7 @@ import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { topUp } from "../../src/billing/operations/operations.ts";
 import { parseUsd } from "../../src/money/nano.ts";
 import { findUserByEmail } from "../../src/store/identity/users.ts";
-import { expectRefusal } from "../support/error-envelope.ts";
+import { expectRejection } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   doneId,
@@ -71,7 +71,7 @@ describe("a repeated request", () => {
     await eventually(() => asked(gateway) === 1);
     const second = await gateway.call(CHAT, body, under("one"));
     expect(second.headers.get("retry-after")).toBe("2");
-    const error = await expectRefusal(second, 409);
+    const error = await expectRejection(second, 409);
     expect(error).toMatchObject({ code: "idempotency_in_progress", param: "idempotency-key" });
     await doneId(await first);
     const third = await gateway.call(CHAT, body, under("one"));
@@ -97,7 +97,7 @@ describe("a repeated request", () => {
     const id = await doneId(await gateway.call(CHAT, { ...body, stream: true }, under("one")));
     const again = await gateway.call(CHAT, { ...body, stream: true }, under("one"));
     expect(again.headers.get("x-should-retry")).toBe("false");
-    const error = await expectRefusal(again, 409);
+    const error = await expectRejection(again, 409);
     expect(error).toMatchObject({ code: "idempotency_answer_gone", param: "idempotency-key" });
     expect(error.message).toContain(id);
     expect(asked(gateway)).toBe(1);
@@ -106,7 +106,7 @@ describe("a repeated request", () => {
   test("with a response too long to store is rejected the same way", async () => {
     const gateway = await start({ models: { paid: "sim-fast@bytes=70000" } });
     await doneId(await gateway.call(CHAT, body, under("one")));
-    expect((await expectRefusal(await gateway.call(CHAT, body, under("one")), 409)).code).toBe(
+    expect((await expectRejection(await gateway.call(CHAT, body, under("one")), 409)).code).toBe(
       "idempotency_answer_gone",
     );
   });
@@ -115,8 +115,10 @@ describe("a repeated request", () => {
     const gateway = await start({ models: { paid: "fault/truncated" } });
     const first = await gateway.call(CHAT, body, under("one"));
     expect(first.headers.get("x-should-retry")).toBe("false");
-    expect((await expectRefusal(first, 502)).message).toEndWith("To send the request again, use a new key.");
-    const error = await expectRefusal(await gateway.call(CHAT, body, under("one")), 409);
+    expect((await expectRejection(first, 502)).message).toEndWith(
+      "To send the request again, use a new key.",
+    );
+    const error = await expectRejection(await gateway.call(CHAT, body, under("one")), 409);
     expect(error.code).toBe("idempotency_answer_gone");
     expect(asked(gateway)).toBe(1);
   });
@@ -124,7 +126,7 @@ describe("a repeated request", () => {
   test("that its account rejected is sent again", async () => {
     const gateway = await start({ models: { paid: "fault/500" } });
     for (let i = 0; i < 2; i++) {
-      const { message } = await expectRefusal(await gateway.call(CHAT, body, under("one")), 502);
+      const { message } = await expectRejection(await gateway.call(CHAT, body, under("one")), 502);
       expect(message).not.toContain("Idempotency-Key");
     }
   });
@@ -136,7 +138,7 @@ describe("a repeated request", () => {
       [CHAT, { ...body, temperature: 1 }],
       ["/v1/responses", { model: "paid", input: "Hello" }],
     ] as const) {
-      const error = await expectRefusal(await gateway.call(path, other, under("one")), 400);
+      const error = await expectRejection(await gateway.call(path, other, under("one")), 400);
       expect(error).toMatchObject({ code: "idempotency_key_reused", param: "idempotency-key" });
     }
     expect(asked(gateway)).toBe(1);
@@ -153,7 +155,7 @@ describe("a repeated request", () => {
 
   test("that was rejected before dispatch is executed", async () => {
     const gateway = await start({ balance: "0.00" });
-    await expectRefusal(await gateway.call(CHAT, body, under("one")), 429);
+    await expectRejection(await gateway.call(CHAT, body, under("one")), 429);
     const user = await findUserByEmail(gateway.installation.db, PAYER);
     const order = { amountNano: parseUsd("1.00"), provider: "manual", actor: "test", reason: null };
     await topUp(gateway.installation, { userId: user?.id ?? "", ...order });
@@ -163,7 +165,7 @@ describe("a repeated request", () => {
 
   test("after an invalid request may have another body", async () => {
     const gateway = await start();
-    await expectRefusal(await gateway.call(CHAT, { ...body, model: "nothing" }, under("one")), 404);
+    await expectRejection(await gateway.call(CHAT, { ...body, model: "nothing" }, under("one")), 404);
     await doneId(await gateway.call(CHAT, body, under("one")));
   });
 });
@@ -194,14 +196,14 @@ describe("a repeated form", () => {
   ])("with another %s is rejected", async (_, other) => {
     const gateway = await start();
     await doneId(await edit(gateway, form("picture")));
-    expect((await expectRefusal(await edit(gateway, other), 400)).code).toBe("idempotency_key_reused");
+    expect((await expectRejection(await edit(gateway, other), 400)).code).toBe("idempotency_key_reused");
   });
 });
 
 test.each(["two words", "", "x".repeat(256), "é"])("the idempotency key %p is rejected", async (token) => {
   const gateway = await start();
   const response = await gateway.call(CHAT, body, under(token));
-  const error = await expectRefusal(response, 400);
+  const error = await expectRejection(response, 400);
   expect(error).toMatchObject({ code: "invalid_value", param: "idempotency-key" });
   expect(asked(gateway)).toBe(0);
 });

@@ -10,7 +10,7 @@ import { gzipSync } from "node:zlib";
 import { startSimulator } from "../../simulator/simulator.ts";
 import { limits } from "../../src/config/limits/product-limits.ts";
 import { signInAs } from "../support/console-client.ts";
-import { expectRefusal } from "../support/error-envelope.ts";
+import { expectRejection } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import { startGatewayProcess } from "../support/gateway-process.ts";
 import { bill, PRICE, startPaidGateway } from "../support/paid-gateway.ts";
@@ -100,7 +100,7 @@ test("a large body without free memory in time gets 503 with Retry-After; small 
   const held = [await hold(4 * MiB), await hold(4 * MiB, OTHER_KEY)];
   const refused = await gateway.call(CHAT, chatBody(2 * MiB));
   expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
-  const error = await expectRefusal(refused, 503);
+  const error = await expectRejection(refused, 503);
   expect(error).toMatchObject({ code: "no_room_for_body", type: "service_unavailable_error" });
   expect((await gateway.call(CHAT, chatBody(1 * MiB))).status).toBe(200);
   for (const { letGo } of held) letGo();
@@ -150,7 +150,7 @@ test("a client that disconnects while it waits releases its place in the queue",
 
 test("one user cannot occupy the whole memory budget", async () => {
   const held = await hold(4 * MiB);
-  await expectRefusal(await gateway.call(CHAT, chatBody(2 * MiB)), 503);
+  await expectRejection(await gateway.call(CHAT, chatBody(2 * MiB)), 503);
   const other = { headers: { authorization: `Bearer ${OTHER_KEY}` } };
   expect((await gateway.call(CHAT, chatBody(2 * MiB), other)).status).toBe(200);
   held.letGo();

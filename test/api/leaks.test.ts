@@ -107,12 +107,12 @@ function forbidden(): string[] {
 /** Status line, headers and body as received on the wire. */
 async function bytesOf(method: string, path: string, body?: unknown): Promise<string> {
   const text = body === undefined ? "" : JSON.stringify(body);
-  const answer = await rawRequest(
+  const response = await rawRequest(
     gateway.url,
     `${method} /v1${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${KEY}\r\n` +
       `Content-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`,
   );
-  return `${answer.head}\n\n${answer.body}`;
+  return `${response.head}\n\n${response.body}`;
 }
 
 function expectClean(bytes: string): void {

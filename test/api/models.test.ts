@@ -116,8 +116,8 @@ describe.each(NAMES)("the model %p", (name) => {
       const response = await gateway.call(path, { model: name, ...body });
       const text = await response.text();
       expect(response.status).toBe(200);
-      const answers = text.startsWith("{") ? [text] : (text.match(/(?<=^data: )\{.*$/gm) ?? []);
-      const named = modelsIn(answers.map((answer) => JSON.parse(answer)));
+      const responses = text.startsWith("{") ? [text] : (text.match(/(?<=^data: )\{.*$/gm) ?? []);
+      const named = modelsIn(responses.map((received) => JSON.parse(received)));
       expect(named.length).toBeGreaterThan(0);
       expect(new Set(named)).toEqual(new Set([name]));
       expect(gateway.simulator.ledger.last()?.model).toBe("sim-fast");

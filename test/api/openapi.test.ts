@@ -22,23 +22,27 @@ afterAll(() => gateway.stop());
 interface Called {
   path: string;
   body: Content;
-  answer: Content;
+  response: Content;
 }
 
-const CALLS = Object.entries(OPERATIONS).flatMap(([name, { body, answer }]): [string, Called][] => {
-  const json = body?.["application/json"];
-  // Gemini's operations are tested with their own clients (test/gemini).
-  if (name.includes("/v1beta/")) return [];
-  return json === undefined ? [] : [[name, { path: name.replace("POST ", ""), body: json, answer }]];
-});
+const CALLS = Object.entries(OPERATIONS).flatMap(
+  ([name, { body, response: received }]): [string, Called][] => {
+    const json = body?.["application/json"];
+    // Gemini's operations are tested with their own clients (test/gemini).
+    if (name.includes("/v1beta/")) return [];
+    return json === undefined
+      ? []
+      : [[name, { path: name.replace("POST ", ""), body: json, response: received }]];
+  },
+);
 
-describe.each(CALLS)("%s", (_, { path, body, answer }) => {
+describe.each(CALLS)("%s", (_, { path, body, response: received }) => {
   test("serves its examples as described", async () => {
     for (const { value } of body.examples) {
       const response = await gateway.call(path, value);
       expect(response.status).toBe(200);
       if (response.headers.get("content-type") === "application/json")
-        answer.schema.parse(await response.json());
+        received.schema.parse(await response.json());
       else expect(await response.text()).toMatch(/data: (?:\[DONE\]|\{"type":"message_stop"\})\n\n$/);
     }
   });
@@ -91,12 +95,12 @@ test("the OpenAPI document is public", async () => {
 
 test("models, usage, requests and health match the document", async () => {
   const fetchJson = async (path: string) => (await gateway.call(path)).json();
-  OPERATIONS["GET /v1/models"].answer.schema.parse(await fetchJson("/v1/models"));
-  OPERATIONS["GET /v1/models/{model}"].answer.schema.parse(await fetchJson("/v1/models/fast-chat"));
+  OPERATIONS["GET /v1/models"].response.schema.parse(await fetchJson("/v1/models"));
+  OPERATIONS["GET /v1/models/{model}"].response.schema.parse(await fetchJson("/v1/models/fast-chat"));
   const asked = await gateway.call("/v1/responses", { model: "fast-chat", input: "Hello" });
   const id = asked.headers.get("x-request-id");
-  OPERATIONS["GET /v1/usage"].answer.schema.parse(await fetchJson("/v1/usage"));
-  OPERATIONS["GET /v1/requests/{request_id}"].answer.schema.parse(await fetchJson(`/v1/requests/${id}`));
-  OPERATIONS["GET /healthz"].answer.schema.parse(await fetchJson("/healthz"));
-  OPERATIONS["GET /readyz"].answer.schema.parse(await fetchJson("/readyz"));
+  OPERATIONS["GET /v1/usage"].response.schema.parse(await fetchJson("/v1/usage"));
+  OPERATIONS["GET /v1/requests/{request_id}"].response.schema.parse(await fetchJson(`/v1/requests/${id}`));
+  OPERATIONS["GET /healthz"].response.schema.parse(await fetchJson("/healthz"));
+  OPERATIONS["GET /readyz"].response.schema.parse(await fetchJson("/readyz"));
 });

@@ -135,11 +135,11 @@ describe("a request", () => {
   });
 
   test.each([
-    { options: null, answered: '"stream_options":{"include_usage":true},' },
-    { options: "null", answered: null },
-    { options: '{ "x": 1e400 }', answered: '"include_usage":true,' },
-    { options: '{"include_usage": false , "x":1e400}', answered: null },
-  ])("for a chat stream gets only include_usage added, case %#", async ({ options, answered }) => {
+    { options: null, responded: '"stream_options":{"include_usage":true},' },
+    { options: "null", responded: null },
+    { options: '{ "x": 1e400 }', responded: '"include_usage":true,' },
+    { options: '{"include_usage": false , "x":1e400}', responded: null },
+  ])("for a chat stream gets only include_usage added, case %#", async ({ options, responded }) => {
     reply = {
       type: "text/event-stream",
       body: chatStream('{"choices":[{"index":0,"delta":{"content":"x"}}]}'),
@@ -156,7 +156,7 @@ describe("a request", () => {
         const expected = request.with(JSON.stringify(UPSTREAM_MODEL));
         const arrived = body.toString();
         expect(JSON.parse(arrived).stream_options.include_usage).toBe(true);
-        if (answered !== null) expect(arrived.replace(answered, "")).toBe(expected);
+        if (responded !== null) expect(arrived.replace(responded, "")).toBe(expected);
         else if (options === "null") {
           expect(arrived.replace('{"include_usage":true}', "null")).toBe(expected);
         } else {
@@ -236,7 +236,7 @@ describe("a response", () => {
     ["/v1/images/generations", '"data"'],
   ])("is delivered byte for byte except for its model: %s", async (path, substance) => {
     const request = `{"model":"fast/chat","messages":["x"],"input":"x","prompt":"x"}`;
-    const answers = rawObject(
+    const responses = rawObject(
       unknownMembers({ lines: true }).map((unknown) => [
         ...unknown,
         USAGE,
@@ -246,11 +246,11 @@ describe("a response", () => {
       { lines: true },
     );
     await fc.assert(
-      fc.asyncProperty(answers, async (answer) => {
-        reply = { type: "application/json", body: answer.with('"up-2026-01-01"') };
+      fc.asyncProperty(responses, async (response) => {
+        reply = { type: "application/json", body: response.with('"up-2026-01-01"') };
         const { status, text } = await send(path, request);
         expect(status, text).toBe(200);
-        expect(text).toBe(answer.with('"fast/chat"'));
+        expect(text).toBe(response.with('"fast/chat"'));
       }),
       { numRuns: RUNS },
     );

@@ -10,7 +10,7 @@ let gateway: RunningGateway;
 
 beforeAll(async () => {
   gateway = await startTestGateway({
-    limits: { refusalRows: { rowsPerMinute: 2, kindsMax: 100 } },
+    limits: { rejectionRows: { rowsPerMinute: 2, kindsMax: 100 } },
     file: `
 models:
   - { id: fast, interfaces: [chat] }
@@ -69,7 +69,7 @@ describe.each([
       },
       {
         limits: {
-          refusalRows: { rowsPerMinute: 2, kindsMax: 100 },
+          rejectionRows: { rowsPerMinute: 2, kindsMax: 100 },
           writeBehind: { ...limits.writeBehind, busyHolds },
         },
       },

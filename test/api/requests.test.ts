@@ -1,7 +1,7 @@
 /** `GET /v1/requests/{id}`: the outcome of a request, for the key that sent it, without information about accounts. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { expectRefusal } from "../support/error-envelope.ts";
+import { expectRejection } from "../support/error-envelope.ts";
 import {
   accountName,
   keySecret,
@@ -139,13 +139,13 @@ describe("the report of a request", () => {
       id: response.headers.get("x-request-id"),
       endpoint: "responses",
     });
-    expect((await expectRefusal(await fetchReport(responseId, "b"), 404)).code).toBe("request_not_found");
+    expect((await expectRejection(await fetchReport(responseId, "b"), 404)).code).toBe("request_not_found");
   });
 
   test("is available only to the key that sent the request", async () => {
     const id = await made({ key: "a" });
-    const others = await expectRefusal(await fetchReport(id, "b"), 404);
-    const unknown = await expectRefusal(
+    const others = await expectRejection(await fetchReport(id, "b"), 404);
+    const unknown = await expectRejection(
       await fetchReport("req_00000000-0000-0000-0000-000000000000", "b"),
       404,
     );

@@ -18,7 +18,7 @@ const secret = (name: KeyName) => `count-key-${name}-0123456789-0123456789-01234
 
 let gateway: RunningGateway;
 let upstream: Bun.Server<undefined>;
-/** Counts that the upstream has received and not answered. */
+/** Counts that the upstream has received and not responded to. */
 let held: (() => void)[] = [];
 let isHolding = false;
 

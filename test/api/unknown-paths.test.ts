@@ -1,7 +1,7 @@
 /** An upstream 404 to a model request: the error decides whether another account is tried. */
 
 import { afterEach, describe, expect, test } from "bun:test";
-import { expectRefusal } from "../support/error-envelope.ts";
+import { expectRejection } from "../support/error-envelope.ts";
 import { type PooledGateway, startPooledGateway } from "../support/pooled-gateway.ts";
 import { asRecord } from "../support/sse-text.ts";
 
@@ -18,14 +18,14 @@ interface Upstream {
   asked(): number;
 }
 
-function upstream(answer: (body: Record<string, unknown>) => Response): Upstream {
+function upstream(respond: (body: Record<string, unknown>) => Response): Upstream {
   let asked = 0;
   const server = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
     async fetch(request) {
       asked++;
-      return answer(asRecord(await request.json()));
+      return respond(asRecord(await request.json()));
     },
   });
   servers.push(server);
@@ -53,7 +53,7 @@ describe("an account with a wrong base URL or model", () => {
   ];
 
   test.each(cases)("cools down while another account serves: %s", async (_, error) => {
-    const [wrong, good] = [upstream(missing(error)), upstream(chatAnswer)];
+    const [wrong, good] = [upstream(missing(error)), upstream(chatResponse)];
     const gateway = await start([wrong, good], false);
     for (let i = 0; i < 3; i++) expect((await gateway.send({})).status).toBe(200);
     expect([wrong.asked(), good.asked()]).toEqual([1, 3]);
@@ -62,7 +62,7 @@ describe("an account with a wrong base URL or model", () => {
   test.each(cases)("results in no_available_account if it is the only account: %s", async (_, error) => {
     const gateway = await start([upstream(missing(error))]);
     for (let i = 0; i < 2; i++) {
-      expect(await expectRefusal(await gateway.send({}), 503)).toMatchObject({
+      expect(await expectRejection(await gateway.send({}), 503)).toMatchObject({
         code: "no_available_account",
       });
     }
@@ -71,7 +71,7 @@ describe("an account with a wrong base URL or model", () => {
   test("gets further requests if only the feature of this request is missing", async () => {
     const [picky, good] = [
       upstream(missing({ message: "No endpoints found that support tool use" })),
-      upstream(chatAnswer),
+      upstream(chatResponse),
     ];
     const gateway = await start([picky, good], false);
     for (let i = 0; i < 2; i++) expect((await gateway.send({ more: { tools: TOOLS } })).status).toBe(200);
@@ -118,7 +118,7 @@ describe("an item that one account stores", () => {
     const gateway = await start(upstreams);
     const input = [{ type: "item_reference", id: "msg_lost_1" }];
     for (const stream of [false, true]) {
-      const error = await expectRefusal(
+      const error = await expectRejection(
         await gateway.send({ family: "responses", stream, more: { input } }),
         404,
       );
@@ -129,7 +129,7 @@ describe("an item that one account stores", () => {
   });
 });
 
-function chatAnswer(): Response {
+function chatResponse(): Response {
   return Response.json({
     id: "chatcmpl-1",
     object: "chat.completion",

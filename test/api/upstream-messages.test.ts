@@ -1,12 +1,12 @@
 /** Upstream error messages as clients see them: codes are kept, and information about the account is removed. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { expectRefusal } from "../support/error-envelope.ts";
+import { expectRejection } from "../support/error-envelope.ts";
 import { type PooledGateway, PUBLIC_MODEL, startPooledGateway } from "../support/pooled-gateway.ts";
 import { asRecord, eventsIn, payload } from "../support/sse-text.ts";
 import { openSocketClient } from "../support/turn-client.ts";
 
-let answer: () => Response;
+let respondTo: () => Response;
 let asked = 0;
 let upstream: ReturnType<typeof Bun.serve>;
 let gateway: PooledGateway;
@@ -17,7 +17,7 @@ beforeAll(async () => {
     port: 0,
     fetch() {
       asked++;
-      return answer();
+      return respondTo();
     },
   });
   const url = `http://127.0.0.1:${upstream.port}/v1`;
@@ -53,7 +53,7 @@ describe.each(["invalid_prompt", "cyber_policy", "image_too_large"])("a turn tha
   const expected = { code, message: "token [redacted] of [redacted] refused it" };
 
   test("reports the code in its stream", async () => {
-    answer = failing(code);
+    respondTo = failing(code);
     const failed = payload(eventsIn(await (await respond()).text()).at(-2));
     expect(failed).toMatchObject({
       type: "response.failed",
@@ -63,7 +63,7 @@ describe.each(["invalid_prompt", "cyber_policy", "image_too_large"])("a turn tha
   });
 
   test("reports the code over a WebSocket", async () => {
-    answer = failing(code);
+    respondTo = failing(code);
     const client = await openSocketClient(gateway.url);
     const { last } = await client.turn({ model: PUBLIC_MODEL, input: "hi" });
     client.close();
@@ -71,14 +71,14 @@ describe.each(["invalid_prompt", "cyber_policy", "image_too_large"])("a turn tha
   });
 
   test("is rejected with that code after a single attempt", async () => {
-    answer = () =>
+    respondTo = () =>
       Response.json(
         { error: { code, type: "", message: "That is not allowed.", param: "prompt" } },
         { status: 403 },
       );
     const before = asked;
     for (let i = 0; i < 2; i++) {
-      expect(await expectRefusal(await gateway.send({}), 400)).toMatchObject({ code, param: "prompt" });
+      expect(await expectRejection(await gateway.send({}), 400)).toMatchObject({ code, param: "prompt" });
     }
     expect(asked - before).toBe(2);
   });
@@ -87,33 +87,34 @@ describe.each(["invalid_prompt", "cyber_policy", "image_too_large"])("a turn tha
 test("a content filter is reported in a chunk of a chat stream that has begun", async () => {
   const chunk = { id: "c", model: "um", choices: [{ index: 0, delta: { content: "Well" } }] };
   const error = { code: "content_filter", message: "Refused by Azure OpenAI's policy." };
-  answer = streamed(`data: ${JSON.stringify(chunk)}\n\n`, `data: ${JSON.stringify({ error })}\n\n`);
+  respondTo = streamed(`data: ${JSON.stringify(chunk)}\n\n`, `data: ${JSON.stringify({ error })}\n\n`);
   const events = eventsIn(await (await gateway.send({ stream: true })).text());
   expect(asRecord(payload(events.at(-1)).error)).toMatchObject({ ...error, type: "invalid_request_error" });
 });
 
 test("the error message of a vLLM server is delivered", async () => {
   const message = "This model's maximum context length is 4096 tokens.";
-  answer = () =>
+  respondTo = () =>
     Response.json(
       { object: "error", message, type: "BadRequestError", param: null, code: 400 },
       { status: 400 },
     );
-  expect(await expectRefusal(await gateway.send({}), 400)).toMatchObject({ message });
+  expect(await expectRejection(await gateway.send({}), 400)).toMatchObject({ message });
 });
 
 test("an error that passed through LiteLLM keeps its message and class names", async () => {
   const message =
     "litellm.ContextWindowExceededError: litellm.BadRequestError: OpenAIException - ctx too long";
-  answer = () => Response.json({ error: { message, type: null, param: null, code: "400" } }, { status: 400 });
-  expect(await expectRefusal(await gateway.send({}), 400)).toMatchObject({
+  respondTo = () =>
+    Response.json({ error: { message, type: null, param: null, code: "400" } }, { status: 400 });
+  expect(await expectRejection(await gateway.send({}), 400)).toMatchObject({
     message,
     code: "context_length_exceeded",
   });
 });
 
 test("no event contains the upstream's model, its headers or events of intermediaries", async () => {
-  answer = streamed(
+  respondTo = streamed(
     BEGUN,
     event("response.output_text.delta", { delta: "!", headers: { "openai-model": "um-2026" } }),
     `event: response.output_item.added\ndata: {"type":"codex.rate_limits","plan_type":"pro"}\n\n`,

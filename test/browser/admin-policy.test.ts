@@ -185,11 +185,11 @@ test("a concurrent change of another user is not overwritten", async () => {
   await theirs.getByText("Group saved. The change is active.").waitFor();
   await mine.getByLabel("Maximum queue length").fill("8");
   await mine.getByRole("button", { name: "Save" }).click();
-  const refusal = mine
+  const rejection = mine
     .getByRole("alert")
     .getByText("This group was changed by another user after you opened it");
-  await refusal.waitFor();
-  const { y } = (await refusal.boundingBox()) ?? { y: -1 };
+  await rejection.waitFor();
+  const { y } = (await rejection.boundingBox()) ?? { y: -1 };
   expect(y).toBeWithin(0, mine.viewportSize()?.height ?? 0);
   const { groups } = await readPolicy(console.gateway.installation.db);
   expect(groups.find(({ name }) => name === "default")?.queue.maxWaiting).toBe(7);

@@ -141,7 +141,7 @@ test("a capture is deleted", async () => {
   await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
   await page.getByText("The capture was deleted.").waitFor();
   const admin = await signInAs(console.gateway, ADMIN, "admin");
-  expect((await admin.callRefused("admin.captures.read", { params: { id }, body: {} })).code).toBe(
+  expect((await admin.callRejected("admin.captures.read", { params: { id }, body: {} })).code).toBe(
     "not_found",
   );
 });

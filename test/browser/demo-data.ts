@@ -213,9 +213,9 @@ function pastRequests(nowMs: number, seed: number): UsageRow[] {
         : fate < 0.05
           ? (["refused", 429] as const)
           : (["completed", 200] as const);
-    const isRefused = outcome === "refused";
-    const costNano = isRefused ? 0n : BigInt(Math.round(random() * 9e7));
-    const inputTokens = isRefused ? 0 : Math.round(200 + random() * 4_000);
+    const isRejected = outcome === "refused";
+    const costNano = isRejected ? 0n : BigInt(Math.round(random() * 9e7));
+    const inputTokens = isRejected ? 0 : Math.round(200 + random() * 4_000);
     return usageRow({
       requestId: `req_${crypto.randomUUID()}`,
       atMs: nowMs - random() * 30 * 86_400_000,
@@ -223,16 +223,16 @@ function pastRequests(nowMs: number, seed: number): UsageRow[] {
       inputTokens,
       cachedTokens: Math.round(inputTokens * 0.3),
       cacheWriteTokens: 0,
-      outputTokens: isRefused ? 0 : Math.round(random() * 900),
+      outputTokens: isRejected ? 0 : Math.round(random() * 900),
       reasoningTokens: 0,
-      firstByteMs: isRefused ? null : Math.round(180 + random() * 500),
-      durationMs: isRefused ? 2 : Math.round(900 + random() * 4_000),
+      firstByteMs: isRejected ? null : Math.round(180 + random() * 500),
+      durationMs: isRejected ? 2 : Math.round(900 + random() * 4_000),
       costNano,
       chargedNano: costNano,
       upstreamNano: (costNano * 7n) / 10n,
       outcome,
       status,
-      errorCode: isRefused ? "rate_limit_exceeded" : outcome === "failed" ? "upstream_error" : null,
+      errorCode: isRejected ? "rate_limit_exceeded" : outcome === "failed" ? "upstream_error" : null,
     });
   });
 }

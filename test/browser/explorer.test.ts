@@ -157,8 +157,8 @@ describe("a run", () => {
     const page = await openWithKey("#getModel");
     await page.getByLabel("model", { exact: true }).fill("broken");
     await run(page);
-    const answer = page.getByRole("region", { name: "Raw", exact: true });
-    expect(await answer.innerText()).toContain('"id": "broken"');
+    const received = page.getByRole("region", { name: "Raw", exact: true });
+    expect(await received.innerText()).toContain('"id": "broken"');
   });
 
   test("starts with Ctrl+Enter from within the body, and can be stopped", async () => {

@@ -28,7 +28,7 @@ export function startAppServer(codex: CodexHome, listener: AppServerListener): A
   const { command, ...place } = codex.command(["app-server"]);
   const child = Bun.spawn(command, { ...place, stdin: "pipe", stdout: "pipe", stderr: "pipe" });
   const complaints = child.stderr.text();
-  const answers = new Map<number, PromiseWithResolvers<unknown>>();
+  const responses = new Map<number, PromiseWithResolvers<unknown>>();
   let calls = 0;
 
   function send(what: object): void {
@@ -40,10 +40,10 @@ export function startAppServer(codex: CodexHome, listener: AppServerListener): A
     const { id, method, params, result, error } = incoming.parse(JSON.parse(line));
     if (method !== undefined) listener.notice(method, params);
     if (method !== undefined || id === undefined) return;
-    const answer = answers.get(id);
-    answers.delete(id);
-    if (error === undefined) answer?.resolve(result);
-    else answer?.reject(new Error(JSON.stringify(error)));
+    const response = responses.get(id);
+    responses.delete(id);
+    if (error === undefined) response?.resolve(result);
+    else response?.reject(new Error(JSON.stringify(error)));
   }
 
   async function listen(): Promise<void> {
@@ -55,7 +55,7 @@ export function startAppServer(codex: CodexHome, listener: AppServerListener): A
       for (const line of lines) receiveLine(line);
     }
     const ended = new Error(`Codex has ended: ${await complaints}`);
-    for (const answer of answers.values()) answer.reject(ended);
+    for (const response of responses.values()) response.reject(ended);
     listener.ended(ended);
   }
 
@@ -63,10 +63,10 @@ export function startAppServer(codex: CodexHome, listener: AppServerListener): A
   return {
     call(method, params) {
       const id = ++calls;
-      const answer = Promise.withResolvers<unknown>();
-      answers.set(id, answer);
+      const response = Promise.withResolvers<unknown>();
+      responses.set(id, response);
       send({ id, method, params });
-      return answer.promise;
+      return response.promise;
     },
     notify: (method) => send({ method }),
     async stop() {

@@ -33,7 +33,7 @@ export function startCodingModel(): CodingModel {
     async fetch(request) {
       const question = body.parse(await request.json());
       asked.push(question);
-      const events = answerTo(question, asked.length);
+      const events = respondTo(question, asked.length);
       return new Response(events, { headers: { "content-type": "text/event-stream" } });
     },
   });
@@ -44,7 +44,7 @@ export function startCodingModel(): CodingModel {
   };
 }
 
-function answerTo({ model, input }: AskedBody, count: number): string {
+function respondTo({ model, input }: AskedBody, count: number): string {
   const done = outputItem(input.at(-1), count);
   const response = (status: string, output: object[]) => ({
     response: {

@@ -223,8 +223,8 @@ test("a conversation too long for the socket's memory is sent in full", async ()
   const conversation = await converse({ provider: ONE_REPEAT });
   expect(await conversation.say("First")).toMatchObject({ status: "completed", failure: null });
   expect(tap.requests).toEqual([UPGRADE, UPGRADE]);
-  const refusals = tap.messages.filter(({ message }) => message.type === "error");
-  expect(refusals.map(({ message }) => message.error)).toMatchObject([
+  const rejections = tap.messages.filter(({ message }) => message.type === "error");
+  expect(rejections.map(({ message }) => message.error)).toMatchObject([
     { code: "previous_response_not_found" },
   ]);
   expect(sent(tap).at(-1)?.previous_response_id).toBeUndefined();

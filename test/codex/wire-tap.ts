@@ -45,7 +45,7 @@ export async function tapWire(url: string): Promise<WireTap> {
       "data",
       openRequestReader((line) => requests.push(line), keep("client")),
     );
-    gateway.on("data", openAnswerReader(keep("gateway")));
+    gateway.on("data", openResponseReader(keep("gateway")));
     join(client, gateway);
     for (const socket of [client, gateway]) {
       sockets.add(socket);
@@ -114,7 +114,7 @@ function openRequestReader(
 }
 
 /** A response that is not an upgrade is not parsed. */
-function openAnswerReader(onMessage: (text: string) => void): (bytes: Buffer) => void {
+function openResponseReader(onMessage: (text: string) => void): (bytes: Buffer) => void {
   const readFrames = openFrameReader(onMessage);
   let head: Buffer = Buffer.alloc(0);
   let state: "head" | "socket" | "other" = "head";

@@ -15,9 +15,9 @@ import {
 export interface Server {
   /** Calls tools. */
   model: string;
-  /** Reasons before it answers. */
+  /** Reasons before it responds. */
   reasoningModel: string;
-  /** Each fails in its own way in the middle of its answer. */
+  /** Each fails in its own way in the middle of its response. */
   failingModels: readonly string[];
   post(path: string, body: object): Promise<Response>;
   open(): Promise<SocketClient>;
@@ -45,9 +45,9 @@ const user = (text: string) => message("user", [{ type: "input_text", text }]);
 
 async function ask(server: Server, body: object): Promise<ResponseObject> {
   const response = await server.post("/v1/responses", { model: server.model, ...body });
-  const answer: unknown = await response.json();
-  expect([response.status, answer]).toEqual([200, answer]);
-  return responseObject.parse(answer);
+  const received: unknown = await response.json();
+  expect([response.status, received]).toEqual([200, received]);
+  return responseObject.parse(received);
 }
 
 async function askStream(server: Server, body: object): Promise<ReturnType<typeof readEvents>> {
@@ -63,7 +63,7 @@ async function askStream(server: Server, body: object): Promise<ReturnType<typeo
   );
 }
 
-function expectAnswer(response: ResponseObject): void {
+function expectResponse(response: ResponseObject): void {
   expect(response.status).toBe("completed");
   expect(response.output.length).toBeGreaterThan(0);
 }
@@ -71,7 +71,7 @@ function expectAnswer(response: ResponseObject): void {
 /** A turn over a WebSocket: every event matches its schema, and the last one has a response. */
 function expectTurn({ events }: Pick<Turn, "events">): ResponseObject {
   const { final } = readEvents(events);
-  expectAnswer(final);
+  expectResponse(final);
   return final;
 }
 
@@ -97,7 +97,7 @@ async function onSocket(server: Server, run: (socket: SocketClient) => Promise<v
 
 const OVER_HTTP: Readonly<Record<string, Behaviour>> = {
   "a message is answered": async (server) => {
-    expectAnswer(await ask(server, { input: [user("Say hello in three words.")] }));
+    expectResponse(await ask(server, { input: [user("Say hello in three words.")] }));
   },
 
   "assistant messages may say their phase": async (server) => {
@@ -107,17 +107,17 @@ const OVER_HTTP: Readonly<Record<string, Behaviour>> = {
       message("assistant", "In the second step.", { phase: "final_answer" }),
       user("Thank you. And the third?"),
     ];
-    expectAnswer(await ask(server, { input }));
+    expectResponse(await ask(server, { input }));
   },
 
   "a stream is whole": async (server) => {
     const { events, final } = await askStream(server, { input: [user("Count from 1 to 5.")] });
-    expectAnswer(final);
+    expectResponse(final);
     expect(events.map(({ type }) => type)).toContain("response.output_text.delta");
   },
 
   "a system prompt is taken": async (server) => {
-    expectAnswer(
+    expectResponse(
       await ask(server, { input: [message("system", "You are a pirate. Answer briefly."), user("Hello!")] }),
     );
   },
@@ -148,7 +148,7 @@ const OVER_HTTP: Readonly<Record<string, Behaviour>> = {
       { type: "input_text", text: "What is this?" },
       { type: "input_image", image_url: PIXEL },
     ];
-    expectAnswer(await ask(server, { input: [message("user", content)] }));
+    expectResponse(await ask(server, { input: [message("user", content)] }));
   },
 
   "a conversation is taken": async (server) => {
@@ -157,7 +157,7 @@ const OVER_HTTP: Readonly<Record<string, Behaviour>> = {
       message("assistant", "Hello Alice."),
       message("user", "What is my name?"),
     ];
-    expectAnswer(await ask(server, { input }));
+    expectResponse(await ask(server, { input }));
   },
 
   "a conversation is made compact": async (server) => {
@@ -172,7 +172,7 @@ const OVER_HTTP: Readonly<Record<string, Behaviour>> = {
   },
 
   "settings are repeated in full, in every event of a stream": async (server) => {
-    const schema = { type: "object", properties: { answer: { type: "string" } } };
+    const schema = { type: "object", properties: { response: { type: "string" } } };
     const settings = {
       instructions: "Be brief.",
       tools: [WEATHER],
@@ -222,7 +222,7 @@ const OVER_HTTP: Readonly<Record<string, Behaviour>> = {
       { type: "message" },
     ]);
     const { events, final } = await askStream(server, request);
-    expectAnswer(final);
+    expectResponse(final);
     expect(events.map(({ type }) => type)).toContain("response.reasoning_summary_text.delta");
   },
 

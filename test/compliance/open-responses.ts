@@ -165,12 +165,12 @@ export const compactionObject = z.looseObject({
   usage,
 });
 
-/** A refusal over HTTP. */
+/** A rejection over HTTP. */
 export const errorObject = z.looseObject({
   error: z.looseObject({ type: text, code: text.nullable(), message: text, param: text.nullable() }),
 });
 
-/** A refusal over a WebSocket. */
+/** A rejection over a WebSocket. */
 export const socketError = z.looseObject({
   type: z.literal("error"),
   status: integer,

@@ -45,11 +45,11 @@ eachEngine((engine) => {
   });
 
   test("only one of several concurrent creations of the same user succeeds", async () => {
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 4 }, () =>
         admin.send("admin.users.create", { body: { email: "same@example.com" } }),
       ),
     );
-    expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409, 409]);
+    expect(responses.map(({ status }) => status).sort()).toEqual([200, 409, 409, 409]);
   });
 });

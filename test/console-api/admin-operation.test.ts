@@ -58,14 +58,14 @@ describe("plans and subscriptions", () => {
     );
     const id = { id: granted.id };
     expect(
-      await admin.callRefused("admin.subscriptions.cancel", { params: id, body: { when: "term_end" } }),
+      await admin.callRejected("admin.subscriptions.cancel", { params: id, body: { when: "term_end" } }),
     ).toMatchObject({ status: 409, param: "when" });
     const cancelled = await admin.call("admin.subscriptions.cancel", { params: id, body: {} });
     expect(cancelled.standing).toBe("cancelled");
-    expect(await admin.callRefused("admin.subscriptions.cancel", { params: id, body: {} })).toMatchObject({
+    expect(await admin.callRejected("admin.subscriptions.cancel", { params: id, body: {} })).toMatchObject({
       status: 409,
     });
-    expect(await admin.callRefused("admin.plans.delete", { params })).toMatchObject({
+    expect(await admin.callRejected("admin.plans.delete", { params })).toMatchObject({
       status: 409,
       message: expect.stringContaining("still has subscription"),
     });
@@ -80,10 +80,10 @@ describe("plans and subscriptions", () => {
     const inBody = { ...body, idempotency_key: "order-1" };
     expect(await admin.call("admin.subscriptions.grant", { body: inBody })).toEqual(granted);
     const other = { body: { ...body, priority: 2 }, headers };
-    expect(await admin.callRefused("admin.subscriptions.grant", other)).toMatchObject({ status: 409 });
+    expect(await admin.callRejected("admin.subscriptions.grant", other)).toMatchObject({ status: 409 });
     const money = { amount: "1", provider: "invoice", reason: "an invoice" };
     const params = { id: granted.user_id };
-    expect(await admin.callRefused("admin.money.top_up", { params, body: money, headers })).toMatchObject({
+    expect(await admin.callRejected("admin.money.top_up", { params, body: money, headers })).toMatchObject({
       status: 409,
     });
     await admin.call("admin.money.top_up", {
@@ -92,7 +92,7 @@ describe("plans and subscriptions", () => {
       headers: { "idempotency-key": "order-2" },
     });
     const second = { body, headers: { "idempotency-key": "order-2" } };
-    expect(await admin.callRefused("admin.subscriptions.grant", second)).toMatchObject({ status: 409 });
+    expect(await admin.callRejected("admin.subscriptions.grant", second)).toMatchObject({ status: 409 });
     const { data } = await admin.call("admin.subscriptions.list", { query: { plan: "once" } });
     expect(data).toHaveLength(1);
     await admin.call("admin.subscriptions.cancel", { params: { id: granted.id }, body: {} });
@@ -103,13 +103,13 @@ describe("plans and subscriptions", () => {
   test("an unused plan can be deleted, and an invalid plan is rejected at its field", async () => {
     const params = { name: "short" };
     const wrong = { ...PRO, name: "short", time_zone: "Mars/Base" };
-    expect(await admin.callRefused("admin.plans.save", { params, body: wrong })).toMatchObject({
+    expect(await admin.callRejected("admin.plans.save", { params, body: wrong })).toMatchObject({
       status: 400,
       param: "time_zone",
     });
     await admin.call("admin.plans.save", { params, body: { ...PRO, name: "short" } });
     await admin.call("admin.plans.delete", { params });
-    expect(await admin.callRefused("admin.plans.delete", { params })).toMatchObject({ status: 404 });
+    expect(await admin.callRejected("admin.plans.delete", { params })).toMatchObject({ status: 404 });
   });
 });
 
@@ -131,7 +131,7 @@ describe("redeem codes", () => {
     const one = data.find(({ status }) => status === "open")?.id ?? "";
     expect(await admin.call("admin.codes.void", { params, body: { code: one } })).toEqual({ voided: 1 });
     expect(await admin.call("admin.codes.void", { params, body: {} })).toEqual({ voided: 1 });
-    expect(await admin.callRefused("admin.codes.void", { params, body: {} })).toMatchObject({ status: 409 });
+    expect(await admin.callRejected("admin.codes.void", { params, body: {} })).toMatchObject({ status: 409 });
   });
 
   test("can be worth a plan", async () => {
@@ -151,7 +151,7 @@ describe("redeem codes", () => {
     [{ name: "x", count: 0, amount: "1" }, "count"],
     [{ name: " x", count: 1, amount: "1" }, "name"],
   ])("are rejected for %j", async (body, param) => {
-    expect(await admin.callRefused("admin.codes.create", { body })).toMatchObject({ status: 400, param });
+    expect(await admin.callRejected("admin.codes.create", { body })).toMatchObject({ status: 400, param });
   });
 });
 
@@ -199,7 +199,7 @@ describe("the dashboard", () => {
       Array.from({ length: 5 }, () =>
         gateway
           .call("/v1/chat/completions", { model: "paid", messages: [{ role: "user", content: "hi" }] })
-          .then((answer) => answer.text()),
+          .then((received) => received.text()),
       ),
     );
     const moved = await eventually(async () => {

@@ -7,7 +7,7 @@ import { z } from "zod";
 import { gatewayFile } from "../../src/config/schema/schema.ts";
 import { accountForm, groupForm, modelForm } from "../../src/console-api/forms/policy-forms.ts";
 import type { Routes } from "../../src/console-api/routes.ts";
-import { listChanges } from "../../src/store/change-log/change-log.ts";
+import { listChanges } from "../../src/store/audit-log/audit-log.ts";
 import { type SignedInClient, signInAs } from "../support/console-client.ts";
 import { eventually } from "../support/eventually.ts";
 import {
@@ -47,9 +47,9 @@ async function chat(model: string, key = TEST_KEY): Promise<number> {
   return response.status;
 }
 
-type Answer<Name extends keyof Routes> = z.output<Routes[Name]["answer"]>;
+type ResponseBody<Name extends keyof Routes> = z.output<Routes[Name]["response"]>;
 
-function account(name: string): Promise<Answer<"admin.accounts.get">> {
+function account(name: string): Promise<ResponseBody<"admin.accounts.get">> {
   return admin.call("admin.accounts.get", { params: { name } });
 }
 
@@ -102,7 +102,7 @@ keys: [{ name: previewing, user: dev@example.com, group: previewed, secret: prev
     const after = await admin.call("admin.groups.save", sent);
     expect(await modelsOf(TEST_KEY)).toEqual(["fast-chat"]);
     expect(after.version).not.toBe(before.version);
-    expect(await admin.callRefused("admin.groups.save", sent)).toMatchObject({
+    expect(await admin.callRejected("admin.groups.save", sent)).toMatchObject({
       status: 409,
       code: "conflict",
     });
@@ -115,7 +115,7 @@ keys: [{ name: previewing, user: dev@example.com, group: previewed, secret: prev
 
   test("all errors are reported at once with their fields", async () => {
     const body = { name: "wrong", models: ["nowhere"], limits: { rpm: 0 }, queue: { timeout: "soon" } };
-    const refused = await admin.callRefused("admin.groups.create", { body });
+    const refused = await admin.callRejected("admin.groups.create", { body });
     expect(refused).toMatchObject({ status: 400, code: "invalid_value", param: "limits.rpm" });
     expect(refused.message.split("\n").map((line) => line.split(":", 1)[0])).toEqual([
       "limits.rpm",
@@ -168,7 +168,7 @@ keys: [{ name: previewing, user: dev@example.com, group: previewed, secret: prev
       revoked_keys: 1,
     });
     expect(await chat("fast-chat", key)).toBe(401);
-    expect(await admin.callRefused("admin.groups.get", { params: { name: "leaving" } })).toMatchObject({
+    expect(await admin.callRejected("admin.groups.get", { params: { name: "leaving" } })).toMatchObject({
       code: "not_found",
     });
   });
@@ -196,7 +196,7 @@ describe("accounts", () => {
     });
     expect(overSocket).toMatchObject({ kind: "answers", websocket: "supported" });
     const moved = { ...document, private_network: undefined, base_url: "https://elsewhere.example/v1" };
-    expect(await admin.callRefused("admin.accounts.test", { body: { document: moved } })).toMatchObject({
+    expect(await admin.callRejected("admin.accounts.test", { body: { document: moved } })).toMatchObject({
       param: "credential",
     });
   });
@@ -206,9 +206,9 @@ describe("accounts", () => {
     const sent = { body: { document, credential: "sk-x" } };
     expect(await admin.call("admin.accounts.test", sent)).toMatchObject({ kind: "forbidden_address" });
     const open = { body: { document: { ...document, private_network: true } } };
-    expect(await admin.callRefused("admin.accounts.test", open)).toMatchObject({ param: "private_network" });
+    expect(await admin.callRejected("admin.accounts.test", open)).toMatchObject({ param: "private_network" });
     const nowhere = { body: { document: { name: "new", kind: "openai", base_url: "not an address" } } };
-    expect(await admin.callRefused("admin.accounts.test", nowhere)).toMatchObject({ param: "base_url" });
+    expect(await admin.callRejected("admin.accounts.test", nowhere)).toMatchObject({ param: "base_url" });
   });
 
   test("a simulator account added at run time serves requests", async () => {
@@ -320,16 +320,16 @@ describe("models and prices", () => {
 
   test("concurrent changes never undo a change that succeeded", async () => {
     const ids = ["race-a", "race-b", "race-c", "race-d"];
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       ids.map((model) =>
         admin.send("admin.models.map", {
           body: { mappings: [{ account: "sim", model, upstream_model: "sim-fast" }] },
         }),
       ),
     );
-    const done = ids.filter((_, i) => answers[i]?.status === 200);
+    const done = ids.filter((_, i) => responses[i]?.status === 200);
     expect(done.length).toBeGreaterThan(0);
-    expect(answers.filter(({ status }) => status !== 200).every(({ status }) => status === 409)).toBe(true);
+    expect(responses.filter(({ status }) => status !== 200).every(({ status }) => status === 409)).toBe(true);
     const { document } = await account("sim");
     expect(ids.filter((id) => document.models?.[id] === "sim-fast")).toEqual(done);
   });
@@ -379,7 +379,7 @@ describe("the configuration file", () => {
     ]);
     const sent = { body: { text, plan: planned.plan } };
     await admin.call("admin.groups.create", { body: { name: "imported" } });
-    expect(await admin.callRefused("admin.config.apply", sent)).toMatchObject({
+    expect(await admin.callRejected("admin.config.apply", sent)).toMatchObject({
       status: 409,
       code: "conflict",
     });
@@ -413,8 +413,8 @@ accounts:
 
 test("users cannot use the administrator's API", async () => {
   const user = await signInAs(gateway, "dev@example.com");
-  expect(await user.callRefused("admin.groups.list")).toMatchObject({ status: 403, code: "forbidden" });
-  expect(await user.callRefused("admin.config.export")).toMatchObject({ status: 403, code: "forbidden" });
+  expect(await user.callRejected("admin.groups.list")).toMatchObject({ status: 403, code: "forbidden" });
+  expect(await user.callRejected("admin.config.export")).toMatchObject({ status: 403, code: "forbidden" });
 });
 
 describe("each switch is returned as it was saved, and its change is in the audit log:", () => {

@@ -80,7 +80,7 @@ describe("settings", () => {
   test("do not send a stored password to another server", async () => {
     await admin.call("admin.settings.save", { body: { smtp: { ...SMTP, password: "smtp-canary-0" } } });
     const smtp = { ...SMTP, host: "smtp.evil.example" };
-    expect(await admin.callRefused("admin.settings.save", { body: { smtp } })).toMatchObject({
+    expect(await admin.callRejected("admin.settings.save", { body: { smtp } })).toMatchObject({
       status: 400,
       param: "password",
       message: expect.stringContaining("must be entered again"),
@@ -125,14 +125,14 @@ describe("settings", () => {
     [{ retention: { usage_rows: "1d" } }, "usage_rows"],
     [{ retention: { responses: "1m" } }, "responses"],
   ])("reject %j at %p", async (body, param) => {
-    expect(await admin.callRefused("admin.settings.save", { body })).toMatchObject({ status: 400, param });
+    expect(await admin.callRejected("admin.settings.save", { body })).toMatchObject({ status: 400, param });
   });
 });
 
 describe("mail", () => {
   test("is tested with a real server, and its errors are reported", async () => {
     expect(
-      await admin.callRefused("admin.settings.test_mail", { body: { to: "ada@example.com" } }),
+      await admin.callRejected("admin.settings.test_mail", { body: { to: "ada@example.com" } }),
     ).toMatchObject({
       status: 409,
     });

@@ -34,19 +34,19 @@ describe("users", () => {
     const program = await createTokenClient(gateway, "root@example.com", "admin", "admin");
     const made = await program.call("admin.users.create", { body: { email: "made@example.com" } });
     const params = { id: made.id };
-    const refusal = { status: 403, code: "forbidden", param: "role" };
+    const rejection = { status: 403, code: "forbidden", param: "role" };
     expect(
-      await program.callRefused("admin.users.create", { body: { email: "x@example.com", role: "admin" } }),
-    ).toMatchObject(refusal);
+      await program.callRejected("admin.users.create", { body: { email: "x@example.com", role: "admin" } }),
+    ).toMatchObject(rejection);
     expect(
-      await program.callRefused("admin.users.change", { params, body: { role: "admin" } }),
-    ).toMatchObject(refusal);
+      await program.callRejected("admin.users.change", { params, body: { role: "admin" } }),
+    ).toMatchObject(rejection);
     const text = "users: [{ email: made@example.com, role: admin, password: a-password-of-mine }]";
     const { plan } = await program.call("admin.config.plan", { body: { text } });
-    expect(await program.callRefused("admin.config.apply", { body: { text, plan } })).toMatchObject({
+    expect(await program.callRejected("admin.config.apply", { body: { text, plan } })).toMatchObject({
       code: "forbidden",
     });
-    expect(await program.callRefused("admin.users.remove_second_factor", { params })).toMatchObject({
+    expect(await program.callRejected("admin.users.remove_second_factor", { params })).toMatchObject({
       code: "forbidden",
     });
     expect(await admin.call("admin.users.get", { params })).toMatchObject({
@@ -62,13 +62,13 @@ describe("users", () => {
     });
     expect(made).toMatchObject({ email: "new@example.com", groups: ["vip"], limits: { rpm: 10 } });
     expect(
-      await admin.callRefused("admin.users.create", { body: { email: "new@example.com" } }),
+      await admin.callRejected("admin.users.create", { body: { email: "new@example.com" } }),
     ).toMatchObject({
       status: 409,
       param: "email",
     });
     expect(
-      await admin.callRefused("admin.users.create", { body: { email: "x@example.com", groups: ["nope"] } }),
+      await admin.callRejected("admin.users.create", { body: { email: "x@example.com", groups: ["nope"] } }),
     ).toMatchObject({ status: 400, param: "groups[0]" });
     const params = { id: made.id };
     const changed = await admin.call("admin.users.change", { params, body: { role: "admin" } });
@@ -83,7 +83,7 @@ describe("users", () => {
       status: "active",
     });
     await admin.call("admin.users.delete", { params });
-    expect(await admin.callRefused("admin.users.get", { params })).toMatchObject({ status: 404 });
+    expect(await admin.callRejected("admin.users.get", { params })).toMatchObject({ status: 404 });
     const { data } = await admin.call("admin.audit.list", { query: { target: "user new@example.com" } });
     expect(data.map(({ action }) => action)).toEqual([
       "user.remove",
@@ -95,7 +95,7 @@ describe("users", () => {
   });
 
   test("with a balance cannot be deleted", async () => {
-    expect(await admin.callRefused("admin.users.delete", { params: { id: payerId } })).toMatchObject({
+    expect(await admin.callRejected("admin.users.delete", { params: { id: payerId } })).toMatchObject({
       message: expect.stringContaining("still has a balance of $10.00"),
     });
   });
@@ -103,8 +103,8 @@ describe("users", () => {
   test("cannot remove their own rights", async () => {
     const params = { id: admin.user.id };
     for (const body of [{ role: "user" }, { status: "disabled" }])
-      expect(await admin.callRefused("admin.users.change", { params, body })).toMatchObject({ status: 409 });
-    expect(await admin.callRefused("admin.users.delete", { params })).toMatchObject({ status: 409 });
+      expect(await admin.callRejected("admin.users.change", { params, body })).toMatchObject({ status: 409 });
+    expect(await admin.callRejected("admin.users.delete", { params })).toMatchObject({ status: 409 });
   });
 
   test("that are disabled cannot use their keys", async () => {
@@ -133,7 +133,7 @@ describe("money", () => {
     });
     expect((await wallet()).balanceNano).toBe(before - 1_500_000_000n);
     expect(
-      await admin.callRefused("admin.money.adjust", { params, body: { ...body, amount: "2.00" } }),
+      await admin.callRejected("admin.money.adjust", { params, body: { ...body, amount: "2.00" } }),
     ).toMatchObject({ status: 409 });
     const { data } = await admin.call("admin.audit.list", { query: { action: "wallet.adjust" } });
     expect(data).toHaveLength(1);
@@ -157,14 +157,14 @@ describe("money", () => {
     // The field of the body is the same key.
     const { provider: _, ...rest } = body;
     const adjusted = { params, body: { ...rest, idempotency_key: "invoice-8" } };
-    expect(await admin.callRefused("admin.money.adjust", adjusted)).toMatchObject({ status: 409 });
+    expect(await admin.callRejected("admin.money.adjust", adjusted)).toMatchObject({ status: 409 });
     const other = { params, body: { ...rest, idempotency_key: "invoice-9" }, headers };
-    expect(await admin.callRefused("admin.money.adjust", other)).toMatchObject({
+    expect(await admin.callRejected("admin.money.adjust", other)).toMatchObject({
       status: 400,
       param: "idempotency_key",
     });
     const bad = { params, body, headers: { "idempotency-key": "two words" } };
-    expect(await admin.callRefused("admin.money.top_up", bad)).toMatchObject({ status: 400 });
+    expect(await admin.callRejected("admin.money.top_up", bad)).toMatchObject({ status: 400 });
     expect((await wallet()).balanceNano).toBe(before + 5_000_000_000n);
   });
 
@@ -183,7 +183,10 @@ describe("money", () => {
     ).toMatchObject({ repeated: false });
     expect(charge?.amountNano).toBeGreaterThan(0n);
     expect(
-      await admin.callRefused("admin.money.refund", { params: { id: requestId }, body: { reason: "again" } }),
+      await admin.callRejected("admin.money.refund", {
+        params: { id: requestId },
+        body: { reason: "again" },
+      }),
     ).toMatchObject({ status: 409 });
     await gateway.records.expectReconciled();
   });
@@ -196,7 +199,7 @@ describe("money", () => {
     [{ amount: "1", reason: "a\nb" }, "one line"],
   ])("is not moved by %j", async (body, says) => {
     const before = await wallet();
-    const { message } = await admin.callRefused("admin.money.adjust", { params: { id: payerId }, body });
+    const { message } = await admin.callRejected("admin.money.adjust", { params: { id: payerId }, body });
     expect(message).toContain(says);
     expect(await wallet()).toEqual(before);
   });
@@ -206,7 +209,7 @@ describe("the support view", () => {
   test("shows rejected requests with their reason and no secret, and is recorded in the audit log", async () => {
     await (await gateway.call("/v1/chat/completions", { model: "no-such-model", messages: HELLO })).text();
     const view = await admin.call("admin.users.support", { params: { id: payerId } });
-    expect(view.refusals).toContainEqual(
+    expect(view.rejections).toContainEqual(
       expect.objectContaining({ model: "no-such-model", code: "model_not_found", key: "test", status: 404 }),
     );
     const keys = await admin.call("keys.list", { query: { user: payerId } });

@@ -110,12 +110,12 @@ describe("a body", () => {
   test("with unknown or missing fields is rejected with their names", async () => {
     const stranger = openConsoleClient(gateway.url, {});
     const extra = { email: "a@b.c", password: "x", role: "admin" };
-    expect(await stranger.callRefused("session.create", { body: extra })).toMatchObject({
+    expect(await stranger.callRejected("session.create", { body: extra })).toMatchObject({
       status: 400,
       code: "invalid_value",
       message: expect.stringContaining("role"),
     });
-    expect(await stranger.callRefused("session.create", { body: { email: "a@b.c" } })).toMatchObject({
+    expect(await stranger.callRejected("session.create", { body: { email: "a@b.c" } })).toMatchObject({
       code: "invalid_value",
       param: "password",
     });
@@ -159,7 +159,7 @@ describe("authorization before the body is read", () => {
 
   test("limits the body of each operation to its own size", async () => {
     const body = { name: "x".repeat(limits.apiBodyBytesMax), group: "default" };
-    expect(await ada.callRefused("keys.create", { body })).toMatchObject({
+    expect(await ada.callRejected("keys.create", { body })).toMatchObject({
       status: 413,
       code: "request_too_large",
     });
@@ -178,10 +178,10 @@ describe("the character U+0000, which the database cannot store, is rejected wit
   });
 
   test("in a path, a query and a cursor", async () => {
-    expect(await ada.callRefused("keys.get", { params: { id: "a\0" } })).toMatchObject(refused("id"));
-    expect(await ada.callRefused("keys.list", { query: { search: "\0" } })).toMatchObject(refused("search"));
+    expect(await ada.callRejected("keys.get", { params: { id: "a\0" } })).toMatchObject(refused("id"));
+    expect(await ada.callRejected("keys.list", { query: { search: "\0" } })).toMatchObject(refused("search"));
     const after = Buffer.from(JSON.stringify([1, "\0"])).toString("base64url");
-    expect(await ada.callRefused("keys.list", { query: { after } })).toMatchObject({
+    expect(await ada.callRejected("keys.list", { query: { after } })).toMatchObject({
       status: 400,
       param: "after",
     });
@@ -189,7 +189,7 @@ describe("the character U+0000, which the database cannot store, is rejected wit
 
   test("in a body at any depth", async () => {
     const body = { name: "x", group: "default", limits: { windows: [{ per: "a\0" }] } };
-    expect(await ada.callRefused("keys.create", { body })).toMatchObject(refused("limits.windows.0.per"));
+    expect(await ada.callRejected("keys.create", { body })).toMatchObject(refused("limits.windows.0.per"));
     const deep = `${"[".repeat(10_000)}"\\u0000"${"]".repeat(10_000)}`;
     const response = await ada.fetch("/api/keys", {
       method: "POST",
@@ -214,7 +214,7 @@ describe("the caller of a request", () => {
     ]) {
       const anonymousClient = openConsoleClient(gateway.url, headers);
       expect((await anonymousClient.call("session.current")).user).toBeNull();
-      expect(await anonymousClient.callRefused("sessions.list")).toMatchObject({
+      expect(await anonymousClient.callRejected("sessions.list")).toMatchObject({
         status: 401,
         code: "sign_in_required",
       });
@@ -240,15 +240,15 @@ describe("the caller of a request", () => {
   test("with an invalid token is rejected, never treated as anonymous or as the cookie's owner", async () => {
     for (const bearer of ["gwp_nonsense", "", "gwk_12345678_x"]) {
       const headers = { authorization: `Bearer ${bearer}`, cookie: ada.cookie };
-      const refusal = await openConsoleClient(gateway.url, headers).callRefused("session.current");
-      expect(refusal).toMatchObject({ status: 401, code: "sign_in_required" });
+      const rejection = await openConsoleClient(gateway.url, headers).callRejected("session.current");
+      expect(rejection).toMatchObject({ status: 401, code: "sign_in_required" });
     }
   });
 
   test("cannot change anything with a read-only token", async () => {
     const token = await createTokenClient(gateway, "bob@example.com", "read");
     await token.call("sessions.list");
-    expect(await token.callRefused("sessions.revoke_others")).toMatchObject({
+    expect(await token.callRejected("sessions.revoke_others")).toMatchObject({
       status: 403,
       code: "forbidden",
     });
@@ -259,11 +259,11 @@ describe("the caller of a request", () => {
     const token = await createTokenClient(gateway, "eve@example.com", "keys");
     await eve.call("sessions.list");
     await gateway.apply("users: [{ email: eve@example.com, status: disabled }]");
-    expect(await eve.callRefused("sessions.list")).toMatchObject({ status: 401 });
-    expect(await token.callRefused("sessions.list")).toMatchObject({ status: 401 });
+    expect(await eve.callRejected("sessions.list")).toMatchObject({ status: 401 });
+    expect(await token.callRejected("sessions.list")).toMatchObject({ status: 401 });
     await gateway.apply("users: [{ email: eve@example.com, status: active }]");
     // The user's sessions have ended; tokens work again when the user is enabled.
-    expect(await eve.callRefused("sessions.list")).toMatchObject({ status: 401 });
+    expect(await eve.callRejected("sessions.list")).toMatchObject({ status: 401 });
     await token.call("sessions.list");
   });
 });

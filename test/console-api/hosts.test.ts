@@ -1,7 +1,7 @@
 /** The host names under which pages and the console's API are served: protection against DNS rebinding, and HSTS. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type RawAnswer, rawRequest, readHeader } from "../support/raw-http.ts";
+import { type RawHttpResponse, rawRequest, readHeader } from "../support/raw-http.ts";
 import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
 
 let gateway: RunningGateway;
@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => gateway.stop());
 
-function get(path: string, host: string, headers = ""): Promise<RawAnswer> {
+function get(path: string, host: string, headers = ""): Promise<RawHttpResponse> {
   return rawRequest(gateway.url, `GET ${path} HTTP/1.1\r\nHost: ${host}\r\n${headers}\r\n`);
 }
 
@@ -61,10 +61,10 @@ describe("a request for a page or for the console's API", () => {
 
   test.each(FOREIGN)("to %s is rejected with the name of the setting", async (host) => {
     for (const path of GUARDED) {
-      const answer = await get(path, host);
-      expect([path, answer.status]).toEqual([path, 421]);
-      expect(answer.body).toContain("server.allowed_hosts");
-      expect(answer.body).not.toContain("set-cookie");
+      const response = await get(path, host);
+      expect([path, response.status]).toEqual([path, 421]);
+      expect(response.body).toContain("server.allowed_hosts");
+      expect(response.body).not.toContain("set-cookie");
     }
   });
 
@@ -74,8 +74,8 @@ describe("a request for a page or for the console's API", () => {
   });
 
   test("without a Host is rejected", async () => {
-    const answer = await rawRequest(gateway.url, "GET /api/session HTTP/1.0\r\n\r\n");
-    expect(answer.status).toBe(421);
+    const response = await rawRequest(gateway.url, "GET /api/session HTTP/1.0\r\n\r\n");
+    expect(response.status).toBe(421);
   });
 
   test("gets the error as JSON from the API and as HTML from pages", async () => {
@@ -103,8 +103,8 @@ describe("a request for a page or for the console's API", () => {
 
 test("endpoints for programs and monitoring are served under any host", async () => {
   for (const path of OPEN) {
-    const answer = await get(path, "evil.example", `Authorization: Bearer ${TEST_KEY}\r\n`);
-    expect([path, answer.status]).toEqual([path, 200]);
+    const response = await get(path, "evil.example", `Authorization: Bearer ${TEST_KEY}\r\n`);
+    expect([path, response.status]).toEqual([path, 200]);
   }
   expect((await get("/metrics", "evil.example")).status).toBe(401);
   expect((await get("/", "evil.example")).status).toBe(302);
@@ -113,8 +113,8 @@ test("endpoints for programs and monitoring are served under any host", async ()
 describe("HSTS", () => {
   test("is sent with pages and the console's API if the public URL is https", async () => {
     for (const path of GUARDED) {
-      const answer = await get(path, "gw.example.com");
-      expect([path, readHeader(answer, "strict-transport-security")]).toEqual([path, "max-age=31536000"]);
+      const response = await get(path, "gw.example.com");
+      expect([path, readHeader(response, "strict-transport-security")]).toEqual([path, "max-age=31536000"]);
     }
     expect(readHeader(await get("/v1/models", "gw.example.com"), "strict-transport-security")).toBeNull();
   });

@@ -5,7 +5,7 @@ import { offerAdminClaim } from "../../src/config/first-run/admin-claim.ts";
 import { limits } from "../../src/config/limits/product-limits.ts";
 import { createLink } from "../../src/console-api/auth/create-link.ts";
 import { totpCode, totpStep } from "../../src/secrets/totp.ts";
-import { listChanges, verifyChangeLog } from "../../src/store/change-log/change-log.ts";
+import { listChanges, verifyAuditLog } from "../../src/store/audit-log/audit-log.ts";
 import {
   beginSecondFactor,
   confirmSecondFactor,
@@ -63,22 +63,22 @@ describe("the first administrator", () => {
     expect((await stranger().call("session.current")).unclaimed).toBe(true);
     await gateway.apply("registration: open");
     const early = { body: { email: "boss@example.com", password: NEW_PASSWORD } };
-    expect(await stranger().callRefused("registration.create", early)).toMatchObject({
+    expect(await stranger().callRejected("registration.create", early)).toMatchObject({
       code: "registration_closed",
       message: expect.stringContaining("no administrator yet"),
     });
     await gateway.apply("registration: closed");
     const claim = { token: tokenIn(link ?? ""), email: "Boss@example.com", password: PASSWORD };
-    const wrong = await stranger().callRefused("claim.use", { body: { ...claim, token: "x" } });
+    const wrong = await stranger().callRejected("claim.use", { body: { ...claim, token: "x" } });
     expect(wrong).toMatchObject({ status: 410, code: "link_used_up" });
-    const weak = await stranger().callRefused("claim.use", { body: { ...claim, password: "short" } });
+    const weak = await stranger().callRejected("claim.use", { body: { ...claim, password: "short" } });
     expect(weak).toMatchObject({ status: 400, param: "password" });
     const boss = browserOf(await stranger().send("claim.use", { body: claim }));
     expect((await boss.call("session.current")).user).toMatchObject({
       email: "boss@example.com",
       role: "admin",
     });
-    expect(await stranger().callRefused("claim.use", { body: claim })).toMatchObject({
+    expect(await stranger().callRejected("claim.use", { body: claim })).toMatchObject({
       code: "link_used_up",
     });
     expect((await stranger().call("session.current")).unclaimed).toBe(false);
@@ -114,7 +114,7 @@ describe("claiming the address of an existing user", () => {
       has_second_factor: false,
     });
     expect((await before.call("session.current")).user).toBeNull();
-    expect(await program.callRefused("session.current")).toMatchObject({ code: "sign_in_required" });
+    expect(await program.callRejected("session.current")).toMatchObject({ code: "sign_in_required" });
     expect(await findCredentials(db, id)).toMatchObject({ secondFactor: null, recoveryDigests: [] });
     expect(await listLinks(db, clock.nowMs(), { after: null, limit: 9 })).toEqual([]);
   });
@@ -138,7 +138,7 @@ describe("signing in", () => {
       { email: "anonymous@example.com", password: PASSWORD },
     ];
     const [wrong, anonymous] = await Promise.all(
-      bodies.map((body) => stranger().callRefused("session.create", { body })),
+      bodies.map((body) => stranger().callRejected("session.create", { body })),
     );
     expect(wrong).toMatchObject({ status: 401, code: "wrong_credentials" });
     expect(anonymous).toEqual(wrong as NonNullable<typeof wrong>);
@@ -160,14 +160,14 @@ describe("signing in", () => {
     const response = await browser.send("session.end");
     expect(response.headers.get("set-cookie")).toContain("__Host-session=; ");
     expect(response.headers.get("set-cookie")).toContain("Max-Age=0");
-    expect(await browser.callRefused("sessions.list")).toMatchObject({ code: "sign_in_required" });
+    expect(await browser.callRejected("sessions.list")).toMatchObject({ code: "sign_in_required" });
   });
 
   test("over an unencrypted connection is rejected with a hint", async () => {
     const host = "192.168.1.5:8787";
     const far = openConsoleClient(gateway.url, { host, origin: `http://${host}` });
     const body = { email: "ada@example.com", password: PASSWORD };
-    expect(await far.callRefused("session.create", { body })).toMatchObject({
+    expect(await far.callRejected("session.create", { body })).toMatchObject({
       code: "forbidden",
       message: expect.stringContaining("HTTPS"),
     });
@@ -177,7 +177,7 @@ describe("signing in", () => {
     await invited("slow@example.com");
     const body = (password: string) => ({ body: { email: "slow@example.com", password } });
     for (let n = 0; n < limits.signIn.accountTries; n += 1) {
-      expect((await stranger().callRefused("session.create", body("wrong"))).status).toBe(401);
+      expect((await stranger().callRejected("session.create", body("wrong"))).status).toBe(401);
     }
     const response = await stranger().send("session.create", body(PASSWORD));
     expect(response.status).toBe(429);
@@ -189,7 +189,7 @@ describe("signing in", () => {
   test("failures of others do not block a signed-in user from changing the password", async () => {
     const browser = await invited("besieged@example.com");
     for (let n = 0; n <= limits.signIn.accountTries; n += 1) {
-      await stranger().callRefused("session.create", {
+      await stranger().callRejected("session.create", {
         body: { email: "besieged@example.com", password: "wrong" },
       });
     }
@@ -200,9 +200,9 @@ describe("signing in", () => {
     await invited("gone@example.com");
     await gateway.apply("users: [{ email: gone@example.com, status: disabled }]");
     const body = { email: "gone@example.com", password: PASSWORD };
-    expect(await stranger().callRefused("session.create", { body })).toMatchObject({ code: "forbidden" });
+    expect(await stranger().callRejected("session.create", { body })).toMatchObject({ code: "forbidden" });
     expect(
-      await stranger().callRefused("session.create", { body: { ...body, password: "wrong" } }),
+      await stranger().callRejected("session.create", { body: { ...body, password: "wrong" } }),
     ).toMatchObject({ code: "wrong_credentials" });
   });
 });
@@ -228,7 +228,7 @@ describe("sessions", () => {
     const { data } = await admin.call("sessions.list");
     const eve = await invited("eve@example.com");
     const params = { id: data[0]?.id ?? "" };
-    expect(await eve.callRefused("sessions.revoke", { params })).toMatchObject({
+    expect(await eve.callRejected("sessions.revoke", { params })).toMatchObject({
       status: 404,
       code: "not_found",
     });
@@ -253,7 +253,7 @@ describe("a password", () => {
     const browser = await invited("change@example.com");
     const other = await signIn("change@example.com", PASSWORD);
     const change = (password: string) => ({ body: { password, new_password: NEW_PASSWORD } });
-    expect(await browser.callRefused("password.change", change("wrong"))).toMatchObject({
+    expect(await browser.callRejected("password.change", change("wrong"))).toMatchObject({
       code: "wrong_credentials",
       param: "password",
     });
@@ -267,7 +267,7 @@ describe("a password", () => {
   test("that is too short is rejected at its field", async () => {
     const browser = await invited("short@example.com");
     const body = { password: PASSWORD, new_password: "short" };
-    expect(await browser.callRefused("password.change", { body })).toMatchObject({
+    expect(await browser.callRejected("password.change", { body })).toMatchObject({
       status: 400,
       param: "new_password",
       message: expect.stringContaining("12"),
@@ -277,7 +277,7 @@ describe("a password", () => {
   test("that was forgotten needs an administrator's link if no mail server is set", async () => {
     const browser = await invited("lost@example.com");
     expect(
-      await stranger().callRefused("password.forgot", { body: { email: "lost@example.com" } }),
+      await stranger().callRejected("password.forgot", { body: { email: "lost@example.com" } }),
     ).toMatchObject({ code: "conflict", message: expect.stringContaining("administrator") });
     const made = { body: { purpose: "reset", email: "lost@example.com" } };
     const { url, mailed } = await admin.call("admin.links.create", made);
@@ -290,11 +290,11 @@ describe("a password", () => {
     const program = await createTokenClient(gateway, "lost@example.com", "keys");
     await stranger().call("password.reset", { body: { token, password: NEW_PASSWORD } });
     expect((await browser.call("session.current")).user).toBeNull();
-    expect(await program.callRefused("session.current")).toMatchObject({ code: "sign_in_required" });
+    expect(await program.callRejected("session.current")).toMatchObject({ code: "sign_in_required" });
     await signIn("lost@example.com", NEW_PASSWORD);
     const again = { body: { token, password: PASSWORD } };
-    expect(await stranger().callRefused("password.reset", again)).toMatchObject({ code: "link_used_up" });
-    expect(await stranger().callRefused("links.read", { body: { token } })).toMatchObject({ status: 410 });
+    expect(await stranger().callRejected("password.reset", again)).toMatchObject({ code: "link_used_up" });
+    expect(await stranger().callRejected("links.read", { body: { token } })).toMatchObject({ status: 410 });
   });
 });
 
@@ -306,13 +306,13 @@ describe("a sign-in link", () => {
     });
     const token = tokenIn(url);
     const reset = { body: { token, password: NEW_PASSWORD } };
-    expect(await stranger().callRefused("password.reset", reset)).toMatchObject({ code: "link_used_up" });
+    expect(await stranger().callRejected("password.reset", reset)).toMatchObject({ code: "link_used_up" });
     const browser = browserOf(await stranger().send("session.create_by_link", { body: { token } }));
     expect((await browser.call("session.current")).user).toMatchObject({
       email: "linked@example.com",
       has_password: false,
     });
-    expect(await stranger().callRefused("session.create_by_link", { body: { token } })).toMatchObject({
+    expect(await stranger().callRejected("session.create_by_link", { body: { token } })).toMatchObject({
       code: "link_used_up",
     });
     // A user without a password does not need proof to choose one.
@@ -330,7 +330,7 @@ describe("a sign-in link", () => {
     expect(JSON.stringify(list)).not.toContain(tokenIn(url));
     await admin.call("admin.links.revoke", { params: { id: link?.id ?? "" } });
     const body = { token: tokenIn(url), password: PASSWORD };
-    expect(await stranger().callRefused("invitation.accept", { body })).toMatchObject({
+    expect(await stranger().callRejected("invitation.accept", { body })).toMatchObject({
       code: "link_used_up",
     });
   });
@@ -340,8 +340,8 @@ describe("a sign-in link", () => {
       body: { purpose: "invite", email: "twins@example.com", role: "admin" },
     });
     const body = { token: tokenIn(url), password: PASSWORD };
-    const answers = await Promise.all([1, 2].map(() => stranger().send("invitation.accept", { body })));
-    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 410]);
+    const responses = await Promise.all([1, 2].map(() => stranger().send("invitation.accept", { body })));
+    expect(responses.map(({ status }) => status).toSorted()).toEqual([200, 410]);
   });
 });
 
@@ -354,13 +354,13 @@ describe("the second factor", () => {
 
   test("requires the password and is enabled only after a valid code", async () => {
     browser = await invited("two@example.com");
-    const refusal = await browser.callRefused("second_factor.begin", { body: { password: "wrong" } });
-    expect(refusal).toMatchObject({ code: "wrong_credentials", param: "password" });
+    const rejection = await browser.callRejected("second_factor.begin", { body: { password: "wrong" } });
+    expect(rejection).toMatchObject({ code: "wrong_credentials", param: "password" });
     const begun = await browser.call("second_factor.begin", { body: { password: PASSWORD } });
     secret = begun.secret;
     expect(begun.otpauth_url).toContain(`secret=${secret}`);
     await signIn("two@example.com", PASSWORD);
-    expect(await browser.callRefused("second_factor.confirm", { body: { code: "000000" } })).toMatchObject({
+    expect(await browser.callRejected("second_factor.confirm", { body: { code: "000000" } })).toMatchObject({
       code: "wrong_credentials",
     });
     const confirmed = await browser.send("second_factor.confirm", { body: { code: code(0) } });
@@ -377,30 +377,30 @@ describe("the second factor", () => {
 
   test("is required after the password, and no code works twice", async () => {
     const body = { email: "two@example.com", password: PASSWORD };
-    expect(await stranger().callRefused("session.create", { body })).toMatchObject({
+    expect(await stranger().callRejected("session.create", { body })).toMatchObject({
       status: 401,
       code: "second_factor_required",
     });
     const now = code(1);
     await signIn("two@example.com", PASSWORD, now);
-    expect(await stranger().callRefused("session.create", { body: { ...body, code: now } })).toMatchObject({
+    expect(await stranger().callRejected("session.create", { body: { ...body, code: now } })).toMatchObject({
       code: "wrong_credentials",
       param: "code",
     });
     const wrong = { ...body, password: "wrong", code: now };
-    expect(await stranger().callRefused("session.create", { body: wrong })).toMatchObject({ param: null });
+    expect(await stranger().callRejected("session.create", { body: wrong })).toMatchObject({ param: null });
   });
 
   test("can be replaced by a recovery code, once each", async () => {
     const [first = ""] = codes;
     await signIn("two@example.com", PASSWORD, first.toUpperCase());
     const body = { email: "two@example.com", password: PASSWORD, code: first };
-    expect(await stranger().callRefused("session.create", { body })).toMatchObject({
+    expect(await stranger().callRejected("session.create", { body })).toMatchObject({
       code: "wrong_credentials",
     });
     expect((await browser.call("second_factor.read")).recovery_codes_left).toBe(9);
     expect(
-      await browser.callRefused("recovery_codes.create", { body: { password: PASSWORD } }),
+      await browser.callRejected("recovery_codes.create", { body: { password: PASSWORD } }),
     ).toMatchObject({
       code: "second_factor_required",
       param: "code",
@@ -409,7 +409,7 @@ describe("the second factor", () => {
     const renewed = await browser.call("recovery_codes.create", { body: proof });
     expect((await browser.call("second_factor.read")).recovery_codes_left).toBe(10);
     const old = { ...body, code: codes[1] ?? "" };
-    expect(await stranger().callRefused("session.create", { body: old })).toMatchObject({
+    expect(await stranger().callRejected("session.create", { body: old })).toMatchObject({
       code: "wrong_credentials",
     });
     codes = renewed.recovery_codes;
@@ -420,7 +420,7 @@ describe("the second factor", () => {
       body: { purpose: "sign_in", email: "two@example.com" },
     });
     const token = tokenIn(url);
-    expect(await stranger().callRefused("session.create_by_link", { body: { token } })).toMatchObject({
+    expect(await stranger().callRejected("session.create_by_link", { body: { token } })).toMatchObject({
       code: "second_factor_required",
     });
     const [spare = ""] = codes;
@@ -434,7 +434,7 @@ describe("the second factor", () => {
       { password: PASSWORD, code: "000000" },
       { code: codes[1] },
     ]) {
-      expect((await browser.callRefused("second_factor.remove", { body: proof })).status).toBe(401);
+      expect((await browser.callRejected("second_factor.remove", { body: proof })).status).toBe(401);
     }
     const proof = { password: PASSWORD, code: codes[1] };
     const removed = await browser.send("second_factor.remove", { body: proof });
@@ -446,7 +446,7 @@ describe("the second factor", () => {
     const params = { id: (await signInAs(gateway, "two@example.com")).user.id };
     await admin.call("admin.users.remove_second_factor", { params });
     await signIn("two@example.com", PASSWORD);
-    expect(await admin.callRefused("admin.users.remove_second_factor", { params })).toMatchObject({
+    expect(await admin.callRejected("admin.users.remove_second_factor", { params })).toMatchObject({
       code: "conflict",
     });
   });
@@ -467,14 +467,14 @@ describe("a personal access token", () => {
     ]);
     expect(JSON.stringify(list)).not.toContain(made.secret);
     expect(
-      await program.callRefused("tokens.create", { body: { name: "x", scope: "keys", expires_at: null } }),
+      await program.callRejected("tokens.create", { body: { name: "x", scope: "keys", expires_at: null } }),
     ).toMatchObject({ code: "forbidden" });
     const eve = await signInAs(gateway, "eve@example.com");
-    expect(await eve.callRefused("tokens.revoke", { params: { id: made.id } })).toMatchObject({
+    expect(await eve.callRejected("tokens.revoke", { params: { id: made.id } })).toMatchObject({
       status: 404,
     });
     await browser.call("tokens.revoke", { params: { id: made.id } });
-    expect(await program.callRefused("session.current")).toMatchObject({ status: 401 });
+    expect(await program.callRejected("session.current")).toMatchObject({ status: 401 });
   });
 
   test("only reads by default, and administers only while its owner is an administrator", async () => {
@@ -488,12 +488,12 @@ describe("a personal access token", () => {
     await program.call("admin.users.create", { body: { email: "by-token@example.com" } });
     const roleOf = (role: string) => gateway.apply(`users: [{ email: second@example.com, role: ${role} }]`);
     await roleOf("user");
-    const refusal = { status: 403, code: "forbidden", message: expect.stringContaining("administrator") };
-    expect(await program.callRefused("admin.users.list")).toMatchObject(refusal);
-    expect(await program.callRefused("session.current")).toMatchObject(refusal);
+    const rejection = { status: 403, code: "forbidden", message: expect.stringContaining("administrator") };
+    expect(await program.callRejected("admin.users.list")).toMatchObject(rejection);
+    expect(await program.callRejected("session.current")).toMatchObject(rejection);
     const demoted = await signInAs(gateway, "second@example.com");
     const body = { name: "more", scope: "admin", expires_at: null };
-    expect(await demoted.callRefused("tokens.create", { body })).toMatchObject({
+    expect(await demoted.callRejected("tokens.create", { body })).toMatchObject({
       code: "forbidden",
       param: "scope",
     });
@@ -504,9 +504,9 @@ describe("a personal access token", () => {
   test("must expire in the future and have a valid name", async () => {
     const eve = await signInAs(gateway, "eve@example.com");
     const body = { name: " x ", scope: "keys", expires_at: null };
-    expect(await eve.callRefused("tokens.create", { body })).toMatchObject({ param: "name" });
+    expect(await eve.callRejected("tokens.create", { body })).toMatchObject({ param: "name" });
     const past = { name: "x", scope: "keys", expires_at: 1 };
-    expect(await eve.callRefused("tokens.create", { body: past })).toMatchObject({ param: "expires_at" });
+    expect(await eve.callRejected("tokens.create", { body: past })).toMatchObject({ param: "expires_at" });
   });
 });
 
@@ -514,14 +514,14 @@ describe("registration", () => {
   const register = (email: string) => ({ body: { email, password: PASSWORD } });
 
   test("that is closed or by invitation is rejected with a hint", async () => {
-    expect(await stranger().callRefused("registration.create", register("new@example.com"))).toMatchObject({
+    expect(await stranger().callRejected("registration.create", register("new@example.com"))).toMatchObject({
       status: 403,
       code: "registration_closed",
       message: expect.stringContaining("closed"),
     });
     await gateway.apply("registration: invite");
     expect((await stranger().call("session.current")).registration).toBe("invite");
-    expect(await stranger().callRefused("registration.create", register("new@example.com"))).toMatchObject({
+    expect(await stranger().callRejected("registration.create", register("new@example.com"))).toMatchObject({
       code: "registration_closed",
       message: expect.stringContaining("invitation"),
     });
@@ -530,12 +530,12 @@ describe("registration", () => {
   test("that is open creates an ordinary user, never an administrator", async () => {
     await gateway.apply("registration: open");
     const grabbing = { body: { email: "new@example.com", password: PASSWORD, role: "admin" } };
-    expect(await stranger().callRefused("registration.create", grabbing)).toMatchObject({
+    expect(await stranger().callRejected("registration.create", grabbing)).toMatchObject({
       code: "invalid_value",
     });
     const browser = browserOf(await stranger().send("registration.create", register("new@example.com")));
     expect((await browser.call("session.current")).user).toMatchObject({ role: "user", must_verify: false });
-    expect(await stranger().callRefused("registration.create", register("NEW@example.com"))).toMatchObject({
+    expect(await stranger().callRejected("registration.create", register("NEW@example.com"))).toMatchObject({
       status: 409,
       param: "email",
     });
@@ -598,7 +598,7 @@ users:
     expect(await smtp.textTo("owner@example.com")).toContain("already has an account");
     // Signing in does not reveal it either.
     const signIn = (email: string) =>
-      open().callRefused("session.create", { body: { email, password: PASSWORD } });
+      open().callRejected("session.create", { body: { email, password: PASSWORD } });
     expect(await signIn("new@example.com")).toEqual(await signIn("owner@example.com"));
     const token = tokenIn(await smtp.textTo("new@example.com"));
     const verified = await open().call("email.verify", { body: { token, password: PASSWORD } });
@@ -612,7 +612,9 @@ users:
     const token = tokenIn(await smtp.textTo("late@example.com"));
     await other.apply("registration: closed");
     const body = { token, password: PASSWORD };
-    expect(await open().callRefused("email.verify", { body })).toMatchObject({ code: "registration_closed" });
+    expect(await open().callRejected("email.verify", { body })).toMatchObject({
+      code: "registration_closed",
+    });
     await other.apply("registration: open");
     await open().call("email.verify", { body });
   });
@@ -623,7 +625,7 @@ users:
     await other.installation.db.sql`UPDATE app_user SET must_verify = 1 WHERE email = ${email}`;
     expect((await browser.call("session.current")).user?.must_verify).toBe(true);
     const key = { body: { name: "mine", group: "default" } };
-    expect(await browser.callRefused("keys.create", key)).toMatchObject({
+    expect(await browser.callRejected("keys.create", key)).toMatchObject({
       code: "forbidden",
       message: expect.stringContaining("Verify"),
     });
@@ -634,7 +636,7 @@ users:
     const owner = openConsoleClient(other.url, { cookie, origin: other.url });
     expect((await owner.call("session.current")).user?.must_verify).toBe(false);
     await owner.call("keys.create", key);
-    expect(await owner.callRefused("email.send_link")).toMatchObject({ code: "conflict" });
+    expect(await owner.callRejected("email.send_link")).toMatchObject({ code: "conflict" });
   });
 
   test("the number of e-mails per hour is limited", async () => {
@@ -672,5 +674,5 @@ test("all changes are in the audit log without secrets, and the hash chain is in
     expect(actions).toContain(action);
   }
   expect(JSON.stringify(rows)).not.toMatch(/argon2|gwp_|correct horse|staple of a new/);
-  expect(await verifyChangeLog(db)).toMatchObject({ rows: rows.length, broken: [] });
+  expect(await verifyAuditLog(db)).toMatchObject({ rows: rows.length, broken: [] });
 });

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { limits } from "../../src/config/limits/product-limits.ts";
 import { newKey } from "../../src/config/plan/plan-keys.ts";
-import { listChanges } from "../../src/store/change-log/change-log.ts";
+import { listChanges } from "../../src/store/audit-log/audit-log.ts";
 import { transaction } from "../../src/store/engine/db.ts";
 import { findKey, insertKey } from "../../src/store/policy/keys.ts";
 import { insertUsage, usageRow } from "../../src/store/usage/usage-row.test-support.ts";
@@ -101,7 +101,7 @@ describe("creating a key", () => {
       (await full.call("keys.create", { body: { name: "by token", group: "free" } })).secret,
     ).toStartWith("gwk_");
     const reading = await createTokenClient(gateway, ADA, "read");
-    expect(await reading.callRefused("keys.create", { body: { name: "no", group: "free" } })).toMatchObject({
+    expect(await reading.callRejected("keys.create", { body: { name: "no", group: "free" } })).toMatchObject({
       status: 403,
     });
   });
@@ -123,17 +123,17 @@ describe("creating a key", () => {
     ["a window without a limit", { limits: { windows: [{ per: "1d" }] } }, "limits.windows.0", "requests"],
   ])("%s is rejected with its field", async (_, body, param, expectedMessage) => {
     if (param === "name") await bob.send("keys.create", { body: { name: "taken", group: "free" } });
-    const refusal = await bob.callRefused("keys.create", {
+    const rejection = await bob.callRejected("keys.create", {
       body: { name: `no ${param}`, group: "free", ...body },
     });
-    expect(refusal.param).toBe(param);
-    expect(refusal.message).toContain(expectedMessage);
-    expect([400, 409]).toContain(refusal.status);
+    expect(rejection.param).toBe(param);
+    expect(rejection.message).toContain(expectedMessage);
+    expect([400, 409]).toContain(rejection.status);
   });
 
   test("for another user is reserved to administrators, who can use any group", async () => {
     const body = { name: "from above", group: "inner", user: bob.user.id };
-    expect(await ada.callRefused("keys.create", { body })).toMatchObject({ status: 403, param: "user" });
+    expect(await ada.callRejected("keys.create", { body })).toMatchObject({ status: 403, param: "user" });
     const { key } = await admin.call("keys.create", { body });
     expect(await bob.call("keys.get", { params: { id: key.id } })).toMatchObject({ group: "inner" });
   });
@@ -163,7 +163,7 @@ describe("the maximum number of keys per user", () => {
     const create = (name: string) => hana.send("keys.create", { body: { name, group: "free" } });
     const both = await Promise.all([create("last"), create("one too many")]);
     expect(both.map(({ status }) => status).sort()).toEqual([200, 409]);
-    expect(await hana.callRefused("keys.create", { body: { name: "more", group: "free" } })).toMatchObject({
+    expect(await hana.callRejected("keys.create", { body: { name: "more", group: "free" } })).toMatchObject({
       status: 409,
       code: "conflict",
       message: expect.stringContaining("Revoke an unused key"),
@@ -187,15 +187,15 @@ describe("the key list", () => {
     const { data: found } = await carol.call("keys.list", { query: { search: "THREE" } });
     expect(found.map(({ name }) => name)).toEqual(["three"]);
     const id = first.data[0]?.id ?? "";
-    expect(await bob.callRefused("keys.get", { params: { id } })).toMatchObject({
+    expect(await bob.callRejected("keys.get", { params: { id } })).toMatchObject({
       status: 404,
       code: "not_found",
     });
-    expect(await bob.callRefused("keys.list", { query: { user: carol.user.id } })).toMatchObject({
+    expect(await bob.callRejected("keys.list", { query: { user: carol.user.id } })).toMatchObject({
       status: 403,
     });
     expect((await admin.call("keys.list", { query: { user: carol.user.id } })).data).toHaveLength(3);
-    expect(await carol.callRefused("keys.list", { query: { after: "nonsense" } })).toMatchObject({
+    expect(await carol.callRejected("keys.list", { query: { after: "nonsense" } })).toMatchObject({
       status: 400,
       param: "after",
     });
@@ -251,16 +251,16 @@ describe("editing a key", () => {
     const { key } = await makeKey(ada, { name: "strict" });
     await makeKey(ada, { name: "neighbour" });
     const params = { id: key.id };
-    expect(await ada.callRefused("keys.edit", { params, body: { limits: { rpm: 61 } } })).toMatchObject({
+    expect(await ada.callRejected("keys.edit", { params, body: { limits: { rpm: 61 } } })).toMatchObject({
       param: "limits.rpm",
     });
-    expect(await ada.callRefused("keys.edit", { params, body: { name: "neighbour" } })).toMatchObject({
+    expect(await ada.callRejected("keys.edit", { params, body: { name: "neighbour" } })).toMatchObject({
       status: 409,
       param: "name",
     });
     expect((await ada.call("keys.get", { params })).name).toBe("strict");
     await ada.call("keys.revoke", { params });
-    expect(await ada.callRefused("keys.edit", { params, body: { name: "no" } })).toMatchObject({
+    expect(await ada.callRejected("keys.edit", { params, body: { name: "no" } })).toMatchObject({
       status: 409,
     });
   });
@@ -289,15 +289,15 @@ describe("editing a key", () => {
 describe("limits that an administrator or a file set on a key", () => {
   const GIVEN = { rpm: 10, windows: [{ per: "1d", requests: 100, usd: "2.00" }] };
 
-  const refusedParam = async (person: SignedInClient, id: string, body: object) => {
-    const { status, param } = await person.callRefused("keys.edit", { params: { id }, body });
+  const rejectedParam = async (person: SignedInClient, id: string, body: object) => {
+    const { status, param } = await person.callRejected("keys.edit", { params: { id }, body });
     return [status, param];
   };
 
   test("can be lowered but not raised by its owner", async () => {
     const ends = Date.now() + DAY_MS;
     const { key } = await makeKey(admin, { user: bob.user.id, limits: GIVEN, expires_at: ends });
-    const refused = (body: object) => refusedParam(bob, key.id, body);
+    const refused = (body: object) => rejectedParam(bob, key.id, body);
     expect(await refused({ limits: {} })).toEqual([400, "limits.rpm"]);
     expect(await refused({ limits: { ...GIVEN, rpm: 11 } })).toEqual([400, "limits.rpm"]);
     expect(await refused({ limits: { rpm: 10 } })).toEqual([400, "limits.windows"]);
@@ -323,7 +323,7 @@ describe("limits that an administrator or a file set on a key", () => {
     const key = { name: "from a file", user: ADA, group: "free" };
     await gateway.apply(paidFile({ ...SETUP, keys: [{ ...key, limits: { rpm: 3 } }] }));
     const [listed] = (await ada.call("keys.list", { query: { search: "from a file" } })).data;
-    expect(await refusedParam(ada, listed?.id ?? "", { limits: {} })).toEqual([400, "limits.rpm"]);
+    expect(await rejectedParam(ada, listed?.id ?? "", { limits: {} })).toEqual([400, "limits.rpm"]);
     await gateway.apply(paidFile({ ...SETUP, keys: [key] }));
     await ada.call("keys.edit", { params: { id: listed?.id ?? "" }, body: { limits: { rpm: 60 } } });
     await ada.call("keys.edit", { params: { id: listed?.id ?? "" }, body: { limits: {} } });
@@ -346,8 +346,8 @@ describe("limits that an administrator or a file set on a key", () => {
     const { key } = await makeKey(fay, { group: "inner", limits: { rpm: 5 }, expires_at: ends });
     await fay.call("keys.edit", { params: { id: key.id }, body: { limits: { rpm: 6 } } });
     await gateway.apply("users: [{ email: fay@example.com, groups: [] }]");
-    expect(await refusedParam(fay, key.id, { limits: { rpm: 7 } })).toEqual([400, "limits.rpm"]);
-    expect(await refusedParam(fay, key.id, { expires_at: null })).toEqual([400, "expires_at"]);
+    expect(await rejectedParam(fay, key.id, { limits: { rpm: 7 } })).toEqual([400, "limits.rpm"]);
+    expect(await rejectedParam(fay, key.id, { expires_at: null })).toEqual([400, "expires_at"]);
     await fay.call("keys.edit", { params: { id: key.id }, body: { name: "still", limits: { rpm: 5 } } });
   });
 });
@@ -393,7 +393,7 @@ describe("rotating a key", () => {
     await ada.call("keys.revoke", { params: { id: key.id } });
     expect((await chat(secret)).status).toBe(401);
     expect((await chat(rotated.secret)).status).toBe(401);
-    expect(await ada.callRefused("keys.rotate", { params: { id: key.id }, body: {} })).toMatchObject({
+    expect(await ada.callRejected("keys.rotate", { params: { id: key.id }, body: {} })).toMatchObject({
       status: 409,
     });
   });
@@ -431,7 +431,7 @@ describe("revoking a key", () => {
 
   test("of another user is rejected", async () => {
     const { key, secret } = await makeKey(ada);
-    expect(await bob.callRefused("keys.revoke", { params: { id: key.id } })).toMatchObject({ status: 404 });
+    expect(await bob.callRejected("keys.revoke", { params: { id: key.id } })).toMatchObject({ status: 404 });
     expect((await chat(secret)).status).toBe(200);
   });
 });
@@ -442,7 +442,7 @@ test("keys of a group that becomes members-only keep working, and no new keys ca
   await eventually(
     async () => (await bob.call("groups.list")).data.every(({ name }) => name !== "free") || null,
   );
-  expect(await bob.callRefused("keys.create", { body: { name: "late", group: "free" } })).toMatchObject({
+  expect(await bob.callRejected("keys.create", { body: { name: "late", group: "free" } })).toMatchObject({
     param: "group",
   });
   expect((await chat(secret)).status).toBe(200);
@@ -491,6 +491,6 @@ describe("the keys of all users", () => {
   });
 
   test("are listed for administrators only", async () => {
-    expect((await ada.callRefused("admin.keys.list", {})).code).toBe("forbidden");
+    expect((await ada.callRejected("admin.keys.list", {})).code).toBe("forbidden");
   });
 });

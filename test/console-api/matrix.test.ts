@@ -93,8 +93,8 @@ const GATE = ["sign_in_required", "forbidden", "foreign_origin"];
 describe.each(Object.keys(ASKERS) as Asker[])("called by %s", (asker) => {
   test.each(EVERY)("%s", async (_, route) => {
     const code = await codeOf(await ASKERS[asker](), route);
-    const refusal = code !== null && GATE.includes(code) ? code : null;
-    expect(refusal).toBe(expected(route, asker));
+    const rejection = code !== null && GATE.includes(code) ? code : null;
+    expect(rejection).toBe(expected(route, asker));
   });
 });
 
@@ -151,11 +151,13 @@ describe("the scope of a personal access token", () => {
     const key = (await other.call("keys.list")).data[0]?.id ?? "";
     const token = await ASKERS["administrator's keys token"]();
     const params = { id: key };
-    expect(await token.callRefused("keys.rotate", { params, body: {} })).toMatchObject({ code: "not_found" });
-    expect(await token.callRefused("keys.edit", { params, body: {} })).toMatchObject({ code: "not_found" });
-    expect(await token.callRefused("keys.revoke", { params })).toMatchObject({ code: "not_found" });
+    expect(await token.callRejected("keys.rotate", { params, body: {} })).toMatchObject({
+      code: "not_found",
+    });
+    expect(await token.callRejected("keys.edit", { params, body: {} })).toMatchObject({ code: "not_found" });
+    expect(await token.callRejected("keys.revoke", { params })).toMatchObject({ code: "not_found" });
     const body = { name: "for another", group: "default", user: other.user.id };
-    expect(await token.callRefused("keys.create", { body })).toMatchObject({
+    expect(await token.callRejected("keys.create", { body })).toMatchObject({
       code: "forbidden",
       param: "user",
     });
@@ -166,7 +168,7 @@ describe("the scope of a personal access token", () => {
   test("is named by the error and by the API document", async () => {
     const token = await ASKERS["user's read token"]();
     const body = { name: "x", group: "default" };
-    expect((await token.callRefused("keys.create", { body })).message).toContain("`keys`");
+    expect((await token.callRejected("keys.create", { body })).message).toContain("`keys`");
     const document = await (await ASKERS.nobody()).call("openapi.read");
     type Operation = { operationId: RouteName; security: Record<string, string[]>[]; description: string };
     const operations = Object.values(document.paths as Record<string, Record<string, Operation>>).flatMap(
@@ -243,10 +245,10 @@ describe("objects of another user are not found", () => {
     if (one === undefined) throw new Error(`${name} has no object of another user here: add one.`);
     const user = await ASKERS.user();
     const sent = { params: { id: one.id }, ...(one.body === undefined ? {} : { body: one.body }) };
-    const gone = await user.callRefused(name, sent);
+    const gone = await user.callRejected(name, sent);
     expect(gone).toMatchObject({ status: 404, code: "not_found" });
     // The same error as for an unknown id, so that it does not reveal the object.
-    expect(await user.callRefused(name, { ...sent, params: { id: "none" } })).toEqual(gone);
+    expect(await user.callRejected(name, { ...sent, params: { id: "none" } })).toEqual(gone);
   });
 
   test("in lists", async () => {

@@ -168,7 +168,7 @@ describe("why a key can call a model", () => {
     const { id } = await makeKey("free");
     const bob = await signInAs(gateway, "bob@example.com");
     const query = { key: id, model: "paid", interface: "chat" };
-    expect(await bob.callRefused("models.why", { query })).toMatchObject({ status: 404 });
+    expect(await bob.callRejected("models.why", { query })).toMatchObject({ status: 404 });
   });
 });
 

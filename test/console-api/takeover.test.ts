@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { seal, totpBinding } from "../../src/secrets/seal.ts";
 import { mintTotpSecret, totpCode, totpStep } from "../../src/secrets/totp.ts";
-import { listChanges } from "../../src/store/change-log/change-log.ts";
+import { listChanges } from "../../src/store/audit-log/audit-log.ts";
 import {
   beginSecondFactor,
   confirmSecondFactor,
@@ -90,7 +90,7 @@ async function expectEnded({
   secret,
 }: Awaited<ReturnType<typeof makeAccess>>): Promise<void> {
   expect((await browser.call("session.current")).user).toBeNull();
-  expect(await program.callRefused("session.current")).toMatchObject({ status: 401 });
+  expect(await program.callRejected("session.current")).toMatchObject({ status: 401 });
   expect(await keyStatus(secret)).toBe(401);
 }
 
@@ -101,7 +101,7 @@ describe("registering with a mail server", () => {
   test("creates no account and accepts no password; the link does", async () => {
     const email = "victim@example.com";
     expect(
-      await stranger().callRefused("registration.create", { body: { email, password: ATTACKER } }),
+      await stranger().callRejected("registration.create", { body: { email, password: ATTACKER } }),
     ).toMatchObject({ code: "invalid_value", param: "password" });
     expect(await stranger().call("registration.create", { body: { email } })).toEqual({ user: null });
     expect(await findUserByEmail(gateway.installation.db, email)).toBeNull();
@@ -116,7 +116,7 @@ describe("registering with a mail server", () => {
     expect(await signInStatus(email, ATTACKER)).toBe(401);
     expect(await signInStatus(email, OWNER)).toBe(200);
     expect(
-      await stranger().callRefused("email.verify", { body: { token, password: ATTACKER } }),
+      await stranger().callRejected("email.verify", { body: { token, password: ATTACKER } }),
     ).toMatchObject({
       code: "link_used_up",
     });
@@ -132,7 +132,7 @@ describe("registering with a mail server", () => {
     const invitation = await admin.call("admin.links.create", { body: { purpose: "invite", email } });
     await stranger().call("email.verify", { body: { token: first, password: OWNER } });
     for (const token of [second, tokenIn(invitation.url)]) {
-      expect(await stranger().callRefused("links.read", { body: { token } })).toMatchObject({ status: 410 });
+      expect(await stranger().callRejected("links.read", { body: { token } })).toMatchObject({ status: 410 });
     }
     const left = await listLinks(gateway.installation.db, 0, { after: null, limit: 100 });
     expect(left.filter((link) => link.email === email)).toEqual([]);
@@ -146,7 +146,7 @@ describe("registering with a mail server", () => {
     const { url } = await admin.call("admin.links.create", { body: { purpose: "invite", email } });
     await stranger().call("invitation.accept", { body: { token: tokenIn(url), password: OWNER } });
     expect(
-      await stranger().callRefused("email.verify", { body: { token, password: ATTACKER } }),
+      await stranger().callRejected("email.verify", { body: { token, password: ATTACKER } }),
     ).toMatchObject({
       code: "link_used_up",
     });
@@ -157,9 +157,11 @@ describe("registering with a mail server", () => {
     await stranger().call("registration.create", { body: { email } });
     const token = await linkTo(email);
     await admin.call("admin.users.create", { body: { email } });
-    expect(await stranger().callRefused("email.verify", { body: { token, password: OWNER } })).toMatchObject({
-      code: "conflict",
-    });
+    expect(await stranger().callRejected("email.verify", { body: { token, password: OWNER } })).toMatchObject(
+      {
+        code: "conflict",
+      },
+    );
     expect((await findUserByEmail(gateway.installation.db, email))?.passwordHash).toBeNull();
   });
 });
@@ -185,7 +187,7 @@ describe("an older account that was never verified", () => {
     await stranger().call("email.verify", { body: { token, password: OWNER } });
     await expectEnded(access);
     const body = { token: tokenIn(url) };
-    expect(await stranger().callRefused("session.create_by_link", { body })).toMatchObject({
+    expect(await stranger().callRejected("session.create_by_link", { body })).toMatchObject({
       code: "link_used_up",
     });
     expect(await findCredentials(gateway.installation.db, access.userId)).toMatchObject({
@@ -202,9 +204,11 @@ describe("an older account that was never verified", () => {
     await stranger().call("registration.create", { body: { email } });
     const token = await linkTo(email);
     await admin.call("admin.users.change", { params: { id: userId }, body: { status: "disabled" } });
-    expect(await stranger().callRefused("email.verify", { body: { token, password: OWNER } })).toMatchObject({
-      code: "forbidden",
-    });
+    expect(await stranger().callRejected("email.verify", { body: { token, password: OWNER } })).toMatchObject(
+      {
+        code: "forbidden",
+      },
+    );
     const { db } = gateway.installation;
     expect(await db.sql`SELECT id FROM session WHERE user_id = ${userId}`).toHaveLength(0);
     expect(await findCredentials(db, userId)).toMatchObject({ mustVerify: true });
@@ -253,7 +257,7 @@ describe("a password reset", () => {
     });
     await expectEnded(theirs);
     expect(await keyStatus(own.secret)).toBe(200);
-    expect(await own.program.callRefused("session.current")).toMatchObject({ status: 401 });
+    expect(await own.program.callRejected("session.current")).toMatchObject({ status: 401 });
     const { rows } = await listChanges(db, {}, { after: null, limit: 50 });
     expect(rows.map(({ action, target }) => [action, target])).toContainEqual([
       "key.revoke",
@@ -327,17 +331,17 @@ describe("a password reset", () => {
     const { access: listed } = await stranger().call("links.read", { body: { token } });
     expect(listed).toMatchObject({ needs_code: true, second_factor_since: expect.any(Number) });
     const body = { token, password: OWNER, revoke_keys: "all" };
-    expect(await stranger().callRefused("password.reset", { body })).toMatchObject({
+    expect(await stranger().callRejected("password.reset", { body })).toMatchObject({
       code: "second_factor_required",
       param: "code",
     });
     expect(
-      await stranger().callRefused("password.reset", {
+      await stranger().callRejected("password.reset", {
         body: { token, password: OWNER, revoke_keys_since: 0 },
       }),
     ).toMatchObject({ code: "second_factor_required" });
     expect(
-      await stranger().callRefused("password.reset", { body: { ...body, code: "000000" } }),
+      await stranger().callRejected("password.reset", { body: { ...body, code: "000000" } }),
     ).toMatchObject({
       code: "wrong_credentials",
     });
@@ -347,7 +351,7 @@ describe("a password reset", () => {
     await expectEnded(access);
     // The second factor stays: reading the mail is not enough to sign in.
     expect(
-      await stranger().callRefused("session.create", { body: { email, password: OWNER } }),
+      await stranger().callRejected("session.create", { body: { email, password: OWNER } }),
     ).toMatchObject({
       code: "second_factor_required",
     });
@@ -383,7 +387,7 @@ describe("an administrator who resets the access of a user", () => {
       keys: 0,
     });
     expect(
-      await stranger().callRefused("links.read", { body: { token: tokenIn(earlier.url) } }),
+      await stranger().callRejected("links.read", { body: { token: tokenIn(earlier.url) } }),
     ).toMatchObject({
       status: 410,
     });
@@ -398,11 +402,11 @@ describe("an administrator who resets the access of a user", () => {
 
   test("cannot reset their own access, and cannot use a token", async () => {
     const params = { id: admin.user.id };
-    expect(await admin.callRefused("admin.users.reset_access", { params, body: {} })).toMatchObject({
+    expect(await admin.callRejected("admin.users.reset_access", { params, body: {} })).toMatchObject({
       code: "conflict",
     });
     const token = await createTokenClient(gateway, "boss@example.com", "admin", "admin");
-    expect(await token.callRefused("admin.users.reset_access", { params, body: {} })).toMatchObject({
+    expect(await token.callRejected("admin.users.reset_access", { params, body: {} })).toMatchObject({
       code: "forbidden",
     });
   });

@@ -36,7 +36,7 @@ const records = (text: string) =>
 
 describe("pull", () => {
   test("is rejected while the export is disabled", async () => {
-    expect(await admin.callRefused("admin.usage_export.records")).toMatchObject({
+    expect(await admin.callRejected("admin.usage_export.records")).toMatchObject({
       status: 409,
       message: expect.stringContaining("disabled"),
     });
@@ -85,24 +85,24 @@ describe("pull", () => {
     expect(await last.text()).toBe("");
     expect(last.headers.get("x-gateway-cursor")).toBe(String(query.after));
     for (const name of ["usage.requests", "admin.settings.get", "metrics.get"] as const)
-      expect(await program.callRefused(name)).toMatchObject({ status: 403, code: "forbidden" });
+      expect(await program.callRejected(name)).toMatchObject({ status: 403, code: "forbidden" });
   });
 
   test("needs the scope export or admin, and an administrator", async () => {
     const reader = await createTokenClient(gateway, "root@example.com", "read", "admin");
-    expect(await reader.callRefused("admin.usage_export.records")).toMatchObject({ code: "forbidden" });
+    expect(await reader.callRejected("admin.usage_export.records")).toMatchObject({ code: "forbidden" });
     const user = await createTokenClient(gateway, "user@example.com", "export");
-    expect(await user.callRefused("admin.usage_export.records")).toMatchObject({ code: "forbidden" });
+    expect(await user.callRejected("admin.usage_export.records")).toMatchObject({ code: "forbidden" });
     const other = await signInAs(gateway, "user@example.com");
     const body = { name: "mine", scope: "export", expires_at: null };
-    expect(await other.callRefused("tokens.create", { body })).toMatchObject({ param: "scope" });
+    expect(await other.callRejected("tokens.create", { body })).toMatchObject({ param: "scope" });
     expect(await admin.call("tokens.create", { body })).toMatchObject({ scope: "export" });
   });
 
   test("rejects what is not a cursor, cursors of another feed, and cursors ahead of the feed", async () => {
     const { feed } = await admin.call("admin.usage_export.get");
     const first = feed?.first_cursor ?? "";
-    const send = (after: string) => admin.callRefused("admin.usage_export.records", { query: { after } });
+    const send = (after: string) => admin.callRejected("admin.usage_export.records", { query: { after } });
     expect(await send("42")).toMatchObject({ status: 400, param: "after" });
     expect(await send("feed_0:1")).toMatchObject({
       status: 409,
@@ -135,7 +135,7 @@ describe("webhooks", () => {
       const { webhooks } = await admin.call("admin.usage_export.get");
       return webhooks[0]?.backlog === 0 ? webhooks[0] : undefined;
     });
-    expect(state).toMatchObject({ name: "warehouse", enabled: true, failures: 0, answer: "HTTP 200" });
+    expect(state).toMatchObject({ name: "warehouse", enabled: true, failures: 0, response: "HTTP 200" });
     const metrics = await (await admin.fetch("/metrics")).text();
     expect(metrics).toMatch(/gateway_usage_export_rows_total [1-9]/);
     expect(metrics).toContain('gateway_usage_export_lag_seconds{webhook="warehouse"}');
@@ -151,17 +151,17 @@ describe("webhooks", () => {
     });
     const { data } = await admin.call("admin.audit.list", { query: { action: "usage_export." } });
     expect(data[0]).toMatchObject({ action: "usage_export.test", target: "webhook warehouse" });
-    expect(await admin.callRefused("admin.usage_export.test", { body: { webhook: "nobody" } })).toMatchObject(
-      {
-        code: "not_found",
-      },
-    );
+    expect(
+      await admin.callRejected("admin.usage_export.test", { body: { webhook: "nobody" } }),
+    ).toMatchObject({
+      code: "not_found",
+    });
   });
 
   test("a stored secret is not sent to another address that a browser enters", async () => {
     const webhooks = [{ name: "warehouse", url: "https://elsewhere.example.com" }];
     const body = { usage_export: { enabled: true, webhooks } };
-    expect(await admin.callRefused("admin.settings.save", { body })).toMatchObject({
+    expect(await admin.callRejected("admin.settings.save", { body })).toMatchObject({
       param: "webhooks[0].secret",
     });
   });

@@ -39,9 +39,9 @@ test("the list is read page by page", async () => {
   const seen = new Set<string>();
   let after: string | null = null;
   for (let page = 0; page < 5; page += 1) {
-    const answer: Awaited<ReturnType<typeof list>> = await list(after);
-    for (const { id } of answer.data) seen.add(id);
-    after = answer.next;
+    const response: Awaited<ReturnType<typeof list>> = await list(after);
+    for (const { id } of response.data) seen.add(id);
+    after = response.next;
   }
   expect(seen.size).toBe(1_000);
   expect(after).not.toBeNull();
@@ -56,9 +56,9 @@ test("a rare request is found anywhere in the list", async () => {
   let after: string | null = null;
   do {
     const query = { outcome: "upstream_cut", ...(after === null ? {} : { after }) };
-    const answer: Awaited<ReturnType<typeof list>> = await person.call("usage.requests", { query });
-    found += answer.data.length;
-    after = answer.next;
+    const response: Awaited<ReturnType<typeof list>> = await person.call("usage.requests", { query });
+    found += response.data.length;
+    after = response.next;
   } while (after !== null);
   expect(found).toBe(1);
 });

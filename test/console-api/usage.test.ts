@@ -106,7 +106,9 @@ describe("a request that was just served", () => {
 
   test("is visible to its user and to administrators only", async () => {
     const id = await idOf(await ask("paid"));
-    expect(await other.callRefused("usage.request", { params: { id } })).toMatchObject({ code: "not_found" });
+    expect(await other.callRejected("usage.request", { params: { id } })).toMatchObject({
+      code: "not_found",
+    });
     const listed = await other.call("usage.requests");
     expect(listed.data.map((one) => one.id)).not.toContain(id);
     expect((await admin.call("usage.requests")).data).toEqual([]);
@@ -138,14 +140,14 @@ describe("users who are not administrators", () => {
   test("cannot query the usage of other users", async () => {
     for (const query of [{ whose: "everybody" }, { user: PAYER }, { account: "sim" }, { by: "user" }]) {
       const [param = ""] = Object.keys(query);
-      expect(await other.callRefused("usage.chart", { query })).toMatchObject({ code: "forbidden", param });
+      expect(await other.callRejected("usage.chart", { query })).toMatchObject({ code: "forbidden", param });
     }
     const { data } = await payer.call("usage.requests");
     const keyId = data[0]?.key.id ?? "";
-    expect(await other.callRefused("usage.requests", { query: { key: keyId } })).toMatchObject({
+    expect(await other.callRejected("usage.requests", { query: { key: keyId } })).toMatchObject({
       status: 404,
     });
-    expect(await other.callRefused("usage.requests", { query: { group: "paying" } })).toMatchObject({
+    expect(await other.callRejected("usage.requests", { query: { group: "paying" } })).toMatchObject({
       status: 404,
     });
   });
@@ -173,7 +175,7 @@ describe("the inspector", () => {
     const sum = lines.reduce((all, { cost }) => all + Math.round(Number(cost) * 1e9), 0);
     expect(sum).toBe(Math.round(Number(request.cost) * 1e9));
     expect(lines.map(({ unit }) => unit)).toEqual(["input", "output"]);
-    expect(request).toMatchObject({ payer: "balance", refusal: null });
+    expect(request).toMatchObject({ payer: "balance", rejection: null });
   });
 
   test("names the account to administrators", async () => {
@@ -192,7 +194,7 @@ describe("the inspector", () => {
       status: 429,
       outcome: "refused",
       error_code: "rate_limit_exceeded",
-      refusal: rejection.error.message,
+      rejection: rejection.error.message,
     });
   });
 });
@@ -213,11 +215,11 @@ describe("filters", () => {
 
   test("reject an invalid range and an invalid page", async () => {
     const later = { from_at: Date.now() + 90 * 86_400_000 };
-    expect(await payer.callRefused("usage.chart", { query: later })).toMatchObject({ param: "from_at" });
-    expect(await payer.callRefused("usage.chart", { query: { from_at: 0 } })).toMatchObject({
+    expect(await payer.callRejected("usage.chart", { query: later })).toMatchObject({ param: "from_at" });
+    expect(await payer.callRejected("usage.chart", { query: { from_at: 0 } })).toMatchObject({
       param: "from_at",
     });
-    expect(await payer.callRefused("usage.requests", { query: { after: "x" } })).toMatchObject({
+    expect(await payer.callRejected("usage.requests", { query: { after: "x" } })).toMatchObject({
       param: "after",
     });
   });

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createCodes } from "../../src/billing/operations/redeem.ts";
 import { parseUsd } from "../../src/money/nano.ts";
-import { listChanges } from "../../src/store/change-log/change-log.ts";
+import { listChanges } from "../../src/store/audit-log/audit-log.ts";
 import { type SignedInClient, signInAs } from "../support/console-client.ts";
 import { eventually } from "../support/eventually.ts";
 import { type PaidGateway, startPaidGateway } from "../support/paid-gateway.ts";
@@ -110,7 +110,7 @@ describe("the wallet", () => {
     expect(await bob.call("wallet.get")).toMatchObject({ balance: "0.00", subscriptions: [] });
     const query = { user: ada.user.id };
     for (const name of ["wallet.get", "wallet.ledger", "wallet.holds"] as const)
-      expect(await bob.callRefused(name, { query })).toMatchObject({ status: 403, param: "user" });
+      expect(await bob.callRejected(name, { query })).toMatchObject({ status: 403, param: "user" });
     expect((await admin.call("wallet.get", { query })).subscriptions).toHaveLength(2);
   });
 });
@@ -142,7 +142,7 @@ describe("redeeming a code", () => {
       plan: null,
       balance: "2.50",
     });
-    expect(await frank.callRefused("wallet.redeem", { body: { code: made } })).toMatchObject({
+    expect(await frank.callRejected("wallet.redeem", { body: { code: made } })).toMatchObject({
       code: "conflict",
     });
     const { rows } = await listChanges(
@@ -158,10 +158,10 @@ describe("redeeming a code", () => {
     const gina = await signInAs(gateway, "gina@example.com");
     for (let i = 0; i < 12; i += 1) await gina.call("wallet.redeem", { body: { code: await code("0.01") } });
     for (let i = 0; i < 10; i += 1)
-      expect(await gina.callRefused("wallet.redeem", { body: { code: "nonsense" } })).toMatchObject({
+      expect(await gina.callRejected("wallet.redeem", { body: { code: "nonsense" } })).toMatchObject({
         status: 400,
       });
-    expect(await gina.callRefused("wallet.redeem", { body: { code: await code("0.01") } })).toMatchObject({
+    expect(await gina.callRejected("wallet.redeem", { body: { code: await code("0.01") } })).toMatchObject({
       status: 429,
       code: "rate_limit_exceeded",
     });

@@ -2,7 +2,7 @@
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
-import { expectRefusal } from "../support/error-envelope.ts";
+import { expectRejection } from "../support/error-envelope.ts";
 import {
   type PooledGateway,
   type RequestSetup,
@@ -192,7 +192,7 @@ describe("the continuation of a response", () => {
       family: "responses",
       more: { previous_response_id: id },
     });
-    expect(await expectRefusal(response, 400)).toMatchObject({
+    expect(await expectRejection(response, 400)).toMatchObject({
       code: "previous_response_not_found",
       param: "previous_response_id",
     });
@@ -283,7 +283,7 @@ describe("reasoning that another account encrypted", () => {
     async (stream) => {
       understands = false;
       const response = await gateway.call("/v1/responses", bodyOf([QUESTION, REASONING], "pooled", stream));
-      expect(await expectRefusal(response, 400)).toMatchObject({ code: "invalid_encrypted_content" });
+      expect(await expectRejection(response, 400)).toMatchObject({ code: "invalid_encrypted_content" });
       expect(received.length).toBe(2);
     },
   );

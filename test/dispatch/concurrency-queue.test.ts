@@ -2,7 +2,7 @@
 
 import { afterEach, describe, expect, test } from "bun:test";
 import { limits } from "../../src/config/limits/product-limits.ts";
-import { expectRefusal } from "../support/error-envelope.ts";
+import { expectRejection } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   keySecret,
@@ -132,7 +132,7 @@ describe("the queue is bounded", () => {
     const { gateway, release } = await busy({ group: { queue: { max_waiting: 10, timeout: "200ms" } } });
     const response = await gateway.send({ key: "a", stream });
     expect(response.headers.get("retry-after")).toBe("1");
-    expect(await expectRefusal(response, 429)).toMatchObject({
+    expect(await expectRejection(response, 429)).toMatchObject({
       code: "rate_limit_exceeded",
       message:
         "Rate limit reached for this API key: 1 concurrent request. No slot became available within 200 ms. Please try again in 1s.",
@@ -160,7 +160,7 @@ describe("the queue is bounded", () => {
     for (const one of waiting) one.catch(() => null);
     await untilWaiting(gateway, 2);
     expect(await countWaiting(gateway)).toEqual({ all: 2, forSlot: 1 });
-    expect(await expectRefusal(await gateway.send({ key: "a" }), 429)).toMatchObject({
+    expect(await expectRejection(await gateway.send({ key: "a" }), 429)).toMatchObject({
       message: expect.stringContaining("The queue of your group is full (2 requests)."),
     });
     leaving.abort();
@@ -171,7 +171,7 @@ describe("the queue is bounded", () => {
 
   test("a request over its rpm limit is rejected at once, even while others wait", async () => {
     const { gateway, release } = await busy({ keys: { a: { limits: { concurrency: 1, rpm: 1 } } } });
-    expect(await expectRefusal(await gateway.send({ key: "a" }), 429)).toMatchObject({
+    expect(await expectRejection(await gateway.send({ key: "a" }), 429)).toMatchObject({
       message: expect.stringContaining("1 requests per minute"),
     });
     await release();

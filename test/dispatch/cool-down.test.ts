@@ -1,7 +1,7 @@
 /** A failed account cools down for as long as its failure class requires, and no other account or model is affected. */
 
 import { afterEach, describe, expect, test } from "bun:test";
-import { expectRefusal } from "../support/error-envelope.ts";
+import { expectRejection } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   type PooledGateway,
@@ -165,7 +165,7 @@ describe("all accounts", () => {
       const response = await gateway.send({ stream });
       const seconds = Number(response.headers.get("retry-after"));
       expect([18, 19, 20]).toContain(seconds);
-      const error = await expectRefusal(response, 429);
+      const error = await expectRejection(response, 429);
       expect(error.code).toBe("rate_limit_exceeded");
       expect(error.message).toContain(`try again in ${seconds}s`);
     }
@@ -182,7 +182,7 @@ describe("all accounts", () => {
       for (const stream of [false, true, false]) {
         const response = await gateway.send({ stream, family: "responses" });
         expect(response.headers.get("retry-after")).toBeNull();
-        expect(await expectRefusal(response, 503)).toMatchObject({
+        expect(await expectRejection(response, 503)).toMatchObject({
           code: "no_available_account",
           message: expect.stringMatching(/^No account can serve the model `pooled` at the moment\./),
         });
@@ -218,7 +218,7 @@ describe("all accounts", () => {
     });
     const response = await gateway.send({});
     expect(response.headers.get("retry-after")).toBe("20");
-    await expectRefusal(response, 429);
+    await expectRejection(response, 429);
   });
 });
 
@@ -228,8 +228,8 @@ test("streamed images that an upstream does not support do not block whole image
   const draw = (stream: boolean) =>
     gateway.call("/v1/images/generations", { model: PUBLIC_MODEL, prompt: "A cat", stream });
   for (let i = 1; i <= 5; i++) {
-    const answers = await expectRefusal(await draw(true), 400);
-    expect([answers.code, answers.param, asked()]).toEqual(["unsupported_parameter", "stream", i]);
+    const responses = await expectRejection(await draw(true), 400);
+    expect([responses.code, responses.param, asked()]).toEqual(["unsupported_parameter", "stream", i]);
   }
   expect((await draw(false)).status).toBe(200);
 });

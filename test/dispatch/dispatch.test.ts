@@ -1,7 +1,7 @@
 /** Several accounts behind one model: a failure before any content is invisible to the client. */
 
 import { describe, expect, test } from "bun:test";
-import { expectRefusal } from "../support/error-envelope.ts";
+import { expectRejection } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   type AccountSetup,
@@ -139,7 +139,7 @@ describe("with both accounts broken, the client gets one error after one attempt
         withPool([{}, {}], async (pool) => {
           for (const upstream of pool.upstreams) upstream.force(fault);
           const response = await pool.send(kind);
-          expect(await expectRefusal(response, status)).toMatchObject({ code });
+          expect(await expectRejection(response, status)).toMatchObject({ code });
           const seconds = response.headers.get("retry-after");
           if (retryAfter === "any") expect(seconds).toMatch(/^([2-9]|10)$/);
           else expect(seconds).toBe(retryAfter);

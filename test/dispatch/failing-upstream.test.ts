@@ -1,7 +1,7 @@
 /** A failing upstream is distinguished from a busy one: by the code, at once, and with the time of its next probe. */
 
 import { afterEach, describe, expect, test } from "bun:test";
-import { expectRefusal } from "../support/error-envelope.ts";
+import { expectRejection } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import { type PooledGateway, type PoolSetup, seenBy, startPooledGateway } from "../support/pooled-gateway.ts";
 import { asRecord } from "../support/sse-text.ts";
@@ -39,7 +39,7 @@ describe("while the only account cools down after faults", () => {
       for (const stream of [false, true]) {
         const response = await gateway.send({ family, stream });
         const seconds = Number(response.headers.get("retry-after"));
-        expect(await expectRefusal(response, 503)).toMatchObject({
+        expect(await expectRejection(response, 503)).toMatchObject({
           code: "upstream_unavailable",
           message: expect.stringMatching(
             /^The upstream of the model `pooled` is failing, so this request was not sent\. Please try again in \d+s\.$/,
@@ -58,7 +58,7 @@ describe("while the only account cools down after faults", () => {
     gateway.upstreams[0]?.force("500");
     const draw = () => gateway.call("/v1/images/generations", { model: "pooled", prompt: "A cat" });
     for (let i = 0; i < 2; i++) expect((await draw()).status).toBe(502);
-    expect(await expectRefusal(await draw(), 503)).toMatchObject({ code: "upstream_unavailable" });
+    expect(await expectRejection(await draw(), 503)).toMatchObject({ code: "upstream_unavailable" });
     const client = await openSocketClient(gateway.url);
     const { last: frame } = await client.turn({ model: "pooled", input: "Hello" });
     expect(frame).toMatchObject({ type: "error", status: 503, error: { code: "upstream_unavailable" } });
@@ -69,14 +69,14 @@ describe("while the only account cools down after faults", () => {
   test("the failure that started the cool-down has Retry-After", async () => {
     const gateway = await start({ accounts: [{}], ...SHORT_QUEUE });
     gateway.upstreams[0]?.force("500");
-    const answered: (string | null)[] = [];
+    const responded: (string | null)[] = [];
     for (let i = 0; i < 2; i++) {
       const response = await gateway.send({});
-      answered.push(response.headers.get("retry-after"));
-      expect(await expectRefusal(response, 502)).toMatchObject({ code: "upstream_error" });
+      responded.push(response.headers.get("retry-after"));
+      expect(await expectRejection(response, 502)).toMatchObject({ code: "upstream_error" });
     }
-    expect(answered[0]).toBeNull();
-    expect(answered[1]).toMatch(/^[4-6]$/);
+    expect(responded[0]).toBeNull();
+    expect(responded[1]).toMatch(/^[4-6]$/);
   });
 
   test("the trace names the cause of the cool-down", async () => {
@@ -112,7 +112,7 @@ describe("while the only account cools down after faults", () => {
     const probed = seenBy(gateway);
     for (let i = 0; i < 3; i++) {
       const response = await gateway.send({});
-      expect(await expectRefusal(response, 503)).toMatchObject({ code: "upstream_unavailable" });
+      expect(await expectRejection(response, 503)).toMatchObject({ code: "upstream_unavailable" });
     }
     // None of them waited for the next probe.
     expect(seenBy(gateway)).toEqual(probed);
@@ -131,7 +131,7 @@ describe("mixed with healthy accounts", () => {
     const leaving = new AbortController();
     const held = [1, 2].map(() => gateway.send({ signal: leaving.signal }).catch(() => null));
     await eventually(() => seenBy(gateway)[0] === 2 && gateway.upstreams[1]?.ledger.totals().inFlight === 1);
-    expect(await expectRefusal(await gateway.send({}), 429)).toMatchObject({ code: "rate_limit_exceeded" });
+    expect(await expectRejection(await gateway.send({}), 429)).toMatchObject({ code: "rate_limit_exceeded" });
     leaving.abort();
     await Promise.all(held);
   });
@@ -141,6 +141,8 @@ describe("mixed with healthy accounts", () => {
     gateway.upstreams[0]?.force("401");
     gateway.upstreams[1]?.force("500");
     for (let i = 0; i < 2; i++) expect((await gateway.send({})).status).toBe(502);
-    expect(await expectRefusal(await gateway.send({}), 503)).toMatchObject({ code: "upstream_unavailable" });
+    expect(await expectRejection(await gateway.send({}), 503)).toMatchObject({
+      code: "upstream_unavailable",
+    });
   });
 });

@@ -79,7 +79,7 @@ const FAULTS_OF_TEXT_STREAMS = [
   "capacity-in-stream",
   "empty",
 ];
-const FAULTS_OF_WHOLE_ANSWERS = ["empty", "truncated"];
+const FAULTS_OF_WHOLE_RESPONSES = ["empty", "truncated"];
 
 let gateway: RunningGateway;
 let first: Simulator;
@@ -161,7 +161,7 @@ describe("a fault before content is invisible to the client", () => {
       FAULTS_OF_TEXT_STREAMS.map((fault) => ({ name, fault })),
     ),
     ...ALL_ASKS.filter((name) => !STREAMS.includes(name)).flatMap((name) =>
-      FAULTS_OF_WHOLE_ANSWERS.map((fault) => ({ name, fault })),
+      FAULTS_OF_WHOLE_RESPONSES.map((fault) => ({ name, fault })),
     ),
   ];
 
@@ -210,22 +210,22 @@ describe("when every account fails", () => {
 
   test.each(cases.flatMap((one) => (["chat", "response stream"] as const).map((name) => ({ ...one, name }))))(
     "the client gets one error: $fault is $status $code ($name)",
-    async ({ name, ...answered }) => {
-      first.force(answered.fault);
-      second.force(answered.fault);
+    async ({ name, ...responded }) => {
+      first.force(responded.fault);
+      second.force(responded.fault);
       const response = await ask(name);
-      expect(response.status).toBe(answered.status);
+      expect(response.status).toBe(responded.status);
       const retryAfter = response.headers.get("retry-after");
-      if (answered.retryAfter === "any") expect(retryAfter).toMatch(/^([2-9]|10)$/);
-      else expect(retryAfter).toBe(answered.retryAfter ?? null);
+      if (responded.retryAfter === "any") expect(retryAfter).toMatch(/^([2-9]|10)$/);
+      else expect(retryAfter).toBe(responded.retryAfter ?? null);
       const { error } = asRecord(await response.json());
-      expect(error).toMatchObject({ code: answered.code, request_id: response.headers.get("x-request-id") });
+      expect(error).toMatchObject({ code: responded.code, request_id: response.headers.get("x-request-id") });
       expect([requestsAt(first), requestsAt(second)]).toEqual([1, 1]);
       await gateway.usageRows();
       expect(await rowOf(response)).toMatchObject({
-        status: answered.status,
+        status: responded.status,
         outcome: "failed",
-        error_code: answered.code,
+        error_code: responded.code,
         attempts: 2,
         usage_source: "none",
       });

@@ -4,7 +4,7 @@
  */
 
 import { afterEach, describe, expect, test } from "bun:test";
-import { expectRefusal } from "../support/error-envelope.ts";
+import { expectRejection } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import { type GatedUpstream, startGatedUpstream } from "../support/gated-upstream.ts";
 import {
@@ -180,7 +180,7 @@ describe("the queue is bounded", () => {
     await untilWaiting(gateway, 2);
     const response = await gateway.send({});
     expect(response.headers.get("retry-after")).toMatch(/^([1-9]|[1-5]\d|60)$/);
-    expect(await expectRefusal(response, 429)).toMatchObject({
+    expect(await expectRejection(response, 429)).toMatchObject({
       code: "rate_limit_exceeded",
       message: expect.stringContaining("The queue of your group is full (2 requests)"),
     });
@@ -200,7 +200,7 @@ describe("the queue is bounded", () => {
       const freeSlots = await occupySlots(gateway, 1);
       const response = await gateway.send({ stream });
       expect(response.headers.get("retry-after")).toMatch(/^([1-9]|[1-5]\d|60)$/);
-      expect(await expectRefusal(response, 429)).toMatchObject({ code: "rate_limit_exceeded" });
+      expect(await expectRejection(response, 429)).toMatchObject({ code: "rate_limit_exceeded" });
       const row = await rowOf(gateway, response);
       expect(row).toMatchObject({ outcome: "refused", attempts: 0, error_code: "rate_limit_exceeded" });
       expect(row.wait_ms).toBeGreaterThanOrEqual(195);
@@ -215,7 +215,7 @@ describe("the queue is bounded", () => {
       group: { queue: { max_waiting: 0, timeout: "30s" } },
     });
     const freeSlots = await occupySlots(gateway, 1);
-    await expectRefusal(await gateway.send({}), 429);
+    await expectRejection(await gateway.send({}), 429);
     await freeSlots();
   });
 });
@@ -277,7 +277,7 @@ describe("a queued request", () => {
     });
     await untilWaiting(gateway, 1);
     if (stream) await client.until((text) => text.includes("keep-alive"));
-    await expectRefusal(await gateway.send({}), 429);
+    await expectRejection(await gateway.send({}), 429);
     client.disconnect("reset");
     await untilWaiting(gateway, 0);
     const next = gateway.send({});
@@ -299,7 +299,7 @@ describe("a queued request", () => {
     });
     for (let i = 0; i < 3; i++) expect((await gateway.send({})).status).toBe(200);
     const response = await gateway.send({});
-    const error = await expectRefusal(response, 429);
+    const error = await expectRejection(response, 429);
     expect(error.code).toBe("rate_limit_exceeded");
     expect(Number(response.headers.get("retry-after"))).toBeGreaterThan(50);
     expect(seenBy(gateway)).toEqual([3]);

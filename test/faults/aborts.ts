@@ -4,7 +4,7 @@
  * never read.
  *
  * That gap is the time of two hang-ups on the way, about a millisecond through the gateway when the machine is not
- * loaded. Of a simulator that writes without a pause it would be most of the answer; models pause for tens of
+ * loaded. Of a simulator that writes without a pause it would be most of the response; models pause for tens of
  * milliseconds between events, and at such a pace the gap is hardly ever an event wide.
  */
 
@@ -25,9 +25,9 @@ const EVENTS = 20;
 const INTERVAL_MS = 40;
 /** Billed and never shown: a client that leaves pays for them, with `cancel` as they were learnt. */
 const HIDDEN_TOKENS = 400;
-/** Complete answers from which the gateway learns how much the model reasons. */
+/** Complete responses from which the gateway learns how much the model reasons. */
 const LESSONS = 30;
-/** A little longer than the answer takes: some stay to its end. */
+/** A little longer than the response takes: some stay to its end. */
 const LEAVES_WITHIN_MS = EVENTS * INTERVAL_MS * 1.15;
 const CANCEL_ERROR_MAX = 0.01;
 /** Before that, the request may not have been read when its client disconnected. */
@@ -219,7 +219,7 @@ function compare(
   ];
 }
 
-/** What was asked of the simulator. It counts a prompt only when it begins to answer, so each is counted by another. */
+/** What was asked of the simulator. It counts a prompt only when it begins to respond, so each is counted by another. */
 function inputSent(asked: readonly ClientRecord[], truth: readonly LedgerEntry[]): number {
   const byMarker = new Map(asked.map((one) => [one.marker, one]));
   const nameOf = (entry: LedgerEntry) => byMarker.get(readMarker(entry))?.prompt ?? "";

@@ -9,7 +9,7 @@ export interface ClientRequest {
   model: string;
   stream: boolean;
   prompt: string;
-  /** Leaves then, if the answer is not there yet. */
+  /** Leaves then, if the response is not there yet. */
   leaveAfterMs?: number | null;
   more?: object;
   idempotencyKey?: string;
@@ -31,7 +31,7 @@ export interface ClientRecord {
   requestId: string | null;
   headers: Headers | null;
   errorCode: string | null;
-  /** The whole answer, or a terminal event, was there. */
+  /** The whole response, or a terminal event, was there. */
   isWhole: boolean;
   text: string;
   /** Of the text: when how much of it was there. */

@@ -69,7 +69,7 @@ export const clockSteps: Fault = {
       faults: new BillingFaults(() => Date.now()),
       limits: RECOVERY,
     });
-    const answers: ClientRecord[] = [];
+    const responses: ClientRecord[] = [];
     const keys = Array.from({ length: USERS }, (_, user) => buildKey(user));
     try {
       for (let round = 1; round <= (times ?? 1); round++) {
@@ -80,14 +80,21 @@ export const clockSteps: Fault = {
           say(`clock ${step >= 0 ? "+" : ""}${step / 1_000} s`);
         }
         await Bun.sleep(STEP_MS);
-        answers.push(...(await traffic.stop()));
+        responses.push(...(await traffic.stop()));
       }
       while (gateway.simulator.ledger.totals().inFlight > 0) await Bun.sleep(10);
       await gateway.usageRows();
       const rows = (await db.sql.text(SELECT_USAGE, [])).map(toUsageRow);
       const truth = gateway.simulator.ledger.entries();
       const tariffs = await readTariffs({ db });
-      const one = reconcile({ asked: answers, rows, truth, tariffs, unpaidKeys: new Set(), killedMs: null });
+      const one = reconcile({
+        asked: responses,
+        rows,
+        truth,
+        tariffs,
+        unpaidKeys: new Set(),
+        killedMs: null,
+      });
       const { findings } = await reconcileLedger(db, {
         nowMs: clock.nowMs(),
         holdAgeMaxMs: HOUR_MS,

@@ -26,7 +26,7 @@ const WRAPPING_TOKENS = 7;
 interface Sample {
   kind: CorpusKind;
   prompt: string;
-  answer: string;
+  response: string;
 }
 
 interface Errors {
@@ -46,10 +46,10 @@ export const estimate: Fault = {
       const kind = KINDS[i % KINDS.length] ?? "prose";
       // From a line to some pages.
       const chars = () => Math.round(40 * 300 ** random());
-      return { kind, prompt: corpusText(kind, chars(), random), answer: corpusText(kind, chars(), random) };
+      return { kind, prompt: corpusText(kind, chars(), random), response: corpusText(kind, chars(), random) };
     });
     const upstream = startCorpusUpstream(
-      samples.map(({ answer }) => answer),
+      samples.map(({ response }) => response),
       random,
     );
     const rig = await openRig(store, () =>
@@ -81,7 +81,7 @@ export const estimate: Fault = {
       const rows = new Map((await rig.rows(0)).map((row) => [row.requestId, row]));
       const errors: Errors[] = [];
       const unflagged: string[] = [];
-      for (const [i, { kind, prompt, answer }] of samples.entries()) {
+      for (const [i, { kind, prompt, response }] of samples.entries()) {
         const row = rows.get(asked[i]?.requestId ?? "");
         if (row === undefined || row.usageSource !== "estimated" || !row.flags.includes("estimated")) {
           unflagged.push(`${i} ${asked[i]?.status} ${asked[i]?.errorCode} ${row?.usageSource}`);
@@ -89,9 +89,9 @@ export const estimate: Fault = {
         }
         errors.push({
           kind,
-          output: errorOf(row.outputTokens, countTokens(answer)),
+          output: errorOf(row.outputTokens, countTokens(response)),
           input: errorOf(row.inputTokens, countTokens(prompt) + WRAPPING_TOKENS),
-          older: errorOf(row.outputTokens, countOlder(answer)),
+          older: errorOf(row.outputTokens, countOlder(response)),
         });
       }
       return [

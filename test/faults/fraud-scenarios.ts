@@ -75,14 +75,14 @@ const parking: Scenario = {
   },
 };
 
-/** Leaves streams of a model that reasons at some moment, and whole answers before they are there. */
+/** Leaves streams of a model that reasons at some moment, and whole responses before they are there. */
 const leaving: Scenario = {
   name: "leaving",
   models: { reason: "sim-reason@events=30,interval=20ms", whole: "sim-reason@first=300ms" },
   group: {},
   tolerance: 0.01,
   async play({ url, key, leave }) {
-    const answers = Array.from({ length: 3 }, () => {
+    const responses = Array.from({ length: 3 }, () => {
       const stream = leave() < 0.7;
       return sendRequest({
         url,
@@ -95,7 +95,7 @@ const leaving: Scenario = {
         leaveAfterMs: 60 + leave() * (stream ? 700 : 350),
       });
     });
-    return (await Promise.all(answers)).map(asTrick);
+    return (await Promise.all(responses)).map(asTrick);
   },
 };
 
@@ -112,9 +112,9 @@ const stored: Scenario = {
     const response = await fetch(`${cheat.url}/v1/responses/${first.responseId}`, {
       headers: { authorization: `Bearer ${cheat.key}` },
     });
-    const answer = await response.text();
+    const received = await response.text();
     if (response.status !== 200) return [first.trick];
-    const { usage }: { usage?: { output_tokens?: number } | null } = JSON.parse(answer);
+    const { usage }: { usage?: { output_tokens?: number } | null } = JSON.parse(received);
     return [{ ...first.trick, readTokens: usage?.output_tokens ?? 0 }];
   },
 };
@@ -159,7 +159,7 @@ async function leaveStored({ url, key, leave }: Cheat) {
 
 const WINDOW_USD = "0.01";
 
-/** Many at once, mostly without a bound, on a window that pays for a part of one answer. */
+/** Many at once, mostly without a bound, on a window that pays for a part of one response. */
 const windows: Scenario = {
   name: "windows",
   models: { long: "sim-fast@bytes=8000,first=100ms", short: "sim-fast@first=50ms" },
@@ -167,7 +167,7 @@ const windows: Scenario = {
   tolerance: 0,
   windowNano: Number(WINDOW_USD) * 1e9,
   async play({ url, key, leave }) {
-    const answers = Array.from({ length: 25 }, () =>
+    const responses = Array.from({ length: 25 }, () =>
       sendRequest({
         url,
         key,
@@ -178,7 +178,7 @@ const windows: Scenario = {
         more: {},
       }),
     );
-    return (await Promise.all(answers)).map(asTrick);
+    return (await Promise.all(responses)).map(asTrick);
   },
 };
 

@@ -1,5 +1,5 @@
 /**
- * Users who try to get answers below their price, at random and all at once, among honest traffic: by parking their
+ * Users who try to get responses below their price, at random and all at once, among honest traffic: by parking their
  * balance while files are read, by leaving streams before their end, by reading stored streams later, and by parallel
  * requests on a small window of money. What the simulator says it produced, times the price, is what has to be charged.
  *

@@ -6,7 +6,7 @@
 import type { LedgerEntry } from "../../simulator/ledger.ts";
 import { systemClock, uuidV7 } from "../../src/base/clock.ts";
 import { refund } from "../../src/billing/operations/operations.ts";
-import { MoneyRefusedError } from "../../src/billing/operations/refusal.ts";
+import { MoneyOperationRejected } from "../../src/billing/operations/rejection.ts";
 import { nano } from "../../src/store/engine/row.ts";
 import { type ClientRecord, type ClientRequest, sendRequest } from "./client.ts";
 import { checked, type Fault, type FaultOptions, type Finding, figure, none } from "./fault.ts";
@@ -118,7 +118,7 @@ async function killAmongMixed({ times, say }: FaultOptions, rig: Target): Promis
       await rig.end();
       await rig.start();
       workedTwice.push(...findWorkedTwice(again, [...truth, ...truthAgain]));
-      notReplayed.push(...again.filter(isLostAnswer).map(({ first }) => first.marker));
+      notReplayed.push(...again.filter(isLostResponse).map(({ first }) => first.marker));
       for (const { way } of sent) counts[way]++;
       const asked = [...sent.map((one) => one.asked), ...again.map((one) => one.second).filter(isNew)];
       const one = reconcile({
@@ -202,7 +202,7 @@ async function repeatKeyed(url: () => string, sent: readonly Sent[]): Promise<Re
 const isReplay = ({ headers }: ClientRecord) => headers?.get("idempotency-replayed") === "true";
 /** A repeat with a row of its own: a replay has that of the first. */
 const isNew = (one: ClientRecord) => !isReplay(one);
-const isLostAnswer = ({ first, second }: Repeat) =>
+const isLostResponse = ({ first, second }: Repeat) =>
   first.isWhole && first.status === 200 && !first.stream && !isReplay(second);
 
 function findWorkedTwice(repeats: readonly Repeat[], truth: readonly LedgerEntry[]): string[] {
@@ -230,7 +230,7 @@ function startRefunds(rig: Target, sinceMs: number) {
           const { repeated } = await refund(desk, { requestId, amountNano: "all", ...order });
           if (!repeated) done++;
         } catch (error) {
-          if (!(error instanceof MoneyRefusedError)) throw error;
+          if (!(error instanceof MoneyOperationRejected)) throw error;
         }
       }
     }

@@ -74,7 +74,7 @@ async function killAgainAndAgain(
       const isTimed = pauses.takeLongestMs() <= PAUSE_MS_MAX;
       if (!isTimed) untimed++;
       else if (hangs) timedHangs++;
-      const answers = await traffic.stop();
+      const responses = await traffic.stop();
       const truth = await rig.takeTruth();
       // Now and then the successor dies as well, somewhere in its start.
       if (kill % 3 === 0) await rig.startAndKill(SUCCESSOR_DIES_WITHIN_MS * Math.random());
@@ -85,7 +85,7 @@ async function killAgainAndAgain(
       if (holds > 0) unsettled.push(`${holds} after kill ${kill}`);
       const rows = await rig.rows(sinceMs);
       const one = reconcile({
-        asked: answers,
+        asked: responses,
         rows,
         truth,
         tariffs: await readTariffs(rig),

@@ -29,7 +29,7 @@ export interface Rig {
   startAndKill(afterMs: number): Promise<void>;
   /** Resolves when the process is gone, to the moment at which the signal was sent. */
   kill(): Promise<number>;
-  /** The database answers no statement on usage rows for so long, and until the work is done. PostgreSQL only. */
+  /** The database runs no statement on usage rows for so long, and until the work is done. PostgreSQL only. */
   whileStoreHangs<T>(ms: number, work: () => Promise<T>): Promise<T>;
   /** Lets what is under way end, and writes everything. */
   end(): Promise<void>;

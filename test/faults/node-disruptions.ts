@@ -10,7 +10,7 @@ import type { ClusterNode, NodeCluster } from "./node-cluster.ts";
 const TAKEOVER_WITHIN_MS = 120_000;
 const KILLS = 8;
 const LIFE_MS = { least: 500, most: 4_000 };
-/** A node notices within seven seconds that PostgreSQL does not answer. */
+/** A node notices within seven seconds that PostgreSQL does not respond. */
 const UNREADY_WITHIN_MS = 12_000;
 const PARTITION_MS = 13_000;
 const DISK_FULL_MS = 8_000;

@@ -81,14 +81,14 @@ async function underTraffic(options: FaultOptions, scenario: Scenario): Promise<
     const readyMs = await cluster.waitUntilReady();
     const overMs = Date.now();
     await Bun.sleep(AFTER_MS);
-    const answers = await traffic.stop();
-    say(`${answers.length} requests sent; waiting for the last settlements`);
-    const served = answers.filter(({ sentAtMs, status }) => sentAtMs >= overMs && status === 200).length;
+    const responses = await traffic.stop();
+    say(`${responses.length} requests sent; waiting for the last settlements`);
+    const served = responses.filter(({ sentAtMs, status }) => sentAtMs >= overMs && status === 200).length;
     return [
       ...seen,
       figure("all nodes ready again after, ms", readyMs.toFixed(0)),
       checked("served after it was over", served, "some", served > 0),
-      ...(await compareLedgers(cluster, answers, scenario)),
+      ...(await compareLedgers(cluster, responses, scenario)),
       ...(await checkBooks(cluster, payer)),
       ...(await checkLeftovers(cluster)),
     ];
@@ -109,7 +109,7 @@ async function underTraffic(options: FaultOptions, scenario: Scenario): Promise<
 /** Ends the nodes, and compares what clients, usage rows and the simulator have. */
 async function compareLedgers(
   cluster: NodeCluster,
-  answers: readonly ClientRecord[],
+  responses: readonly ClientRecord[],
   { tolerated = [], compare }: Scenario,
 ): Promise<Finding[]> {
   const truth = await cluster.takeTruth();
@@ -117,11 +117,11 @@ async function compareLedgers(
   await cluster.end();
   const rows = await cluster.rows(0);
   const tariffs = await readTariffs(cluster);
-  const one = reconcile({ asked: answers, rows, truth, tariffs, unpaidKeys: UNPAID_KEYS, killedMs: null });
+  const one = reconcile({ asked: responses, rows, truth, tariffs, unpaidKeys: UNPAID_KEYS, killedMs: null });
   const partitions = await listPartitions(cluster.db, { name: "usage_row", key: "request_id" });
   return [
     figure("client: sent / saw the end / cut off", `${one.asked} / ${one.whole} / ${one.cutByKill}`),
-    figure("rejected meanwhile, by error", describeErrors(answers)),
+    figure("rejected meanwhile, by error", describeErrors(responses)),
     figure("partitions of usage rows, half a minute after the first start", partitions.length),
     figure("rows / of these recovered", `${one.rows} / ${one.recovered}`),
     figure("completed, and to the token as the simulator produced it", one.exact),
@@ -147,9 +147,9 @@ async function checkLeftovers(cluster: NodeCluster): Promise<Finding[]> {
   ];
 }
 
-function describeErrors(answers: readonly ClientRecord[]): string {
+function describeErrors(responses: readonly ClientRecord[]): string {
   const counts = new Map<string, number>();
-  for (const { errorCode } of answers)
+  for (const { errorCode } of responses)
     if (errorCode !== null) counts.set(errorCode, (counts.get(errorCode) ?? 0) + 1);
   return [...counts].map(([code, many]) => `${many} ${code}`).join(", ") || "none";
 }

@@ -60,7 +60,7 @@ export class NodeNetwork {
     };
   }
 
-  /** Takes the interface off the switch: the node still has a link, and nothing answers. */
+  /** Takes the interface off the switch: the node still has a link, and nothing responds. */
   cutDatabase(node: number): void {
     run("ip", "link", "set", linkName("d", node), "nomaster");
   }

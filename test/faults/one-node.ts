@@ -39,7 +39,7 @@ const SETUP: Setup = {
 type Blow = (rig: Rig) => Promise<Finding[]>;
 
 interface Expected {
-  /** Whether some paid requests must be refused meanwhile. */
+  /** Whether some paid requests must be rejected meanwhile. */
   refuses: boolean;
 }
 
@@ -51,7 +51,7 @@ async function underTraffic(
   const rig = await openRig("sqlite", (url) => buildConfiguration(SETUP, url));
   const keys = Array.from({ length: USERS }, (_, user) => buildKey(user));
   const sinceMs = Date.now();
-  const answers: ClientRecord[] = [];
+  const responses: ClientRecord[] = [];
   const seen: Finding[] = [];
   try {
     for (let round = 1; round <= (times ?? 1); round++) {
@@ -63,7 +63,7 @@ async function underTraffic(
       const fromMs = Date.now();
       await Bun.sleep(AFTER_MS);
       const asked = await traffic.stop();
-      answers.push(...asked);
+      responses.push(...asked);
       const after = asked.filter(({ sentAtMs, status }) => sentAtMs >= fromMs && status === 200).length;
       seen.push(checked("served after it was over", after, "some", after > 0));
       say(`round ${round}: ${asked.length} asked`);
@@ -73,8 +73,8 @@ async function underTraffic(
     const rows = await rig.rows(sinceMs);
     const tariffs = await readTariffs(rig);
     const unpaidKeys = new Set(keys.filter((_, user) => isUnpaid(user)));
-    const one = reconcile({ asked: answers, rows, truth, tariffs, unpaidKeys, killedMs: null });
-    const refused = answers.filter(({ errorCode }) => errorCode === "store_unavailable").length;
+    const one = reconcile({ asked: responses, rows, truth, tariffs, unpaidKeys, killedMs: null });
+    const refused = responses.filter(({ errorCode }) => errorCode === "store_unavailable").length;
     const audit = await rig.audit();
     return [
       ...seen,

@@ -1,6 +1,6 @@
 /**
  * Three ledgers of the same requests: the client's (what was sent and received), the gateway's (rows and charges) and the
- * simulator's (what was really produced). A client knows its row by the answer's request id, the simulator knows the
+ * simulator's (what was really produced). A client knows its row by the response's request id, the simulator knows the
  * client by a header, and a row knows the simulator's entry by the upstream's request id.
  */
 
@@ -96,7 +96,7 @@ export function reconcile({ asked, rows, truth, tariffs, unpaidKeys, killedMs }:
     else if (row.flags.includes("recovered")) found.terminalBeforeRow.push(`${one.requestId} ${one.model}`);
   }
 
-  // A row without a client that knows its id: the client disconnected, or was cut off, before the answer's head.
+  // A row without a client that knows its id: the client disconnected, or was cut off, before the response's head.
   const linked = new Set<string>();
   const rowOfEntry = new Map<string, string>();
   const lonely: UsageRow[] = [];

@@ -56,7 +56,7 @@ async function sendRounds(
 ): Promise<ClientRecord[]> {
   const asked: ClientRecord[] = [];
   for (let round = 1; round <= (times ?? ROUNDS); round++) {
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: atOnce }, (_, i) =>
         sendRequest({
           url: target.url(),
@@ -70,8 +70,8 @@ async function sendRounds(
         }),
       ),
     );
-    asked.push(...answers);
-    const served = answers.filter(({ status }) => status === 200).length;
+    asked.push(...responses);
+    const served = responses.filter(({ status }) => status === 200).length;
     say(`round ${round}: ${served} of ${atOnce} served`);
   }
   return asked;

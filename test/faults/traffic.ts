@@ -1,4 +1,4 @@
-/** Mixed traffic at a steady rate, whatever becomes of the answers. */
+/** Mixed traffic at a steady rate, whatever becomes of the responses. */
 
 import { type ClientRecord, type ClientRequest, sendRequest } from "./client.ts";
 
@@ -79,27 +79,27 @@ export function startTraffic(
   keys: readonly string[],
   perSecond: number,
 ): Traffic {
-  const answers: Promise<ClientRecord>[] = [];
+  const responses: Promise<ClientRecord>[] = [];
   const beganMs = performance.now();
   const timer = setInterval(() => {
     const due = ((performance.now() - beganMs) / 1000) * perSecond;
-    while (answers.length < due) {
+    while (responses.length < due) {
       const shape = shapeAtRandom();
       const leaves = Math.random() < LEAVING_SHARE;
       const leaveAfterMs = leaves ? Math.random() * (shape.model === "long" ? 3_000 : 250) : null;
       const target = typeof url === "string" ? url : url();
-      answers.push(
+      responses.push(
         sendRequest({ url: target, key: pick(keys), prompt: pick(PROMPTS), leaveAfterMs, ...shape }),
       );
     }
   }, TICK_MS);
   return {
     get asked() {
-      return answers.length;
+      return responses.length;
     },
     stop() {
       clearInterval(timer);
-      return Promise.all(answers);
+      return Promise.all(responses);
     },
   };
 }

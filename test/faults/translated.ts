@@ -16,7 +16,7 @@ const ROUNDS = 5;
 const AT_ONCE = 40;
 const EVENTS = 20;
 const INTERVAL_MS = 40;
-/** A little longer than the answer takes: some stay to its end. */
+/** A little longer than the response takes: some stay to its end. */
 const LEAVES_WITHIN_MS = EVENTS * INTERVAL_MS * 1.15;
 /** One event, which a busy machine may be late. */
 const CANCEL_ERROR_MAX = 1 / EVENTS;

@@ -185,19 +185,21 @@ describe("the other methods", () => {
 });
 
 describe("the examples of the API description", () => {
-  const posts = Object.entries(GEMINI_OPERATIONS).flatMap(([name, { body, answer, stream, parameters }]) => {
-    const json = body?.["application/json"];
-    const model = parameters.find(({ in: place }) => place === "path")?.example ?? "";
-    const path = name.replace("POST ", "").replace("{model}", model) + (stream === null ? "" : "?alt=sse");
-    return json === undefined ? [] : [{ name, path, json, answer }];
-  });
-  test.each(posts)("$name is served as described", async ({ path, json, answer }) => {
+  const posts = Object.entries(GEMINI_OPERATIONS).flatMap(
+    ([name, { body, response: received, stream, parameters }]) => {
+      const json = body?.["application/json"];
+      const model = parameters.find(({ in: place }) => place === "path")?.example ?? "";
+      const path = name.replace("POST ", "").replace("{model}", model) + (stream === null ? "" : "?alt=sse");
+      return json === undefined ? [] : [{ name, path, json, response: received }];
+    },
+  );
+  test.each(posts)("$name is served as described", async ({ path, json, response: received }) => {
     for (const { value } of json.examples) {
       const response = await callGemini(gateway, path, JSON.stringify(value));
       expect(response.status).toBe(200);
       const text = await response.text();
-      const answers = text.startsWith("data: ") ? readEvents(text) : [JSON.parse(text)];
-      for (const one of answers) answer.schema.parse(one);
+      const responses = text.startsWith("data: ") ? readEvents(text) : [JSON.parse(text)];
+      for (const one of responses) received.schema.parse(one);
     }
   });
 });

@@ -2,7 +2,7 @@
 
 import { expect, test } from "bun:test";
 import { TEST_KEY } from "../support/running-gateway.ts";
-import { refusalIn } from "./expect-refusal.ts";
+import { rejectionIn } from "./expect-rejection.ts";
 import { chatBody, chunk, get, post, postHead } from "./messages.ts";
 import { startServerForTests } from "./test-gateway.ts";
 
@@ -44,14 +44,14 @@ test.each([
 ])("an error replaces 100 Continue: %s", async (_, head, status) => {
   await server.connect();
   await server.client.send(head);
-  refusalIn(await server.client.readResponse(), status);
+  rejectionIn(await server.client.readResponse(), status);
 });
 
 test("bytes after an error are treated as the body, never as a request", async () => {
   await server.connect();
   const inner = get("/healthz");
   await server.client.send(postHead(`Content-Length: ${inner.length}`, ASK).replace(TEST_KEY, "nobody"));
-  refusalIn(await server.client.readResponse(), 401);
+  rejectionIn(await server.client.readResponse(), 401);
   await server.client.send(inner);
   await server.client.send(get("/nowhere"));
   const next = await server.client.next();
@@ -75,6 +75,6 @@ test.each(["200-maybe", "100-continue, more", "x"])(
   async (expected) => {
     await server.connect();
     await server.client.send(post(BODY, `Expect: ${expected}`));
-    refusalIn(await server.client.readResponse(), 417);
+    rejectionIn(await server.client.readResponse(), 417);
   },
 );

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "bun:test";
 import { TEST_KEY } from "../support/running-gateway.ts";
-import { expectCutOff, refusalIn } from "./expect-refusal.ts";
+import { expectCutOff, rejectionIn } from "./expect-rejection.ts";
 import { CHAT, chatBody, get, HOST, KEY, message, post, TYPE } from "./messages.ts";
 import { openRawClient } from "./raw-client.ts";
 import { startServerForTests } from "./test-gateway.ts";
@@ -89,7 +89,7 @@ describe("a head", () => {
     ["a Host with a user", ["Host: someone@a", KEY]],
     ["a Host with a space", ["Host: a b", KEY]],
   ])("with %s is rejected", async (_, fields) => {
-    const error = refusalIn(await server.sendAlone(message(MODELS, fields)), 400);
+    const error = rejectionIn(await server.sendAlone(message(MODELS, fields)), 400);
     expect(error.message).toContain("Host");
   });
 
@@ -124,7 +124,7 @@ describe("a head", () => {
   test("that is larger is rejected before it is complete", async () => {
     const client = await openRawClient(server.gateway.url);
     await client.send(`${MODELS}\r\n${HOST}\r\nX-Large: ${"m".repeat(70 * KiB)}`);
-    refusalIn(await client.readResponse(), 431);
+    rejectionIn(await client.readResponse(), 431);
     expect(await client.next()).toBe("fin");
     client.close("fin");
   });
@@ -156,7 +156,7 @@ describe("a request line", () => {
     ["ftp://server.gateway.test/v1/models", "GET"],
     ["http:///v1/models", "GET"],
   ])("with an invalid request target is rejected: %s", async (address, method) => {
-    refusalIn(await server.sendAlone(message(`${method} ${address} HTTP/1.1`, [HOST, KEY])), 400);
+    rejectionIn(await server.sendAlone(message(`${method} ${address} HTTP/1.1`, [HOST, KEY])), 400);
   });
 
   test.each(["http/1.1", "ICY/1.1", "HTTP/1", "HTTP/1.10", "HTTP/1.x", "HTTP/11", "HTTP1.1"])(
@@ -167,7 +167,7 @@ describe("a request line", () => {
   );
 
   test("with CONNECT is rejected", async () => {
-    refusalIn(
+    rejectionIn(
       await server.sendAlone(message("CONNECT example.com:443 HTTP/1.1", [HOST, KEY])),
       400,
       404,
@@ -191,7 +191,7 @@ describe("a request line", () => {
     await client.send(Buffer.from("16030100a5010000a10303".padEnd(340, "5a"), "hex"));
     client.finish();
     const next = await client.next();
-    if (typeof next !== "string") refusalIn(next, 400);
+    if (typeof next !== "string") rejectionIn(next, 400);
     await client.closed;
   });
 
@@ -205,7 +205,7 @@ describe("a request line", () => {
     ["a method that the path does not support", "PROPFIND /healthz HTTP/1.1", 405, "method_not_allowed"],
     ["an unknown method for an unknown path", "BREW /nowhere HTTP/1.1", 404, "unknown_url"],
   ])("with %s returns the right error", async (_, line, status, code) => {
-    expect(refusalIn(await server.sendAlone(message(line, [HOST, KEY])), status).code).toBe(code);
+    expect(rejectionIn(await server.sendAlone(message(line, [HOST, KEY])), status).code).toBe(code);
   });
 
   test.each([
@@ -216,7 +216,7 @@ describe("a request line", () => {
   ])("with an absolute URL, as for a proxy, is rejected: %s %s", async (method, address) => {
     const body = method === "POST" ? chatBody() : "";
     const fields = [HOST, KEY, TYPE, `Content-Length: ${body.length}`];
-    refusalIn(await server.sendAlone(message(`${method} ${address} HTTP/1.1`, fields, body)), 400);
+    rejectionIn(await server.sendAlone(message(`${method} ${address} HTTP/1.1`, fields, body)), 400);
   });
 });
 
@@ -235,7 +235,7 @@ test("requests before a malformed head are answered first", async () => {
   await client.send(`${post(chatBody())}${get("/healthz")}GET /\n\n${get("/healthz")}`);
   expect((await client.readResponse()).status).toBe(200);
   expect((await client.readResponse()).status).toBe(200);
-  refusalIn(await client.readResponse(), 400);
+  rejectionIn(await client.readResponse(), 400);
   expect(await client.next()).toBe("fin");
   client.close("fin");
 });

@@ -1,7 +1,7 @@
 /** A pipelined request does not change the request before it: neither its end nor its cost. */
 
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
-import { startAnsweredGateway } from "../support/canned-upstream.ts";
+import { startGatewayWithResponses } from "../support/canned-upstream.ts";
 import { eventually } from "../support/eventually.ts";
 import { startPaidGateway } from "../support/paid-gateway.ts";
 import { chatBody, HOST, KEY, message, post, TYPE } from "./messages.ts";
@@ -61,7 +61,7 @@ async function costInBackground(isTogether: boolean) {
     choices: [{ index: 0, message: { role: "assistant", content: "hi" }, finish_reason: "stop" }],
     usage: { prompt_tokens: 5_000, completion_tokens: 1, total_tokens: 5_001 },
   };
-  const gateway = await startAnsweredGateway(({ url }) =>
+  const gateway = await startGatewayWithResponses(({ url }) =>
     Response.json(
       url.endsWith("/chat/completions")
         ? chat

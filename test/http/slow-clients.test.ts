@@ -3,7 +3,7 @@
 import { describe, expect, test } from "bun:test";
 import { limits } from "../../src/config/limits/product-limits.ts";
 import { startTestGateway } from "../support/running-gateway.ts";
-import { refusalIn } from "./expect-refusal.ts";
+import { rejectionIn } from "./expect-rejection.ts";
 import { chatBody, get, post, postHead } from "./messages.ts";
 import { openRawClient } from "./raw-client.ts";
 import { startServerForTests } from "./test-gateway.ts";
@@ -44,7 +44,7 @@ describe("a head that does not arrive in time", () => {
     await server.connect();
     await server.client.send(part);
     const response = await server.client.readResponse();
-    expect(refusalIn(response, 408).code).toBe("request_timeout");
+    expect(rejectionIn(response, 408).code).toBe("request_timeout");
     expect(response.header("connection")).toBe("close");
     expect(await server.client.next()).toBe("fin");
   });
@@ -52,7 +52,7 @@ describe("a head that does not arrive in time", () => {
   test("gets an error even if bytes arrive slowly", async () => {
     await server.connect();
     await trickle(get("/v1/models", `X-Long: ${"x".repeat(10_000)}`));
-    refusalIn(await server.client.readResponse(), 408);
+    rejectionIn(await server.client.readResponse(), 408);
     expect(await server.client.next()).toBe("fin");
   });
 
@@ -60,7 +60,7 @@ describe("a head that does not arrive in time", () => {
     await server.connect();
     await server.client.send(get("/healthz") + get("/healthz").slice(0, 20));
     expect((await server.client.readResponse()).status).toBe(200);
-    refusalIn(await server.client.readResponse(), 408);
+    rejectionIn(await server.client.readResponse(), 408);
     expect(await server.client.next()).toBe("fin");
   });
 });
@@ -104,7 +104,7 @@ describe("a body that does not arrive in time", () => {
     await server.connect();
     await server.client.send(postHead(framing) + part);
     const response = await server.client.readResponse();
-    expect(refusalIn(response, 408).code).toBe("request_timeout");
+    expect(rejectionIn(response, 408).code).toBe("request_timeout");
     // Nothing can be read after a body that never ends.
     expect(response.header("connection")).toBe("close");
     expect(await server.client.next()).toBe("fin");
@@ -119,7 +119,7 @@ describe("a body that does not arrive in time", () => {
     await server.connect();
     await server.client.send(postHead(framing));
     await trickle(text);
-    refusalIn(await server.client.readResponse(), 408);
+    rejectionIn(await server.client.readResponse(), 408);
     server.client.close("fin");
   });
 });

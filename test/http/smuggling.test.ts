@@ -4,7 +4,7 @@
  */
 
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { expectCutOff, refusalIn } from "./expect-refusal.ts";
+import { expectCutOff, rejectionIn } from "./expect-rejection.ts";
 import {
   CHAT,
   chatBody,
@@ -145,17 +145,17 @@ describe("rejected:", () => {
 
   test("chunks with many extensions", async () => {
     const crumbs = `1;${"a".repeat(200)}\r\n \r\n`.repeat(50_000);
-    refusalIn(await server.sendAlone(`${postHead(CHUNKED)}${crumbs}${WHOLE}`), 400, 413, 431);
+    rejectionIn(await server.sendAlone(`${postHead(CHUNKED)}${crumbs}${WHOLE}`), 400, 413, 431);
   });
 
   test("a chunk size that would be right in 32 bits", async () => {
     const body = `1${size.padStart(8, "0")}\r\n${BODY}\r\n${chunk("")}`;
-    refusalIn(await server.sendAlone(postHead(CHUNKED) + body), 400, 408, 413);
+    rejectionIn(await server.sendAlone(postHead(CHUNKED) + body), 400, 408, 413);
   });
 
   test("a key in the trailer", async () => {
     const head = message(`POST ${CHAT} HTTP/1.1`, [HOST, TYPE, CHUNKED]);
-    refusalIn(await server.sendAlone(`${head}${chunk(BODY)}0\r\n${KEY}\r\n\r\n`), 401);
+    rejectionIn(await server.sendAlone(`${head}${chunk(BODY)}0\r\n${KEY}\r\n\r\n`), 401);
   });
 
   test.each([
@@ -170,7 +170,7 @@ describe("rejected:", () => {
   ])("a request within the body of a rejected one, %s", async (_, wrap) => {
     const client = await openRawClient(server.gateway.url);
     await client.send(wrap(post(BODY)) + get("/v1/models"));
-    refusalIn(await client.readResponse(), 401);
+    rejectionIn(await client.readResponse(), 401);
     // After the body comes a request or the end of the connection; the content of the body is neither.
     const next = await client.next();
     if (typeof next !== "string") {

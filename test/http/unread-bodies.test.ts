@@ -6,7 +6,7 @@ import { limits } from "../../src/config/limits/product-limits.ts";
 import { eventually } from "../support/eventually.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
 import { type SpawnedGateway, spawnGateway } from "../support/spawned-gateway.ts";
-import { refusalIn } from "./expect-refusal.ts";
+import { rejectionIn } from "./expect-rejection.ts";
 import { chatBody, get, KEY, post, postHead } from "./messages.ts";
 import { openRawClient } from "./raw-client.ts";
 
@@ -46,7 +46,7 @@ describe("a client that sends its whole body before it reads", () => {
     for (let i = 0; i < 20; i++) await client.send(piece);
     if (piece === chunkOfPiece) await client.send("0\r\n\r\n");
     client.resume();
-    refusalIn(await client.readResponse(), status);
+    rejectionIn(await client.readResponse(), status);
     client.close("fin");
   });
 
@@ -56,7 +56,7 @@ describe("a client that sends its whole body before it reads", () => {
     await client.send(postHead(`Content-Length: ${80 * MiB}`));
     for (let i = 0; i < 80; i++) await client.send(PIECE);
     client.resume();
-    refusalIn(await client.readResponse(), 413);
+    rejectionIn(await client.readResponse(), 413);
     client.close("fin");
   });
 
@@ -75,7 +75,7 @@ describe("a client that sends its whole body before it reads", () => {
           peakBytes = Math.max(peakBytes, gateway.residentBytes());
         }
         client.resume();
-        refusalIn(await client.readResponse(), 401);
+        rejectionIn(await client.readResponse(), 401);
         client.close("fin");
       }),
     );
@@ -104,7 +104,7 @@ describe("a client that keeps sending", () => {
   ])("is disconnected some time after its rejection: %s", async (_, framing, piece) => {
     const client = await openRawClient(impatient.url);
     await client.send(postHead(framing).replace(`${KEY}\r\n`, ""));
-    refusalIn(await client.readResponse(), 401);
+    rejectionIn(await client.readResponse(), 401);
     let isOpen = true;
     void client.closed.then(() => {
       isOpen = false;
@@ -119,7 +119,7 @@ describe("a client that keeps sending", () => {
   test("is disconnected even if it sends nothing of its body", async () => {
     const client = await openRawClient(impatient.url);
     await client.send(postHead("Content-Length: 5000").replace(`${KEY}\r\n`, ""));
-    refusalIn(await client.readResponse(), 401);
+    rejectionIn(await client.readResponse(), 401);
     expect(typeof (await client.next())).toBe("string");
   });
 });
@@ -129,10 +129,10 @@ test("a connection can be reused after a rejection with a small body", async () 
   const refused = post(chatBody()).replace(`${KEY}\r\n`, "");
   await client.send(refused);
   const response = await client.readResponse();
-  refusalIn(response, 401);
+  rejectionIn(response, 401);
   expect(response.header("connection")).not.toBe("close");
   await client.sendPieces([refused.slice(0, -10), refused.slice(-10), get("/healthz")]);
-  refusalIn(await client.readResponse(), 401);
+  rejectionIn(await client.readResponse(), 401);
   const next = await client.next();
   if (typeof next !== "string") expect(next.status).toBe(200);
   client.close("fin");

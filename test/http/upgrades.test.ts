@@ -5,7 +5,7 @@ import { wholePart } from "../../src/base/parts.ts";
 import { buildFrame, FrameReader, TEXT } from "../../src/net/websocket/frames.ts";
 import { eventually } from "../support/eventually.ts";
 import { TEST_KEY } from "../support/running-gateway.ts";
-import { refusalIn } from "./expect-refusal.ts";
+import { rejectionIn } from "./expect-rejection.ts";
 import { chatBody, get, post } from "./messages.ts";
 import { startServerForTests } from "./test-gateway.ts";
 
@@ -102,7 +102,7 @@ describe("an upgrade", () => {
   test("that is rejected leaves the connection usable or closes it", async () => {
     await server.connect();
     await server.client.send(get("/v1/responses", ...ASK).replace(TEST_KEY, "nobody"));
-    refusalIn(await server.client.readResponse(), 401);
+    rejectionIn(await server.client.readResponse(), 401);
     await server.client.send(get("/healthz"));
     const next = await server.client.next();
     if (typeof next !== "string") expect(next.status).toBe(200);
@@ -118,7 +118,7 @@ describe("an upgrade", () => {
   ])("with %s is rejected with an error", async (_, fields) => {
     await server.connect();
     await server.client.send(get("/v1/responses", ...fields));
-    refusalIn(await server.client.readResponse(), 400, 426);
+    rejectionIn(await server.client.readResponse(), 400, 426);
   });
 
   test.each([
@@ -128,13 +128,13 @@ describe("an upgrade", () => {
   ])("with a body is rejected with an error, if the body comes %s", async (_, request) => {
     await server.connect();
     await server.client.send(request);
-    expect(refusalIn(await server.client.readResponse(), 400).code).toBe("invalid_request");
+    expect(rejectionIn(await server.client.readResponse(), 400).code).toBe("invalid_request");
   });
 
   test("in HTTP/1.0 is rejected", async () => {
     await server.connect();
     await server.client.send(get("/v1/responses", ...ASK).replace("HTTP/1.1", "HTTP/1.0"));
-    refusalIn(await server.client.readResponse(), 400, 426);
+    rejectionIn(await server.client.readResponse(), 400, 426);
   });
 });
 

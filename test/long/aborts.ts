@@ -22,8 +22,8 @@ export async function abortsLeaveNothing(): Promise<string> {
           done++;
           const client = new AbortController();
           const leaving = setTimeout(() => client.abort(), Math.random() * 120);
-          const answer = gateway.call("/v1/chat/completions", body, { signal: client.signal });
-          await answer.then((response) => response.text()).catch(() => left++);
+          const received = gateway.call("/v1/chat/completions", body, { signal: client.signal });
+          await received.then((response) => response.text()).catch(() => left++);
           clearTimeout(leaving);
         }
       }),

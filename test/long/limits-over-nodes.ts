@@ -58,7 +58,7 @@ class LimitsRun {
   readonly #coordinator: FaultyCoordinator;
   readonly #options: LimitsRunOptions;
   readonly #startTimesMs: number[] = [];
-  /** A node cannot start while its database does not answer. */
+  /** A node cannot start while its database does not respond. */
   #isPaused = false;
   #isOver = false;
 
@@ -154,7 +154,7 @@ class LimitsRun {
     const text = [
       ...lines,
       `${report.served} served, ${report.refused} refused, other failures: ${failures}; ${report.unsent} unsent, because no node was ready`,
-      `${this.#startTimesMs.length} kills, slowest start ${slowestStartMs.toFixed(0)} ms, slowest refusal ${report.slowestRefusalMs.toFixed(0)} ms`,
+      `${this.#startTimesMs.length} kills, slowest start ${slowestStartMs.toFixed(0)} ms, slowest refusal ${report.slowestRejectionMs.toFixed(0)} ms`,
     ].join("\n   ");
     if (report.failed.size > 0) problems.push(failures);
     if (problems.length > 0) throw new Error(`${problems.join("; ")}\n   ${text}`);

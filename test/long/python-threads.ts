@@ -35,7 +35,7 @@ export async function pythonKeepsConversation(): Promise<string> {
   const gateway = await startVendorGateway([
     {
       account: { kind: "openai", interfaces: ["chat"] },
-      answer({ body }) {
+      respond({ body }) {
         const results = (body.messages as Json[]).filter(({ role }) => role === "tool").length;
         return results < CALLS
           ? chatCompletion(

@@ -91,9 +91,9 @@ test("Claude Code with an empty balance sends one request and reports the balanc
   });
   const home = openClaudeCode({ url: paid.url, model: "claude-fast" });
   try {
-    const answer = await home.ask("Hello");
-    expect(answer).toMatchObject({ isError: true });
-    expect(answer.text).toMatch(/balance/i);
+    const response = await home.ask("Hello");
+    expect(response).toMatchObject({ isError: true });
+    expect(response.text).toMatch(/balance/i);
     expect(await paid.usageRows()).toMatchObject([{ status: 402, error_code: "insufficient_quota" }]);
     expect(paid.simulator.ledger.totals().requests).toBe(0);
   } finally {

@@ -20,9 +20,9 @@ export interface ClaudeCodeSetup {
   environment?: Readonly<Record<string, string>>;
 }
 
-export interface ClaudeCodeAnswer {
+export interface ClaudeCodeResponse {
   exitCode: number;
-  /** The text of the answer, or the error as a user sees it. */
+  /** The text of the response, or the error as a user sees it. */
   text: string;
   isError: boolean;
   sessionId: string;
@@ -33,7 +33,7 @@ export interface ClaudeCodeAnswer {
 
 export interface ClaudeCodeHome {
   workspace: string;
-  ask(question: string, args?: readonly string[]): Promise<ClaudeCodeAnswer>;
+  ask(question: string, args?: readonly string[]): Promise<ClaudeCodeResponse>;
   remove(): void;
 }
 
@@ -73,13 +73,13 @@ export function openClaudeCode(setup: ClaudeCodeSetup): ClaudeCodeHome {
         new Response(child.stderr).text(),
         child.exited,
       ]);
-      return readAnswer(output, complaints, exitCode);
+      return readResponse(output, complaints, exitCode);
     },
     remove: () => rmSync(home, { recursive: true, force: true }),
   };
 }
 
-function readAnswer(output: string, complaints: string, exitCode: number): ClaudeCodeAnswer {
+function readResponse(output: string, complaints: string, exitCode: number): ClaudeCodeResponse {
   const json: Record<string, unknown> = output.trim() === "" ? {} : JSON.parse(output);
   return {
     exitCode,

@@ -26,12 +26,12 @@ async function start(...[accounts, options]: Parameters<typeof startVendorGatewa
   return gateway;
 }
 
-/** Calls the tool in each of the first turns, and then answers. */
+/** Calls the tool in each of the first turns, and then responds. */
 const CALLS = 3;
 
 const chatAccount: VendorAccount = {
   account: { kind: "openai", interfaces: ["chat"] },
-  answer({ body }) {
+  respond({ body }) {
     const results = (body.messages as Json[]).filter(({ role }) => role === "tool").length;
     return results < CALLS
       ? chatCompletion(
@@ -52,7 +52,7 @@ function anthropicAccount(
   return {
     held,
     account: { kind: "anthropic", ...account },
-    answer({ headers, body }) {
+    respond({ headers, body }) {
       const thread = body.thread as { type: string; previous_message_id?: string } | undefined;
       if (thread !== undefined && !headers.get("anthropic-beta")?.includes("message-threads"))
         return rejection(400, "invalid_request_error", null);
@@ -151,7 +151,7 @@ describe.each([false, true])("the SDK's tool runner, streamed: %p", (stream) => 
   test("reaches an account of another dialect with the whole conversation in every turn", async () => {
     const account: VendorAccount = {
       ...chatAccount,
-      answer: (request) => (stream ? chatStream(request.body) : chatAccount.answer(request)),
+      respond: (request) => (stream ? chatStream(request.body) : chatAccount.respond(request)),
     };
     const gateway = await start([account]);
     expect(await runTools(gateway.url, stream)).toBe("The sum is 3.");
@@ -258,7 +258,7 @@ describe("an error of Anthropic about a thread keeps its code", () => {
     ["thread_unsupported_request", 400, "invalid_request_error"],
   ])("%s", async (code, status, type) => {
     const gateway = await start([
-      { account: { kind: "anthropic" }, answer: () => rejection(status, type, code) },
+      { account: { kind: "anthropic" }, respond: () => rejection(status, type, code) },
     ]);
     const response = await sendTurn(gateway, { type: "create" });
     expect(response.status).toBe(status);

@@ -2,10 +2,10 @@
 
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import {
-  type AnsweredGateway,
   eventStream,
+  type GatewayWithResponses,
   responsesEvent,
-  startAnsweredGateway,
+  startGatewayWithResponses,
 } from "../support/canned-upstream.ts";
 import { eventually } from "../support/eventually.ts";
 import { bill, type PaidGateway, PRICE, startPaidGateway } from "../support/paid-gateway.ts";
@@ -134,10 +134,10 @@ test("an unpaid response records its usage and cost when it is retrieved after i
 /** An upstream with one response that reports its status and handles cancellation with `cancel`. */
 async function startSlow(
   cancel: (standing: { status: string }) => Response,
-  limits: Parameters<typeof startAnsweredGateway>[2],
-): Promise<{ gateway: AnsweredGateway; standing: { status: string } }> {
+  limits: Parameters<typeof startGatewayWithResponses>[2],
+): Promise<{ gateway: GatewayWithResponses; standing: { status: string } }> {
   const standing = { status: "in_progress" };
-  const gateway = await startAnsweredGateway(
+  const gateway = await startGatewayWithResponses(
     ({ method, url }) =>
       method === "POST" && url.endsWith("/cancel")
         ? cancel(standing)
@@ -182,7 +182,7 @@ test("a response that takes too long is cancelled, and the upstream's usage is c
 
 test("a cancelled response without usage is charged the requested reasoning", async () => {
   let status = "in_progress";
-  const gateway = await startAnsweredGateway(({ url }) => {
+  const gateway = await startGatewayWithResponses(({ url }) => {
     if (url.endsWith("/cancel")) status = "cancelled";
     return Response.json({ ...response("in_progress"), status });
   });
@@ -201,7 +201,7 @@ test("a stream that is cancelled by its id without usage is charged the same", a
   const last = responsesEvent("response.cancelled", {
     response: { ...response("in_progress"), status: "cancelled" },
   });
-  const gateway = await startAnsweredGateway(() => eventStream([created, delta, last]));
+  const gateway = await startGatewayWithResponses(() => eventStream([created, delta, last]));
   running.push(gateway);
   const body = { model: "paid", input: "Hello", stream: true, reasoning: { effort: "low" } };
   const asked = await gateway.call("/v1/responses", body);

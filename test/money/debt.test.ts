@@ -7,7 +7,7 @@ import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { topUp } from "../../src/billing/operations/operations.ts";
 import { parseUsd, usdText } from "../../src/money/nano.ts";
 import { findUserByEmail } from "../../src/store/identity/users.ts";
-import { expectRefusal } from "../support/error-envelope.ts";
+import { expectRejection } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   bill,
@@ -94,7 +94,7 @@ describe("while another request holds the balance", () => {
     const beganMs = performance.now();
     const refused = await readFile(gateway);
     expect(performance.now() - beganMs).toBeGreaterThan(250);
-    const { code, message } = await expectRefusal(refused, 429);
+    const { code, message } = await expectRejection(refused, 429);
     expect([refused.status, code]).toEqual([429, "insufficient_quota"]);
     expect(message).toContain("while your other requests are in flight");
     expect(gateway.simulator.ledger.modelTotals(models.reader.upstream).requests).toBe(0);
@@ -138,7 +138,7 @@ describe("a file that costs more than a small balance", () => {
 
     const say = () => gateway.call("/v1/responses", { model: "reader", input: "Hello" });
     const refused = await say();
-    const { code, message } = await expectRefusal(refused, 429);
+    const { code, message } = await expectRejection(refused, 429);
     expect([refused.status, code]).toEqual([429, "insufficient_quota"]);
     expect(refused.headers.get("x-should-retry")).toBe("false");
     expect(message).toContain(`$${usdText(debtNano)} in debt`);

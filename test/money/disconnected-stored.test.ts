@@ -3,7 +3,7 @@
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { LedgerEntry } from "../../simulator/ledger.ts";
 import type { UsageRow } from "../../src/store/usage/usage.ts";
-import { eventStream, responsesEvent, startAnsweredGateway } from "../support/canned-upstream.ts";
+import { eventStream, responsesEvent, startGatewayWithResponses } from "../support/canned-upstream.ts";
 import { eventually } from "../support/eventually.ts";
 import { bill, type PaidGateway, PRICE, SIMULATOR, startPaidGateway } from "../support/paid-gateway.ts";
 import type { GatewayOptions } from "../support/running-gateway.ts";
@@ -194,7 +194,7 @@ test("an upstream that disconnects and stays down does not keep the slot and the
     responsesEvent("response.created", { response: { id: "resp_1", object: "response", model: "up" } }),
     responsesEvent("response.output_text.delta", { delta: "hello" }),
   ];
-  const gateway = await startAnsweredGateway(
+  const gateway = await startGatewayWithResponses(
     ({ method }) => (method === "POST" ? eventStream(events) : new Response("down", { status: 502 })),
     { limits: { concurrency: 1 }, queue: { max_waiting: 0 } },
   );
@@ -247,7 +247,7 @@ test("a response beyond its hold is stopped and charged the upstream's usage", a
   const delta = responsesEvent("response.output_text.delta", { delta: "one two three four five " });
   const used = { input_tokens: 5, output_tokens: 300, total_tokens: 305 };
   const asked: string[] = [];
-  const gateway = await startAnsweredGateway(
+  const gateway = await startGatewayWithResponses(
     ({ method, url }) => {
       if (method === "POST" && !url.endsWith("/cancel")) {
         const created = responsesEvent("response.created", { response });
@@ -262,9 +262,9 @@ test("a response beyond its hold is stopped and charged the upstream's usage", a
   );
   running.push(gateway);
   const body = { model: "paid", input: "Hi", stream: true, max_output_tokens: 16 };
-  const answer = await gateway.call("/v1/responses", body);
-  expect(await answer.text()).toContain("insufficient_quota");
-  const row = await gateway.records.row(answer.headers.get("x-request-id") ?? "");
+  const received = await gateway.call("/v1/responses", body);
+  expect(await received.text()).toContain("insufficient_quota");
+  const row = await gateway.records.row(received.headers.get("x-request-id") ?? "");
   expect(asked).toContain("POST");
   expect(row).toMatchObject({ outcome: "failed", usageSource: "upstream", outputTokens: 300 });
 });

@@ -3,26 +3,26 @@
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { UsageRow } from "../../src/store/usage/usage.ts";
 import {
-  type AnsweredGateway,
   chatChunk,
   chatUsage,
   eventStream,
+  type GatewayWithResponses,
   responsesEvent,
-  startAnsweredGateway,
+  startGatewayWithResponses,
 } from "../support/canned-upstream.ts";
 import { eventually } from "../support/eventually.ts";
 import { bill, openBillingRecords, PRICE } from "../support/paid-gateway.ts";
 
 setDefaultTimeout(30_000);
 
-const running: AnsweredGateway[] = [];
+const running: GatewayWithResponses[] = [];
 
 afterEach(async () => {
   await Promise.all(running.splice(0).map((gateway) => gateway.stop()));
 });
 
-async function start(...how: Parameters<typeof startAnsweredGateway>): Promise<AnsweredGateway> {
-  const gateway = await startAnsweredGateway(...how);
+async function start(...how: Parameters<typeof startGatewayWithResponses>): Promise<GatewayWithResponses> {
+  const gateway = await startGatewayWithResponses(...how);
   running.push(gateway);
   return gateway;
 }
@@ -46,7 +46,7 @@ const CANCEL = { on_disconnect: "cancel" };
 const CHAT = ["/v1/chat/completions", { messages: [{ role: "user", content: "hi" }] }] as const;
 const RESPONSES = ["/v1/responses", { input: "hi" }] as const;
 
-function onlyRow(gateway: AnsweredGateway): Promise<UsageRow> {
+function onlyRow(gateway: GatewayWithResponses): Promise<UsageRow> {
   return eventually(async () => {
     const [row] = await gateway.usageRows();
     return row === undefined ? null : gateway.records.findRow(String(row.request_id));
@@ -54,7 +54,12 @@ function onlyRow(gateway: AnsweredGateway): Promise<UsageRow> {
 }
 
 /** Opens a stream and disconnects after this much text. */
-async function leaveAt(gateway: AnsweredGateway, path: string, prompt: object, mark: string): Promise<void> {
+async function leaveAt(
+  gateway: GatewayWithResponses,
+  path: string,
+  prompt: object,
+  mark: string,
+): Promise<void> {
   const leaving = new AbortController();
   const body = { model: "paid", ...prompt, stream: true };
   const response = await gateway.call(path, body, { signal: leaving.signal });
@@ -151,7 +156,7 @@ describe("a gateway that shuts down", () => {
   ] as const;
 
   test.each(WAYS)("has settled %s before it closes the database (%s)", async (_, policy, stream, leaves) => {
-    const gateway = await startAnsweredGateway(
+    const gateway = await startGatewayWithResponses(
       async () => {
         if (!stream) await never;
         return eventStream([chatChunk({ content: "hello there" }), never]);

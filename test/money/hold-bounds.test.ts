@@ -2,7 +2,7 @@
 
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parseUsd } from "../../src/money/nano.ts";
-import { expectRefusal } from "../support/error-envelope.ts";
+import { expectRejection } from "../support/error-envelope.ts";
 import { bill, doneId, type PaidGateway, PRICE, startPaidGateway } from "../support/paid-gateway.ts";
 
 setDefaultTimeout(30_000);
@@ -21,7 +21,7 @@ interface Setup {
 
 /** An upstream with configurable responses that records its requests. */
 async function start(
-  answer: (asked: Record<string, unknown>, count: number) => Response,
+  respond: (asked: Record<string, unknown>, count: number) => Response,
   { balance = "10.00", price = PRICE, more = {} }: Setup = {},
 ): Promise<{ gateway: PaidGateway; asked: Record<string, unknown>[] }> {
   const asked: Record<string, unknown>[] = [];
@@ -32,7 +32,7 @@ async function start(
       // This upstream stores no responses.
       if (request.method === "GET") return new Response("unknown", { status: 404 });
       const body: Record<string, unknown> = JSON.parse(await request.text());
-      return answer(body, asked.push(body));
+      return respond(body, asked.push(body));
     },
   });
   const account = { name: "own", kind: "openai", base_url: `http://127.0.0.1:${server.port}/v1` };
@@ -136,7 +136,7 @@ test("a stored conversation is charged by its count, and rejected if the balance
   expect(balanceNano).toBeGreaterThan(bill([[100_010, PRICE.input]]));
   const row = await gateway.records.row(await doneId(await ask("resp_1")));
   expect(row).toMatchObject({ inputTokens: 100_000, flags: [] });
-  const error = await expectRefusal(await ask("resp_2"), 429);
+  const error = await expectRejection(await ask("resp_2"), 429);
   expect(error).toMatchObject({ code: "insufficient_quota" });
   expect(asked).toHaveLength(2);
 });
@@ -183,7 +183,7 @@ describe("an upstream that rejects the output limit that the gateway added", () 
   const BOUNDS = ["max_completion_tokens", "max_tokens", "max_output_tokens"];
   const boundsIn = (asked: readonly Record<string, unknown>[]) =>
     asked.map((body) => BOUNDS.filter((name) => name in body).join());
-  const answer = () =>
+  const respond = () =>
     Response.json({
       id: "c",
       object: "chat.completion",
@@ -193,7 +193,7 @@ describe("an upstream that rejects the output limit that the gateway added", () 
     });
   const refusing = (names: readonly string[], code: string, status: number) => (body: object) => {
     const param = names.find((name) => name in body);
-    if (param === undefined) return "input" in body ? responseOf(5, 3) : answer();
+    if (param === undefined) return "input" in body ? responseOf(5, 3) : respond();
     const message = code === "invalid_value" ? `${param} is too large: 16384.` : `Unsupported: '${param}'.`;
     return Response.json({ error: { message, type: "invalid_request_error", param, code } }, { status });
   };
@@ -254,7 +254,7 @@ describe("an upstream that rejects the output limit that the gateway added", () 
       { balance: "0.01" },
     );
     const bounded = { ...CHAT, max_completion_tokens: 100_000 };
-    const error = await expectRefusal(await gateway.call("/v1/chat/completions", bounded), 400);
+    const error = await expectRejection(await gateway.call("/v1/chat/completions", bounded), 400);
     expect(error).toMatchObject({ param: "max_completion_tokens" });
     expect(asked).toHaveLength(1);
   });
@@ -332,8 +332,8 @@ describe("images without reported tokens", () => {
   const completed = named("image_generation.completed", PICTURE);
   const whole = () => Response.json({ created: 1, size: "1024x1024", quality: "high", data: [PICTURE] });
 
-  async function drawn(answer: () => Response, price: object, fields: object) {
-    const { gateway } = await start(answer, { price });
+  async function drawn(respond: () => Response, price: object, fields: object) {
+    const { gateway } = await start(respond, { price });
     const asked = await gateway.call("/v1/images/generations", { model: "paid", prompt: "a cat", ...fields });
     const text = await asked.text();
     const row = await gateway.records.row(asked.headers.get("x-request-id") ?? "");
@@ -344,8 +344,8 @@ describe("images without reported tokens", () => {
   test.each([false, true])(
     "are charged by the tokens of their size and quality (stream: %p)",
     async (stream) => {
-      const answer = () => (stream ? events([partial, completed]) : whole());
-      const { row } = await drawn(answer, { input: "5", output: "40" }, { stream, quality: "medium" });
+      const respond = () => (stream ? events([partial, completed]) : whole());
+      const { row } = await drawn(respond, { input: "5", output: "40" }, { stream, quality: "medium" });
       expect(row).toMatchObject({ inputTokens: 2, outputTokens: 1_056, flags: ["estimated"] });
       expect(row.chargedNano).toBe(parseUsd("0.04225"));
     },

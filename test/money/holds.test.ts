@@ -5,7 +5,7 @@ import { topUp } from "../../src/billing/operations/operations.ts";
 import { parseUsd } from "../../src/money/nano.ts";
 import { bumpPolicyRevision } from "../../src/store/engine/revisions.ts";
 import { findUserByEmail } from "../../src/store/identity/users.ts";
-import { expectRefusal } from "../support/error-envelope.ts";
+import { expectRejection } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   bill,
@@ -165,7 +165,7 @@ describe("a balance that does not cover a request", () => {
         const response = await gateway.call(path, { model: "paid", ...prompt, stream });
         expect(response.headers.get("x-should-retry")).toBe("false");
         expect(response.headers.get("retry-after")).toBeNull();
-        const error = await expectRefusal(response, 429);
+        const error = await expectRejection(response, 429);
         expect(error).toMatchObject({ type: "insufficient_quota", code: "insufficient_quota" });
         expect(error.message).toMatch(
           /^This request requires at least \$0\.000\d+, but your available balance is \$0\.000100001\. Top up the balance, or send a smaller request\.$/,
@@ -186,7 +186,7 @@ describe("a balance that does not cover a request", () => {
 
   test("of zero rejects the request", async () => {
     const gateway = await start({});
-    const error = await expectRefusal(
+    const error = await expectRejection(
       await gateway.call("/v1/chat/completions", { model: "paid", messages }),
       429,
     );
@@ -200,16 +200,19 @@ describe("a balance that does not cover a request", () => {
     });
     const paint = (n: number) =>
       gateway.call("/v1/images/generations", { model: "painter", prompt: "A ledger", n });
-    await expectRefusal(await paint(2), 429);
+    await expectRejection(await paint(2), 429);
     await doneId(await paint(1));
-    await expectRefusal(await gateway.call("/v1/responses/compact", { model: "paid", input: "Hello" }), 429);
+    await expectRejection(
+      await gateway.call("/v1/responses/compact", { model: "paid", input: "Hello" }),
+      429,
+    );
     expect(gateway.simulator.ledger.totals().requests).toBe(1);
   });
 });
 
 test("many concurrent requests cannot overspend one cent, and the rest is rejected", async () => {
   const gateway = await start({ balance: "0.01" });
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 100 }, async (_, i) => {
       const body = { model: "paid", messages, stream: i % 2 === 0, max_completion_tokens: 60 };
       const response = await gateway.call("/v1/chat/completions", body);
@@ -217,7 +220,7 @@ test("many concurrent requests cannot overspend one cent, and the rest is reject
       return response.status;
     }),
   );
-  expect(new Set(answers)).toEqual(new Set([200, 429]));
+  expect(new Set(responses)).toEqual(new Set([200, 429]));
   const { balanceNano, heldNano } = await gateway.records.wallet();
   expect(heldNano).toBe(0n);
   expect(balanceNano).toBeGreaterThanOrEqual(0n);
@@ -227,7 +230,7 @@ test("many concurrent requests cannot overspend one cent, and the rest is reject
 test("a top-up is available to the next request", async () => {
   const gateway = await start({});
   const ask = () => gateway.call("/v1/chat/completions", { model: "paid", messages });
-  await expectRefusal(await ask(), 429);
+  await expectRejection(await ask(), 429);
   const user = await findUserByEmail(gateway.installation.db, PAYER);
   const order = { amountNano: parseUsd("1.00"), provider: "manual", actor: "test", reason: null };
   await topUp(gateway.installation, { userId: user?.id ?? "", ...order });
@@ -267,8 +270,8 @@ test("a key without a user in a charging group is rejected when the file is appl
   const ask = () => gateway.call("/v1/chat/completions", { model: "paid", messages }, withoutUser);
   await doneId(await ask());
   const charging = (name: string) => JSON.stringify({ groups: [{ name, billing: { charge: "balance" } }] });
-  const refusal = await gateway.apply(charging("free")).catch((error: Error) => error.message);
-  expect(refusal).toContain("a key of a charging group needs a user to charge");
+  const rejection = await gateway.apply(charging("free")).catch((error: Error) => error.message);
+  expect(rejection).toContain("a key of a charging group needs a user to charge");
   // A key that is written to the database directly is rejected per request.
   const { db } = gateway.installation;
   const [paying] = await db.sql`SELECT billing FROM key_group WHERE name = ${"paying"}`;
@@ -276,7 +279,7 @@ test("a key without a user in a charging group is rejected when the file is appl
   await bumpPolicyRevision(db);
   const error = await eventually(async () => {
     const response = await ask();
-    if (response.status === 429) return expectRefusal(response, 429);
+    if (response.status === 429) return expectRejection(response, 429);
     await response.text();
     return null;
   });
@@ -296,7 +299,7 @@ test("a model without a price is rejected in a charging group, with its position
       },
     ],
   };
-  const refusal = await gateway.apply(JSON.stringify(unpriced)).catch((error: Error) => error.message);
-  expect(refusal).toContain("is a model without a price, and the group charges (billing.charge: balance)");
-  expect(refusal).toContain("models[1]");
+  const rejection = await gateway.apply(JSON.stringify(unpriced)).catch((error: Error) => error.message);
+  expect(rejection).toContain("is a model without a price, and the group charges (billing.charge: balance)");
+  expect(rejection).toContain("models[1]");
 });

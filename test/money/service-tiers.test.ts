@@ -17,7 +17,7 @@ let gateway: PaidGateway;
 let upstream: ReturnType<typeof Bun.serve>;
 
 beforeAll(async () => {
-  upstream = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: answer });
+  upstream = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: respond });
   const account = {
     kind: "openai",
     base_url: `http://127.0.0.1:${upstream.port}/v1`,
@@ -52,7 +52,7 @@ beforeEach(() => {
   isWhole = true;
 });
 
-async function answer(request: Request): Promise<Response> {
+async function respond(request: Request): Promise<Response> {
   const { stream } = (await request.json()) as { stream?: boolean };
   const { heldNano } = await gateway.records.wallet();
   holdAtUpstream = heldNano;

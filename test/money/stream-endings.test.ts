@@ -3,7 +3,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { startSimulator } from "../../simulator/simulator.ts";
 import { findUsage } from "../../src/store/usage/usage.ts";
-import { eventStream, responsesEvent, startAnsweredGateway } from "../support/canned-upstream.ts";
+import { eventStream, responsesEvent, startGatewayWithResponses } from "../support/canned-upstream.ts";
 import { eventually } from "../support/eventually.ts";
 import { bill, type PaidGateway, PRICE, SIMULATOR, startPaidGateway } from "../support/paid-gateway.ts";
 
@@ -240,33 +240,33 @@ test("usage that an account reported before it failed is the operator's cost, no
   const usage = { input_tokens: 500, output_tokens: 70, total_tokens: 570 };
   const response = { id: "resp_1", object: "response", status: "in_progress", model: "up", output: [] };
   const error = { code: "server_error", message: "broke" };
-  const failing = await startAnsweredGateway(() =>
+  const failing = await startGatewayWithResponses(() =>
     eventStream([
       responsesEvent("response.created", { response }),
       responsesEvent("response.failed", { response: { ...response, status: "failed", error, usage } }),
     ]),
   );
   const body = { model: "paid", input: PROMPT, stream: true };
-  const answered = await failing.call("/v1/responses", body);
-  await answered.text();
-  const row = await failing.records.row(answered.headers.get("x-request-id") ?? "");
+  const responded = await failing.call("/v1/responses", body);
+  await responded.text();
+  const row = await failing.records.row(responded.headers.get("x-request-id") ?? "");
   expect(row).toMatchObject({ outcome: "failed", chargedNano: 0n, costNano: 0n });
   expect(row.upstreamNano).toBe(costOf({ inputTokens: 500, outputTokens: 70 }));
   await failing.stop();
 });
 
 test("a 200 without a response in it is an unpaid failure, and its message is not delivered", async () => {
-  const failing = await startAnsweredGateway(() =>
+  const failing = await startGatewayWithResponses(() =>
     Response.json({ object: "error", message: "org-canary has no machines left", code: 500 }),
   );
   for (const [path, body] of [
     ["/v1/chat/completions", { model: "paid", messages: [{ role: "user", content: PROMPT }] }],
     ["/v1/responses", { model: "paid", input: PROMPT }],
   ] as const) {
-    const answered = await failing.call(path, body);
-    expect(answered.status).toBe(502);
-    expect(await answered.text()).not.toContain("org-canary");
-    const row = await failing.records.row(answered.headers.get("x-request-id") ?? "");
+    const responded = await failing.call(path, body);
+    expect(responded.status).toBe(502);
+    expect(await responded.text()).not.toContain("org-canary");
+    const row = await failing.records.row(responded.headers.get("x-request-id") ?? "");
     expect(row).toMatchObject({ outcome: "failed", chargedNano: 0n });
   }
   await failing.stop();

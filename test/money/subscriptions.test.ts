@@ -6,7 +6,7 @@ import { refund } from "../../src/billing/operations/operations.ts";
 import { parseUsd } from "../../src/money/nano.ts";
 import { findUserByEmail } from "../../src/store/identity/users.ts";
 import { listSubscriptionStandings } from "../../src/store/money/subscription-standing.ts";
-import { expectRefusal } from "../support/error-envelope.ts";
+import { expectRejection } from "../support/error-envelope.ts";
 import {
   bill,
   doneId,
@@ -167,7 +167,7 @@ describe("a subscription", () => {
     expect(await payerOf(gateway, await ask(gateway))).toBe("now");
     const [now] = (await standing(gateway)).filter(({ planName }) => planName === "now");
     await cancelGrant(gateway.installation, now?.id ?? "", "now");
-    const error = await expectRefusal(await ask(gateway), 429);
+    const error = await expectRejection(await ask(gateway), 429);
     expect(error).toMatchObject({ code: "insufficient_quota" });
     expect(error.message).toContain("no active subscription has that much quota left");
   });
@@ -204,7 +204,7 @@ describe("with several subscriptions", () => {
 
   test("only those of the group's plans pay", async () => {
     const gateway = await start({ ...several, subscriptions: [{ plan: "other" }] });
-    const error = await expectRefusal(await ask(gateway), 429);
+    const error = await expectRejection(await ask(gateway), 429);
     expect(error.code).toBe("insufficient_quota");
     const report = (await (await gateway.call("/v1/usage")).json()) as { billing: object };
     expect(report.billing).toEqual({ mode: "subscription", currency: "USD", subscriptions: [] });

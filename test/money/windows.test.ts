@@ -59,7 +59,7 @@ async function ask(secret = TEST_KEY, more: object = {}): Promise<ReportedLimits
   };
 }
 
-async function untilRefused(secret = TEST_KEY): Promise<{ served: number; reported: ReportedLimits }> {
+async function untilRejected(secret = TEST_KEY): Promise<{ served: number; reported: ReportedLimits }> {
   for (let served = 0; ; served++) {
     const reported = await ask(secret);
     if (reported.status !== 200) return { served, reported };
@@ -87,7 +87,7 @@ const free = { billing: { charge: "none" } } as const;
 
 test("an exhausted window of a key rejects for every kind of charge, and survives a restart", async () => {
   await start({ ...free, group: { limits: window("0.01") } });
-  const { served, reported } = await untilRefused();
+  const { served, reported } = await untilRejected();
   expect(served).toBeGreaterThan(1);
   expect(reported.status).toBe(429);
   expect(reported.error).toMatchObject({ type: "usage_limit_reached" });
@@ -129,7 +129,7 @@ test.each(["balance", "none"])(
       expect(headers.get("retry-after")).toBe("1");
       expect(headers.get("x-should-retry")).not.toBe("false");
     }
-    const { served } = await untilRefused();
+    const { served } = await untilRejected();
     expect(served).toBeLessThan(3);
     const { usage, limits } = await report();
     expect(limits.key.windows[0]?.usd.used).toBe(usage.total.cost);
@@ -146,7 +146,7 @@ test("windows of users and groups apply to all of their keys", async () => {
     group: { group_limits: window("0.01") },
     keys: [{ name: "other", user: "payer@example.com", group: "paying", secret: other }],
   });
-  expect((await untilRefused()).reported.error?.message).toStartWith(
+  expect((await untilRejected()).reported.error?.message).toStartWith(
     "Usage limit reached for this key's group",
   );
   expect((await ask(other)).status).toBe(429);

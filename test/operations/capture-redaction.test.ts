@@ -85,8 +85,8 @@ test("an error that returns the credential, the caller's key and a token in esca
 });
 
 test("a stream that returns the credential and a token letter by letter", async () => {
-  const { attempts, answer } = await capture({ stream: true });
-  for (const body of [attempts[0]?.response, answer.body]) {
+  const { attempts, response } = await capture({ stream: true });
+  for (const body of [attempts[0]?.response, response.body]) {
     const events = [...(body?.text ?? "").matchAll(/^data: (\{.*)$/gm)].map(([, json = ""]) =>
       JSON.parse(json),
     );

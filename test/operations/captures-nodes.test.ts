@@ -68,7 +68,7 @@ test("a node reads the capture of another node", async () => {
   await list(one);
   const { document } = await (await root(two)).call("admin.captures.read", { params: { id }, body: {} });
   expect(document.request.body?.text).toContain("From one of two nodes");
-  expect(document.answer.body?.text).toEndWith("data: [DONE]\n\n");
+  expect(document.response.body?.text).toEndWith("data: [DONE]\n\n");
 });
 
 test("the total of all captures is that of their rows", async () => {

@@ -107,7 +107,7 @@ describe("a group that captures all requests", () => {
 
   test("has the request as it came, as it went upstream, and the response", async () => {
     const { id, text } = await send({ temperature: 0.5 }, { headers: { "user-agent": "client/2.0" } });
-    const { request, attempts, answer } = await read(id);
+    const { request, attempts, response: received } = await read(id);
     expect(request).toMatchObject({ method: "POST", path: "/v1/chat/completions", transport: "http" });
     expect(JSON.parse(request.body?.text ?? "")).toEqual({
       model: "fast",
@@ -127,14 +127,14 @@ describe("a group that captures all requests", () => {
     });
     expect(JSON.parse(attempts[0]?.body?.text ?? "").model).toBe("sim-fast");
     expect(JSON.parse(attempts[0]?.response?.text ?? "").choices).toHaveLength(1);
-    expect(answer).toMatchObject({ status: 200, stream: false, is_complete: true, body: { text } });
+    expect(received).toMatchObject({ status: 200, stream: false, is_complete: true, body: { text } });
   });
 
   test("has every event of a stream, up to the last", async () => {
     const { id, text } = await send({ stream: true });
-    const { answer } = await read(id);
-    expect(answer).toMatchObject({ stream: true, is_complete: true });
-    expect(answer.body?.text).toBe(text);
+    const { response: received } = await read(id);
+    expect(received).toMatchObject({ stream: true, is_complete: true });
+    expect(received.body?.text).toBe(text);
     expect(text).toEndWith("data: [DONE]\n\n");
   });
 
@@ -147,14 +147,14 @@ describe("a group that captures all requests", () => {
     await reader?.read().catch(() => {});
     const id = response.headers.get("x-request-id") ?? "";
     await eventually(async () => (await list()).some(({ request_id: captured }) => captured === id));
-    const { answer } = await read(id);
-    expect(answer).toMatchObject({ stream: true, is_complete: false });
-    expect(answer.body?.text).toStartWith("data: ");
+    const { response: received } = await read(id);
+    expect(received).toMatchObject({ stream: true, is_complete: false });
+    expect(received.body?.text).toStartWith("data: ");
   });
 
   test("has each attempt of a request that failed over", async () => {
     const { id } = await send({ model: "broken" });
-    const { attempts, answer } = await read(id);
+    const { attempts, response: received } = await read(id);
     expect(attempts.map(({ account, status }) => [account, status])).toEqual([
       ["sim", 500],
       ["spare", 200],
@@ -162,7 +162,7 @@ describe("a group that captures all requests", () => {
     expect(attempts[0]?.failure).toStartWith("server");
     expect(attempts[0]?.response?.text).toContain("error");
     expect(attempts[1]?.failure).toBeNull();
-    expect(answer.status).toBe(200);
+    expect(received.status).toBe(200);
   });
 
   test("has a translated request in both dialects", async () => {
@@ -172,27 +172,27 @@ describe("a group that captures all requests", () => {
       { headers: { "anthropic-version": "2023-06-01" } },
     );
     await response.text();
-    const { request, attempts, answer } = await read(response.headers.get("x-request-id") ?? "");
+    const { request, attempts, response: received } = await read(response.headers.get("x-request-id") ?? "");
     expect(request.path).toBe("/v1/messages");
     expect(attempts[0]?.url).not.toEndWith("/messages");
     expect(attempts[0]?.body?.text).not.toBe(request.body?.text ?? "");
-    expect(JSON.parse(answer.body?.text ?? "").type).toBe("message");
+    expect(JSON.parse(received.body?.text ?? "").type).toBe("message");
   });
 
   test("has a request that was rejected, with the error", async () => {
     const { id, text } = await send({ model: "unheard-of" });
-    const { attempts, answer } = await read(id);
+    const { attempts, response: received } = await read(id);
     expect(attempts).toEqual([]);
-    expect(answer.status).toBe(404);
-    expect(JSON.parse(answer.body?.text ?? "")).toEqual(JSON.parse(text));
+    expect(received.status).toBe(404);
+    expect(JSON.parse(received.body?.text ?? "")).toEqual(JSON.parse(text));
   });
 
   test("has a body that is not JSON, as it came", async () => {
     const response = await gateway.call("/v1/chat/completions", '{"model": "fast", oops');
     await response.text();
-    const { request, answer } = await read(response.headers.get("x-request-id") ?? "");
+    const { request, response: received } = await read(response.headers.get("x-request-id") ?? "");
     expect(request.body?.text).toBe('{"model": "fast", oops');
-    expect(answer.status).toBe(400);
+    expect(received.status).toBe(400);
   });
 
   test("has one capture of a request that was repeated under its Idempotency-Key", async () => {
@@ -274,15 +274,15 @@ describe("reading a capture", () => {
     const owner = await signInAs(gateway, "dev@example.com");
     const token = await createTokenClient(gateway, "root@example.com", "read", "admin");
     for (const client of [owner, token]) {
-      const refusal = await client.callRefused("admin.captures.read", { params: { id }, body: {} });
-      expect(refusal.code).toBe("forbidden");
+      const rejection = await client.callRejected("admin.captures.read", { params: { id }, body: {} });
+      expect(rejection.code).toBe("forbidden");
     }
   });
 
   test("fails after it was deleted, which is recorded too", async () => {
     expect(await admin.call("admin.captures.delete", { params: { id } })).toEqual({ deleted: 1 });
-    const refusal = await admin.callRefused("admin.captures.read", { params: { id }, body: {} });
-    expect(refusal.code).toBe("not_found");
+    const rejection = await admin.callRejected("admin.captures.read", { params: { id }, body: {} });
+    expect(rejection.code).toBe("not_found");
     const { data } = await admin.call("admin.audit.list", { query: { action: "capture.delete", limit: 1 } });
     expect(data[0]?.target).toBe(`capture ${id}`);
   });
@@ -371,11 +371,11 @@ describe("an order for a key", () => {
     const owner = await signInAs(gateway, "dev@example.com");
     const { id } = await ownerOf(TEST_KEY);
     const body = { mode: "all", next: null };
-    const refusal = await owner.callRefused("admin.keys.set_capture", { params: { id }, body });
-    expect(refusal.code).toBe("forbidden");
+    const rejection = await owner.callRejected("admin.keys.set_capture", { params: { id }, body });
+    expect(rejection.code).toBe("forbidden");
     const { key } = await owner.call("keys.create", { body: { name: "gone", group: "default" } });
     await owner.call("keys.revoke", { params: { id: key.id } });
-    const gone = await admin.callRefused("admin.keys.set_capture", { params: { id: key.id }, body });
+    const gone = await admin.callRejected("admin.keys.set_capture", { params: { id: key.id }, body });
     expect(gone.code).toBe("conflict");
   });
 });
@@ -386,10 +386,10 @@ test("a turn on a WebSocket is captured like a request", async () => {
   const { last } = await client.turn({ model: "fast", input: PROMPT });
   expect(last.type).toBe("response.completed");
   const captured = await eventually(async () => (await list())[0]);
-  const { request, answer } = await read(captured.request_id);
+  const { request, response: received } = await read(captured.request_id);
   expect(request).toMatchObject({ transport: "websocket", path: "/v1/responses" });
   expect(request.body?.text).toContain(PROMPT);
-  expect(answer.body?.text).toContain("response.completed");
+  expect(received.body?.text).toContain("response.completed");
   client.close();
   await setGroup("off");
 });

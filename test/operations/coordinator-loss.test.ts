@@ -1,4 +1,4 @@
-/** What `server.on_coordinator_loss` does to the requests of two running gateways while Redis does not answer. */
+/** What `server.on_coordinator_loss` does to the requests of two running gateways while Redis does not respond. */
 
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { eventually } from "../support/eventually.ts";

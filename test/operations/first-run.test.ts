@@ -57,8 +57,8 @@ describe("the start-up text", () => {
   });
 
   test("has a curl command that works at once", async () => {
-    const answer = JSON.parse(await shell(printedCurl(gateway.output())));
-    expect(answer).toMatchObject({
+    const received = JSON.parse(await shell(printedCurl(gateway.output())));
+    expect(received).toMatchObject({
       object: "chat.completion",
       model: "sim-fast",
       choices: [{ message: { content: expect.stringContaining("Hello") } }],
@@ -92,8 +92,8 @@ test("the demo serves all four interfaces", async () => {
   };
   const models = (await call("models")).data.map(({ id }) => id);
   expect(models).toEqual(["sim-fast", "sim-reason", "sim-tools", "sim-embed", "sim-image"]);
-  const answer = await call("responses", { model: "sim-reason", input: "Why?" });
-  expect(answer.output[0]?.type).toBe("reasoning");
+  const received = await call("responses", { model: "sim-reason", input: "Why?" });
+  expect(received.output[0]?.type).toBe("reasoning");
   expect((await call("embeddings", { model: "sim-embed", input: "x" })).data).toHaveLength(1);
   expect((await call("images/generations", { model: "sim-image", prompt: "x" })).data).toHaveLength(1);
 });

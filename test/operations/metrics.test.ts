@@ -95,6 +95,6 @@ test("metrics are for administrators only", async () => {
   const stranger = await fetch(`${gateway.url}/metrics`);
   expect(stranger.status).toBe(401);
   const user = await createTokenClient(gateway, "somebody@example.com", "read");
-  expect(await user.callRefused("metrics.get")).toMatchObject({ status: 403, code: "forbidden" });
+  expect(await user.callRejected("metrics.get")).toMatchObject({ status: 403, code: "forbidden" });
   expect((await gateway.call("/metrics")).status).toBe(401);
 });

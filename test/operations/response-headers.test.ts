@@ -20,12 +20,12 @@ const HEAD = {
   "x-models-etag": "canary",
 };
 
-let answer: () => Response | Promise<Response>;
+let respond: () => Response | Promise<Response>;
 let upstream: ReturnType<typeof Bun.serve>;
 let gateway: RunningGateway;
 
 beforeAll(async () => {
-  upstream = Bun.serve({ port: 0, hostname: "127.0.0.1", idleTimeout: 0, fetch: () => answer() });
+  upstream = Bun.serve({ port: 0, hostname: "127.0.0.1", idleTimeout: 0, fetch: () => respond() });
   gateway = await startTestGateway({
     limits: { keepAliveMs: 300, keepAliveTickMs: 20 },
     environment: { UPSTREAM_URL: `http://127.0.0.1:${upstream.port}/v1` },
@@ -91,7 +91,7 @@ describe("account information from a Responses upstream", () => {
   const PUBLIC = ["response.created", "response.output_text.delta", "response.completed"];
 
   test("is not forwarded on a stream", async () => {
-    answer = received;
+    respond = received;
     const { events } = await stream("/v1/responses", { input: "x" });
     expect(events.map(({ type }) => type)).toEqual([...PUBLIC, null]);
   });
@@ -99,7 +99,7 @@ describe("account information from a Responses upstream", () => {
   test.each([{ "user-agent": "my-app/1" }, { "user-agent": "codex_exec/0.166.0", originator: "codex_exec" }])(
     "is not forwarded on a WebSocket with the headers %j",
     async (headers) => {
-      answer = received;
+      respond = received;
       const client = await openSocketClient(gateway.url, { headers });
       const { events } = await client.turn({ model: "own", input: "x" });
       client.close();
@@ -109,7 +109,7 @@ describe("account information from a Responses upstream", () => {
   );
 
   test("does not count as content: a later failure still results in an error response", async () => {
-    answer = () => eventStream([...PRIVATE, responsesEvent("response.failed", { response: {} })]);
+    respond = () => eventStream([...PRIVATE, responsesEvent("response.failed", { response: {} })]);
     const refused = await gateway.call("/v1/responses", { model: "own", input: "x", stream: true });
     expect(refused.status).toBe(502);
   });
@@ -117,7 +117,7 @@ describe("account information from a Responses upstream", () => {
 
 test("every event of a streamed image has the public model name", async () => {
   const picture = { b64_json: "AAAA", model: UPSTREAM_MODEL };
-  answer = () =>
+  respond = () =>
     eventStream([
       responsesEvent("image_generation.partial_image", { partial_image_index: 0, ...picture }),
       responsesEvent("image_generation.completed", { ...picture, usage: USAGE }),
@@ -143,7 +143,7 @@ describe("the response headers", () => {
     );
 
   test("of a whole response contain only the allowed upstream headers", async () => {
-    answer = () => withHead(Response.json(response("completed")));
+    respond = () => withHead(Response.json(response("completed")));
     const whole = await gateway.call("/v1/responses", { model: "own", input: "x" });
     expect(crossed(whole.headers)).toEqual(CROSSING);
     expect(whole.headers.get("x-request-id")).toStartWith("req_");
@@ -152,7 +152,7 @@ describe("the response headers", () => {
   });
 
   test("of a stream contain the same", async () => {
-    answer = () => withHead(eventStream(RESPONSE_EVENTS));
+    respond = () => withHead(eventStream(RESPONSE_EVENTS));
     expect(crossed((await stream("/v1/responses", { input: "x" })).headers)).toEqual(CROSSING);
     const kept = await gateway.call("/v1/responses/resp_1?stream=true");
     expect(crossed(kept.headers)).toEqual(CROSSING);
@@ -161,7 +161,7 @@ describe("the response headers", () => {
 
   test("sent before the account responded contain no upstream headers", async () => {
     const { promise: release, resolve: goOn } = Promise.withResolvers<void>();
-    answer = async () => {
+    respond = async () => {
       await release;
       return withHead(eventStream(RESPONSE_EVENTS));
     };
@@ -172,7 +172,7 @@ describe("the response headers", () => {
   });
 
   test("of a WebSocket turn carry both ids in its first message", async () => {
-    answer = () => withHead(eventStream(RESPONSE_EVENTS));
+    respond = () => withHead(eventStream(RESPONSE_EVENTS));
     const client = await openSocketClient(gateway.url);
     const { events } = await client.turn({ model: "own", input: "x" });
     client.close();
@@ -184,7 +184,7 @@ describe("the response headers", () => {
 });
 
 test("the client's request id is logged beside the gateway's id when an attempt fails", async () => {
-  answer = () => new Response("no", { status: 500 });
+  respond = () => new Response("no", { status: 500 });
   const own = { "x-client-request-id": `mine-${"x".repeat(200)}` };
   const failed = await gateway.call("/v1/responses", { model: "own", input: "x" }, { headers: own });
   const id = failed.headers.get("x-request-id") ?? "";
@@ -204,7 +204,7 @@ describe("usage that a chat upstream sends with the last choice", () => {
   test.each([["with [DONE]", ["data: [DONE]\n\n"]] as const, ["without [DONE]", []] as const])(
     "becomes a separate chunk with include_usage, and stays where it is without it: %s",
     async (_, done) => {
-      answer = () => eventStream([chunk([text]), chunk([end], { usage: USAGE }), ...done]);
+      respond = () => eventStream([chunk([text]), chunk([end], { usage: USAGE }), ...done]);
       const asked = await chat({ stream_options: { include_usage: true } });
       const chunks = asked.events.slice(0, -1).map(({ data }) => JSON.parse(data));
       expect(chunks.map(({ choices, usage }) => [choices.length, usage])).toEqual([
@@ -225,7 +225,7 @@ describe("usage that a chat upstream sends with the last choice", () => {
 test("base64 embeddings are encoded from an upstream that returns only numbers", async () => {
   const vectors = [[0.5, -2.25, 3], [1e-3]];
   const data = vectors.map((embedding, i) => ({ object: "embedding", index: 1 - i, embedding }));
-  answer = () => Response.json({ object: "list", data, model: UPSTREAM_MODEL, usage: USAGE });
+  respond = () => Response.json({ object: "list", data, model: UPSTREAM_MODEL, usage: USAGE });
   const packed = await gateway.call("/v1/embeddings", {
     model: "own",
     input: ["a", "b"],

@@ -26,8 +26,8 @@ let postgres: Postgres;
 let installation: Installation;
 let nodes: GatewayProcess[] = [];
 let admins: SignedInClient[] = [];
-/** How the upstream answers each account, by its credential. */
-const answers = new Map<string, () => Response>();
+/** How the upstream responds to each account, by its credential. */
+const responses = new Map<string, () => Response>();
 const calls = new Map<string, number>();
 
 const upstream = Bun.serve({
@@ -39,7 +39,7 @@ const upstream = Bun.serve({
     const usage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 };
     const choices = [{ index: 0, message: { role: "assistant", content: "hi" }, finish_reason: "stop" }];
     return (
-      answers.get(credential)?.() ??
+      responses.get(credential)?.() ??
       Response.json({ id: "c", object: "chat.completion", created: 1, model: "up", choices, usage })
     );
   },
@@ -120,7 +120,7 @@ async function readState(admin: SignedInClient | undefined, name: string): Promi
   return account?.facts.state ?? "";
 }
 
-/** Milliseconds until the node answers a request for the model with this status. */
+/** Milliseconds until the node responds to a request for the model with this status. */
 async function measureStatus(
   node: GatewayProcess | undefined,
   model: string,
@@ -164,7 +164,7 @@ test("a revoked key is refused by every node at once", async () => {
 });
 
 test("an account whose credential one node saw rejected is used by no node", async () => {
-  answers.set("credential-parked", () => fail(401, "invalid_api_key"));
+  responses.set("credential-parked", () => fail(401, "invalid_api_key"));
   await call(nodes[0], "parked");
   await eventually(async () => (await readState(admins[1], "parked")) === "parked");
   const before = calls.get("credential-parked");
@@ -173,7 +173,7 @@ test("an account whose credential one node saw rejected is used by no node", asy
 });
 
 test("an account that an administrator resumes on one node is used by all", async () => {
-  answers.delete("credential-parked");
+  responses.delete("credential-parked");
   await admins[1]?.call("admin.accounts.act", { params: { name: "parked" }, body: { action: "unpark" } });
   await eventually(async () => (await readState(admins[0], "parked")) !== "parked");
   for (const node of nodes) expect(await call(node, "parked")).toBe(200);
@@ -193,8 +193,8 @@ test("an account that an administrator parks on one node is used by none, at onc
 });
 
 test("rate limits and exhausted quotas of an account hold on all nodes until their time", async () => {
-  answers.set("credential-limited", () => fail(429, "rate_limit_exceeded", { "retry-after": "30" }));
-  answers.set("credential-quota", () => fail(429, "insufficient_quota"));
+  responses.set("credential-limited", () => fail(429, "rate_limit_exceeded", { "retry-after": "30" }));
+  responses.set("credential-quota", () => fail(429, "insufficient_quota"));
   for (const model of ["limited", "quota"]) {
     await call(nodes[0], model);
     const before = calls.get(`credential-${model}`) ?? 0;
@@ -231,7 +231,7 @@ test("wrong passwords for one account count on all nodes together", async () => 
   const attempt = async (node: GatewayProcess | undefined) => {
     const url = node?.url ?? "";
     const body = { email: "root@example.com", password: "wrong-wrong-wrong" };
-    const { code } = await openConsoleClient(url, { origin: url }).callRefused("session.create", { body });
+    const { code } = await openConsoleClient(url, { origin: url }).callRejected("session.create", { body });
     return code;
   };
   for (let i = 0; i < 7; i += 1) expect(await attempt(nodes[0])).toBe("wrong_credentials");

@@ -85,7 +85,7 @@ test("requests of one wallet on two nodes wait for a starved PostgreSQL, and non
   closers.push(stopStarving);
   const outcomes = new Map<string, number>();
   for (let round = 0; round < ROUNDS; round += 1) {
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: CLIENTS }, (_, i) =>
         sendRequest({
           url: nodes[i % nodes.length]?.url ?? "",
@@ -98,7 +98,7 @@ test("requests of one wallet on two nodes wait for a starved PostgreSQL, and non
         }),
       ),
     );
-    for (const { status, errorCode } of answers) {
+    for (const { status, errorCode } of responses) {
       const outcome = `${status} ${errorCode ?? ""}`.trim();
       outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
     }

@@ -373,7 +373,7 @@ describe("a collector that fails", () => {
 
   test("costs no latency, only a counter: a black hole", async () => {
     const hole = startCollector();
-    hole.answer(() => new Promise(() => {}));
+    hole.respond(() => new Promise(() => {}));
     const limits = { ...FAST.telemetry, batchesMax: 2, batchSpansMax: 10, retriesMs: [] };
     const held = await startTestGateway({
       telemetry: { endpoint: hole.url, timeout: "200ms" },
@@ -391,29 +391,29 @@ describe("a collector that fails", () => {
     expect(await readMetric(client, "gateway_telemetry_exported_total")).toBe(0);
     const failures = held.log.filter((line) => line.includes("telemetry_export_failed"));
     expect(failures).toHaveLength(1);
-    // The collector never answers, and the gateway stops before it.
+    // The collector never responds, and the gateway stops before it.
     await held.stop();
     await hole.stop();
   }, 30_000);
 
   test("is sent the same batch again when it is busy, and not when it rejects the batch", async () => {
     const before = collector.spans.length;
-    let answers = 0;
-    collector.answer(() => (++answers === 1 ? new Response("busy", { status: 503 }) : Response.json({})));
+    let responses = 0;
+    collector.respond(() => (++responses === 1 ? new Response("busy", { status: 503 }) : Response.json({})));
     await traced(await chat("chat"), 2);
-    expect(answers).toBe(2);
+    expect(responses).toBe(2);
     expect(collector.spans.length - before).toBe(2);
-    collector.answer(() => new Response("no", { status: 400 }));
+    collector.respond(() => new Response("no", { status: 400 }));
     await (await chat("chat")).text();
     await eventually(
       async () => (await readMetric(admin, 'gateway_telemetry_dropped_total{reason="rejected"}')) === 2,
     );
-    collector.answer(() => Response.json({ partialSuccess: { rejectedSpans: "1" } }));
+    collector.respond(() => Response.json({ partialSuccess: { rejectedSpans: "1" } }));
     await traced(await chat("chat"), 2);
     await eventually(
       async () => (await readMetric(admin, 'gateway_telemetry_dropped_total{reason="rejected"}')) === 3,
     );
-    collector.answer(() => Response.json({}));
+    collector.respond(() => Response.json({}));
   });
 });
 

@@ -86,7 +86,7 @@ test("a receiver with a cursor stores each request once, although the gateway is
     const gateway = await start();
     // The batch is stored, but its acceptance never reaches the gateway.
     const { promise: stored, resolve } = Promise.withResolvers<void>();
-    receiver.answer((batch) => {
+    receiver.respond((batch) => {
       warehouse.receive(batch);
       resolve();
       return new Promise<Response>(() => {});
@@ -96,7 +96,7 @@ test("a receiver with a cursor stores each request once, although the gateway is
     process.kill(gateway.pid, "SIGKILL");
     await gateway.exited;
   }
-  receiver.answer((batch) => warehouse.receive(batch));
+  receiver.respond((batch) => warehouse.receive(batch));
   const gateway = await start();
   await chat(gateway);
   const total = KILLS * REQUESTS_PER_LIFE + 1;

@@ -88,7 +88,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/** One streamed answer of the built-in simulator, and the three sites. */
+/** One streamed response of the built-in simulator, and the three sites. */
 export async function expectWorking({ url }: Pick<Installed, "url">, key: string): Promise<void> {
   const response = await fetch(`${url}/v1/chat/completions`, {
     method: "POST",

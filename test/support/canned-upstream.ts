@@ -4,16 +4,16 @@ import type { PaidSetup } from "./paid-gateway.ts";
 import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
 import type { GatewayOptions } from "./running-gateway.ts";
 
-export interface AnsweredGateway extends PaidGateway {
+export interface GatewayWithResponses extends PaidGateway {
   /** The requests that the upstream received on `POST /v1/responses`. */
   requests: readonly string[];
 }
 
-export async function startAnsweredGateway(
-  answer: (request: Request) => Response | Promise<Response>,
+export async function startGatewayWithResponses(
+  respond: (request: Request) => Response | Promise<Response>,
   group: PaidSetup["group"] = {},
   limits: GatewayOptions["limits"] = {},
-): Promise<AnsweredGateway> {
+): Promise<GatewayWithResponses> {
   const requests: string[] = [];
   const upstream = Bun.serve({
     hostname: "127.0.0.1",
@@ -21,7 +21,7 @@ export async function startAnsweredGateway(
     idleTimeout: 0,
     fetch(request) {
       requests.push(`${request.method} ${new URL(request.url).pathname}`);
-      return answer(request);
+      return respond(request);
     },
   });
   const account = {

@@ -78,8 +78,8 @@ export interface Collector {
   readonly problems: readonly string[];
   /** Waits until this many spans of the request have arrived. */
   spansOf(requestId: string | null, count: number): Promise<readonly CollectedSpan[]>;
-  /** The response from now on; a promise that does not settle is a collector that does not answer. */
-  answer(response: () => Response | Promise<Response>): void;
+  /** The response from now on; a promise that does not settle is a collector that does not respond. */
+  respond(response: () => Response | Promise<Response>): void;
   stop(): Promise<void>;
 }
 
@@ -122,7 +122,7 @@ export function startCollector(): Collector {
         const found = spans.filter(({ attributes }) => attributes["gateway.request_id"] === requestId);
         return found.length >= count ? found : null;
       }),
-    answer(response) {
+    respond(response) {
       respond = response;
     },
     stop: () => server.stop(true),

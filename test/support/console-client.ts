@@ -11,7 +11,7 @@ import { insertAccessToken, type TokenScope } from "../../src/store/identity/acc
 import { insertSession } from "../../src/store/identity/sessions.ts";
 import { findUserByEmail, putUser } from "../../src/store/identity/users.ts";
 
-export interface Refusal {
+export interface Rejection {
   status: number;
   code: string;
   message: string;
@@ -30,9 +30,9 @@ export interface ConsoleClient {
   fetch(path: string, init?: RequestInit): Promise<Response>;
   send(name: RouteName, sent?: RouteRequest): Promise<Response>;
   /** The response; a rejection fails the test. */
-  call<Name extends RouteName>(name: Name, sent?: RouteRequest): Promise<z.output<Routes[Name]["answer"]>>;
+  call<Name extends RouteName>(name: Name, sent?: RouteRequest): Promise<z.output<Routes[Name]["response"]>>;
   /** The rejection; a response fails the test. */
-  callRefused(name: RouteName, sent?: RouteRequest): Promise<Refusal>;
+  callRejected(name: RouteName, sent?: RouteRequest): Promise<Rejection>;
 }
 
 export interface SignedInClient extends ConsoleClient {
@@ -65,12 +65,12 @@ export function openConsoleClient(url: string, headers: Readonly<Record<string, 
       const response = await send(name, sent);
       const body: unknown = await response.json();
       if (!response.ok) throw new Error(`${name}: ${response.status} ${JSON.stringify(body)}`);
-      return body as z.output<Routes[typeof name]["answer"]>;
+      return body as z.output<Routes[typeof name]["response"]>;
     },
-    async callRefused(name, sent) {
+    async callRejected(name, sent) {
       const response = await send(name, sent);
       if (response.ok) throw new Error(`${name} was not refused: ${response.status}`);
-      const { error } = (await response.json()) as { error: Omit<Refusal, "status"> };
+      const { error } = (await response.json()) as { error: Omit<Rejection, "status"> };
       return { status: response.status, code: error.code, message: error.message, param: error.param };
     },
   };

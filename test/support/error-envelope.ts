@@ -27,7 +27,7 @@ export function expectEnvelope(status: number, requestId: string | null, text: s
 }
 
 /** The error of a response that must be a rejection with this status. */
-export async function expectRefusal(response: Response, status: number): Promise<ErrorBody> {
+export async function expectRejection(response: Response, status: number): Promise<ErrorBody> {
   const text = await response.text();
   expect([response.status, text]).toEqual([status, text]);
   expect(response.headers.get("content-type")).toStartWith("application/json");

@@ -33,29 +33,29 @@ export type Leak = (typeof LEAKS)[number];
 const isLeak = (name: string): name is Leak => LEAKS.some((leak) => leak === name);
 
 export function startLeakyUpstream(secretsFor: (host: string) => string): LeakyUpstream {
-  let answered = 0;
+  let responded = 0;
   let host = "";
   const server = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
     async fetch(request) {
-      answered++;
+      responded++;
       const text = secretsFor(host);
       if (request.method !== "POST") return json(200, failedResponse("stored", text), text);
       const { model } = (await request.json()) as { model: string };
-      return isLeak(model) ? answer(model, text) : json(500, { error: { message: text } }, text);
+      return isLeak(model) ? respond(model, text) : json(500, { error: { message: text } }, text);
     },
   });
   host = `127.0.0.1:${server.port}`;
   return {
     url: `http://${host}/v1`,
     host,
-    requestCount: () => answered,
+    requestCount: () => responded,
     stop: () => server.stop(true),
   };
 }
 
-function answer(leak: Leak, text: string): Response {
+function respond(leak: Leak, text: string): Response {
   const error = { message: text, type: text, param: text, code: text, internal: { account: text } };
   const leaked = { error, request_id: text, organization: text };
   switch (leak) {

@@ -41,7 +41,7 @@ export interface LoadReport {
   /** Neither served nor rejected by a limit, without those that a killed node broke. */
   failed: Map<string, number>;
   /** The slowest rejection by a limit over time: how long a request waited for the other nodes. */
-  slowestRefusalMs: number;
+  slowestRejectionMs: number;
   /** Requests that were not sent, because a load balancer finds no ready node. */
   unsent: number;
 }
@@ -101,7 +101,13 @@ export class LimitNode {
 export class LimitCluster {
   readonly nodes: LimitNode[] = [];
   readonly subjects: readonly LimitedSubject[];
-  readonly report: LoadReport = { served: 0, refused: 0, failed: new Map(), slowestRefusalMs: 0, unsent: 0 };
+  readonly report: LoadReport = {
+    served: 0,
+    refused: 0,
+    failed: new Map(),
+    slowestRejectionMs: 0,
+    unsent: 0,
+  };
   readonly #folder = mkdtempSync(join(tmpdir(), "model-gateway-limits-"));
   readonly #options: LimitClusterOptions;
   #isLoaded = false;
@@ -248,7 +254,7 @@ export class LimitCluster {
     else if (response.status === 429) {
       report.refused += 1;
       if (kind !== "account" && !text.includes("concurrent"))
-        report.slowestRefusalMs = Math.max(report.slowestRefusalMs, performance.now() - startedMs);
+        report.slowestRejectionMs = Math.max(report.slowestRejectionMs, performance.now() - startedMs);
     } else {
       const failure = `${response.status} ${kind} ${/"code":"(\w+)"/.exec(text)?.[1] ?? ""}`;
       report.failed.set(failure, (report.failed.get(failure) ?? 0) + 1);

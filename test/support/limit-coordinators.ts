@@ -7,9 +7,9 @@ export interface FaultyCoordinator {
   readonly kind: "postgres" | "redis";
   readonly databaseUrl: string;
   readonly env: Readonly<Record<string, string>>;
-  /** Whether nodes can start while the coordinator does not answer. */
+  /** Whether nodes can start while the coordinator does not respond. */
   readonly isDatabase: boolean;
-  /** Stops answering, with its connections open. */
+  /** Stops responding, with its connections open. */
   freeze(): void;
   thaw(): void;
   /** Deletes what the nodes share. */

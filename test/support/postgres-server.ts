@@ -96,7 +96,7 @@ export class PostgresServer {
       { cwd: this.folder, stdin: "ignore", stdout: "ignore", stderr: log },
     );
     const deadlineMs = performance.now() + READY_WITHIN_MS;
-    while (!(await this.#answers())) {
+    while (!(await this.#responds())) {
       if (this.#child.exitCode !== null || performance.now() > deadlineMs)
         throw new Error(`PostgreSQL did not start: ${await log.text()}`);
       await Bun.sleep(20);
@@ -112,7 +112,7 @@ export class PostgresServer {
     await child.exited;
   }
 
-  /** Freezes all of its processes: connections stay open without an answer. */
+  /** Freezes all of its processes: connections stay open without a response. */
   freeze(): void {
     this.#isFrozen = true;
     this.#signalAll("SIGSTOP");
@@ -157,7 +157,7 @@ export class PostgresServer {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  async #answers(): Promise<boolean> {
+  async #responds(): Promise<boolean> {
     return this.run("SELECT 1").then(
       () => true,
       () => false,
@@ -217,7 +217,7 @@ interface Owner {
   gid: number;
 }
 
-/** PostgreSQL refuses to run as root. Null: this process is not root. */
+/** PostgreSQL does not run as root. Null: this process is not root. */
 function findOwner(): Owner | null {
   if (process.getuid?.() !== 0) return null;
   const id = (flag: string) => Number(Bun.spawnSync(["id", flag, "postgres"]).stdout.toString());

@@ -170,7 +170,7 @@ export function installPostgres(): string {
   return binaries;
 }
 
-/** PostgreSQL refuses to run as root. */
+/** PostgreSQL does not run as root. */
 function asUnprivileged(folder: string): string[] {
   if (!isRoot()) return [];
   const uid = Number(Bun.spawnSync(["id", "-u", "postgres"]).stdout.toString());

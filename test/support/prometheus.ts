@@ -13,7 +13,7 @@ const series = z.object({
   value: z.tuple([z.number(), z.string()]),
 });
 const rule = z.object({ name: z.string(), health: z.string(), state: z.string() });
-const apiAnswer = z.union([
+const apiResponse = z.union([
   z.object({ status: z.literal("success"), data: z.unknown() }),
   z.object({ status: z.literal("error"), error: z.string() }),
 ]);
@@ -63,9 +63,9 @@ export async function startPrometheus(gatewayUrl: string, token: string): Promis
   );
   const call = async (path: string) => {
     const response = await fetch(`http://127.0.0.1:${port}/api/v1/${path}`);
-    const answer = apiAnswer.parse(await response.json());
-    if (answer.status !== "success") throw new Error(answer.error);
-    return answer.data;
+    const received = apiResponse.parse(await response.json());
+    if (received.status !== "success") throw new Error(received.error);
+    return received.data;
   };
   const query = async (expression: string) =>
     queryData.parse(await call(`query?query=${encodeURIComponent(expression)}`)).result;

@@ -4,7 +4,7 @@ import { createTokenClient } from "./console-client.ts";
 import { eventually } from "./eventually.ts";
 import type { PooledGateway } from "./pooled-gateway.ts";
 
-/** An account's models with `stuck`, whose requests occupy slots: they are not answered. */
+/** An account's models with `stuck`, whose requests occupy slots: they get no response. */
 export const stuckBeside = (pooled: string) => ({ pooled, stuck: "sim-fast@first=60s" });
 
 /** Requests that wait: for an account or a slot, and those of them that wait for a slot. */

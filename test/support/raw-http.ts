@@ -2,7 +2,7 @@
 
 import { connect, type Socket } from "node:net";
 
-export interface RawAnswer {
+export interface RawHttpResponse {
   status: number;
   /** The status line and the headers, as sent. */
   head: string;
@@ -16,7 +16,7 @@ export function rawRequest(
   url: string,
   request: string | Uint8Array,
   after: (socket: Socket) => void = () => {},
-): Promise<RawAnswer> {
+): Promise<RawHttpResponse> {
   const { port, hostname } = new URL(url);
   return new Promise((resolve, reject) => {
     let received: Buffer = Buffer.alloc(0);
@@ -27,9 +27,9 @@ export function rawRequest(
     const finish = (): void => {
       clearTimeout(timer);
       socket.destroy();
-      const answer = parseAnswer(received);
-      if (answer === null) reject(new Error(`no answer, only: ${JSON.stringify(received.toString())}`));
-      else resolve(answer);
+      const response = parseResponse(received);
+      if (response === null) reject(new Error(`no answer, only: ${JSON.stringify(received.toString())}`));
+      else resolve(response);
     };
     socket.on("data", (part) => {
       received = Buffer.concat([received, Buffer.from(part)]);
@@ -40,11 +40,11 @@ export function rawRequest(
   });
 }
 
-export function readHeader(answer: Pick<RawAnswer, "head">, name: string): string | null {
-  return new RegExp(`^${name}: *(.*)$`, "im").exec(answer.head)?.[1]?.trim() ?? null;
+export function readHeader(response: Pick<RawHttpResponse, "head">, name: string): string | null {
+  return new RegExp(`^${name}: *(.*)$`, "im").exec(response.head)?.[1]?.trim() ?? null;
 }
 
-function parseAnswer(received: Buffer): RawAnswer | null {
+function parseResponse(received: Buffer): RawHttpResponse | null {
   const end = received.indexOf("\r\n\r\n");
   if (end < 0) return null;
   const head = received.toString("latin1", 0, end).replaceAll("\r\n", "\n");
@@ -52,10 +52,10 @@ function parseAnswer(received: Buffer): RawAnswer | null {
 }
 
 function isWhole(received: Buffer): boolean {
-  const answer = parseAnswer(received);
-  if (answer === null) return false;
-  const length = readHeader(answer, "content-length");
+  const response = parseResponse(received);
+  if (response === null) return false;
+  const length = readHeader(response, "content-length");
   return length === null
-    ? answer.body.endsWith("\r\n0\r\n\r\n")
-    : Buffer.byteLength(answer.body) >= Number(length);
+    ? response.body.endsWith("\r\n0\r\n\r\n")
+    : Buffer.byteLength(response.body) >= Number(length);
 }

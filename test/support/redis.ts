@@ -8,7 +8,7 @@ import { eventually } from "./eventually.ts";
 
 export interface TestRedis {
   readonly url: string;
-  /** Stops answering, with its connections open. */
+  /** Stops responding, with its connections open. */
   freeze(): void;
   thaw(): void;
   flush(): Promise<void>;

@@ -23,7 +23,7 @@ export interface ScriptedUpstream {
 
 /** `answer` is called for each request, and writes its response from the status line on. */
 export async function startScriptedUpstream(
-  answer: (asked: ScriptedRequest, connection: ScriptedConnection) => Promise<void>,
+  respond: (asked: ScriptedRequest, connection: ScriptedConnection) => Promise<void>,
 ): Promise<ScriptedUpstream> {
   const sockets = new Set<Socket>();
   const server = createServer({ noDelay: true }, (socket) => {
@@ -42,7 +42,7 @@ export async function startScriptedUpstream(
       const request = takeRequest(received);
       if (request === null) return;
       received = request.rest;
-      void answer(request.asked, connection);
+      void respond(request.asked, connection);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

@@ -1,6 +1,6 @@
 /**
  * A TCP proxy that can go silent: connections stay open, and bytes that arrive on them are not forwarded. It can also
- * lose one answer, and move to another server.
+ * lose one response, and move to another server.
  */
 
 import type { Socket } from "bun";
@@ -18,10 +18,10 @@ export interface SilentProxy {
   silence(options?: { andLater: boolean }): void;
   /** Later connections work again. Silent ones stay silent. */
   pass(): void;
-  /** The server gets the next bytes that contain this text, and the connection breaks instead of the answer. */
-  loseAnswerTo(text: string): void;
+  /** The server gets the next bytes that contain this text, and the connection breaks instead of the response. */
+  loseResponseTo(text: string): void;
   /** Whether that has happened. */
-  readonly hasLostAnswer: boolean;
+  readonly hasLostResponse: boolean;
   /** Closes all connections. Later ones go to this server. */
   moveTo(target: ProxyTarget): void;
   stop(): void;
@@ -61,7 +61,7 @@ interface Link {
   readonly toServer: Outlet;
   server: Socket<undefined> | null;
   isSilent: boolean;
-  losesAnswer: boolean;
+  losesResponse: boolean;
 }
 
 export function startSilentProxy(firstTarget: ProxyTarget): SilentProxy {
@@ -70,7 +70,7 @@ export function startSilentProxy(firstTarget: ProxyTarget): SilentProxy {
   let opened = 0;
   let isSilent = false;
   let lostAfter: string | null = null;
-  let hasLostAnswer = false;
+  let hasLostResponse = false;
   const listener = Bun.listen<Link>({
     hostname: "127.0.0.1",
     port: 0,
@@ -83,20 +83,20 @@ export function startSilentProxy(firstTarget: ProxyTarget): SilentProxy {
           toServer: new Outlet(),
           server: null,
           isSilent,
-          losesAnswer: false,
+          losesResponse: false,
         };
         link.toClient.connect(client);
         client.data = link;
         links.add(link);
-        const onLostAnswer = () => {
-          hasLostAnswer = true;
+        const onLostResponse = () => {
+          hasLostResponse = true;
         };
-        void connect(link, target, onLostAnswer);
+        void connect(link, target, onLostResponse);
       },
       data({ data: link }, bytes) {
         if (lostAfter !== null && Buffer.from(bytes).includes(lostAfter)) {
           lostAfter = null;
-          link.losesAnswer = true;
+          link.losesResponse = true;
         }
         if (!link.isSilent) link.toServer.write(bytes);
       },
@@ -121,12 +121,12 @@ export function startSilentProxy(firstTarget: ProxyTarget): SilentProxy {
     pass() {
       isSilent = false;
     },
-    loseAnswerTo(text) {
+    loseResponseTo(text) {
       lostAfter = text;
-      hasLostAnswer = false;
+      hasLostResponse = false;
     },
-    get hasLostAnswer() {
-      return hasLostAnswer;
+    get hasLostResponse() {
+      return hasLostResponse;
     },
     moveTo(next) {
       target = next;
@@ -139,7 +139,7 @@ export function startSilentProxy(firstTarget: ProxyTarget): SilentProxy {
   };
 }
 
-async function connect(link: Link, target: ProxyTarget, onLostAnswer: () => void): Promise<void> {
+async function connect(link: Link, target: ProxyTarget, onLostResponse: () => void): Promise<void> {
   await Bun.connect<undefined>({
     ...target,
     socket: {
@@ -148,8 +148,8 @@ async function connect(link: Link, target: ProxyTarget, onLostAnswer: () => void
         link.toServer.connect(server);
       },
       data(_, bytes) {
-        if (link.losesAnswer) {
-          onLostAnswer();
+        if (link.losesResponse) {
+          onLostResponse();
           link.client.terminate();
         } else if (!link.isSilent) link.toClient.write(bytes);
       },

@@ -24,7 +24,7 @@ export interface SmtpBehaviour {
   /** Only this name and password may sign in; null accepts mail without a sign-in. */
   login?: { user: string; password: string };
   /** The response to every recipient, instead of acceptance. */
-  refuseRecipients?: string;
+  rejectRecipients?: string;
   /** Accepts connections and sends nothing. */
   silent?: boolean;
 }
@@ -57,7 +57,7 @@ export async function startSmtpServer(behaviour: SmtpBehaviour = {}): Promise<Sm
 
 function serveSession(
   socket: Socket,
-  { login, refuseRecipients }: SmtpBehaviour,
+  { login, rejectRecipients }: SmtpBehaviour,
   mails: ReceivedMail[],
 ): void {
   let buffer = "";
@@ -98,7 +98,7 @@ function serveSession(
       mail = { from: /<(.*?)>/.exec(line)?.[1] ?? "", to: [] };
       say("250 ok");
     } else if (verb === "RCPT") {
-      if (refuseRecipients !== undefined) return void say(refuseRecipients);
+      if (rejectRecipients !== undefined) return void say(rejectRecipients);
       mail.to.push(/<(.*?)>/.exec(line)?.[1] ?? "");
       say("250 ok");
     } else if (verb === "DATA") {

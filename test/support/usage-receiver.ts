@@ -1,4 +1,4 @@
-/** A receiver of exported usage on a loopback port: keeps the batches and answers as configured. */
+/** A receiver of exported usage on a loopback port: keeps the batches and responses as configured. */
 
 export interface ReceivedBatch {
   headers: Headers;
@@ -16,7 +16,7 @@ export interface UsageReceiver {
   /** Those that were accepted with 2xx. */
   accepted: readonly ReceivedBatch[];
   /** The response from now on. */
-  answer(respond: (batch: ReceivedBatch) => Response | Promise<Response>): void;
+  respond(respond: (batch: ReceivedBatch) => Response | Promise<Response>): void;
   stop(): Promise<void>;
 }
 
@@ -47,7 +47,7 @@ export function startUsageReceiver(port = 0): UsageReceiver {
     port: opened,
     batches,
     accepted,
-    answer(next) {
+    respond(next) {
       respond = next;
     },
     stop: () => server.stop(true),

@@ -1,4 +1,4 @@
-/** A webhook receiver on a loopback port: keeps the posted messages and answers as configured. */
+/** A webhook receiver on a loopback port: keeps the posted messages and responses as configured. */
 
 import { eventually } from "./eventually.ts";
 
@@ -16,7 +16,7 @@ export interface WebhookListener {
   /** Waits for a message of this type. */
   next(type: string): Promise<WebhookPost>;
   /** The response from now on. */
-  answer(response: () => Response): void;
+  respond(response: () => Response): void;
   stop(): Promise<void>;
 }
 
@@ -37,7 +37,7 @@ export function startWebhookListener(): WebhookListener {
     url: `http://127.0.0.1:${server.port}/hook?room=ops`,
     posts,
     next: (type) => eventually(() => posts.find(({ body }) => body.type === type)),
-    answer(response) {
+    respond(response) {
       respond = response;
     },
     stop: () => server.stop(true),

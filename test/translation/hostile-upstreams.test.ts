@@ -13,7 +13,7 @@ const DIALECTS = ["chat", "responses", "messages", "gemini"] as const;
 type Dialect = (typeof DIALECTS)[number];
 
 /** What the upstream sends next, as pieces of an event stream. */
-let answer: () => AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array> = () => [];
+let respond: () => AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array> = () => [];
 let upstream: ReturnType<typeof Bun.serve>;
 let gateway: PaidGateway;
 
@@ -22,7 +22,7 @@ beforeAll(async () => {
     hostname: "127.0.0.1",
     port: 0,
     idleTimeout: 0,
-    fetch: () => new Response(toStream(answer()), { headers: { "content-type": "text/event-stream" } }),
+    fetch: () => new Response(toStream(respond()), { headers: { "content-type": "text/event-stream" } }),
   });
   const origin = `http://127.0.0.1:${upstream.port}`;
   const kinds = { chat: "openai", responses: "openai", messages: "anthropic", gemini: "gemini" };
@@ -166,14 +166,14 @@ function ending(dialect: Dialect, input: number, output: number): readonly strin
 
 describe.each(pairs)("a client of %s on an upstream with %s", (client, model) => {
   test("receives one error if the terminal event is missing", async () => {
-    answer = () => BEGINNING[model];
+    respond = () => BEGINNING[model];
     const sent = await send(client, model);
     expect(terminals(client, sent.text)).toEqual(["error"]);
     expect((await gateway.records.row(sent.id))?.outcome).toMatch(/^(failed|upstream_cut)$/);
   });
 
   test("receives one end if there are two, and pays as on a native account", async () => {
-    answer = () => [...BEGINNING[model], ...ending(model, 50, 20), ...ending(model, 5_000, 2_000)];
+    respond = () => [...BEGINNING[model], ...ending(model, 50, 20), ...ending(model, 5_000, 2_000)];
     const sent = await send(client, model);
     expect(terminals(client, sent.text)).toEqual(["done"]);
     const row = await gateway.records.row(sent.id);
@@ -188,7 +188,7 @@ describe.each(pairs)("a client of %s on an upstream with %s", (client, model) =>
       model === "chat"
         ? [data({ id: "c", choices: [], usage: { prompt_tokens: 900, completion_tokens: 600 } })]
         : first;
-    answer = () => [...BEGINNING[model], ...running, ...ending(model, 50, 20)];
+    respond = () => [...BEGINNING[model], ...running, ...ending(model, 50, 20)];
     const row = await gateway.records.row((await send(client, model)).id);
     expect([row.inputTokens, row.outputTokens]).toEqual([50, 20]);
   });
@@ -197,7 +197,7 @@ describe.each(pairs)("a client of %s on an upstream with %s", (client, model) =>
     const events = BEGINNING[model];
     const broken = Buffer.from(events.at(-1) ?? "");
     broken[broken.indexOf("Hello")] = 0xff;
-    answer = () => [...events.slice(0, -1), broken, ...ending(model, 50, 20)];
+    respond = () => [...events.slice(0, -1), broken, ...ending(model, 50, 20)];
     const sent = await send(client, model);
     expect(terminals(client, sent.text)).toEqual(["done"]);
     expect(sent.text).toContain("\ufffdello");
@@ -249,12 +249,12 @@ const DEEP = `${'{"a":'.repeat(200_000)}1${"}".repeat(200_000)}`;
 const deepPairs = pairs.filter(([client, model]) => model !== "gemini" || client === "chat");
 
 test.each(deepPairs)("%s on %s: deeply nested arguments do not stop the gateway", async (client, model) => {
-  answer = () => [...callEvents(model, DEEP), ...ending(model, 50, 20)];
+  respond = () => [...callEvents(model, DEEP), ...ending(model, 50, 20)];
   const { text: received, status } = await send(client, model);
   // Either the arguments as text, or an error: in both cases one end.
   if (status === 200) expect(terminals(client, received)).toHaveLength(1);
   else expect(status).toBe(client === "messages" ? 500 : 502);
-  answer = () => [...BEGINNING[model], ...ending(model, 50, 20)];
+  respond = () => [...BEGINNING[model], ...ending(model, 50, 20)];
   expect(terminals(client, (await send(client, model)).text)).toEqual(["done"]);
 });
 
@@ -272,7 +272,7 @@ test("endless arguments are stopped at the limit of a paid request, with one err
     }
     yield* ending("chat", 50, 20);
   }
-  answer = endless;
+  respond = endless;
   const { text: received } = await send("messages", "chat");
   expect(terminals("messages", received)).toEqual(["error"]);
   expect(sent).toBeLessThan(PIECES);
@@ -287,7 +287,7 @@ test("thousands of blocks are delivered in order", async () => {
       named({ type: "content_block_stop", ...{ index } }),
     ].join(""),
   );
-  answer = () => [BEGINNING.messages[0] ?? "", ...blocks, ...ending("messages", 50, 20)];
+  respond = () => [BEGINNING.messages[0] ?? "", ...blocks, ...ending("messages", 50, 20)];
   const { text: received } = await send("chat", "messages");
   const words = eventsIn(received).flatMap(({ data: json }) =>
     json === "[DONE]" ? [] : (JSON.parse(json).choices[0]?.delta.content ?? []),
@@ -297,7 +297,7 @@ test("thousands of blocks are delivered in order", async () => {
 
 test("a Messages stream without a count of its output is counted, passed through and translated", async () => {
   const [stop = "", delta = "", last = ""] = ending("messages", 50, 20);
-  answer = () => [...BEGINNING.messages, stop, delta.replace(/,"usage":\{[^}]*\}/, ""), last];
+  respond = () => [...BEGINNING.messages, stop, delta.replace(/,"usage":\{[^}]*\}/, ""), last];
   const rows = [];
   for (const client of ["messages", "chat"] as const)
     rows.push(await gateway.records.row((await send(client, "messages")).id));

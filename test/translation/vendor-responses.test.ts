@@ -15,8 +15,8 @@ const DIALECTS = ["chat", "responses", "messages", "gemini"] as const;
 type Client = Exclude<(typeof DIALECTS)[number], "gemini">;
 const CLIENTS: readonly Client[] = ["chat", "responses", "messages"];
 
-/** What the upstream answers: one JSON, or the events of a stream. */
-let answer: (path: string) => readonly object[] = () => [];
+/** What the upstream returns: one JSON, or the events of a stream. */
+let respond: (path: string) => readonly object[] = () => [];
 let calls: string[] = [];
 let upstream: ReturnType<typeof Bun.serve>;
 let gateway: PaidGateway;
@@ -30,7 +30,7 @@ beforeAll(async () => {
       calls.push(`${pathname} ${request.headers.get("x-goog-api-key") ?? ""}`);
       const body = (await request.json()) as Json;
       const isStream = body.stream === true || pathname.endsWith(":streamGenerateContent");
-      const events = answer(pathname);
+      const events = respond(pathname);
       if (!isStream) return Response.json(events[0]);
       const text = events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join("");
       return new Response(text, { headers: { "content-type": "text/event-stream" } });
@@ -120,7 +120,7 @@ describe.each<[string, object, string]>([
   test.each([false, true])(
     "is a response to all clients, and the account stays (stream: %p)",
     async (stream) => {
-      answer = () => [candidate(members)];
+      respond = () => [candidate(members)];
       calls = [];
       let requests = 0;
       // More than the failures that put an account into cool-down.
@@ -143,7 +143,7 @@ describe.each<[string, object, string]>([
 });
 
 test("a normal end without any part is still an empty response, and another account is tried", async () => {
-  answer = () => [candidate({ finishReason: "STOP" })];
+  respond = () => [candidate({ finishReason: "STOP" })];
   calls = [];
   expect((await send("chat", "google", false)).status).toBe(502);
   expect(calls).toHaveLength(2);
@@ -164,7 +164,7 @@ describe("a chat upstream", () => {
     async (isStream) => {
       const thinking = { type: "thinking", thinking: [{ type: "text", text: "Let me see." }] };
       const content = [thinking, { type: "text", text: "Blue." }];
-      answer = () => (isStream ? stream({ content: [thinking] }, { content: "Blue." }) : whole({ content }));
+      respond = () => (isStream ? stream({ content: [thinking] }, { content: "Blue." }) : whole({ content }));
       const { text } = await send("messages", "chatty", isStream);
       expect(text).toMatch(
         isStream ? /"thinking_delta","thinking":"Let me see\."/ : /"thinking":"Let me see\."/,
@@ -185,7 +185,7 @@ describe("a chat upstream", () => {
           custom: { name: "", input: "" },
         },
       ];
-      answer = () => (isStream ? stream({ tool_calls }) : whole({ tool_calls }));
+      respond = () => (isStream ? stream({ tool_calls }) : whole({ tool_calls }));
       const { text } = await send("responses", "chatty", isStream);
       const last = isStream ? eventsIn(text).at(-2)?.data : text;
       const json = JSON.parse(last ?? "{}") as Json;
@@ -199,7 +199,7 @@ describe("a chat upstream", () => {
 
 test("a Messages call that begins with its whole input keeps it", async () => {
   const tool = { type: "tool_use", id: "t", name: "look_up", input: { a: 1 } };
-  answer = () => [
+  respond = () => [
     { type: "message_start", message: { id: "m", usage: { input_tokens: 9, output_tokens: 1 } } },
     { type: "content_block_start", index: 0, content_block: tool },
     { type: "content_block_stop", index: 0 },

@@ -96,8 +96,8 @@ afterAll(async () => {
 test.each(SETUPS.map((setup) => [setup.name, setup] as const))("of %s", async (name, setup) => {
   expected = setup;
   const { document } = await admin.call("admin.accounts.get", { params: { name } });
-  const answered = await admin.call("admin.accounts.test", { body: { document } });
-  expect(answered).toMatchObject({ kind: "answers", models: MODELS });
+  const responded = await admin.call("admin.accounts.test", { body: { document } });
+  expect(responded).toMatchObject({ kind: "answers", models: MODELS });
   const wrong = await admin.call("admin.accounts.test", { body: { document, credential: "sk-wrong" } });
   expect(wrong).toMatchObject({ kind: "refused", status: 401, models: [] });
 });

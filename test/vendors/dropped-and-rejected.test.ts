@@ -10,7 +10,7 @@ import {
 } from "./vendor-gateway.ts";
 
 /** OpenAI's Responses API: it rejects an empty input, tiers of other vendors and audio. */
-function answerResponses({ input, service_tier: tier }: Json): Response {
+function respondResponses({ input, service_tier: tier }: Json): Response {
   const isEmpty = Array.isArray(input) && input.length === 0;
   const isUnknownTier = tier !== undefined && !["auto", "default", "flex", "priority"].includes(String(tier));
   if (isEmpty || isUnknownTier || JSON.stringify(input).includes("input_audio"))
@@ -38,7 +38,7 @@ describe("an account with Responses", () => {
 
   beforeAll(async () => {
     const account = { kind: "openai", vendor: "openai", interfaces: ["responses"] };
-    gateway = await startVendorGateway([{ account, answer: ({ body }) => answerResponses(body) }]);
+    gateway = await startVendorGateway([{ account, respond: ({ body }) => respondResponses(body) }]);
   });
   afterAll(() => gateway.stop());
 
@@ -96,7 +96,7 @@ describe("a tool that only its vendor runs is dropped and named, and rejected if
 
   beforeAll(async () => {
     const account = { kind: "openai", interfaces: ["chat"] };
-    gateway = await startVendorGateway([{ account, answer: () => chatCompletion({ content: "Hello" }) }]);
+    gateway = await startVendorGateway([{ account, respond: () => chatCompletion({ content: "Hello" }) }]);
   });
   afterAll(() => gateway.stop());
 
@@ -136,7 +136,7 @@ describe("a tool that only its vendor runs is dropped and named, and rejected if
 test("an account with Messages has no key of the prompt cache and no context of reasoning, which are named", async () => {
   const content = [{ type: "text", text: "Hello" }];
   const usage = { input_tokens: 1, output_tokens: 1 };
-  const answer = () =>
+  const respond = () =>
     Response.json({
       id: "msg_1",
       type: "message",
@@ -146,7 +146,7 @@ test("an account with Messages has no key of the prompt cache and no context of 
       stop_reason: "end_turn",
       usage,
     });
-  const gateway = await startVendorGateway([{ account: { kind: "anthropic" }, answer }]);
+  const gateway = await startVendorGateway([{ account: { kind: "anthropic" }, respond }]);
   const body = {
     model: VENDOR_MODEL,
     input: "Hi",
@@ -174,7 +174,7 @@ describe("Groq reports the output that it could not read as a call", () => {
   test("in an error that keeps its code and the output", async () => {
     const account = { kind: "openai", vendor: "groq" };
     const gateway = await startVendorGateway([
-      { account, answer: () => Response.json({ error }, { status: 400 }) },
+      { account, respond: () => Response.json({ error }, { status: 400 }) },
     ]);
     const messages = [{ role: "user", content: "Look" }];
     const response = await gateway.call("/v1/chat/completions", { model: VENDOR_MODEL, messages });
@@ -191,11 +191,11 @@ describe("Groq reports the output that it could not read as a call", () => {
       object: "chat.completion.chunk",
       choices: [{ index: 0, delta: { content: "I" }, finish_reason: null }],
     };
-    const answer = () =>
+    const respond = () =>
       new Response(`data: ${JSON.stringify(chunk)}\n\ndata: ${JSON.stringify({ error })}\n\n`, {
         headers: { "content-type": "text/event-stream" },
       });
-    const gateway = await startVendorGateway([{ account: { kind: "openai", vendor: "groq" }, answer }]);
+    const gateway = await startVendorGateway([{ account: { kind: "openai", vendor: "groq" }, respond }]);
     const messages = [{ role: "user", content: "Look" }];
     const response = await gateway.call("/v1/chat/completions", {
       model: VENDOR_MODEL,

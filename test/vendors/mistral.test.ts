@@ -31,7 +31,7 @@ beforeAll(async () => {
   gateway = await startVendorGateway([
     {
       account: { kind: "openai", vendor: "mistral" },
-      answer({ body }) {
+      respond({ body }) {
         const wrong = readIds(body).find((id) => !/^[a-zA-Z0-9]{9}$/.test(id));
         if (wrong !== undefined) {
           const message = `Tool call id was ${wrong} but must be a-z, A-Z, 0-9, with a length of 9.`;
@@ -105,7 +105,7 @@ test("`any`, Mistral's name of a required call, is required at an account of ano
   const other = await startVendorGateway([
     {
       account: { kind: "anthropic" },
-      answer: () =>
+      respond: () =>
         Response.json({
           id: "msg_1",
           type: "message",

@@ -22,7 +22,7 @@ beforeAll(async () => {
   gateway = await startVendorGateway([
     {
       account: { kind: "openai", interfaces: ["chat"] },
-      answer({ body }) {
+      respond({ body }) {
         const names = readNames(body);
         if (new Set(names).size < names.length)
           return Response.json({ error: { message: "Tool names must be unique." } }, { status: 400 });

@@ -1,4 +1,4 @@
-/** A gateway whose accounts have upstreams that answer as the test writes, one for each account. */
+/** A gateway whose accounts have upstreams that respond as the test writes, one for each account. */
 
 import {
   type GatewayOptions,
@@ -18,7 +18,7 @@ export interface VendorRequest {
 export interface VendorAccount {
   /** Further fields of the account: `kind`, `vendor`, `priority`. */
   readonly account: object;
-  answer(request: VendorRequest): Response | Promise<Response>;
+  respond(request: VendorRequest): Response | Promise<Response>;
 }
 
 export interface VendorGateway extends RunningGateway {
@@ -37,7 +37,7 @@ export async function startVendorGateway(
   options: Partial<GatewayOptions> = {},
 ): Promise<VendorGateway> {
   const received: VendorRequest[][] = accounts.map(() => []);
-  const servers = accounts.map(({ answer }, at) =>
+  const servers = accounts.map(({ respond }, at) =>
     Bun.serve({
       hostname: "127.0.0.1",
       port: 0,
@@ -46,7 +46,7 @@ export async function startVendorGateway(
         const body = (await request.json().catch(() => ({}))) as Json;
         const asked = { path, headers: request.headers, body };
         received[at]?.push(asked);
-        return answer(asked);
+        return respond(asked);
       },
     }),
   );

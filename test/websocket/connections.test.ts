@@ -4,7 +4,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { revokeKey } from "../../src/store/policy/keys.ts";
 import { expectEnvelope } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
-import { type RawAnswer, rawRequest, readHeader } from "../support/raw-http.ts";
+import { type RawHttpResponse, rawRequest, readHeader } from "../support/raw-http.ts";
 import { openRawSocket } from "../support/raw-socket.ts";
 import {
   type GatewayOptions,
@@ -49,7 +49,7 @@ function upgrade(
   { url }: RunningGateway,
   headers: Readonly<Record<string, string | null>> = {},
   query = "",
-): Promise<RawAnswer> {
+): Promise<RawHttpResponse> {
   const lines = Object.entries({ ...UPGRADE, ...headers }).flatMap(([name, value]) =>
     value === null ? [] : [`${name}: ${value}\r\n`],
   );
@@ -59,25 +59,25 @@ function upgrade(
   );
 }
 
-function refusal(answer: RawAnswer, status: number): ReturnType<typeof expectEnvelope> {
-  expect(answer.status).toBe(status);
-  return expectEnvelope(status, readHeader(answer, "x-request-id"), answer.body);
+function rejection(response: RawHttpResponse, status: number): ReturnType<typeof expectEnvelope> {
+  expect(response.status).toBe(status);
+  return expectEnvelope(status, readHeader(response, "x-request-id"), response.body);
 }
 
 describe("an upgrade", () => {
   test("returns 101 with a request id and without extensions, for any query", async () => {
     const offered = { "sec-websocket-extensions": "permessage-deflate; client_max_window_bits" };
-    const answer = await upgrade(await start(), offered, "?model=fast");
-    expect(answer.status).toBe(101);
-    expect(readHeader(answer, "x-request-id")).toMatch(/^req_/);
-    expect(readHeader(answer, "sec-websocket-extensions")).toBeNull();
-    expect(readHeader(answer, "sec-websocket-protocol")).toBeNull();
+    const response = await upgrade(await start(), offered, "?model=fast");
+    expect(response.status).toBe(101);
+    expect(readHeader(response, "x-request-id")).toMatch(/^req_/);
+    expect(readHeader(response, "sec-websocket-extensions")).toBeNull();
+    expect(readHeader(response, "sec-websocket-protocol")).toBeNull();
   });
 
   test("without a key or with an invalid one returns 401", async () => {
     const running = await start();
-    expect(refusal(await upgrade(running, { authorization: null }), 401).code).toBe("missing_api_key");
-    expect(refusal(await upgrade(running, { authorization: "Bearer nobody" }), 401).code).toBe(
+    expect(rejection(await upgrade(running, { authorization: null }), 401).code).toBe("missing_api_key");
+    expect(rejection(await upgrade(running, { authorization: "Bearer nobody" }), 401).code).toBe(
       "invalid_api_key",
     );
   });
@@ -87,10 +87,10 @@ describe("an upgrade", () => {
     ["no WebSocket key", { "sec-websocket-key": null }],
     ["another protocol", { upgrade: "h2c" }],
   ])("with %s returns 426 with the supported protocol", async (_, headers) => {
-    const answer = await upgrade(await start(), headers);
-    expect(refusal(answer, 426).code).toBe("upgrade_required");
-    expect(readHeader(answer, "upgrade")).toBe("websocket");
-    expect(readHeader(answer, "sec-websocket-version")).toBe("13");
+    const response = await upgrade(await start(), headers);
+    expect(rejection(response, 426).code).toBe("upgrade_required");
+    expect(readHeader(response, "upgrade")).toBe("websocket");
+    expect(readHeader(response, "sec-websocket-version")).toBe("13");
   });
 
   test("returns 426 if the group disables WebSocket, so that Codex uses HTTP, until it is enabled", async () => {
@@ -100,14 +100,14 @@ describe("an upgrade", () => {
         `websocket: ${websocket}\n    on_disconnect:`,
       );
     const running = await start({ file: file(false) });
-    expect(refusal(await upgrade(running), 426).code).toBe("upgrade_required");
+    expect(rejection(await upgrade(running), 426).code).toBe("upgrade_required");
     await running.apply(file(true));
     await eventually(async () => (await upgrade(running)).status === 101);
   });
 
   test("returns 426 if the group lacks the Responses interface, and the error names both transports", async () => {
     const file = gatewayFile({ models: MODELS }).replace(/(- name: default\n {4}interfaces: ).*/, "$1[chat]");
-    expect(refusal(await upgrade(await start({ file })), 426)).toMatchObject({
+    expect(rejection(await upgrade(await start({ file })), 426)).toMatchObject({
       code: "upgrade_required",
       message: expect.stringContaining("over WebSocket or HTTP"),
     });
@@ -116,7 +116,7 @@ describe("an upgrade", () => {
   test("of a web page returns 403, unless its origin is allowed", async () => {
     const running = await start({ allowedOrigins: ["https://app.example.com"] });
     const stranger = await upgrade(running, { origin: "https://evil.example.com" });
-    expect(refusal(stranger, 403).code).toBe("origin_not_allowed");
+    expect(rejection(stranger, 403).code).toBe("origin_not_allowed");
     expect((await upgrade(running, { origin: "https://app.example.com" })).status).toBe(101);
   });
 
@@ -126,39 +126,42 @@ describe("an upgrade", () => {
 
     test("sends its key as a subprotocol, which is never echoed", async () => {
       const running = await start();
-      const answer = await upgrade(running, { ...own, "sec-websocket-protocol": offering(TEST_KEY) });
-      expect(answer.status).toBe(101);
-      expect(readHeader(answer, "sec-websocket-protocol")).toBe("responses");
+      const response = await upgrade(running, { ...own, "sec-websocket-protocol": offering(TEST_KEY) });
+      expect(response.status).toBe(101);
+      expect(readHeader(response, "sec-websocket-protocol")).toBe("responses");
       const encoded = Buffer.from(TEST_KEY).toString("base64url");
       expect(running.log.join("\n")).not.toContain(encoded);
       expect(running.log.join("\n")).not.toContain(TEST_KEY);
     });
 
     test("returns 401 with an invalid key, which is not echoed", async () => {
-      const answer = await upgrade(await start(), { ...own, "sec-websocket-protocol": offering("nobody") });
-      expect(refusal(answer, 401).code).toBe("invalid_api_key");
-      expect(answer.body).not.toContain("nobody");
+      const response = await upgrade(await start(), { ...own, "sec-websocket-protocol": offering("nobody") });
+      expect(rejection(response, 401).code).toBe("invalid_api_key");
+      expect(response.body).not.toContain("nobody");
     });
 
     test("returns 403 for another origin", async () => {
       const stranger = { ...own, origin: "http://y", "sec-websocket-protocol": offering(TEST_KEY) };
-      expect(refusal(await upgrade(await start(), stranger), 403).code).toBe("origin_not_allowed");
+      expect(rejection(await upgrade(await start(), stranger), 403).code).toBe("origin_not_allowed");
     });
   });
 
   test("a key in the subprotocols of a program is ignored", async () => {
     const protocol = `responses, gateway-key.${Buffer.from(TEST_KEY).toString("base64url")}`;
-    const answer = await upgrade(await start(), { authorization: null, "sec-websocket-protocol": protocol });
-    expect(refusal(answer, 401).code).toBe("missing_api_key");
+    const response = await upgrade(await start(), {
+      authorization: null,
+      "sec-websocket-protocol": protocol,
+    });
+    expect(rejection(response, 401).code).toBe("missing_api_key");
   });
 
   test("beyond the maximum per key returns 429 with Retry-After; other keys are not affected", async () => {
     const running = await start({ limits: { socketsPerKeyMax: 2 } });
     const first = await open(running);
     await open(running);
-    const answer = await upgrade(running);
-    expect(refusal(answer, 429).code).toBe("rate_limit_exceeded");
-    expect(readHeader(answer, "retry-after")).toBe("1");
+    const response = await upgrade(running);
+    expect(rejection(response, 429).code).toBe("rate_limit_exceeded");
+    expect(readHeader(response, "retry-after")).toBe("1");
     await open(running, OTHER_KEY);
     first.close();
     await eventually(async () => (await upgrade(running)).status === 101);

@@ -117,7 +117,7 @@ test("the number of waiting turns per lane is limited", async () => {
 
 describe("waiting frames", () => {
   const LONG = { ...create("fast"), input: "x".repeat(3_000) };
-  const REFUSED = { status: 429, error: { code: "rate_limit_exceeded" }, headers: { "retry-after": "1" } };
+  const REJECTED = { status: 429, error: { code: "rate_limit_exceeded" }, headers: { "retry-after": "1" } };
   const held = async (running: RunningGateway, key = TEST_KEY) => {
     const client = await openSocketClient(running.url, { key });
     others.push(client);
@@ -134,7 +134,7 @@ describe("waiting frames", () => {
     first.create({ ...LONG, stream_id: "a", model: "nobody" });
     expect((await first.until("error")).at(-1)).toMatchObject({ status: 404, stream_id: "a" });
     second.create(LONG);
-    expect((await second.until("error")).at(-1)).toMatchObject(REFUSED);
+    expect((await second.until("error")).at(-1)).toMatchObject(REJECTED);
     // Frames that do not wait are accepted, and so are waiting frames of another key.
     expect((await client.turn(LONG)).last.type).toBe("response.completed");
     other.create(LONG);
@@ -162,7 +162,7 @@ describe("waiting frames", () => {
     mine.create({ ...create("nobody"), stream_id: "a" });
     await mine.until("error");
     other.create(LONG);
-    expect((await other.until("error")).at(-1)).toMatchObject(REFUSED);
+    expect((await other.until("error")).at(-1)).toMatchObject(REJECTED);
   });
 });
 

@@ -2,7 +2,7 @@
 
 import type { ComponentProps, ReactNode } from "react";
 import { Redirect, useLocation, useSearch } from "wouter";
-import { type Answer, ApiProblem } from "../../api.ts";
+import { ApiProblem, type ResponseBody } from "../../api.ts";
 import { useApi } from "../../data.ts";
 import { useFreshSession, useSession } from "../../session.tsx";
 import { AppearanceMenu } from "../../shell/appearance-menu.tsx";
@@ -73,7 +73,7 @@ export function NewPasswordField({ label, ...bound }: FieldBinding<string> & { l
   return <SecretField {...bound} label={label} autoComplete="new-password" hint={t.passwordHint(least)} />;
 }
 
-type OneTimeLink = Answer<"links.read">;
+type OneTimeLink = ResponseBody<"links.read">;
 
 interface WithLinkProps {
   purpose: OneTimeLink["purpose"];

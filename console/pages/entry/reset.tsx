@@ -1,7 +1,7 @@
 /** Sets a new password by a one-time link. */
 
 import { useState } from "react";
-import type { Answer } from "../../api.ts";
+import type { ResponseBody } from "../../api.ts";
 import { useChange } from "../../data.ts";
 import { useFormat, useText } from "../../text/text.tsx";
 import { LinkButton } from "../../ui/button.tsx";
@@ -12,8 +12,8 @@ import { Badge, Time, useNow } from "../../ui/values.tsx";
 import { useBrowserName } from "../profile/sessions.tsx";
 import { Entry, NewPasswordField, SafeForm, WithLink } from "./frame.tsx";
 
-type Access = NonNullable<Answer<"links.read">["access"]>;
-type Done = Answer<"password.reset">;
+type Access = NonNullable<ResponseBody<"links.read">["access"]>;
+type Done = ResponseBody<"password.reset">;
 
 const TICK_MS = 60_000;
 

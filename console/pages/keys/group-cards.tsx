@@ -1,13 +1,13 @@
 /** The groups in which a key can be created, each with its models and prices. */
 
 import { useId } from "react";
-import type { Answer } from "../../api.ts";
+import type { ResponseBody } from "../../api.ts";
 import { useLimitsText } from "../../forms/limits.tsx";
 import { useFormat, useText } from "../../text/text.tsx";
 import type { FieldBinding } from "../../ui/field.tsx";
 import { Badge } from "../../ui/values.tsx";
 
-export type Offer = Answer<"groups.list">["data"][number];
+export type Offer = ResponseBody<"groups.list">["data"][number];
 
 const MODELS_NAMED = 5;
 

@@ -1,7 +1,7 @@
 /** The dialogs of a key: edit, rotate, revoke. */
 
 import { useState } from "react";
-import type { Answer } from "../../api.ts";
+import type { ResponseBody } from "../../api.ts";
 import { useApi, useChange } from "../../data.ts";
 import { limitsBody, limitsValue } from "../../forms/limits.tsx";
 import { useFormat, useText } from "../../text/text.tsx";
@@ -13,7 +13,7 @@ import { type Expiry, ExpiryFields, useExpiresAt } from "./expiry.tsx";
 import { OwnLimits } from "./own-limits.tsx";
 import { ShownOnce } from "./shown-once.tsx";
 
-type KeyDetail = Answer<"keys.get">;
+type KeyDetail = ResponseBody<"keys.get">;
 
 interface KeyDialogProps {
   shown: KeyDetail;
@@ -75,7 +75,7 @@ export function RotateKeyDialog({ shown, onClose }: KeyDialogProps) {
   const format = useFormat();
   const offers = useApi("models.list", { query: { key: shown.id, limit: 200 } });
   const rotate = useChange("keys.rotate", { invalidates: ["keys."] });
-  const [made, setMade] = useState<Answer<"keys.rotate"> | null>(null);
+  const [made, setMade] = useState<ResponseBody<"keys.rotate"> | null>(null);
   const form = useForm({ overlap: "day" as keyof typeof OVERLAPS }, async ({ overlap }) => {
     const body = { overlap_ms: OVERLAPS[overlap] };
     setMade(await rotate.mutateAsync({ params: { id: shown.id }, body }));

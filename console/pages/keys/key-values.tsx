@@ -1,10 +1,10 @@
 /** The values of a key that every list of keys shows. */
 
-import type { Answer } from "../../api.ts";
+import type { ResponseBody } from "../../api.ts";
 import { useText } from "../../text/text.tsx";
 import { Badge } from "../../ui/values.tsx";
 
-type Key = Answer<"keys.list">["data"][number];
+type Key = ResponseBody<"keys.list">["data"][number];
 
 const TONES = { active: "good", expired: "warn", revoked: "soft" } as const;
 

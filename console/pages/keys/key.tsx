@@ -1,7 +1,7 @@
 /** One key: limits, usage, examples and its secret. */
 
 import { useState } from "react";
-import type { Answer } from "../../api.ts";
+import type { ResponseBody } from "../../api.ts";
 import { TimeSeries } from "../../charts/time-series.tsx";
 import { useApi } from "../../data.ts";
 import { useLimitsText } from "../../forms/limits.tsx";
@@ -20,7 +20,7 @@ import { KeyHint, KeyStatus } from "./key-values.tsx";
 import { KeyMeters } from "./meters.tsx";
 import "./keys.css";
 
-type KeyDetail = Answer<"keys.get">;
+type KeyDetail = ResponseBody<"keys.get">;
 
 const REFRESH_MS = 5_000;
 const DIALOGS = { edit: EditKeyDialog, rotate: RotateKeyDialog, revoke: RevokeKeyDialog };
@@ -218,6 +218,6 @@ function Use({ keyId }: { keyId: string }) {
 }
 
 /** The example uses a model that is available now. */
-function isDown({ now }: Answer<"models.list">["data"][number]): boolean {
+function isDown({ now }: ResponseBody<"models.list">["data"][number]): boolean {
   return now.status === "unavailable";
 }

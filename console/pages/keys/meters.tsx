@@ -1,10 +1,10 @@
 /** The limits of a key as meters: used and remaining. */
 
-import type { Answer } from "../../api.ts";
+import type { ResponseBody } from "../../api.ts";
 import { useFormat, useText } from "../../text/text.tsx";
 import { Meter, useNow } from "../../ui/values.tsx";
 
-type KeyMeter = Answer<"keys.get">["meters"][number];
+type KeyMeter = ResponseBody<"keys.get">["meters"][number];
 
 const TICK_MS = 5_000;
 const MINUTE_MS = 60_000;

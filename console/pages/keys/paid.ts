@@ -1,8 +1,8 @@
 /** Whether the wallet can pay for requests of a group. */
 
-import type { Answer } from "../../api.ts";
+import type { ResponseBody } from "../../api.ts";
 
-export type Wallet = Pick<Answer<"wallet.get">, "available" | "payers">;
+export type Wallet = Pick<ResponseBody<"wallet.get">, "available" | "payers">;
 
 export function isPaid(
   { name, charge }: { name: string; charge: Wallet["payers"][number]["charge"] },

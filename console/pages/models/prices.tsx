@@ -1,10 +1,10 @@
 /** The price of a model for its callers: the main price, and below it the differences. */
 
 import type { ReactNode } from "react";
-import type { Answer } from "../../api.ts";
+import type { ResponseBody } from "../../api.ts";
 import { useFormat, useText } from "../../text/text.tsx";
 
-export type CallableModel = Answer<"models.list">["data"][number];
+export type CallableModel = ResponseBody<"models.list">["data"][number];
 
 export function InputPrice({ model }: { model: CallableModel }) {
   const t = useText("models");

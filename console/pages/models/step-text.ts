@@ -1,10 +1,10 @@
 /** The steps of an explanation in words: the finding, and what to do about it. */
 
-import type { Answer } from "../../api.ts";
+import type { ResponseBody } from "../../api.ts";
 import { useFormat, useText } from "../../text/text.tsx";
 import { useNow } from "../../ui/values.tsx";
 
-type Step = Answer<"models.why">["steps"][number];
+type Step = ResponseBody<"models.why">["steps"][number];
 type Facts = Step["facts"];
 
 const TICK_MS = 5_000;

@@ -1,7 +1,7 @@
 /** "Why can this key call this model, or not?": a form, and the checks that a request would pass. */
 
 import { useState } from "react";
-import { type Answer, api } from "../../api.ts";
+import { api, type ResponseBody } from "../../api.ts";
 import { useApi } from "../../data.ts";
 import { useText } from "../../text/text.tsx";
 import { LinkButton } from "../../ui/button.tsx";
@@ -15,7 +15,7 @@ import { Table } from "../../ui/table.tsx";
 import { Time } from "../../ui/values.tsx";
 import { useStepText } from "./step-text.ts";
 
-type Why = Answer<"models.why">;
+type Why = ResponseBody<"models.why">;
 const INTERFACES = ["chat", "responses", "messages", "gemini", "embeddings", "images"] as const;
 type Interface = (typeof INTERFACES)[number];
 

@@ -1,7 +1,7 @@
 /** Enables and disables the second factor. */
 
 import { useState } from "react";
-import type { Answer } from "../../api.ts";
+import type { ResponseBody } from "../../api.ts";
 import { useApi, useChange } from "../../data.ts";
 import { useFreshSession, useUser } from "../../session.tsx";
 import { useText } from "../../text/text.tsx";
@@ -50,7 +50,7 @@ export function SecondFactorSection() {
 }
 
 interface StandingProps {
-  standing: Answer<"second_factor.read">;
+  standing: ResponseBody<"second_factor.read">;
   since: number;
   onOpen(what: "off" | "codes"): void;
 }
@@ -86,7 +86,7 @@ function TurnOn({ onClose }: { onClose: () => void }) {
   const t = useText("profile").secondFactor;
   const user = useUser();
   const begin = useChange("second_factor.begin", {});
-  const [begun, setBegun] = useState<Answer<"second_factor.begin"> | null>(null);
+  const [begun, setBegun] = useState<ResponseBody<"second_factor.begin"> | null>(null);
   const [codes, setCodes] = useState<readonly string[] | null>(null);
   const form = useForm(NO_PROOF, async (proof) => {
     setBegun(await begin.mutateAsync({ body: buildProof(user, proof) }));
@@ -104,7 +104,7 @@ function TurnOn({ onClose }: { onClose: () => void }) {
 }
 
 interface ScanProps {
-  begun: Answer<"second_factor.begin">;
+  begun: ResponseBody<"second_factor.begin">;
   onDone(codes: readonly string[]): void;
   onClose(): void;
 }

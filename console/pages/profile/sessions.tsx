@@ -1,7 +1,7 @@
 /** The active sessions of the user. */
 
 import { useState } from "react";
-import type { Answer } from "../../api.ts";
+import type { ResponseBody } from "../../api.ts";
 import { useApi, useChange, wholeList } from "../../data.ts";
 import { useText } from "../../text/text.tsx";
 import { Button } from "../../ui/button.tsx";
@@ -12,7 +12,7 @@ import { useToast } from "../../ui/toast.tsx";
 import { Badge, Time } from "../../ui/values.tsx";
 import { browserIn } from "./user-agent.ts";
 
-type Session = Answer<"sessions.list">["data"][number];
+type Session = ResponseBody<"sessions.list">["data"][number];
 
 export function SessionsSection() {
   const t = useText("profile").sessions;

@@ -1,7 +1,7 @@
 /** The personal access tokens of the user. */
 
 import { useState } from "react";
-import type { Answer } from "../../api.ts";
+import type { ResponseBody } from "../../api.ts";
 import { useApi, useChange, wholeList } from "../../data.ts";
 import { useGatewayOrigin, useUser } from "../../session.tsx";
 import { useText } from "../../text/text.tsx";
@@ -15,7 +15,7 @@ import { type Column, Table } from "../../ui/table.tsx";
 import { useToast } from "../../ui/toast.tsx";
 import { Badge, CodeBlock, Time, useNow } from "../../ui/values.tsx";
 
-type Token = Answer<"tokens.list">["data"][number];
+type Token = ResponseBody<"tokens.list">["data"][number];
 
 const DAY_MS = 86_400_000;
 const EXPIRIES = ["30", "90", "365", "never"] as const;

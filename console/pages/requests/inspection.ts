@@ -1,5 +1,5 @@
 /** The types of one request, as the API returns it. */
 
-import type { Answer } from "../../api.ts";
+import type { ResponseBody } from "../../api.ts";
 
-export type Inspection = Answer<"usage.request">;
+export type Inspection = ResponseBody<"usage.request">;

@@ -114,14 +114,14 @@ function CaptureLink({ id }: { id: string }) {
 /** A completed request needs no explanation. */
 function Why({ request }: { request: Inspection }) {
   const { request: t, outcomeTexts } = useText("usage");
-  const { outcome, refusal, error_code: code } = request;
+  const { outcome, rejection, error_code: code } = request;
   if (outcome === "completed") return null;
   return (
     <Notice tone={outcome === "failed" || outcome === "upstream_cut" ? "bad" : "warn"} title={t.why}>
       <p>{outcomeTexts[outcome]}</p>
-      {refusal !== null && (
+      {rejection !== null && (
         <p>
-          {t.clientMessage} <strong>{refusal}</strong>
+          {t.clientMessage} <strong>{rejection}</strong>
         </p>
       )}
       {code !== null && (
@@ -151,11 +151,11 @@ type Texts = ReturnType<typeof useText<"usage">>["request"];
 function stepText(step: Step, isAdmitted: boolean, t: Texts): Pick<TimelineSpan, "label" | "tone" | "note"> {
   switch (step.kind) {
     case "checks":
-      return { tone: "soft", label: isAdmitted ? t.steps.checks : t.steps.refusedChecks };
+      return { tone: "soft", label: isAdmitted ? t.steps.checks : t.steps.rejectedChecks };
     case "wait":
       return { tone: "warn", label: t.steps.wait };
     case "answer":
-      return { tone: "good", label: t.steps.answer };
+      return { tone: "good", label: t.steps.response };
     case "attempt":
       return {
         ...(step.failure === null ? {} : { tone: "bad" }),

@@ -1,11 +1,11 @@
 /** Converts usage over time, as the API returns it, to the series of a chart. */
 
-import type { Answer } from "../../api.ts";
+import type { ResponseBody } from "../../api.ts";
 import type { Series } from "../../charts/series.ts";
 import type { Catalogue } from "../../text/catalogue.ts";
 import type { Metric } from "./usage-query.ts";
 
-export type Chart = Answer<"usage.chart">;
+export type Chart = ResponseBody<"usage.chart">;
 type Totals = Chart["total"];
 type Point = Chart["points"][number];
 

@@ -1,10 +1,10 @@
 /** The outcome of a request as a badge. */
 
-import type { Answer } from "../../api.ts";
+import type { ResponseBody } from "../../api.ts";
 import { useFormat, useText } from "../../text/text.tsx";
 import { Badge } from "../../ui/values.tsx";
 
-type Outcome = Answer<"usage.request">["outcome"];
+type Outcome = ResponseBody<"usage.request">["outcome"];
 
 const TONES = {
   completed: "good",

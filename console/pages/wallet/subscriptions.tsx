@@ -1,11 +1,11 @@
 /** The subscriptions of the user. */
 
-import type { Answer } from "../../api.ts";
+import type { ResponseBody } from "../../api.ts";
 import { useFormat, useText } from "../../text/text.tsx";
 import { Card } from "../../ui/page.tsx";
 import { Badge, Meter, useNow } from "../../ui/values.tsx";
 
-type Subscription = Answer<"wallet.get">["subscriptions"][number];
+type Subscription = ResponseBody<"wallet.get">["subscriptions"][number];
 
 const TICK_MS = 15_000;
 const TONES = { running: "good", upcoming: "soft", ended: "soft", cancelled: "soft" } as const;

@@ -1,6 +1,6 @@
 /** The wallet: balance, payers and ledger entries. */
 
-import type { Answer } from "../../api.ts";
+import type { ResponseBody } from "../../api.ts";
 import { useApi, useChange, useList } from "../../data.ts";
 import { useFormat, useText } from "../../text/text.tsx";
 import { Awaited } from "../../ui/awaited.tsx";
@@ -15,7 +15,7 @@ import { Count, Money, Time } from "../../ui/values.tsx";
 import { Subscriptions } from "./subscriptions.tsx";
 import "./wallet.css";
 
-type Wallet = Answer<"wallet.get">;
+type Wallet = ResponseBody<"wallet.get">;
 
 const REFRESH_MS = 5_000;
 

@@ -93,7 +93,7 @@ export const adminCaptures = {
     tabs: "Parts of the capture",
     request: "Request",
     attempt: (number: number, account: string) => `Attempt ${number}: ${account}`,
-    answer: "Response",
+    response: "Response",
     difference: "Difference",
     headers: "Headers",
     noHeaders: "No headers were captured.",

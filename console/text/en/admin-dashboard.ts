@@ -44,7 +44,7 @@ export const adminDashboard = {
     range: "Time range",
     ranges: { day: "24 hours", week: "7 days", month: "30 days" },
     requests: "Requests",
-    answered: "Succeeded",
+    responded: "Succeeded",
     failed: "Failed",
     refused: "Rejected",
     money: "Cost",

@@ -81,8 +81,8 @@ export const adminSettings = {
     removeNamed: (name: string) => `Remove ${name}`,
     removing: (name: string) => `Remove ${name}?`,
     removingText: "The webhook receives no more alerts. Pending deliveries are discarded.",
-    took: (answer: string) => `Test delivered (${answer}).`,
-    refused: (answer: string) => `Test failed: ${answer}.`,
+    took: (response: string) => `Test delivered (${response}).`,
+    refused: (response: string) => `Test failed: ${response}.`,
     noWebhooks: "No webhooks yet. Alerts are still listed below.",
     rules: "Rules",
     rulesAbout:
@@ -159,6 +159,6 @@ export const adminSettings = {
       delivering: "Up to date",
       behind: "Delivering",
     },
-    failing: (answer: string) => `Failing: ${answer}`,
+    failing: (response: string) => `Failing: ${response}`,
   },
 };

@@ -18,7 +18,7 @@ export const explorer = {
     count === 0
       ? "This key cannot call any model."
       : `This key can call ${plural(count, "1 model", "# models")}.`,
-  keyRefused: "Invalid API key.",
+  keyRejected: "Invalid API key.",
   parameters: "Parameters",
   body: "Body",
   views: { form: "Form", json: "JSON" },
@@ -64,9 +64,9 @@ export const explorer = {
   structure: "Schema",
   required: "required",
   takes: "Request",
-  answers: "Response",
+  responses: "Response",
   streamed: "Stream",
-  refusals: "Errors",
+  rejections: "Errors",
   again: "Retry",
   retries: { no: "do not retry", yes: "retry", later: "retry later" },
   snippet: "Code",

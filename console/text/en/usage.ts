@@ -149,10 +149,10 @@ export const usage = {
     courseAbout: (started: string) => `Starts at ${started}.`,
     steps: {
       checks: "Admitted",
-      refusedChecks: "Admission",
+      rejectedChecks: "Admission",
       wait: "Queued",
       attempt: (number: number) => `Attempt ${number}`,
-      answer: "Response",
+      response: "Response",
     },
     served: "responding",
     status: (status: number) => `status ${status}`,

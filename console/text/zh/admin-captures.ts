@@ -85,7 +85,7 @@ export const adminCaptures: Area<"adminCaptures"> = {
     tabs: "捕获的各部分",
     request: "请求",
     attempt: (number, account) => `第 ${number} 次尝试：${account}`,
-    answer: "响应",
+    response: "响应",
     difference: "差异",
     headers: "头部",
     noHeaders: "没有捕获到头部。",

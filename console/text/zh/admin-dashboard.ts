@@ -42,7 +42,7 @@ export const adminDashboard: Area<"adminDashboard"> = {
     range: "时间范围",
     ranges: { day: "24 小时", week: "7 天", month: "30 天" },
     requests: "请求",
-    answered: "成功",
+    responded: "成功",
     failed: "失败",
     refused: "被拒绝",
     money: "费用",

@@ -75,8 +75,8 @@ export const adminSettings: Area<"adminSettings"> = {
     removeNamed: (name) => `移除 ${name}`,
     removing: (name) => `移除 ${name}？`,
     removingText: "该 Webhook 不再接收告警，待发送的通知将被丢弃。",
-    took: (answer) => `测试发送成功（${answer}）。`,
-    refused: (answer) => `测试发送失败：${answer}。`,
+    took: (response) => `测试发送成功（${response}）。`,
+    refused: (response) => `测试发送失败：${response}。`,
     noWebhooks: "还没有 Webhook。告警仍会列在下方。",
     rules: "规则",
     rulesAbout: "触发告警的条件。告警触发和解除时各发送一次通知。",
@@ -140,6 +140,6 @@ export const adminSettings: Area<"adminSettings"> = {
     backlog: "待发送",
     delivered: "最近发送",
     status: { paused: "已暂停", waiting: "尚未发送", delivering: "已是最新", behind: "发送中" },
-    failing: (answer) => `失败：${answer}`,
+    failing: (response) => `失败：${response}`,
   },
 };

@@ -133,10 +133,10 @@ export const usage: Area<"usage"> = {
     courseAbout: (started) => `开始于 ${started}。`,
     steps: {
       checks: "准入",
-      refusedChecks: "准入检查",
+      rejectedChecks: "准入检查",
       wait: "排队",
       attempt: (number) => `第 ${number} 次尝试`,
-      answer: "响应",
+      response: "响应",
     },
     served: "开始响应",
     status: (status) => `状态码 ${status}`,

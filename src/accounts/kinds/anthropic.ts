@@ -1,6 +1,6 @@
 /** Accounts of kind `anthropic`: any upstream with Anthropic's Messages API. */
 
-import type { AnswerHeaders } from "../../net/http-client/contract.ts";
+import type { ResponseHeaders } from "../../net/http-client/contract.ts";
 import { ANTHROPIC_VERSION } from "../headers.ts";
 import { ANTHROPIC_PROFILE } from "../profiles.ts";
 import { RESET_MS_DEFAULT } from "../rate-limit-headers.ts";
@@ -76,7 +76,7 @@ function versionedBase(basePath: string): string {
 }
 
 /** The reset is a point in time (RFC 3339) by the upstream's clock, which `date` reports. */
-function readResetMs(reset: string, headers: AnswerHeaders): number {
+function readResetMs(reset: string, headers: ResponseHeaders): number {
   const resetMs = Date.parse(reset) - Date.parse(headers.get("date") ?? "");
   return Number.isNaN(resetMs) ? RESET_MS_DEFAULT : Math.max(RESET_MS_DEFAULT, resetMs);
 }

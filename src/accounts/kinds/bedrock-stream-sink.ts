@@ -1,7 +1,7 @@
 /** Receives a stream of Amazon Bedrock and passes it on as the server-sent events of Messages. */
 
 import type { Part } from "../../base/parts.ts";
-import type { AnswerHeaders, ResponseSink } from "../../net/http-client/client.ts";
+import type { ResponseHeaders, ResponseSink } from "../../net/http-client/client.ts";
 import type { EventFrameFault } from "../../net/wire/event-frames.ts";
 import { BedrockEventDecoder, EVENT_FRAMES_TYPE } from "../../protocols/messages/bedrock-events.ts";
 import { type UpstreamFailure, upstreamFailure } from "../failure.ts";
@@ -18,7 +18,7 @@ export class BedrockStreamSink implements ResponseSink<UpstreamFailure> {
     this.#options = options;
   }
 
-  head(status: number, headers: AnswerHeaders): void {
+  head(status: number, headers: ResponseHeaders): void {
     const isStream = headers.get("content-type")?.toLowerCase().startsWith(EVENT_FRAMES_TYPE) === true;
     if (isStream) this.#decoder = new BedrockEventDecoder(this.#options);
     this.#sink.head(status, isStream ? withEventsType(headers) : headers);
@@ -43,7 +43,7 @@ export class BedrockStreamSink implements ResponseSink<UpstreamFailure> {
   }
 }
 
-function withEventsType(headers: AnswerHeaders): AnswerHeaders {
+function withEventsType(headers: ResponseHeaders): ResponseHeaders {
   return {
     get: (name) => (name === "content-type" ? "text/event-stream" : headers.get(name)),
     has: (name) => headers.has(name),

@@ -5,7 +5,7 @@ import { eventually } from "../../../test/support/eventually.ts";
 import { systemClock } from "../../base/clock.ts";
 import { openDeadlines } from "../../base/deadlines.ts";
 import { type Part, partBytes, wholePart } from "../../base/parts.ts";
-import type { AnswerHeaders, HttpExchange } from "../../net/http-client/contract.ts";
+import type { HttpExchange, ResponseHeaders } from "../../net/http-client/contract.ts";
 import type { DialTarget } from "../../net/http-client/dial.ts";
 import { computeAcceptKey } from "../../net/websocket/accept-key.ts";
 import { buildFrame, CLOSE, closeFrame, FrameReader, PING, PONG, TEXT } from "../../net/websocket/frames.ts";
@@ -60,14 +60,14 @@ const account = (change: Partial<PolicyAccount> = {}) => socketAccount({ credent
 class Notes {
   readonly calls: string[] = [];
   status = 0;
-  headers: AnswerHeaders | null = null;
+  headers: ResponseHeaders | null = null;
   text = "";
-  error: { status: number | null; headers: AnswerHeaders; text: string } | null = null;
+  error: { status: number | null; headers: ResponseHeaders; text: string } | null = null;
   exchange: HttpExchange | null = null;
   readonly over = Promise.withResolvers<string>();
   afterData: () => void = () => {};
 
-  head(status: number, headers: AnswerHeaders): void {
+  head(status: number, headers: ResponseHeaders): void {
     this.calls.push("head");
     this.status = status;
     this.headers = headers;
@@ -427,7 +427,7 @@ interface HandMade {
 
 /** An upstream whose bytes the test writes. */
 async function handMade(
-  answer: (key: string) => string,
+  respond: (key: string) => string,
   onMessage: (socket: Socket, text: string) => void = () => {},
 ): Promise<HandMade> {
   const made: HandMade = { port: 0, server: createServer(), sockets: [], received: [] };
@@ -444,7 +444,7 @@ async function handMade(
         const end = head.indexOf("\r\n\r\n");
         if (end < 0) return;
         isOpen = true;
-        socket.write(answer(/sec-websocket-key: (.*)\r/i.exec(head)?.[1] ?? ""));
+        socket.write(respond(/sec-websocket-key: (.*)\r/i.exec(head)?.[1] ?? ""));
         rest = Buffer.from(head.slice(end + 4), "latin1");
       }
       const fault = frames.push(rest, {
@@ -474,14 +474,14 @@ const text = (message: string) => buildFrame(TEXT, wholePart(Buffer.from(message
 const created = (id: string) => text(`{"type":"response.created","response":{"id":"${id}"}}`);
 const completed = (id: string) => text(`{"type":"response.completed","response":{"id":"${id}"}}`);
 const delta = (words: string) => text(`{"type":"response.output_text.delta","delta":"${words}"}`);
-const ANSWER = Buffer.concat([created("resp_1"), completed("resp_1")]);
+const RESPONSE = Buffer.concat([created("resp_1"), completed("resp_1")]);
 
 describe("the WebSocket protocol", () => {
   test("the accept key matches the example of the RFC", () => {
     expect(computeAcceptKey("dGhlIHNhbXBsZSBub25jZQ==")).toBe("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
   });
 
-  const refused: [what: string, answer: (key: string) => string, reason: string][] = [
+  const refused: [what: string, response: (key: string) => string, reason: string][] = [
     ["another key's answer", () => good("another"), "handshake for another key"],
     [
       "an upgrade to another protocol",
@@ -494,9 +494,9 @@ describe("the WebSocket protocol", () => {
     ["no HTTP response", () => "SSH-2.0-OpenSSH\r\n\r\n", "not an HTTP/1 response"],
     ["an endless head", () => `HTTP/1.1 101 X\r\nA: ${"x".repeat(20_000)}\r\n`, "16384"],
   ];
-  for (const [what, answer, reason] of refused) {
+  for (const [what, response, reason] of refused) {
     test(`${what} in the handshake is rejected`, async () => {
-      const { port } = await handMade(answer);
+      const { port } = await handMade(response);
       const over = await ask(client(), port).over.promise;
       expect(over).toStartWith("bad_http: ");
       expect(over).toContain(reason);
@@ -507,7 +507,7 @@ describe("the WebSocket protocol", () => {
     const { port } = await handMade(
       (key) => `HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n${good(key)}`,
       (socket) => {
-        for (const byte of ANSWER) socket.write(Uint8Array.of(byte));
+        for (const byte of RESPONSE) socket.write(Uint8Array.of(byte));
       },
     );
     const notes = ask(client(), port);
@@ -537,13 +537,13 @@ describe("the WebSocket protocol", () => {
   test("pings are answered, and idle sockets are pinged", async () => {
     const made = await handMade(good, (socket) => {
       socket.write(buildFrame(PING, wholePart(Buffer.from("abc")), null));
-      socket.write(ANSWER);
+      socket.write(RESPONSE);
     });
     const of = client({ pingMs: 40 });
     await ask(of, made.port).over.promise;
     await eventually(() => made.received.some(([opcode, payload]) => opcode === PONG && payload === "abc"));
     await eventually(() => made.received.some(([opcode]) => opcode === PING));
-    // The pings are not answered, so the socket is considered dead.
+    // The pings get no response, so the socket is considered dead.
     await eventually(() => made.sockets[0]?.destroyed);
   });
 
@@ -569,7 +569,7 @@ describe("the WebSocket protocol", () => {
   test("a turn is retried if its idle socket broke at once or before all of it was sent", async () => {
     let passedMs = 0;
     const of = client({ monotonicMs: () => systemClock.monotonicMs() + passedMs });
-    const made = await handMade(good, (socket) => socket.write(ANSWER));
+    const made = await handMade(good, (socket) => socket.write(RESPONSE));
     const long = { model: "m", input: "x".repeat(40_000_000) };
     await ask(of, made.port).over.promise;
     // The upstream stops reading, so that the kernel does not accept everything.
@@ -585,7 +585,7 @@ describe("the WebSocket protocol", () => {
     const of = client({ monotonicMs: () => systemClock.monotonicMs() + passedMs });
     let turns = 0;
     const made = await handMade(good, (socket) => {
-      if (turns++ === 0) socket.write(ANSWER);
+      if (turns++ === 0) socket.write(RESPONSE);
     });
     await ask(of, made.port).over.promise;
     const notes = ask(of, made.port);
@@ -626,7 +626,7 @@ describe("the WebSocket protocol", () => {
     ] as const) {
       let turns = 0;
       const made = await handMade(good, (socket) =>
-        socket.write(turns++ === 1 ? closeFrame(code, "", null) : ANSWER),
+        socket.write(turns++ === 1 ? closeFrame(code, "", null) : RESPONSE),
       );
       const of = client();
       await ask(of, made.port).over.promise;
@@ -640,7 +640,7 @@ describe("the WebSocket protocol", () => {
   test("an idle socket that violates the protocol is not replaced: its turn fails", async () => {
     let turns = 0;
     const made = await handMade(good, (socket) =>
-      socket.write(turns++ === 1 ? Uint8Array.of(0xf1, 0) : ANSWER),
+      socket.write(turns++ === 1 ? Uint8Array.of(0xf1, 0) : RESPONSE),
     );
     const of = client();
     await ask(of, made.port).over.promise;
@@ -651,7 +651,7 @@ describe("the WebSocket protocol", () => {
   test("of many pings that cannot be answered yet, only the last is answered", async () => {
     let turns = 0;
     const made = await handMade(good, (socket) => {
-      if (turns++ === 0) socket.write(ANSWER);
+      if (turns++ === 0) socket.write(RESPONSE);
     });
     const of = client();
     await ask(of, made.port).over.promise;
@@ -683,7 +683,7 @@ describe("a late message", () => {
       text("[DONE]"),
       text('{"type":"error","status":400,"error":{"code":"websocket_connection_limit_reached"}}'),
     ]) {
-      const made = await handMade(good, (socket) => socket.write(ANSWER));
+      const made = await handMade(good, (socket) => socket.write(RESPONSE));
       const of = client();
       await ask(of, made.port).over.promise;
       made.sockets[0]?.write(text(words("private")));
@@ -697,7 +697,7 @@ describe("a late message", () => {
   });
 
   test("in one read with the end of its turn closes the socket", async () => {
-    const made = await handMade(good, (socket) => socket.write(Buffer.concat([ANSWER, delta(SECRET)])));
+    const made = await handMade(good, (socket) => socket.write(Buffer.concat([RESPONSE, delta(SECRET)])));
     const of = client();
     const notes = ask(of, made.port);
     expect(await notes.over.promise).toBe("end");
@@ -719,7 +719,7 @@ describe("a late message", () => {
   test("before the next response has begun is dropped, and the socket is not reused afterwards", async () => {
     let turns = 0;
     const made = await handMade(good, (socket) => {
-      if (turns++ !== 1) socket.write(ANSWER);
+      if (turns++ !== 1) socket.write(RESPONSE);
       else {
         for (const late of [delta(SECRET), completed("resp_1")]) socket.write(late);
         for (const own of [created("resp_2"), delta("own"), completed("resp_2")]) socket.write(own);
@@ -739,7 +739,7 @@ describe("a late message", () => {
   test("that ends another response within the next fails that turn and the socket", async () => {
     let turns = 0;
     const made = await handMade(good, (socket) =>
-      socket.write(turns++ === 0 ? ANSWER : Buffer.concat([created("resp_2"), completed("resp_1")])),
+      socket.write(turns++ === 0 ? RESPONSE : Buffer.concat([created("resp_2"), completed("resp_1")])),
     );
     const of = client();
     await ask(of, made.port).over.promise;
@@ -760,7 +760,7 @@ describe("a late message", () => {
   test("is awaited before another conversation gets the socket, but not by its own conversation", async () => {
     let passedMs = 0;
     const of = client({ reuseDelayMs: 60_000, monotonicMs: () => systemClock.monotonicMs() + passedMs });
-    const made = await handMade(good, (socket) => socket.write(ANSWER));
+    const made = await handMade(good, (socket) => socket.write(RESPONSE));
     const thread = new UpstreamLane();
     await ask(of, made.port, { thread }).over.promise;
     thread.clear();

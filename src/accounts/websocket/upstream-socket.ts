@@ -8,7 +8,7 @@ import type {
   ConnectionUser,
 } from "../../net/http-client/connection.ts";
 import type { ConnectionRoute, Connections } from "../../net/http-client/connections.ts";
-import type { AnswerHeaders, HttpFailure } from "../../net/http-client/contract.ts";
+import type { HttpFailure, ResponseHeaders } from "../../net/http-client/contract.ts";
 import { parseResponseHead, type ResponseHead } from "../../net/http-client/response-head.ts";
 import {
   buildFrame,
@@ -27,7 +27,7 @@ export interface SocketUser {
   /** The handshake is complete, and messages can be sent. */
   onOpen(socket: UpstreamSocket): void;
   /** The handshake was rejected with an HTTP response. The body is null when it was too long. The last call. */
-  onReject(status: number, headers: AnswerHeaders, body: Uint8Array | null): void;
+  onReject(status: number, headers: ResponseHeaders, body: Uint8Array | null): void;
   onMessage(bytes: Uint8Array, start: number, end: number): void;
   /** All messages of one read were reported. */
   onReadEnd(): void;
@@ -93,7 +93,7 @@ const ORDERLY_CLOSES: ReadonlySet<number> = new Set([NORMAL, 1001, 1012]);
 export class UpstreamSocket implements ConnectionUser {
   user: SocketUser;
   /** The response headers of the handshake. */
-  headers: AnswerHeaders | null = null;
+  headers: ResponseHeaders | null = null;
   openedAtMs = 0;
   /** Updated periodically by the socket pool. */
   lastReceivedAtMs = 0;
@@ -111,11 +111,11 @@ export class UpstreamSocket implements ConnectionUser {
   private readonly key = newHandshakeKey();
   private readonly connection: ClientConnectionSocket;
   private readonly frames: FrameReader;
-  private phase: "handshake" | "refusal" | "open" | "over" = "handshake";
+  private phase: "handshake" | "rejection" | "open" | "over" = "handshake";
   private deadline: Deadline | null = null;
   /** Bytes of the handshake response while its head is incomplete. */
   private headBytes: Buffer = Buffer.alloc(0);
-  private refusal: { head: ResponseHead; body: FramedBody; parts: Part[]; bytes: number } | null = null;
+  private rejection: { head: ResponseHead; body: FramedBody; parts: Part[]; bytes: number } | null = null;
   private unsent: Uint8Array[] = [];
   private unsentFrom = 0;
   /** Sent after the unsent bytes. The pong for the last ping replaces earlier ones. */
@@ -199,8 +199,8 @@ export class UpstreamSocket implements ConnectionUser {
       case "handshake":
         this.readHandshake(bytes);
         return;
-      case "refusal":
-        this.readRefusal(bytes);
+      case "rejection":
+        this.readRejection(bytes);
     }
   }
 
@@ -211,7 +211,7 @@ export class UpstreamSocket implements ConnectionUser {
   onClose(connection: ClientConnectionSocket, end: ConnectionEnd): void {
     // Some failures are reported during the connecting call, before the socket is known to its user.
     if (this.isStarting) queueMicrotask(() => this.onClose(connection, end));
-    else if (this.phase === "refusal" && end.kind === "fin") this.endRefusal();
+    else if (this.phase === "rejection" && end.kind === "fin") this.endRejection();
     else {
       this.isClosedByUpstream = true;
       this.closeWithFailure(
@@ -249,35 +249,35 @@ export class UpstreamSocket implements ConnectionUser {
       // Another head follows. The deadline limits how many.
       if (rest.length > 0) this.readHandshake(rest);
     } else {
-      this.phase = "refusal";
-      this.refusal = { head, body: new FramedBody(head.framing, true), parts: [], bytes: 0 };
-      this.readRefusal(rest);
+      this.phase = "rejection";
+      this.rejection = { head, body: new FramedBody(head.framing, true), parts: [], bytes: 0 };
+      this.readRejection(rest);
     }
   }
 
-  private readRefusal(bytes: Buffer): void {
-    const { refusal } = this;
-    if (refusal === null) return;
-    const { body, parts } = refusal;
+  private readRejection(bytes: Buffer): void {
+    const { rejection } = this;
+    if (rejection === null) return;
+    const { body, parts } = rejection;
     body.at = 0;
     for (let piece = body.next(bytes); piece !== null; piece = body.next(bytes)) {
-      refusal.bytes += piece.end - piece.start;
-      if (refusal.bytes > this.setting.errorBytesMax) {
-        this.endRefusal();
+      rejection.bytes += piece.end - piece.start;
+      if (rejection.bytes > this.setting.errorBytesMax) {
+        this.endRejection();
         return;
       }
       parts.push(piece);
     }
-    if (body.hasEnded || body.fault !== null) this.endRefusal();
+    if (body.hasEnded || body.fault !== null) this.endRejection();
   }
 
-  private endRefusal(): void {
-    const { refusal, user } = this;
-    if (refusal === null || this.phase === "over") return;
+  private endRejection(): void {
+    const { rejection, user } = this;
+    if (rejection === null || this.phase === "over") return;
     this.markClosed();
     this.connection.destroy();
-    const isWhole = refusal.bytes <= this.setting.errorBytesMax && refusal.body.fault === null;
-    user.onReject(refusal.head.status, refusal.head, isWhole ? joinParts(refusal.parts) : null);
+    const isWhole = rejection.bytes <= this.setting.errorBytesMax && rejection.body.fault === null;
+    user.onReject(rejection.head.status, rejection.head, isWhole ? joinParts(rejection.parts) : null);
   }
 
   private readFrames(bytes: Uint8Array): void {

@@ -7,9 +7,9 @@
 import { type Part, wholeBytesPart } from "../../base/parts.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
 import type {
-  AnswerHeaders,
   HttpExchange,
   HttpFailure,
+  ResponseHeaders,
   ResponseSink,
 } from "../../net/http-client/contract.ts";
 import { findResponseId } from "../../protocols/responses/response-id.ts";
@@ -35,7 +35,7 @@ export interface UpstreamErrorMessage {
   readonly code: unknown;
   /** Null if the message has no status. */
   readonly status: number | null;
-  readonly headers: AnswerHeaders;
+  readonly headers: ResponseHeaders;
   readonly body: Uint8Array;
 }
 
@@ -266,7 +266,7 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
     }
   }
 
-  onReject(status: number, headers: AnswerHeaders, body: Uint8Array | null): void {
+  onReject(status: number, headers: ResponseHeaders, body: Uint8Array | null): void {
     if (this.isOver) return;
     this.isOver = true;
     this.dropSocket();
@@ -335,7 +335,7 @@ function buildMessage(body: readonly Part[]): Part[] {
 /**
  * The head that an HTTP stream would have. Rate limits in the handshake's headers are used only while they are fresh.
  */
-function streamHeaders(handshake: AnswerHeaders | null, isReused: boolean): AnswerHeaders {
+function streamHeaders(handshake: ResponseHeaders | null, isReused: boolean): ResponseHeaders {
   const read = (name: string) =>
     name === "content-type"
       ? "text/event-stream"
@@ -359,7 +359,7 @@ function readError(body: Uint8Array, bytesMax: number): UpstreamErrorMessage {
 }
 
 /** Header values may also be numbers. */
-function readHeaders(json: unknown): AnswerHeaders {
+function readHeaders(json: unknown): ResponseHeaders {
   const byName = new Map<string, string>();
   for (const [name, value] of Object.entries(isObject(json) ? json : {})) {
     if (typeof value === "string" || typeof value === "number") byName.set(name.toLowerCase(), String(value));

@@ -42,7 +42,7 @@ export class BatchLoop {
     this.#options = options;
   }
 
-  /** The batch that the database has not answered yet. */
+  /** The batch that the database has not confirmed yet. */
   get inFlight(): PendingWork | null {
     return this.#inFlight;
   }

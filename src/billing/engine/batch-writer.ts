@@ -86,7 +86,7 @@ export class BatchWriter {
   }
 
   async #writeFree(work: PendingWork): Promise<WriteResult> {
-    const live = { ...work, holds: work.holds.filter(({ isRefused }) => !isRefused) };
+    const live = { ...work, holds: work.holds.filter(({ isRejected }) => !isRejected) };
     this.#options.queue.markDone(work.holds.length - live.holds.length);
     if (countOperations(live) === 0) return "done";
     for (let checkExisting = this.#failures > 0; ; checkExisting = true) {
@@ -184,9 +184,9 @@ export class BatchWriter {
   /** A hold that its caller no longer gets is released. */
   #resolveHold(op: HoldOp, result: HoldResult): void {
     const { requestId, userId } = op.request;
-    if (op.isRefused || !this.#options.acceptsHolds()) {
+    if (op.isRejected || !this.#options.acceptsHolds()) {
       if (result.kind === "held") this.#options.release(requestId, userId);
-      if (!op.isRefused) op.reject(buildDiskUnavailable());
+      if (!op.isRejected) op.reject(buildDiskUnavailable());
       return;
     }
     if (result.kind === "held") this.#options.progress.open(requestId, UNSENT);
@@ -246,7 +246,7 @@ export class BatchWriter {
     // The outcome of these transactions is unknown. If the hold was written, the release returns its money.
     for (const op of work.holds) {
       op.hasFailed = true;
-      if (op.isRefused) release(op.request.requestId, op.request.userId);
+      if (op.isRejected) release(op.request.requestId, op.request.userId);
     }
   }
 }

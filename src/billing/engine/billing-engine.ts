@@ -36,7 +36,7 @@ export interface BillingEngine {
   /** The heartbeat that was sent at this time (monotonic) is in the database: no other process takes this one for dead. */
   recordHeartbeat(sentAtMs: number): void;
   /** Another node needs money that this one may have reserved. */
-  answerRecalls(): Promise<void>;
+  handleRecalls(): Promise<void>;
   /**
    * The database was replaced by one that may lack the last commits. Forgets what it was known to have, and checks the
    * wallet reservations of this process.

@@ -82,7 +82,7 @@ function settle(state: BatchState, { row, chargedNano }: Settlement): Settlement
       return before === chargedNano || isRecovered(row) ? "known" : "lost";
     }
     endHold(state, hold, 0n);
-    // The request was refused because its hold took too long, but the hold was written afterwards.
+    // The request was rejected because its hold took too long, but the hold was written afterwards.
     if (before === 0n && chargedNano === 0n) return "known";
     // In every other case a row and a hold never exist together. Nothing is charged twice.
     state.unchargedRequestIds.push(requestId);

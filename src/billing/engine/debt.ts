@@ -18,7 +18,7 @@ export function chargeHold(
 ): Settlement {
   const isOverrun = chargedNano > amountNano;
   const charged = chargedNano < 0n ? 0n : chargedNano;
-  // A request that was refused because its hold was slow, and whose hold was written afterwards, has no payer.
+  // A request that was rejected because its hold was slow, and whose hold was written afterwards, has no payer.
   const isUnpaid = row.payer === null && charged === 0n;
   const payer = isUnpaid ? null : subscriptionId === null ? "balance" : "subscription";
   const isFlagged = !isOverrun || row.flags.includes("overrun");

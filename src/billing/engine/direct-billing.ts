@@ -98,7 +98,7 @@ export class DirectBilling implements BillingEngine {
     if (!this.acceptsHolds()) return Promise.reject(buildDiskUnavailable());
     const { promise, resolve, reject } = Promise.withResolvers<HoldResult>();
     const sinceMs = this.#clock.monotonicMs();
-    this.#queue.addHold({ request, sinceMs, isRefused: false, hasFailed: false, resolve, reject });
+    this.#queue.addHold({ request, sinceMs, isRejected: false, hasFailed: false, resolve, reject });
     this.#loop.schedule();
     return promise;
   }
@@ -175,7 +175,7 @@ export class DirectBilling implements BillingEngine {
   /** Direct billing keeps nothing that another process could recover while this one uses it. */
   recordHeartbeat(): void {}
 
-  async answerRecalls(): Promise<void> {}
+  async handleRecalls(): Promise<void> {}
 
   handleStoreReplaced(): Promise<void> {
     return this.#writer.restoreTariffs();

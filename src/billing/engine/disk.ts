@@ -25,7 +25,7 @@ export interface DiskOptions {
 export interface Disk {
   /** Null: no wait is needed. Also resolves when the flush failed, because the commit stands anyway. */
   flushCommit(): Promise<void> | null;
-  /** False after a failed flush, until one succeeds. New holds must be refused meanwhile. */
+  /** False after a failed flush, until one succeeds. New holds must be rejected meanwhile. */
   isWorking(): boolean;
   stop(): void;
 }

@@ -67,8 +67,8 @@ export class ForwardingBilling implements BillingEngine {
     this.inner.recordHeartbeat(sentAtMs);
   }
 
-  answerRecalls(): Promise<void> {
-    return this.inner.answerRecalls();
+  handleRecalls(): Promise<void> {
+    return this.inner.handleRecalls();
   }
 
   handleStoreReplaced(): Promise<void> {

@@ -1,7 +1,7 @@
 /**
  * Queues requests whose hold is blocked by their user's own requests in flight: these hold the money that the upper
  * estimate of an uncountable input needs. The wait is bounded in time and in requests per user; a request without
- * money at its deadline is refused. A queue is retried when a request of its user settles, and periodically because
+ * money at its deadline is rejected. A queue is retried when a request of its user settles, and periodically because
  * other nodes settle requests too.
  */
 
@@ -12,7 +12,7 @@ import { ForwardingBilling } from "./forwarding-billing.ts";
 export interface HoldQueueLimits {
   /** Maximum time a request waits for its hold. */
   waitMs: number;
-  /** Maximum number of waiting requests per user. Further requests are refused without a wait. */
+  /** Maximum number of waiting requests per user. Further requests are rejected without a wait. */
   waitingMax: number;
   /** Interval of retries without a settlement of this node. */
   retryMs: number;

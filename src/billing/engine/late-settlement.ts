@@ -168,7 +168,7 @@ function bookLate(settlement: Settlement, facts: LateFacts, wallet: Wallet | und
 function buildChargedRow(row: UsageRow, chargedNano: Nano, atMs: number): UsageRow {
   const isShort = chargedNano < row.costNano && !row.flags.includes("overrun");
   const flags: UsageRow["flags"] = isShort ? [...row.flags, "overrun"] : row.flags;
-  // A request refused after its hold is counted in another row. As a replacement it counts as one request again.
+  // A request rejected after its hold is counted in another row. As a replacement it counts as one request again.
   return { ...row, atMs, chargedNano, flags, requestCount: Math.max(1, row.requestCount) };
 }
 

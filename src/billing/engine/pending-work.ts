@@ -17,9 +17,9 @@ export interface BillingLimits {
   /** Maximum number of operations in one transaction. */
   batchMax: number;
   waitingMax: number;
-  /** A hold is refused after this time in any case. */
+  /** A hold is rejected after this time in any case. */
   holdTimeoutMs: number;
-  /** A database that has finished no transaction for this time counts as unavailable: holds are refused. */
+  /** A database that has finished no transaction for this time counts as unavailable: holds are rejected. */
   storeSilenceMaxMs: number;
   /** The same for one whose last transaction failed. */
   storeFailureMaxMs: number;
@@ -39,8 +39,8 @@ export interface BillingLimits {
 export interface HoldOp {
   request: HoldRequest;
   sinceMs: number;
-  /** The request was refused because the database is unavailable. */
-  isRefused: boolean;
+  /** The request was rejected because the database is unavailable. */
+  isRejected: boolean;
   /** A transaction with this hold failed. The hold may be in the database anyway. */
   hasFailed: boolean;
   resolve(result: HoldResult): void;

@@ -45,18 +45,18 @@ describe("readiness", () => {
   });
 
   test("is false in time while the database does not respond, with a single query for all checks", async () => {
-    const answers: (() => void)[] = [];
-    const sendHeartbeat = () => new Promise<void>((resolve) => void answers.push(resolve));
+    const responses: (() => void)[] = [];
+    const sendHeartbeat = () => new Promise<void>((resolve) => void responses.push(resolve));
     const isReady = open({ sendHeartbeat, limits: { timeoutMs: 300, cacheMs: 1_000 } });
     expect(await Promise.all([isReady(), isReady()])).toEqual([false, false]);
     nowMs += 1_000;
     expect(await isReady()).toBe(false);
-    expect(answers).toHaveLength(1);
-    for (const answer of answers) answer();
+    expect(responses).toHaveLength(1);
+    for (const respond of responses) respond();
     await Bun.sleep(1);
     nowMs += 1_000;
     const next = isReady();
-    answers.at(-1)?.();
+    responses.at(-1)?.();
     expect(await next).toBe(true);
   });
 

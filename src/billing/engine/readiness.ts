@@ -10,7 +10,7 @@ import { withTimeout } from "./store-faults.ts";
 export interface ReadinessOptions {
   /** Writes a row to the database. */
   sendHeartbeat(): Promise<void>;
-  /** False if billing already refuses new holds. */
+  /** False if billing already rejects new holds. */
   acceptsHolds(): boolean;
   spoolDir: string;
   /** Size of a journal segment. */

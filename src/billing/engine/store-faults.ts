@@ -1,6 +1,6 @@
 /** Errors between the billing engine and its database. */
 
-import { isRefused } from "../../store/engine/db.ts";
+import { isRejected } from "../../store/engine/db.ts";
 import { CorruptRow } from "../../store/engine/row.ts";
 import { BookingFault } from "./booking.ts";
 
@@ -24,7 +24,7 @@ export async function withTimeout<T>(work: Promise<T>, ms: number): Promise<T> {
 
 /** A retry cannot succeed. */
 export function isPermanent(error: unknown): boolean {
-  return isRefused(error) || error instanceof BookingFault || error instanceof CorruptRow;
+  return isRejected(error) || error instanceof BookingFault || error instanceof CorruptRow;
 }
 
 export function toError(error: unknown): Error {

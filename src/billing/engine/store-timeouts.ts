@@ -1,4 +1,4 @@
-/** How long billing waits for the database: between two tries, and before waiting requests are refused. */
+/** How long billing waits for the database: between two tries, and before waiting requests are rejected. */
 
 import type { BillingLimits } from "./pending-work.ts";
 

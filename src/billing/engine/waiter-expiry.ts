@@ -1,5 +1,5 @@
 /**
- * Ends waits for a database that does not respond in time: a hold is refused, and a settlement is saved on disk so
+ * Ends waits for a database that does not respond in time: a hold is rejected, and a settlement is saved on disk so
  * that its request can continue.
  */
 
@@ -47,14 +47,14 @@ export class WaiterExpiry {
       for (const op of work.holds) this.#expireHold(op, work, storeProgress);
       lateSettlements.push(...work.settlementOps.filter((op) => this.#isLate(op, nowMs)));
     }
-    queue.dropRefusedHolds();
+    queue.dropRejectedHolds();
     if (lateSettlements.length > 0) void this.#saveLateSettlements(lateSettlements);
   }
 
   #expireHold(op: HoldOp, work: PendingWork, storeProgress: StoreProgress): void {
     const { limits, queue, release } = this.#options;
-    if (op.isRefused || !isHoldExpired(limits, op.sinceMs, storeProgress)) return;
-    op.isRefused = true;
+    if (op.isRejected || !isHoldExpired(limits, op.sinceMs, storeProgress)) return;
+    op.isRejected = true;
     if (op.hasFailed && work === queue.waiting) release(op.request.requestId, op.request.userId);
     op.reject(new BillingUnavailable("the database did not respond in time"));
   }

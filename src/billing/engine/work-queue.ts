@@ -63,9 +63,9 @@ export class WorkQueue {
     return taken;
   }
 
-  /** Puts work that was taken in front of the queue again, without its refused holds. */
+  /** Puts work that was taken in front of the queue again, without its rejected holds. */
   requeue(work: PendingWork): void {
-    const holds = work.holds.filter(({ isRefused }) => !isRefused);
+    const holds = work.holds.filter(({ isRejected }) => !isRejected);
     this.#waiting.holds.unshift(...holds);
     this.#waiting.settlementOps.unshift(...work.settlementOps);
     this.#waiting.releases.unshift(...work.releases);
@@ -73,8 +73,8 @@ export class WorkQueue {
     this.#doneCount += work.holds.length - holds.length;
   }
 
-  dropRefusedHolds(): void {
-    const holds = this.#waiting.holds.filter(({ isRefused }) => !isRefused);
+  dropRejectedHolds(): void {
+    const holds = this.#waiting.holds.filter(({ isRejected }) => !isRejected);
     this.#doneCount += this.#waiting.holds.length - holds.length;
     this.#waiting.holds = holds;
   }

@@ -10,7 +10,7 @@ import { Idempotency, type IdempotencyOptions } from "./idempotency.ts";
 const NOW_MS = 1_794_000_000_000;
 const DAY_MS = 86_400_000;
 const claim = (requestId: string) => ({ scope: "key_1", token: "t", fingerprint: "f", requestId });
-const ANSWER = { status: 200, contentType: "application/json", body: '{"text":"canary ü"}' };
+const RESPONSE = { status: 200, contentType: "application/json", body: '{"text":"canary ü"}' };
 
 const newKeyring = (): Keyring =>
   openKeyring({ file: "/nowhere", fromEnv: randomBytes(32).toString("base64") });
@@ -24,7 +24,7 @@ function nodeOn(db: Db, change: Partial<IdempotencyOptions> = {}): Idempotency &
     keyring,
     processId: "inc_1",
     keptMs: DAY_MS,
-    answerBytesMax: 64 * 1024,
+    responseBytesMax: 64 * 1024,
     ...change,
   });
   const node: Idempotency & { nowMs: number } = Object.assign(idempotency, { nowMs: NOW_MS });
@@ -36,8 +36,8 @@ eachEngine(({ open }) => {
     const node = nodeOn(await open());
     expect(await node.begin(claim("req_1"))).toEqual({ kind: "new" });
     expect(await node.begin(claim("req_2"))).toEqual({ kind: "running", requestId: "req_1" });
-    await node.finish(claim("req_1"), ANSWER);
-    expect(await node.begin(claim("req_3"))).toEqual({ kind: "done", requestId: "req_1", stored: ANSWER });
+    await node.finish(claim("req_1"), RESPONSE);
+    expect(await node.begin(claim("req_3"))).toEqual({ kind: "done", requestId: "req_1", stored: RESPONSE });
   });
 
   test("a result that the database did not accept is recorded when the database is back", async () => {
@@ -51,14 +51,14 @@ eachEngine(({ open }) => {
     const forgotten = { ...claim("req_2"), token: "u" };
     for (const one of [claim("req_1"), forgotten]) await node.begin(one);
     isAway = true;
-    await expect(node.finish(claim("req_1"), ANSWER)).rejects.toThrow("away");
+    await expect(node.finish(claim("req_1"), RESPONSE)).rejects.toThrow("away");
     await expect(node.releaseClaim(forgotten)).rejects.toThrow("away");
     isAway = false;
     const done = await eventually(async () => {
       const begun = await node.begin(claim("req_3"));
       return begun.kind === "done" ? begun : null;
     });
-    expect(done).toEqual({ kind: "done", requestId: "req_1", stored: ANSWER });
+    expect(done).toEqual({ kind: "done", requestId: "req_1", stored: RESPONSE });
     await eventually(async () => (await node.begin({ ...forgotten, requestId: "req_4" })).kind === "new");
   });
 
@@ -67,7 +67,7 @@ eachEngine(({ open }) => {
     await node.begin(claim("req_1"));
     const other = { ...claim("req_2"), fingerprint: "g" };
     expect(await node.begin(other)).toEqual({ kind: "other_body", requestId: "req_1" });
-    await node.finish(claim("req_1"), ANSWER);
+    await node.finish(claim("req_1"), RESPONSE);
     expect(await node.begin(other)).toEqual({ kind: "other_body", requestId: "req_1" });
   });
 
@@ -97,12 +97,12 @@ eachEngine(({ open }) => {
     expect(await node.begin(claim("req_2"))).toMatchObject({ kind: "running" });
     await node.releaseClaim(claim("req_1"));
     expect(await node.begin(claim("req_2"))).toEqual({ kind: "new" });
-    await node.finish(claim("req_1"), ANSWER);
+    await node.finish(claim("req_1"), RESPONSE);
     expect(await node.begin(claim("req_3"))).toEqual({ kind: "running", requestId: "req_2" });
   });
 
   test("a streamed or too long response is not stored, and the request still counts as done", async () => {
-    const node = nodeOn(await open(), { answerBytesMax: 10 });
+    const node = nodeOn(await open(), { responseBytesMax: 10 });
     const gone = { kind: "done", requestId: "req_1", stored: null } as const;
     await node.begin(claim("req_1"));
     await node.finish(claim("req_1"), null);
@@ -113,8 +113,8 @@ eachEngine(({ open }) => {
     ] as const) {
       const own = { ...claim("req_1"), token: body };
       await node.begin(own);
-      await node.finish(own, { ...ANSWER, body });
-      expect(await node.begin(own)).toEqual({ ...gone, stored: kept ? { ...ANSWER, body } : null });
+      await node.finish(own, { ...RESPONSE, body });
+      expect(await node.begin(own)).toEqual({ ...gone, stored: kept ? { ...RESPONSE, body } : null });
     }
   });
 
@@ -122,7 +122,7 @@ eachEngine(({ open }) => {
     const db = await open();
     const node = nodeOn(db);
     await node.begin(claim("req_1"));
-    await node.finish(claim("req_1"), ANSWER);
+    await node.finish(claim("req_1"), RESPONSE);
     expect(JSON.stringify(await db.sql`SELECT * FROM idempotency`)).not.toContain("canary");
     const later = nodeOn(db, { keyring: newKeyring() });
     expect(await later.begin(claim("req_2"))).toEqual({ kind: "done", requestId: "req_1", stored: null });
@@ -137,7 +137,7 @@ eachEngine(({ open }) => {
     };
     const node = nodeOn(await open(), { keyring: broken });
     await node.begin(claim("req_1"));
-    await node.finish(claim("req_1"), ANSWER);
+    await node.finish(claim("req_1"), RESPONSE);
     expect(await node.begin(claim("req_2"))).toEqual({ kind: "done", requestId: "req_1", stored: null });
   });
 
@@ -145,7 +145,7 @@ eachEngine(({ open }) => {
     const db = await open();
     const node = nodeOn(db);
     await node.begin(claim("req_1"));
-    await node.finish(claim("req_1"), ANSWER);
+    await node.finish(claim("req_1"), RESPONSE);
     node.nowMs = NOW_MS + DAY_MS;
     await node.deleteExpired();
     expect(await node.begin(claim("req_2"))).toMatchObject({ kind: "done" });
@@ -196,7 +196,7 @@ eachEngine(({ open }) => {
     const slow = nodeOn(db, { processId: "inc_slow" });
     await slow.begin(claim("req_1"));
     await nodeOn(db).endOrphanedClaims();
-    await slow.finish(claim("req_1"), ANSWER);
-    expect(await slow.begin(claim("req_2"))).toEqual({ kind: "done", requestId: "req_1", stored: ANSWER });
+    await slow.finish(claim("req_1"), RESPONSE);
+    expect(await slow.begin(claim("req_2"))).toEqual({ kind: "done", requestId: "req_1", stored: RESPONSE });
   });
 });

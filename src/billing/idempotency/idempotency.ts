@@ -15,18 +15,18 @@ import {
   forgetIdempotency,
   type IdempotencyClaim,
   type IdempotencyRow,
-  type StoredAnswer,
+  type StoredResult,
   sweepIdempotency,
 } from "../../store/money/idempotency.ts";
 
 import { type ClaimEnd, openPendingClaimEnds, type PendingClaimEnds } from "./pending-claim-ends.ts";
 
-export type { IdempotencyClaim, StoredAnswer } from "../../store/money/idempotency.ts";
+export type { IdempotencyClaim, StoredResult } from "../../store/money/idempotency.ts";
 
 export type IdempotencyStart =
   | { kind: "new" }
   | { kind: "running"; requestId: string }
-  | { kind: "done"; requestId: string; stored: StoredAnswer | null }
+  | { kind: "done"; requestId: string; stored: StoredResult | null }
   | { kind: "other_body"; requestId: string };
 
 export interface IdempotencyOptions {
@@ -36,7 +36,7 @@ export interface IdempotencyOptions {
   /** This process. Its row in `process` must exist before the first `begin`. */
   processId: string;
   keptMs: number;
-  answerBytesMax: number;
+  responseBytesMax: number;
   /** Delay before the first retry after a failed write. Each further delay is twice as long. */
   pauseMs?: number;
 }
@@ -81,12 +81,12 @@ export class Idempotency {
    * the database is unavailable, as `releaseClaim` does: the end is then retried, and until it is written the request
    * counts as running.
    */
-  async finish(claim: IdempotencyClaim, answer: StoredAnswer | null): Promise<void> {
-    const isStored = answer !== null && Buffer.byteLength(answer.body) <= this.#options.answerBytesMax;
-    await this.#endClaim(claim, isStored ? this.#sealAnswer(claim, answer) : null);
+  async finish(claim: IdempotencyClaim, response: StoredResult | null): Promise<void> {
+    const isStored = response !== null && Buffer.byteLength(response.body) <= this.#options.responseBytesMax;
+    await this.#endClaim(claim, isStored ? this.#sealResult(claim, response) : null);
   }
 
-  /** The request was refused before any account worked on it: the client may retry under the same key. */
+  /** The request was rejected before any account worked on it: the client may retry under the same key. */
   releaseClaim(claim: IdempotencyClaim): Promise<void> {
     return this.#endClaim(claim, "forget");
   }
@@ -120,23 +120,23 @@ export class Idempotency {
   #describeExisting(claim: IdempotencyClaim, { requestId, ...row }: IdempotencyRow): IdempotencyStart {
     if (row.fingerprint !== claim.fingerprint) return { kind: "other_body", requestId };
     if (row.state === "running") return { kind: "running", requestId };
-    const stored = row.answer === null ? null : this.#unsealAnswer(claim, row.answer);
+    const stored = row.response === null ? null : this.#unsealResult(claim, row.response);
     return { kind: "done", requestId, stored };
   }
 
   /** Model output is never stored readable, so the response is encrypted too. */
-  #sealAnswer(claim: IdempotencyClaim, answer: StoredAnswer): StoredAnswer | null {
+  #sealResult(claim: IdempotencyClaim, response: StoredResult): StoredResult | null {
     try {
-      return { ...answer, body: seal(this.#options.keyring, buildBinding(claim), answer.body) };
+      return { ...response, body: seal(this.#options.keyring, buildBinding(claim), response.body) };
     } catch {
       // An unreadable master key must not leave the request running for a day.
       return null;
     }
   }
 
-  #unsealAnswer(claim: IdempotencyClaim, answer: StoredAnswer): StoredAnswer | null {
+  #unsealResult(claim: IdempotencyClaim, response: StoredResult): StoredResult | null {
     try {
-      return { ...answer, body: unseal(this.#options.keyring, buildBinding(claim), answer.body) };
+      return { ...response, body: unseal(this.#options.keyring, buildBinding(claim), response.body) };
     } catch (error) {
       // The master key was changed since. The response is lost, but the request is still not executed twice.
       if (error instanceof SealError) return null;

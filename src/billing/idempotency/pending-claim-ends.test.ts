@@ -3,7 +3,7 @@ import { eventually } from "../../../test/support/eventually.ts";
 import { type ClaimEnd, openPendingClaimEnds } from "./pending-claim-ends.ts";
 
 const claim = (requestId: string) => ({ scope: "key_1", token: requestId, fingerprint: "f", requestId });
-const answer = (bytes: number) => ({
+const respond = (bytes: number) => ({
   status: 200,
   contentType: "application/json",
   body: "x".repeat(bytes),
@@ -27,7 +27,7 @@ function setUp() {
 
 test("late results are recorded in order, each once, when the database is back", async () => {
   const { store, told, ends } = setUp();
-  ends.add(claim("req_1"), answer(10));
+  ends.add(claim("req_1"), respond(10));
   ends.add(claim("req_2"), "forget");
   await eventually(() => store.tries >= 2);
   expect(told).toEqual([]);
@@ -36,7 +36,7 @@ test("late results are recorded in order, each once, when the database is back",
   ends.add(claim("req_3"), null);
   await eventually(() => told.length === 3);
   expect(told).toEqual([
-    ["req_1", answer(10)],
+    ["req_1", respond(10)],
     ["req_2", "forget"],
     ["req_3", null],
   ]);
@@ -57,7 +57,7 @@ test("a result that is too old is dropped and does not block later ones", async 
 
 test("above the memory limit, a result is kept without its response", async () => {
   const { store, told, ends } = setUp();
-  const large = answer(10 * 1024 * 1024);
+  const large = respond(10 * 1024 * 1024);
   ends.add(claim("req_1"), large);
   ends.add(claim("req_2"), large);
   store.isAway = false;

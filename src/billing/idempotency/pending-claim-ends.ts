@@ -3,10 +3,10 @@
  * them. Bounded: after an hour, or if too many wait, a key counts as running until this process is gone.
  */
 
-import type { IdempotencyClaim, StoredAnswer } from "../../store/money/idempotency.ts";
+import type { IdempotencyClaim, StoredResult } from "../../store/money/idempotency.ts";
 
 /** How the first request ended: its response if it is stored, encrypted as it is stored. */
-export type ClaimEnd = StoredAnswer | null | "forget";
+export type ClaimEnd = StoredResult | null | "forget";
 
 export interface PendingClaimEnds {
   add(claim: IdempotencyClaim, end: ClaimEnd): void;

@@ -5,8 +5,8 @@ import { randomBytes } from "node:crypto";
 import { eachEngine } from "../../../test/support/each-engine.ts";
 import { userRecord } from "../../records/records.test-support.ts";
 import { openDigester } from "../../secrets/api-key.ts";
-import { appendChange } from "../../store/change-log/change-log.ts";
-import { loggedEntryFields } from "../../store/checks/entries-in-change-log.ts";
+import { appendChange } from "../../store/audit-log/audit-log.ts";
+import { loggedEntryFields } from "../../store/checks/entries-in-audit-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { putUser } from "../../store/identity/users.ts";
 import { putPlan } from "../../store/money/plans.ts";
@@ -46,7 +46,7 @@ async function addUser(db: Db, id: string): Promise<void> {
   });
 }
 
-/** Like the console and the command line: the change log records the operation. */
+/** Like the console and the command line: the audit log records the operation. */
 async function bookAndLog(db: Db, action: string, book: (tx: Db) => Promise<MoneyResult>): Promise<void> {
   await transaction(db, async (tx) => {
     const { entry } = await book(tx);

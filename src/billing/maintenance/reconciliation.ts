@@ -1,9 +1,9 @@
 /** Reconciliation: verifies that ledger, wallets, usage rows and roll-ups agree, or reports each contradiction. */
 
 import type { Log } from "../../observe/log.ts";
-import { type ChangeLogBreak, verifyChangeLog } from "../../store/change-log/change-log.ts";
+import { type AuditLogBreak, verifyAuditLog } from "../../store/audit-log/audit-log.ts";
 import { findWrongDays } from "../../store/checks/daily-rollups.ts";
-import { findUnloggedEntries, findWrongLoggedEntries } from "../../store/checks/entries-in-change-log.ts";
+import { findUnloggedEntries, findWrongLoggedEntries } from "../../store/checks/entries-in-audit-log.ts";
 import { findWrongEntries, findWrongRedemptions } from "../../store/checks/entry-shapes.ts";
 import { findWrongRollUps } from "../../store/checks/hourly-rollups.ts";
 import {
@@ -41,7 +41,7 @@ export interface ReconciliationReport {
   notes: string[];
   counts: LedgerCounts;
   /**
-   * Length of the change log and the hash of its last entry. A saved hash can later prove that the log is unchanged.
+   * Length of the audit log and the hash of its last entry. A saved hash can later prove that the log is unchanged.
    */
   changes: { entries: number; head: string };
 }
@@ -82,7 +82,7 @@ export async function reconcileLedger(
     add("refund", await findExcessRefunds(tx, rowsSinceMs, max));
     add("hold_lease", await findOldHolds(tx, nowMs - holdAgeMaxMs, max));
     add("window", (await findWrongWindows(tx, max)).map(describeWrongWindow));
-    const chain = await verifyChangeLog(tx, max);
+    const chain = await verifyAuditLog(tx, max);
     add("changes", chain.broken.map(describeBrokenChain));
     if (chain.broken.length === 0) {
       add("log_entry", await findWrongLoggedEntries(tx, max));
@@ -104,7 +104,7 @@ function describeWrongWindow({ subscriptionId, per, startsAtMs, is, ought }: Wro
   };
 }
 
-function describeBrokenChain({ seq, kind }: ChangeLogBreak): Contradiction {
+function describeBrokenChain({ seq, kind }: AuditLogBreak): Contradiction {
   return { subject: `entry ${seq}`, is: kind, ought: "unmodified" };
 }
 

@@ -21,7 +21,7 @@ import {
   keyUsedForOtherOrder,
   subscriptionIdForKey,
 } from "./order-key.ts";
-import { MoneyRefusedError } from "./refusal.ts";
+import { MoneyOperationRejected } from "./rejection.ts";
 
 export interface GrantContext {
   db: Db;
@@ -65,7 +65,7 @@ export async function grantPlan({ db, clock, newId }: GrantContext, grant: Grant
     }
     const nowMs = clock.nowMs();
     if (grant.renews === "none" && grant.endsAtMs !== null && grant.endsAtMs <= nowMs)
-      throw new MoneyRefusedError(
+      throw new MoneyOperationRejected(
         "ended_before",
         "The end of the subscription is in the past. Choose a later end.",
       );

@@ -20,7 +20,7 @@ import { cancelSubscription, putSubscription } from "../../store/money/subscript
 import { readWallet } from "../../store/money/wallets.ts";
 import { changeWindows, lockSubscriptionBalances } from "../engine/subscription-balances.ts";
 import { adjust, type MoneyContext, refund, topUp } from "./operations.ts";
-import { MoneyRefusedError } from "./refusal.ts";
+import { MoneyOperationRejected } from "./rejection.ts";
 
 const NOW_MS = Date.parse("2027-03-10T12:00:00Z");
 const DAY_MS = 86_400_000;
@@ -35,10 +35,10 @@ async function deskOn(db: Db, atMs = NOW_MS): Promise<MoneyContext> {
   return { db, clock: { nowMs: () => atMs }, newId: (prefix) => `${prefix}_${++ids}` };
 }
 
-const refusal = (call: Promise<unknown>) =>
+const rejection = (call: Promise<unknown>) =>
   call.then(
     () => "done",
-    (error: unknown) => (error instanceof MoneyRefusedError ? error.code : error),
+    (error: unknown) => (error instanceof MoneyOperationRejected ? error.code : error),
   );
 
 async function charge(db: Db, requestId: string, amount: string, subscriptionId: string | null = null) {
@@ -127,8 +127,8 @@ eachEngine(({ open }) => {
     const first = await topUp(desk, order);
     const again = await topUp({ ...desk, clock: { nowMs: () => NOW_MS + 5 } }, { ...order, reason: null });
     expect(again).toEqual({ ...first, repeated: true });
-    expect(await refusal(topUp(desk, { ...order, amountNano: usd("11") }))).toBe("idempotency_conflict");
-    expect(await refusal(topUp(desk, { ...order, userId: "u2" }))).toBe("idempotency_conflict");
+    expect(await rejection(topUp(desk, { ...order, amountNano: usd("11") }))).toBe("idempotency_conflict");
+    expect(await rejection(topUp(desk, { ...order, userId: "u2" }))).toBe("idempotency_conflict");
     expect((await readWallet(desk.db, "u1")).balanceNano).toBe(usd("10"));
     expect((await readWallet(desk.db, "u2")).balanceNano).toBe(0n);
   });
@@ -138,8 +138,8 @@ eachEngine(({ open }) => {
     const order = { userId: "u1", amountNano: usd("10"), ...BY, idempotencyKey: "k-1" };
     await topUp(desk, { ...order, provider: "manual" });
     await charge(desk.db, "req_1", "10.00");
-    expect(await refusal(adjust(desk, order))).toBe("idempotency_conflict");
-    expect(await refusal(refund(desk, { ...order, requestId: "req_1" }))).toBe("idempotency_conflict");
+    expect(await rejection(adjust(desk, order))).toBe("idempotency_conflict");
+    expect(await rejection(refund(desk, { ...order, requestId: "req_1" }))).toBe("idempotency_conflict");
     expect((await readWallet(desk.db, "u1")).balanceNano).toBe(0n);
   });
 
@@ -155,7 +155,7 @@ eachEngine(({ open }) => {
     const desk = await deskOn(await open());
     for (const idempotencyKey of ["", "a b", "x".repeat(256), "é"]) {
       const call = adjust(desk, { userId: "u1", amountNano: 1n, ...BY, idempotencyKey });
-      expect(await refusal(call)).toBe("bad_idempotency_key");
+      expect(await rejection(call)).toBe("bad_idempotency_key");
     }
   });
 
@@ -176,10 +176,10 @@ eachEngine(({ open }) => {
     const desk = await deskOn(await open());
     for (const amountNano of [0n, usd("1000000.000000001"), -usd("1000001")]) {
       const call = adjust(desk, { userId: "u1", amountNano, ...BY });
-      expect(await refusal(call)).toBe("bad_amount");
+      expect(await rejection(call)).toBe("bad_amount");
     }
     const nobody = { userId: "nobody", amountNano: 1n, provider: "manual", ...BY };
-    expect(await refusal(topUp(desk, nobody))).toBe("unknown_user");
+    expect(await rejection(topUp(desk, nobody))).toBe("unknown_user");
     expect(await desk.db.sql`SELECT * FROM wallet`).toEqual([]);
   });
 
@@ -200,10 +200,12 @@ eachEngine(({ open }) => {
     const rest = await refund(desk, { requestId: "req_1", amountNano: "all", ...BY });
     expect(rest.entry.amountNano).toBe(usd("1.50"));
     expect(rest.wallet.balanceNano).toBe(usd("5"));
-    expect(await refusal(refund(desk, { requestId: "req_1", amountNano: "all", ...BY }))).toBe(
+    expect(await rejection(refund(desk, { requestId: "req_1", amountNano: "all", ...BY }))).toBe(
       "refunded_before",
     );
-    expect(await refusal(refund(desk, { requestId: "req_2", amountNano: "all", ...BY }))).toBe("not_charged");
+    expect(await rejection(refund(desk, { requestId: "req_2", amountNano: "all", ...BY }))).toBe(
+      "not_charged",
+    );
   });
 
   test("a repeated full refund with the same idempotency key returns the first result", async () => {
@@ -214,11 +216,11 @@ eachEngine(({ open }) => {
     const order = { requestId: "req_1", amountNano: "all", ...BY, idempotencyKey: "r" } as const;
     const first = await refund(desk, order);
     expect(await refund(desk, order)).toEqual({ ...first, repeated: true });
-    expect(await refusal(refund(desk, { ...order, requestId: "req_2" }))).toBe("idempotency_conflict");
-    expect(await refusal(refund(desk, { ...order, amountNano: 1n }))).toBe("idempotency_conflict");
+    expect(await rejection(refund(desk, { ...order, requestId: "req_2" }))).toBe("idempotency_conflict");
+    expect(await rejection(refund(desk, { ...order, amountNano: 1n }))).toBe("idempotency_conflict");
     const part = { ...order, requestId: "req_2", amountNano: usd("0.25"), idempotencyKey: "p" };
     await refund(desk, part);
-    expect(await refusal(refund(desk, { ...part, amountNano: "all" }))).toBe("idempotency_conflict");
+    expect(await rejection(refund(desk, { ...part, amountNano: "all" }))).toBe("idempotency_conflict");
   });
 
   test("one key for the refunds of two concurrent requests books one of them", async () => {
@@ -226,7 +228,7 @@ eachEngine(({ open }) => {
     await topUp(desk, { userId: "u1", amountNano: usd("5"), provider: "manual", ...BY });
     for (const requestId of ["req_1", "req_2"]) await charge(desk.db, requestId, "1.00");
     const both = ["req_1", "req_2"].map((requestId) =>
-      refusal(refund(desk, { requestId, amountNano: "all", ...BY, idempotencyKey: "r" })),
+      rejection(refund(desk, { requestId, amountNano: "all", ...BY, idempotencyKey: "r" })),
     );
     expect((await Promise.all(both)).toSorted()).toEqual(["done", "idempotency_conflict"]);
     expect((await readWallet(desk.db, "u1")).balanceNano).toBe(usd("4"));
@@ -237,7 +239,7 @@ eachEngine(({ open }) => {
     await topUp(desk, { userId: "u1", amountNano: usd("5"), provider: "manual", ...BY });
     await charge(desk.db, "req_1", "2.00");
     const tries = Array.from({ length: 10 }, () =>
-      refusal(refund(desk, { requestId: "req_1", amountNano: usd("0.75"), ...BY })),
+      rejection(refund(desk, { requestId: "req_1", amountNano: usd("0.75"), ...BY })),
     );
     expect((await Promise.all(tries)).filter((outcome) => outcome === "done")).toHaveLength(2);
     expect((await readWallet(desk.db, "u1")).balanceNano).toBe(usd("4.50"));
@@ -255,7 +257,7 @@ eachEngine(({ open }) => {
     // The daily window is over, the monthly window is not.
     await refund(later(desk, DAY_MS), order);
     expect(await leftOf(db, NOW_MS + DAY_MS)).toBe(usd("5"));
-    expect(await refusal(refund(later(desk, 40 * DAY_MS), order))).toBe("window_over");
+    expect(await rejection(refund(later(desk, 40 * DAY_MS), order))).toBe("window_over");
     expect(await findWrongWindows(db, 9)).toEqual([]);
     expect(await listUserEntries(db, "u1", { limit: 9 })).toHaveLength(3);
   });
@@ -308,7 +310,7 @@ eachEngine(({ open }) => {
       fc.asyncProperty(fc.array(amount, { minLength: 1, maxLength: 8 }), async (amounts) => {
         for (const amountNano of amounts) {
           await adjust(desk, { userId: "u1", amountNano, ...BY }).catch((error: unknown) => {
-            if (!(error instanceof MoneyRefusedError)) throw error;
+            if (!(error instanceof MoneyOperationRejected)) throw error;
           });
         }
         const entries = await listUserEntries(desk.db, "u1", { limit: 10_000 });

@@ -28,7 +28,7 @@ import {
   subscriptionIdForKey,
 } from "./order-key.ts";
 import { refundSubscription } from "./refund-subscription.ts";
-import { MoneyRefusedError } from "./refusal.ts";
+import { MoneyOperationRejected } from "./rejection.ts";
 
 /** What every call needs. Clock and ids are passed in, so that tests can control them. */
 export interface MoneyContext {
@@ -117,14 +117,14 @@ export async function refund(
     if (charge === null || charge.userId === null) throw await explainNotCharged(tx, requestId);
     const { userId, subscriptionId } = charge;
     if (leftNano === 0n) {
-      throw new MoneyRefusedError(
+      throw new MoneyOperationRejected(
         "refunded_before",
         `The charge of $${usdText(charge.amountNano)} was already fully refunded.`,
       );
     }
     const backNano = amountNano === "all" ? leftNano : amountNano;
     if (backNano > leftNano) {
-      throw new MoneyRefusedError(
+      throw new MoneyOperationRejected(
         "refunded_before",
         `Of the charge of $${usdText(charge.amountNano)}, only $${usdText(leftNano)} can still be refunded.`,
       );
@@ -153,9 +153,9 @@ export async function refund(
   });
 }
 
-async function explainNotCharged(tx: Db, requestId: string): Promise<MoneyRefusedError> {
+async function explainNotCharged(tx: Db, requestId: string): Promise<MoneyOperationRejected> {
   const isKnown = (await readUsageRowsRemovedBefore(tx)) === 0;
-  return new MoneyRefusedError(
+  return new MoneyOperationRejected(
     "not_charged",
     isKnown
       ? `The request "${requestId}" was not charged.`
@@ -180,14 +180,14 @@ function book(
   const { userId } = transfer;
   return runOrder(context, order, async (tx) => {
     if (!(await isUser(tx, userId)))
-      throw new MoneyRefusedError("unknown_user", `The user "${userId}" does not exist.`);
+      throw new MoneyOperationRejected("unknown_user", `The user "${userId}" does not exist.`);
     const repeated = (await postTransfer(tx, transfer)) === "known";
     const entry = repeated ? ((await findEntry(tx, transfer.id)) ?? transfer) : transfer;
     return { entry, wallet: await readWallet(tx, userId), repeated };
   });
 }
 
-/** Runs `work` in one transaction and turns ledger errors into refusals for the caller. */
+/** Runs `work` in one transaction and turns ledger errors into rejections for the caller. */
 async function runOrder(
   { db, clock }: MoneyContext,
   { idempotencyKey }: MoneyOrder,
@@ -204,14 +204,14 @@ async function runOrder(
       return work(tx);
     });
   } catch (error) {
-    throw toRefusal(error);
+    throw toRejection(error);
   }
 }
 
-function toRefusal(error: unknown): unknown {
+function toRejection(error: unknown): unknown {
   if (error instanceof TransferConflict) return keyUsedForOtherOrder();
   if (error instanceof InsufficientFunds) {
-    return new MoneyRefusedError(
+    return new MoneyOperationRejected(
       "insufficient_funds",
       `Only $${usdText(error.availableNano)} is available. The rest is spent, or held for requests in flight.`,
     );
@@ -221,7 +221,7 @@ function toRefusal(error: unknown): unknown {
 
 function checkAmount(amountNano: Nano): void {
   if (amountNano > 0n && amountNano <= AMOUNT_NANO_MAX) return;
-  throw new MoneyRefusedError(
+  throw new MoneyOperationRejected(
     "bad_amount",
     `The amount must be more than $0 and at most $${usdText(AMOUNT_NANO_MAX)}.`,
   );

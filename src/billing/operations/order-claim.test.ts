@@ -9,7 +9,7 @@ import { putPlan } from "../../store/money/plans.ts";
 import { listGranted } from "../../store/money/subscriptions.ts";
 import { grantPlan } from "./grant.ts";
 import { adjust, type MoneyContext, topUp } from "./operations.ts";
-import { MoneyRefusedError } from "./refusal.ts";
+import { MoneyOperationRejected } from "./rejection.ts";
 
 const KEYS = 40;
 const BY = { actor: "cli:ada", reason: null };
@@ -35,7 +35,7 @@ function deskOn(db: Db, node: string): MoneyContext & { clock: { nowMs(): number
 const outcome = (call: Promise<unknown>) =>
   call.then(
     () => "done",
-    (error: unknown) => (error instanceof MoneyRefusedError ? error.code : String(error)),
+    (error: unknown) => (error instanceof MoneyOperationRejected ? error.code : String(error)),
   );
 
 const plan = (idempotencyKey: string) =>

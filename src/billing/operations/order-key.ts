@@ -5,11 +5,11 @@
 
 import type { Db } from "../../store/engine/db.ts";
 import { claimMoneyOrder, type MoneyOrderKind } from "../../store/money/money-orders.ts";
-import { MoneyRefusedError } from "./refusal.ts";
+import { MoneyOperationRejected } from "./rejection.ts";
 
 export function checkOrderKey(key: string): void {
   if (/^[\x21-\x7e]{1,255}$/.test(key)) return;
-  throw new MoneyRefusedError(
+  throw new MoneyOperationRejected(
     "bad_idempotency_key",
     "An idempotency key must be 1 to 255 visible ASCII characters.",
   );
@@ -33,8 +33,8 @@ export function subscriptionIdForKey(key: string): string {
   return `sub_${new Bun.CryptoHasher("sha256").update(key).digest("hex").slice(0, 32)}`;
 }
 
-export function keyUsedForOtherOrder(): MoneyRefusedError {
-  return new MoneyRefusedError(
+export function keyUsedForOtherOrder(): MoneyOperationRejected {
+  return new MoneyOperationRejected(
     "idempotency_conflict",
     "This idempotency key was already used for a different operation. No change was made. Use a new key for each operation.",
   );

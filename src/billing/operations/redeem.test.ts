@@ -11,7 +11,7 @@ import { deletePlan, putPlan } from "../../store/money/plans.ts";
 import { type BatchCursor, listRedeemBatches, listRedeemCodes } from "../../store/money/redeem-codes.ts";
 import { readWallet } from "../../store/money/wallets.ts";
 import { type BatchOrder, type CodeContext, createCodes, redeem, voidBatch, voidCode } from "./redeem.ts";
-import { MoneyRefusedError } from "./refusal.ts";
+import { MoneyOperationRejected } from "./rejection.ts";
 
 const NOW_MS = 1_794_000_000_000;
 const FIVE = { kind: "money", amountNano: parseUsd("5") } as const;
@@ -31,7 +31,7 @@ const first = (codes: string[]) => codes[0] ?? "";
 const outcome = (call: Promise<unknown>) =>
   call.then(
     () => "done",
-    (error: unknown) => (error instanceof MoneyRefusedError ? error.code : error),
+    (error: unknown) => (error instanceof MoneyOperationRejected ? error.code : error),
   );
 
 eachEngine(({ open }) => {

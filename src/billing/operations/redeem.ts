@@ -25,7 +25,7 @@ import {
 import { listGranted, putSubscription } from "../../store/money/subscriptions.ts";
 import { readWallet, type Wallet } from "../../store/money/wallets.ts";
 import { AMOUNT_NANO_MAX, type MoneyContext } from "./operations.ts";
-import { type MoneyRefusal, MoneyRefusedError } from "./refusal.ts";
+import { MoneyOperationRejected, type MoneyRejection } from "./rejection.ts";
 
 export interface CodeContext extends MoneyContext {
   digest(secret: string): string;
@@ -50,9 +50,9 @@ export async function createCodes(context: CodeContext, order: BatchOrder): Prom
   const { name, count, expiresAtMs, actor } = order;
   const nowMs = context.clock.nowMs();
   if (!Number.isInteger(count) || count < 1 || count > CODES_PER_BATCH_MAX)
-    throw new MoneyRefusedError("bad_batch", `A batch has 1 to ${CODES_PER_BATCH_MAX} codes.`);
+    throw new MoneyOperationRejected("bad_batch", `A batch has 1 to ${CODES_PER_BATCH_MAX} codes.`);
   if (expiresAtMs !== null && expiresAtMs <= nowMs)
-    throw new MoneyRefusedError(
+    throw new MoneyOperationRejected(
       "bad_batch",
       "The expiry of the codes is in the past. Choose a later expiry.",
     );
@@ -60,7 +60,10 @@ export async function createCodes(context: CodeContext, order: BatchOrder): Prom
   await transaction(context.db, async (tx) => {
     const worth = await resolveWorth(tx, order.worth);
     if ((await findRedeemBatch(tx, name)) !== null)
-      throw new MoneyRefusedError("batch_exists", `A batch "${name}" already exists. Choose another name.`);
+      throw new MoneyOperationRejected(
+        "batch_exists",
+        `A batch "${name}" already exists. Choose another name.`,
+      );
     await insertRedeemBatch(
       tx,
       { name, worth, createdAtMs: nowMs, createdBy: actor, expiresAtMs },
@@ -74,22 +77,23 @@ async function resolveWorth(tx: Db, worth: BatchOrder["worth"]): Promise<CodeWor
   if (worth.kind === "money") {
     const { amountNano } = worth;
     if (amountNano > 0n && amountNano <= AMOUNT_NANO_MAX) return worth;
-    throw new MoneyRefusedError(
+    throw new MoneyOperationRejected(
       "bad_amount",
       `The value of a code must be more than $0 and at most $${usdText(AMOUNT_NANO_MAX)}.`,
     );
   }
   const { plan, days } = worth;
   if (!Number.isInteger(days) || days < 1 || days > CODE_DAYS_MAX)
-    throw new MoneyRefusedError("bad_batch", `A code can grant a plan for 1 to ${CODE_DAYS_MAX} days.`);
+    throw new MoneyOperationRejected("bad_batch", `A code can grant a plan for 1 to ${CODE_DAYS_MAX} days.`);
   // Takes the lock, so that the plan cannot be deleted between this check and the commit.
   await bumpKeyRevision(tx);
   const planId = (await listPlans(tx)).find((one) => one.name === plan)?.id;
-  if (planId === undefined) throw new MoneyRefusedError("bad_batch", `The plan "${plan}" does not exist.`);
+  if (planId === undefined)
+    throw new MoneyOperationRejected("bad_batch", `The plan "${plan}" does not exist.`);
   return { kind: "plan", planId, days };
 }
 
-const REFUSALS: Record<CodeStanding, [MoneyRefusal, string]> = {
+const REJECTIONS: Record<CodeStanding, [MoneyRejection, string]> = {
   unknown: ["code_unknown", "This code does not exist."],
   redeemed: ["code_used", "This code was already redeemed."],
   voided: ["code_voided", "This code was voided."],
@@ -110,7 +114,7 @@ export async function redeem(
   // The check character detects mistakes without a database query. The error does not repeat the input, because it
   // may be worth money.
   if (code === null)
-    throw new MoneyRefusedError(
+    throw new MoneyOperationRejected(
       "code_mistyped",
       "This code is not valid. Check it for a mistyped character.",
     );
@@ -120,9 +124,10 @@ export async function redeem(
     // If a plan may be granted, this lock comes first, as everywhere.
     await bumpKeyRevision(tx);
     if (!(await isUser(tx, userId)))
-      throw new MoneyRefusedError("unknown_user", `The user "${userId}" does not exist.`);
+      throw new MoneyOperationRejected("unknown_user", `The user "${userId}" does not exist.`);
     const redeemed = await takeRedeemCode(tx, digest, userId, atMs);
-    if (redeemed === null) throw new MoneyRefusedError(...REFUSALS[await redeemCodeStanding(tx, digest)]);
+    if (redeemed === null)
+      throw new MoneyOperationRejected(...REJECTIONS[await redeemCodeStanding(tx, digest)]);
     const { worth, name } = redeemed;
     const granted =
       worth.kind === "plan"
@@ -208,6 +213,6 @@ export async function voidCode(
   });
 }
 
-function unknownBatch(name: string): MoneyRefusedError {
-  return new MoneyRefusedError("batch_unknown", `The batch "${name}" does not exist.`);
+function unknownBatch(name: string): MoneyOperationRejected {
+  return new MoneyOperationRejected("batch_unknown", `The batch "${name}" does not exist.`);
 }

@@ -4,11 +4,11 @@ import type { SubscriptionState } from "../../money/subscription.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { readSubscriptionStandings } from "../../store/money/subscription-standing.ts";
 import { changeWindows } from "../engine/subscription-balances.ts";
-import { MoneyRefusedError } from "./refusal.ts";
+import { MoneyOperationRejected } from "./rejection.ts";
 
 /**
  * Returns an amount to the subscription windows that it was counted in. The user can use it only while one of these
- * windows is open and the subscription runs; otherwise the refund would be worthless and is refused.
+ * windows is open and the subscription runs; otherwise the refund would be worthless and is rejected.
  */
 export async function refundSubscription(
   tx: Db,
@@ -20,10 +20,10 @@ export async function refundSubscription(
   const [subscription] = await readSubscriptionStandings(tx, [subscriptionId], nowMs);
   const standing = subscription?.standing ?? "ended";
   if (standing !== "running") {
-    throw buildRefusal("subscription_over", `the subscription that was charged ${NOT_RUNNING[standing]}`);
+    throw buildRejection("subscription_over", `the subscription that was charged ${NOT_RUNNING[standing]}`);
   }
   if (subscription?.windows.some(({ startsAtMs }) => startsAtMs <= chargedAtMs)) return;
-  throw buildRefusal("window_over", "the window of the subscription that was charged is over");
+  throw buildRejection("window_over", "the window of the subscription that was charged is over");
 }
 
 const NOT_RUNNING: Readonly<Record<Exclude<SubscriptionState, "running">, string>> = {
@@ -33,8 +33,8 @@ const NOT_RUNNING: Readonly<Record<Exclude<SubscriptionState, "running">, string
   cancelled: "was cancelled",
 };
 
-function buildRefusal(code: "subscription_over" | "window_over", reason: string): MoneyRefusedError {
-  return new MoneyRefusedError(
+function buildRejection(code: "subscription_over" | "window_over", reason: string): MoneyOperationRejected {
+  return new MoneyOperationRejected(
     code,
     `The charge cannot be refunded, because ${reason}. Adjust the user's balance instead.`,
   );

@@ -277,7 +277,7 @@ eachEngine(({ open, emptyUrl }) => {
         keyring,
         processId,
         keptMs: 60_000,
-        answerBytesMax: 1_024,
+        responseBytesMax: 1_024,
       });
     await db.sql`INSERT INTO process (id, host, pid, started_at_ms, beat_at_ms)
       VALUES ('inc_away', 'elsewhere', 1, 1, ${Date.now()})`;

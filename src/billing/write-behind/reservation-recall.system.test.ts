@@ -56,7 +56,7 @@ async function release(): Promise<void> {
   await db.sql`UPDATE wallet SET held_nano = held_nano - 950 WHERE user_id = 'u1'`;
 }
 
-/** A hold that is decided again is refused here, so there is nothing to release. */
+/** A hold that is decided again is rejected here, so there is nothing to release. */
 function openRecall(billing: Pick<BillingEngine, "hold">): ReservationRecall {
   return new ReservationRecall({
     db,

@@ -1,5 +1,5 @@
 /**
- * Recall of wallet reservations between nodes. A node whose hold is refused or reduced because others have reserved the
+ * Recall of wallet reservations between nodes. A node whose hold is rejected or reduced because others have reserved the
  * money asks them to release it, and decides again. Nodes that are asked release their reservations of the user.
  */
 
@@ -47,7 +47,7 @@ export class ReservationRecall {
   readonly #options: ReservationRecallOptions;
   readonly #sent = new Map<string, Promise<boolean>>();
   #recalledUsers: ReadonlySet<string> = new Set();
-  #answering: Promise<void> | null = null;
+  #responding: Promise<void> | null = null;
   #isAskedAgain = false;
 
   constructor(options: ReservationRecallOptions) {
@@ -77,18 +77,18 @@ export class ReservationRecall {
   }
 
   /** Releases the reservations of recalled users. Call when a notification arrives, and periodically. */
-  answer(): Promise<void> {
-    if (this.#answering !== null) {
+  respond(): Promise<void> {
+    if (this.#responding !== null) {
       this.#isAskedAgain = true;
-      return this.#answering;
+      return this.#responding;
     }
-    this.#answering = this.#answerAll().finally(() => {
-      this.#answering = null;
+    this.#responding = this.#respondAll().finally(() => {
+      this.#responding = null;
     });
-    return this.#answering;
+    return this.#responding;
   }
 
-  async #answerAll(): Promise<void> {
+  async #respondAll(): Promise<void> {
     const { db, log, reservationState, reservationStore } = this.#options;
     if (!isSharedServer(db)) return;
     do {
@@ -152,7 +152,7 @@ function availableWhenDecided(result: HoldResult, { charge, wantedNano }: HoldRe
   }
 }
 
-/** The money of a node that does not answer stays reserved until recovery. The error must not call it spent. */
+/** The money of a node that does not respond stays reserved until recovery. The error must not call it spent. */
 function keepOrReject(result: HoldResult): HoldResult {
   if (result.kind === "held") return result;
   throw new BillingUnavailable("another node does not release its wallet reservation");

@@ -296,7 +296,7 @@ class Run {
     await Promise.all([engine.settle(settlement), ...(twice ? [engine.settle(settlement)] : [])]);
     this.#charge(request, nano);
     // The nodes are notified of a debt, which their reservations may have to cover.
-    if (share > 100) for (const one of this.#nodes) await one.engine.answerRecalls();
+    if (share > 100) for (const one of this.#nodes) await one.engine.handleRecalls();
   }
 
   #charge({ id, user: payer }: OpenRequest, nano: bigint): void {

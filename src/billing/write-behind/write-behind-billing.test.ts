@@ -632,9 +632,9 @@ test("when the database rejects some rows of a batch, each other row is charged 
   await billing.flushUser("u1");
   expect((await readWallet(db, "u1")).balanceNano).toBe(MUCH - 18n * 30n);
   for (const id of ids) {
-    const isRefused = id === "r5" || id === "r17";
-    expect((await findUsage(db, id)) === null).toBe(isRefused);
-    expect(billing.findUnbookedRow(id) === null || isRefused).toBe(true);
+    const isRejected = id === "r5" || id === "r17";
+    expect((await findUsage(db, id)) === null).toBe(isRejected);
+    expect(billing.findUnbookedRow(id) === null || isRejected).toBe(true);
   }
   expect(await findings()).toEqual([]);
   await billing.stop();

@@ -130,7 +130,7 @@ export class WriteBehindBilling implements BillingEngine {
       acceptsHolds: () => this.acceptsHolds(),
       onCheck: () => {
         this.#lowBalanceUsers.clear();
-        void this.#recall.answer();
+        void this.#recall.respond();
       },
     });
   }
@@ -225,8 +225,8 @@ export class WriteBehindBilling implements BillingEngine {
     this.#heartbeat.record(sentAtMs);
   }
 
-  answerRecalls(): Promise<void> {
-    return this.#recall.answer();
+  handleRecalls(): Promise<void> {
+    return this.#recall.respond();
   }
 
   async handleStoreReplaced(): Promise<void> {
@@ -388,7 +388,7 @@ export class WriteBehindBilling implements BillingEngine {
     return true;
   }
 
-  /** The journal cannot be written: new holds are refused, and finished requests are booked at once. */
+  /** The journal cannot be written: new holds are rejected, and finished requests are booked at once. */
   #handleJournalFailure(error: unknown): void {
     this.#log.error("journal_failed", { reason: errorReason(error) });
     this.#journalBrokenUntilMs = this.#clock.monotonicMs() + this.#limits.retryMs;

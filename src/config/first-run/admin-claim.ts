@@ -10,7 +10,7 @@ import { z } from "zod";
 import { NO_LIMITS } from "../../records/limits.ts";
 import type { UserRecord } from "../../records/user.ts";
 import { mintSecret, secretDigest } from "../../secrets/random-secret.ts";
-import { appendChange, type ChangeActor } from "../../store/change-log/change-log.ts";
+import { appendChange, type ChangeActor } from "../../store/audit-log/audit-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { bumpKeyRevision } from "../../store/engine/revisions.ts";
 import { revokeAccess } from "../../store/identity/credentials.ts";
@@ -75,19 +75,19 @@ async function readClaim(db: Db): Promise<AdminClaim | null> {
 }
 
 /** `none`: no link was created; `claimed`: an administrator can sign in already. */
-export type ClaimRefusal = "none" | "claimed" | "wrong" | "expired";
+export type ClaimRejection = "none" | "claimed" | "wrong" | "expired";
 
-export class ClaimRefusedError extends Error {
+export class ClaimRejected extends Error {
   override readonly name = "ClaimRefused";
-  readonly reason: ClaimRefusal;
-  constructor(reason: ClaimRefusal) {
+  readonly reason: ClaimRejection;
+  constructor(reason: ClaimRejection) {
     super(`The administrator account cannot be claimed: ${reason}.`);
     this.reason = reason;
   }
 }
 
 /** Returns null if the token is valid. */
-export async function checkClaim(db: Db, token: string, nowMs: number): Promise<ClaimRefusal | null> {
+export async function checkClaim(db: Db, token: string, nowMs: number): Promise<ClaimRejection | null> {
   if (await canAdministratorSignIn(db)) return "claimed";
   const claim = await readClaim(db);
   if (claim === null) return "none";
@@ -104,7 +104,7 @@ export interface ClaimRequest {
   address: string | null;
 }
 
-/** Throws `ClaimRefused`. */
+/** Throws `ClaimRejected`. */
 export async function claimAdministrator(
   { db, settings, clock, newId }: Installation,
   { token, email, passwordHash, actor, address }: ClaimRequest,
@@ -112,8 +112,8 @@ export async function claimAdministrator(
   const made = await transaction(db, async (tx) => {
     // This takes a lock: of two concurrent claims, one must fail.
     await bumpKeyRevision(tx);
-    const refusal = await checkClaim(tx, token, clock.nowMs());
-    if (refusal !== null) throw new ClaimRefusedError(refusal);
+    const rejection = await checkClaim(tx, token, clock.nowMs());
+    if (rejection !== null) throw new ClaimRejected(rejection);
     await deleteSetting(tx, CLAIM_SETTING);
     const present = await findUserByEmail(tx, email);
     const user: UserRecord = {

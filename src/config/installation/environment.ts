@@ -41,7 +41,7 @@ export interface Settings {
   readonly databaseListenUrl: string;
   /** Redis or Valkey, where nodes divide limits; null: in the database. */
   readonly redisUrl: string | null;
-  /** What happens to requests with limits while that server or the database does not answer. */
+  /** What happens to requests with limits while that server or the database does not respond. */
   readonly onCoordinatorLoss: CoordinatorLossSetting;
   readonly masterKeyFile: string;
   /** Holds the one-time administrator token until it is claimed. */

@@ -206,8 +206,8 @@ export const limits = {
     /** How long a commit of SQLite may exist only in the memory of the operating system. */
     flushMs: 50,
   },
-  /** Usage rows of unserved requests: see billing/engine/refusal-rows.ts. */
-  refusalRows: { rowsPerMinute: 60, kindsMax: 10_000 },
+  /** Usage rows of unserved requests: see billing/engine/rejection-rows.ts. */
+  rejectionRows: { rowsPerMinute: 60, kindsMax: 10_000 },
   /** Requests that wait for their user's other requests to release money: see billing/engine/hold-queue.ts. */
   holdQueue: { waitMs: 5_000, waitingMax: 64, retryMs: 250 },
   ...writeBehindLimits,
@@ -239,7 +239,7 @@ export const limits = {
     /** How long an idempotency key is stored. */
     keptMs: 86_400_000,
     /** A longer response is not stored for replay. */
-    answerBytesMax: 64 * KiB,
+    responseBytesMax: 64 * KiB,
   },
   /** How often expired idempotency keys are deleted. */
   idempotencySweepMs: 600_000,

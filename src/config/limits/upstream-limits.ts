@@ -23,7 +23,7 @@ export const upstreamLimits = {
     ageMs: 3_300_000,
     /** A socket without an assigned conversation is closed after this long without use. */
     idleMs: 300_000,
-    /** Silence before a ping is sent. After the same time again without an answer, the upstream is considered dead. */
+    /** Silence before a ping is sent. After the same time again without a response, the upstream is considered dead. */
     pingMs: 30_000,
     /** Idle sockets that are kept for one account. */
     freeMax: 256,

@@ -21,7 +21,7 @@ async function plan(text: string) {
   return planChanges(gateway, { text, fileName: "gateway.yaml", environment: {} }, { prune: false });
 }
 
-async function refusals(text: string): Promise<string[]> {
+async function rejections(text: string): Promise<string[]> {
   const result = await plan(text);
   return result.ok ? [] : result.problems.map(({ line, field, message }) => `${line} ${field}: ${message}`);
 }
@@ -49,7 +49,7 @@ ${key}`;
 test("a charging group rejects a price that would make every request for the model free", async () => {
   const charging = "billing: { charge: balance }";
   for (const price of ['{ image: "1" }', "{ images: {} }"]) {
-    const [only = "", ...more] = await refusals(file(charging, `, price: ${price}`));
+    const [only = "", ...more] = await rejections(file(charging, `, price: ${price}`));
     expect(only).toStartWith(
       "8 groups[0].models[0]: is a model whose price has no unit for its interfaces (chat), and the group",
     );
@@ -57,27 +57,27 @@ test("a charging group rejects a price that would make every request for the mod
   }
   const painter = (price: string) =>
     file(charging, `, price: ${price}`).replace("interfaces: [chat]", "interfaces: [images]");
-  expect(await refusals(painter('{ input: "1" }'))).toHaveLength(1);
+  expect(await rejections(painter('{ input: "1" }'))).toHaveLength(1);
   for (const price of ['{ image: "1" }', '{ output: "1" }', '{ request: "0" }', '{ images: { 1x1: "1" } }']) {
-    expect(await refusals(painter(price))).toEqual([]);
+    expect(await rejections(painter(price))).toEqual([]);
   }
 });
 
 test("a charging group rejects a model without a price, with its position and a remedy", async () => {
   for (const charge of ["balance", "subscription"]) {
-    const [only, ...more] = await refusals(file(`billing: { charge: ${charge} }`));
+    const [only, ...more] = await rejections(file(`billing: { charge: ${charge} }`));
     expect(more).toEqual([]);
     expect(only).toStartWith("8 groups[0].models[0]: is a model without a price");
     expect(only).toContain("billing.model_prices");
     expect(only).toContain("charge: none");
   }
-  expect(await refusals(file("billing: { charge: none }"))).toEqual([]);
+  expect(await rejections(file("billing: { charge: none }"))).toEqual([]);
 });
 
 test("a window in USD needs prices like charging does", async () => {
   const windows = (field: string) => `${field}: { windows: [{ per: 1d, usd: "5.00" }] }`;
   for (const field of ["limits", "group_limits"]) {
-    expect(await refusals(file(windows(field)))).toEqual([
+    expect(await rejections(file(windows(field)))).toEqual([
       expect.stringContaining(
         "8 groups[0].models[0]: is a model without a price, and the group has a window",
       ),
@@ -87,48 +87,48 @@ test("a window in USD needs prices like charging does", async () => {
 
 test("accepts a price of the model, the group, a price list or the upstream model", async () => {
   const charging = "billing: { charge: balance }";
-  expect(await refusals(file(charging, ', price: { input: "1" }'))).toEqual([]);
+  expect(await rejections(file(charging, ', price: { input: "1" }'))).toEqual([]);
   expect(
-    await refusals(file('billing: { charge: balance, model_prices: { fast: { request: "0.01" } } }')),
+    await rejections(file('billing: { charge: balance, model_prices: { fast: { request: "0.01" } } }')),
   ).toEqual([]);
-  expect(await refusals(file(charging).replaceAll("fast", "gpt-4o"))).toEqual([]);
+  expect(await rejections(file(charging).replaceAll("fast", "gpt-4o"))).toEqual([]);
   const mapped = file(charging).replace("kind: simulator", "kind: simulator, models: { fast: gpt-4o }");
-  expect(await refusals(mapped)).toEqual([]);
+  expect(await rejections(mapped)).toEqual([]);
   await writePriceList(gateway.db, {
     date: "2026-11-01",
     models: { fast: { price: { input: "1" }, contextTokens: null, outputTokensMax: null } },
   });
-  expect(await refusals(file(charging))).toEqual([]);
+  expect(await rejections(file(charging))).toEqual([]);
 });
 
 test("a model published by a stored charging group cannot lose its price", async () => {
   await apply(file("billing: { charge: balance }", ', price: { input: "1" }'));
-  const [only] = await refusals("models:\n  - { id: fast, interfaces: [chat] }");
+  const [only] = await rejections("models:\n  - { id: fast, interfaces: [chat] }");
   expect(only).toStartWith('2 models[0].price: is missing, and the group "team"');
-  expect(await refusals("models:\n  - { id: other, interfaces: [chat] }")).toEqual([]);
+  expect(await rejections("models:\n  - { id: other, interfaces: [chat] }")).toEqual([]);
 });
 
 test("a key of a charging group needs a user", async () => {
   const charging = "billing: { charge: balance }";
   const price = ', price: { input: "1" }';
   const nobodys = "keys:\n  - { name: ci, group: team }";
-  const [only] = await refusals(file(charging, price, nobodys));
+  const [only] = await rejections(file(charging, price, nobodys));
   expect(only).toStartWith("14 keys[0].user: is missing: a key of a charging group needs a user to charge.");
-  expect(await refusals(file(charging, price, nobodys.replace("ci,", "ci, user: dev@example.com,")))).toEqual(
-    [],
-  );
+  expect(
+    await rejections(file(charging, price, nobodys.replace("ci,", "ci, user: dev@example.com,"))),
+  ).toEqual([]);
 
   await apply(file("billing: { charge: none }", price, nobodys));
-  const [stored] = await refusals(file(charging, price));
+  const [stored] = await rejections(file(charging, price));
   expect(stored).toStartWith('10 groups[0].billing.charge: the group has the key "ci" without a user');
 });
 
 test("plans are allowed for subscriptions only, and prices for the group's models only", async () => {
   const price = ', price: { input: "1" }';
-  expect(await refusals(file("billing: { charge: balance, plans: [pro] }", price))).toContainEqual(
+  expect(await rejections(file("billing: { charge: balance, plans: [pro] }", price))).toContainEqual(
     expect.stringContaining("groups[0].billing.plans: is allowed only with charge: subscription"),
   );
-  expect(await refusals(file('billing: { model_prices: { other: { input: "1" } } }', price))).toEqual([
+  expect(await rejections(file('billing: { model_prices: { other: { input: "1" } } }', price))).toEqual([
     "10 groups[0].billing.model_prices.other: is not among the group's models.",
   ]);
 });

@@ -70,7 +70,7 @@ export function listChanges(before: PriceList | null, after: PriceList): Change[
 }
 
 /**
- * Prefixes the changed fields of a listed model with its name, because the change log has one entry for the
+ * Prefixes the changed fields of a listed model with its name, because the audit log has one entry for the
  * whole list.
  */
 export function listedModelFields({ kind, what, fields }: Change): FieldChange[] {

@@ -101,7 +101,7 @@ async function apply(text: string, prune = false, environment: Record<string, st
   return made;
 }
 
-async function refusals(text: string, environment: Record<string, string> = SECRETS): Promise<string[]> {
+async function rejections(text: string, environment: Record<string, string> = SECRETS): Promise<string[]> {
   const result = await plan(text, false, environment);
   return result.ok ? [] : result.problems.map(({ line, field, message }) => `${line} ${field}: ${message}`);
 }
@@ -274,10 +274,10 @@ users:
   });
 
   test("an unknown or repeated group is rejected with its position", async () => {
-    expect(await refusals(OPEN.replace("[inner, open]", "[iner]"))).toEqual([
+    expect(await rejections(OPEN.replace("[inner, open]", "[iner]"))).toEqual([
       '6 users[0].groups[0]: the group "iner" does not exist. Did you mean "inner"?',
     ]);
-    expect(await refusals(OPEN.replace("[inner, open]", "[inner, inner]"))).toEqual([
+    expect(await rejections(OPEN.replace("[inner, open]", "[inner, inner]"))).toEqual([
       '6 users[0].groups[1]: lists the group "inner" twice. Remove one of them.',
     ]);
   });
@@ -474,7 +474,7 @@ describe("keys", () => {
     await apply(FILE);
     const ci = (await listKeys(gateway.db)).find(({ name }) => name === "ci");
     await revokeKey(gateway.db, ci?.id ?? "", 1);
-    const found = await refusals(FILE);
+    const found = await rejections(FILE);
     expect(found).toHaveLength(1);
     expect(found[0]).toStartWith("38 keys[0].secret: this secret was revoked and cannot be used again.");
   });
@@ -490,7 +490,7 @@ describe("keys", () => {
 
   test("a secret of another key is rejected", async () => {
     await apply(FILE);
-    const found = await refusals(FILE.replace("- name: ci", "- name: renamed"));
+    const found = await rejections(FILE.replace("- name: ci", "- name: renamed"));
     expect(found[0]).toContain('keys[0].secret: this secret is already used by the key "ci"');
   });
 

@@ -5,7 +5,7 @@
 
 import { isBuiltIn } from "../../accounts/kinds/table.ts";
 import { findLocalAddress } from "../../net/http-client/ip-addresses.ts";
-import { appendChange, type ChangeEntry } from "../../store/change-log/change-log.ts";
+import { appendChange, type ChangeEntry } from "../../store/audit-log/audit-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { bumpPolicyRevision, readRevisions } from "../../store/engine/revisions.ts";
 import { readOpenings } from "../../store/money/entries.ts";
@@ -147,7 +147,7 @@ export class ConcurrentChangeError extends Error {
   }
 }
 
-/** The author that the change log records. */
+/** The author that the audit log records. */
 export type ChangeAuthor = Pick<ChangeEntry, "actor" | "address">;
 
 const SYSTEM_AUTHOR: ChangeAuthor = { actor: { kind: "system", id: null, name: "gateway" }, address: null };

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { accountCredentialBinding, unseal } from "../../secrets/seal.ts";
-import { listChanges } from "../../store/change-log/change-log.ts";
+import { listChanges } from "../../store/audit-log/audit-log.ts";
 import { listUsers } from "../../store/identity/users.ts";
 import { listKeys } from "../../store/policy/keys.ts";
 import { readPolicy } from "../../store/policy/policy.ts";

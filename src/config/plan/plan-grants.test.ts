@@ -53,7 +53,7 @@ async function apply(text: string, prune = false): Promise<string[]> {
   );
 }
 
-function refusals(text: string): string[] {
+function rejections(text: string): string[] {
   const parsed = parseGatewayFile(text, { fileName: "gateway.yaml", environment: {} });
   return parsed.ok ? [] : parsed.problems.map(({ line, field, message }) => `${line} ${field}: ${message}`);
 }
@@ -256,7 +256,7 @@ describe("a wrong file is rejected with its line", () => {
   ];
   for (const [name, text, says] of WRONG) {
     test(name, () => {
-      const found = refusals(text);
+      const found = rejections(text);
       expect(found).toHaveLength(1);
       expect(found[0]).toStartWith(says);
     });
@@ -264,7 +264,7 @@ describe("a wrong file is rejected with its line", () => {
 
   test("a subscription that starts and ends on one day lasts one day", () => {
     expect(
-      refusals(
+      rejections(
         `${PLANS}users: [{ email: a@b.c, subscriptions: [{ plan: pro, starts: 2027-02-01, ends: 2027-02-01 }] }]`,
       ),
     ).toEqual([]);

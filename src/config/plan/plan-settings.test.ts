@@ -46,7 +46,7 @@ async function apply(text: string) {
   return planned.plan.changes.map(({ kind, what, fields }) => ({ kind, what, fields }));
 }
 
-async function refusal(text: string): Promise<string[]> {
+async function rejection(text: string): Promise<string[]> {
   const planned = await plan(text);
   return planned.ok ? [] : planned.problems.map(({ field, message }) => `${field}: ${message}`);
 }
@@ -159,7 +159,7 @@ describe("settings in the file", () => {
     const bare = SMTP.replace(/ {2}password.*\n/, "");
     await apply(SMTP);
     for (const moved of [bare.replace("smtp.example", "other.example"), bare.replace("gw\n", "gw2\n")])
-      expect(await refusal(moved)).toEqual([
+      expect(await rejection(moved)).toEqual([
         "smtp.password: must be entered again: the stored password belongs to another server or user.",
       ]);
     expect(await readSmtp(db)).toMatchObject({ host: "smtp.example.com", user: "gw" });
@@ -168,7 +168,7 @@ describe("settings in the file", () => {
   });
 
   test("an SMTP user needs a password, which an export from another gateway does not contain", async () => {
-    const [first] = await refusal(SMTP.replace(/ {2}password.*\n/, ""));
+    const [first] = await rejection(SMTP.replace(/ {2}password.*\n/, ""));
     expect(first).toStartWith("smtp.password: is missing, and no password is stored.");
   });
 
@@ -212,7 +212,7 @@ describe("settings in the file", () => {
     ["alerts: { spend: { usd_per_day: '0' } }", "alerts.spend.usd_per_day: must be an amount"],
     ["registration: maybe", 'registration: "maybe" is not allowed.'],
   ])("%s is rejected", async (text, says) => {
-    const [first] = await refusal(text);
+    const [first] = await rejection(text);
     expect(first).toStartWith(says);
   });
 });

@@ -175,7 +175,7 @@ describe("omitted fields", () => {
       const without = gatewayFile.safeParse(leastWith(path, undefined));
       expect({ path, required: !without.success }).toEqual({
         path,
-        required: field.whenOmitted.kind === "refused",
+        required: field.whenOmitted.kind === "rejected",
       });
     }
   });

@@ -14,7 +14,7 @@ export function buildJsonSchema(outline: readonly OutlineField[]): JsonSchema {
 
 function buildMap(fields: readonly OutlineField[]): JsonSchema {
   const required = fields
-    .filter(({ whenOmitted: leftOut }) => leftOut.kind === "refused")
+    .filter(({ whenOmitted: leftOut }) => leftOut.kind === "rejected")
     .map(({ name }) => name);
   return {
     type: "object",

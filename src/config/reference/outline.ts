@@ -17,7 +17,7 @@ export interface OutlineField {
 }
 
 export type DefaultRule =
-  | { kind: "refused" }
+  | { kind: "rejected" }
   /** The value in the syntax of the file, with an explanation where one is needed. */
   | { kind: "value"; value: unknown; words: string | null }
   | { kind: "words"; words: string };
@@ -83,7 +83,7 @@ function describeDefault(
   if (isOptional && words !== null) return { kind: "words", words };
   if (isOptional) throw new Error(`${place} is optional, but has no default and no leftOut text.`);
   if (words !== null) throw new Error(`${place} is required, but has a leftOut text.`);
-  return { kind: "refused" };
+  return { kind: "rejected" };
 }
 
 function outlineValue(schema: z.core.$ZodType, place: string): OutlineValue {

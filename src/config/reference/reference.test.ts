@@ -78,20 +78,20 @@ After.
 });
 
 describe("generation rejects", () => {
-  const refusal = (page: string) => () => withReference(page, buildOutline(file));
+  const rejection = (page: string) => () => withReference(page, buildOutline(file));
 
   test("a page without a section", () => {
-    expect(refusal(PAGE.replace("fields: mood", "mood"))).toThrow("no marks for these sections: mood");
+    expect(rejection(PAGE.replace("fields: mood", "mood"))).toThrow("no marks for these sections: mood");
   });
 
   test("markers without an end, before they replace the next table", () => {
-    expect(refusal(PAGE.replace("an old table\n<!-- end of fields -->", ""))).toThrow(
+    expect(rejection(PAGE.replace("an old table\n<!-- end of fields -->", ""))).toThrow(
       "no marks for these sections: doors",
     );
   });
 
   test("markers of an unknown section", () => {
-    expect(refusal(PAGE.replace("fields: mood", "fields: moods"))).toThrow('"moods" does not exist');
+    expect(rejection(PAGE.replace("fields: mood", "fields: moods"))).toThrow('"moods" does not exist');
   });
 
   test("an optional field without a documented default", () => {

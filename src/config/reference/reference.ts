@@ -89,7 +89,7 @@ function findInlineFields(value: OutlineValue): readonly OutlineField[] | null {
 }
 
 function omittedText(leftOut: DefaultRule): string {
-  if (leftOut.kind === "refused") return "required";
+  if (leftOut.kind === "rejected") return "required";
   if (leftOut.kind === "words") return leftOut.words;
   const { value, words } = leftOut;
   if (Array.isArray(value) && value.length === 0) return words ?? "none";

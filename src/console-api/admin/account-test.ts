@@ -11,7 +11,7 @@ import { accountCredentialBinding, unseal } from "../../secrets/seal.ts";
 import { problemsError } from "../changes/change.ts";
 import type { ConsoleContext } from "../context.ts";
 
-export const probeAnswer = z.object({
+export const probeResponse = z.object({
   /** `answers` and `simulator` mean success; `list_denied`, `no_list` and `limited` may. */
   kind: z.enum([
     "answers",
@@ -42,7 +42,7 @@ export const probeAnswer = z.object({
 export async function testAccount(
   { installation, gateway }: Pick<ConsoleContext, "installation" | "gateway">,
   document: { name: string },
-): Promise<z.input<typeof probeAnswer>> {
+): Promise<z.input<typeof probeResponse>> {
   const { after, problems } = await previewDocument(installation, { accounts: [document] });
   const record = after?.accounts.find(({ name }) => name === document.name);
   if (record === undefined || problems.length > 0) throw problemsError(problems, "accounts[0]");
@@ -82,7 +82,7 @@ export async function testAccount(
   };
 }
 
-function probeObject(probe: Probe): Omit<z.input<typeof probeAnswer>, "duration_ms" | "websocket"> {
+function probeObject(probe: Probe): Omit<z.input<typeof probeResponse>, "duration_ms" | "websocket"> {
   return {
     kind: probe.kind,
     status: "status" in probe ? probe.status : null,

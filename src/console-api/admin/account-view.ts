@@ -23,7 +23,7 @@ const healthFields = {
   free_at: z.number().nullable(),
 };
 
-export const accountFactsAnswer = z.object({
+export const accountFactsResponse = z.object({
   state: z.enum(ACCOUNT_STATES),
   ...healthFields,
   in_flight: z.number(),
@@ -51,7 +51,7 @@ export const accountFactsAnswer = z.object({
   ),
 });
 
-export type AccountFacts = z.input<typeof accountFactsAnswer>;
+export type AccountFacts = z.input<typeof accountFactsResponse>;
 
 export function accountFacts(
   { gateway, installation }: Pick<ConsoleContext, "installation" | "gateway">,
@@ -101,7 +101,7 @@ const SPANS_DAYS = [1, 7, 30] as const;
 const ROWS_MAX = 50_000;
 const CACHE_MS = 10_000;
 
-export const accountUsageAnswer = z.object({
+export const accountUsageResponse = z.object({
   days: z.number(),
   requests: z.number(),
   failed: z.number(),
@@ -133,7 +133,7 @@ export function accountUsage({ installation }: Pick<ConsoleContext, "installatio
   return usage;
 }
 
-export function usageObject(uses: readonly AccountUse[] | undefined): z.input<typeof accountUsageAnswer>[] {
+export function usageObject(uses: readonly AccountUse[] | undefined): z.input<typeof accountUsageResponse>[] {
   return SPANS_DAYS.map((days, i) => {
     const use = uses?.[i];
     return {

@@ -7,27 +7,27 @@ import { findTranslation } from "../../policy/translation.ts";
 import type { AccountRecord } from "../../records/account.ts";
 import { INTERFACES, type Interface } from "../../records/interfaces.ts";
 import type { PolicyRecords } from "../../records/policy.ts";
-import { appendChange } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
+import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import { changePolicy } from "../changes/change.ts";
-import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { accountForm, computeVersion } from "../forms/policy-forms.ts";
 import { namedPage, selectMembers } from "../http/named-page.ts";
 import { buildPage, groupQuery, pageQuery, searchQuery } from "../http/page.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
-import { probeAnswer, testAccount } from "./account-test.ts";
+import { probeResponse, testAccount } from "./account-test.ts";
 import {
   accountFacts,
-  accountFactsAnswer,
+  accountFactsResponse,
   accountUsage,
-  accountUsageAnswer,
+  accountUsageResponse,
   usageObject,
 } from "./account-view.ts";
 
 const interfaceList = z.array(z.enum(INTERFACES));
 
-const accountAnswer = z.object({
+const accountResponse = z.object({
   document: accountForm,
   /** Version of the document, to be sent back when it is saved. */
   version: z.string(),
@@ -38,8 +38,8 @@ const accountAnswer = z.object({
   created_at: z.number(),
   /** The interfaces that the account has itself, and those that requests are translated for. */
   interfaces: z.object({ native: interfaceList, translated: interfaceList }),
-  facts: accountFactsAnswer,
-  usage: z.array(accountUsageAnswer),
+  facts: accountFactsResponse,
+  usage: z.array(accountUsageResponse),
   /** Start of the counted usage. Later than requested if there were too many requests to count. */
   usage_since: z.number(),
 });
@@ -55,7 +55,7 @@ export const adminAccountRoutes = {
     path: "/api/admin/accounts",
     summary: "List accounts, with their health in this process, upstream cost and charges",
     query: z.strictObject({ ...pageQuery, ...searchQuery, ...groupQuery }),
-    answer: buildPage(accountAnswer),
+    response: buildPage(accountResponse),
     async run(context, { query }) {
       const records = await readPolicy(context.installation.db);
       const isListed = selectMembers(records, query.group, ({ accounts }) => accounts);
@@ -73,8 +73,8 @@ export const adminAccountRoutes = {
     method: "GET",
     path: "/api/admin/accounts/:name",
     summary: "Get an account, in the format of gateway.yaml, with its health and usage",
-    answer: accountAnswer,
-    run: (context, { params }) => readAccountAnswer(context, params.name),
+    response: accountResponse,
+    run: (context, { params }) => readAccountResponse(context, params.name),
   }),
   "admin.accounts.create": forAdmins({
     ...EMPTY_INPUT,
@@ -82,7 +82,7 @@ export const adminAccountRoutes = {
     path: "/api/admin/accounts",
     summary: "Create an account",
     body: z.strictObject({ document: accountForm, credential }),
-    answer: accountAnswer,
+    response: accountResponse,
     async run(context, input) {
       const { document, credential } = input.body;
       await changePolicy(context, input, async (context) => {
@@ -96,7 +96,7 @@ export const adminAccountRoutes = {
         }
         return { accounts: [withCredential(document, credential)] };
       });
-      return readAccountAnswer(context, document.name);
+      return readAccountResponse(context, document.name);
     },
   }),
   "admin.accounts.save": forAdmins({
@@ -111,7 +111,7 @@ export const adminAccountRoutes = {
       /** If omitted, the current document is replaced regardless of its version. */
       version: z.string().optional(),
     }),
-    answer: accountAnswer,
+    response: accountResponse,
     async run(context, input) {
       const { name } = input.params;
       const { document, credential, version } = input.body;
@@ -130,7 +130,7 @@ export const adminAccountRoutes = {
         }
         return { accounts: [withCredential(document, credential)] };
       });
-      return readAccountAnswer(context, name);
+      return readAccountResponse(context, name);
     },
   }),
   "admin.accounts.delete": forAdmins({
@@ -139,7 +139,7 @@ export const adminAccountRoutes = {
     method: "DELETE",
     path: "/api/admin/accounts/:name",
     summary: "Delete an account and remove it from every pool; requests in flight finish",
-    answer: z.object({ groups: z.array(z.string()) }),
+    response: z.object({ groups: z.array(z.string()) }),
     async run(context, input) {
       const { account, records } = await findAccount(context, input.params.name);
       await changePolicy(context, input, {}, { accounts: [account.name] });
@@ -152,7 +152,7 @@ export const adminAccountRoutes = {
     path: "/api/admin/account-test",
     summary: "Test an account, saved or not, by listing its models; an omitted credential is the stored one",
     body: z.strictObject({ document: accountForm, credential }),
-    answer: probeAnswer,
+    response: probeResponse,
     run: (context, { body }) => testAccount(context, withCredential(body.document, body.credential)),
   }),
   "admin.accounts.set_credential": forAdmins({
@@ -162,13 +162,13 @@ export const adminAccountRoutes = {
     path: "/api/admin/accounts/:name/credential",
     summary: "Replace the credential of an account, and unpark an account that was parked because of it",
     body: z.strictObject({ credential: z.string() }),
-    answer: accountAnswer,
+    response: accountResponse,
     async run(context, input) {
       await changePolicy(context, input, async (context) => {
         const { account } = await findAccount(context, input.params.name);
         return { accounts: [{ ...accountToFile(account), credential: input.body.credential }] };
       });
-      return readAccountAnswer(context, input.params.name);
+      return readAccountResponse(context, input.params.name);
     },
   }),
   "admin.accounts.act": forAdmins({
@@ -184,7 +184,7 @@ export const adminAccountRoutes = {
        */
       action: z.enum(["enable", "disable", "park", "unpark"]),
     }),
-    answer: accountAnswer,
+    response: accountResponse,
     async run(context, input) {
       const { action } = input.body;
       if (action === "enable" || action === "disable") {
@@ -202,7 +202,7 @@ export const adminAccountRoutes = {
           buildChangeEntry(input, { atMs: clock.nowMs(), action: `account.${action}`, target, changes: [] }),
         );
       }
-      return readAccountAnswer(context, input.params.name);
+      return readAccountResponse(context, input.params.name);
     },
   }),
 };
@@ -240,10 +240,10 @@ async function findAccount(
   throw new ApiError("not_found", "This account does not exist. GET /api/admin/accounts lists the accounts.");
 }
 
-async function readAccountAnswer(
+async function readAccountResponse(
   context: Pick<ConsoleContext, "installation" | "gateway">,
   name: string,
-): Promise<z.input<typeof accountAnswer>> {
+): Promise<z.input<typeof accountResponse>> {
   const { account, records } = await findAccount(context, name);
   return accountObject(context, account, records);
 }
@@ -252,7 +252,7 @@ async function accountObject(
   context: Pick<ConsoleContext, "installation" | "gateway">,
   account: AccountRecord,
   records: PolicyRecords,
-): Promise<z.input<typeof accountAnswer>> {
+): Promise<z.input<typeof accountResponse>> {
   const { byAccount, sinceMs } = await accountUsage(context);
   const document = accountToFile(account);
   return {

@@ -1,6 +1,6 @@
 /**
  * Routes for captured requests, for administrators only. Reading a capture is a POST: each access is recorded in the
- * change log before the content is returned.
+ * audit log before the content is returned.
  */
 
 import { z } from "zod";
@@ -9,6 +9,7 @@ import { openCapture } from "../../capture/sealed-content.ts";
 import { limits } from "../../config/limits/product-limits.ts";
 import { ApiError } from "../../errors.ts";
 import { CAPTURE_MODES } from "../../records/capture.ts";
+import { appendChange } from "../../store/audit-log/audit-log.ts";
 import {
   type CaptureSummary,
   deleteCaptures,
@@ -16,17 +17,16 @@ import {
   listCaptures,
   readCaptureTotal,
 } from "../../store/captures/captures.ts";
-import { appendChange } from "../../store/change-log/change-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { lookUpNames } from "../../store/reports/names.ts";
 import { USAGE_OUTCOMES } from "../../store/usage/usage-row.ts";
-import { buildChangeEntry } from "../changes/change-log-entry.ts";
+import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
 import { captureOrder, readKeyOrder, setKeyOrder } from "../keys/key-capture.ts";
 
-const captureAnswer = z.object({
+const captureResponse = z.object({
   request_id: z.string(),
   /** When the request ended. */
   at: z.number(),
@@ -59,7 +59,7 @@ export const adminCaptureRoutes = {
     path: "/api/admin/captures",
     summary: "List captured requests, newest first, without their content",
     query: z.strictObject({ ...pageQuery, ...filterQuery }),
-    answer: buildPage(captureAnswer),
+    response: buildPage(captureResponse),
     async run({ installation: { db }, gateway }, { query }) {
       await gateway.captures.flush();
       const cursor = readCursor(query.after, captureCursor);
@@ -79,7 +79,7 @@ export const adminCaptureRoutes = {
     method: "GET",
     path: "/api/admin/capture-storage",
     summary: "Get the number and size of all captures, their budget and their retention",
-    answer: z.object({
+    response: z.object({
       captures: z.number(),
       bytes: z.number(),
       budget_bytes: z.number(),
@@ -102,7 +102,7 @@ export const adminCaptureRoutes = {
       /** Why the capture is read, for the audit log. */
       reason: z.string().trim().max(200).optional(),
     }),
-    answer: captureAnswer.extend({ document: captureDocument }),
+    response: captureResponse.extend({ document: captureDocument }),
     async run(context, input) {
       const { db, keyring, clock } = context.installation;
       await context.gateway.captures.flush();
@@ -127,7 +127,7 @@ export const adminCaptureRoutes = {
     method: "DELETE",
     path: "/api/admin/captures/:id",
     summary: "Delete a captured request",
-    answer: z.object({ deleted: z.number() }),
+    response: z.object({ deleted: z.number() }),
     async run(context, input) {
       const { id } = input.params;
       const deleted = await deleteLogged(context, input, { requestId: id }, `capture ${id}`);
@@ -142,7 +142,7 @@ export const adminCaptureRoutes = {
     path: "/api/admin/captures",
     summary: "Delete the captured requests of a key, a user or a group; all of them without a filter",
     query: z.strictObject(filterQuery),
-    answer: z.object({ deleted: z.number() }),
+    response: z.object({ deleted: z.number() }),
     async run(context, input) {
       await context.gateway.captures.flush();
       const { key, user, group } = input.query;
@@ -158,7 +158,7 @@ export const adminCaptureRoutes = {
     method: "GET",
     path: "/api/admin/keys/:id/capture",
     summary: "Get which requests of a key are captured",
-    answer: captureOrder,
+    response: captureOrder,
     run: (context, { actor, params }) => readKeyOrder(context, actor, params.id),
   }),
 
@@ -179,7 +179,7 @@ export const adminCaptureRoutes = {
         .nullable()
         .optional(),
     }),
-    answer: captureOrder,
+    response: captureOrder,
     run: (context, input) => setKeyOrder(context, input, input.params.id, input.body),
   }),
 };
@@ -217,7 +217,7 @@ async function deleteLogged(
 async function captureObjects(
   db: Db,
   captures: readonly CaptureSummary[],
-): Promise<z.input<typeof captureAnswer>[]> {
+): Promise<z.input<typeof captureResponse>[]> {
   const lookUp = (kind: "key" | "user" | "group", readId: (capture: CaptureSummary) => string | null) =>
     lookUpNames(db, kind, captures.map(readId));
   const [keys, users, groups] = await Promise.all([

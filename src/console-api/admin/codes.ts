@@ -11,7 +11,7 @@ import {
 } from "../../billing/operations/redeem.ts";
 import { ApiError } from "../../errors.ts";
 import { parseUsd, usdText } from "../../money/nano.ts";
-import { appendChange } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { listPlans } from "../../store/money/plans.ts";
 import {
@@ -22,7 +22,7 @@ import {
   listRedeemCodes,
 } from "../../store/money/redeem-codes.ts";
 import { lookUpNames } from "../../store/reports/names.ts";
-import { buildChangeEntry } from "../changes/change-log-entry.ts";
+import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import { instantField, nameField, usdField } from "../forms/fields.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
@@ -34,7 +34,7 @@ const worthFields = {
   days: z.number().nullable(),
 };
 
-const batchAnswer = z.object({
+const batchResponse = z.object({
   name: z.string(),
   ...worthFields,
   created_at: z.number(),
@@ -47,7 +47,7 @@ const batchAnswer = z.object({
   open: z.number(),
 });
 
-const codeAnswer = z.object({
+const codeResponse = z.object({
   id: z.string(),
   /** The first part of the code. The whole code is not stored. */
   hint: z.string(),
@@ -85,7 +85,7 @@ export const adminCodeRoutes = {
     path: "/api/admin/codes",
     summary: "List batches of redeem codes, newest first",
     query: z.strictObject(pageQuery),
-    answer: buildPage(batchAnswer),
+    response: buildPage(batchResponse),
     async run({ installation: { db, clock } }, { query }) {
       const cursor = readCursor(query.after, z.tuple([z.number(), z.string()]));
       const { batches, next } = await listRedeemBatches(db, clock.nowMs(), {
@@ -122,7 +122,7 @@ export const adminCodeRoutes = {
     summary: "Create a batch of redeem codes. The codes are returned only once.",
     body: createBody,
     tokenScope: "none",
-    answer: z.object({ name: z.string(), codes: z.array(z.string()) }),
+    response: z.object({ name: z.string(), codes: z.array(z.string()) }),
     async run({ installation }, input) {
       const { name, count, amount, plan, days, expires_at } = input.body;
       const worth: BatchOrder["worth"] =
@@ -157,7 +157,7 @@ export const adminCodeRoutes = {
     path: "/api/admin/codes/:name",
     summary: "List the codes of a batch by their first characters, with their status",
     query: z.strictObject(pageQuery),
-    answer: buildPage(codeAnswer),
+    response: buildPage(codeResponse),
     async run({ installation: { db, clock } }, { params, query }) {
       const batch = await findRedeemBatch(db, params.name);
       if (batch === null) throw new ApiError("not_found", "This batch of codes does not exist.");
@@ -187,7 +187,7 @@ export const adminCodeRoutes = {
       /** The id of one code; if omitted, all codes. */
       code: z.string().max(100).optional(),
     }),
-    answer: z.object({ voided: z.number() }),
+    response: z.object({ voided: z.number() }),
     async run({ installation }, input) {
       const { name } = input.params;
       const { code } = input.body;
@@ -233,7 +233,7 @@ function codeObject(
   { digest, hint, redeemedAtMs, redeemedBy, voidedAtMs }: ListedCode,
   isExpired: boolean,
   emails: ReadonlyMap<string, string>,
-): z.input<typeof codeAnswer> {
+): z.input<typeof codeResponse> {
   const status =
     redeemedAtMs !== null ? "redeemed" : voidedAtMs !== null ? "voided" : isExpired ? "expired" : "open";
   return {

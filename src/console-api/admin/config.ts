@@ -7,11 +7,11 @@ import { planChanges } from "../../config/plan/apply.ts";
 import { ApiError } from "../../errors.ts";
 import { changeWithLog } from "../changes/change.ts";
 import {
-  changeAnswer,
   changeObject,
+  changeResponse,
   planName,
   problemObject,
-  problemsAnswer,
+  problemsResponse,
 } from "../changes/config-view.ts";
 import type { ConsoleContext } from "../context.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
@@ -28,7 +28,7 @@ export const adminConfigRoutes = {
     method: "GET",
     path: "/api/admin/config",
     summary: "Export the configuration as gateway.yaml, without secrets; applying it again changes nothing",
-    answer: z.object({ text: z.string() }),
+    response: z.object({ text: z.string() }),
     run: async ({ installation: { db, clock } }) => ({ text: await exportFile(db, clock) }),
   }),
   "admin.config.plan": forAdmins({
@@ -38,9 +38,9 @@ export const adminConfigRoutes = {
     summary: "Preview the changes of a file, or list its errors; nothing is written",
     body: z.strictObject(source),
     bodyBytesMax: limits.apiBulkBodyBytesMax,
-    answer: z.object({
-      problems: problemsAnswer,
-      changes: z.array(changeAnswer),
+    response: z.object({
+      problems: problemsResponse,
+      changes: z.array(changeResponse),
       /** Values of the file that are not applied, with the reason. */
       notes: z.array(z.string()),
       /** Identifies this plan: send it to apply exactly these changes. Null if there is nothing to apply. */
@@ -69,8 +69,8 @@ export const adminConfigRoutes = {
     bodyBytesMax: limits.apiBulkBodyBytesMax,
     // A file can grant roles, passwords and money, and create keys.
     tokenScope: "none",
-    answer: z.object({
-      changes: z.array(changeAnswer),
+    response: z.object({
+      changes: z.array(changeResponse),
       /** Created keys. Their secrets are shown only in this response. */
       keys: z.array(
         z.object({ name: z.string(), user: z.string().nullable(), group: z.string(), secret: z.string() }),

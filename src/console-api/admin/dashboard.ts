@@ -15,9 +15,9 @@ import { DAY_MS, HOUR_MS, startOfDay } from "../../store/usage/usage-day.ts";
 import { findActor, type PresentedCredentials } from "../auth/actor.ts";
 import type { ConsoleContext } from "../context.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
-import { liveAnswer } from "../live/live-frame.ts";
+import { liveResponse } from "../live/live-frame.ts";
 
-const pointAnswer = z.object({
+const pointResponse = z.object({
   at: z.number(),
   requests: z.number(),
   refused: z.number(),
@@ -31,7 +31,7 @@ const pointAnswer = z.object({
   first_byte_ms: z.number().nullable(),
 });
 
-const rankedAnswer = z.array(
+const rankedResponse = z.array(
   z.object({
     id: z.string(),
     /** Null if the entry was deleted or has no name. */
@@ -53,17 +53,17 @@ export const adminDashboardRoutes = {
     path: "/api/admin/dashboard",
     summary: "Get charts and top spenders over all users, with a delay of up to one minute",
     query: z.strictObject({ range: z.enum(RANGES).default("day") }),
-    answer: z.object({
+    response: z.object({
       granularity: z.enum(["hour", "day"]),
       from: z.number(),
       to: z.number(),
-      points: z.array(pointAnswer),
+      points: z.array(pointResponse),
       /** Rankings cover whole days from here on. */
       top_from: z.number(),
-      models: rankedAnswer,
-      keys: rankedAnswer,
-      users: rankedAnswer,
-      groups: rankedAnswer,
+      models: rankedResponse,
+      keys: rankedResponse,
+      users: rankedResponse,
+      groups: rankedResponse,
     }),
     async run({ installation: { db, clock } }, { query: { range } }) {
       const nowMs = clock.nowMs();
@@ -108,7 +108,7 @@ export const adminDashboardRoutes = {
     summary:
       "Stream live figures of this process as server-sent events, once a second. Each `data` is the response object.",
     media: "text/event-stream",
-    answer: liveAnswer,
+    response: liveResponse,
     async run(context, { actor, headers, clientAddress, signal, shutdownSignal: leaving }) {
       const events = context.live.watch(AbortSignal.any([signal, leaving]), {
         userId: actor.userId,
@@ -131,7 +131,7 @@ async function isStillAdmin(
   }
 }
 
-function pointObject(at: ChartPoint): z.input<typeof pointAnswer> {
+function pointObject(at: ChartPoint): z.input<typeof pointResponse> {
   return {
     at: at.atMs,
     requests: at.requests,

@@ -9,41 +9,41 @@ import { compileSnapshot } from "../../policy/snapshot.ts";
 import type { GroupRecord } from "../../records/group.ts";
 import { INTERFACES } from "../../records/interfaces.ts";
 import type { PolicyRecords } from "../../records/policy.ts";
-import { priceAnswer, priceObject } from "../forms/price-form.ts";
+import { priceObject, priceResponse } from "../forms/price-form.ts";
 
-const shortcomingAnswer = z.object({
+const shortcomingResponse = z.object({
   kind: z.enum(["no_account", "unmapped", "no_shared_interface", "unsupported_interface", "no_price"]),
   /** The affected interfaces; empty if all are. */
   interfaces: z.array(z.enum(INTERFACES)),
 });
 
-export const priceSourceAnswer = z.object({
+export const priceSourceResponse = z.object({
   source: z.enum(["group", "model", "updated list", "bundled list"]),
   /** The price list that the price comes from, and the name of the model there. */
   listed: z.object({ name: z.string(), date: z.string() }).nullable(),
 });
 
-export const modelPreviewAnswer = z.object({
+export const modelPreviewResponse = z.object({
   id: z.string(),
   /** Whether GET /v1/models lists it. */
   listed: z.boolean(),
   /** The interfaces that a key can use. */
   interfaces: z.array(z.enum(INTERFACES)),
   /** The price to pay, including multipliers; null if no price is configured. */
-  price: priceAnswer.nullable(),
-  price_source: priceSourceAnswer.nullable(),
+  price: priceResponse.nullable(),
+  price_source: priceSourceResponse.nullable(),
   multiplier: z.string().nullable(),
   context_tokens: z.number().nullable(),
   max_output_tokens: z.number().nullable(),
   /** Enabled accounts that serve it, best priority first. */
   accounts: z.array(z.object({ name: z.string(), upstream_model: z.string() })),
-  shortcomings: z.array(shortcomingAnswer),
+  shortcomings: z.array(shortcomingResponse),
 });
 
 export function buildPreview(
   group: GroupRecord,
   records: PolicyRecords,
-): z.input<typeof modelPreviewAnswer>[] {
+): z.input<typeof modelPreviewResponse>[] {
   const pool = new Set(group.accounts);
   const groupRecords = {
     ...records,
@@ -76,7 +76,7 @@ export function buildPreview(
   });
 }
 
-function shortcomingObject(shortcoming: Shortcoming): z.input<typeof shortcomingAnswer> {
+function shortcomingObject(shortcoming: Shortcoming): z.input<typeof shortcomingResponse> {
   return {
     kind: shortcoming.kind,
     interfaces: shortcoming.kind === "unsupported_interface" ? shortcoming.interfaces : [],

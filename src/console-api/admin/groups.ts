@@ -18,13 +18,13 @@ import {
 } from "../../store/policy/group-usage.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
-import { type ConsoleAuthor, changePolicy, problemObjects, problemsAnswer } from "../changes/change.ts";
+import { type ConsoleAuthor, changePolicy, problemObjects, problemsResponse } from "../changes/change.ts";
 import type { ConsoleContext } from "../context.ts";
 import { computeVersion, groupForm } from "../forms/policy-forms.ts";
 import { namedPage } from "../http/named-page.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
-import { buildPreview, modelPreviewAnswer } from "./group-preview.ts";
+import { buildPreview, modelPreviewResponse } from "./group-preview.ts";
 
 const groupFacts = {
   /** Active keys. They stop working if the group is deleted. */
@@ -46,7 +46,7 @@ function factsObject({ keys, members, requests, failed, chargedNano }: GroupFact
   };
 }
 
-const groupListAnswer = z.object({
+const groupListResponse = z.object({
   name: z.string(),
   access: z.enum(GROUP_ACCESS),
   interfaces: z.array(z.enum(INTERFACES)),
@@ -61,7 +61,7 @@ const groupListAnswer = z.object({
   ...groupFacts,
 });
 
-const groupDetailAnswer = z.object({
+const groupDetailResponse = z.object({
   document: groupForm,
   /** Version of the document, to be sent back when it is saved. */
   version: z.string(),
@@ -78,7 +78,7 @@ export const adminGroupRoutes = {
     path: "/api/admin/groups",
     summary: "List groups, with their models, accounts, keys and members",
     query: z.strictObject({ ...pageQuery, ...searchQuery }),
-    answer: buildPage(groupListAnswer),
+    response: buildPage(groupListResponse),
     async run({ installation: { db, clock } }, { query }) {
       const records = await readPolicy(db);
       const { page, next } = namedPage(records.groups, ({ name }) => name, query);
@@ -102,7 +102,7 @@ export const adminGroupRoutes = {
     method: "GET",
     path: "/api/admin/groups/:name",
     summary: "Get a group, in the format of gateway.yaml",
-    answer: groupDetailAnswer,
+    response: groupDetailResponse,
     run: async (context, { params }) => readGroupDetail(context, params.name),
   }),
   "admin.groups.create": forAdmins({
@@ -111,7 +111,7 @@ export const adminGroupRoutes = {
     path: "/api/admin/groups",
     summary: "Create a group",
     body: groupForm,
-    answer: groupDetailAnswer,
+    response: groupDetailResponse,
     async run(context, input) {
       await changePolicy(context, input, async (context) => {
         const { groups } = await readPolicy(context.installation.db);
@@ -136,7 +136,7 @@ export const adminGroupRoutes = {
       /** If omitted, the current document is replaced regardless of its version. */
       version: z.string().optional(),
     }),
-    answer: groupDetailAnswer,
+    response: groupDetailResponse,
     async run(context, input) {
       const { name } = input.params;
       const { document, version } = input.body;
@@ -164,7 +164,7 @@ export const adminGroupRoutes = {
     method: "DELETE",
     path: "/api/admin/groups/:name",
     summary: "Delete a group and revoke its keys",
-    answer: z.object({ revoked_keys: z.number() }),
+    response: z.object({ revoked_keys: z.number() }),
     async run(context, input) {
       const { group } = await findGroup(context, input.params.name);
       const { changes } = await changePolicy(context, input, {}, { groups: [group.name] });
@@ -177,10 +177,10 @@ export const adminGroupRoutes = {
     path: "/api/admin/group-preview",
     summary: "Preview the models of a group, saved or not",
     body: groupForm,
-    answer: z.object({
+    response: z.object({
       /** Null if the document is invalid. */
-      models: z.array(modelPreviewAnswer).nullable(),
-      problems: problemsAnswer,
+      models: z.array(modelPreviewResponse).nullable(),
+      problems: problemsResponse,
     }),
     async run({ installation }, { body }) {
       const { after, problems } = await previewDocument(installation, { groups: [body] });
@@ -198,7 +198,7 @@ export const adminGroupRoutes = {
     path: "/api/admin/groups/:name/members",
     summary: "List the members of a group with restricted access",
     query: z.strictObject({ ...pageQuery, ...searchQuery }),
-    answer: buildPage(z.object({ user_id: z.string(), email: z.string() })),
+    response: buildPage(z.object({ user_id: z.string(), email: z.string() })),
     async run(context, { params, query: { after, limit, search } }) {
       const { group } = await findGroup(context, params.name);
       const cursor = readCursor(after, z.tuple([z.string()]));
@@ -222,7 +222,7 @@ export const adminGroupRoutes = {
     path: "/api/admin/groups/:name/members",
     summary: "Add a member to a group",
     body: z.strictObject({ email: z.string() }),
-    answer: z.object({ email: z.string() }),
+    response: z.object({ email: z.string() }),
     run: (context, input) =>
       changeMember(context, input, input.params.name, input.body.email, (groups, name) => [
         ...groups.filter((one) => one !== name),
@@ -235,7 +235,7 @@ export const adminGroupRoutes = {
     path: "/api/admin/groups/:name/members/:email",
     summary: "Remove a member from a group; the member's keys stay valid",
     params: z.strictObject({ name: z.string(), email: z.string() }),
-    answer: z.object({ email: z.string() }),
+    response: z.object({ email: z.string() }),
     run: (context, input) =>
       changeMember(context, input, input.params.name, input.params.email, (groups, name) =>
         groups.filter((one) => one !== name),
@@ -248,7 +248,7 @@ function listedObject(
   checks: readonly CheckedPublication[],
   enabled: ReadonlySet<string>,
   known: GroupFacts = NO_GROUP_FACTS,
-): z.input<typeof groupListAnswer> {
+): z.input<typeof groupListResponse> {
   const hidden = checks.filter(({ shortcomings }) => shortcomings.some(isHidden));
   return {
     name: group.name,
@@ -287,7 +287,7 @@ function toDocument({ group, records }: GroupLookup) {
 async function readGroupDetail(
   context: Pick<ConsoleContext, "installation">,
   name: string,
-): Promise<z.input<typeof groupDetailAnswer>> {
+): Promise<z.input<typeof groupDetailResponse>> {
   const { db, clock } = context.installation;
   const found = await findGroup(context, name);
   const { id, createdAtMs } = found.group;

@@ -5,13 +5,13 @@ import { listKeyPage } from "../../store/policy/key-list.ts";
 import { lookUpNames } from "../../store/reports/names.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
-import { listedKeyAnswer, listedKeyObject, recentDays } from "../keys/key-view.ts";
+import { listedKeyObject, listedKeyResponse, recentDays } from "../keys/key-view.ts";
 import { flushUsage } from "../usage/flush-usage.ts";
 
 const keyCursor = z.tuple([z.number(), z.string()]);
 
-const ownedKeyAnswer = z.object({
-  ...listedKeyAnswer.shape,
+const ownedKeyResponse = z.object({
+  ...listedKeyResponse.shape,
   /** Null: the key belongs to no user. The e-mail address is null after the user was deleted. */
   owner: z.object({ id: z.string(), email: z.string().nullable() }).nullable(),
 });
@@ -33,7 +33,7 @@ export const adminKeyRoutes = {
       /** Revoked keys are listed only on request. */
       status: z.enum(["active", "revoked", "all"]).default("active"),
     }),
-    answer: buildPage(ownedKeyAnswer),
+    response: buildPage(ownedKeyResponse),
     async run(context, { query }) {
       const { db, clock } = context.installation;
       await flushUsage(context);

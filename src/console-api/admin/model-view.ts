@@ -15,21 +15,21 @@ import type { PolicyRecords } from "../../records/policy.ts";
 import type { PriceList } from "../../records/price.ts";
 import type { ModelUse } from "../../store/policy/model-usage.ts";
 import { modelForm, priceForm } from "../forms/policy-forms.ts";
-import { priceSourceAnswer } from "./group-preview.ts";
+import { priceSourceResponse } from "./group-preview.ts";
 
 const modelPrice = z.object({
   /** The groups that pay this price; empty for an unpublished model. */
   groups: z.array(z.string()),
   /** The configured price without multipliers; null if none is configured. */
   price: priceForm.nullable(),
-  from: priceSourceAnswer.nullable(),
+  from: priceSourceResponse.nullable(),
   /** The multiplier of the group times that of the model. */
   multiplier: z.string().nullable(),
 });
 
 const interfaceList = z.array(z.enum(INTERFACES));
 
-export const modelAnswer = z.object({
+export const modelResponse = z.object({
   document: modelForm,
   groups: z.array(z.string()),
   /** Accounts that map the model, enabled or not. */
@@ -45,13 +45,13 @@ export const modelAnswer = z.object({
   created_at: z.number(),
 });
 
-export type ModelAnswer = z.input<typeof modelAnswer>;
+export type ModelResponse = z.input<typeof modelResponse>;
 
 /** Computes the data that all models share once. */
 export function openModelView(
   records: PolicyRecords,
   usageByModel: ReadonlyMap<string, ModelUse>,
-): (model: ModelRecord) => ModelAnswer {
+): (model: ModelRecord) => ModelResponse {
   const openGroupPricing = openPricing(records);
   const termsByGroup = new Map<GroupRecord, LookUpTerms>(
     records.groups.map((group) => [group, openGroupPricing(group)]),
@@ -76,7 +76,7 @@ export function openModelView(
   };
 }
 
-function listInterfaces(model: ModelRecord, { accounts }: PolicyRecords): ModelAnswer["interfaces"] {
+function listInterfaces(model: ModelRecord, { accounts }: PolicyRecords): ModelResponse["interfaces"] {
   const serving = accounts.filter(({ enabled, models }) => enabled && mapModel(models, model.id) !== null);
   const native = model.interfaces.filter((name) =>
     serving.some(({ interfaces }) => interfaces.includes(name)),
@@ -92,8 +92,8 @@ function buildPrices(
   groups: readonly GroupRecord[],
   termsByGroup: ReadonlyMap<GroupRecord, LookUpTerms>,
   { priceList }: PolicyRecords,
-): ModelAnswer["prices"] {
-  const rows = new Map<string, ModelAnswer["prices"][number]>();
+): ModelResponse["prices"] {
+  const rows = new Map<string, ModelResponse["prices"][number]>();
   for (const group of groups) {
     const terms = termsByGroup.get(group)?.(model);
     if (terms === undefined) continue;

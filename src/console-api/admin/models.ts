@@ -17,11 +17,11 @@ import { modelForm, priceForm } from "../forms/policy-forms.ts";
 import { namedPage, selectMembers } from "../http/named-page.ts";
 import { buildPage, groupQuery, pageQuery, searchQuery } from "../http/page.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
-import { modelAnswer, openModelView } from "./model-view.ts";
+import { modelResponse, openModelView } from "./model-view.ts";
 
 const byId = { params: z.strictObject({ id: z.string() }) };
 const modelIdList = z.array(z.string()).min(1).max(1_000);
-const changedAnswer = z.object({ changed: z.number() });
+const changedResponse = z.object({ changed: z.number() });
 const mapping = z.strictObject({
   account: z.string(),
   /** A public name, optionally with a trailing `*`. */
@@ -37,7 +37,7 @@ export const adminModelRoutes = {
     path: "/api/admin/models",
     summary: "List public models, with their groups, accounts and prices",
     query: z.strictObject({ ...pageQuery, ...searchQuery, ...groupQuery }),
-    answer: buildPage(modelAnswer),
+    response: buildPage(modelResponse),
     async run(context, { query }) {
       const records = await readPolicy(context.installation.db);
       const isListed = selectMembers(records, query.group, ({ models }) => models);
@@ -52,8 +52,8 @@ export const adminModelRoutes = {
     method: "GET",
     path: "/api/admin/models/:id",
     summary: "Get a model",
-    answer: modelAnswer,
-    run: (context, { params }) => readModelAnswer(context, params.id),
+    response: modelResponse,
+    run: (context, { params }) => readModelResponse(context, params.id),
   }),
   "admin.models.create": forAdmins({
     ...EMPTY_INPUT,
@@ -61,7 +61,7 @@ export const adminModelRoutes = {
     path: "/api/admin/models",
     summary: "Create a model and publish it in groups",
     body: z.strictObject({ document: modelForm, groups: z.array(z.string()).default([]) }),
-    answer: modelAnswer,
+    response: modelResponse,
     async run(context, input) {
       const { document, groups } = input.body;
       await changePolicy(context, input, async (context) => {
@@ -77,7 +77,7 @@ export const adminModelRoutes = {
           ...withPublications(records, groups, (models) => [...models, document.id]),
         };
       });
-      return readModelAnswer(context, document.id);
+      return readModelResponse(context, document.id);
     },
   }),
   "admin.models.save": forAdmins({
@@ -87,7 +87,7 @@ export const adminModelRoutes = {
     path: "/api/admin/models/:id",
     summary: "Replace the configuration of a model",
     body: modelForm,
-    answer: modelAnswer,
+    response: modelResponse,
     async run(context, input) {
       const { model } = await findModel(context, input.params.id);
       if (input.body.id !== model.id) {
@@ -96,7 +96,7 @@ export const adminModelRoutes = {
         throw new ApiError("invalid_value", message, { param: "id" });
       }
       await changePolicy(context, input, { models: [input.body] });
-      return readModelAnswer(context, model.id);
+      return readModelResponse(context, model.id);
     },
   }),
   "admin.models.delete": forAdmins({
@@ -105,7 +105,7 @@ export const adminModelRoutes = {
     method: "DELETE",
     path: "/api/admin/models/:id",
     summary: "Delete a model and remove it from every group",
-    answer: z.object({ groups: z.array(z.string()) }),
+    response: z.object({ groups: z.array(z.string()) }),
     async run(context, input) {
       const { model, records } = await findModel(context, input.params.id);
       await changePolicy(context, input, {}, { models: [model.id] });
@@ -124,7 +124,7 @@ export const adminModelRoutes = {
       remove: z.array(z.string()).default([]),
     }),
     bodyBytesMax: limits.apiBulkBodyBytesMax,
-    answer: changedAnswer,
+    response: changedResponse,
     async run(context, input) {
       const { models, add, remove } = input.body;
       const conflicting = add.find((name) => remove.includes(name));
@@ -153,7 +153,7 @@ export const adminModelRoutes = {
       mappings: z.array(mapping).min(1).max(5_000),
     }),
     bodyBytesMax: limits.apiBulkBodyBytesMax,
-    answer: changedAnswer,
+    response: changedResponse,
     async run(context, input) {
       const byAccount = Map.groupBy(input.body.mappings, ({ account }) => account);
       const { changes } = await changePolicy(context, input, async (context) => {
@@ -179,7 +179,7 @@ export const adminModelRoutes = {
       }),
     }),
     bodyBytesMax: limits.apiBulkBodyBytesMax,
-    answer: changedAnswer,
+    response: changedResponse,
     async run(context, input) {
       const { models, set } = input.body;
       const { changes } = await changePolicy(context, input, async (context) => {
@@ -275,10 +275,10 @@ async function openView(
   return openModelView(records, await readModelUse(db, clock.nowMs() - DAY_MS));
 }
 
-async function readModelAnswer(
+async function readModelResponse(
   context: Pick<ConsoleContext, "installation">,
   id: string,
-): Promise<z.input<typeof modelAnswer>> {
+): Promise<z.input<typeof modelResponse>> {
   const { model, records } = await findModel(context, id);
   const view = await openView(context, records);
   return view(model);

@@ -15,12 +15,12 @@ import {
 } from "../../billing/operations/operations.ts";
 import { usd } from "../../config/schema/basic-values.ts";
 import { parseUsd, usdText } from "../../money/nano.ts";
-import { appendChange } from "../../store/change-log/change-log.ts";
-import { loggedEntryFields } from "../../store/checks/entries-in-change-log.ts";
+import { appendChange } from "../../store/audit-log/audit-log.ts";
+import { loggedEntryFields } from "../../store/checks/entries-in-audit-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { findUser } from "../../store/identity/users.ts";
 import { computeDebt } from "../../store/money/wallets.ts";
-import { buildChangeEntry } from "../changes/change-log-entry.ts";
+import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { orderKeyField, readOrderKey } from "../http/idempotency-key.ts";
 import { type Actor, EMPTY_INPUT, forAdmins, type RouteInput } from "../http/route.ts";
@@ -47,7 +47,7 @@ const order = {
   idempotency_key: orderKeyField,
 };
 
-const postedAnswer = z.object({
+const postedResponse = z.object({
   entry_id: z.string(),
   /** The posted amount in USD. */
   amount: z.string(),
@@ -70,7 +70,7 @@ export const adminMoneyRoutes = {
     body: z.strictObject({ amount: signedUsd, ...order }),
     tokenScope: "none",
     takesIdempotencyKey: true,
-    answer: postedAnswer,
+    response: postedResponse,
     async run(context, input) {
       const { id: userId } = input.params;
       await flushUsageFor(context, userId);
@@ -93,7 +93,7 @@ export const adminMoneyRoutes = {
     }),
     tokenScope: "none",
     takesIdempotencyKey: true,
-    answer: postedAnswer,
+    response: postedResponse,
     async run(context, input) {
       const { id: userId } = input.params;
       await flushUsageFor(context, userId);
@@ -117,7 +117,7 @@ export const adminMoneyRoutes = {
     }),
     tokenScope: "none",
     takesIdempotencyKey: true,
-    answer: postedAnswer,
+    response: postedResponse,
     async run(context, input) {
       await flushUsage(context);
       return postAndLog(context, input, "wallet.refund", (moneyContext, terms) =>
@@ -142,7 +142,7 @@ async function postAndLog(
   input: RouteInput<unknown, unknown, { reason: string; idempotency_key?: string | undefined }, Actor>,
   action: string,
   post: (moneyContext: MoneyContext, terms: PostingTerms) => Promise<MoneyResult>,
-): Promise<z.input<typeof postedAnswer>> {
+): Promise<z.input<typeof postedResponse>> {
   const { installation } = context;
   const { clock } = installation;
   const { reason, idempotency_key } = input.body;

@@ -5,7 +5,7 @@ import { isSharedServer } from "../../store/engine/dialect.ts";
 import { findCondition, listNodes, NODE_CONDITIONS } from "../../store/nodes/nodes.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
 
-const nodeAnswer = z.object({
+const nodeResponse = z.object({
   id: z.string(),
   /** Host name and port; null until the node listens. */
   address: z.string().nullable(),
@@ -30,10 +30,10 @@ export const adminNodeRoutes = {
     method: "GET",
     path: "/api/admin/nodes",
     summary: "List the nodes that run on this database, oldest first",
-    answer: z.object({
+    response: z.object({
       /** Whether several nodes can use the database. */
       is_shared: z.boolean(),
-      data: z.array(nodeAnswer),
+      data: z.array(nodeResponse),
       next: z.null(),
     }),
     async run({ installation: { db, clock } }) {

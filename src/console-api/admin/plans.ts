@@ -6,7 +6,7 @@ import { planToFile } from "../../config/plan/plan-grants.ts";
 import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import { COUNTED, PLAN_PERIODS, type PlanRecord, RENEWALS } from "../../records/plan.ts";
-import { appendChange } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { findUser, findUserByEmail } from "../../store/identity/users.ts";
 import { listPlans } from "../../store/money/plans.ts";
@@ -17,8 +17,8 @@ import {
 } from "../../store/money/subscription-standing.ts";
 import { findSubscription } from "../../store/money/subscriptions.ts";
 import { listGroups } from "../../store/policy/groups.ts";
+import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import { changePolicy } from "../changes/change.ts";
-import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { emailField, instantField } from "../forms/fields.ts";
 import { orderKeyField, readOrderKey } from "../http/idempotency-key.ts";
@@ -35,7 +35,7 @@ const planForm = z.strictObject({
   ),
 });
 
-const planAnswer = z.object({
+const planResponse = z.object({
   ...planForm.shape,
   /** Granted and not cancelled. */
   subscriptions: z.number(),
@@ -44,7 +44,7 @@ const planAnswer = z.object({
   created_at: z.number(),
 });
 
-const subscriptionAnswer = z.object({
+const subscriptionResponse = z.object({
   id: z.string(),
   user_id: z.string(),
   email: z.string(),
@@ -75,7 +75,7 @@ export const adminPlanRoutes = {
     path: "/api/admin/plans",
     summary: "List plans, with their number of subscribers",
     query: z.strictObject({ ...pageQuery, ...searchQuery }),
-    answer: buildPage(planAnswer),
+    response: buildPage(planResponse),
     async run({ installation: { db } }, { query }) {
       const { page, next } = namedPage(await listPlans(db), ({ name }) => name, query);
       return { data: await planObjects(db, page), next };
@@ -89,7 +89,7 @@ export const adminPlanRoutes = {
     path: "/api/admin/plans/:name",
     summary: "Create a plan, or replace its configuration. Usage in the current windows is kept.",
     body: planForm,
-    answer: planAnswer,
+    response: planResponse,
     async run(context, input) {
       const { name } = input.params;
       if (input.body.name !== name)
@@ -111,7 +111,7 @@ export const adminPlanRoutes = {
     method: "DELETE",
     path: "/api/admin/plans/:name",
     summary: "Delete a plan that was never granted",
-    answer: z.object({ name: z.string() }),
+    response: z.object({ name: z.string() }),
     async run(context, input) {
       const { name } = input.params;
       await planObject(context.installation.db, name);
@@ -131,7 +131,7 @@ export const adminPlanRoutes = {
       plan: z.string().optional(),
       user: z.string().max(100).optional(),
     }),
-    answer: buildPage(subscriptionAnswer),
+    response: buildPage(subscriptionResponse),
     async run({ installation: { db, clock } }, { query: { after, limit, search, plan, user } }) {
       const cursor = readCursor(after, z.tuple([z.number(), z.string()]));
       const planId = plan === undefined ? undefined : await findPlanId(db, plan);
@@ -171,7 +171,7 @@ export const adminPlanRoutes = {
       idempotency_key: orderKeyField,
     }),
     takesIdempotencyKey: true,
-    answer: subscriptionAnswer,
+    response: subscriptionResponse,
     async run(context, input) {
       const { installation, gateway } = context;
       const { email, plan, starts_at, ends_at, renews, priority, idempotency_key } = input.body;
@@ -218,7 +218,7 @@ export const adminPlanRoutes = {
     summary: "Cancel a subscription, now or at the end of its term",
     params: z.strictObject({ id: z.string().max(100) }),
     body: z.strictObject({ when: z.enum(["now", "term_end"]).default("now") }),
-    answer: subscriptionAnswer,
+    response: subscriptionResponse,
     async run(context, input) {
       const { installation, gateway } = context;
       const { id } = input.params;
@@ -254,7 +254,7 @@ export const adminPlanRoutes = {
   }),
 };
 
-async function planObjects(db: Db, plans: readonly PlanRecord[]): Promise<z.input<typeof planAnswer>[]> {
+async function planObjects(db: Db, plans: readonly PlanRecord[]): Promise<z.input<typeof planResponse>[]> {
   const active = await countActive(db);
   const groups = await listGroups(db);
   return plans.map((plan) => ({
@@ -265,7 +265,7 @@ async function planObjects(db: Db, plans: readonly PlanRecord[]): Promise<z.inpu
   }));
 }
 
-async function planObject(db: Db, name: string): Promise<z.input<typeof planAnswer>> {
+async function planObject(db: Db, name: string): Promise<z.input<typeof planResponse>> {
   const plan = (await listPlans(db)).find((one) => one.name === name);
   const [object] = plan === undefined ? [] : await planObjects(db, [plan]);
   if (object === undefined)
@@ -297,7 +297,7 @@ async function requireSubscription(
   return subscriptionObject(standing, email);
 }
 
-function subscriptionObject(one: SubscriptionStanding, email: string): z.input<typeof subscriptionAnswer> {
+function subscriptionObject(one: SubscriptionStanding, email: string): z.input<typeof subscriptionResponse> {
   return {
     id: one.id,
     user_id: one.userId,

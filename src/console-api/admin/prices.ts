@@ -6,12 +6,12 @@ import { listChanges, listedModelFields, parsePriceList } from "../../config/par
 import { BUNDLED_PRICES, findListed } from "../../money/price-list.ts";
 import { computeOldestDate, listOldPrices } from "../../policy/old-prices.ts";
 import { unpricedPublications } from "../../policy/publication.ts";
-import { appendChange } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
 import { readPriceList, writePriceList } from "../../store/policy/price-list.ts";
-import { buildChangeEntry } from "../changes/change-log-entry.ts";
-import { changeAnswer, changeObject, problemObject, problemsAnswer } from "../changes/config-view.ts";
+import { buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { changeObject, changeResponse, problemObject, problemsResponse } from "../changes/config-view.ts";
 import { priceForm } from "../forms/policy-forms.ts";
 import { namedPage } from "../http/named-page.ts";
 import { buildPage, pageQuery, searchQuery } from "../http/page.ts";
@@ -26,7 +26,7 @@ export const adminPriceRoutes = {
     path: "/api/admin/prices",
     summary: "List the entries of the price lists, with their dates",
     query: z.strictObject({ ...pageQuery, ...searchQuery }),
-    answer: buildPage(
+    response: buildPage(
       z.object({
         name: z.string(),
         source: z.enum(["updated list", "bundled list"]),
@@ -67,7 +67,7 @@ export const adminPriceRoutes = {
     method: "GET",
     path: "/api/admin/price-lists",
     summary: "List the price lists, with their dates",
-    answer: z.object({
+    response: z.object({
       bundled: listInfo,
       /** The price list of the operator; null if there is none. */
       updated: listInfo.nullable(),
@@ -91,9 +91,9 @@ export const adminPriceRoutes = {
       dry_run: z.boolean(),
     }),
     bodyBytesMax: limits.apiBulkBodyBytesMax,
-    answer: z.object({
-      problems: problemsAnswer,
-      changes: z.array(changeAnswer),
+    response: z.object({
+      problems: problemsResponse,
+      changes: z.array(changeResponse),
       applied: z.boolean(),
       /** Models that a charging group publishes without a price under this list. No key can see them. */
       unpriced: z.array(z.object({ group: z.string(), model: z.string() })),

@@ -7,7 +7,7 @@ import { createLink } from "../auth/create-link.ts";
 import { accessResetEmail } from "../auth/email-templates.ts";
 import { sendIfPossible } from "../auth/links.ts";
 import { endAccess } from "../auth/user-access.ts";
-import { changeLogActor } from "../changes/change-log-entry.ts";
+import { auditLogActor } from "../changes/audit-log-entry.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
 import { requireUser } from "./users.ts";
 
@@ -24,7 +24,7 @@ export const resetAccessRoutes = {
       mail: z.boolean().default(false),
     }),
     tokenScope: "none",
-    answer: z.object({
+    response: z.object({
       url: z.string(),
       expires_at: z.number(),
       mailed: z.boolean(),
@@ -41,7 +41,7 @@ export const resetAccessRoutes = {
           "You cannot reset your own access: you would be locked out. Change your password, and revoke sessions, tokens and keys, on your own pages.",
         );
       }
-      const by = { actor: changeLogActor(input.actor), address: input.clientAddress };
+      const by = { actor: auditLogActor(input.actor), address: input.clientAddress };
       const { ended, link } = await transaction(installation.db, async (tx) => ({
         ended: await endAccess(tx, installation, { user, action: "user.reset_access", by }, null),
         link: await createLink(tx, installation, { purpose: "reset", user }, by),

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { alertsToFile, smtpToFile } from "../../config/plan/plan-settings.ts";
 import { retentionTexts } from "../../config/plan/retention.ts";
 import { ApiError } from "../../errors.ts";
-import { MailRefusedError } from "../../mail/mail.ts";
+import { MailRejected } from "../../mail/mail.ts";
 import {
   ALERT_EVENTS,
   ALERT_RULES,
@@ -12,7 +12,7 @@ import {
   type ListedAlert,
   listAlerts,
 } from "../../store/alerts/alerts.ts";
-import { appendChange } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/audit-log/audit-log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { readResponsesKept } from "../../store/responses/response-retention.ts";
 import { readAlertSettings } from "../../store/settings/alert-settings.ts";
@@ -22,12 +22,18 @@ import { readSmtp } from "../../store/settings/smtp.ts";
 import { readUsageExport } from "../../store/settings/usage-export-settings.ts";
 import { readUsageRowsKept } from "../../store/usage/usage-removal.ts";
 import { testEmail } from "../auth/email-templates.ts";
+import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import { changePolicy } from "../changes/change.ts";
-import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import { emailField } from "../forms/fields.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
-import { testAnswer, webhookObjects, webhooksAnswer, webhooksChange, webhookTestRoutes } from "./webhooks.ts";
+import {
+  testResponse,
+  webhookObjects,
+  webhooksChange,
+  webhooksResponse,
+  webhookTestRoutes,
+} from "./webhooks.ts";
 
 /** In the shape of gateway.yaml. The schema of the file validates the values. */
 const smtpFields = {
@@ -55,19 +61,19 @@ const ruleFields = {
   overruns: z.strictObject({ enabled: z.boolean(), count: z.number(), over: z.string() }).optional(),
 };
 
-const settingsAnswer = z.object({
+const settingsResponse = z.object({
   registration: z.enum(REGISTRATIONS),
   /** A duration, or `forever`; for responses a duration, or `none`. */
   retention: z.object({ usage_rows: z.string(), responses: z.string() }),
   /** Null: no mail is sent. */
   smtp: z.object({ ...smtpFields, has_password: z.boolean() }).nullable(),
   alerts: z.object({
-    webhooks: webhooksAnswer,
+    webhooks: webhooksResponse,
     ...ruleFields,
   }),
   usage_export: z.object({
     enabled: z.boolean(),
-    webhooks: webhooksAnswer,
+    webhooks: webhooksResponse,
   }),
 });
 
@@ -95,7 +101,7 @@ const settingsChange = z.strictObject({
     .optional(),
 });
 
-const alertAnswer = z.object({
+const alertResponse = z.object({
   id: z.string(),
   rule: z.enum(ALERT_RULES),
   message: z.string(),
@@ -112,7 +118,7 @@ const alertAnswer = z.object({
       state: z.enum(DELIVERY_STATES),
       attempts: z.number(),
       /** The result of the last attempt. */
-      answer: z.string().nullable(),
+      response: z.string().nullable(),
       /** When the next attempt is made; null after the last one. */
       due_at: z.number().nullable(),
     }),
@@ -125,7 +131,7 @@ export const adminSettingsRoutes = {
     method: "GET",
     path: "/api/admin/settings",
     summary: "Get the settings, in the format of gateway.yaml, without secrets",
-    answer: settingsAnswer,
+    response: settingsResponse,
     run: ({ installation }) => settingsObject(installation.db),
   }),
 
@@ -136,7 +142,7 @@ export const adminSettingsRoutes = {
     summary: "Update the settings; each section that is sent is replaced as a whole",
     body: settingsChange,
     tokenScope: "none",
-    answer: settingsAnswer,
+    response: settingsResponse,
     async run(context, input) {
       await changePolicy(context, input, input.body);
       await context.alerts.check();
@@ -151,7 +157,7 @@ export const adminSettingsRoutes = {
     path: "/api/admin/settings/test-mail",
     summary: "Send a test mail with the saved settings, and return the result",
     body: z.strictObject({ to: emailField }),
-    answer: testAnswer,
+    response: testResponse,
     async run(context, input) {
       const { db, clock } = context.installation;
       const mail = await context.mail();
@@ -161,8 +167,8 @@ export const adminSettingsRoutes = {
           "No mail server is configured. Save the mail settings first, then send a test.",
         );
       const { to } = input.body;
-      const refusal = await mail.send(testEmail(to, context.publicUrl)).then(() => null, refusalText);
-      const change = { field: "result", from: null, to: refusal ?? "sent" };
+      const rejection = await mail.send(testEmail(to, context.publicUrl)).then(() => null, rejectionText);
+      const change = { field: "result", from: null, to: rejection ?? "sent" };
       await appendChange(
         db,
         buildChangeEntry(input, {
@@ -172,9 +178,9 @@ export const adminSettingsRoutes = {
           changes: [change],
         }),
       );
-      return refusal === null
+      return rejection === null
         ? { ok: true, message: `The mail server accepted the mail to ${to}.` }
-        : { ok: false, message: refusal };
+        : { ok: false, message: rejection };
     },
   }),
 
@@ -186,7 +192,7 @@ export const adminSettingsRoutes = {
     path: "/api/admin/alerts",
     summary: "List alerts, newest first, with their delivery status",
     query: z.strictObject(pageQuery),
-    answer: buildPage(alertAnswer),
+    response: buildPage(alertResponse),
     async run({ installation }, { query }) {
       const cursor = readCursor(query.after, z.tuple([z.number(), z.string()]));
       const { alerts, next } = await listAlerts(installation.db, {
@@ -201,7 +207,7 @@ export const adminSettingsRoutes = {
   }),
 };
 
-async function settingsObject(db: Db): Promise<z.input<typeof settingsAnswer>> {
+async function settingsObject(db: Db): Promise<z.input<typeof settingsResponse>> {
   const usageRowsKeptMs = await readUsageRowsKept(db);
   const responsesKeptMs = await readResponsesKept(db);
   const smtp = await readSmtp(db);
@@ -223,12 +229,12 @@ async function settingsObject(db: Db): Promise<z.input<typeof settingsAnswer>> {
   };
 }
 
-function refusalText(error: unknown): string {
-  if (error instanceof MailRefusedError) return error.message;
+function rejectionText(error: unknown): string {
+  if (error instanceof MailRejected) return error.message;
   throw error;
 }
 
-function alertObject(alert: ListedAlert): z.input<typeof alertAnswer> {
+function alertObject(alert: ListedAlert): z.input<typeof alertResponse> {
   return {
     id: alert.id,
     rule: alert.rule,
@@ -242,7 +248,7 @@ function alertObject(alert: ListedAlert): z.input<typeof alertAnswer> {
       webhook: delivery.webhook,
       state: delivery.state,
       attempts: delivery.attempts,
-      answer: delivery.answer,
+      response: delivery.response,
       due_at: delivery.endedAtMs === null ? delivery.dueAtMs : null,
     })),
   };

@@ -1,23 +1,23 @@
 /**
  * Shows an administrator what a user sees, without signing in as that user. Opening it is recorded in the
- * change log. Keys, wallet and usage come from the user's own routes with the parameter `user`, and reading
+ * audit log. Keys, wallet and usage come from the user's own routes with the parameter `user`, and reading
  * those is not recorded.
  */
 
 import { z } from "zod";
 import { INTERFACES } from "../../records/interfaces.ts";
-import { appendChange } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { lookUpNames } from "../../store/reports/names.ts";
 import { readUsageSeries } from "../../store/reports/usage-charts.ts";
 import { listUsage } from "../../store/reports/usage-list.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { USAGE_OUTCOMES, type UsageOutcome } from "../../store/usage/usage-row.ts";
-import { buildChangeEntry } from "../changes/change-log-entry.ts";
+import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
 import { flushUsage } from "../usage/flush-usage.ts";
 import { requireUser } from "./users.ts";
 
-const refusalAnswer = z.object({
+const rejectionResponse = z.object({
   request_id: z.string(),
   at: z.number(),
   key_id: z.string(),
@@ -43,10 +43,10 @@ export const adminSupportRoutes = {
     summary:
       "List a user's rejected and failed requests of the last 24 hours. The access is recorded in the audit log.",
     params: z.strictObject({ id: z.string().max(100) }),
-    answer: z.object({
+    response: z.object({
       since: z.number(),
       /** Newest first; at most 100 of each kind. */
-      refusals: z.array(refusalAnswer),
+      rejections: z.array(rejectionResponse),
       /** One entry per hour; hours without requests are omitted. */
       hours: z.array(
         z.object({ at: z.number(), requests: z.number(), failed: z.number(), refused: z.number() }),
@@ -87,7 +87,7 @@ export const adminSupportRoutes = {
       );
       return {
         since: fromMs,
-        refusals: rows.map((row) => ({
+        rejections: rows.map((row) => ({
           request_id: row.requestId,
           at: row.atMs,
           key_id: row.keyId,

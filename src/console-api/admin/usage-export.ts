@@ -16,7 +16,7 @@ import { flushUsage } from "../usage/flush-usage.ts";
 /** A longer backlog is shown as this number. */
 const BACKLOG_COUNTED_MAX = 100_000;
 
-const statusAnswer = z.object({
+const statusResponse = z.object({
   /** Null: usage is not exported. */
   feed: z
     .object({
@@ -35,7 +35,7 @@ const statusAnswer = z.object({
       /** Failed attempts since the last success. */
       failures: z.number(),
       /** The result of the last attempt. */
-      answer: z.string().nullable(),
+      response: z.string().nullable(),
       delivered_at: z.number().nullable(),
       /** When a failed batch is sent again. */
       retry_at: z.number().nullable(),
@@ -49,7 +49,7 @@ export const adminUsageExportRoutes = {
     method: "GET",
     path: "/api/admin/usage-export",
     summary: "Get the state of the usage export, with the position of each webhook",
-    answer: statusAnswer,
+    response: statusResponse,
     run: ({ installation }) => statusObject(installation.db),
   }),
 
@@ -67,7 +67,7 @@ export const adminUsageExportRoutes = {
     tokenScope: "export",
     media: "application/x-ndjson",
     /** One request a line. */
-    answer: z.string(),
+    response: z.string(),
     async run(context, { query, headers }) {
       const { usageExport, installation } = context;
       await flushUsage(context);
@@ -124,7 +124,7 @@ function disabledError(): ApiError {
   );
 }
 
-async function statusObject(db: Db): Promise<z.input<typeof statusAnswer>> {
+async function statusObject(db: Db): Promise<z.input<typeof statusResponse>> {
   const { webhooks } = await readUsageExport(db);
   const feed = await readFeed(db);
   if (!feed?.isEnabled) return { feed: null, webhooks: [] };
@@ -138,7 +138,7 @@ async function statusObject(db: Db): Promise<z.input<typeof statusAnswer>> {
       cursor: known === null ? null : formatCursor({ feedId: feed.id, feedNo: known.deliveredTo }),
       backlog: await countEntries(db, known?.deliveredTo ?? feed.removedTo, BACKLOG_COUNTED_MAX),
       failures: known?.failures ?? 0,
-      answer: known?.answer ?? null,
+      response: known?.response ?? null,
       delivered_at: known?.deliveredAtMs ?? null,
       retry_at: known === null || known.failures === 0 ? null : known.dueAtMs,
     };

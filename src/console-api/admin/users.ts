@@ -20,7 +20,7 @@ import { type Actor, EMPTY_INPUT, forAdmins } from "../http/route.ts";
 const ROLES = ["admin", "user"] as const;
 const SPEND_DAYS = 30;
 
-const userListAnswer = z.object({
+const userListResponse = z.object({
   id: z.string(),
   email: z.string(),
   role: z.enum(ROLES),
@@ -42,8 +42,8 @@ const userListAnswer = z.object({
   charged_30d: z.string(),
 });
 
-const userDetailAnswer = z.object({
-  ...userListAnswer.shape,
+const userDetailResponse = z.object({
+  ...userListResponse.shape,
   /** Limits of all keys of the user together. */
   limits: limitsShape,
   /** Names of the groups that the user is a member of. */
@@ -66,7 +66,7 @@ export const adminUserRoutes = {
       role: z.enum(ROLES).optional(),
       status: z.enum(USER_STATUSES).optional(),
     }),
-    answer: buildPage(userListAnswer),
+    response: buildPage(userListResponse),
     async run({ installation }, { query: { after, limit, search, group, role, status } }) {
       const { db, clock } = installation;
       const cursor = readCursor(after, z.tuple([z.string()]));
@@ -88,7 +88,7 @@ export const adminUserRoutes = {
     method: "GET",
     path: "/api/admin/users/:id",
     summary: "Get a user, with limits and groups",
-    answer: userDetailAnswer,
+    response: userDetailResponse,
     run: (context, { params }) => readUserDetail(context, params.id),
   }),
 
@@ -103,7 +103,7 @@ export const adminUserRoutes = {
       groups: z.array(z.string()).max(1_000).default([]),
       limits: limitsInput.optional(),
     }),
-    answer: userDetailAnswer,
+    response: userDetailResponse,
     async run(context, input) {
       const { email, role, groups, limits } = input.body;
       rejectTokens(input.actor, role);
@@ -130,7 +130,7 @@ export const adminUserRoutes = {
       groups: z.array(z.string()).max(1_000).optional(),
       limits: limitsInput.optional(),
     }),
-    answer: userDetailAnswer,
+    response: userDetailResponse,
     async run(context, input) {
       const { id } = input.params;
       rejectTokens(input.actor, input.body.role);
@@ -162,7 +162,7 @@ export const adminUserRoutes = {
     method: "DELETE",
     path: "/api/admin/users/:id",
     summary: "Delete a user whose wallet is empty, and revoke the user's keys",
-    answer: z.object({ revoked_keys: z.number() }),
+    response: z.object({ revoked_keys: z.number() }),
     async run(context, input) {
       const user = await requireUser(context, input.params.id);
       rejectOwnAccount(input.actor, user);
@@ -207,7 +207,7 @@ function spendStartMs(nowMs: number): number {
   return startOfDay(nowMs) - (SPEND_DAYS - 1) * DAY_MS;
 }
 
-function listedObject(user: ListedUser): z.input<typeof userListAnswer> {
+function listedObject(user: ListedUser): z.input<typeof userListResponse> {
   return {
     id: user.id,
     email: user.email,
@@ -230,7 +230,7 @@ function listedObject(user: ListedUser): z.input<typeof userListAnswer> {
 async function readUserDetail(
   context: Pick<ConsoleContext, "installation">,
   id: string,
-): Promise<z.input<typeof userDetailAnswer>> {
+): Promise<z.input<typeof userDetailResponse>> {
   const { db, clock } = context.installation;
   const user = await requireUser(context, id);
   const page = { after: null, limit: 1, usedSinceMs: spendStartMs(clock.nowMs()) };

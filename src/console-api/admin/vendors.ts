@@ -29,7 +29,7 @@ export const adminVendorRoutes = {
     method: "GET",
     path: "/api/admin/vendors",
     summary: "List the kinds of accounts, and the vendors of OpenAI-compatible APIs that have a preset",
-    answer: z.object({
+    response: z.object({
       kinds: z.array(kindObject),
       data: z.array(
         z.object({

@@ -4,9 +4,9 @@ import { z } from "zod";
 import type { WebhookResponse } from "../../alerts/post-webhook.ts";
 import { webhooksToFile } from "../../config/plan/plan-webhooks.ts";
 import { ApiError } from "../../errors.ts";
-import { appendChange } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/audit-log/audit-log.ts";
 import type { WebhookRecord } from "../../store/settings/settings-records.ts";
-import { buildChangeEntry } from "../changes/change-log-entry.ts";
+import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
 
@@ -17,28 +17,28 @@ const webhookFields = {
   private_network: z.boolean().optional(),
   enabled: z.boolean().optional(),
 };
-export const webhooksAnswer = z.array(z.object({ ...webhookFields, has_secret: z.boolean() }));
+export const webhooksResponse = z.array(z.object({ ...webhookFields, has_secret: z.boolean() }));
 export const webhooksChange = z.array(z.strictObject({ ...webhookFields, secret: z.string().optional() }));
 
-export function webhookObjects(webhooks: readonly WebhookRecord[]): z.input<typeof webhooksAnswer> {
+export function webhookObjects(webhooks: readonly WebhookRecord[]): z.input<typeof webhooksResponse> {
   return webhooksToFile(webhooks).map((webhook, i) => ({
     ...webhook,
     has_secret: (webhooks[i]?.sealedSecret ?? null) !== null,
   }));
 }
 
-export const testAnswer = z.object({ ok: z.boolean(), message: z.string() });
+export const testResponse = z.object({ ok: z.boolean(), message: z.string() });
 
 interface WebhookTest {
   path: `/api/${string}`;
   summary: string;
-  /** The action in the change log. */
+  /** The action in the audit log. */
   action: string;
   /** Null if no saved webhook has this name. */
   send(context: ConsoleContext, webhook: string): Promise<WebhookResponse | null>;
 }
 
-/** Sends a test, records it in the change log, and returns its result. */
+/** Sends a test, records it in the audit log, and returns its result. */
 function testRoute({ path, summary, action, send }: WebhookTest) {
   return forAdmins({
     ...EMPTY_INPUT,
@@ -46,7 +46,7 @@ function testRoute({ path, summary, action, send }: WebhookTest) {
     path,
     summary,
     body: z.strictObject({ webhook: z.string() }),
-    answer: testAnswer,
+    response: testResponse,
     async run(context, input) {
       const { db, clock } = context.installation;
       const { webhook } = input.body;
@@ -62,10 +62,10 @@ function testRoute({ path, summary, action, send }: WebhookTest) {
           atMs: clock.nowMs(),
           action,
           target: `webhook ${webhook}`,
-          changes: [{ field: "result", from: null, to: result.answer }],
+          changes: [{ field: "result", from: null, to: result.response }],
         }),
       );
-      return { ok: result.ok, message: result.answer };
+      return { ok: result.ok, message: result.response };
     },
   });
 }

@@ -1,14 +1,14 @@
-/** Creates accounts: the user, the change log entry and the first session. */
+/** Creates accounts: the user, the audit log entry and the first session. */
 
 import { secretSet } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
 import { NO_LIMITS } from "../../records/limits.ts";
 import type { Role, UserRecord } from "../../records/user.ts";
-import { appendChange } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { findCredentials } from "../../store/identity/credentials.ts";
 import { putUser } from "../../store/identity/users.ts";
-import { changeLogActor } from "../changes/change-log-entry.ts";
+import { auditLogActor } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { beginSession, type NewSession, withCookie } from "./session.ts";
 import { personObject } from "./sessions.ts";
@@ -41,7 +41,7 @@ export async function logRegistration(
 ): Promise<void> {
   await appendChange(tx, {
     atMs: clock.nowMs(),
-    actor: changeLogActor({ userId: user.id, email: user.email }),
+    actor: auditLogActor({ userId: user.id, email: user.email }),
     action,
     target: `user ${user.email}`,
     changes: [{ field: "role", from: null, to: user.role }, secretSet("password")],
@@ -54,13 +54,13 @@ export async function signInNewUser(
   context: Pick<ConsoleContext, "installation">,
   client: NewSession,
   userId: string,
-  answer: Readonly<Record<string, string>> = {},
+  response: Readonly<Record<string, string>> = {},
 ): Promise<Response> {
   const { installation } = context;
   const cookie = await transaction(installation.db, (tx) => beginSession(tx, installation, client, userId));
   const credentials = await findCredentials(installation.db, userId);
   if (credentials === null) throw new Error("The user was deleted while the password was being set.");
-  return withCookie({ ...answer, user: personObject(credentials) }, cookie);
+  return withCookie({ ...response, user: personObject(credentials) }, cookie);
 }
 
 export function accountExistsError(email: string): ApiError {

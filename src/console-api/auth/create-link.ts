@@ -5,7 +5,7 @@ import { limits } from "../../config/limits/product-limits.ts";
 import type { FieldChange } from "../../records/policy.ts";
 import type { Role } from "../../records/user.ts";
 import { mintSecret } from "../../secrets/random-secret.ts";
-import { appendChange, type ChangeEntry } from "../../store/change-log/change-log.ts";
+import { appendChange, type ChangeEntry } from "../../store/audit-log/audit-log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { insertLink } from "../../store/identity/links.ts";
 

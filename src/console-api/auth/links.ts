@@ -4,18 +4,18 @@ import { z } from "zod";
 import { ApiError } from "../../errors.ts";
 import type { MailMessage } from "../../mail/mail.ts";
 import { secretDigest } from "../../secrets/random-secret.ts";
-import { appendChange } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { findCredentials } from "../../store/identity/credentials.ts";
 import { deleteLink, findLink, LINK_PURPOSES, listLinks } from "../../store/identity/links.ts";
 import { findUserByEmail } from "../../store/identity/users.ts";
-import { buildChangeEntry, changeLogActor } from "../changes/change-log-entry.ts";
+import { auditLogActor, buildChangeEntry } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { emailField, linkTokenField } from "../forms/fields.ts";
 import { EMPTY_INPUT, forAdmins, forAnyone, NO_INPUT } from "../http/route.ts";
 import { createLink, type LinkRequest } from "./create-link.ts";
 import { invitationEmail, resetEmail, signInEmail } from "./email-templates.ts";
-import { accessAnswer, listAccess } from "./user-access.ts";
+import { accessResponse, listAccess } from "./user-access.ts";
 
 export function linkUsedError(): ApiError {
   return new ApiError(
@@ -24,7 +24,7 @@ export function linkUsedError(): ApiError {
   );
 }
 
-const linkAnswer = z.object({
+const linkResponse = z.object({
   id: z.string(),
   purpose: z.enum(LINK_PURPOSES),
   email: z.string(),
@@ -43,12 +43,12 @@ export const linkRoutes = {
     summary:
       "Get the purpose of a one-time link and, for a password reset, the sessions, tokens and keys of its user. The link stays valid",
     body: z.strictObject({ token: linkTokenField }),
-    answer: z.object({
-      ...linkAnswer.pick({ purpose: true, email: true, expires_at: true }).shape,
+    response: z.object({
+      ...linkResponse.pick({ purpose: true, email: true, expires_at: true }).shape,
       /** False if the link creates the account: an invitation, or the verification of an address without an account. */
       has_account: z.boolean(),
       /** Only for a password reset link; otherwise null. */
-      access: accessAnswer.nullable(),
+      access: accessResponse.nullable(),
     }),
     async run({ installation }, { body }) {
       const { db, clock } = installation;
@@ -75,7 +75,7 @@ export const linkRoutes = {
       mail: z.boolean().default(false),
     }),
     tokenScope: "none",
-    answer: z.object({ url: z.string(), expires_at: z.number(), mailed: z.boolean() }),
+    response: z.object({ url: z.string(), expires_at: z.number(), mailed: z.boolean() }),
     async run(context, input) {
       const { db } = context.installation;
       const { email, role, purpose } = input.body;
@@ -93,7 +93,7 @@ export const linkRoutes = {
           }
           linkRequest = { purpose, user };
         }
-        const by = { actor: changeLogActor(input.actor), address: input.clientAddress };
+        const by = { actor: auditLogActor(input.actor), address: input.clientAddress };
         return createLink(tx, context.installation, linkRequest, by);
       });
       const url = context.publicUrl + created.path;
@@ -116,7 +116,7 @@ export const linkRoutes = {
       after: z.string().optional(),
       limit: z.coerce.number().int().min(1).max(200).default(50),
     }),
-    answer: z.object({ data: z.array(linkAnswer), next: z.string().nullable() }),
+    response: z.object({ data: z.array(linkResponse), next: z.string().nullable() }),
     async run({ installation }, { query }) {
       const { db, clock } = installation;
       const { after = null, limit } = query;
@@ -140,7 +140,7 @@ export const linkRoutes = {
     path: "/api/admin/links/:id",
     summary: "Revoke a link",
     params: z.strictObject({ id: z.string() }),
-    answer: NO_INPUT,
+    response: NO_INPUT,
     async run({ installation }, input) {
       const { db, clock } = installation;
       await transaction(db, async (tx) => {

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { secretChange, secretSet } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
 import { secretDigest } from "../../secrets/random-secret.ts";
-import { appendChange } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { bumpKeyRevision } from "../../store/engine/revisions.ts";
 import {
@@ -15,7 +15,7 @@ import {
   writePassword,
 } from "../../store/identity/credentials.ts";
 import { findLink, takeLink } from "../../store/identity/links.ts";
-import { buildChangeEntry, changeLogActor } from "../changes/change-log-entry.ts";
+import { auditLogActor, buildChangeEntry } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import {
   codeField,
@@ -33,7 +33,7 @@ import { createLink } from "./create-link.ts";
 import { resetEmail } from "./email-templates.ts";
 import { linkUsedError, sendIfPossible } from "./links.ts";
 import { beginSession, withCookie } from "./session.ts";
-import { requireCode, signedInAnswer, signIn } from "./sessions.ts";
+import { requireCode, signedInResponse, signIn } from "./sessions.ts";
 import { type AccessChange, endAccess, resetPassword } from "./user-access.ts";
 import { requirePassword } from "./verify-credentials.ts";
 
@@ -51,7 +51,7 @@ export const passwordRoutes = {
       new_password: newPasswordField,
     }),
     tokenScope: "none",
-    answer: NO_INPUT,
+    response: NO_INPUT,
     async run(context, input) {
       const { installation, identity } = context;
       const verified = await requirePassword(context, input.actor, input.body);
@@ -80,7 +80,7 @@ export const passwordRoutes = {
     path: "/api/password/forgot",
     summary: "Send a password reset link. The response does not reveal whether the user exists",
     body: z.strictObject({ email: emailField }),
-    answer: NO_INPUT,
+    response: NO_INPUT,
     async run(context, { body, clientAddress }) {
       if ((await context.mail()) === null) {
         throw new ApiError(
@@ -111,7 +111,7 @@ export const passwordRoutes = {
       /** A code of the second factor. Required only if one is active and keys are to be revoked. */
       code: codeField.optional(),
     }),
-    answer: z.object({ revoked_keys: z.number(), revoked_tokens: z.number(), ended_sessions: z.number() }),
+    response: z.object({ revoked_keys: z.number(), revoked_tokens: z.number(), ended_sessions: z.number() }),
     async run(context, input) {
       const { installation, identity, gateway } = context;
       const { db, clock } = installation;
@@ -125,7 +125,7 @@ export const passwordRoutes = {
       const { userId, email, mustVerify } = credentials;
       const ended = await transaction(db, async (tx) => {
         if ((await takeLink(tx, digest, "reset", clock.nowMs())) === null) throw linkUsedError();
-        const by = { actor: changeLogActor({ userId, email }), address: input.clientAddress };
+        const by = { actor: auditLogActor({ userId, email }), address: input.clientAddress };
         const change: AccessChange = { user: { id: userId, email }, action: "password.reset", by };
         // Access that was created before the address was verified may not belong to its owner.
         return mustVerify
@@ -143,7 +143,7 @@ export const passwordRoutes = {
     path: "/api/session/link",
     summary: "Sign in with a one-time link. With two-factor authentication, also send `code`",
     body: z.strictObject({ token: linkTokenField, code: codeField.optional() }),
-    answer: signedInAnswer,
+    response: signedInResponse,
     async run(context, input) {
       rejectInsecure(input.headers, context.publicUrl);
       const { db, clock } = context.installation;
@@ -233,7 +233,7 @@ async function sendReset(
     const found = await findCredentialsByEmail(installation.db, email);
     if (found === null || found.status === "disabled") return;
     const user = { id: found.userId, email: found.email };
-    // The sender is not authenticated, so the change log names the system.
+    // The sender is not authenticated, so the audit log names the system.
     const actor = { kind: "system", id: null, name: "gateway" } as const;
     const link = await transaction(installation.db, (tx) =>
       createLink(tx, installation, { purpose: "reset", user }, { actor, address: clientAddress }),

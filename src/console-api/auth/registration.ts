@@ -5,8 +5,8 @@
 
 import { z } from "zod";
 import {
-  type ClaimRefusal,
-  ClaimRefusedError,
+  ClaimRejected,
+  type ClaimRejection,
   checkClaim,
   claimAdministrator,
 } from "../../config/first-run/admin-claim.ts";
@@ -26,7 +26,7 @@ import { accountExistsError, addUser, logRegistration, signInNewUser } from "./c
 import { alreadyRegisteredEmail } from "./email-templates.ts";
 import { linkUsedError, sendIfPossible } from "./links.ts";
 import type { NewSession } from "./session.ts";
-import { personAnswer, signedInAnswer } from "./sessions.ts";
+import { personResponse, signedInResponse } from "./sessions.ts";
 import { registrationClosedError, sendVerification } from "./verification.ts";
 
 export const registrationRoutes = {
@@ -36,21 +36,21 @@ export const registrationRoutes = {
     path: "/api/claim",
     summary: "Create the first administrator, with the token printed at the first start",
     body: z.strictObject({ token: linkTokenField, email: emailField, password: newPasswordField }),
-    answer: signedInAnswer,
+    response: signedInResponse,
     async run(context, input) {
       rejectInsecure(input.headers, context.publicUrl);
       const { installation, identity } = context;
       const { token, email, password } = input.body;
       // First, because hashing is expensive and this route is public.
-      const refusal = await checkClaim(installation.db, token, installation.clock.nowMs());
-      if (refusal !== null) throw claimError(refusal);
+      const rejection = await checkClaim(installation.db, token, installation.clock.nowMs());
+      if (rejection !== null) throw claimError(rejection);
       const passwordHash = await identity.passwords.hash(password);
       try {
         const claiming = { token, email, passwordHash, actor: null, address: input.clientAddress };
         const { id } = await claimAdministrator(installation, claiming);
         return await signInNewUser(context, input, id);
       } catch (error) {
-        throw error instanceof ClaimRefusedError ? claimError(error.reason) : error;
+        throw error instanceof ClaimRejected ? claimError(error.reason) : error;
       }
     },
   }),
@@ -67,7 +67,7 @@ export const registrationRoutes = {
       password: newPasswordField.optional(),
     }),
     /** Null if mail is configured. */
-    answer: z.object({ user: personAnswer.nullable() }),
+    response: z.object({ user: personResponse.nullable() }),
     async run(context, input) {
       rejectInsecure(input.headers, context.publicUrl);
       const { installation } = context;
@@ -91,7 +91,7 @@ export const registrationRoutes = {
     path: "/api/invitations/accept",
     summary: "Accept an invitation and create the account",
     body: z.strictObject({ token: linkTokenField, password: newPasswordField }),
-    answer: signedInAnswer,
+    response: signedInResponse,
     async run(context, input) {
       rejectInsecure(input.headers, context.publicUrl);
       const { installation, identity } = context;
@@ -187,11 +187,11 @@ function administratorMissingError(): ApiError {
   );
 }
 
-function claimError(refusal: ClaimRefusal): ApiError {
-  if (refusal === "claimed" || refusal === "none") {
+function claimError(rejection: ClaimRejection): ApiError {
+  if (rejection === "claimed" || rejection === "none") {
     return new ApiError(
       "link_used_up",
-      refusal === "claimed"
+      rejection === "claimed"
         ? "An administrator already exists, and the link works only once. Sign in instead."
         : "No link exists. Restart the gateway: it creates a link as long as there is no administrator.",
     );

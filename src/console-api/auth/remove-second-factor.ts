@@ -1,7 +1,7 @@
 /** Removes the second factor of a user. */
 
 import type { Installation } from "../../config/installation/installation.ts";
-import { appendChange, type ChangeEntry } from "../../store/change-log/change-log.ts";
+import { appendChange, type ChangeEntry } from "../../store/audit-log/audit-log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { removeSecondFactor } from "../../store/identity/credentials.ts";
 

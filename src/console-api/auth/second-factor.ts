@@ -5,7 +5,7 @@ import { ApiError } from "../../errors.ts";
 import { mintRecoveryCode, recoveryCodeSecret } from "../../secrets/recovery-code.ts";
 import { seal, totpBinding } from "../../secrets/seal.ts";
 import { mintTotpSecret, otpauthUrl } from "../../secrets/totp.ts";
-import { appendChange } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import {
   beginSecondFactor,
@@ -14,7 +14,7 @@ import {
 } from "../../store/identity/credentials.ts";
 import { deleteSessions } from "../../store/identity/sessions.ts";
 import { findUser } from "../../store/identity/users.ts";
-import { buildChangeEntry, changeLogActor } from "../changes/change-log-entry.ts";
+import { auditLogActor, buildChangeEntry } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { codeField, passwordField } from "../forms/fields.ts";
 import { EMPTY_INPUT, forAdmins, forUsers, NO_INPUT } from "../http/route.ts";
@@ -33,7 +33,7 @@ const ISSUER = "Model Gateway";
 const RECOVERY_CODES = 10;
 
 const proofFields = { password: passwordField.optional(), code: codeField.optional() };
-const codesAnswer = z.object({ recovery_codes: z.array(z.string()) });
+const codesResponse = z.object({ recovery_codes: z.array(z.string()) });
 
 export const secondFactorRoutes = {
   "second_factor.read": forUsers({
@@ -41,7 +41,7 @@ export const secondFactorRoutes = {
     method: "GET",
     path: "/api/second-factor",
     summary: "Get the state of your two-factor authentication, and the number of remaining recovery codes",
-    answer: z.object({ since: z.number().nullable(), recovery_codes_left: z.number() }),
+    response: z.object({ since: z.number().nullable(), recovery_codes_left: z.number() }),
     async run(context, { actor }) {
       const { secondFactor, recoveryDigests } = await lookUpCredentials(context, actor);
       return { since: secondFactor?.sinceMs ?? null, recovery_codes_left: recoveryDigests.length };
@@ -55,7 +55,7 @@ export const secondFactorRoutes = {
     summary: "Create a secret for an authenticator app. It is active after a code of it is confirmed",
     body: z.strictObject(proofFields),
     tokenScope: "none",
-    answer: z.object({ secret: z.string(), otpauth_url: z.string() }),
+    response: z.object({ secret: z.string(), otpauth_url: z.string() }),
     async run(context, input) {
       const { installation } = context;
       const { userId, email, secondFactor } = await requirePassword(context, input.actor, input.body);
@@ -74,7 +74,7 @@ export const secondFactorRoutes = {
     summary: "Enable two-factor authentication with a code. All other sessions are signed out",
     body: z.strictObject({ code: codeField }),
     tokenScope: "none",
-    answer: codesAnswer,
+    response: codesResponse,
     async run(context, input) {
       const { installation, identity } = context;
       const credentials = await lookUpCredentials(context, input.actor);
@@ -113,7 +113,7 @@ export const secondFactorRoutes = {
       "Disable two-factor authentication, with the password and a code. All other sessions are signed out",
     body: z.strictObject(proofFields),
     tokenScope: "none",
-    answer: NO_INPUT,
+    response: NO_INPUT,
     async run(context, input) {
       const { installation } = context;
       const { userId, email } = await requireBothFactors(context, input.actor, input.body);
@@ -121,7 +121,7 @@ export const secondFactorRoutes = {
         await requireLiveActor(tx, input.actor);
         await deleteSessions(tx, userId, null);
         const newCookie = await beginSession(tx, installation, input, userId);
-        const by = { actor: changeLogActor(input.actor), address: input.clientAddress };
+        const by = { actor: auditLogActor(input.actor), address: input.clientAddress };
         if (!(await dropSecondFactor(tx, installation, { id: userId, email }, by))) throw notOnError();
         return newCookie;
       });
@@ -136,7 +136,7 @@ export const secondFactorRoutes = {
     summary: "Create ten new recovery codes, with the password and a code; the old codes stop working",
     body: z.strictObject(proofFields),
     tokenScope: "none",
-    answer: codesAnswer,
+    response: codesResponse,
     async run(context, input) {
       const { installation } = context;
       const { actor, body } = input;
@@ -168,12 +168,12 @@ export const secondFactorRoutes = {
     summary: "Disable two-factor authentication for a user who has lost access to it",
     params: z.strictObject({ id: z.string() }),
     tokenScope: "none",
-    answer: NO_INPUT,
+    response: NO_INPUT,
     async run({ installation }, input) {
       await transaction(installation.db, async (tx) => {
         const user = await findUser(tx, input.params.id);
         if (user === null) throw new ApiError("not_found", "This user does not exist.");
-        const by = { actor: changeLogActor(input.actor), address: input.clientAddress };
+        const by = { actor: auditLogActor(input.actor), address: input.clientAddress };
         if (!(await dropSecondFactor(tx, installation, user, by))) throw notOnError();
       });
       return {};

@@ -35,6 +35,6 @@ export async function beginSession(
   return sessionCookie(secret, limits.sessionMs);
 }
 
-export function withCookie(answer: unknown, cookie: string): Response {
-  return Response.json(answer, { headers: { "set-cookie": cookie } });
+export function withCookie(response: unknown, cookie: string): Response {
+  return Response.json(response, { headers: { "set-cookie": cookie } });
 }

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { isUnclaimed } from "../../config/first-run/admin-claim.ts";
 import { limits } from "../../config/limits/product-limits.ts";
 import { ApiError } from "../../errors.ts";
-import { appendChange } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import {
   type Credentials,
@@ -15,7 +15,7 @@ import {
 import { deleteSession, deleteSessions, listSessions } from "../../store/identity/sessions.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
 import { REGISTRATIONS } from "../../store/settings/settings-records.ts";
-import { buildChangeEntry } from "../changes/change-log-entry.ts";
+import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { codeField, emailField, passwordField } from "../forms/fields.ts";
 import { endedSessionCookie } from "../http/cookies.ts";
@@ -25,7 +25,7 @@ import { sessionBounds } from "./actor.ts";
 import { beginSession, type NewSession, withCookie } from "./session.ts";
 import { isRightCode, wrongCodeError } from "./verify-credentials.ts";
 
-export const personAnswer = z.object({
+export const personResponse = z.object({
   id: z.string(),
   email: z.string(),
   role: z.enum(["admin", "user"]),
@@ -35,7 +35,7 @@ export const personAnswer = z.object({
   has_second_factor: z.boolean(),
 });
 
-export function personObject(credentials: Credentials): z.input<typeof personAnswer> {
+export function personObject(credentials: Credentials): z.input<typeof personResponse> {
   const { userId, email, role, mustVerify, passwordHash, secondFactor } = credentials;
   return {
     id: userId,
@@ -47,7 +47,7 @@ export function personObject(credentials: Credentials): z.input<typeof personAns
   };
 }
 
-export const signedInAnswer = z.object({ user: personAnswer });
+export const signedInResponse = z.object({ user: personResponse });
 
 export const sessionRoutes = {
   "session.current": forAnyone({
@@ -55,9 +55,9 @@ export const sessionRoutes = {
     method: "GET",
     path: "/api/session",
     summary: "Get the signed-in user, and the registration mode",
-    answer: z.object({
+    response: z.object({
       /** Null if no user is signed in. */
-      user: personAnswer.nullable(),
+      user: personResponse.nullable(),
       registration: z.enum(REGISTRATIONS),
       /**
        * Whether mail is configured: if so, a reset link can be sent by e-mail, otherwise an administrator
@@ -94,7 +94,7 @@ export const sessionRoutes = {
     path: "/api/session",
     summary: "Sign in. With two-factor authentication, also send `code`: six digits, or a recovery code",
     body: z.strictObject({ email: emailField, password: passwordField, code: codeField.optional() }),
-    answer: signedInAnswer,
+    response: signedInResponse,
     async run(context, input) {
       rejectInsecure(input.headers, context.publicUrl);
       const { email, password, code } = input.body;
@@ -124,7 +124,7 @@ export const sessionRoutes = {
     method: "DELETE",
     path: "/api/session",
     summary: "Sign out",
-    answer: NO_INPUT,
+    response: NO_INPUT,
     tokenScope: "none",
     async run({ installation }, { actor }) {
       await deleteSession(installation.db, actor.userId, actor.via.id);
@@ -137,7 +137,7 @@ export const sessionRoutes = {
     method: "GET",
     path: "/api/sessions",
     summary: "List your active sessions, most recently used first",
-    answer: z.object({
+    response: z.object({
       data: z.array(
         z.object({
           id: z.string(),
@@ -174,7 +174,7 @@ export const sessionRoutes = {
     path: "/api/sessions/:id",
     summary: "Sign out a session",
     params: z.strictObject({ id: z.string() }),
-    answer: NO_INPUT,
+    response: NO_INPUT,
     async run({ installation }, input) {
       const { db, clock } = installation;
       await transaction(db, async (tx) => {
@@ -201,7 +201,7 @@ export const sessionRoutes = {
     method: "DELETE",
     path: "/api/sessions",
     summary: "Sign out all other sessions",
-    answer: z.object({ revoked: z.number() }),
+    response: z.object({ revoked: z.number() }),
     async run({ installation }, input) {
       const { db, clock } = installation;
       return transaction(db, async (tx) => {

@@ -5,7 +5,7 @@ import { limits } from "../../config/limits/product-limits.ts";
 import { formatInstant } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
 import { mintAccessToken } from "../../secrets/random-secret.ts";
-import { appendChange } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import {
   type AccessTokenRecord,
@@ -15,12 +15,12 @@ import {
   needsAdmin,
   TOKEN_SCOPES,
 } from "../../store/identity/access-tokens.ts";
-import { buildChangeEntry } from "../changes/change-log-entry.ts";
+import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import { instantField, nameField } from "../forms/fields.ts";
 import { EMPTY_INPUT, forUsers, NO_INPUT } from "../http/route.ts";
 import { requireLiveActor } from "./actor.ts";
 
-const tokenAnswer = z.object({
+const tokenResponse = z.object({
   id: z.string(),
   name: z.string(),
   last4: z.string(),
@@ -36,7 +36,7 @@ export const tokenRoutes = {
     method: "GET",
     path: "/api/tokens",
     summary: "List your personal access tokens, newest first",
-    answer: z.object({ data: z.array(tokenAnswer), next: z.null() }),
+    response: z.object({ data: z.array(tokenResponse), next: z.null() }),
     async run({ installation }, { actor }) {
       const tokens = await listAccessTokens(installation.db, actor.userId);
       return { data: tokens.map(tokenObject), next: null };
@@ -56,7 +56,7 @@ export const tokenRoutes = {
       expires_at: instantField.nullable(),
     }),
     tokenScope: "none",
-    answer: tokenAnswer.extend({ secret: z.string() }),
+    response: tokenResponse.extend({ secret: z.string() }),
     async run({ installation }, input) {
       const { db, clock, newId, randomBytes } = installation;
       const { name, scope, expires_at: expiresAtMs } = input.body;
@@ -110,7 +110,7 @@ export const tokenRoutes = {
     path: "/api/tokens/:id",
     summary: "Revoke a personal access token",
     params: z.strictObject({ id: z.string() }),
-    answer: NO_INPUT,
+    response: NO_INPUT,
     async run({ installation }, input) {
       const { db, clock } = installation;
       await transaction(db, async (tx) => {
@@ -128,7 +128,7 @@ export const tokenRoutes = {
   }),
 };
 
-function tokenObject(token: AccessTokenRecord): z.input<typeof tokenAnswer> {
+function tokenObject(token: AccessTokenRecord): z.input<typeof tokenResponse> {
   return {
     id: token.id,
     name: token.name,

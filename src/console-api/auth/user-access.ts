@@ -8,7 +8,7 @@ import type { Installation } from "../../config/installation/installation.ts";
 import { keyTitle } from "../../config/plan/plan-keys.ts";
 import { secretChange } from "../../config/state/difference.ts";
 import type { FieldChange } from "../../records/policy.ts";
-import { appendChange, type ChangeEntry } from "../../store/change-log/change-log.ts";
+import { appendChange, type ChangeEntry } from "../../store/audit-log/audit-log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { bumpKeyRevision } from "../../store/engine/revisions.ts";
 import { deleteAccessTokens, listAccessTokens, TOKEN_SCOPES } from "../../store/identity/access-tokens.ts";
@@ -33,7 +33,7 @@ const KEYS_LISTED_MAX = 200;
  */
 const accessFields = { created_at: z.number(), used_at: z.number().nullable(), is_new: z.boolean() };
 
-export const accessAnswer = z.object({
+export const accessResponse = z.object({
   /** When this was read. A reset with this value as `revoke_keys_since` also revokes keys that were created later. */
   at: z.number(),
   /** When the owner last opened a link that was sent to the address. Null if never: then everything is new. */
@@ -61,7 +61,7 @@ export const accessAnswer = z.object({
 export async function listAccess(
   { db, clock }: Pick<Installation, "db" | "clock">,
   { userId, mustVerify, emailVerifiedAtMs: since, secondFactor }: Credentials,
-): Promise<z.input<typeof accessAnswer>> {
+): Promise<z.input<typeof accessResponse>> {
   // First: a key that is created while the rest is read is either listed or newer than this time.
   const atMs = clock.nowMs();
   const rotations = await readRotations(db, userId);
@@ -181,7 +181,7 @@ function countChanges(ended: Readonly<Record<string, number>>): FieldChange[] {
     .map(([field, count]) => ({ field, from: String(count), to: "0" }));
 }
 
-/** Last in its transaction, because it locks the end of the change log. */
+/** Last in its transaction, because it locks the end of the audit log. */
 async function logEndedAccess(
   tx: Db,
   atMs: number,

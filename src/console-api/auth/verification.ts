@@ -11,7 +11,7 @@ import { findCredentials, markVerified } from "../../store/identity/credentials.
 import { deleteLinksTo, findLink, takeLink } from "../../store/identity/links.ts";
 import { findUserByEmail } from "../../store/identity/users.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
-import { changeLogActor } from "../changes/change-log-entry.ts";
+import { auditLogActor } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { linkTokenField, newPasswordField } from "../forms/fields.ts";
 import { rejectInsecure } from "../http/origin.ts";
@@ -22,7 +22,7 @@ import { verificationEmail } from "./email-templates.ts";
 import { linkUsedError, sendIfPossible } from "./links.ts";
 import { limitEmails } from "./password.ts";
 import type { NewSession } from "./session.ts";
-import { accountDisabledError, personAnswer } from "./sessions.ts";
+import { accountDisabledError, personResponse } from "./sessions.ts";
 import { endAccess } from "./user-access.ts";
 import { lookUpCredentials } from "./verify-credentials.ts";
 
@@ -34,7 +34,7 @@ export const verificationRoutes = {
     summary:
       "Verify an address with the link that was sent to it, and choose the password of its account. All earlier sessions, tokens and keys are revoked",
     body: z.strictObject({ token: linkTokenField, password: newPasswordField }),
-    answer: z.object({ email: z.string(), user: personAnswer }),
+    response: z.object({ email: z.string(), user: personResponse }),
     async run(context, input) {
       rejectInsecure(input.headers, context.publicUrl);
       const { installation, identity, gateway } = context;
@@ -61,7 +61,7 @@ export const verificationRoutes = {
     method: "POST",
     path: "/api/email/link",
     summary: "Resend the link that verifies your address",
-    answer: NO_INPUT,
+    response: NO_INPUT,
     async run(context, input) {
       const { userId, email, mustVerify } = await lookUpCredentials(context, input.actor);
       if (!mustVerify) throw new ApiError("conflict", "Your address is already verified.");
@@ -108,7 +108,7 @@ async function verifyAccount(
 ): Promise<{ email: string; userId: string }> {
   const credentials = await findCredentials(tx, userId);
   if (credentials?.status !== "active") throw accountDisabledError();
-  const by = { actor: changeLogActor({ userId, email }), address: clientAddress };
+  const by = { actor: auditLogActor({ userId, email }), address: clientAddress };
   await endAccess(tx, installation, { user: { id: userId, email }, action: "user.verify", by }, passwordHash);
   return { email, userId };
 }
@@ -121,11 +121,11 @@ export async function sendVerification(
 ): Promise<boolean> {
   const { installation } = context;
   const { id, email } = user;
-  // The sender is not authenticated, so the change log names the system.
+  // The sender is not authenticated, so the audit log names the system.
   const actor =
     id === null
       ? ({ kind: "system", id: null, name: "gateway" } as const)
-      : changeLogActor({ userId: id, email });
+      : auditLogActor({ userId: id, email });
   const link = await transaction(installation.db, (tx) =>
     createLink(tx, installation, { purpose: "verify", user }, { actor, address: clientAddress }),
   );

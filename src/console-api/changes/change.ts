@@ -1,6 +1,6 @@
 /**
  * Applies a policy change from the console, in the same way as a file with that content. When the promise
- * resolves, the change is in the database and the change log, and it is in force.
+ * resolves, the change is in the database and the audit log, and it is in force.
  */
 
 import { z } from "zod";
@@ -20,7 +20,7 @@ import type { Db } from "../../store/engine/db.ts";
 import { readRevisions } from "../../store/engine/revisions.ts";
 import type { ConsoleContext } from "../context.ts";
 import type { Actor } from "../http/route.ts";
-import { changeLogActor } from "./change-log-entry.ts";
+import { auditLogActor } from "./audit-log-entry.ts";
 
 /** The caller, as a route knows it. */
 export interface ConsoleAuthor {
@@ -62,7 +62,7 @@ export function changePolicy(
 }
 
 /**
- * Writes the plan with its change log entries, and waits until the running gateway uses it. Planning happens
+ * Writes the plan with its audit log entries, and waits until the running gateway uses it. Planning happens
  * without a lock. Only if a concurrent change came first, it is repeated under the lock.
  */
 export async function changeWithLog(
@@ -71,7 +71,7 @@ export async function changeWithLog(
   plan: (planContext: PlanContext) => Promise<PlannedChanges>,
 ): Promise<PlannedChanges> {
   const { installation, gateway } = context;
-  const author = { actor: changeLogActor(actor), address: clientAddress };
+  const author = { actor: auditLogActor(actor), address: clientAddress };
   const planUnderLock = (db: Db) => plan({ installation: { ...installation, db } });
   const planAndApply = async () => {
     const planned = await plan(context);
@@ -98,7 +98,7 @@ export function problemsError(problems: readonly Problem[], prefix: string): Api
   return new ApiError("invalid_value", lines.join("\n"), { param: problemList[0]?.field || null });
 }
 
-export const problemsAnswer = z.array(z.object({ field: z.string(), message: z.string() }));
+export const problemsResponse = z.array(z.object({ field: z.string(), message: z.string() }));
 
 /** Names the fields relative to `prefix`. */
 export function problemObjects(

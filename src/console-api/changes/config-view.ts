@@ -6,7 +6,7 @@ import type { PlannedChanges } from "../../config/plan/apply.ts";
 import type { Problem } from "../../config/state/problem.ts";
 import type { Change } from "../../config/state/step.ts";
 
-export const changeAnswer = z.object({
+export const changeResponse = z.object({
   kind: z.enum(["create", "change", "remove"]),
   /** `account openai-1` */
   what: z.string(),
@@ -20,11 +20,11 @@ export const changeAnswer = z.object({
   ),
 });
 
-export function changeObject({ kind, what, fields }: Change): z.input<typeof changeAnswer> {
+export function changeObject({ kind, what, fields }: Change): z.input<typeof changeResponse> {
   return { kind, what, fields: fields.map(({ field, from, to }) => ({ field, from, to })) };
 }
 
-export const problemsAnswer = z.array(
+export const problemsResponse = z.array(
   z.object({
     /** From 1; 0 if the problem has no position in the text. */
     line: z.number(),
@@ -39,7 +39,7 @@ export function problemObject({
   column,
   field,
   message,
-}: Problem): z.input<typeof problemsAnswer>[number] {
+}: Problem): z.input<typeof problemsResponse>[number] {
   return { line, column, field, message };
 }
 

@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
 import { makeTariff } from "../../money/tariff.ts";
 import type { Price } from "../../records/price.ts";
-import { priceAnswer, priceObject } from "./price-form.ts";
+import { priceObject, priceResponse } from "./price-form.ts";
 
 const priced = (price: Price, group = "1", model?: string) =>
-  priceAnswer.parse(priceObject(makeTariff(price, { group, model })));
+  priceResponse.parse(priceObject(makeTariff(price, { group, model })));
 
 test("includes both multipliers, exactly", () => {
   const { tokens } = priced({ input: "0.15", output: "0.6" }, "1.000001", "2");

@@ -19,7 +19,7 @@ const rates = z.object({
   audio_output: z.string().optional(),
 });
 
-export const priceAnswer = z.object({
+export const priceResponse = z.object({
   /** USD per million tokens. */
   tokens: rates,
   /** A request with more input tokens is priced entirely by these rates. */
@@ -35,7 +35,7 @@ export const priceAnswer = z.object({
 const PER_MILLION_DECIMALS = 18;
 const EACH_DECIMALS = 24;
 
-export function priceObject({ prices, multiplierTrillionths }: Tariff): z.input<typeof priceAnswer> {
+export function priceObject({ prices, multiplierTrillionths }: Tariff): z.input<typeof priceResponse> {
   const each = (pico: bigint) => usd(pico * multiplierTrillionths, EACH_DECIMALS);
   const tokens = (unitRates: TokenRates) => ratesObject(unitRates, multiplierTrillionths);
   const { longContext, image, images, request } = prices;

@@ -56,7 +56,7 @@ interface Shape<
   Params extends z.ZodType,
   Query extends z.ZodType,
   Body extends z.ZodType,
-  Answer extends z.ZodType,
+  ResponseBody extends z.ZodType,
 > {
   readonly method: Method;
   /** `:id` matches one segment, `:id*` the rest of the path. */
@@ -67,7 +67,7 @@ interface Shape<
   readonly query: Query;
   /** `z.undefined()` if there is none. */
   readonly body: Body;
-  readonly answer: Answer;
+  readonly response: ResponseBody;
   /** The media type of a successful response that is a `Response` instead of JSON. */
   readonly media?: string;
   /** Fields of the body that only administrators may send. Other callers get an error that names the field. */
@@ -88,32 +88,32 @@ export interface ConsoleRoute<
   Params extends z.ZodType = z.ZodType,
   Query extends z.ZodType = z.ZodType,
   Body extends z.ZodType = z.ZodType,
-  Answer extends z.ZodType = z.ZodType,
-> extends Required<Shape<Params, Query, Body, Answer>> {
+  ResponseBody extends z.ZodType = z.ZodType,
+> extends Required<Shape<Params, Query, Body, ResponseBody>> {
   readonly access: Access;
   /** Called before the body is read. Throws if the caller is not allowed; otherwise returns the operation. */
-  allow(actor: Actor | null): Handle<Answer>;
+  allow(actor: Actor | null): Handle<ResponseBody>;
 }
 
 /**
  * Validates the input, then executes the operation. Returns a `Response` for everything other than JSON (a
  * file, an event stream, a cookie), or a document that all clients share.
  */
-export type Handle<Answer extends z.ZodType = z.ZodType> = (
+export type Handle<ResponseBody extends z.ZodType = z.ZodType> = (
   context: ConsoleContext,
   raw: RawRouteInput,
-) => Promise<z.input<Answer> | Response | SharedResponse>;
+) => Promise<z.input<ResponseBody> | Response | SharedResponse>;
 
 type Run<
   Params extends z.ZodType,
   Query extends z.ZodType,
   Body extends z.ZodType,
-  Answer extends z.ZodType,
+  ResponseBody extends z.ZodType,
   Who extends Actor | null,
 > = (
   context: ConsoleContext,
   input: RouteInput<z.output<Params>, z.output<Query>, z.output<Body>, Who>,
-) => Promise<z.input<Answer> | Response | SharedResponse>;
+) => Promise<z.input<ResponseBody> | Response | SharedResponse>;
 
 export function forAnyone<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>(
   shape: Shape<P, Q, B, A> & { run: Run<P, Q, B, A, Actor | null> },

@@ -7,24 +7,24 @@ import { INTERFACES } from "../../records/interfaces.ts";
 import { findUser } from "../../store/identity/users.ts";
 import { ownerQuery, resolveOwner } from "../auth/owner.ts";
 import { limitsObject, limitsShape } from "../forms/limits-form.ts";
-import { priceAnswer, priceObject } from "../forms/price-form.ts";
+import { priceObject, priceResponse } from "../forms/price-form.ts";
 import { EMPTY_INPUT, forUsers } from "../http/route.ts";
 import { filterUsableGroups } from "./reachable-groups.ts";
 
 const interfaces = z.array(z.enum(INTERFACES));
 
-export const offeredModelAnswer = z.object({
+export const offeredModelResponse = z.object({
   id: z.string(),
   interfaces,
   /** Those of the interfaces that no account has itself: requests are translated. */
   translated_interfaces: interfaces,
   /** Null if no price is configured. Then nothing is charged. */
-  price: priceAnswer.nullable(),
+  price: priceResponse.nullable(),
   context_tokens: z.number().nullable(),
   max_output_tokens: z.number().nullable(),
 });
 
-const groupAnswer = z.object({
+const groupResponse = z.object({
   name: z.string(),
   access: z.enum(GROUP_ACCESS),
   interfaces,
@@ -32,7 +32,7 @@ const groupAnswer = z.object({
   charge: z.enum(CHARGES),
   /** For subscriptions: the plans that may pay; null: any. */
   plans: z.array(z.string()).nullable(),
-  models: z.array(offeredModelAnswer),
+  models: z.array(offeredModelResponse),
   /** For each key separately. */
   limits: limitsShape,
 });
@@ -44,7 +44,7 @@ export const groupRoutes = {
     path: "/api/groups",
     summary: "List the groups in which you can create keys, with models, interfaces, prices and limits",
     query: z.strictObject(ownerQuery),
-    answer: z.object({ data: z.array(groupAnswer), next: z.null() }),
+    response: z.object({ data: z.array(groupResponse), next: z.null() }),
     async run({ installation, gateway }, { actor, query }) {
       const user = await findUser(installation.db, resolveOwner(actor, query.user));
       const groups = user === null ? [] : filterUsableGroups(gateway.policy.snapshot(), user);
@@ -53,7 +53,7 @@ export const groupRoutes = {
   }),
 };
 
-function groupObject(group: PolicyGroup): z.input<typeof groupAnswer> {
+function groupObject(group: PolicyGroup): z.input<typeof groupResponse> {
   return {
     name: group.name,
     access: group.access,
@@ -65,7 +65,7 @@ function groupObject(group: PolicyGroup): z.input<typeof groupAnswer> {
   };
 }
 
-export function offeredModelObject(model: PublishedModel): z.input<typeof offeredModelAnswer> {
+export function offeredModelObject(model: PublishedModel): z.input<typeof offeredModelResponse> {
   return {
     id: model.id,
     interfaces: [...model.routes.keys()],

@@ -1,4 +1,4 @@
-/** What is captured of one key. An order is recorded in the change log, and in force when the promise resolves. */
+/** What is captured of one key. An order is recorded in the audit log, and in force when the promise resolves. */
 
 import { z } from "zod";
 import { keyTitle } from "../../config/plan/plan-keys.ts";
@@ -6,13 +6,13 @@ import { changedFields } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
 import { CAPTURE_MODES, type CaptureMode, type KeyCapture } from "../../records/capture.ts";
 import type { KeyRecord } from "../../records/key.ts";
+import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { readKeyCapture, writeKeyCapture } from "../../store/captures/key-captures.ts";
-import { appendChange } from "../../store/change-log/change-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { findUser } from "../../store/identity/users.ts";
 import { ownKey } from "../auth/owner.ts";
+import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import type { ConsoleAuthor } from "../changes/change.ts";
-import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import type { Actor } from "../http/route.ts";
 

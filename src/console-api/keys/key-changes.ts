@@ -1,6 +1,6 @@
 /**
  * Changes one key for its owner or an administrator, with the same records and checks as a configuration file,
- * but without reading all keys. When the promise resolves, the change is in the database and the change log,
+ * but without reading all keys. When the promise resolves, the change is in the database and the audit log,
  * and it is in force.
  */
 
@@ -16,7 +16,7 @@ import type { CallerLimits } from "../../records/limits.ts";
 import type { FieldChange } from "../../records/policy.ts";
 import type { UserRecord } from "../../records/user.ts";
 import { mintApiKey } from "../../secrets/api-key.ts";
-import { appendChange } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { bumpKeyRevision } from "../../store/engine/revisions.ts";
 import { findUser } from "../../store/identity/users.ts";
@@ -33,8 +33,8 @@ import {
   rotateKey,
 } from "../../store/policy/keys.ts";
 import { requireLiveActor } from "../auth/actor.ts";
+import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import type { ConsoleAuthor } from "../changes/change.ts";
-import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { rejectLimitsBeyond, rejectLooserLimits } from "../forms/limits-form.ts";
 import { lookUpGroupName } from "./key-view.ts";

@@ -27,9 +27,9 @@ const keyFields = {
   limits: limitsShape,
 };
 
-export const keyAnswer = z.object(keyFields);
+export const keyResponse = z.object(keyFields);
 
-export const listedKeyAnswer = z.object({
+export const listedKeyResponse = z.object({
   ...keyFields,
   last_used_at: z.number().nullable(),
   /** The last 30 days, including today. */
@@ -56,7 +56,7 @@ export function lookUpGroupName({ gateway }: Pick<ConsoleContext, "gateway">, gr
 export function keyObject(
   context: Pick<ConsoleContext, "installation" | "gateway">,
   key: KeyRecord,
-): z.input<typeof keyAnswer> {
+): z.input<typeof keyResponse> {
   return {
     id: key.id,
     name: key.name,
@@ -93,7 +93,7 @@ export function listedKeyObject(
   key: ListedKey,
   days: readonly KeyDay[],
   firstDayMs: number,
-): z.input<typeof listedKeyAnswer> {
+): z.input<typeof listedKeyResponse> {
   const requestsByDay = Array<number>(CHART_DAYS).fill(0);
   for (const { dayMs, requests } of days) requestsByDay[(dayMs - firstDayMs) / DAY_MS] = requests;
   const sum = (readDay: "costNano" | "chargedNano") =>

@@ -20,13 +20,13 @@ import { flushUsage } from "../usage/flush-usage.ts";
 import { createKey, editKey, revoke, rotate } from "./key-changes.ts";
 import {
   CHART_DAYS,
-  keyAnswer,
   keyObject,
-  listedKeyAnswer,
+  keyResponse,
   listedKeyObject,
+  listedKeyResponse,
   recentDays,
 } from "./key-view.ts";
-import { buildMeters, meterAnswer } from "./meters.ts";
+import { buildMeters, meterResponse } from "./meters.ts";
 
 const byId = { ...EMPTY_INPUT, params: z.strictObject({ id: z.string() }) };
 const keyCursor = z.tuple([z.number(), z.string()]);
@@ -35,7 +35,7 @@ const expiresAt = instantField.nullable();
 const DEFAULT_OVERLAP_MS = DAY_MS;
 
 const keyDetail = z.object({
-  ...listedKeyAnswer.shape,
+  ...listedKeyResponse.shape,
   /** The first day of `requests_by_day`. */
   first_day_at: z.number(),
   /** Also by day: failed and rejected requests, and the amount that was paid. */
@@ -51,7 +51,7 @@ const keyDetail = z.object({
   ),
   requests_last_day: z.number(),
   /** Every limit that applies to the key, with the remaining amount. Empty for a key that does not work. */
-  meters: z.array(meterAnswer),
+  meters: z.array(meterResponse),
   /** Previous secrets of a rotated key that still work. */
   former_secrets: z.array(z.object({ last4: z.string(), works_until_at: z.number() })),
 });
@@ -69,7 +69,7 @@ export const keyRoutes = {
       /** Revoked keys are listed only on request. */
       status: z.enum(["active", "revoked", "all"]).default("active"),
     }),
-    answer: buildPage(listedKeyAnswer),
+    response: buildPage(listedKeyResponse),
     async run(context, { actor, query }) {
       const { db, clock } = context.installation;
       const owner = { userId: resolveOwner(actor, query.user) };
@@ -112,7 +112,7 @@ export const keyRoutes = {
       user: z.string().optional(),
     }),
     adminFields: ["user"],
-    answer: z.object({ key: keyAnswer, secret: z.string() }),
+    response: z.object({ key: keyResponse, secret: z.string() }),
     async run(context, input) {
       const { body, actor } = input;
       await requireVerified(context, actor.userId);
@@ -132,7 +132,7 @@ export const keyRoutes = {
     method: "GET",
     path: "/api/keys/:id",
     summary: "Get an API key, with its daily usage and remaining limits",
-    answer: keyDetail,
+    response: keyDetail,
     async run(context, { actor, params }) {
       const { db } = context.installation;
       await flushUsage(context);
@@ -152,7 +152,7 @@ export const keyRoutes = {
       /** The complete limits: omitted ones are removed. */
       limits: limitsInput.optional(),
     }),
-    answer: keyAnswer,
+    response: keyResponse,
     async run(context, input) {
       const { actor, params, body } = input;
       const key = await ownKey(context.installation.db, actor, params.id);
@@ -175,7 +175,7 @@ export const keyRoutes = {
       /** 0: the old secret stops working immediately. */
       overlap_ms: z.int().min(0).max(productLimits.rotationOverlapMsMax).default(DEFAULT_OVERLAP_MS),
     }),
-    answer: z.object({ key: keyAnswer, secret: z.string(), old_secret_works_until_at: z.number() }),
+    response: z.object({ key: keyResponse, secret: z.string(), old_secret_works_until_at: z.number() }),
     async run(context, input) {
       const key = await ownKey(context.installation.db, input.actor, input.params.id);
       const rotated = await rotate(context, input, key, input.body.overlap_ms);
@@ -193,7 +193,7 @@ export const keyRoutes = {
     method: "DELETE",
     path: "/api/keys/:id",
     summary: "Revoke a key permanently: requests with it are rejected when this call returns",
-    answer: z.object({
+    response: z.object({
       /** False: it was already revoked. */
       revoked: z.boolean(),
       requests_last_day: z.number(),

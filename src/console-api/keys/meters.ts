@@ -27,11 +27,11 @@ const shared = {
 const counted = { limit: z.number(), used: z.number(), remaining: z.number() };
 const usdFields = { limit: z.string(), used: z.string(), remaining: z.string() };
 
-export const meterAnswer = z.discriminatedUnion("unit", [
+export const meterResponse = z.discriminatedUnion("unit", [
   z.object({ unit: z.enum(["at_once", ...COUNT_UNITS]), ...shared, ...counted }),
   z.object({ unit: z.literal("usd"), ...shared, ...usdFields }),
 ]);
-export type LimitMeter = z.output<typeof meterAnswer>;
+export type LimitMeter = z.output<typeof meterResponse>;
 
 /** If the key and its group have a limit of the same kind, returns the one with less remaining. */
 export function buildMeters(limiter: Limiter, caller: Caller, nowMs: number): LimitMeter[] {

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 
-export const liveAnswer = z.object({
+export const liveResponse = z.object({
   at: z.number(),
   /** The process that reports. Others are not included. */
   node: z.string(),
@@ -44,4 +44,4 @@ export const liveAnswer = z.object({
   ),
 });
 
-export type LiveFrame = z.input<typeof liveAnswer>;
+export type LiveFrame = z.input<typeof liveResponse>;

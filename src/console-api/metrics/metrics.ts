@@ -20,7 +20,7 @@ export const metricsRoutes = {
       "Get the metrics of this process in the Prometheus text format, or in the OpenMetrics format with exemplars if Accept names application/openmetrics-text",
     media: "text/plain",
     /** The text itself. */
-    answer: z.string(),
+    response: z.string(),
     async run(context, { headers }) {
       const families = await buildFamilies(context);
       const isOpenMetrics = (headers.get("accept") ?? "").includes("application/openmetrics-text");

@@ -85,11 +85,11 @@ export function measuredFamilies(metrics: RequestMetrics): MetricFamily[] {
     labelledHistogram("gateway_queue_wait_seconds", metrics.queueWait, (group) => ({ group })),
     samples(
       "gateway_queue_refused_total",
-      [...metrics.queueRefusals].map(([group, count]) => [{ group }, count]),
+      [...metrics.queueRejections].map(([group, count]) => [{ group }, count]),
     ),
     samples(
       "gateway_limit_refusals_total",
-      metrics.limitRefusals.list().map(([scope, kind, count]) => [{ scope, kind }, count]),
+      metrics.limitRejections.list().map(([scope, kind, count]) => [{ scope, kind }, count]),
     ),
     samples(
       "gateway_failovers_total",

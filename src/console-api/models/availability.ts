@@ -6,13 +6,13 @@ import type { Candidate, Pool } from "../../pool/pool.ts";
 
 const AVAILABILITIES = ["available", "busy", "unavailable"] as const;
 
-export const availabilityAnswer = z.object({
+export const availabilityResponse = z.object({
   /** `busy`: a request would wait in a queue. `unavailable`: all accounts that serve it are cooling down or parked. */
   status: z.enum(AVAILABILITIES),
   /** When that may end, if it is known. */
   frees_at: z.number().nullable(),
 });
-export type Availability = z.output<typeof availabilityAnswer>;
+export type Availability = z.output<typeof availabilityResponse>;
 
 export function computeAvailability(
   pool: Pick<Pool, "describe">,

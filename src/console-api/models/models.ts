@@ -11,17 +11,17 @@ import { ownerQuery, ownKey, resolveOwner } from "../auth/owner.ts";
 import type { ConsoleContext } from "../context.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { EMPTY_INPUT, forUsers } from "../http/route.ts";
-import { offeredModelAnswer, offeredModelObject } from "../keys/groups.ts";
+import { offeredModelObject, offeredModelResponse } from "../keys/groups.ts";
 import { filterUsableGroups } from "../keys/reachable-groups.ts";
-import { explainKey, whyAnswer } from "./access-explainer/explain-access.ts";
-import { availabilityAnswer, computeAvailability } from "./availability.ts";
+import { explainKey, whyResponse } from "./access-explainer/explain-access.ts";
+import { availabilityResponse, computeAvailability } from "./availability.ts";
 
-const callableModelAnswer = z.object({
-  ...offeredModelAnswer.shape,
+const callableModelResponse = z.object({
+  ...offeredModelResponse.shape,
   /** The same model may be available in several groups, at different prices. */
   group: z.string(),
   charge: z.enum(CHARGES),
-  now: availabilityAnswer,
+  now: availabilityResponse,
   /** Keys that can call it: their number, and the newest of them. If there are none, a new key of the group could. */
   keys: z.object({ count: z.number(), some: z.array(z.object({ id: z.string(), name: z.string() })) }),
 });
@@ -42,7 +42,7 @@ export const modelRoutes = {
       /** Only models that this key can call. */
       key: z.string().optional(),
     }),
-    answer: buildPage(callableModelAnswer),
+    response: buildPage(callableModelResponse),
     async run(context, { actor, query }) {
       const { db, clock } = context.installation;
       const nowMs = clock.nowMs();
@@ -94,7 +94,7 @@ export const modelRoutes = {
       model: z.string().trim().min(1).max(256),
       interface: z.enum(INTERFACES),
     }),
-    answer: whyAnswer,
+    response: whyResponse,
     async run(context, { actor, query }) {
       const key = await ownKey(context.installation.db, actor, query.key);
       return explainKey(context, actor, { key, model: query.model, interface: query.interface });

@@ -103,7 +103,7 @@ describe("authentication attempts", () => {
 
 test("a sender above the e-mail limit does not use up the limits of recipients", () => {
   const control = { identity: openAuthThrottles(limits, { monotonicMs: () => 0 }) };
-  const isRefused = (email: string, address: string) => {
+  const isRejected = (email: string, address: string) => {
     try {
       limitEmails(control, email, address);
       return false;
@@ -112,9 +112,9 @@ test("a sender above the e-mail limit does not use up the limits of recipients",
     }
   };
   // One /64 block, whatever the end of the address.
-  for (let n = 0; n < limits.emailsPerHour; n += 1) expect(isRefused(`u${n}`, `2001:db8::${n}`)).toBe(false);
-  for (let n = 0; n < limits.emailsPerHour; n += 1) expect(isRefused("ada", `2001:db8::${n}`)).toBe(true);
-  expect(isRefused("ada", "203.0.113.9")).toBe(false);
+  for (let n = 0; n < limits.emailsPerHour; n += 1) expect(isRejected(`u${n}`, `2001:db8::${n}`)).toBe(false);
+  for (let n = 0; n < limits.emailsPerHour; n += 1) expect(isRejected("ada", `2001:db8::${n}`)).toBe(true);
+  expect(isRejected("ada", "203.0.113.9")).toBe(false);
 });
 
 describe("password hashing", () => {

@@ -24,7 +24,7 @@ import type { ChartRange, UsageScope } from "./usage-scope.ts";
 /** Clients choose the model names of rejected requests, so there may be many. */
 const BOUNDS = { ranked: 50, drawn: 7, rows: 50_000 };
 
-const totalsAnswer = z.object({
+const totalsResponse = z.object({
   /** Admitted requests; those of them that the upstream failed or interrupted; and rejected requests. */
   requests: z.number(),
   failed: z.number(),
@@ -40,25 +40,25 @@ const totalsAnswer = z.object({
   duration_ms: z.number().nullable(),
   first_byte_ms: z.number().nullable(),
 });
-export type ChartTotals = z.input<typeof totalsAnswer>;
+export type ChartTotals = z.input<typeof totalsResponse>;
 
-const pointAnswer = totalsAnswer.extend({ at: z.number() });
+const pointResponse = totalsResponse.extend({ at: z.number() });
 
-export const chartAnswer = z.object({
+export const chartResponse = z.object({
   granularity: z.enum(["day", "hour"]),
   from_at: z.number(),
   to_at: z.number(),
   /** Later than `from_at` if there was too much to count: usage before it is omitted. */
   counted_from_at: z.number(),
-  total: totalsAnswer,
+  total: totalsResponse,
   /** The preceding period of the same length; null if its usage is no longer stored. */
-  previous: totalsAnswer.nullable(),
+  previous: totalsResponse.nullable(),
   /** A day or hour without usage has no point. */
-  points: z.array(pointAnswer),
+  points: z.array(pointResponse),
   /** One series for each of the top entries of the ranking. */
-  series: z.array(z.object({ id: z.string(), label: z.string(), points: z.array(pointAnswer) })),
+  series: z.array(z.object({ id: z.string(), label: z.string(), points: z.array(pointResponse) })),
   /** By cost, then by number of requests, in descending order. */
-  ranking: z.array(totalsAnswer.extend({ id: z.string(), label: z.string() })),
+  ranking: z.array(totalsResponse.extend({ id: z.string(), label: z.string() })),
 });
 
 export async function buildChart(
@@ -67,7 +67,7 @@ export async function buildChart(
   { accountId, model, ...scope }: UsageScope,
   range: ChartRange,
   by: SeriesSplit,
-): Promise<z.input<typeof chartAnswer>> {
+): Promise<z.input<typeof chartResponse>> {
   const seriesRequest = { scope, ...(model === undefined ? {} : { model }), by, ...range };
   const split = await readSplit(db, seriesRequest, accountId);
   const ids = split.ranking.map(({ id }) => id);

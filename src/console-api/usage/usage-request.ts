@@ -13,9 +13,9 @@ import { USAGE_FLAGS, USAGE_PAYERS, USAGE_SOURCES, type UsageRow } from "../../s
 import type { Tracer } from "../../telemetry/tracer.ts";
 import type { Actor } from "../http/route.ts";
 import { type Attempt, buildTimeline, readAttempts, readTrace } from "./timeline.ts";
-import { requestAnswer, requestObjects } from "./usage-rows.ts";
+import { requestObjects, requestResponse } from "./usage-rows.ts";
 
-const stepAnswer = z.object({
+const stepResponse = z.object({
   kind: z.enum(["checks", "wait", "attempt", "answer"]),
   /** Since the request arrived. */
   from_ms: z.number(),
@@ -30,13 +30,13 @@ const stepAnswer = z.object({
   reason: z.string().nullable().optional(),
 });
 
-export const inspectionAnswer = requestAnswer.extend({
+export const inspectionResponse = requestResponse.extend({
   started_at: z.number(),
   /** The error message that the client received, if the request was rejected or failed. */
-  refusal: z.string().nullable(),
+  rejection: z.string().nullable(),
   response_id: z.string().nullable(),
   usage_source: z.enum(USAGE_SOURCES),
-  steps: z.array(stepAnswer),
+  steps: z.array(stepResponse),
   payer: z.enum(USAGE_PAYERS).nullable(),
   flags: z.array(z.enum(USAGE_FLAGS)),
   /** Null if there is no price, if the token counts were not plausible, or if the prices of an unpaid request changed. */
@@ -88,7 +88,7 @@ export async function inspect(
   { db, tracer, policy }: InspectionServices,
   actor: Actor,
   row: UsageRow,
-): Promise<z.input<typeof inspectionAnswer>> {
+): Promise<z.input<typeof inspectionResponse>> {
   const isAdmin = actor.role === "admin";
   const [listed] = await requestObjects(db, actor, [row]);
   if (listed === undefined) throw new Error("The usage row was not converted to a request.");
@@ -96,7 +96,7 @@ export async function inspect(
   return {
     ...listed,
     started_at: row.atMs - row.durationMs,
-    refusal: trace?.refusal ?? null,
+    rejection: trace?.rejection ?? null,
     response_id: row.responseId,
     usage_source: row.usageSource,
     steps: stepObjects(row, trace, isAdmin ? (listed.account ?? null) : undefined),
@@ -126,7 +126,7 @@ function stepObjects(
   row: UsageRow,
   trace: DispatchTrace | null,
   account: string | null | undefined,
-): z.input<typeof stepAnswer>[] {
+): z.input<typeof stepResponse>[] {
   const attempts = readAttempts(row, trace);
   return buildTimeline(row, attempts).map((step) => {
     const attempt = step.kind === "attempt" ? attempts[step.number - 1] : undefined;
@@ -153,7 +153,7 @@ function administratorFields(attempt: Attempt | undefined, account: string | nul
 async function buildCalculation(
   services: Omit<InspectionServices, "tracer">,
   row: UsageRow,
-): Promise<z.input<typeof inspectionAnswer>["calculation"]> {
+): Promise<z.input<typeof inspectionResponse>["calculation"]> {
   const tariff = await findTariff(services, row);
   if (tariff === null) return null;
   const lines = buildCostLines(tariff, row);

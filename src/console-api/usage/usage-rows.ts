@@ -11,7 +11,7 @@ import { USAGE_OUTCOMES, type UsageRow } from "../../store/usage/usage-row.ts";
 import { csvLine } from "../http/csv.ts";
 import type { Actor } from "../http/route.ts";
 
-export const requestAnswer = z.object({
+export const requestResponse = z.object({
   id: z.string(),
   /** How many rejected requests of one kind the row stands for; 1 for every other row. */
   request_count: z.number(),
@@ -38,7 +38,7 @@ export const requestAnswer = z.object({
   upstream_model: z.string().nullable().optional(),
   upstream_cost: z.string().optional(),
 });
-export type RequestObject = z.input<typeof requestAnswer>;
+export type RequestObject = z.input<typeof requestResponse>;
 
 export async function requestObjects(
   db: Db,

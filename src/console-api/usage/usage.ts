@@ -14,9 +14,9 @@ import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { type Actor, EMPTY_INPUT, forUsers } from "../http/route.ts";
 import { streamedFile } from "../http/streamed-file.ts";
 import { flushUsage } from "./flush-usage.ts";
-import { buildChart, chartAnswer } from "./usage-chart.ts";
-import { inspect, inspectionAnswer } from "./usage-request.ts";
-import { csvParts, requestAnswer, requestObjects } from "./usage-rows.ts";
+import { buildChart, chartResponse } from "./usage-chart.ts";
+import { inspect, inspectionResponse } from "./usage-request.ts";
+import { csvParts, requestObjects, requestResponse } from "./usage-rows.ts";
 import { chartRange, rangeQuery, resolveScope, scopeQuery } from "./usage-scope.ts";
 
 const filterQuery = {
@@ -43,7 +43,7 @@ export const usageRoutes = {
       granularity: z.enum(["day", "hour"]).default("day"),
       by: z.enum(SERIES_SPLITS).default("total"),
     }),
-    answer: chartAnswer,
+    response: chartResponse,
     async run(context, { actor, query }) {
       if (actor.role !== "admin" && query.by === "user") {
         throw new ApiError("forbidden", "Only administrators may group usage by user.", { param: "by" });
@@ -61,7 +61,7 @@ export const usageRoutes = {
     path: "/api/usage/requests",
     summary: "List requests, newest first. A page may be short if few requests match the filters",
     query: z.strictObject({ ...pageQuery, ...filterQuery }),
-    answer: buildPage(requestAnswer),
+    response: buildPage(requestResponse),
     async run(context, { actor, query }) {
       const { db } = context.installation;
       const filter = await buildFilter(context, actor, query);
@@ -84,7 +84,7 @@ export const usageRoutes = {
     path: "/api/usage/requests/:id",
     summary: "Get a request, by its own id or the id of its response",
     params: z.strictObject({ id: z.string().max(200) }),
-    answer: inspectionAnswer,
+    response: inspectionResponse,
     async run(context, { actor, params }) {
       const { db } = context.installation;
       await flushUsage(context);
@@ -106,7 +106,7 @@ export const usageRoutes = {
     query: z.strictObject(filterQuery),
     media: "text/csv",
     /** The file itself. */
-    answer: z.string(),
+    response: z.string(),
     async run(context, { actor, query, requestId }) {
       const { db, clock } = context.installation;
       const filter = await buildFilter(context, actor, query);
@@ -128,7 +128,7 @@ export const usageRoutes = {
     method: "GET",
     path: "/api/usage/choices",
     summary: "List the values that usage can be filtered by",
-    answer: z.object({
+    response: z.object({
       /** Keys of the caller, newest first. */
       keys: z.array(z.object({ id: z.string(), name: z.string() })),
       /** There are older keys: `GET /api/keys?search=` finds them. */

@@ -6,7 +6,7 @@ import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import { CHARGES } from "../../records/group.ts";
 import { COUNTED, PLAN_PERIODS, RENEWALS } from "../../records/plan.ts";
-import { appendChange } from "../../store/change-log/change-log.ts";
+import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { findUser } from "../../store/identity/users.ts";
 import { listUserEntries } from "../../store/money/entries.ts";
@@ -19,14 +19,14 @@ import {
 import { computeDebt, readWallet, type Wallet } from "../../store/money/wallets.ts";
 import { countKeysByGroup } from "../../store/policy/key-list.ts";
 import { ownerQuery, resolveOwner } from "../auth/owner.ts";
-import { buildChangeEntry } from "../changes/change-log-entry.ts";
+import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { EMPTY_INPUT, forUsers } from "../http/route.ts";
 import { filterUsableGroups } from "../keys/reachable-groups.ts";
 import { flushUsageFor } from "../usage/flush-usage.ts";
 
-const balanceAnswer = z.object({
+const balanceResponse = z.object({
   currency: z.literal("USD"),
   balance: z.string(),
   /** The sum of the holds of requests in flight. */
@@ -40,7 +40,7 @@ const balanceAnswer = z.object({
   debt: z.string(),
 });
 
-const subscriptionAnswer = z.object({
+const subscriptionResponse = z.object({
   id: z.string(),
   plan: z.string(),
   /** The time zone in which its days, weeks and months begin. */
@@ -62,10 +62,10 @@ const subscriptionAnswer = z.object({
   ),
 });
 
-const walletAnswer = z.object({
-  ...balanceAnswer.shape,
+const walletResponse = z.object({
+  ...balanceResponse.shape,
   /** In the order in which they pay. */
-  subscriptions: z.array(subscriptionAnswer),
+  subscriptions: z.array(subscriptionResponse),
   /** The payer of each group in which the caller has keys, or may create them. */
   payers: z.array(
     z.object({
@@ -79,7 +79,7 @@ const walletAnswer = z.object({
   ),
 });
 
-const entryAnswer = z.object({
+const entryResponse = z.object({
   id: z.string(),
   at: z.number(),
   kind: z.enum(ENTRY_KINDS),
@@ -100,7 +100,7 @@ export const walletRoutes = {
     path: "/api/wallet",
     summary: "Get the balance, holds, subscriptions with their remaining quota, and the order of payers",
     query: z.strictObject(ownerQuery),
-    answer: walletAnswer,
+    response: walletResponse,
     async run(context, { actor, query }) {
       const { db, clock } = context.installation;
       const userId = resolveOwner(actor, query.user);
@@ -121,7 +121,7 @@ export const walletRoutes = {
     path: "/api/wallet/ledger",
     summary: "List ledger entries, newest first",
     query: z.strictObject({ ...pageQuery, ...ownerQuery }),
-    answer: buildPage(entryAnswer),
+    response: buildPage(entryResponse),
     async run(context, { actor, query }) {
       const userId = resolveOwner(actor, query.user);
       const cursor = readCursor(query.after, entryCursor);
@@ -145,7 +145,7 @@ export const walletRoutes = {
     path: "/api/wallet/holds",
     summary: "List the holds of requests in flight, oldest first",
     query: z.strictObject(ownerQuery),
-    answer: z.object({
+    response: z.object({
       data: z.array(
         z.object({
           request_id: z.string(),
@@ -182,11 +182,11 @@ export const walletRoutes = {
     path: "/api/wallet/redeem",
     summary: "Redeem a code: adds its amount to the balance, or grants its plan",
     body: z.strictObject({ code: z.string().trim().min(1).max(100) }),
-    answer: z.object({
+    response: z.object({
       /** Exactly one of `amount` and `plan` is set. */
       amount: z.string().nullable(),
       plan: z.string().nullable(),
-      ...balanceAnswer.shape,
+      ...balanceResponse.shape,
     }),
     async run(context, input) {
       const { installation, redeemThrottle: redeemTries } = context;
@@ -242,7 +242,7 @@ function describeRedemption(redeemed: RedemptionResult): Worth {
 
 const worthText = ({ amount, plan }: Worth): string => plan ?? `+$${amount}`;
 
-function balanceObject(wallet: Wallet): z.input<typeof balanceAnswer> {
+function balanceObject(wallet: Wallet): z.input<typeof balanceResponse> {
   const { balanceNano, heldNano } = wallet;
   return {
     currency: "USD",
@@ -253,7 +253,7 @@ function balanceObject(wallet: Wallet): z.input<typeof balanceAnswer> {
   };
 }
 
-function subscriptionObject(subscription: SubscriptionStanding): z.input<typeof subscriptionAnswer> {
+function subscriptionObject(subscription: SubscriptionStanding): z.input<typeof subscriptionResponse> {
   return {
     id: subscription.id,
     plan: subscription.planName,
@@ -278,7 +278,7 @@ async function buildSubscriptions(
   { installation, gateway }: Pick<ConsoleContext, "installation" | "gateway">,
   userId: string,
   subscriptions: readonly SubscriptionStanding[],
-): Promise<z.input<typeof walletAnswer>["payers"]> {
+): Promise<z.input<typeof walletResponse>["payers"]> {
   const { db, clock } = installation;
   const user = await findUser(db, userId);
   if (user === null) throw new ApiError("not_found", "This user does not exist.", { param: "user" });
@@ -299,7 +299,7 @@ async function buildSubscriptions(
   }));
 }
 
-function entryObject(entry: Transfer, userId: string): z.input<typeof entryAnswer> {
+function entryObject(entry: Transfer, userId: string): z.input<typeof entryResponse> {
   const goesDown = entry.debit === userBook(userId) || entry.kind === "charge";
   return {
     id: entry.id,

@@ -55,7 +55,7 @@ function endpoint(name: EndpointName): Endpoint {
   return found;
 }
 
-function refusal(attempt: () => unknown): Pick<ApiError, "status" | "code" | "param" | "message"> | null {
+function rejection(attempt: () => unknown): Pick<ApiError, "status" | "code" | "param" | "message"> | null {
   try {
     attempt();
     return null;
@@ -81,19 +81,19 @@ describe("admission", () => {
   test("rejects an interface that the group does not allow, before it looks up the model", () => {
     const group = caller([model("fast")], [account("a")], { interfaces: ["embeddings"] });
     for (const name of ["fast", "unknown"]) {
-      expect(refusal(() => admit(group, CHAT, name))).toMatchObject({
+      expect(rejection(() => admit(group, CHAT, name))).toMatchObject({
         status: 403,
         code: "interface_not_allowed",
       });
     }
-    expect(refusal(() => allowInterface(group, CHAT))?.code).toBe("interface_not_allowed");
-    expect(refusal(() => allowInterface(group, endpoint("embeddings")))).toBeNull();
+    expect(rejection(() => allowInterface(group, CHAT))?.code).toBe("interface_not_allowed");
+    expect(rejection(() => allowInterface(group, endpoint("embeddings")))).toBeNull();
   });
 
   test("returns the same error for an unknown model and for an unpublished model", () => {
     const here = caller([model("fast"), model("other")], [account("a")], { models: ["fast"] });
-    const unpublished = refusal(() => admit(here, CHAT, "other"));
-    const unknown = refusal(() => admit(here, CHAT, "nothing"));
+    const unpublished = rejection(() => admit(here, CHAT, "other"));
+    const unknown = rejection(() => admit(here, CHAT, "nothing"));
     expect(unpublished).toMatchObject({ status: 404, code: "model_not_found", param: "model" });
     expect(unknown).toMatchObject({ status: 404, code: "model_not_found", param: "model" });
     expect(unpublished?.message.replace("other", "X")).toBe(unknown?.message.replace("nothing", "X") ?? "");
@@ -103,16 +103,16 @@ describe("admission", () => {
   test("suggests the published model that was probably meant, and never an unpublished one", () => {
     const models = [model("my-model"), model("your-model")];
     const here = caller(models, [account("a")], { models: ["my-model"] });
-    expect(refusal(() => admit(here, CHAT, "mymodel"))?.message).toBe(
+    expect(rejection(() => admit(here, CHAT, "mymodel"))?.message).toBe(
       "The model `mymodel` does not exist or you do not have access to it. Did you mean `my-model`? GET /v1/models lists the models of this key.",
     );
-    expect(refusal(() => getModel(here.group, "My_model"))?.message).toContain("Did you mean `my-model`?");
+    expect(rejection(() => getModel(here.group, "My_model"))?.message).toContain("Did you mean `my-model`?");
     for (const name of ["yourmodel", "your-model"])
-      expect(refusal(() => admit(here, CHAT, name))?.message).not.toContain("Did you mean");
+      expect(rejection(() => admit(here, CHAT, name))?.message).not.toContain("Did you mean");
   });
 
   test("names the right endpoint when a model is called through the wrong interface", () => {
-    const rejected = refusal(() =>
+    const rejected = rejection(() =>
       admit(caller([model("vectors", ["embeddings"])], [account("a")]), CHAT, "vectors"),
     );
     expect(rejected).toMatchObject({ status: 400, code: "invalid_value", param: "model" });
@@ -153,13 +153,16 @@ describe("the model list", () => {
     expect(page("limit=2")).toEqual(["ab", true]);
     expect(page("limit=2&after_id=b")).toEqual(["c", false]);
     expect(page("limit=1&before_id=c")).toEqual(["b", true]);
-    expect(refusal(() => page("limit=0"))).toMatchObject({ code: "invalid_value", param: "limit" });
+    expect(rejection(() => page("limit=0"))).toMatchObject({ code: "invalid_value", param: "limit" });
   });
 
   test("retrieves one model by id, or fails with the error of a request for that model", () => {
     const { group } = caller([model("org/fast")], [account("a")]);
     expect(getModel(group, "org/fast").id).toBe("org/fast");
-    expect(refusal(() => getModel(group, "nothing"))).toMatchObject({ status: 404, code: "model_not_found" });
+    expect(rejection(() => getModel(group, "nothing"))).toMatchObject({
+      status: 404,
+      code: "model_not_found",
+    });
   });
 
   test("contains exactly the models that admission accepts at some endpoint", () => {
@@ -187,14 +190,14 @@ describe("the model list", () => {
         const here = caller(allModels, allAccounts, change);
         const listed = listModels(here.group).data.map(({ id }) => id);
         const admitted = ids.filter((id) =>
-          ENDPOINTS.some((one) => refusal(() => admit(here, one, id)) === null),
+          ENDPOINTS.some((one) => rejection(() => admit(here, one, id)) === null),
         );
         expect(listed.toSorted()).toEqual(admitted.toSorted());
         for (const id of listed) {
           expect(getModel(here.group, id).id).toBe(id);
           for (const one of ENDPOINTS) {
             let routes = 1;
-            refusal(() => {
+            rejection(() => {
               routes = admit(here, one, id).routes.length;
             });
             expect(routes).toBeGreaterThan(0);

@@ -48,7 +48,7 @@ function openKeys(...keys: KeyOfUser[]) {
   };
 }
 
-function refusal(attempt: () => unknown): ApiError | null {
+function rejection(attempt: () => unknown): ApiError | null {
   try {
     attempt();
     return null;
@@ -82,7 +82,7 @@ describe("a valid key", () => {
 
   test("is not throttled by invalid keys from the same address", () => {
     const { authenticateWith } = openKeys(record("k1"));
-    for (let i = 0; i < 5; i++) refusal(() => authenticateWith(bearer("gwk_wrong")));
+    for (let i = 0; i < 5; i++) rejection(() => authenticateWith(bearer("gwk_wrong")));
     expect(authenticateWith(bearer("gwk_k1")).key.id).toBe("k1");
   });
 });
@@ -99,7 +99,7 @@ describe("a request without a key", () => {
   ])("is rejected with a hint how to send the key: %j", (headers) => {
     const { authenticateWith } = openKeys(record("k1"));
     for (let i = 0; i < 5; i++) {
-      expect(refusal(() => authenticateWith(headers))).toMatchObject({
+      expect(rejection(() => authenticateWith(headers))).toMatchObject({
         status: 401,
         code: "missing_api_key",
         headers: { "www-authenticate": "Bearer" },
@@ -112,9 +112,9 @@ describe("a request without a key", () => {
 describe("an invalid key", () => {
   test("gets the same error whether it is unknown or revoked", () => {
     const { authenticateWith, index } = openKeys(record("k1"));
-    const unknown = refusal(() => authenticateWith(bearer("gwk_nobody")));
+    const unknown = rejection(() => authenticateWith(bearer("gwk_nobody")));
     index.patch([record("k1", { status: "revoked" })]);
-    const revoked = refusal(() => authenticateWith(bearer("gwk_k1")));
+    const revoked = rejection(() => authenticateWith(bearer("gwk_k1")));
     expect(unknown).toMatchObject({
       status: 401,
       code: "invalid_api_key",
@@ -126,7 +126,7 @@ describe("an invalid key", () => {
 
   test("is quoted by its last characters only if it has the gateway's key format", () => {
     const { authenticateWith } = openKeys(record("k1"));
-    const messageFor = (secret: string) => refusal(() => authenticateWith(bearer(secret), secret))?.message;
+    const messageFor = (secret: string) => rejection(() => authenticateWith(bearer(secret), secret))?.message;
     const why = "The key is invalid or has been revoked. Check the key, or create a new one.";
     const random = "0123456789abcdefghijABCDEFGHIJ0123456789abcdefghi";
     expect(messageFor(`gwk_abcdefgh_${random}`)).toBe(`Incorrect API key provided: gwk_****fghi. ${why}`);
@@ -137,24 +137,24 @@ describe("an invalid key", () => {
   test("is rejected even next to a valid key in the same header", () => {
     const { authenticateWith } = openKeys(record("k1"));
     for (const both of ["Bearer gwk_k1, Bearer gwk_k2", "Bearer gwk_k1, gwk_k1", "Bearer gwk_k1,"])
-      expect(refusal(() => authenticateWith({ authorization: both }, both))?.code).toBe("invalid_api_key");
+      expect(rejection(() => authenticateWith({ authorization: both }, both))?.code).toBe("invalid_api_key");
   });
 
   test("is rate-limited per address, with Retry-After", () => {
     const { authenticateWith } = openKeys();
-    const codes = [1, 2, 3].map(() => refusal(() => authenticateWith(bearer("gwk_wrong")))?.code);
+    const codes = [1, 2, 3].map(() => rejection(() => authenticateWith(bearer("gwk_wrong")))?.code);
     expect(codes).toEqual(["invalid_api_key", "invalid_api_key", "rate_limit_exceeded"]);
-    expect(refusal(() => authenticateWith(bearer("gwk_wrong")))?.headers).toEqual({ "retry-after": "60" });
-    expect(refusal(() => authenticateWith(bearer("gwk_wrong"), "198.51.100.1"))?.code).toBe(
+    expect(rejection(() => authenticateWith(bearer("gwk_wrong")))?.headers).toEqual({ "retry-after": "60" });
+    expect(rejection(() => authenticateWith(bearer("gwk_wrong"), "198.51.100.1"))?.code).toBe(
       "invalid_api_key",
     );
   });
 
   test("of more than 512 characters is rejected without computing its digest", () => {
     const { authenticateWith, digested } = openKeys();
-    expect(refusal(() => authenticateWith(bearer("x".repeat(513))))?.code).toBe("invalid_api_key");
+    expect(rejection(() => authenticateWith(bearer("x".repeat(513))))?.code).toBe("invalid_api_key");
     expect(digested).toEqual([]);
-    refusal(() => authenticateWith(bearer("x".repeat(512))));
+    rejection(() => authenticateWith(bearer("x".repeat(512))));
     expect(digested).toHaveLength(1);
   });
 });
@@ -165,7 +165,7 @@ describe("a key that is no longer usable", () => {
       record("k1", { expiresAtMs: NOW_MS }),
       record("k2", { expiresAtMs: NOW_MS + 1 }),
     );
-    expect(refusal(() => authenticateWith(bearer("gwk_k1")))).toMatchObject({
+    expect(rejection(() => authenticateWith(bearer("gwk_k1")))).toMatchObject({
       status: 401,
       code: "invalid_api_key",
       message: expect.stringContaining("expired"),
@@ -175,7 +175,7 @@ describe("a key that is no longer usable", () => {
 
   test("is rejected with a message about the group if its group was deleted", () => {
     const { authenticateWith } = openKeys(record("k1", { groupId: "gone" }));
-    expect(refusal(() => authenticateWith(bearer("gwk_k1")))).toMatchObject({
+    expect(rejection(() => authenticateWith(bearer("gwk_k1")))).toMatchObject({
       status: 401,
       code: "invalid_api_key",
       message: expect.stringContaining("group"),
@@ -185,7 +185,7 @@ describe("a key that is no longer usable", () => {
   test("does not count as an invalid key", () => {
     const { authenticateWith } = openKeys(record("k1", { expiresAtMs: 1 }));
     for (let i = 0; i < 5; i++) {
-      expect(refusal(() => authenticateWith(bearer("gwk_k1")))?.code).toBe("invalid_api_key");
+      expect(rejection(() => authenticateWith(bearer("gwk_k1")))?.code).toBe("invalid_api_key");
     }
   });
 });

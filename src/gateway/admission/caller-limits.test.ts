@@ -60,7 +60,7 @@ function setUp(who: Who) {
       if (!admission.ok) throw limitError({ limiter, clock }, subjects, admission.shortage);
       return admission.lease;
     },
-    refuse(tokens = 0, nano = 0n): ApiError {
+    reject(tokens = 0, nano = 0n): ApiError {
       const admission = limiter.admit(subjects, { tokens, nano: Number(nano) });
       if (admission.ok) throw new Error("admitted");
       return limitError({ limiter, clock }, subjects, admission.shortage);
@@ -80,10 +80,10 @@ describe("limit subjects of a caller", () => {
   });
 
   test("count the limits of a key and its limits within the group separately", () => {
-    const { take, refuse } = setUp({ key: rpm(2), eachKey: rpm(3) });
+    const { take, reject } = setUp({ key: rpm(2), eachKey: rpm(3) });
     take();
     take();
-    expect(refuse().message).toContain("2 requests per minute");
+    expect(reject().message).toContain("2 requests per minute");
   });
 });
 
@@ -96,36 +96,36 @@ describe("a rate limit error", () => {
     ["concurrency of one", { key: { ...NO_LIMITS, concurrency: 1 } }, "this API key: 1 concurrent request"],
     ["concurrency of zero", { key: { ...NO_LIMITS, concurrency: 0 } }, "this API key: 0 concurrent requests"],
   ])("names the subject and the limit (%s)", (_, who, words) => {
-    const { take, refuse } = setUp(who);
+    const { take, reject } = setUp(who);
     if (!words.includes("0 concurrent")) take();
-    const { message, code, status } = refuse();
+    const { message, code, status } = reject();
     expect(message).toStartWith(`Rate limit reached for ${words}. `);
     expect([status, code]).toEqual([429, "rate_limit_exceeded"]);
   });
 
   test("states the time of reset in the message and in Retry-After", () => {
-    const { take, refuse, clock } = setUp({ key: rpm(1) });
+    const { take, reject, clock } = setUp({ key: rpm(1) });
     take();
     clock.atMs = 17_500;
-    const { message, headers } = refuse();
+    const { message, headers } = reject();
     expect(message).toEndWith("Please try again in 43s.");
     expect(headers["retry-after"]).toBe("43");
   });
 
   test("of a long window states the full wait in the message and caps Retry-After at 60 s", () => {
     const windows = [{ perMs: 86_400_000, requests: 1, tokens: null, nano: null }];
-    const { take, refuse } = setUp({ key: { ...NO_LIMITS, windows } });
+    const { take, reject } = setUp({ key: { ...NO_LIMITS, windows } });
     take();
-    const { message, headers } = refuse();
+    const { message, headers } = reject();
     expect(message).toMatch(/1 requests per day\. Please try again in 86\d{3}s\.$/);
     expect(headers["retry-after"]).toBe("60");
   });
 
   test("does not count against any limit", () => {
-    const { take, refuse, headers } = setUp({ key: rpm(5), allKeys: rpm(1) });
+    const { take, reject, headers } = setUp({ key: rpm(5), allKeys: rpm(1) });
     take();
-    refuse();
-    refuse();
+    reject();
+    reject();
     expect(headers()["x-ratelimit-remaining-requests"]).toBe("4");
   });
 });
@@ -137,10 +137,10 @@ describe("an exhausted USD window", () => {
   });
 
   test("is reported with its subject, amount and reset time, in the message and in resets_at", () => {
-    const { take, refuse, clock } = setUp({ key: usd(5_000_000_000) });
+    const { take, reject, clock } = setUp({ key: usd(5_000_000_000) });
     take(0, 1n).settle({ tokens: 0, nano: 5_000_000_000 });
     clock.atMs = 3_600_000;
-    const error = refuse(0, 1n);
+    const error = reject(0, 1n);
     expect([error.status, error.code, error.type]).toEqual([
       429,
       "usage_limit_reached",
@@ -158,41 +158,41 @@ describe("an exhausted USD window", () => {
     ["group", { allKeys: usd(1_000, 168) }, "this key's group: $0.000001 per 7 days is exhausted."],
     ["group's limit per key", { eachKey: usd(1_000) }, "this API key: $0.000001 per 5 hours is exhausted."],
   ])("is reported for the %s", (_, who, words) => {
-    const { take, refuse } = setUp(who);
+    const { take, reject } = setUp(who);
     take(0, 1n).settle({ tokens: 0, nano: 9_000_000_000 });
-    expect(refuse(0, 1n).message).toStartWith(`Usage limit reached for ${words}`);
+    expect(reject(0, 1n).message).toStartWith(`Usage limit reached for ${words}`);
   });
 
   test("is reported with the remaining amount if the request would cost more", () => {
-    const { take, refuse } = setUp({ key: usd(5_000_000_000) });
+    const { take, reject } = setUp({ key: usd(5_000_000_000) });
     take(0, 4_750_000_000n).settle({ tokens: 0, nano: 4_750_000_000 });
-    expect(refuse(0, 250_000_001n).message).toContain("only $0.25 of $5.00 per 5 hours is left.");
+    expect(reject(0, 250_000_001n).message).toContain("only $0.25 of $5.00 per 5 hours is left.");
   });
 
   test("allows a retry if it resets within a minute", () => {
-    const { take, refuse, clock } = setUp({ key: usd(5) });
+    const { take, reject, clock } = setUp({ key: usd(5) });
     take(0, 5n).settle({ tokens: 0, nano: 5 });
     clock.atMs = 5 * 3_600_000 - 30_000;
-    expect(refuse(0, 1n).headers).toEqual({ "retry-after": "30" });
+    expect(reject(0, 1n).headers).toEqual({ "retry-after": "30" });
   });
 
   test("allows a retry soon if requests in flight have reserved the rest", () => {
-    const { take, refuse } = setUp({ key: usd(5_000_000_000) });
+    const { take, reject } = setUp({ key: usd(5_000_000_000) });
     take(0, 1_000_000_000n).settle({ tokens: 0, nano: 1_000_000_000 });
     const inFlight = take(0, 4_000_000_000n);
-    const error = refuse(0, 1_000_000n);
+    const error = reject(0, 1_000_000n);
     expect([error.code, error.headers]).toEqual(["rate_limit_exceeded", { "retry-after": "1" }]);
     expect(error.message).toContain(
       "the remaining quota of $5.00 per 5 hours is reserved for requests in flight",
     );
     inFlight.settle({ tokens: 0, nano: 4_000_000_000 });
-    expect(refuse(0, 1_000_000n).code).toBe("usage_limit_reached");
+    expect(reject(0, 1_000_000n).code).toBe("usage_limit_reached");
   });
 
   test("does not count against any limit", () => {
-    const { take, refuse, headers } = setUp({ key: rpm(5), user: usd(5) });
+    const { take, reject, headers } = setUp({ key: rpm(5), user: usd(5) });
     take(0, 5n);
-    refuse(0, 1n);
+    reject(0, 1n);
     expect(headers()["x-ratelimit-remaining-requests"]).toBe("4");
   });
 });

@@ -2,7 +2,7 @@
 
 import { retryAfter } from "../../accounts/failure.ts";
 import type { Clock } from "../../base/clock.ts";
-import { ApiError, type RefusingLimit } from "../../errors.ts";
+import { ApiError, type RejectingLimit } from "../../errors.ts";
 import type {
   Allowance,
   EstimatedUse,
@@ -111,7 +111,7 @@ export function limitError(
   if (shortage.unit === "nano") return windowExhausted(shortage, headers, clock.nowMs());
   return new ApiError("rate_limit_exceeded", shortageText(shortage), {
     headers,
-    limit: refusingLimit(shortage),
+    limit: rejectingLimit(shortage),
   });
 }
 
@@ -130,7 +130,7 @@ export function coordinatorLost(): ApiError {
 
 const COORDINATOR_RETRY_MS = 5_000;
 
-function refusingLimit({ scope, kind, unit }: Shortage): RefusingLimit {
+function rejectingLimit({ scope, kind, unit }: Shortage): RejectingLimit {
   return { scope, kind: unit === "nano" ? "money" : kind };
 }
 

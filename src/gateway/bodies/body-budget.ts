@@ -109,13 +109,13 @@ class SharedBodyBudget implements BodyBudget {
   grow(reservation: SharedReservation, bytes: number): ReservationResult | Promise<ReservationResult> {
     const growth = this.#enqueue(reservation, bytes);
     if (growth.state.phase === "served") return "room";
-    return this.#isQueueFull(reservation) ? this.#refuse(growth) : this.#wait(growth);
+    return this.#isQueueFull(reservation) ? this.#reject(growth) : this.#wait(growth);
   }
 
   growNow(reservation: SharedReservation, bytes: number): boolean {
     const growth = this.#enqueue(reservation, bytes);
     if (growth.state.phase === "served") return true;
-    this.#refuse(growth);
+    this.#reject(growth);
     return false;
   }
 
@@ -194,7 +194,7 @@ class SharedBodyBudget implements BodyBudget {
     this.#serve();
   }
 
-  #refuse(growth: Growth): ReservationResult {
+  #reject(growth: Growth): ReservationResult {
     this.#abandon(growth);
     this.#refused++;
     return "full";
@@ -209,7 +209,7 @@ class SharedBodyBudget implements BodyBudget {
     const end = (result: ReservationResult) => {
       deadlines.cancel(timeout);
       signal.removeEventListener("abort", onDisconnect);
-      if (result === "full") this.#refuse(growth);
+      if (result === "full") this.#reject(growth);
       else if (result === "left") this.#abandon(growth);
       resolve(result);
     };

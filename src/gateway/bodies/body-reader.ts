@@ -46,7 +46,7 @@ const CHUNK_BYTES_MEAN_MIN = 64;
 /** Reads the body in one piece, at half the cost of the stream. */
 export function readWhole(body: HttpBody, limits: BodyLimits): MaybePromise<Part | BodyRejection> {
   const whole = body.whole();
-  return isPending(whole) ? readInTime(body, whole, limits) : orRefusal(whole);
+  return isPending(whole) ? readInTime(body, whole, limits) : orRejection(whole);
 }
 
 /** Checks the progress once per idle timeout. A body that made none since then, or is too slow, is rejected. */
@@ -71,16 +71,16 @@ function readInTime(
     let deadline = deadlines.set(idleTimeoutMs, checkProgress);
     whole.then((read) => {
       deadlines.cancel(deadline);
-      resolve(orRefusal(read));
+      resolve(orRejection(read));
     });
   });
 }
 
-function orRefusal(whole: Part | BodyLoss): Part | BodyRejection {
-  return "kind" in whole ? toRefusal(whole) : whole;
+function orRejection(whole: Part | BodyLoss): Part | BodyRejection {
+  return "kind" in whole ? toRejection(whole) : whole;
 }
 
-function toRefusal(lost: BodyLoss): BodyRejection {
+function toRejection(lost: BodyLoss): BodyRejection {
   return lost.kind === "gone" ? aborted() : badFraming(lost.reason);
 }
 
@@ -191,5 +191,5 @@ async function nextChunk(
   const read = await Promise.race([body.next(), deadline]);
   clearTimeout(timer);
   if (read === "late") return idle(bytesPerSecondMin);
-  return read === null || read instanceof Uint8Array ? read : toRefusal(read);
+  return read === null || read instanceof Uint8Array ? read : toRejection(read);
 }

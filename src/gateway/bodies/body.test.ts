@@ -81,7 +81,7 @@ async function send(body: NonNullable<RequestInit["body"]> | null, { headers = {
   return { ok: response.ok, bytes: await response.bytes() };
 }
 
-async function refusal(...args: Parameters<typeof send>): Promise<string> {
+async function rejection(...args: Parameters<typeof send>): Promise<string> {
   const { ok, bytes } = await send(...args);
   return ok ? "accepted" : Buffer.from(bytes).toString();
 }
@@ -102,14 +102,14 @@ function chunked(chunks: Iterable<Uint8Array>): ReadableStream<Uint8Array> {
 function raw(head: string, after: (socket: Socket) => void = () => {}): Promise<string> {
   results = Promise.withResolvers();
   return new Promise((resolve) => {
-    let answer = "";
+    let response = "";
     const socket = connect(server.port, "127.0.0.1", () => socket.write(head, () => after(socket)));
     socket.on("data", (data) => {
-      answer += data.toString();
-      if (/\r\n\r\n.+/s.test(answer)) socket.destroy();
+      response += data.toString();
+      if (/\r\n\r\n.+/s.test(response)) socket.destroy();
     });
     socket.on("error", () => {});
-    socket.on("close", () => resolve(answer));
+    socket.on("close", () => resolve(response));
   });
 }
 
@@ -175,7 +175,7 @@ describe("a too large request body", () => {
     function* endless() {
       for (; sent < 500_000_000; sent += piece.length) yield piece;
     }
-    expect(await refusal(chunked(endless()))).toBe("too_large");
+    expect(await rejection(chunked(endless()))).toBe("too_large");
     expect(sent).toBeLessThan(400_000_000);
   });
 
@@ -183,21 +183,21 @@ describe("a too large request body", () => {
     const socket = await new Promise<Socket>((resolve) => {
       const opened = connect(server.port, "127.0.0.1", () => resolve(opened));
     });
-    const answers: string[] = [];
-    const answered = () =>
+    const responses: string[] = [];
+    const responded = () =>
       new Promise<void>((resolve) => {
         socket.once("data", (data) => {
-          answers.push(data.toString().split("\r\n\r\n")[1] ?? "");
+          responses.push(data.toString().split("\r\n\r\n")[1] ?? "");
           resolve();
         });
       });
     socket.write(post(`Content-Length: ${BYTES_MAX + 10}`));
-    await answered();
+    await responded();
     socket.write(new Uint8Array(BYTES_MAX + 10));
     socket.write(`${post("Content-Length: 5")}hello`);
-    await answered();
+    await responded();
     socket.destroy();
-    expect(answers).toEqual(["too_large", "hello"]);
+    expect(responses).toEqual(["too_large", "hello"]);
   });
 
   test("is rejected if it arrives in too many pieces", async () => {
@@ -232,7 +232,7 @@ describe("a compressed request body", () => {
   test.each(["gzip, gzip", "gzip,br", "identity, gzip", "compress", "aws-chunked", "gzip;q=1"])(
     "with Content-Encoding %p is rejected",
     async (encoding) => {
-      expect(await refusal(gzipSync("hello"), { headers: { "content-encoding": encoding } })).toBe(
+      expect(await rejection(gzipSync("hello"), { headers: { "content-encoding": encoding } })).toBe(
         "unsupported_encoding",
       );
     },
@@ -241,12 +241,12 @@ describe("a compressed request body", () => {
   test.each(encodings)("in %s may decode to the maximum and not one byte more", async (encoding, encode) => {
     const headers = { "content-encoding": encoding };
     expect((await send(encode(loose(BYTES_MAX)), { headers })).bytes.length).toBe(BYTES_MAX);
-    expect(await refusal(encode(loose(BYTES_MAX + 1)), { headers })).toBe("too_large");
+    expect(await rejection(encode(loose(BYTES_MAX + 1)), { headers })).toBe("too_large");
   });
 
   test.each(encodings)("in %s that expands more than a hundredfold is rejected", async (encoding, encode) => {
     const headers = { "content-encoding": encoding };
-    expect(await refusal(encode(Buffer.alloc(MIB + 1)), { headers })).toBe("too_dense");
+    expect(await rejection(encode(Buffer.alloc(MIB + 1)), { headers })).toBe("too_dense");
   });
 
   test.each(encodings)("in %s may expand by any factor up to 1 MiB", async (encoding, encode) => {
@@ -256,7 +256,7 @@ describe("a compressed request body", () => {
 
   test.each(encodings)("in %s with invalid data is rejected", async (encoding) => {
     const headers = { "content-encoding": encoding };
-    expect(await refusal(Buffer.from('{"model":"fast-chat"}'), { headers })).toBe("bad_encoding");
+    expect(await rejection(Buffer.from('{"model":"fast-chat"}'), { headers })).toBe("bad_encoding");
   });
 
   // The zstd decoder returns truncated data without an error; half a JSON body is then rejected as JSON.
@@ -265,13 +265,13 @@ describe("a compressed request body", () => {
     async (encoding, encode) => {
       const whole = encode(bytesOf(5000));
       const headers = { "content-encoding": encoding };
-      expect(await refusal(whole.subarray(0, whole.length - 9), { headers })).toBe("bad_encoding");
+      expect(await rejection(whole.subarray(0, whole.length - 9), { headers })).toBe("bad_encoding");
     },
   );
 
   test("in zstd that requires a window of more than 8 MiB is rejected", async () => {
     const body = await streamedZstd(26);
-    expect(await refusal(body, { headers: { "content-encoding": "zstd" } })).toBe("bad_encoding");
+    expect(await rejection(body, { headers: { "content-encoding": "zstd" } })).toBe("bad_encoding");
     expect((await send(await streamedZstd(23), { headers: { "content-encoding": "zstd" } })).ok).toBe(true);
   });
 });
@@ -315,11 +315,11 @@ describe("a client", () => {
   });
 
   test("that sends continuously but far too slowly gets an idle timeout", async () => {
-    const answer = await raw(post("Transfer-Encoding: chunked", "/hasty"), (socket) => {
+    const response = await raw(post("Transfer-Encoding: chunked", "/hasty"), (socket) => {
       const drip = setInterval(() => socket.write("1\r\nx\r\n"), HASTY_MS / 4);
       socket.on("close", () => clearInterval(drip));
     });
-    expect(answer).toEndWith("idle_timeout");
+    expect(response).toEndWith("idle_timeout");
   });
 });
 

@@ -52,15 +52,15 @@ type Take = (chunk: Uint8Array) => boolean | Promise<boolean>;
  * Connects the producer of a compressed body to the consumer of the plain one, chunk by chunk, with back-pressure.
  * `take` stops it by returning false; its errors are rethrown.
  */
-export async function unpackTo<Refused>(
+export async function unpackTo<Rejected>(
   { open }: Encoding,
   limits: UnpackingLimits,
-  produce: (take: Take) => Promise<Refused | "stopped" | null>,
+  produce: (take: Take) => Promise<Rejected | "stopped" | null>,
   take: Take,
-): Promise<Refused | BodyRejection | "stopped" | null> {
+): Promise<Rejected | BodyRejection | "stopped" | null> {
   const decompressor = open();
   const closed = waitForEvent(decompressor, "close");
-  let rejection: Refused | "stopped" | null = null;
+  let rejection: Rejected | "stopped" | null = null;
   let packedBytes = 0;
   const producing = produce(async (chunk) => {
     packedBytes += chunk.length;
@@ -109,8 +109,8 @@ async function takeAll(
     if (next === null) return badEncoding();
     if (next.done === true) return null;
     bytes += next.value.length;
-    const refusal = check(bytes);
-    if (refusal !== null) return refusal;
+    const rejection = check(bytes);
+    if (rejection !== null) return rejection;
     if (!(await take(next.value))) return "stopped";
   }
 }

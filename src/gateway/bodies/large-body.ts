@@ -66,11 +66,11 @@ async function readDeclared(
     freeChunk(chunk);
     return true;
   };
-  const refusal = await pumpBody(body, limits, take, () => slowestRate(reservation, limits));
-  if (refusal === "stopped") throw new Error("the body was cancelled without a reason");
-  if (refusal === null) return bytes;
+  const problem = await pumpBody(body, limits, take, () => slowestRate(reservation, limits));
+  if (problem === "stopped") throw new Error("the body was cancelled without a reason");
+  if (problem === null) return bytes;
   freeBytes(bytes);
-  return refusal;
+  return problem;
 }
 
 /** A body of unknown length doubles its room whenever it needs more. */
@@ -80,8 +80,8 @@ async function readGrowing(
   reservation: BodyReservation,
 ): Promise<Uint8Array | BodyRejection> {
   const growing = collectGrowing(reservation, 0, limits.bytesMax);
-  const refusal = await pumpBody(body, limits, growing.take, () => slowestRate(reservation, limits));
-  return growing.end(refusal);
+  const problem = await pumpBody(body, limits, growing.take, () => slowestRate(reservation, limits));
+  return growing.end(problem);
 }
 
 /** Collects chunks while there is room for them in addition to the `besideBytes` that are already held. */
@@ -98,9 +98,9 @@ function collectGrowing(reservation: BodyReservation, besideBytes: number, bytes
       const bytes = chunks.add(chunk);
       return besideBytes + bytes <= reservation.bytes || grow(bytes);
     },
-    end(refusal: BodyRejection | "stopped" | null): BodyRejection | Promise<Uint8Array> {
-      if (refusal === "stopped") return rejection ?? aborted();
-      return refusal ?? chunks.takeInTurns(freeChunk);
+    end(problem: BodyRejection | "stopped" | null): BodyRejection | Promise<Uint8Array> {
+      if (problem === "stopped") return rejection ?? aborted();
+      return problem ?? chunks.takeInTurns(freeChunk);
     },
   };
 }
@@ -118,9 +118,9 @@ async function decompress(
 ): Promise<Uint8Array | BodyRejection> {
   const bytesMax = Math.min(limits.bytesMax, unpackedBytesMax(packed.length, limits));
   const growing = collectGrowing(reservation, packed.length, bytesMax);
-  const refusal = await unpackTo(encoding, limits, produceSlices(packed), growing.take);
+  const problem = await unpackTo(encoding, limits, produceSlices(packed), growing.take);
   freeBytes(packed);
-  return growing.end(refusal);
+  return growing.end(problem);
 }
 
 async function reserveBytes(reservation: BodyReservation, bytes: number): Promise<BodyRejection | null> {

@@ -18,7 +18,7 @@ import {
   type SpoolBudgets,
   type SpooledBody,
   type SpoolOptions,
-  type SpoolRefusal,
+  type SpoolRejection,
   spoolBody,
   sweepSpool,
 } from "./spool.ts";
@@ -32,7 +32,7 @@ let budgets: SpoolBudgets;
 let dir: string;
 let server: TestListener;
 let options: SpoolOptions;
-let spooling: PromiseWithResolvers<SpooledBody | SpoolRefusal>;
+let spooling: PromiseWithResolvers<SpooledBody | SpoolRejection>;
 
 beforeAll(() => {
   server = listenForTest(async (request) => {
@@ -86,7 +86,7 @@ function openFiles(): string[] {
 async function spool(
   body: Uint8Array,
   headers: Record<string, string> = {},
-): Promise<SpooledBody | SpoolRefusal> {
+): Promise<SpooledBody | SpoolRejection> {
   spooling = Promise.withResolvers();
   const asking = fetch(server.url, { method: "POST", body: Buffer.from(body), headers });
   const [result] = await Promise.all([spooling.promise, asking]);

@@ -40,7 +40,7 @@ export interface SpooledBody {
   dispose(): Promise<void>;
 }
 
-export type SpoolRefusal =
+export type SpoolRejection =
   | BodyRejection
   /** `onChunk` stopped the reading and knows the reason. */
   | { ok: false; reason: "stopped"; message: string }
@@ -63,7 +63,7 @@ export async function sweepSpool(dir: string): Promise<void> {
 export async function spoolBody(
   request: IncomingHttpRequest,
   options: SpoolOptions,
-): Promise<SpooledBody | SpoolRefusal> {
+): Promise<SpooledBody | SpoolRejection> {
   const { body } = request;
   const encoding = parseContentEncoding(request.headers.get("content-encoding"));
   if (encoding === undefined) return unsupportedEncoding();
@@ -79,12 +79,12 @@ export async function spoolBody(
     const declared = encoding === null ? (body?.length ?? null) : null;
     if (declared !== null && declared > options.bytesMax) return tooLarge(options.bytesMax);
     const hasCapacity = await share.begin(declared);
-    const refusal = !hasCapacity
+    const rejection = !hasCapacity
       ? "stopped"
       : await (encoding === null ? pump(storeChunk) : unpackTo(encoding, options, pump, storeChunk));
-    if (refusal === null) return await store.finish();
+    if (rejection === null) return await store.finish();
     await store.discard();
-    return refusal === "stopped" ? (share.refusal ?? stoppedRefusal()) : refusal;
+    return rejection === "stopped" ? (share.rejection ?? stoppedRejection()) : rejection;
   } catch (cause) {
     await store.discard();
     if (isDiskFault(cause)) return diskFault(cause);
@@ -94,7 +94,7 @@ export async function spoolBody(
 
 /** The memory and disk space that one body holds. */
 class SpoolShare {
-  refusal: BodyRejection | null = null;
+  rejection: BodyRejection | null = null;
   private readonly memory: BodyReservation;
   private readonly disk: BodyReservation;
   private readonly options: SpoolOptions;
@@ -142,7 +142,7 @@ class SpoolShare {
   private async grow(reservation: BodyReservation, bytes: number, of: "memory" | "disk"): Promise<boolean> {
     const result = await reservation.growTo(bytes);
     if (result === "room") return true;
-    this.refusal = result === "left" ? aborted() : noMemory(reservation.budget.retryAfterSeconds(), of);
+    this.rejection = result === "left" ? aborted() : noMemory(reservation.budget.retryAfterSeconds(), of);
     return false;
   }
 }
@@ -293,11 +293,11 @@ function openPieceStream(spooled: SpooledBody, pieces: readonly Piece[]): Readab
   );
 }
 
-function stoppedRefusal(): SpoolRefusal {
+function stoppedRejection(): SpoolRejection {
   return { ok: false, reason: "stopped", message: "The request body was not read completely." };
 }
 
-function diskFault(cause: Error): SpoolRefusal {
+function diskFault(cause: Error): SpoolRejection {
   return {
     ok: false,
     reason: "disk",

@@ -63,7 +63,7 @@ const CHAT = {
   model: MODEL,
 };
 
-async function refusal(work: Promise<unknown>): Promise<ApiError> {
+async function rejection(work: Promise<unknown>): Promise<ApiError> {
   const thrown = await work.then(
     () => new Error("money was held"),
     (error: unknown) => error,
@@ -338,7 +338,7 @@ describe("requests without a hold", () => {
   test("a key without a user is rejected", async () => {
     const { asked, hold } = purse(RICH);
     const caller = makeCaller("balance", { userId: null });
-    const error = await refusal(hold("chat.completions", {}, { caller }));
+    const error = await rejection(hold("chat.completions", {}, { caller }));
     expect(error).toMatchObject({ code: "insufficient_quota", headers: { "x-should-retry": "false" } });
     expect(asked).toEqual([]);
   });
@@ -347,7 +347,7 @@ describe("requests without a hold", () => {
     const { gateway } = purse(RICH);
     const billingEngine = { hold: () => Promise.reject(new BillingUnavailable("away")) };
     const work = async () => holdMoney({ ...gateway, billingEngine }, CHAT);
-    expect(await refusal(work())).toMatchObject({ status: 503, code: "store_unavailable" });
+    expect(await rejection(work())).toMatchObject({ status: 503, code: "store_unavailable" });
   });
 });
 
@@ -375,7 +375,7 @@ describe("an insufficient balance", () => {
   test("that does not cover the stored conversation rejects the request", async () => {
     const { hold } = purse(INPUT_NANO + 2n * 3_000n);
     const fields = { max_output_tokens: 100, previous_response_id: "resp_1" };
-    const error = await refusal(hold("responses", fields, { kept: 3_000 }));
+    const error = await rejection(hold("responses", fields, { kept: 3_000 }));
     expect(error.code).toBe("insufficient_quota");
   });
 
@@ -389,7 +389,7 @@ describe("an insufficient balance", () => {
 
   test("rejects the request if the exact count is also too expensive", async () => {
     const { asked, hold } = purse(40n);
-    const { message } = await refusal(hold("chat.completions"));
+    const { message } = await rejection(hold("chat.completions"));
     expect(message).toContain(
       `requires at least $0.0000000${asked[1]?.leastNano}, but your available balance is $0.00000004`,
     );
@@ -398,17 +398,17 @@ describe("an insufficient balance", () => {
 
   test("skips the exact count if that cannot change the decision", async () => {
     const little = purse(30n);
-    await refusal(little.hold("chat.completions"));
+    await rejection(little.hold("chat.completions"));
     expect(little.asked).toHaveLength(1);
     const less = purse(100n);
     const messages = [{ role: "user", content: "one two three four five ".repeat(20) }];
-    await refusal(less.hold("chat.completions", { messages }));
+    await rejection(less.hold("chat.completions", { messages }));
     expect(less.asked).toHaveLength(1);
   });
 
   test("is reported with the missing amount and x-should-retry: false", async () => {
     const { hold } = purse(30n);
-    const error = await refusal(hold("chat.completions"));
+    const error = await rejection(hold("chat.completions"));
     expect(error).toMatchObject({
       status: 429,
       code: "insufficient_quota",
@@ -424,7 +424,7 @@ describe("an insufficient balance", () => {
     const resetsAtMs = Date.parse("2026-09-30T00:00:00Z") - 400;
     const { asked, hold } = purse({ kind: "short", availableNano: 7n, resetsAtMs });
     const caller = makeCaller("subscription", { plans: ["pro"] });
-    const error = await refusal(hold("chat.completions", {}, { caller }));
+    const error = await rejection(hold("chat.completions", {}, { caller }));
     expect(asked[0]).toMatchObject({ charge: "subscription", plans: ["pro"] });
     expect(error).toMatchObject({
       status: 429,
@@ -439,7 +439,7 @@ describe("an insufficient balance", () => {
 
   test("of a subscription that never resets, or of none, is reported without a reset time", async () => {
     const { hold } = purse({ kind: "short", availableNano: 0n, resetsAtMs: null });
-    const error = await refusal(hold("chat.completions", {}, { caller: makeCaller("subscription") }));
+    const error = await rejection(hold("chat.completions", {}, { caller: makeCaller("subscription") }));
     expect(error).toMatchObject({ code: "insufficient_quota", headers: { "x-should-retry": "false" } });
     expect(errorObject(error, "req_1")).not.toHaveProperty("resets_at");
   });

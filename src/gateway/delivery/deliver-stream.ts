@@ -7,7 +7,7 @@ import { interruptedError, type UpstreamFailure } from "../../accounts/failure.t
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import type { RequestCapture } from "../../capture/request-capture.ts";
 import type { ApiError } from "../../errors.ts";
-import type { AnswerHeaders } from "../../net/http-client/contract.ts";
+import type { ResponseHeaders } from "../../net/http-client/contract.ts";
 import type { Pool } from "../../pool/pool.ts";
 import { type Endpoint, hasTextOutput } from "../../protocols/shared/endpoint.ts";
 import { NO_FACTS } from "../../protocols/shared/response-facts.ts";
@@ -97,7 +97,7 @@ export class StreamDelivery implements RelayDelivery {
   }
 
   /** The headers of the account's response; null until it has responded. */
-  get upstreamHeaders(): AnswerHeaders | null {
+  get upstreamHeaders(): ResponseHeaders | null {
     return this.#result?.upstreamHeaders ?? null;
   }
 

@@ -1,7 +1,7 @@
 /** Whole responses: what of an account's response the gateway keeps, counts and settles before the client receives it. */
 
 import { joinParts, type Part } from "../../base/parts.ts";
-import type { StoredAnswer } from "../../billing/idempotency/idempotency.ts";
+import type { StoredResult } from "../../billing/idempotency/idempotency.ts";
 import { hasTextOutput } from "../../protocols/shared/endpoint.ts";
 import type { UpstreamResponse } from "../../protocols/whole-response.ts";
 import type { UsageRow } from "../../store/usage/usage.ts";
@@ -13,7 +13,7 @@ import type { UpstreamResult, WholeUpstreamResult } from "../upstream/dispatch.t
 
 /** The request occupies the account's slot from here on. */
 export function acceptWhole(context: ReservedRequest, result: UpstreamResult): WholeUpstreamResult {
-  if (result.kind !== "answer") throw new Error("expected a whole response, received a stream");
+  if (result.kind !== "response") throw new Error("expected a whole response, received a stream");
   context.accountSlot = result.accountSlot;
   return result;
 }
@@ -31,19 +31,19 @@ interface WholeEnd {
 
 export function buildWholeEnding(
   { endpoint }: ReservedRequest,
-  answer: UpstreamResponse,
+  response: UpstreamResponse,
   { responseId, responseState, isClientGone }: WholeEnd,
 ): RequestEnding {
-  const { usage, body } = answer;
+  const { usage, body } = response;
   const isPending = responseState === "background";
   const isReported = usage !== null && isWholeCount(usage);
   return {
-    outcome: isClientGone ? "client_gone" : isPending ? "pending" : readOutcome(answer),
+    outcome: isClientGone ? "client_gone" : isPending ? "pending" : readOutcome(response),
     status: 200,
     error: null,
     usage,
-    images: answer.images,
-    imageKind: answer.imageKind,
+    images: response.images,
+    imageKind: response.imageKind,
     responseId,
     responseState,
     isServed: true,
@@ -51,7 +51,7 @@ export function buildWholeEnding(
     countOutput: hasTextOutput(endpoint) && !isReported ? openCounter(body) : null,
     estimateShown: null,
     isAbandoned: false,
-    describeResponse: answer.describe,
+    describeResponse: response.describe,
   };
 }
 
@@ -77,6 +77,6 @@ export function releaseConcurrency({ lease, accountSlot }: ReservedRequest): voi
 }
 
 /** The response that a repeat with the same Idempotency-Key receives. */
-export function buildStoredAnswer({ body }: UpstreamResponse): StoredAnswer {
+export function buildStoredResult({ body }: UpstreamResponse): StoredResult {
   return { status: 200, contentType: "application/json", body: new TextDecoder().decode(joinParts(body)) };
 }

@@ -13,7 +13,7 @@ const iso = (query: string) => {
   return [new Date(fromMs).toISOString(), new Date(toMs).toISOString(), granularity];
 };
 
-function refusal(query: string): ApiError {
+function rejection(query: string): ApiError {
   try {
     range(query);
   } catch (error) {
@@ -61,13 +61,13 @@ describe("the range of a usage report", () => {
     ["from=2024-01-01", "from", "at most 400"],
     ["from=2026-08-01&granularity=hour", "from", "granularity=day"],
   ])("rejects %s, names %s and lists what is allowed", (query, param, says) => {
-    const error = refusal(query);
+    const error = rejection(query);
     expect([error.status, error.code, error.param]).toEqual([400, "invalid_value", param]);
     expect(error.message).toContain(says);
   });
 
   test("rejects a duplicate parameter", () => {
-    expect(refusal("from=2026-09-01&from=2026-09-02")).toMatchObject({
+    expect(rejection("from=2026-09-01&from=2026-09-02")).toMatchObject({
       code: "duplicate_parameter",
       param: "from",
     });

@@ -23,7 +23,7 @@ function setUp(begun: IdempotencyStart = { kind: "new" }) {
       claims.push(claim);
       return begun;
     },
-    finish: async (_, answer) => void ends.push(answer),
+    finish: async (_, response) => void ends.push(response),
     releaseClaim: async () => void ends.push("forgotten"),
   };
   async function claim(token: string | null, name: EndpointName, request: ModelRequest = makeRequest(name)) {
@@ -39,7 +39,7 @@ function setUp(begun: IdempotencyStart = { kind: "new" }) {
   return { claims, ends, idempotency, claim };
 }
 
-async function refusal(work: Promise<unknown>): Promise<ApiError> {
+async function rejection(work: Promise<unknown>): Promise<ApiError> {
   const thrown = await work.then(
     () => new Error("it was not refused"),
     (error: unknown) => error,
@@ -61,7 +61,7 @@ describe("a request with an Idempotency-Key", () => {
   test("claims nothing without the header, and is rejected with an invalid key", async () => {
     const { claims, claim } = setUp();
     expect(await claim(null, "chat.completions")).toBeNull();
-    expect(await refusal(claim("two words", "chat.completions"))).toMatchObject({
+    expect(await rejection(claim("two words", "chat.completions"))).toMatchObject({
       code: "invalid_value",
       param: "idempotency-key",
     });
@@ -89,9 +89,9 @@ describe("a request with an Idempotency-Key", () => {
     const stored = { status: 200, contentType: "application/json", body: '{"id":"x"}' };
     const claimed = await setUp({ kind: "done", requestId: "req_0", stored }).claim("t", "responses");
     if (claimed?.kind !== "repeat") throw new Error("there is no answer");
-    const { answer } = claimed;
-    expect([answer.status, Buffer.from(joinParts(answer.body)).toString()]).toEqual([200, '{"id":"x"}']);
-    expect(answer.headers.split("\r\n")).toEqual([
+    const { response } = claimed;
+    expect([response.status, Buffer.from(joinParts(response.body)).toString()]).toEqual([200, '{"id":"x"}']);
+    expect(response.headers.split("\r\n")).toEqual([
       "content-type: application/json",
       "x-request-id: req_0",
       "idempotency-replayed: true",
@@ -104,19 +104,19 @@ describe("a request with an Idempotency-Key", () => {
     ["was not stored", { kind: "done", requestId: "req_0", stored: null }, "idempotency_answer_gone"],
     ["had another body", { kind: "other_body", requestId: "req_0" }, "idempotency_key_reused"],
   ] as const)("is rejected when the first %s", async (_, begun, code) => {
-    expect(await refusal(setUp(begun).claim("t", "responses"))).toMatchObject({ code });
+    expect(await rejection(setUp(begun).claim("t", "responses"))).toMatchObject({ code });
   });
 
   test("is rejected while the store is unavailable, because it might be a repeat", async () => {
     const { idempotency, claim } = setUp();
     idempotency.begin = () => Promise.reject(new Error("away"));
-    expect(await refusal(claim("t", "chat.completions"))).toMatchObject({ code: "store_unavailable" });
+    expect(await rejection(claim("t", "chat.completions"))).toMatchObject({ code: "store_unavailable" });
   });
 });
 
 describe("the end of a claim", () => {
   const CLAIM = { scope: "k1", token: "t", fingerprint: "f", requestId: "req_1" };
-  const ANSWER = { status: 200, contentType: "application/json", body: "{}" };
+  const RESPONSE = { status: 200, contentType: "application/json", body: "{}" };
 
   function endOf(change: Partial<ClaimStore> = {}) {
     const { ends, idempotency } = setUp();
@@ -131,13 +131,13 @@ describe("the end of a claim", () => {
 
   test("stores the response, stores only its completion, or deletes the claim", async () => {
     const { ends, gateway } = endOf();
-    for (const end of [ANSWER, null, "forget"] as const) await endClaim(gateway, CLAIM, end);
-    expect(ends).toEqual([ANSWER, null, "forgotten"]);
+    for (const end of [RESPONSE, null, "forget"] as const) await endClaim(gateway, CLAIM, end);
+    expect(ends).toEqual([RESPONSE, null, "forgotten"]);
   });
 
   test("logs a failure of the store and does not fail the response", async () => {
     const { logged, gateway } = endOf({ finish: () => Promise.reject(new Error("away")) });
-    await endClaim(gateway, CLAIM, ANSWER);
+    await endClaim(gateway, CLAIM, RESPONSE);
     expect(logged).toEqual([
       { event: "idempotency_not_ended", fields: { request_id: "req_1", reason: "away" } },
     ]);

@@ -4,7 +4,7 @@
  */
 
 import { partBytes } from "../../base/parts.ts";
-import type { Idempotency, IdempotencyClaim, StoredAnswer } from "../../billing/idempotency/idempotency.ts";
+import type { Idempotency, IdempotencyClaim, StoredResult } from "../../billing/idempotency/idempotency.ts";
 import { ApiError, storeUnavailable } from "../../errors.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import { WholeResponse } from "../../net/wire/http-message.ts";
@@ -17,7 +17,7 @@ import { computeFingerprint, readIdempotencyKey, repeatError } from "./idempoten
 /** The first request with its key, which now owns the claim; or a repeat, with the response of the first. */
 export type IdempotencyClaimResult<Out> =
   | { kind: "first"; claim: IdempotencyClaim }
-  | { kind: "repeat"; answer: Out };
+  | { kind: "repeat"; response: Out };
 
 /** The part of the request context that a claim depends on. */
 interface Claimant {
@@ -54,7 +54,7 @@ async function claimWithKey(
   if (start.kind !== "done" || start.stored === null) throw repeatError(start);
   const { status, contentType, body } = start.stored;
   const headers = `content-type: ${contentType}\r\nx-request-id: ${start.requestId}\r\nidempotency-replayed: true\r\n`;
-  return { kind: "repeat", answer: new WholeResponse(status, headers, Buffer.from(body)) };
+  return { kind: "repeat", response: new WholeResponse(status, headers, Buffer.from(body)) };
 }
 
 async function fingerprintRequest(
@@ -96,7 +96,7 @@ export interface ClaimEndServices {
 export async function endClaim(
   { idempotency, log }: ClaimEndServices,
   claim: IdempotencyClaim,
-  end: "forget" | StoredAnswer | null,
+  end: "forget" | StoredResult | null,
 ): Promise<void> {
   try {
     if (end === "forget") await idempotency.releaseClaim(claim);

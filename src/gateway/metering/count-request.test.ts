@@ -65,8 +65,8 @@ test("the prompt of an image counts", async () => {
 });
 
 test("a response counts its text and its reasoning", async () => {
-  const answer = { choices: [{ message: { role: "assistant", content: "Lisbon.", reasoning: "easy" } }] };
-  expect(await countResponse(Buffer.from(JSON.stringify(answer)))).toEqual({
+  const response = { choices: [{ message: { role: "assistant", content: "Lisbon.", reasoning: "easy" } }] };
+  expect(await countResponse(Buffer.from(JSON.stringify(response)))).toEqual({
     outputTokens: countTokens("Lisbon.") + countTokens("easy"),
     reasoningTokens: countTokens("easy"),
   });

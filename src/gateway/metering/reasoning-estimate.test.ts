@@ -5,9 +5,9 @@ import { ReasoningEstimates, type ReasoningSubject } from "./reasoning-estimate.
 const STREAM: ReasoningSubject = { upstreamModel: "up", effort: null, stream: true };
 const WHOLE: ReasoningSubject = { ...STREAM, stream: false };
 
-function taught(subject: ReasoningSubject, ...answers: number[]): ReasoningEstimates {
+function taught(subject: ReasoningSubject, ...responses: number[]): ReasoningEstimates {
   const estimates = new ReasoningEstimates();
-  for (const tokens of answers) estimates.learn(subject, tokens);
+  for (const tokens of responses) estimates.learn(subject, tokens);
   return estimates;
 }
 
@@ -74,10 +74,10 @@ test("the estimates of the least recently used model are evicted", () => {
 
 test("an estimate is between the minimum and twice the maximum of the learned counts", () => {
   fc.assert(
-    fc.property(fc.array(fc.nat(100_000), { minLength: 1, maxLength: 50 }), (answers) => {
-      const estimate = taught(STREAM, ...answers).estimate(STREAM, 0, false);
-      expect(estimate).toBeGreaterThanOrEqual(Math.min(...answers));
-      expect(estimate).toBeLessThanOrEqual(2 * Math.max(...answers) + 1);
+    fc.property(fc.array(fc.nat(100_000), { minLength: 1, maxLength: 50 }), (responses) => {
+      const estimate = taught(STREAM, ...responses).estimate(STREAM, 0, false);
+      expect(estimate).toBeGreaterThanOrEqual(Math.min(...responses));
+      expect(estimate).toBeLessThanOrEqual(2 * Math.max(...responses) + 1);
     }),
   );
 });

@@ -38,7 +38,7 @@ export interface DispatchTrace {
   candidates: readonly Candidate[];
   attempts: readonly AttemptTrace[];
   /** The error message for the client, if the request was rejected or failed. */
-  refusal?: string;
+  rejection?: string;
   /** The id of the distributed trace, if the client started it. Otherwise the id follows from the request id. */
   traceId?: string;
 }
@@ -230,16 +230,16 @@ function clientTraceId({ spanContext }: Trace): string | null {
 }
 
 /** Enough to identify the limit. A long message of an upstream is truncated. */
-const REFUSAL_CHARS_MAX = 500;
+const REJECTION_CHARS_MAX = 500;
 
-export function traceRecord(trace: Trace, nowMs: number, refusal: string | null = null): DispatchTrace {
+export function traceRecord(trace: Trace, nowMs: number, rejection: string | null = null): DispatchTrace {
   const traceId = clientTraceId(trace);
   return {
     waitedMs: waitedMs(trace, nowMs),
     ...(trace.slotWaitMs === 0 ? {} : { slotWaitMs: trace.slotWaitMs }),
     candidates: trace.candidates,
     attempts: trace.attempts,
-    ...(refusal === null ? {} : { refusal: refusal.slice(0, REFUSAL_CHARS_MAX) }),
+    ...(rejection === null ? {} : { rejection: rejection.slice(0, REJECTION_CHARS_MAX) }),
     ...(traceId === null ? {} : { traceId }),
   };
 }

@@ -128,9 +128,9 @@ class AbandonedResponse {
     return isUnsupportedStatus(result.failure.status) || this.#failures >= FAILURES_MAX;
   }
 
-  async #settleEnded({ answer }: Extract<ResponseProgress, { kind: "ended" }>): Promise<void> {
+  async #settleEnded({ response }: Extract<ResponseProgress, { kind: "ended" }>): Promise<void> {
     // A cancelled response without usage is charged like a lost one, but stays retrievable: it does not grow any more.
-    const { usage } = answer;
+    const { usage } = response;
     const isWhole = usage !== null;
     await settleRequest(this.#services, this.#context, { ...this.#ending, usage, isWhole });
   }

@@ -33,7 +33,7 @@ const NO_HEADERS = new Headers();
 const NO_CLIENT = { signal: new AbortController().signal };
 
 export type ResponseProgress =
-  | { kind: "ended"; outcome: ResponseEnd; answer: UpstreamResponse }
+  | { kind: "ended"; outcome: ResponseEnd; response: UpstreamResponse }
   /** Deleted or lost: its usage will never be known. */
   | { kind: "gone" }
   | { kind: "running" };
@@ -55,7 +55,7 @@ export interface BackgroundServices extends SettlementServices {
 export type StoredEnding = RequestEnding & { responseId: string };
 
 /**
- * Continues after the request was answered. `ending` is the state of the response at that time: if the upstream never
+ * Continues after the request got its response. `ending` is the state of the response at that time: if the upstream never
  * reports usage, the output that the client received until then is counted.
  */
 export async function followBackgroundResponse(
@@ -120,26 +120,26 @@ class BackgroundResponse {
 
   async settle(progress: ResponseProgress): Promise<void> {
     const ending = this.#ending;
-    const answer = progress.kind === "ended" ? progress.answer : null;
-    const isCancelled = progress.kind === "ended" && isStopped(progress.outcome, answer);
+    const response = progress.kind === "ended" ? progress.response : null;
+    const isCancelled = progress.kind === "ended" && isStopped(progress.outcome, response);
     await settleRequest(this.#services, this.#context, {
       ...ending,
       outcome: progress.kind === "ended" ? progress.outcome : "upstream_cut",
-      usage: answer?.usage ?? null,
+      usage: response?.usage ?? null,
       // The response is settled before its end, so it must not be retrievable afterwards.
       responseId: progress.kind === "running" ? null : ending.responseId,
       isServed: true,
       isWhole: progress.kind === "ended" && !isCancelled,
       // The client of a background response may disconnect. Only a cancelled response has output that was not received.
       isAbandoned: isCancelled,
-      countOutput: answer === null ? ending.countOutput : () => countResponse(joinParts(answer.body)),
+      countOutput: response === null ? ending.countOutput : () => countResponse(joinParts(response.body)),
     });
   }
 }
 
 /** The response was cancelled, and its upstream does not report what it had produced until then. */
-export function isStopped(outcome: string, answer: Pick<UpstreamResponse, "usage"> | null): boolean {
-  return outcome === "cancelled" && (answer?.usage ?? null) === null;
+export function isStopped(outcome: string, response: Pick<UpstreamResponse, "usage"> | null): boolean {
+  return outcome === "cancelled" && (response?.usage ?? null) === null;
 }
 
 export interface Pause {
@@ -202,8 +202,8 @@ export function readProgress(
 ): ResponseProgress {
   if (result.kind === "failed") return { kind: result.failure.status === 404 ? "gone" : "running" };
   const audience = messageAudience(request, route);
-  const answer = readWholeResponse(result.body, RESPONSES, audience, dispatcher.jsonDepthMax);
-  if (answer.kind !== "answer") return { kind: "running" };
-  const outcome = readResponseEnd(answer);
-  return outcome === null ? { kind: "running" } : { kind: "ended", outcome, answer };
+  const response = readWholeResponse(result.body, RESPONSES, audience, dispatcher.jsonDepthMax);
+  if (response.kind !== "response") return { kind: "running" };
+  const outcome = readResponseEnd(response);
+  return outcome === null ? { kind: "running" } : { kind: "ended", outcome, response };
 }

@@ -16,7 +16,7 @@ import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { usageLimits } from "../../count-limits.ts";
 import { ApiError } from "../../errors.ts";
 import { computeTariffCosts, NO_COSTS } from "../../money/tariff.ts";
-import type { AnswerHeaders } from "../../net/http-client/contract.ts";
+import type { ResponseHeaders } from "../../net/http-client/contract.ts";
 import {
   type HeaderLines,
   type HttpResponse,
@@ -149,17 +149,17 @@ async function forwardWhole(lookup: Lookup): Promise<HttpResponse> {
   const { dispatcher, responses } = services;
   const result = await sendRequest(dispatcher, buildAttempt(lookup, false));
   if (result.kind === "failed") throw toApiError(result.failure, lookup);
-  const answer = readWholeResponse(result.body, RESPONSES, audience, dispatcher.jsonDepthMax);
-  if (answer.kind !== "answer") {
+  const response = readWholeResponse(result.body, RESPONSES, audience, dispatcher.jsonDepthMax);
+  if (response.kind !== "response") {
     throw clientError(upstreamFailure("bad_answer", "not a JSON object"), audience);
   }
   if (stored.method === "DELETE") responses.remove(stored.responseId);
-  if (stored.action !== "/input_items") await settleBackground(lookup, answer);
+  if (stored.action !== "/input_items") await settleBackground(lookup, response);
   const lines = `${JSON_LINES}x-request-id: ${call.requestId}\r\n${buildForwardedHeaders(result.headers, route)}`;
-  return new WholeResponse(200, lines, answer.body);
+  return new WholeResponse(200, lines, response.body);
 }
 
-function buildForwardedHeaders(from: AnswerHeaders, { publicModel }: ResponseRoute): HeaderLines {
+function buildForwardedHeaders(from: ResponseHeaders, { publicModel }: ResponseRoute): HeaderLines {
   return forwardedResponseHeaders(from, publicModel, upstreamRequestId(from));
 }
 
@@ -255,9 +255,9 @@ async function settleStreamed(lookup: Lookup, { outcome, usage }: StreamReader):
 /** A background response reports its usage when it is fetched later. The first report goes into its usage row. */
 async function settleBackground(
   { services, stored, route }: Lookup,
-  answer: Pick<UpstreamResponse, "status" | "usage">,
+  response: Pick<UpstreamResponse, "status" | "usage">,
 ): Promise<void> {
-  const outcome = readResponseEnd(answer);
+  const outcome = readResponseEnd(response);
   if (outcome === null) return;
   // The response is paid: the process that follows it to its end settles it.
   if (route.checkSettled !== undefined) {
@@ -269,7 +269,7 @@ async function settleBackground(
   }
   if (!route.pending) return;
   await services.billingEngine.flush();
-  await settlePending(services.db, route.requestId, lateUse(answer.usage, route.terms), outcome);
+  await settlePending(services.db, route.requestId, lateUse(response.usage, route.terms), outcome);
   const { terms: _, ...settled } = route;
   services.responses.add(stored.responseId, { ...settled, pending: false });
 }

@@ -135,7 +135,7 @@ describe("the usage row of a request", () => {
       firstByteMs: null,
       durationMs: 0,
       waitMs: 0,
-      trace: JSON.stringify({ waitedMs: 0, candidates: [], attempts: [], refusal: "no" }),
+      trace: JSON.stringify({ waitedMs: 0, candidates: [], attempts: [], rejection: "no" }),
     });
   });
 

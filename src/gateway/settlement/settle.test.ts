@@ -70,7 +70,7 @@ function setUp() {
       push: (row) => void rows.push(row),
       settle: async (settlement) => void settlements.push(settlement),
     },
-    refusals: { addToCounted: () => false },
+    rejections: { addToCounted: () => false },
     billingFaults: { add: (fault) => void faults.push(fault) },
     dispatcher: { pool: { recordBrokenStream: ({ account }) => void blamed.push(account.id) } },
   };

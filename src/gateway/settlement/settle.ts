@@ -7,7 +7,7 @@ import { upstreamFailure } from "../../accounts/failure.ts";
 import type { Clock } from "../../base/clock.ts";
 import { isPending, type MaybePromise } from "../../base/maybe-promise.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
-import { type RefusalRows, withoutUsageRow } from "../../billing/engine/refusal-rows.ts";
+import { type RejectionRows, withoutUsageRow } from "../../billing/engine/rejection-rows.ts";
 import { NO_AMOUNTS } from "../../limits/amounts.ts";
 import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { Log } from "../../observe/log.ts";
@@ -53,7 +53,7 @@ export interface SettlementServices extends RecordingServices {
   readonly estimates: InputEstimates;
   readonly reasoning: ReasoningEstimates;
   readonly inputCounter: Pick<InputCounter, "countRequest">;
-  readonly refusals: Pick<RefusalRows, "addToCounted">;
+  readonly rejections: Pick<RejectionRows, "addToCounted">;
   readonly billingFaults: Pick<BillingFaults, "add">;
   readonly billingEngine: Pick<BillingEngine, "push" | "settle">;
   readonly dispatcher: { readonly pool: Pick<Pool, "recordBrokenStream"> };
@@ -111,7 +111,7 @@ function pushRow(
   const row = buildUsageRow(context, use, services.clock);
   recordRequest(services, context, { row, ending });
   settleLimits(context, use);
-  if (!services.refusals.addToCounted(row)) services.billingEngine.push(row);
+  if (!services.rejections.addToCounted(row)) services.billingEngine.push(row);
 }
 
 /**
@@ -208,7 +208,7 @@ function settleMeasured(
   const row = buildUsageRow(context, use, services.clock);
   recordRequest(services, context, { row, ending });
   settleLimits(context, use);
-  const settled = services.refusals.addToCounted(row) ? withoutUsageRow(row) : row;
+  const settled = services.rejections.addToCounted(row) ? withoutUsageRow(row) : row;
   const startedMs = services.clock.monotonicMs();
   const settlement = services.billingEngine.settle({ row: settled, chargedNano: money.chargedNano });
   if (settlement === null) recordSettlement(services, startedMs);

@@ -7,7 +7,7 @@ import type { Clock } from "../../base/clock.ts";
 import { storeUnavailable } from "../../errors.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Keyring } from "../../secrets/keyring.ts";
-import { type Db, isRefused } from "../../store/engine/db.ts";
+import { type Db, isRejected } from "../../store/engine/db.ts";
 import { isSharedServer } from "../../store/engine/dialect.ts";
 import { readResponsesKept } from "../../store/responses/response-retention.ts";
 import { deleteStoredResponse, limitOwnerBytes } from "../../store/responses/stored-response-removal.ts";
@@ -151,23 +151,23 @@ export class ResponseArchive {
       try {
         await this.#writeBatch(batch);
       } catch (error) {
-        if (isRefused(error) && batch.length === 1) this.#forgetAll(batch);
+        if (isRejected(error) && batch.length === 1) this.#forgetAll(batch);
         log.warn("stored_responses_not_written", {
           responses: batch.length,
           reason: error instanceof Error ? error.message : "unknown",
         });
         if (this.#isClosing) return;
-        if (isRefused(error) && batch.length > 1) await this.#writeEach(batch);
+        if (isRejected(error) && batch.length > 1) await this.#writeEach(batch);
         else await Bun.sleep(limits.retryMs);
       }
     }
   }
 
-  /** The database refuses one record of a batch permanently. The others are written. */
+  /** The database rejects one record of a batch permanently. The others are written. */
   async #writeEach(batch: readonly ResponseRecord[]): Promise<void> {
     for (const record of batch) {
       await this.#writeBatch([record]).catch((error: unknown) => {
-        if (isRefused(error)) this.#forget(record);
+        if (isRejected(error)) this.#forget(record);
       });
     }
   }

@@ -75,10 +75,10 @@ export class WaitingStream implements StreamSource {
   async #awaitServing(): Promise<void> {
     const { serving, close, describe, onEnd } = this.#options;
     try {
-      const answer = await serving;
-      if (!(answer instanceof StreamedResponse))
+      const response = await serving;
+      if (!(response instanceof StreamedResponse))
         throw new Error("expected a stream, received a whole response");
-      this.#request = { kind: "served", source: answer.source };
+      this.#request = { kind: "served", source: response.source };
     } catch (cause) {
       this.#request = { kind: "failed", last: describe(await close(cause)) };
     }

@@ -134,7 +134,7 @@ export class PoolThread<Job, Result> {
       case "result":
         this.#running?.resolve(message.result);
         return;
-      case "refused":
+      case "rejected":
         this.#running?.reject(new ApiError(message.code, message.message, { param: message.param }));
         return;
     }

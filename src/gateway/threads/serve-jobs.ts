@@ -10,7 +10,7 @@ export type ThreadMessage<Result> =
   | { readonly kind: "ready"; readonly taskId: string | null }
   | { readonly kind: "result"; readonly result: Result }
   | {
-      readonly kind: "refused";
+      readonly kind: "rejected";
       readonly code: ApiErrorCode;
       readonly message: string;
       readonly param: string | null;
@@ -51,7 +51,7 @@ export function serveJobs<Job, Result>(
         return;
       }
       const { code, message, param } = cause;
-      send({ kind: "refused", code, message, param });
+      send({ kind: "rejected", code, message, param });
     }
     // A long job leaves hundreds of megabytes, which an idle thread would keep.
     if (performance.now() - startedMs > LONG_JOB_MS) Bun.gc(true);

@@ -140,7 +140,7 @@ export class EmbeddingBatches implements BatchedRequest {
     const body = [HEAD, ...parts, Buffer.from(tail)].map(wholeBytesPart);
     if (partsLength(body) > RESPONSE_BYTES_MAX) return { kind: "malformed" };
     return {
-      kind: "answer",
+      kind: "response",
       body,
       usage,
       images: 0,

@@ -149,9 +149,9 @@ export class EmbeddingsTranslator implements Translator {
     const translation = isLong
       ? await this.#threads.translateVectors({ owner: this.#owner, body, terms })
       : translateVectors(body, terms);
-    if (translation.kind !== "answer") return translation;
+    if (translation.kind !== "response") return translation;
     return {
-      kind: "answer",
+      kind: "response",
       body: wholePart(translation.body),
       usage: translation.usage,
       images: 0,

@@ -1,4 +1,4 @@
-/** Refuses JSON of upstreams that is nested too deeply: writing it again takes seconds, or fails. */
+/** Rejects JSON of upstreams that is nested too deeply: writing it again takes seconds, or fails. */
 
 import type { Part } from "../../base/parts.ts";
 import { scanObject, wantedFields } from "../../json/scan.ts";

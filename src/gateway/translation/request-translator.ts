@@ -247,12 +247,12 @@ export class RequestTranslator implements Translator {
   }
 
   #finishWhole(translation: ResponseTranslation, attempt: AttemptTerms): WholeResponseResult {
-    if (translation.kind !== "answer") return translation;
+    if (translation.kind !== "response") return translation;
     const { body, usage, status, turnHead, isEmptyExpected, facts } = translation;
     if (turnHead !== null) this.#openStore(attempt)?.({ head: turnHead, usage });
     this.#learnTokens(usage);
     return {
-      kind: "answer",
+      kind: "response",
       body: wholePart(body),
       usage,
       images: 0,

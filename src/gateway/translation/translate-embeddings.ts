@@ -87,7 +87,7 @@ export function translateVectors(
   const response = readOpenaiVectors(json, textCount);
   if (response === null) return { kind: "malformed" };
   return {
-    kind: "answer",
+    kind: "response",
     body: writeJson(writeGeminiVectors(response, shape)),
     usage: response.usage,
     isEmptyExpected: false,

@@ -30,7 +30,7 @@ export interface ResponseSource {
 
 export type ResponseTranslation =
   | {
-      readonly kind: "answer";
+      readonly kind: "response";
       readonly body: Uint8Array<ArrayBuffer>;
       readonly usage: TokenUsage | null;
       readonly status: string | null;
@@ -60,7 +60,7 @@ export function translateResponse(source: ResponseSource): ResponseTranslation {
   const written = lookUpCodec(client.request.dialect).writeResponse(response, client);
   const text = JSON.stringify(written);
   return {
-    kind: "answer",
+    kind: "response",
     body: Buffer.from(text),
     usage: response.usage,
     isEmptyExpected: isEmptyStop(response.stop),

@@ -16,7 +16,7 @@ export const DROPPED_STATE = "state";
 export interface Translator {
   /** Throws the error for the client if the request cannot be expressed in the dialect of the account. */
   translate(route: AccountRoute, outputTokensMax: number | null): Promise<TranslatedAttempt>;
-  /** Returns true if the next attempt differs: opaque state that an upstream refused is left out. */
+  /** Returns true if the next attempt differs: opaque state that an upstream rejected is left out. */
   dropState(): boolean;
 }
 

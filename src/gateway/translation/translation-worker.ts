@@ -81,7 +81,7 @@ function returnResponse(
   translation: ResponseTranslation,
   dropped: readonly string[],
 ): JobResult<TranslationResult> {
-  if (translation.kind !== "answer")
+  if (translation.kind !== "response")
     return { result: { kind: "response", translation, dropped }, transfer: [] };
   const body = ownBuffer(translation.body);
   const turnHead = translation.turnHead === null ? null : ownBuffer(translation.turnHead);

@@ -76,7 +76,7 @@ function setUp(routes: readonly AccountRoute[], queue = { maxWaiting: 5, timeout
   };
 }
 
-async function refusal(work: Promise<unknown>): Promise<ApiError> {
+async function rejection(work: Promise<unknown>): Promise<ApiError> {
   const thrown = await work.then(
     () => new Error("a place was taken"),
     (error: unknown) => error,
@@ -165,7 +165,7 @@ describe("a request without an account slot", () => {
       const a = route("a");
       const { take, order, pool } = setUp([a]);
       pool.recordFailure(a, upstreamFailure(kind, "r"));
-      const error = await refusal(take(order()));
+      const error = await rejection(take(order()));
       expect(error).toMatchObject({ status: 503, code: "no_available_account" });
       expect(error.headers).toEqual({ "x-should-retry": "false" });
     },
@@ -176,7 +176,7 @@ describe("a request without an account slot", () => {
     const { take, order, pool } = setUp([a, b]);
     pool.recordFailure(a, upstreamFailure("credential", "status 401", 401));
     pool.recordFailure(b, limited(300_000));
-    const error = await refusal(take(order()));
+    const error = await rejection(take(order()));
     expect(error).toMatchObject({ status: 503, code: "server_is_overloaded" });
     expect(error.message).toStartWith("Selected model is at capacity");
     expect(error.message).toEndWith("try again in 5 min.");
@@ -187,7 +187,7 @@ describe("a request without an account slot", () => {
     const a = route("a");
     const { take, order, pool, waiting } = setUp([a]);
     pool.recordFailure(a, limited(42_000));
-    const error = await refusal(take(order()));
+    const error = await rejection(take(order()));
     expect(error).toMatchObject({
       status: 429,
       code: "rate_limit_exceeded",
@@ -201,7 +201,7 @@ describe("a request without an account slot", () => {
     const a = route("a");
     const { take, order } = setUp([a]);
     const last = new ApiError("upstream_error", "what it said");
-    expect(await refusal(take(order(), [a], last))).toBe(last);
+    expect(await rejection(take(order(), [a], last))).toBe(last);
   });
 
   test("does not fail with not_found while another account is only busy", async () => {
@@ -209,15 +209,15 @@ describe("a request without an account slot", () => {
     const { take, order, pool } = setUp([a, b], { maxWaiting: 0, timeoutMs: 5_000 });
     await take(order(), [a]);
     const last = new ApiError("not_found", "what the other said");
-    expect(await refusal(take(order(), [a], last))).toMatchObject({ code: "rate_limit_exceeded" });
+    expect(await rejection(take(order(), [a], last))).toMatchObject({ code: "rate_limit_exceeded" });
     pool.recordFailure(b, upstreamFailure("credential", "status 401", 401));
-    expect(await refusal(take(order(), [a], last))).toBe(last);
+    expect(await rejection(take(order(), [a], last))).toBe(last);
   });
 
   test("fails with rate_limit_exceeded if the queue is full", async () => {
     const { take, order } = setUp([route("a", { concurrency: 1 })], { maxWaiting: 0, timeoutMs: 5_000 });
     await take(order());
-    const error = await refusal(take(order()));
+    const error = await rejection(take(order()));
     expect(error).toMatchObject({ status: 429, headers: { "retry-after": "1" } });
     expect(error.message).toContain("queueing is disabled for your group");
   });
@@ -225,7 +225,7 @@ describe("a request without an account slot", () => {
   test("fails with rate_limit_exceeded at the queue timeout", async () => {
     const { take, order, waiting } = setUp([route("a", { concurrency: 1 })], { maxWaiting: 5, timeoutMs: 5 });
     await take(order());
-    expect(await refusal(take(order()))).toMatchObject({ status: 429, code: "rate_limit_exceeded" });
+    expect(await rejection(take(order()))).toMatchObject({ status: 429, code: "rate_limit_exceeded" });
     expect(waiting()).toBe(0);
   });
 
@@ -233,7 +233,7 @@ describe("a request without an account slot", () => {
     const { take, order, waiting } = setUp([route("a", { concurrency: 1 })]);
     const held = await take(order());
     const leaving = new AbortController();
-    const taking = refusal(take(order(leaving)));
+    const taking = rejection(take(order(leaving)));
     leaving.abort();
     expect((await taking).code).toBe("client_closed_request");
     expect(waiting()).toBe(0);

@@ -1,15 +1,15 @@
 /** Checks that a successful response has the type of content that the request asked for. */
 
 import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
-import type { AnswerHeaders } from "../../net/http-client/contract.ts";
+import type { ResponseHeaders } from "../../net/http-client/contract.ts";
 import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 
 /** An HTML page of a captive portal or an unrequested stream must never pass as a response. */
-export function checkJson(headers: AnswerHeaders): UpstreamFailure | null {
+export function checkJson(headers: ResponseHeaders): UpstreamFailure | null {
   return isOfType(headers.get("content-type") ?? "", "application/json") ? null : wrongType();
 }
 
-export function checkEventStream(headers: AnswerHeaders, endpoint: Endpoint): UpstreamFailure | null {
+export function checkEventStream(headers: ResponseHeaders, endpoint: Endpoint): UpstreamFailure | null {
   const type = headers.get("content-type") ?? "";
   if (!isOfType(type, "text/event-stream")) {
     // Many image servers do not support streaming. Requests for streams must not put them into cool-down for other

@@ -15,7 +15,7 @@ import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import type { AttemptCapture } from "../../capture/attempt-capture.ts";
 import type { RequestCapture } from "../../capture/request-capture.ts";
 import { ApiError } from "../../errors.ts";
-import type { AnswerHeaders } from "../../net/http-client/contract.ts";
+import type { ResponseHeaders } from "../../net/http-client/contract.ts";
 import type { Log } from "../../observe/log.ts";
 import type { LoopWatch } from "../../observe/loop-watch.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
@@ -66,15 +66,15 @@ export interface Dispatcher extends OutboundRequest {
 }
 
 interface WholeContent {
-  kind: "answer";
-  answer: UpstreamResponse;
-  upstreamHeaders: AnswerHeaders;
+  kind: "response";
+  response: UpstreamResponse;
+  upstreamHeaders: ResponseHeaders;
 }
 
 interface StreamContent {
   kind: "stream";
   stream: UpstreamStream;
-  upstreamHeaders: AnswerHeaders;
+  upstreamHeaders: ResponseHeaders;
 }
 type AttemptResult = WholeContent | StreamContent | { kind: "failed"; failure: UpstreamFailure };
 
@@ -156,7 +156,7 @@ function withSlot(content: WholeContent | StreamContent, accountSlot: AccountSlo
   const { upstreamHeaders } = content;
   return content.kind === "stream"
     ? { kind: "stream", stream: content.stream, upstreamHeaders, accountSlot }
-    : { kind: "answer", answer: content.answer, upstreamHeaders, accountSlot };
+    : { kind: "response", response: content.response, upstreamHeaders, accountSlot };
 }
 
 function needsTranslation(dispatchRequest: DispatchRequest, route: AccountRoute): boolean {
@@ -313,10 +313,11 @@ async function sendAndRead(
     translated === null
       ? readWholeResponse(body, endpoint, messageAudience(request, route), dispatcher.jsonDepthMax)
       : translated.readWhole(body);
-  const answer = isPending(read) ? await read : read;
-  const failure = findWholeFailure(answer, endpoint);
-  if (answer.kind === "answer" && failure === null) return { kind: "answer", answer, upstreamHeaders };
-  const usage = answer.kind === "answer" && answer.hasExpectedContent ? answer.usage : null;
+  const response = isPending(read) ? await read : read;
+  const failure = findWholeFailure(response, endpoint);
+  if (response.kind === "response" && failure === null)
+    return { kind: "response", response, upstreamHeaders };
+  const usage = response.kind === "response" && response.hasExpectedContent ? response.usage : null;
   return failed(failure ?? upstreamFailure("bad_answer", "not a response", 200), usage);
 }
 
@@ -357,7 +358,7 @@ function tryStream(
 function noteResponse(
   { monotonicMs }: Dispatcher,
   { trace }: DispatchRequest,
-  upstreamHeaders: AnswerHeaders,
+  upstreamHeaders: ResponseHeaders,
 ): void {
   noteFirstByte(trace, upstreamRequestId(upstreamHeaders), monotonicMs());
 }

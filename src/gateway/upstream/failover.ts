@@ -83,11 +83,11 @@ export class Failover implements PastFailures {
     // The upstream rejected the gateway's own output cap: the next attempt omits it, or uses another parameter.
     if (this.#dispatchRequest.cap?.recordRejection(route, failure)) return true;
     if (route.translation !== null || this.#dispatchRequest.continuesStored)
-      return isStateRefused(failure) && this.#dispatchRequest.openTranslator().dropState();
+      return isStateRejected(failure) && this.#dispatchRequest.openTranslator().dropState();
     // The conversation started on another account. Without the reasoning that only that account can read, this one can
     // continue it.
-    const isRefused = error.code === "invalid_encrypted_content" || isStateRefused(failure);
-    const readable = isRefused ? this.body.withoutEncryptedReasoning() : null;
+    const isRejected = error.code === "invalid_encrypted_content" || isStateRejected(failure);
+    const readable = isRejected ? this.body.withoutEncryptedReasoning() : null;
     if (readable !== null) this.body = readable;
     return readable !== null;
   }
@@ -100,12 +100,12 @@ export class Failover implements PastFailures {
   }
 }
 
-const STATE_REFUSED =
+const STATE_REJECTED =
   /signature|thinking block|thought_signature|invalid_encrypted_content|encrypted_content/i;
 
 /** The upstream cannot use the state of earlier reasoning. */
-function isStateRefused({ class: kind, error }: UpstreamFailure): boolean {
-  return kind === "rejected" && error !== null && STATE_REFUSED.test(`${error.code} ${error.message}`);
+function isStateRejected({ class: kind, error }: UpstreamFailure): boolean {
+  return kind === "rejected" && error !== null && STATE_REJECTED.test(`${error.code} ${error.message}`);
 }
 
 function logFailure(

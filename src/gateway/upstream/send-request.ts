@@ -4,7 +4,7 @@ import { unpack } from "../../accounts/decompress.ts";
 import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import { joinParts, type Part, partBytes, wholeBytesPart } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
-import type { AnswerHeaders, ResponseSink } from "../../net/http-client/client.ts";
+import type { ResponseHeaders, ResponseSink } from "../../net/http-client/client.ts";
 import type { BodySink } from "../../net/wire/body-sink.ts";
 import type { WholeResult } from "../whole-result.ts";
 import type { UpstreamAttempt } from "./upstream-attempt.ts";
@@ -26,7 +26,7 @@ class WholeResponseSink implements ResponseSink<UpstreamFailure> {
   readonly #resolve: (whole: WholeResult) => void;
   readonly #body: BodyCollector;
   #status = 0;
-  #headers: AnswerHeaders = NO_HEADERS;
+  #headers: ResponseHeaders = NO_HEADERS;
 
   constructor(out: OutboundRequest, attempt: UpstreamAttempt, resolve: (whole: WholeResult) => void) {
     this.#out = out;
@@ -39,7 +39,7 @@ class WholeResponseSink implements ResponseSink<UpstreamFailure> {
     this.#call.start();
   }
 
-  head(status: number, headers: AnswerHeaders): void {
+  head(status: number, headers: ResponseHeaders): void {
     this.#status = status;
     this.#headers = headers;
     if (!isSuccess(status)) this.#body.bytesMax = this.#out.errorBytesMax;
@@ -66,9 +66,9 @@ class WholeResponseSink implements ResponseSink<UpstreamFailure> {
 /** Receives a streamed response. */
 export interface StreamReceiver {
   /** Returns why the response cannot be read as a stream, or null. It is aborted in the first case. */
-  check(headers: AnswerHeaders): UpstreamFailure | null;
+  check(headers: ResponseHeaders): UpstreamFailure | null;
   /** Opens the sink of the body of a response that passed the check. */
-  open(headers: AnswerHeaders, upstreamCall: StreamCall): BodySink<Part, UpstreamFailure>;
+  open(headers: ResponseHeaders, upstreamCall: StreamCall): BodySink<Part, UpstreamFailure>;
   /** The call failed before a sink was opened. */
   fail(failure: UpstreamFailure): void;
 }
@@ -94,7 +94,7 @@ class StreamResponseSink implements ResponseSink<UpstreamFailure> {
     this.#call.start();
   }
 
-  head(status: number, headers: AnswerHeaders): void {
+  head(status: number, headers: ResponseHeaders): void {
     const receiver = this.#receiver;
     if (!isSuccess(status)) {
       this.#body = new ErrorBodySink(this.#out, this.#call, { status, headers, receiver });
@@ -125,7 +125,7 @@ class StreamResponseSink implements ResponseSink<UpstreamFailure> {
 
 interface ErrorResponse {
   readonly status: number;
-  readonly headers: AnswerHeaders;
+  readonly headers: ResponseHeaders;
   readonly receiver: StreamReceiver;
 }
 
@@ -171,13 +171,13 @@ function isSuccess(status: number): boolean {
   return status >= 200 && status < 300;
 }
 
-function readSuccess(headers: AnswerHeaders, body: Part | null, bytesMax: number): WholeResult {
+function readSuccess(headers: ResponseHeaders, body: Part | null, bytesMax: number): WholeResult {
   if (body === null)
     return { kind: "failed", failure: upstreamFailure("too_large", "the response is too large") };
   const encoding = headers.get("content-encoding");
-  if (encoding === null) return { kind: "answered", headers, body };
+  if (encoding === null) return { kind: "responded", headers, body };
   const plain = unpack(partBytes(body), encoding, bytesMax);
-  if (plain !== null) return { kind: "answered", headers, body: wholeBytesPart(plain) };
+  if (plain !== null) return { kind: "responded", headers, body: wholeBytesPart(plain) };
   return {
     kind: "failed",
     failure: upstreamFailure("bad_answer", "compressed too much, or with an unsupported encoding"),
@@ -214,4 +214,4 @@ class BodyCollector {
   }
 }
 
-const NO_HEADERS: AnswerHeaders = { get: () => null, has: () => false };
+const NO_HEADERS: ResponseHeaders = { get: () => null, has: () => false };

@@ -11,10 +11,10 @@ import type { Deadline, Deadlines } from "../../base/deadlines.ts";
 import type { Part } from "../../base/parts.ts";
 import type { AttemptCapture } from "../../capture/attempt-capture.ts";
 import type {
-  AnswerHeaders,
   HttpClient,
   HttpExchange,
   HttpFailure,
+  ResponseHeaders,
   ResponseSink,
 } from "../../net/http-client/client.ts";
 import { DialError, type Dialer, type DialTarget } from "../../net/http-client/dial.ts";
@@ -168,7 +168,7 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
     return true;
   }
 
-  head(status: number, headers: AnswerHeaders): void {
+  head(status: number, headers: ResponseHeaders): void {
     if (status === 401 && this.renewToken()) return;
     this.sink.head(status, headers);
   }

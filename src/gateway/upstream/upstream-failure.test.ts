@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
-import type { AnswerHeaders } from "../../net/http-client/contract.ts";
+import type { ResponseHeaders } from "../../net/http-client/contract.ts";
 import { failureByStatus } from "./upstream-failure.ts";
 
-const NO_HEADERS: AnswerHeaders = { get: () => null, has: () => false };
+const NO_HEADERS: ResponseHeaders = { get: () => null, has: () => false };
 
 function failure(status: number, body: unknown) {
   return failureByStatus(status, NO_HEADERS, new TextEncoder().encode(JSON.stringify(body)), 0);

@@ -5,13 +5,17 @@ import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts
 import { readExhaustedReset } from "../../accounts/rate-limit.ts";
 import { retryAfterMs } from "../../accounts/retry-hint.ts";
 import { parseJson } from "../../json/parse.ts";
-import type { AnswerHeaders } from "../../net/http-client/contract.ts";
-import { readExceptionError, readRefusal, readUpstreamError } from "../../protocols/shared/upstream-error.ts";
+import type { ResponseHeaders } from "../../net/http-client/contract.ts";
+import {
+  readExceptionError,
+  readRejection,
+  readUpstreamError,
+} from "../../protocols/shared/upstream-error.ts";
 
 /** `body` is null if it exceeded its limit. */
 export function failureByStatus(
   status: number,
-  headers: AnswerHeaders,
+  headers: ResponseHeaders,
   body: Uint8Array | null,
   nowMs: number,
 ): UpstreamFailure {
@@ -23,7 +27,7 @@ export function failureByStatus(
 /** A message may have no status. Then only its text classifies the failure. */
 export function failureByMessage(
   status: number | null,
-  headers: AnswerHeaders,
+  headers: ResponseHeaders,
   message: Uint8Array,
   nowMs: number,
 ): UpstreamFailure {
@@ -32,7 +36,7 @@ export function failureByMessage(
 
 function classifyResponse(
   status: number,
-  headers: AnswerHeaders,
+  headers: ResponseHeaders,
   body: Uint8Array | null,
   nowMs: number,
 ): UpstreamFailure {
@@ -40,6 +44,6 @@ function classifyResponse(
   // A 404 in another format than the API's comes from a URL that is not the API.
   const error =
     readExceptionError(headers.get("x-amzn-errortype"), json) ??
-    (status === 404 ? readUpstreamError(json) : readRefusal(json));
+    (status === 404 ? readUpstreamError(json) : readRejection(json));
   return classifyError(status, error, retryAfterMs(headers, nowMs), readExhaustedReset(headers));
 }

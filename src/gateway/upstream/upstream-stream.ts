@@ -158,8 +158,8 @@ export class UpstreamStream implements BodySink<Part, UpstreamFailure>, Backpres
       this.#break(readFailure(step), step);
     } else if (step.terminal !== null) {
       const terminal = withEndMarker(step.terminal, this.reader.endMarker);
-      const isRefused = !step.hasContent && this.#refuseEmpty();
-      if (!isRefused) this.#complete({ events: step.parts, terminal }, this.#startLingering());
+      const isRejected = !step.hasContent && this.#rejectEmpty();
+      if (!isRejected) this.#complete({ events: step.parts, terminal }, this.#startLingering());
     } else if (step.parts.length > 0) this.#forward(step);
   }
 
@@ -204,16 +204,16 @@ export class UpstreamStream implements BodySink<Part, UpstreamFailure>, Backpres
     else if (this.reader.isCompleteWithoutTerminal(how)) {
       const { endMarker } = this.reader;
       const terminal = endMarker === null ? NOTHING : wholePart(endMarker);
-      if (!this.#refuseEmpty()) this.#complete({ events: NOTHING, terminal }, CLOSED);
+      if (!this.#rejectEmpty()) this.#complete({ events: NOTHING, terminal }, CLOSED);
     } else this.#break(failure, NO_EVENTS);
   }
 
   /** Returns true for a complete response without output. It is a failure, so that dispatch can fail over. */
-  #refuseEmpty(): boolean {
+  #rejectEmpty(): boolean {
     const state = this.#state;
     if (state.kind !== "opening" || this.reader.usage?.outputTokens !== 0) return false;
     if (this.reader.mayBeEmpty === true) return false;
-    this.#refuse(state, upstreamFailure("bad_answer", "an empty response"));
+    this.#reject(state, upstreamFailure("bad_answer", "an empty response"));
     return true;
   }
 
@@ -229,7 +229,7 @@ export class UpstreamStream implements BodySink<Part, UpstreamFailure>, Backpres
     const before = this.#state;
     // Nothing was delivered, so dispatch can fail over.
     if (before.kind === "opening" && !hasContent) {
-      this.#refuse(before, failure);
+      this.#reject(before, failure);
       return;
     }
     this.#state = CLOSED;
@@ -252,7 +252,7 @@ export class UpstreamStream implements BodySink<Part, UpstreamFailure>, Backpres
     this.#onOpened({ kind: "open", stream: this });
   }
 
-  #refuse({ deadline }: OpeningState, failure: UpstreamFailure): void {
+  #reject({ deadline }: OpeningState, failure: UpstreamFailure): void {
     this.#options.deadlines.cancel(deadline);
     this.#state = CLOSED;
     this.#call.abort();

@@ -9,14 +9,14 @@ import {
   type WholeResponseResult,
 } from "../../protocols/whole-response.ts";
 
-export function findWholeFailure(answer: WholeResponseResult, endpoint: Endpoint): UpstreamFailure | null {
-  switch (answer.kind) {
-    case "answer":
+export function findWholeFailure(response: WholeResponseResult, endpoint: Endpoint): UpstreamFailure | null {
+  switch (response.kind) {
+    case "response":
       // An error in an unknown format, or a notice of a proxy.
-      if (!answer.hasExpectedContent) return upstreamFailure("bad_answer", "not a response", 200);
-      return isEmpty(answer, endpoint) ? upstreamFailure("bad_answer", "an empty response", 200) : null;
+      if (!response.hasExpectedContent) return upstreamFailure("bad_answer", "not a response", 200);
+      return isEmpty(response, endpoint) ? upstreamFailure("bad_answer", "an empty response", 200) : null;
     case "error":
-      return classifyError(200, answer.error, null);
+      return classifyError(200, response.error, null);
     case "malformed":
       return upstreamFailure("bad_answer", "the response is not a JSON object", 200);
   }

@@ -87,9 +87,9 @@ function isBefore(a: TimedEvent | undefined, b: TimedEvent | undefined): boolean
 }
 
 export interface Faults {
-  /** Probability that a command or its answer is lost. */
+  /** Probability that a command or its response is lost. */
   loss: number;
-  /** The longest delay of a command, and of its answer. */
+  /** The longest delay of a command, and of its response. */
   delayMs: number;
   isFrozen: boolean;
 }
@@ -180,16 +180,16 @@ export class ModelCluster {
 
   /** The stored usage: every use is stored at once, and counts for its node when that has published it. */
   openHistory(node: ModelNode): UseHistory {
-    const answer = async <T>(work: () => T): Promise<T> => {
+    const respond = async <T>(work: () => T): Promise<T> => {
       await this.time.sleep(this.random() * 100);
       if (node.isCutOff) return new Promise<T>(() => {});
       if (node.isStoreLost) throw new Error("the database does not answer");
       return work();
     };
     return {
-      publish: () => answer(() => void this.#publishedMs.set(node.id, this.time.nowMs)),
+      publish: () => respond(() => void this.#publishedMs.set(node.id, this.time.nowMs)),
       learn: (members) =>
-        answer(() => {
+        respond(() => {
           const isOwn = (use: ModelUse) =>
             members.includes(use.node) && use.atMs <= (this.#publishedMs.get(use.node) ?? -1);
           const past = this.uses

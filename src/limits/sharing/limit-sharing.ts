@@ -1,6 +1,6 @@
 /**
  * Keeps this node in step with the other nodes: writes what it holds of each limit to the coordinator, a few times a
- * second, and receives what the others give. If the coordinator does not answer, each node keeps what it holds.
+ * second, and receives what the others give. If the coordinator does not respond, each node keeps what it holds.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -86,7 +86,7 @@ export class LimitSharing {
   #write = 0;
   #confirmedWrite = 0;
   /** The moment of the last exchange that succeeded. */
-  #answeredMs: number;
+  #respondedMs: number;
   #writtenMs = Number.NEGATIVE_INFINITY;
   #lossStage: "none" | "surplus_dropped" | "shares_restored" = "none";
   #cancelTick: (() => void) | null = null;
@@ -100,7 +100,7 @@ export class LimitSharing {
     this.#retryMs = options.timing.retryMinMs;
     this.#candidates = [options.node];
     this.#createdMs = options.clock.monotonicMs();
-    this.#answeredMs = this.#createdMs;
+    this.#respondedMs = this.#createdMs;
   }
 
   get state(): CoordinatorState {
@@ -116,7 +116,7 @@ export class LimitSharing {
     return this.#options.timing.waitMs;
   }
 
-  /** Requests with limits are refused: the coordinator is lost, or this node has not joined the others yet. */
+  /** Requests with limits are rejected: the coordinator is lost, or this node has not joined the others yet. */
   get isClosed(): boolean {
     const { lossRule, allocator } = this.#options;
     return this.isJoining || (this.#state === "lost" && lossRule === "closed" && !allocator.isAlone);
@@ -164,7 +164,7 @@ export class LimitSharing {
 
   /**
    * Resolves with true when this node may use more, or when it is known that it may not for now. False: the coordinator
-   * does not answer, so that waiting is useless.
+   * does not respond, so that waiting is useless.
    */
   waitForGain(): Promise<boolean> {
     const { timing } = this.#options;
@@ -211,7 +211,7 @@ export class LimitSharing {
     try {
       // A node that has something to confirm or to give writes again at once.
       for (let round = 0; round < ATTEMPTS_MAX && (await this.#exchange()); round++);
-      this.#noteAnswer();
+      this.#noteResponse();
     } catch (error) {
       this.#noteFault(error instanceof Error ? error.message : "unknown");
       if (this.#state === "lost" && this.#isStarted) await this.#readRegistry();
@@ -320,9 +320,9 @@ export class LimitSharing {
     });
   }
 
-  #noteAnswer(): void {
+  #noteResponse(): void {
     const { clock, timing, allocator, lossRule, onStateChange } = this.#options;
-    this.#answeredMs = clock.monotonicMs();
+    this.#respondedMs = clock.monotonicMs();
     this.#faults = 0;
     this.#retryMs = timing.retryMinMs;
     this.#lossStage = "none";
@@ -347,7 +347,7 @@ export class LimitSharing {
       }
       onStateChange("lost", reason);
     }
-    this.#adaptToLoss(clock.monotonicMs() - this.#answeredMs);
+    this.#adaptToLoss(clock.monotonicMs() - this.#respondedMs);
   }
 
   /** The times are such that no two nodes hold the same part, whichever of them are cut off. */

@@ -32,7 +32,7 @@ const KEPT_DIVISOR = 6;
 const WANT_MS = 1_000;
 /** Slots are requested for longer: requests in a queue do not retry. */
 const WANT_SLOT_MS = 5_000;
-/** After an answer without a gain, requests do not wait for the next one. */
+/** After a response without a gain, requests do not wait for the next one. */
 const HOPELESS_MS = 1_000;
 const CHECKED_SUBJECTS_MAX = 5_000;
 
@@ -133,13 +133,13 @@ export class ShareAllocator implements ShareSource {
     return !isHopeless;
   }
 
-  /** Shares of these nodes without a ledger, because the coordinator has never answered; or the whole limit. */
+  /** Shares of these nodes without a ledger, because the coordinator has never responded; or the whole limit. */
   override(terms: { kind: "shares"; members: readonly string[] } | { kind: "whole" } | null): void {
     this.#override = terms;
     this.#assignAll();
   }
 
-  /** The registered nodes while the coordinator is lost; null when it has answered. */
+  /** The registered nodes while the coordinator is lost; null when it has responded. */
   noteRegistered(members: readonly string[] | null): void {
     const isKnown = members === null || members.every((member) => this.#terms.members.includes(member));
     if (isKnown && this.#lossBound === null) return;

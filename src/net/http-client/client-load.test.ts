@@ -143,8 +143,8 @@ describe("a response on a real socket", () => {
     open.push(server);
     const http = client();
     await fc.assert(
-      fc.asyncProperty(framed, fc.array(fc.nat(300), { maxLength: 8 }), async (answer, cuts) => {
-        const { content, isChunked, interim } = answer;
+      fc.asyncProperty(framed, fc.array(fc.nat(300), { maxLength: 8 }), async (response, cuts) => {
+        const { content, isChunked, interim } = response;
         const middle = content.length >> 1;
         const chunk = (bytes: Buffer) =>
           bytes.length === 0

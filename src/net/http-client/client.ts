@@ -8,11 +8,11 @@ import type { HttpClient } from "./contract.ts";
 import { ClientExchange } from "./exchange.ts";
 
 export type {
-  AnswerHeaders,
   HttpClient,
   HttpExchange,
   HttpFailure,
   OutgoingRequest,
+  ResponseHeaders,
   ResponseSink,
   StreamedBody,
 } from "./contract.ts";

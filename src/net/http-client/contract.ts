@@ -2,10 +2,10 @@
 
 import type { Part } from "../../base/parts.ts";
 import type { Backpressure, BodySink } from "../wire/body-sink.ts";
-import type { HeaderReader as AnswerHeaders } from "../wire/http-fields.ts";
+import type { HeaderReader as ResponseHeaders } from "../wire/http-fields.ts";
 import type { DialTarget } from "./dial.ts";
 
-export type { HeaderReader as AnswerHeaders } from "../wire/http-fields.ts";
+export type { HeaderReader as ResponseHeaders } from "../wire/http-fields.ts";
 
 export interface HttpClient {
   /** Starts the exchange at once and passes the response and all failures to `sink`. It never throws. */
@@ -44,7 +44,7 @@ export interface StreamedBody {
  */
 export interface ResponseSink<Failure = HttpFailure> extends BodySink<Part, Failure> {
   /** The final status and headers; 1xx are skipped. Not called if the exchange fails before them. */
-  head(status: number, headers: AnswerHeaders): void;
+  head(status: number, headers: ResponseHeaders): void;
 }
 
 /**

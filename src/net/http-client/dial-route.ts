@@ -113,9 +113,9 @@ export class DialRoute {
   async #lookUp(): Promise<void> {
     const { lookup, lookupTimeoutMs, clock } = this.#context;
     const host = this.#url.hostname;
-    let answers: string[];
+    let responses: string[];
     try {
-      answers = await withTimeout(lookup(host), lookupTimeoutMs, host);
+      responses = await withTimeout(lookup(host), lookupTimeoutMs, host);
     } catch (err) {
       const nowMs = clock.monotonicMs();
       const failure = err instanceof DialError ? err : dnsFailure(host, err);
@@ -123,24 +123,24 @@ export class DialRoute {
       this.#refreshAtMs = nowMs + RETRY_MS;
       return;
     }
-    this.#setAddresses(this.#checkAddresses(answers));
+    this.#setAddresses(this.#checkAddresses(responses));
   }
 
   /**
-   * Returns the permitted addresses of an answer. Rejecting a mixed answer would gain nothing, because only checked
+   * Returns the permitted addresses of a response. Rejecting a mixed response would gain nothing, because only checked
    * addresses are dialled, and would break names that have an internal and an external view.
    */
-  #checkAddresses(answers: readonly string[]): readonly string[] {
+  #checkAddresses(responses: readonly string[]): readonly string[] {
     const permitted: string[] = [];
     const rejected: string[] = [];
-    for (const answer of new Set(answers)) {
-      const address = canonicalAddress(answer);
-      const verdict = mayDial(answer, this.#permission);
+    for (const response of new Set(responses)) {
+      const address = canonicalAddress(response);
+      const verdict = mayDial(response, this.#permission);
       if (verdict.ok && address !== null) permitted.push(address);
-      else rejected.push(verdict.ok ? answer : `${address ?? "unreadable"} is ${verdict.reason}`);
+      else rejected.push(verdict.ok ? response : `${address ?? "unreadable"} is ${verdict.reason}`);
     }
     if (permitted.length > 0) return permitted;
-    // This is a definite answer, unlike a DNS failure: the previous addresses no longer belong to the name.
+    // This is a definite response, unlike a DNS failure: the previous addresses no longer belong to the name.
     this.#targets = this.#live = [];
     this.#refreshAtMs = Number.NEGATIVE_INFINITY;
     const host = this.#url.hostname;
@@ -188,7 +188,7 @@ function isV6(target: DialTarget): boolean {
   return target.origin.includes("[");
 }
 
-async function withTimeout(answers: Promise<string[]>, timeoutMs: number, host: string): Promise<string[]> {
+async function withTimeout(responses: Promise<string[]>, timeoutMs: number, host: string): Promise<string[]> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const timeout = new Promise<never>((_, reject) => {
     timer = setTimeout(() => {
@@ -196,7 +196,7 @@ async function withTimeout(answers: Promise<string[]>, timeoutMs: number, host: 
     }, timeoutMs);
   });
   try {
-    return await Promise.race([answers, timeout]);
+    return await Promise.race([responses, timeout]);
   } finally {
     clearTimeout(timer);
   }

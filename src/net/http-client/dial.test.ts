@@ -10,24 +10,24 @@ const PRIVATE = { privateNetwork: true };
 const CACHE_MS = 30_000;
 const HOUR_MS = 3_600_000;
 
-type Answer = string[] | Error | "never";
+type ResponseBody = string[] | Error | "never";
 
-/** A resolver that returns its answers in order and repeats the last one, and a clock that stands still. */
-function setUp(...answers: Answer[]) {
+/** A resolver that returns its responses in order and repeats the last one, and a clock that stands still. */
+function setUp(...responses: ResponseBody[]) {
   const clock = { ms: 1_000, nowMs: () => clock.ms, monotonicMs: () => clock.ms };
   const asked: string[] = [];
   const lookup = (host: string): Promise<string[]> => {
-    const answer = answers[Math.min(asked.length, answers.length - 1)] ?? [];
+    const response = responses[Math.min(asked.length, responses.length - 1)] ?? [];
     asked.push(host);
-    if (answer === "never") return new Promise(() => {});
-    return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer);
+    if (response === "never") return new Promise(() => {});
+    return response instanceof Error ? Promise.reject(response) : Promise.resolve(response);
   };
   return { clock, asked, dialer: new Dialer({ clock, lookup, lookupTimeoutMs: 20, cacheMs: CACHE_MS }) };
 }
 
 const notFound = () => Object.assign(new Error("getaddrinfo"), { code: "ENOTFOUND" });
 
-async function refusal(dialer: Dialer, baseUrl: string, permission = PUBLIC): Promise<DialError> {
+async function rejection(dialer: Dialer, baseUrl: string, permission = PUBLIC): Promise<DialError> {
   try {
     await dialer.resolve(baseUrl, permission);
   } catch (err) {
@@ -38,7 +38,7 @@ async function refusal(dialer: Dialer, baseUrl: string, permission = PUBLIC): Pr
 }
 
 async function reason(dialer: Dialer, baseUrl: string, permission = PUBLIC): Promise<DialReason> {
-  return (await refusal(dialer, baseUrl, permission)).reason;
+  return (await rejection(dialer, baseUrl, permission)).reason;
 }
 
 const addressOf = (target: DialTarget) => new URL(target.origin).hostname;
@@ -94,7 +94,7 @@ describe("an invalid base URL", () => {
   });
 
   test("with a password is rejected, and the message does not repeat the password", async () => {
-    const err = await refusal(setUp(["8.8.8.8"]).dialer, "https://operator:hunter2@a.test/v1");
+    const err = await rejection(setUp(["8.8.8.8"]).dialer, "https://operator:hunter2@a.test/v1");
     expect(err.reason).toBe("bad_url");
     expect(err.message).not.toContain("hunter2");
   });
@@ -208,7 +208,7 @@ describe("a name with several addresses", () => {
   });
 
   test("fails with the reasons if no address is permitted", async () => {
-    const err = await refusal(setUp(["10.0.0.1", "169.254.169.254"]).dialer, "https://a.test");
+    const err = await rejection(setUp(["10.0.0.1", "169.254.169.254"]).dialer, "https://a.test");
     expect(err.reason).toBe("forbidden_address");
     expect(err.message).toBe('"a.test" is not allowed: 10.0.0.1 is private, 169.254.169.254 is metadata');
   });
@@ -217,7 +217,7 @@ describe("a name with several addresses", () => {
 describe("a failing DNS lookup", () => {
   test("of an unknown name fails the dial, and is repeated at the next dial", async () => {
     const { dialer, asked } = setUp(notFound(), ["8.8.8.8"]);
-    const err = await refusal(dialer, "https://a.test");
+    const err = await rejection(dialer, "https://a.test");
     expect([err.reason, err.message]).toEqual(["dns_failed", '"a.test" could not be resolved (ENOTFOUND)']);
     expect((await dialer.resolve("https://a.test", PUBLIC)).origin).toBe("https://8.8.8.8");
     expect(asked).toHaveLength(2);
@@ -233,8 +233,8 @@ describe("a failing DNS lookup", () => {
 
   test.each([["failing", notFound()], ["silent", "never"] as const])(
     "that is %s keeps the last good address in use",
-    async (_, answer) => {
-      const { dialer, clock } = setUp(["8.8.8.8"], answer);
+    async (_, response) => {
+      const { dialer, clock } = setUp(["8.8.8.8"], response);
       const good = await dialer.resolve("https://a.test", PUBLIC);
       clock.ms += CACHE_MS * 20;
       expect(await dialer.resolve("https://a.test", PUBLIC)).toBe(good);
@@ -295,15 +295,15 @@ describe("DNS rebinding", () => {
       "fd00:ec2::254",
       "nonsense",
     );
-    const answer = fc.oneof(fc.array(address, { maxLength: 4 }), fc.constant(notFound()));
+    const response = fc.oneof(fc.array(address, { maxLength: 4 }), fc.constant(notFound()));
     const step = fc.record({
       waitMs: fc.constantFrom(0, CACHE_MS, CACHE_MS * 20, HOUR_MS),
       privateNetwork: fc.boolean(),
     });
     let dialled = 0;
     await fc.assert(
-      fc.asyncProperty(fc.array(answer, { minLength: 1 }), fc.array(step), async (answers, steps) => {
-        const { dialer, clock } = setUp(...answers);
+      fc.asyncProperty(fc.array(response, { minLength: 1 }), fc.array(step), async (responses, steps) => {
+        const { dialer, clock } = setUp(...responses);
         for (const { waitMs, privateNetwork } of steps) {
           clock.ms += waitMs;
           try {

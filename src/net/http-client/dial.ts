@@ -57,6 +57,6 @@ function evictOldest(routes: Map<string, DialRoute>): void {
 }
 
 async function lookupAll(host: string): Promise<string[]> {
-  const answers = await systemLookup(host, { all: true });
-  return answers.map((answer) => answer.address);
+  const responses = await systemLookup(host, { all: true });
+  return responses.map((response) => response.address);
 }

@@ -10,7 +10,7 @@ import type { OutgoingRequest } from "./contract.ts";
 import { ClientExchange } from "./exchange.ts";
 
 const PLACE: ConnectionSlot = { hostname: "up", port: 1, tls: null, idle: [] };
-const ANSWER = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
+const RESPONSE = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
 const deadlines = openDeadlines(1_000, systemClock);
 
 afterEach(() => writeBatcher.flush());
@@ -74,14 +74,14 @@ function begin(takes: number[]) {
   return { exchange, written, received, connections };
 }
 
-const answer = (connection: ClientConnectionSocket | undefined) => connection?.onData(Buffer.from(ANSWER));
+const respond = (connection: ClientConnectionSocket | undefined) => connection?.onData(Buffer.from(RESPONSE));
 
 test("a batched request is sent at the end of the turn, and its connection is reusable", async () => {
   const { exchange, written, received, connections } = begin([10_000]);
   expect([written, exchange.hasBegun]).toEqual([[], false]);
   await new Promise((resolve) => setImmediate(resolve));
   expect([written, exchange.hasBegun]).toEqual([[expect.stringContaining("host: up")], true]);
-  answer(connections[0]);
+  respond(connections[0]);
   expect(received).toEqual(["head", "kept", "end"]);
 });
 
@@ -92,7 +92,7 @@ test("a batched request is sent in order if the socket accepts few bytes at a ti
   expect(written.map((text) => text.length).slice(0, 2)).toEqual([4, 3]);
   expect(written.join("")).toStartWith("POST / HTTP/1.1\r\n");
   expect(written.join("")).toEndWith("\r\n\r\n");
-  answer(connections[0]);
+  respond(connections[0]);
   expect(received).toEqual(["head", "kept", "end"]);
 });
 
@@ -105,7 +105,7 @@ test("a batched request is not sent after an abort", () => {
 
 test("a response before the request was sent ends the exchange and its connection", () => {
   const { written, received, connections } = begin([10_000]);
-  answer(connections[0]);
+  respond(connections[0]);
   writeBatcher.flush();
   expect([written, received]).toEqual([[], ["head", "end"]]);
 });
@@ -116,7 +116,7 @@ test("a batched request is sent once on another connection if its own closed bef
   exchange.onOpen();
   writeBatcher.flush();
   expect([written.length, received]).toEqual([1, ["again"]]);
-  answer(connections[1]);
+  respond(connections[1]);
   expect(received).toEqual(["again", "head", "kept", "end"]);
 });
 

@@ -4,7 +4,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import { systemClock } from "../../base/clock.ts";
 import { openDeadlines } from "../../base/deadlines.ts";
 import { type Part, partBytes } from "../../base/parts.ts";
-import { type AnswerHeaders, type HttpClient, type HttpClientOptions, openHttpClient } from "./client.ts";
+import { type HttpClient, type HttpClientOptions, openHttpClient, type ResponseHeaders } from "./client.ts";
 import type { DialTarget } from "./dial.ts";
 
 const deadlines = openDeadlines(5, systemClock);
@@ -28,7 +28,7 @@ export function makeTarget(port: number, host = "127.0.0.1"): DialTarget {
 /** The calls of the sink, in order. */
 export class ResponseRecorder {
   status = 0;
-  headers: AnswerHeaders | null = null;
+  headers: ResponseHeaders | null = null;
   readonly pieces: Uint8Array[] = [];
   readonly calls: string[] = [];
   /** "end", or the failure. */
@@ -36,7 +36,7 @@ export class ResponseRecorder {
   afterHead: () => void = () => {};
   afterData: (bytes: Uint8Array) => void = () => {};
 
-  head(status: number, headers: AnswerHeaders): void {
+  head(status: number, headers: ResponseHeaders): void {
     this.calls.push("head");
     this.status = status;
     this.headers = headers;

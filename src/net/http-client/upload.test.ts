@@ -141,11 +141,11 @@ describe("a large upload", () => {
 describe("a streamed upload", () => {
   test("of known length is sent unchanged", async () => {
     const server = await upstream((socket, connection) => {
-      const answer = () => {
+      const respond = () => {
         if (bodyOf(server.received[connection]) === "hello world") socket.write(OK);
-        else setTimeout(answer, 1);
+        else setTimeout(respond, 1);
       };
-      answer();
+      respond();
     });
     const { body } = streamed(["hello", " ", "", "world"], 11);
     const http = client();
@@ -155,11 +155,11 @@ describe("a streamed upload", () => {
 
   test("of unknown length is sent in chunks", async () => {
     const server = await upstream((socket, connection) => {
-      const answer = () => {
+      const respond = () => {
         if (bodyOf(server.received[connection]).endsWith("0\r\n\r\n")) socket.write(OK);
-        else setTimeout(answer, 1);
+        else setTimeout(respond, 1);
       };
-      if (server.received[connection]?.endsWith("0\r\n\r\n") !== true) answer();
+      if (server.received[connection]?.endsWith("0\r\n\r\n") !== true) respond();
     });
     const { body } = streamed(["hello", "0123456789abcdef"], null);
     const { over } = post(client(), server.port, body);

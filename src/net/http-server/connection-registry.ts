@@ -11,7 +11,7 @@ import { connectionsMax, fileDescriptorsMax } from "./file-descriptors.ts";
 import type { ConnectionLimits, ListenPhase, ManagedConnection, ServerContext } from "./server-context.ts";
 import { Turns } from "./turn-queue.ts";
 
-export interface RegistryOptions extends Pick<ServerContext, "serve" | "refuse" | "reportFault"> {
+export interface RegistryOptions extends Pick<ServerContext, "serve" | "reject" | "reportFault"> {
   readonly limits: ConnectionLimits & {
     /**
      * Maximum number of open connections. For one more, the connection that is idle longest is closed, or the new one
@@ -45,7 +45,7 @@ export class ConnectionRegistry implements ServerContext {
   readonly authenticatedBytes: ConnectionBytes;
   readonly unauthenticatedTurns = new Turns(UNAUTHENTICATED_PER_TURN);
   readonly serve: ServerContext["serve"];
-  readonly refuse: ServerContext["refuse"];
+  readonly reject: ServerContext["reject"];
   readonly reportFault: ServerContext["reportFault"];
   nowMs: number;
   dateLine: string;
@@ -64,7 +64,7 @@ export class ConnectionRegistry implements ServerContext {
     this.#options = options;
     this.limits = limits;
     this.serve = options.serve;
-    this.refuse = options.refuse;
+    this.reject = options.reject;
     this.reportFault = options.reportFault;
     this.unauthenticatedBytes = new ConnectionBytes(limits.unauthenticatedBytesMax);
     this.authenticatedBytes = new ConnectionBytes(limits.authenticatedBytesMax);

@@ -3,7 +3,7 @@
  * - `between`: no request is being served.
  * - `queued`: further requests have arrived and wait for their turn.
  * - `within`: a request is being served.
- * - `answered`: the response is complete; the rest of the request body or of the response is still in transit.
+ * - `responded`: the response is complete; the rest of the request body or of the response is still in transit.
  * - `upgraded`: the connection uses another protocol.
  * - `ending`: the last response is complete, and the client has not read all of it.
  * - `lingering`: the client has read everything. Bytes that still arrive are discarded: closing a socket with unread
@@ -14,7 +14,7 @@ export type ConnectionState =
   | "between"
   | "queued"
   | "within"
-  | "answered"
+  | "responded"
   | "upgraded"
   | "ending"
   | "lingering"

@@ -13,7 +13,7 @@ export interface TimedConnection {
   readonly isHeadPartial: boolean;
 }
 
-/** `refuse` sends an error response first; `end` closes an idle connection in order. */
+/** `reject` sends an error response first; `end` closes an idle connection in order. */
 export type TimeoutAction = "terminate" | "discard_unread" | "refuse" | "end";
 
 /** `elapsedMs` is the time since the connection entered its state, or since the client last accepted bytes. */
@@ -24,7 +24,7 @@ export function findTimeout(
 ): TimeoutAction | null {
   if (connection.hasUnsentBytes) return elapsedMs > limits.stallMs ? "terminate" : null;
   switch (connection.state) {
-    case "answered":
+    case "responded":
     case "lingering":
       return elapsedMs > limits.lingerMs ? "terminate" : null;
     case "within":

@@ -39,17 +39,17 @@ const statusesIn = (received: string) =>
   [...received.matchAll(/HTTP\/1\.1 (\d+) /g)].map((match) => match[1]);
 
 /** The texts between angle brackets in the responses, in order. */
-const answersIn = (received: string) => [...received.matchAll(/<(.*?)>/g)].map((match) => match[1]);
+const responsesIn = (received: string) => [...received.matchAll(/<(.*?)>/g)].map((match) => match[1]);
 
 /** Each request waits until the test responds. */
 function byHand() {
-  const waiting = new Map<string, (answer: HttpResponse) => void>();
+  const waiting = new Map<string, (response: HttpResponse) => void>();
   const serve = ({ target }: IncomingRequest) =>
     new Promise<HttpResponse>((resolve) => waiting.set(target, resolve));
   return {
     serve,
     asked: () => [...waiting.keys()],
-    answer: (path: string) => waiting.get(path)?.(textResponse(`<${path}>`)),
+    respond: (path: string) => waiting.get(path)?.(textResponse(`<${path}>`)),
   };
 }
 
@@ -64,7 +64,7 @@ describe("a connection", () => {
   });
 
   test("is closed by the response after a shutdown was announced, and new ones are accepted meanwhile", async () => {
-    const { serve, asked, answer } = byHand();
+    const { serve, asked, respond } = byHand();
     await start(serve);
     client.send(getText("/a"));
     await eventually(() => asked().includes("/a"));
@@ -72,7 +72,7 @@ describe("a connection", () => {
     const late = await dial(listener.port);
     late.send(getText("/late"));
     await eventually(() => asked().includes("/late"));
-    for (const path of ["/a", "/late"]) answer(path);
+    for (const path of ["/a", "/late"]) respond(path);
     for (const connection of [client, late])
       expect(await connection.end()).toContain("connection: close\r\n");
   });
@@ -87,7 +87,7 @@ describe("a connection", () => {
   });
 
   test("does not begin a request before the previous response is complete", async () => {
-    const { serve, asked, answer } = byHand();
+    const { serve, asked, respond } = byHand();
     await start(serve);
     client.send(getText("/a") + getText("/b"), getText("/c"));
     await eventually(() => asked().length > 0);
@@ -98,16 +98,16 @@ describe("a connection", () => {
     other.destroy();
     for (const path of ["/a", "/b", "/c"]) {
       await eventually(() => asked().includes(path));
-      answer(path);
+      respond(path);
     }
-    expect(answersIn(await client.waitForText("</c>"))).toEqual(["/a", "/b", "/c"]);
+    expect(responsesIn(await client.waitForText("</c>"))).toEqual(["/a", "/b", "/c"]);
   });
 
   test("serves thousands of pipelined requests in order", async () => {
     await start(({ target }) => textResponse(`<${target}>`));
     const paths = Array.from({ length: 5_000 }, (_, i) => `/${i}`);
     client.send(paths.map((path) => getText(path)).join(""));
-    expect(answersIn(await client.waitForText("</4999>"))).toEqual(paths);
+    expect(responsesIn(await client.waitForText("</4999>"))).toEqual(paths);
   });
 
   test("continues only when its client has read the responses", async () => {
@@ -123,7 +123,7 @@ describe("a connection", () => {
     await fetch(listener.url);
     expect(served).toBeLessThan(60);
     client.resume();
-    expect(answersIn(await client.waitForText("</59>"))).toEqual(paths);
+    expect(responsesIn(await client.waitForText("</59>"))).toEqual(paths);
   });
 
   test("serves pipelined requests with bodies in order", async () => {
@@ -132,19 +132,19 @@ describe("a connection", () => {
       postText("/a", "Content-Length: 3") + "abc".concat(postText("/b", "Transfer-Encoding: chunked")),
       `2\r\nde\r\n0\r\n\r\n${getText("/c")}`,
     );
-    expect(answersIn(await client.waitForText("</c>"))).toEqual(["/a abc", "/b de", "/c"]);
+    expect(responsesIn(await client.waitForText("</c>"))).toEqual(["/a abc", "/b de", "/c"]);
   });
 
   test("does not begin the next request while a chunked one is in progress", async () => {
-    const { serve, asked, answer } = byHand();
+    const { serve, asked, respond } = byHand();
     await start(serve);
     client.send(`${postText("/a", "Transfer-Encoding: chunked")}1\r\nx\r\n0\r\n\r\n${getText("/b")}`);
     await eventually(() => asked().length > 0);
     expect(asked()).toEqual(["/a"]);
-    answer("/a");
+    respond("/a");
     await eventually(() => asked().includes("/b"));
-    answer("/b");
-    expect(answersIn(await client.waitForText("</b>"))).toEqual(["/a", "/b"]);
+    respond("/b");
+    expect(responsesIn(await client.waitForText("</b>"))).toEqual(["/a", "/b"]);
   });
 
   test("parses requests that are split at any byte", async () => {
@@ -157,7 +157,7 @@ describe("a connection", () => {
     await client.waitForText("</other>");
     for (const [at, one] of clients.entries()) one.send(sent.slice(at));
     for (const one of clients) {
-      expect(answersIn(await one.waitForText("</b x>"))).toEqual(["/a hi", "/b x"]);
+      expect(responsesIn(await one.waitForText("</b x>"))).toEqual(["/a hi", "/b x"]);
       one.destroy();
     }
   });
@@ -167,7 +167,7 @@ describe("a connection", () => {
     client.send(getText("/a", "Connection: close") + getText("/b"));
     const received = await client.end();
     expect(received).toContain("connection: close\r\n");
-    expect([answersIn(received), client.ending()]).toEqual([["/a"], "closed"]);
+    expect([responsesIn(received), client.ending()]).toEqual([["/a"], "closed"]);
   });
 
   test("of HTTP/1.0 closes after the response, except with Connection: keep-alive", async () => {
@@ -175,7 +175,7 @@ describe("a connection", () => {
     client.send("GET /a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     expect(await client.waitForText("</a>")).toContain("connection: keep-alive\r\n");
     client.send("GET /b HTTP/1.0\r\n\r\n");
-    expect(answersIn(await client.end())).toEqual(["/a", "/b"]);
+    expect(responsesIn(await client.end())).toEqual(["/a", "/b"]);
   });
 
   test("reports the client's address, even after the disconnect", async () => {
@@ -284,7 +284,7 @@ describe("an unread request body", () => {
     client.send(postText("/a", ...fields));
     await client.waitForText("</a>");
     client.send(sent, getText("/b"));
-    expect(answersIn(await client.waitForText("</b>"))).toEqual(["/a", "/b"]);
+    expect(responsesIn(await client.waitForText("</b>"))).toEqual(["/a", "/b"]);
   });
 
   test("with invalid framing ends the connection: nothing after it is a request", async () => {
@@ -292,7 +292,7 @@ describe("an unread request body", () => {
     client.send(postText("/a", "Transfer-Encoding: chunked"));
     await client.waitForText("</a>");
     client.send("5\r\nhello!\r\n", getText("/b"));
-    expect(answersIn(await client.end())).toEqual(["/a"]);
+    expect(responsesIn(await client.end())).toEqual(["/a"]);
   });
 
   test("does not block a long response to a client that sends everything before it reads", async () => {
@@ -310,7 +310,7 @@ describe("a request body", () => {
   test("with invalid framing is broken for its reader and ends the connection", async () => {
     await start(echo);
     client.send(`${postText("/a", "Transfer-Encoding: chunked")}5\r\nhello!\r\n${getText("/b")}`);
-    expect(answersIn(await client.end())).toEqual(["/a broken"]);
+    expect(responsesIn(await client.end())).toEqual(["/a broken"]);
   });
 
   test("that is read late is complete", async () => {
@@ -343,7 +343,7 @@ describe("a request body", () => {
     client.send(postText("/a", "Transfer-Encoding: chunked"), body);
     await client.waitForText("<2000000>");
     client.send(postText("/b", "Transfer-Encoding: chunked"), body);
-    await eventually(() => answersIn(client.received()).length === 2);
+    await eventually(() => responsesIn(client.received()).length === 2);
     client.send(postText("/last", "Transfer-Encoding: chunked"), body);
     await eventually(() => client.unsentBytes() === 0);
     client.destroy();

@@ -49,7 +49,7 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
   /** Whether another request may follow on this connection. */
   private keepsAlive = true;
   private readonly heads = new HeadReader();
-  /** Requests that had arrived when the one before them was answered. */
+  /** Requests that had arrived when the one before them got its response. */
   private queuedCount = 0;
   /** Bound callbacks for asynchronous responses, created with the first one. */
   private onResponse: ((response: HttpResponse | Upgrade) => void) | null = null;
@@ -63,7 +63,7 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     else if (this.incoming !== null) {
       this.handleBody(this.incoming, bytes, 0);
       // The response is complete, so the rest of the body was only skipped.
-      if (this.state === "answered") this.advance();
+      if (this.state === "responded") this.advance();
       else if (this.incoming?.isAhead) this.pause();
     } else if (this.keepsAlive) this.bufferUnparsed(bytes);
     else freeBytes(bytes);
@@ -75,7 +75,7 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     if (this.state === "over" || !this.sender.flush()) return;
     if (this.state === "ending") this.endNow();
     else if (this.state === "upgraded") this.protocol?.onDrain();
-    else if (this.state === "answered") this.advance();
+    else if (this.state === "responded") this.advance();
     else this.bodySource?.resume();
     this.reportMemory();
   }
@@ -115,7 +115,7 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     const action = findTimeout(timed, nowMs - this.sinceMs, this.context.limits);
     if (action === "terminate") this.terminate();
     else if (action === "discard_unread") this.discardUnread();
-    else if (action === "refuse") this.refuse(HEAD_TIMEOUT);
+    else if (action === "refuse") this.reject(HEAD_TIMEOUT);
     else if (action === "end") this.end();
     this.reportMemory();
     return action !== null;
@@ -188,7 +188,7 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     } else if (head instanceof RequestHead) {
       this.isHeadPartial = false;
       this.begin(head, bytes);
-    } else this.refuse(head);
+    } else this.reject(head);
   }
 
   private begin(head: RequestHead, bytes: Buffer): void {
@@ -250,11 +250,11 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
 
   // Writing.
 
-  private refuse(fault: RequestFault): void {
+  private reject(fault: RequestFault): void {
     this.state = "within";
     this.keepsAlive = false;
     this.unparsed = null;
-    writeWhole(this, this.context.refuse(fault), false);
+    writeWhole(this, this.context.reject(fault), false);
   }
 
   /** Catches everything, because there is no caller that could handle an exception. */
@@ -283,7 +283,7 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
   private upgrade(request: IncomingRequest, { head, open }: Upgrade): void {
     // The boundary between the body and the other protocol would depend on how much of the body has arrived.
     if (request.head.framing !== 0) {
-      this.refuse({ kind: "malformed", reason: "a protocol upgrade with a body" });
+      this.reject({ kind: "malformed", reason: "a protocol upgrade with a body" });
       return;
     }
     this.write(head);
@@ -316,7 +316,7 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     this.bodySource = null;
     this.request = null;
     if (this.state === "over") return;
-    this.state = "answered";
+    this.state = "responded";
     this.sinceMs = this.context.nowMs;
     this.advance();
   }

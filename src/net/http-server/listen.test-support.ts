@@ -35,7 +35,7 @@ const LIMITS: ListenOptions["limits"] = {
 export function listenForTest(
   serve: ListenOptions["serve"],
   limits: Partial<ListenOptions["limits"]> = {},
-  refuse: ListenOptions["refuse"] = ({ kind, reason }) => textResponse(`${kind}: ${reason}`, 400),
+  reject: ListenOptions["reject"] = ({ kind, reason }) => textResponse(`${kind}: ${reason}`, 400),
   isProxy: ListenOptions["isProxy"] = () => true,
 ): TestListener {
   let nowMs = 0;
@@ -52,7 +52,7 @@ export function listenForTest(
     nowMs: () => 0,
     isProxy,
     serve,
-    refuse,
+    reject,
     reportFault: (thrown) => void faults.push(thrown),
   });
   return {

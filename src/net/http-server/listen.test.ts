@@ -44,7 +44,7 @@ async function pass(ms: number): Promise<void> {
 
 /** Requests that wait until the test responds. */
 function byHand() {
-  const waiting: ((answer: HttpResponse | Upgrade) => void)[] = [];
+  const waiting: ((response: HttpResponse | Upgrade) => void)[] = [];
   const serve = () => new Promise<HttpResponse | Upgrade>((resolve) => waiting.push(resolve));
   const next = () => eventually(() => waiting.shift());
   return { serve, next };
@@ -52,8 +52,8 @@ function byHand() {
 
 function open(): StreamedResponse & { sink: Promise<StreamSink> } {
   const flowing = Promise.withResolvers<StreamSink>();
-  const answer = new StreamedResponse("", streamSource({ flowTo: flowing.resolve }));
-  return Object.assign(answer, { sink: flowing.promise });
+  const response = new StreamedResponse("", streamSource({ flowTo: flowing.resolve }));
+  return Object.assign(response, { sink: flowing.promise });
 }
 
 describe("a connection is closed", () => {
@@ -142,9 +142,9 @@ describe("a connection stays open", () => {
     ]) {
       const before = client.received().length;
       client.send(body);
-      const answer = await next();
+      const respond = await next();
       await pass(1_000_000);
-      answer(textResponse("<answer>"));
+      respond(textResponse("<answer>"));
       await eventually(() => client.received().slice(before).includes("<answer>"));
     }
   });
@@ -190,14 +190,14 @@ describe("closing the listener", () => {
     const { serve, next } = byHand();
     await start(serve);
     client.send(GET);
-    const answer = await next();
+    const respond = await next();
     let isClosed = false;
     const closing = listener.close().then(() => {
       isClosed = true;
     });
     await listener.nextCheck();
     expect(isClosed).toBe(false);
-    answer(textResponse("<answer>"));
+    respond(textResponse("<answer>"));
     expect(await client.end()).toMatch(/connection: close.*<answer>/s);
     expect(client.ending()).toBe("closed");
     await closing;
@@ -258,7 +258,7 @@ describe("a connection without any byte", () => {
 
 describe("the connection limit", () => {
   /** Sends a request on a new connection and returns the connection after its response. */
-  async function answeredClient(): Promise<RawClient> {
+  async function clientOfResponse(): Promise<RawClient> {
     const opened = await dial(listener.port);
     opened.send(GET);
     await opened.waitForText("<answer>");
@@ -267,19 +267,19 @@ describe("the connection limit", () => {
 
   test("closes the longest idle connection for a new one", async () => {
     listener = listenForTest(() => textResponse("<answer>"), { max: 3 });
-    client = await answeredClient();
+    client = await clientOfResponse();
     await pass(10);
-    const second = await answeredClient();
+    const second = await clientOfResponse();
     await pass(10);
-    const third = await answeredClient();
+    const third = await clientOfResponse();
     await pass(10);
     client.send(GET);
     await eventually(() => client.received().split("<answer>").length === 3);
     await pass(10);
-    const fourth = await answeredClient();
+    const fourth = await clientOfResponse();
     await second.end();
     expect([client, third, fourth].map((one) => one.ending())).toEqual(["open", "open", "open"]);
-    const fifth = await answeredClient();
+    const fifth = await clientOfResponse();
     await third.end();
     for (const one of [second, third, fourth, fifth]) one.destroy();
   });
@@ -289,7 +289,7 @@ describe("the connection limit", () => {
     client = await dial(listener.port);
     client.send(post("Connection: close"));
     await client.end();
-    const second = await answeredClient();
+    const second = await clientOfResponse();
     second.destroy();
   });
 
@@ -298,7 +298,7 @@ describe("the connection limit", () => {
     client = await dial(listener.port);
     client.send("GET / HT");
     await pass(10);
-    const second = await answeredClient();
+    const second = await clientOfResponse();
     await client.end();
     second.destroy();
   });
@@ -321,16 +321,16 @@ describe("the connection limit", () => {
     client.send(GET.replace("/", "/slow"));
     await eventually(() => waiting === 1);
     await pass(10);
-    const idle = await answeredClient();
+    const idle = await clientOfResponse();
     await pass(10);
     const stranger = await dial(listener.port);
     stranger.send(GET.replace("/", "/stranger"));
     await stranger.waitForText("<answer>");
     await pass(10);
-    const fourth = await answeredClient();
+    const fourth = await clientOfResponse();
     await stranger.end();
     expect(idle.ending()).toBe("open");
-    const fifth = await answeredClient();
+    const fifth = await clientOfResponse();
     await idle.end();
     gate.resolve();
     await client.waitForText("<answer>");

@@ -39,29 +39,29 @@ afterEach(() => {
 /** A handler that the test controls and that reports when the client of a request disconnects. */
 function watched() {
   const paths: string[] = [];
-  const answers: ((answer: HttpResponse) => void)[] = [];
+  const responses: ((response: HttpResponse) => void)[] = [];
   let hasLeft = false;
   const serve = ({ target, signal }: IncomingRequest) => {
     paths.push(target);
     signal.addEventListener("abort", () => {
       hasLeft = true;
     });
-    return new Promise<HttpResponse>((resolve) => answers.push(resolve));
+    return new Promise<HttpResponse>((resolve) => responses.push(resolve));
   };
   return {
     serve,
     paths,
-    answer: () => eventually(() => answers.shift()),
+    respond: () => eventually(() => responses.shift()),
     left: () => eventually(() => hasLeft),
   };
 }
 
 describe("a client's disconnect is detected", () => {
   test.each([1_000, 40_000])("with %d bytes of pipelined data", async (length) => {
-    const { serve, left, answer } = watched();
+    const { serve, left, respond } = watched();
     await start(serve);
     client.send(getText("/a"));
-    await answer();
+    await respond();
     client.send(postText("/b", `Content-Length: ${length}`), Buffer.alloc(length));
     await eventually(() => client.unsentBytes() === 0);
     client.destroy();
@@ -69,10 +69,10 @@ describe("a client's disconnect is detected", () => {
   });
 
   test.each([200_000, 2_000_000])("with %d bytes in the kernel buffers, after some time", async (length) => {
-    const { serve, left, answer } = watched();
+    const { serve, left, respond } = watched();
     await start(serve);
     client.send(getText("/a"));
-    await answer();
+    await respond();
     client.send(postText("/b", `Content-Length: ${length}`), Buffer.alloc(length));
     await arrived();
     client.destroy();
@@ -81,10 +81,10 @@ describe("a client's disconnect is detected", () => {
   });
 
   test("with a long unread body, after some time", async () => {
-    const { serve, left, answer } = watched();
+    const { serve, left, respond } = watched();
     await start(serve);
     client.send(postText("/", "Content-Length: 300000"), Buffer.alloc(200_000));
-    await answer();
+    await respond();
     await eventually(() => client.unsentBytes() === 0);
     client.destroy();
     listener.pass(UNASKED_MS + 1);
@@ -183,10 +183,10 @@ describe("pipelined requests", () => {
   });
 
   test("above the limit behind a slow request are dropped, and the connection ends", async () => {
-    const { serve, answer, paths } = watched();
+    const { serve, respond, paths } = watched();
     await start(serve);
     client.send(getText("/a"));
-    const give = await answer();
+    const give = await respond();
     client.send(getText("/b").repeat(50_000));
     await arrived();
     listener.pass(UNASKED_MS + 1);

@@ -198,8 +198,8 @@ describe("a request head in arbitrary bytes", () => {
     fc.assert(
       fc.property(fc.nat({ max: text.length - 1 }), fc.nat({ max: 255 }), (at, byte) => {
         const changed = text.slice(0, at) + String.fromCharCode(byte) + text.slice(at + 1);
-        const isRefused = !(parse(changed) instanceof RequestHead);
-        for (let to = 0; isRefused && to < changed.length; to++) {
+        const isRejected = !(parse(changed) instanceof RequestHead);
+        for (let to = 0; isRejected && to < changed.length; to++) {
           expect(parse(changed.slice(0, to))).not.toBeInstanceOf(RequestHead);
         }
       }),

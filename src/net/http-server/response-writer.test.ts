@@ -41,7 +41,7 @@ function ask(method = "GET", version = "1.1"): void {
 }
 
 /** The whole response on a connection that stays open, up to the next one. */
-async function answerBeforeNext(): Promise<string> {
+async function responseBeforeNext(): Promise<string> {
   client.send("GET /next HTTP/1.1\r\nHost: gw\r\n\r\n");
   const received = await client.waitForText("<next>");
   return received.slice(0, received.lastIndexOf("HTTP/1.1 200"));
@@ -104,7 +104,7 @@ describe("a shared response", () => {
   test.each([5, 64 * 1024, 200_000])("of %d bytes is complete", async (length) => {
     give = () => new SharedResponse(200, headers, long.subarray(0, length));
     ask();
-    expect(await answerBeforeNext()).toBe(
+    expect(await responseBeforeNext()).toBe(
       `HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\netag: "1"\r\n${DATE}content-length: ${length}\r\n\r\n${long.toString("latin1", 0, length)}`,
     );
   });
@@ -112,13 +112,13 @@ describe("a shared response", () => {
   test("to HEAD has its Content-Length", async () => {
     give = () => new SharedResponse(200, {}, long);
     ask("HEAD");
-    expect(await answerBeforeNext()).toBe(`HTTP/1.1 200 OK\r\n${DATE}content-length: 8000000\r\n\r\n`);
+    expect(await responseBeforeNext()).toBe(`HTTP/1.1 200 OK\r\n${DATE}content-length: 8000000\r\n\r\n`);
   });
 
   test("of status 304 has neither length nor body", async () => {
     give = () => new SharedResponse(304, {}, new Uint8Array(0));
     ask();
-    expect(await answerBeforeNext()).toBe(`HTTP/1.1 304 Not Modified\r\n${DATE}\r\n`);
+    expect(await responseBeforeNext()).toBe(`HTTP/1.1 304 Not Modified\r\n${DATE}\r\n`);
   });
 
   test("arrives completely at a client that reads slowly", async () => {
@@ -127,7 +127,7 @@ describe("a shared response", () => {
     ask();
     await Bun.sleep(50);
     client.resume();
-    const received = await answerBeforeNext();
+    const received = await responseBeforeNext();
     expect(received.endsWith(long.toString("latin1"))).toBe(true);
   });
 });
@@ -136,7 +136,7 @@ describe("a whole response", () => {
   test("consists of the status, the headers, the date, the length and the body", async () => {
     give = () => new WholeResponse(404, "a: b\r\nc: d\r\n", Buffer.from("hello"));
     ask();
-    expect(await answerBeforeNext()).toBe(
+    expect(await responseBeforeNext()).toBe(
       `HTTP/1.1 404 Not Found\r\na: b\r\nc: d\r\n${DATE}content-length: 5\r\n\r\nhello`,
     );
   });
@@ -151,7 +151,7 @@ describe("a whole response", () => {
     ];
     give = () => new WholeResponse(200, "", parts);
     ask();
-    expect(await answerBeforeNext()).toBe(
+    expect(await responseBeforeNext()).toBe(
       `HTTP/1.1 200 OK\r\n${DATE}content-length: 100002\r\n\r\n<01y${long.slice(3)}>`,
     );
   });
@@ -159,19 +159,19 @@ describe("a whole response", () => {
   test("to HEAD has the Content-Length of the omitted body", async () => {
     give = () => new WholeResponse(200, "", Buffer.from("hello"));
     ask("HEAD");
-    expect(await answerBeforeNext()).toBe(`HTTP/1.1 200 OK\r\n${DATE}content-length: 5\r\n\r\n`);
+    expect(await responseBeforeNext()).toBe(`HTTP/1.1 200 OK\r\n${DATE}content-length: 5\r\n\r\n`);
   });
 
   test.each([204, 304])("of status %d has neither length nor body", async (status) => {
     give = () => new WholeResponse(status, "", Buffer.from("hello"));
     ask();
-    expect(await answerBeforeNext()).toMatch(/^HTTP\/1.1 \d+ [A-Za-z ]+\r\ndate: [^\r]+\r\n\r\n$/);
+    expect(await responseBeforeNext()).toMatch(/^HTTP\/1.1 \d+ [A-Za-z ]+\r\ndate: [^\r]+\r\n\r\n$/);
   });
 
   test("of a status without a reason phrase has a valid status line", async () => {
     give = () => new WholeResponse(499, "", Buffer.from(""));
     ask();
-    expect(await answerBeforeNext()).toStartWith("HTTP/1.1 499 Unknown\r\n");
+    expect(await responseBeforeNext()).toStartWith("HTTP/1.1 499 Unknown\r\n");
   });
 
   test("that is long arrives completely, even if its memory is reused afterwards", async () => {
@@ -182,7 +182,7 @@ describe("a whole response", () => {
     await eventually(async () => (await fetch(`${listener.url}next`)).ok);
     body.fill("x");
     client.resume();
-    const received = await answerBeforeNext();
+    const received = await responseBeforeNext();
     expect(received.slice(received.indexOf("\r\n\r\n") + 4) === "0123456789".repeat(1_200_000)).toBe(true);
   });
 });
@@ -201,7 +201,7 @@ describe("a streamed response", () => {
     to.data(wholePart(new Uint8Array(0)));
     to.data(wholePart(Buffer.from("x")));
     to.end([]);
-    expect(await answerBeforeNext()).toEndWith("hello\r\n1\r\nx\r\n0\r\n\r\n");
+    expect(await responseBeforeNext()).toEndWith("hello\r\n1\r\nx\r\n0\r\n\r\n");
     expect(left()).toBe(0);
   });
 
@@ -251,7 +251,9 @@ describe("a streamed response", () => {
     ];
     to.data(parts);
     to.end([...parts, { bytes, start: 3, end: 3 }, { bytes, start: 0, end: 1 }]);
-    expect(await answerBeforeNext()).toEndWith("\r\n\r\nb\r\nhello world\r\nc\r\nhello world-\r\n0\r\n\r\n");
+    expect(await responseBeforeNext()).toEndWith(
+      "\r\n\r\nb\r\nhello world\r\nc\r\nhello world-\r\n0\r\n\r\n",
+    );
   });
 
   test("accepts a last piece of any length", async () => {
@@ -314,7 +316,7 @@ describe("a streamed response", () => {
   test("to HEAD is its head alone, and its source is cancelled", async () => {
     const { left } = streamByHand();
     ask("HEAD");
-    expect(await answerBeforeNext()).toEndWith("transfer-encoding: chunked\r\n\r\n");
+    expect(await responseBeforeNext()).toEndWith("transfer-encoding: chunked\r\n\r\n");
     expect(left()).toBe(1);
   });
 
@@ -331,7 +333,7 @@ describe("a streamed response", () => {
     to.data(wholePart(Buffer.from("last")));
     expect(isPaused()).toBe(false);
     to.end([]);
-    const received = await answerBeforeNext();
+    const received = await responseBeforeNext();
     const chunks = Array.from({ length: written }, (_, i) => `186a0\r\n${`${i % 10}`.repeat(100_000)}\r\n`);
     expect(received.endsWith(`\r\n\r\n${chunks.join("")}4\r\nlast\r\n0\r\n\r\n`)).toBe(true);
   });
@@ -351,11 +353,11 @@ describe("a streamed response", () => {
 
   test("that begins after its client disconnected gets its leave call at once", async () => {
     const asked = Promise.withResolvers<void>();
-    const answering = Promise.withResolvers<HttpResponse>();
+    const responding = Promise.withResolvers<HttpResponse>();
     const left = Promise.withResolvers<void>();
     give = () => {
       asked.resolve();
-      return answering.promise;
+      return responding.promise;
     };
     ask();
     await asked.promise;
@@ -365,7 +367,7 @@ describe("a streamed response", () => {
       abort: left.resolve,
     });
     await eventually(async () => (await fetch(`${listener.url}next`)).ok);
-    answering.resolve(new StreamedResponse("", source));
+    responding.resolve(new StreamedResponse("", source));
     await left.promise;
   });
 });
@@ -387,7 +389,7 @@ describe("a Response", () => {
     headers.append("set-cookie", "d=2");
     give = () => new Response("hello", { status: 201, headers });
     ask();
-    const received = await answerBeforeNext();
+    const received = await responseBeforeNext();
     expect(received).toStartWith("HTTP/1.1 201 Created\r\n");
     expect(received).toEndWith(`set-cookie: c=1\r\nset-cookie: d=2\r\n${DATE}content-length: 5\r\n\r\nhello`);
   });
@@ -399,13 +401,13 @@ describe("a Response", () => {
   ])("of %s has the length 0", async (_name, body) => {
     give = () => new Response(body);
     ask();
-    expect(await answerBeforeNext()).toEndWith("content-length: 0\r\n\r\n");
+    expect(await responseBeforeNext()).toEndWith("content-length: 0\r\n\r\n");
   });
 
   test("of status 204 has no body", async () => {
     give = () => new Response(null, { status: 204 });
     ask();
-    expect(await answerBeforeNext()).toBe(`HTTP/1.1 204 No Content\r\n${DATE}\r\n`);
+    expect(await responseBeforeNext()).toBe(`HTTP/1.1 204 No Content\r\n${DATE}\r\n`);
   });
 
   test("with several pieces is sent in chunks", async () => {
@@ -421,7 +423,7 @@ describe("a Response", () => {
     const cancel = () => cancelled.resolve();
     give = () => new Response(new ReadableStream({ pull, cancel }));
     ask("HEAD");
-    expect(await answerBeforeNext()).toEndWith("\r\n\r\n");
+    expect(await responseBeforeNext()).toEndWith("\r\n\r\n");
     await cancelled.promise;
   });
 

@@ -52,7 +52,7 @@ export interface ServerContext {
   /** Serves pipelined requests of unauthenticated clients. */
   readonly unauthenticatedTurns: Turns;
   serve(request: IncomingRequest): HttpResponse | Upgrade | Promise<HttpResponse | Upgrade>;
-  refuse(requestFault: RequestFault): WholeResponse;
+  reject(requestFault: RequestFault): WholeResponse;
   /** Reports a bug of the server. The connection is closed, because it is unknown what its client has received. */
   reportFault(thrown: unknown): void;
   /** The response is complete. Bytes that still arrive on this connection are discarded. */

@@ -1,6 +1,6 @@
 /** The client side of the WebSocket handshake: the request, and the check of the response. */
 
-import type { AnswerHeaders } from "../http-client/contract.ts";
+import type { ResponseHeaders } from "../http-client/contract.ts";
 import { computeAcceptKey } from "./accept-key.ts";
 
 export function newHandshakeKey(): string {
@@ -19,7 +19,7 @@ export function buildHandshake(path: string, hostLine: string, headers: string, 
  * Returns what is wrong with a response of status 101, or null. The client offers no extension or subprotocol, so the
  * server may not select one.
  */
-export function findHandshakeFault(headers: AnswerHeaders, key: string): string | null {
+export function findHandshakeFault(headers: ResponseHeaders, key: string): string | null {
   if ((headers.get("upgrade") ?? "").toLowerCase() !== "websocket") return "an upgrade to another protocol";
   const options = (headers.get("connection") ?? "").toLowerCase().split(",");
   if (!options.some((option) => option.trim() === "upgrade")) return "an upgrade that was not confirmed";

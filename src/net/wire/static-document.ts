@@ -1,5 +1,5 @@
 /**
- * A document that does not change while the process runs. Its bytes are built once, and its ETag answers revalidation
+ * A document that does not change while the process runs. Its bytes are built once, and its ETag serves revalidation
  * requests.
  */
 

@@ -6,9 +6,9 @@ import type { WriteTarget } from "../hub/dialect-codec.ts";
 import type { DroppedFields } from "../hub/dropped-fields.ts";
 import type { CallItem, HubPart, HubRequest, MediaSource, TextPart } from "../hub/hub-request.ts";
 import { formatCacheControl, formatMediaUrl } from "../hub/media.ts";
-import { unsupportedField } from "../hub/refuse.ts";
 import type { ToolNameTable } from "../hub/tool-names.ts";
-import { type AnsweredCall, type AssistantTurn, groupTurns, type HubTurn } from "../hub/turns.ts";
+import { type AssistantTurn, type CompletedCall, groupTurns, type HubTurn } from "../hub/turns.ts";
+import { unsupportedField } from "../hub/unsupported-field.ts";
 import { writeThinking } from "./chat-content.ts";
 import { ShortCallIds } from "./short-call-ids.ts";
 
@@ -135,7 +135,7 @@ class MessageWriter {
   }
 
   /** Outputs follow their calls at once. Their images follow in a message of the user: outputs contain text only. */
-  #writeOutputs(calls: readonly AnsweredCall[]): void {
+  #writeOutputs(calls: readonly CompletedCall[]): void {
     const media: HubPart[] = [];
     for (const { call, output } of calls) {
       const parts = output?.parts ?? [];

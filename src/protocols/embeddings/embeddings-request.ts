@@ -4,7 +4,7 @@ import { ApiError } from "../../errors.ts";
 import { member, unknownMembers } from "../gemini/gemini-members.ts";
 import { DroppedFields } from "../hub/dropped-fields.ts";
 import { type Json, readArray, readNumber, readObject, readString } from "../hub/json-values.ts";
-import { unsupportedField } from "../hub/refuse.ts";
+import { unsupportedField } from "../hub/unsupported-field.ts";
 
 export interface EmbeddingsRequest {
   readonly texts: readonly string[];

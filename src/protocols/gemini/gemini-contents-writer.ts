@@ -5,8 +5,8 @@ import { wrapCustomInput } from "../hub/custom-input.ts";
 import type { WriteTarget } from "../hub/dialect-codec.ts";
 import type { DroppedFields } from "../hub/dropped-fields.ts";
 import type { CallItem, HubPart, HubRequest, MediaSource, OpaqueState } from "../hub/hub-request.ts";
-import { unsupportedField } from "../hub/refuse.ts";
-import { type AnsweredCall, type AssistantTurn, groupTurns } from "../hub/turns.ts";
+import { type AssistantTurn, type CompletedCall, groupTurns } from "../hub/turns.ts";
+import { unsupportedField } from "../hub/unsupported-field.ts";
 import { isBefore } from "./gemini-models.ts";
 import { FOREIGN_CALL_SIGNATURE } from "./thought-signature.ts";
 
@@ -114,7 +114,7 @@ class ContentsWriter {
   }
 
   /** All outputs of a step are in one content, in the order of the calls. */
-  #writeOutputs(calls: readonly AnsweredCall[]): void {
+  #writeOutputs(calls: readonly CompletedCall[]): void {
     const outputs: Json[] = [];
     const media: Json[] = [];
     for (const { call, output } of calls) {

@@ -14,7 +14,7 @@ import {
   type TextPart,
 } from "../hub/hub-request.ts";
 import { type Json, readNumber, readObject, readObjects, readString } from "../hub/json-values.ts";
-import { unsupportedField } from "../hub/refuse.ts";
+import { unsupportedField } from "../hub/unsupported-field.ts";
 import { readTierName } from "../shared/service-tier.ts";
 import { ContentReader } from "./gemini-content-reader.ts";
 import { member, objectMember, unknownMembers } from "./gemini-members.ts";

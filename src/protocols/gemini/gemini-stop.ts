@@ -71,10 +71,10 @@ export function isBlocked({ promptFeedback }: Json): boolean {
 /** Google omits counts of zero. */
 export function writeUsageMetadata(usage: TokenUsage): Record<string, number> {
   const { inputTokens, cachedTokens, outputTokens, reasoningTokens } = usage;
-  const answerTokens = outputTokens - reasoningTokens;
+  const responseTokens = outputTokens - reasoningTokens;
   return {
     promptTokenCount: inputTokens,
-    ...(answerTokens === 0 ? {} : { candidatesTokenCount: answerTokens }),
+    ...(responseTokens === 0 ? {} : { candidatesTokenCount: responseTokens }),
     totalTokenCount: inputTokens + outputTokens,
     ...(cachedTokens === 0 ? {} : { cachedContentTokenCount: cachedTokens }),
     ...(reasoningTokens === 0 ? {} : { thoughtsTokenCount: reasoningTokens }),

@@ -28,11 +28,11 @@ export function readGeminiUsage(json: unknown): TokenUsage | null {
       ? Math.max(0, readCount(totalTokenCount) - toolTokens - thoughtTokens - readCount(candidatesTokenCount))
       : readCount(promptTokenCount);
   const inputTokens = promptTokens + toolTokens;
-  const answerTokens =
+  const responseTokens =
     candidatesTokenCount === undefined
       ? Math.max(0, readCount(totalTokenCount) - inputTokens - thoughtTokens)
       : readCount(candidatesTokenCount);
-  const outputTokens = answerTokens + thoughtTokens;
+  const outputTokens = responseTokens + thoughtTokens;
   return {
     inputTokens,
     cachedTokens: Math.min(inputTokens, readCount(json.cachedContentTokenCount)),

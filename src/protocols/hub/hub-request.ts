@@ -193,7 +193,7 @@ export interface HostedTool {
   readonly kind: "hosted";
   readonly dialect: Dialect;
   readonly type: "web_search" | "other";
-  /** Named when it is dropped or refused: `tools[2].code_interpreter`. */
+  /** Named when it is dropped or rejected: `tools[2].code_interpreter`. */
   readonly path: string;
   readonly json: Readonly<Record<string, unknown>>;
 }

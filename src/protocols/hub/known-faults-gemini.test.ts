@@ -323,7 +323,7 @@ describe.each(STOPS)("the stop reason %s", (stop, names) => {
   test("is read from Messages, which has a word for nearly each", () => {
     if (stop === "failed") return;
     const content = stop === "tools" ? [{ type: "tool_use", id: "t", name: "look_up", input: {} }] : [];
-    const answer = { content, stop_reason: names.messages };
-    expect(lookUpCodec("messages").readResponse(answer, NO_TOOL_NAMES)?.stop).toBe(stop);
+    const response = { content, stop_reason: names.messages };
+    expect(lookUpCodec("messages").readResponse(response, NO_TOOL_NAMES)?.stop).toBe(stop);
   });
 });

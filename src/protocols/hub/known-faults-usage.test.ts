@@ -21,9 +21,9 @@ describe("usage", () => {
     cache_creation_input_tokens: 30,
     output_tokens: 5,
   };
-  const answer = { id: "m", content: [{ type: "text", text: "hi" }], stop_reason: "end_turn", usage };
+  const response = { id: "m", content: [{ type: "text", text: "hi" }], stop_reason: "end_turn", usage };
 
-  function translate(dialect: Dialect, from: Dialect = "messages", json: Json = answer): Json {
+  function translate(dialect: Dialect, from: Dialect = "messages", json: Json = response): Json {
     const read = lookUpCodec(from).readResponse(json, NO_TOOL_NAMES);
     if (read === null) throw new Error("not read");
     return lookUpCodec(dialect).writeResponse(read, clientTarget(hubRequest(dialect))) as Json;
@@ -55,10 +55,10 @@ describe("usage", () => {
   });
 
   test("a write without its lifetime is one of five minutes", () => {
-    const read = MESSAGES_CODEC.readResponse(answer, NO_TOOL_NAMES);
+    const read = MESSAGES_CODEC.readResponse(response, NO_TOOL_NAMES);
     expect(read?.usage).toMatchObject({ cacheWriteTokens: 30, cacheWrite1hTokens: 0 });
     const zero = { ephemeral_5m_input_tokens: 0, ephemeral_1h_input_tokens: 0 };
-    const older = { ...answer, usage: { ...usage, cache_creation: zero } };
+    const older = { ...response, usage: { ...usage, cache_creation: zero } };
     expect(MESSAGES_CODEC.readResponse(older, NO_TOOL_NAMES)?.usage).toMatchObject({ cacheWriteTokens: 30 });
   });
 

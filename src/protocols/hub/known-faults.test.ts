@@ -244,8 +244,8 @@ describe("responses", () => {
       total_tokens: 105,
       prompt_tokens_details: { cached_tokens: 60, cache_write_tokens: 20 },
     };
-    const answer = { choices: [{ message: { content: "hi" }, finish_reason: "stop" }], usage };
-    const read = CHAT_CODEC.readResponse(answer, NO_TOOL_NAMES);
+    const response = { choices: [{ message: { content: "hi" }, finish_reason: "stop" }], usage };
+    const read = CHAT_CODEC.readResponse(response, NO_TOOL_NAMES);
     if (read === null) throw new Error("not read");
     expect(RESPONSES_CODEC.writeResponse(read, clientTarget(hubRequest("responses"))).usage).toMatchObject({
       input_tokens: 100,

@@ -18,7 +18,7 @@ function translate(from: Dialect, to: Dialect, json: string): Readonly<Record<st
   return lookUpCodec(to).writeRequest(read, writeTarget()).body;
 }
 
-function refusal(run: () => unknown): Pick<ApiError, "code" | "param" | "message"> {
+function rejection(run: () => unknown): Pick<ApiError, "code" | "param" | "message"> {
   try {
     run();
   } catch (thrown) {
@@ -80,7 +80,7 @@ describe("the work of translation fits the size of the request", () => {
 describe("a tool's schema", () => {
   test("with too many alternatives is rejected with their number", () => {
     expect(
-      refusal(() => translate("responses", "messages", alternatives(schemaBranchesMax + 1))),
+      rejection(() => translate("responses", "messages", alternatives(schemaBranchesMax + 1))),
     ).toMatchObject({
       code: "invalid_value",
       param: "tools",
@@ -121,7 +121,7 @@ test("a namespace with a long name is rejected, because each of its tools has th
   const named = (chars: number) =>
     `{"input":"hi","tools":[{"type":"namespace","name":"${"n".repeat(chars)}","tools":[{"type":"function","name":"f"}]}]}`;
   expect(translate("responses", "chat", named(namespaceCharsMax)).tools).toBeArrayOfSize(1);
-  expect(refusal(() => translate("responses", "chat", named(namespaceCharsMax + 1)))).toMatchObject({
+  expect(rejection(() => translate("responses", "chat", named(namespaceCharsMax + 1)))).toMatchObject({
     code: "invalid_value",
     param: "tools[0].name",
   });
@@ -146,7 +146,7 @@ test("a Gemini output belongs to the open call with its id, or else to the first
           .readRequest({ contents }, { publicModel: "public", stream: false })
           .items.flatMap((item: HubItem) => (item.kind === "call_output" ? [item.callId] : []));
       const wanted = pairSlowly(calls, outputs);
-      if (wanted === null) expect(refusal(read).code).toBe("invalid_value");
+      if (wanted === null) expect(rejection(read).code).toBe("invalid_value");
       else expect(read()).toEqual(wanted);
     }),
   );

@@ -153,8 +153,8 @@ test("custom tools that an upstream lacks come back as custom calls", () => {
         type: "function",
         function: { name: "free", arguments: JSON.stringify({ input }) },
       };
-      const answer = { choices: [{ message: { tool_calls: [toolCall] }, finish_reason: "tool_calls" }] };
-      const read = CHAT_CODEC.readResponse(answer, { ...NO_TOOL_NAMES, toolNames });
+      const response = { choices: [{ message: { tool_calls: [toolCall] }, finish_reason: "tool_calls" }] };
+      const read = CHAT_CODEC.readResponse(response, { ...NO_TOOL_NAMES, toolNames });
       expect(read?.items).toMatchObject([{ kind: "call", tool: "custom", name: "free", input }]);
     }),
   );

@@ -1,7 +1,7 @@
 /**
  * Opaque state of vendors, carried by clients in an envelope of the gateway. The envelope is bound to the owner of the
  * API key and names the account, so that a conversation survives a change of account or vendor: state that the next
- * upstream cannot use is dropped instead of being refused there.
+ * upstream cannot use is dropped instead of being rejected there.
  */
 
 import { ENVELOPE_PREFIX } from "../shared/envelope-prefix.ts";

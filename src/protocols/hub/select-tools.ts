@@ -1,8 +1,8 @@
-/** Which tools an upstream is offered: hosted tools of another dialect are dropped, or refused if they are required. */
+/** Which tools an upstream is offered: hosted tools of another dialect are dropped, or rejected if they are required. */
 
 import type { DroppedFields } from "./dropped-fields.ts";
 import type { Dialect, HostedTool, HubRequest, HubTool, HubToolChoice } from "./hub-request.ts";
-import { unsupportedField } from "./refuse.ts";
+import { unsupportedField } from "./unsupported-field.ts";
 import { isSearchChoice, isWebSearch } from "./web-search.ts";
 
 export interface ToolSelection {

@@ -17,10 +17,10 @@ export interface AssistantTurn {
   readonly kind: "assistant";
   readonly reasoning: readonly ReasoningItem[];
   readonly parts: readonly HubPart[];
-  readonly calls: readonly AnsweredCall[];
+  readonly calls: readonly CompletedCall[];
 }
 
-export interface AnsweredCall {
+export interface CompletedCall {
   readonly call: CallItem;
   /** Null if the conversation contains no output: the call was aborted. */
   readonly output: CallOutputItem | null;

@@ -28,8 +28,8 @@ import {
   readString,
 } from "../hub/json-values.ts";
 import { readCacheHint } from "../hub/media.ts";
-import { unsupportedField } from "../hub/refuse.ts";
 import { readOpaqueText } from "../hub/sealed-state.ts";
+import { unsupportedField } from "../hub/unsupported-field.ts";
 import { readTierName } from "../shared/service-tier.ts";
 import { readCitations } from "./messages-sources.ts";
 import { readMessagesTools } from "./messages-tools.ts";

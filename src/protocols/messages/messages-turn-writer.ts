@@ -7,9 +7,9 @@ import type { WriteTarget } from "../hub/dialect-codec.ts";
 import type { DroppedFields } from "../hub/dropped-fields.ts";
 import type { CacheHint, HubItem, HubPart, MediaSource, ReasoningItem } from "../hub/hub-request.ts";
 import { formatCacheControl } from "../hub/media.ts";
-import { unsupportedField } from "../hub/refuse.ts";
 import type { ToolNameTable } from "../hub/tool-names.ts";
-import { type AnsweredCall, type AssistantTurn, groupTurns } from "../hub/turns.ts";
+import { type AssistantTurn, type CompletedCall, groupTurns } from "../hub/turns.ts";
+import { unsupportedField } from "../hub/unsupported-field.ts";
 
 type Block = Record<string, unknown>;
 
@@ -84,7 +84,7 @@ export class MessagesTurnWriter {
     return [];
   }
 
-  #writeCall({ call }: AnsweredCall): Block {
+  #writeCall({ call }: CompletedCall): Block {
     const input = call.tool === "custom" ? wrapCustomInput(call.input) : call.input;
     return {
       type: "tool_use",
@@ -94,7 +94,7 @@ export class MessagesTurnWriter {
     };
   }
 
-  #writeOutput({ call, output }: AnsweredCall): Block {
+  #writeOutput({ call, output }: CompletedCall): Block {
     const id = { type: "tool_result", tool_use_id: writeCallId(call.callId) };
     if (output === null) return { ...id, is_error: true, content: "No result was recorded." };
     const content = this.#writeParts(output.parts, false);

@@ -14,8 +14,8 @@ import type {
 } from "../hub/hub-request.ts";
 import { type Json, readArray, readObject, readObjects, readString } from "../hub/json-values.ts";
 import { readCacheHint, readMediaUrl } from "../hub/media.ts";
-import { unsupportedField } from "../hub/refuse.ts";
 import { readOpaqueText } from "../hub/sealed-state.ts";
+import { unsupportedField } from "../hub/unsupported-field.ts";
 import { readResponsesTools } from "./responses-tools.ts";
 
 /** Calls of built-in tools that the client runs, with the member that contains their arguments. */
@@ -67,7 +67,7 @@ export class ResponsesItemReader {
     else this.#readForeign(json, path);
   }
 
-  /** OpenAI has run the search itself: there is no call to answer, but the tools that it found are offered from then on. */
+  /** OpenAI has run the search itself: there is no call to respond to, but the tools that it found are offered from then on. */
   #readServerSearch(json: Json, path: string): void {
     this.tools.push(...readResponsesTools(json.tools, `${path}.tools`));
     this.items.push({

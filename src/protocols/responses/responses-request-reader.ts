@@ -3,7 +3,7 @@
 import type { ReadOptions } from "../hub/dialect-codec.ts";
 import type { HubReasoning, HubRequest, HubSettings } from "../hub/hub-request.ts";
 import { type Json, readArray, readNumber, readObject, readString } from "../hub/json-values.ts";
-import { unsupportedField } from "../hub/refuse.ts";
+import { unsupportedField } from "../hub/unsupported-field.ts";
 import { readEffort, readOpenaiFormat, readOpenaiSettings } from "../openai/openai-settings.ts";
 import { ResponsesItemReader } from "./responses-item-reader.ts";
 import {
@@ -47,7 +47,7 @@ const READ_FIELDS: ReadonlySet<string> = new Set([
 ]);
 
 export function readResponsesRequest(json: Json, { publicModel, stream }: ReadOptions): HubRequest {
-  refuseStoredState(json);
+  rejectStoredState(json);
   const reader = new ResponsesItemReader();
   const instructions = readString(json.instructions);
   if (instructions !== null && instructions !== "")
@@ -72,7 +72,7 @@ export function readResponsesRequest(json: Json, { publicModel, stream }: ReadOp
 }
 
 /** State that exists at one vendor only, and work that continues without the client. */
-function refuseStoredState(json: Json): void {
+function rejectStoredState(json: Json): void {
   if (json.background === true) throw unsupportedField("background", "Send the request without it.");
   if (json.conversation != null)
     throw unsupportedField("conversation", "Send the conversation as input, or use `previous_response_id`.");

@@ -16,10 +16,10 @@ import type {
   ReasoningItem,
 } from "../hub/hub-request.ts";
 import { formatMediaUrl } from "../hub/media.ts";
-import { unsupportedField } from "../hub/refuse.ts";
 import { hostedTools, selectTools } from "../hub/select-tools.ts";
 import { ToolNameTable } from "../hub/tool-names.ts";
 import { SEARCH_NAME } from "../hub/turns.ts";
+import { unsupportedField } from "../hub/unsupported-field.ts";
 import { findWebSearch, isSearchChoice, pickOptions, withoutWebSearch } from "../hub/web-search.ts";
 import { writeResponsesSettings } from "./responses-settings-writer.ts";
 

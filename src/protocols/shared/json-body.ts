@@ -53,7 +53,7 @@ export type RoutingField = (typeof ROUTING_FIELDS)[number];
 export type RoutingScan = ObjectScan<RoutingField>;
 
 /** Nor may they occur in another case: decoders that fold case would apply a field that was never checked. */
-export const ROUTING = wantedFields(ROUTING_FIELDS, { refusesCaseVariants: true });
+export const ROUTING = wantedFields(ROUTING_FIELDS, { rejectsCaseVariants: true });
 
 const NO_BYTES = new Uint8Array(0);
 

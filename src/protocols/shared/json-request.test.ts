@@ -45,7 +45,7 @@ function readWith(endpoint: EndpointName, change: Record<string, unknown>): Mode
 }
 
 /** The error code and parameter of a rejected body, or null. */
-function refusal(endpoint: EndpointName, body: string | Uint8Array): string | null {
+function rejection(endpoint: EndpointName, body: string | Uint8Array): string | null {
   try {
     read(endpoint, body);
     return null;
@@ -56,8 +56,8 @@ function refusal(endpoint: EndpointName, body: string | Uint8Array): string | nu
   }
 }
 
-function refusalWith(endpoint: EndpointName, change: Record<string, unknown>): string | null {
-  return refusal(endpoint, JSON.stringify({ ...LEAST[endpoint], ...change }));
+function rejectionWith(endpoint: EndpointName, change: Record<string, unknown>): string | null {
+  return rejection(endpoint, JSON.stringify({ ...LEAST[endpoint], ...change }));
 }
 
 function messageOf(endpoint: EndpointName, body: string): string {
@@ -80,13 +80,13 @@ const RESPONSES = ALL.filter((name) => name.startsWith("responses"));
 
 describe("required fields", () => {
   test.each(ALL)("%s accepts its minimal body", (endpoint) => {
-    expect(refusalWith(endpoint, {})).toBeNull();
+    expect(rejectionWith(endpoint, {})).toBeNull();
     expect(readWith(endpoint, {})).toMatchObject({ publicModel: "m", stream: false, choices: 1 });
   });
 
   test.each(ALL)("%s needs a model", (endpoint) => {
-    expect(refusalWith(endpoint, { model: undefined })).toBe("missing_required_parameter: model");
-    expect(refusalWith(endpoint, { model: null })).toBe("missing_required_parameter: model");
+    expect(rejectionWith(endpoint, { model: undefined })).toBe("missing_required_parameter: model");
+    expect(rejectionWith(endpoint, { model: null })).toBe("missing_required_parameter: model");
   });
 
   test.each([
@@ -98,10 +98,10 @@ describe("required fields", () => {
     ["responses.compact", "input"],
     ["responses.input_tokens", "input"],
   ] as const)("%s needs %s", (endpoint, field) => {
-    expect(refusalWith(endpoint, { [field]: undefined })).toBe(`missing_required_parameter: ${field}`);
-    expect(refusalWith(endpoint, { [field]: null })).toBe(`missing_required_parameter: ${field}`);
-    expect(refusalWith(endpoint, { [field]: 7 })).toBe(`invalid_type: ${field}`);
-    expect(refusalWith(endpoint, { [field]: {} })).toBe(`invalid_type: ${field}`);
+    expect(rejectionWith(endpoint, { [field]: undefined })).toBe(`missing_required_parameter: ${field}`);
+    expect(rejectionWith(endpoint, { [field]: null })).toBe(`missing_required_parameter: ${field}`);
+    expect(rejectionWith(endpoint, { [field]: 7 })).toBe(`invalid_type: ${field}`);
+    expect(rejectionWith(endpoint, { [field]: {} })).toBe(`invalid_type: ${field}`);
   });
 
   test.each(RESPONSES)(
@@ -112,10 +112,10 @@ describe("required fields", () => {
         { conversation: "c" },
         { prompt: { id: "p" } },
       ]) {
-        expect(refusalWith(endpoint, { input: undefined, ...earlier })).toBeNull();
-        expect(refusalWith(endpoint, { input: 7, ...earlier })).toBe("invalid_type: input");
+        expect(rejectionWith(endpoint, { input: undefined, ...earlier })).toBeNull();
+        expect(rejectionWith(endpoint, { input: 7, ...earlier })).toBe("invalid_type: input");
       }
-      expect(refusalWith(endpoint, { input: undefined, previous_response_id: null })).toBe(
+      expect(rejectionWith(endpoint, { input: undefined, previous_response_id: null })).toBe(
         "missing_required_parameter: input",
       );
     },
@@ -123,26 +123,26 @@ describe("required fields", () => {
 
   test("embeddings accept tokens as well as texts", () => {
     for (const input of ["a", ["a", "b"], [1, 2], [[1], [2]]]) {
-      expect(refusalWith("embeddings", { input })).toBeNull();
+      expect(rejectionWith("embeddings", { input })).toBeNull();
     }
   });
 
   test("a chat without messages is rejected", () => {
-    expect(refusalWith("chat.completions", { messages: [] })).toBe("invalid_value: messages");
-    expect(refusal("chat.completions", '{"model":"m","messages":[ \n\t]}')).toBe("invalid_value: messages");
+    expect(rejectionWith("chat.completions", { messages: [] })).toBe("invalid_value: messages");
+    expect(rejection("chat.completions", '{"model":"m","messages":[ \n\t]}')).toBe("invalid_value: messages");
   });
 });
 
 describe("types", () => {
   test("a model is a string", () => {
     for (const model of [7, true, [], {}]) {
-      expect(refusalWith("chat.completions", { model })).toBe("invalid_type: model");
+      expect(rejectionWith("chat.completions", { model })).toBe("invalid_type: model");
     }
   });
 
   test("a model name has at least one character and at most the allowed number", () => {
-    expect(refusalWith("embeddings", { model: "" })).toBe("invalid_value: model");
-    expect(refusalWith("embeddings", { model: "x".repeat(33) })).toBe("invalid_value: model");
+    expect(rejectionWith("embeddings", { model: "" })).toBe("invalid_value: model");
+    expect(rejectionWith("embeddings", { model: "x".repeat(33) })).toBe("invalid_value: model");
     expect(readWith("embeddings", { model: "é".repeat(32) }).publicModel).toBe("é".repeat(32));
   });
 
@@ -153,13 +153,13 @@ describe("types", () => {
   test.each(["embeddings", "responses.compact", "responses.input_tokens"] as const)(
     "%s is never streamed",
     (endpoint) => {
-      expect(refusalWith(endpoint, { stream: true })).toBe("unsupported_parameter: stream");
+      expect(rejectionWith(endpoint, { stream: true })).toBe("unsupported_parameter: stream");
       expect(readWith(endpoint, { stream: false }).stream).toBe(false);
     },
   );
 
   test("a background response must be stored", () => {
-    expect(refusalWith("responses", { background: true, store: false })).toBe("invalid_value: background");
+    expect(rejectionWith("responses", { background: true, store: false })).toBe("invalid_value: background");
     for (const store of [true, null]) {
       expect(readWith("responses", { background: true, store }).background).toBe(true);
     }
@@ -172,9 +172,9 @@ describe("types", () => {
 
   test("stream and background are booleans, and null means false", () => {
     for (const field of ["stream", "background"]) {
-      expect(refusalWith("responses", { [field]: "true" })).toBe(`invalid_type: ${field}`);
-      expect(refusalWith("responses", { [field]: 1 })).toBe(`invalid_type: ${field}`);
-      expect(refusalWith("responses", { [field]: null })).toBeNull();
+      expect(rejectionWith("responses", { [field]: "true" })).toBe(`invalid_type: ${field}`);
+      expect(rejectionWith("responses", { [field]: 1 })).toBe(`invalid_type: ${field}`);
+      expect(rejectionWith("responses", { [field]: null })).toBeNull();
     }
     expect(readWith("responses", { stream: true, background: true })).toMatchObject({
       stream: true,
@@ -189,17 +189,19 @@ describe("types", () => {
   test("n is an integer from 1 to 128", () => {
     expect(readWith("chat.completions", { n: 3 }).choices).toBe(3);
     expect(readWith("chat.completions", { n: null }).choices).toBe(1);
-    expect(refusalWith("chat.completions", { n: 0 })).toBe("invalid_value: n");
-    expect(refusalWith("chat.completions", { n: -1 })).toBe("invalid_value: n");
-    expect(refusalWith("chat.completions", { n: 129 })).toBe("invalid_value: n");
-    expect(refusalWith("chat.completions", { n: 1.5 })).toBe("invalid_type: n");
-    expect(refusalWith("chat.completions", { n: "2" })).toBe("invalid_type: n");
+    expect(rejectionWith("chat.completions", { n: 0 })).toBe("invalid_value: n");
+    expect(rejectionWith("chat.completions", { n: -1 })).toBe("invalid_value: n");
+    expect(rejectionWith("chat.completions", { n: 129 })).toBe("invalid_value: n");
+    expect(rejectionWith("chat.completions", { n: 1.5 })).toBe("invalid_type: n");
+    expect(rejectionWith("chat.completions", { n: "2" })).toBe("invalid_type: n");
   });
 
   test("previous_response_id is a string", () => {
     expect(readWith("responses", { previous_response_id: "resp_1" }).previousResponseId).toBe("resp_1");
     expect(readWith("responses", { previous_response_id: null }).previousResponseId).toBeNull();
-    expect(refusalWith("responses", { previous_response_id: 7 })).toBe("invalid_type: previous_response_id");
+    expect(rejectionWith("responses", { previous_response_id: 7 })).toBe(
+      "invalid_type: previous_response_id",
+    );
   });
 
   test("the message contains the expected and the actual type", () => {
@@ -218,7 +220,7 @@ describe("types", () => {
   });
 
   test("a model name with a raw control character is rejected as invalid JSON", () => {
-    expect(refusal("embeddings", '{"model":"a\u0001b","input":""}')).toBe("invalid_json: model");
+    expect(rejection("embeddings", '{"model":"a\u0001b","input":""}')).toBe("invalid_json: model");
   });
 });
 
@@ -234,13 +236,13 @@ describe("bodies that are not one valid JSON object", () => {
     ["NaN", '{"model":"m","input":NaN}'],
     ["a byte order mark", '\ufeff{"model":"m","input":"hi"}'],
   ])("%s is rejected", (_, body) => {
-    expect(refusal("embeddings", body)).toBe("invalid_json");
+    expect(rejection("embeddings", body)).toBe("invalid_json");
   });
 
   test("invalid UTF-8 is rejected at any position", () => {
     const body = utf8.encode('{"model":"m","input":"x"}');
     body[body.length - 3] = 0xff;
-    expect(refusal("embeddings", body)).toBe("invalid_json");
+    expect(rejection("embeddings", body)).toBe("invalid_json");
   });
 
   test("the message contains the position of the error and at most one character of the body", () => {
@@ -251,12 +253,12 @@ describe("bodies that are not one valid JSON object", () => {
 
   test("nesting is allowed up to the limit", () => {
     const nested = (levels: number) => `{"model":"m","input":${"[".repeat(levels)}${"]".repeat(levels)}}`;
-    expect(refusal("embeddings", nested(LIMITS.depthMax - 1))).toBeNull();
-    expect(refusal("embeddings", nested(LIMITS.depthMax))).toBe("invalid_json");
+    expect(rejection("embeddings", nested(LIMITS.depthMax - 1))).toBeNull();
+    expect(rejection("embeddings", nested(LIMITS.depthMax))).toBe("invalid_json");
   });
 
   test("ten megabytes of brackets are rejected by the nesting limit", () => {
-    expect(refusal("embeddings", `{"model":"m","input":${"[".repeat(10_000_000)}`)).toBe("invalid_json");
+    expect(rejection("embeddings", `{"model":"m","input":${"[".repeat(10_000_000)}`)).toBe("invalid_json");
   });
 
   test.each([
@@ -273,27 +275,27 @@ describe("bodies that are not one valid JSON object", () => {
     "max_output_tokens",
   ])("%s may appear once only", (field) => {
     const twice = `{"model":"m","input":"hi","${field}":null,"x":1,"${field}":null}`;
-    expect(refusal("embeddings", twice)).toBe(`duplicate_parameter: ${field}`);
+    expect(rejection("embeddings", twice)).toBe(`duplicate_parameter: ${field}`);
   });
 
   test("a repeated field is detected in any spelling", () => {
-    expect(refusal("embeddings", '{"model":"m","input":"hi","\\u006dodel":"other"}')).toBe(
+    expect(rejection("embeddings", '{"model":"m","input":"hi","\\u006dodel":"other"}')).toBe(
       "duplicate_parameter: model",
     );
   });
 
   test("fields that the gateway does not read may repeat", () => {
-    expect(refusal("embeddings", '{"model":"m","input":"hi","user":"a","user":"b"}')).toBeNull();
+    expect(rejection("embeddings", '{"model":"m","input":"hi","user":"a","user":"b"}')).toBeNull();
   });
 
   test("a repeated include_usage is rejected", () => {
     const body =
       '{"model":"m","messages":[1],"stream":true,"stream_options":{"include_usage":true,"include_usage":false}}';
-    expect(refusal("chat.completions", body)).toBe("duplicate_parameter: stream_options");
+    expect(rejection("chat.completions", body)).toBe("duplicate_parameter: stream_options");
   });
 
   test("stream_options is an object", () => {
-    expect(refusalWith("chat.completions", { stream: true, stream_options: true })).toBe(
+    expect(rejectionWith("chat.completions", { stream: true, stream_options: true })).toBe(
       "invalid_type: stream_options",
     );
   });
@@ -474,10 +476,10 @@ describe("the upstream request body", () => {
     );
     fc.assert(
       fc.property(fc.array(parts, { maxLength: 20 }), (texts) => {
-        refusal("chat.completions", texts.join(""));
+        rejection("chat.completions", texts.join(""));
       }),
     );
-    fc.assert(fc.property(fc.uint8Array(), (bytes) => void refusal("chat.completions", bytes)));
+    fc.assert(fc.property(fc.uint8Array(), (bytes) => void rejection("chat.completions", bytes)));
   });
 });
 

@@ -32,7 +32,7 @@ import { readText } from "./read-text.ts";
 import type { InputText, ModelRequest, RequestBody } from "./request.ts";
 import { readRequestedTier } from "./service-tier.ts";
 
-const STREAM_OPTIONS = wantedFields(["include_usage"], { refusesCaseVariants: true });
+const STREAM_OPTIONS = wantedFields(["include_usage"], { rejectsCaseVariants: true });
 const REASONING = wantedFields(["effort"]);
 const REASONING_DEPTH_MAX = 16;
 const TRUE = new TextEncoder().encode("true");

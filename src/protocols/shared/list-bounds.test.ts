@@ -19,7 +19,7 @@ function read(endpoint: Endpoint, fields: string): ModelRequest {
 }
 
 /** The error of a request; null if it is accepted. */
-function refusal(endpoint: Endpoint, fields: string): Pick<ApiError, "code" | "param" | "message"> | null {
+function rejection(endpoint: Endpoint, fields: string): Pick<ApiError, "code" | "param" | "message"> | null {
   try {
     read(endpoint, fields);
     return null;
@@ -136,9 +136,9 @@ describe("a list", () => {
     ],
     ["of texts to embed", embeddingInputsMax, "input", EMBEDDINGS, (n) => `"input":${list(n, `"a"`)}`],
   ])("%s may have %i elements, and one more is rejected by name", (_, max, param, endpoint, build) => {
-    expect(refusal(endpoint, build(max))).toBeNull();
+    expect(rejection(endpoint, build(max))).toBeNull();
     const count = max.toLocaleString("en-US");
-    expect(refusal(endpoint, build(max + 1))).toMatchObject({
+    expect(rejection(endpoint, build(max + 1))).toMatchObject({
       code: "invalid_value",
       param,
       message: `\`${param}\` has more than ${count} elements. Send at most ${count}.`,
@@ -149,8 +149,8 @@ describe("a list", () => {
     const tool = (values: number) =>
       `"input":"a","tools":[{"type":"function","name":"f","parameters":{"enum":${list(values, "1")}}}]`;
     // The object and the array are values too.
-    expect(refusal(RESPONSES, tool(schemaNodesMax - 2))).toBeNull();
-    expect(refusal(RESPONSES, tool(schemaNodesMax - 1))).toMatchObject({
+    expect(rejection(RESPONSES, tool(schemaNodesMax - 2))).toBeNull();
+    expect(rejection(RESPONSES, tool(schemaNodesMax - 1))).toMatchObject({
       param: "tools[0].parameters",
       message: "`tools[0].parameters` has more than 32,768 values. Send at most 32,768.",
     });
@@ -158,13 +158,13 @@ describe("a list", () => {
 
   test("of many values in few elements is accepted", () => {
     const wide = `{"role":"user","content":[{"type":"text","text":"a","x":[1,2,3,4,5,6,7,8,9]}]}`;
-    expect(refusal(CHAT, `"messages":${list(itemsMax, wide)}`)).toBeNull();
+    expect(rejection(CHAT, `"messages":${list(itemsMax, wide)}`)).toBeNull();
   });
 
   test("cannot be hidden beside a second member of the same name, or behind an escape in the name", () => {
     const long = list(partsMax + 1, "1");
     for (const members of [`"content":${long},"content":"a"`, `"content":"a","cont\\u0065nt":${long}`])
-      expect(refusal(CHAT, `"messages":[{${members}}]`)).toMatchObject({
+      expect(rejection(CHAT, `"messages":[{${members}}]`)).toMatchObject({
         code: "invalid_value",
         param: "messages[0].content",
       });
@@ -172,10 +172,10 @@ describe("a list", () => {
 
   test("is found with any whitespace", () => {
     const message = ` { "role" : "user" ,\n"content" :\t[ ${list(partsMax + 1, "\n1 ").slice(1)} } `;
-    expect(refusal(CHAT, `"messages" : [ ${ITEM} , ${message} ]`)).toMatchObject({
+    expect(rejection(CHAT, `"messages" : [ ${ITEM} , ${message} ]`)).toMatchObject({
       param: "messages[1].content",
     });
-    expect(refusal(CHAT, `"messages" : [ ${message.replace(",\n1 ", "")} ]`)).toBeNull();
+    expect(rejection(CHAT, `"messages" : [ ${message.replace(",\n1 ", "")} ]`)).toBeNull();
   });
 });
 

@@ -39,10 +39,10 @@ function readCandidateTexts(candidates: readonly unknown[]): ResponseTexts {
   const parts = objects(candidates).flatMap(({ content }) =>
     isObject(content) ? objects(content.parts) : [],
   );
-  const answerParts = parts.filter(({ thought }) => thought !== true);
+  const responseParts = parts.filter(({ thought }) => thought !== true);
   return {
     outputTexts: strings(
-      answerParts.flatMap(({ text, functionCall }) =>
+      responseParts.flatMap(({ text, functionCall }) =>
         isObject(functionCall) ? [functionCall.name, JSON.stringify(functionCall.args ?? {})] : [text],
       ),
     ),

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { readRefusal, readUpstreamError } from "./upstream-error.ts";
+import { readRejection, readUpstreamError } from "./upstream-error.ts";
 
 describe("reading an upstream error", () => {
   const found = { code: "c", type: "t", param: "p", message: "m" };
@@ -85,7 +85,7 @@ describe("reading the reason of a rejection", () => {
   const reason = { code: null, type: null, param: null, message: "too hot" };
 
   test("from FastAPI's detail", () => {
-    expect(readRefusal({ detail: "too hot" })).toEqual(reason);
+    expect(readRejection({ detail: "too hot" })).toEqual(reason);
   });
 
   test("from FastAPI's list of invalid fields, with the first as OpenAI's param", () => {
@@ -93,7 +93,7 @@ describe("reading the reason of a rejection", () => {
       { loc: ["body", "messages", 0, "content"], msg: "field required", type: "missing" },
       { loc: ["body", "n"], msg: "too many", type: "less_than" },
     ];
-    expect(readRefusal({ detail })).toEqual({
+    expect(readRejection({ detail })).toEqual({
       ...reason,
       param: "messages[0].content",
       message: "messages[0].content: field required",
@@ -102,11 +102,11 @@ describe("reading the reason of a rejection", () => {
 
   test("from a list that contains the error", () => {
     const error = { code: 400, message: "too hot", status: "INVALID_ARGUMENT" };
-    expect(readRefusal([{ error }])).toEqual({ ...reason, code: "400", type: "INVALID_ARGUMENT" });
+    expect(readRejection([{ error }])).toEqual({ ...reason, code: "400", type: "INVALID_ARGUMENT" });
   });
 
   test("from a plain message", () => {
-    expect(readRefusal({ message: "too hot" })).toEqual(reason);
+    expect(readRejection({ message: "too hot" })).toEqual(reason);
   });
 
   test("returns null if there is none", () => {
@@ -120,7 +120,7 @@ describe("reading the reason of a rejection", () => {
       { detail: [{ msg: 5 }] },
       { message: {} },
     ]) {
-      expect(readRefusal(json)).toBeNull();
+      expect(readRejection(json)).toBeNull();
     }
   });
 });

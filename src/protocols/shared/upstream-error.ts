@@ -49,7 +49,7 @@ export function readUpstreamError(json: unknown): UpstreamError | null {
  * The same for servers that only resemble OpenAI's: FastAPI uses `detail`, Google wraps the error in a list, and some
  * send only a `message`.
  */
-export function readRefusal(json: unknown): UpstreamError | null {
+export function readRejection(json: unknown): UpstreamError | null {
   const body = Array.isArray(json) ? json[0] : json;
   if (!isObject(body)) return null;
   const { detail, message } = body;

@@ -16,7 +16,7 @@ export const embeddingsRequest = z.looseObject({
   user: z.string().nullish(),
 });
 
-export const embeddingsAnswer = z.looseObject({
+export const embeddingsResponse = z.looseObject({
   object: z.literal("list"),
   data: z.array(
     z.looseObject({

@@ -110,7 +110,7 @@ export const requestReport = z
   })
   .describe("The record of a request.");
 
-export const errorAnswer = z
+export const errorResponse = z
   .strictObject({
     error: z.strictObject({
       message: z.string().describe("What happened and what to do."),

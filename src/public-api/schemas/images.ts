@@ -59,7 +59,7 @@ const imageUsage = z.looseObject({
   total_tokens: z.int(),
 });
 
-export const imagesAnswer = z.looseObject({
+export const imagesResponse = z.looseObject({
   created: unixSeconds,
   data: z.array(
     z.looseObject({

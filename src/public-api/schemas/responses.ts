@@ -148,7 +148,7 @@ export const responseEvent = z
     "One event of a streamed response: `event:` and `data:` over HTTP, one text frame over WebSocket.",
   );
 
-export const inputTokensAnswer = z.looseObject({
+export const inputTokensResponse = z.looseObject({
   object: z.literal("response.input_tokens"),
   input_tokens: z.int(),
 });

@@ -48,7 +48,7 @@ eachEngine(({ open }) => {
     expect([...first, ...second]).toMatchObject([{ id: "d1", attempts: 1, event: "firing" }]);
     expect(await claimDeliveries(db, 4_999, 9_000, 10)).toEqual([]);
     expect(await claimDeliveries(db, 5_000, 9_000, 10)).toMatchObject([{ id: "d1", attempts: 2 }]);
-    await recordDelivery(db, "d1", { state: "delivered", answer: "HTTP 200", dueAtMs: null, nowMs: 5_100 });
+    await recordDelivery(db, "d1", { state: "delivered", response: "HTTP 200", dueAtMs: null, nowMs: 5_100 });
     expect(await claimDeliveries(db, 5_200, 9_000, 10)).toMatchObject([{ id: "d2", event: "resolved" }]);
   });
 

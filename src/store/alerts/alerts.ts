@@ -51,7 +51,7 @@ export interface DeliveryRecord {
   attempts: number;
   dueAtMs: number;
   /** Result of the last attempt, as text. */
-  answer: string | null;
+  response: string | null;
   createdAtMs: number;
   endedAtMs: number | null;
 }
@@ -186,16 +186,16 @@ export async function recordDelivery(
   id: string,
   {
     state,
-    answer,
+    response,
     dueAtMs,
     nowMs,
-  }: Pick<DeliveryRecord, "state" | "answer"> & {
+  }: Pick<DeliveryRecord, "state" | "response"> & {
     dueAtMs: number | null;
     nowMs: number;
   },
 ): Promise<void> {
   await db.sql`
-    UPDATE alert_delivery SET state = ${state}, answer = ${answer}, due_at_ms = ${dueAtMs ?? nowMs},
+    UPDATE alert_delivery SET state = ${state}, answer = ${response}, due_at_ms = ${dueAtMs ?? nowMs},
       ended_at_ms = ${dueAtMs === null ? nowMs : null}
     WHERE id = ${id}`;
 }
@@ -232,7 +232,7 @@ function toDelivery(row: Row): DeliveryRecord {
     state: oneOf(row, "state", DELIVERY_STATES),
     attempts: integer(row, "attempts"),
     dueAtMs: integer(row, "due_at_ms"),
-    answer: textOrNull(row, "answer"),
+    response: textOrNull(row, "answer"),
     createdAtMs: integer(row, "created_at_ms"),
     endedAtMs: integerOrNull(row, "ended_at_ms"),
   };

@@ -1,5 +1,5 @@
 /**
- * Reconciliation checks of ledger, wallets, holds and usage rows. Each check is one query that the engine answers in
+ * Reconciliation checks of ledger, wallets, holds and usage rows. Each check is one query that the engine runs in
  * one pass over the tables.
  */
 

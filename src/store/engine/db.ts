@@ -73,7 +73,7 @@ export function isUniqueViolation(error: unknown): boolean {
 }
 
 /** The engine rejected the statement permanently: it violates a constraint or a value does not fit its column. */
-export function isRefused(error: unknown): boolean {
+export function isRejected(error: unknown): boolean {
   if (error instanceof SQLiteError)
     return /^SQLITE_(CONSTRAINT|MISMATCH|TOOBIG|RANGE)/.test(error.code ?? "");
   // SQLSTATE classes: data exceptions, violated constraints, and values too long for an index.

@@ -29,7 +29,7 @@ async function lockElsewhere(folder: string, storePath: string | null = null) {
   return child;
 }
 
-function refusal(work: () => unknown): LockHeld {
+function rejection(work: () => unknown): LockHeld {
   try {
     work();
   } catch (error) {
@@ -42,7 +42,7 @@ function refusal(work: () => unknown): LockHeld {
 test("a locked folder is rejected with the process id of its owner, until that process dies", async () => {
   const folder = makeFolder();
   const other = await lockElsewhere(folder);
-  expect(refusal(() => lockFolder(folder, null)).holder?.pid).toBe(other.pid);
+  expect(rejection(() => lockFolder(folder, null)).holder?.pid).toBe(other.pid);
   other.kill("SIGKILL");
   await other.exited;
   lockFolder(folder, null).release();
@@ -51,7 +51,7 @@ test("a locked folder is rejected with the process id of its owner, until that p
 test("a second lock in the same process is rejected and leaves the first in place", async () => {
   const folder = makeFolder();
   const lock = lockFolder(folder, null);
-  expect(refusal(() => lockFolder(folder, null)).holder?.pid).toBe(process.pid);
+  expect(rejection(() => lockFolder(folder, null)).holder?.pid).toBe(process.pid);
   const child = Bun.spawn(
     [
       process.execPath,
@@ -70,7 +70,7 @@ test("two data folders cannot share one SQLite database", async () => {
   const [one, two, elsewhere] = [makeFolder(), makeFolder(), makeFolder()];
   const store = join(elsewhere, "deep", "gateway.db");
   const other = await lockElsewhere(one, store);
-  expect(refusal(() => lockFolder(two, store)).path).toBe(store);
+  expect(rejection(() => lockFolder(two, store)).path).toBe(store);
   other.kill("SIGKILL");
   await other.exited;
   // A lock taken before the failure is released again.

@@ -77,7 +77,7 @@ export async function migrate(db: Db, migrations: readonly Migration[] = MIGRATI
 function createSchema(db: Db, migrations: readonly Migration[]): Promise<SchemaChange> {
   return transaction(db, async (tx) => {
     await lockMigrations(tx);
-    // Not `hasVersions`: PostgreSQL may answer it from a snapshot taken before this connection waited for the lock.
+    // Not `hasVersions`: PostgreSQL may evaluate it from a snapshot taken before this connection waited for the lock.
     await tx.sql.script(CREATE_MIGRATION_TABLE);
     const applied = await readAppliedRows(tx);
     rejectOldProgram(applied, migrations);

@@ -11,7 +11,7 @@ const QUICK: PoolLimits = {
   statementMs: 400,
   idleTransactionMs: 300,
   transactionMs: 500,
-  answerGraceMs: 200,
+  responseGraceMs: 200,
   silenceMs: 200,
   probeMs: 200,
 };
@@ -104,7 +104,7 @@ describe("connections that were lost without a reset", () => {
     const startMs = performance.now();
     await db.sql`SELECT 2`.catch(() => {});
     const elapsedMs = performance.now() - startMs;
-    expect(elapsedMs).toBeLessThan(QUICK.statementMs + QUICK.answerGraceMs + 600);
+    expect(elapsedMs).toBeLessThan(QUICK.statementMs + QUICK.responseGraceMs + 600);
     expect(await db.sql`SELECT 3 AS three`).toEqual([{ three: 3 }]);
   });
 

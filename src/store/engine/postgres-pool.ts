@@ -1,6 +1,6 @@
 /**
  * Connections to PostgreSQL that cannot hang. The server ends statements and transactions that take too long, which
- * also frees the locks of a node that stopped responding. If the server does not answer at all, the statement is
+ * also frees the locks of a node that stopped responding. If the server does not respond at all, the statement is
  * abandoned here and all connections are replaced: a connection that was lost without a reset never reports it.
  */
 
@@ -19,13 +19,13 @@ export interface PoolLimits {
   idleTransactionMs: number;
   transactionMs: number;
   /** How long after its own limit the server may take to report that it ended a statement. */
-  answerGraceMs: number;
-  /** After this much silence, another statement checks whether the server still answers, for `probeMs` at most. */
+  responseGraceMs: number;
+  /** After this much silence, another statement checks whether the server still responds, for `probeMs` at most. */
   silenceMs: number;
   probeMs: number;
 }
 
-const SILENCE = { answerGraceMs: 2_000, silenceMs: 3_000, probeMs: 2_000 };
+const SILENCE = { responseGraceMs: 2_000, silenceMs: 3_000, probeMs: 2_000 };
 
 export const POOL_LIMITS: Readonly<Record<Workload, PoolLimits>> = {
   /** The console and the policy: reports may take long. */
@@ -53,7 +53,7 @@ export const POOL_LIMITS: Readonly<Record<Workload, PoolLimits>> = {
     statementMs: 500,
     idleTransactionMs: 500,
     transactionMs: 1_000,
-    answerGraceMs: 500,
+    responseGraceMs: 500,
     silenceMs: 500,
     probeMs: 500,
   },
@@ -73,7 +73,7 @@ const CHECK_INTERVAL_MS = 250;
 /** Statements that still run on replaced connections may take this long to end. */
 const REPLACED_GRACE_S = 5;
 
-/** The server did not answer in time. Whether the statement took effect is unknown. */
+/** The server did not respond in time. Whether the statement took effect is unknown. */
 export class StoreSilent extends Error {
   override readonly name = "StoreSilent";
 }
@@ -156,7 +156,7 @@ export class PostgresPool {
     const sinceMs = performance.now();
     const waiting: Waiting = {
       sinceMs,
-      untilMs: sinceMs + limitMs + this.#limits.answerGraceMs,
+      untilMs: sinceMs + limitMs + this.#limits.responseGraceMs,
       abandon: () => {
         this.#waiting.delete(waiting);
         onAbandon();
@@ -190,17 +190,17 @@ export class PostgresPool {
       void this.#probe();
   }
 
-  /** A long statement is no fault while others are answered. */
+  /** A long statement is no fault while others complete. */
   async #probe(): Promise<void> {
     this.#isProbing = true;
     const driver = this.#driver;
-    const answered = driver.unsafe("SELECT 1").then(
+    const responded = driver.unsafe("SELECT 1").then(
       () => true,
       () => false,
     );
-    const isAnswered = await Promise.race([answered, Bun.sleep(this.#limits.probeMs).then(() => false)]);
+    const hasResponded = await Promise.race([responded, Bun.sleep(this.#limits.probeMs).then(() => false)]);
     this.#isProbing = false;
-    if (!isAnswered && driver === this.#driver) this.#replaceConnections();
+    if (!hasResponded && driver === this.#driver) this.#replaceConnections();
   }
 
   #replaceConnections(): void {

@@ -12,7 +12,7 @@ export interface IdempotencyClaim {
   requestId: string;
 }
 
-export interface StoredAnswer {
+export interface StoredResult {
   status: number;
   contentType: string;
   body: string;
@@ -21,7 +21,7 @@ export interface StoredAnswer {
 export interface IdempotencyRow extends IdempotencyClaim {
   state: "running" | "done";
   atMs: number;
-  answer: StoredAnswer | null;
+  response: StoredResult | null;
 }
 
 const STATES = ["running", "done"] as const;
@@ -58,7 +58,7 @@ export async function claimIdempotency(
     requestId: text(row, "request_id"),
     atMs: integer(row, "at_ms"),
     state: oneOf(row, "state", STATES),
-    answer:
+    response:
       status === null || body === null ? null : { status, body, contentType: text(row, "content_type") },
   };
 }
@@ -66,11 +66,11 @@ export async function claimIdempotency(
 export async function finishIdempotency(
   db: Db,
   { scope, token, requestId }: IdempotencyClaim,
-  answer: StoredAnswer | null,
+  response: StoredResult | null,
 ): Promise<void> {
   await db.sql`
-    UPDATE idempotency SET state = 'done', status = ${answer?.status ?? null},
-      content_type = ${answer?.contentType ?? null}, body = ${answer?.body ?? null}
+    UPDATE idempotency SET state = 'done', status = ${response?.status ?? null},
+      content_type = ${response?.contentType ?? null}, body = ${response?.body ?? null}
     WHERE scope = ${scope} AND token = ${token} AND request_id = ${requestId}`;
 }
 

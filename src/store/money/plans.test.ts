@@ -36,7 +36,7 @@ const subscription = (id: string, changes: Partial<SubscriptionRecord> = {}): Su
 const group = (plans: string[] | null) =>
   groupRecord("g", { name: "g", billing: { ...NO_BILLING, charge: "subscription", plans } });
 
-async function refusal(attempt: Promise<unknown>): Promise<string> {
+async function rejection(attempt: Promise<unknown>): Promise<string> {
   try {
     await attempt;
   } catch (error) {
@@ -66,11 +66,11 @@ eachEngine(({ open }) => {
     const db = await open();
     await putUser(db, user);
     await putPlan(db, plan("p"));
-    expect(await refusal(putPlan(db, { ...plan("q"), name: "name of p" }))).toBe(
+    expect(await rejection(putPlan(db, { ...plan("q"), name: "name of p" }))).toBe(
       'duplicate: Another plan is already named "name of p".',
     );
-    expect(await refusal(putSubscription(db, subscription("s", { planId: "x" })))).toStartWith("missing: ");
-    expect(await refusal(putSubscription(db, subscription("s", { userId: "x" })))).toStartWith("missing: ");
+    expect(await rejection(putSubscription(db, subscription("s", { planId: "x" })))).toStartWith("missing: ");
+    expect(await rejection(putSubscription(db, subscription("s", { userId: "x" })))).toStartWith("missing: ");
     expect(putPlan(db, { ...plan("p"), windows: [] })).rejects.toThrow("at least one window");
   });
 
@@ -79,10 +79,12 @@ eachEngine(({ open }) => {
     await putUser(db, user);
     await putPlan(db, plan("p"));
     await putGroup(db, group(["name of p"]));
-    expect(await refusal(deletePlan(db, "p"))).toBe('referenced: The plan "name of p" is used by group "g".');
+    expect(await rejection(deletePlan(db, "p"))).toBe(
+      'referenced: The plan "name of p" is used by group "g".',
+    );
     await putGroup(db, group(null));
     await putSubscription(db, subscription("s", { status: "cancelled" }));
-    expect(await refusal(deletePlan(db, "p"))).toBe(
+    expect(await rejection(deletePlan(db, "p"))).toBe(
       'referenced: The plan "name of p" still has subscription "s".',
     );
     await deleteGroup(db, "g");

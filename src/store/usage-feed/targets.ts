@@ -15,7 +15,7 @@ export interface ExportTarget {
   readonly failures: number;
   readonly dueAtMs: number;
   /** Result of the last attempt, as text. */
-  readonly answer: string | null;
+  readonly response: string | null;
   readonly deliveredAtMs: number | null;
 }
 
@@ -35,7 +35,7 @@ export function startTarget(name: string, feed: UsageFeed): ExportTarget {
     sendingTo: null,
     failures: 0,
     dueAtMs: 0,
-    answer: null,
+    response: null,
     deliveredAtMs: null,
   };
 }
@@ -45,7 +45,7 @@ export async function writeTarget(db: Db, target: ExportTarget): Promise<void> {
     INSERT INTO usage_export_target
       (name, feed_id, delivered_to, sending_to, failures, due_at_ms, answer, delivered_at_ms)
     VALUES (${target.name}, ${target.feedId}, ${target.deliveredTo}, ${target.sendingTo}, ${target.failures},
-      ${target.dueAtMs}, ${target.answer}, ${target.deliveredAtMs})
+      ${target.dueAtMs}, ${target.response}, ${target.deliveredAtMs})
     ON CONFLICT (name) DO UPDATE SET feed_id = excluded.feed_id, delivered_to = excluded.delivered_to,
       sending_to = excluded.sending_to, failures = excluded.failures, due_at_ms = excluded.due_at_ms,
       answer = excluded.answer, delivered_at_ms = excluded.delivered_at_ms`;
@@ -63,7 +63,7 @@ function toTarget(row: Row): ExportTarget {
     sendingTo: integerOrNull(row, "sending_to"),
     failures: integer(row, "failures"),
     dueAtMs: integer(row, "due_at_ms"),
-    answer: textOrNull(row, "answer"),
+    response: textOrNull(row, "answer"),
     deliveredAtMs: integerOrNull(row, "delivered_at_ms"),
   };
 }

@@ -252,8 +252,8 @@ async function shortenAll(tx: Db, numbering: Numbering, lists: readonly SqlValue
 }
 
 function shorten(values: readonly SqlValue[], numbering: Numbering): SqlValue[] {
-  const isRefused = values[OUTCOME_AT] === "refused";
-  const short = [numbering.lookUpKind(extractKind(values)), isRefused ? (values[MODEL_AT] ?? null) : null];
+  const isRejected = values[OUTCOME_AT] === "refused";
+  const short = [numbering.lookUpKind(extractKind(values)), isRejected ? (values[MODEL_AT] ?? null) : null];
   for (let at = NUMBERED_COLUMNS.length; at < KIND_COLUMNS.length; at++) short.push(values[at] ?? null);
   for (let at = KIND_COLUMNS.length; at < values.length; at += REST_COUNT) {
     for (let i = 0; i < REST_COUNT; i++) {
@@ -265,7 +265,7 @@ function shorten(values: readonly SqlValue[], numbering: Numbering): SqlValue[] 
 }
 
 /**
- * The deduplicated values of a kind. The model name of a refused request is chosen by the caller, so it is left out
+ * The deduplicated values of a kind. The model name of a rejected request is chosen by the caller, so it is left out
  * of this table, whose rows are never deleted.
  */
 function extractKind(kind: readonly SqlValue[]): SqlValue[] {

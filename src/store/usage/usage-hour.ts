@@ -19,7 +19,7 @@ type SummedTokens = Pick<
 >;
 
 export interface UsageTotals extends SummedTokens {
-  /** Admitted requests. Refused ones are counted separately. */
+  /** Admitted requests. Rejected ones are counted separately. */
   requests: number;
   refused: number;
   /** Of the requests: those that failed at the upstream or were cut off by it. */

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { z } from "zod";
-import { embeddingsAnswer, embeddingsRequest } from "../../../src/public-api/schemas/embeddings.ts";
+import { embeddingsRequest, embeddingsResponse } from "../../../src/public-api/schemas/embeddings.ts";
 import {
   geminiBatch,
   geminiBatchRequest,
@@ -13,7 +13,7 @@ import {
   imageEditRequest,
   imageEvent,
   imageRequest,
-  imagesAnswer,
+  imagesResponse,
 } from "../../../src/public-api/schemas/images.ts";
 import { listEventCases, listGrowthCases } from "./grow.ts";
 import { type Dialect, eventStream, json, type Lab, type Sent, startLab } from "./lab.ts";
@@ -42,7 +42,7 @@ interface Route {
   readonly client: PathSamples;
   /** Its model has the same name. */
   readonly account: Dialect;
-  /** What the account answers. */
+  /** What the account returns. */
   readonly upstream: PathSamples;
 }
 
@@ -146,14 +146,14 @@ test("the work for streamed images grows linearly", async () => {
 describe("the samples have every repeated place of", () => {
   test.each<[string, z.ZodType, readonly unknown[]]>([
     ["embeddings", embeddingsRequest, OPENAI_EMBEDDINGS.requests],
-    ["their response", embeddingsAnswer, OPENAI_EMBEDDINGS.responses],
+    ["their response", embeddingsResponse, OPENAI_EMBEDDINGS.responses],
     ["Gemini's embeddings", geminiEmbedRequest, GEMINI_EMBEDDINGS.requests],
     ["their response", geminiEmbedding, GEMINI_EMBEDDINGS.responses],
     ["Gemini's batches", geminiBatchRequest, []],
     ["their response", geminiBatch, GEMINI_BATCH.responses],
     ["image generation", imageRequest, IMAGE_GENERATION.requests],
     ["image edits", imageEditRequest, IMAGE_EDIT.requests],
-    ["their response", imagesAnswer, IMAGE_GENERATION.responses],
+    ["their response", imagesResponse, IMAGE_GENERATION.responses],
   ])("%s", (_, schema, samples) => {
     // A batch consists of requests whose samples are those of one embedding.
     const documents =

@@ -75,7 +75,7 @@ export async function startLab(): Promise<Lab> {
       canned = response;
       const requestsBefore = requests;
       const before = processCpuMs(gateway.pid);
-      const answer = await fetch(gateway.url + path, {
+      const result = await fetch(gateway.url + path, {
         method: "POST",
         body,
         headers: {
@@ -84,14 +84,14 @@ export async function startLab(): Promise<Lab> {
           "anthropic-version": "2023-06-01",
         },
       });
-      const received = Buffer.from(await answer.arrayBuffer());
+      const received = Buffer.from(await result.arrayBuffer());
       // The kernel adds the time of a running thread when the thread pauses.
       await Bun.sleep(1);
       const cpuMs = processCpuMs(gateway.pid) - before;
       const sentBytes = Buffer.byteLength(body);
       const isForwarded = requests > requestsBefore;
       return {
-        status: answer.status,
+        status: result.status,
         cpuMs,
         bytes: isForwarded ? Math.max(sentBytes, Buffer.byteLength(response.body)) : sentBytes,
         receivedBytes: received.length,

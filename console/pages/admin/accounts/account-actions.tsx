@@ -2,7 +2,7 @@
 
 import { useState } from "react";
 import { useLocation } from "wouter";
-import type { Answer } from "../../../api.ts";
+import type { ResponseBody } from "../../../api.ts";
 import { useChange, useList } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";
 import { Button } from "../../../ui/button.tsx";
@@ -14,7 +14,7 @@ import { Notice } from "../../../ui/notice.tsx";
 import { useProblemToast, useToast } from "../../../ui/toast.tsx";
 import type { KindFacts } from "./account-values.ts";
 
-type Account = Answer<"admin.accounts.get">;
+type Account = ResponseBody<"admin.accounts.get">;
 type Deed = "disable" | "park" | "credential" | "delete";
 
 export function AccountActions({ account, kind }: { account: Account; kind: KindFacts }) {

@@ -1,13 +1,13 @@
 /** What this process has learnt about each upstream model of an account. */
 
-import type { Answer } from "../../../api.ts";
+import type { ResponseBody } from "../../../api.ts";
 import { useFormat, useText } from "../../../text/text.tsx";
 import { EmptyState } from "../../../ui/notice.tsx";
 import { Table } from "../../../ui/table.tsx";
 import { Time } from "../../../ui/values.tsx";
 import { AccountState } from "./account-state.tsx";
 
-type Model = Answer<"admin.accounts.get">["facts"]["models"][number];
+type Model = ResponseBody<"admin.accounts.get">["facts"]["models"][number];
 
 export function AccountModels({ models }: { models: readonly Model[] }) {
   const t = useText("adminAccounts");

@@ -1,10 +1,10 @@
 /** The health of an account as a badge: the state, its cause, and until when. */
 
-import type { Answer } from "../../../api.ts";
+import type { ResponseBody } from "../../../api.ts";
 import { useFormat, useText } from "../../../text/text.tsx";
 import { Badge, useNow } from "../../../ui/values.tsx";
 
-export type Facts = Answer<"admin.accounts.get">["facts"];
+export type Facts = ResponseBody<"admin.accounts.get">["facts"];
 
 const TONES = {
   well: "good",

@@ -1,10 +1,10 @@
 /** An account as its form holds it, and as the API accepts it. */
 
-import type { Answer } from "../../../api.ts";
+import type { ResponseBody } from "../../../api.ts";
 import { type RatesValue, ratesBody, ratesValue } from "../../../forms/limits.tsx";
 import { type OtherSwitch, readSwitches, type Switches } from "../../../forms/switches.tsx";
 
-export type AccountDocument = Answer<"admin.accounts.get">["document"];
+export type AccountDocument = ResponseBody<"admin.accounts.get">["document"];
 type Interface = NonNullable<AccountDocument["interfaces"]>[number];
 
 export const INTERFACES: readonly Interface[] = [
@@ -17,7 +17,7 @@ export const INTERFACES: readonly Interface[] = [
 ];
 
 /** A kind of account as the API describes it: its fields and its initial values. */
-export type KindFacts = Answer<"admin.vendors.list">["kinds"][number];
+export type KindFacts = ResponseBody<"admin.vendors.list">["kinds"][number];
 type KindField = KindFacts["fields"][number];
 
 export function findKind(kinds: readonly KindFacts[], name: string): KindFacts {
@@ -33,7 +33,7 @@ export function withKind(values: AccountValues, kind: KindFacts): AccountValues 
   return { ...values, kind, vendor: "", interfaces, region, baseUrl };
 }
 
-export type VendorPreset = Answer<"admin.vendors.list">["data"][number];
+export type VendorPreset = ResponseBody<"admin.vendors.list">["data"][number];
 
 /** The address and the interfaces of the vendor replace those of the form. Without a preset they are kept. */
 export function withVendor(values: AccountValues, preset: VendorPreset | null): AccountValues {

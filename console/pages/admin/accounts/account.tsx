@@ -1,7 +1,7 @@
 /** One account: its health, its cost and revenue, and its settings. */
 
 import { useState } from "react";
-import type { Answer } from "../../../api.ts";
+import type { ResponseBody } from "../../../api.ts";
 import { useApi, useChange } from "../../../data.ts";
 import type { PageProps } from "../../../page-props.ts";
 import { useFormat, useText } from "../../../text/text.tsx";
@@ -26,7 +26,7 @@ import {
   type KindFacts,
 } from "./account-values.ts";
 
-type Account = Answer<"admin.accounts.get">;
+type Account = ResponseBody<"admin.accounts.get">;
 
 const REFRESH_MS = 2_000;
 

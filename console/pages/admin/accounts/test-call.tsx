@@ -1,13 +1,13 @@
 /** Tests an account with the values of its form, before anything is saved. */
 
-import type { Answer } from "../../../api.ts";
+import type { ResponseBody } from "../../../api.ts";
 import { useChange } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";
 import { Button } from "../../../ui/button.tsx";
 import { Notice, ProblemNotice, type Tone } from "../../../ui/notice.tsx";
 import { type AccountValues, accountDocument, buildCredentialField } from "./account-values.ts";
 
-type Probe = Answer<"admin.accounts.test">;
+type Probe = ResponseBody<"admin.accounts.test">;
 
 /** A new account can be tested before it has a name. */
 const UNNAMED = "new account";

@@ -2,7 +2,7 @@
 
 import "./audit.css";
 import { useState } from "react";
-import { type Answer, buildAddress } from "../../../api.ts";
+import { buildAddress, type ResponseBody } from "../../../api.ts";
 import { useApi, useList } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";
 import { Button, DownloadButton } from "../../../ui/button.tsx";
@@ -12,7 +12,7 @@ import { SearchBox } from "../../../ui/search.tsx";
 import { type Column, Table } from "../../../ui/table.tsx";
 import { Badge, Copy, Time } from "../../../ui/values.tsx";
 
-type Entry = Answer<"admin.audit.list">["data"][number];
+type Entry = ResponseBody<"admin.audit.list">["data"][number];
 
 export default function AuditPage() {
   const t = useText("adminAudit");

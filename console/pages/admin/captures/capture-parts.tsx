@@ -9,7 +9,7 @@ import { type CaptureDocument, prettyJson } from "./capture-request.ts";
 
 type Request = CaptureDocument["request"];
 type Attempt = CaptureDocument["attempts"][number];
-type Answer = CaptureDocument["answer"];
+type ResponseBody = CaptureDocument["response"];
 type Body = Request["body"];
 type Headers = Request["headers"];
 
@@ -46,15 +46,15 @@ export function AttemptPart({ attempt }: { attempt: Attempt }) {
   );
 }
 
-export function AnswerPart({ answer }: { answer: Answer }) {
+export function ResponsePart({ response }: { response: ResponseBody }) {
   const t = useText("adminCaptures").view;
   return (
     <div className="stack wide">
       <p>
-        <Badge tone={answer.status < 400 ? "good" : "bad"}>{t.status(answer.status)}</Badge>
+        <Badge tone={response.status < 400 ? "good" : "bad"}>{t.status(response.status)}</Badge>
       </p>
-      {!answer.is_complete && <Notice tone="warn">{t.incomplete}</Notice>}
-      <BodyView body={answer.body} label={t.body} />
+      {!response.is_complete && <Notice tone="warn">{t.incomplete}</Notice>}
+      <BodyView body={response.body} label={t.body} />
     </div>
   );
 }

@@ -1,10 +1,10 @@
 /** A captured request, written as a command and as a link to the explorer. */
 
-import type { Answer } from "../../../api.ts";
+import type { ResponseBody } from "../../../api.ts";
 import { toBase64Url } from "../../../explorer/base64-url.ts";
 import { KEY_VARIABLE, quoted } from "../../../snippets/snippet.ts";
 
-export type CaptureDocument = Answer<"admin.captures.read">["document"];
+export type CaptureDocument = ResponseBody<"admin.captures.read">["document"];
 type CapturedRequest = CaptureDocument["request"];
 
 /** Headers that change how the gateway understands the request. */

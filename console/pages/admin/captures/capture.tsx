@@ -2,7 +2,7 @@
 
 import { useState } from "react";
 import { useLocation } from "wouter";
-import { type Answer, ApiProblem } from "../../../api.ts";
+import { ApiProblem, type ResponseBody } from "../../../api.ts";
 import { useChange } from "../../../data.ts";
 import type { PageProps } from "../../../page-props.ts";
 import { useGatewayOrigin } from "../../../session.tsx";
@@ -19,12 +19,12 @@ import { Tabs } from "../../../ui/tabs.tsx";
 import { useToast } from "../../../ui/toast.tsx";
 import { Copy } from "../../../ui/values.tsx";
 import { OutcomeBadge } from "../../usage/outcome.tsx";
-import { AnswerPart, AttemptPart, RequestPart } from "./capture-parts.tsx";
+import { AttemptPart, RequestPart, ResponsePart } from "./capture-parts.tsx";
 import { buildCurl, buildExplorerLink, type CaptureDocument } from "./capture-request.ts";
 import { DifferenceView } from "./difference-view.tsx";
 import "./captures.css";
 
-type Capture = Answer<"admin.captures.read">;
+type Capture = ResponseBody<"admin.captures.read">;
 
 const BACK = "/admin/captures";
 
@@ -129,7 +129,7 @@ function DeleteDialog({ id, onClose }: { id: string; onClose(): void }) {
 
 function Viewer({ capture }: { capture: Capture }) {
   const t = useText("adminCaptures").view;
-  const { request, attempts, answer } = capture.document;
+  const { request, attempts, response } = capture.document;
   return (
     <>
       <Card>
@@ -144,7 +144,7 @@ function Viewer({ capture }: { capture: Capture }) {
             label: t.attempt(i + 1, attempt.account),
             content: <AttemptPart attempt={attempt} />,
           })),
-          { key: "answer", label: t.answer, content: <AnswerPart answer={answer} /> },
+          { key: "answer", label: t.response, content: <ResponsePart response={response} /> },
           ...differenceTab(t.difference, capture.document),
         ]}
       />

@@ -1,6 +1,6 @@
 /** The section of a key's page with its capture mode, the order of the next requests, and its captures. */
 
-import type { Answer, Input } from "../../../api.ts";
+import type { Input, ResponseBody } from "../../../api.ts";
 import { useApi, useChange, useList } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";
 import { Awaited } from "../../../ui/awaited.tsx";
@@ -13,7 +13,7 @@ import { useProblemToast, useToast } from "../../../ui/toast.tsx";
 import { CaptureTable } from "./capture-table.tsx";
 import "./captures.css";
 
-type Order = Answer<"admin.keys.capture">;
+type Order = ResponseBody<"admin.keys.capture">;
 type OrderBody = Input<"admin.keys.set_capture">["body"];
 type Mode = Order["mode"];
 

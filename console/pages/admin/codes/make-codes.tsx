@@ -1,7 +1,7 @@
 /** Creates a batch of codes and shows them once. */
 
 import { useEffect, useState } from "react";
-import type { Answer } from "../../../api.ts";
+import type { ResponseBody } from "../../../api.ts";
 import { useChange, useList } from "../../../data.ts";
 import { useText } from "../../../text/text.tsx";
 import { Button, DownloadButton } from "../../../ui/button.tsx";
@@ -14,7 +14,7 @@ import { CodeBlock } from "../../../ui/values.tsx";
 const KINDS = ["money", "plan"] as const;
 const DAY_MS = 86_400_000;
 
-type Made = Answer<"admin.codes.create">;
+type Made = ResponseBody<"admin.codes.create">;
 
 export function MakeCodes({ onClose }: { onClose(): void }) {
   const t = useText("adminCodes");

@@ -1,7 +1,7 @@
 /** Exports the installation as a file, and applies a file after showing the difference. */
 
 import { type ChangeEvent, useRef, useState } from "react";
-import type { Answer } from "../../../api.ts";
+import type { ResponseBody } from "../../../api.ts";
 import { useApi, useChange } from "../../../data.ts";
 import { useText } from "../../../text/text.tsx";
 import { Button } from "../../../ui/button.tsx";
@@ -65,8 +65,8 @@ interface Source {
   prune: boolean;
 }
 
-type Plan = Answer<"admin.config.plan">;
-type Applied = Answer<"admin.config.apply">;
+type Plan = ResponseBody<"admin.config.plan">;
+type Applied = ResponseBody<"admin.config.apply">;
 
 const FILE_BYTES_MAX = 16 * 1024 * 1024;
 

@@ -1,13 +1,13 @@
 /** The changes that applying a text would make, and its problems. */
 
-import type { Answer } from "../../../api.ts";
+import type { ResponseBody } from "../../../api.ts";
 import { useText } from "../../../text/text.tsx";
 import { classes } from "../../../ui/class.ts";
 import { Notice } from "../../../ui/notice.tsx";
 import "./difference.css";
 
-type Change = Answer<"admin.config.plan">["changes"][number];
-type Problem = Answer<"admin.config.plan">["problems"][number];
+type Change = ResponseBody<"admin.config.plan">["changes"][number];
+type Problem = ResponseBody<"admin.config.plan">["problems"][number];
 
 const SIGNS = { create: "+", change: "~", remove: "−" } as const;
 

@@ -2,7 +2,7 @@
 
 import "./dashboard.css";
 import { type ReactNode, useState } from "react";
-import type { Answer } from "../../../api.ts";
+import type { ResponseBody } from "../../../api.ts";
 import { Bars } from "../../../charts/small.tsx";
 import { TimeSeries } from "../../../charts/time-series.tsx";
 import { useApi } from "../../../data.ts";
@@ -12,7 +12,7 @@ import { Segments } from "../../../ui/field.tsx";
 import { ProblemNotice } from "../../../ui/notice.tsx";
 import { Card, Section, Skeleton } from "../../../ui/page.tsx";
 
-type Dashboard = Answer<"admin.dashboard.get">;
+type Dashboard = ResponseBody<"admin.dashboard.get">;
 type Point = Dashboard["points"][number];
 const RANGES = ["day", "week", "month"] as const;
 type Range = (typeof RANGES)[number];
@@ -73,7 +73,7 @@ function Series({ data }: { data: Dashboard }) {
           series={[
             {
               key: "answered",
-              label: t.answered,
+              label: t.responded,
               values: values(({ requests, failed }) => requests - failed),
             },
             { key: "failed", label: t.failed, tone: "failed", values: values(({ failed }) => failed) },

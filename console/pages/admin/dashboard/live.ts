@@ -1,9 +1,9 @@
 /** The live figures that the gateway sends once a second, and those of the last minute. */
 
 import { useEffect, useState } from "react";
-import { type Answer, buildAddress } from "../../../api.ts";
+import { buildAddress, type ResponseBody } from "../../../api.ts";
 
-export type Frame = Answer<"admin.dashboard.live">;
+export type Frame = ResponseBody<"admin.dashboard.live">;
 
 interface Live {
   /** Null until the first event arrives. */

@@ -1,7 +1,7 @@
 /** What a key of the group would see with the current values of the form, saved or not. */
 
 import { useEffect, useState } from "react";
-import type { Answer } from "../../../api.ts";
+import type { ResponseBody } from "../../../api.ts";
 import { useApi } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";
 import { Icon } from "../../../ui/icon.tsx";
@@ -11,7 +11,7 @@ import { Badge } from "../../../ui/values.tsx";
 import { usePriceText } from "../policy/price-text.ts";
 import type { GroupDocument } from "./group-values.ts";
 
-type Previewed = NonNullable<Answer<"admin.groups.preview">["models"]>[number];
+type Previewed = NonNullable<ResponseBody<"admin.groups.preview">["models"]>[number];
 
 const SETTLED_MS = 350;
 /** A new group has a preview before it has a name. */

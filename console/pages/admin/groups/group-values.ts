@@ -1,11 +1,11 @@
 /** A group as its form holds it, and as the API accepts it. */
 
-import type { Answer } from "../../../api.ts";
+import type { ResponseBody } from "../../../api.ts";
 import { type LimitsValue, limitsBody, limitsValue } from "../../../forms/limits.tsx";
 import { type OtherSwitch, readSwitches, type Switches } from "../../../forms/switches.tsx";
 import { type PriceValues, priceDocument, priceValues } from "../policy/price.ts";
 
-export type GroupDocument = Answer<"admin.groups.get">["document"];
+export type GroupDocument = ResponseBody<"admin.groups.get">["document"];
 export type Interface = NonNullable<GroupDocument["interfaces"]>[number];
 export type Charge = NonNullable<NonNullable<GroupDocument["billing"]>["charge"]>;
 

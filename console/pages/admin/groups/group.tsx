@@ -2,7 +2,7 @@
 
 import { useState } from "react";
 import { useLocation } from "wouter";
-import type { Answer } from "../../../api.ts";
+import type { ResponseBody } from "../../../api.ts";
 import { useApi, useChange } from "../../../data.ts";
 import type { PageProps } from "../../../page-props.ts";
 import { useText } from "../../../text/text.tsx";
@@ -20,7 +20,7 @@ import { GroupMembers } from "./group-members.tsx";
 import { groupDocument, groupValues, NEW_GROUP } from "./group-values.ts";
 import "./group.css";
 
-type Group = Answer<"admin.groups.get">;
+type Group = ResponseBody<"admin.groups.get">;
 
 export default function GroupPage({ params: { name } }: PageProps) {
   return name === undefined ? <NewGroup /> : <PresentGroup name={name} />;

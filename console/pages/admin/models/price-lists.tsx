@@ -1,7 +1,7 @@
 /** The price lists, and the import of a newer one after showing its difference. */
 
 import { useState } from "react";
-import type { Answer } from "../../../api.ts";
+import type { ResponseBody } from "../../../api.ts";
 import { useApi, useChange, useList } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";
 import { Button } from "../../../ui/button.tsx";
@@ -86,7 +86,7 @@ export function PriceLists() {
   );
 }
 
-type ListEntry = Answer<"admin.prices.list">["data"][number];
+type ListEntry = ResponseBody<"admin.prices.list">["data"][number];
 
 /** The price, and which part of it was quoted. */
 function ListedPrice({ entry: { price, quotation } }: { entry: ListEntry }) {
@@ -105,7 +105,7 @@ function ListedPrice({ entry: { price, quotation } }: { entry: ListEntry }) {
   );
 }
 
-type Looked = { text: string; result: Answer<"admin.prices.update"> };
+type Looked = { text: string; result: ResponseBody<"admin.prices.update"> };
 
 function UpdatePrices({ onClose }: { onClose(): void }) {
   const t = useText("adminModels").lists;

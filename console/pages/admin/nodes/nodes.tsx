@@ -1,6 +1,6 @@
 /** The running nodes, with version, state and clock. */
 
-import type { Answer } from "../../../api.ts";
+import type { ResponseBody } from "../../../api.ts";
 import { useApi, wholeList } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";
 import { EmptyState, Notice } from "../../../ui/notice.tsx";
@@ -8,7 +8,7 @@ import { Page, PageHeader } from "../../../ui/page.tsx";
 import { Table } from "../../../ui/table.tsx";
 import { Badge, Time } from "../../../ui/values.tsx";
 
-type Node = Answer<"admin.nodes.list">["data"][number];
+type Node = ResponseBody<"admin.nodes.list">["data"][number];
 
 const REFRESH_MS = 3_000;
 const CLOCK_SKEW_MAX_MS = 2_000;
@@ -17,16 +17,16 @@ const TONES = { ready: "good", starting: "warn", draining: "warn", silent: "bad"
 export default function NodesPage() {
   const t = useText("adminNodes");
   const format = useFormat();
-  const answer = useApi("admin.nodes.list", {}, { refreshMs: REFRESH_MS });
-  const nodes = answer.data?.data ?? [];
+  const response = useApi("admin.nodes.list", {}, { refreshMs: REFRESH_MS });
+  const nodes = response.data?.data ?? [];
   return (
     <Page>
       <PageHeader title={t.title} about={t.about} />
-      {answer.data?.is_shared === false && <Notice>{t.oneNode}</Notice>}
+      {response.data?.is_shared === false && <Notice>{t.oneNode}</Notice>}
       <Warnings nodes={nodes} />
       <Table<Node>
         label={t.title}
-        rows={wholeList(answer)}
+        rows={wholeList(response)}
         rowKey={(node) => node.id}
         columns={[
           { key: "node", header: t.node, kind: "primary", cell: (node) => <Name node={node} /> },

@@ -1,7 +1,7 @@
 /** The subscriptions of all users, or of one. */
 
 import { useState } from "react";
-import type { Answer } from "../../../api.ts";
+import type { ResponseBody } from "../../../api.ts";
 import { useChange, useList } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";
 import { Button, IconButton } from "../../../ui/button.tsx";
@@ -16,7 +16,7 @@ import { useToast } from "../../../ui/toast.tsx";
 import { Badge } from "../../../ui/values.tsx";
 import { GrantDialog } from "./grant-dialog.tsx";
 
-type Subscription = Answer<"admin.subscriptions.list">["data"][number];
+type Subscription = ResponseBody<"admin.subscriptions.list">["data"][number];
 const TONES = { running: "good", upcoming: "accent", ended: "soft", cancelled: "soft" } as const;
 
 export function Subscriptions({ user }: { user?: { id: string; email: string } }) {

@@ -1,8 +1,8 @@
 /** A price as a form holds it, and as the API accepts it. */
 
-import type { Answer } from "../../../api.ts";
+import type { ResponseBody } from "../../../api.ts";
 
-export type PriceDocument = NonNullable<Answer<"admin.models.get">["document"]["price"]>;
+export type PriceDocument = NonNullable<ResponseBody<"admin.models.get">["document"]["price"]>;
 
 export const MAIN_UNITS = ["input", "cached_input", "output"] as const;
 export const MORE_UNITS = [

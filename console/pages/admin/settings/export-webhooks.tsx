@@ -1,6 +1,6 @@
 /** The webhooks that receive the usage feed, with their positions. */
 
-import type { Answer } from "../../../api.ts";
+import type { ResponseBody } from "../../../api.ts";
 import { useApi } from "../../../data.ts";
 import { useText } from "../../../text/text.tsx";
 import { Badge, Count, Time } from "../../../ui/values.tsx";
@@ -8,7 +8,7 @@ import type { Webhook } from "./alerts.ts";
 import { type Settings, useSaveSettings } from "./saving.ts";
 import { WebhookSection } from "./webhook-section.tsx";
 
-type ExportState = Answer<"admin.usage_export.get">["webhooks"][number];
+type ExportState = ResponseBody<"admin.usage_export.get">["webhooks"][number];
 
 const REFRESH_MS = 5_000;
 
@@ -44,7 +44,7 @@ function StateBadge({ webhook, state }: { webhook: Webhook; state: ExportState |
   const t = useText("adminSettings").usageExport;
   if (webhook.enabled === false) return <Badge tone="soft">{t.status.paused}</Badge>;
   if (state === undefined || state.cursor === null) return <Badge tone="soft">{t.status.waiting}</Badge>;
-  if (state.failures > 0) return <Badge tone="bad">{t.failing(state.answer ?? "")}</Badge>;
+  if (state.failures > 0) return <Badge tone="bad">{t.failing(state.response ?? "")}</Badge>;
   return state.backlog === 0 ? (
     <Badge tone="good">{t.status.delivering}</Badge>
   ) : (

@@ -1,6 +1,6 @@
 /** The alerts of the last days, with their delivery status. */
 
-import type { Answer } from "../../../api.ts";
+import type { ResponseBody } from "../../../api.ts";
 import { useList } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";
 import { EmptyState } from "../../../ui/notice.tsx";
@@ -8,7 +8,7 @@ import { Section } from "../../../ui/page.tsx";
 import { Table } from "../../../ui/table.tsx";
 import { Badge, Time } from "../../../ui/values.tsx";
 
-type Alert = Answer<"admin.alerts.list">["data"][number];
+type Alert = ResponseBody<"admin.alerts.list">["data"][number];
 const REFRESH_MS = 5_000;
 const TONES = { pending: "warn", delivered: "good", failed: "bad" } as const;
 
@@ -75,7 +75,7 @@ function Deliveries({ alert: { deliveries } }: { alert: Alert }) {
           <span className="row">
             <Badge tone={TONES[delivery.state]}>{t.states[delivery.state]}</Badge>
             <span className="small soft">
-              {delivery.answer} {delivery.attempts > 1 && t.attempts(delivery.attempts)}
+              {delivery.response} {delivery.attempts > 1 && t.attempts(delivery.attempts)}
             </span>
           </span>
         </div>

@@ -1,11 +1,11 @@
 /** Saves the given sections, each as a whole, and shows a confirmation. */
 
-import type { Answer, Input } from "../../../api.ts";
+import type { Input, ResponseBody } from "../../../api.ts";
 import { useChange } from "../../../data.ts";
 import { useText } from "../../../text/text.tsx";
 import { useToast } from "../../../ui/toast.tsx";
 
-export type Settings = Answer<"admin.settings.get">;
+export type Settings = ResponseBody<"admin.settings.get">;
 type Body = NonNullable<Input<"admin.settings.save">["body"]>;
 
 export function useSaveSettings(): (body: Body) => Promise<Settings> {

@@ -1,7 +1,7 @@
 /** One-time links that an administrator creates and passes on. A link is shown once. */
 
 import { useState } from "react";
-import type { Answer } from "../../../api.ts";
+import type { ResponseBody } from "../../../api.ts";
 import { useChange } from "../../../data.ts";
 import { useSession } from "../../../session.tsx";
 import { useText } from "../../../text/text.tsx";
@@ -12,7 +12,7 @@ import { CancelButton, Form, useForm } from "../../../ui/form.tsx";
 import { Notice } from "../../../ui/notice.tsx";
 import { CodeBlock, Time } from "../../../ui/values.tsx";
 
-export type MadeLink = Answer<"admin.links.create"> & { wantedMail: boolean };
+export type MadeLink = ResponseBody<"admin.links.create"> & { wantedMail: boolean };
 const ROLES = ["user", "admin"] as const;
 
 export function InviteDialog({ onClose }: { onClose(): void }) {

@@ -1,7 +1,7 @@
 /** What the user sees, for support. Nothing is fetched before the button is pressed, because access is audited. */
 
 import { useState } from "react";
-import type { Answer } from "../../../api.ts";
+import type { ResponseBody } from "../../../api.ts";
 import { TimeSeries } from "../../../charts/time-series.tsx";
 import { useApi, useChange, useList } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";
@@ -13,7 +13,7 @@ import { Table } from "../../../ui/table.tsx";
 import { Badge, Money, Time } from "../../../ui/values.tsx";
 import type { UserDetail } from "./user-detail.ts";
 
-type View = Answer<"admin.users.support">;
+type View = ResponseBody<"admin.users.support">;
 const HOUR_MS = 3_600_000;
 const KEY_TONES = { active: "good", expired: "warn", revoked: "soft" } as const;
 
@@ -49,7 +49,7 @@ function Seen({ user, view }: { user: UserDetail; view: View }) {
   const t = useText("adminUsers").support;
   return (
     <div className="stack wide">
-      <Refusals view={view} />
+      <Rejections view={view} />
       <Usage user={user} view={view} />
       <Section title={t.keys}>
         <Keys user={user} />
@@ -61,29 +61,29 @@ function Seen({ user, view }: { user: UserDetail; view: View }) {
   );
 }
 
-function Refusals({ view }: { view: View }) {
+function Rejections({ view }: { view: View }) {
   const t = useText("adminUsers").support;
   return (
-    <Section title={t.refusals}>
+    <Section title={t.rejections}>
       <Table
-        label={t.refusals}
-        rows={view.refusals}
-        rowKey={(refusal) => refusal.request_id}
+        label={t.rejections}
+        rows={view.rejections}
+        rowKey={(rejection) => rejection.request_id}
         columns={[
           {
             key: "code",
             header: t.code,
             kind: "primary",
-            cell: (refusal) => <code>{refusal.code ?? refusal.status}</code>,
+            cell: (rejection) => <code>{rejection.code ?? rejection.status}</code>,
           },
-          { key: "at", header: t.at, cell: (refusal) => <Time at={refusal.at} exact /> },
+          { key: "at", header: t.at, cell: (rejection) => <Time at={rejection.at} exact /> },
           {
             key: "outcome",
             header: t.outcome,
-            cell: (refusal) => (
-              <Badge tone={refusal.outcome === "refused" ? "warn" : "bad"}>
-                {refusal.outcome === "refused" || refusal.outcome === "failed"
-                  ? t.outcomes[refusal.outcome]
+            cell: (rejection) => (
+              <Badge tone={rejection.outcome === "refused" ? "warn" : "bad"}>
+                {rejection.outcome === "refused" || rejection.outcome === "failed"
+                  ? t.outcomes[rejection.outcome]
                   : t.outcomes.upstream_cut}
               </Badge>
             ),
@@ -91,20 +91,20 @@ function Refusals({ view }: { view: View }) {
           {
             key: "model",
             header: t.model,
-            cell: (refusal) => <span className="breakable">{refusal.model || "–"}</span>,
+            cell: (rejection) => <span className="breakable">{rejection.model || "–"}</span>,
           },
-          { key: "key", header: t.key, cell: (refusal) => refusal.key ?? refusal.key_id },
+          { key: "key", header: t.key, cell: (rejection) => rejection.key ?? rejection.key_id },
           {
             key: "request",
             header: t.request,
-            cell: (refusal) => (
-              <Link to={`/requests/${encodeURIComponent(refusal.request_id)}`}>
-                <code>{refusal.request_id.slice(-8)}</code>
+            cell: (rejection) => (
+              <Link to={`/requests/${encodeURIComponent(rejection.request_id)}`}>
+                <code>{rejection.request_id.slice(-8)}</code>
               </Link>
             ),
           },
         ]}
-        empty={<EmptyState icon="check" title={t.noRefusals} />}
+        empty={<EmptyState icon="check" title={t.noRejections} />}
       />
     </Section>
   );
@@ -138,7 +138,7 @@ function Usage({ user, view }: { user: UserDetail; view: View }) {
           series={[
             {
               key: "answered",
-              label: charts.answered,
+              label: charts.responded,
               values: values((hour) => hour.requests - hour.failed),
             },
             { key: "failed", label: charts.failed, values: values((hour) => hour.failed) },

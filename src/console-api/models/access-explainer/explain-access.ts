@@ -23,22 +23,22 @@ import type { Actor } from "../../http/route.ts";
 import { filterUsableGroups } from "../../keys/reachable-groups.ts";
 import { flushUsageFor } from "../../usage/flush-usage.ts";
 import { computeCandidateAvailability } from "../availability.ts";
-import { type Facts, factsAnswer, WHY_REASONS, type WhyReason } from "./facts.ts";
+import { type Facts, factsResponse, WHY_REASONS, type WhyReason } from "./facts.ts";
 import { explainPayment } from "./payment.ts";
 import { describeStep } from "./text.ts";
 
-const stepAnswer = z.object({
+const stepResponse = z.object({
   ok: z.boolean(),
   reason: z.enum(WHY_REASONS),
   /** The finding, and what to do about it. */
   text: z.string(),
-  facts: factsAnswer,
+  facts: factsResponse,
 });
 
-export const whyAnswer = z.object({
+export const whyResponse = z.object({
   /** Whether a request would be served, immediately or after waiting in a queue. */
   allowed: z.boolean(),
-  steps: z.array(stepAnswer),
+  steps: z.array(stepResponse),
   /** Only for administrators. */
   accounts: z
     .array(
@@ -70,7 +70,7 @@ export async function explainKey(
   context: Pick<ConsoleContext, "installation" | "gateway">,
   actor: Actor,
   accessQuery: AccessQuery,
-): Promise<z.input<typeof whyAnswer>> {
+): Promise<z.input<typeof whyResponse>> {
   const { installation, gateway } = context;
   const { db, clock } = installation;
   const nowMs = clock.nowMs();

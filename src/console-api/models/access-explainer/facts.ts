@@ -32,7 +32,7 @@ export const WHY_REASONS = [...REASONS, ...LIVE_REASONS] as const;
 export type WhyReason = (typeof WHY_REASONS)[number];
 
 /** Details of a reason, for clients with their own texts. Which of them are set depends on the reason. */
-export const factsAnswer = z
+export const factsResponse = z
   .object({
     model: z.string(),
     interface: z.enum(INTERFACES),
@@ -55,4 +55,4 @@ export const factsAnswer = z
     frees_at: z.number(),
   })
   .partial();
-export type Facts = z.output<typeof factsAnswer>;
+export type Facts = z.output<typeof factsResponse>;

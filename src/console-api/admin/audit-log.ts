@@ -1,22 +1,22 @@
-/** Routes for the change log: list, export and verify its entries. */
+/** Routes for the audit log: list, export and verify its entries. */
 
 import { z } from "zod";
 import { logFault } from "../../observe/log.ts";
 import {
+  type AuditLogVerification,
   CHANGE_ACTOR_KINDS,
   type ChangeFilter,
-  type ChangeLogVerification,
   type ChangeRow,
   listChanges,
-  verifyChangeLog,
-} from "../../store/change-log/change-log.ts";
+  verifyAuditLog,
+} from "../../store/audit-log/audit-log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { instantQuery } from "../forms/fields.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
 import { streamedFile } from "../http/streamed-file.ts";
 
-const entryAnswer = z.object({
+const entryResponse = z.object({
   seq: z.number(),
   at: z.number(),
   actor_kind: z.enum(CHANGE_ACTOR_KINDS),
@@ -41,14 +41,14 @@ const filterQuery = {
   to: instantQuery.optional(),
 };
 
-export const adminChangeLogRoutes = {
+export const adminAuditLogRoutes = {
   "admin.audit.list": forAdmins({
     ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/audit",
     summary: "List audit log entries, newest first",
     query: z.strictObject({ ...pageQuery, ...filterQuery }),
-    answer: buildPage(entryAnswer),
+    response: buildPage(entryResponse),
     async run({ installation: { db } }, { query: { after, limit, ...filter } }) {
       const cursor = readCursor(after, z.tuple([z.number()]));
       const { rows, next } = await listChanges(db, buildFilter(filter), {
@@ -66,7 +66,7 @@ export const adminChangeLogRoutes = {
     summary:
       "Verify the hash chain over all entries; without `fresh`, a result of the last minute may be returned",
     query: z.strictObject({ fresh: z.stringbool().default(false) }),
-    answer: z.object({
+    response: z.object({
       checked_at: z.number(),
       entries: z.number(),
       /** The hash of the last entry. Stored elsewhere, it proves later that no earlier entry was changed. */
@@ -87,7 +87,7 @@ export const adminChangeLogRoutes = {
     summary: "Export audit log entries, one JSON object per line, newest first",
     query: z.strictObject(filterQuery),
     media: "application/x-ndjson",
-    answer: z.string(),
+    response: z.string(),
     async run({ installation: { db }, gateway }, { query, requestId }) {
       const onFault = (thrown: unknown) => logFault(gateway.log, { request_id: requestId }, thrown);
       return new Response(await streamedFile(formatLines(db, buildFilter(query)), onFault), {
@@ -104,7 +104,7 @@ const CHECK_CACHE_MS = 60_000;
 
 interface CachedCheck {
   atMs: number;
-  chain: Promise<ChangeLogVerification>;
+  chain: Promise<AuditLogVerification>;
 }
 
 const checkCache = new WeakMap<Db, CachedCheck>();
@@ -113,15 +113,15 @@ const checkCache = new WeakMap<Db, CachedCheck>();
 function verifyCached(db: Db, nowMs: number, fresh: boolean): CachedCheck {
   const cached = checkCache.get(db);
   if (cached !== undefined && !fresh && nowMs - cached.atMs < CHECK_CACHE_MS) return cached;
-  const started = { atMs: nowMs, chain: verifyChangeLog(db) };
+  const started = { atMs: nowMs, chain: verifyAuditLog(db) };
   checkCache.set(db, started);
   started.chain.catch(() => checkCache.delete(db));
   return started;
 }
 
-type ChangeLogQuery = z.output<z.ZodObject<typeof filterQuery>>;
+type AuditLogQuery = z.output<z.ZodObject<typeof filterQuery>>;
 
-function buildFilter({ search, actor, action, target, from, to }: ChangeLogQuery): ChangeFilter {
+function buildFilter({ search, actor, action, target, from, to }: AuditLogQuery): ChangeFilter {
   return {
     ...(search && { search }),
     ...(actor && { actorId: actor }),
@@ -143,7 +143,7 @@ async function* formatLines(db: Db, filter: ChangeFilter): AsyncGenerator<string
   } while (after !== null);
 }
 
-function entryObject(row: ChangeRow): z.input<typeof entryAnswer> {
+function entryObject(row: ChangeRow): z.input<typeof entryResponse> {
   return {
     seq: row.seq,
     at: row.atMs,

@@ -1,6 +1,6 @@
 /** Errors of the simulator in Google's form, as accounts of the Gemini API send them. */
 
-import type { Refusal } from "../errors.ts";
+import type { Rejection } from "../errors.ts";
 import { isRecord, parseJson } from "../json-fields.ts";
 
 const STATUS_NAMES: Readonly<Record<number, string>> = {
@@ -21,17 +21,17 @@ export function googleBody(status: number, message: string, details: readonly De
   return JSON.stringify({ error: details.length === 0 ? error : { ...error, details } });
 }
 
-export function googleRefusal(status: number, message: string, details: readonly Detail[] = []): Refusal {
-  return { kind: "refusal", status, body: googleBody(status, message, details), headers: {} };
+export function googleRejection(status: number, message: string, details: readonly Detail[] = []): Rejection {
+  return { kind: "rejection", status, body: googleBody(status, message, details), headers: {} };
 }
 
-export function invalidArgument(message: string): Refusal {
-  return googleRefusal(400, message);
+export function invalidArgument(message: string): Rejection {
+  return googleRejection(400, message);
 }
 
 /** Google reports an invalid key with status 400. */
-export function invalidKey(): Refusal {
-  return googleRefusal(400, "API key not valid. Please pass a valid API key.", [
+export function invalidKey(): Rejection {
+  return googleRejection(400, "API key not valid. Please pass a valid API key.", [
     {
       "@type": "type.googleapis.com/google.rpc.ErrorInfo",
       reason: "API_KEY_INVALID",
@@ -41,18 +41,18 @@ export function invalidKey(): Refusal {
   ]);
 }
 
-export function unknownGeminiModel(model: string): Refusal {
-  return googleRefusal(
+export function unknownGeminiModel(model: string): Rejection {
+  return googleRejection(
     404,
     `models/${model} is not found for API version v1beta, or is not supported for generateContent. Call ListModels to see the list of available models and their supported methods.`,
   );
 }
 
 /** The same error as Google would report it. Bodies that are not JSON, such as a proxy's page, stay as they are. */
-export function toGoogleRefusal(refusal: Refusal): Refusal {
-  const body = parseJson(refusal.body);
+export function toGoogleRejection(rejection: Rejection): Rejection {
+  const body = parseJson(rejection.body);
   const error = isRecord(body) ? body.error : null;
-  if (!isRecord(error) || "status" in error) return refusal;
+  if (!isRecord(error) || "status" in error) return rejection;
   const message = typeof error.message === "string" ? error.message : "";
   switch (error.code) {
     case "invalid_api_key":
@@ -64,9 +64,9 @@ export function toGoogleRefusal(refusal: Refusal): Refusal {
         "The input token count (9000) exceeds the maximum number of tokens allowed (8192).",
       );
   }
-  const { status, headers } = refusal;
+  const { status, headers } = rejection;
   const shown = status === 529 ? 503 : status;
-  return { ...refusal, status: shown, body: googleBody(shown, message, quotaDetails(error.code, headers)) };
+  return { ...rejection, status: shown, body: googleBody(shown, message, quotaDetails(error.code, headers)) };
 }
 
 function quotaDetails(code: unknown, headers: Readonly<Record<string, string>>): Detail[] {

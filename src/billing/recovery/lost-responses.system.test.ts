@@ -1,4 +1,4 @@
-/** The connection to PostgreSQL breaks after a commit and before its answer: the process cannot know the result. */
+/** The connection to PostgreSQL breaks after a commit and before its response: the process cannot know the result. */
 
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync } from "node:fs";
@@ -65,9 +65,9 @@ for (const [name, writeBehind] of Object.entries(ENGINES)) {
     await billingEngine.settle(buildTestSettlement("r0", 30n));
     await billingEngine.flush();
     await billingEngine.hold(buildHoldRequest("r1"));
-    proxy.loseAnswerTo("COMMIT");
+    proxy.loseResponseTo("COMMIT");
     await billingEngine.settle(buildTestSettlement("r1", 30n));
-    await eventually(() => proxy.hasLostAnswer, 10_000);
+    await eventually(() => proxy.hasLostResponse, 10_000);
     await eventually(
       () =>
         billingEngine.flush().then(
@@ -88,9 +88,9 @@ for (const [name, writeBehind] of Object.entries(ENGINES)) {
 
   test(`${name} holds once when the answer to the commit of a hold is lost`, async () => {
     const billingEngine = makeBilling(db, writeBehind ? { limits, writeBehind } : { limits });
-    proxy.loseAnswerTo("COMMIT");
+    proxy.loseResponseTo("COMMIT");
     expect((await billingEngine.hold(buildHoldRequest("r1"))).kind).toBe("held");
-    expect(proxy.hasLostAnswer).toBe(true);
+    expect(proxy.hasLostResponse).toBe(true);
     await billingEngine.settle(buildTestSettlement("r1", 30n));
     await billingEngine.flush();
     await billingEngine.flushUser("u1");
@@ -110,11 +110,11 @@ test("an idempotency key is free again when the answer to its claim is lost", as
     keyring: openKeyring({ file: join(folder, "master.key"), fromEnv: undefined }),
     processId: "inc_1",
     keptMs: 3_600_000,
-    answerBytesMax: 1_000,
+    responseBytesMax: 1_000,
     pauseMs: 20,
   });
   const claim = (requestId: string) => ({ scope: "k1", token: "lost-token", fingerprint: "f", requestId });
-  proxy.loseAnswerTo("lost-token");
+  proxy.loseResponseTo("lost-token");
   await expect(idempotency.begin(claim("r1"))).rejects.toThrow();
   // The client of r1 got an error, and nothing was executed. Its repeat must be.
   await eventually(async () => (await idempotency.begin(claim("r2"))).kind === "new", 10_000);

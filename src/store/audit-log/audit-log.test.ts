@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/each-engine.ts";
 import { type Db, openDb, transaction } from "../engine/db.ts";
 import { migrate } from "../engine/migrate.ts";
-import { appendChange, type ChangeEntry, listChanges, verifyChangeLog } from "./change-log.ts";
+import { appendChange, type ChangeEntry, listChanges, verifyAuditLog } from "./audit-log.ts";
 
 const entry = (n: number, change: Partial<ChangeEntry> = {}): ChangeEntry => ({
   atMs: 1_794_000_000_000 + n,
@@ -49,9 +49,9 @@ eachEngine(({ open, emptyUrl }) => {
 
   test("an unmodified chain is valid, and so is an empty one", async () => {
     const db = await open();
-    expect(await verifyChangeLog(db)).toEqual({ rows: 0, head: "", broken: [] });
+    expect(await verifyAuditLog(db)).toEqual({ rows: 0, head: "", broken: [] });
     await filled(db, 3);
-    expect(await verifyChangeLog(db)).toEqual({
+    expect(await verifyAuditLog(db)).toEqual({
       rows: 3,
       head: expect.stringMatching(/^[0-9a-f]{64}$/),
       broken: [],
@@ -66,7 +66,7 @@ eachEngine(({ open, emptyUrl }) => {
   ] as const)("verification reports a row that was %s: %s", async (_, statement, broken) => {
     const db = await filled(await open(), 4);
     await db.sql.script(statement);
-    expect((await verifyChangeLog(db)).broken).toEqual([...broken]);
+    expect((await verifyAuditLog(db)).broken).toEqual([...broken]);
   });
 
   test("a rolled back entry leaves no gap", async () => {
@@ -81,7 +81,7 @@ eachEngine(({ open, emptyUrl }) => {
       [2, "group g3"],
       [1, "group g1"],
     ]);
-    expect((await verifyChangeLog(db)).broken).toEqual([]);
+    expect((await verifyAuditLog(db)).broken).toEqual([]);
   });
 
   test("concurrent writers on several connections create one chain", async () => {
@@ -96,7 +96,7 @@ eachEngine(({ open, emptyUrl }) => {
         return transaction(db, (tx) => appendChange(tx, entry(n)));
       }),
     );
-    expect(await verifyChangeLog(first)).toMatchObject({ rows: 30, broken: [] });
+    expect(await verifyAuditLog(first)).toMatchObject({ rows: 30, broken: [] });
     for (const db of connections) await db.close();
   });
 });

@@ -1,5 +1,5 @@
 /**
- * The change log: a hash-chained list of all changes. The hash of each row covers the row and the previous hash, so
+ * The audit log: a hash-chained list of all changes. The hash of each row covers the row and the previous hash, so
  * a row that is changed, removed or inserted breaks every later hash. Append as the last step of a transaction:
  * appending locks the end of the chain until the commit.
  */
@@ -114,17 +114,17 @@ export async function listChanges(
   return { rows, next: found.length > page.limit ? (rows.at(-1)?.seq ?? null) : null };
 }
 
-export interface ChangeLogVerification {
+export interface AuditLogVerification {
   rows: number;
   /**
    * Hash of the last row; empty if the log is empty. A copy stored elsewhere proves later that no earlier row was
    * changed.
    */
   head: string;
-  broken: ChangeLogBreak[];
+  broken: AuditLogBreak[];
 }
 
-export interface ChangeLogBreak {
+export interface AuditLogBreak {
   seq: number;
   /**
    * `changed`: the row does not match its hash. `missing`: rows before this one are gone. `cut`: the last rows are
@@ -140,9 +140,9 @@ const VERIFY_PAGE_ROWS = 500;
  * are only ever appended, and on SQLite a long read transaction would block other work. Reports at most `breaksMax`
  * breaks.
  */
-export async function verifyChangeLog(db: Db, breaksMax = 20): Promise<ChangeLogVerification> {
-  const broken: ChangeLogBreak[] = [];
-  const reportBreak = (seq: number, kind: ChangeLogBreak["kind"]) => {
+export async function verifyAuditLog(db: Db, breaksMax = 20): Promise<AuditLogVerification> {
+  const broken: AuditLogBreak[] = [];
+  const reportBreak = (seq: number, kind: AuditLogBreak["kind"]) => {
     if (broken.length < breaksMax) broken.push({ seq, kind });
   };
   const [head] = await db.sql`SELECT seq, hash FROM audit_head WHERE id = 1`;

@@ -1,11 +1,11 @@
 /**
- * Reconciliation check of the manual ledger entries against the change log. Rows of the change log cannot be altered
+ * Reconciliation check of the manual ledger entries against the audit log. Rows of the audit log cannot be altered
  * one by one, so an entry that was changed, deleted or inserted together with its balance contradicts the log.
  */
 
 import { usdText } from "../../money/nano.ts";
 import type { FieldChange } from "../../records/policy.ts";
-import { listChanges } from "../change-log/change-log.ts";
+import { listChanges } from "../audit-log/audit-log.ts";
 import type { Db } from "../engine/db.ts";
 import { jsonElements, jsonMember } from "../engine/dialect.ts";
 import { BY_HAND } from "../money/entries.ts";
@@ -28,7 +28,7 @@ export function loggedEntryFields({ id, credit, amountNano, reason, requestId }:
 const formatFields = (fields: readonly FieldChange[]) =>
   fields.map(({ field, to }) => `${field} ${to ?? "-"}`).join(", ");
 
-/** Finds change-log rows whose ledger entry is missing or different. Requires a change log with an unbroken chain. */
+/** Finds rows of the audit log whose ledger entry is missing or different. Requires an audit log with an unbroken chain. */
 export async function findWrongLoggedEntries(db: Db, limit: number): Promise<Contradiction[]> {
   const found: Contradiction[] = [];
   let after: number | null = null;
@@ -50,14 +50,14 @@ export async function findWrongLoggedEntries(db: Db, limit: number): Promise<Con
   return found;
 }
 
-/** Selects the entry ids that the change log mentions. */
+/** Selects the entry ids that the audit log mentions. */
 const selectLoggedEntries = (db: Db): string =>
   `SELECT ${jsonMember(db, "field", "to")} AS id, audit.at_ms FROM audit, ${jsonElements(db, "audit.changes", "field")}
    WHERE audit.action LIKE 'wallet.%' AND ${jsonMember(db, "field", "field")} = 'entry'`;
 
 /**
  * Finds manual ledger entries without a change-log row, after the first entry that the log mentions. Requires a
- * change log with an unbroken chain.
+ * audit log with an unbroken chain.
  */
 export function findUnloggedEntries(db: Db, limit: number): Promise<Contradiction[]> {
   return findContradictions(

@@ -1,6 +1,6 @@
 /** Maps errors of the lower layers to API errors. Unmapped errors are internal, and their text is not shown. */
 
-import { type MoneyRefusal, MoneyRefusedError } from "../../billing/operations/refusal.ts";
+import { MoneyOperationRejected, type MoneyRejection } from "../../billing/operations/rejection.ts";
 import { ApiError, asApiError, type ErrorCode } from "../../errors.ts";
 import { StoreConflict, type StoreConflictReason } from "../../store/engine/conflict.ts";
 
@@ -10,7 +10,7 @@ const CONFLICTS: Readonly<Record<StoreConflictReason, ErrorCode>> = {
   missing: "not_found",
 };
 
-const MONEY: Readonly<Record<MoneyRefusal, ErrorCode>> = {
+const MONEY: Readonly<Record<MoneyRejection, ErrorCode>> = {
   unknown_user: "not_found",
   bad_amount: "invalid_value",
   bad_idempotency_key: "invalid_value",
@@ -31,8 +31,8 @@ const MONEY: Readonly<Record<MoneyRefusal, ErrorCode>> = {
   bad_batch: "invalid_value",
 };
 
-export function asRefusal(thrown: unknown): ApiError {
+export function asRejection(thrown: unknown): ApiError {
   if (thrown instanceof StoreConflict) return new ApiError(CONFLICTS[thrown.reason], thrown.message);
-  if (thrown instanceof MoneyRefusedError) return new ApiError(MONEY[thrown.code], thrown.message);
+  if (thrown instanceof MoneyOperationRejected) return new ApiError(MONEY[thrown.code], thrown.message);
   return asApiError(thrown);
 }

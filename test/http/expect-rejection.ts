@@ -4,7 +4,7 @@ import { get } from "./messages.ts";
 import { openRawClient, type RawResponse } from "./raw-client.ts";
 
 /** The error format that every rejection has. */
-export function refusalIn(response: RawResponse, ...statuses: number[]): ErrorBody {
+export function rejectionIn(response: RawResponse, ...statuses: number[]): ErrorBody {
   expect(response.status).toBeOneOf(statuses);
   expect(response.header("content-type")).toStartWith("application/json");
   expect(response.framing).toBe("length");
@@ -23,7 +23,7 @@ export async function expectCutOff(
   const client = await openRawClient(url);
   await client.send(Buffer.concat([Buffer.from(request), Buffer.from(get("/healthz"))]));
   const response = await client.readResponse();
-  const error = refusalIn(response, ...statuses);
+  const error = rejectionIn(response, ...statuses);
   expect(response.header("connection")).toBe("close");
   expect(await client.next()).toBe("fin");
   client.close("fin");

@@ -1,5 +1,5 @@
-/** Reasons why a money operation is refused. */
-export type MoneyRefusal =
+/** Reasons why a money operation is rejected. */
+export type MoneyRejection =
   | "unknown_user"
   | "bad_amount"
   | "bad_idempotency_key"
@@ -19,11 +19,11 @@ export type MoneyRefusal =
   | "batch_unknown"
   | "bad_batch";
 
-/** A money operation that was refused. The message is suitable for the caller. */
-export class MoneyRefusedError extends Error {
+/** A money operation that was rejected. The message is suitable for the caller. */
+export class MoneyOperationRejected extends Error {
   override readonly name = "MoneyRefused";
-  readonly code: MoneyRefusal;
-  constructor(code: MoneyRefusal, message: string) {
+  readonly code: MoneyRejection;
+  constructor(code: MoneyRejection, message: string) {
     super(message);
     this.code = code;
   }

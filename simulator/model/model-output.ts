@@ -1,6 +1,6 @@
 /** Plans the response of a simulated model: its choices, tool calls and usage. */
 
-import { invalid, notJson, type Refusal, unknownParameter } from "../errors.ts";
+import { invalid, notJson, type Rejection, unknownParameter } from "../errors.ts";
 import { echoed, intField, isRecord, type JsonFields, parseJson, stringField } from "../json-fields.ts";
 import { type Conversation, readConversation } from "./conversation.ts";
 import { hiddenTokens, withHidden } from "./hidden-reasoning.ts";
@@ -9,7 +9,7 @@ import type { Behaviour } from "./model-name.ts";
 import { readRequestedCalls } from "./requested-call.ts";
 import { buildSample } from "./sample.ts";
 import { cutAtStop, readStopSequences } from "./stop-sequences.ts";
-import { answerAfterTool, answerTo, longEnough, reasoningAbout, sized } from "./text.ts";
+import { longEnough, outputAfterTool, reasoningAbout, respondTo, sized } from "./text.ts";
 import type { TokenRule } from "./tokens.ts";
 import { planToolCall, type ToolPlan } from "./tool-choice.ts";
 
@@ -39,7 +39,7 @@ export interface Choice {
   topLogprobs: number | null;
 }
 
-export interface Answer {
+export interface ModelOutput {
   choices: readonly [Choice, ...Choice[]];
   usage: Usage;
 }
@@ -69,7 +69,7 @@ export function createPromptCache(): PromptCache {
 }
 
 /** The parts of a call that its response depends on. */
-interface AnswerInput {
+interface OutputInput {
   fields: JsonFields;
   behaviour: Behaviour;
   seed: number;
@@ -78,11 +78,11 @@ interface AnswerInput {
 }
 
 /** `earlierTokens` is the length of the continued conversation. */
-export function planAnswer(
-  call: AnswerInput,
+export function planOutput(
+  call: OutputInput,
   promptField: "messages" | "input",
   earlierTokens: number,
-): Answer | Refusal {
+): ModelOutput | Rejection {
   const { fields, behaviour, tokens } = call;
   const options = readOptions(call, promptField);
   if ("kind" in options) return options;
@@ -107,7 +107,7 @@ export function planAnswer(
   return { choices: [first, ...rest], usage: withHidden(shown, hidden) };
 }
 
-interface AnswerOptions {
+interface OutputOptions {
   toolPlan: ToolPlan;
   outputTokensMax: number | null;
   stops: readonly string[];
@@ -116,9 +116,9 @@ interface AnswerOptions {
 
 /** Options that cannot be honoured are rejected, not ignored. */
 function readOptions(
-  { fields, behaviour }: AnswerInput,
+  { fields, behaviour }: OutputInput,
   promptField: "messages" | "input",
-): AnswerOptions | Refusal {
+): OutputOptions | Rejection {
   const isChat = promptField === "messages";
   const outputTokensMax = outputBound(fields);
   if (outputTokensMax !== null && typeof outputTokensMax !== "number") return outputTokensMax;
@@ -154,7 +154,7 @@ function fileTokens(prompt: string | undefined, behaviour: Behaviour): number {
 
 /** The content of each choice, before any length limit. */
 function choices(
-  { fields, behaviour, seed }: AnswerInput,
+  { fields, behaviour, seed }: OutputInput,
   { question, toolOutput, toolOutputs }: Conversation,
   toolPlan: ToolPlan,
 ): (variant: number) => Choice {
@@ -172,7 +172,7 @@ function choices(
     if (schema !== undefined) {
       return { ...PLAIN, reasoning, text: JSON.stringify(buildSample(schema, "", question)) };
     }
-    let text = toolOutput === null ? answerTo(question, seed, variant) : answerAfterTool(toolOutput);
+    let text = toolOutput === null ? respondTo(question, seed, variant) : outputAfterTool(toolOutput);
     if (behaviour.bytes !== null) text = sized(text, behaviour.bytes);
     else if (behaviour.events !== null) text = longEnough(text, behaviour.events);
     return { ...PLAIN, reasoning, text };
@@ -196,7 +196,7 @@ function planCalls({ tool, isForced, offered }: ToolPlan, question: string, want
 }
 
 function computeUsage(
-  { fields, behaviour, promptCache, tokens }: AnswerInput,
+  { fields, behaviour, promptCache, tokens }: OutputInput,
   input: number,
   all: Choice[],
 ): Usage {
@@ -222,7 +222,7 @@ const BOUNDS = ["max_output_tokens", "max_completion_tokens", "max_tokens"] as c
 const NO_BOUND = -1;
 
 /** Returns null when the request has no limit. */
-function outputBound(fields: JsonFields): number | Refusal | null {
+function outputBound(fields: JsonFields): number | Rejection | null {
   for (const name of BOUNDS) {
     const bound = intField(fields, name);
     if (bound === null) continue;
@@ -247,7 +247,7 @@ function structuredSchema(fields: JsonFields): unknown {
   const value = parseJson(slice);
   if (!isRecord(value)) return undefined;
   const format = isRecord(value.format) ? value.format : value;
-  if (format.type === "json_object") return { type: "object", properties: { answer: { type: "string" } } };
+  if (format.type === "json_object") return { type: "object", properties: { response: { type: "string" } } };
   if (format.type !== "json_schema") return undefined;
   return isRecord(format.json_schema) ? format.json_schema.schema : format.schema;
 }

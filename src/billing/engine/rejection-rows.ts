@@ -1,23 +1,23 @@
 /**
- * Limits how many usage rows unserved requests write: after the first few in a minute, refusals of one kind of a key
+ * Limits how many usage rows unserved requests write: after the first few in a minute, rejections of one kind of a key
  * share one counted row. Limits of the key do not bound them, because a request that was not served uses none of
  * them.
  */
 
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 
-export interface RefusalRowLimits {
-  /** Maximum number of separate rows per minute, for refusals of one key with one status and error code. */
+export interface RejectionRowLimits {
+  /** Maximum number of separate rows per minute, for rejections of one key with one status and error code. */
   readonly rowsPerMinute: number;
   /** Maximum number of kinds tracked at once. Beyond it, counted rows are written early and the count restarts. */
   readonly kindsMax: number;
 }
 
-/** Refusals of one key with one status and error code, in the current minute. */
-interface RefusalKind {
+/** Rejections of one key with one status and error code, in the current minute. */
+interface RejectionKind {
   rows: number;
   /** By endpoint and group. There are few of them, and a caller cannot invent any. */
-  readonly countedRefusals: Map<string, CountedRefusals>;
+  readonly countedRejections: Map<string, CountedRejections>;
 }
 
 const MINUTE_MS = 60_000;
@@ -28,15 +28,15 @@ const TRACE_CHARS_MAX = 2_000;
  * Counted rows are written when their minute ends and at shutdown. A killed process loses the counts of its last
  * minute; no money depends on them.
  */
-export class RefusalRows {
+export class RejectionRows {
   private readonly push: (row: UsageRow) => void;
-  private readonly limits: RefusalRowLimits;
-  private readonly kinds = new Map<string, RefusalKind>();
+  private readonly limits: RejectionRowLimits;
+  private readonly kinds = new Map<string, RejectionKind>();
   /** The minute of wall-clock time that is being counted. A counted row never spans two hours of a roll-up. */
   private minute = 0;
   private timer: ReturnType<typeof setTimeout> | null = null;
 
-  constructor(push: (row: UsageRow) => void, limits: RefusalRowLimits) {
+  constructor(push: (row: UsageRow) => void, limits: RejectionRowLimits) {
     this.push = push;
     this.limits = limits;
   }
@@ -56,8 +56,8 @@ export class RefusalRows {
       return false;
     }
     const countedKey = `${row.endpoint} ${row.groupId}`;
-    const counted = kind.countedRefusals.get(countedKey);
-    if (counted === undefined) kind.countedRefusals.set(countedKey, new CountedRefusals(row));
+    const counted = kind.countedRejections.get(countedKey);
+    if (counted === undefined) kind.countedRejections.set(countedKey, new CountedRejections(row));
     else counted.add(row);
     this.timer ??= this.scheduleWrite(row.atMs);
     return true;
@@ -67,17 +67,17 @@ export class RefusalRows {
   writeCounted(): void {
     if (this.timer !== null) clearTimeout(this.timer);
     this.timer = null;
-    for (const { countedRefusals: counted } of this.kinds.values()) {
-      for (const refusals of counted.values()) this.push(refusals.toRow());
+    for (const { countedRejections: counted } of this.kinds.values()) {
+      for (const rejections of counted.values()) this.push(rejections.toRow());
     }
     this.kinds.clear();
   }
 
-  private lookUpKind({ keyId, outcome, status, errorCode }: UsageRow): RefusalKind {
+  private lookUpKind({ keyId, outcome, status, errorCode }: UsageRow): RejectionKind {
     const name = `${keyId} ${outcome} ${status} ${errorCode}`;
     let kind = this.kinds.get(name);
     if (kind === undefined) {
-      kind = { rows: 0, countedRefusals: new Map() };
+      kind = { rows: 0, countedRejections: new Map() };
       this.kinds.set(name, kind);
     }
     return kind;
@@ -90,7 +90,7 @@ export class RefusalRows {
   }
 }
 
-/** The request used nothing: it was refused, or its client disconnected. */
+/** The request used nothing: it was rejected, or its client disconnected. */
 function isUnserved({ outcome, attempts, usageSource, costNano, upstreamNano }: UsageRow): boolean {
   return (
     (outcome === "refused" || outcome === "client_gone") &&
@@ -106,8 +106,8 @@ export function withoutUsageRow(row: UsageRow): UsageRow {
   return { ...row, requestCount: 0 };
 }
 
-/** Refused requests that share one row. */
-class CountedRefusals {
+/** Rejected requests that share one row. */
+class CountedRejections {
   private readonly first: UsageRow;
   private count = 1;
   private atMs: number;

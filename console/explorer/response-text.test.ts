@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { readPictures, readText, readVectors } from "./answer-text.ts";
+import { readPictures, readText, readVectors } from "./response-text.ts";
 
 describe("the text of a response", () => {
   test.each<[string, unknown, string]>([

@@ -7,7 +7,7 @@ import { keyTotals, type UsageRow } from "../../store/usage/usage.ts";
 import { UsageNumbers } from "../../store/usage/usage-numbers.ts";
 import { insertUsage, usageRow } from "../../store/usage/usage-row.test-support.ts";
 import { book } from "./booking.ts";
-import { RefusalRows, withoutUsageRow } from "./refusal-rows.ts";
+import { RejectionRows, withoutUsageRow } from "./rejection-rows.ts";
 
 /** A time within a minute. */
 const NOW_MS = 1_790_000_000_000;
@@ -16,11 +16,11 @@ const MINUTE_MS = 60_000;
 function open(change: { rowsPerMinute?: number; kindsMax?: number } = {}) {
   const written: UsageRow[] = [];
   const push = (row: UsageRow) => void written.push(row);
-  const refusals = new RefusalRows(push, { rowsPerMinute: 3, kindsMax: 100, ...change });
+  const rejections = new RejectionRows(push, { rowsPerMinute: 3, kindsMax: 100, ...change });
   const record = (row: UsageRow) => {
-    if (!refusals.addToCounted(row)) push(row);
+    if (!rejections.addToCounted(row)) push(row);
   };
-  return { refusals, record, written };
+  return { rejections, record, written };
 }
 
 const refused = (change: Partial<UsageRow> = {}): UsageRow =>
@@ -42,22 +42,22 @@ const refused = (change: Partial<UsageRow> = {}): UsageRow =>
   });
 
 test("the first rejections of a minute have their own rows, the others share a counted row", () => {
-  const { refusals, record, written } = open();
+  const { rejections, record, written } = open();
   const rows = Array.from({ length: 10 }, (_, i) => refused({ atMs: NOW_MS + i }));
   for (const row of rows) record(row);
   expect(written).toEqual(rows.slice(0, 3));
-  refusals.writeCounted();
+  rejections.writeCounted();
   const first = rows[3] ?? refused();
   expect(written.slice(3)).toEqual([{ ...first, requestCount: 7, atMs: NOW_MS + 9, durationMs: 14 }]);
-  refusals.writeCounted();
+  rejections.writeCounted();
   expect(written).toHaveLength(4);
 });
 
 test("a new minute writes the counted rows of the previous one and starts again", () => {
-  const { refusals, record, written } = open();
+  const { rejections, record, written } = open();
   for (let i = 0; i < 5; i++) record(refused());
   for (let i = 0; i < 5; i++) record(refused({ atMs: NOW_MS + MINUTE_MS }));
-  refusals.writeCounted();
+  rejections.writeCounted();
   expect(written.map(({ requestCount }) => requestCount)).toEqual([1, 1, 1, 2, 1, 1, 1, 2]);
 });
 
@@ -71,12 +71,12 @@ test("counted rows are written when their minute ends, with or without another r
 });
 
 test("models and endpoints that a caller chooses do not multiply the rows of a kind", () => {
-  const { refusals, record, written } = open();
+  const { rejections, record, written } = open();
   for (let i = 0; i < 50; i++) {
     const endpoint = i % 2 === 0 ? "chat.completions" : "embeddings";
     record(refused({ publicModel: `made-up-${i}`, endpoint, stream: i % 3 === 0 }));
   }
-  refusals.writeCounted();
+  rejections.writeCounted();
   // One counted row per endpoint. With several models, neither the model nor the trace of the first request is kept.
   expect(written.slice(3)).toMatchObject([
     { endpoint: "embeddings", requestCount: 24, publicModel: "", trace: null },
@@ -85,19 +85,19 @@ test("models and endpoints that a caller chooses do not multiply the rows of a k
 });
 
 test("keys, statuses and error codes are counted separately", () => {
-  const { refusals, record, written } = open({ rowsPerMinute: 0 });
+  const { rejections, record, written } = open({ rowsPerMinute: 0 });
   for (let i = 0; i < 2; i++) {
     record(refused());
     record(refused({ keyId: "k2" }));
     record(refused({ status: 404, errorCode: "model_not_found" }));
     record(refused({ errorCode: "insufficient_quota" }));
   }
-  refusals.writeCounted();
+  rejections.writeCounted();
   expect(written.map(({ requestCount }) => requestCount)).toEqual([2, 2, 2, 2]);
 });
 
 test("a request that used something or reached an account always has its own row", () => {
-  const { refusals, written, record } = open({ rowsPerMinute: 0 });
+  const { rejections, written, record } = open({ rowsPerMinute: 0 });
   const rows = [
     refused({ outcome: "failed", attempts: 1 }),
     refused({ outcome: "client_gone", usageSource: "partial", inputTokens: 5 }),
@@ -106,23 +106,23 @@ test("a request that used something or reached an account always has its own row
   ];
   for (const row of rows) record(row);
   expect(written).toEqual(rows);
-  expect(refusals.addToCounted(refused({ outcome: "client_gone", status: 499 }))).toBe(true);
+  expect(rejections.addToCounted(refused({ outcome: "client_gone", status: 499 }))).toBe(true);
 });
 
 test("with too many kinds, counted rows are written early, so that memory is bounded", () => {
-  const { refusals, record, written } = open({ rowsPerMinute: 0, kindsMax: 10 });
+  const { rejections, record, written } = open({ rowsPerMinute: 0, kindsMax: 10 });
   for (let i = 0; i < 100; i++) record(refused({ keyId: `k${i}` }));
   expect(written).toHaveLength(90);
-  refusals.writeCounted();
+  rejections.writeCounted();
   expect(written).toHaveLength(100);
 });
 
 eachEngine(({ open: openStore }) => {
   test("a counted row of disconnected clients counts all its requests", async () => {
     const db = await openStore();
-    const { refusals, record, written } = open();
+    const { rejections, record, written } = open();
     for (let i = 0; i < 50; i++) record(refused({ outcome: "client_gone", status: 499 }));
-    refusals.writeCounted();
+    rejections.writeCounted();
     await insertUsage(db, written);
     expect(await keyTotals(db, "k1", null)).toMatchObject({ requests: 50, refused: 0 });
     expect(await findWrongRollUps(db, 10)).toEqual([]);
@@ -161,9 +161,9 @@ eachEngine(({ open: openStore }) => {
 
   test("sums, lists and the audit count every rejection of a counted row", async () => {
     const db = await openStore();
-    const { refusals, record, written } = open();
+    const { rejections, record, written } = open();
     for (let i = 0; i < 5_000; i++) record(refused());
-    refusals.writeCounted();
+    rejections.writeCounted();
     await insertUsage(db, [...written, usageRow({ atMs: NOW_MS })]);
     expect(await keyTotals(db, "k1", null)).toMatchObject({ requests: 1, refused: 5_000 });
     const { rows } = await listUsage(db, { outcome: "refused" }, { after: null, limit: 10 });
