@@ -85,8 +85,8 @@ async function runTests(): Promise<void> {
   const { code, report } = await run([...parallel, ...files], (done) => showProgress(done, startedMs));
   console.log(`── tests: done in ${secondsSince(startedMs)} s`);
   if (asked.length === 0) showSlowest();
-  if (isWriting) writeCheckedInTimes(suite, files);
   const { passed, failures, failed } = report;
+  if (isWriting && code === 0) writeCheckedInTimes(suite, files);
   if (code === 0) finish({ passed, failed: 0, repeated: 0 });
   // Without a whole list of failures there is nothing to repeat.
   if (!report.isWhole || asked.length > 0) finish({ passed, failed: Math.max(failed ?? 0, 1), repeated: 0 });

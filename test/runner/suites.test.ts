@@ -57,7 +57,7 @@ test("a test of the system suite is not one of each engine, which would never ru
 
 /** What a daily test does not have: servers and clients that are installed separately. */
 const SYSTEM_SUPPORT = ["postgres.ts", "postgres-server.ts", "redis.ts", "prometheus.ts", "standby.ts"];
-const CLIENT_PACKAGES = /from "openai[/"]|clients\/node_modules|\.\.\/clients[/"]/;
+const CLIENT_PACKAGES = /from "openai[/"]|client-event-parser|clients\/node_modules|\.\.\/clients[/"]/;
 
 test("a daily test uses no server and no client that the system suite installs", () => {
   const sources = ["src", "simulator", "console", "release", "test"].flatMap((name) => readSources(name));
