@@ -222,7 +222,7 @@ export const LAYERS: readonly Layer[] = [
 export const OTHER_PROGRAMS: Readonly<Record<string, readonly string[]>> = {
   /** The simulator is another server: it shares only the wire format and the clock. */
   simulator: ["net", "json", BASE],
-  /** The console takes types of the API's routes, and the explorer the description of the public API. */
+  /** The console takes types of the API's routes and the table of limits, and the explorer the description of the API. */
   console: ["console-api", "public-api", "records", "errors", BASE],
   /** The dashboard and the alert rules are about the metrics of the catalogue. */
   deploy: ["observe"],
