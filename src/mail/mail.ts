@@ -25,7 +25,7 @@ export interface Mail {
 
 /** A mail that was not sent. The message can be shown to an administrator: it contains no password and no content. */
 export class MailRejected extends Error {
-  override readonly name = "MailRefused";
+  override readonly name = "MailRejected";
 }
 
 export interface MailOptions {

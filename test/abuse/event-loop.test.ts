@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { type AttackTarget, measureAttack, startAttackTarget } from "./attack-setup.ts";
 import { attackBytes, SHAPES } from "./send-large-bodies.ts";
 
-/** The rule is 20 ms; a garbage collection can happen in the same turn. */
+/** Below the rule of 50 ms. A garbage collection can happen in the same turn. */
 const HELD_MS_MAX = 30;
 
 let target: AttackTarget;

@@ -174,7 +174,8 @@ export const LAYERS: readonly Layer[] = [
   },
   {
     name: "store",
-    holds: "SQL. Only `store/engine/` knows the database engine",
+    holds:
+      "SQL. Only `store/engine/` names the database engine; other files ask `engine/dialect.ts` for its properties",
     mayImport: ["records", "money", "secrets"],
   },
   {

@@ -21,7 +21,7 @@ export type MoneyRejection =
 
 /** A money operation that was rejected. The message is suitable for the caller. */
 export class MoneyOperationRejected extends Error {
-  override readonly name = "MoneyRefused";
+  override readonly name = "MoneyOperationRejected";
   readonly code: MoneyRejection;
   constructor(code: MoneyRejection, message: string) {
     super(message);

@@ -78,7 +78,7 @@ async function readClaim(db: Db): Promise<AdminClaim | null> {
 export type ClaimRejection = "none" | "claimed" | "wrong" | "expired";
 
 export class ClaimRejected extends Error {
-  override readonly name = "ClaimRefused";
+  override readonly name = "ClaimRejected";
   readonly reason: ClaimRejection;
   constructor(reason: ClaimRejection) {
     super(`The administrator account cannot be claimed: ${reason}.`);
