@@ -9,7 +9,7 @@ import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { RequestCharge } from "../charging/charge.ts";
 import { isWholeCount } from "../metering/meter.ts";
-import { type OutputCounter, openOutputCounter } from "../metering/output-counter.ts";
+import { type OutputCounter, openOutputCounter, openRoughCounter } from "../metering/output-counter.ts";
 import type { Trace } from "../request/trace.ts";
 
 export interface StreamCounters {
@@ -27,25 +27,44 @@ export interface PaidCounters extends StreamCounters {
   checkpoint(): ApiError | null;
 }
 
-/** Routes whose last complete stream reported its usage. */
-const reportingRoutes = new WeakSet<AccountRoute>();
+/**
+ * What is known of the streams of a route: its first one is not over, or whether the last complete one reported its
+ * usage.
+ */
+const routes = new WeakMap<AccountRoute, "first" | "reports" | "silent">();
 
 export function noteReportedUsage(route: AccountRoute, usage: TokenUsage | null): void {
-  if (usage !== null && isWholeCount(usage)) reportingRoutes.add(route);
-  else reportingRoutes.delete(route);
+  routes.set(route, usage !== null && isWholeCount(usage) ? "reports" : "silent");
 }
 
-/** For unpaid requests: nearly all upstreams report usage, so only the first stream of a route is counted. */
+/**
+ * For unpaid requests. Nearly all upstreams report usage, so only the first stream of a route is counted, and all of
+ * them if it reports none. Streams that begin before the first one has ended are estimated: a thousand of them would
+ * keep their text in vain.
+ */
 export function openUnpaidCounters(trace: Pick<Trace, "route">, fillsWindows: boolean): StreamCounters {
   let counter: OutputCounter | null = null;
   return {
     next() {
-      const isNeeded = fillsWindows || trace.route === null || !reportingRoutes.has(trace.route);
-      counter = isNeeded ? openOutputCounter() : null;
+      counter = fillsWindows || trace.route === null ? openOutputCounter() : openCounterOfRoute(trace.route);
       return counter;
     },
     current: () => counter,
   };
+}
+
+function openCounterOfRoute(route: AccountRoute): OutputCounter | null {
+  switch (routes.get(route)) {
+    case "reports":
+      return null;
+    case "first":
+      return openRoughCounter();
+    case "silent":
+      return openOutputCounter();
+    case undefined:
+      routes.set(route, "first");
+      return openOutputCounter();
+  }
 }
 
 /**
