@@ -255,9 +255,8 @@ test("every pattern takes linear time", () => {
   const fastest = (unit: string, chars: number) =>
     Math.min(...Array.from({ length: 3 }, () => measure(unit, chars)));
   for (const unit of HOSTILE) {
-    const shortMs = fastest(unit, 100_000);
-    // Four times the text takes sixteen times the CPU if a pattern is quadratic.
-    expect(fastest(unit, 400_000), unit).toBeLessThan(Math.max(shortMs, 10) * 10);
+    // 90 to 160 ms were measured. A quadratic pattern takes minutes.
+    expect(fastest(unit, 800_000), unit).toBeLessThan(800);
   }
 }, 30_000);
 

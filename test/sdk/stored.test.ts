@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import OpenAI from "openai";
 import { deleteAccount, listAccounts } from "../../src/store/policy/accounts.ts";
 import { modelsIn } from "../support/collect-models.ts";
-import { expectRefusal } from "../support/error-envelope.ts";
+import { expectRejection } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   gatewayFile,
@@ -163,7 +163,7 @@ describe("a stored response whose account is disabled or removed", () => {
       return answer.status === 200 ? null : answer;
     });
     expect(error.headers.get("x-should-retry")).toBe("false");
-    expect((await expectRefusal(error, 503)).code).toBe("no_available_account");
+    expect((await expectRejection(error, 503)).code).toBe("no_available_account");
     expect(await refusal(stranger.responses.retrieve(made.id))).toMatchObject(NOT_FOUND);
     await gateway.apply(file("enabled: true"));
     await eventually(async () => (await gateway.call(`/v1/responses/${made.id}`)).status === 200);
