@@ -22,7 +22,13 @@ const shortJobBytesMax = 8 * MiB;
 
 export const threadLimits = {
   /** Checks of long bodies and frames. The memory budgets of bodies bound how many wait. */
-  inspectionThreads: { ...thread, shortJobBytesMax, waitingMax: 1_024 },
+  inspectionThreads: {
+    ...thread,
+    shortJobBytesMax,
+    waitingMax: 1_024,
+    /** 64 MiB took 0.4 to 2.6 s on busy cores, depending on their content. */
+    jobCpuMs: 8_000,
+  },
   /** Counts of input tokens. */
   tokenCountThread: { ...thread, inlineBytesMax: 32 * KiB },
   /** Translation of long requests, and of long responses that are not streamed. */
