@@ -120,6 +120,8 @@ export function LimitsFields({ name, value, onChange, problem, problemAt, within
     if (found !== null) shown.add(found);
     return found;
   };
+  // Noted here: a child component is rendered later.
+  for (const kind of RATE_KINDS) ownProblem(`${name}.${kind}`);
   const unused = LENGTHS.filter((length) => !value.windows.some(({ per }) => per === length));
   const setWindows = (windows: readonly WindowValue[]) => onChange({ ...value, windows });
   return (
@@ -128,7 +130,7 @@ export function LimitsFields({ name, value, onChange, problem, problemAt, within
         name={name}
         value={value}
         onChange={(change) => onChange({ ...value, ...change })}
-        problemAt={ownProblem}
+        problemAt={problemAt}
         within={within}
       />
       {value.windows.map((window, i) => (
