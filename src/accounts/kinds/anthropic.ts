@@ -5,7 +5,7 @@ import { ANTHROPIC_VERSION } from "../headers.ts";
 import { ANTHROPIC_PROFILE } from "../profiles.ts";
 import { RESET_MS_DEFAULT } from "../rate-limit-headers.ts";
 import type { VendorErrors } from "../vendor-errors.ts";
-import { COMMON, commonPath, GEMINI_PATH } from "./common.ts";
+import { GEMINI_PATH, KIND_DEFAULTS, pathBelowBase } from "./kind-defaults.ts";
 import type { KindDefinition } from "./kind-definition.ts";
 
 /** Error types have no code, except for the `error_code` in the details of some. */
@@ -40,7 +40,7 @@ const ERRORS: VendorErrors = {
 };
 
 export const anthropic: KindDefinition = {
-  ...COMMON,
+  ...KIND_DEFAULTS,
   interfaces: ["messages"],
   address: { from: "kind", baseUrl: "https://api.anthropic.com" },
   holdsThreads: true,
@@ -48,7 +48,7 @@ export const anthropic: KindDefinition = {
   provider: "anthropic",
   path: ({ basePath }, target) =>
     target.path.startsWith(GEMINI_PATH)
-      ? commonPath(basePath, target)
+      ? pathBelowBase(basePath, target)
       : `${versionedBase(basePath)}${target.path}`,
   credentialHeader: (credential) => ["x-api-key", credential],
   errors: ERRORS,

@@ -2,7 +2,7 @@
 
 import type { PolicyAccount } from "../account.ts";
 import { OPENAI_PROFILE } from "../profiles.ts";
-import { commonPath, GEMINI_PATH } from "./common.ts";
+import { GEMINI_PATH, pathBelowBase } from "./kind-defaults.ts";
 import type { KindDefinition, PathTarget } from "./kind-definition.ts";
 import { openai } from "./openai.ts";
 
@@ -25,7 +25,7 @@ export const azure: KindDefinition = {
 /** Azure has two APIs below one base URL: the OpenAI-compatible one under /openai/v1, and a dated one. */
 function azurePath({ basePath, apiVersion }: PolicyAccount, target: PathTarget): string {
   const { path, upstreamModel } = target;
-  if (path.startsWith(GEMINI_PATH)) return commonPath(basePath, target);
+  if (path.startsWith(GEMINI_PATH)) return pathBelowBase(basePath, target);
   // Portals and tutorials show the base URL with either of these suffixes, or without one.
   const resource = basePath.replace(/\/openai(?:\/v1)?$/, "");
   if (apiVersion === null) return `${resource}/openai/v1${path}`;

@@ -8,7 +8,7 @@ import { COUNT_TOKENS_PATH } from "../cloud/hosted-body.ts";
 import { HOSTED_CLAUDE_PROFILE } from "../profiles.ts";
 import type { VendorErrors } from "../vendor-errors.ts";
 import { BedrockStreamSink } from "./bedrock-stream-sink.ts";
-import { COMMON, checkApiKey } from "./common.ts";
+import { checkApiKey, KIND_DEFAULTS } from "./kind-defaults.ts";
 import type { CountedRequest, FileFields, KindDefinition, PathTarget } from "./kind-definition.ts";
 
 const BETAS: readonly string[] = [
@@ -66,7 +66,7 @@ const ERRORS: VendorErrors = {
 };
 
 export const bedrock: KindDefinition = {
-  ...COMMON,
+  ...KIND_DEFAULTS,
   interfaces: ["messages"],
   address: { from: "region", regionDefault: null, regionSuggested: "us-east-1", baseUrl: regionalBaseUrl },
   fields: ["region"],

@@ -1,11 +1,11 @@
 /** Accounts of kind `gemini`: Google's Gemini API. */
 
 import { GEMINI_PROFILE } from "../profiles.ts";
-import { COMMON, geminiBase } from "./common.ts";
+import { geminiBase, KIND_DEFAULTS } from "./kind-defaults.ts";
 import type { KindDefinition } from "./kind-definition.ts";
 
 export const gemini: KindDefinition = {
-  ...COMMON,
+  ...KIND_DEFAULTS,
   interfaces: ["gemini", "embeddings"],
   address: { from: "kind", baseUrl: "https://generativelanguage.googleapis.com" },
   apis: ["google"],

@@ -3,13 +3,13 @@
 import { COMPATIBLE_PROFILE, OPENAI_PROFILE } from "../profiles.ts";
 import { durationMs } from "../retry-hint.ts";
 import { VENDOR_PRESETS, VENDORS } from "../vendors.ts";
-import { COMMON, checkApiKey } from "./common.ts";
+import { checkApiKey, KIND_DEFAULTS } from "./kind-defaults.ts";
 import type { FieldFault, FileFields, KindDefinition } from "./kind-definition.ts";
 
 const OPENAI_HOST = /^https:\/\/(?:[\w-]+\.)?api\.openai\.com(?:[:/]|$)/;
 
 export const openai: KindDefinition = {
-  ...COMMON,
+  ...KIND_DEFAULTS,
   interfaces: ["chat", "responses", "embeddings", "images"],
   address: { from: "configuration", suggested: VENDOR_PRESETS.openai.baseUrl },
   fields: ["vendor"],

@@ -1,7 +1,7 @@
 /** Accounts of kind `simulator`: the simulator in this process, which has the APIs of all vendors. */
 
 import { INTERFACES } from "../../records/interfaces.ts";
-import { commonPath, GEMINI_PATH } from "./common.ts";
+import { GEMINI_PATH, pathBelowBase } from "./kind-defaults.ts";
 import type { KindDefinition } from "./kind-definition.ts";
 import { openai } from "./openai.ts";
 
@@ -18,5 +18,5 @@ export const simulator: KindDefinition = {
   apis: ["openai", "google"],
   // Gemini's API is beside OpenAI's.
   path: ({ basePath }, target) =>
-    commonPath(target.path.startsWith(GEMINI_PATH) ? basePath.replace(/\/v1$/, "") : basePath, target),
+    pathBelowBase(target.path.startsWith(GEMINI_PATH) ? basePath.replace(/\/v1$/, "") : basePath, target),
 };

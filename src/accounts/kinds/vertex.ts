@@ -8,7 +8,7 @@ import { readServiceAccount } from "../cloud/access-tokens.ts";
 import { selectBetas } from "../cloud/betas.ts";
 import { COUNT_TOKENS_PATH } from "../cloud/hosted-body.ts";
 import { HOSTED_CLAUDE_PROFILE, VERTEX_GEMINI_PROFILE } from "../profiles.ts";
-import { COMMON, GEMINI_PATH } from "./common.ts";
+import { GEMINI_PATH, KIND_DEFAULTS } from "./kind-defaults.ts";
 import type {
   ClientHeaders,
   CountedRequest,
@@ -37,7 +37,7 @@ const BETAS: readonly string[] = [
 ];
 
 export const vertex: KindDefinition = {
-  ...COMMON,
+  ...KIND_DEFAULTS,
   interfaces: ["messages", "gemini"],
   address: {
     from: "region",
@@ -56,7 +56,7 @@ export const vertex: KindDefinition = {
   hasStablePaths: false,
   forwardedHeaders: betaHeader,
   hosting: { betas: BETAS, form: hostedForm },
-  tokenCount: { ...COMMON.tokenCount, body: buildCountBody },
+  tokenCount: { ...KIND_DEFAULTS.tokenCount, body: buildCountBody },
   modelLists({ baseUrl, basePath }) {
     const base = `${unversionedBase(basePath)}/v1beta1/publishers`;
     return {

@@ -1,4 +1,4 @@
-/** What most kinds of accounts have in common. */
+/** What a kind of accounts has unless it declares something else. */
 
 import { forwardedMessagesHeaders, forwardedRequestHeaders } from "../headers.ts";
 import type { FieldFault, FileFields, KindDefinition, PathTarget } from "./kind-definition.ts";
@@ -6,7 +6,7 @@ import type { FieldFault, FileFields, KindDefinition, PathTarget } from "./kind-
 const MESSAGES_PATH = "/messages";
 
 /** A key that is sent as a bearer token, and paths directly below the base URL. */
-export const COMMON = {
+export const KIND_DEFAULTS = {
   fields: [],
   credential: "api_key",
   check: checkApiKey,
@@ -14,7 +14,7 @@ export const COMMON = {
   modelInterface: null,
   holdsThreads: false,
   provider: null,
-  path: (account, target) => commonPath(account.basePath, target),
+  path: (account, target) => pathBelowBase(account.basePath, target),
   hasStablePaths: true,
   credentialHeader: (credential) => ["authorization", `Bearer ${credential}`],
   forwardedHeaders: (_account, { path, clientHeaders }) =>
@@ -38,7 +38,7 @@ export const COMMON = {
 export const GEMINI_PATH = "/models/{model}:";
 const GEMINI_VERSION = /\/v\d\w*$/;
 
-export function commonPath(basePath: string, target: PathTarget): string {
+export function pathBelowBase(basePath: string, target: PathTarget): string {
   return target.path.startsWith(GEMINI_PATH)
     ? geminiBase(basePath) + geminiPath(target)
     : basePath + target.path;
