@@ -39,8 +39,8 @@ export function noteReportedUsage(route: AccountRoute, usage: TokenUsage | null)
 
 /**
  * For unpaid requests. Nearly all upstreams report usage, so only the first stream of a route is counted, and all of
- * them if it reports none. Streams that begin before the first one has ended are estimated: a thousand of them would
- * keep their text in vain.
+ * them if it reports none. Streams that begin before the first one has ended are estimated, because a thousand of
+ * them would keep text that is hardly ever counted.
  */
 export function openUnpaidCounters(trace: Pick<Trace, "route">, fillsWindows: boolean): StreamCounters {
   let counter: OutputCounter | null = null;

@@ -8,7 +8,7 @@ import { decide, type SelectionVerdict } from "../../pool/outlook.ts";
 /** Why no account slot could be taken. */
 export interface NoSlot {
   readonly verdict: SelectionVerdict;
-  /** For the client: how the request waited in vain; null if it is rejected at once. */
+  /** For the client: how the request waited without success; null if it is rejected at once. */
   readonly waited: string | null;
 }
 

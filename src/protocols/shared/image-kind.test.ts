@@ -22,6 +22,6 @@ test.each([
   ["1024x1024", "auto/medium", "1024x1024/medium"],
   ["auto/low", "1024x1536", "1024x1536/low"],
   [null, null, null],
-])("if %s was requested and the response has %s, the kind is %s", (asked, told, kind) => {
-  expect(resolveImageKind(asked, told)).toBe(kind);
+])("if %s was requested and the response has %s, the kind is %s", (asked, returned, kind) => {
+  expect(resolveImageKind(asked, returned)).toBe(kind);
 });
