@@ -94,6 +94,14 @@ test("a file header stands above the imports", () => {
   expect(below.map(({ path }) => relative(ROOT, path))).toEqual([]);
 });
 
+test("a private member is written #name; a constructor cannot be", () => {
+  const modifier = /^ +private (?!constructor)/m;
+  const found = ["src", "console", "simulator", "bench", "test"]
+    .flatMap(readSources)
+    .filter(({ text }) => modifier.test(text));
+  expect(found.map(({ path }) => relative(ROOT, path))).toEqual([]);
+});
+
 test("every file of the console begins with a sentence about it", () => {
   const without = readSources("console").filter(({ isTest, text }) => !isTest && !text.startsWith("/**"));
   expect(without.map(({ path }) => relative(ROOT, path))).toEqual([]);

@@ -54,69 +54,69 @@ interface Lane {
 }
 
 export class SimulatedSocket {
-  private readonly simulation: Simulation;
-  private number = 0;
-  private readonly path: string;
-  private readonly headers: Headers;
-  private readonly lanes = new Map<string, Lane>();
-  private ws: ServerWebSocket<SimulatedSocket> | null = null;
-  private readonly gone = Promise.withResolvers<void>();
-  private isGone = false;
-  private goOn: (() => void) | null = null;
+  readonly #simulation: Simulation;
+  #number = 0;
+  readonly #path: string;
+  readonly #headers: Headers;
+  readonly #lanes = new Map<string, Lane>();
+  #ws: ServerWebSocket<SimulatedSocket> | null = null;
+  readonly #gone = Promise.withResolvers<void>();
+  #isGone = false;
+  #goOn: (() => void) | null = null;
 
   constructor(simulation: Simulation, path: string, headers: Headers) {
-    this.simulation = simulation;
-    this.path = path;
-    this.headers = headers;
+    this.#simulation = simulation;
+    this.#path = path;
+    this.#headers = headers;
   }
 
   opened(ws: ServerWebSocket<SimulatedSocket>): void {
-    this.ws = ws;
-    this.number = this.simulation.ledger.openSocket();
-    this.simulation.sockets.add(this);
+    this.#ws = ws;
+    this.#number = this.#simulation.ledger.openSocket();
+    this.#simulation.sockets.add(this);
   }
 
   drained(): void {
-    this.goOn?.();
+    this.#goOn?.();
   }
 
   closed(): void {
-    this.isGone = true;
-    this.simulation.sockets.delete(this);
-    this.simulation.ledger.closeSocket();
-    this.gone.resolve();
-    this.goOn?.();
+    this.#isGone = true;
+    this.#simulation.sockets.delete(this);
+    this.#simulation.ledger.closeSocket();
+    this.#gone.resolve();
+    this.#goOn?.();
   }
 
   /** Without a code the connection is reset. */
   end(code: number | null): void {
-    if (code === null) this.ws?.terminate();
-    else this.ws?.close(code);
+    if (code === null) this.#ws?.terminate();
+    else this.#ws?.close(code);
   }
 
   received(message: string | Buffer): void {
-    const rejection = this.enqueue(message);
-    if (rejection !== null) this.reject(rejection, null);
+    const rejection = this.#enqueue(message);
+    if (rejection !== null) this.#reject(rejection, null);
   }
 
-  private enqueue(message: string | Buffer): Rejection | null {
+  #enqueue(message: string | Buffer): Rejection | null {
     if (typeof message !== "string") return invalid("type", "Send text frames.");
     const fields = topLevelFields(message);
     if (fields === null) return notJson();
     if (stringField(fields, "type") !== "response.create") {
       return invalid("type", "The only message known here is 'response.create'.");
     }
-    const lane = this.laneOf(fields);
+    const lane = this.#laneOf(fields);
     if ("kind" in lane) return lane;
     if (lane.waiting.length >= WAITING_MAX) {
       return createRejection(429, { message: "Too many requests wait on this lane.", code: "slow_down" });
     }
     lane.waiting.push({ text: message, fields });
-    if (!lane.isBusy) void this.work(lane);
+    if (!lane.isBusy) void this.#work(lane);
     return null;
   }
 
-  private laneOf(fields: JsonFields): Lane | Rejection {
+  #laneOf(fields: JsonFields): Lane | Rejection {
     const streamIdField = fields.get("stream_id");
     const name = streamIdField === undefined ? null : (stringField(fields, "stream_id") ?? "");
     if (name !== null && !LANE_NAME.test(name)) {
@@ -127,9 +127,9 @@ export class SimulatedSocket {
       });
     }
     const key = name ?? "";
-    const existing = this.lanes.get(key);
+    const existing = this.#lanes.get(key);
     if (existing !== undefined) return existing;
-    if (name !== null && [...this.lanes.keys()].filter((one) => one !== "").length >= LANES_MAX) {
+    if (name !== null && [...this.#lanes.keys()].filter((one) => one !== "").length >= LANES_MAX) {
       return createRejection(400, {
         message: `A connection has at most ${LANES_MAX} lanes.`,
         param: "stream_id",
@@ -137,27 +137,29 @@ export class SimulatedSocket {
       });
     }
     const lane: Lane = { name, last: null, waiting: [], isBusy: false };
-    this.lanes.set(key, lane);
+    this.#lanes.set(key, lane);
     return lane;
   }
 
-  private async work(lane: Lane): Promise<void> {
+  async #work(lane: Lane): Promise<void> {
     lane.isBusy = true;
     for (let next = lane.waiting.shift(); next !== undefined; next = lane.waiting.shift()) {
-      if (this.isGone) break;
-      await this.respond(lane, next.text, next.fields);
+      if (this.#isGone) break;
+      await this.#respond(lane, next.text, next.fields);
     }
     lane.isBusy = false;
   }
 
-  private async respond(lane: Lane, text: string, received: JsonFields): Promise<void> {
-    const { simulation } = this;
+  async #respond(lane: Lane, text: string, received: JsonFields): Promise<void> {
+    const simulation = this.#simulation;
     if (simulation.tokens.ready !== null) await simulation.tokens.ready;
     const model = stringField(received, "model");
     const behaviour = readBehaviour(model ?? "");
     const fault = forcedFault(simulation) ?? behaviour.fault;
     const id = simulation.newId(REQUEST_ID);
-    const { path, headers, number: socket } = this;
+    const path = this.#path;
+    const headers = this.#headers;
+    const socket = this.#number;
     const body = readText(text, simulation.ledger.full);
     const entry = openEntry({ id, path, headers, model: model ?? "", body, socket }, simulation);
     entry.stream = true;
@@ -165,7 +167,7 @@ export class SimulatedSocket {
 
     const delayMs =
       fault?.name === "slow-headers" ? (fault.durationMs ?? SLOW_HEADERS_MS) : behaviour.firstMs;
-    if (delayMs > 0) await this.waited(delayMs);
+    if (delayMs > 0) await this.#waited(delayMs);
     const early =
       fault === null
         ? null
@@ -174,35 +176,35 @@ export class SimulatedSocket {
             nowMs: entry.at,
             credential: readCredential(headers) ?? "",
           });
-    if (early === "never") await this.gone.promise;
+    if (early === "never") await this.#gone.promise;
     if (early === "reset") this.end(null);
-    if (this.isGone || early === "never" || early === "reset") {
+    if (this.#isGone || early === "never" || early === "reset") {
       entry.abortedByClient = early !== "reset";
       simulation.ledger.close(entry);
       return;
     }
     const started: { response: StoredResponse | null } = { response: null };
-    const reply = early ?? this.replyTo(received, model, fault, entry, started);
-    const how = await this.deliver(lane, reply, entry, fault, behaviour.intervalMs);
+    const reply = early ?? this.#replyTo(received, model, fault, entry, started);
+    const how = await this.#deliver(lane, reply, entry, fault, behaviour.intervalMs);
     entry.finished = how === "finished";
     entry.abortedByClient = how === "aborted";
     simulation.ledger.close(entry);
     const isSuccess = how === "finished" && reply.kind === "events";
     if (isSuccess) lane.last = started.response;
-    else this.forget(stringField(received, "previous_response_id"));
+    else this.#forget(stringField(received, "previous_response_id"));
     if (fault?.name === "connection-limit") this.end(1000);
   }
 
-  private replyTo(
+  #replyTo(
     received: JsonFields,
     model: string | null,
     fault: Fault | null,
     entry: LedgerEntry,
     started: { response: StoredResponse | null },
   ): Reply {
-    const { simulation } = this;
+    const simulation = this.#simulation;
     if (fault?.name === "connection-limit") return connectionLimit();
-    if (fault?.name === "forgets") for (const lane of this.lanes.values()) lane.last = null;
+    if (fault?.name === "forgets") for (const lane of this.#lanes.values()) lane.last = null;
     if (model === null) return missing("model");
     if (received.get("background") === "true") {
       return unsupportedParameter("background", "'background' is not supported over a WebSocket.");
@@ -225,29 +227,29 @@ export class SimulatedSocket {
       started.response = response;
     };
     if (received.get("generate") === "false") return warmUpEvents(call, keep);
-    return createResponse(call, this.memory(), keep);
+    return createResponse(call, this.#memory(), keep);
   }
 
   /** Responses of this connection take precedence over stored ones. */
-  private memory(): ResponseStore {
-    const { store } = this.simulation;
+  #memory(): ResponseStore {
+    const { store } = this.#simulation;
     return {
       ...store,
-      get: (id) => this.lastWith(id)?.last ?? store.get(id),
+      get: (id) => this.#lastWith(id)?.last ?? store.get(id),
     };
   }
 
-  private lastWith(id: string): Lane | undefined {
-    return [...this.lanes.values()].find(({ last }) => last?.planned.id === id);
+  #lastWith(id: string): Lane | undefined {
+    return [...this.#lanes.values()].find(({ last }) => last?.planned.id === id);
   }
 
   /** A failed continuation cannot be retried from the same response. */
-  private forget(id: string | null): void {
-    const lane = id === null ? undefined : this.lastWith(id);
+  #forget(id: string | null): void {
+    const lane = id === null ? undefined : this.#lastWith(id);
     if (lane !== undefined) lane.last = null;
   }
 
-  private async deliver(
+  async #deliver(
     lane: Lane,
     reply: Reply,
     entry: LedgerEntry,
@@ -255,14 +257,14 @@ export class SimulatedSocket {
     intervalMs: number,
   ): Promise<"finished" | "broken" | "aborted"> {
     if (reply.kind === "rejection") {
-      this.reject(reply, lane);
+      this.#reject(reply, lane);
       return "finished";
     }
     if (reply.kind === "json") throw new Error("a WebSocket has nothing but streams");
     entry.inputTokens = reply.usage.input;
     entry.cachedTokens = reply.usage.cached;
-    const tally = this.simulation.tokens.openTally();
-    const how = await this.play(lane, messageOps(reply.frames, fault), intervalMs, (frame) => {
+    const tally = this.#simulation.tokens.openTally();
+    const how = await this.#play(lane, messageOps(reply.frames, fault), intervalMs, (frame) => {
       entry.eventsSent++;
       if (frame.isTextDelta) entry.textDeltasSent++;
       tally.add(frame);
@@ -271,7 +273,7 @@ export class SimulatedSocket {
     return how;
   }
 
-  private async play(
+  async #play(
     lane: Lane,
     ops: Iterable<SocketOp>,
     intervalMs: number,
@@ -279,22 +281,22 @@ export class SimulatedSocket {
   ): Promise<"finished" | "broken" | "aborted"> {
     let isFirst = true;
     for (const op of ops) {
-      if (!isFirst) await (intervalMs > 0 ? this.waited(intervalMs) : nextTurn());
+      if (!isFirst) await (intervalMs > 0 ? this.#waited(intervalMs) : nextTurn());
       isFirst = false;
-      if (this.isGone) return "aborted";
+      if (this.#isGone) return "aborted";
       switch (op.kind) {
         case "message":
-          await this.send(withLane(op.text, lane.name));
+          await this.#send(withLane(op.text, lane.name));
           if (op.frame !== null) onSent(op.frame);
           break;
         case "ping":
-          this.ws?.ping();
+          this.#ws?.ping();
           break;
         case "wait":
-          await this.waited(op.ms);
+          await this.#waited(op.ms);
           break;
         case "error":
-          this.reject(
+          this.#reject(
             createRejection(op.status, { message: op.message, type: op.code, code: op.code }),
             lane,
           );
@@ -306,7 +308,7 @@ export class SimulatedSocket {
           this.end(null);
           return "broken";
         case "stall":
-          await this.gone.promise;
+          await this.#gone.promise;
           return "aborted";
       }
     }
@@ -314,28 +316,28 @@ export class SimulatedSocket {
   }
 
   /** Waits while the other side does not read. */
-  private async send(text: string): Promise<void> {
-    if (this.ws === null || this.ws.sendText(text) !== -1) return;
+  async #send(text: string): Promise<void> {
+    if (this.#ws === null || this.#ws.sendText(text) !== -1) return;
     await new Promise<void>((resolve) => {
-      this.goOn = resolve;
+      this.#goOn = resolve;
     });
-    this.goOn = null;
+    this.#goOn = null;
   }
 
-  private reject(rejection: Rejection, lane: Lane | null): void {
+  #reject(rejection: Rejection, lane: Lane | null): void {
     const parsed = parseJson(rejection.body);
     const errorFields =
       isRecord(parsed) && isRecord(parsed.error)
         ? parsed
         : { error: { type: "server_error", code: null, message: "Something went wrong.", param: null } };
     const { status, headers } = rejection;
-    this.ws?.sendText(
+    this.#ws?.sendText(
       withLane(JSON.stringify({ ...errorFields, type: "error", status, headers }), lane?.name ?? null),
     );
   }
 
-  private waited(ms: number): Promise<unknown> {
-    return Promise.race([Bun.sleep(ms), this.gone.promise]);
+  #waited(ms: number): Promise<unknown> {
+    return Promise.race([Bun.sleep(ms), this.#gone.promise]);
   }
 }
 

@@ -23,13 +23,13 @@ export async function copyInTurns(to: Uint8Array, at: number, from: Uint8Array):
 
 /** Counts bytes of work and yields to the event loop after each slice. */
 export class TurnBudget {
-  private bytes = 0;
+  #bytes = 0;
 
   /** Returns null while the current slice has budget left. */
   spend(bytes: number): Promise<void> | null {
-    this.bytes += bytes;
-    if (this.bytes < COPIED_BYTES_PER_TURN) return null;
-    this.bytes = 0;
+    this.#bytes += bytes;
+    if (this.#bytes < COPIED_BYTES_PER_TURN) return null;
+    this.#bytes = 0;
     return nextTurn();
   }
 }

@@ -20,19 +20,20 @@ export function stringFault(bytes: Uint8Array): ScanFailure | null {
 /** The same in slices: a long text takes longer than one turn of the event loop may. */
 export class StringFaultSearch {
   fault: ScanFailure | null = null;
-  private readonly bytes: Uint8Array;
-  private at = 0;
-  private isInside = false;
+  readonly #bytes: Uint8Array;
+  #at = 0;
+  #isInside = false;
 
   constructor(bytes: Uint8Array) {
-    this.bytes = bytes;
+    this.#bytes = bytes;
   }
 
   /** Checks this many more bytes. Returns true when the search is finished. */
   run(bytesMax: number): boolean {
-    const { bytes } = this;
-    const end = Math.min(bytes.length, this.at + bytesMax);
-    let { at, isInside } = this;
+    const bytes = this.#bytes;
+    const end = Math.min(bytes.length, this.#at + bytesMax);
+    let at = this.#at;
+    let isInside = this.#isInside;
     for (; at < end; at++) {
       const c = bytes[at] ?? END;
       if (c === QUOTE) isInside = !isInside;
@@ -45,8 +46,8 @@ export class StringFaultSearch {
       }
       if (this.fault !== null) return true;
     }
-    this.at = at;
-    this.isInside = isInside;
+    this.#at = at;
+    this.#isInside = isInside;
     return at >= bytes.length;
   }
 }

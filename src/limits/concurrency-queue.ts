@@ -46,38 +46,38 @@ interface KeyQueue {
 const RETRY_MS = 1_000;
 
 export class ConcurrencyQueue {
-  private readonly limiter: Pick<Limiter, "findBlocker">;
-  private readonly clock: Pick<Clock, "monotonicMs">;
-  private readonly occupancy: QueueOccupancy;
-  private readonly slotOccupancy = new QueueOccupancy();
-  private readonly queueByKey = new Map<string, KeyQueue>();
+  readonly #limiter: Pick<Limiter, "findBlocker">;
+  readonly #clock: Pick<Clock, "monotonicMs">;
+  readonly #occupancy: QueueOccupancy;
+  readonly #slotOccupancy = new QueueOccupancy();
+  readonly #queueByKey = new Map<string, KeyQueue>();
   /** Keys in the order of their turns; a served key moves to the end. */
-  private readonly queuesByBlocker = new Map<ConcurrencyBlocker, Set<KeyQueue>>();
-  private timer: ReturnType<typeof setTimeout> | null = null;
+  readonly #queuesByBlocker = new Map<ConcurrencyBlocker, Set<KeyQueue>>();
+  #timer: ReturnType<typeof setTimeout> | null = null;
 
   constructor(
     limiter: Pick<Limiter, "findBlocker">,
     occupancy: QueueOccupancy,
     clock: Pick<Clock, "monotonicMs">,
   ) {
-    this.limiter = limiter;
-    this.occupancy = occupancy;
-    this.clock = clock;
+    this.#limiter = limiter;
+    this.#occupancy = occupancy;
+    this.#clock = clock;
   }
 
   /** Requests of the group that wait for a slot. The occupancy also counts those that wait for an account. */
   waiting(groupId: string): number {
-    return this.slotOccupancy.waiting(groupId);
+    return this.#slotOccupancy.waiting(groupId);
   }
 
   wait<T>(request: SlotRequest<T>): Promise<SlotResult<T>> {
     if (request.disconnectSignal.aborted) return Promise.resolve({ kind: "left" });
-    if (!this.occupancy.enter(request.groupId, request.maxWaiting)) return Promise.resolve({ kind: "full" });
+    if (!this.#occupancy.enter(request.groupId, request.maxWaiting)) return Promise.resolve({ kind: "full" });
     return new Promise((resolve) => {
       const end = (result: SlotResult<T>) => {
         clearTimeout(deadline);
         request.disconnectSignal.removeEventListener("abort", onDisconnect);
-        this.remove(keyQueue, waiter);
+        this.#remove(keyQueue, waiter);
         resolve(result);
       };
       const onDisconnect = () => end({ kind: "left" });
@@ -91,68 +91,68 @@ export class ConcurrencyQueue {
           return true;
         },
       };
-      const untilMs = this.clock.monotonicMs() + request.timeoutMs;
+      const untilMs = this.#clock.monotonicMs() + request.timeoutMs;
       const onDeadline = () => {
         // A busy process may run timers late, and slots that became free meanwhile went to other requests.
-        const leftMs = untilMs - this.clock.monotonicMs();
+        const leftMs = untilMs - this.#clock.monotonicMs();
         if (leftMs > 1) deadline = setTimeout(onDeadline, leftMs);
         else if (!waiter.tryNow()) end({ kind: "timeout" });
       };
       let deadline = setTimeout(onDeadline, request.timeoutMs);
       request.disconnectSignal.addEventListener("abort", onDisconnect);
-      const keyQueue = this.add(request.keyId, waiter);
+      const keyQueue = this.#add(request.keyId, waiter);
     });
   }
 
-  private add(keyId: string, waiter: Waiter): KeyQueue {
-    let keyQueue = this.queueByKey.get(keyId);
+  #add(keyId: string, waiter: Waiter): KeyQueue {
+    let keyQueue = this.#queueByKey.get(keyId);
     if (keyQueue === undefined) {
       keyQueue = { keyId, waiters: new Set(), blocker: null };
-      this.queueByKey.set(keyId, keyQueue);
+      this.#queueByKey.set(keyId, keyQueue);
     }
     keyQueue.waiters.add(waiter);
-    this.slotOccupancy.enter(waiter.groupId, Number.POSITIVE_INFINITY);
-    if (keyQueue.blocker === null) this.block(keyQueue, this.limiter.findBlocker(waiter.subjects));
-    this.timer ??= setTimeout(this.retryAll, RETRY_MS);
+    this.#slotOccupancy.enter(waiter.groupId, Number.POSITIVE_INFINITY);
+    if (keyQueue.blocker === null) this.#block(keyQueue, this.#limiter.findBlocker(waiter.subjects));
+    this.#timer ??= setTimeout(this.#retryAll, RETRY_MS);
     return keyQueue;
   }
 
-  private remove(keyQueue: KeyQueue, waiter: Waiter): void {
+  #remove(keyQueue: KeyQueue, waiter: Waiter): void {
     if (!keyQueue.waiters.delete(waiter)) return;
-    this.slotOccupancy.leave(waiter.groupId);
-    this.occupancy.leave(waiter.groupId);
+    this.#slotOccupancy.leave(waiter.groupId);
+    this.#occupancy.leave(waiter.groupId);
     if (keyQueue.waiters.size > 0) return;
-    this.unblock(keyQueue);
-    this.queueByKey.delete(keyQueue.keyId);
+    this.#unblock(keyQueue);
+    this.#queueByKey.delete(keyQueue.keyId);
   }
 
-  private block(keyQueue: KeyQueue, blocker: ConcurrencyBlocker | null): void {
+  #block(keyQueue: KeyQueue, blocker: ConcurrencyBlocker | null): void {
     keyQueue.blocker = blocker;
     if (blocker === null) return;
-    let keyQueues = this.queuesByBlocker.get(blocker);
+    let keyQueues = this.#queuesByBlocker.get(blocker);
     if (keyQueues === undefined) {
       keyQueues = new Set();
-      this.queuesByBlocker.set(blocker, keyQueues);
-      blocker.onRelease = () => this.serve(blocker);
+      this.#queuesByBlocker.set(blocker, keyQueues);
+      blocker.onRelease = () => this.#serve(blocker);
     }
     keyQueues.add(keyQueue);
   }
 
-  private unblock(keyQueue: KeyQueue): void {
+  #unblock(keyQueue: KeyQueue): void {
     const { blocker } = keyQueue;
     keyQueue.blocker = null;
-    const keyQueues = blocker === null ? undefined : this.queuesByBlocker.get(blocker);
+    const keyQueues = blocker === null ? undefined : this.#queuesByBlocker.get(blocker);
     if (blocker === null || keyQueues === undefined) return;
     keyQueues.delete(keyQueue);
     if (keyQueues.size > 0) return;
-    this.queuesByBlocker.delete(blocker);
+    this.#queuesByBlocker.delete(blocker);
     blocker.onRelease = null;
   }
 
   /** Gives the free slots of a subject to the keys in turn, until none is left or no key waits there. */
-  private serve(blocker: ConcurrencyBlocker): void {
+  #serve(blocker: ConcurrencyBlocker): void {
     for (;;) {
-      const keyQueues = this.queuesByBlocker.get(blocker);
+      const keyQueues = this.#queuesByBlocker.get(blocker);
       const keyQueue = first(keyQueues);
       const head = first(keyQueue?.waiters);
       if (keyQueues === undefined || keyQueue === undefined || head === undefined) return;
@@ -161,25 +161,26 @@ export class ConcurrencyQueue {
         if (keyQueues.delete(keyQueue)) keyQueues.add(keyQueue);
         continue;
       }
-      const next = this.limiter.findBlocker(head.subjects);
+      const next = this.#limiter.findBlocker(head.subjects);
       if (next === blocker) return;
-      this.unblock(keyQueue);
-      this.block(keyQueue, next);
+      this.#unblock(keyQueue);
+      this.#block(keyQueue, next);
     }
   }
 
-  private readonly retryAll = (): void => {
-    this.timer = null;
-    for (const blocker of [...this.queuesByBlocker.keys()]) this.serve(blocker);
-    for (const keyQueue of [...this.queueByKey.values()]) if (keyQueue.blocker === null) this.retry(keyQueue);
-    if (this.queueByKey.size > 0) this.timer = setTimeout(this.retryAll, RETRY_MS);
+  readonly #retryAll = (): void => {
+    this.#timer = null;
+    for (const blocker of [...this.#queuesByBlocker.keys()]) this.#serve(blocker);
+    for (const keyQueue of [...this.#queueByKey.values()])
+      if (keyQueue.blocker === null) this.#retry(keyQueue);
+    if (this.#queueByKey.size > 0) this.#timer = setTimeout(this.#retryAll, RETRY_MS);
   };
 
   /** Retries a key that waits at no subject, because the limit that blocked it was changed. */
-  private retry(keyQueue: KeyQueue): void {
+  #retry(keyQueue: KeyQueue): void {
     for (let head = first(keyQueue.waiters); head !== undefined; head = first(keyQueue.waiters)) {
       if (head.tryNow()) continue;
-      this.block(keyQueue, this.limiter.findBlocker(head.subjects));
+      this.#block(keyQueue, this.#limiter.findBlocker(head.subjects));
       return;
     }
   }

@@ -4,23 +4,23 @@
  */
 
 export class QueueOccupancy {
-  private readonly waitingByGroup = new Map<string, number>();
+  readonly #waitingByGroup = new Map<string, number>();
 
   /** Returns false, and changes nothing, if the group already has `maxWaiting` waiting requests. */
   enter(groupId: string, maxWaiting: number): boolean {
     const waiting = this.waiting(groupId);
     if (waiting >= maxWaiting) return false;
-    this.waitingByGroup.set(groupId, waiting + 1);
+    this.#waitingByGroup.set(groupId, waiting + 1);
     return true;
   }
 
   leave(groupId: string): void {
     const waiting = this.waiting(groupId) - 1;
-    if (waiting > 0) this.waitingByGroup.set(groupId, waiting);
-    else this.waitingByGroup.delete(groupId);
+    if (waiting > 0) this.#waitingByGroup.set(groupId, waiting);
+    else this.#waitingByGroup.delete(groupId);
   }
 
   waiting(groupId: string): number {
-    return this.waitingByGroup.get(groupId) ?? 0;
+    return this.#waitingByGroup.get(groupId) ?? 0;
   }
 }

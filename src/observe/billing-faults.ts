@@ -21,22 +21,22 @@ export interface BillingFaultCount {
 }
 
 export class BillingFaults {
-  private readonly counts = new Map<BillingFault, { count: number; latestAtMs: number }>();
-  private readonly nowMs: () => number;
+  readonly #counts = new Map<BillingFault, { count: number; latestAtMs: number }>();
+  readonly #nowMs: () => number;
 
   constructor(nowMs: () => number) {
-    this.nowMs = nowMs;
+    this.#nowMs = nowMs;
   }
 
   add(fault: BillingFault): void {
-    this.counts.set(fault, { count: (this.counts.get(fault)?.count ?? 0) + 1, latestAtMs: this.nowMs() });
+    this.#counts.set(fault, { count: (this.#counts.get(fault)?.count ?? 0) + 1, latestAtMs: this.#nowMs() });
   }
 
   list(): BillingFaultCount[] {
     return BILLING_FAULTS.map((fault) => ({
       fault,
-      count: this.counts.get(fault)?.count ?? 0,
-      latestAtMs: this.counts.get(fault)?.latestAtMs ?? null,
+      count: this.#counts.get(fault)?.count ?? 0,
+      latestAtMs: this.#counts.get(fault)?.latestAtMs ?? null,
     }));
   }
 }

@@ -21,85 +21,85 @@ export interface SocketOutput {
 const UNREAD_BYTES_MAX = 4 * 1024 * 1024;
 
 export class BoundedOutput implements FrameReceiver {
-  private readonly bufferedBytesMax: number;
-  private socket: SocketOutput | null = null;
+  readonly #bufferedBytesMax: number;
+  #socket: SocketOutput | null = null;
   /** Turns that are paused until the client has read more. */
-  private readonly paused = new Set<Backpressure>();
+  readonly #paused = new Set<Backpressure>();
   /** Upper bound of the unread bytes that were sent outside the turns. */
-  private unreadBytes = 0;
+  #unreadBytes = 0;
 
   constructor(bufferedBytesMax: number) {
-    this.bufferedBytesMax = bufferedBytesMax;
+    this.#bufferedBytesMax = bufferedBytesMax;
   }
 
   get isOpen(): boolean {
-    return this.socket !== null;
+    return this.#socket !== null;
   }
 
   get address(): string {
-    return this.socket?.address ?? "unknown";
+    return this.#socket?.address ?? "unknown";
   }
 
   open(socket: SocketOutput): void {
-    this.socket = socket;
+    this.#socket = socket;
   }
 
   /** Detaches from the connection and resumes all paused turns. Returns the connection, to be closed. */
   detach(): SocketOutput | null {
-    const { socket } = this;
-    this.socket = null;
-    this.resumeAll();
+    const socket = this.#socket;
+    this.#socket = null;
+    this.#resumeAll();
     return socket;
   }
 
   terminate(): void {
-    this.socket?.terminate();
+    this.#socket?.terminate();
   }
 
   send(opening: string, bytes: Uint8Array, start: number, end: number): void {
-    this.socket?.sendUtf8(opening, bytes, start, end);
+    this.#socket?.sendUtf8(opening, bytes, start, end);
   }
 
   sendText(text: string): void {
-    this.socket?.sendText(text);
+    this.#socket?.sendText(text);
   }
 
   batch(send: () => void): void {
-    this.socket?.cork(send);
+    this.#socket?.cork(send);
   }
 
   /** Sends a message outside the turns, without back-pressure. */
   sendOutsideTurn(text: string): void {
-    const { socket: wire } = this;
+    const wire = this.#socket;
     if (wire === null) return;
-    this.unreadBytes = Math.min(this.unreadBytes, wire.bufferedBytes);
-    if (this.unreadBytes > UNREAD_BYTES_MAX) {
+    this.#unreadBytes = Math.min(this.#unreadBytes, wire.bufferedBytes);
+    if (this.#unreadBytes > UNREAD_BYTES_MAX) {
       wire.terminate();
       return;
     }
-    this.unreadBytes += text.length;
+    this.#unreadBytes += text.length;
     wire.sendText(text);
   }
 
   pauseIfFull(source: Backpressure): void {
-    if (!this.isFull()) return;
-    this.paused.add(source);
+    if (!this.#isFull()) return;
+    this.#paused.add(source);
     source.pause();
   }
 
   /** The client has read buffered bytes. */
   onDrain(): void {
-    if (!this.isFull()) this.resumeAll();
+    if (!this.#isFull()) this.#resumeAll();
   }
 
-  private resumeAll(): void {
-    const paused = [...this.paused];
+  #resumeAll(): void {
+    const paused = [...this.#paused];
     // Before the loop, because a resumed turn may be paused again at once.
-    this.paused.clear();
+    this.#paused.clear();
     for (const source of paused) source.resume();
   }
 
-  private isFull(): boolean {
-    return this.socket !== null && this.socket.bufferedBytes > this.bufferedBytesMax;
+  #isFull(): boolean {
+    return this.#socket !== null && this.#socket.bufferedBytes > this.#bufferedBytesMax;
   }
 }

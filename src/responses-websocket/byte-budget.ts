@@ -6,33 +6,33 @@ export interface ByteLimits {
 }
 
 export class ByteBudget {
-  private readonly limits: ByteLimits;
-  private readonly byKey = new Map<string, number>();
-  private bytes = 0;
+  readonly #limits: ByteLimits;
+  readonly #byKey = new Map<string, number>();
+  #bytes = 0;
 
   constructor(limits: ByteLimits) {
-    this.limits = limits;
+    this.#limits = limits;
   }
 
   fits(key: string, bytes: number): boolean {
     return (
-      this.bytes + bytes <= this.limits.bytesMax && this.usedBytes(key) + bytes <= this.limits.keyBytesMax
+      this.#bytes + bytes <= this.#limits.bytesMax && this.#usedBytes(key) + bytes <= this.#limits.keyBytesMax
     );
   }
 
   take(key: string, bytes: number): void {
-    this.bytes += bytes;
-    this.byKey.set(key, this.usedBytes(key) + bytes);
+    this.#bytes += bytes;
+    this.#byKey.set(key, this.#usedBytes(key) + bytes);
   }
 
   release(key: string, bytes: number): void {
-    this.bytes -= bytes;
-    const remainingBytes = this.usedBytes(key) - bytes;
-    if (remainingBytes > 0) this.byKey.set(key, remainingBytes);
-    else this.byKey.delete(key);
+    this.#bytes -= bytes;
+    const remainingBytes = this.#usedBytes(key) - bytes;
+    if (remainingBytes > 0) this.#byKey.set(key, remainingBytes);
+    else this.#byKey.delete(key);
   }
 
-  private usedBytes(key: string): number {
-    return this.byKey.get(key) ?? 0;
+  #usedBytes(key: string): number {
+    return this.#byKey.get(key) ?? 0;
   }
 }

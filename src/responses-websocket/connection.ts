@@ -100,50 +100,50 @@ type Phase = "open" | "closing" | "deaf" | "ended" | "gone";
 
 /** A class, so that an idle connection costs one object. */
 export class WebSocketEnd<Data extends object> implements UpgradedProtocol, SocketOutput, FrameHandler {
-  private readonly shared: SharedState<Data>;
-  private readonly socketWriter: SocketWriter;
-  private readonly key: string;
+  readonly #shared: SharedState<Data>;
+  readonly #socketWriter: SocketWriter;
+  readonly #key: string;
   /** Null once its `closed` callback was called. */
-  private data: Data | null;
-  private phase: Phase = "open";
+  #data: Data | null;
+  #phase: Phase = "open";
   /** Set while a frame or message is incomplete. */
-  private reader: FrameReader | null = null;
+  #reader: FrameReader | null = null;
   /** The payload of the pong for a ping that arrived while the client was not reading. */
-  private pong: Uint8Array | null = null;
+  #pong: Uint8Array | null = null;
   /** Number of checks since the client last showed activity. */
-  private silentChecks = 0;
+  #silentChecks = 0;
   /** Unsent bytes at the last check. */
-  private unsentBytes = 0;
+  #unsentBytes = 0;
 
   constructor(shared: SharedState<Data>, writer: SocketWriter, data: Data, key: string) {
-    this.shared = shared;
-    this.socketWriter = writer;
-    this.key = key;
-    this.data = data;
+    this.#shared = shared;
+    this.#socketWriter = writer;
+    this.#key = key;
+    this.#data = data;
     shared.all.add(this);
   }
 
   // Sending.
 
   get address(): string {
-    return this.socketWriter.address;
+    return this.#socketWriter.address;
   }
 
   get bufferedBytes(): number {
-    return this.socketWriter.bufferedBytes + this.shared.writer.heldBytes(this.socketWriter);
+    return this.#socketWriter.bufferedBytes + this.#shared.writer.heldBytes(this.#socketWriter);
   }
 
   sendText(text: string): void {
-    if (this.phase === "open") this.shared.writer.text(this.socketWriter, text);
+    if (this.#phase === "open") this.#shared.writer.text(this.#socketWriter, text);
   }
 
   sendUtf8(opening: string, bytes: Uint8Array, start: number, end: number): void {
-    if (this.phase === "open") this.shared.writer.utf8(this.socketWriter, opening, bytes, start, end);
+    if (this.#phase === "open") this.#shared.writer.utf8(this.#socketWriter, opening, bytes, start, end);
   }
 
   cork(send: () => void): void {
-    const { writer } = this.shared;
-    const previous = writer.hold(this.socketWriter);
+    const { writer } = this.#shared;
+    const previous = writer.hold(this.#socketWriter);
     try {
       send();
     } finally {
@@ -152,148 +152,150 @@ export class WebSocketEnd<Data extends object> implements UpgradedProtocol, Sock
   }
 
   close(code: number, reason: string): void {
-    if (this.phase === "open") this.sendClose("closing", code, reason);
+    if (this.#phase === "open") this.#sendClose("closing", code, reason);
   }
 
   terminate(): void {
-    if (this.phase === "gone") return;
-    this.phase = "gone";
-    this.shared.writer.drop(this.socketWriter);
-    this.socketWriter.terminate();
+    if (this.#phase === "gone") return;
+    this.#phase = "gone";
+    this.#shared.writer.drop(this.#socketWriter);
+    this.#socketWriter.terminate();
   }
 
   // Connection events.
 
   onData(bytes: Buffer): void {
-    if (this.phase !== "open" && this.phase !== "closing") {
+    if (this.#phase !== "open" && this.#phase !== "closing") {
       freeBytes(bytes);
       return;
     }
-    if (this.phase === "open") this.silentChecks = 0;
-    const { writer } = this.shared;
+    if (this.#phase === "open") this.#silentChecks = 0;
+    const { writer } = this.#shared;
     // All responses to one read are sent in one write.
-    const previous = writer.hold(this.socketWriter);
+    const previous = writer.hold(this.#socketWriter);
     try {
-      this.read(bytes);
+      this.#read(bytes);
     } finally {
       writer.release(previous);
     }
   }
 
   onDrain(): void {
-    this.silentChecks = 0;
-    this.unsentBytes = 0;
-    if (this.phase === "open" && this.pong !== null) {
-      this.shared.writer.control(this.socketWriter, PONG, this.pong);
-      this.pong = null;
+    this.#silentChecks = 0;
+    this.#unsentBytes = 0;
+    if (this.#phase === "open" && this.#pong !== null) {
+      this.#shared.writer.control(this.#socketWriter, PONG, this.#pong);
+      this.#pong = null;
     }
-    if (this.data !== null) this.shared.options.onDrain(this.data);
+    if (this.#data !== null) this.#shared.options.onDrain(this.#data);
   }
 
   onClose(): void {
-    this.phase = "gone";
-    this.releaseReader();
-    this.shared.all.delete(this);
-    this.notifyClosed();
+    this.#phase = "gone";
+    this.#releaseReader();
+    this.#shared.all.delete(this);
+    this.#notifyClosed();
   }
 
   /** Called by the shared timer. */
   check(): void {
-    const { phase, socketWriter: outlet } = this;
-    const { pingChecks: pingLooks, silentChecksMax: silentLooksMax, writer } = this.shared;
+    const phase = this.#phase;
+    const outlet = this.#socketWriter;
+    const { pingChecks: pingLooks, silentChecksMax: silentLooksMax, writer } = this.#shared;
     const { bufferedBytes } = outlet;
     // A client that reads is alive, even if it sends nothing.
-    const isReading = phase === "open" && bufferedBytes < this.unsentBytes;
-    this.silentChecks = isReading ? 0 : this.silentChecks + 1;
-    this.unsentBytes = bufferedBytes;
+    const isReading = phase === "open" && bufferedBytes < this.#unsentBytes;
+    this.#silentChecks = isReading ? 0 : this.#silentChecks + 1;
+    this.#unsentBytes = bufferedBytes;
     const checksMax = phase === "open" || bufferedBytes > 0 ? silentLooksMax : CLOSE_CHECKS;
-    if (this.silentChecks > checksMax) this.terminate();
-    else if (phase === "deaf") this.end();
-    else if (phase === "open" && this.silentChecks === pingLooks) writer.control(outlet, PING, NO_BYTES);
+    if (this.#silentChecks > checksMax) this.terminate();
+    else if (phase === "deaf") this.#end();
+    else if (phase === "open" && this.#silentChecks === pingLooks) writer.control(outlet, PING, NO_BYTES);
   }
 
   // Frame reader events.
 
   onMessage(opcode: number, bytes: Uint8Array, start: number, end: number): void {
-    if (this.phase !== "open" || this.data === null) return;
+    if (this.#phase !== "open" || this.#data === null) return;
     const payload = copyIfSmall(bytes, start, end);
-    if (opcode !== TEXT) this.shared.options.onMessage(this.data, "binary", payload);
-    else if (isUtf8(payload)) this.shared.options.onMessage(this.data, "text", payload);
-    else this.fail("closing", NOT_UTF8, "a text message is not valid UTF-8");
+    if (opcode !== TEXT) this.#shared.options.onMessage(this.#data, "binary", payload);
+    else if (isUtf8(payload)) this.#shared.options.onMessage(this.#data, "text", payload);
+    else this.#fail("closing", NOT_UTF8, "a text message is not valid UTF-8");
   }
 
   onControl(opcode: number, payload: Uint8Array): void {
-    if (opcode === CLOSE) this.receiveClose(payload);
-    if (opcode !== PING || this.phase !== "open") return;
-    if (this.socketWriter.bufferedBytes === 0) this.shared.writer.control(this.socketWriter, PONG, payload);
+    if (opcode === CLOSE) this.#receiveClose(payload);
+    if (opcode !== PING || this.#phase !== "open") return;
+    if (this.#socketWriter.bufferedBytes === 0)
+      this.#shared.writer.control(this.#socketWriter, PONG, payload);
     // A client that pings without reading must not fill the memory: the last pong replaces those before it.
-    else this.pong = Uint8Array.from(payload);
+    else this.#pong = Uint8Array.from(payload);
   }
 
-  private read(bytes: Buffer): void {
-    const reader = this.releaseReader() ?? takeReader(this.shared);
+  #read(bytes: Buffer): void {
+    const reader = this.#releaseReader() ?? takeReader(this.#shared);
     const fault = reader.push(bytes, this);
-    if (fault !== null) this.fail("deaf", fault.code, fault.reason);
-    else if (reader.isIdle) this.shared.reader = reader;
-    else if (this.phase !== "gone") this.storeReader(reader);
+    if (fault !== null) this.#fail("deaf", fault.code, fault.reason);
+    else if (reader.isIdle) this.#shared.reader = reader;
+    else if (this.#phase !== "gone") this.#storeReader(reader);
   }
 
   /** Keeps the reader until more bytes arrive. */
-  private storeReader(reader: FrameReader): void {
-    const { incompleteBytes: unfinished } = this.shared.options;
+  #storeReader(reader: FrameReader): void {
+    const { incompleteBytes: unfinished } = this.#shared.options;
     const { unfinishedBytes } = reader;
-    if (unfinishedBytes > 0 && !unfinished.fits(this.key, unfinishedBytes)) {
-      this.fail("deaf", TRY_AGAIN_LATER, "too many bytes in flight");
+    if (unfinishedBytes > 0 && !unfinished.fits(this.#key, unfinishedBytes)) {
+      this.#fail("deaf", TRY_AGAIN_LATER, "too many bytes in flight");
       return;
     }
-    unfinished.take(this.key, unfinishedBytes);
-    this.reader = reader;
+    unfinished.take(this.#key, unfinishedBytes);
+    this.#reader = reader;
   }
 
-  private releaseReader(): FrameReader | null {
-    const { reader } = this;
-    this.reader = null;
-    if (reader !== null) this.shared.options.incompleteBytes.release(this.key, reader.unfinishedBytes);
+  #releaseReader(): FrameReader | null {
+    const reader = this.#reader;
+    this.#reader = null;
+    if (reader !== null) this.#shared.options.incompleteBytes.release(this.#key, reader.unfinishedBytes);
     return reader;
   }
 
-  private receiveClose(payload: Uint8Array): void {
-    if (this.phase !== "open" && this.phase !== "closing") return;
+  #receiveClose(payload: Uint8Array): void {
+    if (this.#phase !== "open" && this.#phase !== "closing") return;
     const notice = readClose(payload);
     if (notice === null) {
-      this.fail("closing", PROTOCOL_ERROR, "a close frame with an invalid code or reason");
-    } else if (this.phase === "open") {
-      this.sendClose("closing", notice.code, "");
+      this.#fail("closing", PROTOCOL_ERROR, "a close frame with an invalid code or reason");
+    } else if (this.#phase === "open") {
+      this.#sendClose("closing", notice.code, "");
     }
-    this.end();
-    this.notifyClosed();
+    this.#end();
+    this.#notifyClosed();
   }
 
   /** Sends the error once. The owner is notified at once, without waiting for the client. */
-  private fail(phase: "closing" | "deaf", code: number, reason: string): void {
-    if (this.phase === "open") this.sendClose(phase, code, reason);
-    else if (this.phase === "closing") this.phase = phase;
-    this.notifyClosed();
+  #fail(phase: "closing" | "deaf", code: number, reason: string): void {
+    if (this.#phase === "open") this.#sendClose(phase, code, reason);
+    else if (this.#phase === "closing") this.#phase = phase;
+    this.#notifyClosed();
   }
 
-  private sendClose(phase: "closing" | "deaf", code: number | null, reason: string): void {
-    this.phase = phase;
-    this.silentChecks = 0;
-    this.pong = null;
-    this.shared.writer.flush();
-    this.socketWriter.write(closeFrame(code, reason, null));
+  #sendClose(phase: "closing" | "deaf", code: number | null, reason: string): void {
+    this.#phase = phase;
+    this.#silentChecks = 0;
+    this.#pong = null;
+    this.#shared.writer.flush();
+    this.#socketWriter.write(closeFrame(code, reason, null));
   }
 
-  private end(): void {
-    if (this.phase === "gone") return;
-    this.phase = "ended";
-    this.socketWriter.end();
+  #end(): void {
+    if (this.#phase === "gone") return;
+    this.#phase = "ended";
+    this.#socketWriter.end();
   }
 
-  private notifyClosed(): void {
-    const { data } = this;
-    this.data = null;
-    if (data !== null) this.shared.options.onClose(data);
+  #notifyClosed(): void {
+    const data = this.#data;
+    this.#data = null;
+    if (data !== null) this.#shared.options.onClose(data);
   }
 }
 

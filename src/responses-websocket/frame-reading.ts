@@ -15,12 +15,12 @@ export interface FrameReadingOptions {
 }
 
 export class FrameReading {
-  private readonly options: FrameReadingOptions;
+  readonly #options: FrameReadingOptions;
   /** Resolves when all frames so far are parsed; null while no frame waits. */
-  private last: Promise<void> | null = null;
+  #last: Promise<void> | null = null;
 
   constructor(options: FrameReadingOptions) {
-    this.options = options;
+    this.#options = options;
   }
 
   /**
@@ -28,24 +28,24 @@ export class FrameReading {
    * is exhausted.
    */
   read(kind: MessageKind, bytes: Uint8Array, handle: (frame: ClientFrame) => void): boolean {
-    const { inspector, waitingBytes, key, depthMax, inspectInThreadAboveBytes } = this.options;
+    const { inspector, waitingBytes, key, depthMax, inspectInThreadAboveBytes } = this.#options;
     const { length } = bytes;
     const isLong = kind === "text" && length > inspectInThreadAboveBytes;
-    if (!isLong && this.last === null) {
+    if (!isLong && this.#last === null) {
       handle(readClientFrame(kind, bytes, depthMax));
       return true;
     }
     if (!waitingBytes.fits(key, length)) return false;
     waitingBytes.take(key, length);
-    const reading = (this.last ?? Promise.resolve())
+    const reading = (this.#last ?? Promise.resolve())
       .then(() => (isLong ? inspector.read(bytes, key) : readClientFrame(kind, bytes, depthMax)))
       .finally(() => waitingBytes.release(key, length))
       .then(handle)
-      .catch((thrown: unknown) => this.options.onFailure(thrown))
+      .catch((thrown: unknown) => this.#options.onFailure(thrown))
       .finally(() => {
-        if (this.last === reading) this.last = null;
+        if (this.#last === reading) this.#last = null;
       });
-    this.last = reading;
+    this.#last = reading;
     return true;
   }
 }

@@ -66,62 +66,63 @@ const TERMINAL_EVENT = wantedFields(["response"]);
 const RESPONSE = wantedFields(["output"]);
 
 export class FrameSink implements StreamSink {
-  private readonly options: FrameSinkOptions;
+  readonly #options: FrameSinkOptions;
   /** The start of the next frame; empty for a frame that starts as its event does. */
-  private opening: string;
-  private readonly outputs: Uint8Array[] = [];
-  private readonly calls: ToolCalls = { made: [], completed: [] };
-  private recordedBytes = 0;
+  #opening: string;
+  readonly #outputs: Uint8Array[] = [];
+  readonly #calls: ToolCalls = { made: [], completed: [] };
+  #recordedBytes = 0;
   /** Whether the bytes being written are valid UTF-8. An invalid frame would end the connection. */
-  private isUtf8 = false;
-  private responseId: string | null = null;
-  private isFirst = true;
+  #isUtf8 = false;
+  #responseId: string | null = null;
+  #isFirst = true;
 
   constructor(options: FrameSinkOptions) {
-    this.options = options;
-    this.opening = firstOpening(options);
+    this.#options = options;
+    this.#opening = firstOpening(options);
   }
 
   data(parts: readonly Part[]): void {
-    const { output, source } = this.options;
+    const { output, source } = this.#options;
     const [first] = parts;
     const bytes = parts.length === 1 && first !== undefined ? partBytes(first) : joinParts(parts);
-    this.isUtf8 = isUtf8(bytes);
-    output.batch(() => this.sendAll(bytes));
+    this.#isUtf8 = isUtf8(bytes);
+    output.batch(() => this.#sendAll(bytes));
     output.pauseIfFull(source);
   }
 
   end(last: readonly Part[]): void {
     if (last.length > 0) this.data(last);
-    this.options.onEnd(this.buildResult());
+    this.#options.onEnd(this.#buildResult());
   }
 
   fail(): void {
-    this.options.onEnd({ kind: "failed" });
+    this.#options.onEnd({ kind: "failed" });
   }
 
-  private buildResult(): SentEvents {
-    const { outputs, responseId } = this;
+  #buildResult(): SentEvents {
+    const outputs = this.#outputs;
+    const responseId = this.#responseId;
     if (responseId === null) return { kind: "failed" };
-    if (this.recordedBytes > this.options.bytesMax) return { kind: "too_long" };
-    return { kind: "response", responseId, outputs, calls: this.calls.made };
+    if (this.#recordedBytes > this.#options.bytesMax) return { kind: "too_long" };
+    return { kind: "response", responseId, outputs, calls: this.#calls.made };
   }
 
-  private sendAll(bytes: Uint8Array): void {
-    for (let at = 0; at < bytes.length; ) at = this.sendOne(bytes, at);
+  #sendAll(bytes: Uint8Array): void {
+    for (let at = 0; at < bytes.length; ) at = this.#sendOne(bytes, at);
   }
 
   /** Sends the event of `bytes` at `at` and returns the position of the next one. */
-  private sendOne(bytes: Uint8Array, at: number): number {
+  #sendOne(bytes: Uint8Array, at: number): number {
     const nameEnd = bytes.indexOf(LF, at);
     // All events for the client start with `event:`. Comments and the end marker are for HTTP streams.
     if (bytes[at] !== 0x65) return afterBlankLine(bytes, nameEnd);
     const dataEnd = bytes.indexOf(LF, nameEnd + 1);
-    this.send(bytes, at + EVENT_LINE, nameEnd, bytes, nameEnd + 1 + DATA_LINE, dataEnd);
+    this.#send(bytes, at + EVENT_LINE, nameEnd, bytes, nameEnd + 1 + DATA_LINE, dataEnd);
     return dataEnd + 2;
   }
 
-  private send(
+  #send(
     nameBytes: Uint8Array,
     nameStart: number,
     nameEnd: number,
@@ -131,26 +132,26 @@ export class FrameSink implements StreamSink {
   ): void {
     const length = nameEnd - nameStart;
     if (length === ITEM_DONE.length && startsWithAt(nameBytes, nameStart, ITEM_DONE)) {
-      this.recordOutput({ bytes: data, start, end });
+      this.#recordOutput({ bytes: data, start, end });
     } else if (
       (length === COMPLETED.length && startsWithAt(nameBytes, nameStart, COMPLETED)) ||
       (length === INCOMPLETE.length && startsWithAt(nameBytes, nameStart, INCOMPLETE))
     ) {
-      this.recordEnd({ bytes: data, start, end });
+      this.#recordEnd({ bytes: data, start, end });
     }
-    const { opening } = this;
+    const opening = this.#opening;
     const from = opening === "" ? start : skipSpace(data, skipSpace(data, start, end) + 1, end);
     const prefix = opening !== "" && data[from] === OBJECT_CLOSE ? opening.slice(0, -1) : opening;
-    this.sendText(prefix, data, from, end);
-    if (this.isFirst) {
-      this.isFirst = false;
-      this.opening = laneOpening(this.options.streamId);
+    this.#sendText(prefix, data, from, end);
+    if (this.#isFirst) {
+      this.#isFirst = false;
+      this.#opening = laneOpening(this.#options.streamId);
     }
   }
 
-  private sendText(opening: string, data: Uint8Array, start: number, end: number): void {
-    const { output } = this.options;
-    if (this.isUtf8) {
+  #sendText(opening: string, data: Uint8Array, start: number, end: number): void {
+    const { output } = this.#options;
+    if (this.#isUtf8) {
       output.send(opening, data, start, end);
       return;
     }
@@ -158,27 +159,27 @@ export class FrameSink implements StreamSink {
     output.send(opening, repaired, 0, repaired.length);
   }
 
-  private recordOutput({ bytes, start, end }: Part): void {
-    const scan = scanObject(bytes, start, end, ITEM_EVENT, { depthMax: this.options.depthMax });
+  #recordOutput({ bytes, start, end }: Part): void {
+    const scan = scanObject(bytes, start, end, ITEM_EVENT, { depthMax: this.#options.depthMax });
     const item = scan.ok ? scan.fields.item : undefined;
-    if (item?.kind === "object") this.recordItem(bytes, item);
+    if (item?.kind === "object") this.#recordItem(bytes, item);
   }
 
-  private recordEnd({ bytes, start, end }: Part): void {
-    this.responseId = findResponseId(bytes, start, end);
+  #recordEnd({ bytes, start, end }: Part): void {
+    this.#responseId = findResponseId(bytes, start, end);
     // An upstream that streams only the final event: its output items are in that event.
     const output =
-      this.recordedBytes === 0 ? findOutput(bytes, start, end, this.options.depthMax) : undefined;
+      this.#recordedBytes === 0 ? findOutput(bytes, start, end, this.#options.depthMax) : undefined;
     if (output?.kind !== "array") return;
-    for (const item of firstElements(bytes, output, Number.POSITIVE_INFINITY)) this.recordItem(bytes, item);
+    for (const item of firstElements(bytes, output, Number.POSITIVE_INFINITY)) this.#recordItem(bytes, item);
   }
 
-  private recordItem(bytes: Uint8Array, item: ByteRange): void {
-    const { bytesMax, depthMax } = this.options;
-    this.recordedBytes += item.end - item.start;
-    if (this.recordedBytes > bytesMax) return;
-    this.outputs.push(outputItem(bytes, item, this.options));
-    recordToolCall(bytes, item, depthMax, this.calls);
+  #recordItem(bytes: Uint8Array, item: ByteRange): void {
+    const { bytesMax, depthMax } = this.#options;
+    this.#recordedBytes += item.end - item.start;
+    if (this.#recordedBytes > bytesMax) return;
+    this.#outputs.push(outputItem(bytes, item, this.#options));
+    recordToolCall(bytes, item, depthMax, this.#calls);
   }
 }
 

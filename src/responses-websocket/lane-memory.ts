@@ -97,30 +97,30 @@ export function openMemoryPool(limits: MemoryLimits): MemoryPool {
 /** A bounded part of the memory, with a callback to drop the turns of each lane in it. */
 class MemoryShare {
   bytes = 0;
-  private readonly bytesMax: number;
+  readonly #bytesMax: number;
   /** In insertion order: the oldest turns are dropped first. */
-  private readonly dropCallbacks = new Map<RememberedTurns, () => void>();
+  readonly #dropCallbacks = new Map<RememberedTurns, () => void>();
 
   constructor(bytesMax: number) {
-    this.bytesMax = bytesMax;
+    this.#bytesMax = bytesMax;
   }
 
   get isEmpty(): boolean {
-    return this.dropCallbacks.size === 0;
+    return this.#dropCallbacks.size === 0;
   }
 
   add(stored: RememberedTurns, forget: () => void): void {
-    this.dropCallbacks.set(stored, forget);
+    this.#dropCallbacks.set(stored, forget);
     this.bytes += stored.bytes;
   }
 
   remove(stored: RememberedTurns): void {
-    if (this.dropCallbacks.delete(stored)) this.bytes -= stored.bytes;
+    if (this.#dropCallbacks.delete(stored)) this.bytes -= stored.bytes;
   }
 
   evict(): void {
-    for (const forget of this.dropCallbacks.values()) {
-      if (this.bytes <= this.bytesMax) return;
+    for (const forget of this.#dropCallbacks.values()) {
+      if (this.bytes <= this.#bytesMax) return;
       forget();
     }
   }

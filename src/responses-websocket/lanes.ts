@@ -36,74 +36,74 @@ const UNNAMED = "";
 const FRAME_BYTES = 1_024;
 
 export class Lanes {
-  private readonly limits: LaneLimits;
-  private readonly waitingBytes: ByteBudget;
+  readonly #limits: LaneLimits;
+  readonly #waitingBytes: ByteBudget;
   /** The key of the connection. */
-  private readonly key: string;
-  private readonly lanes = new Map<string, TurnLane>();
-  private waiting: WaitingTurn[] = [];
-  private inFlight = 0;
+  readonly #key: string;
+  readonly #lanes = new Map<string, TurnLane>();
+  #waiting: WaitingTurn[] = [];
+  #inFlight = 0;
 
   constructor(limits: LaneLimits, waitingBytes: ByteBudget, key: string) {
-    this.limits = limits;
-    this.waitingBytes = waitingBytes;
-    this.key = key;
+    this.#limits = limits;
+    this.#waitingBytes = waitingBytes;
+    this.#key = key;
   }
 
   get isIdle(): boolean {
-    return this.inFlight === 0 && this.waiting.length === 0;
+    return this.#inFlight === 0 && this.#waiting.length === 0;
   }
 
   /** Queues a turn. Returns the error for the client when the limits are reached. */
   add(frame: CreateFrame, turnsMax: number): ApiError | null {
     const name = frame.streamId ?? UNNAMED;
-    const lane = this.lanes.get(name);
-    if (lane === undefined && name !== UNNAMED && this.countNamed() >= this.limits.socketLanesMax) {
-      return tooManyLanesError(this.limits.socketLanesMax);
+    const lane = this.#lanes.get(name);
+    if (lane === undefined && name !== UNNAMED && this.#countNamed() >= this.#limits.socketLanesMax) {
+      return tooManyLanesError(this.#limits.socketLanesMax);
     }
-    const mustWait = this.inFlight >= turnsMax || (lane !== undefined && lane.turn !== null);
+    const mustWait = this.#inFlight >= turnsMax || (lane !== undefined && lane.turn !== null);
     const isFull =
-      (lane?.waiting ?? 0) >= this.limits.socketTurnsWaitingMax ||
-      !this.waitingBytes.fits(this.key, heldBytes(frame));
+      (lane?.waiting ?? 0) >= this.#limits.socketTurnsWaitingMax ||
+      !this.#waitingBytes.fits(this.#key, heldBytes(frame));
     if (mustWait && isFull) return tooManyTurnsError();
-    const target = lane ?? this.open(name);
+    const target = lane ?? this.#open(name);
     target.waiting++;
-    this.waitingBytes.take(this.key, heldBytes(frame));
-    this.waiting.push({ lane: target, frame });
+    this.#waitingBytes.take(this.#key, heldBytes(frame));
+    this.#waiting.push({ lane: target, frame });
     return null;
   }
 
   /** Removes and returns the first turn whose lane is free; null when none may start now. */
   next(turnsMax: number): WaitingTurn | null {
-    if (this.inFlight >= turnsMax) return null;
-    const at = this.waiting.findIndex(({ lane }) => lane.turn === null);
-    const [found] = at === -1 ? [] : this.waiting.splice(at, 1);
+    if (this.#inFlight >= turnsMax) return null;
+    const at = this.#waiting.findIndex(({ lane }) => lane.turn === null);
+    const [found] = at === -1 ? [] : this.#waiting.splice(at, 1);
     if (found === undefined) return null;
     found.lane.waiting--;
-    this.waitingBytes.release(this.key, heldBytes(found.frame));
+    this.#waitingBytes.release(this.#key, heldBytes(found.frame));
     return found;
   }
 
   begin(turn: LaneTurn): void {
     turn.lane.turn = turn;
-    this.inFlight++;
+    this.#inFlight++;
   }
 
   /** Returns false if the turn was already released. */
   end(turn: LaneTurn): boolean {
     if (turn.lane.turn !== turn) return false;
     turn.lane.turn = null;
-    this.inFlight--;
+    this.#inFlight--;
     return true;
   }
 
   /** Removes and returns all turns that have not started. */
   clear(): readonly WaitingTurn[] {
-    const cleared = this.waiting;
-    this.waiting = [];
+    const cleared = this.#waiting;
+    this.#waiting = [];
     for (const { lane, frame } of cleared) {
       lane.waiting = 0;
-      this.waitingBytes.release(this.key, heldBytes(frame));
+      this.#waitingBytes.release(this.#key, heldBytes(frame));
     }
     return cleared;
   }
@@ -111,22 +111,22 @@ export class Lanes {
   /** The connection is closed: ends its conversations and notifies the turns in flight. */
   close(): void {
     this.clear();
-    for (const lane of this.lanes.values()) {
+    for (const lane of this.#lanes.values()) {
       const { turn } = lane;
       lane.turn = null;
       turn?.abort();
       lane.upstreamLane.end();
     }
-    this.inFlight = 0;
+    this.#inFlight = 0;
   }
 
-  private countNamed(): number {
-    return this.lanes.has(UNNAMED) ? this.lanes.size - 1 : this.lanes.size;
+  #countNamed(): number {
+    return this.#lanes.has(UNNAMED) ? this.#lanes.size - 1 : this.#lanes.size;
   }
 
-  private open(name: string): TurnLane {
+  #open(name: string): TurnLane {
     const lane: TurnLane = { name, upstreamLane: new UpstreamLane(), turn: null, waiting: 0 };
-    this.lanes.set(name, lane);
+    this.#lanes.set(name, lane);
     return lane;
   }
 }

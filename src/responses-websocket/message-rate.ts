@@ -6,22 +6,22 @@ import { ApiError } from "../errors.ts";
 const ABUSE_FACTOR = 4;
 
 export class MessageRate {
-  private readonly perSecondMax: number;
-  private beganMs = Number.NEGATIVE_INFINITY;
-  private count = 0;
+  readonly #perSecondMax: number;
+  #beganMs = Number.NEGATIVE_INFINITY;
+  #count = 0;
 
   constructor(perSecondMax: number) {
-    this.perSecondMax = perSecondMax;
+    this.#perSecondMax = perSecondMax;
   }
 
   take(nowMs: number): "taken" | "too_many" | "abuse" {
-    if (nowMs - this.beganMs >= 1_000) {
-      this.beganMs = nowMs;
-      this.count = 0;
+    if (nowMs - this.#beganMs >= 1_000) {
+      this.#beganMs = nowMs;
+      this.#count = 0;
     }
-    this.count++;
-    if (this.count <= this.perSecondMax) return "taken";
-    return this.count <= ABUSE_FACTOR * this.perSecondMax ? "too_many" : "abuse";
+    this.#count++;
+    if (this.#count <= this.#perSecondMax) return "taken";
+    return this.#count <= ABUSE_FACTOR * this.#perSecondMax ? "too_many" : "abuse";
   }
 }
 

@@ -58,9 +58,9 @@ export class Turn implements Call {
   knownPrefix: KnownPrefix | null = null;
   readonly clientAddress = (): string => this.host.address;
   readonly closeConnection = (): void => this.host.disconnect();
-  private relay: Relay | null = null;
-  private abortController: AbortController | null = null;
-  private isDisconnected = false;
+  #relay: Relay | null = null;
+  #abortController: AbortController | null = null;
+  #isDisconnected = false;
 
   constructor(options: TurnOptions) {
     this.host = options.host;
@@ -82,23 +82,23 @@ export class Turn implements Call {
   }
 
   get signal(): AbortSignal {
-    this.abortController ??= new AbortController();
-    if (this.isDisconnected) this.abortController.abort();
-    return this.abortController.signal;
+    this.#abortController ??= new AbortController();
+    if (this.#isDisconnected) this.#abortController.abort();
+    return this.#abortController.signal;
   }
 
   begin(context: ReservedRequest<Turn>, relay: Relay): void {
-    this.relay = relay;
-    if (this.isDisconnected) {
+    this.#relay = relay;
+    if (this.#isDisconnected) {
       relay.abort();
     } else this.host.onResponseStart(this, relay, context);
   }
 
   /** The client disconnected. */
   abort(): void {
-    this.isDisconnected = true;
-    this.abortController?.abort();
-    this.relay?.abort();
+    this.#isDisconnected = true;
+    this.#abortController?.abort();
+    this.#relay?.abort();
   }
 }
 

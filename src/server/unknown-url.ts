@@ -6,18 +6,18 @@ import { publicPath } from "../protocols/shared/endpoint.ts";
 
 /** `withBaseUrl` adds the gateway's base URL, which only the server knows. */
 export class UnknownUrl extends ApiError {
-  private readonly path: string;
-  private readonly suggestedPath: string | null;
+  readonly #path: string;
+  readonly #suggestedPath: string | null;
 
   /** `meant` is an existing path that differs only in `/v1` or in slashes, or null. */
   constructor(path: string, suggestedPath: string | null, baseUrl: string | null = null) {
     super("unknown_url", messageFor(path, suggestedPath, baseUrl));
-    this.path = path;
-    this.suggestedPath = suggestedPath;
+    this.#path = path;
+    this.#suggestedPath = suggestedPath;
   }
 
   withBaseUrl(baseUrl: string): UnknownUrl {
-    return new UnknownUrl(this.path, this.suggestedPath, baseUrl);
+    return new UnknownUrl(this.#path, this.#suggestedPath, baseUrl);
   }
 }
 

@@ -82,36 +82,36 @@ interface EventPiece {
  * response.
  */
 export class EventText {
-  private pieces: EventPiece[] = [];
-  private length = 0;
+  #pieces: EventPiece[] = [];
+  #length = 0;
   /** Most events have the type of the event before, which then needs no lookup. */
-  private last: Opening | null = null;
-  private readonly lineEnds = new LineEnds();
+  #last: Opening | null = null;
+  readonly #lineEnds = new LineEnds();
 
   add(bytes: Uint8Array, start: number, end: number): UpstreamMessageKind {
-    if (this.lineEnds.isWithin(bytes, start, end)) return this.addUnusual(bytes, start, end);
-    if (this.last === null || !startsWith(bytes, start, this.last.json)) {
+    if (this.#lineEnds.isWithin(bytes, start, end)) return this.#addUnusual(bytes, start, end);
+    if (this.#last === null || !startsWith(bytes, start, this.#last.json)) {
       const nameEnd = plainNameEnd(bytes, start, end);
-      if (nameEnd < 0) return this.addUnusual(bytes, start, end);
-      this.last = lookUpOpening(decodeLatin1(bytes, start + BEFORE_TYPE.length, nameEnd));
+      if (nameEnd < 0) return this.#addUnusual(bytes, start, end);
+      this.#last = lookUpOpening(decodeLatin1(bytes, start + BEFORE_TYPE.length, nameEnd));
     }
-    const { kind, lines } = this.last;
-    if (kind !== "error" && kind !== "private") this.append(lines, bytes, start, end);
+    const { kind, lines } = this.#last;
+    if (kind !== "error" && kind !== "private") this.#append(lines, bytes, start, end);
     return kind;
   }
 
   /** Discards what was added since the last `take`. */
   clear(): void {
-    this.pieces = [];
-    this.length = 0;
+    this.#pieces = [];
+    this.#length = 0;
   }
 
   /** Returns null when there are no events. */
   take(): Uint8Array | null {
-    const { pieces } = this;
-    this.lineEnds.clear();
+    const pieces = this.#pieces;
+    this.#lineEnds.clear();
     if (pieces.length === 0) return null;
-    const text = Buffer.allocUnsafe(this.length);
+    const text = Buffer.allocUnsafe(this.#length);
     let to = 0;
     for (const { lines, bytes, start, end } of pieces) {
       to = writeBytes(text, to, lines);
@@ -124,7 +124,7 @@ export class EventText {
   }
 
   /** Handles a message whose type is not the first field, or whose JSON contains line breaks. */
-  private addUnusual(bytes: Uint8Array, start: number, end: number): UpstreamMessageKind {
+  #addUnusual(bytes: Uint8Array, start: number, end: number): UpstreamMessageKind {
     const message = bytes.slice(start, end);
     const scan = scanEvent(message);
     const type = readType(message, scan);
@@ -132,13 +132,13 @@ export class EventText {
     if (kind === "error" || kind === "private") return kind;
     const name = type !== null && isEventName(type) ? type : null;
     const event = formatEvent(name, message);
-    this.append(NOTHING, event, 0, event.length - BLANK_LINE_BYTES);
+    this.#append(NOTHING, event, 0, event.length - BLANK_LINE_BYTES);
     return kind;
   }
 
-  private append(lines: Uint8Array, bytes: Uint8Array, start: number, end: number): void {
-    this.pieces.push({ lines, bytes, start, end });
-    this.length += lines.length + end - start + BLANK_LINE_BYTES;
+  #append(lines: Uint8Array, bytes: Uint8Array, start: number, end: number): void {
+    this.#pieces.push({ lines, bytes, start, end });
+    this.#length += lines.length + end - start + BLANK_LINE_BYTES;
   }
 }
 
@@ -161,22 +161,22 @@ function startsWith(bytes: Uint8Array, at: number, expected: Uint8Array): boolea
  * message.
  */
 class LineEnds {
-  private bytes: Uint8Array = NOTHING;
-  private lf = 0;
-  private cr = 0;
+  #bytes: Uint8Array = NOTHING;
+  #lf = 0;
+  #cr = 0;
 
   /** Must be called for the messages of a read in order. */
   isWithin(bytes: Uint8Array, start: number, end: number): boolean {
-    const isNew = bytes !== this.bytes;
-    if (isNew || this.lf < start) this.lf = findNext(bytes, LF, start);
-    if (isNew || this.cr < start) this.cr = findNext(bytes, CR, start);
-    this.bytes = bytes;
-    return this.lf < end || this.cr < end;
+    const isNew = bytes !== this.#bytes;
+    if (isNew || this.#lf < start) this.#lf = findNext(bytes, LF, start);
+    if (isNew || this.#cr < start) this.#cr = findNext(bytes, CR, start);
+    this.#bytes = bytes;
+    return this.#lf < end || this.#cr < end;
   }
 
   /** The read is consumed. Releases its bytes. */
   clear(): void {
-    this.bytes = NOTHING;
+    this.#bytes = NOTHING;
   }
 }
 

@@ -60,28 +60,28 @@ export interface SocketAddress {
  * The owner of the lane creates this object and ends it.
  */
 export class UpstreamLane {
-  private lastResponse: { readonly socket: UpstreamSocket; readonly responseId: string } | null = null;
-  private isOver = false;
+  #lastResponse: { readonly socket: UpstreamSocket; readonly responseId: string } | null = null;
+  #isOver = false;
 
   get last(): { readonly socket: UpstreamSocket; readonly responseId: string } | null {
-    return this.lastResponse;
+    return this.#lastResponse;
   }
 
   recordResponse(socket: UpstreamSocket, responseId: string): void {
-    if (this.isOver) return;
-    this.lastResponse = { socket, responseId };
+    if (this.#isOver) return;
+    this.#lastResponse = { socket, responseId };
     socket.reservedLane = this;
   }
 
   /** The last response can no longer be continued. */
   clear(): void {
-    if (this.lastResponse !== null) this.lastResponse.socket.reservedLane = null;
-    this.lastResponse = null;
+    if (this.#lastResponse !== null) this.#lastResponse.socket.reservedLane = null;
+    this.#lastResponse = null;
   }
 
   /** The lane has ended: its socket can be used for any other. */
   end(): void {
-    this.isOver = true;
+    this.#isOver = true;
     this.clear();
   }
 }
@@ -106,188 +106,189 @@ export class UpstreamSocket implements ConnectionUser {
   lastLane: UpstreamLane | null = null;
   /** The upstream closed the socket as it may at any time, so it may not have seen the last request. */
   isClosedByUpstream = false;
-  private readonly setting: SocketSetting;
-  private readonly address: SocketAddress;
-  private readonly key = newHandshakeKey();
-  private readonly connection: ClientConnectionSocket;
-  private readonly frames: FrameReader;
-  private phase: "handshake" | "rejection" | "open" | "over" = "handshake";
-  private deadline: Deadline | null = null;
+  readonly #setting: SocketSetting;
+  readonly #address: SocketAddress;
+  readonly #key = newHandshakeKey();
+  readonly #connection: ClientConnectionSocket;
+  readonly #frames: FrameReader;
+  #phase: "handshake" | "rejection" | "open" | "over" = "handshake";
+  #deadline: Deadline | null = null;
   /** Bytes of the handshake response while its head is incomplete. */
-  private headBytes: Buffer = Buffer.alloc(0);
-  private rejection: { head: ResponseHead; body: FramedBody; parts: Part[]; bytes: number } | null = null;
-  private unsent: Uint8Array[] = [];
-  private unsentFrom = 0;
+  #headBytes: Buffer = Buffer.alloc(0);
+  #rejection: { head: ResponseHead; body: FramedBody; parts: Part[]; bytes: number } | null = null;
+  #unsent: Uint8Array[] = [];
+  #unsentFrom = 0;
   /** Sent after the unsent bytes. The pong for the last ping replaces earlier ones. */
-  private pong: Uint8Array | null = null;
-  private isPaused = false;
-  private isStarting = true;
+  #pong: Uint8Array | null = null;
+  #isPaused = false;
+  #isStarting = true;
 
   constructor(setting: SocketSetting, address: SocketAddress, user: SocketUser) {
-    this.setting = setting;
-    this.address = address;
+    this.#setting = setting;
+    this.#address = address;
     this.user = user;
-    this.frames = new FrameReader({ isMasked: false, messageBytesMax: setting.messageBytesMax });
-    this.connection = setting.connections.open(address.route.slot, this);
-    this.isStarting = false;
+    this.#frames = new FrameReader({ isMasked: false, messageBytesMax: setting.messageBytesMax });
+    this.#connection = setting.connections.open(address.route.slot, this);
+    this.#isStarting = false;
   }
 
   get isOpen(): boolean {
-    return this.phase === "open";
+    return this.#phase === "open";
   }
 
   /** Everything was written. */
   get isSent(): boolean {
-    return this.unsent.length === 0;
+    return this.#unsent.length === 0;
   }
 
   get isReadPaused(): boolean {
-    return this.isPaused;
+    return this.#isPaused;
   }
 
   send(parts: readonly Part[]): void {
-    this.enqueue(buildFrame(TEXT, parts, newMask()));
+    this.#enqueue(buildFrame(TEXT, parts, newMask()));
   }
 
   ping(): void {
-    this.pingedAtMs = this.setting.monotonicMs();
-    this.enqueue(buildFrame(PING, [], newMask()));
+    this.pingedAtMs = this.#setting.monotonicMs();
+    this.#enqueue(buildFrame(PING, [], newMask()));
   }
 
   pause(): void {
-    this.isPaused = true;
-    this.connection.pause();
+    this.#isPaused = true;
+    this.#connection.pause();
   }
 
   resume(): void {
-    this.isPaused = false;
-    this.connection.resume();
+    this.#isPaused = false;
+    this.#connection.resume();
   }
 
   /** Sends a close frame first, if possible. The user is not notified. */
   close(code: number = NORMAL): void {
-    if (this.phase === "over") return;
-    const canSendClose = this.phase === "open" && this.isSent;
-    this.markClosed();
-    if (!canSendClose) this.connection.destroy();
+    if (this.#phase === "over") return;
+    const canSendClose = this.#phase === "open" && this.isSent;
+    this.#markClosed();
+    if (!canSendClose) this.#connection.destroy();
     else {
       const closing = closeFrame(code, "", newMask());
-      this.connection.write(closing, 0, closing.length);
-      this.connection.close();
+      this.#connection.write(closing, 0, closing.length);
+      this.#connection.close();
     }
   }
 
   /** The upstream no longer responds. */
   fail(reason: string): void {
-    this.closeWithFailure({ kind: "reset", reason });
+    this.#closeWithFailure({ kind: "reset", reason });
   }
 
   onOpen(): void {
-    const { route, path, headers } = this.address;
-    this.deadline = this.setting.deadlines.set(this.setting.handshakeTimeoutMs, () =>
-      this.closeWithFailure({ kind: "connect_timeout", reason: "the WebSocket handshake timed out" }),
+    const { route, path, headers } = this.#address;
+    this.#deadline = this.#setting.deadlines.set(this.#setting.handshakeTimeoutMs, () =>
+      this.#closeWithFailure({ kind: "connect_timeout", reason: "the WebSocket handshake timed out" }),
     );
-    this.enqueue(Buffer.from(buildHandshake(path, route.hostLine, headers, this.key), "latin1"));
+    this.#enqueue(Buffer.from(buildHandshake(path, route.hostLine, headers, this.#key), "latin1"));
   }
 
   onData(_connection: ClientConnectionSocket, bytes: Buffer): void {
     this.hasReceived = true;
-    switch (this.phase) {
+    switch (this.#phase) {
       case "open":
-        this.readFrames(bytes);
+        this.#readFrames(bytes);
         return;
       case "handshake":
-        this.readHandshake(bytes);
+        this.#readHandshake(bytes);
         return;
       case "rejection":
-        this.readRejection(bytes);
+        this.#readRejection(bytes);
     }
   }
 
   onDrain(): void {
-    this.flush();
+    this.#flush();
   }
 
   onClose(connection: ClientConnectionSocket, end: ConnectionEnd): void {
     // Some failures are reported during the connecting call, before the socket is known to its user.
-    if (this.isStarting) queueMicrotask(() => this.onClose(connection, end));
-    else if (this.phase === "rejection" && end.kind === "fin") this.endRejection();
+    if (this.#isStarting) queueMicrotask(() => this.onClose(connection, end));
+    else if (this.#phase === "rejection" && end.kind === "fin") this.#endRejection();
     else {
       this.isClosedByUpstream = true;
-      this.closeWithFailure(
+      this.#closeWithFailure(
         end.kind === "fin" ? { kind: "reset", reason: "the upstream closed the connection" } : end,
       );
     }
   }
 
-  private readHandshake(bytes: Buffer): void {
-    const { headBytesMax } = this.setting;
-    this.headBytes = this.headBytes.length === 0 ? bytes : Buffer.concat([this.headBytes, bytes]);
-    const head = parseResponseHead(this.headBytes, 0);
-    if (typeof head === "string") this.closeWithFailure({ kind: "bad_http", reason: head });
-    else if ((head?.bodyAt ?? this.headBytes.length) > headBytesMax) {
-      this.closeWithFailure({ kind: "bad_http", reason: `the response head exceeds ${headBytesMax} bytes` });
-    } else if (head !== null) this.handleHead(head);
+  #readHandshake(bytes: Buffer): void {
+    const { headBytesMax } = this.#setting;
+    this.#headBytes = this.#headBytes.length === 0 ? bytes : Buffer.concat([this.#headBytes, bytes]);
+    const head = parseResponseHead(this.#headBytes, 0);
+    if (typeof head === "string") this.#closeWithFailure({ kind: "bad_http", reason: head });
+    else if ((head?.bodyAt ?? this.#headBytes.length) > headBytesMax) {
+      this.#closeWithFailure({ kind: "bad_http", reason: `the response head exceeds ${headBytesMax} bytes` });
+    } else if (head !== null) this.#handleHead(head);
   }
 
-  private handleHead(head: ResponseHead): void {
-    const rest = this.headBytes.subarray(head.bodyAt);
-    this.headBytes = Buffer.alloc(0);
+  #handleHead(head: ResponseHead): void {
+    const rest = this.#headBytes.subarray(head.bodyAt);
+    this.#headBytes = Buffer.alloc(0);
     if (head.status === 101) {
-      const fault = findHandshakeFault(head, this.key);
+      const fault = findHandshakeFault(head, this.#key);
       if (fault !== null) {
-        this.closeWithFailure({ kind: "bad_http", reason: fault });
+        this.#closeWithFailure({ kind: "bad_http", reason: fault });
         return;
       }
-      this.cancelDeadline();
-      this.phase = "open";
+      this.#cancelDeadline();
+      this.#phase = "open";
       this.headers = head;
-      this.openedAtMs = this.setting.monotonicMs();
+      this.openedAtMs = this.#setting.monotonicMs();
       this.user.onOpen(this);
-      if (rest.length > 0 && this.isOpen) this.readFrames(rest);
+      if (rest.length > 0 && this.isOpen) this.#readFrames(rest);
     } else if (head.status < 200) {
       // Another head follows. The deadline limits how many.
-      if (rest.length > 0) this.readHandshake(rest);
+      if (rest.length > 0) this.#readHandshake(rest);
     } else {
-      this.phase = "rejection";
-      this.rejection = { head, body: new FramedBody(head.framing, true), parts: [], bytes: 0 };
-      this.readRejection(rest);
+      this.#phase = "rejection";
+      this.#rejection = { head, body: new FramedBody(head.framing, true), parts: [], bytes: 0 };
+      this.#readRejection(rest);
     }
   }
 
-  private readRejection(bytes: Buffer): void {
-    const { rejection } = this;
+  #readRejection(bytes: Buffer): void {
+    const rejection = this.#rejection;
     if (rejection === null) return;
     const { body, parts } = rejection;
     body.at = 0;
     for (let piece = body.next(bytes); piece !== null; piece = body.next(bytes)) {
       rejection.bytes += piece.end - piece.start;
-      if (rejection.bytes > this.setting.errorBytesMax) {
-        this.endRejection();
+      if (rejection.bytes > this.#setting.errorBytesMax) {
+        this.#endRejection();
         return;
       }
       parts.push(piece);
     }
-    if (body.hasEnded || body.fault !== null) this.endRejection();
+    if (body.hasEnded || body.fault !== null) this.#endRejection();
   }
 
-  private endRejection(): void {
-    const { rejection, user } = this;
-    if (rejection === null || this.phase === "over") return;
-    this.markClosed();
-    this.connection.destroy();
-    const isWhole = rejection.bytes <= this.setting.errorBytesMax && rejection.body.fault === null;
+  #endRejection(): void {
+    const { user } = this;
+    const rejection = this.#rejection;
+    if (rejection === null || this.#phase === "over") return;
+    this.#markClosed();
+    this.#connection.destroy();
+    const isWhole = rejection.bytes <= this.#setting.errorBytesMax && rejection.body.fault === null;
     user.onReject(rejection.head.status, rejection.head, isWhole ? joinParts(rejection.parts) : null);
   }
 
-  private readFrames(bytes: Uint8Array): void {
-    const fault = this.frames.push(bytes, this);
+  #readFrames(bytes: Uint8Array): void {
+    const fault = this.#frames.push(bytes, this);
     if (fault === null) {
       if (this.isOpen) this.user.onReadEnd();
     } else if (this.isOpen) {
       const closing = closeFrame(fault.code, "", newMask());
-      if (this.isSent) this.connection.write(closing, 0, closing.length);
-      this.closeWithFailure({ kind: "bad_http", reason: fault.reason });
+      if (this.isSent) this.#connection.write(closing, 0, closing.length);
+      this.#closeWithFailure({ kind: "bad_http", reason: fault.reason });
     }
   }
 
@@ -295,15 +296,15 @@ export class UpstreamSocket implements ConnectionUser {
   onMessage(opcode: number, bytes: Uint8Array, start: number, end: number): void {
     if (!this.isOpen) return;
     if (opcode === TEXT) this.user.onMessage(bytes, start, end);
-    else this.closeWithFailure({ kind: "bad_http", reason: "received a message that is not text" });
+    else this.#closeWithFailure({ kind: "bad_http", reason: "received a message that is not text" });
   }
 
   /** Called by the frame reader. */
   onControl(opcode: number, payload: Uint8Array): void {
     if (!this.isOpen) return;
     if (opcode === PING) {
-      this.pong = buildFrame(PONG, wholePart(payload), newMask());
-      if (this.isSent) this.flush();
+      this.#pong = buildFrame(PONG, wholePart(payload), newMask());
+      if (this.isSent) this.#flush();
     } else if (opcode === CLOSE) {
       const code = readClose(payload)?.code ?? null;
       this.isClosedByUpstream = code !== null && ORDERLY_CLOSES.has(code);
@@ -311,49 +312,49 @@ export class UpstreamSocket implements ConnectionUser {
       this.user.onReadEnd();
       if (this.isSent) {
         const echo = closeFrame(code, "", newMask());
-        this.connection.write(echo, 0, echo.length);
+        this.#connection.write(echo, 0, echo.length);
       }
-      this.closeWithFailure({ kind: "reset", reason: `the upstream closed with ${code ?? "no code"}` });
+      this.#closeWithFailure({ kind: "reset", reason: `the upstream closed with ${code ?? "no code"}` });
     }
   }
 
-  private enqueue(bytes: Uint8Array): void {
-    this.unsent.push(bytes);
-    if (this.unsent.length === 1) this.flush();
+  #enqueue(bytes: Uint8Array): void {
+    this.#unsent.push(bytes);
+    if (this.#unsent.length === 1) this.#flush();
   }
 
-  private flush(): void {
-    for (let next = this.nextUnsent(); next !== undefined; next = this.nextUnsent()) {
-      this.unsentFrom += this.connection.write(next, this.unsentFrom, next.length);
-      if (this.unsentFrom < next.length) return;
-      this.unsent.shift();
-      this.unsentFrom = 0;
+  #flush(): void {
+    for (let next = this.#nextUnsent(); next !== undefined; next = this.#nextUnsent()) {
+      this.#unsentFrom += this.#connection.write(next, this.#unsentFrom, next.length);
+      if (this.#unsentFrom < next.length) return;
+      this.#unsent.shift();
+      this.#unsentFrom = 0;
     }
   }
 
-  private nextUnsent(): Uint8Array | undefined {
-    if (this.isSent && this.pong !== null) {
-      this.unsent.push(this.pong);
-      this.pong = null;
+  #nextUnsent(): Uint8Array | undefined {
+    if (this.isSent && this.#pong !== null) {
+      this.#unsent.push(this.#pong);
+      this.#pong = null;
     }
-    return this.unsent[0];
+    return this.#unsent[0];
   }
 
-  private closeWithFailure(failure: HttpFailure): void {
-    if (this.phase === "over") return;
-    this.markClosed();
-    this.connection.destroy();
+  #closeWithFailure(failure: HttpFailure): void {
+    if (this.#phase === "over") return;
+    this.#markClosed();
+    this.#connection.destroy();
     this.user.onClose(this, failure);
   }
 
-  private markClosed(): void {
-    this.phase = "over";
-    this.cancelDeadline();
+  #markClosed(): void {
+    this.#phase = "over";
+    this.#cancelDeadline();
   }
 
-  private cancelDeadline(): void {
-    if (this.deadline !== null) this.setting.deadlines.cancel(this.deadline);
-    this.deadline = null;
+  #cancelDeadline(): void {
+    if (this.#deadline !== null) this.#setting.deadlines.cancel(this.#deadline);
+    this.#deadline = null;
   }
 }
 

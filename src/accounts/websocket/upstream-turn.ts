@@ -75,72 +75,72 @@ const CREATE = Buffer.from('{"type":"response.create",');
 
 export class UpstreamTurn implements HttpExchange, SocketUser {
   hasBegun = false;
-  private readonly context: TurnContext;
-  private readonly request: TurnRequest;
-  private readonly sink: ResponseSink<TurnFailure>;
-  private readonly text = new EventText();
-  private socket: UpstreamSocket | null = null;
+  readonly #context: TurnContext;
+  readonly #request: TurnRequest;
+  readonly #sink: ResponseSink<TurnFailure>;
+  readonly #text = new EventText();
+  #socket: UpstreamSocket | null = null;
   /** The socket has served a response before: if it breaks now, the upstream may still be healthy. */
-  private isReused = false;
-  private hasSentTail = false;
-  private hasReceived = false;
-  private hasEvents = false;
-  private hasHead = false;
+  #isReused = false;
+  #hasSentTail = false;
+  #hasReceived = false;
+  #hasEvents = false;
+  #hasHead = false;
   /** The turn has moved once to another socket, because the first one reached its age limit. */
-  private hasMoved = false;
+  #hasMoved = false;
   /** The id of this turn's response. */
-  private createdId: string | null = null;
+  #createdId: string | null = null;
   /** The socket may still receive messages of this turn or an earlier one, so it must not be reused. */
-  private isSocketUnusable = false;
-  private isPaused = false;
+  #isSocketUnusable = false;
+  #isPaused = false;
   /** The turn has returned its socket. */
-  private isOver = false;
+  #isOver = false;
   /** The sink receives no further call. */
-  private isAborted = false;
-  private sentAtMs = 0;
+  #isAborted = false;
+  #sentAtMs = 0;
   /** The last event has arrived, and the sink was not notified yet. */
-  private hasEnded = false;
-  private error: UpstreamErrorMessage | null = null;
+  #hasEnded = false;
+  #error: UpstreamErrorMessage | null = null;
 
   constructor(context: TurnContext, request: TurnRequest, sink: ResponseSink<TurnFailure>) {
-    this.context = context;
-    this.request = request;
-    this.sink = sink;
+    this.#context = context;
+    this.#request = request;
+    this.#sink = sink;
   }
 
   start(): void {
-    const { warm, socketSet } = this.context;
-    const free = warm.take(socketSet, this.request.upstreamLane);
+    const { warm, socketSet } = this.#context;
+    const free = warm.take(socketSet, this.#request.upstreamLane);
     if (free === null) {
-      this.open();
+      this.#open();
       return;
     }
-    this.isReused = true;
+    this.#isReused = true;
     free.user = this;
-    this.sendRequest(free);
+    this.#sendRequest(free);
   }
 
-  private open(): void {
-    this.isReused = false;
-    this.isSocketUnusable = false;
+  #open(): void {
+    this.#isReused = false;
+    this.#isSocketUnusable = false;
     let address: SocketAddress;
     try {
-      address = this.context.address();
+      address = this.#context.address();
     } catch {
-      queueMicrotask(() => this.fail({ kind: "refused", reason: "the target is not an address" }));
+      queueMicrotask(() => this.#fail({ kind: "refused", reason: "the target is not an address" }));
       return;
     }
-    this.socket = new UpstreamSocket(this.context.setting, address, this);
-    this.context.warm.add(this.context.socketSet, this.socket);
+    this.#socket = new UpstreamSocket(this.#context.setting, address, this);
+    this.#context.warm.add(this.#context.socketSet, this.#socket);
   }
 
   onOpen(socket: UpstreamSocket): void {
-    if (!this.isOver) this.sendRequest(socket);
+    if (!this.#isOver) this.#sendRequest(socket);
   }
 
-  private sendRequest(socket: UpstreamSocket): void {
-    const { upstreamLane, tail, wholeBody } = this.request;
-    this.socket = socket;
+  #sendRequest(socket: UpstreamSocket): void {
+    const { upstreamLane, tail, wholeBody } = this.#request;
+    this.#socket = socket;
     const canContinue =
       tail !== null &&
       upstreamLane.last?.socket === socket &&
@@ -150,129 +150,132 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
     socket.reservedLane?.clear();
     upstreamLane.clear();
     socket.lastLane = upstreamLane;
-    this.hasSentTail = body !== null;
-    this.send(socket, body ?? wholeBody);
+    this.#hasSentTail = body !== null;
+    this.#send(socket, body ?? wholeBody);
   }
 
-  private send(socket: UpstreamSocket, body: readonly Part[]): void {
+  #send(socket: UpstreamSocket, body: readonly Part[]): void {
     this.hasBegun = true;
-    this.hasReceived = false;
-    this.sentAtMs = this.context.setting.monotonicMs();
+    this.#hasReceived = false;
+    this.#sentAtMs = this.#context.setting.monotonicMs();
     socket.send(buildMessage(body));
   }
 
   pause(): void {
-    if (this.isOver) return;
-    this.isPaused = true;
-    this.socket?.pause();
+    if (this.#isOver) return;
+    this.#isPaused = true;
+    this.#socket?.pause();
   }
 
   resume(): void {
-    if (!this.isPaused) return;
-    this.isPaused = false;
-    this.socket?.resume();
+    if (!this.#isPaused) return;
+    this.#isPaused = false;
+    this.#socket?.resume();
   }
 
   /** The protocol has no message that ends a response early, so the socket is closed. */
   abort(): void {
-    this.isAborted = true;
-    if (this.isOver) return;
-    const { socket } = this;
-    this.isOver = true;
-    this.dropSocket();
+    this.#isAborted = true;
+    if (this.#isOver) return;
+    const socket = this.#socket;
+    this.#isOver = true;
+    this.#dropSocket();
     socket?.close();
   }
 
   onMessage(bytes: Uint8Array, start: number, end: number): void {
-    if (this.isOver) return;
-    if (this.hasEnded || this.error !== null) {
-      if (readMessageKind(bytes, start, end) !== "private") this.isSocketUnusable = true;
+    if (this.#isOver) return;
+    if (this.#hasEnded || this.#error !== null) {
+      if (readMessageKind(bytes, start, end) !== "private") this.#isSocketUnusable = true;
       return;
     }
-    this.hasReceived = true;
-    const kind = this.text.add(bytes, start, end);
+    this.#hasReceived = true;
+    const kind = this.#text.add(bytes, start, end);
     if (kind === "private") return;
     if (kind === "error") {
-      this.handleError(bytes.subarray(start, end));
+      this.#handleError(bytes.subarray(start, end));
       return;
     }
-    if (kind === "created") this.createdId ??= findResponseId(bytes, start, end);
-    if (this.isReused && this.createdId === null) {
+    if (kind === "created") this.#createdId ??= findResponseId(bytes, start, end);
+    if (this.#isReused && this.#createdId === null) {
       // A message of the previous turn.
-      this.text.clear();
-      this.isSocketUnusable = true;
+      this.#text.clear();
+      this.#isSocketUnusable = true;
       return;
     }
-    this.hasEvents = true;
-    if (kind === "terminal") this.handleTerminal(findResponseId(bytes, start, end));
+    this.#hasEvents = true;
+    if (kind === "terminal") this.#handleTerminal(findResponseId(bytes, start, end));
   }
 
-  private handleTerminal(responseId: string | null): void {
-    const { socket, request } = this;
-    const isOwn = responseId !== null && responseId === this.createdId;
-    if (!isOwn && this.isReused) {
+  #handleTerminal(responseId: string | null): void {
+    const socket = this.#socket;
+    const request = this.#request;
+    const isOwn = responseId !== null && responseId === this.#createdId;
+    if (!isOwn && this.#isReused) {
       this.abort();
-      this.sink.fail({ kind: "bad_http", reason: "received the end of another response" });
+      this.#sink.fail({ kind: "bad_http", reason: "received the end of another response" });
       return;
     }
-    this.hasEnded = true;
+    this.#hasEnded = true;
     if (isOwn && socket !== null) request.upstreamLane.recordResponse(socket, responseId);
     // Without response ids, a late message could not be distinguished from the next response.
-    else this.isSocketUnusable = true;
+    else this.#isSocketUnusable = true;
   }
 
   onReadEnd(): void {
-    if (this.isOver) return;
+    if (this.#isOver) return;
     try {
-      this.deliver();
+      this.#deliver();
     } catch {
       // Only the sink can have thrown. It may still hold a request open, so it is notified of the end.
       this.abort();
-      this.sink.fail({ kind: "reset", reason: "the response sink threw an error" });
+      this.#sink.fail({ kind: "reset", reason: "the response sink threw an error" });
     }
   }
 
-  private deliver(): void {
-    const { socket, sink, error } = this;
-    const bytes = this.text.take();
+  #deliver(): void {
+    const socket = this.#socket;
+    const sink = this.#sink;
+    const error = this.#error;
+    const bytes = this.#text.take();
     // Before the sink is called, so that its next request can use the socket.
-    if (this.hasEnded || error !== null) this.returnSocket();
+    if (this.#hasEnded || error !== null) this.#returnSocket();
     if (bytes !== null) {
-      if (!this.hasHead) sink.head(200, streamHeaders(socket?.headers ?? null, this.isReused));
-      this.hasHead = true;
-      if (!this.isAborted) sink.data(wholeBytesPart(bytes));
+      if (!this.#hasHead) sink.head(200, streamHeaders(socket?.headers ?? null, this.#isReused));
+      this.#hasHead = true;
+      if (!this.#isAborted) sink.data(wholeBytesPart(bytes));
     }
-    if (this.isAborted) return;
+    if (this.#isAborted) return;
     if (error !== null) sink.fail(error);
-    else if (this.hasEnded) sink.end();
+    else if (this.#hasEnded) sink.end();
   }
 
-  private handleError(body: Uint8Array): void {
-    const error = readError(body, this.context.setting.errorBytesMax);
-    const { socket } = this;
+  #handleError(body: Uint8Array): void {
+    const error = readError(body, this.#context.setting.errorBytesMax);
+    const socket = this.#socket;
     if (socket === null) return;
-    if (!this.hasEvents && this.hasSentTail && error.code === "previous_response_not_found") {
-      this.hasSentTail = false;
-      this.send(socket, this.request.wholeBody);
-    } else if (!this.hasEvents && !this.hasMoved && error.code === "websocket_connection_limit_reached") {
-      this.hasMoved = true;
-      this.dropSocket();
+    if (!this.#hasEvents && this.#hasSentTail && error.code === "previous_response_not_found") {
+      this.#hasSentTail = false;
+      this.#send(socket, this.#request.wholeBody);
+    } else if (!this.#hasEvents && !this.#hasMoved && error.code === "websocket_connection_limit_reached") {
+      this.#hasMoved = true;
+      this.#dropSocket();
       socket.close();
-      this.open();
+      this.#open();
     } else {
-      this.error = error;
+      this.#error = error;
       // The response that the error is about may still continue.
-      if (this.hasEvents) this.isSocketUnusable = true;
+      if (this.#hasEvents) this.#isSocketUnusable = true;
     }
   }
 
   onReject(status: number, headers: ResponseHeaders, body: Uint8Array | null): void {
-    if (this.isOver) return;
-    this.isOver = true;
-    this.dropSocket();
-    const { sink } = this;
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#dropSocket();
+    const sink = this.#sink;
     if (UNSUPPORTED_STATUSES.has(status) || status < 400) {
-      this.context.onUnsupported(status);
+      this.#context.onUnsupported(status);
       sink.fail({ kind: "unsupported", status });
       return;
     }
@@ -282,41 +285,41 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
   }
 
   onClose(socket: UpstreamSocket, failure: HttpFailure): void {
-    if (this.isOver || socket !== this.socket) return;
-    if (this.mayResend()) {
-      this.dropSocket();
-      this.open();
-    } else this.fail(failure);
+    if (this.#isOver || socket !== this.#socket) return;
+    if (this.#mayResend()) {
+      this.#dropSocket();
+      this.#open();
+    } else this.#fail(failure);
   }
 
-  private mayResend(): boolean {
-    const { socket } = this;
-    if (!this.isReused || this.hasReceived || this.hasHead || !socket?.isClosedByUpstream) return false;
-    return !socket.isSent || this.context.setting.monotonicMs() - this.sentAtMs < STALE_MS;
+  #mayResend(): boolean {
+    const socket = this.#socket;
+    if (!this.#isReused || this.#hasReceived || this.#hasHead || !socket?.isClosedByUpstream) return false;
+    return !socket.isSent || this.#context.setting.monotonicMs() - this.#sentAtMs < STALE_MS;
   }
 
-  private fail(failure: HttpFailure): void {
-    if (this.isOver) return;
-    this.isOver = true;
-    this.dropSocket();
-    this.sink.fail(failure);
+  #fail(failure: HttpFailure): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#dropSocket();
+    this.#sink.fail(failure);
   }
 
-  private returnSocket(): void {
-    const { socket } = this;
-    this.isOver = true;
-    this.socket = null;
+  #returnSocket(): void {
+    const socket = this.#socket;
+    this.#isOver = true;
+    this.#socket = null;
     if (socket === null) return;
-    const { warm, socketSet } = this.context;
-    if (this.isSocketUnusable) warm.discard(socketSet, socket);
+    const { warm, socketSet } = this.#context;
+    if (this.#isSocketUnusable) warm.discard(socketSet, socket);
     else warm.free(socketSet, socket);
   }
 
-  private dropSocket(): void {
-    const { socket } = this;
+  #dropSocket(): void {
+    const socket = this.#socket;
     if (socket === null) return;
-    this.socket = null;
-    this.context.warm.drop(this.context.socketSet, socket);
+    this.#socket = null;
+    this.#context.warm.drop(this.#context.socketSet, socket);
   }
 }
 

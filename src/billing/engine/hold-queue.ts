@@ -33,99 +33,99 @@ interface UserQueue {
 }
 
 export class HoldQueue {
-  private readonly billingEngine: Pick<BillingEngine, "hold">;
-  private readonly limits: HoldQueueLimits;
-  private readonly queues = new Map<string, UserQueue>();
+  readonly #billingEngine: Pick<BillingEngine, "hold">;
+  readonly #limits: HoldQueueLimits;
+  readonly #queues = new Map<string, UserQueue>();
 
   constructor(billingEngine: Pick<BillingEngine, "hold">, limits: HoldQueueLimits) {
-    this.billingEngine = billingEngine;
-    this.limits = limits;
+    this.#billingEngine = billingEngine;
+    this.#limits = limits;
   }
 
   hold(request: HoldRequest): HoldResult | Promise<HoldResult> {
-    const result = this.billingEngine.hold(request);
+    const result = this.#billingEngine.hold(request);
     // Nearly every request has only text, which can be counted, and never waits.
     if (request.firmNano === undefined || request.firmNano === request.leastNano) return result;
-    if (result instanceof Promise) return result.then((held) => this.admit(request, held));
-    return this.admit(request, result);
+    if (result instanceof Promise) return result.then((held) => this.#admit(request, held));
+    return this.#admit(request, result);
   }
 
   isEmpty(): boolean {
-    return this.queues.size === 0;
+    return this.#queues.size === 0;
   }
 
   /** Call when a request of this user has ended. */
   retryUser(userId: string): void {
-    const queue = this.queues.get(userId);
-    if (queue !== undefined) this.run(userId, queue);
+    const queue = this.#queues.get(userId);
+    if (queue !== undefined) this.#run(userId, queue);
   }
 
   stop(): void {
-    for (const { waiters } of this.queues.values()) for (const waiter of [...waiters]) this.expire(waiter);
+    for (const { waiters } of this.#queues.values()) for (const waiter of [...waiters]) this.#expire(waiter);
   }
 
-  private admit(request: HoldRequest, result: HoldResult): HoldResult | Promise<HoldResult> {
+  #admit(request: HoldRequest, result: HoldResult): HoldResult | Promise<HoldResult> {
     if (result.kind !== "blocked") return result;
-    const queue = this.getOrCreateQueue(request.userId);
-    if (queue.waiters.length >= this.limits.waitingMax) return result;
+    const queue = this.#getOrCreateQueue(request.userId);
+    if (queue.waiters.length >= this.#limits.waitingMax) return result;
     const { promise, resolve } = Promise.withResolvers<HoldResult>();
     const waiter: Waiter = {
       request,
       resolve,
       blockedResult: result,
-      deadline: setTimeout(() => this.expire(waiter), this.limits.waitMs),
+      deadline: setTimeout(() => this.#expire(waiter), this.#limits.waitMs),
       state: "waiting",
     };
     queue.waiters.push(waiter);
     return promise;
   }
 
-  private getOrCreateQueue(userId: string): UserQueue {
-    const known = this.queues.get(userId);
+  #getOrCreateQueue(userId: string): UserQueue {
+    const known = this.#queues.get(userId);
     if (known !== undefined) return known;
-    const retry = setInterval(() => this.retryUser(userId), this.limits.retryMs);
+    const retry = setInterval(() => this.retryUser(userId), this.#limits.retryMs);
     const queue: UserQueue = { waiters: [], retry, state: "idle" };
-    this.queues.set(userId, queue);
+    this.#queues.set(userId, queue);
     return queue;
   }
 
   /** While a hold is being requested, its result decides: a hold that is made must have an owner. */
-  private expire(waiter: Waiter): void {
-    if (waiter.state === "waiting") this.end(waiter, waiter.blockedResult);
+  #expire(waiter: Waiter): void {
+    if (waiter.state === "waiting") this.#end(waiter, waiter.blockedResult);
     else waiter.state = "expired";
   }
 
-  private end(waiter: Waiter, result: HoldResult | Promise<HoldResult>): void {
+  #end(waiter: Waiter, result: HoldResult | Promise<HoldResult>): void {
     clearTimeout(waiter.deadline);
     const { userId } = waiter.request;
-    const queue = this.queues.get(userId);
+    const queue = this.#queues.get(userId);
     const index = queue?.waiters.indexOf(waiter) ?? -1;
     if (queue !== undefined && index >= 0) queue.waiters.splice(index, 1);
     if (queue !== undefined && queue.waiters.length === 0) {
       clearInterval(queue.retry);
-      this.queues.delete(userId);
+      this.#queues.delete(userId);
     }
     waiter.resolve(result);
   }
 
-  private run(userId: string, queue: UserQueue): void {
+  #run(userId: string, queue: UserQueue): void {
     if (queue.state !== "idle") {
       queue.state = "running_again";
       return;
     }
     queue.state = "running";
-    void this.retryAll(queue).then(() => {
+    void this.#retryAll(queue).then(() => {
       const isDue = queue.state === "running_again";
       queue.state = "idle";
-      if (isDue && this.queues.get(userId) === queue) this.run(userId, queue);
+      if (isDue && this.#queues.get(userId) === queue) this.#run(userId, queue);
     });
   }
 
   /** Retries in the order of arrival. If the first waiter stays blocked, the ones behind it do not overtake it. */
-  private async retryAll({ waiters }: UserQueue): Promise<void> {
+  async #retryAll({ waiters }: UserQueue): Promise<void> {
     for (let next = waiters[0]; next !== undefined; next = waiters[0]) {
       next.state = "asking";
-      const result = await this.requestHold(next);
+      const result = await this.#requestHold(next);
       if (result.kind === "blocked" && next.state === "asking") {
         next.blockedResult = result;
         next.state = "waiting";
@@ -134,13 +134,13 @@ export class HoldQueue {
     }
   }
 
-  private async requestHold(waiter: Waiter): Promise<HoldResult> {
+  async #requestHold(waiter: Waiter): Promise<HoldResult> {
     try {
-      const result = await this.billingEngine.hold(waiter.request);
-      if (result.kind !== "blocked" || waiter.state === "expired") this.end(waiter, result);
+      const result = await this.#billingEngine.hold(waiter.request);
+      if (result.kind !== "blocked" || waiter.state === "expired") this.#end(waiter, result);
       return result;
     } catch (error) {
-      this.end(waiter, Promise.reject(error));
+      this.#end(waiter, Promise.reject(error));
       return waiter.blockedResult;
     }
   }

@@ -29,16 +29,16 @@ const TRACE_CHARS_MAX = 2_000;
  * minute; no money depends on them.
  */
 export class RejectionRows {
-  private readonly push: (row: UsageRow) => void;
-  private readonly limits: RejectionRowLimits;
-  private readonly kinds = new Map<string, RejectionKind>();
+  readonly #push: (row: UsageRow) => void;
+  readonly #limits: RejectionRowLimits;
+  readonly #kinds = new Map<string, RejectionKind>();
   /** The minute of wall-clock time that is being counted. A counted row never spans two hours of a roll-up. */
-  private minute = 0;
-  private timer: ReturnType<typeof setTimeout> | null = null;
+  #minute = 0;
+  #timer: ReturnType<typeof setTimeout> | null = null;
 
   constructor(push: (row: UsageRow) => void, limits: RejectionRowLimits) {
-    this.push = push;
-    this.limits = limits;
+    this.#push = push;
+    this.#limits = limits;
   }
 
   /**
@@ -48,10 +48,10 @@ export class RejectionRows {
   addToCounted(row: UsageRow): boolean {
     if (!isUnserved(row)) return false;
     const minute = Math.floor(row.atMs / MINUTE_MS);
-    if (minute !== this.minute || this.kinds.size >= this.limits.kindsMax) this.writeCounted();
-    this.minute = minute;
-    const kind = this.lookUpKind(row);
-    if (kind.rows < this.limits.rowsPerMinute) {
+    if (minute !== this.#minute || this.#kinds.size >= this.#limits.kindsMax) this.writeCounted();
+    this.#minute = minute;
+    const kind = this.#lookUpKind(row);
+    if (kind.rows < this.#limits.rowsPerMinute) {
       kind.rows++;
       return false;
     }
@@ -59,31 +59,31 @@ export class RejectionRows {
     const counted = kind.countedRejections.get(countedKey);
     if (counted === undefined) kind.countedRejections.set(countedKey, new CountedRejections(row));
     else counted.add(row);
-    this.timer ??= this.scheduleWrite(row.atMs);
+    this.#timer ??= this.#scheduleWrite(row.atMs);
     return true;
   }
 
   /** Writes the counted rows and restarts the count. */
   writeCounted(): void {
-    if (this.timer !== null) clearTimeout(this.timer);
-    this.timer = null;
-    for (const { countedRejections: counted } of this.kinds.values()) {
-      for (const rejections of counted.values()) this.push(rejections.toRow());
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
+    for (const { countedRejections: counted } of this.#kinds.values()) {
+      for (const rejections of counted.values()) this.#push(rejections.toRow());
     }
-    this.kinds.clear();
+    this.#kinds.clear();
   }
 
-  private lookUpKind({ keyId, outcome, status, errorCode }: UsageRow): RejectionKind {
+  #lookUpKind({ keyId, outcome, status, errorCode }: UsageRow): RejectionKind {
     const name = `${keyId} ${outcome} ${status} ${errorCode}`;
-    let kind = this.kinds.get(name);
+    let kind = this.#kinds.get(name);
     if (kind === undefined) {
       kind = { rows: 0, countedRejections: new Map() };
-      this.kinds.set(name, kind);
+      this.#kinds.set(name, kind);
     }
     return kind;
   }
 
-  private scheduleWrite(nowMs: number): ReturnType<typeof setTimeout> {
+  #scheduleWrite(nowMs: number): ReturnType<typeof setTimeout> {
     const timer = setTimeout(() => this.writeCounted(), MINUTE_MS - (nowMs % MINUTE_MS));
     timer.unref();
     return timer;
@@ -108,33 +108,38 @@ export function withoutUsageRow(row: UsageRow): UsageRow {
 
 /** Rejected requests that share one row. */
 class CountedRejections {
-  private readonly first: UsageRow;
-  private count = 1;
-  private atMs: number;
-  private durationMs: number;
-  private waitMs: number;
-  private isOneModel = true;
+  readonly #first: UsageRow;
+  #count = 1;
+  #atMs: number;
+  #durationMs: number;
+  #waitMs: number;
+  #isOneModel = true;
 
   constructor(first: UsageRow) {
     const trace = first.trace !== null && first.trace.length > TRACE_CHARS_MAX ? null : first.trace;
     // Nothing was charged, so there is no payer.
-    this.first = { ...first, trace, payer: null, tariffId: null, flags: [] };
-    this.atMs = first.atMs;
-    this.durationMs = first.durationMs;
-    this.waitMs = first.waitMs;
+    this.#first = { ...first, trace, payer: null, tariffId: null, flags: [] };
+    this.#atMs = first.atMs;
+    this.#durationMs = first.durationMs;
+    this.#waitMs = first.waitMs;
   }
 
   add({ publicModel, atMs, durationMs, waitMs }: UsageRow): void {
-    this.count++;
-    this.atMs = Math.max(this.atMs, atMs);
-    this.durationMs += durationMs;
-    this.waitMs += waitMs;
-    if (publicModel !== this.first.publicModel) this.isOneModel = false;
+    this.#count++;
+    this.#atMs = Math.max(this.#atMs, atMs);
+    this.#durationMs += durationMs;
+    this.#waitMs += waitMs;
+    if (publicModel !== this.#first.publicModel) this.#isOneModel = false;
   }
 
   /** Times are sums, so that averages of a roll-up stay correct. The model is empty if the requests named several. */
   toRow(): UsageRow {
-    const { first, count: requestCount, atMs, durationMs, waitMs, isOneModel } = this;
+    const first = this.#first;
+    const requestCount = this.#count;
+    const atMs = this.#atMs;
+    const durationMs = this.#durationMs;
+    const waitMs = this.#waitMs;
+    const isOneModel = this.#isOneModel;
     const row = { ...first, requestCount, atMs, durationMs, waitMs };
     // The trace contains the error message of the first request, which may name its model.
     return isOneModel ? row : { ...row, publicModel: "", trace: null };

@@ -22,49 +22,49 @@ export interface UnsyncedOptions {
 }
 
 export class UnsyncedSegments {
-  private readonly options: UnsyncedOptions;
-  private ended: Segment[] = [];
-  private failed: Segment[] = [];
+  readonly #options: UnsyncedOptions;
+  #ended: Segment[] = [];
+  #failed: Segment[] = [];
 
   constructor(options: UnsyncedOptions) {
-    this.options = options;
+    this.#options = options;
   }
 
   add(segment: Segment): void {
-    this.ended.push(segment);
+    this.#ended.push(segment);
   }
 
   /** Marks segments whose next sync result would be meaningless. */
   markFailed(segments: readonly Segment[]): void {
     const files = new Set(segments.map(({ file }) => file));
-    this.ended = this.ended.filter(({ file }) => !files.has(file));
-    this.failed.push(...segments.filter(({ file }) => !this.failed.some((one) => one.file === file)));
+    this.#ended = this.#ended.filter(({ file }) => !files.has(file));
+    this.#failed.push(...segments.filter(({ file }) => !this.#failed.some((one) => one.file === file)));
   }
 
   /** Removes and returns the ended segments. The caller must sync, re-add or fail them. */
   takeEnded(): Segment[] {
-    const taken = this.ended;
-    this.ended = [];
+    const taken = this.#ended;
+    this.#ended = [];
     return taken;
   }
 
   /** Resolves when the content of all failed segments is on disk. */
   async rewriteFailed(): Promise<void> {
-    for (const segment of [...this.failed]) {
-      if (this.options.isNeeded(segment.number)) await this.rewrite(segment);
-      this.failed = this.failed.filter((one) => one !== segment);
+    for (const segment of [...this.#failed]) {
+      if (this.#options.isNeeded(segment.number)) await this.#rewrite(segment);
+      this.#failed = this.#failed.filter((one) => one !== segment);
       segment.file.close();
     }
   }
 
   close(): void {
-    for (const { file } of [...this.ended, ...this.failed]) file.close();
-    this.ended = [];
-    this.failed = [];
+    for (const { file } of [...this.#ended, ...this.#failed]) file.close();
+    this.#ended = [];
+    this.#failed = [];
   }
 
-  private async rewrite({ number, file }: Segment): Promise<void> {
-    const { dir, buildPath: pathOf, isNeeded } = this.options;
+  async #rewrite({ number, file }: Segment): Promise<void> {
+    const { dir, buildPath: pathOf, isNeeded } = this.#options;
     const content = file.content();
     const { damage, torn } = readSegment(content);
     if (damage !== null || torn > 0) throw new Error("a part of the journal was lost");

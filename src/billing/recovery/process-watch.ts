@@ -27,14 +27,14 @@ interface Heartbeat {
 }
 
 export class ProcessWatch {
-  private readonly options: ProcessWatchOptions;
-  private readonly lookUp: (pid: number) => ProcessLookup;
-  private readonly heartbeats = new Map<string, Heartbeat>();
-  private checkedAtMs = Number.NEGATIVE_INFINITY;
+  readonly #options: ProcessWatchOptions;
+  readonly #lookUp: (pid: number) => ProcessLookup;
+  readonly #heartbeats = new Map<string, Heartbeat>();
+  #checkedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: ProcessWatchOptions) {
-    this.options = options;
-    this.lookUp = options.lookUpProcess ?? lookUpProcess;
+    this.#options = options;
+    this.#lookUp = options.lookUpProcess ?? lookUpProcess;
   }
 
   /**
@@ -42,38 +42,38 @@ export class ProcessWatch {
    * each gets the whole time again.
    */
   restart(): void {
-    this.heartbeats.clear();
+    this.#heartbeats.clear();
   }
 
   /** The ids of the dead processes among `all`, which must have been read from the database just now. */
   findDead(all: readonly ProcessRecord[]): Set<string> {
-    const { self, monotonicMs, pauseMsMax } = this.options;
+    const { self, monotonicMs, pauseMsMax } = this.#options;
     const nowMs = monotonicMs();
-    if (nowMs - this.checkedAtMs > pauseMsMax) this.heartbeats.clear();
-    this.checkedAtMs = nowMs;
+    if (nowMs - this.#checkedAtMs > pauseMsMax) this.#heartbeats.clear();
+    this.#checkedAtMs = nowMs;
     const ids = new Set(all.map(({ id }) => id));
-    for (const id of this.heartbeats.keys()) if (!ids.has(id)) this.heartbeats.delete(id);
+    for (const id of this.#heartbeats.keys()) if (!ids.has(id)) this.#heartbeats.delete(id);
     const others = all.filter(({ id }) => id !== self.id);
-    return new Set(others.filter((record) => this.isDead(record, nowMs)).map(({ id }) => id));
+    return new Set(others.filter((record) => this.#isDead(record, nowMs)).map(({ id }) => id));
   }
 
-  private isDead(record: ProcessRecord, nowMs: number): boolean {
-    const verdict = this.checkKernel(record);
+  #isDead(record: ProcessRecord, nowMs: number): boolean {
+    const verdict = this.#checkKernel(record);
     if (verdict !== "unknown") return verdict === "dead";
-    const observed = this.heartbeats.get(record.id);
+    const observed = this.#heartbeats.get(record.id);
     if (observed !== undefined && observed.beatAtMs === record.beatAtMs) {
-      return nowMs - observed.sinceMs >= this.options.deadAfterMs;
+      return nowMs - observed.sinceMs >= this.#options.deadAfterMs;
     }
-    this.heartbeats.set(record.id, { beatAtMs: record.beatAtMs, sinceMs: nowMs });
+    this.#heartbeats.set(record.id, { beatAtMs: record.beatAtMs, sinceMs: nowMs });
     return false;
   }
 
-  private checkKernel({ host, pid, folderId, startTicks }: ProcessRecord): "dead" | "running" | "unknown" {
-    const { self } = this.options;
+  #checkKernel({ host, pid, folderId, startTicks }: ProcessRecord): "dead" | "running" | "unknown" {
+    const { self } = this.#options;
     // This process has locked the folder, so its previous owner is gone.
     if (folderId !== null && folderId === self.folderId) return "dead";
     if (host !== self.host) return "unknown";
-    const lookup = this.lookUp(pid);
+    const lookup = this.#lookUp(pid);
     if (lookup.kind === "gone") return "dead";
     if (startTicks === null || lookup.startTicks === null) return "unknown";
     return lookup.startTicks === startTicks ? "running" : "dead";

@@ -31,7 +31,10 @@ export class RowBatch {
   /** Adds a row whose values fit the database (`clampCount`). */
   add(row: UsageRow, segment: number): void {
     const sameKindRows = groupByKind(this.kinds, row);
-    sameKindRows.add(row, this.isPaid && row.chargedNano !== 0n ? this.shareCharge(row, sameKindRows) : null);
+    sameKindRows.add(
+      row,
+      this.isPaid && row.chargedNano !== 0n ? this.#shareCharge(row, sameKindRows) : null,
+    );
     addToLines(this.sums, row);
     this.count++;
     if (segment < this.segment) this.segment = segment;
@@ -42,7 +45,7 @@ export class RowBatch {
    * The request whose ledger entry the row shares: the first charged one. Its own row learns of the sharing when a
    * second row is added.
    */
-  private shareCharge(row: UsageRow, sameKindRows: SameKindRows): string | null {
+  #shareCharge(row: UsageRow, sameKindRows: SameKindRows): string | null {
     const { charge } = this;
     if (charge === null) {
       const { requestId, atMs, chargedNano: nano } = row;

@@ -21,51 +21,51 @@ export function openBodyMemory(
 
 /** Grows within the small budget first and moves to the large one above its limit. */
 class BodyMemory implements BodyReservation {
-  private readonly small: BodyReservation | null;
-  private readonly large: BodyReservation;
+  readonly #small: BodyReservation | null;
+  readonly #large: BodyReservation;
 
   constructor(small: BodyReservation | null, large: BodyReservation) {
-    this.small = small;
-    this.large = large;
+    this.#small = small;
+    this.#large = large;
   }
 
   get budget(): BodyBudget {
-    return this.small !== null && this.large.bytes === 0 ? this.small.budget : this.large.budget;
+    return this.#small !== null && this.#large.bytes === 0 ? this.#small.budget : this.#large.budget;
   }
 
   get bytes(): number {
-    return Math.max(this.large.bytes, this.small?.bytes ?? 0);
+    return Math.max(this.#large.bytes, this.#small?.bytes ?? 0);
   }
 
   growTo(bytes: number): MaybePromise<ReservationResult> {
     if (bytes <= this.bytes) return "room";
-    if (bytes <= SMALL_BODY_BYTES_MAX) return this.small?.growTo(bytes) ?? "room";
-    return whenReady(this.large.growTo(bytes), (result) => this.moved(result));
+    if (bytes <= SMALL_BODY_BYTES_MAX) return this.#small?.growTo(bytes) ?? "room";
+    return whenReady(this.#large.growTo(bytes), (result) => this.#moved(result));
   }
 
   growNow(bytes: number): boolean {
     if (bytes <= this.bytes) return true;
-    if (bytes <= SMALL_BODY_BYTES_MAX) return this.small?.growNow(bytes) ?? true;
-    const isGrown = this.large.growNow(bytes);
-    if (isGrown) this.small?.release();
+    if (bytes <= SMALL_BODY_BYTES_MAX) return this.#small?.growNow(bytes) ?? true;
+    const isGrown = this.#large.growNow(bytes);
+    if (isGrown) this.#small?.release();
     return isGrown;
   }
 
   shrinkTo(bytes: number): void {
-    if (bytes > SMALL_BODY_BYTES_MAX || this.large.bytes === 0) {
-      this.large.shrinkTo(bytes);
-      this.small?.shrinkTo(bytes);
-    } else if (this.small === null || this.small.growNow(bytes)) this.large.release();
-    else this.large.shrinkTo(bytes);
+    if (bytes > SMALL_BODY_BYTES_MAX || this.#large.bytes === 0) {
+      this.#large.shrinkTo(bytes);
+      this.#small?.shrinkTo(bytes);
+    } else if (this.#small === null || this.#small.growNow(bytes)) this.#large.release();
+    else this.#large.shrinkTo(bytes);
   }
 
   readonly release = (): void => {
-    this.small?.release();
-    this.large.release();
+    this.#small?.release();
+    this.#large.release();
   };
 
-  private moved(result: ReservationResult): ReservationResult {
-    if (result === "room") this.small?.release();
+  #moved(result: ReservationResult): ReservationResult {
+    if (result === "room") this.#small?.release();
     return result;
   }
 }

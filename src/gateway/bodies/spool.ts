@@ -95,51 +95,51 @@ export async function spoolBody(
 /** The memory and disk space that one body holds. */
 class SpoolShare {
   rejection: BodyRejection | null = null;
-  private readonly memory: BodyReservation;
-  private readonly disk: BodyReservation;
-  private readonly options: SpoolOptions;
+  readonly #memory: BodyReservation;
+  readonly #disk: BodyReservation;
+  readonly #options: SpoolOptions;
 
   constructor(options: SpoolOptions, client: { readonly signal: AbortSignal }) {
-    this.options = options;
-    this.memory = options.budgets.small.open(options.owner, client);
-    this.disk = options.budgets.disk.open(options.owner, client);
+    this.#options = options;
+    this.#memory = options.budgets.small.open(options.owner, client);
+    this.#disk = options.budgets.disk.open(options.owner, client);
   }
 
   /** Returns false if there is no room; the same holds for the methods below. */
   async begin(declaredBytes: number | null): Promise<boolean> {
-    const { memoryBytesMax } = this.options;
-    if (declaredBytes !== null && declaredBytes > memoryBytesMax && !(await this.growDisk(declaredBytes))) {
+    const { memoryBytesMax } = this.#options;
+    if (declaredBytes !== null && declaredBytes > memoryBytesMax && !(await this.#growDisk(declaredBytes))) {
       return false;
     }
-    return this.grow(this.memory, Math.min(declaredBytes ?? memoryBytesMax, memoryBytesMax), "memory");
+    return this.#grow(this.#memory, Math.min(declaredBytes ?? memoryBytesMax, memoryBytesMax), "memory");
   }
 
   /** Reserves twice the current need, so that it does not wait at each write. */
   async growForFile(bytes: number): Promise<boolean> {
-    if (bytes <= this.disk.bytes) return true;
-    return this.growDisk(Math.min(Math.max(DISK_STEP_BYTES_MIN, 2 * bytes), this.options.bytesMax));
+    if (bytes <= this.#disk.bytes) return true;
+    return this.#growDisk(Math.min(Math.max(DISK_STEP_BYTES_MIN, 2 * bytes), this.#options.bytesMax));
   }
 
   endInMemory(bytes: number): void {
-    this.disk.release();
-    this.memory.shrinkTo(bytes);
+    this.#disk.release();
+    this.#memory.shrinkTo(bytes);
   }
 
   endInFile(bytes: number): void {
-    this.memory.release();
-    this.disk.shrinkTo(bytes);
+    this.#memory.release();
+    this.#disk.shrinkTo(bytes);
   }
 
   release(): void {
-    this.memory.release();
-    this.disk.release();
+    this.#memory.release();
+    this.#disk.release();
   }
 
-  private growDisk(bytes: number): Promise<boolean> {
-    return this.grow(this.disk, bytes, "disk");
+  #growDisk(bytes: number): Promise<boolean> {
+    return this.#grow(this.#disk, bytes, "disk");
   }
 
-  private async grow(reservation: BodyReservation, bytes: number, of: "memory" | "disk"): Promise<boolean> {
+  async #grow(reservation: BodyReservation, bytes: number, of: "memory" | "disk"): Promise<boolean> {
     const result = await reservation.growTo(bytes);
     if (result === "room") return true;
     this.rejection = result === "left" ? aborted() : noMemory(reservation.budget.retryAfterSeconds(), of);

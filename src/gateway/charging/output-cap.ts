@@ -30,56 +30,56 @@ const REMEMBERED_MS = 60 * 60_000;
 const rejectedNames = new WeakMap<AccountRoute, RejectedNames>();
 
 export class OutputCap {
-  private readonly tokens: number;
-  private readonly request: ModelRequest;
-  private readonly names: readonly string[];
-  private readonly monotonicMs: () => number;
+  readonly #tokens: number;
+  readonly #request: ModelRequest;
+  readonly #names: readonly string[];
+  readonly #monotonicMs: () => number;
   /** What this request has learnt itself. */
-  private readonly rejectedCounts = new Map<AccountRoute, number>();
+  readonly #rejectedCounts = new Map<AccountRoute, number>();
 
   constructor(tokens: number, endpoint: Endpoint, request: ModelRequest, monotonicMs: () => number) {
-    this.tokens = tokens;
-    this.request = request;
-    this.names = endpoint.outputLimits;
-    this.monotonicMs = monotonicMs;
+    this.#tokens = tokens;
+    this.#request = request;
+    this.#names = endpoint.outputLimits;
+    this.#monotonicMs = monotonicMs;
   }
 
   applyTo(body: RequestBody, route: AccountRoute): RequestBody {
-    const name = this.names[this.countRejected(route)];
-    return name === undefined ? body : body.withOutputCap(this.tokens, name);
+    const name = this.#names[this.#countRejected(route)];
+    return name === undefined ? body : body.withOutputCap(this.#tokens, name);
   }
 
   /** The cap for a request that is written for this account; null if the account accepts none. */
   tokensFor(route: AccountRoute): number | null {
-    return this.countRejected(route) < this.names.length ? this.tokens : null;
+    return this.#countRejected(route) < this.#names.length ? this.#tokens : null;
   }
 
   /**
    * True if the account rejected the request because of a cap that its client did not send: a retry then makes sense.
    */
   recordRejection(route: AccountRoute, { class: kind, error }: UpstreamFailure): boolean {
-    const rejectedCount = this.countRejected(route);
-    const name = this.names[rejectedCount];
+    const rejectedCount = this.#countRejected(route);
+    const name = this.#names[rejectedCount];
     if (kind !== "rejected" || error === null || name === undefined) return false;
     // An account of another dialect knows the cap by another name.
     const names = route.translation === null ? [name] : BOUND_NAMES;
     // If the client used the name itself, the error may refer to that.
-    if (names.some((one) => this.request.body.mentions(one))) return false;
+    if (names.some((one) => this.#request.body.mentions(one))) return false;
     const words: readonly string[] = error.message.match(/\w+/g) ?? [];
     if (!names.some((one) => error.param === one || words.includes(one))) return false;
-    this.rejectedCounts.set(route, rejectedCount + 1);
+    this.#rejectedCounts.set(route, rejectedCount + 1);
     // Only unsupported parameters are remembered: a value that is too large now may be accepted next time.
     if (UNKNOWN_FIELD.test(`${error.code} ${error.message}`)) {
-      rejectedNames.set(route, { count: rejectedCount + 1, untilMs: this.monotonicMs() + REMEMBERED_MS });
+      rejectedNames.set(route, { count: rejectedCount + 1, untilMs: this.#monotonicMs() + REMEMBERED_MS });
     }
     return true;
   }
 
-  private countRejected(route: AccountRoute): number {
+  #countRejected(route: AccountRoute): number {
     const remembered = rejectedNames.get(route);
     const rememberedCount =
-      remembered !== undefined && this.monotonicMs() < remembered.untilMs ? remembered.count : 0;
-    return Math.max(rememberedCount, this.rejectedCounts.get(route) ?? 0);
+      remembered !== undefined && this.#monotonicMs() < remembered.untilMs ? remembered.count : 0;
+    return Math.max(rememberedCount, this.#rejectedCounts.get(route) ?? 0);
   }
 }
 

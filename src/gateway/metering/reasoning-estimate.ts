@@ -42,7 +42,7 @@ interface LearntReasoning {
 
 export class ReasoningEstimates {
   /** Ordered by their last sample. */
-  private readonly subjects = new Map<string, LearntReasoning>();
+  readonly #subjects = new Map<string, LearntReasoning>();
 
   /**
    * Learns from a response that ended with usage: this many of its tokens were reasoning that the client did not see.
@@ -50,17 +50,17 @@ export class ReasoningEstimates {
   learn(subject: ReasoningSubject, unseenTokens: number): void {
     if (!(unseenTokens >= 0 && unseenTokens <= TOKENS_MAX)) return;
     const key = subjectKey(subject);
-    const known = this.subjects.get(key);
+    const known = this.#subjects.get(key);
     if (known === undefined) {
-      this.evictOldest();
-      this.subjects.set(key, { mean: unseenTokens, deviation: unseenTokens * FIRST_DEVIATION });
+      this.#evictOldest();
+      this.#subjects.set(key, { mean: unseenTokens, deviation: unseenTokens * FIRST_DEVIATION });
       return;
     }
     const error = unseenTokens - known.mean;
     known.deviation += DEVIATION_WEIGHT * (Math.abs(error) - known.deviation);
     known.mean += MEAN_WEIGHT * error;
-    this.subjects.delete(key);
-    this.subjects.set(key, known);
+    this.#subjects.delete(key);
+    this.#subjects.set(key, known);
   }
 
   /**
@@ -68,18 +68,18 @@ export class ReasoningEstimates {
    * that this client has seen. `reasons`: the model is known to reason, even without samples.
    */
   estimate(subject: ReasoningSubject, shownTokens: number, reasons: boolean): number {
-    const learnt = this.subjects.get(subjectKey(subject));
+    const learnt = this.#subjects.get(subjectKey(subject));
     // Samples of streams already exclude the reasoning that was shown.
     if (learnt !== undefined) return upperTokens(learnt);
-    const other = this.subjects.get(subjectKey({ ...subject, stream: !subject.stream }));
+    const other = this.#subjects.get(subjectKey({ ...subject, stream: !subject.stream }));
     const tokens = other === undefined ? presumedTokens(subject.effort, reasons) : upperTokens(other);
     return Math.max(0, tokens - shownTokens);
   }
 
-  private evictOldest(): void {
-    if (this.subjects.size < SUBJECTS_MAX) return;
-    const oldest = this.subjects.keys().next();
-    if (!oldest.done) this.subjects.delete(oldest.value);
+  #evictOldest(): void {
+    if (this.#subjects.size < SUBJECTS_MAX) return;
+    const oldest = this.#subjects.keys().next();
+    if (!oldest.done) this.#subjects.delete(oldest.value);
   }
 }
 

@@ -167,33 +167,33 @@ function recordCandidates(pool: Pool, dispatchRequest: DispatchRequest, pick: Ch
 /** A class, because one object per request is cheaper than closures. */
 class TakenSlot implements AccountSlot {
   readonly route: AccountRoute;
-  private readonly source: AccountSlotSource;
-  private readonly dispatchRequest: DispatchRequest;
-  private readonly lease: LimitLease;
-  private isOver = false;
+  readonly #source: AccountSlotSource;
+  readonly #dispatchRequest: DispatchRequest;
+  readonly #lease: LimitLease;
+  #isOver = false;
 
   constructor(source: AccountSlotSource, dispatchRequest: DispatchRequest, { route, lease }: PickedChoice) {
-    this.source = source;
-    this.dispatchRequest = dispatchRequest;
+    this.#source = source;
+    this.#dispatchRequest = dispatchRequest;
     this.route = route;
-    this.lease = lease;
+    this.#lease = lease;
   }
 
   release(use: TrueUse | null): void {
-    if (this.isOver) return;
-    this.isOver = true;
-    if (use !== null) this.lease.settle(use);
-    this.lease.release();
-    this.source.waitingQueue.serveFreedSlot(this.route.account.id);
+    if (this.#isOver) return;
+    this.#isOver = true;
+    if (use !== null) this.#lease.settle(use);
+    this.#lease.release();
+    this.#source.waitingQueue.serveFreedSlot(this.route.account.id);
   }
 
   settle(use: TrueUse): void {
-    this.lease.settle(use);
+    this.#lease.settle(use);
   }
 
   fail(failure: UpstreamFailure): void {
-    failAttempt(this.dispatchRequest.trace, failure, this.source.monotonicMs());
-    this.source.pool.recordFailure(this.route, failure);
+    failAttempt(this.#dispatchRequest.trace, failure, this.#source.monotonicMs());
+    this.#source.pool.recordFailure(this.route, failure);
     this.release(NO_AMOUNTS);
   }
 }

@@ -13,20 +13,20 @@ class RequestAudience implements Audience {
   readonly publicModel: string;
   readonly upstreamModel: string;
   readonly account: AccountRoute["account"] | null;
-  private readonly request: ModelRequest;
+  readonly #request: ModelRequest;
 
   constructor(request: ModelRequest, route: AccountRoute | null) {
     this.publicModel = request.publicModel;
     this.upstreamModel = route?.upstreamModel ?? request.publicModel;
     this.account = route?.account ?? null;
-    this.request = request;
+    this.#request = request;
   }
 
   get wantsBase64(): boolean {
-    return this.request.wantsBase64;
+    return this.#request.wantsBase64;
   }
 
   mentions(word: string): boolean {
-    return this.request.body.mentions(word);
+    return this.#request.body.mentions(word);
   }
 }

@@ -30,26 +30,26 @@ interface Load {
 }
 
 class RequestRetries implements Retries {
-  private readonly load: Load;
-  private failovers = 0;
-  private isCounted = false;
+  readonly #load: Load;
+  #failovers = 0;
+  #isCounted = false;
 
   constructor(load: Load) {
-    this.load = load;
+    this.#load = load;
     load.inFlight++;
   }
 
   mayRetry(): boolean {
-    const { load } = this;
-    if (++this.failovers === 1 || this.isCounted) return true;
+    const load = this.#load;
+    if (++this.#failovers === 1 || this.#isCounted) return true;
     if (load.retrying >= Math.max(ALWAYS_ALLOWED, load.inFlight * SHARE)) return false;
-    this.isCounted = true;
+    this.#isCounted = true;
     load.retrying++;
     return true;
   }
 
   close(): void {
-    this.load.inFlight--;
-    if (this.isCounted) this.load.retrying--;
+    this.#load.inFlight--;
+    if (this.#isCounted) this.#load.retrying--;
   }
 }

@@ -189,9 +189,9 @@ const NOTHING = wholeBytesPart(new Uint8Array(0));
 /** Collects a body. Most bodies arrive in one piece, which is not copied. */
 class BodyCollector {
   bytesMax: number;
-  private first: Part | null = null;
-  private more: Part[] | null = null;
-  private total = 0;
+  #first: Part | null = null;
+  #more: Part[] | null = null;
+  #total = 0;
 
   constructor(bytesMax: number) {
     this.bytesMax = bytesMax;
@@ -199,18 +199,18 @@ class BodyCollector {
 
   /** Returns false if the body exceeds its limit. */
   add(piece: Part): boolean {
-    this.total += piece.end - piece.start;
-    if (this.total > this.bytesMax) return false;
-    if (this.first === null) this.first = piece;
-    else if (this.more === null) this.more = [this.first, piece];
-    else this.more.push(piece);
+    this.#total += piece.end - piece.start;
+    if (this.#total > this.bytesMax) return false;
+    if (this.#first === null) this.#first = piece;
+    else if (this.#more === null) this.#more = [this.#first, piece];
+    else this.#more.push(piece);
     return true;
   }
 
   /** Returns null if the body exceeded its limit. */
   take(): Part | null {
-    if (this.total > this.bytesMax) return null;
-    return this.more === null ? (this.first ?? NOTHING) : wholeBytesPart(joinParts(this.more));
+    if (this.#total > this.bytesMax) return null;
+    return this.#more === null ? (this.#first ?? NOTHING) : wholeBytesPart(joinParts(this.#more));
   }
 }
 

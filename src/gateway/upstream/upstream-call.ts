@@ -48,99 +48,102 @@ const WATCH_CLIENT_AFTER_MS = 100;
 
 /** If the client disconnects, the call fails with `CLIENT_DISCONNECTED` or `CLIENT_DISCONNECTED_UNSENT`. */
 export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
-  private readonly out: OutboundRequest;
-  private readonly attempt: UpstreamAttempt;
-  private readonly sink: ResponseSink<UpstreamFailure>;
-  private target: DialTarget | null = null;
+  readonly #out: OutboundRequest;
+  readonly #attempt: UpstreamAttempt;
+  readonly #sink: ResponseSink<UpstreamFailure>;
+  #target: DialTarget | null = null;
   /** The access token of an account whose credential is exchanged for one. */
-  private token: string | null = null;
+  #token: string | null = null;
   /** A rejected token is replaced once. */
-  private mayRenewToken = true;
-  private httpExchange: HttpExchange | null = null;
-  private deadline: Deadline | null = null;
-  private clientSignal: AbortSignal | null = null;
-  private disconnectListener: (() => void) | null = null;
-  private hasDeadline = true;
-  private isOver = false;
+  #mayRenewToken = true;
+  #httpExchange: HttpExchange | null = null;
+  #deadline: Deadline | null = null;
+  #clientSignal: AbortSignal | null = null;
+  #disconnectListener: (() => void) | null = null;
+  #hasDeadline = true;
+  #isOver = false;
 
   constructor(out: OutboundRequest, attempt: UpstreamAttempt, sink: ResponseSink<UpstreamFailure>) {
-    this.out = out;
-    this.attempt = attempt;
+    this.#out = out;
+    this.#attempt = attempt;
     const observed = attempt.capture ? attempt.capture.tap(sink) : sink;
     const { framing } = KINDS[attempt.account.kind];
-    this.sink =
+    this.#sink =
       framing !== null && attempt.wantsEvents
         ? framing.open(observed, {
             eventBytesMax: out.eventBytesMax,
-            onFault: (failure) => this.failWith(failure),
+            onFault: (failure) => this.#failWith(failure),
           })
         : observed;
   }
 
   start(): void {
-    const { out, attempt } = this;
+    const out = this.#out;
+    const attempt = this.#attempt;
     const { account, deadlineMs } = attempt;
-    this.deadline = out.deadlines.set(
+    this.#deadline = out.deadlines.set(
       Math.min(WATCH_CLIENT_AFTER_MS, deadlineMs),
       // `bind` is cheaper than a closure, and nearly no deadline expires.
-      this.watchClient.bind(this),
+      this.#watchClient.bind(this),
     );
     try {
       const target = out.dialer.resolve(account.baseUrl, account);
-      if (target instanceof Promise) this.beginLater(target);
-      else this.begin(target);
+      if (target instanceof Promise) this.#beginLater(target);
+      else this.#begin(target);
     } catch (cause) {
-      this.beginLater(Promise.reject(cause));
+      this.#beginLater(Promise.reject(cause));
     }
   }
 
-  private beginLater(target: Promise<DialTarget>): void {
+  #beginLater(target: Promise<DialTarget>): void {
     target.then(
-      (resolved) => this.begin(resolved),
-      (cause: unknown) => this.failWith(dialFailure(cause)),
+      (resolved) => this.#begin(resolved),
+      (cause: unknown) => this.#failWith(dialFailure(cause)),
     );
   }
 
-  private begin(target: DialTarget): void {
-    if (this.isOver) return;
-    this.target = target;
-    if (KINDS[this.attempt.account.kind].credential === "service_account") this.beginWithToken(target);
-    else if (!this.sendOverSocket(target)) this.sendOverHttp(target);
+  #begin(target: DialTarget): void {
+    if (this.#isOver) return;
+    this.#target = target;
+    if (KINDS[this.#attempt.account.kind].credential === "service_account") this.#beginWithToken(target);
+    else if (!this.#sendOverSocket(target)) this.#sendOverHttp(target);
   }
 
-  private beginWithToken(target: DialTarget): void {
-    const token = this.out.accessTokens.get(this.attempt.account);
-    if (typeof token === "string") this.sendWithToken(target, token);
+  #beginWithToken(target: DialTarget): void {
+    const token = this.#out.accessTokens.get(this.#attempt.account);
+    if (typeof token === "string") this.#sendWithToken(target, token);
     else
       token.then(
-        (text) => this.sendWithToken(target, text),
-        (cause: unknown) => this.failWith(tokenFailure(cause)),
+        (text) => this.#sendWithToken(target, text),
+        (cause: unknown) => this.#failWith(tokenFailure(cause)),
       );
   }
 
-  private sendWithToken(target: DialTarget, token: string): void {
-    if (this.isOver) return;
-    this.token = token;
-    this.sendOverHttp(target);
+  #sendWithToken(target: DialTarget, token: string): void {
+    if (this.#isOver) return;
+    this.#token = token;
+    this.#sendOverHttp(target);
   }
 
   /** The upstream did not process a request whose token it rejected, so the request is sent again with a new one. */
-  private renewToken(): boolean {
-    const { token, target } = this;
-    if (token === null || target === null || !this.mayRenewToken) return false;
-    this.mayRenewToken = false;
-    this.httpExchange?.abort();
-    this.out.accessTokens.discard(this.attempt.account, token);
-    this.beginWithToken(target);
+  #renewToken(): boolean {
+    const token = this.#token;
+    const target = this.#target;
+    if (token === null || target === null || !this.#mayRenewToken) return false;
+    this.#mayRenewToken = false;
+    this.#httpExchange?.abort();
+    this.#out.accessTokens.discard(this.#attempt.account, token);
+    this.#beginWithToken(target);
     return true;
   }
 
-  private sendOverHttp(target: DialTarget): void {
-    const { out, attempt } = this;
+  #sendOverHttp(target: DialTarget): void {
+    const out = this.#out;
+    const attempt = this.#attempt;
     const path = lookUpPath(attempt);
-    const headers = headerLines(out.userAgent, attempt, this.token);
+    const headers = headerLines(out.userAgent, attempt, this.#token);
     if (attempt.capture) captureSent(attempt.capture, attempt, { transport: "http", path, headers });
-    this.httpExchange = out.http.send(
+    this.#httpExchange = out.http.send(
       {
         target,
         method: attempt.method,
@@ -153,15 +156,16 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
   }
 
   /** Returns false if the request cannot be sent by WebSocket. */
-  private sendOverSocket(target: DialTarget): boolean {
-    const { out, attempt } = this;
+  #sendOverSocket(target: DialTarget): boolean {
+    const out = this.#out;
+    const attempt = this.#attempt;
     const { account, body, turn = null } = attempt;
     if (turn === null || !account.websocket || body === null || "open" in body.content) return false;
     if (!out.sockets.isSupported(account)) return false;
     const headers = headerLines(out.userAgent, { ...attempt, body: null, wantsEvents: false }, null);
     const path = lookUpPath(attempt);
     if (attempt.capture) captureSent(attempt.capture, attempt, { transport: "websocket", path, headers });
-    this.httpExchange = out.sockets.send(
+    this.#httpExchange = out.sockets.send(
       { ...turn, account, target, path, headers, wholeBody: body.content },
       this,
     );
@@ -169,92 +173,94 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
   }
 
   head(status: number, headers: ResponseHeaders): void {
-    if (status === 401 && this.renewToken()) return;
-    this.sink.head(status, headers);
+    if (status === 401 && this.#renewToken()) return;
+    this.#sink.head(status, headers);
   }
 
   data(piece: Part): void {
-    this.sink.data(piece);
+    this.#sink.data(piece);
   }
 
   end(): void {
-    this.isOver = true;
+    this.#isOver = true;
     this.stopWatching();
-    this.sink.end();
+    this.#sink.end();
   }
 
   fail(failure: TurnFailure): void {
-    const { target, out } = this;
+    const target = this.#target;
+    const out = this.#out;
     switch (failure.kind) {
       case "unsupported":
-        if (!this.isOver && target !== null) this.sendOverHttp(target);
+        if (!this.#isOver && target !== null) this.#sendOverHttp(target);
         return;
       case "error_message":
-        this.failWith(failureByMessage(failure.status, failure.headers, failure.body, out.nowMs()));
+        this.#failWith(failureByMessage(failure.status, failure.headers, failure.body, out.nowMs()));
         return;
       case "connect_timeout":
         if (target !== null) out.dialer.markUnreachable(target);
         break;
     }
-    this.failWith(toUpstreamFailure(failure));
+    this.#failWith(toUpstreamFailure(failure));
   }
 
   pause(): void {
-    this.httpExchange?.pause();
+    this.#httpExchange?.pause();
   }
 
   resume(): void {
-    this.httpExchange?.resume();
+    this.#httpExchange?.resume();
   }
 
   abort(): void {
-    if (this.isOver) return;
-    this.isOver = true;
+    if (this.#isOver) return;
+    this.#isOver = true;
     this.stopWatching();
-    this.httpExchange?.abort();
+    this.#httpExchange?.abort();
   }
 
   /** The response has begun: from here on the timers of the stream detect silence. */
   stopDeadline(): void {
-    this.hasDeadline = false;
+    this.#hasDeadline = false;
     // Until the client is watched, the deadline only serves to start the watch.
-    if (this.clientSignal !== null) this.cancelDeadline();
+    if (this.#clientSignal !== null) this.#cancelDeadline();
   }
 
   stopWatching(): void {
-    this.cancelDeadline();
-    if (this.clientSignal === null || this.disconnectListener === null) return;
-    this.clientSignal.removeEventListener("abort", this.disconnectListener);
-    this.clientSignal = null;
+    this.#cancelDeadline();
+    if (this.#clientSignal === null || this.#disconnectListener === null) return;
+    this.#clientSignal.removeEventListener("abort", this.#disconnectListener);
+    this.#clientSignal = null;
   }
 
-  private cancelDeadline(): void {
-    if (this.deadline !== null) this.out.deadlines.cancel(this.deadline);
-    this.deadline = null;
+  #cancelDeadline(): void {
+    if (this.#deadline !== null) this.#out.deadlines.cancel(this.#deadline);
+    this.#deadline = null;
   }
 
-  private watchClient(): void {
-    const { out, attempt } = this;
-    this.deadline = this.hasDeadline
-      ? out.deadlines.set(attempt.deadlineMs - WATCH_CLIENT_AFTER_MS, () => this.failWith(timedOut()))
+  #watchClient(): void {
+    const out = this.#out;
+    const attempt = this.#attempt;
+    this.#deadline = this.#hasDeadline
+      ? out.deadlines.set(attempt.deadlineMs - WATCH_CLIENT_AFTER_MS, () => this.#failWith(timedOut()))
       : null;
-    this.clientSignal = attempt.client.signal;
-    if (this.clientSignal.aborted) {
-      this.handleDisconnect();
+    this.#clientSignal = attempt.client.signal;
+    if (this.#clientSignal.aborted) {
+      this.#handleDisconnect();
       return;
     }
-    this.disconnectListener = () => this.handleDisconnect();
-    this.clientSignal.addEventListener("abort", this.disconnectListener);
+    this.#disconnectListener = () => this.#handleDisconnect();
+    this.#clientSignal.addEventListener("abort", this.#disconnectListener);
   }
 
-  private failWith(failure: UpstreamFailure): void {
-    if (this.isOver) return;
+  #failWith(failure: UpstreamFailure): void {
+    if (this.#isOver) return;
     this.abort();
-    this.sink.fail(failure);
+    this.#sink.fail(failure);
   }
 
-  private handleDisconnect(): void {
-    this.failWith(this.httpExchange?.hasBegun ? CLIENT_DISCONNECTED : CLIENT_DISCONNECTED_UNSENT);
+  #handleDisconnect(): void {
+    this.#failWith(this.#httpExchange?.hasBegun ? CLIENT_DISCONNECTED : CLIENT_DISCONNECTED_UNSENT);
   }
 }
 

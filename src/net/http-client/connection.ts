@@ -35,18 +35,18 @@ export class ClientConnectionSocket {
   readonly slot: ConnectionSlot;
   user: ConnectionUser;
   idleSinceMs = 0;
-  private socket: Socket<ClientConnectionSocket> | null = null;
-  private phase: "connecting" | "open" | "over" = "connecting";
-  private isPaused = false;
-  private readonly deadlines: Deadlines;
-  private deadline: Deadline | null;
+  #socket: Socket<ClientConnectionSocket> | null = null;
+  #phase: "connecting" | "open" | "over" = "connecting";
+  #isPaused = false;
+  readonly #deadlines: Deadlines;
+  #deadline: Deadline | null;
 
   constructor(slot: ConnectionSlot, user: ConnectionUser, deadlines: Deadlines, connectTimeoutMs: number) {
     this.slot = slot;
     this.user = user;
-    this.deadlines = deadlines;
-    this.deadline = deadlines.set(connectTimeoutMs, () =>
-      this.closeWithFailure({
+    this.#deadlines = deadlines;
+    this.#deadline = deadlines.set(connectTimeoutMs, () =>
+      this.#closeWithFailure({
         kind: "connect_timeout",
         reason: `no connection within ${connectTimeoutMs} ms`,
       }),
@@ -54,7 +54,7 @@ export class ClientConnectionSocket {
   }
 
   get isOpen(): boolean {
-    return this.phase === "open";
+    return this.#phase === "open";
   }
 
   connect(): void {
@@ -62,35 +62,35 @@ export class ClientConnectionSocket {
     // `Promise.try`, because the runtime throws some errors synchronously.
     Promise.try(() =>
       Bun.connect({ hostname, port, ...(tls === null ? {} : { tls }), socket: HANDLERS, data: this }),
-    ).catch((err: unknown) => this.closeWithFailure({ kind: "refused", reason: errorCode(err) }));
+    ).catch((err: unknown) => this.#closeWithFailure({ kind: "refused", reason: errorCode(err) }));
   }
 
   /** Returns the number of accepted bytes. The rest must be written again after `drained`. */
   write(bytes: Uint8Array, from: number, to: number): number {
-    if (this.phase !== "open" || this.socket === null) return 0;
-    const written = this.socket.write(bytes, from, to - from);
+    if (this.#phase !== "open" || this.#socket === null) return 0;
+    const written = this.#socket.write(bytes, from, to - from);
     if (written >= 0) return written;
-    this.closeWithFailureSoon({ kind: "reset", reason: "the connection was closed while writing" });
+    this.#closeWithFailureSoon({ kind: "reset", reason: "the connection was closed while writing" });
     return 0;
   }
 
   pause(): void {
-    if (this.isPaused || this.phase !== "open") return;
-    this.isPaused = true;
-    this.socket?.pause();
+    if (this.#isPaused || this.#phase !== "open") return;
+    this.#isPaused = true;
+    this.#socket?.pause();
   }
 
   resume(): void {
-    if (!this.isPaused) return;
-    this.isPaused = false;
-    if (this.phase === "open") this.socket?.resume();
+    if (!this.#isPaused) return;
+    this.#isPaused = false;
+    if (this.#phase === "open") this.#socket?.resume();
   }
 
   /** Closes in order, when nothing is left to send. The user is not notified. */
   close(): void {
-    if (this.phase === "over") return;
-    this.phase = "over";
-    this.socket?.close();
+    if (this.#phase === "over") return;
+    this.#phase = "over";
+    this.#socket?.close();
   }
 
   /**
@@ -98,62 +98,62 @@ export class ClientConnectionSocket {
    * closed once it is connected.
    */
   destroy(): void {
-    if (this.phase === "over") return;
-    this.phase = "over";
-    this.cancelDeadline();
-    this.socket?.terminate();
+    if (this.#phase === "over") return;
+    this.#phase = "over";
+    this.#cancelDeadline();
+    this.#socket?.terminate();
   }
 
   /** Called by the socket. */
   onConnect(socket: Socket<ClientConnectionSocket>): void {
-    this.socket = socket;
-    if (this.phase === "over") socket.terminate();
-    else if (this.slot.tls === null) this.markOpen();
+    this.#socket = socket;
+    if (this.#phase === "over") socket.terminate();
+    else if (this.slot.tls === null) this.#markOpen();
   }
 
   /** Called by the socket. */
   onHandshake(isTrusted: boolean, err: Error | null): void {
-    if (this.phase !== "connecting") return;
-    if (isTrusted && err === null) this.markOpen();
-    else this.closeWithFailure({ kind: "tls", reason: errorCode(err) });
+    if (this.#phase !== "connecting") return;
+    if (isTrusted && err === null) this.#markOpen();
+    else this.#closeWithFailure({ kind: "tls", reason: errorCode(err) });
   }
 
   /** Called by the socket. */
   onEnd(err: Error | undefined): void {
-    if (this.phase === "connecting" && this.slot.tls !== null) {
-      this.closeWithFailure({ kind: "tls", reason: "closed during the handshake" });
-    } else this.closeWithFailure(err === undefined ? FIN : { kind: "reset", reason: errorCode(err) });
+    if (this.#phase === "connecting" && this.slot.tls !== null) {
+      this.#closeWithFailure({ kind: "tls", reason: "closed during the handshake" });
+    } else this.#closeWithFailure(err === undefined ? FIN : { kind: "reset", reason: errorCode(err) });
   }
 
   /** Called by the socket. */
   onData(bytes: Buffer): void {
-    if (this.phase === "open") this.user.onData(this, bytes);
+    if (this.#phase === "open") this.user.onData(this, bytes);
   }
 
   /** Called by the socket. */
   onDrain(): void {
-    if (this.phase === "open") this.user.onDrain();
+    if (this.#phase === "open") this.user.onDrain();
   }
 
-  private markOpen(): void {
-    this.phase = "open";
-    this.cancelDeadline();
+  #markOpen(): void {
+    this.#phase = "open";
+    this.#cancelDeadline();
     this.user.onOpen();
   }
 
-  private closeWithFailure(end: ConnectionEnd): void {
-    if (this.phase === "over") return;
+  #closeWithFailure(end: ConnectionEnd): void {
+    if (this.#phase === "over") return;
     this.destroy();
     this.user.onClose(this, end);
   }
 
-  private closeWithFailureSoon(end: ConnectionEnd): void {
-    queueMicrotask(() => this.closeWithFailure(end));
+  #closeWithFailureSoon(end: ConnectionEnd): void {
+    queueMicrotask(() => this.#closeWithFailure(end));
   }
 
-  private cancelDeadline(): void {
-    if (this.deadline !== null) this.deadlines.cancel(this.deadline);
-    this.deadline = null;
+  #cancelDeadline(): void {
+    if (this.#deadline !== null) this.#deadlines.cancel(this.#deadline);
+    this.#deadline = null;
   }
 }
 

@@ -30,291 +30,292 @@ const NO_PARTS: readonly Part[] = [];
 
 /** A class, so that an exchange costs one object and no closures. */
 export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWriter {
-  private readonly context: ExchangeContext;
-  private readonly request: OutgoingRequest;
-  private readonly sink: ResponseSink;
-  private route: ConnectionRoute | null = null;
-  private connection: ClientConnectionSocket | null = null;
+  readonly #context: ExchangeContext;
+  readonly #request: OutgoingRequest;
+  readonly #sink: ResponseSink;
+  #route: ConnectionRoute | null = null;
+  #connection: ClientConnectionSocket | null = null;
   /** The connection has served a request before: if it breaks now, the upstream may still be healthy. */
-  private isReused = false;
-  private isStarting = true;
-  private isOver = false;
+  #isReused = false;
+  #isStarting = true;
+  #isOver = false;
 
   /** Parts that are still to be written, in order. */
-  private unsent: readonly Part[] = NO_PARTS;
+  #unsent: readonly Part[] = NO_PARTS;
   /** The connection of the request that waits in the write batcher. */
-  private batchedOn: ClientConnectionSocket | null = null;
-  private upload: Upload | null = null;
-  private isSent = false;
-  private sentAtMs = 0;
+  #batchedOn: ClientConnectionSocket | null = null;
+  #upload: Upload | null = null;
+  #isSent = false;
+  #sentAtMs = 0;
   hasBegun = false;
 
-  private isPaused = false;
-  private isAdvancing = false;
+  #isPaused = false;
+  #isAdvancing = false;
   /** The read that is being processed. Further reads wait for the end of a pause or for the complete head. */
-  private read: Buffer | null = null;
-  private queuedReads: Buffer[] | null = null;
-  private connectionEnd: ConnectionEnd | null = null;
-  private hasReceived = false;
+  #read: Buffer | null = null;
+  #queuedReads: Buffer[] | null = null;
+  #connectionEnd: ConnectionEnd | null = null;
+  #hasReceived = false;
   /** The bytes of the head so far are incomplete. */
-  private isHeadPartial = false;
-  private headFrom = 0;
-  private skippedBytes = 0;
-  private body: FramedBody | null = null;
-  private keepsAlive = false;
+  #isHeadPartial = false;
+  #headFrom = 0;
+  #skippedBytes = 0;
+  #body: FramedBody | null = null;
+  #keepsAlive = false;
 
   constructor(context: ExchangeContext, request: OutgoingRequest, sink: ResponseSink) {
-    this.context = context;
-    this.request = request;
-    this.sink = sink;
+    this.#context = context;
+    this.#request = request;
+    this.#sink = sink;
   }
 
   start(): void {
-    const error = findHeadFault(this.request);
-    if (error === null) this.startOn(this.context.connections);
-    else this.endSoon({ kind: "bad_http", reason: error });
-    this.isStarting = false;
+    const error = findHeadFault(this.#request);
+    if (error === null) this.#startOn(this.#context.connections);
+    else this.#endSoon({ kind: "bad_http", reason: error });
+    this.#isStarting = false;
   }
 
-  private startOn(connections: Connections): void {
+  #startOn(connections: Connections): void {
     try {
-      this.route = connections.resolveRoute(this.request.target);
+      this.#route = connections.resolveRoute(this.#request.target);
     } catch {
-      this.endSoon({ kind: "refused", reason: "the target is not an address" });
+      this.#endSoon({ kind: "refused", reason: "the target is not an address" });
       return;
     }
-    const idle = connections.takeIdle(this.route.slot);
+    const idle = connections.takeIdle(this.#route.slot);
     if (idle === null) {
-      this.connection = connections.open(this.route.slot, this);
+      this.#connection = connections.open(this.#route.slot, this);
       return;
     }
-    this.isReused = true;
-    this.connection = idle;
+    this.#isReused = true;
+    this.#connection = idle;
     idle.user = this;
-    this.write(idle, this.route);
+    this.#write(idle, this.#route);
   }
 
   pause(): void {
-    if (this.isOver) return;
-    this.isPaused = true;
+    if (this.#isOver) return;
+    this.#isPaused = true;
     // Otherwise the socket is paused when the next read arrives. Many pauses end before that.
-    if (!this.isAdvancing && this.holdsBytes()) this.connection?.pause();
+    if (!this.#isAdvancing && this.#holdsBytes()) this.#connection?.pause();
   }
 
   resume(): void {
-    if (!this.isPaused) return;
-    this.isPaused = false;
-    if (!this.isAdvancing) this.advance();
+    if (!this.#isPaused) return;
+    this.#isPaused = false;
+    if (!this.#isAdvancing) this.#advance();
   }
 
   abort(): void {
-    if (this.isOver) return;
-    this.connection?.destroy();
-    this.markOver();
+    if (this.#isOver) return;
+    this.#connection?.destroy();
+    this.#markOver();
   }
 
   onOpen(): void {
-    if (this.isOver || this.connection === null || this.route === null) return;
-    this.write(this.connection, this.route);
+    if (this.#isOver || this.#connection === null || this.#route === null) return;
+    this.#write(this.#connection, this.#route);
   }
 
   onData(_connection: ClientConnectionSocket, bytes: Buffer): void {
-    this.hasReceived = true;
-    if (this.read === null && this.queuedReads === null) this.begin(bytes);
-    else if (this.queuedReads === null) this.queuedReads = [bytes];
-    else this.queuedReads.push(bytes);
-    if (this.isPaused) this.connection?.pause();
-    else this.advance();
+    this.#hasReceived = true;
+    if (this.#read === null && this.#queuedReads === null) this.#begin(bytes);
+    else if (this.#queuedReads === null) this.#queuedReads = [bytes];
+    else this.#queuedReads.push(bytes);
+    if (this.#isPaused) this.#connection?.pause();
+    else this.#advance();
   }
 
   onDrain(): void {
-    if (this.upload !== null) this.upload.onDrain();
-    else if (this.unsent.some(isFreed)) this.abort();
-    else if (this.unsent.length > 0 && this.connection !== null) {
-      this.recordUnsent(writeParts(this.connection, this.unsent));
+    if (this.#upload !== null) this.#upload.onDrain();
+    else if (this.#unsent.some(isFreed)) this.abort();
+    else if (this.#unsent.length > 0 && this.#connection !== null) {
+      this.#recordUnsent(writeParts(this.#connection, this.#unsent));
     }
   }
 
   onClose(connection: ClientConnectionSocket, end: ConnectionEnd): void {
-    if (this.isStarting) {
+    if (this.#isStarting) {
       queueMicrotask(() => this.onClose(connection, end));
       return;
     }
-    if (this.isOver || connection !== this.connection) return;
-    this.upload?.stop();
-    this.connectionEnd = end;
-    this.advance();
+    if (this.#isOver || connection !== this.#connection) return;
+    this.#upload?.stop();
+    this.#connectionEnd = end;
+    this.#advance();
   }
 
   onUploadEnd(error: string | null): void {
-    if (error === null) this.isSent = true;
-    if (error === null || this.isOver) return;
-    this.connection?.destroy();
-    this.isReused = false;
-    this.connectionEnd = { kind: "reset", reason: error };
-    this.advance();
+    if (error === null) this.#isSent = true;
+    if (error === null || this.#isOver) return;
+    this.#connection?.destroy();
+    this.#isReused = false;
+    this.#connectionEnd = { kind: "reset", reason: error };
+    this.#advance();
   }
 
-  private write(connection: ClientConnectionSocket, route: ConnectionRoute): void {
-    const { body } = this.request;
-    const head = buildHead(this.request, route.hostLine);
+  #write(connection: ClientConnectionSocket, route: ConnectionRoute): void {
+    const { body } = this.#request;
+    const head = buildHead(this.#request, route.hostLine);
     if (body !== null && "open" in body) {
-      this.markBegun();
-      this.upload = new Upload({ head: encodeHead(head), body, connection, listener: this });
-      this.upload.start();
+      this.#markBegun();
+      this.#upload = new Upload({ head: encodeHead(head), body, connection, listener: this });
+      this.#upload.start();
       return;
     }
     const unsent = writeRequest(connection, this, head, body ?? NO_PARTS);
-    if (unsent === null) this.batchedOn = connection;
+    if (unsent === null) this.#batchedOn = connection;
     else {
-      this.markBegun();
-      this.recordUnsent(unsent);
+      this.#markBegun();
+      this.#recordUnsent(unsent);
     }
   }
 
-  private markBegun(): void {
+  #markBegun(): void {
     this.hasBegun = true;
-    this.sentAtMs = this.context.monotonicMs();
+    this.#sentAtMs = this.#context.monotonicMs();
   }
 
   /** Called by the write batcher. */
   send(bytes: Uint8Array, from: number, to: number): void {
-    const { connection } = this;
+    const connection = this.#connection;
     // The exchange has ended, or it restarts on another connection.
-    if (connection === null || connection !== this.batchedOn) return;
-    this.batchedOn = null;
-    this.markBegun();
+    if (connection === null || connection !== this.#batchedOn) return;
+    this.#batchedOn = null;
+    this.#markBegun();
     const written = connection.write(bytes, from, to);
     const unsentBytes = to - from - written;
-    this.recordUnsent(
+    this.#recordUnsent(
       unsentBytes === 0
         ? NO_PARTS
         : [wholeBytesPart(Buffer.copyBytesFrom(bytes, from + written, unsentBytes))],
     );
   }
 
-  private recordUnsent(unsent: readonly Part[]): void {
-    this.unsent = unsent;
-    this.isSent = unsent.length === 0;
+  #recordUnsent(unsent: readonly Part[]): void {
+    this.#unsent = unsent;
+    this.#isSent = unsent.length === 0;
   }
 
   /** Processes everything that is available, then pauses or resumes the socket as the sink requested. */
-  private advance(): void {
-    if (this.isAdvancing) return;
-    this.isAdvancing = true;
+  #advance(): void {
+    if (this.#isAdvancing) return;
+    this.#isAdvancing = true;
     try {
-      while (!this.isPaused && !this.isOver && this.step());
+      while (!this.#isPaused && !this.#isOver && this.#step());
     } catch {
       // Only the sink can have thrown. It may still hold a request open, so it is notified of the end.
-      if (!this.isOver) this.failNow({ kind: "reset", reason: "the response sink threw an error" });
+      if (!this.#isOver) this.#failNow({ kind: "reset", reason: "the response sink threw an error" });
     }
-    this.isAdvancing = false;
-    if (this.isOver || this.connection === null) return;
-    if (!this.isPaused) this.connection.resume();
-    else if (this.holdsBytes()) this.connection.pause();
+    this.#isAdvancing = false;
+    if (this.#isOver || this.#connection === null) return;
+    if (!this.#isPaused) this.#connection.resume();
+    else if (this.#holdsBytes()) this.#connection.pause();
   }
 
-  private holdsBytes(): boolean {
-    return this.read !== null || this.queuedReads !== null;
+  #holdsBytes(): boolean {
+    return this.#read !== null || this.#queuedReads !== null;
   }
 
   /** Makes at most one call of the sink. Returns false when nothing is left to do. */
-  private step(): boolean {
-    const { read, body } = this;
-    if (read === null) return this.nextRead();
-    if (body === null) return this.stepHead(read);
+  #step(): boolean {
+    const read = this.#read;
+    const body = this.#body;
+    if (read === null) return this.#nextRead();
+    if (body === null) return this.#stepHead(read);
     const piece = body.next(read);
     if (piece !== null) {
       // After the last piece of a read, nothing has to be held while paused.
-      if (body.at === read.length && !body.hasEnded) this.read = null;
-      this.sink.data(piece);
+      if (body.at === read.length && !body.hasEnded) this.#read = null;
+      this.#sink.data(piece);
       return true;
     }
-    if (body.fault !== null) this.failNow({ kind: "bad_http", reason: body.fault });
-    else if (body.hasEnded) this.endNow(body.at < read.length);
-    else this.read = null;
+    if (body.fault !== null) this.#failNow({ kind: "bad_http", reason: body.fault });
+    else if (body.hasEnded) this.#endNow(body.at < read.length);
+    else this.#read = null;
     return true;
   }
 
-  private stepHead(read: Buffer): boolean {
-    const { headBytesMax } = this.context;
-    const head = this.isHeadPartial ? null : parseResponseHead(read, this.headFrom);
+  #stepHead(read: Buffer): boolean {
+    const { headBytesMax } = this.#context;
+    const head = this.#isHeadPartial ? null : parseResponseHead(read, this.#headFrom);
     if (typeof head === "string") {
-      this.failNow({ kind: "bad_http", reason: head });
+      this.#failNow({ kind: "bad_http", reason: head });
       return true;
     }
-    const bytes = this.skippedBytes + (head === null ? read.length : head.bodyAt) - this.headFrom;
+    const bytes = this.#skippedBytes + (head === null ? read.length : head.bodyAt) - this.#headFrom;
     if (bytes > headBytesMax) {
-      this.failNow({ kind: "bad_http", reason: `the response head exceeds ${headBytesMax} bytes` });
-    } else if (head === null) return this.waitForHead(read);
+      this.#failNow({ kind: "bad_http", reason: `the response head exceeds ${headBytesMax} bytes` });
+    } else if (head === null) return this.#waitForHead(read);
     else if (head.status === 101)
-      this.failNow({ kind: "bad_http", reason: "an upgrade that was not requested" });
-    else if (head.status >= 200) this.beginBody(head);
+      this.#failNow({ kind: "bad_http", reason: "an upgrade that was not requested" });
+    else if (head.status >= 200) this.#beginBody(head);
     else {
       // Interim responses are counted, so that they cannot continue forever.
-      this.skippedBytes = bytes;
-      this.headFrom = head.bodyAt;
+      this.#skippedBytes = bytes;
+      this.#headFrom = head.bodyAt;
     }
     return true;
   }
 
-  private beginBody(head: ResponseHead): void {
-    this.keepsAlive = head.keepsAlive;
-    this.body = new FramedBody(head.framing, true);
-    this.body.at = head.bodyAt;
-    this.sink.head(head.status, head);
+  #beginBody(head: ResponseHead): void {
+    this.#keepsAlive = head.keepsAlive;
+    this.#body = new FramedBody(head.framing, true);
+    this.#body.at = head.bodyAt;
+    this.#sink.head(head.status, head);
   }
 
   /** The head is incomplete: takes the next waiting read, or waits for the connection unless it has ended. */
-  private waitForHead(read: Buffer): boolean {
-    this.isHeadPartial = true;
-    const more = this.takeQueuedRead();
-    if (more === null) return this.closeIfEnded();
-    this.read = Buffer.concat([read.subarray(this.headFrom), more]);
-    this.headFrom = 0;
+  #waitForHead(read: Buffer): boolean {
+    this.#isHeadPartial = true;
+    const more = this.#takeQueuedRead();
+    if (more === null) return this.#closeIfEnded();
+    this.#read = Buffer.concat([read.subarray(this.#headFrom), more]);
+    this.#headFrom = 0;
     // Without a line end the head cannot be complete, so a head that arrives byte by byte is not parsed for each
     // byte.
-    this.isHeadPartial = !more.includes(LF);
+    this.#isHeadPartial = !more.includes(LF);
     return true;
   }
 
-  private nextRead(): boolean {
-    const next = this.takeQueuedRead();
-    if (next === null) return this.closeIfEnded();
-    this.begin(next);
+  #nextRead(): boolean {
+    const next = this.#takeQueuedRead();
+    if (next === null) return this.#closeIfEnded();
+    this.#begin(next);
     return true;
   }
 
-  private begin(read: Buffer): void {
-    this.read = read;
-    if (this.body !== null) this.body.at = 0;
+  #begin(read: Buffer): void {
+    this.#read = read;
+    if (this.#body !== null) this.#body.at = 0;
   }
 
-  private takeQueuedRead(): Buffer | null {
-    const next = this.queuedReads?.shift() ?? null;
-    if (this.queuedReads?.length === 0) this.queuedReads = null;
+  #takeQueuedRead(): Buffer | null {
+    const next = this.#queuedReads?.shift() ?? null;
+    if (this.#queuedReads?.length === 0) this.#queuedReads = null;
     return next;
   }
 
-  private closeIfEnded(): boolean {
-    if (this.connectionEnd === null) return false;
-    this.closeNow(this.connectionEnd);
+  #closeIfEnded(): boolean {
+    if (this.#connectionEnd === null) return false;
+    this.#closeNow(this.#connectionEnd);
     return true;
   }
 
   /** The connection has ended, and all received bytes were passed on. */
-  private closeNow(end: ConnectionEnd): void {
+  #closeNow(end: ConnectionEnd): void {
     const isFin = end.kind === "fin";
-    if (this.mayResend() && this.route !== null) {
-      this.isReused = false;
-      this.connectionEnd = null;
-      this.unsent = NO_PARTS;
-      this.upload = null;
-      this.isSent = false;
-      this.connection = this.context.connections.open(this.route.slot, this);
-    } else if (isFin && this.body?.framing === UNTIL_CLOSE) this.endNow(false);
+    if (this.#mayResend() && this.#route !== null) {
+      this.#isReused = false;
+      this.#connectionEnd = null;
+      this.#unsent = NO_PARTS;
+      this.#upload = null;
+      this.#isSent = false;
+      this.#connection = this.#context.connections.open(this.#route.slot, this);
+    } else if (isFin && this.#body?.framing === UNTIL_CLOSE) this.#endNow(false);
     else
-      this.failNow(
+      this.#failNow(
         isFin ? { kind: "reset", reason: "the connection was closed before the end of the response" } : end,
       );
   }
@@ -323,26 +324,27 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
    * An idle connection that the upstream closed at the same moment breaks at once, and the upstream did not process
    * the request. After `STALE_MS` it may have been processed, so the caller decides whether to retry.
    */
-  private mayResend(): boolean {
-    if (!this.isReused || this.hasReceived) return false;
-    return !this.isSent || this.context.monotonicMs() - this.sentAtMs < STALE_MS;
+  #mayResend(): boolean {
+    if (!this.#isReused || this.#hasReceived) return false;
+    return !this.#isSent || this.#context.monotonicMs() - this.#sentAtMs < STALE_MS;
   }
 
-  private endNow(hasExcess: boolean): void {
-    const { connection, sink } = this;
-    const isReusable = this.keepsAlive && this.isSent && !hasExcess && this.connectionEnd === null;
-    this.markOver();
+  #endNow(hasExcess: boolean): void {
+    const connection = this.#connection;
+    const sink = this.#sink;
+    const isReusable = this.#keepsAlive && this.#isSent && !hasExcess && this.#connectionEnd === null;
+    this.#markOver();
     // Before the sink is called, so that its next request can use the connection.
-    if (isReusable && connection !== null) this.context.connections.returnIdle(connection);
-    else if (this.isSent) connection?.close();
+    if (isReusable && connection !== null) this.#context.connections.returnIdle(connection);
+    else if (this.#isSent) connection?.close();
     else connection?.destroy();
     sink.end();
   }
 
-  private failNow(failure: HttpFailure): void {
-    const { sink } = this;
-    this.connection?.destroy();
-    this.markOver();
+  #failNow(failure: HttpFailure): void {
+    const sink = this.#sink;
+    this.#connection?.destroy();
+    this.#markOver();
     try {
       sink.fail(failure);
     } catch {
@@ -350,18 +352,18 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
     }
   }
 
-  private endSoon(failure: HttpFailure): void {
+  #endSoon(failure: HttpFailure): void {
     queueMicrotask(() => {
-      if (!this.isOver) this.failNow(failure);
+      if (!this.#isOver) this.#failNow(failure);
     });
   }
 
-  private markOver(): void {
-    this.isOver = true;
-    this.upload?.stop();
-    this.connection = null;
-    this.read = null;
-    this.queuedReads = null;
-    this.unsent = NO_PARTS;
+  #markOver(): void {
+    this.#isOver = true;
+    this.#upload?.stop();
+    this.#connection = null;
+    this.#read = null;
+    this.#queuedReads = null;
+    this.#unsent = NO_PARTS;
   }
 }

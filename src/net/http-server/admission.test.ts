@@ -25,10 +25,10 @@ class Guest implements AdmittedConnection {
   readonly block: AddressBlock;
   yieldOrder: number | null;
   isOpen = true;
-  private readonly lobby: Lobby;
+  readonly #lobby: Lobby;
 
   constructor(lobby: Lobby, address: string, yieldOrder: number | null) {
-    this.lobby = lobby;
+    this.#lobby = lobby;
     this.block = lobby.admission.getBlock(address);
     this.yieldOrder = yieldOrder;
     lobby.candidates.add(this);
@@ -39,8 +39,8 @@ class Guest implements AdmittedConnection {
     if (!this.isOpen) return;
     this.isOpen = false;
     this.yieldOrder = null;
-    this.lobby.candidates.delete(this);
-    this.lobby.admission.remove(this);
+    this.#lobby.candidates.delete(this);
+    this.#lobby.admission.remove(this);
   }
 }
 

@@ -46,25 +46,25 @@ const EXAMINED_PER_CANDIDATE_MAX = 64;
 const IPV6_GROUPS = 3;
 
 export class ConnectionAdmission<Connection extends AdmittedConnection> {
-  private readonly options: AdmissionOptions<Connection>;
-  private readonly blockMax: number;
-  private readonly blocks = new Map<string, AddressBlock>();
-  private count = 0;
+  readonly #options: AdmissionOptions<Connection>;
+  readonly #blockMax: number;
+  readonly #blocks = new Map<string, AddressBlock>();
+  #count = 0;
   /** The last result for each block over its limit; the key `null` is for the total limit. */
-  private readonly searchResults = new Map<AddressBlock | null, SearchResult<Connection>>();
+  readonly #searchResults = new Map<AddressBlock | null, SearchResult<Connection>>();
 
   constructor(options: AdmissionOptions<Connection>) {
-    this.options = options;
-    this.blockMax = Math.max(1, Math.floor(options.max * options.blockShare));
+    this.#options = options;
+    this.#blockMax = Math.max(1, Math.floor(options.max * options.blockShare));
   }
 
   getBlock(address: string): AddressBlock {
-    const isLimited = address !== "" && !this.options.isProxy(address);
+    const isLimited = address !== "" && !this.#options.isProxy(address);
     const name = isLimited ? addressBlock(address) : address;
-    let block = this.blocks.get(name);
+    let block = this.#blocks.get(name);
     if (block === undefined) {
       block = { name, isLimited, connections: 0 };
-      this.blocks.set(name, block);
+      this.#blocks.set(name, block);
     }
     return block;
   }
@@ -72,49 +72,49 @@ export class ConnectionAdmission<Connection extends AdmittedConnection> {
   /** Counts a new connection and closes others, or the new one, until no limit is exceeded. */
   add(connection: Connection): void {
     const { block } = connection;
-    this.count++;
+    this.#count++;
     block.connections++;
-    if (block.isLimited && block.connections > this.blockMax) this.closeOne(block, connection);
-    if (this.count > this.options.max) this.closeOne(null, connection);
+    if (block.isLimited && block.connections > this.#blockMax) this.#closeOne(block, connection);
+    if (this.#count > this.#options.max) this.#closeOne(null, connection);
   }
 
   remove({ block }: Connection): void {
-    this.count--;
+    this.#count--;
     if (--block.connections > 0) return;
-    this.blocks.delete(block.name);
-    this.searchResults.delete(block);
+    this.#blocks.delete(block.name);
+    this.#searchResults.delete(block);
   }
 
-  private closeOne(block: AddressBlock | null, newest: Connection): void {
-    const closed = this.takeCandidate(block) ?? this.searchAndTake(block, newest) ?? newest;
+  #closeOne(block: AddressBlock | null, newest: Connection): void {
+    const closed = this.#takeCandidate(block) ?? this.#searchAndTake(block, newest) ?? newest;
     closed.terminate();
   }
 
   /** Skips connections whose state has changed since the search. */
-  private takeCandidate(block: AddressBlock | null): Connection | null {
-    const candidates = this.searchResults.get(block)?.candidates ?? [];
+  #takeCandidate(block: AddressBlock | null): Connection | null {
+    const candidates = this.#searchResults.get(block)?.candidates ?? [];
     for (let candidate = candidates.pop(); candidate !== undefined; candidate = candidates.pop()) {
       if (candidate.connection.yieldOrder === candidate.order) return candidate.connection;
     }
     return null;
   }
 
-  private searchAndTake(block: AddressBlock | null, newest: Connection): Connection | null {
-    const last = this.searchResults.get(block);
-    const nowMs = this.options.nowMs();
+  #searchAndTake(block: AddressBlock | null, newest: Connection): Connection | null {
+    const last = this.#searchResults.get(block);
+    const nowMs = this.#options.nowMs();
     if (last?.isScarce === true && last.searchedMs === nowMs) return null;
-    const candidates = this.search(block, newest);
+    const candidates = this.#search(block, newest);
     const isScarce =
       candidates.length < CANDIDATES_PER_SEARCH &&
-      candidates.length * EXAMINED_PER_CANDIDATE_MAX < this.count;
-    this.searchResults.set(block, { candidates, searchedMs: nowMs, isScarce });
-    return this.takeCandidate(block);
+      candidates.length * EXAMINED_PER_CANDIDATE_MAX < this.#count;
+    this.#searchResults.set(block, { candidates, searchedMs: nowMs, isScarce });
+    return this.#takeCandidate(block);
   }
 
   /** The times are those of the last check of all connections, so there are few distinct values to sort. */
-  private search(block: AddressBlock | null, newest: Connection): SearchResult<Connection>["candidates"] {
+  #search(block: AddressBlock | null, newest: Connection): SearchResult<Connection>["candidates"] {
     const byOrder = new Map<number, Connection[]>();
-    for (const connection of this.options.all()) {
+    for (const connection of this.#options.all()) {
       if (connection === newest || (block !== null && connection.block !== block)) continue;
       const order = connection.yieldOrder;
       if (order === null) continue;

@@ -11,27 +11,27 @@ export interface BytesHolder {
  * which they began to occupy some. A legitimate head or body is complete long before it is the oldest.
  */
 export class ConnectionBytes {
-  private total = 0;
-  private readonly bytesMax: number;
-  private readonly holders = new Set<BytesHolder>();
+  #total = 0;
+  readonly #bytesMax: number;
+  readonly #holders = new Set<BytesHolder>();
 
   constructor(bytesMax: number) {
-    this.bytesMax = bytesMax;
+    this.#bytesMax = bytesMax;
   }
 
   get occupiedBytes(): number {
-    return this.total;
+    return this.#total;
   }
 
   /** Records that a holder with `before` bytes now has `after` bytes. */
   change(holder: BytesHolder, before: number, after: number): void {
-    this.total += after - before;
-    if (after === 0) this.holders.delete(holder);
-    else if (before === 0) this.holders.add(holder);
-    while (this.total > this.bytesMax) {
-      const [oldest] = this.holders;
+    this.#total += after - before;
+    if (after === 0) this.#holders.delete(holder);
+    else if (before === 0) this.#holders.add(holder);
+    while (this.#total > this.#bytesMax) {
+      const [oldest] = this.#holders;
       if (oldest === undefined) return;
-      this.holders.delete(oldest);
+      this.#holders.delete(oldest);
       oldest.yieldBytes();
     }
   }

@@ -37,45 +37,45 @@ const CONSECUTIVE_REQUESTS_MAX = 64;
 const NO_BYTES = Buffer.alloc(0);
 
 export class ServerConnection extends SocketSide implements SocketWriter, ResponseWriter, ManagedConnection {
-  private request: IncomingRequest | null = null;
+  #request: IncomingRequest | null = null;
   /** The body of the current request, while it is still arriving. */
-  private incoming: IncomingBody | null = null;
+  #incoming: IncomingBody | null = null;
   /** Set after an upgrade. */
-  private protocol: UpgradedProtocol | null = null;
+  #protocol: UpgradedProtocol | null = null;
   bodySource: Backpressure | null = null;
   /** Bytes that were read and not parsed: part of a head, or pipelined requests. */
-  private unparsed: ReadAhead | null = null;
-  private isHeadPartial = false;
+  #unparsed: ReadAhead | null = null;
+  #isHeadPartial = false;
   /** Whether another request may follow on this connection. */
-  private keepsAlive = true;
-  private readonly heads = new HeadReader();
+  #keepsAlive = true;
+  readonly #heads = new HeadReader();
   /** Requests that had arrived when the one before them got its response. */
-  private queuedCount = 0;
+  #queuedCount = 0;
   /** Bound callbacks for asynchronous responses, created with the first one. */
-  private onResponse: ((response: HttpResponse | Upgrade) => void) | null = null;
-  private onFailure: ((thrown: unknown) => void) | null = null;
+  #onResponse: ((response: HttpResponse | Upgrade) => void) | null = null;
+  #onFailure: ((thrown: unknown) => void) | null = null;
 
   // Socket events.
   onData(bytes: Buffer): void {
     if (this.state === "between")
-      this.handleHead(this.unparsed === null ? bytes : this.joinUnparsed(this.unparsed, bytes));
-    else if (this.state === "upgraded") this.protocol?.onData(bytes);
-    else if (this.incoming !== null) {
-      this.handleBody(this.incoming, bytes, 0);
+      this.#handleHead(this.#unparsed === null ? bytes : this.#joinUnparsed(this.#unparsed, bytes));
+    else if (this.state === "upgraded") this.#protocol?.onData(bytes);
+    else if (this.#incoming !== null) {
+      this.#handleBody(this.#incoming, bytes, 0);
       // The response is complete, so the rest of the body was only skipped.
-      if (this.state === "responded") this.advance();
-      else if (this.incoming?.isAhead) this.pause();
-    } else if (this.keepsAlive) this.bufferUnparsed(bytes);
+      if (this.state === "responded") this.#advance();
+      else if (this.#incoming?.isAhead) this.pause();
+    } else if (this.#keepsAlive) this.#bufferUnparsed(bytes);
     else freeBytes(bytes);
-    if (this.unparsed !== null || this.incoming !== null || this.isOccupying) this.reportMemory();
+    if (this.#unparsed !== null || this.#incoming !== null || this.isOccupying) this.reportMemory();
   }
 
   onDrain(): void {
     this.sinceMs = this.context.nowMs;
     if (this.state === "over" || !this.sender.flush()) return;
-    if (this.state === "ending") this.endNow();
-    else if (this.state === "upgraded") this.protocol?.onDrain();
-    else if (this.state === "responded") this.advance();
+    if (this.state === "ending") this.#endNow();
+    else if (this.state === "upgraded") this.#protocol?.onDrain();
+    else if (this.state === "responded") this.#advance();
     else this.bodySource?.resume();
     this.reportMemory();
   }
@@ -84,18 +84,18 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     if (this.state === "over") return;
     this.state = "over";
     this.context.onClose(this);
-    this.incoming?.fail();
+    this.#incoming?.fail();
     try {
       this.bodySource?.abort();
-      this.protocol?.onClose();
+      this.#protocol?.onClose();
     } catch (thrown) {
       this.context.reportFault(thrown);
     }
     this.sender.drop();
     this.disconnectController?.abort();
-    this.request = null;
-    this.incoming = null;
-    this.dropUnparsed();
+    this.#request = null;
+    this.#incoming = null;
+    this.#dropUnparsed();
     this.reportMemory();
   }
 
@@ -110,12 +110,13 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
 
   checkTimeouts(nowMs: number): boolean {
     if (this.state === "upgraded") return false;
-    const { state, trust, isPaused, isHeadPartial } = this;
+    const { state, trust, isPaused } = this;
+    const isHeadPartial = this.#isHeadPartial;
     const timed = { state, trust, isPaused, isHeadPartial, hasUnsentBytes: this.sender.bytes > 0 };
     const action = findTimeout(timed, nowMs - this.sinceMs, this.context.limits);
     if (action === "terminate") this.terminate();
-    else if (action === "discard_unread") this.discardUnread();
-    else if (action === "refuse") this.reject(HEAD_TIMEOUT);
+    else if (action === "discard_unread") this.#discardUnread();
+    else if (action === "refuse") this.#reject(HEAD_TIMEOUT);
     else if (action === "end") this.end();
     this.reportMemory();
     return action !== null;
@@ -129,7 +130,8 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
 
   /** Bodies of authenticated clients are counted by other limits once they are read. */
   protected get unreadBytes(): number {
-    const { unparsed, incoming } = this;
+    const unparsed = this.#unparsed;
+    const incoming = this.#incoming;
     const bytes = unparsed === null ? 0 : unparsed.occupiedBytes;
     const isCounted = incoming !== null && (this.trust !== "authenticated" || incoming.isUnrequested);
     return isCounted ? bytes + incoming.occupiedBytes : bytes;
@@ -137,222 +139,222 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
 
   yieldBytes(): void {
     if (this.trust !== "authenticated") this.terminate();
-    else this.discardUnread();
+    else this.#discardUnread();
   }
 
   /** Discards pipelined requests. The client sends them again on another connection. */
-  private discardUnread(): void {
-    if (this.incoming?.isUnrequested) this.incoming.discard();
-    if (this.unparsed !== null) {
-      this.dropUnparsed();
-      this.keepsAlive = false;
+  #discardUnread(): void {
+    if (this.#incoming?.isUnrequested) this.#incoming.discard();
+    if (this.#unparsed !== null) {
+      this.#dropUnparsed();
+      this.#keepsAlive = false;
       this.resume();
       if (this.state === "between" || this.state === "queued") this.end();
     }
     this.reportMemory();
   }
 
-  private dropUnparsed(): void {
-    this.unparsed?.release();
-    this.unparsed = null;
+  #dropUnparsed(): void {
+    this.#unparsed?.release();
+    this.#unparsed = null;
   }
 
   // Reading.
 
-  private joinUnparsed(unparsed: ReadAhead, bytes: Buffer): Buffer {
+  #joinUnparsed(unparsed: ReadAhead, bytes: Buffer): Buffer {
     const known = unparsed.length;
     unparsed.append(bytes);
     // A head that arrives in small pieces is not parsed for each piece.
     if (
-      this.isHeadPartial &&
+      this.#isHeadPartial &&
       unparsed.length <= this.context.limits.headBytesMax &&
       !unparsed.mayEndHead(known)
     ) {
       return NO_BYTES;
     }
-    this.unparsed = null;
+    this.#unparsed = null;
     return unparsed.take();
   }
 
-  private handleHead(bytes: Buffer): void {
+  #handleHead(bytes: Buffer): void {
     const from = skipEmptyLines(bytes);
     // Half of an empty line is not the start of a head.
     const isHalfLine = from + 1 === bytes.length && bytes[from] === CR;
-    if (isHalfLine) this.unparsed = new ReadAhead(bytes.subarray(from));
+    if (isHalfLine) this.#unparsed = new ReadAhead(bytes.subarray(from));
     if (isHalfLine || from === bytes.length) return;
-    const head = this.heads.read(bytes, from, this.context.limits.headBytesMax);
+    const head = this.#heads.read(bytes, from, this.context.limits.headBytesMax);
     if (head === null) {
-      if (!this.isHeadPartial) this.sinceMs = this.context.nowMs;
-      this.isHeadPartial = true;
-      this.unparsed = new ReadAhead(from === 0 ? bytes : bytes.subarray(from));
+      if (!this.#isHeadPartial) this.sinceMs = this.context.nowMs;
+      this.#isHeadPartial = true;
+      this.#unparsed = new ReadAhead(from === 0 ? bytes : bytes.subarray(from));
     } else if (head instanceof RequestHead) {
-      this.isHeadPartial = false;
-      this.begin(head, bytes);
-    } else this.reject(head);
+      this.#isHeadPartial = false;
+      this.#begin(head, bytes);
+    } else this.#reject(head);
   }
 
-  private begin(head: RequestHead, bytes: Buffer): void {
+  #begin(head: RequestHead, bytes: Buffer): void {
     this.state = "within";
     if (this.trust === "silent") this.trust = "anonymous";
     this.sinceMs = this.context.nowMs;
-    this.keepsAlive = head.options.keepsAlive;
+    this.#keepsAlive = head.options.keepsAlive;
     const { framing, bodyAt } = head;
     const bodyTo = bodyAt + framing;
     if (framing !== CHUNKED && bodyTo <= bytes.length) {
-      if (bodyTo < bytes.length) this.bufferUnparsed(bytes.subarray(bodyTo));
-      this.serve(head, framing === 0 ? null : new WholeBody(bytes, bodyAt, bodyTo));
+      if (bodyTo < bytes.length) this.#bufferUnparsed(bytes.subarray(bodyTo));
+      this.#serve(head, framing === 0 ? null : new WholeBody(bytes, bodyAt, bodyTo));
       return;
     }
     const body = new IncomingBody(framing, this);
-    this.incoming = body;
-    this.handleBody(body, bytes, bodyAt);
-    this.serve(head, body);
+    this.#incoming = body;
+    this.#handleBody(body, bytes, bodyAt);
+    this.#serve(head, body);
     // Not earlier: a handler that reads the body at once receives everything that arrives.
-    if (this.incoming?.isAhead) this.pause();
+    if (this.#incoming?.isAhead) this.pause();
   }
 
-  private serve(head: RequestHead, body: HttpBody | null): void {
-    this.request = new IncomingRequest(this, head, body);
-    const response = this.context.serve(this.request);
+  #serve(head: RequestHead, body: HttpBody | null): void {
+    this.#request = new IncomingRequest(this, head, body);
+    const response = this.context.serve(this.#request);
     if (response instanceof Promise) {
-      this.onResponse ??= this.handleResponse.bind(this);
-      this.onFailure ??= this.failResponse.bind(this);
-      response.then(this.onResponse, this.onFailure);
-    } else this.handleResponse(response);
+      this.#onResponse ??= this.#handleResponse.bind(this);
+      this.#onFailure ??= this.failResponse.bind(this);
+      response.then(this.#onResponse, this.#onFailure);
+    } else this.#handleResponse(response);
   }
 
-  private handleBody(body: IncomingBody, bytes: Buffer, from: number): void {
+  #handleBody(body: IncomingBody, bytes: Buffer, from: number): void {
     const at = body.push(bytes, from);
     if (!body.isOver) return;
-    this.incoming = null;
+    this.#incoming = null;
     // The socket may be paused for the reader of the body. Resume it, so that a disconnect is noticed.
     this.resume();
-    if (body.isBroken) this.keepsAlive = false;
-    else if (at < bytes.length) this.bufferUnparsed(bytes.subarray(at));
+    if (body.isBroken) this.#keepsAlive = false;
+    else if (at < bytes.length) this.#bufferUnparsed(bytes.subarray(at));
   }
 
-  private bufferUnparsed(bytes: Buffer): void {
-    if (this.unparsed === null) this.unparsed = new ReadAhead(bytes);
-    else this.unparsed.append(bytes);
-    if (this.isReadAheadFull) this.pause();
+  #bufferUnparsed(bytes: Buffer): void {
+    if (this.#unparsed === null) this.#unparsed = new ReadAhead(bytes);
+    else this.#unparsed.append(bytes);
+    if (this.#isReadAheadFull) this.pause();
   }
 
   /** Whether to stop reading: for a turn, for earlier requests, or for the reader of a body. */
-  private get isReadAheadFull(): boolean {
-    if (this.state === "queued" || this.incoming?.isAhead === true) return true;
-    return this.unparsed !== null && this.unparsed.length > this.context.limits.readAheadBytesMax;
+  get #isReadAheadFull(): boolean {
+    if (this.state === "queued" || this.#incoming?.isAhead === true) return true;
+    return this.#unparsed !== null && this.#unparsed.length > this.context.limits.readAheadBytesMax;
   }
 
   // BodySource.
   onBodyRequested(): void {
-    if (this.request?.head.options.expectsContinue) this.write(CONTINUE);
+    if (this.#request?.head.options.expectsContinue) this.write(CONTINUE);
   }
 
   // Writing.
 
-  private reject(fault: RequestFault): void {
+  #reject(fault: RequestFault): void {
     this.state = "within";
-    this.keepsAlive = false;
-    this.unparsed = null;
+    this.#keepsAlive = false;
+    this.#unparsed = null;
     writeWhole(this, this.context.reject(fault), false);
   }
 
   /** Catches everything, because there is no caller that could handle an exception. */
-  private handleResponse(response: HttpResponse | Upgrade): void {
+  #handleResponse(response: HttpResponse | Upgrade): void {
     try {
-      if (this.request === null) abandonResponse(response);
-      else this.respond(this.request, response);
+      if (this.#request === null) abandonResponse(response);
+      else this.#respond(this.#request, response);
     } catch (thrown) {
       this.failResponse(thrown);
     }
   }
 
-  private respond(request: IncomingRequest, response: HttpResponse | Upgrade): void {
+  #respond(request: IncomingRequest, response: HttpResponse | Upgrade): void {
     const isBodyless = request.method === "HEAD";
     // Without 100 Continue, the client may send its body anyway or its next request instead.
-    const mayWithhold = request.head.options.expectsContinue && this.incoming?.isWanted === false;
-    if (mayWithhold || this.context.phase !== "open" || isTooLate(response)) this.keepsAlive = false;
-    this.incoming?.discard();
+    const mayWithhold = request.head.options.expectsContinue && this.#incoming?.isWanted === false;
+    if (mayWithhold || this.context.phase !== "open" || isTooLate(response)) this.#keepsAlive = false;
+    this.#incoming?.discard();
     if (response instanceof WholeResponse) writeWhole(this, response, isBodyless);
     else if (response instanceof StreamedResponse) startStream(this, response, isBodyless);
     else if (response instanceof SharedResponse) writeShared(this, response, isBodyless);
-    else if (response instanceof Upgrade) this.upgrade(request, response);
+    else if (response instanceof Upgrade) this.#upgrade(request, response);
     else void writeResponse(this, response, isBodyless);
   }
 
-  private upgrade(request: IncomingRequest, { head, open }: Upgrade): void {
+  #upgrade(request: IncomingRequest, { head, open }: Upgrade): void {
     // The boundary between the body and the other protocol would depend on how much of the body has arrived.
     if (request.head.framing !== 0) {
-      this.reject({ kind: "malformed", reason: "a protocol upgrade with a body" });
+      this.#reject({ kind: "malformed", reason: "a protocol upgrade with a body" });
       return;
     }
     this.write(head);
-    this.request = null;
+    this.#request = null;
     this.state = "upgraded";
-    this.heads.forget();
-    this.protocol = open(this);
-    const { unparsed } = this;
-    this.unparsed = null;
+    this.#heads.forget();
+    this.#protocol = open(this);
+    const unparsed = this.#unparsed;
+    this.#unparsed = null;
     this.resume();
-    if (unparsed !== null) this.protocol.onData(unparsed.take());
+    if (unparsed !== null) this.#protocol.onData(unparsed.take());
   }
 
   /** Header lines that belong to the connection. */
   get connectionLines(): string {
     const { dateLine } = this.context;
-    if (!this.keepsAlive) return `${dateLine}connection: close\r\n`;
-    return this.request?.head.options.isHttp10 ? `${dateLine}connection: keep-alive\r\n` : dateLine;
+    if (!this.#keepsAlive) return `${dateLine}connection: close\r\n`;
+    return this.#request?.head.options.isHttp10 ? `${dateLine}connection: keep-alive\r\n` : dateLine;
   }
 
   /** HTTP/1.0 has no chunks: the end of the connection is the end of the response. */
   endsByClosing(): boolean {
-    if (!this.request?.head.options.isHttp10) return false;
-    this.keepsAlive = false;
+    if (!this.#request?.head.options.isHttp10) return false;
+    this.#keepsAlive = false;
     return true;
   }
 
   /** The response is complete. */
   endResponse(): void {
     this.bodySource = null;
-    this.request = null;
+    this.#request = null;
     if (this.state === "over") return;
     this.state = "responded";
     this.sinceMs = this.context.nowMs;
-    this.advance();
+    this.#advance();
   }
 
   /** Continues with the next request once the body is skipped and the client has read most of its response. */
-  private advance(): void {
+  #advance(): void {
     const { readAheadBytesMax: aheadBytesMax } = this.context.limits;
     if (this.sender.batchedBytes > aheadBytesMax) this.sender.flushBatched();
-    if (this.keepsAlive && (this.incoming !== null || this.sender.bytes > aheadBytesMax)) return;
+    if (this.#keepsAlive && (this.#incoming !== null || this.sender.bytes > aheadBytesMax)) return;
     this.sinceMs = this.context.nowMs;
-    if (!this.keepsAlive || (this.unparsed === null && this.context.phase === "closing")) this.end();
-    else if (this.unparsed !== null) this.queue();
+    if (!this.#keepsAlive || (this.#unparsed === null && this.context.phase === "closing")) this.end();
+    else if (this.#unparsed !== null) this.#queue();
     else this.state = "between";
   }
 
-  private queue(): void {
+  #queue(): void {
     this.state = "queued";
-    this.queuedCount++;
-    const read = () => this.readUnparsed();
+    this.#queuedCount++;
+    const read = () => this.#readUnparsed();
     // Not on the current stack: a client that pipelines thousands of requests would overflow it.
     if (this.trust !== "authenticated") this.context.unauthenticatedTurns.add(read);
-    else if (this.queuedCount % CONSECUTIVE_REQUESTS_MAX !== 0) queueMicrotask(read);
+    else if (this.#queuedCount % CONSECUTIVE_REQUESTS_MAX !== 0) queueMicrotask(read);
     else {
       this.pause();
       setImmediate(read);
     }
   }
 
-  private readUnparsed(): void {
-    const { unparsed: ahead } = this;
+  #readUnparsed(): void {
+    const ahead = this.#unparsed;
     if (this.state !== "queued" || ahead === null) return;
-    this.unparsed = null;
+    this.#unparsed = null;
     this.state = "between";
     try {
-      this.handleHead(ahead.take());
-      if (!this.isReadAheadFull) this.resume();
+      this.#handleHead(ahead.take());
+      if (!this.#isReadAheadFull) this.resume();
       this.reportMemory();
     } catch (thrown) {
       this.failResponse(thrown);
@@ -362,15 +364,15 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
   end(): void {
     if (this.state === "ending" || this.state === "lingering" || this.state === "over") return;
     this.state = "ending";
-    this.keepsAlive = false;
-    this.incoming = null;
-    this.dropUnparsed();
+    this.#keepsAlive = false;
+    this.#incoming = null;
+    this.#dropUnparsed();
     this.resume();
     this.sender.flushBatched();
-    if (this.sender.bytes === 0) this.endNow();
+    if (this.sender.bytes === 0) this.#endNow();
   }
 
-  private endNow(): void {
+  #endNow(): void {
     this.state = "lingering";
     this.context.onResponseEnd(this);
     this.sinceMs = this.context.nowMs;

@@ -20,41 +20,36 @@ const REMEMBERED_BYTES_MAX = 2 * 1024;
 const DIFFERENT_IN_ROW_MAX = 3;
 
 export class HeadReader {
-  private last: RememberedHead | null = null;
+  #last: RememberedHead | null = null;
   /** Number of heads in a row that differed from the one before. */
-  private differentInRow = 0;
+  #differentInRow = 0;
 
   /** Returns null when the head is incomplete. */
   read(bytes: Buffer, from: number, bytesMax: number): RequestHead | RequestFault | null {
-    const repeated = this.last === null ? null : readRepeated(this.last, bytes, from);
+    const repeated = this.#last === null ? null : readRepeated(this.#last, bytes, from);
     if (repeated !== null) {
-      this.differentInRow = 0;
+      this.#differentInRow = 0;
       return repeated;
     }
     const head = parseRequestHead(bytes, from, bytesMax);
-    if (head instanceof RequestHead && this.differentInRow < DIFFERENT_IN_ROW_MAX)
-      this.remember(head, bytes, from, bytesMax);
+    if (head instanceof RequestHead && this.#differentInRow < DIFFERENT_IN_ROW_MAX)
+      this.#remember(head, bytes, from, bytesMax);
     return head;
   }
 
   forget(): void {
-    this.last = null;
-    this.differentInRow = DIFFERENT_IN_ROW_MAX;
+    this.#last = null;
+    this.#differentInRow = DIFFERENT_IN_ROW_MAX;
   }
 
-  private remember(
-    { options, lengthAt, bodyAt }: RequestHead,
-    bytes: Buffer,
-    from: number,
-    bytesMax: number,
-  ) {
-    this.differentInRow++;
-    this.last = null;
+  #remember({ options, lengthAt, bodyAt }: RequestHead, bytes: Buffer, from: number, bytesMax: number) {
+    this.#differentInRow++;
+    this.#last = null;
     // Half of the limit, so that a similar head is below the limit with any number of digits in its length.
     if (lengthAt < 0 || bodyAt - from > Math.min(REMEMBERED_BYTES_MAX, bytesMax / 2)) return;
     const before = Buffer.copyBytesFrom(bytes, from, lengthAt - from);
     const afterAt = digitsEnd(bytes, lengthAt);
-    this.last = { options, before, after: Buffer.copyBytesFrom(bytes, afterAt, bodyAt - afterAt) };
+    this.#last = { options, before, after: Buffer.copyBytesFrom(bytes, afterAt, bodyAt - afterAt) };
   }
 }
 

@@ -135,68 +135,68 @@ export function startStream(writer: ResponseWriter, response: StreamedResponse, 
 }
 
 class StreamWriter implements StreamSink {
-  private readonly writer: ResponseWriter;
-  private readonly source: Backpressure;
-  private readonly isChunked: boolean;
+  readonly #writer: ResponseWriter;
+  readonly #source: Backpressure;
+  readonly #isChunked: boolean;
   /** Sent together with the first piece; empty once it was sent. */
-  private head: string;
+  #head: string;
   /** The connection now belongs to the next response. */
-  private hasEnded = false;
+  #hasEnded = false;
 
   constructor(
     writer: ResponseWriter,
     source: Backpressure,
     { status, headers }: { status: number; headers: HeaderLines },
   ) {
-    this.writer = writer;
-    this.source = source;
-    this.isChunked = !writer.endsByClosing();
-    const encoding = this.isChunked ? "transfer-encoding: chunked\r\n" : "";
-    this.head = `${statusLine(status)}${headers}${writer.connectionLines}${encoding}\r\n`;
+    this.#writer = writer;
+    this.#source = source;
+    this.#isChunked = !writer.endsByClosing();
+    const encoding = this.#isChunked ? "transfer-encoding: chunked\r\n" : "";
+    this.#head = `${statusLine(status)}${headers}${writer.connectionLines}${encoding}\r\n`;
   }
 
   /** Sends the head alone, unless it was sent. */
   begin(): void {
-    if (!this.hasEnded && !this.writer.isOver) flushScratch(this.writer, this.takeHead());
+    if (!this.#hasEnded && !this.#writer.isOver) flushScratch(this.#writer, this.#takeHead());
   }
 
   data(parts: readonly Part[]): void {
-    const { writer } = this;
-    if (this.hasEnded || writer.isOver) return;
-    this.send(parts, NO_PARTS);
-    if (writer.bufferedBytes > AHEAD_BYTES_MAX) this.source.pause();
+    const writer = this.#writer;
+    if (this.#hasEnded || writer.isOver) return;
+    this.#send(parts, NO_PARTS);
+    if (writer.bufferedBytes > AHEAD_BYTES_MAX) this.#source.pause();
   }
 
   end(last: readonly Part[]): void {
-    const { writer } = this;
-    if (this.hasEnded || writer.isOver) return;
-    this.hasEnded = true;
-    this.send(last, LAST_CHUNK);
+    const writer = this.#writer;
+    if (this.#hasEnded || writer.isOver) return;
+    this.#hasEnded = true;
+    this.#send(last, LAST_CHUNK);
     writer.endResponse();
   }
 
   fail(thrown: unknown): void {
-    if (this.hasEnded || this.writer.isOver) return;
-    this.hasEnded = true;
-    this.writer.failResponse(thrown);
+    if (this.#hasEnded || this.#writer.isOver) return;
+    this.#hasEnded = true;
+    this.#writer.failResponse(thrown);
   }
 
-  private send(parts: readonly Part[], suffix: readonly Part[]): void {
-    const { writer } = this;
-    const at = this.takeHead();
+  #send(parts: readonly Part[], suffix: readonly Part[]): void {
+    const writer = this.#writer;
+    const at = this.#takeHead();
     const length = partsLength(parts);
-    if (!this.isChunked) flushScratch(writer, gather(writer, at, parts));
+    if (!this.#isChunked) flushScratch(writer, gather(writer, at, parts));
     else if (length > 0) writeChunk(writer, at, parts, length, suffix);
     // An empty chunk would be the last one.
     else flushScratch(writer, gather(writer, at, suffix));
   }
 
   /** Moves the head to the start of the scratch buffer, unless it was sent. Returns its end position. */
-  private takeHead(): number {
-    const { head } = this;
+  #takeHead(): number {
+    const head = this.#head;
     if (head === "") return 0;
-    this.head = "";
-    return putHead(this.writer, head);
+    this.#head = "";
+    return putHead(this.#writer, head);
   }
 }
 

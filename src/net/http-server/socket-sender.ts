@@ -18,14 +18,14 @@ export class SocketSender implements BatchedWriter {
   bytes = 0;
   /** Bytes in the write batcher. Later writes must follow them. */
   batchedBytes = 0;
-  private isOver = false;
-  private readonly socket: WritableSocket;
+  #isOver = false;
+  readonly #socket: WritableSocket;
   /** The part of `bytes` whose memory is shared with other connections. */
   sharedBytes = 0;
-  private unsent: Unsent[] | null = null;
+  #unsent: Unsent[] | null = null;
 
   constructor(socket: WritableSocket) {
-    this.socket = socket;
+    this.#socket = socket;
   }
 
   /** Sends this range of the write batcher's buffer at the end of the turn. */
@@ -37,7 +37,7 @@ export class SocketSender implements BatchedWriter {
   /** Called by the write batcher. */
   send(bytes: Uint8Array, from: number, to: number): void {
     this.batchedBytes -= to - from;
-    if (!this.isOver) this.writeOrBuffer(bytes, from, to, false);
+    if (!this.#isOver) this.#writeOrBuffer(bytes, from, to, false);
   }
 
   /** Sends batched bytes now instead of at the end of the turn. */
@@ -49,31 +49,31 @@ export class SocketSender implements BatchedWriter {
   write(bytes: Uint8Array, from: number, to: number, isShared = false): boolean {
     this.flushBatched();
     const wasBuffering = this.bytes > 0;
-    this.writeOrBuffer(bytes, from, to, isShared);
+    this.#writeOrBuffer(bytes, from, to, isShared);
     return this.bytes > 0 && !wasBuffering;
   }
 
   /** New bytes never overtake buffered ones. Shared bytes never change, so their rest is not copied. */
-  private writeOrBuffer(bytes: Uint8Array, from: number, to: number, isShared: boolean): void {
+  #writeOrBuffer(bytes: Uint8Array, from: number, to: number, isShared: boolean): void {
     let accepted = 0;
     if (this.bytes === 0) {
-      accepted = Math.max(0, this.socket.write(bytes, from, to - from));
+      accepted = Math.max(0, this.#socket.write(bytes, from, to - from));
       if (accepted === to - from) return;
     }
     const rest = isShared
       ? bytes.subarray(from + accepted, to)
       : Buffer.copyBytesFrom(bytes, from + accepted, to - from - accepted);
-    this.unsent ??= [];
-    this.unsent.push({ bytes: rest, isShared });
+    this.#unsent ??= [];
+    this.#unsent.push({ bytes: rest, isShared });
     this.bytes += rest.length;
     if (isShared) this.sharedBytes += rest.length;
   }
 
   /** The socket accepts more. Returns true when the buffer is empty. */
   flush(): boolean {
-    const unsent = this.unsent ?? [];
+    const unsent = this.#unsent ?? [];
     for (let first = unsent[0]; first !== undefined; first = unsent[0]) {
-      const accepted = this.socket.write(first.bytes);
+      const accepted = this.#socket.write(first.bytes);
       if (accepted < 0) return false;
       this.bytes -= accepted;
       if (first.isShared) this.sharedBytes -= accepted;
@@ -83,14 +83,14 @@ export class SocketSender implements BatchedWriter {
       }
       unsent.shift();
     }
-    this.unsent = null;
+    this.#unsent = null;
     return true;
   }
 
   /** The connection is closed: discards all buffered bytes. */
   drop(): void {
-    this.isOver = true;
-    this.unsent = null;
+    this.#isOver = true;
+    this.#unsent = null;
     this.bytes = 0;
     this.sharedBytes = 0;
   }

@@ -25,7 +25,7 @@ export abstract class SocketSide implements BytesHolder {
   protected isPaused = false;
   protected disconnectController: AbortController | null = null;
   /** As last reported to the budget. */
-  private occupiedBytes = 0;
+  #occupiedBytes = 0;
 
   constructor(context: ServerContext, socket: Socket<unknown>, block: AddressBlock) {
     this.context = context;
@@ -59,8 +59,8 @@ export abstract class SocketSide implements BytesHolder {
   /** The client presented a valid key, session or token. */
   authenticated(): void {
     if (this.trust === "authenticated") return;
-    this.context.unauthenticatedBytes.change(this, this.occupiedBytes, 0);
-    this.occupiedBytes = 0;
+    this.context.unauthenticatedBytes.change(this, this.#occupiedBytes, 0);
+    this.#occupiedBytes = 0;
     this.trust = "authenticated";
   }
 
@@ -74,7 +74,7 @@ export abstract class SocketSide implements BytesHolder {
   // Memory accounting.
 
   protected get isOccupying(): boolean {
-    return this.occupiedBytes > 0;
+    return this.#occupiedBytes > 0;
   }
 
   /**
@@ -84,9 +84,9 @@ export abstract class SocketSide implements BytesHolder {
     const { sender } = this;
     const isUnauthenticated = this.trust !== "authenticated";
     const bytes = this.unreadBytes + (isUnauthenticated ? sender.bytes - sender.sharedBytes : 0);
-    const before = this.occupiedBytes;
+    const before = this.#occupiedBytes;
     if (bytes === before) return;
-    this.occupiedBytes = bytes;
+    this.#occupiedBytes = bytes;
     (isUnauthenticated ? this.context.unauthenticatedBytes : this.context.authenticatedBytes).change(
       this,
       before,

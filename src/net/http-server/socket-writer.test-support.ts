@@ -32,44 +32,44 @@ export type ProtocolFactory = (outlet: SocketWriter, first: Buffer) => UpgradedP
 class RealSocketWriter implements SocketWriter {
   bufferedBytes = 0;
   protocol: UpgradedProtocol | null = null;
-  private readonly socket: Socket<RealSocketWriter | null>;
-  private unsent: Buffer[] = [];
-  private isEnding = false;
+  readonly #socket: Socket<RealSocketWriter | null>;
+  #unsent: Buffer[] = [];
+  #isEnding = false;
 
   constructor(socket: Socket<RealSocketWriter | null>) {
-    this.socket = socket;
+    this.#socket = socket;
   }
 
   get address(): string {
-    return this.socket.remoteAddress;
+    return this.#socket.remoteAddress;
   }
 
   write(bytes: Uint8Array, from = 0, to = bytes.length): void {
-    const sent = this.bufferedBytes === 0 ? Math.max(0, this.socket.write(bytes, from, to - from)) : 0;
+    const sent = this.bufferedBytes === 0 ? Math.max(0, this.#socket.write(bytes, from, to - from)) : 0;
     if (sent === to - from) return;
-    this.unsent.push(Buffer.from(bytes.subarray(from + sent, to)));
+    this.#unsent.push(Buffer.from(bytes.subarray(from + sent, to)));
     this.bufferedBytes += to - from - sent;
   }
 
   drain(): void {
     if (this.bufferedBytes === 0) return;
-    const kept = Buffer.concat(this.unsent);
-    const sent = Math.max(0, this.socket.write(kept));
-    this.unsent = [kept.subarray(sent)];
+    const kept = Buffer.concat(this.#unsent);
+    const sent = Math.max(0, this.#socket.write(kept));
+    this.#unsent = [kept.subarray(sent)];
     this.bufferedBytes = kept.length - sent;
     if (this.bufferedBytes > 0) return;
-    this.unsent = [];
+    this.#unsent = [];
     this.protocol?.onDrain();
-    if (this.isEnding) this.socket.end();
+    if (this.#isEnding) this.#socket.end();
   }
 
   end(): void {
-    this.isEnding = true;
-    if (this.bufferedBytes === 0) this.socket.end();
+    this.#isEnding = true;
+    if (this.bufferedBytes === 0) this.#socket.end();
   }
 
   terminate(): void {
-    this.socket.terminate();
+    this.#socket.terminate();
   }
 }
 

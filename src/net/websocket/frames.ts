@@ -57,76 +57,76 @@ export interface FrameReaderOptions {
 
 /** A class, so that a connection costs one object and a frame none. */
 export class FrameReader {
-  private readonly isMasked: boolean;
-  private readonly messageBytesMax: number;
+  readonly #isMasked: boolean;
+  readonly #messageBytesMax: number;
   /** The head of the current frame, as far as it has arrived. */
-  private readonly head = new Uint8Array(HEAD_BYTES_MAX);
-  private headLength = 0;
-  private isInPayload = false;
-  private opcode = 0;
-  private isFinal = false;
+  readonly #head = new Uint8Array(HEAD_BYTES_MAX);
+  #headLength = 0;
+  #isInPayload = false;
+  #opcode = 0;
+  #isFinal = false;
   /** Payload of the current frame: its total length, and the bytes still to come. */
-  private payloadLength = 0;
-  private remaining = 0;
+  #payloadLength = 0;
+  #remaining = 0;
   /** The collected bytes of the current message and, separately, of a control frame between two of its frames. */
-  private readonly message = new CollectedBytes();
-  private readonly control = new CollectedBytes();
+  readonly #message = new CollectedBytes();
+  readonly #control = new CollectedBytes();
   /** The opcode of the unfinished message; 0 between messages. */
-  private messageOpcode = 0;
+  #messageOpcode = 0;
 
   constructor(options: FrameReaderOptions) {
-    this.isMasked = options.isMasked;
-    this.messageBytesMax = options.messageBytesMax;
+    this.#isMasked = options.isMasked;
+    this.#messageBytesMax = options.messageBytesMax;
   }
 
   /** No frame or message is unfinished: the reader has no state and may be used for another connection. */
   get isIdle(): boolean {
-    return !this.isInPayload && this.headLength === 0 && this.messageOpcode === 0;
+    return !this.#isInPayload && this.#headLength === 0 && this.#messageOpcode === 0;
   }
 
   /** Bytes of the unfinished message. */
   get unfinishedBytes(): number {
-    return this.message.length;
+    return this.#message.length;
   }
 
   /** Unmasks masked bytes in place. After a fault, no more bytes may be pushed. */
   push(chunk: Uint8Array, handler: FrameHandler): FrameFault | null {
     let at = 0;
     for (;;) {
-      if (!this.isInPayload) {
-        at = this.readHead(chunk, at);
-        if (!this.isInPayload) return null;
-        const fault = this.checkHead();
+      if (!this.#isInPayload) {
+        at = this.#readHead(chunk, at);
+        if (!this.#isInPayload) return null;
+        const fault = this.#checkHead();
         if (fault !== null) return fault;
       }
-      const to = Math.min(chunk.length, at + this.remaining);
-      if (this.isMasked) this.unmask(chunk, at, to);
-      this.remaining -= to - at;
-      const isWhole = to - at === this.payloadLength;
-      if (this.remaining > 0 || !isWhole) this.collect(chunk, at, to);
-      if (this.remaining > 0) return null;
-      this.isInPayload = false;
-      this.endFrame(handler, chunk, isWhole ? at : -1, to);
+      const to = Math.min(chunk.length, at + this.#remaining);
+      if (this.#isMasked) this.#unmask(chunk, at, to);
+      this.#remaining -= to - at;
+      const isWhole = to - at === this.#payloadLength;
+      if (this.#remaining > 0 || !isWhole) this.#collect(chunk, at, to);
+      if (this.#remaining > 0) return null;
+      this.#isInPayload = false;
+      this.#endFrame(handler, chunk, isWhole ? at : -1, to);
       at = to;
     }
   }
 
   /** Reads byte by byte: a head is usually two or four bytes long. */
-  private readHead(chunk: Uint8Array, from: number): number {
-    const { head } = this;
+  #readHead(chunk: Uint8Array, from: number): number {
+    const head = this.#head;
     let at = from;
     while (at < chunk.length) {
-      head[this.headLength++] = chunk[at++] as number;
-      if (this.headLength < 2 || this.headLength < this.headBytes()) continue;
-      this.headLength = 0;
-      this.isInPayload = true;
+      head[this.#headLength++] = chunk[at++] as number;
+      if (this.#headLength < 2 || this.#headLength < this.#headBytes()) continue;
+      this.#headLength = 0;
+      this.#isInPayload = true;
       break;
     }
     return at;
   }
 
-  private headBytes(): number {
-    const second = this.head[1] as number;
+  #headBytes(): number {
+    const second = this.#head[1] as number;
     const length = second & ~MASK_BIT;
     return (
       (length === LENGTH_64 ? 10 : length === LENGTH_16 ? 4 : 2) +
@@ -134,39 +134,39 @@ export class FrameReader {
     );
   }
 
-  private checkHead(): FrameFault | null {
-    const { head } = this;
+  #checkHead(): FrameFault | null {
+    const head = this.#head;
     const first = head[0] as number;
     const second = head[1] as number;
-    this.opcode = first & OPCODE_BITS;
-    this.isFinal = (first & FIN_BIT) !== 0;
+    this.#opcode = first & OPCODE_BITS;
+    this.#isFinal = (first & FIN_BIT) !== 0;
     if ((first & RESERVED_BITS) !== 0) return protocolError("a reserved bit is set");
-    if (((second & MASK_BIT) !== 0) !== this.isMasked) {
-      return protocolError(this.isMasked ? "a frame is not masked" : "a frame is masked");
+    if (((second & MASK_BIT) !== 0) !== this.#isMasked) {
+      return protocolError(this.#isMasked ? "a frame is not masked" : "a frame is masked");
     }
-    const length = this.readLength(second & ~MASK_BIT);
+    const length = this.#readLength(second & ~MASK_BIT);
     if (length < 0) return protocolError("a length is not encoded in the shortest form");
-    this.payloadLength = length;
-    this.remaining = length;
-    if (this.opcode >= CLOSE) {
-      if (this.opcode > PONG) return protocolError("an unknown opcode");
-      if (!this.isFinal) return protocolError("a control frame is fragmented");
+    this.#payloadLength = length;
+    this.#remaining = length;
+    if (this.#opcode >= CLOSE) {
+      if (this.#opcode > PONG) return protocolError("an unknown opcode");
+      if (!this.#isFinal) return protocolError("a control frame is fragmented");
       return length > CONTROL_BYTES_MAX ? protocolError("a control frame is too long") : null;
     }
-    if (this.opcode > BINARY) return protocolError("an unknown opcode");
-    if (this.opcode === CONTINUATION && this.messageOpcode === 0)
+    if (this.#opcode > BINARY) return protocolError("an unknown opcode");
+    if (this.#opcode === CONTINUATION && this.#messageOpcode === 0)
       return protocolError("a continuation frame without a message");
-    if (this.opcode !== CONTINUATION && this.messageOpcode !== 0)
+    if (this.#opcode !== CONTINUATION && this.#messageOpcode !== 0)
       return protocolError("a new message before the end of the previous one");
-    if (this.message.length + length > this.messageBytesMax) {
-      return { code: 1009, reason: `a message exceeds ${this.messageBytesMax} bytes` };
+    if (this.#message.length + length > this.#messageBytesMax) {
+      return { code: 1009, reason: `a message exceeds ${this.#messageBytesMax} bytes` };
     }
     return null;
   }
 
   /** Returns -1 when a shorter form exists. */
-  private readLength(short: number): number {
-    const { head } = this;
+  #readLength(short: number): number {
+    const head = this.#head;
     if (short < LENGTH_16) return short;
     if (short === LENGTH_16) {
       const length = ((head[2] as number) << 8) | (head[3] as number);
@@ -178,36 +178,36 @@ export class FrameReader {
   }
 
   /** The mask is at the end of the head. */
-  private unmask(chunk: Uint8Array, from: number, to: number): void {
-    const maskAt = this.headBytes() - MASK_BYTES;
-    applyMask(chunk, from, to, this.head, maskAt, this.payloadLength - this.remaining);
+  #unmask(chunk: Uint8Array, from: number, to: number): void {
+    const maskAt = this.#headBytes() - MASK_BYTES;
+    applyMask(chunk, from, to, this.#head, maskAt, this.#payloadLength - this.#remaining);
   }
 
   /** Collects payload of the current frame. Only its last frame shows how long a message is. */
-  private collect(chunk: Uint8Array, start: number, end: number): void {
-    const collected = this.opcode >= CLOSE ? this.control : this.message;
-    const announced = collected.length + end - start + this.remaining;
-    collected.add(chunk, start, end, this.isFinal ? announced : this.messageBytesMax);
+  #collect(chunk: Uint8Array, start: number, end: number): void {
+    const collected = this.#opcode >= CLOSE ? this.#control : this.#message;
+    const announced = collected.length + end - start + this.#remaining;
+    collected.add(chunk, start, end, this.#isFinal ? announced : this.#messageBytesMax);
   }
 
   /** `start` is the position of the complete payload in the chunk, or -1 when it had to be collected. */
-  private endFrame(handler: FrameHandler, chunk: Uint8Array, start: number, end: number): void {
-    const { opcode } = this;
+  #endFrame(handler: FrameHandler, chunk: Uint8Array, start: number, end: number): void {
+    const opcode = this.#opcode;
     if (opcode === CLOSE || opcode === PING || opcode === PONG) {
-      handler.onControl(opcode, start < 0 ? this.control.take() : chunk.subarray(start, end));
+      handler.onControl(opcode, start < 0 ? this.#control.take() : chunk.subarray(start, end));
       return;
     }
-    const isSingle = this.messageOpcode === 0 && this.isFinal;
+    const isSingle = this.#messageOpcode === 0 && this.#isFinal;
     if (isSingle && start >= 0) {
       handler.onMessage(opcode === BINARY ? BINARY : TEXT, chunk, start, end);
       return;
     }
-    if (start >= 0) this.collect(chunk, start, end);
-    if (opcode !== CONTINUATION) this.messageOpcode = opcode;
-    if (!this.isFinal) return;
-    const kind = this.messageOpcode === BINARY ? BINARY : TEXT;
-    this.messageOpcode = 0;
-    const whole = this.message.take();
+    if (start >= 0) this.#collect(chunk, start, end);
+    if (opcode !== CONTINUATION) this.#messageOpcode = opcode;
+    if (!this.#isFinal) return;
+    const kind = this.#messageOpcode === BINARY ? BINARY : TEXT;
+    this.#messageOpcode = 0;
+    const whole = this.#message.take();
     handler.onMessage(kind, whole, 0, whole.length);
   }
 }
@@ -215,25 +215,25 @@ export class FrameReader {
 /** A buffer that grows with the bytes that arrive: an announced length alone allocates no memory. */
 class CollectedBytes {
   length = 0;
-  private bytes: Buffer = NO_BYTES;
+  #bytes: Buffer = NO_BYTES;
 
   /** The buffer is not made larger than `lengthMax`. */
   add(from: Uint8Array, start: number, end: number, lengthMax: number): void {
     const length = this.length + end - start;
-    if (length > this.bytes.length) {
+    if (length > this.#bytes.length) {
       const wanted =
         length < GROWN_BYTES_MAX ? Math.max(BUFFER_BYTES_MIN, GROWTH_FACTOR * length) : lengthMax;
       const grown = Buffer.allocUnsafeSlow(Math.min(wanted, lengthMax));
-      writeBytes(grown, 0, this.bytes, 0, this.length);
-      this.bytes = grown;
+      writeBytes(grown, 0, this.#bytes, 0, this.length);
+      this.#bytes = grown;
     }
-    writeBytes(this.bytes, this.length, from, start, end);
+    writeBytes(this.#bytes, this.length, from, start, end);
     this.length = length;
   }
 
   take(): Uint8Array {
-    const whole = this.bytes.subarray(0, this.length);
-    this.bytes = NO_BYTES;
+    const whole = this.#bytes.subarray(0, this.length);
+    this.#bytes = NO_BYTES;
     this.length = 0;
     return whole;
   }

@@ -57,16 +57,16 @@ export class FramedBody {
   at = 0;
   readonly framing: number;
   /** Bytes left of the whole body, or of the current chunk. */
-  private remaining: number;
-  private readonly isLenient: boolean;
-  private state = SIZE_FIRST;
-  private trailerLines = 0;
+  #remaining: number;
+  readonly #isLenient: boolean;
+  #state = SIZE_FIRST;
+  #trailerLines = 0;
   /** Name of the current trailer line, as far as it is needed. */
-  private trailerName = "";
-  private overhead = 0;
-  private extensionBytes = 0;
-  private dataBytes = 0;
-  private chunks = 0;
+  #trailerName = "";
+  #overhead = 0;
+  #extensionBytes = 0;
+  #dataBytes = 0;
+  #chunks = 0;
 
   /**
    * `isLenient` is for responses: some servers pad the chunk size with blanks or repeat head fields in the trailer, and
@@ -74,36 +74,36 @@ export class FramedBody {
    */
   constructor(framing: number, isLenient: boolean) {
     this.framing = framing;
-    this.isLenient = isLenient;
-    this.remaining = framing > 0 ? framing : 0;
+    this.#isLenient = isLenient;
+    this.#remaining = framing > 0 ? framing : 0;
     this.hasEnded = framing === 0;
   }
 
   /** Returns the next piece, or null when the read is consumed, the body has ended or its framing is invalid. */
   next(bytes: Buffer): Part | null {
     if (this.hasEnded || this.fault !== null || this.at >= bytes.length) return null;
-    if (this.framing === CHUNKED) return this.nextChunked(bytes);
+    if (this.framing === CHUNKED) return this.#nextChunked(bytes);
     const start = this.at;
     let end = bytes.length;
     if (this.framing !== UNTIL_CLOSE) {
-      end = Math.min(end, start + this.remaining);
-      this.remaining -= end - start;
-      if (this.remaining === 0) this.hasEnded = true;
+      end = Math.min(end, start + this.#remaining);
+      this.#remaining -= end - start;
+      if (this.#remaining === 0) this.hasEnded = true;
     }
     this.at = end;
     return { bytes, start, end };
   }
 
-  private nextChunked(bytes: Buffer): Part | null {
+  #nextChunked(bytes: Buffer): Part | null {
     const end = bytes.length;
     let from = 0;
     let to = 0;
     while (this.at < end && !this.hasEnded && this.fault === null) {
-      if (this.state !== DATA) {
-        if (!this.parsePlainFraming(bytes)) this.parseFramingByte(bytes[this.at++] as number);
+      if (this.#state !== DATA) {
+        if (!this.#parsePlainFraming(bytes)) this.#parseFramingByte(bytes[this.at++] as number);
         continue;
       }
-      const length = Math.min(this.remaining, end - this.at);
+      const length = Math.min(this.#remaining, end - this.at);
       if (to === 0) {
         from = this.at;
         to = from + length;
@@ -115,22 +115,22 @@ export class FramedBody {
         break;
       }
       this.at += length;
-      this.remaining -= length;
-      this.dataBytes += length;
-      if (this.remaining === 0) this.state = DATA_CR;
+      this.#remaining -= length;
+      this.#dataBytes += length;
+      if (this.#remaining === 0) this.#state = DATA_CR;
     }
     return to === 0 ? null : { bytes, start: from, end: to };
   }
 
   /** Parses the usual bytes between two chunks in one step. Returns false for anything unusual or incomplete. */
-  private parsePlainFraming(bytes: Buffer): boolean {
+  #parsePlainFraming(bytes: Buffer): boolean {
     let at = this.at;
-    if (this.state === DATA_CR && bytes[at] === CR && bytes[at + 1] === LF) {
+    if (this.#state === DATA_CR && bytes[at] === CR && bytes[at + 1] === LF) {
       this.at = at + 2;
-      this.state = SIZE_FIRST;
+      this.#state = SIZE_FIRST;
       return true;
     }
-    if (this.state !== SIZE_FIRST) return false;
+    if (this.#state !== SIZE_FIRST) return false;
     let size = 0;
     const end = Math.min(bytes.length - 2, at + PLAIN_SIZE_DIGITS_MAX);
     for (; at < end; at++) {
@@ -140,92 +140,93 @@ export class FramedBody {
     }
     if (size === 0 || bytes[at] !== CR || bytes[at + 1] !== LF) return false;
     this.at = at + 2;
-    this.remaining = size;
-    this.beginChunk();
+    this.#remaining = size;
+    this.#beginChunk();
     return true;
   }
 
-  private beginChunk(): void {
-    this.state = DATA;
-    if (++this.chunks <= CHUNKS_FREE || this.isLenient) return;
-    if (this.chunks > CHUNKS_FREE + this.dataBytes / DATA_PER_CHUNK_MIN) this.fault = "too many small chunks";
+  #beginChunk(): void {
+    this.#state = DATA;
+    if (++this.#chunks <= CHUNKS_FREE || this.#isLenient) return;
+    if (this.#chunks > CHUNKS_FREE + this.#dataBytes / DATA_PER_CHUNK_MIN)
+      this.fault = "too many small chunks";
   }
 
   /** Parses one byte of chunk framing. */
-  private parseFramingByte(byte: number): void {
-    switch (this.state) {
+  #parseFramingByte(byte: number): void {
+    switch (this.#state) {
       case SIZE_FIRST:
       case SIZE: {
         const digit = hexDigit(byte);
         if (digit >= 0) {
-          this.remaining = this.remaining * 16 + digit;
-          if (this.remaining > CHUNK_BYTES_MAX || ++this.overhead > EXTENSION_BYTES_MAX) {
+          this.#remaining = this.#remaining * 16 + digit;
+          if (this.#remaining > CHUNK_BYTES_MAX || ++this.#overhead > EXTENSION_BYTES_MAX) {
             this.fault = "an invalid chunk size";
           }
-          this.state = SIZE;
-        } else if (this.state === SIZE_FIRST) this.fault = "a chunk without a size";
-        else if (byte === CR) this.state = SIZE_LF;
-        else if (byte === 59 || ((byte === 32 || byte === 9) && this.isLenient)) this.state = EXTENSION;
+          this.#state = SIZE;
+        } else if (this.#state === SIZE_FIRST) this.fault = "a chunk without a size";
+        else if (byte === CR) this.#state = SIZE_LF;
+        else if (byte === 59 || ((byte === 32 || byte === 9) && this.#isLenient)) this.#state = EXTENSION;
         else this.fault = "a chunk size that is not a number";
         return;
       }
       case EXTENSION:
-        if (byte === CR) this.state = SIZE_LF;
+        if (byte === CR) this.#state = SIZE_LF;
         else if (!isValue(byte)) this.fault = "a control character in a chunk extension";
-        else if (++this.extensionBytes > EXTENSION_BYTES_MAX + this.dataBytes / DATA_PER_EXTENSION_MIN) {
+        else if (++this.#extensionBytes > EXTENSION_BYTES_MAX + this.#dataBytes / DATA_PER_EXTENSION_MIN) {
           this.fault = "chunk extensions larger than the body";
         }
         return;
       case SIZE_LF:
-        this.overhead = 0;
+        this.#overhead = 0;
         if (byte !== LF) this.fault = "a bare CR after a chunk size";
-        else if (this.remaining === 0) this.state = TRAILER_FIRST;
-        else this.beginChunk();
+        else if (this.#remaining === 0) this.#state = TRAILER_FIRST;
+        else this.#beginChunk();
         return;
       case DATA_CR:
         if (byte !== CR) this.fault = "a chunk longer than its size";
-        this.state = DATA_LF;
+        this.#state = DATA_LF;
         return;
       case DATA_LF:
         if (byte !== LF) this.fault = "a chunk longer than its size";
-        this.state = SIZE_FIRST;
+        this.#state = SIZE_FIRST;
         return;
       default:
-        this.parseTrailerByte(byte);
+        this.#parseTrailerByte(byte);
     }
   }
 
   /** Parses one byte after the last chunk. Trailer lines are checked as strictly as head lines. */
-  private parseTrailerByte(byte: number): void {
-    if (++this.overhead > TRAILER_BYTES_MAX) {
+  #parseTrailerByte(byte: number): void {
+    if (++this.#overhead > TRAILER_BYTES_MAX) {
       this.fault = "trailers that are too long";
       return;
     }
-    switch (this.state) {
+    switch (this.#state) {
       case TRAILER_FIRST:
-        if (byte === CR) this.state = LAST_LF;
-        else if (++this.trailerLines > TRAILER_LINES_MAX) this.fault = "trailers that are too long";
+        if (byte === CR) this.#state = LAST_LF;
+        else if (++this.#trailerLines > TRAILER_LINES_MAX) this.fault = "trailers that are too long";
         // This rejects folded lines and lines that begin with the colon.
         else if (!isToken(byte)) this.fault = "a trailer line without a valid name";
         else {
-          this.trailerName = String.fromCharCode(byte);
-          this.state = TRAILER_NAME;
+          this.#trailerName = String.fromCharCode(byte);
+          this.#state = TRAILER_NAME;
         }
         return;
       case TRAILER_NAME:
-        if (byte === COLON) this.endTrailerName();
+        if (byte === COLON) this.#endTrailerName();
         else if (!isToken(byte)) this.fault = "a trailer line without a valid name";
-        else if (this.trailerName.length <= MISPLACED_NAME_BYTES_MAX) {
-          this.trailerName += String.fromCharCode(byte);
+        else if (this.#trailerName.length <= MISPLACED_NAME_BYTES_MAX) {
+          this.#trailerName += String.fromCharCode(byte);
         }
         return;
       case TRAILER:
-        if (byte === CR) this.state = TRAILER_LF;
+        if (byte === CR) this.#state = TRAILER_LF;
         else if (!isValue(byte)) this.fault = "a control character in a trailer";
         return;
       case TRAILER_LF:
         if (byte !== LF) this.fault = "a bare CR in a trailer";
-        this.state = TRAILER_FIRST;
+        this.#state = TRAILER_FIRST;
         return;
       case LAST_LF:
         if (byte !== LF) this.fault = "a bare CR after the last chunk";
@@ -233,9 +234,9 @@ export class FramedBody {
     }
   }
 
-  private endTrailerName(): void {
-    this.state = TRAILER;
-    if (!this.isLenient && MISPLACED_IN_TRAILER.has(this.trailerName.toLowerCase())) {
+  #endTrailerName(): void {
+    this.#state = TRAILER;
+    if (!this.#isLenient && MISPLACED_IN_TRAILER.has(this.#trailerName.toLowerCase())) {
       this.fault = "a header field that is not allowed in a trailer";
     }
   }

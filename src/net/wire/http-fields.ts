@@ -127,32 +127,33 @@ function readField(
 
 /** A class, so that a head costs one object and no closures. */
 export class HeadText implements HeaderReader {
-  private readonly text: string;
-  private readonly names: readonly number[];
-  private readonly textAt: number;
+  readonly #text: string;
+  readonly #names: readonly number[];
+  readonly #textAt: number;
   /**
    * Bit set of the lengths of all names. Most lookups are for absent headers, and usually no name has that length.
    */
-  private readonly lengths: number;
+  readonly #lengths: number;
 
   /**
    * `text` consists of whole lines, each with its CR LF. Positions in `names` are relative to the same origin as
    * `textAt`, the position of the text.
    */
   constructor(text: string, names: readonly number[], textAt: number) {
-    this.text = text;
-    this.names = names;
-    this.textAt = textAt;
+    this.#text = text;
+    this.#names = names;
+    this.#textAt = textAt;
     let lengths = 0;
     for (const name of names) lengths |= lengthBit(name % NAME_BYTES);
-    this.lengths = lengths;
+    this.#lengths = lengths;
   }
 
   get(name: string): string | null {
-    const { text, names } = this;
+    const text = this.#text;
+    const names = this.#names;
     let joined: string | null = null;
-    for (let i = this.find(name, 0); i < names.length; i = this.find(name, i + 1)) {
-      const from = this.at(i) + name.length + 1;
+    for (let i = this.#find(name, 0); i < names.length; i = this.#find(name, i + 1)) {
+      const from = this.#at(i) + name.length + 1;
       const value = trimValue(text, from, text.indexOf("\r\n", from));
       joined = joined === null ? value : `${joined}, ${value}`;
     }
@@ -160,26 +161,26 @@ export class HeadText implements HeaderReader {
   }
 
   has(name: string): boolean {
-    return this.find(name, 0) < this.names.length;
+    return this.#find(name, 0) < this.#names.length;
   }
 
   /** Returns the index of the name, searching from `first`, or `names.length` if it is absent. */
-  private find(name: string, first: number): number {
-    const { names } = this;
+  #find(name: string, first: number): number {
+    const names = this.#names;
     const { length } = name;
-    if ((this.lengths & lengthBit(length)) === 0) return names.length;
+    if ((this.#lengths & lengthBit(length)) === 0) return names.length;
     for (let i = first; i < names.length; i++) {
-      if ((names[i] as number) % NAME_BYTES === length && this.isAt(this.at(i), name)) return i;
+      if ((names[i] as number) % NAME_BYTES === length && this.#isAt(this.#at(i), name)) return i;
     }
     return names.length;
   }
 
-  private at(index: number): number {
-    return Math.trunc((this.names[index] as number) / NAME_BYTES) - this.textAt;
+  #at(index: number): number {
+    return Math.trunc((this.#names[index] as number) / NAME_BYTES) - this.#textAt;
   }
 
-  private isAt(at: number, name: string): boolean {
-    const { text } = this;
+  #isAt(at: number, name: string): boolean {
+    const text = this.#text;
     for (let i = 0; i < name.length; i++) {
       const actual = text.charCodeAt(at + i);
       const expected = name.charCodeAt(i);

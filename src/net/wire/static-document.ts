@@ -11,18 +11,18 @@ const NOTHING = new Uint8Array(0);
 export class StaticDocument {
   readonly bytes: Uint8Array;
   readonly etag: string;
-  private readonly headers: Readonly<Record<string, string>>;
+  readonly #headers: Readonly<Record<string, string>>;
 
   constructor(bytes: Uint8Array, headers: Readonly<Record<string, string>>) {
     this.bytes = bytes;
     this.etag = `"${Bun.hash.xxHash64(bytes).toString(16)}"`;
-    this.headers = { ...headers, etag: this.etag };
+    this.#headers = { ...headers, etag: this.etag };
   }
 
   /** Returns 304 without a body when the client's copy is current. */
   respond(requestHeaders: HeaderReader): SharedResponse {
     const isUnchanged = matchesEtag(requestHeaders.get("if-none-match"), this.etag);
-    return new SharedResponse(isUnchanged ? 304 : 200, this.headers, isUnchanged ? NOTHING : this.bytes);
+    return new SharedResponse(isUnchanged ? 304 : 200, this.#headers, isUnchanged ? NOTHING : this.bytes);
   }
 }
 

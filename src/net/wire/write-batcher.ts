@@ -20,19 +20,19 @@ const UNBATCHED_WRITES = 100;
 
 export class WriteBatcher {
   readonly bytes = Buffer.allocUnsafeSlow(BUFFER_BYTES);
-  private readonly writers: BatchedWriter[] = [];
+  readonly #writers: BatchedWriter[] = [];
   /** End position of each batched write; it starts at the end of the one before it. */
-  private readonly ends: number[] = [];
+  readonly #ends: number[] = [];
   /** Index of the first write that was not sent. */
-  private next = 0;
-  private isFlushing = false;
-  private singleWriteBatches = 0;
-  private unbatchedWritesLeft = 0;
-  private readonly atEndOfTurn: (work: () => void) => void;
-  private readonly flushAtEndOfTurn = () => this.flush();
+  #next = 0;
+  #isFlushing = false;
+  #singleWriteBatches = 0;
+  #unbatchedWritesLeft = 0;
+  readonly #atEndOfTurn: (work: () => void) => void;
+  readonly #flushAtEndOfTurn = () => this.flush();
 
   constructor(atEndOfTurn: (work: () => void) => void) {
-    this.atEndOfTurn = atEndOfTurn;
+    this.#atEndOfTurn = atEndOfTurn;
   }
 
   /**
@@ -41,57 +41,57 @@ export class WriteBatcher {
    */
   reserve(length: number): number {
     if (length > BATCHED_WRITE_BYTES_MAX) return -1;
-    if (this.unbatchedWritesLeft > 0 && this.ends.length === 0) {
-      this.unbatchedWritesLeft--;
+    if (this.#unbatchedWritesLeft > 0 && this.#ends.length === 0) {
+      this.#unbatchedWritesLeft--;
       return -1;
     }
-    if (this.end + length > BUFFER_BYTES) this.flush();
-    return this.end + length > BUFFER_BYTES ? -1 : this.end;
+    if (this.#end + length > BUFFER_BYTES) this.flush();
+    return this.#end + length > BUFFER_BYTES ? -1 : this.#end;
   }
 
   /** Adds the bytes written at that position, up to `to`. */
   add(writer: BatchedWriter, to: number): void {
-    if (this.ends.length === 0) this.atEndOfTurn(this.flushAtEndOfTurn);
-    this.writers.push(writer);
-    this.ends.push(to);
+    if (this.#ends.length === 0) this.#atEndOfTurn(this.#flushAtEndOfTurn);
+    this.#writers.push(writer);
+    this.#ends.push(to);
   }
 
   /** Sends all batched writes in order. The buffer is not reused before the outermost call returns. */
   flush(): void {
-    const isNested = this.isFlushing;
-    this.isFlushing = true;
-    while (this.next < this.ends.length) {
-      const i = this.next++;
+    const isNested = this.#isFlushing;
+    this.#isFlushing = true;
+    while (this.#next < this.#ends.length) {
+      const i = this.#next++;
       try {
-        this.writers[i]?.send(this.bytes, this.ends[i - 1] ?? 0, this.ends[i] ?? 0);
+        this.#writers[i]?.send(this.bytes, this.#ends[i - 1] ?? 0, this.#ends[i] ?? 0);
       } catch (thrown) {
         // Report the bug as an uncaught error. The caller that happened to flush is not affected by it.
-        this.atEndOfTurn(() => {
+        this.#atEndOfTurn(() => {
           throw thrown;
         });
       }
     }
-    if (!isNested) this.reset();
+    if (!isNested) this.#reset();
   }
 
-  private reset(): void {
-    this.isFlushing = false;
-    this.countSingleWriteBatches();
-    this.writers.length = 0;
-    this.ends.length = 0;
-    this.next = 0;
+  #reset(): void {
+    this.#isFlushing = false;
+    this.#countSingleWriteBatches();
+    this.#writers.length = 0;
+    this.#ends.length = 0;
+    this.#next = 0;
   }
 
-  private countSingleWriteBatches(): void {
-    if (this.ends.length > 0)
-      this.singleWriteBatches = this.ends.length === 1 ? this.singleWriteBatches + 1 : 0;
-    if (this.singleWriteBatches < SINGLE_WRITE_BATCHES_MAX) return;
-    this.singleWriteBatches = 0;
-    this.unbatchedWritesLeft = UNBATCHED_WRITES;
+  #countSingleWriteBatches(): void {
+    if (this.#ends.length > 0)
+      this.#singleWriteBatches = this.#ends.length === 1 ? this.#singleWriteBatches + 1 : 0;
+    if (this.#singleWriteBatches < SINGLE_WRITE_BATCHES_MAX) return;
+    this.#singleWriteBatches = 0;
+    this.#unbatchedWritesLeft = UNBATCHED_WRITES;
   }
 
-  private get end(): number {
-    return this.ends.at(-1) ?? 0;
+  get #end(): number {
+    return this.#ends.at(-1) ?? 0;
   }
 }
 

@@ -165,16 +165,16 @@ function hostedMembers(
 /** A class, because one object per body is cheaper than closures. */
 export class JsonBody implements RequestBody {
   readonly contentType = "application/json";
-  private readonly part: Part;
-  private readonly scan: RoutingScan;
-  private readonly endpoint: Endpoint;
-  private readonly fixedSplices: readonly Splice[];
-  private readonly depthMax: number;
+  readonly #part: Part;
+  readonly #scan: RoutingScan;
+  readonly #endpoint: Endpoint;
+  readonly #fixedSplices: readonly Splice[];
+  readonly #depthMax: number;
   /** Reasoning was removed, so the part that an upstream already has can no longer be identified. */
-  private readonly isReduced: boolean;
+  readonly #isReduced: boolean;
   /** Called when the body is no longer needed. Bodies derived from this one are never disposed themselves. */
-  private readonly onDispose: (() => void) | null;
-  private readonly inspection: BodyFindings | null;
+  readonly #onDispose: (() => void) | null;
+  readonly #inspection: BodyFindings | null;
 
   constructor(
     part: Part,
@@ -184,18 +184,21 @@ export class JsonBody implements RequestBody {
     depthMax: number,
     { isReduced = false, onDispose: disposed = null, inspection = null }: JsonBodyOptions = NO_OPTIONS,
   ) {
-    this.part = part;
-    this.scan = scan;
-    this.endpoint = endpoint;
-    this.fixedSplices = always;
-    this.depthMax = depthMax;
-    this.isReduced = isReduced;
-    this.onDispose = disposed;
-    this.inspection = inspection;
+    this.#part = part;
+    this.#scan = scan;
+    this.#endpoint = endpoint;
+    this.#fixedSplices = always;
+    this.#depthMax = depthMax;
+    this.#isReduced = isReduced;
+    this.#onDispose = disposed;
+    this.#inspection = inspection;
   }
 
   forUpstream(upstreamModel: string, form: HostedForm | null = null): Part[] {
-    const { part, scan, endpoint, fixedSplices: always } = this;
+    const part = this.#part;
+    const scan = this.#scan;
+    const endpoint = this.#endpoint;
+    const always = this.#fixedSplices;
     const { bytes, start, end } = part;
     const { model } = scan.fields;
     const named = jsonString(upstreamModel);
@@ -205,7 +208,7 @@ export class JsonBody implements RequestBody {
         ? editMembers(bytes, scan, hostedMembers(named, form))
         : [replaceValue(model, named)];
     if (form?.api === "chat" && endpoint.shortenCallIds !== null)
-      edits.push(...(this.inspection?.shortCallIds ?? endpoint.shortenCallIds(bytes, scan.fields.messages)));
+      edits.push(...(this.#inspection?.shortCallIds ?? endpoint.shortenCallIds(bytes, scan.fields.messages)));
     const sealed = this.#dropSealedState();
     if (always.length === 0 && sealed.length === 0) return spliceParts(bytes, edits, start, end);
     // Inserted fields are at the front.
@@ -214,16 +217,23 @@ export class JsonBody implements RequestBody {
 
   /** Reasoning that was removed as a whole contains no envelopes. */
   #dropSealedState(): readonly Splice[] {
-    const { part, scan, endpoint, depthMax, inspection, isReduced } = this;
+    const part = this.#part;
+    const scan = this.#scan;
+    const endpoint = this.#endpoint;
+    const depthMax = this.#depthMax;
+    const inspection = this.#inspection;
+    const isReduced = this.#isReduced;
     if (isReduced || endpoint.state === null) return NO_SPLICES;
     return inspection?.sealedState ?? endpoint.state.dropSealed(part, scan.fields, depthMax);
   }
 
   forUpstreamAfter(upstreamModel: string, { responseId, inputBytes }: KnownPrefix): Part[] | null {
-    const { part, scan, fixedSplices: always } = this;
+    const part = this.#part;
+    const scan = this.#scan;
+    const always = this.#fixedSplices;
     const { bytes, start, end } = part;
     const { input } = scan.fields;
-    if (this.isReduced || input?.kind !== "array" || scan.fields.previous_response_id !== undefined) {
+    if (this.#isReduced || input?.kind !== "array" || scan.fields.previous_response_id !== undefined) {
       return null;
     }
     const edits = { model: jsonString(upstreamModel), previous_response_id: jsonString(responseId) };
@@ -236,8 +246,13 @@ export class JsonBody implements RequestBody {
   }
 
   withoutEncryptedReasoning(): RequestBody | null {
-    const { part, scan, endpoint, fixedSplices: always, depthMax, inspection } = this;
-    if (this.isReduced || endpoint.state === null) return null;
+    const part = this.#part;
+    const scan = this.#scan;
+    const endpoint = this.#endpoint;
+    const always = this.#fixedSplices;
+    const depthMax = this.#depthMax;
+    const inspection = this.#inspection;
+    if (this.#isReduced || endpoint.state === null) return null;
     const dropped = inspection?.encryptedReasoning ?? endpoint.state.dropAll(part, scan.fields, depthMax);
     if (dropped.length === 0) return null;
     return new JsonBody(part, scan, endpoint, [...always, ...dropped], depthMax, {
@@ -247,24 +262,30 @@ export class JsonBody implements RequestBody {
   }
 
   withOutputCap(tokens: number, name?: string): RequestBody {
-    const { part, scan, endpoint, fixedSplices: always, depthMax, isReduced, inspection } = this;
+    const part = this.#part;
+    const scan = this.#scan;
+    const endpoint = this.#endpoint;
+    const always = this.#fixedSplices;
+    const depthMax = this.#depthMax;
+    const isReduced = this.#isReduced;
+    const inspection = this.#inspection;
     const cap = capSplices(part.bytes, endpoint, scan, tokens, name);
     return new JsonBody(part, scan, endpoint, [...always, ...cap], depthMax, { isReduced, inspection });
   }
 
   mentions(word: string): boolean {
-    return mentionsWord(this.part, word);
+    return mentionsWord(this.#part, word);
   }
 
   isPlain(): boolean {
-    return this.inspection?.isPlain ?? isPlainBody(partBytes(this.part));
+    return this.#inspection?.isPlain ?? isPlainBody(partBytes(this.#part));
   }
 
   findJsonError(): Promise<ApiError | null> {
-    return findStringError(this.part);
+    return findStringError(this.#part);
   }
 
   async dispose(): Promise<void> {
-    this.onDispose?.();
+    this.#onDispose?.();
   }
 }

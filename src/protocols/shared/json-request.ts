@@ -125,13 +125,13 @@ class JsonRequest implements ModelRequest {
   readonly body: RequestBody;
   /** Splices that make a chat upstream report usage; null if the client requests it or the request does not stream. */
   readonly usage: readonly Splice[] | null;
-  private readonly inspection: BodyInspection | null;
-  private readonly part: Part;
-  private readonly endpoint: Endpoint;
-  private readonly fields: RoutingScan["fields"];
-  private size: InputSize | null;
-  private reach: InputReach | null;
-  private ownBytes: Uint8Array | null = null;
+  readonly #inspection: BodyInspection | null;
+  readonly #part: Part;
+  readonly #endpoint: Endpoint;
+  readonly #fields: RoutingScan["fields"];
+  #size: InputSize | null;
+  #reach: InputReach | null;
+  #ownBytes: Uint8Array | null = null;
 
   constructor(
     part: Part,
@@ -143,12 +143,12 @@ class JsonRequest implements ModelRequest {
   ) {
     const { bytes } = part;
     const { fields } = scan;
-    this.part = part;
-    this.inspection = inspection;
-    this.size = inspection?.size ?? null;
-    this.reach = inspection?.reach ?? null;
-    this.endpoint = endpoint;
-    this.fields = fields;
+    this.#part = part;
+    this.#inspection = inspection;
+    this.#size = inspection?.size ?? null;
+    this.#reach = inspection?.reach ?? null;
+    this.#endpoint = endpoint;
+    this.#fields = fields;
     this.publicModel = readModel(bytes, fields.model, limits.modelNameCharsMax);
     this.stream = readStream(fields.stream, endpoint);
     if (inspection !== null) this.usage = inspection.usage;
@@ -185,12 +185,12 @@ class JsonRequest implements ModelRequest {
   }
 
   checkBounds(): void {
-    checkBounds(this.part.bytes, this.endpoint, this.fields);
+    checkBounds(this.#part.bytes, this.#endpoint, this.#fields);
   }
 
   reasoningEffort(): string | null {
-    const { reasoning, reasoning_effort } = this.fields;
-    const { bytes } = this.part;
+    const { reasoning, reasoning_effort } = this.#fields;
+    const { bytes } = this.#part;
     if (reasoning_effort !== undefined) return readText(bytes, reasoning_effort);
     if (reasoning?.kind !== "object") return null;
     const inner = scanObject(bytes, reasoning.start, reasoning.end, REASONING, {
@@ -200,9 +200,9 @@ class JsonRequest implements ModelRequest {
   }
 
   requestedTier(): RequestedTier | null {
-    const fields: BodyFields = this.fields;
-    for (const name of this.endpoint.tierFields) {
-      const tier = readRequestedTier(this.part.bytes, fields[name]);
+    const fields: BodyFields = this.#fields;
+    for (const name of this.#endpoint.tierFields) {
+      const tier = readRequestedTier(this.#part.bytes, fields[name]);
       if (tier !== null) return tier;
     }
     return null;
@@ -214,23 +214,25 @@ class JsonRequest implements ModelRequest {
 
   /** Searches the whole body, so it is called only if tokens are limited or charged. */
   inputSize(): InputSize {
-    this.size ??= measureInputSize(this.bodyBytes());
-    return this.size;
+    this.#size ??= measureInputSize(this.#bodyBytes());
+    return this.#size;
   }
 
   inputReach(): InputReach {
-    this.reach ??= measureInputReach(this.bodyBytes(), this.inputSize());
-    return this.reach;
+    this.#reach ??= measureInputReach(this.#bodyBytes(), this.inputSize());
+    return this.#reach;
   }
 
   /** Functions that search the whole body need it as a separate array. */
-  private bodyBytes(): Uint8Array {
-    this.ownBytes ??= partBytes(this.part);
-    return this.ownBytes;
+  #bodyBytes(): Uint8Array {
+    this.#ownBytes ??= partBytes(this.#part);
+    return this.#ownBytes;
   }
 
   conversationName(): string | null {
-    const { part, fields, inspection } = this;
+    const part = this.#part;
+    const fields = this.#fields;
+    const inspection = this.#inspection;
     if (inspection !== null) return inspection.conversationName;
     const { bytes } = part;
     return (

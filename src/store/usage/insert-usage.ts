@@ -107,36 +107,36 @@ function splitRows(kind: readonly SqlValue[], rest: readonly SqlValue[]): SqlVal
 export class ReadyRows {
   /** Values of full statements of rows of one kind: the shared values, then the rest of each row. */
   readonly full: SqlValue[][] = [];
-  private readonly waiting: PendingKind[] = [];
+  readonly #waiting: PendingKind[] = [];
   /** All values of rows that no longer wait for a full statement. */
-  private readonly single: SqlValue[][] = [];
+  readonly #single: SqlValue[][] = [];
 
   add({ first, rest }: SameKindRows): void {
     if (first.requestCount === 0) return;
     for (let at = 0; at < rest.length; ) {
-      const kind = this.findPendingKind(first);
+      const kind = this.#findPendingKind(first);
       const { values } = kind;
       const end = Math.min(rest.length, at + STATEMENT_VALUES - values.length);
       for (; at < end; at++) values.push(rest[at] ?? null);
       if (values.length < STATEMENT_VALUES) return;
       this.full.push(values);
-      this.waiting.splice(this.waiting.indexOf(kind), 1);
+      this.#waiting.splice(this.#waiting.indexOf(kind), 1);
     }
   }
 
   /** All values of the rows that are in no full statement. */
   rest(): SqlValue[][] {
-    return [...this.single, ...this.waiting.flatMap(({ values }) => splitStatement(values))];
+    return [...this.#single, ...this.#waiting.flatMap(({ values }) => splitStatement(values))];
   }
 
-  private findPendingKind(row: UsageRow): PendingKind {
-    for (const kind of this.waiting) if (isSameKind(kind.first, row)) return kind;
-    if (this.waiting.length === PENDING_KINDS_MAX) {
-      const [longest] = this.waiting.splice(0, 1);
-      if (longest !== undefined) this.single.push(...splitStatement(longest.values));
+  #findPendingKind(row: UsageRow): PendingKind {
+    for (const kind of this.#waiting) if (isSameKind(kind.first, row)) return kind;
+    if (this.#waiting.length === PENDING_KINDS_MAX) {
+      const [longest] = this.#waiting.splice(0, 1);
+      if (longest !== undefined) this.#single.push(...splitStatement(longest.values));
     }
     const made = { first: row, values: kindValues(row) };
-    this.waiting.push(made);
+    this.#waiting.push(made);
     return made;
   }
 }

@@ -155,26 +155,26 @@ export function plus(one: UsageTotals, other: UsageTotals): UsageTotals {
 /** Sums of usage rows. */
 export class RollUp {
   /** Most keys have one or two lines in a batch: a linear search costs less than building a map key for every row. */
-  private readonly byKey = new Map<string, RollUpEntry[]>();
+  readonly #byKey = new Map<string, RollUpEntry[]>();
 
   add(row: UsageRow): void {
     if (row.requestCount === 0) return;
-    addTo(this.findLine(row).totals, row, row.outcome);
+    addTo(this.#findLine(row).totals, row, row.outcome);
   }
 
   /** Adds totals that were summed elsewhere. */
   merge(lines: readonly RollUpEntry[]): void {
     for (const { dimensions: of, totals } of lines) {
-      const line = this.findLine(of);
+      const line = this.#findLine(of);
       line.totals = plus(line.totals, totals);
     }
   }
 
-  private findLine(row: RollUpEntry["dimensions"]): RollUpEntry {
-    let lines = this.byKey.get(row.keyId);
+  #findLine(row: RollUpEntry["dimensions"]): RollUpEntry {
+    let lines = this.#byKey.get(row.keyId);
     if (lines === undefined) {
       lines = [];
-      this.byKey.set(row.keyId, lines);
+      this.#byKey.set(row.keyId, lines);
     }
     return findOrAddLine(lines, row);
   }
@@ -184,7 +184,7 @@ export class RollUp {
    * lines wait for each other instead of deadlocking.
    */
   entries(): RollUpEntry[] {
-    const keys = [...this.byKey].sort(([a], [b]) => (a < b ? -1 : 1));
+    const keys = [...this.#byKey].sort(([a], [b]) => (a < b ? -1 : 1));
     return keys.flatMap(([, lines]) => (lines.length === 1 ? lines : sortLines(lines)));
   }
 }

@@ -41,12 +41,12 @@ export class UsageNumbers {
   ids = new Map<string, number>();
   /** Keyed by the kind as JSON. */
   kinds = new Map<string, number>();
-  private trusted = 0;
+  #trusted = 0;
 
   /** Runs a transaction. Numbers learnt in it are cached after the commit. */
   async within<T>(db: Db, work: (tx: Db, numbering: Numbering) => Promise<T>): Promise<T> {
     const isLong = this.ids.size > CACHED_MAX || this.kinds.size > CACHED_MAX;
-    if (isLong || (isSharedServer(db) && ++this.trusted > TRUSTED_TRANSACTIONS_MAX)) this.forget();
+    if (isLong || (isSharedServer(db) && ++this.#trusted > TRUSTED_TRANSACTIONS_MAX)) this.forget();
     const numbering = new Numbering(this);
     try {
       const result = await transaction(db, (tx) => work(tx, numbering));
@@ -62,49 +62,49 @@ export class UsageNumbers {
   forget(): void {
     this.ids = new Map();
     this.kinds = new Map();
-    this.trusted = 0;
+    this.#trusted = 0;
   }
 }
 
 /** Numbers within one transaction. Unknown values are collected and then registered by `register`. */
 export class Numbering {
-  private readonly cache: Pick<UsageNumbers, "ids" | "kinds">;
-  private readonly ids = new Map<string, number>();
-  private readonly kinds = new Map<string, number>();
-  private readonly missing = { ids: new Set<string>(), kinds: new Map<string, readonly SqlValue[]>() };
+  readonly #cache: Pick<UsageNumbers, "ids" | "kinds">;
+  readonly #ids = new Map<string, number>();
+  readonly #kinds = new Map<string, number>();
+  readonly #missing = { ids: new Set<string>(), kinds: new Map<string, readonly SqlValue[]>() };
 
   /**
    * Keeps a reference to the cache maps of its start. If the cache is dropped meanwhile, these maps are no longer
    * used by others.
    */
   constructor({ ids, kinds }: UsageNumbers) {
-    this.cache = { ids, kinds };
+    this.#cache = { ids, kinds };
   }
 
   /** Whether all requested values were known. */
   get isComplete(): boolean {
-    return this.missing.ids.size === 0 && this.missing.kinds.size === 0;
+    return this.#missing.ids.size === 0 && this.#missing.kinds.size === 0;
   }
 
   /** Returns 0, which no value has, if the number has to be learnt first. */
   lookUpId(id: string): number {
-    const no = this.cache.ids.get(id) ?? this.ids.get(id);
-    if (no === undefined) this.missing.ids.add(id);
+    const no = this.#cache.ids.get(id) ?? this.#ids.get(id);
+    if (no === undefined) this.#missing.ids.add(id);
     return no ?? 0;
   }
 
   /** For the values of `NUMBERED_COLUMNS`; 0 if unknown, too. */
   lookUpKind(kind: readonly SqlValue[]): number {
     const cacheKey = JSON.stringify(kind);
-    const no = this.cache.kinds.get(cacheKey) ?? this.kinds.get(cacheKey);
-    if (no === undefined) this.missing.kinds.set(cacheKey, kind);
+    const no = this.#cache.kinds.get(cacheKey) ?? this.#kinds.get(cacheKey);
+    if (no === undefined) this.#missing.kinds.set(cacheKey, kind);
     return no ?? 0;
   }
 
   /** Registers all unknown values. Returns false if there were none. */
   async register(tx: Db): Promise<boolean> {
     if (this.isComplete) return false;
-    const { ids, kinds } = this.missing;
+    const { ids, kinds } = this.#missing;
     const idLines = [...ids].map((id) => ({
       identifier: id,
       digest: computeDigest(id),
@@ -115,8 +115,8 @@ export class Numbering {
       const digest = computeDigest(cacheKey);
       return { identifier: digest, digest, values, cacheKey };
     });
-    await registerLines(tx, IDS, idLines, this.ids);
-    await registerLines(tx, KINDS, kindLines, this.kinds);
+    await registerLines(tx, IDS, idLines, this.#ids);
+    await registerLines(tx, KINDS, kindLines, this.#kinds);
     ids.clear();
     kinds.clear();
     return true;
@@ -124,8 +124,8 @@ export class Numbering {
 
   /** Call after the commit. */
   copyToCache(): void {
-    for (const [id, no] of this.ids) this.cache.ids.set(id, no);
-    for (const [cacheKey, no] of this.kinds) this.cache.kinds.set(cacheKey, no);
+    for (const [id, no] of this.#ids) this.#cache.ids.set(id, no);
+    for (const [cacheKey, no] of this.#kinds) this.#cache.kinds.set(cacheKey, no);
   }
 }
 
