@@ -9,6 +9,8 @@ export interface ReaderReport {
   failed: number;
   /** Streams that were still being written to when the time was over. */
   openAtEnd: number;
+  /** When the streams began to close. */
+  heldUntilMs: number;
   chunks: number;
   events: number;
   firstFailure: string | null;
@@ -22,6 +24,7 @@ const report: ReaderReport = {
   opened: 0,
   failed: 0,
   openAtEnd: 0,
+  heldUntilMs: Date.now() + Number(holdText),
   chunks: 0,
   events: 0,
   firstFailure: null,
