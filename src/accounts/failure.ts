@@ -1,7 +1,7 @@
 /** Failures of attempts: whether another account may be tried, and the error for the client. */
 
 import { ApiError, type ApiErrorCode, errorStatus, isErrorCode, isUpstreamCode } from "../errors.ts";
-import { isPublicParam, publicMessage } from "../protocols/shared/public-message.ts";
+import { isPublicPath, publicMessage } from "../protocols/shared/public-message.ts";
 import type { Audience, UpstreamError } from "../protocols/shared/upstream-error.ts";
 import type { TokenUsage } from "../protocols/shared/usage.ts";
 
@@ -196,7 +196,7 @@ function rejectedError(failure: UpstreamFailure, audience: Audience): ApiError {
     rejectedCode(failure),
     message === "" ? "The upstream rejected the request as invalid." : message,
     {
-      param: error?.param != null && isPublicParam(error.param, audience) ? error.param : null,
+      param: error?.param != null && isPublicPath(error.param, audience) ? error.param : null,
       failedGeneration: error?.failedGeneration ?? null,
     },
   );

@@ -71,6 +71,14 @@ const MESSAGES: readonly [message: string, expected: string | null][] = [
     "The server had an error processing your request. Sorry about that! (Please include the request ID req_0f1e2d3c4b5a in your message.)",
     "The server had an error processing your request. Sorry about that! (Please include the request ID [redacted] in your message.)",
   ],
+  [
+    "This is not a chat model and thus not supported in the v1/chat/completions endpoint. Did you mean to use v1/completions?",
+    null,
+  ],
+  [
+    "Could not download image from https://files.acme.example/a.png?sig=9d7",
+    "Could not download image from [redacted]",
+  ],
   // Azure
   [
     "Operation returned an invalid status code 'Bad Request' from acme-eastus.openai.azure.com",
@@ -81,6 +89,10 @@ const MESSAGES: readonly [message: string, expected: string | null][] = [
     "The deployment [redacted] does not exist at [redacted]",
   ],
   ["Principal does not have access to API/Operation.", null],
+  [
+    "Unsupported data type for deployment chat-eu in resource group acmerg of subscription 3f2b6c1e-0000-4f7a-9a51-1f2d3c4b5a69",
+    "Unsupported data type for deployment [redacted] in resource group [redacted] of subscription [redacted]",
+  ],
   // vLLM
   [
     "[{'type': 'missing', 'loc': ('body', 'messages'), 'msg': 'Field required', 'input': {'model': 'gpt-6-eu-0419'}}]",
@@ -129,9 +141,82 @@ const MESSAGES: readonly [message: string, expected: string | null][] = [
     "The model `llama2-70b-4096` has been decommissioned and is no longer supported. Please refer to https://console.groq.com/docs/deprecations for a recommendation on which model to use instead.",
     "The model `[redacted]` has been decommissioned and is no longer supported. Please refer to [redacted] for a recommendation on which model to use instead.",
   ],
+  [
+    "'messages.0' : for 'role:user' the following must be satisfied[('messages.0' : property 'timestamp' is unsupported)]",
+    null,
+  ],
+  [
+    "Tool call validation failed: attempted to call tool 'acme_lookup' which was not in request.tools",
+    "Tool call validation failed: attempted to call tool '[redacted]' which was not in request.tools",
+  ],
   // Mistral
+  ["Tool call id was abc but must be a-z, A-Z, 0-9, with a length of 9.", null],
+  [
+    "Invalid model: gpt-6-eu-0419. Workspace 7d1e0f6a-1111-4222-8333-444455556666 has no access.",
+    "Invalid model: fast. Workspace [redacted] has no access.",
+  ],
   ["Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant", null],
   ["Input should be less than or equal to 1.5 (body.temperature)", null],
+  // Anthropic
+  [
+    "messages.2: `tool_use` ids were found without `tool_result` blocks immediately after: toolu_01AbCdEf. Each `tool_use` block must have a corresponding `tool_result` block in the next message.",
+    "messages.2: `tool_use` ids were found without `tool_result` blocks immediately after: [redacted]. Each `tool_use` block must have a corresponding `tool_result` block in the next message.",
+  ],
+  [
+    "messages.0.content.1.image.source.base64: The image was specified using the image/png media type, but the image appears to be a image/jpeg image",
+    null,
+  ],
+  [
+    "tools.0.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12 (https://json-schema.org/draft/2020-12).",
+    "tools.0.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12 ([redacted]).",
+  ],
+  [
+    "messages.5.content.0.thinking.signature: Invalid `signature` in `thinking` block (workspace wrkspc_01AcMe, organization 5f0c1c9e-aaaa-4bbb-8ccc-0123456789ab)",
+    "messages.5.content.0.thinking.signature: Invalid `signature` in `thinking` block (workspace [redacted], organization [redacted])",
+  ],
+  // Bedrock
+  [
+    "Invocation of model ID gpt-6-eu-0419 with on-demand throughput isn’t supported. Retry your request with the ID or ARN of an inference profile that contains this model.",
+    "Invocation of model ID fast with on-demand throughput isn’t supported. Retry your request with the ID or ARN of an inference profile that contains this model.",
+  ],
+  [
+    "User: arn:aws:sts::123456789012:assumed-role/acme-llm/i-0abc is not authorized to perform: bedrock:InvokeModel on resource: arn:aws:bedrock:us-east-1:123456789012:inference-profile/acme-claude",
+    "User: [redacted] is not authorized to perform: bedrock:InvokeModel on resource: [redacted]",
+  ],
+  [
+    "Malformed input request: #/messages/0: required key [role] not found, please reformat your input and try again.",
+    null,
+  ],
+  // Vertex AI
+  [
+    "Publisher Model `projects/acme-ml-prod/locations/us-central1/publishers/google/models/gpt-6-eu-0419` was not found or your project does not have access to it. Please ensure you are using a valid model version.",
+    "Publisher Model `fast` was not found or your project does not have access to it. Please ensure you are using a valid model version.",
+  ],
+  [
+    "Permission 'aiplatform.endpoints.predict' denied on resource '//aiplatform.googleapis.com/projects/acme-ml-prod/locations/us-central1' (or it may not exist).",
+    "Permission '[redacted]' denied on resource '[redacted]' (or it may not exist).",
+  ],
+  [
+    "Vertex AI API has not been used in project acme-ml-prod before or it is disabled. Consumer project_number:740989871600",
+    "Vertex AI API has not been used in project [redacted] before or it is disabled. Consumer [redacted]",
+  ],
+  [
+    "Service agent service-740989871600@gcp-sa-aiplatform.iam.gserviceaccount.com cannot read gs://acme-bucket/a.png",
+    "Service agent [redacted] cannot read [redacted]",
+  ],
+  // Gemini
+  [
+    "* GenerateContentRequest.tools[0].function_declarations[1].parameters.properties: should be non-empty for OBJECT type",
+    null,
+  ],
+  [
+    "Invalid value at 'generation_config.thinking_config.thinking_level' (type.googleapis.com/google.ai.generativelanguage.v1beta.ThinkingLevel), \"max\"",
+    "Invalid value at 'generation_config.thinking_config.thinking_level' ([redacted]), \"max\"",
+  ],
+  [
+    "API key not valid. Please pass a valid API key. AIzaSyA1b2C3d4E5f6G7h8I9j0",
+    "API key not valid. Please pass a valid API key. [redacted]",
+  ],
   // others
   [
     "Unauthorized: bob.smith@acme.io from 10.1.2.3 (host gpu-7.internal.acme.io:8000, trace 4bf92f3577b34da6a3ce929d0e0e4736)",
@@ -161,6 +246,14 @@ test.each([
   ["gateway.internal and model.local are down", "[redacted] and [redacted] are down"],
   ["acme_prod and model_acme_error", "[redacted] and [redacted]"],
   ["--acme-token and Acme/Project", "[redacted] and [redacted]"],
+  ["vllm:8000, acme:user and messages[acme]", "[redacted], [redacted] and [redacted]]"],
+  [
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhY21lIn0.c2lnbmF0dXJl is not a valid token",
+    "[redacted] is not a valid token",
+  ],
+  ["ExceededBudget: Team=globex over budget", "ExceededBudget: Team=[redacted] over budget"],
+  ["Unauthorized: Globex Industries of Bob Smith", "Unauthorized: [redacted] of [redacted]"],
+  ["a=b=c and token=abc==", "[redacted] and [redacted]"],
 ])("redacts names in every known notation: %s", (message, expected) => {
   expect(publicMessage(message, { ...AUDIENCE, account: null })).toBe(expected);
 });

@@ -3,86 +3,29 @@
  * organisation or a credential is redacted.
  */
 
-import { ERROR_WORDS, isExceptionName, isJoinedWords, isKnownIdentifier } from "./error-vocabulary.ts";
+import { isNamingNoun, isPublicName, isPublicWord } from "./public-words.ts";
 import type { AccountNames, Audience } from "./upstream-error.ts";
 
-/** Names of the API that a message may need to be helpful, in addition to plain words. */
-const API_WORDS = wordSet(
-  "max_tokens max_completion_tokens max_output_tokens tool_choice tool_calls tool_call_id call_id " +
-    "parallel_tool_calls response_format json_schema json_object reasoning_effort stream_options include_usage " +
-    "previous_response_id prompt_cache_key service_tier top_p top_k top_logprobs logit_bias presence_penalty " +
-    "frequency_penalty input_text output_text input_image image_url input_file file_data function_call " +
-    "function_call_output custom_tool_call encrypted_content context_length_exceeded invalid_request_error " +
-    "content_filter response_id item_reference output_format input_fidelity partial_images encoding_format " +
-    "tool_use tool_use_id tool_result tool_results redacted_thinking budget_tokens input_schema cache_control media_type " +
-    "stop_sequences output_config context_management stop_reason system_prompt web_search code_execution " +
-    "disable_parallel_tool_use anthropic-beta anthropic-version x-api-key count_tokens thinking_delta input_tokens " +
-    "tool_call_ids additionalProperties patternProperties chatCompletion max_model_len base64 base64-encoded UTF-8 e.g i.e",
-);
-
-/** The names in parameter paths, so that `messages[0].content` passes and `host.example.com` does not. */
-const PARAM_NAMES = wordSet(
-  "messages input tools functions text reasoning metadata prompt image images mask audio content role name url " +
-    "function parameters type format schema arguments id output strict description detail file_id filename data " +
-    "thinking signature source system custom base64 enabled adaptive cache_control document ttl " +
-    "summary effort properties items status refusal body query model stream seed stop user tool temperature index",
-);
-
-/** Names written with capitals in the middle of a sentence that are public. In lower case. */
-const KNOWN_NAMES = wordSet(
-  "openai chatgpt gpt codex azure microsoft foundry vllm ollama llama anthropic claude google gemini mistral " +
-    "deepseek qwen hugging face api json jsonl schema url uri http https html xml mime ascii unicode base64 utf pdf " +
-    "png jpeg jpg gif webp webm mp3 mp4 wav markdown python javascript typescript english tokens " +
-    "responses chat completions embeddings images files assistants realtime batch moderations structured outputs " +
-    "bearer authorization request response service model input output error warning invalid unsupported missing " +
-    "expected unknown unrecognized unexpected unprocessable bad value only please the this these in you your we it " +
-    "if at use see verify organization got must cannot could failed field extra object array string integer number boolean null none " +
-    "true false nan infinity get post head january february march april may june july august september october " +
-    "november december monday tuesday wednesday thursday friday saturday sunday",
-);
-
-/** Words that may follow a noun such as `organization` without being a name. */
-const FOLLOWERS = wordSet(
-  "a an the is are was were be been has have had does do did must may might can cannot could should will would not " +
-    "and or but in on at of for to with by from that which who whose before after as if when because since within " +
-    "under over into out whether until exceeded reached exceeds lacks needs uses used quota limit limits rate key " +
-    "keys message messages role roles input inputs prompt prompts content turn turns text data token tokens request " +
-    "requests settings dashboard page billing admin administrator level tier type types policy region location " +
-    "access owner found exists configuration parameter field value item items also only already currently still " +
-    "temporarily deactivated disabled suspended inactive active expired invalid missing unknown available " +
-    "unavailable error errors must need there no one two default main primary",
-);
-const NAMING_NOUNS = wordSet(
-  "organization organisation org project account tenant subscription deployment resource user",
-);
-/** Words between such a noun and the name itself. */
-const NAMING_LINKS = wordSet("id name named called");
+/** Words between a noun such as `organization` and its name. */
+const NAMING_LINKS = wordSet("id name named called group number");
 
 /** Parts of hosts and account names that identify nothing. */
-const GENERIC_LABELS = wordSet("com net org dev app www cloud local localhost inference models up");
-
-/** Never two numbers in a row, which could be an address. The last bracket may have been split off as punctuation. */
-const PARAM_PATH = /^(?:[A-Za-z_]\w*|\$)(?:\[\d{1,6}(?:\]|$)|\.[A-Za-z_]\w*|\.\d{1,4}(?=\.[A-Za-z_]|$))+$/;
-const PARAM = /^[A-Za-z_][\w.[\]]{0,127}$/;
+const GENERIC_LABELS = wordSet("com net dev app www cloud local localhost inference main primary");
 
 const MESSAGE_CHARS_MAX = 1000;
-const LOWER_WORD = /^[a-z']{0,20}$/;
-const CAPITALISED_WORD = /^[A-Z][a-z']{0,19}$/;
+const PLAIN_WORD = /^[a-z'’]{0,20}(?:\(s)?$/;
 /** Also its plural. */
 const ABBREVIATION = /^[A-Z]{1,5}s?$/;
 /** Never with two dots, which would be an address. Or a date, as in API versions. */
 const NUMBER =
-  /^(?:-?\d{1,9}(?:,\d{3})*(?:\.\d{1,9})?(?:%|ms|s|m|h|[kKMG]i?B?)?|\d{2,5}x\d{2,5}|20\d\d-\d\d-\d\d(?:-preview)?)$/;
+  /^(?:-?\d{1,9}(?:,\d{3})*(?:\.\d{1,9})?(?:%|ms|s|m|h|[kKMG]i?B?)?|\d{2,5}x\d{2,5}|20\d\d-\d\d(?:-\d\d)?(?:-preview)?)$/;
 const UNIT = /^[kKMGT]i?B$/;
 /** Between words, not part of one. */
 const PUNCTUATION = /^[-–—=*|/\\~+<>&]{1,3}$/;
-/** `image(s)` */
-const MAYBE_PLURAL = /^([A-Za-z]{2,20})\(s$/;
-/** `name=value`; both are checked. */
-const ASSIGNMENT = /^([A-Za-z_][\w.]{0,40})=([^=].*)$/;
-/** Separators of JSON that is quoted in a message. */
-const JSON_SEPARATOR = /([{}[\](),:;"']*["{}][{}[\](),:;"']*)/;
-const EDGES = /^([("'`[{<]*)(.*?)((?:['’]s)?[)"'`\]}>.,;:!?]*)$/s;
+const FIXED_TERM =
+  /^(?:e\.g|i\.e|UTF-(?:8|16)|(?:image|audio|video)\/[a-z0-9]{2,5}|application\/(?:json|pdf)|text\/(?:plain|html|csv|markdown))$/;
+/** `a-z`, `0-9` */
+const CHARACTER_RANGE = /^[A-Za-z0-9]-[A-Za-z0-9]$/;
 /** Public documentation pages that explain an error. */
 const DOCUMENTATION =
   /^(?:https:\/\/)?(?:platform\.openai\.com\/docs|help\.openai\.com|go\.microsoft\.com\/fwlink|learn\.microsoft\.com|aka\.ms)(?:[/?#][\w\-/?=#&.]{0,100})?$/;
@@ -91,7 +34,37 @@ const DOCUMENTATION =
  * through.
  */
 const JOINED_WORDS =
-  /^(?:non|pre|re|multi|sub|self|well|read|write|one|two|long|short|real|built|rate|zero|null|time|up|in|out|top|full|end|and|base64|mid|per|input|output)[-/][a-z]{1,14}$/i;
+  /^(?:non|pre|re|multi|sub|self|well|read|write|one|two|long|short|real|built|rate|zero|null|time|up|in|out|on|top|full|end|and|base64|mid|per|input|output)[-/][a-z]{1,14}$/i;
+
+/** Shapes that no key, id, address or name of an account has. */
+const HARMLESS = [
+  PLAIN_WORD,
+  ABBREVIATION,
+  NUMBER,
+  UNIT,
+  PUNCTUATION,
+  FIXED_TERM,
+  CHARACTER_RANGE,
+  DOCUMENTATION,
+  JOINED_WORDS,
+];
+
+/** In the middle of a sentence it is a name. */
+const CAPITALISED_WORD = /^[A-Z][a-z']{0,19}$/;
+/** Flags of programs and names of headers: `--enable-auto-tool-choice`, `x-api-key`. */
+const HYPHENATED_NAME = /^(?:--?|(?:x|anthropic|content)-)[a-z]+(?:-[a-z]+)*$/i;
+/** `messages[0].content`, `litellm.BadRequestError`, `v1/chat/completions`, `role:user`, `#/messages/0`. */
+const PATH = /^[A-Za-z_$#/][\w.:/[\]]{0,127}$/;
+/** `gateway.internal`, `vllm:8000`, and two numbers in a row, which could be an address. */
+const ADDRESS = /\.(?:internal|local)$|:\d|\d[.:/]+\d/;
+const PATH_INDEX = /^(?:\d{1,6}|v\d{1,2}|[$#])$/;
+const EXCEPTION_NAME = /(?:Error|Exception|Timeout|Failure)$/;
+/** `name=value`; both are checked. */
+const ASSIGNMENT = /^([A-Za-z_][\w.]{0,40})=([^=]+)$/;
+/** Separators of JSON that is quoted in a message. The first repetition is bounded, so that the work stays linear. */
+const JSON_SEPARATOR = /([{}[\](),:;"']{0,8}(?:["{}]|\[\()[{}[\](),:;"']*)/;
+const OPENING = /^[("'`[{<]*/;
+const CLOSING = ")\"'`]}>.,;:!?";
 
 interface Word {
   before: string;
@@ -109,8 +82,8 @@ interface WordContext {
 }
 
 /**
- * Keeps a word if it is a plain word, a number, a name of the API, or something the client itself sent. Everything else
- * (ids, organisations, hosts, addresses, keys, unknown text) is redacted: a deny-list would always be incomplete. Words
+ * Keeps a word if its shape is harmless, if it consists of public words, or if the client itself sent it. Everything
+ * else (keys, ids, addresses, hosts, names) is redacted: a list of forbidden shapes would always be incomplete. Words
  * that name the account are always redacted.
  */
 export function publicMessage(message: string, audience: Audience): string {
@@ -134,28 +107,27 @@ export function publicMessage(message: string, audience: Audience): string {
   return publicWords.join(" ").replace(/\[redacted\](?: \[redacted\])+/g, "[redacted]");
 }
 
-/**
- * Whether every name in a parameter path such as `messages[0].content` belongs to the API or was sent by the client.
- */
-export function isPublicParam(param: string, audience: Audience): boolean {
-  return PARAM.test(param) && isSafePath(param, audience);
-}
-
 /** Truncates between words: half a secret can look like a plain word. */
 function truncateMessage(message: string): string {
   if (message.length <= MESSAGE_CHARS_MAX) return message;
-  return message.slice(0, MESSAGE_CHARS_MAX).replace(/\S+$/, "");
+  let end = MESSAGE_CHARS_MAX;
+  while (end > 0 && !/\s/.test(message.charAt(end - 1))) end--;
+  return message.slice(0, end);
 }
 
+/** Separates a word from the quotes, brackets and punctuation around it, and from a possessive `'s`. */
 function parseWord(text: string): Word {
-  const [, before = "", core = "", after = ""] = EDGES.exec(text) ?? [];
-  return { before, core, after };
+  const start = OPENING.exec(text)?.[0].length ?? 0;
+  let end = text.length;
+  while (end > start && CLOSING.includes(text.charAt(end - 1))) end--;
+  if (end - 2 >= start && /['’]s/.test(text.slice(end - 2, end))) end -= 2;
+  return { before: text.slice(0, start), core: text.slice(start, end), after: text.slice(end) };
 }
 
 /** Mostly one word. JSON without spaces has several. */
 function splitWords(text: string): Word[] {
   const pieces = text.split(JSON_SEPARATOR);
-  if (pieces.length <= 3) return [parseWord(text)];
+  if (pieces.length === 1) return [parseWord(text)];
   const words: Word[] = [];
   for (let at = 0; at < pieces.length; at += 2) {
     const word = parseWord(pieces[at] ?? "");
@@ -173,7 +145,7 @@ function contextAfter({ core, after }: Word, wordContext: WordContext): WordCont
     beginsSentence:
       /[.!?][)"'`]*$/.test(after) || (isPause && (isExceptionName(core) || wordContext.followsException)),
     followsException: isExceptionName(core),
-    isName: isContinued && (NAMING_NOUNS.has(noun) || (wordContext.isName && NAMING_LINKS.has(noun))),
+    isName: isContinued && (isNamingNoun(noun) || (wordContext.isName && NAMING_LINKS.has(noun))),
     isModel: isContinued && (noun === "model" || noun === "deployment"),
   };
 }
@@ -207,16 +179,14 @@ function publicAssignment(
     accountTerms,
     audience,
   );
-  const isSafe = shown !== right.core || isKnownValue(right.core, audience);
+  const isSafe = shown !== right.core || isPublicValue(right.core, audience);
   return `${left}=${right.before}${isSafe ? shown : "[redacted]"}${right.after}`;
 }
 
-/** An assigned value may be a password of plain letters, so a plain word must be a known one here. */
-function isKnownValue(value: string, audience: Audience): boolean {
-  const plain = value.toLowerCase();
+/** An assigned value may be a password of plain letters, so a plain word must be a public one here. */
+function isPublicValue(value: string, audience: Audience): boolean {
   if (value === "" || value === audience.publicModel || NUMBER.test(value)) return true;
-  if (ERROR_WORDS.has(plain) || KNOWN_NAMES.has(plain) || API_WORDS.has(value)) return true;
-  return isKnownIdentifier(value) || (value.length >= 2 && audience.mentions(value));
+  return isPublicName(value) || (value.length >= 2 && audience.mentions(value));
 }
 
 /** A model name of plain letters (`chat`) is an ordinary word too, unless its position requires a name. */
@@ -230,29 +200,29 @@ function isUpstreamModel(
 }
 
 function isSafeWord(word: string, { beginsSentence, isName }: WordContext, audience: Audience): boolean {
-  const plain = word.toLowerCase();
-  if (isName) return word === "" || FOLLOWERS.has(plain) || NAMING_LINKS.has(plain);
-  if (LOWER_WORD.test(word) || ABBREVIATION.test(word) || KNOWN_NAMES.has(plain)) return true;
-  if (PUNCTUATION.test(word) || UNIT.test(word)) return true;
-  if (isCapitalised(word) && ERROR_WORDS.has(plain)) return true;
-  if (isKnownIdentifier(word) || isJoinedWords(word)) return true;
-  const [, singular] = MAYBE_PLURAL.exec(word) ?? [];
-  if (singular !== undefined) return ERROR_WORDS.has(singular.toLowerCase());
+  if (isName) return word === "" || isPublicWord(word) || NAMING_LINKS.has(word.toLowerCase());
+  if (HARMLESS.some((shape) => shape.test(word)) || isPublicName(word)) return true;
   if (beginsSentence && CAPITALISED_WORD.test(word)) return true;
-  if (NUMBER.test(word) || API_WORDS.has(word) || JOINED_WORDS.test(word)) return true;
-  return DOCUMENTATION.test(word) || (PARAM_PATH.test(word) && isSafePath(word, audience));
+  if (HYPHENATED_NAME.test(word)) return splitParts(word).every(isPublicWord);
+  return isPublicPath(word, audience);
 }
 
-/** Capitalised as in a sentence or a heading. */
-function isCapitalised(word: string): boolean {
-  return CAPITALISED_WORD.test(word) || /^[A-Z]+$/.test(word);
+/** Whether every name in a path such as `messages[0].content` belongs to the API or was sent by the client. */
+export function isPublicPath(path: string, audience: Audience): boolean {
+  return unknownNames(path)?.every((name) => audience.mentions(`"${name}"`)) ?? false;
 }
 
-function isSafePath(path: string, audience: Audience): boolean {
+/** The names in a path that do not consist of public words; null if it is no path. */
+function unknownNames(path: string): string[] | null {
+  if (!PATH.test(path) || ADDRESS.test(path)) return null;
   return path
-    .split(/[.[\]]+/)
-    .filter((name) => name !== "" && name !== "$" && !/^\d+$/.test(name))
-    .every((name) => PARAM_NAMES.has(name) || API_WORDS.has(name) || audience.mentions(`"${name}"`));
+    .split(/[.:/[\]]+/)
+    .filter((name) => name !== "" && !PATH_INDEX.test(name) && !isPublicName(name));
+}
+
+/** The class name of an exception: a sentence follows it. */
+function isExceptionName(word: string): boolean {
+  return EXCEPTION_NAME.test(word) && unknownNames(word)?.length === 0;
 }
 
 /** The account's words may be part of a longer word: of a host name or an address. */
@@ -265,16 +235,17 @@ function isAccountWord(word: string, accountTerms: ReadonlySet<string> | null, a
 const ACCOUNT_WORD_CHARS_MIN = 3;
 
 /** The words that identify the account, in lower case, without ordinary words. */
-function accountWords({ name, credential, baseUrl }: AccountNames): ReadonlySet<string> {
+function accountWords({ name, credential, baseUrl, project, models }: AccountNames): ReadonlySet<string> {
   const { hostname, pathname } = new URL(baseUrl);
-  const accountTerms = [name, ...splitParts(`${name} ${credential ?? ""} ${hostname} ${pathname}`)]
+  const texts = [name, credential ?? "", hostname, pathname, project ?? ""];
+  const accountTerms = [name, ...Object.values(models ?? {}), ...texts.flatMap(splitParts)]
     .map((word) => word.toLowerCase())
     .filter((word) => word.length >= ACCOUNT_WORD_CHARS_MIN && !isOrdinary(word));
   return new Set(credential === null ? accountTerms : [...accountTerms, credential.toLowerCase()]);
 }
 
 function isOrdinary(word: string): boolean {
-  return [KNOWN_NAMES, FOLLOWERS, NAMING_NOUNS, GENERIC_LABELS, ERROR_WORDS].some((words) => words.has(word));
+  return isPublicWord(word) || GENERIC_LABELS.has(word);
 }
 
 function splitParts(text: string): string[] {

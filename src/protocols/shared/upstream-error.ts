@@ -110,6 +110,9 @@ export interface AccountNames {
   readonly name: string;
   readonly credential: string | null;
   readonly baseUrl: string;
+  readonly project?: string | null;
+  /** Public model → upstream model. */
+  readonly models?: Readonly<Record<string, string>>;
 }
 
 export interface Audience {
