@@ -1,7 +1,7 @@
 /** Annotations of a message of Chat Completions. */
 
-import { writeUrlCitation } from "../hub/citations.ts";
 import type { Citation } from "../hub/hub-request.ts";
+import { writeUrlCitation } from "../openai/openai-annotations.ts";
 
 export function writeAnnotations(citations: readonly Citation[]): object[] {
   return citations.map((citation) => {

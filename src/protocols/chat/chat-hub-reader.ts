@@ -4,7 +4,7 @@
  */
 
 import { CallIds } from "../hub/call-ids.ts";
-import { ANNOTATIONS, moveCitations, readAnnotations } from "../hub/citations.ts";
+import { ANNOTATIONS, moveCitations } from "../hub/citations.ts";
 import { isCutInput } from "../hub/custom-input.ts";
 import type { ClientTool, HubStreamReader, ResponseReadOptions } from "../hub/dialect-codec.ts";
 import type { Citation } from "../hub/hub-request.ts";
@@ -15,6 +15,7 @@ import { type Json, parseObject, readNumber, readObject, readString } from "../h
 import { ResponseBounds } from "../hub/response-bounds.ts";
 import { BROKEN_OFF, resolveStop, StreamEvents } from "../hub/stream-events.ts";
 import { TextPieces } from "../hub/text-pieces.ts";
+import { readAnnotations } from "../openai/openai-annotations.ts";
 import { readUpstreamError } from "../shared/upstream-error.ts";
 import { readUsage, withTier } from "../shared/usage.ts";
 import { withImpliedSearch } from "../shared/web-searches.ts";

@@ -1,7 +1,7 @@
 /** Reads a Chat Completions request into the form between dialects. */
 
 import { ApiError } from "../../errors.ts";
-import { readAnnotations, withCitations } from "../hub/citations.ts";
+import { withCitations } from "../hub/citations.ts";
 import type { ReadOptions } from "../hub/dialect-codec.ts";
 import type {
   CallItem,
@@ -24,6 +24,7 @@ import {
   readString,
 } from "../hub/json-values.ts";
 import { readCacheHint, readMediaUrl } from "../hub/media.ts";
+import { readAnnotations } from "../openai/openai-annotations.ts";
 import { readEffort, readOpenaiFormat, readOpenaiSettings } from "../openai/openai-settings.ts";
 import { isCustomCall } from "./chat-calls.ts";
 import { readThinking } from "./chat-content.ts";

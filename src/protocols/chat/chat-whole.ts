@@ -1,7 +1,7 @@
 /** Reads and writes whole Chat Completions responses. */
 
 import { CallIds } from "../hub/call-ids.ts";
-import { moveCitations, readAnnotations, withCitations } from "../hub/citations.ts";
+import { moveCitations, withCitations } from "../hub/citations.ts";
 import { isCutInput } from "../hub/custom-input.ts";
 import type { ClientTarget, ResponseReadOptions } from "../hub/dialect-codec.ts";
 import type { CallItem } from "../hub/hub-request.ts";
@@ -10,6 +10,7 @@ import { type Json, readNumber, readObject, readString } from "../hub/json-value
 import { ResponseBounds } from "../hub/response-bounds.ts";
 import { resolveStop } from "../hub/stream-events.ts";
 import { REDACTED_NAME, SEARCH_NAME } from "../hub/turns.ts";
+import { readAnnotations } from "../openai/openai-annotations.ts";
 import { readUsage, withTier } from "../shared/usage.ts";
 import { withImpliedSearch } from "../shared/web-searches.ts";
 import { writeAnnotations } from "./chat-annotations.ts";

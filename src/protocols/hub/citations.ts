@@ -3,8 +3,6 @@
 import { DIALECT_TRAITS } from "./dialect-traits.ts";
 import type { DroppedFields } from "./dropped-fields.ts";
 import type { Citation, HubRequest } from "./hub-request.ts";
-import { type Json, readNumber, readObject, readString } from "./json-values.ts";
-import type { ResponseBounds } from "./response-bounds.ts";
 
 /** The member of a part or an event; none if there are no citations. */
 export function withCitations(citations: readonly Citation[] | undefined): {
@@ -13,35 +11,8 @@ export function withCitations(citations: readonly Citation[] | undefined): {
   return citations === undefined || citations.length === 0 ? {} : { citations };
 }
 
-/** OpenAI's `url_citation`. Chat Completions has its members in an object of that name. Null for other annotations. */
-export function readUrlCitation(annotation: Json): Citation | null {
-  const json = readObject(annotation.url_citation) ?? annotation;
-  const url = readString(json.url);
-  if (annotation.type !== "url_citation" || url === null) return null;
-  const start = Math.max(0, readNumber(json.start_index) ?? 0);
-  const end = Math.max(start, readNumber(json.end_index) ?? 0);
-  return { url, title: readString(json.title) ?? "", start, end };
-}
-
-/** Reads a list of annotations, of a response within its bounds. Those that are no addresses are dropped and named. */
-export function readAnnotations(
-  annotations: readonly Json[],
-  dropped: Pick<DroppedFields, "add">,
-  bounds?: ResponseBounds,
-): readonly Citation[] {
-  return annotations.flatMap((annotation) => {
-    const citation = readUrlCitation(annotation);
-    if (citation === null) dropped.add(ANNOTATIONS);
-    else bounds?.addCitation(citation);
-    return citation ?? [];
-  });
-}
-
+/** The name of citations in a response that are dropped. */
 export const ANNOTATIONS = "annotations";
-
-export function writeUrlCitation({ url, title, start, end }: Citation): Record<string, unknown> {
-  return { type: "url_citation", start_index: start, end_index: end, title, url };
-}
 
 /** The same citations in a text that begins so many characters earlier. */
 export function moveCitations(citations: readonly Citation[], chars: number): readonly Citation[] {

@@ -1,13 +1,14 @@
 /** Reads the events of a Responses stream as events between dialects. */
 
 import { CallIds } from "../hub/call-ids.ts";
-import { readAnnotations, withCitations } from "../hub/citations.ts";
+import { withCitations } from "../hub/citations.ts";
 import type { ClientTool, HubStreamReader, ResponseReadOptions } from "../hub/dialect-codec.ts";
 import type { HubEvent, StartedItem } from "../hub/hub-response.ts";
 import { type ItemEnd, ItemSequencer } from "../hub/item-sequencer.ts";
 import { type Json, parseObject, readNumber, readObject, readString } from "../hub/json-values.ts";
 import { ResponseBounds } from "../hub/response-bounds.ts";
 import { BROKEN_OFF, StreamEvents } from "../hub/stream-events.ts";
+import { readAnnotations } from "../openai/openai-annotations.ts";
 import { readUpstreamError } from "../shared/upstream-error.ts";
 import { readUsage, withTier } from "../shared/usage.ts";
 import { countSearchItems, withSearches } from "../shared/web-searches.ts";

@@ -1,12 +1,12 @@
 /** Writes the events of a response as a Responses stream. */
 
 import type { ApiError } from "../../errors.ts";
-import { writeUrlCitation } from "../hub/citations.ts";
 import type { ClientTarget, HubStreamWriter } from "../hub/dialect-codec.ts";
 import type { BuiltInTool, Citation } from "../hub/hub-request.ts";
 import type { HubEvent, ItemEndEvent, StartedItem } from "../hub/hub-response.ts";
 import { TextPieces } from "../hub/text-pieces.ts";
 import { REDACTED_NAME } from "../hub/turns.ts";
+import { writeUrlCitation } from "../openai/openai-annotations.ts";
 import type { TokenUsage } from "../shared/usage.ts";
 import { responseErrorCode } from "./generated-events.ts";
 import { buildEnd, buildResponseBase, incompleteReason, writeUsage } from "./response-object.ts";

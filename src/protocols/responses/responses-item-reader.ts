@@ -1,7 +1,7 @@
 /** Reads the input items of a Responses request. */
 
 import { ApiError } from "../../errors.ts";
-import { readAnnotations, withCitations } from "../hub/citations.ts";
+import { withCitations } from "../hub/citations.ts";
 import type {
   BuiltInTool,
   CallItem,
@@ -16,6 +16,7 @@ import { type Json, readArray, readObject, readObjects, readString } from "../hu
 import { readCacheHint, readMediaUrl } from "../hub/media.ts";
 import { readOpaqueText } from "../hub/sealed-state.ts";
 import { unsupportedField } from "../hub/unsupported-field.ts";
+import { readAnnotations } from "../openai/openai-annotations.ts";
 import { readResponsesTools } from "./responses-tools.ts";
 
 /** Calls of built-in tools that the client runs, with the member that contains their arguments. */

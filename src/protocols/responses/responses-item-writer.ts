@@ -1,6 +1,5 @@
 /** Writes output items of a response for a client. */
 
-import { writeUrlCitation } from "../hub/citations.ts";
 import type { ClientTarget } from "../hub/dialect-codec.ts";
 import type {
   BuiltInTool,
@@ -13,6 +12,7 @@ import type {
 } from "../hub/hub-request.ts";
 import { parseObject, readArray } from "../hub/json-values.ts";
 import { opaqueText } from "../hub/sealed-state.ts";
+import { writeUrlCitation } from "../openai/openai-annotations.ts";
 
 type Item = Record<string, unknown>;
 export type ItemStatus = "in_progress" | "completed" | "incomplete";

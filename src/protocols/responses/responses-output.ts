@@ -1,12 +1,13 @@
 /** Reads the output of a Responses upstream: its items, and why it ended. */
 
-import { readAnnotations, withCitations } from "../hub/citations.ts";
+import { withCitations } from "../hub/citations.ts";
 import { unwrapCustomInput } from "../hub/custom-input.ts";
 import type { ClientTool, ResponseReadOptions, ToolNames } from "../hub/dialect-codec.ts";
 import type { HubPart, SearchItem } from "../hub/hub-request.ts";
 import type { HubStop, OutputItem } from "../hub/hub-response.ts";
 import { type Json, readObject, readObjects, readString } from "../hub/json-values.ts";
 import type { ResponseBounds } from "../hub/response-bounds.ts";
+import { readAnnotations } from "../openai/openai-annotations.ts";
 
 export function readOutputItems(
   output: readonly Json[],

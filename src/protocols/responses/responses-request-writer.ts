@@ -2,7 +2,6 @@
 
 import type { AccountProfile } from "../hub/account-profile.ts";
 import { keepTexts } from "../hub/assistant-parts.ts";
-import { writeUrlCitation } from "../hub/citations.ts";
 import { customToolSchema, wrapCustomInput } from "../hub/custom-input.ts";
 import type { WriteTarget, WrittenRequest } from "../hub/dialect-codec.ts";
 import { DroppedFields } from "../hub/dropped-fields.ts";
@@ -21,6 +20,7 @@ import { ToolNameTable } from "../hub/tool-names.ts";
 import { SEARCH_NAME } from "../hub/turns.ts";
 import { unsupportedField } from "../hub/unsupported-field.ts";
 import { findWebSearch, isSearchChoice, pickOptions, withoutWebSearch } from "../hub/web-search.ts";
+import { writeUrlCitation } from "../openai/openai-annotations.ts";
 import { writeResponsesSettings } from "./responses-settings-writer.ts";
 
 type Item = Record<string, unknown>;
