@@ -40,7 +40,6 @@ afterAll(() => lab.stop());
 interface Route {
   readonly name: string;
   readonly client: PathSamples;
-  /** Its model has the same name. */
   readonly account: Dialect;
   /** What the account returns. */
   readonly upstream: PathSamples;
@@ -82,25 +81,32 @@ const ROUTES: readonly Route[] = [
   { name: "edited images", client: IMAGE_EDIT, account: "chat", upstream: IMAGE_GENERATION },
 ];
 
-function request({ client, account }: Route, body: string): Sent {
-  const path = client.path(account);
-  return { path, body: path.startsWith("/v1beta/") ? body : `{"model":"${account}",${body.slice(1)}` };
+function request({ client, account }: Route, body: string, model = lab.model(account)): Sent {
+  const path = client.path(model);
+  return { path, body: path.startsWith("/v1beta/") ? body : `{"model":"${model}",${body.slice(1)}` };
 }
 
 const text = (document: JsonDocument | undefined) => JSON.stringify(document ?? {});
 const msPerMib = ({ client, upstream }: Route) =>
   CPU_MS_PER_MIB[client === upstream || client === IMAGE_EDIT ? "passed" : "translated"];
 
-/** A success, so that the account is not considered as faulty before the next run. */
-async function succeed(route: Route): Promise<void> {
-  const last = route.client.requests.at(route.client === OPENAI_EMBEDDINGS ? 1 : -1);
-  await lab.run(request(route, text(last?.json)), json(text(route.upstream.responses[0]?.json)));
+/** A short request that the route's account serves. */
+function plainBody({ client }: Route): string {
+  return text(client.requests.at(client === OPENAI_EMBEDDINGS ? 1 : -1)?.json);
+}
+
+function recover(route: Route): Promise<void> {
+  return lab.recover(
+    route.account,
+    (model) => request(route, plainBody(route), model),
+    json(text(route.upstream.responses[0]?.json)),
+  );
 }
 
 test.each(ROUTES.map((route) => [route.name, route] as const))(
   "the work for %s grows linearly",
   async (name, route) => {
-    for (let i = 0; i < 20; i++) await succeed(route);
+    for (let i = 0; i < 20; i++) await recover(route);
     const reply = json(text(route.upstream.responses[0]?.json));
     const requests = route.client.requests.flatMap((sample) =>
       listGrowthCases(sample.json).map(({ place, variant, build }) => ({
@@ -108,22 +114,18 @@ test.each(ROUTES.map((route) => [route.name, route] as const))(
         msPerMib: msPerMib(route),
         async send(bytes: number) {
           const result = await lab.run(request(route, build(bytes)), reply);
-          await succeed(route);
+          await recover(route);
           return result;
         },
       })),
-    );
-    const sent = request(
-      route,
-      text(route.client.requests.at(route.client === OPENAI_EMBEDDINGS ? 1 : -1)?.json),
     );
     const responses = route.upstream.responses.flatMap((sample) =>
       listGrowthCases(sample.json).map(({ place, variant, build }) => ({
         name: `response ${sample.name}: ${place}, ${variant}`,
         msPerMib: msPerMib(route),
         async send(bytes: number) {
-          const result = await lab.run(sent, json(build(bytes)));
-          await succeed(route);
+          const result = await lab.run(request(route, plainBody(route)), json(build(bytes)));
+          await recover(route);
           return result;
         },
       })),
@@ -133,7 +135,7 @@ test.each(ROUTES.map((route) => [route.name, route] as const))(
 );
 
 test("the work for streamed images grows linearly", async () => {
-  const body = `{"model":"chat","stream":true,${text(IMAGE_GENERATION.requests[0]?.json).slice(1)}`;
+  const body = `{"model":"${lab.model("chat")}","stream":true,${text(IMAGE_GENERATION.requests[0]?.json).slice(1)}`;
   const runs = listEventCases(IMAGE_STREAM).map(({ place, variant, build }) => ({
     name: `${place}, ${variant}`,
     msPerMib: CPU_MS_PER_MIB.passed,

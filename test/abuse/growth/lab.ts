@@ -39,9 +39,16 @@ export interface Lab {
   readonly pid: number;
   readonly url: string;
   output(): string;
+  /** The model of the account that is in use. */
+  model(dialect: Dialect): string;
+  /** Ends the effects of a failure on the next run: sends requests that succeed, to another model if this one cools down. */
+  recover(dialect: Dialect, request: (model: string) => Sent, response: Canned): Promise<void>;
   run(sent: Sent, canned: Canned): Promise<Result>;
   stop(): Promise<void>;
 }
+
+/** More than the failures within one cool-down. */
+const MODELS_PER_ACCOUNT = 64;
 
 const KINDS: Readonly<Record<Dialect, string>> = {
   responses: "openai",
@@ -53,6 +60,7 @@ const KINDS: Readonly<Record<Dialect, string>> = {
 export async function startLab(): Promise<Lab> {
   let canned: Canned = { contentType: "application/json", body: "{}" };
   let requests = 0;
+  let failures = 0;
   const upstream = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
@@ -67,10 +75,19 @@ export async function startLab(): Promise<Lab> {
   const folder = mkdtempSync(join(tmpdir(), "model-gateway-growth-"));
   await Bun.write(join(folder, "gateway.yaml"), labFile(`http://127.0.0.1:${upstream.port}`));
   const gateway = await startGatewayProcess({ folder, args: ["--config", "gateway.yaml"] });
-  return {
+  const lab: Lab = {
     pid: gateway.pid,
     url: gateway.url,
     output: gateway.output,
+    model: (dialect) => nameModel(dialect, failures % MODELS_PER_ACCOUNT),
+    async recover(dialect, request, response) {
+      for (let tries = 0; tries < MODELS_PER_ACCOUNT; tries++) {
+        const { status } = await lab.run(request(lab.model(dialect)), response);
+        if (status === 200) return;
+        failures++;
+      }
+      throw new Error(`all models of ${dialect} cool down`);
+    },
     async run({ path, body }, response) {
       canned = response;
       const requestsBefore = requests;
@@ -105,11 +122,18 @@ export async function startLab(): Promise<Lab> {
       rmSync(folder, { recursive: true, force: true });
     },
   };
+  return lab;
 }
 
-/** A model is named after the dialect of its account. */
+function nameModel(dialect: Dialect, at: number): string {
+  return `${dialect}-${at}`;
+}
+
 function labFile(origin: string): string {
   const all = [...DIALECTS, "embeddings", "images"];
+  const listModels = (dialect: Dialect) =>
+    Array.from({ length: MODELS_PER_ACCOUNT }, (_, at) => nameModel(dialect, at));
+  const models = DIALECTS.flatMap(listModels);
   const account = (dialect: Dialect) => ({
     name: dialect,
     kind: KINDS[dialect],
@@ -118,12 +142,15 @@ function labFile(origin: string): string {
     private_network: true,
     ...(dialect === "chat" ? { vendor: "openai", interfaces: ["chat", "embeddings", "images"] } : {}),
     ...(dialect === "responses" ? { interfaces: ["responses"] } : {}),
-    models: { [dialect]: "up" },
+    models: Object.fromEntries(listModels(dialect).map((name) => [name, name])),
   });
   return JSON.stringify({
-    models: DIALECTS.map((id) => ({ id, interfaces: all })),
+    models: models.map((id) => ({ id, interfaces: all })),
     accounts: DIALECTS.map(account),
-    groups: [{ name: "default", interfaces: all, models: DIALECTS, accounts: DIALECTS }],
+    groups: [
+      // Without a queue, a request to a model that cools down fails at once.
+      { name: "default", interfaces: all, models, accounts: DIALECTS, queue: { max_waiting: 0 } },
+    ],
     users: [{ email: "dev@example.com", role: "user" }],
     keys: [{ name: "test", user: "dev@example.com", group: "default", secret: TEST_KEY }],
   });
@@ -146,7 +173,7 @@ export function processCpuMs(pid: number): number {
 /** The path and body of a request in the client's dialect for a model. */
 export function buildRequest(
   client: Dialect,
-  { model, stream, body }: { model: Dialect; stream: boolean; body: string },
+  { model, stream, body }: { model: string; stream: boolean; body: string },
 ): Sent {
   if (client === "gemini") {
     const method = stream ? "streamGenerateContent?alt=sse" : "generateContent";

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { type GrowthCase, listGrowthCases } from "./grow.ts";
 import { buildRequest, json, type Lab, startLab } from "./lab.ts";
 import { type GrowthRun, judgeAll, LARGE_DOCUMENT_BYTES } from "./measure.ts";
-import { CPU_MS_PER_MIB, plainReply, plainRequest, ROUTES, warmUp } from "./routes.ts";
+import { CPU_MS_PER_MIB, plainReply, plainRequest, ROUTES, recover, warmUp } from "./routes.ts";
 import type { Sample } from "./sample.ts";
 import { SAMPLES } from "./samples.ts";
 
@@ -47,7 +47,7 @@ describe("the work grows linearly", () => {
       name: `${place}, ${variant}`,
       send: (bytes: number) =>
         lab.run(
-          buildRequest(client, { model: account, stream: false, body: build(bytes) }),
+          buildRequest(client, { model: lab.model(account), stream: false, body: build(bytes) }),
           plainReply(account, false),
         ),
     }));
@@ -58,9 +58,9 @@ describe("the work grows linearly", () => {
     const runs = listCases(SAMPLES[account].responses).map(({ place, variant, build }) => ({
       name: `${place}, ${variant}`,
       async send(bytes: number) {
-        const result = await lab.run(plainRequest(client, { account, stream: false }), json(build(bytes)));
-        // A success, so that the account is not considered as faulty before the next run.
-        await lab.run(plainRequest(account, { account, stream: false }), plainReply(account, false));
+        const sent = plainRequest(client, { model: lab.model(account), stream: false });
+        const result = await lab.run(sent, json(build(bytes)));
+        await recover(lab, account);
         return result;
       },
     }));

@@ -34,7 +34,7 @@ function listRuns(client: Dialect, account: Dialect): GrowthRun[] {
       msPerMib: CPU_MS_PER_MIB[client === account ? "passed" : "translated"],
       send: (bytes: number) =>
         lab.run(
-          buildRequest(client, { model: account, stream: false, body: build(bytes) }),
+          buildRequest(client, { model: lab.model(account), stream: false, body: build(bytes) }),
           REPLIES[account] ?? json("{}"),
         ),
     })),

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { listEventCases, listGrowthCases } from "./grow.ts";
 import { type Canned, type Dialect, eventStream, json, type Lab, type Result, startLab } from "./lab.ts";
 import { type GrowthRun, judgeAll } from "./measure.ts";
-import { CPU_MS_PER_MIB, plainReply, plainRequest, ROUTES, warmUp } from "./routes.ts";
+import { CPU_MS_PER_MIB, plainRequest, ROUTES, recover, warmUp } from "./routes.ts";
 import { SAMPLES } from "./samples.ts";
 
 setDefaultTimeout(600_000);
@@ -61,15 +61,14 @@ function runFor(
   account: Dialect,
   { stream, reportsUsage, reply }: ReplySetup,
 ): Pick<GrowthRun, "msPerMib" | "send"> {
-  const sent = plainRequest(client, { account, stream });
   return {
     msPerMib:
       CPU_MS_PER_MIB[client === account ? "passed" : "translated"] +
       (reportsUsage ? 0 : CPU_MS_PER_MIB.counted),
     async send(bytes): Promise<Result> {
+      const sent = plainRequest(client, { model: lab.model(account), stream });
       const result = await lab.run(sent, reply(bytes));
-      // A success, so that the account is not considered as faulty before the next run.
-      await lab.run(plainRequest(account, { account, stream: false }), plainReply(account, false));
+      await recover(lab, account);
       if (!result.isForwarded) throw new Error(`the account of ${account} was not used: ${result.text}`);
       return result;
     },

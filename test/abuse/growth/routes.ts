@@ -20,14 +20,25 @@ export async function warmUp(lab: Lab): Promise<void> {
   for (let round = 0; round < 20; round++)
     for (const [client, account] of ROUTES)
       for (const stream of [false, true])
-        await lab.run(plainRequest(client, { account, stream }), plainReply(account, stream));
+        await lab.run(
+          plainRequest(client, { model: lab.model(account), stream }),
+          plainReply(account, stream),
+        );
+}
+
+/** An upstream's response that is a failure counts against the account. */
+export function recover(lab: Lab, account: Dialect): Promise<void> {
+  return lab.recover(
+    account,
+    (model) => plainRequest(account, { model, stream: false }),
+    plainReply(account, false),
+  );
 }
 
 /** A short request that every account serves. */
-export function plainRequest(client: Dialect, { account, stream }: { account: Dialect; stream: boolean }) {
+export function plainRequest(client: Dialect, options: { model: string; stream: boolean }) {
   return buildRequest(client, {
-    model: account,
-    stream,
+    ...options,
     body: JSON.stringify(SAMPLES[client].requests[1]?.json),
   });
 }
