@@ -63,10 +63,6 @@ interface TranslatedEvents {
 }
 
 export class TranslatedReader implements StreamReader {
-  readonly images = 0;
-  readonly imageKind = null;
-  /** Null, because the upstream does not store the response under the id that the client sees. */
-  readonly responseId = null;
   readonly badEvents = 0;
   readonly turnBytesMax = TURN_BYTES_MAX;
   outcome: StreamOutcome = "failed";

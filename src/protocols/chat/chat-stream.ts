@@ -80,9 +80,6 @@ interface ScannedChunk {
 }
 
 class ChatReader implements StreamReader {
-  readonly images = 0;
-  readonly imageKind = null;
-  readonly responseId = null;
   outcome: StreamOutcome = "failed";
   badEvents = 0;
 

@@ -55,9 +55,6 @@ export function openGeminiReader(options: GeminiReaderOptions): StreamReader {
 }
 
 class GeminiReader implements StreamReader {
-  readonly images = 0;
-  readonly imageKind = null;
-  readonly responseId = null;
   readonly endMarker = null;
   outcome: StreamOutcome = "failed";
   badEvents = 0;

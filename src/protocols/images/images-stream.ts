@@ -43,7 +43,6 @@ export function openImagesReader(options: ImagesReaderOptions): StreamReader {
 
 class ImagesReader implements StreamReader {
   readonly endMarker = null;
-  readonly responseId = null;
   imageKind: string | null = null;
   outcome: StreamOutcome = "failed";
   badEvents = 0;

@@ -57,8 +57,6 @@ export function openMessagesReader(options: MessagesReaderOptions): StreamReader
 type Phase = "waiting" | "content" | "between_blocks" | "stopping" | "stopped";
 
 class MessagesReader implements StreamReader {
-  readonly images = 0;
-  readonly imageKind = null;
   responseId: string | null = null;
   outcome: StreamOutcome = "failed";
   badEvents = 0;

@@ -100,8 +100,6 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
 
 class ResponsesReader implements StreamReader {
   readonly endMarker = DONE;
-  readonly images = 0;
-  readonly imageKind = null;
   usage: TokenUsage | null = null;
   responseId: string | null = null;
   #model: string | null = null;

@@ -48,10 +48,12 @@ export interface StreamReader {
   /** The upstream gave a reason for a response without output, or the translation dropped it: it is a response. */
   readonly mayBeEmpty?: boolean;
   readonly usage: TokenUsage | null;
-  readonly images: number;
+  /** Absent for readers of text, as is the kind. */
+  readonly images?: number;
   /** Size and quality of those images, as the upstream reports them (`image-kind.ts`). */
-  readonly imageKind: string | null;
-  readonly responseId: string | null;
+  readonly imageKind?: string | null;
+  /** Absent for interfaces whose responses are not stored under their id. */
+  readonly responseId?: string | null;
   readonly outcome: StreamOutcome;
   /** For traces; absent for readers of images. */
   describe?(): ResponseFacts;
