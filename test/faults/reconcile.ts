@@ -179,7 +179,7 @@ function checkAmounts(
   if (entry === undefined || row.flags.includes("clamped")) return;
   if (row.outputTokens > entry.outputTokens)
     found.chargedAboveTruth.push(
-      `${row.requestId} ${row.publicModel} ${row.outputTokens} > ${entry.outputTokens}`,
+      `${row.requestId} ${row.publicModel} ${row.outputTokens} > ${entry.outputTokens}, ${row.usageSource}`,
     );
   if (row.outcome !== "completed" || LIES.has(row.publicModel)) return;
   const isExact =

@@ -14,7 +14,6 @@ import { NO_FACTS } from "../../protocols/shared/response-facts.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
 import type { OnDisconnect } from "../../records/group.ts";
 import type { UsageRow } from "../../store/usage/usage.ts";
-import { computeReservedUse } from "../admission/caller-limits.ts";
 import { type ClaimEndServices, endClaim } from "../idempotency/idempotent-requests.ts";
 import { isCodex } from "../request/codex-client.ts";
 import { requestLogIds } from "../request/log-ids.ts";
@@ -33,7 +32,6 @@ import type { ResponseRoutes } from "../stored-responses/response-routes.ts";
 import type { LingeringClient } from "../stream/drains.ts";
 import { isWhole, Relay, type RelayDelivery, type RelayServices, type StreamEnd } from "../stream/relay.ts";
 import {
-  noteReportedUsage,
   openCounters,
   openUnpaidCounters,
   type PaidCounters,
@@ -87,7 +85,7 @@ export class StreamDelivery implements RelayDelivery {
       charge !== null && hasTextOutput(endpoint)
         ? openCounters(services.billingEngine, call.requestId, charge)
         : null;
-    this.#counters = this.#paidCounters ?? (hasTextOutput(endpoint) ? unpaidCounters(context) : null);
+    this.#counters = this.#paidCounters ?? (hasTextOutput(endpoint) ? openUnpaidCounters() : null);
     this.#lingeringClient = openLingeringClient(services, context);
     this.dispatchRequest = buildDispatchRequest(services, context, {
       client: this.#lingeringClient ?? call.request,
@@ -236,7 +234,6 @@ export class StreamDelivery implements RelayDelivery {
     if (route === null) return;
     if (end.kind === "complete") {
       dispatcher.pool.recordStreamEnd(route);
-      if (this.#counters !== null) noteReportedUsage(route, end.reader.usage);
     } else if (end.kind === "broken" && end.interruption !== null) {
       dispatcher.pool.recordBrokenStream(route, end.interruption);
     }
@@ -268,21 +265,11 @@ export class StreamDelivery implements RelayDelivery {
       responseState,
       isServed: reader !== null || (end.kind === "client_gone" && hasOpenAttempt(trace)),
       isWhole: isWhole(end) && !isCancelled,
-      countOutput: counter === null ? this.#estimateUncounted(end) : () => counter.exact(),
+      countOutput: counter === null ? null : () => counter.exact(),
       estimateShown: counter === null ? null : () => counter.estimateShown(),
       isAbandoned: isCancelled || (end.kind === "client_gone" && !end.isWhole && end.abortedBy === "client"),
       describeResponse: () => reader?.describe?.() ?? NO_FACTS,
     };
-  }
-
-  /**
-   * The stream was not counted, because its route reports usage, but this time it has not: the output is taken for one
-   * token per event.
-   */
-  #estimateUncounted(end: StreamEnd): RequestEnding["countOutput"] {
-    if (end.kind !== "complete" || !hasTextOutput(this.#context.endpoint)) return null;
-    const outputTokens = this.#result?.stream.dataEvents ?? 0;
-    return async () => ({ outputTokens, reasoningTokens: 0 });
   }
 
   /** Releases the concurrency of the caller and of the account. */
@@ -306,10 +293,6 @@ export class StreamDelivery implements RelayDelivery {
     if (followUp === null) void request.body.dispose();
     this.#endInFlight?.();
   }
-}
-
-function unpaidCounters({ trace, subjects }: ReservedRequest): StreamCounters {
-  return openUnpaidCounters(trace, computeReservedUse(subjects).windows);
 }
 
 /** Codex compacts its context on this error, but only if it arrives as a stream event. */

@@ -35,17 +35,10 @@ const ENDED_REASONING = NO_CHANNEL + 1;
 const ENDED_OUTPUT = 2 ** 31;
 
 export function openOutputCounter(): OutputCounter {
-  return new OutputCounter(UNCOUNTED_BYTES_MAX);
-}
-
-/** Estimates each piece from its characters: it keeps no text and needs no tokenizer. */
-export function openRoughCounter(): OutputCounter {
-  return new OutputCounter(0);
+  return new OutputCounter();
 }
 
 export class OutputCounter implements TextSink {
-  /** A longer piece is estimated. */
-  readonly #pieceBytesMax: number;
   /** Tokens of text that is no longer pending. Fractional if they could only be estimated. */
   #countedTokens = 0;
   /** The part of `#countedTokens` that is reasoning. */
@@ -57,16 +50,12 @@ export class OutputCounter implements TextSink {
   #currentChannel = NO_CHANNEL;
   #currentText = new PendingText();
 
-  constructor(pieceBytesMax: number) {
-    this.#pieceBytesMax = pieceBytesMax;
-  }
-
   add(bytes: Uint8Array, start: number, end: number, channel: number): void {
-    if (end - start > this.#pieceBytesMax) {
+    if (channel !== this.#currentChannel) this.#switchTo(channel);
+    if (end - start > UNCOUNTED_BYTES_MAX) {
       this.#addCounted(channel, roughTokens(bytes, start, end));
       return;
     }
-    if (channel !== this.#currentChannel) this.#switchTo(channel);
     this.#currentText.append(bytes, start, end);
     this.#pendingBytes += end - start;
     if (this.#pendingBytes > PENDING_BYTES_MAX) this.#countPending();

@@ -141,8 +141,7 @@ function isInterrupted(outcome: RequestEnding["outcome"]): boolean {
 /**
  * Settles the windows of the caller and of the account to the usage row, because a later process seeds its windows from
  * the rows. The estimate remains if the row has no reliable count: an implausible count must not use up a window, and a
- * stream that was not counted must not be free. (Streams that use windows which outlive the process are always
- * counted.)
+ * stream that was not counted must not be free.
  */
 function settleLimits(context: RequestContext, { ending, measured, money }: SettledUse): void {
   const { charge, lease, accountSlot, request } = context;

@@ -1,9 +1,6 @@
-import { describe, expect, test } from "bun:test";
-import type { AccountRoute } from "../../policy/snapshot.ts";
-import { readUsage } from "../../protocols/shared/usage.ts";
-import { ROUTE, TARIFF } from "../charging/charging.test-support.ts";
-import type { OutputCounter } from "../metering/output-counter.ts";
-import { noteReportedUsage, openCounters, openUnpaidCounters } from "./stream-counters.ts";
+import { expect, test } from "bun:test";
+import { TARIFF } from "../charging/charging.test-support.ts";
+import { openCounters, openUnpaidCounters } from "./stream-counters.ts";
 
 function counting(change: { isCapped: boolean; paidOutputTokens: number }) {
   const checkpoints: number[] = [];
@@ -48,32 +45,8 @@ test("the output of a failed attempt is not counted", () => {
   expect(say(1_200)).toBeNull();
 });
 
-describe("the streams of a route without charge", () => {
-  const accountRoute = (): AccountRoute => ({ ...ROUTE });
-  const open = (route: AccountRoute) => openUnpaidCounters({ route }, false).next();
-  /** An estimate adds up what the pieces of a word cost by themselves, and a count reads the whole word. */
-  const countPieces = async (counter: OutputCounter | null) => {
-    for (const letter of "international") counter?.add(Buffer.from(letter), 0, 1, 0);
-    return (await counter?.exact())?.outputTokens;
-  };
-
-  test("are not counted once one has reported its usage", () => {
-    const route = accountRoute();
-    expect(open(route)).not.toBeNull();
-    noteReportedUsage(route, readUsage({ prompt_tokens: 1, completion_tokens: 1 }));
-    expect(open(route)).toBeNull();
-  });
-
-  test("are all counted if the last one reported no usage", async () => {
-    const route = accountRoute();
-    open(route);
-    noteReportedUsage(route, null);
-    expect([await countPieces(open(route)), await countPieces(open(route))]).toEqual([1, 1]);
-  });
-
-  test("are estimated while the first one is not over", async () => {
-    const route = accountRoute();
-    expect(await countPieces(open(route))).toBe(1);
-    expect(await countPieces(open(route))).toBeGreaterThan(1);
-  });
+test("an unpaid stream is counted, not estimated from its pieces", async () => {
+  const counter = openUnpaidCounters().next();
+  for (const letter of "international") counter.add(Buffer.from(letter), 0, 1, 0);
+  expect((await counter.exact()).outputTokens).toBe(1);
 });

@@ -1,70 +1,31 @@
-/**
- * Counts the output of a stream if it is paid, if it uses windows, or unless its upstream is known to report usage. A
- * paid stream whose output exceeds its hold is ended.
- */
+/** Counts the output of a stream. A paid stream whose output exceeds its hold is ended. */
 
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { ApiError } from "../../errors.ts";
-import type { AccountRoute } from "../../policy/snapshot.ts";
-import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { RequestCharge } from "../charging/charge.ts";
-import { isWholeCount } from "../metering/meter.ts";
-import { type OutputCounter, openOutputCounter, openRoughCounter } from "../metering/output-counter.ts";
-import type { Trace } from "../request/trace.ts";
+import { type OutputCounter, openOutputCounter } from "../metering/output-counter.ts";
 
 export interface StreamCounters {
-  /**
-   * Returns a new counter for the next attempt, because output of failed attempts does not count; null if the stream is
-   * not counted.
-   */
-  next(): OutputCounter | null;
+  /** Returns a new counter for the next attempt, because output of failed attempts does not count. */
+  next(): OutputCounter;
   current(): OutputCounter | null;
 }
 
 export interface PaidCounters extends StreamCounters {
-  next(): OutputCounter;
   /** Reports the progress of the stream to billing. Returns an error if the output exceeds the hold. */
   checkpoint(): ApiError | null;
 }
 
-/**
- * What is known of the streams of a route: its first one is not over, or whether the last complete one reported its
- * usage.
- */
-const routes = new WeakMap<AccountRoute, "first" | "reports" | "silent">();
-
-export function noteReportedUsage(route: AccountRoute, usage: TokenUsage | null): void {
-  routes.set(route, usage !== null && isWholeCount(usage) ? "reports" : "silent");
-}
-
-/**
- * For unpaid requests. Nearly all upstreams report usage, so only the first stream of a route is counted, and all of
- * them if it reports none. Streams that begin before the first one has ended are estimated, because a thousand of
- * them would keep text that is hardly ever counted.
- */
-export function openUnpaidCounters(trace: Pick<Trace, "route">, fillsWindows: boolean): StreamCounters {
+/** For unpaid requests: their usage is what a paid request would be charged for. */
+export function openUnpaidCounters(): StreamCounters {
   let counter: OutputCounter | null = null;
   return {
     next() {
-      counter = fillsWindows || trace.route === null ? openOutputCounter() : openCounterOfRoute(trace.route);
+      counter = openOutputCounter();
       return counter;
     },
     current: () => counter,
   };
-}
-
-function openCounterOfRoute(route: AccountRoute): OutputCounter | null {
-  switch (routes.get(route)) {
-    case "reports":
-      return null;
-    case "first":
-      return openRoughCounter();
-    case "silent":
-      return openOutputCounter();
-    case undefined:
-      routes.set(route, "first");
-      return openOutputCounter();
-  }
 }
 
 /**
