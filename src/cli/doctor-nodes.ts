@@ -5,6 +5,7 @@ import { findRedisProblem } from "../nodes/redis-coordinator.ts";
 import type { Db } from "../store/engine/db.ts";
 import { isSharedServer, listMissingPrivileges } from "../store/engine/dialect.ts";
 import { findWaitingMigrations } from "../store/engine/migrate.ts";
+import { findListenProblem } from "../store/engine/notify.ts";
 import { SCHEMA_KNOWN } from "../store/migrations/index.ts";
 import { findCondition, listNodes, measureClockSkew, type NodeRecord } from "../store/nodes/nodes.ts";
 import type { Finding } from "./finding.ts";
@@ -37,6 +38,20 @@ export async function checkRedis(url: string): Promise<Finding> {
       "Check REDIS_URL and that the server runs.",
     );
   }
+}
+
+/** Without notifications nodes poll, so this is never a failure. */
+export async function checkNotifications(listenUrl: string): Promise<Finding[]> {
+  const problem = await findListenProblem(listenUrl);
+  return problem === null
+    ? []
+    : [
+        doubtful(
+          "notifications",
+          `${problem}, so a change reaches the other nodes after up to 600 ms instead of 200`,
+          "Set DATABASE_LISTEN_URL to the address of PostgreSQL itself.",
+        ),
+      ];
 }
 
 function describeNode({ address, hostName, pid, id }: NodeRecord): string {

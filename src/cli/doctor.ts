@@ -26,7 +26,7 @@ import { checkAccount } from "./check-account.ts";
 import { checkLiveness } from "./check-liveness.ts";
 import { checkSocket } from "./check-socket.ts";
 import { type Command, DATA_OPTION, Failure, type Input, JSON_OPTION } from "./command.ts";
-import { checkNodes, checkRedis } from "./doctor-nodes.ts";
+import { checkNodes, checkNotifications, checkRedis } from "./doctor-nodes.ts";
 import { checkGroups, checkOpenAccess, openAccounts } from "./doctor-policy.ts";
 import { type Finding, printFinding } from "./finding.ts";
 import { PROGRAM } from "./program-name.ts";
@@ -245,6 +245,7 @@ async function checkStore(settings: Settings, keyring: Keyring | null, report: R
     if (keyring !== null) await readPepper(db, keyring);
     report(passed(what, `${isFile ? "SQLite" : "PostgreSQL"}, schema ${await readSchemaVersion(db)}`));
     report(...(await checkNodes(db)));
+    if (!isFile) report(...(await checkNotifications(settings.databaseListenUrl)));
     if (settings.redisUrl !== null) report(await checkRedis(settings.redisUrl));
     return db;
   } catch (error) {

@@ -7,6 +7,7 @@ import { findRedisServer } from "./redis.ts";
 const NEEDED: readonly { package: string; isThere(): boolean }[] = [
   { package: "postgresql", isThere: hasPostgres },
   { package: "redis-server", isThere: () => findRedisServer() !== null },
+  { package: "pgbouncer", isThere: () => Bun.which("pgbouncer") !== null },
   // Injects disk faults into a running gateway.
   { package: "strace", isThere: () => Bun.which("strace") !== null },
   // Starts nodes with wrong clocks.

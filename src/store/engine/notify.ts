@@ -3,8 +3,9 @@
  * Only for rare changes, because a transaction with a notification takes a lock of the whole server at its commit.
  */
 
-import { SQL } from "bun";
+import type { SQL } from "bun";
 import { isSharedServer } from "./dialect.ts";
+import { hasSession, openDriver } from "./postgres-session.ts";
 import type { Db } from "./transaction.ts";
 
 /**
@@ -15,7 +16,6 @@ export const TOPICS = ["policy", "health", "recall"] as const;
 export type Topic = (typeof TOPICS)[number];
 
 const CHANNEL = "model_gateway";
-const CONNECT_TIMEOUT_S = 5;
 const RETRY_MS = 5_000;
 
 /** Delivered when the transaction commits. Does nothing where the database has one node. */
@@ -40,26 +40,26 @@ export interface WakeUpOptions {
 export function listenForChanges({ url, onTopic, onConnected, onFailure }: WakeUpOptions): WakeUps {
   let retry: ReturnType<typeof setTimeout> | null = null;
   let isStopped = false;
-  const driver = new SQL({
-    adapter: "postgres",
-    url,
-    max: 1,
-    connectionTimeout: CONNECT_TIMEOUT_S,
-    connection: { application_name: "model-gateway listener" },
-  });
+  const driver = openListener(url);
   const onNotification = (payload: string) => {
     const topic = TOPICS.find((known) => known === payload);
     // A newer node may send a topic that this version does not know.
     if (topic !== undefined) onTopic(topic);
   };
-  const listen = () => {
-    driver.listen(CHANNEL, onNotification, onConnected).catch((error: unknown) => {
+  const listen = async () => {
+    try {
+      const problem = await findListenProblem(url);
+      if (isStopped) return;
+      // The address will not change, so another attempt would not help.
+      if (problem !== null) onFailure(new Error(problem));
+      else await driver.listen(CHANNEL, onNotification, onConnected);
+    } catch (error) {
       if (isStopped) return;
       onFailure(error);
       retry = setTimeout(listen, RETRY_MS);
-    });
+    }
   };
-  listen();
+  void listen();
   return {
     async stop() {
       isStopped = true;
@@ -67,4 +67,25 @@ export function listenForChanges({ url, onTopic, onConnected, onFailure }: WakeU
       await driver.close({ timeout: 0 });
     },
   };
+}
+
+/** Why an address is not suitable for notifications; null if it is. Throws if it cannot be reached. */
+export async function findListenProblem(url: string): Promise<string | null> {
+  const driver = openListener(url);
+  try {
+    return (await hasSession(driver))
+      ? null
+      : "the address is that of a connection pooler, which loses notifications";
+  } finally {
+    await driver.close({ timeout: 0 });
+  }
+}
+
+function openListener(url: string): SQL {
+  return openDriver(url, {
+    applicationName: "model-gateway listener",
+    connectionsMax: 1,
+    scope: "session",
+    settings: {},
+  });
 }

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { type PgBouncer, startPgBouncer } from "../../../test/support/pgbouncer.ts";
 import { type Postgres, startPostgres } from "../../../test/support/postgres.ts";
 import { type SilentProxy, startSilentProxy } from "../../../test/support/silent-proxy.ts";
 import { type Db, isLockTimeout, transaction } from "./db.ts";
@@ -17,11 +18,13 @@ const QUICK: PoolLimits = {
 };
 
 let postgres: Postgres;
+let pooler: PgBouncer;
 let proxy: SilentProxy;
 const opened: Db[] = [];
 
 beforeAll(async () => {
   postgres = await startPostgres();
+  pooler = await startPgBouncer(postgres.url);
   const { hostname, port } = new URL(postgres.url);
   proxy = startSilentProxy({ hostname, port: Number(port) });
   const db = await open();
@@ -32,6 +35,7 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const db of opened) await db.close();
   proxy.stop();
+  await pooler.stop();
   await postgres.stop();
 });
 
@@ -49,9 +53,14 @@ function openThroughProxy(): Promise<Db> {
 
 const change = (db: Db, id: number) => db.sql`UPDATE t SET n = n + 1 WHERE id = ${id}`;
 
-describe("time-outs of PostgreSQL", () => {
+describe.each([
+  ["PostgreSQL", () => postgres.url],
+  ["PostgreSQL behind PgBouncer", () => pooler.url],
+])("time-outs of %s", (_, findUrl) => {
+  const openHere = (change: Partial<PoolLimits> = {}) => open(change, findUrl());
+
   test("a transaction without statements is ended by the server, and its locks are free", async () => {
-    const [frozen, other] = [await open({ transactionMs: 5_000 }), await open({ lockMs: 0 })];
+    const [frozen, other] = [await openHere({ transactionMs: 5_000 }), await openHere({ lockMs: 0 })];
     const { promise, resolve } = Promise.withResolvers<void>();
     const holding = transaction(frozen, async (tx) => {
       await change(tx, 1);
@@ -67,7 +76,7 @@ describe("time-outs of PostgreSQL", () => {
   });
 
   test("a statement waits for a lock only so long", async () => {
-    const [holder, waiter] = [await open(), await open()];
+    const [holder, waiter] = [await openHere(), await openHere()];
     await transaction(holder, async (tx) => {
       await change(tx, 1);
       const error = await change(waiter, 1).catch((reason: unknown) => reason);
@@ -76,7 +85,7 @@ describe("time-outs of PostgreSQL", () => {
   });
 
   test("a transaction that takes too long is abandoned and rolled back", async () => {
-    const db = await open({ transactionMs: 300 });
+    const db = await openHere({ transactionMs: 300 });
     const before = await db.sql`SELECT n FROM t WHERE id = 2`;
     const slow = transaction(db, async (tx) => {
       for (;;) {
@@ -90,9 +99,17 @@ describe("time-outs of PostgreSQL", () => {
   });
 
   test("a statement that takes too long fails and does not break the connection", async () => {
-    const db = await open();
+    const db = await openHere();
     await expect(db.sql`SELECT pg_sleep(2)`).rejects.toThrow("statement timeout");
     expect(await db.sql`SELECT 1 AS one`).toEqual([{ one: 1 }]);
+  });
+
+  test("a database that was opened to be read rejects every write", async () => {
+    const db = await openPostgres(findUrl(), { workload: "maintenance", access: "read" });
+    opened.push(db);
+    expect(await db.sql`SELECT COUNT(*) AS many FROM t`).toEqual([{ many: 2 }]);
+    await expect(change(db, 1)).rejects.toThrow("read-only transaction");
+    await expect(transaction(db, (tx) => change(tx, 1))).rejects.toThrow("read-only transaction");
   });
 });
 

@@ -4,7 +4,8 @@
  * abandoned here and all connections are replaced: a connection that was lost without a reset never reports it.
  */
 
-import { SQL } from "bun";
+import type { SQL } from "bun";
+import { hasSession, openDriver, type SettingScope } from "./postgres-session.ts";
 import type { Row, SqlValue, StoreAccess } from "./transaction.ts";
 
 /** What a pool is used for. It determines how long the server may take. */
@@ -68,7 +69,6 @@ export const POOL_LIMITS: Readonly<Record<Workload, PoolLimits>> = {
   },
 };
 
-const CONNECT_TIMEOUT_S = 5;
 const CHECK_INTERVAL_MS = 250;
 /** Statements that still run on replaced connections may take this long to end. */
 const REPLACED_GRACE_S = 5;
@@ -88,26 +88,58 @@ interface Waiting {
   abandon(): void;
 }
 
+interface PoolOptions {
+  readonly url: string;
+  readonly limits: PoolLimits;
+  readonly access: StoreAccess;
+  readonly scope: SettingScope;
+}
+
 export class PostgresPool {
-  readonly #url: string;
+  readonly #options: PoolOptions;
   readonly #limits: PoolLimits;
-  readonly #access: StoreAccess;
   readonly #waiting = new Set<Waiting>();
   readonly #timer: ReturnType<typeof setInterval> | null;
   #driver: SQL;
   #isProbing = false;
 
-  constructor(url: string, limits: PoolLimits, access: StoreAccess = "write") {
-    this.#url = url;
-    this.#limits = limits;
-    this.#access = access;
+  private constructor(options: PoolOptions) {
+    this.#options = options;
+    this.#limits = options.limits;
     this.#driver = this.#connect();
     this.#timer =
-      limits.statementMs === 0 ? null : setInterval(() => this.#check(), CHECK_INTERVAL_MS).unref();
+      this.#limits.statementMs === 0 ? null : setInterval(() => this.#check(), CHECK_INTERVAL_MS).unref();
+  }
+
+  /** Resolves when the server has responded. */
+  static async open(options: Omit<PoolOptions, "scope">): Promise<PostgresPool> {
+    const direct = new PostgresPool({ ...options, scope: "session" });
+    try {
+      if (await hasSession(direct.driver)) return direct;
+    } catch (error) {
+      await direct.close();
+      throw error;
+    }
+    await direct.close();
+    const pooled = new PostgresPool({ ...options, scope: "transactions" });
+    try {
+      await pooled.driver.connect();
+    } catch (error) {
+      await pooled.close();
+      throw error;
+    }
+    return pooled;
   }
 
   get driver(): SQL {
     return this.#driver;
+  }
+
+  /** What each transaction must set at its beginning; null if its session has the settings. */
+  get transactionSettings(): string | null {
+    if (this.#options.scope === "session") return null;
+    const set = ([name, value]: [string, string]) => `SET LOCAL ${name} = ${value}`;
+    return Object.entries(listTimeouts(this.#limits)).map(set).join("; ");
   }
 
   /** Runs one statement. Cancels it on the server when it is abandoned. */
@@ -127,21 +159,14 @@ export class PostgresPool {
   }
 
   #connect(): SQL {
-    const { connectionsMax, lockMs, statementMs, idleTransactionMs } = this.#limits;
-    const database = decodeURIComponent(new URL(this.#url).pathname.slice(1));
-    return new SQL({
-      adapter: "postgres",
-      url: this.#url,
-      // Set explicitly: otherwise PGDATABASE in the environment would override the URL.
-      ...(database === "" ? {} : { database }),
-      max: connectionsMax,
-      connectionTimeout: CONNECT_TIMEOUT_S,
-      connection: {
-        application_name: "model-gateway",
-        lock_timeout: String(lockMs),
-        statement_timeout: String(statementMs),
-        idle_in_transaction_session_timeout: String(idleTransactionMs),
-        ...(this.#access === "read" ? { default_transaction_read_only: "on" } : {}),
+    const { url, limits, access, scope } = this.#options;
+    return openDriver(url, {
+      applicationName: "model-gateway",
+      connectionsMax: limits.connectionsMax,
+      scope,
+      settings: {
+        ...listTimeouts(limits),
+        ...(access === "read" ? { default_transaction_read_only: "on" } : {}),
         // The server notices within half a minute that the machine of this process is gone.
         tcp_keepalives_idle: "10",
         tcp_keepalives_interval: "5",
@@ -208,4 +233,12 @@ export class PostgresPool {
     this.#driver = this.#connect();
     replaced.close({ timeout: REPLACED_GRACE_S }).catch(() => {});
   }
+}
+
+function listTimeouts({ lockMs, statementMs, idleTransactionMs }: PoolLimits): Record<string, string> {
+  return {
+    lock_timeout: String(lockMs),
+    statement_timeout: String(statementMs),
+    idle_in_transaction_session_timeout: String(idleTransactionMs),
+  };
 }

@@ -5,6 +5,7 @@ import { type Driver, POOL_LIMITS, type PoolLimits, PostgresPool, type Workload 
 import {
   createSql,
   type Db,
+  type Mode,
   type Row,
   type SqlValue,
   type StoreAccess,
@@ -19,31 +20,51 @@ export async function openPostgres(
   url: string,
   { workload, access = "write", limits }: { workload: Workload; access?: StoreAccess; limits?: PoolLimits },
 ): Promise<Db> {
-  const pool = new PostgresPool(url, limits ?? POOL_LIMITS[workload], access);
-  await pool.driver.connect();
+  const pool = await PostgresPool.open({ url, limits: limits ?? POOL_LIMITS[workload], access });
+  const { transactionSettings } = pool;
+  const begin: Db["begin"] = (mode, work) => {
+    let isAbandoned = false;
+    const within = async (reserved: Driver) => {
+      const lookUpDriver = () => {
+        if (isAbandoned) throw new Error("This transaction took too long and was abandoned.");
+        return reserved;
+      };
+      if (transactionSettings !== null) await pool.run(reserved, transactionSettings);
+      return withinTransaction(openConnection(pool, lookUpDriver), work);
+    };
+    const { driver } = pool;
+    const options = chooseOptions(mode, access);
+    const running = options === "" ? driver.begin(within) : driver.begin(options, within);
+    return pool.guardTransaction(running, () => {
+      isAbandoned = true;
+    });
+  };
+  const connection =
+    transactionSettings === null ? openConnection(pool, () => pool.driver) : openWithin(begin);
   return {
     engine: "postgres",
-    sql: createSql(openConnection(pool, () => pool.driver)),
-    begin: (mode, work) => {
-      // A write transaction sees concurrent commits (READ COMMITTED), so waiting for a row lock is enough.
-      const options = mode === "write" ? "" : "ISOLATION LEVEL REPEATABLE READ READ ONLY";
-      let isAbandoned = false;
-      const within = (reserved: Driver) => {
-        const lookUpDriver = () => {
-          if (isAbandoned) throw new Error("This transaction took too long and was abandoned.");
-          return reserved;
-        };
-        return withinTransaction(openConnection(pool, lookUpDriver), work);
-      };
-      const { driver } = pool;
-      const running = options === "" ? driver.begin(within) : driver.begin(options, within);
-      return pool.guardTransaction(running, () => {
-        isAbandoned = true;
-      });
-    },
+    sql: createSql(connection),
+    begin,
     isAwaited: () => false,
     flush: async () => {},
     close: () => pool.close(),
+  };
+}
+
+function chooseOptions(mode: Mode, access: StoreAccess): string {
+  if (mode === "read") return "ISOLATION LEVEL REPEATABLE READ READ ONLY";
+  // A write transaction sees concurrent commits (READ COMMITTED), so waiting for a row lock is enough.
+  return access === "read" ? "READ ONLY" : "";
+}
+
+/** Each statement in a transaction of its own: behind a pooler it would have no time-outs otherwise. */
+function openWithin(begin: Db["begin"]): StoreConnection {
+  return {
+    engine: "postgres",
+    run: (text, values) => begin("write", (tx) => tx.sql.text(text, values)),
+    each: (text, rows) => begin("write", (tx) => tx.sql.each(text, rows)),
+    script: (text) => begin("write", (tx) => tx.sql.script(text)),
+    isAwaited: () => false,
   };
 }
 
