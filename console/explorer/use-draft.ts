@@ -1,6 +1,6 @@
 /** The draft of a request: its operation and the typed values. The address of the page follows it. */
 
-import { useEffect, useEffectEvent, useRef, useState } from "react";
+import { useEffect, useEffectEvent, useLayoutEffect, useRef, useState } from "react";
 import { buildAddress, parseAddress } from "./address.ts";
 import { type ExplorerOperation, findOperation, firstOperation } from "./described.ts";
 import { type Chosen, NO_FILES } from "./picture-files.tsx";
@@ -36,13 +36,15 @@ export function useDraft(onLeave: () => void) {
   const earlier = useRef(new Map<string, Draft>());
   const [draft, setDraft] = useState(() => draftAt(location.hash, earlier.current));
   // Every endpoint is a link, so that the browser's back and forward lead through them.
-  const follow = useEffectEvent(() => {
+  const follow = useEffectEvent((fragment: string) => {
     onLeave();
     earlier.current.set(draft.operation.id, draft);
-    setDraft(draftAt(location.hash, earlier.current));
+    setDraft(draftAt(fragment, earlier.current));
   });
-  useEffect(() => {
-    const onHash = () => follow();
+  // Before the links are visible, so that no click on them is missed.
+  useLayoutEffect(() => {
+    // The timer below can write the earlier address between the change and this event, which has the chosen one.
+    const onHash = ({ newURL }: HashChangeEvent) => follow(new URL(newURL).hash);
     addEventListener("hashchange", onHash);
     return () => removeEventListener("hashchange", onHash);
   }, []);

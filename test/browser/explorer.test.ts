@@ -378,6 +378,17 @@ describe("the explorer's address", () => {
     expect(await page.title()).toStartWith("Create a response");
   });
 
+  test("changes with the endpoint also if the earlier address is written before the event", async () => {
+    const page = await explorer.open("#createResponse");
+    // On a slow page the timer that writes the address runs between the change and its event.
+    await page.evaluate(`(() => {
+      location.hash = "#createEmbeddings";
+      history.replaceState(null, "", "#createResponse");
+    })()`);
+    await page.getByRole("heading", { name: "Create embeddings" }).waitFor();
+    await page.waitForURL(/#createEmbeddings$/);
+  });
+
   test("that is invalid shows the first page", async () => {
     const page = await explorer.open("#nothing/%%%");
     await page.getByRole("heading", { name: "Create a response" }).waitFor();
