@@ -8,8 +8,10 @@ import {
   makeRequest,
   makeUsage,
 } from "../charging/charging.test-support.ts";
+import { openTrace } from "../request/trace.ts";
 import { INPUT_COUNTER } from "./input-counter.test-support.ts";
-import { asReported, type MeasuredUsage, type MeteredModel, measure, type UsageEvidence } from "./meter.ts";
+import { asReported, type MeasuredUsage, measure, type UsageEvidence } from "./meter.ts";
+import type { MeteredModel } from "./usage-bounds.ts";
 
 const NO_BOUNDS: MeteredModel = { contextTokens: null, outputTokensMax: null, tariff: null };
 /** "hi there" in one message. */
@@ -35,11 +37,12 @@ function measured(
     images: 0,
     imageKind: null,
     isWhole: true,
-    countInput: () => INPUT_COUNTER.countRequest({ request, output: endpoint.output, owner: "a" }),
     countOutput,
     ...change,
   };
-  return measure(evidence, { endpoint, request, bounds, isTranslated: false });
+  return measure({ endpoint, request, model: bounds, trace: openTrace(0) }, evidence, () =>
+    INPUT_COUNTER.countRequest({ request, output: endpoint.output, owner: "a" }),
+  );
 }
 
 describe("measured usage", () => {

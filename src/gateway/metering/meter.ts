@@ -3,26 +3,28 @@
  * it is implausible.
  */
 
-import { isPaidByPiece, type Tariff } from "../../money/tariff.ts";
+import type { MaybePromise } from "../../base/maybe-promise.ts";
+import { isPaidByPiece } from "../../money/tariff.ts";
 import { NO_TOKENS, type TokenCounts } from "../../money/token-counts.ts";
-import type { Endpoint } from "../../protocols/shared/endpoint.ts";
+import { resolveImageKind } from "../../protocols/shared/image-kind.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { UsageFlag, UsageSource } from "../../store/usage/usage-row.ts";
 import { imageOutputTokens } from "./media.ts";
 import type { CountedOutput } from "./output-counter.ts";
-import { type BoundedReport, boundReport, type ModelBounds, type ReportedRequest } from "./usage-bounds.ts";
+import { type BoundedReport, boundReport, type MeteredModel, type MeteredRequest } from "./usage-bounds.ts";
 
-/** What is known at the end of a request. */
+/** What is known of the use at the end of a request. */
 export interface UsageEvidence {
   usage: TokenUsage | null;
   images: number;
-  /** Size and quality of the images: as requested, or as reported if the request left them open. */
+  /** Size and quality of those images, as the upstream reports them (`image-kind.ts`). */
   imageKind: string | null;
-  /** The response was read to its end; false if it broke off or was cancelled after a disconnect. */
+  /**
+   * The response was read to its end, whether or not the client was still connected. False if it broke off or was
+   * cancelled.
+   */
   isWhole: boolean;
-  /** Counts the input of the request. */
-  countInput: () => Promise<number>;
-  /** Counts the received text; null for responses without text. */
+  /** Counts the received text, for upstreams that report no usage; null for responses without text. */
   countOutput: (() => Promise<CountedOutput>) | null;
 }
 
@@ -32,15 +34,6 @@ export interface MeasuredUsage {
   flags: readonly UsageFlag[];
   /** The reported usage is implausible. */
   isImplausible: boolean;
-}
-
-export interface MeteredModel extends ModelBounds {
-  tariff: Tariff | null;
-}
-
-/** The request that a usage belongs to, with the bounds and the price of its model. */
-export interface MeteredRequest extends ReportedRequest {
-  readonly bounds: MeteredModel;
 }
 
 /** Copies only these fields: keeping the `PublishedModel` would keep its whole policy snapshot alive. */
@@ -88,14 +81,14 @@ export function reportsAll(usage: TokenUsage | null, images: number): usage is T
 
 /** Returns a promise only if something must be counted. */
 export function measure(
-  evidence: UsageEvidence,
   metered: MeteredRequest,
-): MeasuredUsage | Promise<MeasuredUsage> {
-  const report = boundReport(evidence.usage, evidence.images, metered);
+  evidence: UsageEvidence,
+  countInput: () => Promise<number>,
+): MaybePromise<MeasuredUsage> {
+  const report = boundReport(metered, evidence);
   if (report.verdict === "implausible" || reportsAll(report.usage, report.images)) return asBounded(report);
-  const { usage: boundedUsage, images: boundedImages } = report;
-  const unreported = { ...evidence, usage: boundedUsage, images: boundedImages };
-  const counted = countMissing(unreported, metered.endpoint, metered.bounds.tariff);
+  const { usage, images } = report;
+  const counted = countMissing(metered, { ...evidence, usage, images }, countInput);
   return report.verdict === "reduced" ? counted.then(asReduced) : counted;
 }
 
@@ -126,9 +119,9 @@ export function estimatedInput(
 }
 
 async function countMissing(
+  metered: MeteredRequest,
   evidence: UsageEvidence,
-  endpoint: Endpoint,
-  tariff: Tariff | null,
+  countInput: () => Promise<number>,
 ): Promise<MeasuredUsage> {
   const { usage, images, isWhole } = evidence;
   const isZeroReport = usage !== null && usage.inputTokens + usage.outputTokens === 0;
@@ -139,14 +132,14 @@ async function countMissing(
     !(usage.isEarly && usage.inputTokens === 0);
   const reportedOutput = usage !== null && usage.missing !== "output" ? usage : null;
   const [inputTokens, output] = await Promise.all([
-    isInputReported ? usage.inputTokens : evidence.countInput(),
+    isInputReported ? usage.inputTokens : countInput(),
     // An early report is used only if no output followed, and a report of 0 only if no output arrived.
     reportedOutput === null || reportedOutput.isEarly || reportedOutput.outputTokens === 0
-      ? countAtLeast(reportedOutput, evidence, tariff)
+      ? countAtLeast(reportedOutput, metered, evidence)
       : reportedOutput,
   ]);
   // The output of an embedding has no text, but its input is never empty.
-  const isZeroPlausible = isZeroReport && images === 0 && endpoint.output !== "vector";
+  const isZeroPlausible = isZeroReport && images === 0 && metered.endpoint.output !== "vector";
   if ((isInputReported || isZeroPlausible) && output === reportedOutput) return asReported(usage, images);
   const { outputTokens, reasoningTokens } = output;
   const how = isWhole ? "estimated" : "partial";
@@ -160,12 +153,11 @@ async function countMissing(
 
 async function countAtLeast(
   reportedOutput: TokenUsage | null,
+  metered: MeteredRequest,
   evidence: UsageEvidence,
-  tariff: Tariff | null,
 ): Promise<CountedOutput> {
-  const counted =
-    (await evidence.countOutput?.()) ??
-    countImages(evidence, tariff, (reportedOutput?.outputTokens ?? 0) > 0);
+  const isByTokens = (reportedOutput?.outputTokens ?? 0) > 0;
+  const counted = (await evidence.countOutput?.()) ?? countImages(metered, evidence, { isByTokens });
   return reportedOutput !== null && reportedOutput.outputTokens >= counted.outputTokens
     ? reportedOutput
     : counted;
@@ -173,10 +165,12 @@ async function countAtLeast(
 
 /** An upstream bills every image it has begun: by the piece if the tariff prices pieces, otherwise by tokens. */
 function countImages(
+  { request, model }: MeteredRequest,
   { images, imageKind }: UsageEvidence,
-  tariff: Tariff | null,
-  isByTokens: boolean,
+  { isByTokens }: { readonly isByTokens: boolean },
 ): CountedOutput {
-  const isByPiece = !isByTokens && (tariff === null || isPaidByPiece(tariff, imageKind));
-  return { outputTokens: isByPiece ? 0 : images * imageOutputTokens(imageKind), reasoningTokens: 0 };
+  const tariff = model?.tariff ?? null;
+  const kind = resolveImageKind(request.imageKind, imageKind);
+  const isByPiece = !isByTokens && (tariff === null || isPaidByPiece(tariff, kind));
+  return { outputTokens: isByPiece ? 0 : images * imageOutputTokens(kind), reasoningTokens: 0 };
 }

@@ -6,23 +6,25 @@
 import { usageLimits } from "../../count-limits.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
 import { integerValue, scanObject, wantedFields } from "../../json/scan.ts";
+import type { Tariff } from "../../money/tariff.ts";
 import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
-import { isImpossibleUsage, type TokenUsage } from "../../protocols/shared/usage.ts";
+import { isImpossibleUsage, type ModelWindow, type TokenUsage } from "../../protocols/shared/usage.ts";
+import { isTranslated, type Trace } from "../request/trace.ts";
 
-export interface ModelBounds {
-  contextTokens: number | null;
-  outputTokensMax: number | null;
+export interface MeteredModel extends ModelWindow {
+  readonly tariff: Tariff | null;
 }
 
-/** The request that a report belongs to. */
-export interface ReportedRequest {
+/** What the usage of a request is measured and bounded by: a part of its context. */
+export interface MeteredRequest {
   readonly endpoint: Endpoint;
   readonly request: ModelRequest;
-  readonly bounds: ModelBounds;
-  /** The upstream received another request than the client sent: limits of the client's dialect may be dropped. */
-  readonly isTranslated: boolean;
+  readonly model: MeteredModel | null;
+  readonly trace: Trace;
 }
+
+const NO_WINDOW: ModelWindow = { contextTokens: null, outputTokensMax: null };
 
 /** A report within the bounds of its request. */
 export interface BoundedReport {
@@ -33,39 +35,39 @@ export interface BoundedReport {
 }
 
 export function boundReport(
-  usage: TokenUsage | null,
-  images: number,
-  reported: ReportedRequest,
+  metered: MeteredRequest,
+  { usage, images }: { readonly usage: TokenUsage | null; readonly images: number },
 ): BoundedReport {
-  const boundedImages = boundImages(images, reported);
-  if (usage !== null && isImplausible(usage, reported))
+  const boundedImages = boundImages(images, metered);
+  if (usage !== null && isImplausible(usage, metered))
     return { usage: null, images: boundedImages, verdict: "implausible" };
-  const bounded = usage === null ? null : boundSearches(usage, reported);
+  const bounded = usage === null ? null : boundSearches(usage, metered);
   const isReduced = bounded !== usage || boundedImages !== images;
   return { usage: bounded, images: boundedImages, verdict: isReduced ? "reduced" : "plausible" };
 }
 
 /** An image endpoint returns at most as many images as the client requested. */
-function boundImages(images: number, { endpoint, request }: ReportedRequest): number {
+function boundImages(images: number, { endpoint, request }: MeteredRequest): number {
   return endpoint.output === "image" ? Math.min(images, request.choices) : images;
 }
 
-function boundSearches(usage: TokenUsage, reported: ReportedRequest): TokenUsage {
+function boundSearches(usage: TokenUsage, metered: MeteredRequest): TokenUsage {
   if (usage.webSearches === 0) return usage;
-  const searchesMax = readSearchesMax(reported);
+  const searchesMax = readSearchesMax(metered);
   return usage.webSearches <= searchesMax ? usage : { ...usage, webSearches: searchesMax };
 }
 
-function isImplausible(usage: TokenUsage, { endpoint, request, bounds }: ReportedRequest): boolean {
+function isImplausible(usage: TokenUsage, { endpoint, request, model }: MeteredRequest): boolean {
   const { choices } = request;
+  const window = model ?? NO_WINDOW;
   // Nearly all reports fit one window. Only for the others the body is searched for hosted tools.
-  if (!isImpossibleUsage(usage, bounds, { choices })) return false;
+  if (!isImpossibleUsage(usage, window, { choices })) return false;
   const isOneWindow =
     endpoint.readsInputOnce && request.previousResponseId === null && !request.inputReach().hostsTools;
   if (isOneWindow) return true;
   // Each text of an embedding has its own window.
-  if (endpoint.output === "vector") return isImpossibleUsage(usage, { ...bounds, contextTokens: null });
-  return isImpossibleUsage(usage, bounds, { choices, rounds: usageLimits.toolRoundsMax });
+  if (endpoint.output === "vector") return isImpossibleUsage(usage, { ...window, contextTokens: null });
+  return isImpossibleUsage(usage, window, { choices, rounds: usageLimits.toolRoundsMax });
 }
 
 const LIMIT_FIELDS = wantedFields(["tools", "max_tool_calls"]);
@@ -75,9 +77,10 @@ const BODY_DEPTH_MAX = 512;
 const TOOLS_BYTES_MAX = 256 * 1024;
 
 /** Searches that the request allows: `max_tool_calls` of Responses, `max_uses` of Messages, else the product's limit. */
-function readSearchesMax({ endpoint, request, isTranslated }: ReportedRequest): number {
+function readSearchesMax({ endpoint, request, trace }: MeteredRequest): number {
   const { webSearchesMax } = usageLimits;
-  if (isTranslated || request.inputText.kind !== "json") return webSearchesMax;
+  // A translation may have dropped the limit of the client's dialect.
+  if (isTranslated(trace) || request.inputText.kind !== "json") return webSearchesMax;
   const { bytes, start, end } = request.inputText.body;
   const scan = scanObject(bytes, start, end, LIMIT_FIELDS, { depthMax: BODY_DEPTH_MAX });
   if (!scan.ok) return webSearchesMax;

@@ -19,44 +19,36 @@ import type { ReportedTier } from "../../money/token-counts.ts";
 import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { Log } from "../../observe/log.ts";
 import { resolveImageKind } from "../../protocols/shared/image-kind.ts";
-import type { ModelRequest } from "../../protocols/shared/request.ts";
 import { storableCost } from "../../store/usage/storable-values.ts";
 import { NO_MONEY, type UsageFlag, type UsageMoney } from "../../store/usage/usage-row.ts";
 import type { InputEstimates } from "../metering/input-estimate.ts";
-import { asReduced, type MeasuredUsage, type MeteredModel, type MeteredRequest } from "../metering/meter.ts";
+import { asReduced, type MeasuredUsage } from "../metering/meter.ts";
 import { boundReport } from "../metering/usage-bounds.ts";
 import { traceLogId } from "../request/log-ids.ts";
-import { droppedFields, isTranslated, type Trace } from "../request/trace.ts";
+import { droppedFields, type Trace } from "../request/trace.ts";
 import { type AuthenticatedRequest, isRead, type PaidRequest, type ReadRequest } from "../request-context.ts";
 import type { MeasuredUse } from "./build-usage-row.ts";
 import { computePassesCosts } from "./price-passes.ts";
 import type { RequestEnding } from "./request-ending.ts";
 
+interface EstimateServices {
+  readonly estimates: Pick<InputEstimates, "estimate">;
+}
+
 /** The services that bounding a charge uses. */
-export interface MoneyServices {
+export interface MoneyServices extends EstimateServices {
   readonly log: Pick<Log, "error">;
   readonly billingFaults: Pick<BillingFaults, "add">;
 }
 
-const NO_MODEL: MeteredModel = { contextTokens: null, outputTokensMax: null, tariff: null };
-
-/** What the usage of a request is measured and bounded by. */
-export function readMetering({ endpoint, model, request, trace }: ReadRequest): MeteredRequest {
-  return {
-    endpoint,
-    request,
-    bounds: model ?? NO_MODEL,
-    isTranslated: isTranslated(trace),
-  };
-}
-
-/** Size and quality of the generated images. */
-export function readImageKind(request: ModelRequest, { imageKind }: RequestEnding): string | null {
-  return resolveImageKind(request.imageKind, imageKind);
+/** The input as estimated before the response began. */
+export function estimateInput({ estimates }: EstimateServices, { charge, request }: ReadRequest): number {
+  return charge?.inputTokens ?? estimates.estimate(request.publicModel, request.inputSize());
 }
 
 function readUsageTerms(context: ReadRequest, tariff: Tariff, ending: RequestEnding): UsageTerms {
-  return { imageKind: readImageKind(context.request, ending), tier: readServedTier(context, tariff, ending) };
+  const imageKind = resolveImageKind(context.request.imageKind, ending.imageKind);
+  return { imageKind, tier: readServedTier(context, tariff, ending) };
 }
 
 /** The names of the tier in the dialects of clients. */
@@ -84,7 +76,7 @@ export function computeMoney(
 ): UsageMoney {
   const { charge } = context;
   const { tariff, heldNano, payer } = charge;
-  const wastedNano = computeWastedCost(context, tariff, () => charge.inputTokens);
+  const wastedNano = computeWastedCost(services, context, tariff);
   const costs = ending.isServed ? computeCosts(context, { measured, ending }) : NO_COSTS;
   const { costNano, listNano } = boundCosts(services, context, costs);
   const isOverrun = costNano > heldNano;
@@ -164,15 +156,15 @@ export function countWastedAttempts({ attempts }: Trace): number {
 }
 
 /** What upstreams will bill for failed attempts: the reported usage, or the input if they may have processed it. */
-function computeWastedCost(context: ReadRequest, tariff: Tariff, inputTokens: () => number): Nano {
+function computeWastedCost(services: EstimateServices, context: ReadRequest, tariff: Tariff): Nano {
   let nano = 0n;
   for (const { failure, usage } of context.trace.attempts) {
     if (failure === null) continue;
-    const report = usage === undefined ? null : boundReport(usage, 0, readMetering(context)).usage;
+    const report = usage === undefined ? null : boundReport(context, { usage, images: 0 }).usage;
     if (report !== null) {
       nano += computeListCost(tariff, { ...NOTHING_USED, ...report });
     } else if (MAY_BE_CHARGED.has(failure)) {
-      nano += computeListCost(tariff, { ...NOTHING_USED, inputTokens: inputTokens() });
+      nano += computeListCost(tariff, { ...NOTHING_USED, inputTokens: estimateInput(services, context) });
     }
   }
   return nano;
@@ -180,7 +172,7 @@ function computeWastedCost(context: ReadRequest, tariff: Tariff, inputTokens: ()
 
 /** The cost of an unpaid request, for USD windows and reports. */
 export function computeUnpaidMoney(
-  { estimates }: { readonly estimates: Pick<InputEstimates, "estimate"> },
+  services: EstimateServices,
   context: AuthenticatedRequest,
   { measured, ending }: MeasuredUse,
 ): UsageMoney {
@@ -188,10 +180,7 @@ export function computeUnpaidMoney(
   const flags = computeFlags(measured, context.windowCap !== null && ending.isServed, false);
   const tariff = context.model?.tariff ?? null;
   if (tariff === null || !isRead(context)) return { ...NO_MONEY, flags };
-  const { request } = context;
-  const wastedNano = computeWastedCost(context, tariff, () =>
-    estimates.estimate(request.publicModel, request.inputSize()),
-  );
+  const wastedNano = computeWastedCost(services, context, tariff);
   // No hold was taken, so an implausible usage costs nothing.
   const hasCost = !isImplausible && (source !== "none" || tokens.images > 0);
   if (!hasCost) return { ...NO_MONEY, upstreamNano: wastedNano, flags };

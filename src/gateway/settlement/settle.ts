@@ -22,7 +22,6 @@ import {
   asReported,
   estimatedInput,
   type MeasuredUsage,
-  type MeteredRequest,
   measure,
   reportsAll,
 } from "../metering/meter.ts";
@@ -40,7 +39,7 @@ import {
   type RequestContext,
 } from "../request-context.ts";
 import { buildUsageRow, type MeasuredUse, type SettledUse } from "./build-usage-row.ts";
-import { computeMoney, computeUnpaidMoney, readImageKind, readMetering } from "./compute-money.ts";
+import { computeMoney, computeUnpaidMoney, estimateInput } from "./compute-money.ts";
 import { type RecordingServices, recordRequest } from "./record-request.ts";
 import type { RequestEnding } from "./request-ending.ts";
 import { exportUnauthenticatedSpan } from "./request-spans.ts";
@@ -85,14 +84,13 @@ function settleUnreported(
   context: ReadRequest,
   ending: RequestEnding,
 ): Promise<void> | null {
-  const { request } = context;
-  const inputTokens = () => services.estimates.estimate(request.publicModel, request.inputSize());
   if (hasNoTokenCount(context, ending)) {
     // Clients disconnect often, and counting their input would cost more than it is worth.
-    pushRow(services, context, { ending, measured: estimatedInput(inputTokens(), 0, "partial") });
+    const measured = estimatedInput(estimateInput(services, context), 0, "partial");
+    pushRow(services, context, { ending, measured });
     return null;
   }
-  const measured = measureUsage(services, context, ending, inputTokens);
+  const measured = measureUsage(services, context, ending);
   if (isPending(measured)) {
     return measured.then((counted) => pushRow(services, context, { ending, measured: counted }));
   }
@@ -160,9 +158,10 @@ function settleLimits(context: RequestContext, { ending, measured, money }: Sett
   if (isCounted) accountSlot?.settle(use);
 }
 
-function readReportedUsage(context: AuthenticatedRequest, { usage, images }: RequestEnding): MeasuredUsage {
+function readReportedUsage(context: AuthenticatedRequest, ending: RequestEnding): MeasuredUsage {
+  const { usage, images } = ending;
   if (usage === null || !isRead(context)) return asReported(usage, images);
-  return asBounded(boundReport(usage, images, readMetering(context)));
+  return asBounded(boundReport(context, ending));
 }
 
 function settlePaid(
@@ -172,25 +171,20 @@ function settlePaid(
 ): Promise<void> | null {
   services.requestMetrics.heldNano -= Number(context.charge.heldNano);
   const measured = ending.isServed
-    ? measureUsage(services, context, withRequestedImages(context, ending), () => context.charge.inputTokens)
+    ? measureUsage(services, context, withRequestedImages(context, ending))
     : asReported(null, 0);
   // A request that needs no counting is settled synchronously, while its limits are still held.
-  if (!isPending(measured)) return settleMeasured(services, context, ending, measured);
+  if (!isPending(measured)) return settleMeasured(services, context, { ending, measured });
   return measured.then(async (counted) => {
-    await settleMeasured(
-      services,
-      context,
-      ending,
-      withUnseenReasoning(services.reasoning, context, ending, counted),
-    );
+    const whole = withUnseenReasoning(services.reasoning, context, { ending, measured: counted });
+    await settleMeasured(services, context, { ending, measured: whole });
   });
 }
 
 function settleMeasured(
   services: SettlementServices,
   context: PaidRequest,
-  ending: RequestEnding,
-  measured: MeasuredUsage,
+  { ending, measured }: MeasuredUse,
 ): Promise<void> | null {
   const { request } = context;
   if (measured.flags.includes("clamped")) penalizeAccount(services, context);
@@ -200,7 +194,7 @@ function settleMeasured(
     services.estimates.learn(request.publicModel, { textBytes, media }, measured.tokens.inputTokens);
   }
   if (measured.source === "upstream" && !measured.isImplausible) {
-    learnReasoning(services.reasoning, context, ending, measured);
+    learnReasoning(services.reasoning, context, { ending, measured });
   }
   const money = computeMoney(services, context, { measured, ending });
   const use = { ending, measured, money };
@@ -223,38 +217,30 @@ function recordSettlement({ requestMetrics, clock }: SettlementServices, started
 function ignoreFailure(): void {}
 
 /** The request failed, but some of its batches did not. */
-function measureBatchedWork(metered: MeteredRequest, { usage, countedTokens }: BatchedWork): MeasuredUsage {
-  if (countedTokens === 0) return asBounded(boundReport(usage, 0, metered));
+function measureBatchedWork(context: ReadRequest, { usage, countedTokens }: BatchedWork): MeasuredUsage {
+  if (countedTokens === 0) return asBounded(boundReport(context, { usage, images: 0 }));
   return estimatedInput((usage?.inputTokens ?? 0) + countedTokens, 0, "partial");
 }
 
 /** Returns a promise only if something must be counted. */
 function measureUsage(
-  { log, inputCounter }: SettlementServices,
+  services: SettlementServices,
   context: ReadRequest,
   ending: RequestEnding,
-  inputTokens: () => number,
 ): MaybePromise<MeasuredUsage> {
-  const { usage, images, isWhole, countOutput, batchedWork = null } = ending;
-  const metered = readMetering(context);
-  const { endpoint, request } = metered;
-  if (batchedWork !== null) return measureBatchedWork(metered, batchedWork);
-  const evidence = {
-    usage,
-    images,
-    imageKind: readImageKind(request, ending),
-    isWhole,
-    countInput: () =>
-      inputCounter.countRequest({ request, output: endpoint.output, owner: context.caller.key.id }),
-    countOutput,
-  };
-  const measured = measure(evidence, metered);
+  const { images, batchedWork = null } = ending;
+  const { endpoint, request, caller } = context;
+  if (batchedWork !== null) return measureBatchedWork(context, batchedWork);
+  const measured = measure(context, ending, () =>
+    services.inputCounter.countRequest({ request, output: endpoint.output, owner: caller.key.id }),
+  );
   if (!isPending(measured)) return measured;
   return measured.catch((error: unknown) => {
     // A failed count must neither leave the hold open nor lose the usage row.
     const reason = error instanceof Error ? error.message : "unknown";
-    log.error("count_failed", { request_id: context.call.requestId, ...traceLogId(context.trace), reason });
-    return estimatedInput(inputTokens(), images);
+    const { call, trace } = context;
+    services.log.error("count_failed", { request_id: call.requestId, ...traceLogId(trace), reason });
+    return estimatedInput(estimateInput(services, context), images);
   });
 }
 

@@ -71,7 +71,8 @@ function learnt(
 ) {
   const estimates = new ReasoningEstimates();
   const measured = asReported(makeUsage({ input_tokens: 10, ...usage }), 0);
-  for (let i = 0; i < 40; i++) learnReasoning(estimates, context, { ...ENDING, estimateShown }, measured);
+  const ending = { ...ENDING, estimateShown };
+  for (let i = 0; i < 40; i++) learnReasoning(estimates, context, { ending, measured });
   return estimates;
 }
 
@@ -101,7 +102,7 @@ function added(
   context = paidRequest(),
   ending = LEFT,
 ): number {
-  const { tokens } = withUnseenReasoning(estimates, context, ending, measured);
+  const { tokens } = withUnseenReasoning(estimates, context, { ending, measured });
   return tokens.outputTokens - measured.tokens.outputTokens;
 }
 
@@ -130,7 +131,7 @@ describe("reasoning that the client did not receive", () => {
   test("is not learned from broken responses", () => {
     const estimates = new ReasoningEstimates();
     const usage = asReported(makeUsage({ input_tokens: 10, output_tokens: 900, ...reasoning(800) }), 0);
-    learnReasoning(estimates, paidRequest(), { ...ENDING, isWhole: false }, usage);
+    learnReasoning(estimates, paidRequest(), { ending: { ...ENDING, isWhole: false }, measured: usage });
     expect(added(estimates)).toBe(0);
   });
 });
@@ -139,7 +140,7 @@ describe("an abandoned response", () => {
   const estimates = learnt({ output_tokens: 900, ...reasoning(800) }, shown(100));
 
   test("has the estimated reasoning added, and is flagged", () => {
-    expect(withUnseenReasoning(estimates, paidRequest(), LEFT, seen(5))).toMatchObject({
+    expect(withUnseenReasoning(estimates, paidRequest(), { ending: LEFT, measured: seen(5) })).toMatchObject({
       tokens: { inputTokens: 10, outputTokens: 805, reasoningTokens: 800 },
       source: "partial",
       flags: ["partial", "estimated"],
@@ -150,7 +151,7 @@ describe("an abandoned response", () => {
     expect(added(estimates, seen(5), paidRequest({ stream: true }, { outputTokens: 100 }))).toBe(95);
     expect(added(estimates, seen(200), paidRequest({ stream: true }, { outputTokens: 100 }))).toBe(0);
     const poor = paidRequest({ stream: true }, { heldNano: 1_000n });
-    const { tokens } = withUnseenReasoning(estimates, poor, LEFT, seen(5));
+    const { tokens } = withUnseenReasoning(estimates, poor, { ending: LEFT, measured: seen(5) });
     expect(computeTariffCost(TARIFF, { ...tokens, imageKind: null })).toBeLessThanOrEqual(1_000n);
     expect(tokens.outputTokens).toBeGreaterThan(200);
   });
@@ -170,7 +171,7 @@ describe("an abandoned response", () => {
     ],
     ["whose client stayed connected", { ...LEFT, isAbandoned: false }, seen(5)],
   ])("nothing is added to a response %s", (_, ending, measured) => {
-    expect(withUnseenReasoning(estimates, paidRequest(), ending, measured)).toBe(measured);
+    expect(withUnseenReasoning(estimates, paidRequest(), { ending, measured })).toBe(measured);
   });
 
   test("of embeddings has no reasoning", () => {
@@ -184,13 +185,19 @@ describe("abandoned images", () => {
   test("are all charged, and flagged as estimated", () => {
     expect(withRequestedImages(context, LEFT).images).toBe(3);
     expect(withRequestedImages(context, { ...LEFT, isAbandoned: false }).images).toBe(0);
-    const measured = withUnseenReasoning(new ReasoningEstimates(), context, LEFT, seen(0, 0, 3));
+    const measured = withUnseenReasoning(new ReasoningEstimates(), context, {
+      ending: LEFT,
+      measured: seen(0, 0, 3),
+    });
     expect(measured.flags).toEqual(["partial", "estimated"]);
   });
 
   test("that were all started are not flagged as estimated", () => {
     const ending = { ...LEFT, images: 3 };
-    const measured = withUnseenReasoning(new ReasoningEstimates(), context, ending, seen(0, 0, 3));
+    const measured = withUnseenReasoning(new ReasoningEstimates(), context, {
+      ending,
+      measured: seen(0, 0, 3),
+    });
     expect(measured.flags).toEqual(["partial"]);
   });
 });

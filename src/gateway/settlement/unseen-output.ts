@@ -9,6 +9,7 @@ import type { MeasuredUsage } from "../metering/meter.ts";
 import type { CountedOutput } from "../metering/output-counter.ts";
 import type { ReasoningEstimates, ReasoningSubject } from "../metering/reasoning-estimate.ts";
 import type { PaidRequest } from "../request-context.ts";
+import type { MeasuredUse } from "./build-usage-row.ts";
 import type { RequestEnding } from "./request-ending.ts";
 
 /**
@@ -22,12 +23,11 @@ const UNSHOWN_TOKENS = 64;
 export function learnReasoning(
   estimates: ReasoningEstimates,
   context: PaidRequest,
-  ending: RequestEnding,
-  { tokens }: MeasuredUsage,
+  { ending, measured }: MeasuredUse,
 ): void {
   const subject = ending.isWhole ? reasoningSubject(context) : null;
   if (subject === null) return;
-  const unseen = unseenReasoning(tokens, ending.estimateShown?.() ?? null);
+  const unseen = unseenReasoning(measured.tokens, ending.estimateShown?.() ?? null);
   estimates.learn(subject, unseen / context.request.choices);
 }
 
@@ -44,8 +44,7 @@ export function withRequestedImages(
 export function withUnseenReasoning(
   estimates: ReasoningEstimates,
   context: PaidRequest,
-  ending: RequestEnding,
-  measured: MeasuredUsage,
+  { ending, measured }: MeasuredUse,
 ): MeasuredUsage {
   if (!ending.isAbandoned || measured.source !== "partial") return measured;
   const { tokens } = measured;

@@ -6,7 +6,7 @@
 import type { Db } from "../../store/engine/db.ts";
 import { isHeld, recordResponse } from "../../store/money/holds.ts";
 import { findMessageRoute, findRoute, type StoredResponseRoute } from "../../store/usage/usage.ts";
-import type { MeteredModel } from "../metering/meter.ts";
+import type { MeteredModel } from "../metering/usage-bounds.ts";
 
 export interface ResponseRoute {
   /** Responses that are retrieved and continued, or messages that their threads continue from. */
