@@ -12,6 +12,7 @@ import { NO_AMOUNTS } from "../../limits/amounts.ts";
 import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Pool } from "../../pool/pool.ts";
+import type { UsageRow } from "../../store/usage/usage-row.ts";
 import { likelyCost } from "../charging/window-budget.ts";
 import type { InputCounter } from "../metering/count-input.ts";
 import type { InputEstimates } from "../metering/input-estimate.ts";
@@ -99,17 +100,17 @@ function settleUnreported(
 }
 
 /** Writes the usage row of an unpaid request. */
-function pushRow(
-  services: SettlementServices,
-  context: AuthenticatedRequest,
-  { ending, measured }: MeasuredUse,
-): void {
-  const money = computeUnpaidMoney(services, context, { ending, measured });
-  const use = { ending, measured, money };
-  const row = buildUsageRow(context, use, services.clock);
-  recordRequest(services, context, { row, ending });
-  settleLimits(context, use);
+function pushRow(services: SettlementServices, context: AuthenticatedRequest, use: MeasuredUse): void {
+  const row = recordUse(services, context, { ...use, money: computeUnpaidMoney(services, context, use) });
   if (!services.rejections.addToCounted(row)) services.billingEngine.push(row);
+}
+
+/** Records the use for operators and settles the limits to it. */
+function recordUse(services: SettlementServices, context: AuthenticatedRequest, use: SettledUse): UsageRow {
+  const row = buildUsageRow(context, use, services.clock);
+  recordRequest(services, context, { row, ending: use.ending });
+  settleLimits(context, use);
+  return row;
 }
 
 /**
@@ -197,10 +198,7 @@ function settleMeasured(
     learnReasoning(services.reasoning, context, { ending, measured });
   }
   const money = computeMoney(services, context, { measured, ending });
-  const use = { ending, measured, money };
-  const row = buildUsageRow(context, use, services.clock);
-  recordRequest(services, context, { row, ending });
-  settleLimits(context, use);
+  const row = recordUse(services, context, { ending, measured, money });
   const settled = services.rejections.addToCounted(row) ? withoutUsageRow(row) : row;
   const startedMs = services.clock.monotonicMs();
   const settlement = services.billingEngine.settle({ row: settled, chargedNano: money.chargedNano });
