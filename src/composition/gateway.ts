@@ -29,6 +29,7 @@ import { RequestMetrics } from "../observe/request-metrics.ts";
 import { openTraffic } from "../observe/traffic.ts";
 import { TranslationCounts } from "../observe/translation-counts.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
+import { adoptImportedDigest } from "../store/policy/keys.ts";
 import type { Tracer } from "../telemetry/tracer.ts";
 import { openAccessLog } from "./access-log.ts";
 import type { BillingServices } from "./billing.ts";
@@ -122,17 +123,28 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
 }
 
 function openAuthenticator(
-  { installation, limits }: ProcessContext,
+  { installation, limits, log }: ProcessContext,
   { policy, throttles }: GatewayServices,
 ): Authenticator {
-  const { clock, digest } = installation;
+  const { clock, db, digest } = installation;
   const badKeys = openBadKeyThrottle({
     triesPerMinute: limits.badKeyTriesPerMinute,
     monotonicMs: clock.monotonicMs,
     // Below it, an attacker with many addresses would fill the table.
     shared: throttles?.share("bad_key", { reportFrom: limits.throttleSharing.badKeysMin }),
   });
-  return { keys: policy.keys, digest, badKeys, nowMs: clock.nowMs };
+  const imported = {
+    lifeMs: limits.importedHashLifeMs,
+    adopt: (keyId: string, used: string) => {
+      adoptImportedDigest(db, keyId, used).catch((error: unknown) =>
+        log.warn("imported_digest_unsaved", {
+          key: keyId,
+          reason: error instanceof Error ? error.message : "unknown",
+        }),
+      );
+    },
+  };
+  return { keys: policy.keys, digest, badKeys, imported, nowMs: clock.nowMs };
 }
 
 function openInputCounter({ installation, limits, closers }: ProcessContext): InputCounter {

@@ -6,6 +6,7 @@
 import type { KeyCapture } from "../records/capture.ts";
 import type { KeyOfUser } from "../records/key.ts";
 import type { CallerLimits } from "../records/limits.ts";
+import { importedDigest, isImportedDigest } from "../secrets/api-key.ts";
 
 export interface Key {
   readonly id: string;
@@ -23,11 +24,17 @@ export interface Key {
   readonly capture: KeyCapture | null;
 }
 
+export interface PresentedSecret {
+  readonly sha256Hex: string;
+  readonly digest: string;
+}
+
 export class KeyIndex {
   readonly #byDigest = new Map<string, Key>();
   readonly #digestById = new Map<string, string>();
   readonly #formerByDigest = new Map<string, { key: Key; worksUntilMs: number }>();
   readonly #formerById = new Map<string, readonly string[]>();
+  #hasImported = false;
 
   get size(): number {
     return this.#byDigest.size;
@@ -36,6 +43,32 @@ export class KeyIndex {
   /** Finds a key by its secret, or by a former secret that is still valid. */
   find(digest: string, nowMs: number): Key | undefined {
     return this.#byDigest.get(digest) ?? this.#findFormer(digest, nowMs);
+  }
+
+  /**
+   * Finds a key that still has the plain SHA-256 of its secret from another gateway. `digest` finds it from then on, so
+   * that the hash is computed once.
+   */
+  findImported(
+    { sha256Hex, digest }: PresentedSecret,
+    { nowMs, lifeMs }: { nowMs: number; lifeMs: number },
+  ): Key | undefined {
+    const imported = importedDigest(sha256Hex);
+    const key = this.find(imported, nowMs);
+    if (key === undefined) return undefined;
+    const worksUntilMs = Math.min(
+      key.createdAtMs + lifeMs,
+      this.#formerByDigest.get(imported)?.worksUntilMs ?? Number.POSITIVE_INFINITY,
+    );
+    if (nowMs >= worksUntilMs) return undefined;
+    this.#formerByDigest.set(digest, { key, worksUntilMs });
+    this.#formerById.set(key.id, [...(this.#formerById.get(key.id) ?? []), digest]);
+    return key;
+  }
+
+  /** Whether a key may have a secret of another gateway that was not used here yet. */
+  get hasImported(): boolean {
+    return this.#hasImported;
   }
 
   get(id: string): Key | undefined {
@@ -54,6 +87,7 @@ export class KeyIndex {
       const key = toIndexedKey(record);
       this.#digestById.set(key.id, record.digest);
       this.#byDigest.set(record.digest, key);
+      this.#hasImported ||= [record, ...record.formerSecrets].some(({ digest }) => isImportedDigest(digest));
       this.#putFormer(key, record.formerSecrets);
     }
   }

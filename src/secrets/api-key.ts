@@ -46,6 +46,29 @@ export function readPublicId(secret: string, digest: string): string {
   return derivePublicId(Buffer.from(digest, "base64url").subarray(0, 8));
 }
 
+const IMPORTED_PREFIX = "sha256:";
+
+/** The stored form of a secret of which another gateway knew only the SHA-256, until its first use here. */
+export function importedDigest(sha256Hex: string): string {
+  return `${IMPORTED_PREFIX}${sha256Hex}`;
+}
+
+export function hashImported(secret: string): string {
+  return new Bun.CryptoHasher("sha256").update(secret).digest("hex");
+}
+
+export function isImportedDigest(digest: string): boolean {
+  return digest.startsWith(IMPORTED_PREFIX);
+}
+
+/**
+ * Identifies an imported secret, also after its first use has replaced the stored digest. Under the pepper, because a
+ * plain hash of a short secret can be guessed.
+ */
+export function deriveImportedPublicId(sha256Hex: string, digest: (text: string) => string): string {
+  return derivePublicId(Buffer.from(digest(importedDigest(sha256Hex)), "base64url").subarray(0, 8));
+}
+
 /** HMAC-SHA-256 under the installation's pepper. The key is set up once; each call only copies the prepared state. */
 export function openDigester(pepper: Uint8Array): (secret: string) => string {
   const keyed = new Bun.CryptoHasher("sha256", pepper);

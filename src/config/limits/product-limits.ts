@@ -297,6 +297,10 @@ export const limits = {
   /** The secret of a key that was imported or chosen must not be guessable. */
   keySecretCharsMin: 32,
   keySecretCharsMax: 512,
+  /** Keys that another gateway generated may be shorter than chosen ones. */
+  importedSecretCharsMin: 24,
+  /** A plain hash of a secret can be guessed from a dump, so its first use must follow the import within this time. */
+  importedHashLifeMs: 90 * 24 * 3_600_000,
   passwordCharsMin: 12,
   /** Hashing cost grows with the length. Nothing longer is typed by hand. */
   passwordCharsMax: 256,

@@ -63,7 +63,7 @@ export async function planChanges(
   return buildPlan(installation, { state, file, problemAt, revisions }, options);
 }
 
-export interface DocumentOptions extends Pick<PlanOptions, "removals" | "fromConsole"> {
+export interface DocumentOptions extends Pick<PlanOptions, "removals" | "fromConsole" | "importedSecrets"> {
   /** The revisions from before the data of the document was read. If they have changed, applying fails. */
   since?: PlannedChanges["revisions"];
 }

@@ -29,6 +29,17 @@ export interface ShownKey {
   secret: string;
 }
 
+/** The stored form of a secret that comes from another gateway. */
+export type ImportedSecret = Pick<KeyRecord, "digest" | "publicId">;
+
+/** By `importIdentity`. Secrets of other gateways are not part of a document. */
+export type ImportedSecrets = ReadonlyMap<string, ImportedSecret>;
+
+/** The key of a document that an imported secret belongs to. */
+export function importIdentity({ user, name }: Pick<FileKey, "user" | "name">): string {
+  return JSON.stringify([user?.toLowerCase() ?? null, name]);
+}
+
 export interface KeyPlan {
   steps: PlanStep[];
   shown: ShownKey[];
@@ -38,6 +49,7 @@ export interface KeyPlan {
 interface KeyTargets {
   groups: ReadonlyMap<string, string>;
   users: ReadonlyMap<string, string>;
+  imported?: ImportedSecrets | undefined;
 }
 
 export function planKeys(
@@ -56,6 +68,7 @@ interface PlannedKey {
   values: FileRecord<typeof KEY_FIELDS>;
   /** Undefined if the file has no secret for the key. */
   digest: string | undefined;
+  imported: ImportedSecret | undefined;
   /** The active key with this user and name. */
   present: KeyRecord | undefined;
 }
@@ -92,6 +105,7 @@ class KeyPlanner {
 
   #resolve(entry: FileKey): PlannedKey {
     const userId = entry.user === undefined ? null : requireId(this.#targets.users, entry.user);
+    const imported = this.#targets.imported?.get(importIdentity(entry));
     return {
       entry,
       title: keyTitle(entry.name, entry.user ?? null),
@@ -100,7 +114,9 @@ class KeyPlanner {
         userId,
         groupId: requireId(this.#targets.groups, entry.group),
       },
-      digest: entry.secret === undefined ? undefined : this.#secrets.digest(entry.secret),
+      digest:
+        imported?.digest ?? (entry.secret === undefined ? undefined : this.#secrets.digest(entry.secret)),
+      imported,
       present: this.#active.get(keyIdentity(userId, entry.name)),
     };
   }
@@ -156,7 +172,8 @@ class KeyPlanner {
   }
 
   /** A generated secret is shown once, with the plan. */
-  #mint({ entry, values }: PlannedKey): KeyRecord {
+  #mint({ entry, values, imported }: PlannedKey): KeyRecord {
+    if (imported !== undefined) return buildKey({ ...values, ...imported, last4: "" }, this.#secrets);
     const { record, secret } = newKey({ ...values, secret: entry.secret }, this.#secrets);
     if (entry.secret === undefined) {
       const { name, user = null, group } = entry;
@@ -173,17 +190,29 @@ export type NewKey = Pick<KeyRecord, "name" | "groupId"> &
 export function newKey({ secret: given, ...settings }: NewKey, secrets: Secrets) {
   const secret = given ?? mintApiKey(secrets.randomBytes).secret;
   const digest = secrets.digest(secret);
-  const record: KeyRecord = createRecord(KEY_FIELDS, {
-    ...settings,
-    id: secrets.newId("key"),
-    digest,
-    publicId: readPublicId(secret, digest),
-    // No part of an imported secret is stored.
-    last4: hasValidChecksum(secret) ? secret.slice(-4) : "",
-    status: "active",
-    createdAtMs: secrets.clock.nowMs(),
-  });
+  const record = buildKey(
+    {
+      ...settings,
+      digest,
+      publicId: readPublicId(secret, digest),
+      // No part of an imported secret is stored.
+      last4: hasValidChecksum(secret) ? secret.slice(-4) : "",
+    },
+    secrets,
+  );
   return { record, secret };
+}
+
+function buildKey(
+  fields: Omit<NewKey, "secret"> & Pick<KeyRecord, "digest" | "publicId" | "last4">,
+  { newId, clock }: Secrets,
+): KeyRecord {
+  return createRecord(KEY_FIELDS, {
+    ...fields,
+    id: newId("key"),
+    status: "active",
+    createdAtMs: clock.nowMs(),
+  });
 }
 
 /** Active keys by user and name, which identify a key. The newest of several keys with the same identity wins. */

@@ -22,7 +22,7 @@ import { buildStep, type ConfigState, type PlanStep, requireId, type Secrets } f
 import { formatGroup } from "../state/to-file-shape.ts";
 import { openingField, postOpening, readOpeningBalance } from "./opening-balance.ts";
 import { planGrants } from "./plan-grants.ts";
-import { type KeyPlan, planKeys } from "./plan-keys.ts";
+import { type ImportedSecrets, type KeyPlan, planKeys } from "./plan-keys.ts";
 import { pruneSteps, type Removals, removalSteps } from "./plan-removals.ts";
 import { mailProblems, planSettings, settingsReachProblems } from "./plan-settings.ts";
 
@@ -42,6 +42,8 @@ export interface PlanOptions {
   removals?: Removals;
   /** The plan comes from a browser: see config/parse/check-reach.ts. */
   fromConsole?: boolean;
+  /** Secrets of keys of the document that come from another gateway. */
+  importedSecrets?: ImportedSecrets;
 }
 
 export async function planSteps(
@@ -69,7 +71,8 @@ export async function planSteps(
   );
   const usersAfter = new Map(state.users.map(({ email, id }) => [email.toLowerCase(), id]));
   for (const { record } of users) usersAfter.set(record.email, record.id);
-  const keys = planKeys(state, file.keys, { groups: groupsAfter, users: usersAfter }, secrets);
+  const targets = { groups: groupsAfter, users: usersAfter, imported: options.importedSecrets };
+  const keys = planKeys(state, file.keys, targets, secrets);
 
   const after = stateAfter(state, {
     models: models.map(({ record }) => record),

@@ -5,10 +5,13 @@ import { compileSnapshot } from "../../policy/snapshot.ts";
 import type { KeyOfUser } from "../../records/key.ts";
 import { NO_LIMITS } from "../../records/limits.ts";
 import { groupRecord, keyRecord } from "../../records/records.test-support.ts";
+import { hashImported, importedDigest } from "../../secrets/api-key.ts";
 import { authenticate } from "./authenticate.ts";
 import { openBadKeyThrottle } from "./bad-key-throttle.ts";
 
 const NOW_MS = 1_000_000;
+/** How long the plain hash of an imported secret is accepted. */
+const LIFE_MS = 1_000;
 
 const record = (id: string, change: Partial<KeyOfUser> = {}): KeyOfUser => ({
   ...keyRecord(id, { digest: `digest of gwk_${id}` }),
@@ -31,6 +34,7 @@ function openKeys(...keys: KeyOfUser[]) {
   const index = new KeyIndex();
   index.patch(keys);
   const digested: string[] = [];
+  const adopted: [string, string][] = [];
   const auth = {
     keys: index,
     digest(secret: string) {
@@ -38,9 +42,11 @@ function openKeys(...keys: KeyOfUser[]) {
       return `digest of ${secret}`;
     },
     badKeys: openBadKeyThrottle({ triesPerMinute: 2, monotonicMs: () => 0 }),
+    imported: { lifeMs: LIFE_MS, adopt: (...used: [string, string]) => void adopted.push(used) },
     nowMs: () => NOW_MS,
   };
   return {
+    adopted,
     digested,
     index,
     authenticateWith: (headers: Record<string, string>, address = "203.0.113.7") =>
@@ -84,6 +90,39 @@ describe("a valid key", () => {
     const { authenticateWith } = openKeys(record("k1"));
     for (let i = 0; i < 5; i++) rejection(() => authenticateWith(bearer("gwk_wrong")));
     expect(authenticateWith(bearer("gwk_k1")).key.id).toBe("k1");
+  });
+});
+
+describe("a key of another gateway that knew only the SHA-256 of its secret", () => {
+  const imported = (change: Partial<KeyOfUser> = {}) =>
+    record("k1", {
+      digest: importedDigest(hashImported("sk-from-elsewhere")),
+      createdAtMs: NOW_MS - 10,
+      ...change,
+    });
+
+  test("works with the secret that its owner has, and is adopted once", () => {
+    const { authenticateWith, adopted, index } = openKeys(imported());
+    for (let i = 0; i < 3; i++) expect(authenticateWith(bearer("sk-from-elsewhere")).key.id).toBe("k1");
+    expect(adopted).toEqual([["k1", "digest of sk-from-elsewhere"]]);
+    // The poll of the policy brings the record with the keyed digest, and later the end of the key.
+    index.patch([imported({ digest: "digest of sk-from-elsewhere" })]);
+    expect(authenticateWith(bearer("sk-from-elsewhere")).key.id).toBe("k1");
+    index.patch([imported({ status: "revoked", revokedAtMs: NOW_MS })]);
+    expect(rejection(() => authenticateWith(bearer("sk-from-elsewhere")))?.code).toBe("invalid_api_key");
+  });
+
+  test("does not work with another secret, nor with the hash itself", () => {
+    const { authenticateWith, adopted } = openKeys(imported());
+    const hash = hashImported("sk-from-elsewhere");
+    for (const secret of [hash, importedDigest(hash)])
+      expect(rejection(() => authenticateWith(bearer(secret)))?.code).toBe("invalid_api_key");
+    expect(adopted).toEqual([]);
+  });
+
+  test("no longer works if it was not used in time", () => {
+    const { authenticateWith } = openKeys(imported({ createdAtMs: NOW_MS - LIFE_MS }));
+    expect(rejection(() => authenticateWith(bearer("sk-from-elsewhere")))?.code).toBe("invalid_api_key");
   });
 });
 

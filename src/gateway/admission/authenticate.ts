@@ -7,6 +7,7 @@ import { ApiError } from "../../errors.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import type { Key, KeyIndex } from "../../policy/key-index.ts";
 import type { PolicyGroup, Snapshot } from "../../policy/snapshot.ts";
+import { hashImported } from "../../secrets/api-key.ts";
 import type { BadKeyThrottle } from "./bad-key-throttle.ts";
 
 export interface Caller {
@@ -18,6 +19,13 @@ export interface Authenticator {
   keys: KeyIndex;
   digest(secret: string): string;
   badKeys: BadKeyThrottle;
+  /** Secrets of which another gateway knew only a plain hash. */
+  imported: {
+    /** How long after the import a first use is accepted. */
+    lifeMs: number;
+    /** Called at the first use: stores the keyed digest in place of the hash. */
+    adopt(keyId: string, digest: string): void;
+  };
   nowMs(): number;
 }
 
@@ -44,7 +52,8 @@ export function authenticate(
     );
   }
   const nowMs = auth.nowMs();
-  const key = digest === null ? undefined : auth.keys.find(digest, nowMs);
+  const key =
+    digest === null ? undefined : (auth.keys.find(digest, nowMs) ?? findImported(headers, digest, auth));
   if (!key) {
     const retryAfterSeconds = auth.badKeys.count(from.clientAddress());
     if (retryAfterSeconds !== null) {
@@ -59,6 +68,16 @@ export function authenticate(
   const caller = resolveCaller(key, snapshot, nowMs);
   from.authenticated?.();
   return caller;
+}
+
+/** A key of another gateway that knew only the SHA-256 of its secret. The first use replaces it by the keyed digest. */
+function findImported(headers: HeaderReader, digest: string, auth: Authenticator): Key | undefined {
+  const secret = auth.keys.hasImported ? presentedSecret(headers) : null;
+  if (secret === null) return undefined;
+  const presented = { sha256Hex: hashImported(secret), digest };
+  const key = auth.keys.findImported(presented, { nowMs: auth.nowMs(), lifeMs: auth.imported.lifeMs });
+  if (key !== undefined) auth.imported.adopt(key.id, digest);
+  return key;
 }
 
 /** Requests on one connection often share the same headers object, and therefore the same key. */

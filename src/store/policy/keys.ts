@@ -6,6 +6,7 @@
 import type { FileRecord } from "../../records/fields.ts";
 import { type FormerSecret, KEY_FIELDS, type KeyOfUser, type KeyRecord } from "../../records/key.ts";
 import { NO_LIMITS } from "../../records/limits.ts";
+import { importedDigest } from "../../secrets/api-key.ts";
 import { toKeyCapture } from "../captures/key-captures.ts";
 import { orDuplicate, StoreConflict } from "../engine/conflict.ts";
 import { type Db, placeholder, type Row, snapshot, transaction } from "../engine/db.ts";
@@ -239,6 +240,16 @@ export async function rotateKey(
       UPDATE api_key SET digest = ${secret.digest}, last4 = ${secret.last4}, revision = ${revision}
       WHERE id = ${id}`;
     return true;
+  });
+}
+
+/** Replaces the plain hash of a secret of another gateway. A former secret keeps its form until it expires. */
+export async function adoptImportedDigest(db: Db, id: string, digest: string): Promise<void> {
+  await transaction(db, async (tx) => {
+    const revision = await bumpKeyRevision(tx);
+    await tx.sql`
+      UPDATE api_key SET digest = ${digest}, revision = ${revision}
+      WHERE id = ${id} AND digest LIKE ${`${importedDigest("")}%`}`;
   });
 }
 
