@@ -125,6 +125,7 @@ test("what differs between endpoints and dialects is a trait, not a comparison w
 /** Files outside `accounts/kinds/` that name a kind of account, with the reason. */
 const KIND_NAMES: Readonly<Record<string, string>> = {
   "src/records/account.ts": "the list of the names",
+  "src/cli/import/upstreams.ts": "other gateways have names of their own for upstreams",
   "src/config/first-run/demo.ts": "the demo has an account of the simulator",
   "src/console-api/admin/account-test.ts": "a result of the test, not the kind of the account",
   "console/pages/admin/accounts/test-call.tsx": "a result of the test, not the kind of the account",

@@ -20,6 +20,7 @@ export const EFFECTS = {
   money: "money: balances, subscriptions and redeem codes",
   secrets: "the master key, and the encryption of stored secrets",
   schema: "the schema of an older database",
+  import: "the configuration and money: models, accounts, groups, users, keys and balances",
   store: "the database that the installation uses",
   all: "the schema of an older database, the configuration if --config is set, and what requests change",
 } as const;

@@ -10,6 +10,7 @@ import { completionCommand } from "./completion.ts";
 import { doctor } from "./doctor.ts";
 import { explain } from "./explain.ts";
 import { exportState } from "./export.ts";
+import { importGateway } from "./import/import.ts";
 import { createKey, listAllKeys, revoke } from "./keys.ts";
 import { rotateMasterKey } from "./master-key.ts";
 import { migrateSchema } from "./migrate.ts";
@@ -35,6 +36,7 @@ export const COMMANDS: readonly Command[] = [
   start,
   apply,
   exportState,
+  importGateway,
   printSchema,
   createKey,
   listAllKeys,

@@ -7,6 +7,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Command, EFFECTS, Failure, runCommand } from "../../src/cli/command.ts";
 import { COMMANDS } from "../../src/cli/commands.ts";
+import { litellm } from "../../src/cli/import/litellm.test-support.ts";
+import { writeSqlite } from "../../src/cli/import/source-tables.test-support.ts";
 import { isForOperators } from "../../src/cli/store-access.ts";
 import type { Terminal } from "../../src/cli/terminal.ts";
 import { openDb, parseSqlitePath } from "../../src/store/engine/db.ts";
@@ -19,6 +21,7 @@ setDefaultTimeout(120_000);
 
 const folder = mkdtempSync(join(tmpdir(), "model-gateway-effects-"));
 const configFile = join(folder, "gateway.yaml");
+const sourceFile = join(folder, "litellm.db");
 const pricesFile = join(folder, "prices.yaml");
 const missingFolder = join(folder, "missing");
 const MASTER_KEY = Buffer.alloc(32, 7).toString("base64");
@@ -29,6 +32,7 @@ const WITHOUT_STORE = ["completion", "schema", "selftest", "simulate"];
 const ARGUMENTS: Readonly<Record<string, readonly string[]>> = {
   apply: [configFile],
   export: [],
+  import: ["litellm", "--from", sourceFile],
   "keys create": ["--name", "ci", "--group", "g"],
   "keys list": [],
   "keys revoke": ["aaaaaaaa"],
@@ -156,6 +160,10 @@ accounts: [{ name: a, kind: simulator, models: { m: sim-fast } }]
 groups: [{ name: g, interfaces: [chat], models: [m], accounts: [a] }]
 users: [{ email: a@example.com, role: user }]
 `,
+  );
+  writeSqlite(
+    sourceFile,
+    litellm({ teams: [{ team_id: "t1", team_alias: "team", models: [], blocked: false }] }),
   );
   await Bun.write(pricesFile, 'date: 2027-01-01\nmodels:\n  m: { price: { input: "2", output: "3" } }\n');
 });

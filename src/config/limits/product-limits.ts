@@ -299,6 +299,12 @@ export const limits = {
   keySecretCharsMax: 512,
   /** Keys that another gateway generated may be shorter than chosen ones. */
   importedSecretCharsMin: 24,
+  /** Rows of one table of another gateway, and how many are read at once. */
+  importRowsMax: 1_000_000,
+  importPageRows: 1_000,
+  /** One value of another gateway, such as the model list of a channel. */
+  importTextCharsMax: 65_536,
+  importTimeoutMs: 10_000,
   /** A plain hash of a secret can be guessed from a dump, so its first use must follow the import within this time. */
   importedHashLifeMs: 90 * 24 * 3_600_000,
   passwordCharsMin: 12,

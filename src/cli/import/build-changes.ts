@@ -1,0 +1,265 @@
+/**
+ * What an import adds to an installation. Entries that exist here are never changed, so a second import changes
+ * nothing, and a key is not created where it could do more than in the source.
+ */
+
+import { limits } from "../../config/limits/product-limits.ts";
+import { type ImportedSecret, importIdentity } from "../../config/plan/plan-keys.ts";
+import { INSTANT_MS_MAX } from "../../config/schema/basic-values.ts";
+import type { ConfigState } from "../../config/state/step.ts";
+import { findListed } from "../../money/price-list.ts";
+import { DIALECTS, type Interface } from "../../records/interfaces.ts";
+import type { KeyRecord } from "../../records/key.ts";
+import {
+  deriveImportedPublicId,
+  hasKeyPrefix,
+  hasValidChecksum,
+  importedDigest,
+  readPublicId,
+} from "../../secrets/api-key.ts";
+import { findWiderGroup, hasMoneyWindow, isLooser } from "./compare-rights.ts";
+import {
+  cleanName,
+  type Imported,
+  type ImportedGroup,
+  type ImportedKey,
+  type ImportedLimits,
+  type ImportFinding,
+  type SourceSecret,
+} from "./imported.ts";
+
+/** Sections of a document. Every entry is new here. */
+export interface ImportDocument {
+  models: object[];
+  accounts: object[];
+  groups: (ImportedGroup & { access: "members" })[];
+  users: object[];
+  keys: { name: string; user?: string; group: string; expires?: string; limits?: object }[];
+}
+
+export interface ImportChanges {
+  readonly document: ImportDocument;
+  readonly importedSecrets: ReadonlyMap<string, ImportedSecret>;
+  readonly findings: readonly ImportFinding[];
+}
+
+export interface BuildOptions {
+  digest(secret: string): string;
+  /** Stands before the names of imported groups and accounts. */
+  prefix: string;
+}
+
+export function buildChanges(imported: Imported, state: ConfigState, options: BuildOptions): ImportChanges {
+  return new ChangeBuilder(imported, state, options).build();
+}
+
+class ChangeBuilder {
+  readonly #imported: Imported;
+  readonly #state: ConfigState;
+  readonly #options: BuildOptions;
+  readonly #groups: Map<string, ImportedGroup>;
+  readonly #document: ImportDocument = { models: [], accounts: [], groups: [], users: [], keys: [] };
+  readonly #secrets = new Map<string, ImportedSecret>();
+  readonly #findings: ImportFinding[] = [];
+  readonly #presentUsers: ReadonlyMap<string, ConfigState["users"][number]>;
+  readonly #presentPublicIds: ReadonlySet<string>;
+  readonly #takenNames: Set<string>;
+  /** Limits of imported users, by address. */
+  readonly #userLimits: ReadonlyMap<string | null, ImportedLimits | undefined>;
+  readonly #groupsWithBudgets = new Set<string>();
+
+  constructor(imported: Imported, state: ConfigState, options: BuildOptions) {
+    this.#imported = imported;
+    this.#state = state;
+    this.#options = options;
+    this.#groups = new Map(imported.groups.map((group) => [group.name, this.#withPrefix(group)]));
+    this.#userLimits = new Map(imported.users.map((user) => [user.email, user.limits]));
+    this.#presentUsers = new Map(state.users.map((user) => [user.email.toLowerCase(), user]));
+    this.#presentPublicIds = new Set(state.keys.map(({ publicId }) => publicId));
+    const emails = new Map(state.users.map(({ id, email }) => [id, email]));
+    const active = state.keys.filter(({ status }) => status === "active");
+    this.#takenNames = new Set(active.map((key) => importIdentity(describeOwner(key, emails))));
+  }
+
+  build(): ImportChanges {
+    const { models, accounts, users } = this.#imported;
+    const presentModels = new Set(this.#state.models.map(({ id }) => id));
+    const presentAccounts = new Set(this.#state.accounts.map(({ name }) => name));
+    this.#document.models = models
+      .filter(({ id }) => !presentModels.has(id))
+      .map((model) => ({ ...model, interfaces: guessInterfaces(model.id) }));
+    this.#document.accounts = accounts
+      .map((account) => ({ ...account, name: this.#prefixed(account.name) }))
+      .filter(({ name }) => !presentAccounts.has(name));
+    // Several people of the source may share an address.
+    const wanted = new Map(users.map((user) => [user.email, user]));
+    this.#document.users = [...wanted.values()]
+      .filter(({ email }) => !this.#presentUsers.has(email))
+      .map((user) => ({ ...user, groups: user.groups.map((name) => this.#prefixed(name)) }));
+    for (const key of this.#imported.keys) this.#addKey(key);
+    this.#addGroups();
+    return { document: this.#document, importedSecrets: this.#secrets, findings: this.#findings };
+  }
+
+  #addKey(key: ImportedKey): void {
+    const problem = findSecretProblem(key.secret);
+    const secret = problem === null ? storeSecret(key.secret, this.#options.digest) : null;
+    if (secret !== null && this.#isKnown(secret)) return;
+    const group = problem ?? this.#findWiderOwner(key) ?? this.#chooseGroup(key);
+    if (typeof group === "string" || secret === null) {
+      this.#findings.push({ subject: key.title, message: `not created: ${group}.` });
+      return;
+    }
+    const entry = {
+      name: this.#chooseName(key),
+      ...(key.user === null ? {} : { user: key.user }),
+      group: group.name,
+      ...(key.expiresAtMs === null
+        ? {}
+        : { expires: new Date(Math.min(key.expiresAtMs, INSTANT_MS_MAX)).toISOString() }),
+      ...(key.limits === undefined ? {} : { limits: key.limits }),
+    };
+    this.#takenNames.add(importIdentity(entry));
+    this.#secrets.set(importIdentity(entry), secret);
+    this.#document.keys.push(entry);
+  }
+
+  /** Also a key that was revoked, rotated or used here since its import. */
+  #isKnown({ digest, publicId }: ImportedSecret): boolean {
+    return this.#presentPublicIds.has(publicId) || this.#state.formerDigests.has(digest);
+  }
+
+  /** The group of a key, or the reason why it has none. */
+  #chooseGroup(key: ImportedKey): ImportedGroup | string {
+    const whole = this.#groups.get(key.group);
+    if (whole === undefined) return `its group "${key.group}" was not imported`;
+    const group = key.models === null ? whole : this.#narrow(whole, key.models);
+    if (typeof group === "string") return group;
+    const present = this.#state.groups.find(({ name }) => name === group.name);
+    const wider = present === undefined ? null : findWiderGroup(present, group);
+    if (wider !== null) return `the group "${group.name}" of this gateway ${wider}. Use --prefix`;
+    const isUnpriced = (model: string) => !this.#isPriced(model, group);
+    if (present !== undefined && this.#needsPrices(key) && present.models.some(isUnpriced))
+      return `it has a budget, and the group "${group.name}" has models without a price`;
+    this.#groups.set(group.name, group);
+    if (this.#needsPrices(key)) this.#groupsWithBudgets.add(group.name);
+    return group;
+  }
+
+  /** Keys with the same model list share a group of their own. */
+  #narrow(group: ImportedGroup, allowed: readonly string[]): ImportedGroup | string {
+    const models = group.models.filter((model) => allowed.includes(model));
+    if (models.length === group.models.length) return group;
+    if (models.length === 0) return "none of its models was imported";
+    if (group.group_limits !== undefined)
+      return "it has a model list of its own, and its group has limits for all keys together";
+    const list = models.join(", ");
+    const short = `${group.name}: ${list}`;
+    const hash = new Bun.CryptoHasher("sha256").update(list).digest("hex").slice(0, 8);
+    const suffix = `: ${models.length} models, ${hash}`;
+    const name = short.length <= 64 ? short : `${group.name.slice(0, 64 - suffix.length)}${suffix}`;
+    return { ...group, name, models };
+  }
+
+  #findWiderOwner({ user }: ImportedKey): string | null {
+    const present = user === null ? undefined : this.#presentUsers.get(user);
+    const wanted = this.#userLimits.get(user);
+    return present !== undefined && wanted !== undefined && isLooser(present.limits, wanted)
+      ? `its user ${user} exists here with wider limits`
+      : null;
+  }
+
+  #chooseName({ name, user }: ImportedKey): string {
+    const isTaken = (wanted: string) =>
+      this.#takenNames.has(importIdentity({ name: wanted, user: user ?? undefined }));
+    let free = name;
+    for (let number = 2; isTaken(free); number++) free = `${name.slice(0, 56)} ${number}`;
+    return free;
+  }
+
+  /** Groups that charge, or whose keys have budgets, offer only models with a price: others would be free. */
+  #addGroups(): void {
+    const present = new Set(this.#state.groups.map(({ name }) => name));
+    const unpriced = new Set<string>();
+    const original = new Set(this.#imported.groups.map(({ name }) => this.#prefixed(name)));
+    const used = new Set(this.#document.keys.map(({ group }) => group));
+    for (const group of new Map([...this.#groups.values()].map((one) => [one.name, one])).values()) {
+      if (present.has(group.name) || !(original.has(group.name) || used.has(group.name))) continue;
+      const needsPrices =
+        group.billing !== undefined ||
+        hasMoneyWindow(group.group_limits) ||
+        this.#groupsWithBudgets.has(group.name);
+      const models = group.models.filter((model) => !needsPrices || this.#isPriced(model, group));
+      for (const model of group.models) if (!models.includes(model)) unpriced.add(model);
+      this.#document.groups.push({ ...group, models, access: "members" });
+    }
+    for (const model of unpriced)
+      this.#findings.push({
+        subject: `model ${model}`,
+        message:
+          "has no price, so groups that charge or limit money do not offer it. Set a price and add it.",
+      });
+  }
+
+  #needsPrices({ user, limits: own }: ImportedKey): boolean {
+    return hasMoneyWindow(own) || hasMoneyWindow(this.#userLimits.get(user));
+  }
+
+  #isPriced(model: string, group: ImportedGroup): boolean {
+    const present = this.#state.models.find(({ id }) => id === model);
+    const own =
+      present === undefined ? this.#imported.models.find(({ id }) => id === model)?.price : present.price;
+    const isListed = (name: string) => findListed(name, this.#state.priceList ?? null) !== null;
+    if ((own ?? null) !== null || isListed(model)) return true;
+    const accounts = this.#document.accounts.filter((account) => {
+      return "name" in account && group.accounts.includes(String(account.name));
+    });
+    const upstream = new Set(accounts.flatMap((account) => readMapping(account, model)));
+    const [only] = upstream;
+    return upstream.size === 1 && only !== undefined && isListed(only);
+  }
+
+  #withPrefix(group: ImportedGroup): ImportedGroup {
+    const accounts = group.accounts.map((name) => this.#prefixed(name));
+    return { ...group, name: this.#prefixed(group.name), accounts };
+  }
+
+  #prefixed(name: string): string {
+    return cleanName(`${this.#options.prefix}${name}`, name);
+  }
+}
+
+function describeOwner({ userId, name }: KeyRecord, emails: ReadonlyMap<string, string>) {
+  return { name, user: userId === null ? undefined : emails.get(userId) };
+}
+
+function findSecretProblem(secret: SourceSecret): string | null {
+  if ("sha256Hex" in secret) return null;
+  const { plain } = secret;
+  if (plain.length < limits.importedSecretCharsMin)
+    return `its secret has fewer than ${limits.importedSecretCharsMin} characters`;
+  if (plain.length > limits.keySecretCharsMax || !/^[\x21-\x7e]+$/.test(plain))
+    return "its secret is too long or has characters that no header can carry";
+  return hasKeyPrefix(plain) && !hasValidChecksum(plain) ? "its secret begins with gwk_" : null;
+}
+
+function storeSecret(secret: SourceSecret, digest: BuildOptions["digest"]): ImportedSecret {
+  if ("plain" in secret) {
+    const stored = digest(secret.plain);
+    return { digest: stored, publicId: readPublicId(secret.plain, stored) };
+  }
+  const { sha256Hex } = secret;
+  return { digest: importedDigest(sha256Hex), publicId: deriveImportedPublicId(sha256Hex, digest) };
+}
+
+function guessInterfaces(model: string): readonly Interface[] {
+  if (/embed|^bge-|^text-similarity/i.test(model)) return ["embeddings"];
+  return /dall-e|image|imagen|flux/i.test(model) ? ["images"] : DIALECTS;
+}
+
+function readMapping(account: object, model: string): string[] {
+  const models: unknown = "models" in account ? account.models : null;
+  if (typeof models !== "object" || models === null) return [];
+  const name: unknown = Object.entries(models).find(([publicModel]) => publicModel === model)?.[1];
+  return typeof name === "string" ? [name] : [];
+}

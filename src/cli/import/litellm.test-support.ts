@@ -1,0 +1,101 @@
+/** The tables of LiteLLM's public schema, as far as tests fill them. */
+
+import { hashImported } from "../../secrets/api-key.ts";
+import type { Columns, Rows, SourceContent } from "./source-tables.test-support.ts";
+
+const LIMITS: Columns = {
+  max_budget: "float",
+  budget_duration: "text",
+  budget_reset_at: "time",
+  tpm_limit: "int",
+  rpm_limit: "int",
+  max_parallel_requests: "int",
+  model_max_budget: "json",
+};
+
+const KEY_COLUMNS: Columns = {
+  ...LIMITS,
+  token: "text",
+  key_name: "text",
+  key_alias: "text",
+  spend: "float",
+  expires: "time",
+  models: "list",
+  aliases: "json",
+  user_id: "text",
+  team_id: "text",
+  project_id: "text",
+  permissions: "json",
+  metadata: "json",
+  blocked: "bool",
+  allowed_routes: "list",
+  policies: "list",
+  access_group_ids: "list",
+  budget_id: "text",
+  organization_id: "text",
+  object_permission_id: "text",
+  created_at: "time",
+};
+
+export interface LitellmRows {
+  keys?: Rows;
+  teams?: Rows;
+  users?: Rows;
+  budgets?: Rows;
+  organizations?: Rows;
+  memberships?: Rows;
+  models?: Rows;
+}
+
+export function litellm(rows: LitellmRows): SourceContent {
+  return {
+    LiteLLM_VerificationToken: { columns: KEY_COLUMNS, rows: rows.keys ?? [] },
+    LiteLLM_TeamTable: {
+      columns: {
+        ...LIMITS,
+        team_id: "text",
+        team_alias: "text",
+        organization_id: "text",
+        metadata: "json",
+        spend: "float",
+        models: "list",
+        blocked: "bool",
+        created_at: "time",
+      },
+      rows: rows.teams ?? [],
+    },
+    LiteLLM_UserTable: {
+      columns: {
+        ...LIMITS,
+        user_id: "text",
+        user_email: "text",
+        user_role: "text",
+        spend: "float",
+        models: "list",
+        metadata: "json",
+      },
+      rows: rows.users ?? [],
+    },
+    LiteLLM_BudgetTable: {
+      columns: { ...LIMITS, budget_id: "text", soft_budget: "float", allowed_models: "list" },
+      rows: rows.budgets ?? [],
+    },
+    LiteLLM_OrganizationTable: {
+      columns: { organization_id: "text", organization_alias: "text", budget_id: "text", models: "list" },
+      rows: rows.organizations ?? [],
+    },
+    LiteLLM_TeamMembership: {
+      columns: { user_id: "text", team_id: "text", spend: "float", budget_id: "text" },
+      rows: rows.memberships ?? [],
+    },
+    LiteLLM_ProxyModelTable: {
+      columns: { model_id: "text", model_name: "text", litellm_params: "json", model_info: "json" },
+      rows: rows.models ?? [],
+    },
+  };
+}
+
+/** A key as LiteLLM stores it: the SHA-256 of the secret. */
+export function litellmKey(secret: string, columns: Readonly<Record<string, unknown>> = {}) {
+  return { token: hashImported(secret), models: [], blocked: null, spend: 0, ...columns };
+}
