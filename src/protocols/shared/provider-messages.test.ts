@@ -246,6 +246,9 @@ test.each([
   ["gateway.internal and model.local are down", "[redacted] and [redacted] are down"],
   ["acme_prod and model_acme_error", "[redacted] and [redacted]"],
   ["--acme-token and Acme/Project", "[redacted] and [redacted]"],
+  ["project gemini and deployment claude", "project [redacted] and deployment [redacted]"],
+  ["On-Acme, on/ACME and non-Acme", "[redacted], [redacted] and [redacted]"],
+  ["api.search.ai, Gateway.Internal and model.internal.web", "[redacted], [redacted] and [redacted]"],
   ["vllm:8000, acme:user and messages[acme]", "[redacted], [redacted] and [redacted]]"],
   [
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhY21lIn0.c2lnbmF0dXJl is not a valid token",

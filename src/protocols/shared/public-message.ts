@@ -3,7 +3,7 @@
  * organisation or a credential is redacted.
  */
 
-import { isNamingNoun, isPublicName, isPublicWord } from "./public-words.ts";
+import { isNamingNoun, isPublicName, isPublicWord, mayFollowNoun } from "./public-words.ts";
 import type { AccountNames, Audience } from "./upstream-error.ts";
 
 /** Words between a noun such as `organization` and its name. */
@@ -23,7 +23,7 @@ const UNIT = /^[kKMGT]i?B$/;
 /** Between words, not part of one. */
 const PUNCTUATION = /^[-–—=*|/\\~+<>&]{1,3}$/;
 const FIXED_TERM =
-  /^(?:e\.g|i\.e|UTF-(?:8|16)|(?:image|audio|video)\/[a-z0-9]{2,5}|application\/(?:json|pdf)|text\/(?:plain|html|csv|markdown))$/;
+  /^(?:e\.g|i\.e|on-demand|UTF-(?:8|16)|(?:image|audio|video)\/[a-z0-9]{2,5}|application\/(?:json|pdf)|text\/(?:plain|html|csv|markdown))$/;
 /** `a-z`, `0-9` */
 const CHARACTER_RANGE = /^[A-Za-z0-9]-[A-Za-z0-9]$/;
 /** Public documentation pages that explain an error. */
@@ -34,7 +34,7 @@ const DOCUMENTATION =
  * through.
  */
 const JOINED_WORDS =
-  /^(?:non|pre|re|multi|sub|self|well|read|write|one|two|long|short|real|built|rate|zero|null|time|up|in|out|on|top|full|end|and|base64|mid|per|input|output)[-/][a-z]{1,14}$/i;
+  /^(?:[Nn]on|[Pp]re|re|[Mm]ulti|sub|self|well|read|write|one|two|long|short|real|built|rate|zero|null|time|up|in|out|top|full|end|and|base64|mid|per|input|output)[-/][a-z]{1,14}$/;
 
 /** Shapes that no key, id, address or name of an account has. */
 const HARMLESS = [
@@ -55,8 +55,8 @@ const CAPITALISED_WORD = /^[A-Z][a-z']{0,19}$/;
 const HYPHENATED_NAME = /^(?:--?|(?:x|anthropic|content)-)[a-z]+(?:-[a-z]+)*$/i;
 /** `messages[0].content`, `litellm.BadRequestError`, `v1/chat/completions`, `role:user`, `#/messages/0`. */
 const PATH = /^[A-Za-z_$#/][\w.:/[\]]{0,127}$/;
-/** `gateway.internal`, `vllm:8000`, and two numbers in a row, which could be an address. */
-const ADDRESS = /\.(?:internal|local)$|:\d|\d[.:/]+\d/;
+/** `gateway.internal`, `search.ai`, `vllm:8000`, and two numbers in a row, which could be an address. */
+const ADDRESS = /\.(?:internal|local|ai|dev|org)\b|:\d|\d[.:/]+\d/i;
 const PATH_INDEX = /^(?:\d{1,6}|v\d{1,2}|[$#])$/;
 const EXCEPTION_NAME = /(?:Error|Exception|Timeout|Failure)$/;
 /** `name=value`; both are checked. */
@@ -200,7 +200,7 @@ function isUpstreamModel(
 }
 
 function isSafeWord(word: string, { beginsSentence, isName }: WordContext, audience: Audience): boolean {
-  if (isName) return word === "" || isPublicWord(word) || NAMING_LINKS.has(word.toLowerCase());
+  if (isName) return word === "" || mayFollowNoun(word) || NAMING_LINKS.has(word.toLowerCase());
   if (HARMLESS.some((shape) => shape.test(word)) || isPublicName(word)) return true;
   if (beginsSentence && CAPITALISED_WORD.test(word)) return true;
   if (HYPHENATED_NAME.test(word)) return splitParts(word).every(isPublicWord);

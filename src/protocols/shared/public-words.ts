@@ -38,16 +38,16 @@ const GRAMMAR =
   "if into it may might must of on only or over please see should since than that the these this those under until " +
   "was we were when where whether which who whose will with within would you your";
 
-/** The word after one of them is a name, unless it is a public word. */
+/** The word after one of them is a name, unless it is a public word that may follow it. */
 const NAMING_NOUNS =
   "account deployment org organisation organization project resource subscription team tenant user workspace";
 
-const PUBLIC_WORDS: ReadonlySet<string> = new Set(
-  [...ERROR_CODES, ...UPSTREAM_CODES, MEMBER_WORDS, ERROR_WORDS, PRODUCTS, GRAMMAR, NAMING_NOUNS]
+const FOLLOWERS: ReadonlySet<string> = new Set(
+  [...ERROR_CODES, ...UPSTREAM_CODES, MEMBER_WORDS, ERROR_WORDS, GRAMMAR, NAMING_NOUNS]
     .join(" ")
     .split(/[_ ]/),
 );
-
+const PUBLIC_WORDS: ReadonlySet<string> = new Set([...FOLLOWERS, ...PRODUCTS.split(" ")]);
 const NAMING_NOUN_SET: ReadonlySet<string> = new Set(NAMING_NOUNS.split(" "));
 
 export function isNamingNoun(word: string): boolean {
@@ -59,10 +59,19 @@ const NAME_CHARS_MAX = 60;
 const NAME = /^_{0,2}[A-Za-z]+\d{0,2}(?:_[A-Za-z]+\d{0,2})*$/;
 const PARTS = /[A-Z]+\d*(?![a-z])|[A-Z]?[a-z]+\d*/g;
 
-/** Plurals of public words are public. */
 export function isPublicWord(word: string): boolean {
+  return hasWord(PUBLIC_WORDS, word);
+}
+
+/** Whether the word may follow a noun such as `organization` without being its name. Products are names of projects. */
+export function mayFollowNoun(word: string): boolean {
+  return hasWord(FOLLOWERS, word);
+}
+
+/** Plurals of public words are public. */
+function hasWord(words: ReadonlySet<string>, word: string): boolean {
   const plain = word.toLowerCase();
-  return PUBLIC_WORDS.has(plain) || PUBLIC_WORDS.has(plain.replace(/s$/, ""));
+  return words.has(plain) || words.has(plain.replace(/s$/, ""));
 }
 
 /** Whether an identifier consists only of public words. */
