@@ -1,8 +1,17 @@
 /** The real process: its billing data survives restarts and can be verified. */
 
 import { Database } from "bun:sqlite";
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  setDefaultTimeout,
+  test,
+} from "bun:test";
+import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
@@ -88,14 +97,13 @@ describe("a client that sees the end", () => {
   const READ_ROW =
     "SELECT charged_nano, (SELECT COUNT(*) FROM hold) AS holds FROM usage WHERE request_id = ?";
 
-  test.each([
-    ["/v1/chat/completions", { messages }, "[DONE]"],
-    ["/v1/responses", { input: "Hello" }, "response.completed"],
-  ])(
-    "of a stream of %s finds its usage row and its charge in the database",
-    async (path, prompt, terminal) => {
-      await start(SETUP);
-      const store = openStore(true);
+  test("of a stream or of a whole response finds its usage row and its charge in the database", async () => {
+    await start(SETUP);
+    const store = openStore(true);
+    for (const [path, prompt, terminal] of [
+      ["/v1/chat/completions", { messages }, "[DONE]"],
+      ["/v1/responses", { input: "Hello" }, "response.completed"],
+    ] as const) {
       for (let i = 0; i < 20; i++) {
         const response = await call(path, { model: "paid", ...prompt, stream: true });
         const id = response.headers.get("x-request-id") ?? "";
@@ -110,13 +118,7 @@ describe("a client that sees the end", () => {
         }
         expect(seen).toContain(terminal);
       }
-      store.close();
-    },
-  );
-
-  test("of a whole response finds them too", async () => {
-    await start(SETUP);
-    const store = openStore(true);
+    }
     for (let i = 0; i < 20; i++) {
       const response = await call("/v1/chat/completions", { model: "paid", messages });
       const row = store.query(READ_ROW).get(response.headers.get("x-request-id") ?? "");
@@ -201,41 +203,56 @@ describe("model-gateway audit", () => {
     expect((await run("audit")).code).toBe(0);
   });
 
-  test.each([
-    [
-      "the charge of a usage row",
-      "UPDATE usage_row SET charged_nano = charged_nano + 1 WHERE request_id = ?",
-      "row_entry",
-    ],
-    [
-      "the amount of an entry",
-      "UPDATE entry SET amount_nano = amount_nano + 1 WHERE request_id = ?",
-      "balance",
-    ],
-    ["an entry (deleted)", "DELETE FROM entry WHERE request_id = ?", "row_entry"],
-    ["a usage row (deleted)", "DELETE FROM usage_row WHERE request_id = ?", "entry_row"],
-    ["a balance", "UPDATE wallet SET balance_nano = balance_nano + 1 WHERE ? <> ''", "balance"],
-    ["the held amount", "UPDATE wallet SET held_nano = held_nano + 1 WHERE ? <> ''", "held"],
-    ["a sum", "UPDATE usage_hour SET cost_nano = cost_nano + 1 WHERE ? <> ''", "roll_up"],
-  ])("detects a manipulation of %s, exits with 1 and names it", async (_, statement, check) => {
-    await start(SETUP);
-    const response = await call("/v1/chat/completions", { model: "paid", messages });
-    await response.text();
-    const id = response.headers.get("x-request-id") ?? "";
-    await gateway?.stop();
-    gateway = null;
-    expect((await run("audit")).code).toBe(0);
-    const store = openStore(false);
-    store.query(statement).run(id);
-    store.close();
-    const { code, output } = await run("audit");
-    expect(code).toBe(1);
-    const found = JSON.parse((await run("audit", "--json")).output) as {
-      findings: { check: string; subject: string }[];
-    };
-    const finding = found.findings.find((one) => one.check === check);
-    expect(finding).toBeDefined();
-    expect(output).toContain(finding?.subject ?? "?");
-    if (["row_entry", "entry_row"].includes(check)) expect(finding?.subject).toContain(id);
+  describe("detects a manipulation, exits with 1 and names it:", () => {
+    /** A data folder with one paid request; each test manipulates a copy. */
+    let original: string;
+    let id: string;
+
+    beforeAll(async () => {
+      original = mkdtempSync(join(tmpdir(), "model-gateway-books-"));
+      folder = original;
+      upstream = startSimulator({ tokens: "o200k", record: "full" });
+      await start(SETUP);
+      const response = await call("/v1/chat/completions", { model: "paid", messages });
+      await response.text();
+      id = response.headers.get("x-request-id") ?? "";
+      await gateway?.stop();
+      gateway = null;
+      expect((await run("audit")).code).toBe(0);
+      await upstream.stop();
+    });
+    afterAll(() => rmSync(original, { recursive: true, force: true }));
+
+    test.each([
+      [
+        "the charge of a usage row",
+        "UPDATE usage_row SET charged_nano = charged_nano + 1 WHERE request_id = ?",
+        "row_entry",
+      ],
+      [
+        "the amount of an entry",
+        "UPDATE entry SET amount_nano = amount_nano + 1 WHERE request_id = ?",
+        "balance",
+      ],
+      ["an entry (deleted)", "DELETE FROM entry WHERE request_id = ?", "row_entry"],
+      ["a usage row (deleted)", "DELETE FROM usage_row WHERE request_id = ?", "entry_row"],
+      ["a balance", "UPDATE wallet SET balance_nano = balance_nano + 1 WHERE ? <> ''", "balance"],
+      ["the held amount", "UPDATE wallet SET held_nano = held_nano + 1 WHERE ? <> ''", "held"],
+      ["a sum", "UPDATE usage_hour SET cost_nano = cost_nano + 1 WHERE ? <> ''", "roll_up"],
+    ])("%s", async (_, statement, check) => {
+      cpSync(original, folder, { recursive: true });
+      const store = openStore(false);
+      store.query(statement).run(id);
+      store.close();
+      const { code, output } = await run("audit");
+      expect(code).toBe(1);
+      const found = JSON.parse((await run("audit", "--json")).output) as {
+        findings: { check: string; subject: string }[];
+      };
+      const finding = found.findings.find((one) => one.check === check);
+      expect(finding).toBeDefined();
+      expect(output).toContain(finding?.subject ?? "?");
+      if (["row_entry", "entry_row"].includes(check)) expect(finding?.subject).toContain(id);
+    });
   });
 });
