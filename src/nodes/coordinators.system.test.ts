@@ -199,7 +199,7 @@ for (const [when, isConnected] of [
       ),
     );
     await client.close();
-  }, 30_000);
+  }, 60_000);
 
 async function startNode(node: string, all: readonly string[], coordinator: Coordinator) {
   const subjects = new SubjectRegistry();

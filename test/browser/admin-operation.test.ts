@@ -222,7 +222,7 @@ test("the dashboard updates while requests run, and an alert is sent to a webhoo
   const traffic = (async () => {
     while (isRunning) await chat("paid");
   })();
-  await eventually(async () => Number.parseFloat((await requests.textContent()) ?? "") > 0, 20_000);
+  await eventually(async () => Number.parseFloat((await requests.textContent()) ?? "") > 0);
   isRunning = false;
   await traffic;
   await page.getByText(/Live figures cover this process only/).waitFor();

@@ -6,7 +6,7 @@ import { eventually } from "../support/eventually.ts";
 import type { RunningGateway } from "../support/running-gateway.ts";
 import { ask, serviceAccountFile, startCloudGateway } from "./cloud-gateway.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 let gateway: RunningGateway;
 

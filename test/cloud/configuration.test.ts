@@ -10,7 +10,7 @@ import { type ConsoleClient, signInAs } from "../support/console-client.ts";
 import type { RunningGateway } from "../support/running-gateway.ts";
 import { BEDROCK_KEY, PROJECT, serviceAccountFile, startCloudGateway } from "./cloud-gateway.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 let gateway: RunningGateway;
 let admin: ConsoleClient;

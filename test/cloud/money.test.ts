@@ -5,7 +5,7 @@ import { eventually } from "../support/eventually.ts";
 import type { RunningGateway } from "../support/running-gateway.ts";
 import { ask, startCloudGateway } from "./cloud-gateway.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const PRICE = { input: "3", cached_input: "0.30", cache_write: "3.75", output: "15" };
 

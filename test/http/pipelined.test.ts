@@ -7,7 +7,7 @@ import { startPaidGateway } from "../support/paid-gateway.ts";
 import { chatBody, HOST, KEY, message, post, TYPE } from "./messages.ts";
 import { openRawClient, type RawClient } from "./raw-client.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const clients: RawClient[] = [];
 const gateways: { stop(): Promise<unknown> }[] = [];

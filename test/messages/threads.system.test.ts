@@ -4,6 +4,7 @@
  */
 
 import { afterEach, describe, expect, test } from "bun:test";
+import { eventually } from "../support/eventually.ts";
 import { type RunningGateway, TEST_KEY } from "../support/running-gateway.ts";
 import {
   chatCall,
@@ -240,12 +241,10 @@ test("the thread of an account that was removed is not found, so that the client
   const previous_message_id = await beginThread(gateway);
   const other = previous_message_id.startsWith("msg_a") ? "vendor-1" : "vendor-0";
   await gateway.apply(gateway.fileWith([other]));
-  const deadline = Date.now() + 10_000;
-  let next = await sendTurn(gateway, { type: "continue", previous_message_id });
-  while (next.status === 200 && Date.now() < deadline) {
-    await Bun.sleep(50);
-    next = await sendTurn(gateway, { type: "continue", previous_message_id });
-  }
+  const next = await eventually(async () => {
+    const response = await sendTurn(gateway, { type: "continue", previous_message_id });
+    return response.status === 200 ? null : response;
+  });
   expect([next.status, await next.json()]).toMatchObject([404, NOT_FOUND]);
 });
 

@@ -10,7 +10,7 @@ import {
 import { eventually } from "../support/eventually.ts";
 import { bill, type PaidGateway, PRICE, startPaidGateway } from "../support/paid-gateway.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const running: PaidGateway[] = [];
 

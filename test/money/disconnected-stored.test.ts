@@ -205,7 +205,7 @@ test("an upstream that disconnects and stays down does not keep the slot and the
   const again = await gateway.call("/v1/responses", { ...body, store: false });
   expect(again.status).toBe(200);
   await again.text();
-  const row = await eventually(() => gateway.records.findRow(cut.headers.get("x-request-id") ?? ""), 30_000);
+  const row = await eventually(() => gateway.records.findRow(cut.headers.get("x-request-id") ?? ""));
   expect(row).toMatchObject({ outcome: "upstream_cut", responseId: null, flags: ["partial"] });
 });
 

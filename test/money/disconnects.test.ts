@@ -13,7 +13,7 @@ import {
 import { eventually } from "../support/eventually.ts";
 import { bill, openBillingRecords, PRICE } from "../support/paid-gateway.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const running: GatewayWithResponses[] = [];
 

@@ -5,7 +5,7 @@ import { parseUsd } from "../../src/money/nano.ts";
 import { expectRejection } from "../support/error-envelope.ts";
 import { bill, doneId, type PaidGateway, PRICE, startPaidGateway } from "../support/paid-gateway.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const stops: (() => Promise<void>)[] = [];
 

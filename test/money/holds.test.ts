@@ -18,7 +18,7 @@ import {
 } from "../support/paid-gateway.ts";
 import type { GatewayOptions } from "../support/running-gateway.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const running: PaidGateway[] = [];
 

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { parseUsd, usdText } from "../../src/money/nano.ts";
 import { bill, doneId, type PaidGateway, PRICE, startPaidGateway } from "../support/paid-gateway.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const FREE_SECRET = "free-key-0123456789-0123456789-0123456789";
 let gateway: PaidGateway;

@@ -7,7 +7,7 @@ import { eventStream, responsesEvent, startGatewayWithResponses } from "../suppo
 import { eventually } from "../support/eventually.ts";
 import { bill, type PaidGateway, PRICE, SIMULATOR, startPaidGateway } from "../support/paid-gateway.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const MODELS = {
   plain: "sim-fast",

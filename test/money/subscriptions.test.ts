@@ -17,7 +17,7 @@ import {
   startPaidGateway,
 } from "../support/paid-gateway.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const running: PaidGateway[] = [];
 

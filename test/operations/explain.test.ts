@@ -9,7 +9,7 @@ import { eventually } from "../support/eventually.ts";
 import { type GatewayProcess, runCommand, startGatewayProcess } from "../support/gateway-process.ts";
 import { poolFile, sendToGateway } from "../support/pooled-gateway.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 let folder: string;
 let upstreams: Simulator[];

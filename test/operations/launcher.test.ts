@@ -244,8 +244,8 @@ describe("at run time", () => {
     const COUNT = 1000;
     const gateway = await start({ args: ["--config", file(gatedFile())] });
     const streams = Array.from({ length: COUNT }, () => rawStream(gateway.url));
-    await eventually(() => upstream.open() === COUNT, 30_000);
-    await eventually(() => streams.every(({ received }) => received().includes("first ")), 30_000);
+    await eventually(() => upstream.open() === COUNT);
+    await eventually(() => streams.every(({ received }) => received().includes("first ")));
     upstream.release();
     for (const { ended } of streams) expect(await ended).toContain("data: [DONE]\n\n");
     expect(upstream.open()).toBe(0);

@@ -8,7 +8,7 @@ import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { type GatewayProcess, startGatewayProcess } from "../support/gateway-process.ts";
 import { type PoolSetup, poolFile, type RequestSetup, sendToGateway } from "../support/pooled-gateway.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 let folder: string;
 let upstream: Simulator;

@@ -46,7 +46,7 @@ test("three nodes on PostgreSQL serve what one limit allows, also when one of th
   const running = await startCluster();
   const { nodes, subjects, report } = running;
   running.startLoad(48);
-  await eventually(() => subjects.every((subject) => subject.countArrivals() >= RPM / 3), 30_000);
+  await eventually(() => subjects.every((subject) => subject.countArrivals() >= RPM / 3));
   const [killed] = nodes;
   if (killed === undefined) throw new Error("there is no node");
   await running.kill(killed);
@@ -64,7 +64,7 @@ test("a Redis that is frozen, emptied and restarted stops no request and exceeds
   const { report } = running;
   const waitForMore = (count: number) => {
     const before = report.refused + report.served;
-    return eventually(() => report.refused + report.served >= before + count, 30_000);
+    return eventually(() => report.refused + report.served >= before + count);
   };
   running.startLoad(24);
   await eventually(() => report.served >= 20);

@@ -44,7 +44,7 @@ async function send(gateway: PaidGateway): Promise<string> {
 async function archiveLog(server: PostgresServer): Promise<void> {
   const [row] = await server.run("SELECT pg_walfile_name(pg_switch_wal()) AS file");
   const file = String(row?.file);
-  await eventually(() => readdirSync(join(server.folder, "wal")).includes(file), 30_000);
+  await eventually(() => readdirSync(join(server.folder, "wal")).includes(file));
 }
 
 test("a database is restored to the moment before a mistake, and its ledger is complete", async () => {
@@ -82,7 +82,7 @@ test("a database is restored to the moment before a mistake, and its ledger is c
   await eventually(async () => {
     const [row] = await restored.run("SELECT pg_is_in_recovery() AS recovers");
     return row?.recovers === false;
-  }, 30_000);
+  });
 
   const db = await openDb(restored.url("gateway"));
   try {

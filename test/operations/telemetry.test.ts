@@ -394,7 +394,7 @@ describe("a collector that fails", () => {
     // The collector never responds, and the gateway stops before it.
     await held.stop();
     await hole.stop();
-  }, 30_000);
+  }, 60_000);
 
   test("is sent the same batch again when it is busy, and not when it rejects the batch", async () => {
     const before = collector.spans.length;

@@ -150,5 +150,5 @@ async function standsStill(count: () => number): Promise<void> {
     last = now;
     await Bun.sleep(50);
     return same >= 10;
-  }, 30_000);
+  });
 }

@@ -79,7 +79,7 @@ export async function startPrometheus(gatewayUrl: string, token: string): Promis
     const [scraped] = await query("count_over_time(gateway_info[1m])").catch(() => []);
     return scraped !== undefined && Number(scraped.value[1]) > 1;
   };
-  await eventually(isScraped, 30_000).catch(async (error: unknown) => {
+  await eventually(isScraped).catch(async (error: unknown) => {
     await stop();
     throw error;
   });

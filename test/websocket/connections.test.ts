@@ -305,7 +305,7 @@ describe("a client", () => {
     const sentUnread = await standstill(running);
     expect(running.simulator.ledger.totals().inFlight).toBe(1);
     socket.resume();
-    await eventually(() => socket.texts.at(-1)?.startsWith('{"type":"response.completed"') === true, 30_000);
+    await eventually(() => socket.texts.at(-1)?.startsWith('{"type":"response.completed"') === true);
     // The last events each repeat the whole text, which is more than the buffers of the kernel hold.
     expect(sentUnread).toBeLessThan(running.simulator.ledger.last()?.eventsSent ?? 0);
     const numbers = socket.texts.map((text) => Number(/"sequence_number":(\d+)/.exec(text)?.[1]));
@@ -323,7 +323,7 @@ describe("a client", () => {
     socket.send(turn({ model: "nobody", stream_id: "a" }));
     socket.resume();
     const types = () => socket.texts.map((text) => /"type":"([^"]+)"/.exec(text)?.[1]);
-    await eventually(() => types().includes("response.completed"), 30_000);
+    await eventually(() => types().includes("response.completed"));
     expect(types()).toContain("error");
     socket.destroy();
   });

@@ -372,7 +372,7 @@ eachEngine(({ open, emptyUrl }) => {
     } finally {
       for (const node of nodes) await node.close();
     }
-  }, 30_000);
+  }, 60_000);
 
   test("a window that one node opens while another settles in it counts both", async () => {
     const url = await emptyUrl();
@@ -401,7 +401,7 @@ eachEngine(({ open, emptyUrl }) => {
     } finally {
       for (const node of nodes) await node.close();
     }
-  }, 30_000);
+  }, 60_000);
 
   test("listing subscriptions writes nothing and returns ended ones only on request", async () => {
     const db = await open();

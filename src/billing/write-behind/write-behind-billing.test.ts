@@ -200,10 +200,10 @@ test("a long-running hold becomes a row with its progress and settles as one", a
   await billing.hold(buildHoldRequest("r1"));
   billing.recordDispatch("r1", "acc_1", "gpt");
   billing.checkpoint("r1", 12);
-  await eventually(async () => (await findHolds(db, ["r1"])).get("r1")?.outputTokens === 12, 10_000);
+  await eventually(async () => (await findHolds(db, ["r1"])).get("r1")?.outputTokens === 12);
   expect((await findHolds(db, ["r1"])).get("r1")).toMatchObject({ state: "dispatched", accountId: "acc_1" });
   billing.checkpoint("r1", 40);
-  await eventually(async () => (await findHolds(db, ["r1"])).get("r1")?.outputTokens === 40, 10_000);
+  await eventually(async () => (await findHolds(db, ["r1"])).get("r1")?.outputTokens === 40);
   await billing.settle(buildTestSettlement("r1", 30n));
   expect((await findUsage(db, "r1"))?.chargedNano).toBe(30n);
   await billing.flushUser("u1");
@@ -223,9 +223,9 @@ test("an idle user's wallet reservation is released and the journal is deleted",
   const billing = makeBilling(db, { writeBehind: { idleMs: 20, checkIntervalMs: 5 } });
   await billing.hold(buildHoldRequest("r1"));
   await billing.settle(buildTestSettlement("r1", 30n));
-  await eventually(async () => (await leased(billing)) === 0n, 10_000);
+  await eventually(async () => (await leased(billing)) === 0n);
   expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 30n, heldNano: 0n });
-  await eventually(() => journals(billing).length === 0, 10_000);
+  await eventually(() => journals(billing).length === 0);
   await billing.stop();
 });
 
@@ -236,7 +236,7 @@ test("wallet reservations of many idle users are released in few transactions", 
   const billing = makeBilling(countingInto(begun), { writeBehind: { idleMs: 200, checkIntervalMs: 10 } });
   await Promise.all(users.map((userId) => billing.hold(buildHoldRequest(`of ${userId}`, { userId }))));
   begun.transactions = 0;
-  await eventually(async () => (await listReservations(db, billing.processId)).size === 0, 10_000);
+  await eventually(async () => (await listReservations(db, billing.processId)).size === 0);
   expect(begun.transactions).toBeLessThan(10);
   for (const userId of users) {
     expect(await readWallet(db, userId)).toEqual({ balanceNano: MUCH, heldNano: 100n });
@@ -254,7 +254,7 @@ test("a full batch of settlements and unpaid rows is booked at once", async () =
     await billing.settle(buildTestSettlement(id, 30n));
     billing.push(usageRow({ requestId: `unpaid ${id}`, atMs: Date.now() }));
   }
-  await eventually(async () => (await findUsage(db, "unpaid r3")) !== null, 10_000);
+  await eventually(async () => (await findUsage(db, "unpaid r3")) !== null);
   expect((await findUsage(db, "r3"))?.chargedNano).toBe(30n);
   expect(billing.findUnbookedRow("r3")).toBeNull();
   await billing.stop();
@@ -300,8 +300,8 @@ describe("recovery of a process that died before the database knew of its holds"
       billingEngine.checkpoint("streaming", 30);
       await billingEngine.settle(buildTestSettlement("ended", 77n));
       const open = () => listOrphanedJournals(billingEngine.dir, () => false)[0]?.open ?? [];
-      await eventually(() => open().some(({ outputTokens }) => outputTokens === 30), 10_000);
-      await eventually(() => open().filter(({ state }) => state === "dispatched").length === 2, 10_000);
+      await eventually(() => open().some(({ outputTokens }) => outputTokens === 30));
+      await eventually(() => open().filter(({ state }) => state === "dispatched").length === 2);
     });
     expect(await findUsage(db, "ended")).toBeNull();
     await takeOver(dead);
@@ -339,7 +339,7 @@ describe("recovery of a process that died before the database knew of its holds"
       await billingEngine.hold(buildHoldRequest("refused"));
       billingEngine.recordDispatch("refused", "acc_1", "gpt");
       const open = () => listOrphanedJournals(billingEngine.dir, () => false)[0]?.open ?? [];
-      await eventually(() => open().some(({ state }) => state === "dispatched"), 10_000);
+      await eventually(() => open().some(({ state }) => state === "dispatched"));
       await beforeItIsStored();
       await billingEngine.flushUser("u1");
       expect((await findHolds(db, ["refused"])).get("refused")?.state).toBe("dispatched");
@@ -471,7 +471,7 @@ test("while the disk fails, holds are rejected and requests in flight are settle
   await billing.settle(buildTestSettlement("r1", 30n));
   await expect(billing.hold(buildHoldRequest("r3"))).rejects.toThrow(BillingUnavailable);
   state.fails = false;
-  await eventually(() => billing.acceptsHolds(), 10_000);
+  await eventually(() => billing.acceptsHolds());
   await billing.flushUser("u1");
   expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 30n, heldNano: 0n });
   expect(billing.logged.map(({ event }) => event)).toEqual(["flush_failed", "flush_succeeded"]);
@@ -490,7 +490,7 @@ test("a settlement that the database rejects is kept on disk, and the others are
   await billing.flush();
   expect((await findUsage(db, "r3"))?.chargedNano).toBe(30n);
   const spool = join(billing.dir, `settlements-${billing.processId}.jsonl`);
-  await eventually(() => existsSync(spool) && readFileSync(spool, "utf8").includes('"bad"'), 10_000);
+  await eventually(() => existsSync(spool) && readFileSync(spool, "utf8").includes('"bad"'));
   expect(await findUsage(db, "bad")).toBeNull();
   expect(await findings()).toEqual([]);
   await billing.stop();
@@ -504,7 +504,7 @@ test("a process wrongly considered dead charges its finished requests and holds 
   await recoverReservations(db, NOTHING_LEFT, { deadId: billing.processId, selfId: "inc_other" });
   await billing.settle(buildTestSettlement("r1", 30n));
   await billing.flush();
-  await eventually(async () => (await findUsage(db, "r1")) !== null, 10_000);
+  await eventually(async () => (await findUsage(db, "r1")) !== null);
   expect((await findUsage(db, "r1"))?.chargedNano).toBe(30n);
   expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 30n, heldNano: 100n });
   expect(await billing.hold(buildHoldRequest("r3"))).toMatchObject({ kind: "held" });
@@ -570,8 +570,8 @@ test("a wallet reservation that cannot be released does not block the others", a
   await billing.hold(buildHoldRequest("r1"));
   await billing.hold(buildHoldRequest("r2", { userId: "u2" }));
   await db.sql`UPDATE wallet_reservation SET amount_nano = 1 WHERE user_id = 'u1'`;
-  await eventually(async () => !(await listReservations(db, billing.processId)).has("u2"), 10_000);
-  await eventually(() => billing.logged.some(({ event }) => event === "wallet_reservation_failed"), 10_000);
+  await eventually(async () => !(await listReservations(db, billing.processId)).has("u2"));
+  await eventually(() => billing.logged.some(({ event }) => event === "wallet_reservation_failed"));
   await billing.stop();
 });
 
@@ -675,7 +675,7 @@ test("with durability on disk, a hold waits until its wallet reservation is on d
   const billing = makeBilling(slow, { writeBehind: {}, durability: "disk" });
   let isHeld = false;
   const holding = Promise.resolve(billing.hold(buildHoldRequest("r1"))).then(() => (isHeld = true));
-  await eventually(async () => (await leased(billing)) > 0n, 10_000);
+  await eventually(async () => (await leased(billing)) > 0n);
   await Bun.sleep(5);
   expect(isHeld).toBe(false);
   reachDisk();
@@ -688,7 +688,7 @@ test("with durability on disk, a hold waits until the journal is on disk", async
   const billing = makeBilling(db, { writeBehind: {}, durability: "disk", syncing: () => onDisk });
   let isHeld = false;
   const holding = Promise.resolve(billing.hold(buildHoldRequest("r1"))).then(() => (isHeld = true));
-  await eventually(() => journals(billing).length > 0, 10_000);
+  await eventually(() => journals(billing).length > 0);
   await Bun.sleep(5);
   expect(isHeld).toBe(false);
   reachDisk();

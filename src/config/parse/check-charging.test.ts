@@ -6,7 +6,7 @@ import { type FreshInstallation, freshInstallation } from "../installation/insta
 import type { Installation } from "../installation/installation.ts";
 import { applyChanges, planChanges } from "../plan/apply.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 let gateway: Installation;
 let remove: FreshInstallation["remove"];

@@ -18,7 +18,7 @@ import { readState } from "../state/step.ts";
 import { applyChanges, ConcurrentChangeError, type PlannedChanges, planChanges } from "./apply.ts";
 
 // Hashing passwords is slow by design, and the machine may be busy.
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 let gateway: Installation;
 let remove: FreshInstallation["remove"];

@@ -56,7 +56,7 @@ describe("many exchanges", () => {
       if (end !== "end" || notes.text !== `answer ${i}`) throw new Error(`${i}: ${end} ${notes.text}`);
     }
     expect(callers.size).toBe(1);
-  }, 30_000);
+  }, 60_000);
 
   test("in parallel each receive their own response, whole or streamed", async () => {
     const { port, callers } = echo();
@@ -73,7 +73,7 @@ describe("many exchanges", () => {
     await Promise.all(Array.from({ length: 200 }, (_, worker) => run(worker)));
     expect(wrong).toBe(0);
     expect(callers.size).toBeLessThanOrEqual(200);
-  }, 30_000);
+  }, 60_000);
 
   test("aborted at any time never receive data of another exchange", async () => {
     const { port } = echo();
@@ -118,7 +118,7 @@ describe("many exchanges", () => {
     await Promise.all(Array.from({ length: 50 }, (_, worker) => run(worker)));
     expect(faults).toEqual([]);
     expect(completed).toBe(1_000);
-  }, 30_000);
+  }, 60_000);
 });
 
 describe("a response on a real socket", () => {
@@ -172,7 +172,7 @@ describe("a response on a real socket", () => {
       { numRuns: 200 },
     );
     expect(server.connections.length).toBe(1);
-  }, 30_000);
+  }, 60_000);
 
   test("with arbitrary bytes ends exactly once", async () => {
     let garbage: Buffer = Buffer.alloc(0);
@@ -201,5 +201,5 @@ describe("a response on a real socket", () => {
       }),
       { numRuns: 200 },
     );
-  }, 30_000);
+  }, 60_000);
 });

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { createServer, type Socket } from "node:net";
+import { eventually } from "../../../test/support/eventually.ts";
 import { freeBytes } from "../../base/bytes.ts";
 import type { Deadline, Deadlines } from "../../base/deadlines.ts";
 import { wholePart } from "../../base/parts.ts";
@@ -42,13 +43,6 @@ function ask(http: HttpClient, port: number, given: Partial<OutgoingRequest> = {
 
 const settled = () => Bun.sleep(20);
 
-async function until(condition: () => boolean): Promise<void> {
-  for (let tries = 0; !condition(); tries++) {
-    if (tries > 1_000) throw new Error("it never came");
-    await Bun.sleep(2);
-  }
-}
-
 describe("an exchange", () => {
   test("sends the request and passes on the status, headers, body and end", async () => {
     const server = await upstream((socket) =>
@@ -81,7 +75,7 @@ describe("an exchange", () => {
     const address = server.address();
     const port = typeof address === "object" && address !== null ? address.port : 0;
     const { exchange } = ask(client(), port, { body: wholePart(body) });
-    await until(() => exchange.hasBegun && peers.length === 1);
+    await eventually(() => exchange.hasBegun && peers.length === 1);
     freeBytes(body);
     let received = 0;
     const closed = Promise.withResolvers<void>();
@@ -157,7 +151,7 @@ describe("an exchange", () => {
   ])("fails with invalid HTTP: %s", async (_name, text) => {
     const server = await upstream((socket) => socket.write(text));
     expect(await ask(client(), server.port).over).toStartWith("bad_http: ");
-    await until(() => server.connections[0]?.destroyed ?? false);
+    await eventually(() => server.connections[0]?.destroyed ?? false);
   });
 
   test("fails as refused if no server listens", async () => {
@@ -210,7 +204,7 @@ describe("an exchange", () => {
       last.notes.calls.push("threw");
       throw new Error("sink");
     };
-    await until(() => last.notes.calls.includes("threw"));
+    await eventually(() => last.notes.calls.includes("threw"));
     expect(await ask(http, server.port).over).toBe("end");
   });
 });
@@ -242,17 +236,17 @@ describe("the connect timeout", () => {
     const server = await upstream(() => {});
     const target = { ...makeTarget(server.port), origin: `https://127.0.0.1:${server.port}` };
     const { over } = ask(client({ deadlines: byHand }), 0, { target });
-    await until(() => server.connections.length === 1);
+    await eventually(() => server.connections.length === 1);
     byHand.expire();
     expect(await over).toBe("connect_timeout: no connection within 5000 ms");
-    await until(() => server.connections[0]?.destroyed ?? false);
+    await eventually(() => server.connections[0]?.destroyed ?? false);
   });
 
   test("does not apply to a slow response", async () => {
     const byHand = handAlarms();
     const server = await upstream(() => {});
     const { notes, over } = ask(client({ deadlines: byHand }), server.port);
-    await until(() => server.received.length === 1 && server.received[0] !== "");
+    await eventually(() => server.received.length === 1 && server.received[0] !== "");
     byHand.expire();
     await settled();
     expect(notes.calls).toEqual([]);
@@ -274,10 +268,10 @@ describe("the connect timeout", () => {
     await ask(http, server.port).over;
     nowMs = 1_500;
     byHand.expire();
-    await until(() => server.connections.filter((socket) => socket.destroyed).length === 1);
+    await eventually(() => server.connections.filter((socket) => socket.destroyed).length === 1);
     nowMs = 2_000;
     byHand.expire();
-    await until(() => server.connections.every((socket) => socket.destroyed));
+    await eventually(() => server.connections.every((socket) => socket.destroyed));
   });
 });
 
@@ -291,7 +285,7 @@ describe("a keep-alive connection", () => {
   /** Sends the second request after the first connection is closed. */
   const onceDropped = async (http: HttpClient, server: TestServer) => {
     const first = await ask(http, server.port).over;
-    await until(() => server.connections[0]?.destroyed ?? false);
+    await eventually(() => server.connections[0]?.destroyed ?? false);
     return [first, await ask(http, server.port).over, server.connections.length];
   };
 
@@ -321,7 +315,7 @@ describe("a keep-alive connection", () => {
   ])("is not reused after %s", async (_name, text) => {
     const server = await upstream((socket) => socket.write(text));
     expect(await twice(client(), server)).toEqual(["end", "end", 2]);
-    await until(() => server.connections[0]?.destroyed ?? false);
+    await eventually(() => server.connections[0]?.destroyed ?? false);
   });
 
   test("is closed when unsolicited data arrives", async () => {
@@ -404,7 +398,7 @@ describe("a keep-alive connection", () => {
     const server = await upstream((socket) => socket.write(OK));
     const http = client({ idlePerOriginMax: 2 });
     await Promise.all([1, 2, 3, 4].map(() => ask(http, server.port).over));
-    await until(() => server.connections.filter((socket) => socket.destroyed).length === 2);
+    await eventually(() => server.connections.filter((socket) => socket.destroyed).length === 2);
   });
 
   test("is closed with the client, or after its current exchange", async () => {
@@ -415,13 +409,13 @@ describe("a keep-alive connection", () => {
     const first = ask(http, server.port);
     const second = ask(http, server.port);
     await first.over;
-    await until(() => server.received.length === 2 && server.received[1] !== "");
+    await eventually(() => server.received.length === 2 && server.received[1] !== "");
     http.close();
-    await until(() => server.connections[0]?.destroyed ?? false);
+    await eventually(() => server.connections[0]?.destroyed ?? false);
     expect(server.connections[1]?.destroyed).toBe(false);
     server.connections[1]?.write(OK);
     expect(await second.over).toBe("end");
-    await until(() => server.connections[1]?.destroyed ?? false);
+    await eventually(() => server.connections[1]?.destroyed ?? false);
   });
 });
 
@@ -433,7 +427,7 @@ describe("pausing an exchange", () => {
     const { notes, exchange, over } = ask(client(), server.port);
     notes.afterHead = () => exchange.pause();
     notes.afterData = () => exchange.pause();
-    await until(() => notes.calls.length === 1);
+    await eventually(() => notes.calls.length === 1);
     await settled();
     expect(notes.calls).toEqual(["head"]);
     exchange.resume();
@@ -448,7 +442,7 @@ describe("pausing an exchange", () => {
     const server = await upstream((socket) => socket.end("HTTP/1.1 200 OK\r\n\r\nhello"));
     const { notes, exchange, over } = ask(client(), server.port);
     notes.afterData = () => exchange.pause();
-    await until(() => notes.text === "hello");
+    await eventually(() => notes.text === "hello");
     await settled();
     expect(notes.calls).toEqual(["head", "data"]);
     exchange.resume();
@@ -469,7 +463,7 @@ describe("pausing an exchange", () => {
     const server = await upstream((socket) => socket.write(OK));
     const { notes, exchange, over } = ask(client(), server.port);
     exchange.pause();
-    await until(() => server.received[0] !== undefined && server.received[0] !== "");
+    await eventually(() => server.received[0] !== undefined && server.received[0] !== "");
     await settled();
     expect(notes.calls).toEqual([]);
     exchange.resume();
@@ -514,11 +508,13 @@ describe("pausing an exchange", () => {
     notes.data = ({ start, end }) => {
       taken += end - start;
     };
-    await until(() => sent > 0);
-    await Bun.sleep(300);
-    const held = sent;
-    await Bun.sleep(100);
-    expect(sent).toBe(held);
+    await eventually(() => sent > 0);
+    // Until both buffers are full.
+    const held = await eventually(async () => {
+      const before = sent;
+      await Bun.sleep(100);
+      return sent === before ? sent : null;
+    });
     // The capacity of the two kernel buffers, and one read.
     expect(held).toBeLessThan(16 * 1_048_576);
     exchange.resume();
@@ -542,12 +538,11 @@ describe("aborting an exchange", () => {
     if (at === "head") notes.afterHead = () => abort(exchange);
     if (at === "data") notes.afterData = () => abort(exchange);
     if (at === "paused") notes.afterData = () => exchange.pause();
-    if (at === "sent") await until(() => (server.received[0] ?? "") !== "");
-    if (at === "paused") await until(() => notes.text === "hello");
+    if (at === "sent") await eventually(() => (server.received[0] ?? "") !== "");
+    if (at === "paused") await eventually(() => notes.text === "hello");
     if (at === "sent" || at === "paused") abort(exchange);
-    await until(() => notes.calls.includes("aborted"));
-    await settled();
-    for (const socket of server.connections) expect(socket.destroyed).toBe(true);
+    await eventually(() => notes.calls.includes("aborted"));
+    await eventually(() => server.connections.every((socket) => socket.destroyed));
     exchange.resume();
     exchange.abort();
     await settled();

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from "bun:test";
+import { eventually } from "../../../test/support/eventually.ts";
 import { wholePart } from "../../base/parts.ts";
 import type { HttpClient, OutgoingRequest, StreamedBody } from "./client.ts";
 import {
@@ -34,13 +35,6 @@ function post(http: HttpClient, port: number, body: OutgoingRequest["body"]) {
     notes,
   );
   return { notes, exchange, over: notes.over.promise };
-}
-
-async function until(condition: () => boolean): Promise<void> {
-  for (let tries = 0; !condition(); tries++) {
-    if (tries > 1_000) throw new Error("it never came");
-    await Bun.sleep(2);
-  }
 }
 
 /** A body in these pieces, which counts how often it was opened and cancelled. */
@@ -117,7 +111,7 @@ describe("a large upload", () => {
       const from = server.received[0]?.length ?? 0;
       const { over } = post(http, server.port, wholePart(body));
       const received = () => bodyOf(server.received[0]?.slice(from));
-      await until(() => received().length >= body.length);
+      await eventually(() => received().length >= body.length);
       expect(received()).toBe(body.toString());
       server.connections[0]?.write(OK);
       expect(await over).toBe("end");
@@ -175,7 +169,7 @@ describe("a streamed upload", () => {
     const { body } = streamed(["hello ", "world"], contentLength);
     const { over } = post(client(), server.port, body);
     expect(await over).toBe("reset: the length of the request body differs from Content-Length");
-    await until(() => server.connections[0]?.destroyed ?? false);
+    await eventually(() => server.connections[0]?.destroyed ?? false);
   });
 
   test("that cannot be read fails the exchange", async () => {
@@ -222,10 +216,10 @@ describe("a streamed upload", () => {
         ),
     };
     const { exchange } = post(client(), server.port, body);
-    await until(() => pulled > 1);
+    await eventually(() => pulled > 1);
     await Bun.sleep(200);
     expect(pulled).toBeLessThan(16);
     exchange.abort();
-    await until(() => cancelled);
+    await eventually(() => cancelled);
   });
 });

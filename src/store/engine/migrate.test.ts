@@ -189,5 +189,5 @@ onPostgres(({ emptyUrl }) => {
     expect(readMs[0]).toBeWithin(1_000, 10_000);
     expect(await db.sql`SELECT later FROM setting`).toEqual([]);
     for (const opened of [db, other]) await opened.close();
-  }, 30_000);
+  }, 60_000);
 });

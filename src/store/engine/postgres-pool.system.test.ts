@@ -62,12 +62,14 @@ describe.each([
   test("a transaction without statements is ended by the server, and its locks are free", async () => {
     const [frozen, other] = [await openHere({ transactionMs: 5_000 }), await openHere({ lockMs: 0 })];
     const { promise, resolve } = Promise.withResolvers<void>();
+    const locked = Promise.withResolvers<void>();
     const holding = transaction(frozen, async (tx) => {
       await change(tx, 1);
+      locked.resolve();
       await promise;
     });
     holding.catch(() => {});
-    await Bun.sleep(50);
+    await locked.promise;
     const startMs = performance.now();
     await change(other, 1);
     expect(performance.now() - startMs).toBeLessThan(QUICK.idleTransactionMs + 200);
