@@ -183,6 +183,7 @@ describe("one word for one thing", () => {
   /** Names that are data: recorded outcomes, codes, columns, members of JSON and metrics; and the model's refusal. */
   const DATA = new Set([
     "ECONNREFUSED",
+    "ERR_POSTGRES_CONNECTION_REFUSED",
     "REFUSAL",
     "REFUSAL_CHANNEL",
     "RefusalPart",

@@ -6,6 +6,7 @@ import type { Db } from "../store/engine/db.ts";
 import { isSharedServer, listMissingPrivileges } from "../store/engine/dialect.ts";
 import { findWaitingMigrations } from "../store/engine/migrate.ts";
 import { findListenProblem } from "../store/engine/notify.ts";
+import { StoreProblem } from "../store/engine/store-problem.ts";
 import { SCHEMA_KNOWN } from "../store/migrations/index.ts";
 import { findCondition, listNodes, measureClockSkew, type NodeRecord } from "../store/nodes/nodes.ts";
 import type { Finding } from "./finding.ts";
@@ -42,16 +43,16 @@ export async function checkRedis(url: string): Promise<Finding> {
 
 /** Without notifications nodes poll, so this is never a failure. */
 export async function checkNotifications(listenUrl: string): Promise<Finding[]> {
-  const problem = await findListenProblem(listenUrl);
-  return problem === null
-    ? []
-    : [
-        doubtful(
-          "notifications",
-          `${problem}, so a change reaches the other nodes after up to 600 ms instead of 200`,
-          "Set DATABASE_LISTEN_URL to the address of PostgreSQL itself.",
-        ),
-      ];
+  const what = "notifications";
+  const effect = "a change reaches the other nodes after up to 600 ms instead of 200";
+  const set = "Set DATABASE_LISTEN_URL to the address of PostgreSQL itself.";
+  try {
+    const problem = await findListenProblem(listenUrl);
+    return problem === null ? [] : [doubtful(what, `${problem}, so ${effect}`, set)];
+  } catch (error) {
+    const [reason, todo] = error instanceof StoreProblem ? [error.problem, error.todo] : ["unknown", set];
+    return [doubtful(what, `are not available, so ${effect}: ${reason}`, todo)];
+  }
 }
 
 function describeNode({ address, hostName, pid, id }: NodeRecord): string {

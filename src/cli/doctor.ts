@@ -14,6 +14,7 @@ import { Dialer } from "../net/http-client/dial.ts";
 import type { PolicyRecords } from "../records/policy.ts";
 import { type Keyring, openKeyring } from "../secrets/keyring.ts";
 import { type Db, openDb } from "../store/engine/db.ts";
+import { isStandby } from "../store/engine/dialect.ts";
 import { changesAhead, hasVersions, readSchemaVersion } from "../store/engine/migrate.ts";
 import { describeMove, readMove } from "../store/engine/moved-store.ts";
 import { canAdministratorSignIn, listUsers } from "../store/identity/users.ts";
@@ -260,6 +261,12 @@ async function checkStore(settings: Settings, keyring: Keyring | null, report: R
 /** What the next start would do to the store before it can be read. */
 async function findStoreDoubt(db: Db): Promise<Finding | null> {
   const what = "store";
+  if (await isStandby(db))
+    return failed(
+      what,
+      "the server is a standby, which rejects every write",
+      "Use the address of the primary.",
+    );
   if (!(await hasVersions(db)))
     return warned(what, "the database is empty", `The first start initializes it: ${PROGRAM} start`);
   const move = await readMove(db);

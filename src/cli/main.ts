@@ -1,6 +1,7 @@
 /** The command line: finds the command and runs it. */
 
 import { nearestName } from "../policy/nearest-name.ts";
+import { StoreProblem } from "../store/engine/store-problem.ts";
 import { VERSION } from "../version.ts";
 import { type Command, Failure, misuse, runCommand } from "./command.ts";
 import { COMMANDS } from "./commands.ts";
@@ -77,7 +78,8 @@ function usageText(
 const terminal = openTerminal(process.env);
 try {
   process.exitCode = await main(process.argv.slice(2), terminal);
-} catch (error) {
+} catch (thrown) {
+  const error = thrown instanceof StoreProblem ? new Failure(thrown.problem, thrown.todo, 1) : thrown;
   if (!isForOperators(error)) {
     const { name, message } = error instanceof Error ? error : { name: "Error", message: String(error) };
     terminal.printNote(`model-gateway: unexpected ${name}: ${message}`);

@@ -160,11 +160,8 @@ async function openTarget(settings: Settings): Promise<Db> {
   const path = parseSqlitePath(settings.databaseUrl);
   if (path !== null && existsSync(path)) await setAsideMoved(path);
   const target = await openDb(settings.databaseUrl, { workload: "maintenance" }).catch((error: unknown) => {
-    const [message] = storeFailure(settings, error);
-    return fail(
-      message.replace("DATABASE_URL", "--to"),
-      "Check that the server is running, and check the address.",
-    );
+    const [message, hint] = storeFailure(settings, error);
+    return fail(message, hint.replace("DATABASE_URL", "--to"));
   });
   if ((await hasVersions(target)) && !(await hasBegunCopy(target))) {
     await target.close();

@@ -18,6 +18,7 @@ import { StoreConflict } from "../store/engine/conflict.ts";
 import type { Db } from "../store/engine/db.ts";
 import { MigrationBlocked, ProgramTooOld, SchemaTooOld } from "../store/engine/migrate.ts";
 import { StoreMoved } from "../store/engine/moved-store.ts";
+import { StoreProblem } from "../store/engine/store-problem.ts";
 import { findUserByEmail } from "../store/identity/users.ts";
 import { Failure, fail, type Input, misuse } from "./command.ts";
 
@@ -117,6 +118,7 @@ export function isForOperators(error: unknown): error is Error {
 }
 
 export function storeFailure(settings: Settings, error: unknown): [message: string, hint: string] {
+  if (error instanceof StoreProblem) return [error.problem, error.todo];
   const code = typeof error === "object" && error !== null && "code" in error ? ` (${error.code})` : "";
   return settings.databaseUrl.startsWith("sqlite:")
     ? [

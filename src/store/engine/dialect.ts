@@ -50,6 +50,13 @@ export async function readServerClock(db: Db): Promise<number | null> {
   return row === undefined ? null : integer(row, "now_ms");
 }
 
+/** Whether the server is a standby, which rejects every write. */
+export async function isStandby(db: Db): Promise<boolean> {
+  if (!isSharedServer(db)) return false;
+  const [row] = await db.sql`SELECT CAST(pg_is_in_recovery() AS INT) AS standby`;
+  return row !== undefined && integer(row, "standby") === 1;
+}
+
 /** The open transactions of a shared server that have changed rows of the table. Each name stands for one transaction. */
 export async function listWriters(db: Db, table: string): Promise<ReadonlySet<string>> {
   const rows = await db.sql`

@@ -6,6 +6,7 @@
 import type { SQL } from "bun";
 import { isSharedServer } from "./dialect.ts";
 import { hasSession, openDriver } from "./postgres-session.ts";
+import { explainStoreError } from "./store-problem.ts";
 import type { Db } from "./transaction.ts";
 
 /**
@@ -76,6 +77,8 @@ export async function findListenProblem(url: string): Promise<string | null> {
     return (await hasSession(driver))
       ? null
       : "the address is that of a connection pooler, which loses notifications";
+  } catch (error) {
+    throw explainStoreError(error);
   } finally {
     await driver.close({ timeout: 0 });
   }

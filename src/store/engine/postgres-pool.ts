@@ -6,6 +6,7 @@
 
 import type { SQL } from "bun";
 import { hasSession, openDriver, type SettingScope } from "./postgres-session.ts";
+import { explainStoreError } from "./store-problem.ts";
 import type { Row, SqlValue, StoreAccess } from "./transaction.ts";
 
 /** What a pool is used for. It determines how long the server may take. */
@@ -113,22 +114,15 @@ export class PostgresPool {
 
   /** Resolves when the server has responded. */
   static async open(options: Omit<PoolOptions, "scope">): Promise<PostgresPool> {
-    const direct = new PostgresPool({ ...options, scope: "session" });
     try {
-      if (await hasSession(direct.driver)) return direct;
+      const direct = new PostgresPool({ ...options, scope: "session" });
+      if (await direct.#closeUnless(hasSession(direct.driver))) return direct;
+      const pooled = new PostgresPool({ ...options, scope: "transactions" });
+      await pooled.#closeUnless(pooled.driver.connect().then(() => true));
+      return pooled;
     } catch (error) {
-      await direct.close();
-      throw error;
+      throw explainStoreError(error);
     }
-    await direct.close();
-    const pooled = new PostgresPool({ ...options, scope: "transactions" });
-    try {
-      await pooled.driver.connect();
-    } catch (error) {
-      await pooled.close();
-      throw error;
-    }
-    return pooled;
   }
 
   get driver(): SQL {
@@ -158,6 +152,17 @@ export class PostgresPool {
     await this.#driver.close();
   }
 
+  /** Closes the connections if the check fails or resolves with false. */
+  async #closeUnless(check: Promise<boolean>): Promise<boolean> {
+    let isUsable = false;
+    try {
+      isUsable = await check;
+    } finally {
+      if (!isUsable) await this.close();
+    }
+    return isUsable;
+  }
+
   #connect(): SQL {
     const { url, limits, access, scope } = this.#options;
     return openDriver(url, {
@@ -176,8 +181,11 @@ export class PostgresPool {
   }
 
   #guard<T>(work: PromiseLike<T>, limitMs: number, onAbandon: () => void): Promise<T> {
-    if (this.#timer === null || limitMs === 0) return Promise.resolve(work);
     const { promise, resolve, reject } = Promise.withResolvers<T>();
+    if (this.#timer === null || limitMs === 0) {
+      work.then(resolve, (error) => reject(explainStoreError(error)));
+      return promise;
+    }
     const sinceMs = performance.now();
     const waiting: Waiting = {
       sinceMs,
@@ -196,7 +204,7 @@ export class PostgresPool {
       },
       (error) => {
         this.#waiting.delete(waiting);
-        reject(error);
+        reject(explainStoreError(error));
       },
     );
     return promise;
