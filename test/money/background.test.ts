@@ -1,6 +1,6 @@
 /** Paid background responses: held until they end, charged once, in every case. */
 
-import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import {
   eventStream,
   type GatewayWithResponses,
@@ -12,20 +12,24 @@ import { bill, type PaidGateway, PRICE, startPaidGateway } from "../support/paid
 
 setDefaultTimeout(60_000);
 
+/** For all tests that need no gateway of their own. */
+let gateway: PaidGateway;
 const running: PaidGateway[] = [];
 
+beforeAll(async () => {
+  gateway = await startPaidGateway({
+    balance: "1.00",
+    models: { paid: "sim-fast", slow: "sim-fast@events=2000,interval=5ms" },
+  });
+});
 afterEach(async () => {
-  for (const gateway of running.splice(0)) {
-    await gateway.records.expectReconciled();
-    await gateway.stop();
+  await gateway.records.expectReconciled();
+  for (const own of running.splice(0)) {
+    await own.records.expectReconciled();
+    await own.stop();
   }
 });
-
-async function start(upstream = "sim-fast"): Promise<PaidGateway> {
-  const gateway = await startPaidGateway({ balance: "1.00", models: { paid: upstream } });
-  running.push(gateway);
-  return gateway;
-}
+afterAll(() => gateway.stop());
 
 interface Made {
   id: string;
@@ -45,7 +49,6 @@ const send = (gateway: PaidGateway, method: "POST" | "DELETE", path: string) =>
   gateway.call(path, undefined, { method });
 
 test("the hold stays until the response has ended, and then the upstream's usage is charged", async () => {
-  const gateway = await start();
   const { requestId, made } = await begin(gateway);
   expect(made.status).not.toBe("completed");
   expect((await gateway.records.wallet()).heldNano).toBeGreaterThan(0n);
@@ -67,7 +70,6 @@ test("the hold stays until the response has ended, and then the upstream's usage
 });
 
 test("a response that is read and deleted at once is charged in full", async () => {
-  const gateway = await start();
   const { requestId, made } = await begin(gateway);
   await eventually(async () => (await look(gateway, made.id)).status === "completed");
   const deleted = await send(gateway, "DELETE", `/v1/responses/${made.id}`);
@@ -78,7 +80,6 @@ test("a response that is read and deleted at once is charged in full", async () 
 });
 
 test("a cancelled response is charged and has a usage row", async () => {
-  const gateway = await start();
   const { requestId, made } = await begin(gateway);
   await (await send(gateway, "POST", `/v1/responses/${made.id}/cancel`)).text();
   const row = await gateway.records.row(requestId);
@@ -87,7 +88,6 @@ test("a cancelled response is charged and has a usage row", async () => {
 });
 
 test("a response that is still in progress cannot be deleted before it is settled", async () => {
-  const gateway = await start();
   const { requestId, made } = await begin(gateway);
   gateway.simulator.force("500");
   const refused = await send(gateway, "DELETE", `/v1/responses/${made.id}`);
@@ -100,8 +100,7 @@ test("a response that is still in progress cannot be deleted before it is settle
 });
 
 test("a response whose stream loses its client continues, and the upstream's usage is charged", async () => {
-  const gateway = await start("sim-fast@events=2000,interval=5ms");
-  const body = { model: "paid", input: "Hello", background: true, stream: true };
+  const body = { model: "slow", input: "Hello", background: true, stream: true };
   const response = await gateway.call("/v1/responses", body);
   const reader = response.body?.getReader();
   await reader?.read();

@@ -3,7 +3,7 @@
  * `cancel`.
  */
 
-import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { LedgerEntry } from "../../simulator/ledger.ts";
 import type { UsageRow } from "../../src/store/usage/usage.ts";
 import { eventually } from "../support/eventually.ts";
@@ -16,12 +16,12 @@ setDefaultTimeout(60_000);
 const running: PaidGateway[] = [];
 
 afterEach(async () => {
-  for (const gateway of running.splice(0)) {
+  for (const gateway of running) {
     expect(await gateway.records.holds()).toBe(0);
     await gateway.records.expectReconciled();
-    await gateway.stop();
   }
 });
+afterAll(() => Promise.all(running.map((gateway) => gateway.stop())));
 
 /** 95% of the output is reasoning and is not shown. */
 const HIDDEN = 5_000;
@@ -48,13 +48,13 @@ const CHAT = [
 const RESPONSES = ["/v1/responses", { input: "Tell me about ledgers", store: false }] as const;
 const FAMILIES = [CHAT, RESPONSES];
 
-type LeftBody = { stream?: boolean; [field: string]: unknown };
+type LeftBody = { model: string; stream?: boolean; [field: string]: unknown };
 
 /** Disconnects from a stream after a few events, or from a whole response while the upstream works. */
 async function leave(gateway: PaidGateway, path: string, body: LeftBody): Promise<void> {
   const before = gateway.simulator.ledger.totals().requests;
   const leaving = new AbortController();
-  const asked = gateway.call(path, { model: "paid", ...body }, { signal: leaving.signal });
+  const asked = gateway.call(path, body, { signal: leaving.signal });
   asked.catch(() => {});
   await eventually(() => gateway.simulator.ledger.totals().requests > before);
   if (body.stream) {
@@ -75,13 +75,17 @@ async function leaveUnfinished(gateway: PaidGateway, path: string, body: LeftBod
   await leave(gateway, path, body);
 }
 
+/** Rows of earlier tests. */
+const seenRows = new Set<unknown>();
+
 /** The usage row of the abandoned request, and what its upstream produced. */
 async function settled(gateway: PaidGateway): Promise<{ row: UsageRow; entry: LedgerEntry }> {
   const row = await eventually(async () => {
     const rows = await gateway.usageRows();
-    const left = rows.find(({ outcome }) => outcome === "client_gone");
+    const left = rows.find((row) => row.outcome === "client_gone" && !seenRows.has(row.request_id));
     return left === undefined ? null : gateway.records.findRow(String(left.request_id));
   });
+  seenRows.add(row.requestId);
   await eventually(() => gateway.simulator.ledger.totals().inFlight === 0);
   const entry = gateway.simulator.ledger.last();
   if (entry === null) throw new Error("nothing went upstream");
@@ -101,9 +105,13 @@ const cost = ({
   ]);
 
 describe("by default a charging group drains the response and charges it exactly", () => {
+  let gateway: PaidGateway;
+  beforeAll(async () => {
+    gateway = await start({ stream: STREAM, whole: WHOLE, picture: "sim-image@first=2s" });
+  });
+
   test.each(FAMILIES)("a stream: %s", async (path, prompt) => {
-    const gateway = await start({ paid: STREAM });
-    await leave(gateway, path, { ...prompt, stream: true });
+    await leave(gateway, path, { model: "stream", ...prompt, stream: true });
     const { row, entry } = await settled(gateway);
     expect(entry).toMatchObject({ finished: true, reasoningTokens: HIDDEN });
     expect(row).toMatchObject({ usageSource: "upstream", reasoningTokens: HIDDEN, flags: [] });
@@ -111,16 +119,14 @@ describe("by default a charging group drains the response and charges it exactly
   });
 
   test.each(FAMILIES)("a whole response: %s", async (path, prompt) => {
-    const gateway = await start({ paid: WHOLE });
-    await leave(gateway, path, prompt);
+    await leave(gateway, path, { model: "whole", ...prompt });
     const { row, entry } = await settled(gateway);
     expect(entry).toMatchObject({ finished: true, reasoningTokens: HIDDEN });
     expect(row.chargedNano).toBe(cost(entry));
   });
 
   test("images", async () => {
-    const gateway = await start({ paid: "sim-image@first=2s" });
-    await leave(gateway, "/v1/images/generations", { prompt: "A lighthouse", n: 2 });
+    await leave(gateway, "/v1/images/generations", { model: "picture", prompt: "A lighthouse", n: 2 });
     const { row, entry } = await settled(gateway);
     expect(entry).toMatchObject({ finished: true, images: 2 });
     expect(row).toMatchObject({ images: 2, flags: [] });
@@ -130,9 +136,8 @@ describe("by default a charging group drains the response and charges it exactly
   });
 
   test("a WebSocket turn", async () => {
-    const gateway = await start({ paid: STREAM });
     const socket = await openSocketClient(gateway.url);
-    socket.send({ type: "response.create", model: "paid", input: "Tell me about ledgers", store: false });
+    socket.send({ type: "response.create", model: "stream", input: "Tell me about ledgers", store: false });
     await eventually(() => socket.events.length > 5);
     socket.close();
     const { row, entry } = await settled(gateway);
@@ -143,7 +148,7 @@ describe("by default a charging group drains the response and charges it exactly
   test("upstream work never exceeds the concurrency of the key", async () => {
     const gateway = await start({ paid: STREAM }, { limits: { concurrency: 1 }, queue: { max_waiting: 0 } });
     const [path, prompt] = CHAT;
-    await leave(gateway, path, { ...prompt, stream: true });
+    await leave(gateway, path, { model: "paid", ...prompt, stream: true });
     const again = () => gateway.call(path, { model: "paid", ...prompt, max_tokens: 16 });
     await Promise.all([again(), again(), again()].map(async (asked) => (await asked).text()));
     await eventually(() => gateway.simulator.ledger.totals().inFlight === 0);
@@ -155,25 +160,36 @@ describe("by default a charging group drains the response and charges it exactly
 test("by default an unpaid group aborts the upstream call", async () => {
   const gateway = await start({ paid: STREAM }, { billing: { charge: "none" } });
   const [path, prompt] = CHAT;
-  await leaveUnfinished(gateway, path, { ...prompt, stream: true });
+  await leaveUnfinished(gateway, path, { model: "paid", ...prompt, stream: true });
   const { row, entry } = await settled(gateway);
   expect(entry).toMatchObject({ finished: false, abortedByClient: true });
   expect(row).toMatchObject({ chargedNano: 0n, usageSource: "partial", flags: ["partial"] });
 });
 
 describe("with `cancel` the upstream call is aborted, and the estimated reasoning is charged", () => {
-  const CANCEL = { on_disconnect: "cancel" };
+  /** One for each test that must not know the observations of another. */
+  const MODELS = {
+    stream: `sim-fast@hidden=${HIDDEN},events=60,interval=5ms`,
+    bounded: `sim-fast@hidden=${HIDDEN},events=60,interval=6ms`,
+    whole: `sim-fast@hidden=${HIDDEN}`,
+    picture: "sim-image",
+    unobserved: STREAM,
+    unreasoned: "sim-fast@events=60,interval=5ms",
+    visible: "sim-reason@events=60,interval=5ms",
+  };
+  let gateway: PaidGateway;
+  beforeAll(async () => {
+    gateway = await start(MODELS, { on_disconnect: "cancel" });
+  });
 
-  async function learn(gateway: PaidGateway, path: string, prompt: object, stream: boolean): Promise<void> {
-    for (let i = 0; i < 3; i++) {
-      await (await gateway.call(path, { model: "paid", ...prompt, stream })).text();
-    }
+  async function learn(path: string, body: LeftBody): Promise<void> {
+    for (let i = 0; i < 3; i++) await (await gateway.call(path, body)).text();
   }
 
   test.each(FAMILIES)("a stream: %s", async (path, prompt) => {
-    const gateway = await start({ paid: `sim-fast@hidden=${HIDDEN},events=60,interval=5ms` }, CANCEL);
-    await learn(gateway, path, prompt, true);
-    await leaveUnfinished(gateway, path, { ...prompt, stream: true });
+    const body = { model: "stream", ...prompt, stream: true };
+    await learn(path, body);
+    await leaveUnfinished(gateway, path, body);
     const { row, entry } = await settled(gateway);
     expect(entry).toMatchObject({ finished: false, abortedByClient: true });
     expect(row).toMatchObject({ usageSource: "partial", flags: ["estimated", "partial"] });
@@ -183,10 +199,10 @@ describe("with `cancel` the upstream call is aborted, and the estimated reasonin
   });
 
   test("a whole response", async () => {
-    const gateway = await start({ paid: `sim-fast@hidden=${HIDDEN}` }, CANCEL);
     const [path, prompt] = CHAT;
-    await learn(gateway, path, prompt, false);
-    await leaveUnfinished(gateway, path, prompt);
+    const body = { model: "whole", ...prompt };
+    await learn(path, body);
+    await leaveUnfinished(gateway, path, body);
     const { row, entry } = await settled(gateway);
     expect(entry).toMatchObject({ finished: false });
     expect(row).toMatchObject({ usageSource: "partial", flags: ["estimated", "partial"] });
@@ -195,45 +211,48 @@ describe("with `cancel` the upstream call is aborted, and the estimated reasonin
   });
 
   test("requested images", async () => {
-    const gateway = await start({ paid: "sim-image" }, CANCEL);
-    await leaveUnfinished(gateway, "/v1/images/generations", { prompt: "A lighthouse", n: 2 });
+    await leaveUnfinished(gateway, "/v1/images/generations", {
+      model: "picture",
+      prompt: "A lighthouse",
+      n: 2,
+    });
     const { row } = await settled(gateway);
     expect(row).toMatchObject({ images: 2, usageSource: "partial", flags: ["estimated", "partial"] });
     expect(row.chargedNano).toBeGreaterThanOrEqual(bill([[2_000_000, "0.04"]]));
   });
 
   test("without observations the estimate follows the requested effort", async () => {
-    const gateway = await start({ paid: STREAM }, CANCEL);
     const [path, prompt] = RESPONSES;
-    await leaveUnfinished(gateway, path, { ...prompt, stream: true, reasoning: { effort: "high" } });
+    const body = { model: "unobserved", ...prompt, stream: true, reasoning: { effort: "high" } };
+    await leaveUnfinished(gateway, path, body);
     const { row } = await settled(gateway);
     expect(row.flags).toEqual(["estimated", "partial"]);
     expect(row.reasoningTokens).toBeGreaterThan(4_000);
   });
 
   test("nothing is added for a model without reasoning", async () => {
-    const gateway = await start({ paid: "sim-fast@events=60,interval=5ms" }, CANCEL);
     const [path, prompt] = CHAT;
-    await learn(gateway, path, prompt, true);
-    await leaveUnfinished(gateway, path, { ...prompt, stream: true });
+    const body = { model: "unreasoned", ...prompt, stream: true };
+    await learn(path, body);
+    await leaveUnfinished(gateway, path, body);
     const { row } = await settled(gateway);
     expect(row).toMatchObject({ reasoningTokens: 0, flags: ["partial"] });
   });
 
   test("nothing is added for visible reasoning", async () => {
-    const gateway = await start({ paid: "sim-reason@events=60,interval=5ms" }, CANCEL);
     const [path, prompt] = CHAT;
-    await learn(gateway, path, prompt, true);
-    await leaveUnfinished(gateway, path, { ...prompt, stream: true });
+    const body = { model: "visible", ...prompt, stream: true };
+    await learn(path, body);
+    await leaveUnfinished(gateway, path, body);
     const { row, entry } = await settled(gateway);
     expect(row.outputTokens).toBeLessThanOrEqual(entry.outputTokens + 10);
   });
 
   test("never more than the hold", async () => {
-    const gateway = await start({ paid: `sim-fast@hidden=${HIDDEN},events=60,interval=5ms` }, CANCEL);
     const [path, prompt] = CHAT;
-    await learn(gateway, path, prompt, true);
-    await leaveUnfinished(gateway, path, { ...prompt, stream: true, max_tokens: 5_020 });
+    const body = { model: "bounded", ...prompt, stream: true };
+    await learn(path, body);
+    await leaveUnfinished(gateway, path, { ...body, max_tokens: 5_020 });
     const { row } = await settled(gateway);
     expect(row.outputTokens).toBe(5_020);
     expect(row.flags).not.toContain("overrun");
@@ -249,7 +268,7 @@ describe("if no drain is available", () => {
     );
     const [path, prompt] = CHAT;
     await (await gateway.call(path, { model: "paid", ...prompt, stream: true })).text();
-    await leaveUnfinished(gateway, path, { ...prompt, stream: true });
+    await leaveUnfinished(gateway, path, { model: "paid", ...prompt, stream: true });
     const { row, entry } = await settled(gateway);
     expect(entry.finished).toBe(false);
     expect(row.reasoningTokens).toBeGreaterThanOrEqual(HIDDEN);
@@ -260,7 +279,7 @@ describe("if no drain is available", () => {
     const slow = `sim-fast@hidden=${HIDDEN},events=200,interval=20ms`;
     const gateway = await start({ paid: slow }, {}, { drainsPerUserMax: 1 });
     const [path, prompt] = CHAT;
-    for (let i = 0; i < 3; i++) await leave(gateway, path, { ...prompt, stream: true });
+    for (let i = 0; i < 3; i++) await leave(gateway, path, { model: "paid", ...prompt, stream: true });
     const rows = await eventually(async () => {
       const all = await gateway.usageRows();
       return all.length === 3 ? all : null;

@@ -1,30 +1,45 @@
 /** A hold covers what a model may read and write, as far as the balance allows. */
 
-import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parseUsd } from "../../src/money/nano.ts";
 import { expectRejection } from "../support/error-envelope.ts";
 import { bill, doneId, type PaidGateway, PRICE, startPaidGateway } from "../support/paid-gateway.ts";
 
 setDefaultTimeout(60_000);
 
-const stops: (() => Promise<void>)[] = [];
-
-afterEach(async () => {
-  for (const stop of stops.splice(0)) await stop();
-});
-
 interface Setup {
   balance?: string;
   price?: object;
   more?: object;
+  /** What the gateway learns of an upstream is not for other tests: the name of the only test that uses it. */
+  test?: string;
 }
 
-/** An upstream with configurable responses that records its requests. */
-async function start(
-  respond: (asked: Record<string, unknown>, count: number) => Response,
-  { balance = "10.00", price = PRICE, more = {} }: Setup = {},
-): Promise<{ gateway: PaidGateway; asked: Record<string, unknown>[] }> {
-  const asked: Record<string, unknown>[] = [];
+type Respond = (asked: Record<string, unknown>, count: number) => Response;
+
+/** A gateway, and an upstream with the responses of the current test that records its requests. */
+interface Started {
+  readonly gateway: PaidGateway;
+  respond: Respond;
+  asked: Record<string, unknown>[];
+  stop(): Promise<void>;
+}
+
+/** One for each setup. */
+const running = new Map<string, Promise<Started>>();
+
+afterAll(async () => {
+  for (const started of running.values()) await (await started).stop();
+});
+
+async function start(respond: Respond, setup: Setup = {}): Promise<Started> {
+  const key = JSON.stringify(setup);
+  const starting = running.get(key) ?? startNew(setup);
+  running.set(key, starting);
+  return Object.assign(await starting, { respond, asked: [] });
+}
+
+async function startNew({ balance = "10.00", price = PRICE, more = {} }: Setup): Promise<Started> {
   const server = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
@@ -32,7 +47,7 @@ async function start(
       // This upstream stores no responses.
       if (request.method === "GET") return new Response("unknown", { status: 404 });
       const body: Record<string, unknown> = JSON.parse(await request.text());
-      return respond(body, asked.push(body));
+      return started.respond(body, started.asked.push(body));
     },
   });
   const account = { name: "own", kind: "openai", base_url: `http://127.0.0.1:${server.port}/v1` };
@@ -44,11 +59,16 @@ async function start(
     },
     { limits: { keepAliveTickMs: 50 } },
   );
-  stops.push(async () => {
-    await gateway.stop();
-    await server.stop(true);
-  });
-  return { gateway, asked };
+  const started: Started = {
+    gateway,
+    respond: () => new Response("unknown", { status: 404 }),
+    asked: [],
+    async stop() {
+      await gateway.stop();
+      await server.stop(true);
+    },
+  };
+  return started;
 }
 
 const responseOf = (input_tokens: number, output_tokens: number, id = "resp_1") =>
@@ -203,6 +223,7 @@ describe("an upstream that rejects the output limit that the gateway added", () 
     async (status) => {
       const { gateway, asked } = await start(
         refusing(["max_completion_tokens"], "unsupported_parameter", status),
+        { test: `the other field ${status}` },
       );
       await doneId(await gateway.call("/v1/chat/completions", CHAT));
       await doneId(await gateway.call("/v1/chat/completions", CHAT));
@@ -216,7 +237,9 @@ describe("an upstream that rejects the output limit that the gateway added", () 
     ["/v1/chat/completions", CHAT, ["max_completion_tokens", "max_tokens"]],
     ["/v1/responses", { model: "paid", input: "hi" }, ["max_output_tokens"]],
   ] as const)("is called without a limit if it accepts none: %s", async (path, body, names) => {
-    const { gateway, asked } = await start(refusing(names, "unsupported_parameter", 400));
+    const { gateway, asked } = await start(refusing(names, "unsupported_parameter", 400), {
+      test: `none ${path}`,
+    });
     const row = await gateway.records.row(await doneId(await gateway.call(path, body)));
     expect(row).toMatchObject({ inputTokens: 5, outputTokens: 3, flags: [] });
     await doneId(await gateway.call(path, body));
@@ -226,6 +249,7 @@ describe("an upstream that rejects the output limit that the gateway added", () 
   test("gets the limit again in the next request if it was only too large", async () => {
     const { gateway, asked } = await start(
       refusing(["max_completion_tokens", "max_tokens"], "invalid_value", 400),
+      { test: "too large" },
     );
     for (let i = 0; i < 2; i++) await doneId(await gateway.call("/v1/chat/completions", CHAT));
     const tries = ["max_completion_tokens", "max_tokens", ""];
@@ -261,7 +285,7 @@ describe("an upstream that rejects the output limit that the gateway added", () 
 });
 
 test("whitespace in bodies of other users does not make input cheaper", async () => {
-  const { gateway } = await start(({ input }) => {
+  const respond: Respond = ({ input }) => {
     const prompt_tokens = Math.ceil(String(input).length * 0.45);
     return Response.json({
       object: "list",
@@ -269,7 +293,8 @@ test("whitespace in bodies of other users does not make input cheaper", async ()
       data: [{ object: "embedding", index: 0, embedding: [0.1] }],
       usage: { prompt_tokens, total_tokens: prompt_tokens },
     });
-  });
+  };
+  const { gateway } = await start(respond, { test: "whitespace" });
   const padded = `{"model":"paid",${" ".repeat(20_000)}"input":"a"}`;
   for (let i = 0; i < 40; i++) await doneId(await gateway.call("/v1/embeddings", padded));
   const body = { model: "paid", input: "x".repeat(100_000) };
