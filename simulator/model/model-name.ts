@@ -40,6 +40,8 @@ export interface Behaviour {
   steps: number;
   /** `detached=2s`: a stored response continues without its reader and completes after this time; null stops it. */
   detachedMs: number | null;
+  /** `background=2s`: a background response is in progress for this time; null completes it when it is first retrieved. */
+  backgroundMs: number | null;
 }
 
 const DATED_SUFFIX = "-2026-01-01";
@@ -77,6 +79,7 @@ function parseModelName(model: string): Behaviour {
     hiddenTokens: limitCount(parseCount(modifiers.get("hidden")), HIDDEN_TOKENS_MAX) ?? 0,
     steps: limitCount(parseCount(modifiers.get("steps")), STEPS_MAX) ?? 1,
     detachedMs: parseDurationMs(modifiers.get("detached")),
+    backgroundMs: parseDurationMs(modifiers.get("background")),
   };
 }
 

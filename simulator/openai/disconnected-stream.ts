@@ -1,4 +1,4 @@
-/** What happens to a response whose connection ends early: it stops, or it continues to its end without a reader. */
+/** Responses without a reader: one whose connection ends early stops or continues, and one in the background continues. */
 
 import type { DisconnectHandler } from "../reply.ts";
 import type { ResponseStore, StoredResponse } from "./response-store.ts";
@@ -15,10 +15,15 @@ export function createDisconnectHandler(
       store.delete(planned.id);
       return false;
     }
-    response.status = "in_progress";
-    setTimeout(() => {
-      response.status = planned.end;
-    }, detachedMs).unref();
+    completeAfter(response, detachedMs);
     return true;
   };
+}
+
+/** The response is in progress for this time, unless it is cancelled. */
+export function completeAfter(response: StoredResponse, ms: number): void {
+  response.status = "in_progress";
+  setTimeout(() => {
+    if (response.status === "in_progress") response.status = response.planned.end;
+  }, ms).unref();
 }

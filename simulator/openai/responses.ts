@@ -5,7 +5,7 @@ import { createRejection, invalid, missing, notJson, type Rejection } from "../e
 import { isRecord, isTrue, parseJson, stringField } from "../json-fields.ts";
 import { planOutput, type Usage } from "../model/model-output.ts";
 import { eventsReply, jsonReply, NO_USAGE, type Reply, reportUsage } from "../reply.ts";
-import { createDisconnectHandler } from "./disconnected-stream.ts";
+import { completeAfter, createDisconnectHandler } from "./disconnected-stream.ts";
 import { responseEvents } from "./response-events.ts";
 import { isSealedHere, planResponse, responseObject, responsesUsage, sealText } from "./response-object.ts";
 import type { ResponseStore, StoredResponse } from "./response-store.ts";
@@ -38,6 +38,7 @@ export function createResponse(
     status: isQueued ? "queued" : planned.end,
     events: behaviour.events,
   };
+  if (planned.background && behaviour.backgroundMs !== null) completeAfter(response, behaviour.backgroundMs);
   keep(response);
   if (fields.get("store") !== "false") store.put(response);
   if (streams) {
@@ -145,7 +146,7 @@ export function storedResponse(
   }
 }
 
-/** A background response is complete when it is first retrieved. */
+/** Without a time of its own, a background response is complete when it is first retrieved. */
 function retrieve(stored: StoredResponse, query: URLSearchParams): Reply {
   if (stored.status === "queued") stored.status = stored.planned.end;
   if (query.get("stream") !== "true")
@@ -159,7 +160,7 @@ function retrieve(stored: StoredResponse, query: URLSearchParams): Reply {
 
 function cancel(stored: StoredResponse): Reply {
   if (!stored.planned.background) return invalid("id", "Cannot cancel a synchronous response.");
-  if (stored.status === "queued") stored.status = "cancelled";
+  if (stored.status === "queued" || stored.status === "in_progress") stored.status = "cancelled";
   if (stored.status !== "cancelled") return invalid("id", "Cannot cancel a completed response.");
   return jsonReply(responseObject(stored.planned, "cancelled"), NO_USAGE);
 }
