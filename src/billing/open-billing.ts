@@ -32,6 +32,8 @@ export interface Billing {
   idempotency: Idempotency;
   faults: BillingFaults;
   metrics: BillingMetrics;
+  /** See `RecoveryOptions`. */
+  adoptedResponses: Set<string>;
   /**
    * Whether a request that arrives now could be recorded. Resolves within a fixed time, even if the database does not
    * respond.
@@ -98,6 +100,7 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
     self.id,
     spoolDir,
   );
+  const adoptedResponses = new Set<string>();
   const idempotency = new Idempotency({ db, clock, keyring, processId: self.id, ...limits.idempotency });
   const recovery = await startRecovery({
     db,
@@ -107,6 +110,7 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
     self,
     spoolDir,
     faults,
+    adoptedResponses,
     limits: limits.recovery,
     onProcessesRemoved: () => idempotency.endOrphanedClaims(),
   }).catch(async (error: unknown) => {
@@ -139,6 +143,7 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
     idempotency,
     faults,
     metrics,
+    adoptedResponses,
     isReady,
     async close() {
       await maintenance.stop();

@@ -11,6 +11,7 @@ import { createInputEstimates } from "../gateway/metering/input-estimate.ts";
 import { ReasoningEstimates } from "../gateway/metering/reasoning-estimate.ts";
 import { openInFlightRequests } from "../gateway/request/in-flight-requests.ts";
 import { RequestReader } from "../gateway/request/read-request.ts";
+import { HeldResponses } from "../gateway/response-calls/held-responses.ts";
 import { openResponseRoutes } from "../gateway/stored-responses/response-routes.ts";
 import type { StoredResponses } from "../gateway/stored-responses/stored-responses.ts";
 import { openDrains } from "../gateway/stream/drains.ts";
@@ -82,6 +83,8 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     const unfinished = await inFlight.close(limits.settleTimeoutMs);
     if (unfinished > 0) log.warn("requests_unfinished", { requests: unfinished });
   });
+  const reasoning = new ReasoningEstimates();
+  const heldResponses = openHeldResponses(context, services, { dispatcher, reasoning });
   return {
     clock,
     log,
@@ -99,7 +102,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     billingFaults: billing.faults,
     idempotency: billing.idempotency,
     estimates: createInputEstimates(),
-    reasoning: new ReasoningEstimates(),
+    reasoning,
     inputCounter,
     drains: openDrains(limits.drainsMax, limits.drainsPerUserMax),
     inFlight,
@@ -112,7 +115,9 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     responses: openResponseRoutes(db, {
       rememberedMax: limits.cachedResponseRoutesMax,
       threadRowsMax: limits.threadRowsMax,
+      checkHeld: (requestId, ended) => heldResponses.checkSettled(requestId, ended),
     }),
+    heldResponses,
     translation: openTranslation(context, storedResponses, inputCounter),
     dispatcher,
     keepAliveTimer,
@@ -120,6 +125,30 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     bodyBudget: bodies.large,
     requests,
   };
+}
+
+function openHeldResponses(
+  { installation, limits, log, closers }: ProcessContext,
+  { policy, billing }: GatewayServices,
+  upstream: Pick<Gateway, "dispatcher" | "reasoning">,
+): HeldResponses {
+  const { db, clock } = installation;
+  const { billingEngine, faults: billingFaults, adoptedResponses: adopted } = billing;
+  const heldResponses = new HeldResponses({
+    db,
+    clock,
+    log,
+    policy,
+    billingEngine,
+    billingFaults,
+    adopted,
+    ...upstream,
+    timing: limits,
+    limits: limits.heldResponses,
+  });
+  heldResponses.start();
+  closers.add(() => heldResponses.stop());
+  return heldResponses;
 }
 
 function openAuthenticator(

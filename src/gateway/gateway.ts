@@ -29,6 +29,7 @@ import type { InputEstimates } from "./metering/input-estimate.ts";
 import type { ReasoningEstimates } from "./metering/reasoning-estimate.ts";
 import type { InFlightRequests } from "./request/in-flight-requests.ts";
 import type { RequestReader } from "./request/read-request.ts";
+import type { HeldResponses } from "./response-calls/held-responses.ts";
 import type { ResponseRoutes } from "./stored-responses/response-routes.ts";
 import type { Drains } from "./stream/drains.ts";
 import type { KeepAliveTimer } from "./stream/keep-alive-timer.ts";
@@ -77,6 +78,8 @@ export interface Gateway {
   readonly accessLog: AccessLog | null;
   readonly captures: CaptureRecorder;
   readonly responses: ResponseRoutes;
+  /** Background responses that other processes left. */
+  readonly heldResponses: HeldResponses;
   readonly translation: TranslationServices;
   readonly dispatcher: Dispatcher;
   readonly keepAliveTimer: KeepAliveTimer;

@@ -73,6 +73,12 @@ export type WholeResponseResult =
 const RESPONSE_ENDS = ["completed", "incomplete", "failed", "cancelled"] as const;
 export type ResponseEnd = (typeof RESPONSE_ENDS)[number];
 
+/** A response that is no longer in progress. */
+export interface EndedResponse {
+  readonly outcome: ResponseEnd;
+  readonly response: UpstreamResponse;
+}
+
 /** How a response ended, by its status; null while it is in progress. */
 export function readResponseEnd({ status }: Pick<UpstreamResponse, "status">): ResponseEnd | null {
   return RESPONSE_ENDS.find((end) => end === status) ?? null;

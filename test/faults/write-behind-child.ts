@@ -47,6 +47,7 @@ const billingEngine = new WriteBehindBilling({
   checkpointWal: openWalCheckpointer(url).checkpoint,
 });
 await startRecovery({
+  adoptedResponses: new Set(),
   db,
   log,
   clock: systemClock,

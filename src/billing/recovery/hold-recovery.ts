@@ -4,8 +4,6 @@
  */
 
 import type { Clock } from "../../base/clock.ts";
-import type { Nano } from "../../money/nano.ts";
-import { buildTariff, computeListCost, computeTariffCost, NOTHING_USED } from "../../money/tariff.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { type Hold, listHolds } from "../../store/money/holds.ts";
@@ -13,6 +11,7 @@ import { readTerms } from "../../store/money/tariffs.ts";
 import type { BillingEngine } from "../engine/billing-engine.ts";
 import type { Settlement } from "../engine/booking.ts";
 import { BillingUnavailable, errorReason } from "../engine/store-faults.ts";
+import { buildHeldSettlement, estimateHeldUse, type HeldUse } from "./held-settlement.ts";
 
 export interface HoldRecoveryOptions {
   db: Db;
@@ -82,7 +81,7 @@ export class HoldRecovery {
   async #settleHold(hold: Hold): Promise<Settlement | null> {
     const { clock, billingEngine, log } = this.#options;
     try {
-      const settlement = buildSettlement(hold, await this.#computeCost(hold), clock.nowMs());
+      const settlement = buildHeldSettlement(hold, await this.#estimateUse(hold), clock.nowMs());
       await billingEngine.book(settlement);
       return settlement;
     } catch (error) {
@@ -94,74 +93,11 @@ export class HoldRecovery {
     }
   }
 
-  async #computeCost(hold: Hold): Promise<RecoveredCost> {
+  async #estimateUse(hold: Hold): Promise<HeldUse> {
     const { db, log } = this.#options;
-    if (hold.state === "admitted") return NO_COST;
+    if (hold.state === "admitted") return estimateHeldUse(hold, null);
     const terms = await readTerms(db, hold.tariffId);
-    if (terms === null) {
-      log.error("tariff_missing", { request_id: hold.requestId, tariff: hold.tariffId });
-      return NO_COST;
-    }
-    const tariff = buildTariff(terms);
-    const metered = { ...NOTHING_USED, inputTokens: hold.inputTokens, outputTokens: hold.outputTokens };
-    return { costNano: computeTariffCost(tariff, metered), upstreamNano: computeListCost(tariff, metered) };
+    if (terms === null) log.error("tariff_missing", { request_id: hold.requestId, tariff: hold.tariffId });
+    return estimateHeldUse(hold, terms);
   }
-}
-
-interface RecoveredCost {
-  costNano: Nano;
-  upstreamNano: Nano;
-}
-
-const NO_COST: RecoveredCost = { costNano: 0n, upstreamNano: 0n };
-
-/** If nothing was sent upstream, nothing is charged. Otherwise the input and the counted output are charged. */
-function buildSettlement(hold: Hold, used: RecoveredCost, nowMs: number): Settlement {
-  const wasSent = hold.state === "dispatched";
-  const chargedNano = used.costNano < hold.amountNano ? used.costNano : hold.amountNano;
-  return {
-    chargedNano,
-    row: {
-      requestId: hold.requestId,
-      requestCount: 1,
-      atMs: nowMs,
-      keyId: hold.keyId,
-      userId: hold.userId,
-      groupId: hold.groupId,
-      accountId: hold.accountId,
-      interface: hold.interface,
-      endpoint: hold.endpoint,
-      publicModel: hold.publicModel,
-      upstreamModel: hold.upstreamModel,
-      stream: hold.stream,
-      status: 500,
-      outcome: wasSent ? "upstream_cut" : "failed",
-      errorCode: null,
-      inputTokens: wasSent ? hold.inputTokens : 0,
-      cachedTokens: 0,
-      cacheWriteTokens: 0,
-      cacheWrite1hTokens: 0,
-      outputTokens: wasSent ? hold.outputTokens : 0,
-      reasoningTokens: 0,
-      imageInputTokens: 0,
-      audioInputTokens: 0,
-      audioOutputTokens: 0,
-      images: 0,
-      webSearches: 0,
-      usageSource: wasSent ? "partial" : "none",
-      attempts: wasSent ? 1 : 0,
-      firstByteMs: null,
-      durationMs: Math.max(0, nowMs - hold.atMs),
-      waitMs: 0,
-      responseId: null,
-      upstreamRequestId: null,
-      trace: null,
-      costNano: used.costNano,
-      chargedNano,
-      upstreamNano: used.upstreamNano,
-      payer: hold.subscriptionId === null ? "balance" : "subscription",
-      tariffId: hold.tariffId,
-      flags: wasSent && used.costNano > hold.amountNano ? ["recovered", "overrun"] : ["recovered"],
-    },
-  };
 }

@@ -7,6 +7,7 @@ import type { Clock } from "../../base/clock.ts";
 import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
+import { HANDED_OVER, moveResponseHolds } from "../../store/money/holds.ts";
 import {
   deleteProcess,
   findUnknownOwners,
@@ -42,6 +43,11 @@ export interface RecoveryOptions {
   spoolDir: string;
   faults: BillingFaults;
   limits: RecoveryLimits;
+  /**
+   * Requests whose responses continue upstream, taken over from processes that have ended. Their holds are not settled
+   * by estimate: the gateway reads the usage of these responses.
+   */
+  adoptedResponses: Set<string>;
   /** Called when dead processes were removed, to recover their other state. */
   onProcessesRemoved?(): Promise<unknown>;
   lookUpProcess?(pid: number): ProcessLookup;
@@ -119,9 +125,11 @@ export class Recovery {
     await this.#runningPass?.catch(() => {});
   }
 
-  /** Removes this process after a clean end, which leaves neither holds nor wallet reservations. */
+  /** Removes this process after a clean end. The only holds that it may leave are of responses that continue upstream. */
   async unregister(): Promise<void> {
-    const { db, self } = this.#options;
+    const { db, self, log } = this.#options;
+    const handedOver = await moveResponseHolds(db, self.id, HANDED_OVER);
+    if (handedOver.length > 0) log.info("responses_handed_over", { responses: handedOver.length });
     const ownRecord = (await listProcesses(db)).find(({ id }) => id === self.id);
     if (ownRecord !== undefined) await deleteProcess(db, ownRecord.id, ownRecord.beatAtMs);
   }
@@ -147,8 +155,12 @@ export class Recovery {
 
   async #settleProcess(processId: string): Promise<void> {
     // Its journal was replayed or is lost, so its reservation is released.
-    const { db, self } = this.#options;
+    const { db, self, log, adoptedResponses } = this.#options;
     await recoverReservations(db, NOTHING_LEFT, { deadId: processId, selfId: self.id });
+    const adopted = await moveResponseHolds(db, processId, self.id);
+    for (const requestId of adopted) adoptedResponses.add(requestId);
+    if (adopted.length > 0)
+      log.info("responses_adopted", { responses: adopted.length, process_id: processId });
     await this.#holds.settleProcessHolds(processId);
   }
 }

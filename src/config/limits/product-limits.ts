@@ -277,6 +277,14 @@ export const limits = {
   endingDrainMs: 2_000,
   /** How long a paid background response is polled: shorter than a hold may last. */
   backgroundMsMax: 3_600_000,
+  /** Background responses whose process has ended: see gateway/response-calls/held-responses.ts. */
+  heldResponses: {
+    roundMs: 1_000,
+    pollsPerRound: 20,
+    pollTimeoutMs: 5_000,
+    firstPauseMs: 1_000,
+    pauseMsMax: 15_000,
+  },
   /** Upstream responses that are drained at the same time, in total and for one user. Further ones are aborted. */
   drainsMax: 1_000,
   drainsPerUserMax: 100,

@@ -46,6 +46,15 @@ export function boundReport(
   return { usage: bounded, images: boundedImages, verdict: isReduced ? "reduced" : "plausible" };
 }
 
+/** The same for a response that is read when its request is no longer known. Its tools may have run in many rounds. */
+export function boundLateReport(usage: TokenUsage, window: ModelWindow): BoundedReport {
+  const { toolRoundsMax, webSearchesMax } = usageLimits;
+  if (isImpossibleUsage(usage, window, { rounds: toolRoundsMax }))
+    return { usage: null, images: 0, verdict: "implausible" };
+  if (usage.webSearches <= webSearchesMax) return { usage, images: 0, verdict: "plausible" };
+  return { usage: { ...usage, webSearches: webSearchesMax }, images: 0, verdict: "reduced" };
+}
+
 /** An image endpoint returns at most as many images as the client requested. */
 function boundImages(images: number, { endpoint, request }: MeteredRequest): number {
   return endpoint.output === "image" ? Math.min(images, request.choices) : images;

@@ -10,6 +10,7 @@ import type { InFlightRequests } from "../request/in-flight-requests.ts";
 import type { PaidRequest } from "../request-context.ts";
 import { type SettlementServices, settleRequest } from "../settlement/settle.ts";
 import type { ResponseRoutes } from "../stored-responses/response-routes.ts";
+import { messageAudience } from "../upstream/message-audience.ts";
 import type { WholeResult } from "../whole-result.ts";
 import {
   callStored,
@@ -107,7 +108,7 @@ class AbandonedResponse {
     const route = this.#route;
     const { responseId } = this.#ending;
     const result = await callStored(this.#services, route, { responseId, method, deadlineMs });
-    const progress = readProgress(this.#services, { request: this.#context.request, route }, result);
+    const progress = readProgress(this.#services, messageAudience(this.#context.request, route), result);
     switch (progress.kind) {
       case "gone":
       case "running":

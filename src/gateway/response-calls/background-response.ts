@@ -1,15 +1,16 @@
 /**
  * Follows a background response, which its upstream continues without a connected client. For a paid response the
  * gateway polls the upstream until the response has ended and then settles it; until then the hold stays. A response
- * that takes too long is cancelled. If this process dies first, recovery charges the input alone.
+ * that takes too long is cancelled. If this process ends first, another one settles the response by its hold
+ * (`held-responses.ts`).
  */
 
 import { joinParts } from "../../base/parts.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { RESPONSES } from "../../protocols/responses/responses-endpoints.ts";
-import type { ModelRequest } from "../../protocols/shared/request.ts";
+import type { Audience } from "../../protocols/shared/upstream-error.ts";
 import {
-  type ResponseEnd,
+  type EndedResponse,
   readResponseEnd,
   readWholeResponse,
   type UpstreamResponse,
@@ -33,7 +34,7 @@ const NO_HEADERS = new Headers();
 const NO_CLIENT = { signal: new AbortController().signal };
 
 export type ResponseProgress =
-  | { kind: "ended"; outcome: ResponseEnd; response: UpstreamResponse }
+  | ({ kind: "ended" } & EndedResponse)
   /** Deleted or lost: its usage will never be known. */
   | { kind: "gone" }
   | { kind: "running" };
@@ -90,13 +91,17 @@ class BackgroundResponse {
   async follow(route: AccountRoute, pause: Pause): Promise<void> {
     const { responses, clock, timing } = this.#services;
     const { responseId } = this.#ending;
-    const checkSettled = () => this.#poll(route, "GET", PAUSE_MS_MAX);
+    const checkSettled = async (ended?: EndedResponse) => {
+      if (ended === undefined) return this.#poll(route, "GET", PAUSE_MS_MAX);
+      await this.settle({ kind: "ended", ...ended });
+      return true;
+    };
     const knownRoute = await responses.find(responseId, this.#context.caller.key.id);
     if (knownRoute !== null) responses.add(responseId, { ...knownRoute, checkSettled });
     const untilMs = clock.monotonicMs() + timing.backgroundMsMax;
     for (let pauseMs = FIRST_PAUSE_MS; clock.monotonicMs() < untilMs; pauseMs *= 1.5) {
       await pause.wait(Math.min(pauseMs, PAUSE_MS_MAX));
-      // If the response is still running, its hold stays and the next process settles it.
+      // If the response is still running, its hold is handed over, and another process settles it.
       if (pause.isStopped()) return void (await this.#poll(route, "GET", LAST_POLL_MS));
       if (await checkSettled()) return;
     }
@@ -112,7 +117,7 @@ class BackgroundResponse {
     if (this.#context.isSettled) return true;
     const { responseId } = this.#ending;
     const result = await callStored(this.#services, route, { responseId, method, deadlineMs });
-    const progress = readProgress(this.#services, { request: this.#context.request, route }, result);
+    const progress = readProgress(this.#services, messageAudience(this.#context.request, route), result);
     if (progress.kind === "running") return false;
     await this.settle(progress);
     return true;
@@ -178,7 +183,7 @@ interface StoredPoll {
 
 export function callStored(
   { dispatcher }: StoredCallServices,
-  { account, upstreamModel }: AccountRoute,
+  { account, upstreamModel }: Pick<AccountRoute, "account" | "upstreamModel">,
   { responseId, method, deadlineMs }: StoredPoll,
 ): Promise<WholeResult> {
   const path = `/responses/${encodeURIComponent(responseId)}`;
@@ -197,11 +202,10 @@ export function callStored(
 
 export function readProgress(
   { dispatcher }: StoredCallServices,
-  { request, route }: { readonly request: ModelRequest; readonly route: AccountRoute },
+  audience: Audience,
   result: WholeResult,
 ): ResponseProgress {
   if (result.kind === "failed") return { kind: result.failure.status === 404 ? "gone" : "running" };
-  const audience = messageAudience(request, route);
   const response = readWholeResponse(result.body, RESPONSES, audience, dispatcher.jsonDepthMax);
   if (response.kind !== "response") return { kind: "running" };
   const outcome = readResponseEnd(response);

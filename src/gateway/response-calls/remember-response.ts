@@ -17,6 +17,7 @@ import type { ResponseRoute, ResponseRoutes } from "../stored-responses/response
 import { waitWithin } from "../wait-within.ts";
 import { type AbandonedServices, followAbandonedResponse } from "./abandoned-response.ts";
 import { type BackgroundServices, followBackgroundResponse } from "./background-response.ts";
+import type { HeldResponses } from "./held-responses.ts";
 
 interface SeenResponse {
   readonly responseId: string | null;
@@ -99,7 +100,8 @@ async function announceHold(
 const ANNOUNCE_MS = 1_000;
 
 /** The services that settling a request now or later uses. */
-export type FollowServices = AbandonedServices & BackgroundServices;
+export type FollowServices = AbandonedServices &
+  BackgroundServices & { readonly heldResponses: Pick<HeldResponses, "adopt"> };
 
 /** A paid response that may continue upstream is settled when it has ended there; all others at once. */
 export function settleOrFollow(
@@ -112,19 +114,20 @@ export function settleOrFollow(
     return settleRequest(services, context, ending);
   }
   const follow = responseState === "background" ? followBackgroundResponse : followAbandonedResponse;
-  context.followUp = disposeAfter(
-    services.log,
-    context,
-    follow(services, context, { ...ending, responseId }),
-  );
+  context.followUp = disposeAfter(services, context, follow(services, context, { ...ending, responseId }));
   return null;
 }
 
-async function disposeAfter(log: Log, context: PaidRequest, followUp: Promise<void>): Promise<void> {
+async function disposeAfter(
+  { log, heldResponses }: FollowServices,
+  context: PaidRequest,
+  followUp: Promise<void>,
+): Promise<void> {
   try {
     await followUp;
   } catch (cause) {
     logFault(log, requestLogIds(context), cause);
+    if (!context.isSettled) heldResponses.adopt(context.call.requestId);
   } finally {
     void context.request.body.dispose();
   }

@@ -13,7 +13,6 @@ import {
 import { forwardedResponseHeaders, upstreamRequestId } from "../../accounts/headers.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
-import { usageLimits } from "../../count-limits.ts";
 import { ApiError } from "../../errors.ts";
 import { computeTariffCosts, NO_COSTS } from "../../money/tariff.ts";
 import type { ResponseHeaders } from "../../net/http-client/contract.ts";
@@ -31,7 +30,7 @@ import { RESPONSES } from "../../protocols/responses/responses-endpoints.ts";
 import { openResponsesReader } from "../../protocols/responses/responses-stream.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
 import type { Audience } from "../../protocols/shared/upstream-error.ts";
-import { isImpossibleUsage, type TokenUsage } from "../../protocols/shared/usage.ts";
+import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import { readResponseEnd, readWholeResponse, type UpstreamResponse } from "../../protocols/whole-response.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { hasAccount } from "../../store/policy/accounts.ts";
@@ -42,7 +41,7 @@ import type { Call } from "../call.ts";
 import { isClientDisconnect } from "../client-disconnect.ts";
 import { EVENT_STREAM_LINES, JSON_LINES } from "../endpoints/error-response.ts";
 import { asReported } from "../metering/meter.ts";
-import type { MeteredModel } from "../metering/usage-bounds.ts";
+import { boundLateReport, type MeteredModel } from "../metering/usage-bounds.ts";
 import type { ResponseRoute, ResponseRoutes } from "../stored-responses/response-routes.ts";
 import type { KeepAliveTimer } from "../stream/keep-alive-timer.ts";
 import { Relay, type RelayTiming } from "../stream/relay.ts";
@@ -256,13 +255,13 @@ async function settleStreamed(lookup: Lookup, { outcome, usage }: StreamReader):
 /** A background response reports its usage when it is fetched later. The first report goes into its usage row. */
 async function settleBackground(
   { services, stored, route }: Lookup,
-  response: Pick<UpstreamResponse, "status" | "usage">,
+  response: UpstreamResponse | Pick<UpstreamResponse, "status" | "usage">,
 ): Promise<void> {
   const outcome = readResponseEnd(response);
   if (outcome === null) return;
-  // The response is paid: the process that follows it to its end settles it.
+  // The response is paid: its output is not served before it is settled.
   if (route.checkSettled !== undefined) {
-    await route.checkSettled();
+    await route.checkSettled("body" in response ? { outcome, response } : undefined);
     // Settled by estimate while this response was in flight: then it is no longer retrievable.
     const isKnown = (await services.responses.find(stored.responseId, route.keyId)) !== null;
     if (!isKnown) throw notFound(stored.responseId);
@@ -277,10 +276,9 @@ async function settleBackground(
 
 /** Returns null if no plausible usage was reported. */
 function lateUse(usage: TokenUsage | null, terms: MeteredModel): PendingUse | null {
-  // Its tools may have read more than one context window.
-  const rounds = usageLimits.toolRoundsMax;
-  if (usage === null || isImpossibleUsage(usage, terms, { rounds })) return null;
-  const { tokens } = asReported(usage, 0);
+  const report = usage === null ? null : boundLateReport(usage, terms);
+  if (usage === null || report === null || report.verdict === "implausible") return null;
+  const { tokens } = asReported(report.usage, 0);
   const { tariff } = terms;
   const usageTerms = { imageKind: null, tier: usage.tier };
   return { tokens, ...(tariff === null ? NO_COSTS : computeTariffCosts(tariff, tokens, usageTerms)) };

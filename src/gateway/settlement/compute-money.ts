@@ -17,7 +17,7 @@ import {
 } from "../../money/tariff.ts";
 import type { ReportedTier } from "../../money/token-counts.ts";
 import type { BillingFaults } from "../../observe/billing-faults.ts";
-import type { Log } from "../../observe/log.ts";
+import type { Log, LogFields } from "../../observe/log.ts";
 import { resolveImageKind } from "../../protocols/shared/image-kind.ts";
 import { storableCost } from "../../store/usage/storable-values.ts";
 import { NO_MONEY, type UsageFlag, type UsageMoney } from "../../store/usage/usage-row.ts";
@@ -111,23 +111,34 @@ function priceUse(context: ReadRequest, tariff: Tariff, { measured, ending }: Me
   return computePassesCosts({ tariff, group: context.caller.group, tokens, passes }, terms);
 }
 
-/**
- * A cost far above the hold shows that the report, a price or a window is wrong. The user does not pay for it: the
- * operator is alerted.
- */
 function boundCosts(services: MoneyServices, context: PaidRequest, costs: Costs): Costs {
   const { call, charge, trace } = context;
-  const mostNano = charge.heldNano + usageLimits.chargeAboveHoldNano;
-  if (costs.costNano <= mostNano) return costs;
+  const { heldNano } = charge;
+  if (!isFarAboveHold(costs, heldNano)) return costs;
+  const accountId = trace.route?.account.id ?? null;
+  const ids = { request_id: call.requestId, ...traceLogId(trace), account_id: accountId };
+  return cutToHold(services, { heldNano, ids }, costs);
+}
+
+/** Shows that the report, a price or a window is wrong. */
+export function isFarAboveHold({ costNano }: Costs, heldNano: Nano): boolean {
+  return costNano > heldNano + usageLimits.chargeAboveHoldNano;
+}
+
+/** The user does not pay for it: the operator is alerted. */
+export function cutToHold(
+  services: Pick<MoneyServices, "log" | "billingFaults">,
+  { heldNano, ids }: { readonly heldNano: Nano; readonly ids: LogFields },
+  { costNano, listNano }: Costs,
+): Costs {
+  const mostNano = heldNano + usageLimits.chargeAboveHoldNano;
   services.log.error("charge_bounded", {
-    request_id: call.requestId,
-    ...traceLogId(trace),
-    account_id: trace.route?.account.id ?? null,
-    cost_usd: usdText(costs.costNano),
+    ...ids,
+    cost_usd: usdText(costNano),
     charged_usd: usdText(mostNano),
   });
   services.billingFaults.add("charge_bounded");
-  return { costNano: mostNano, listNano: costs.listNano < mostNano ? costs.listNano : mostNano };
+  return { costNano: mostNano, listNano: listNano < mostNano ? listNano : mostNano };
 }
 
 function computeFlags({ flags }: MeasuredUsage, isCapped: boolean, isOverrun: boolean): readonly UsageFlag[] {

@@ -3,8 +3,9 @@
  * the requested number. Upstreams bill both, and a cancelled upstream does not report how much there was.
  */
 
-import { affordableOutput } from "../../money/tariff.ts";
+import { affordableOutput, type Tariff } from "../../money/tariff.ts";
 import type { TokenCounts } from "../../money/token-counts.ts";
+import type { RequestCharge } from "../charging/charge.ts";
 import type { MeasuredUsage } from "../metering/meter.ts";
 import type { CountedOutput } from "../metering/output-counter.ts";
 import type { ReasoningEstimates, ReasoningSubject } from "../metering/reasoning-estimate.ts";
@@ -53,15 +54,27 @@ export function withUnseenReasoning(
   }
   const subject = reasoningSubject(context);
   if (subject === null) return measured;
-  const { charge, request } = context;
-  const shown = tokens.reasoningTokens / request.choices;
-  const each = estimates.estimate(subject, shown, hasReasoningPrice(context));
+  const { choices } = context.request;
+  return addUnseenReasoning(estimates, { subject, choices, ...context.charge }, measured);
+}
+
+/** A response that was stopped while it was reasoning, perhaps. */
+export interface StoppedResponse extends Pick<RequestCharge, "tariff" | "heldNano" | "outputTokens"> {
+  readonly subject: ReasoningSubject;
+  readonly choices: number;
+}
+
+export function addUnseenReasoning(
+  estimates: ReasoningEstimates,
+  { subject, choices, tariff, heldNano, outputTokens }: StoppedResponse,
+  measured: MeasuredUsage,
+): MeasuredUsage {
+  const { tokens } = measured;
+  const shown = tokens.reasoningTokens / choices;
+  const each = estimates.estimate(subject, shown, hasReasoningPrice(tariff));
   const input = { ...tokens, outputTokens: 0, reasoningTokens: 0, imageKind: null };
-  const outputTokensMax = Math.min(
-    charge.outputTokens,
-    affordableOutput(charge.tariff, input, charge.heldNano),
-  );
-  const unseen = Math.min(Math.ceil(each * request.choices), outputTokensMax - tokens.outputTokens);
+  const outputTokensMax = Math.min(outputTokens, affordableOutput(tariff, input, heldNano));
+  const unseen = Math.min(Math.ceil(each * choices), outputTokensMax - tokens.outputTokens);
   if (unseen <= 0) return measured;
   return asEstimated(measured, {
     ...tokens,
@@ -95,7 +108,7 @@ function unseenReasoning(
 }
 
 /** The operator set a separate price for reasoning, so the model reasons. */
-function hasReasoningPrice({ charge }: PaidRequest): boolean {
-  const { reasoning, output } = charge.tariff.prices.tokens;
+function hasReasoningPrice({ prices }: Tariff): boolean {
+  const { reasoning, output } = prices.tokens;
   return reasoning !== output;
 }

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { type Db, openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
-import { endHolds, type Hold, insertHolds } from "../../store/money/holds.ts";
+import { endHolds, findHeldResponses, type Hold, insertHolds } from "../../store/money/holds.ts";
 import { NO_MONEY, type UsageRow } from "../../store/usage/usage.ts";
 import { insertUsage } from "../../store/usage/usage-row.test-support.ts";
-import { openResponseRoutes, type ResponseRoute } from "./response-routes.ts";
+import { openResponseRoutes, type ResponseRoute, type ResponseRouteOptions } from "./response-routes.ts";
 
 let db: Db;
 
@@ -87,15 +87,21 @@ const hold: Hold = {
   outputTokens: 0,
 };
 
+const options = (store: Db): ResponseRouteOptions => ({
+  rememberedMax: 10,
+  threadRowsMax: 10,
+  checkHeld: async (requestId) => !(await findHeldResponses(store, [requestId])).has(requestId),
+});
+
 describe("a stored response", () => {
   test("is found by the key that created it", async () => {
-    const routes = openResponseRoutes(db, { rememberedMax: 10, threadRowsMax: 10 });
+    const routes = openResponseRoutes(db, options(db));
     routes.add("resp_1", route());
     expect(await routes.find("resp_1", "mine")).toEqual(route());
   });
 
   test("is not visible to any other key, in memory or in the database", async () => {
-    const routes = openResponseRoutes(db, { rememberedMax: 10, threadRowsMax: 10 });
+    const routes = openResponseRoutes(db, options(db));
     routes.add("resp_1", route());
     await insertUsage(db, [row("resp_2")]);
     expect(await routes.find("resp_1", "other")).toBeNull();
@@ -105,14 +111,14 @@ describe("a stored response", () => {
 
   test("is found in the database if it is not in memory", async () => {
     await insertUsage(db, [row("resp_1", { outcome: "pending" })]);
-    expect(
-      await openResponseRoutes(db, { rememberedMax: 10, threadRowsMax: 10 }).find("resp_1", "mine"),
-    ).toEqual(route({ pending: true }));
+    expect(await openResponseRoutes(db, options(db)).find("resp_1", "mine")).toEqual(
+      route({ pending: true }),
+    );
   });
 
   test("of Messages is found by the thread that continues it, and is no response of Responses", async () => {
     const message = route({ kind: "message" });
-    const routes = openResponseRoutes(db, { rememberedMax: 10, threadRowsMax: 10 });
+    const routes = openResponseRoutes(db, options(db));
     routes.add("msg_1", message);
     await insertUsage(db, [row("msg_2", { interface: "messages", endpoint: "messages" })]);
     for (const id of ["msg_1", "msg_2"]) {
@@ -131,20 +137,15 @@ describe("a stored response", () => {
       row(`msg_later_${at}`, { ...message, requestId: `req_later_${at}`, atMs: 1_790_000_000_001 + at }),
     );
     await insertUsage(db, [row("msg_1", message), ...later]);
-    const routes = openResponseRoutes(db, { rememberedMax: 10, threadRowsMax: 10 });
+    const routes = openResponseRoutes(db, options(db));
     expect(await routes.findMessage("msg_1", "mine")).toBeNull();
     expect(await routes.findMessage("msg_later_0", "mine")).toMatchObject({ requestId: "req_later_0" });
   });
 
   test("in progress is found by its hold, and has ended when the hold has ended", async () => {
     await insertHolds(db, [hold]);
-    await openResponseRoutes(db, { rememberedMax: 10, threadRowsMax: 10 }).announce(
-      "resp_1",
-      "req_1",
-      "a1",
-      "gpt-6",
-    );
-    const routes = openResponseRoutes(db, { rememberedMax: 10, threadRowsMax: 10 });
+    await openResponseRoutes(db, options(db)).announce("resp_1", "req_1", "a1", "gpt-6");
+    const routes = openResponseRoutes(db, options(db));
     const found = await routes.find("resp_1", "mine");
     // The process that follows the response settles it.
     expect(found).toEqual({ ...route({ pending: false }), checkSettled: expect.any(Function) });
@@ -157,21 +158,16 @@ describe("a stored response", () => {
 
   test("is not found if the database has no account for it", async () => {
     await insertUsage(db, [row("resp_1", { accountId: null })]);
-    expect(
-      await openResponseRoutes(db, { rememberedMax: 10, threadRowsMax: 10 }).find("resp_1", "mine"),
-    ).toBeNull();
+    expect(await openResponseRoutes(db, options(db)).find("resp_1", "mine")).toBeNull();
   });
 
   test("uses the public model name if the database has no upstream model", async () => {
     await insertUsage(db, [row("resp_1", { upstreamModel: null })]);
-    expect(
-      (await openResponseRoutes(db, { rememberedMax: 10, threadRowsMax: 10 }).find("resp_1", "mine"))
-        ?.upstreamModel,
-    ).toBe("fast");
+    expect((await openResponseRoutes(db, options(db)).find("resp_1", "mine"))?.upstreamModel).toBe("fast");
   });
 
   test("cannot be taken over by another key whose upstream returns the same id", async () => {
-    const routes = openResponseRoutes(db, { rememberedMax: 10, threadRowsMax: 10 });
+    const routes = openResponseRoutes(db, options(db));
     routes.add("resp_1", route());
     routes.add("resp_1", route({ keyId: "other", accountId: "a2" }));
     expect(await routes.find("resp_1", "mine")).toEqual(route());
@@ -179,21 +175,21 @@ describe("a stored response", () => {
   });
 
   test("has the last state that its own key recorded", async () => {
-    const routes = openResponseRoutes(db, { rememberedMax: 10, threadRowsMax: 10 });
+    const routes = openResponseRoutes(db, options(db));
     routes.add("resp_1", route({ pending: true }));
     routes.add("resp_1", route({ pending: false }));
     expect((await routes.find("resp_1", "mine"))?.pending).toBe(false);
   });
 
   test("is removed from memory on forget", async () => {
-    const routes = openResponseRoutes(db, { rememberedMax: 10, threadRowsMax: 10 });
+    const routes = openResponseRoutes(db, options(db));
     routes.add("resp_1", route());
     routes.remove("resp_1");
     expect(await routes.find("resp_1", "mine")).toBeNull();
   });
 
   test("is evicted from memory, least recently recorded first", async () => {
-    const routes = openResponseRoutes(db, { rememberedMax: 2, threadRowsMax: 10 });
+    const routes = openResponseRoutes(db, { ...options(db), rememberedMax: 2 });
     routes.add("resp_1", route());
     routes.add("resp_2", route());
     routes.add("resp_1", route());

@@ -3,8 +3,9 @@
  * only.
  */
 
+import type { EndedResponse } from "../../protocols/whole-response.ts";
 import type { Db } from "../../store/engine/db.ts";
-import { isHeld, recordResponse } from "../../store/money/holds.ts";
+import { recordResponse } from "../../store/money/holds.ts";
 import { findMessageRoute, findRoute, type StoredResponseRoute } from "../../store/usage/usage.ts";
 import type { MeteredModel } from "../metering/usage-bounds.ts";
 
@@ -20,8 +21,11 @@ export interface ResponseRoute {
   pending: boolean;
   /** For such a response: the price and limits at admission, which are not in the database. */
   terms?: MeteredModel;
-  /** For a response that is followed to its end, by this process or another: true if it has ended and is settled. */
-  checkSettled?(): Promise<boolean>;
+  /**
+   * For a paid response that may continue upstream: settles it if it has ended, and returns whether it is settled.
+   * `ended` is its end, if the caller has read it.
+   */
+  checkSettled?(ended?: EndedResponse): Promise<boolean>;
 }
 
 export interface ResponseRoutes {
@@ -35,15 +39,35 @@ export interface ResponseRoutes {
   remove(responseId: string): void;
 }
 
+export interface ResponseRouteOptions {
+  readonly rememberedMax: number;
+  readonly threadRowsMax: number;
+  /** `checkSettled` of a response that this process knows by its hold only. */
+  checkHeld(requestId: string, ended?: EndedResponse): Promise<boolean>;
+}
+
 /** Recent responses are in memory. Usage rows have the others, and holds those that are still in progress. */
 export function openResponseRoutes(
   db: Db,
-  { rememberedMax, threadRowsMax }: { readonly rememberedMax: number; readonly threadRowsMax: number },
+  { rememberedMax, threadRowsMax, checkHeld }: ResponseRouteOptions,
 ): ResponseRoutes {
   const recent = new Map<string, ResponseRoute>();
-  const findResponse = async (id: string) => toRoute(db, await findRoute(db, id), "response");
+  const findResponse = async (id: string) => toRoute(await findRoute(db, id), "response");
   const findMessage = async (messageId: string, keyId: string) =>
-    toRoute(db, await findMessageRoute(db, { messageId, keyId }, threadRowsMax), "message");
+    toRoute(await findMessageRoute(db, { messageId, keyId }, threadRowsMax), "message");
+  function toRoute(row: StoredResponseRoute | null, kind: ResponseRoute["kind"]): ResponseRoute | null {
+    if (row === null || row.accountId === null) return null;
+    return {
+      kind,
+      requestId: row.requestId,
+      keyId: row.keyId,
+      accountId: row.accountId,
+      publicModel: row.publicModel,
+      upstreamModel: row.upstreamModel ?? row.publicModel,
+      pending: !row.isHeld && row.outcome === "pending",
+      ...(row.isHeld ? { checkSettled: (ended) => checkHeld(row.requestId, ended) } : {}),
+    };
+  }
   const find = async (id: string, keyId: string, kind: ResponseRoute["kind"]) => {
     const route = recent.get(id) ?? (await (kind === "message" ? findMessage : findResponse)(id, keyId));
     return route !== null && route.keyId === keyId && route.kind === kind ? route : null;
@@ -65,20 +89,5 @@ export function openResponseRoutes(
     find: (responseId, keyId) => find(responseId, keyId, "response"),
     findMessage: (messageId, keyId) => find(messageId, keyId, "message"),
     remove: (responseId) => void recent.delete(responseId),
-  };
-}
-
-function toRoute(db: Db, row: StoredResponseRoute | null, kind: ResponseRoute["kind"]): ResponseRoute | null {
-  if (row === null || row.accountId === null) return null;
-  return {
-    kind,
-    requestId: row.requestId,
-    keyId: row.keyId,
-    accountId: row.accountId,
-    publicModel: row.publicModel,
-    upstreamModel: row.upstreamModel ?? row.publicModel,
-    pending: !row.isHeld && row.outcome === "pending",
-    // Another process follows it, or this one has dropped it from memory.
-    ...(row.isHeld ? { checkSettled: async () => !(await isHeld(db, row.requestId)) } : {}),
   };
 }

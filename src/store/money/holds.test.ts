@@ -2,7 +2,16 @@ import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/each-engine.ts";
 import { findRoute } from "../usage/usage.ts";
 import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
-import { endHolds, findHolds, type Hold, insertHolds, isHeld, recordResponse } from "./holds.ts";
+import {
+  endHolds,
+  findHeldResponses,
+  findHolds,
+  type Hold,
+  insertHolds,
+  listHolds,
+  moveResponseHolds,
+  recordResponse,
+} from "./holds.ts";
 
 const hold = (requestId: string, change: Partial<Hold> = {}): Hold => ({
   requestId,
@@ -42,11 +51,27 @@ eachEngine(({ open }) => {
       outcome: "pending",
       isHeld: true,
     });
-    expect(await isHeld(db, "r1")).toBe(true);
+    const isHeld = async () => (await findHeldResponses(db, ["r1", "r2"])).has("r1");
+    expect(await isHeld()).toBe(true);
     // If the process dies now, recovery knows that an account is producing the response.
     expect((await findHolds(db, ["r1"])).get("r1")).toMatchObject({ state: "dispatched", accountId: "a7" });
     await endHolds(db, ["r1"]);
-    expect([await isHeld(db, "r1"), await findRoute(db, "resp_1")]).toEqual([false, null]);
+    expect([await isHeld(), await findRoute(db, "resp_1")]).toEqual([false, null]);
+  });
+
+  test("a response in flight moves to another process once, and is not among the holds to settle by estimate", async () => {
+    const db = await open();
+    await insertHolds(db, [hold("r1"), hold("r2"), hold("r3", { processId: "inc_2" })]);
+    for (const requestId of ["r1", "r3"]) await recordResponse(db, requestId, made(`resp_${requestId}`));
+    const listIds = async (processId: string) =>
+      (await listHolds(db, processId, 10, 10)).map(({ requestId }) => requestId);
+    expect(await listIds("inc_1")).toEqual(["r2"]);
+    const moved = await Promise.all(["inc_8", "inc_9"].map((to) => moveResponseHolds(db, "inc_1", to)));
+    expect(moved.flat()).toEqual(["r1"]);
+    expect([...(await findHeldResponses(db, ["r1", "r2"])).values()]).toMatchObject([
+      { requestId: "r1", processId: moved[0]?.length === 1 ? "inc_8" : "inc_9", responseId: "resp_r1" },
+    ]);
+    expect(await listIds("inc_1")).toEqual(["r2"]);
   });
 
   test("a response with a usage row is not replaced by another one in flight", async () => {

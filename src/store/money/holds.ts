@@ -129,11 +129,12 @@ export async function findHolds(db: Db, requestIds: readonly string[]): Promise<
   return new Map(rows.map((row) => [text(row, "request_id"), toHold(row)]));
 }
 
-/** The oldest holds of one process. */
+/** The oldest holds of one process, without those of responses that continue upstream (`moveResponseHolds`). */
 export async function listHolds(db: Db, processId: string, beforeMs: number, limit: number): Promise<Hold[]> {
   const mark = (number: number) => placeholder(db.engine, number);
   const rows = await db.sql.text(
-    `SELECT ${READ_COLUMNS} FROM hold WHERE process_id = ${mark(1)} AND at_ms < ${mark(2)}
+    `SELECT ${READ_COLUMNS} FROM hold
+     WHERE process_id = ${mark(1)} AND at_ms < ${mark(2)} AND response_id IS NULL
      ORDER BY at_ms, request_id LIMIT ${mark(3)}`,
     [processId, beforeMs, limit],
   );
@@ -167,8 +168,35 @@ export async function recordResponse(
     WHERE request_id = ${requestId}`;
 }
 
-export async function isHeld(db: Db, requestId: string): Promise<boolean> {
-  return (await db.sql`SELECT request_id FROM hold WHERE request_id = ${requestId}`).length > 0;
+/** The hold of a response that its account continues after the request. */
+export interface HeldResponse extends Hold {
+  readonly responseId: string;
+}
+
+export async function findHeldResponses(
+  db: Db,
+  requestIds: readonly string[],
+): Promise<Map<string, HeldResponse>> {
+  const rows = await selectIn(
+    db,
+    `SELECT ${READ_COLUMNS}, response_id FROM hold WHERE request_id`,
+    requestIds,
+    "AND response_id IS NOT NULL",
+  );
+  return new Map(
+    rows.map((row) => [text(row, "request_id"), { ...toHold(row), responseId: text(row, "response_id") }]),
+  );
+}
+
+/** The owner of holds whose process has ended and handed them over. It is no process, so the next one takes them. */
+export const HANDED_OVER = "handed_over";
+
+/** Gives the responses in progress of one owner to another, each once. Returns their requests. */
+export async function moveResponseHolds(db: Db, from: string, to: string): Promise<string[]> {
+  const rows = await db.sql`
+    UPDATE hold SET process_id = ${to} WHERE process_id = ${from} AND response_id IS NOT NULL
+    RETURNING request_id`;
+  return rows.map((row) => text(row, "request_id"));
 }
 
 const ROWS_PER_UPDATE = 64;

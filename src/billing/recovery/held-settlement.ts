@@ -1,0 +1,88 @@
+/** Settles a request by its hold alone, when the process that served it has ended. */
+
+import type { Nano } from "../../money/nano.ts";
+import { buildTariff, type Costs, computeTariffCosts, NO_COSTS } from "../../money/tariff.ts";
+import { NO_TOKENS, type TokenCounts } from "../../money/token-counts.ts";
+import type { Hold } from "../../store/money/holds.ts";
+import type { UsageRow } from "../../store/usage/usage.ts";
+import type { Settlement } from "../engine/booking.ts";
+
+/** What a held request used, and what it costs. */
+export interface HeldUse
+  extends Pick<UsageRow, "status" | "outcome" | "usageSource" | "responseId" | "flags"> {
+  readonly tokens: TokenCounts;
+  readonly costs: Costs;
+  readonly chargedNano: Nano;
+}
+
+const NO_TERMS = { imageKind: null, tier: null };
+
+/**
+ * If nothing was sent upstream, nothing is charged. Otherwise the input and the counted output are charged, at most the
+ * hold. `terms` are those of its tariff; null if they are lost.
+ */
+export function estimateHeldUse(hold: Hold, terms: string | null): HeldUse {
+  const wasSent = hold.state === "dispatched";
+  const tokens = wasSent
+    ? { ...NO_TOKENS, inputTokens: hold.inputTokens, outputTokens: hold.outputTokens }
+    : NO_TOKENS;
+  const costs =
+    wasSent && terms !== null ? computeTariffCosts(buildTariff(terms), tokens, NO_TERMS) : NO_COSTS;
+  const isOverrun = costs.costNano > hold.amountNano;
+  return {
+    status: 500,
+    outcome: wasSent ? "upstream_cut" : "failed",
+    usageSource: wasSent ? "partial" : "none",
+    responseId: null,
+    flags: isOverrun ? ["recovered", "overrun"] : ["recovered"],
+    tokens,
+    costs,
+    chargedNano: isOverrun ? hold.amountNano : costs.costNano,
+  };
+}
+
+/** The use is not known and will not be: the hold is charged, because the upstream may have done all of the work. */
+export function chargeWholeHold(hold: Hold): HeldUse {
+  const { amountNano } = hold;
+  return {
+    ...estimateHeldUse(hold, null),
+    flags: ["recovered", "clamped"],
+    costs: { costNano: amountNano, listNano: amountNano },
+    chargedNano: amountNano,
+  };
+}
+
+export function buildHeldSettlement(hold: Hold, use: HeldUse, nowMs: number): Settlement {
+  const { tokens, costs, chargedNano, ...ending } = use;
+  return {
+    chargedNano,
+    row: {
+      requestId: hold.requestId,
+      requestCount: 1,
+      atMs: nowMs,
+      keyId: hold.keyId,
+      userId: hold.userId,
+      groupId: hold.groupId,
+      accountId: hold.accountId,
+      interface: hold.interface,
+      endpoint: hold.endpoint,
+      publicModel: hold.publicModel,
+      upstreamModel: hold.upstreamModel,
+      stream: hold.stream,
+      errorCode: null,
+      attempts: hold.state === "dispatched" ? 1 : 0,
+      firstByteMs: null,
+      durationMs: Math.max(0, nowMs - hold.atMs),
+      waitMs: 0,
+      upstreamRequestId: null,
+      trace: null,
+      costNano: costs.costNano,
+      chargedNano,
+      upstreamNano: costs.listNano,
+      payer: hold.subscriptionId === null ? "balance" : "subscription",
+      tariffId: hold.tariffId,
+      ...tokens,
+      ...ending,
+    },
+  };
+}

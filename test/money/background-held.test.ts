@@ -1,0 +1,183 @@
+/** Paid background responses that another process left, with upstreams and accounts that do not help. */
+
+import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { bill, type PaidGateway, PRICE, startPaidGateway } from "../support/paid-gateway.ts";
+import type { GatewayOptions } from "../support/running-gateway.ts";
+
+setDefaultTimeout(30_000);
+
+const USED = { input_tokens: 10, output_tokens: 900, total_tokens: 910 };
+const USED_NANO = bill([
+  [USED.input_tokens, PRICE.input],
+  [USED.output_tokens, PRICE.output],
+]);
+const TEXT = "The quick brown fox jumps over the lazy dog.";
+
+let folder: string;
+let upstream: Bun.Server<undefined>;
+let response: Record<string, unknown>;
+let respond: () => Response;
+let cancel: () => Response;
+let gateway: PaidGateway | null = null;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "model-gateway-held-"));
+  response = buildResponse("in_progress");
+  respond = () => Response.json(response);
+  cancel = () => new Response("no", { status: 500 });
+  upstream = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    fetch: ({ url }) => (url.endsWith("/cancel") ? cancel() : respond()),
+  });
+});
+
+afterEach(async () => {
+  await gateway?.records.expectReconciled();
+  await gateway?.stop();
+  gateway = null;
+  await upstream.stop(true);
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const buildResponse = (status: string, usage: object | null = null): Record<string, unknown> => ({
+  id: "resp_held",
+  object: "response",
+  status,
+  model: "up",
+  background: true,
+  output: status === "completed" ? [{ type: "message", content: [{ type: "output_text", text: TEXT }] }] : [],
+  usage,
+});
+
+/** The next process on the same database. */
+async function start(limits: GatewayOptions["limits"] = {}, account: object = {}): Promise<PaidGateway> {
+  await gateway?.stop();
+  const own = {
+    name: "own",
+    kind: "openai",
+    base_url: `http://127.0.0.1:${upstream.port}/v1`,
+    credential: "credential",
+    private_network: true,
+    models: { paid: "up" },
+    ...account,
+  };
+  gateway = await startPaidGateway(
+    { balance: "10.00", models: { paid: "up" }, accounts: [own] },
+    {
+      databaseUrl: `sqlite:${join(folder, "gateway.db")}`,
+      environment: { MODEL_GATEWAY_MASTER_KEY: Buffer.alloc(32, 7).toString("base64") },
+      limits,
+    },
+  );
+  return gateway;
+}
+
+/** Begins a response, stops the gateway while it is in progress, and returns its request and its hold. */
+async function begin(): Promise<{ requestId: string; heldNano: bigint }> {
+  const first = await start();
+  const begun = await first.call("/v1/responses", { model: "paid", input: "Hello", background: true });
+  await begun.text();
+  const { heldNano } = await first.records.wallet();
+  await first.stop();
+  gateway = null;
+  return { requestId: begun.headers.get("x-request-id") ?? "", heldNano };
+}
+
+const look = async (running: PaidGateway) => {
+  const seen = await running.call("/v1/responses/resp_held");
+  const json = (await seen.json()) as { status?: string; error?: { code: string } };
+  return json.error?.code ?? json.status;
+};
+
+test("a response that takes too long is cancelled, and the upstream's usage is charged", async () => {
+  const { requestId } = await begin();
+  cancel = () => {
+    response = buildResponse("cancelled", USED);
+    return Response.json(response);
+  };
+  const { records } = await start({ backgroundMsMax: 1 });
+  expect(await records.row(requestId)).toMatchObject({
+    outcome: "cancelled",
+    usageSource: "upstream",
+    chargedNano: USED_NANO,
+    flags: [],
+  });
+});
+
+test("a response that takes too long and does not stop is charged its hold, and is not served", async () => {
+  const { requestId, heldNano } = await begin();
+  const next = await start({ backgroundMsMax: 1 });
+  const row = await next.records.row(requestId);
+  expect(row).toMatchObject({ outcome: "upstream_cut", responseId: null, flags: ["clamped", "recovered"] });
+  expect(row.chargedNano).toBe(heldNano);
+  response = buildResponse("completed", USED);
+  expect(await look(next)).toBe("response_not_found");
+  expect((await next.records.wallet()).heldNano).toBe(0n);
+});
+
+test("while its account is disabled a response is not served, and it is charged when the account is back", async () => {
+  const { requestId } = await begin();
+  response = buildResponse("completed", USED);
+  const disabled = await start({}, { enabled: false });
+  expect(await look(disabled)).toBe("no_available_account");
+  await Bun.sleep(1_500);
+  expect(await disabled.records.findRow(requestId)).toBeNull();
+  const enabled = await start();
+  expect(await look(enabled)).toBe("completed");
+  expect(await enabled.records.row(requestId)).toMatchObject({ chargedNano: USED_NANO, flags: [] });
+});
+
+test("a response without an account is charged its hold when its time is over", async () => {
+  const { requestId, heldNano } = await begin();
+  response = buildResponse("completed", USED);
+  const next = await start({ backgroundMsMax: 1 }, { enabled: false });
+  expect((await next.records.row(requestId)).chargedNano).toBe(heldNano);
+  expect(await look(await start())).toBe("response_not_found");
+});
+
+test("a response whose upstream reports no usage is counted", async () => {
+  const { requestId } = await begin();
+  response = buildResponse("completed");
+  const { records } = await start();
+  const row = await records.row(requestId);
+  expect(row).toMatchObject({ outcome: "completed", usageSource: "estimated", flags: ["estimated"] });
+  expect(row.outputTokens).toBe(10);
+  expect(row.chargedNano).toBe(
+    bill([
+      [row.inputTokens, PRICE.input],
+      [10, PRICE.output],
+    ]),
+  );
+});
+
+test("a response whose usage is implausible is charged its hold", async () => {
+  const { requestId, heldNano } = await begin();
+  response = buildResponse("completed", { ...USED, output_tokens: 900_000_000 });
+  const { records } = await start();
+  expect(await records.row(requestId)).toMatchObject({ chargedNano: heldNano, flags: ["clamped"] });
+});
+
+test("a cancelled response without usage is charged the reasoning that its request allowed", async () => {
+  const { requestId } = await begin();
+  response = { ...buildResponse("cancelled"), reasoning: { effort: "low" } };
+  const { records } = await start();
+  expect(await records.row(requestId)).toMatchObject({
+    outcome: "cancelled",
+    reasoningTokens: 512,
+    flags: ["estimated", "partial"],
+  });
+});
+
+test("an upstream that fails for a while is polled again", async () => {
+  const { requestId } = await begin();
+  respond = () => new Response("no", { status: 500 });
+  const { records } = await start();
+  await Bun.sleep(2_500);
+  expect(await records.findRow(requestId)).toBeNull();
+  respond = () => Response.json(buildResponse("completed", USED));
+  expect(await records.row(requestId)).toMatchObject({ chargedNano: USED_NANO });
+});
