@@ -8,6 +8,7 @@ import { openBillingServices } from "./composition/billing.ts";
 import { startCaptureRetention } from "./composition/captures.ts";
 import { CloseStack } from "./composition/close-stack.ts";
 import { openConsoleApi } from "./composition/console-api.ts";
+import { divideBudgets } from "./composition/divide-budgets.ts";
 import { openGateway, spoolFolder } from "./composition/gateway.ts";
 import { openLimitSharing } from "./composition/limit-sharing.ts";
 import { NodeAddress } from "./composition/node-address.ts";
@@ -31,7 +32,7 @@ import { loadTokenizer } from "./gateway/metering/tokenizer.ts";
 import { openLimiter } from "./limits/limiter.ts";
 import { SubjectRegistry } from "./limits/subject-registry.ts";
 import { openLog } from "./observe/log.ts";
-import { openOperatorSocket } from "./server/operator-socket.ts";
+import { openOperatorSocket, type ProcessReports } from "./server/operator-socket.ts";
 
 export type { ServerSettings } from "./composition/process-context.ts";
 
@@ -43,7 +44,7 @@ export interface Running {
    * Reports that it is not ready, serves on for the drain delay, lets requests in flight finish, and writes all pending
    * records. The database stays open.
    */
-  stop(): Promise<void>;
+  stop(drainDelayMs?: number): Promise<void>;
 }
 
 /** What tests can change: deadlines that are too long to wait for, the log output, and the folder of built pages. */
@@ -63,9 +64,10 @@ export async function startGateway(
   options: StartOptions = {},
 ): Promise<Running> {
   const closers = new CloseStack();
-  const limits = { ...productLimits, ...options.limits };
+  const { process: place } = settings;
+  const limits = divideBudgets({ ...productLimits, ...options.limits }, place?.count ?? 1);
   const writeLog = options.writeLog ?? ((line) => process.stderr.write(line));
-  const log = openLog(installation.clock.nowMs, writeLog);
+  const log = openLog(installation.clock.nowMs, writeLog, place === null ? {} : { process: place.number });
   const writeAccess = options.writeAccess ?? ((text, onWritten) => process.stdout.write(text, onWritten));
   try {
     const context = await withStoreClock({
@@ -106,29 +108,48 @@ async function openServices(context: ProcessContext, builtDir: string): Promise<
   startListening(context, { policy, health, billingEngine: billing.billingEngine });
   const usageExport = openUsageExport(context, gateway, node);
   const api = openConsoleApi(context, { gateway, billing, address, throttles, usageExport });
-  const server = startHttpServer(context, { gateway, billing, api, builtDir, status: node.status });
+  const server = startHttpServer(context, {
+    gateway,
+    billing,
+    api: api.handle,
+    builtDir,
+    status: node.status,
+  });
   address.setServer(server);
   startRemovingResponses(context, node);
   await startBackgroundJobs(context, gateway, node);
+  await openSocketOfOperator(context, gateway, {
+    readiness: () => server.readiness.ofProcess(),
+    metrics: api.metrics,
+  });
   gateway.loop.start();
   await node.status.update({ address: address.node, state: "ready" });
   return {
     url: server.url,
     port: server.port,
     counts: { keys: policy.keys.size, groups: policy.snapshot().groups.size },
-    async stop() {
+    async stop(drainDelayMs = settings.drainDelayMs) {
       server.announceClose();
       void node.status.update({ state: "draining" });
       // Load balancers notice it with a delay and send requests meanwhile.
-      await Bun.sleep(settings.drainDelayMs);
+      await Bun.sleep(drainDelayMs);
       await closers.closeAll();
     },
   };
 }
 
+async function openSocketOfOperator(
+  { settings, closers }: ProcessContext,
+  gateway: Gateway,
+  reports: ProcessReports,
+): Promise<void> {
+  const socket = await openOperatorSocket({ gateway, socketFile: settings.controlSocketFile, reports });
+  closers.add(() => socket.close());
+}
+
 async function startBackgroundJobs(context: ProcessContext, gateway: Gateway, node: ThisNode): Promise<void> {
   const { jobs } = node;
-  const { installation, settings, limits, log, closers } = context;
+  const { installation, limits, log, closers } = context;
   const sessionSweeper = startSweepingSessions(installation, {
     log,
     sweepMs: limits.sessionSweepMs,
@@ -137,8 +158,6 @@ async function startBackgroundJobs(context: ProcessContext, gateway: Gateway, no
   closers.add(() => sessionSweeper.stop());
   startCaptureRetention(context, node);
   startFinishingMigrations(context);
-  const operatorSocket = await openOperatorSocket(gateway, settings.controlSocketFile);
-  closers.add(() => operatorSocket.close());
   // Needed when a client disconnects or an upstream reports no usage. Loaded now, so that no request waits for it.
   const charges = [...gateway.policy.snapshot().groups.values()].some(
     ({ billing }) => billing.charge !== "none",

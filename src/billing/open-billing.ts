@@ -56,7 +56,10 @@ export interface AllBillingLimits extends MaintenanceLimits {
 export interface BillingOptions {
   db: Db;
   databaseUrl: string;
-  dataDir: string;
+  /** Holds the journal. */
+  nodeDir: string;
+  /** How many processes of this machine divide the connections to the database; null if there is one. */
+  process: { readonly count: number } | null;
   /** This process, registered in the database. */
   self: ProcessRecord;
   jobs: JobLeases;
@@ -72,7 +75,10 @@ export interface BillingOptions {
 export async function openBilling(options: BillingOptions): Promise<Billing> {
   // On a server, requests have separate connections: a report or an apply cannot occupy all of them.
   if (!isSharedServer(options.db)) return openBillingOn(options, options.db);
-  const billingDb = await openDb(options.databaseUrl, { workload: "billing" });
+  const billingDb = await openDb(options.databaseUrl, {
+    workload: "billing",
+    processes: options.process?.count,
+  });
   const opened = await openBillingOn(options, billingDb).catch(async (error: unknown) => {
     await billingDb.close();
     throw error;
@@ -88,7 +94,7 @@ export async function openBilling(options: BillingOptions): Promise<Billing> {
 
 async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> {
   const { clock, keyring, log, limits, self } = options;
-  const spoolDir = join(options.dataDir, "settlements");
+  const spoolDir = join(options.nodeDir, "settlements");
   const faults = new BillingFaults(clock.nowMs);
   const metrics = new BillingMetrics();
   const recentBookings = new RecentBookings({ ...clock, limits: limits.recentBookings });

@@ -12,7 +12,7 @@ const TIMEOUT_MS = 2_000;
  */
 export async function checkLiveness(settings: Settings): Promise<Finding> {
   const what = "server";
-  if ((await sendToServer(settings, "/health", {})) !== null || (await respondsToHttp(settings)))
+  if ((await sendToServer(settings, "/health", {})).length > 0 || (await respondsToHttp(settings)))
     return { what, state: "good", message: "answers", todo: null };
   return {
     what,

@@ -242,9 +242,9 @@ function describeEligible({ translation }: AccountExplanation): string {
 
 /** Only the running server knows the limits in use and the health of accounts. */
 async function printLive(settings: Settings, request: object, terminal: Terminal): Promise<void> {
-  const response = await sendToServer(settings, "/explain", request);
+  const responses = await sendToServer(settings, "/explain", request);
   terminal.print();
-  if (response === null) {
+  if (responses.length === 0) {
     terminal.print(
       terminal.paint.dim(
         "No server is running on this data folder, so account health and used limits are unknown.",
@@ -252,7 +252,14 @@ async function printLive(settings: Settings, request: object, terminal: Terminal
     );
     return;
   }
-  const live: LiveExplanation = JSON.parse(response);
+  for (const [i, response] of responses.entries()) {
+    if (responses.length > 1) terminal.print(`\nProcess ${i + 1} of ${responses.length}:`);
+    printLiveExplanation(JSON.parse(response), terminal);
+  }
+}
+
+/** The limits of one process are its shares. */
+function printLiveExplanation(live: LiveExplanation, terminal: Terminal): void {
   for (const { scope, standing } of live.limits) {
     for (const text of standingTexts(standing)) terminal.print(`${scope}: ${text}`);
   }

@@ -5,6 +5,7 @@ import { StoreProblem } from "../store/engine/store-problem.ts";
 import { VERSION } from "../version.ts";
 import { type Command, Failure, misuse, runCommand } from "./command.ts";
 import { COMMANDS } from "./commands.ts";
+import { readEnvironmentFile } from "./environment-file.ts";
 import { PROGRAM } from "./program-name.ts";
 import { readVariableFiles } from "./secret-files.ts";
 import { isForOperators } from "./store-access.ts";
@@ -13,7 +14,7 @@ import { openTerminal, type Terminal } from "./terminal.ts";
 const HELP = `See: ${PROGRAM} --help`;
 
 async function main(argv: readonly string[], terminal: Terminal): Promise<number> {
-  const environment = readVariableFiles(process.env);
+  const environment = readVariableFiles(readEnvironmentFile(process.env));
   const [first, second] = argv;
   if (first === undefined || first === "--help" || first === "-h" || first === "help") {
     terminal.print(overview(terminal));

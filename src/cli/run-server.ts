@@ -1,37 +1,83 @@
 /**
  * Runs the server for `start`: applies the configuration file if there is one, starts the server, prints where it listens,
- * and shuts down in order.
+ * and shuts down in order. Several processes are run by `processes/run-supervisor.ts`, and each of them by this file.
  */
 
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
+import { systemClock } from "../base/clock.ts";
 import { offerAdminClaim } from "../config/first-run/admin-claim.ts";
 import { createDemo, demoKeyFile } from "../config/first-run/demo.ts";
 import { defaultDataDir, localUrl, readSettings, type Settings } from "../config/installation/environment.ts";
 import { type Installation, openInstallation } from "../config/installation/installation.ts";
+import { limits } from "../config/limits/product-limits.ts";
+import { parseFile } from "../config/parse/file.ts";
 import { applyChanges, planChanges } from "../config/plan/apply.ts";
-import type { GatewayFile } from "../config/schema/schema.ts";
+import { gatewayFile } from "../config/schema/schema.ts";
 import { durationText } from "../config/schema/usage-limits.ts";
 import { BUILT_DIR, type Running, type ServerSettings, startGateway } from "../main.ts";
+import { openLog } from "../observe/log.ts";
 import { describeStore } from "../store/engine/dialect.ts";
 import { VERSION } from "../version.ts";
 import { printProblems, readConfigSource } from "./apply.ts";
-import { Failure, type Input, misuse } from "./command.ts";
-import { lockDataFolder } from "./folder-in-use.ts";
+import { type Input, misuse } from "./command.ts";
+import { lockDataFolder, waitForDataFolder } from "./folder-in-use.ts";
+import { describeListenFailure } from "./listen-failure.ts";
+import { countProcesses, thisMachine } from "./processes/count-processes.ts";
+import { readRole } from "./processes/process-messages.ts";
+import { recoverFolders } from "./processes/recover-folders.ts";
+import { runSupervisor } from "./processes/run-supervisor.ts";
+import { SupervisorLink } from "./processes/supervisor-link.ts";
 import { chooseSecretTarget, storeSecrets } from "./secret-output.ts";
 import { ServiceManager } from "./service-manager.ts";
 import { type CreatedKey, createdKeys, type StartupFacts, startupText } from "./startup-text.ts";
+import { onStopSignals } from "./stop-signals.ts";
 import { readCommandSettings, WRONG_SETTING, withInstallation } from "./store-access.ts";
+
+/** The sections of the file that are settings of the process. */
+const fileSettings = gatewayFile.pick({ server: true, telemetry: true, log: true, capture: true }).loose();
+type FileSettings = ReturnType<typeof fileSettings.parse>;
 
 export async function runServer(input: Input): Promise<number> {
   // Validates the settings before anything is created.
   readServerSettings(input, undefined);
+  const role = readRole(input.environment);
+  if (role === "recover") return withLockedInstallation(input, recoverFolder);
+  if (role !== null) {
+    const link = new SupervisorLink(limits.processes.reportMs);
+    const serve = role === "first" ? serveAsFirst : serveAsFurther;
+    return withLockedInstallation(input, (server) => serve(server, link)).finally(() => link.close());
+  }
+  const settings = readServerSettings(input, peekFileSettings(input));
+  const count = countProcesses(settings, thisMachine);
+  if (count !== null) return runSupervisor(input, settings, count);
+  const log = openLog(systemClock.nowMs, (line) => process.stderr.write(line));
+  await recoverFolders(settings, { count: 0, log });
+  return withLockedInstallation(input, serveAlone);
+}
+
+/** A server that is about to start. */
+interface ServerInput {
+  readonly input: Input;
+  readonly installation: Installation;
+  readonly folderId: string;
+}
+
+async function withLockedInstallation(
+  input: Input,
+  work: (server: ServerInput) => Promise<number>,
+): Promise<number> {
+  const settings = readCommandSettings(input);
   // Before the store is opened: a second server of a newer version must not migrate the schema of the first one.
-  const lock = lockDataFolder(readCommandSettings(input));
+  const lock =
+    readRole(input.environment) === null
+      ? lockDataFolder(settings)
+      : await waitForDataFolder(settings, limits.drainTimeoutMs);
+  const { folderId } = lock;
   try {
     return await withInstallation(
       input,
-      (installation) => runUntilStopped(input, installation, lock.folderId),
+      (installation) => work({ input, installation, folderId }),
       openInstallation,
     );
   } finally {
@@ -39,10 +85,67 @@ export async function runServer(input: Input): Promise<number> {
   }
 }
 
-async function runUntilStopped(input: Input, installation: Installation, folderId: string): Promise<number> {
+async function serveAlone(server: ServerInput): Promise<number> {
+  const { input } = server;
+  const serviceManager = new ServiceManager({
+    environment: input.environment,
+    onFailure: (reason) => input.terminal.printNote(`model-gateway: ${reason}.`),
+  });
+  const started = await startFirst(server);
+  if (started === "rejected") return 1;
+  const { running, settings, url } = started;
+  serviceManager.notifyReady(`Listening on ${url}`);
+  await stopSignal(input);
+  serviceManager.notifyStopping();
+  input.terminal.print(stoppingText(settings.drainDelayMs));
+  await running.stop();
+  serviceManager.close();
+  return 0;
+}
+
+async function serveAsFirst(server: ServerInput, link: SupervisorLink): Promise<number> {
+  const started = await startFirst(server);
+  return started === "rejected" ? 1 : serveSupervised(started.running, link);
+}
+
+/** Starts a process beside others that serve already: the file was applied. */
+async function serveAsFurther(server: ServerInput, link: SupervisorLink): Promise<number> {
+  const { input, installation, folderId } = server;
+  const file = readFileSettings(input);
+  if (file === "rejected") return 1;
+  const running = await listen(installation, { ...readServerSettings(input, file), folderId });
+  return serveSupervised(running, link);
+}
+
+async function serveSupervised(running: Running, link: SupervisorLink): Promise<number> {
+  link.reportReady();
+  const command = await link.command;
+  await (command === "replace" ? running.stop(0) : running.stop());
+  return 0;
+}
+
+/** A start settles what an earlier process left in the folder. */
+async function recoverFolder({ input, installation, folderId }: ServerInput): Promise<number> {
+  const running = await listen(installation, { ...readServerSettings(input, undefined), folderId });
+  await running.stop(0);
+  return 0;
+}
+
+interface StartedServer {
+  readonly running: Running;
+  readonly settings: Settings;
+  readonly url: string;
+}
+
+/** Applies the file, starts the server, and prints what an operator must know. */
+async function startFirst({
+  input,
+  installation,
+  folderId,
+}: ServerInput): Promise<StartedServer | "rejected"> {
   const configFile = input.text("config");
   const applied = configFile === undefined ? null : await applyFile(input, installation, configFile);
-  if (applied === "rejected") return 1;
+  if (applied === "rejected") return "rejected";
   if (applied === null) await createDemo(installation);
   const made = deliverKeys(applied?.shown ?? [], input, installation.settings);
   const settings = readServerSettings(input, applied?.file);
@@ -50,10 +153,6 @@ async function runUntilStopped(input: Input, installation: Installation, folderI
     // The keys are already valid and would otherwise never be shown.
     for (const line of createdKeys({ made, paint: input.terminal.paint })) input.terminal.print(line);
     throw error;
-  });
-  const serviceManager = new ServiceManager({
-    environment: input.environment,
-    onFailure: (reason) => input.terminal.printNote(`model-gateway: ${reason}.`),
   });
   const url = localUrl(settings.host, running.port);
   const publicUrl = isDerivedUrl(settings) || settings.publicUrl === url ? null : settings.publicUrl;
@@ -81,13 +180,7 @@ async function runUntilStopped(input: Input, installation: Installation, folderI
       paint: input.terminal.paint,
     }),
   );
-  serviceManager.notifyReady(`Listening on ${url}`);
-  await stopSignal();
-  serviceManager.notifyStopping();
-  input.terminal.print(stoppingText(settings.drainDelayMs));
-  await running.stop();
-  serviceManager.close();
-  return 0;
+  return { running, settings, url };
 }
 
 function stoppingText(drainDelayMs: number): string {
@@ -121,7 +214,7 @@ async function applyFile(
   input: Input,
   installation: Installation,
   fileName: string,
-): Promise<{ file: GatewayFile; shown: readonly CreatedKey[] } | "rejected"> {
+): Promise<{ file: FileSettings; shown: readonly CreatedKey[] } | "rejected"> {
   const source = readConfigSource(fileName, input.environment);
   const result = await planChanges(installation, source, { prune: false });
   if (!result.ok) {
@@ -136,9 +229,37 @@ async function applyFile(
   return { file: result.plan.file, shown: result.plan.shown };
 }
 
-function readServerSettings(input: Input, file: GatewayFile | undefined): Settings {
+/** Reads the settings of the process from the file, without applying it. Undefined if there is no file. */
+function readFileSettings(input: Input): FileSettings | undefined | "rejected" {
+  const source = openConfigSource(input);
+  if (source === null) return undefined;
+  const result = parseFile(source.text, source, fileSettings);
+  if (result.ok) return result.file;
+  printProblems(result.problems, input.terminal);
+  return "rejected";
+}
+
+/** Only for the number of processes: a large file takes long to parse. The start reports what is wrong with it. */
+function peekFileSettings(input: Input): FileSettings | undefined {
+  const source = openConfigSource(input);
+  if (source === null || !/\bprocesses\b/.test(source.text)) return undefined;
+  const result = parseFile(source.text, source, fileSettings);
+  return result.ok ? result.file : undefined;
+}
+
+function openConfigSource(input: Input): ReturnType<typeof readConfigSource> | null {
+  const fileName = input.text("config");
+  return fileName === undefined ? null : readConfigSource(fileName, input.environment);
+}
+
+function readServerSettings(input: Input, file: FileSettings | undefined): Settings {
   const result = readSettings({
-    flags: { host: input.text("host"), port: input.text("port"), data: input.text("data") },
+    flags: {
+      host: input.text("host"),
+      port: input.text("port"),
+      data: input.text("data"),
+      processes: input.text("processes"),
+    },
     environment: input.environment,
     ...(file === undefined
       ? {}
@@ -156,57 +277,16 @@ async function listen(installation: Installation, settings: Settings & ServerSet
   try {
     return await startGateway(installation, settings);
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? error.code : null;
-    if (code === "EADDRINUSE") {
-      throw new Failure(
-        `Port ${settings.port} on ${settings.host} is already in use.`,
-        `Stop the other process, or choose another port: --port ${settings.port + 1}`,
-        1,
-      );
-    }
-    if (isForbiddenFile(error)) {
-      throw new Failure(
-        `No permission to read and write ${error.path} (${error.code}).`,
-        `All files in ${settings.dataDir} must belong to the user who runs the server. Check whether root has run it.`,
-        1,
-      );
-    }
-    if (error instanceof Error && error.message.startsWith("Failed to listen")) {
-      throw new Failure(
-        `Cannot listen on port ${settings.port} of ${settings.host}${typeof code === "string" ? ` (${code})` : ""}.`,
-        "Choose an address of this machine with --host. Ports below 1024 require root or CAP_NET_BIND_SERVICE.",
-        1,
-      );
-    }
-    throw error;
+    throw describeListenFailure(error, settings);
   }
 }
 
-function isForbiddenFile(error: unknown): error is Error & { code: string; path: string } {
-  if (!(error instanceof Error && "code" in error && "path" in error)) return false;
-  return (error.code === "EACCES" || error.code === "EPERM") && typeof error.path === "string";
-}
-
 /** Resolves at the first signal; a second one ends the process at once. */
-function stopSignal(): Promise<void> {
-  return new Promise((resolve) => {
-    let isStopping = false;
-    const stop = () => {
-      if (isStopping) process.exit(1);
-      isStopping = true;
-      resolve();
-    };
-    process.on("SIGINT", stop);
-    process.on("SIGTERM", stop);
-    // A closed terminal sends SIGHUP more than once, which must not force an immediate exit.
-    if (!isHangupIgnored()) process.on("SIGHUP", () => resolve());
-  });
-}
-
-/** A process started with `nohup` should continue; a listener for the signal would undo that. */
-function isHangupIgnored(): boolean {
-  const status = "/proc/self/status";
-  if (!existsSync(status)) return false;
-  const lastDigit = /^SigIgn:.*([\da-f])$/m.exec(readFileSync(status, "utf8"))?.[1] ?? "0";
-  return Number.parseInt(lastDigit, 16) % 2 === 1;
+function stopSignal({ terminal }: Input): Promise<void> {
+  process.on("SIGUSR2", () =>
+    terminal.printNote(
+      "model-gateway: SIGUSR2 replaces processes only with --processes. Restart the server instead.",
+    ),
+  );
+  return new Promise((resolve) => onStopSignals(resolve, () => process.exit(1)));
 }

@@ -1,29 +1,28 @@
-/** Sends requests to the server that runs on this data folder, through its operator socket. */
+/** Sends requests to the server that runs on this data folder, through the operator sockets of its processes. */
 
-import type { Settings } from "../config/installation/environment.ts";
+import { join } from "node:path";
+import { PROCESSES_FOLDER, type Settings } from "../config/installation/environment.ts";
+import { askProcesses, askSocket, NOT_RUNNING } from "../nodes/machine-processes.ts";
 
 const TIMEOUT_MS = 2_000;
 
 /**
- * Returns null if no server runs, or if it does not respond in time. The command then relies on the database alone.
+ * Returns the response of each process: one, or several that serve one port. None if no server runs, or if it does not
+ * respond in time. The command then relies on the database alone.
  */
 export async function sendToServer(
-  { controlSocketFile }: Pick<Settings, "controlSocketFile">,
+  { controlSocketFile, dataDir }: Pick<Settings, "controlSocketFile" | "dataDir">,
   path: string,
   payload: object,
-): Promise<string | null> {
-  try {
-    const response = await fetch(`http://localhost${path}`, {
-      unix: controlSocketFile,
-      method: "POST",
-      body: JSON.stringify(payload),
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    });
-    const received = await response.text();
-    return response.ok ? received : null;
-  } catch {
-    return null;
-  }
+): Promise<string[]> {
+  const question = { path, payload };
+  const machine = { folder: join(dataDir, PROCESSES_FOLDER), timeoutMs: TIMEOUT_MS };
+  const [alone, several] = await Promise.all([
+    askSocket(controlSocketFile, { ...question, timeoutMs: TIMEOUT_MS }),
+    askProcesses(machine, question),
+  ]);
+  const bodies = [alone === NOT_RUNNING ? null : alone, ...several.map(({ body }) => body)];
+  return bodies.filter((body) => body !== null);
 }
 
 /**

@@ -28,10 +28,15 @@ export class ServiceManager {
     this.#onFailure = onFailure;
   }
 
+  /** Processes are being replaced. `notifyReady` ends it. */
+  notifyReloading(): void {
+    this.#notify(`RELOADING=1\nMONOTONIC_USEC=${monotonicUs()}\nSTATUS=Replacing processes`);
+  }
+
   /** From now on systemd restarts the process if the event loop stands still for `WatchdogSec`. */
   notifyReady(status: string): void {
     this.#notify(`READY=1\nSTATUS=${status}`);
-    if (this.#watchdogMs === null || this.#address === null) return;
+    if (this.#watchdogMs === null || this.#address === null || this.#watchdog !== null) return;
     // Twice in each interval, as sd_watchdog_enabled(3) recommends.
     this.#watchdog = setInterval(() => this.#notify("WATCHDOG=1"), this.#watchdogMs / 2);
     this.#watchdog.unref();
@@ -58,6 +63,9 @@ export class ServiceManager {
     }
   }
 }
+
+/** By the clock that systemd compares it with. */
+const monotonicUs = () => Number(process.hrtime.bigint() / 1_000n);
 
 /** Null if systemd does not watch this process. */
 function parseWatchdogMs(environment: ServiceManagerOptions["environment"]): number | null {

@@ -11,6 +11,10 @@ export const start: Command = {
     config: { value: "FILE", about: "apply this configuration file before listening" },
     host: { value: "ADDRESS", about: "the address to listen on (HOST, 127.0.0.1)" },
     port: { value: "PORT", about: "the port to listen on (PORT, 8787)" },
+    processes: {
+      value: "auto|N",
+      about: "processes that serve the port, on PostgreSQL and Linux (PROCESSES, 1)",
+    },
     data: DATA_OPTION,
   },
   async run(input) {

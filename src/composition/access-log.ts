@@ -11,6 +11,12 @@ export function openAccessLog({ settings, limits, closers, writeAccess }: Proces
     write: writeAccess,
     random: Math.random,
     ...limits.accessLog,
+    ...(settings.process === null
+      ? { constants: {} }
+      : {
+          constants: { process: settings.process.number },
+          batchCharsMax: limits.processes.accessBatchCharsMax,
+        }),
   });
   closers.add(() => accessLog.flush());
   return accessLog;

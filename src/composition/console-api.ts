@@ -1,5 +1,6 @@
 /** Opens alerts and the console API. */
 
+import { dirname } from "node:path";
 import { type Alerts, startAlerts } from "../alerts/engine.ts";
 import type { ConsoleContext } from "../console-api/context.ts";
 import type { ApiHandler } from "../console-api/handler.ts";
@@ -8,7 +9,9 @@ import { openAuthThrottles } from "../console-api/throttling/auth-throttles.ts";
 import { openThrottle } from "../console-api/throttling/throttle.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { openMail } from "../mail/mail.ts";
+import { askProcesses } from "../nodes/machine-processes.ts";
 import type { ThrottleSharing } from "../nodes/throttle-sharing.ts";
+import type { MetricFamily } from "../observe/metrics-text.ts";
 import type { UsageExport } from "../usage-export/engine.ts";
 import type { BillingServices } from "./billing.ts";
 import type { NodeAddress } from "./node-address.ts";
@@ -23,13 +26,19 @@ export interface ConsoleServices {
   readonly usageExport: UsageExport;
 }
 
-export function openConsoleApi(context: ProcessContext, services: ConsoleServices): ApiHandler {
+export interface ConsoleApi {
+  readonly handle: ApiHandler;
+  /** The metrics of this process alone. */
+  metrics(): Promise<MetricFamily[]>;
+}
+
+export function openConsoleApi(context: ProcessContext, services: ConsoleServices): ConsoleApi {
   const { installation, limits } = context;
   const { clock, db, keyring } = installation;
   const { gateway, billing, address, throttles, usageExport } = services;
   const share = (name: string) => throttles?.share(name, { reportFrom: 1 });
   const alerts = openAlerts(context, services);
-  return openLazily({
+  const consoleContext: ConsoleContext = {
     installation,
     gateway,
     get publicUrl() {
@@ -48,7 +57,27 @@ export function openConsoleApi(context: ProcessContext, services: ConsoleService
     billingFaults: billing.faults,
     billingMetrics: billing.metrics,
     live: openLive({ gateway, alerts, node: () => address.node }),
-  });
+    otherMetrics: openOtherMetrics(context),
+  };
+  return {
+    handle: openLazily(consoleContext),
+    metrics: async () => (await import("../console-api/metrics/metrics.ts")).buildFamilies(consoleContext),
+  };
+}
+
+function openOtherMetrics({ settings, limits }: ProcessContext): ConsoleContext["otherMetrics"] {
+  const { process } = settings;
+  if (process === null) return null;
+  const machine = { folder: dirname(settings.nodeDir), timeoutMs: limits.processes.askTimeoutMs };
+  return {
+    number: process.number,
+    async ask() {
+      const responses = await askProcesses(machine, { path: "/metrics", except: process.number });
+      return responses.flatMap(({ process, body }) =>
+        body === null ? [] : [{ process, families: JSON.parse(body) }],
+      );
+    },
+  };
 }
 
 function openAlerts(context: ProcessContext, { gateway, billing, address }: ConsoleServices): Alerts {

@@ -54,7 +54,7 @@ export interface GatewayServices {
 
 /** Bodies of requests that are too large for memory. */
 export function spoolFolder({ settings }: ProcessContext): string {
-  return join(settings.dataDir, "spool");
+  return join(settings.nodeDir, "spool");
 }
 
 export function openGateway(context: ProcessContext, services: GatewayServices): Gateway {

@@ -4,10 +4,10 @@ import { hostname } from "node:os";
 import type { ServerSettings } from "./process-context.ts";
 
 export class NodeAddress {
-  readonly #settings: Pick<ServerSettings, "port" | "publicUrl">;
+  readonly #settings: Pick<ServerSettings, "port" | "publicUrl" | "process">;
   #listening: { readonly url: string; readonly port: number } | null = null;
 
-  constructor(settings: Pick<ServerSettings, "port" | "publicUrl">) {
+  constructor(settings: Pick<ServerSettings, "port" | "publicUrl" | "process">) {
     this.#settings = settings;
   }
 
@@ -18,7 +18,9 @@ export class NodeAddress {
 
   /** Identifies this process among the nodes of an installation. */
   get node(): string {
-    return `${hostname()}:${this.#server.port}`;
+    const { process } = this.#settings;
+    const address = `${hostname()}:${this.#server.port}`;
+    return process === null ? address : `${address}/${process.number}`;
   }
 
   setServer(server: { readonly url: string; readonly port: number }): void {

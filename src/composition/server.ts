@@ -1,9 +1,11 @@
 /** Starts the HTTP server with its WebSocket sessions and built pages. */
 
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { ApiHandler } from "../console-api/handler.ts";
 import type { Gateway } from "../gateway/gateway.ts";
+import { askProcesses } from "../nodes/machine-processes.ts";
 import { openSockets } from "../responses-websocket/sockets.ts";
+import { processReadiness } from "../server/readiness.ts";
 import type { SiteName } from "../server/routes.ts";
 import { type Server, type ServerOptions, startServer } from "../server/server.ts";
 import { openSite, type Site } from "../server/site.ts";
@@ -38,6 +40,7 @@ export function startHttpServer(context: ProcessContext, services: HttpServices)
     newId: installation.newId,
     hostname: settings.host,
     port: settings.port,
+    isPortShared: settings.process !== null,
     connections: limits.connections,
     publicUrl: settings.publicUrl,
     allowedHosts: settings.allowedHosts,
@@ -48,11 +51,30 @@ export function startHttpServer(context: ProcessContext, services: HttpServices)
       keyBytesMax: limits.socketsUnfinishedKeyBytesMax,
     },
     socketIdleSeconds: limits.socketIdleSeconds,
+    others: openOthers(context),
     isStoreReady: async () =>
       (await billing.isReady()) && status.isSupported && gateway.sharing?.isJoining !== true,
   });
-  closers.add(() => server.drain(limits.drainTimeoutMs));
+  // If the port is shared, other processes accept the connections that this one no longer accepts.
+  const silentMs = settings.process === null ? 0 : limits.processes.silentMs;
+  closers.add(() => server.drain({ silentMs, timeoutMs: limits.drainTimeoutMs }));
   return server;
+}
+
+function openOthers({ settings, limits }: ProcessContext): ServerOptions["others"] {
+  const { process } = settings;
+  if (process === null) return null;
+  const machine = { folder: dirname(settings.nodeDir), timeoutMs: limits.processes.askTimeoutMs };
+  return {
+    number: process.number,
+    async ask() {
+      const responses = await askProcesses(machine, { path: "/readiness", except: process.number });
+      return responses.map(({ process, body }) => ({
+        process,
+        state: body === null ? null : processReadiness.parse(JSON.parse(body)),
+      }));
+    },
+  };
 }
 
 function openSites(builtDir: string, cachedBytesMax: number): ServerOptions["sites"] {

@@ -6,6 +6,7 @@ import type { Gateway } from "../gateway/gateway.ts";
 import type { Mail } from "../mail/mail.ts";
 import type { BillingFaults } from "../observe/billing-faults.ts";
 import type { BillingMetrics } from "../observe/billing-metrics.ts";
+import type { ProcessMetrics } from "../observe/merge-metrics.ts";
 import type { UsageExport } from "../usage-export/engine.ts";
 import type { Live } from "./live/live.ts";
 import type { AuthThrottles } from "./throttling/auth-throttles.ts";
@@ -55,4 +56,6 @@ export interface ConsoleContext {
   readonly billingMetrics: BillingMetrics;
   /** Live data of this process. */
   readonly live: Live;
+  /** The number of this process, and the metrics of the others on its port; null if it is the only one. */
+  readonly otherMetrics: { readonly number: number; ask(): Promise<ProcessMetrics[]> } | null;
 }

@@ -37,6 +37,7 @@ function open(options: Partial<AccessLogOptions> = {}) {
   const written: string[] = [];
   const callbacks: (() => void)[] = [];
   const log = new AccessLog({
+    constants: {},
     ratio: 1,
     random: () => 0.5,
     delayMs: 1,

@@ -9,6 +9,8 @@ export const ACCESS_LOG_MODES = ["off", "on", "sample"] as const;
 export type AccessLogMode = (typeof ACCESS_LOG_MODES)[number];
 
 export interface AccessLogOptions {
+  /** In every line: the number of the process, if there are several. */
+  readonly constants: Readonly<Record<string, number>>;
   /** The share of requests that are logged. Requests that failed are always logged. */
   readonly ratio: number;
   /** Writes the text and calls back when it has been passed on. */
@@ -79,9 +81,9 @@ export class AccessLog {
   }
 
   add(record: AccessRecord): void {
-    const { pendingCharsMax, batchCharsMax, delayMs } = this.#options;
+    const { constants, pendingCharsMax, batchCharsMax, delayMs } = this.#options;
     const client = record.client === null ? null : redactSecrets(record.client.slice(0, CLIENT_CHARS_MAX));
-    const line = `${JSON.stringify({ ...record, client })}\n`;
+    const line = `${JSON.stringify({ ...record, client, ...constants })}\n`;
     if (this.#pendingChars + this.#lines.length + line.length > pendingCharsMax) {
       this.dropped++;
       return;

@@ -43,10 +43,12 @@ export function redactSecrets(text: string): string {
   return text.replace(SECRET_SHAPES, "[redacted]");
 }
 
-export function openLog(nowMs: () => number, write: (line: string) => void): Log {
+/** `constants` are in every line: the number of the process, if there are several. */
+export function openLog(nowMs: () => number, write: (line: string) => void, constants?: LogFields): Log {
   function line(level: string, event: string, fields: LogFields | undefined): void {
     // Named fields are the first guard; `redact` is the second, for a secret inside a message.
-    const text = JSON.stringify({ time: new Date(nowMs()).toISOString(), level, event, ...fields }, redact);
+    const time = new Date(nowMs()).toISOString();
+    const text = JSON.stringify({ time, level, event, ...constants, ...fields }, redact);
     write(`${text}\n`);
   }
   return {

@@ -308,7 +308,7 @@ export const OPERATIONS = {
     family: "Health",
     summary: "Get readiness",
     about:
-      "Returns 200 if the database is reachable and the process is not shutting down, otherwise 503 with the same body.",
+      "Returns 200 if the database is reachable and the process is not shutting down, otherwise 503 with the same body. If several processes serve the port, it is about all of them.",
     response: content("Health", health, {
       name: "ready",
       value: { status: "ready", store: "ok", draining: false },

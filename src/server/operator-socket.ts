@@ -1,6 +1,7 @@
 /**
  * A local socket for the operator's command line: a socket file in the data folder that only its owner can open. It
- * reports state that only the running process has, and flushes pending billing.
+ * reports state that only the running process has, and flushes pending billing. Other processes on the same port use it,
+ * too.
  */
 
 import { chmodSync, rmSync } from "node:fs";
@@ -8,8 +9,10 @@ import { z } from "zod";
 import { callerSubjects } from "../gateway/admission/caller-limits.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import type { LimitStanding } from "../limits/limiter.ts";
+import type { MetricFamily } from "../observe/metrics-text.ts";
 import type { Candidate } from "../pool/pool.ts";
 import { INTERFACES } from "../records/interfaces.ts";
+import type { ProcessReadiness } from "./readiness.ts";
 
 /** What would happen to a request now: the state of its limits, and the accounts that could serve it. */
 export interface LiveExplanation {
@@ -25,6 +28,18 @@ const explainRequest = z.object({
 
 const flushRequest = z.object({ userId: z.string().nullable() });
 
+/** What the other processes of the machine ask. */
+export interface ProcessReports {
+  readiness(): Promise<ProcessReadiness>;
+  metrics(): Promise<readonly MetricFamily[]>;
+}
+
+export interface OperatorSocketOptions {
+  readonly gateway: Gateway;
+  readonly socketFile: string;
+  readonly reports: ProcessReports;
+}
+
 export interface OperatorSocket {
   /** Deletes the socket file, if this process created one. */
   close(): void;
@@ -34,12 +49,13 @@ export interface OperatorSocket {
  * The gateway runs without this socket, too: the path may be too long for a socket, the file system may not support
  * sockets, or another process on this folder may own it.
  */
-export async function openOperatorSocket(gateway: Gateway, socketFile: string): Promise<OperatorSocket> {
+export async function openOperatorSocket(options: OperatorSocketOptions): Promise<OperatorSocket> {
+  const { gateway, socketFile } = options;
   try {
     if (await isInUse(socketFile))
       throw new Error("another process on this data folder uses the operator socket");
     rmSync(socketFile, { force: true });
-    return listen(gateway, socketFile);
+    return listen(options);
   } catch (error) {
     gateway.log.warn("operator_socket_failed", {
       reason: error instanceof Error ? error.message : "unknown",
@@ -61,13 +77,15 @@ async function isInUse(socketFile: string): Promise<boolean> {
   }
 }
 
-function listen(gateway: Gateway, socketFile: string): OperatorSocket {
+function listen({ gateway, socketFile, reports }: OperatorSocketOptions): OperatorSocket {
   const server = Bun.serve({
     unix: socketFile,
     async fetch(request) {
       const body: unknown = await request.json().catch(() => null);
       const { pathname } = new URL(request.url);
       if (pathname === "/health") return Response.json({});
+      if (pathname === "/readiness") return Response.json(await reports.readiness());
+      if (pathname === "/metrics") return Response.json(await reports.metrics());
       const explain = pathname === "/explain" ? explainRequest.safeParse(body) : null;
       if (explain?.success) return Response.json(explainLive(gateway, explain.data));
       const flushUser = pathname === "/settle-up" ? flushRequest.safeParse(body) : null;

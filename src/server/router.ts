@@ -18,6 +18,7 @@ import { CallerEndpoints } from "./caller-endpoints.ts";
 import { findErrorApi } from "./error-interface.ts";
 import { checkGeminiQuery } from "./gemini-query.ts";
 import { OpenApiEndpoint } from "./openapi-endpoint.ts";
+import type { Readiness } from "./readiness.ts";
 import { requestFaultError } from "./request-fault.ts";
 import { type Destination, findDestination } from "./routes.ts";
 import { ServerCall } from "./server-call.ts";
@@ -27,10 +28,7 @@ import { UnknownUrl } from "./unknown-url.ts";
 export interface RouterOptions extends BrowserEndpointsOptions {
   gateway: Gateway;
   newId: NewId;
-  /** Whether the database responds. */
-  isStoreReady(): Promise<boolean>;
-  /** Whether the node is about to stop. */
-  isDraining(): boolean;
+  readiness: Readiness;
 }
 
 type OtherDestination = Exclude<Destination, { kind: "model_call" | "responses_socket" }>;
@@ -115,13 +113,11 @@ export class Router {
   }
 
   async #reportReadiness(requestId: string): Promise<Response> {
-    const store = await this.#options.isStoreReady();
-    const draining = this.#options.isDraining();
-    const ready = store && !draining;
-    return Response.json(
-      { status: ready ? "ready" : "not_ready", store: store ? "ok" : "unavailable", draining },
-      { status: ready ? 200 : 503, headers: { "x-request-id": requestId } },
-    );
+    const report = await this.#options.readiness.report();
+    return Response.json(report, {
+      status: report.status === "ready" ? 200 : 503,
+      headers: { "x-request-id": requestId },
+    });
   }
 
   #reject(thrown: unknown, { path, request, requestId }: ServerCall): HttpResponse {

@@ -3,20 +3,31 @@
 import { type ListenOptions, listen } from "../net/http-server/listen.ts";
 import { isProxy } from "../net/http-server/proxy.ts";
 import { logFault } from "../observe/log.ts";
+import { type PortReadinessOptions, Readiness } from "./readiness.ts";
 import { Router, type RouterOptions } from "./router.ts";
 import { SocketUpgrades, type SocketUpgradesOptions } from "./socket-upgrades.ts";
 
 export interface ServerOptions
-  extends Omit<RouterOptions, "shutdownSignal" | "isDraining">,
+  extends Omit<RouterOptions, "shutdownSignal" | "readiness">,
+    Omit<PortReadinessOptions, "isDraining">,
     SocketUpgradesOptions {
   hostname: string;
   port: number;
+  isPortShared: boolean;
   connections: ListenOptions["limits"];
+}
+
+export interface DrainTimes {
+  /** How long connections without a request are served after the server stopped listening. */
+  readonly silentMs: number;
+  /** How long requests in flight may take after that. */
+  readonly timeoutMs: number;
 }
 
 export interface Server {
   readonly url: string;
   readonly port: number;
+  readonly readiness: Readiness;
   /**
    * Reports that the node is not ready. Requests are served on, and each response closes its connection, so that the
    * next request of the client reaches another node.
@@ -26,7 +37,7 @@ export interface Server {
    * Stops accepting connections, lets requests in flight finish, and closes the remaining connections after the
    * timeout.
    */
-  drain(timeoutMs: number): Promise<void>;
+  drain(times: DrainTimes): Promise<void>;
 }
 
 export function startServer(options: ServerOptions): Server {
@@ -34,13 +45,13 @@ export function startServer(options: ServerOptions): Server {
   const shutdown = new AbortController();
   let isClosing = false;
   const upgrades = new SocketUpgrades(options);
-  const router = new Router(
-    { ...options, shutdownSignal: shutdown.signal, isDraining: () => isClosing },
-    upgrades,
-  );
+  const { isStoreReady, others } = options;
+  const readiness = new Readiness({ isStoreReady, others, isDraining: () => isClosing });
+  const router = new Router({ ...options, shutdownSignal: shutdown.signal, readiness }, upgrades);
   const listener = listen({
     hostname: options.hostname,
     port: options.port,
+    isPortShared: options.isPortShared,
     limits: options.connections,
     isProxy: (address) => isProxy(address, options.publicUrl),
     monotonicMs: clock.monotonicMs,
@@ -56,9 +67,13 @@ export function startServer(options: ServerOptions): Server {
   return {
     url: `http://${listener.hostname}:${listener.port}`,
     port: listener.port,
+    readiness,
     announceClose,
-    async drain(timeoutMs) {
+    async drain({ silentMs, timeoutMs }) {
       announceClose();
+      listener.stopListening();
+      // The request of a connection that was accepted just now may be on its way.
+      if (silentMs > 0) await Bun.sleep(silentMs);
       shutdown.abort();
       await waitAtMost(timeoutMs, Promise.all([upgrades.drain(), listener.close()]));
       upgrades.closeNow();

@@ -11,7 +11,7 @@ export interface GatewayProcess {
   url: string;
   /** Everything printed so far, on both outputs. */
   output(): string;
-  signal(name: "SIGTERM" | "SIGINT" | "SIGHUP"): void;
+  signal(name: "SIGTERM" | "SIGINT" | "SIGHUP" | "SIGUSR2"): void;
   exited: Promise<number>;
   /** Ends the process if it is running; returns its exit code. */
   stop(): Promise<number>;

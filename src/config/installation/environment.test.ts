@@ -23,6 +23,9 @@ describe("settings", () => {
       allowedHosts: [],
       largeBodiesBytes: null,
       dataDir: resolve("data"),
+      processes: 1,
+      process: null,
+      nodeDir: resolve("data"),
       databaseUrl: `sqlite:${resolve("data/gateway.db")}`,
       databaseListenUrl: "",
       redisUrl: null,
@@ -42,6 +45,32 @@ describe("settings", () => {
     expect(settingsOf({ environment: { DURABILITY: "disk" } }).durability).toBe("disk");
     const result = readSettings({ flags: {}, environment: { DURABILITY: "tape" } });
     expect(result).toEqual({ ok: false, problems: ["DURABILITY must be process, disk or store."] });
+  });
+
+  test("the number of processes is auto or from 1 to 64; a flag overrides the variable and the file", () => {
+    const environment = { PROCESSES: "auto" };
+    expect(settingsOf({ environment, file: { processes: 4 } }).processes).toBe("auto");
+    expect(settingsOf({ flags: { processes: "64" }, environment }).processes).toBe(64);
+    expect(settingsOf({ file: { processes: 4 } }).processes).toBe(4);
+    for (const value of ["0", "65", "1000", "-1", "many"]) {
+      expect(readSettings({ flags: { processes: value }, environment: {} })).toEqual({
+        ok: false,
+        problems: ["--processes must be auto, or a number from 1 to 64."],
+      });
+    }
+  });
+
+  test("one of several processes has its own folder, and a part of the memory for large bodies", () => {
+    const environment = { MODEL_GATEWAY_PROCESS: "2/4" };
+    const settings = settingsOf({ environment, file: { large_bodies_mib: 2_048 } });
+    expect(settings).toMatchObject({
+      process: { number: 2, count: 4 },
+      dataDir: resolve("data"),
+      nodeDir: resolve("data/processes/2"),
+      controlSocketFile: resolve("data/processes/2/control.sock"),
+      masterKeyFile: resolve("data/master.key"),
+      largeBodiesBytes: 512 * 2 ** 20,
+    });
   });
 
   test("the drain delay is 5 seconds on PostgreSQL and can be set", () => {

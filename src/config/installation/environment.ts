@@ -11,7 +11,10 @@ import {
   COORDINATOR_LOSS,
   type CoordinatorLossSetting,
   DRAIN_DELAY_RULE,
+  PROCESSES_RULE,
+  type ProcessesSetting,
   parseDrainDelay,
+  parseProcesses,
 } from "../schema/settings.ts";
 import type { FileLog, FileTelemetry } from "../schema/telemetry.ts";
 import { type CaptureSettings, readCaptureSettings } from "./capture-settings.ts";
@@ -36,6 +39,12 @@ export interface Settings {
   readonly largeBodiesBytes: number | null;
   /** An absolute path. */
   readonly dataDir: string;
+  /** How many processes serve the port. */
+  readonly processes: ProcessesSetting;
+  /** The place of this process among them; null if it is the only one. */
+  readonly process: ProcessPlace | null;
+  /** Holds what belongs to this process alone: its lock, its journal, its spool, its operator socket. */
+  readonly nodeDir: string;
   readonly databaseUrl: string;
   /** A direct connection to PostgreSQL for notifications, if `databaseUrl` is that of a connection pooler. */
   readonly databaseListenUrl: string;
@@ -59,6 +68,18 @@ export interface Settings {
   readonly drainDelayMs: number;
 }
 
+/** One of several processes that a supervisor runs on one port. */
+export interface ProcessPlace {
+  /** From 1; one more than `count` while a process is replaced. */
+  readonly number: number;
+  readonly count: number;
+}
+
+/** Set by the supervisor for the processes that it starts, as `number/count`. */
+export const PROCESS_VARIABLE = "MODEL_GATEWAY_PROCESS";
+/** The folder below the data folder with one folder for each process. */
+export const PROCESSES_FOLDER = "processes";
+
 const COORDINATOR_LOSS_RULE = `one of ${COORDINATOR_LOSS.join(", ")}`;
 const REDIS_URL_FORM = /^(redis|rediss|valkey|valkeys|redis\+unix):\/\/./;
 const REDIS_URL_RULE = "redis://host:6379, or rediss:// for TLS";
@@ -67,7 +88,12 @@ const DURABILITIES = ["process", "disk", "store"] as const;
 export type DurabilitySetting = (typeof DURABILITIES)[number];
 
 export interface SettingSources {
-  flags: { host?: string | undefined; port?: string | undefined; data?: string | undefined };
+  flags: {
+    host?: string | undefined;
+    port?: string | undefined;
+    data?: string | undefined;
+    processes?: string | undefined;
+  };
   environment: Readonly<Record<string, string | undefined>>;
   /** The validated `server` section of the file. */
   file?: {
@@ -78,6 +104,7 @@ export interface SettingSources {
     allowed_hosts?: readonly string[] | undefined;
     large_bodies_mib?: number | undefined;
     drain_delay?: string | undefined;
+    processes?: ProcessesSetting | undefined;
     on_coordinator_loss?: string | undefined;
   };
   /** The validated `telemetry` section of the file. */
@@ -150,6 +177,7 @@ export function readSettings(sources: SettingSources): SettingsResult {
   if (listen !== null) check(listen, LISTEN_URL_FORM.test(listen.value), LISTEN_URL_RULE);
 
   const coordination = readCoordinationSettings(pick, check, file);
+  const processes = readProcessSettings(pick, check, { environment, dataDir, inFile: file.processes });
   const durabilitySetting = pick({ variable: "DURABILITY" }) ?? defaultSetting("process");
   const durability = DURABILITIES.find((known) => known === durabilitySetting.value) ?? null;
   check(durabilitySetting, durability !== null, "process, disk or store");
@@ -168,14 +196,15 @@ export function readSettings(sources: SettingSources): SettingsResult {
       publicUrl: publicUrl?.value.replace(/\/+$/, "") ?? localUrl(host.value, portNumber),
       allowedOrigins: file.allowed_origins ?? [],
       allowedHosts: file.allowed_hosts ?? [],
-      largeBodiesBytes: file.large_bodies_mib === undefined ? null : file.large_bodies_mib * 2 ** 20,
+      largeBodiesBytes: readLargeBodies(file.large_bodies_mib, processes.process),
       dataDir,
+      ...processes,
       databaseUrl: database?.value ?? `sqlite:${resolve(dataDir, "gateway.db")}`,
       databaseListenUrl: listen?.value ?? database?.value ?? "",
       ...coordination,
       masterKeyFile: resolve(dataDir, "master.key"),
       adminTokenFile: resolve(dataDir, "admin-token"),
-      controlSocketFile: resolve(dataDir, "control.sock"),
+      controlSocketFile: resolve(processes.nodeDir, "control.sock"),
       telemetry,
       accessLog,
       capture: readCaptureSettings(sources.fileCapture),
@@ -198,6 +227,35 @@ function readCoordinationSettings(
   const onCoordinatorLoss = COORDINATOR_LOSS.find((known) => known === loss.value) ?? null;
   check(loss, onCoordinatorLoss !== null, COORDINATOR_LOSS_RULE);
   return { redisUrl: redis?.value ?? null, onCoordinatorLoss: onCoordinatorLoss ?? "share" };
+}
+
+/** How many processes serve the port, and which of them this one is. */
+function readProcessSettings(
+  pick: (names: SettingNames) => SettingValue | null,
+  check: (setting: SettingValue, isValid: boolean, rule: string) => void,
+  {
+    environment,
+    dataDir,
+    inFile,
+  }: Pick<SettingSources, "environment"> & { dataDir: string; inFile: ProcessesSetting | undefined },
+): Pick<Settings, "processes" | "process" | "nodeDir"> {
+  const setting = pick({ flag: "processes", variable: "PROCESSES", inFile }) ?? defaultSetting("1");
+  const processes = parseProcesses(setting.value);
+  check(setting, processes !== null, PROCESSES_RULE);
+  const place = readProcessPlace(environment);
+  const nodeDir = place === null ? dataDir : resolve(dataDir, PROCESSES_FOLDER, String(place.number));
+  return { processes: processes ?? 1, process: place, nodeDir };
+}
+
+/** Several processes divide the budget of the machine. */
+function readLargeBodies(mib: number | undefined, place: ProcessPlace | null): number | null {
+  if (mib === undefined) return null;
+  return Math.max(limits.largeBodies.bytesMin, (mib * 2 ** 20) / (place?.count ?? 1));
+}
+
+function readProcessPlace(environment: SettingSources["environment"]): ProcessPlace | null {
+  const [, number, count] = /^(\d+)\/(\d+)$/.exec(environment[PROCESS_VARIABLE] ?? "") ?? [];
+  return number === undefined ? null : { number: Number(number), count: Number(count) };
 }
 
 function pickSetting(

@@ -60,7 +60,7 @@ export async function openInstallation(
   const hasKey = fromEnv !== undefined || pathExists(file);
   // A wrong key must be reported before anything is created.
   const presentKeyring = hasKey ? openKeyring({ file, fromEnv }) : null;
-  const db = await openDb(settings.databaseUrl);
+  const db = await openDb(settings.databaseUrl, { processes: settings.process?.count });
   try {
     if (presentKeyring === null && (await hasVersions(db))) throw masterKeyMissing(file);
     await requireUnmoved(db);

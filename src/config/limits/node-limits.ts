@@ -41,6 +41,26 @@ export const nodeLimits = {
     publishIntervalMs: 600_000,
     keptMs: 2 * 3_600_000,
   },
+  /** Several processes on one port: see cli/processes/supervisor.ts. */
+  processes: {
+    max: 64,
+    /** How long a process that stopped listening serves connections that have not sent a request yet. */
+    silentMs: 1_000,
+    /** A process reports to its supervisor this often, and is killed after `missedMax` intervals without a report. */
+    reportMs: 5_000,
+    missedMax: 6,
+    /** A process that ended is started again after `restartMinMs`, twice as long each time, `restartMaxMs` at most. */
+    restartMinMs: 250,
+    restartMaxMs: 30_000,
+    /** A process that was ready for this long is started again without delay. */
+    stableMs: 60_000,
+    /** A process that ends so often before it is ready ends all. */
+    failedStartsMax: 5,
+    /** How long another process of the machine may take to report its state. */
+    askTimeoutMs: 2_000,
+    /** Lines of the access log that are written together. Larger writes to a pipe would mix with those of others. */
+    accessBatchCharsMax: 2_048,
+  },
   /** How often a node checks whether the migrations that wait for nodes of an earlier version can be applied. */
   finishMigrationsMs: 60_000,
 } as const;

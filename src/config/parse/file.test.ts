@@ -112,7 +112,7 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
     "server:\n  prot: 1",
     2,
     "server.prot",
-    "Did you mean port? Allowed here: host, port, public_url, allowed_origins, allowed_hosts, large_bodies_mib, drain_delay, on_coordinator_loss.",
+    "Did you mean port? Allowed here: host, port, public_url, allowed_origins, allowed_hosts, large_bodies_mib, drain_delay, processes, on_coordinator_loss.",
   ],
   ["an unknown section", "modles: []", 1, "modles", "Did you mean models?"],
   [

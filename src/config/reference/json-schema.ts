@@ -51,7 +51,12 @@ function buildShape(value: OutlineValue): JsonSchema {
       return { type: "boolean" };
     case "number":
       return {
-        anyOf: [{ type: "integer", minimum: value.min, maximum: value.max }, DIGITS, FROM_ENVIRONMENT],
+        anyOf: [
+          ...(value.word === undefined ? [] : [{ const: value.word }]),
+          { type: "integer", minimum: value.min, maximum: value.max },
+          DIGITS,
+          FROM_ENVIRONMENT,
+        ],
       };
     case "text":
       return { type: "string" };

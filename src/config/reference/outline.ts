@@ -29,7 +29,8 @@ export type OutlineValue = { rules: readonly string[] } & (
   | { kind: "names"; names: OutlineValue; of: OutlineValue }
   | { kind: "words"; words: readonly string[] }
   | { kind: "switch" }
-  | { kind: "number"; min: number; max: number }
+  /** `word` may be written instead of a number. */
+  | { kind: "number"; min: number; max: number; word?: string }
   | { kind: "text" }
 );
 
@@ -120,7 +121,17 @@ function outlineValue(schema: z.core.$ZodType, place: string): OutlineValue {
     if (minValue === null || maxValue === null) throw new Error(`${place} is a number without bounds.`);
     return { kind: "number", min: minValue, max: maxValue, rules };
   }
+  if (schema instanceof z.ZodUnion) return outlineUnion(schema, place, rules);
   throw new Error(`${place} has an unsupported schema type: ${schema._zod.def.type}.`);
+}
+
+/** The one union that the file has: a word or a number. */
+function outlineUnion(schema: z.ZodUnion, place: string, rules: readonly string[]): OutlineValue {
+  const [word, number] = schema.options;
+  const value = number === undefined ? null : outlineValue(number, place);
+  if (!(word instanceof z.ZodLiteral) || value?.kind !== "number")
+    throw new Error(`${place} is a union of something else than a word and a number.`);
+  return { ...value, word: String(word.value), rules };
 }
 
 /** Takes the rule from the validator: `undefined` is invalid for every unwrapped schema. */

@@ -42,6 +42,16 @@ export function parseDrainDelay(value: string): number | null {
   return ms === null || ms > limits.drainDelayMsMax ? null : ms;
 }
 
+export type ProcessesSetting = number | "auto";
+export const PROCESSES_RULE = `auto, or a number from 1 to ${limits.processes.max}`;
+
+/** Null if the value breaks the rule. */
+export function parseProcesses(value: string): ProcessesSetting | null {
+  if (value === "auto") return value;
+  const count = /^\d{1,3}$/.test(value) ? Number(value) : 0;
+  return count >= 1 && count <= limits.processes.max ? count : null;
+}
+
 export const COORDINATOR_LOSS = ["share", "closed", "open"] as const;
 export type CoordinatorLossSetting = (typeof COORDINATOR_LOSS)[number];
 
@@ -86,6 +96,12 @@ export const server = describeFields({
     means:
       "at shutdown, how long the node serves new requests after `/readyz` reports 503, until load balancers have noticed (`DRAIN_DELAY`). Longer than the interval of their checks",
     leftOut: `\`${durationText(limits.drainDelayMs)}\` on PostgreSQL, \`0s\` on SQLite`,
+  },
+  processes: {
+    is: z.union([z.literal("auto"), wholeNumber(1, limits.processes.max)], PROCESSES_RULE).optional(),
+    means:
+      "how many processes serve the port (`--processes`, `PROCESSES`), each a node of its own: see [all cores of one machine](many-nodes.md#all-cores-of-one-machine). `auto`: one for each core. More than one needs PostgreSQL and Linux",
+    leftOut: "`1`",
   },
   on_coordinator_loss: {
     is: z.enum(COORDINATOR_LOSS).optional(),

@@ -1,8 +1,9 @@
-/** `GET /metrics`: metrics of this process in the text formats of Prometheus and OpenMetrics. */
+/** `GET /metrics`: metrics of this process, or of all processes on this port, in the text formats of Prometheus and OpenMetrics. */
 
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
+import { mergeMetrics } from "../../observe/merge-metrics.ts";
 import { METRICS_TYPE, type MetricFamily, metricsText } from "../../observe/metrics-text.ts";
 import { OPEN_METRICS_TYPE, openMetricsText } from "../../observe/open-metrics-text.ts";
 import { VERSION } from "../../version.ts";
@@ -17,12 +18,12 @@ export const metricsRoutes = {
     method: "GET",
     path: "/metrics",
     summary:
-      "Get the metrics of this process in the Prometheus text format, or in the OpenMetrics format with exemplars if Accept names application/openmetrics-text",
+      "Get the metrics of all processes on this port in the Prometheus text format, or in the OpenMetrics format with exemplars if Accept names application/openmetrics-text",
     media: "text/plain",
     /** The text itself. */
     response: z.string(),
     async run(context, { headers }) {
-      const families = await buildFamilies(context);
+      const families = await collectFamilies(context);
       const isOpenMetrics = (headers.get("accept") ?? "").includes("application/openmetrics-text");
       return new Response(isOpenMetrics ? openMetricsText(families) : metricsText(families), {
         headers: { "content-type": isOpenMetrics ? OPEN_METRICS_TYPE : METRICS_TYPE, vary: "accept" },
@@ -35,10 +36,27 @@ const NANO = 1e-9;
 
 type MetricsContext = Pick<
   ConsoleContext,
-  "gateway" | "alerts" | "usageExport" | "isReady" | "billingFaults" | "billingMetrics" | "installation"
+  | "gateway"
+  | "alerts"
+  | "usageExport"
+  | "isReady"
+  | "billingFaults"
+  | "billingMetrics"
+  | "installation"
+  | "otherMetrics"
 >;
 
-async function buildFamilies(context: MetricsContext): Promise<MetricFamily[]> {
+/** Of all processes that serve the port: a scraper reaches any of them. */
+async function collectFamilies(context: MetricsContext): Promise<MetricFamily[]> {
+  const { otherMetrics } = context;
+  if (otherMetrics === null) return buildFamilies(context);
+  const [families, others] = await Promise.all([buildFamilies(context), otherMetrics.ask()]);
+  const all = [{ process: otherMetrics.number, families }, ...others];
+  return mergeMetrics(all.sort((a, b) => a.process - b.process));
+}
+
+/** Of this process alone. */
+export async function buildFamilies(context: MetricsContext): Promise<MetricFamily[]> {
   const { gateway, alerts, isReady, billingFaults, installation } = context;
   const isAccepting = (await isReady()) && gateway.billingEngine.hasCapacity();
   const spent = alerts.spentToday();
@@ -53,7 +71,7 @@ async function buildFamilies(context: MetricsContext): Promise<MetricFamily[]> {
       billingFaults.list().map(({ fault, count }) => [{ fault }, count]),
     ),
     ...billingFamilies(context),
-    single("gateway_journal_bytes", sumFileSizes(join(installation.settings.dataDir, "settlements"))),
+    single("gateway_journal_bytes", sumFileSizes(join(installation.settings.nodeDir, "settlements"))),
     single("gateway_spent_today_usd", spent === null ? null : spent.nano * NANO),
     single("gateway_policy_age_seconds", gateway.policy.ageMs() / 1_000),
     single("gateway_coordinator_up", Number(gateway.sharing?.state !== "lost")),

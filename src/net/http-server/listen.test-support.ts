@@ -44,6 +44,7 @@ export function listenForTest(
   const listening = listen({
     hostname: "127.0.0.1",
     port: 0,
+    isPortShared: false,
     limits: { ...LIMITS, ...limits },
     monotonicMs() {
       checks++;

@@ -1,11 +1,14 @@
 /** The HTTP server: listens on a port and passes the events of its sockets to their connections. */
 
+import type { TCPSocketListenOptions } from "bun";
 import type { ServerConnection } from "./connection.ts";
 import { ConnectionRegistry, type RegistryOptions } from "./connection-registry.ts";
 
 export interface ListenOptions extends RegistryOptions {
   readonly hostname: string;
   readonly port: number;
+  /** Other processes of the same user may listen on the port, too. The kernel divides connections between them. */
+  readonly isPortShared: boolean;
   readonly limits: RegistryOptions["limits"] & {
     /** Interval at which the time limits of all connections are checked. */
     readonly checkMs: number;
@@ -17,6 +20,8 @@ export interface HttpListener {
   readonly port: number;
   /** From now on each response closes its connection. Further connections are accepted. */
   announceClose(): void;
+  /** Stops accepting connections. Those that are open are served on. */
+  stopListening(): void;
   /**
    * Stops accepting connections. Resolves when all connections have received their pending responses and were closed.
    */
@@ -30,9 +35,11 @@ export function listen(options: ListenOptions): HttpListener {
   const timer = setInterval(() => connections.checkTimeouts(), options.limits.checkMs);
   timer.unref();
 
-  const listener = Bun.listen<ServerConnection>({
+  // The types of the runtime lack `reusePort` here.
+  const socketOptions: TCPSocketListenOptions<ServerConnection> & { reusePort: boolean } = {
     hostname: options.hostname,
     port: options.port,
+    reusePort: options.isPortShared,
     socket: {
       open: (socket) => connections.open(socket),
       data: (socket, bytes) => socket.data.onData(bytes),
@@ -41,12 +48,14 @@ export function listen(options: ListenOptions): HttpListener {
       /** An exception of one of these handlers. Network errors are reported by `close`. */
       error: (socket, thrown) => socket.data.failResponse(thrown),
     },
-  });
+  };
+  const listener = Bun.listen(socketOptions);
 
   return {
     hostname: listener.hostname,
     port: listener.port,
     announceClose: () => connections.announceClose(),
+    stopListening: () => listener.stop(),
     close() {
       listener.stop();
       return connections.closeWhenIdle();

@@ -26,12 +26,14 @@ export interface OpenDbOptions {
   workload?: Workload;
   /** With `read` the engine rejects every write, and a SQLite file must exist. */
   access?: StoreAccess;
+  /** How many processes of this machine divide the connections to PostgreSQL. */
+  processes?: number | undefined;
 }
 
 /** Opens `sqlite:/abs/path.db`, `sqlite::memory:` or `postgres://…`. */
 export async function openDb(
   url: string,
-  { workload = "general", access = "write" }: OpenDbOptions = {},
+  { workload = "general", access = "write", processes = 1 }: OpenDbOptions = {},
 ): Promise<Db> {
   const path = parseSqlitePath(url);
   if (path !== null) {
@@ -39,7 +41,7 @@ export async function openDb(
     return openSqlite(path, access);
   }
   if (url.startsWith("postgres://") || url.startsWith("postgresql://")) {
-    return openPostgres(url, { workload, access });
+    return openPostgres(url, { workload, access, processes });
   }
   // The URL may contain a password, so the error shows only its scheme.
   throw new Error(

@@ -70,6 +70,15 @@ export const POOL_LIMITS: Readonly<Record<Workload, PoolLimits>> = {
   },
 };
 
+/** A transaction may need a second connection beside it. */
+const CONNECTIONS_MIN = 2;
+
+/** The limits of one of several processes on a machine, which together use the connections of one. */
+export function divideConnections(limits: PoolLimits, processes: number): PoolLimits {
+  const connectionsMax = Math.max(CONNECTIONS_MIN, Math.ceil(limits.connectionsMax / processes));
+  return { ...limits, connectionsMax };
+}
+
 const CHECK_INTERVAL_MS = 250;
 /** Statements that still run on replaced connections may take this long to end. */
 const REPLACED_GRACE_S = 5;

@@ -1,7 +1,14 @@
 /** The PostgreSQL engine, on Bun's SQL driver. */
 
 import type { SQL } from "bun";
-import { type Driver, POOL_LIMITS, type PoolLimits, PostgresPool, type Workload } from "./postgres-pool.ts";
+import {
+  type Driver,
+  divideConnections,
+  POOL_LIMITS,
+  type PoolLimits,
+  PostgresPool,
+  type Workload,
+} from "./postgres-pool.ts";
 import {
   createSql,
   type Db,
@@ -16,11 +23,23 @@ import {
 /** PostgreSQL's type OID of BIGINT. */
 const INT8_OID = 20;
 
+interface PostgresOptions {
+  workload: Workload;
+  access?: StoreAccess;
+  limits?: PoolLimits;
+  /** How many processes of this machine divide the connections. */
+  processes?: number;
+}
+
 export async function openPostgres(
   url: string,
-  { workload, access = "write", limits }: { workload: Workload; access?: StoreAccess; limits?: PoolLimits },
+  { workload, access = "write", limits, processes = 1 }: PostgresOptions,
 ): Promise<Db> {
-  const pool = await PostgresPool.open({ url, limits: limits ?? POOL_LIMITS[workload], access });
+  const pool = await PostgresPool.open({
+    url,
+    limits: limits ?? divideConnections(POOL_LIMITS[workload], processes),
+    access,
+  });
   const { transactionSettings } = pool;
   const begin: Db["begin"] = (mode, work) => {
     let isAbandoned = false;

@@ -1,0 +1,46 @@
+import { describe, expect, test } from "bun:test";
+import { Failure } from "../command.ts";
+import { countProcesses } from "./count-processes.ts";
+
+const POSTGRES = "postgres://gateway@db/gateway";
+const linux = { platform: "linux" as const, countCores: () => 8 };
+
+function fail(work: () => unknown): Failure {
+  try {
+    work();
+  } catch (error) {
+    if (error instanceof Failure) return error;
+  }
+  throw new Error("it did not fail");
+}
+
+describe("the number of processes", () => {
+  test("is one for each core with auto, and otherwise as set", () => {
+    expect(countProcesses({ processes: "auto", databaseUrl: POSTGRES }, linux)).toBe(8);
+    expect(countProcesses({ processes: 3, databaseUrl: POSTGRES }, linux)).toBe(3);
+  });
+
+  test("is at most 64 with auto", () => {
+    const large = { ...linux, countCores: () => 192 };
+    expect(countProcesses({ processes: "auto", databaseUrl: POSTGRES }, large)).toBe(64);
+  });
+
+  test("of one needs no supervisor, on every system and database", () => {
+    const mac = { ...linux, platform: "darwin" as const };
+    expect(countProcesses({ processes: 1, databaseUrl: "sqlite:gateway.db" }, mac)).toBeNull();
+  });
+
+  test.each(["auto", 2] as const)("%p is rejected on SQLite and on other systems", (processes) => {
+    const onSqlite = fail(() => countProcesses({ processes, databaseUrl: "sqlite:gateway.db" }, linux));
+    expect([onSqlite.exitCode, onSqlite.message]).toEqual([
+      2,
+      "Several processes need PostgreSQL: only one process can use a SQLite database.",
+    ]);
+    const mac = { ...linux, platform: "darwin" as const };
+    const onMac = fail(() => countProcesses({ processes, databaseUrl: POSTGRES }, mac));
+    expect([onMac.exitCode, onMac.message]).toEqual([
+      2,
+      "Several processes on one port need Linux: other systems do not divide connections between processes.",
+    ]);
+  });
+});
