@@ -2,6 +2,7 @@
 
 import { stringify } from "yaml";
 import { z } from "zod";
+import { limits } from "../../src/config/limits/product-limits.ts";
 import { buildJsonSchema } from "../../src/config/reference/json-schema.ts";
 import { buildOutline } from "../../src/config/reference/outline.ts";
 import { gatewayFile } from "../../src/config/schema/schema.ts";
@@ -103,12 +104,21 @@ const autoscaling = section("Scales the number of nodes by their CPU. Needs Post
     .min(1)
     .max(100)
     .default(70)
-    .describe("CPU use in percent of the request. One node uses one core at most."),
+    .describe("CPU use in percent of the request. One process uses one core at most."),
 });
 
 export const chartValues = z.strictObject({
   nameOverride: name.default("").describe("Name of the resources; that of the release if empty."),
   replicas: z.int().min(0).default(1).describe("Number of nodes. More than one needs PostgreSQL."),
+  processes: z
+    .union([z.literal("auto"), z.int().min(1).max(limits.processes.max)])
+    .default(1)
+    .describe(
+      "Processes of each pod, or auto: one for each core of its CPU limit. More than one needs PostgreSQL.",
+    ),
+  sysctls: kubernetesList.describe(
+    'Kernel settings of the pods. With several processes, net.ipv4.tcp_migrate_req: "1" keeps connections when one is replaced; the kubelet must allow it.',
+  ),
   image,
   config: kubernetesMap.describe(
     `gateway.yaml, applied at each start. \`\${NAME}\` is a variable of \`environment\`, \`\${file:NAME}\` a key of \`secretFiles\`.`,

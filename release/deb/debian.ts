@@ -23,6 +23,13 @@ server:
 
 const ENVIRONMENT = `# Variables of the service, such as the values of \${…} in gateway.yaml. One NAME=value per line.
 # DATABASE_URL=postgres://user:password@host/database
+# All cores of the machine, with PostgreSQL:
+# PROCESSES=auto
+`;
+
+/** The minus sign ignores kernels without the setting. */
+const KERNEL_SETTINGS = `# Moves new connections to another process when one of several on a port stops.
+-net.ipv4.tcp_migrate_req = 1
 `;
 
 const CONFIGURATION_FILES = ["etc/model-gateway/gateway.yaml", "etc/model-gateway/environment"];
@@ -60,6 +67,7 @@ function listPackageFiles(executable: Uint8Array, source: ReleaseSource): TarEnt
   return [
     { kind: "file", path: "usr/bin/model-gateway", mode: 0o755, content: executable },
     text("lib/systemd/system/model-gateway.service", buildUnit()),
+    text("usr/lib/sysctl.d/50-model-gateway.conf", KERNEL_SETTINGS),
     text(configurationFile, CONFIGURATION),
     text(environmentFile, ENVIRONMENT),
     { kind: "folder", path: "etc/model-gateway/credentials", mode: 0o700 },

@@ -21,6 +21,7 @@ if [ "$1" = configure ]; then
     chmod 0640 /etc/model-gateway/gateway.yaml /etc/model-gateway/environment
   fi
   if ${SYSTEMD_RUNS}; then
+    /lib/systemd/systemd-sysctl 50-model-gateway.conf || true
     systemctl daemon-reload
     if [ -z "$2" ]; then
       systemctl enable --now model-gateway.service

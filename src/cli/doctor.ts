@@ -29,6 +29,7 @@ import { checkSocket } from "./check-socket.ts";
 import { type Command, DATA_OPTION, Failure, type Input, JSON_OPTION } from "./command.ts";
 import { checkNodes, checkNotifications, checkRedis } from "./doctor-nodes.ts";
 import { checkGroups, checkOpenAccess, openAccounts } from "./doctor-policy.ts";
+import { checkProcesses } from "./doctor-processes.ts";
 import { type Finding, printFinding } from "./finding.ts";
 import { PROGRAM } from "./program-name.ts";
 import { isForOperators, MOVED_HINT, readCommandSettings, storeFailure } from "./store-access.ts";
@@ -88,6 +89,7 @@ async function runChecks(input: Input, report: Report): Promise<void> {
   report(folder);
   // Nothing in the folder can be read.
   if (folder.state === "broken") return;
+  report(...checkProcesses(settings));
   const keyring = checkMasterKey(settings, input, report);
   const db = await checkStore(settings, keyring, report);
   try {

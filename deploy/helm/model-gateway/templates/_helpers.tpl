@@ -20,6 +20,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if and $isMany (not .Values.database.existingSecret) -}}
 {{- fail "More than one node needs PostgreSQL: set database.existingSecret, or replicas: 1 and autoscaling.enabled: false. SQLite belongs to one node." -}}
 {{- end -}}
+{{- if and (ne (toString .Values.processes) "1") (not .Values.database.existingSecret) -}}
+{{- fail "Several processes need PostgreSQL: set database.existingSecret, or processes: 1." -}}
+{{- end -}}
 {{- if and $isMany (not .Values.masterKey.existingSecret) -}}
 {{- fail "More than one node needs a common master key: set masterKey.existingSecret. Otherwise each node would create its own." -}}
 {{- end -}}
