@@ -20,6 +20,7 @@ import { kill9, subscriptions } from "./kill9.ts";
 import { mixed } from "./kill9-mixed.ts";
 import { NODE_FAULTS } from "./node-faults.ts";
 import { diskErrors, diskFull, frozen, slowDisk, syncFails } from "./one-node.ts";
+import { processes } from "./processes.ts";
 import { oneCent } from "./small-balance.ts";
 import { translated } from "./translated.ts";
 import { writeBehind } from "./write-behind.ts";
@@ -40,6 +41,7 @@ const ONE_NODE_FAULTS: readonly Fault[] = [
   subscriptions,
   writeBehind,
   fraud,
+  processes,
   kill9,
 ];
 
