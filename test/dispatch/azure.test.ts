@@ -1,31 +1,24 @@
 /** Accounts of kind azure: the paths, the API version and the header that Azure expects, for every endpoint. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { eventually } from "../support/eventually.ts";
 import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
 
 const CREDENTIAL = "azure-credential-3e8a";
-const origin = (gateway: RunningGateway) => `http://127.0.0.1:${gateway.simulator.port}`;
+/** An environment variable of the configuration file. */
+const ORIGIN = `$${"{SIMULATOR_ORIGIN}"}`;
 
-const file = (account: string) => `
+const file = (fields: string) => `
 models: [{ id: public-name, interfaces: [chat, responses, embeddings, images] }]
 accounts:
   - name: azure
     kind: azure
-    ${account}
+    ${fields}
     credential: ${CREDENTIAL}
     private_network: true
     models: { public-name: my-deployment.v2 }
 groups: [{ name: default, models: [public-name], accounts: [azure] }]
 keys: [{ name: test, group: default, secret: ${TEST_KEY} }]
 `;
-
-/** The simulator's port is known only once it runs, so the account gets its address afterwards. */
-async function startAzureGateway(fields: (url: string) => string): Promise<RunningGateway> {
-  const gateway = await startTestGateway({ file: file("base_url: http://127.0.0.1:1") });
-  await gateway.apply(file(fields(origin(gateway))));
-  return gateway;
-}
 
 const CALLS: [path: string, body: object][] = [
   ["/chat/completions", { messages: [{ role: "user", content: "Hello" }] }],
@@ -39,22 +32,22 @@ const CALLS: [path: string, body: object][] = [
 const KINDS = [
   {
     name: "without a version",
-    fields: (url: string) => `base_url: ${url}`,
+    fields: `base_url: ${ORIGIN}`,
     pathOf: (path: string) => `/openai/v1${path}`,
   },
   {
     name: "without a version, with a full base URL",
-    fields: (url: string) => `base_url: ${url}/openai/v1/`,
+    fields: `base_url: ${ORIGIN}/openai/v1/`,
     pathOf: (path: string) => `/openai/v1${path}`,
   },
   {
     name: "with a v1 API version and a partial base URL",
-    fields: (url: string) => `base_url: ${url}/openai\n    api_version: preview`,
+    fields: `base_url: ${ORIGIN}/openai\n    api_version: preview`,
     pathOf: (path: string) => `/openai/v1${path}`,
   },
   {
     name: "with a date as its version",
-    fields: (url: string) => `base_url: ${url}\n    api_version: 2024-10-21`,
+    fields: `base_url: ${ORIGIN}\n    api_version: 2024-10-21`,
     pathOf: (path: string) =>
       path.startsWith("/responses") ? `/openai${path}` : `/openai/deployments/my-deployment.v2${path}`,
   },
@@ -64,14 +57,7 @@ describe.each(KINDS)("an azure account $name", ({ fields, pathOf }) => {
   let gateway: RunningGateway;
 
   beforeAll(async () => {
-    gateway = await startAzureGateway(fields);
-    await eventually(async () => {
-      const response = await gateway.call("/v1/embeddings", {
-        model: "public-name",
-        input: "Are you there?",
-      });
-      return response.status === 200;
-    });
+    gateway = await startTestGateway({ file: file(fields) });
   });
   afterAll(() => gateway.stop());
 
