@@ -6,12 +6,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PROGRAM_FILE } from "../../src/cli/command-line.test-support.ts";
 import { litellm, litellmKey } from "../../src/cli/import/litellm.test-support.ts";
+import { newApi, storedKey } from "../../src/cli/import/new-api.test-support.ts";
 import {
   type SourceContent,
   writeServer,
   writeSqlite,
 } from "../../src/cli/import/source-tables.test-support.ts";
 import { eventually } from "../support/eventually.ts";
+import { startMariaDb } from "../support/mariadb.ts";
 import { startPostgres } from "../support/postgres.ts";
 import { readProcessResult } from "../support/process-result.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
@@ -45,6 +47,24 @@ async function runImport(gateway: RunningGateway, ...args: readonly string[]): P
 function startGateway(databaseUrl: string | undefined): Promise<RunningGateway> {
   const limits = { badKeyTriesPerMinute: 10_000 };
   return startTestGateway(databaseUrl === undefined ? { limits } : { limits, databaseUrl });
+}
+
+/** A gateway with the simulator, and a source that names the simulator as its upstream. */
+async function openBeside(open: Case["open"], describeSource: (upstream: string) => SourceContent) {
+  // The address of the simulator is known first; the source is written before the gateway reads it.
+  const target = await open({});
+  const running = await startGateway(target.databaseUrl);
+  const content = describeSource(new URL(running.simulator.url).origin);
+  if (target.address.includes("://")) await writeServer(target.address, content);
+  else writeSqlite(target.address, content);
+  return {
+    running,
+    address: target.address,
+    async stop() {
+      await running.stop();
+      await target.stop();
+    },
+  };
 }
 
 function ask(gateway: RunningGateway, secret: string, model: string): Promise<Response> {
@@ -85,8 +105,18 @@ const CASES: Case[] = [
   },
 ];
 
-describe.each(CASES)("from $name", ({ open }) => {
-  test("a key of LiteLLM works with the secret that its owner has, and a restricted one stays restricted", async () => {
+/** LiteLLM runs on PostgreSQL; the others run on MySQL, too. */
+const MARIADB: Case = {
+  name: "MariaDB",
+  async open(content) {
+    const source = await startMariaDb();
+    await writeServer(source.url, content);
+    return { address: source.url, stop: source.stop };
+  },
+};
+
+describe.each(CASES)("LiteLLM on $name", ({ open }) => {
+  test("a key works with the secret that its owner has, and a restricted one stays restricted", async () => {
     const source = await open(
       litellm({
         teams: [{ team_id: "t1", team_alias: "research", models: [], blocked: false }],
@@ -115,13 +145,12 @@ describe.each(CASES)("from $name", ({ open }) => {
         }),
       );
       const command = ["litellm", "--from", source.address, "--config", config];
-      const report = JSON.parse(await runImport(gateway, ...command));
-      expect(report.notes.join()).toContain("private_network");
-      // The upstream is on this machine, which only a file can allow.
+      // The upstream is on this machine, which only a file can allow. The import keeps this account.
       const models = '{ old-chat: "sim-fast", old-fast: "sim-fast-2" }';
       await gateway.apply(
         `accounts: [{ name: openai-1, kind: openai, base_url: "${gateway.simulator.url}", private_network: true, models: ${models} }]`,
       );
+      await runImport(gateway, ...command);
       await eventually(async () => (await ask(gateway, KEY, "old-chat")).status === 200);
       expect((await ask(gateway, KEY, "old-chat")).status).toBe(200);
       expect((await ask(gateway, NARROW_KEY, "old-chat")).status).toBe(404);
@@ -138,6 +167,56 @@ describe.each(CASES)("from $name", ({ open }) => {
     } finally {
       await gateway.stop();
       await source.stop();
+    }
+  });
+});
+
+describe.each([...CASES, MARIADB])("new-api on $name", ({ open }) => {
+  test("a key works unchanged and pays from the balance of its owner, and a second import adds nothing", async () => {
+    const gateway = await openBeside(open, (upstream) =>
+      newApi({
+        channels: [{ id: 1, name: "sim", key: "upstream", models: "sim-fast,sim-slow", base_url: upstream }],
+        options: [
+          { key: "ModelRatio", value: '{"sim-fast":1,"sim-slow":1}' },
+          { key: "CompletionRatio", value: '{"sim-fast":1,"sim-slow":1}' },
+        ],
+        users: [{ id: 2, username: "ada", email: "ada@example.com", quota: 1_234_567 }],
+        tokens: [
+          { id: 1, user_id: 2, key: storedKey("a"), name: "laptop" },
+          {
+            id: 2,
+            user_id: 2,
+            key: storedKey("b"),
+            name: "narrow",
+            model_limits_enabled: true,
+            model_limits: "sim-fast",
+          },
+        ],
+      }),
+    );
+    const { running, address } = gateway;
+    try {
+      // The upstream is on this machine, which only a file can allow. The import keeps this account.
+      const models = '{ sim-fast: "sim-fast", sim-slow: "sim-slow" }';
+      await running.apply(
+        `accounts: [{ name: old-sim 1, kind: openai, base_url: "${running.simulator.url}", private_network: true, models: ${models} }]`,
+      );
+      const command = ["new-api", "--from", address, "--prefix", "old-"];
+      const report = JSON.parse(await runImport(running, ...command));
+      expect(report.top_ups).toEqual([
+        { email: "ada@example.com", usd: "2.469134", order: "import-new-api:2" },
+      ]);
+      const [key, narrow] = [`sk-${storedKey("a")}`, `sk-${storedKey("b")}`];
+      await eventually(async () => (await ask(running, key, "sim-slow")).status === 200);
+      expect((await ask(running, narrow, "sim-slow")).status).toBe(404);
+      expect((await ask(running, narrow, "sim-fast")).status).toBe(200);
+      const headers = { authorization: `Bearer ${key}` };
+      const usage = await running.call("/v1/usage", undefined, { headers });
+      const { billing } = (await usage.json()) as { billing: object };
+      expect(billing).toMatchObject({ mode: "balance", balance: expect.stringMatching(/^2\.46/) });
+      expect(JSON.parse(await runImport(running, ...command))).toMatchObject({ changes: [], top_ups: [] });
+    } finally {
+      await gateway.stop();
     }
   });
 });

@@ -2,10 +2,13 @@
 
 import { lstatSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { findMariaDb } from "./mariadb.ts";
 import { findRedisServer } from "./redis.ts";
 
 const NEEDED: readonly { package: string; isThere(): boolean }[] = [
   { package: "postgresql", isThere: hasPostgres },
+  // The database of a gateway that people come from.
+  { package: "mariadb-server", isThere: () => findMariaDb() !== null },
   { package: "redis-server", isThere: () => findRedisServer() !== null },
   { package: "pgbouncer", isThere: () => Bun.which("pgbouncer") !== null },
   // Injects disk faults into a running gateway.

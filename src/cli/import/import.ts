@@ -12,6 +12,7 @@ import { operator } from "../operator.ts";
 import { withInstallation } from "../store-access.ts";
 import { type Imported, type ImportOptions, SOURCES, type SourceName } from "./imported.ts";
 import { readLitellm } from "./litellm.ts";
+import { readNewApi, readOneApi } from "./new-api.ts";
 import { planImport } from "./plan-import.ts";
 import { printImport } from "./print-import.ts";
 import { openSource, type SourceDatabase } from "./source-database.ts";
@@ -21,6 +22,8 @@ const READERS: Readonly<
   Record<SourceName, (source: SourceDatabase, options: ImportOptions) => Promise<Imported>>
 > = {
   litellm: readLitellm,
+  "new-api": readNewApi,
+  "one-api": readOneApi,
 };
 
 export const importGateway: Command = {

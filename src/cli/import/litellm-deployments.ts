@@ -7,7 +7,14 @@ import { cleanName, type Imported, type ImportedAccount, type ImportOptions } fr
 import { decryptStored } from "./litellm-cipher.ts";
 import type { SourceTable } from "./source-table.ts";
 import type { TableReader } from "./table-reader.ts";
-import { AZURE, guessProvider, isLocal, LITELLM_PROVIDERS, type SourceUpstream } from "./upstreams.ts";
+import {
+  AZURE,
+  buildAddress,
+  guessProvider,
+  isLocal,
+  LITELLM_PROVIDERS,
+  type SourceUpstream,
+} from "./upstreams.ts";
 
 const MODELS: SourceTable = {
   name: "LiteLLM_ProxyModelTable",
@@ -163,17 +170,12 @@ interface OpenedAccount {
   readonly params: Params;
 }
 
-function buildAccount({ kind, vendor, path = "" }: SourceUpstream, params: Params): AccountFields {
-  const base = typeof params.api_base === "string" ? params.api_base.replace(/\/+$/, "") : null;
-  const address = base === null || base.endsWith(path) ? base : `${base}${path}`;
+function buildAccount(upstream: SourceUpstream, params: Params): AccountFields {
+  const address = typeof params.api_base === "string" ? params.api_base : null;
+  const isDated = upstream === AZURE && typeof params.api_version === "string";
   return {
-    kind,
-    // OpenAI's preset is for its own address.
-    ...(vendor === undefined || (vendor === "openai" && address !== null) ? {} : { vendor }),
-    ...(address === null ? {} : { base_url: address }),
-    ...(kind === AZURE.kind && typeof params.api_version === "string"
-      ? { api_version: params.api_version }
-      : {}),
+    ...buildAddress(upstream, address),
+    ...(isDated ? { api_version: String(params.api_version) } : {}),
   };
 }
 

@@ -44,3 +44,67 @@ export function guessProvider(model: string): string {
 export function isLocal(vendor: string | undefined): boolean {
   return Object.entries(VENDOR_PRESETS).some(([name, preset]) => name === vendor && preset.isLocal);
 }
+
+/** The address of an upstream that a channel has unless it names another one, and the path that is added to both. */
+export interface ChannelUpstream extends SourceUpstream {
+  readonly base?: string;
+}
+
+const ANTHROPIC: ChannelUpstream = { kind: "anthropic" };
+const GEMINI: ChannelUpstream = { kind: "gemini" };
+const OPENAI: ChannelUpstream = { kind: "openai", vendor: "openai", path: "/v1" };
+const openaiLike = (vendor: Vendor, base: string, path = "/v1"): ChannelUpstream => {
+  return { kind: "openai", vendor, base, path };
+};
+
+/** Types of channels that new-api and one-api have in common. The others have no counterpart, or differ. */
+const CHANNELS: Readonly<Record<number, ChannelUpstream>> = {
+  1: OPENAI,
+  3: AZURE,
+  14: ANTHROPIC,
+  17: openaiLike("qwen", "https://dashscope.aliyuncs.com", "/compatible-mode/v1"),
+  20: openaiLike("openrouter", "https://openrouter.ai/api"),
+  24: GEMINI,
+  25: openaiLike("moonshot", "https://api.moonshot.cn"),
+};
+
+export const NEW_API_CHANNELS: Readonly<Record<number, ChannelUpstream>> = {
+  ...CHANNELS,
+  4: openaiLike("ollama", "http://localhost:11434"),
+  26: openaiLike("zai", "https://open.bigmodel.cn", "/api/paas/v4"),
+  40: { kind: "openai", base: "https://api.siliconflow.cn", path: "/v1" },
+  42: openaiLike("mistral", "https://api.mistral.ai"),
+  43: openaiLike("deepseek", "https://api.deepseek.com"),
+  48: openaiLike("xai", "https://api.x.ai"),
+};
+
+export const ONE_API_CHANNELS: Readonly<Record<number, ChannelUpstream>> = {
+  ...CHANNELS,
+  8: { kind: "openai", path: "/v1" },
+  28: openaiLike("mistral", "https://api.mistral.ai"),
+  29: openaiLike("groq", "https://api.groq.com/openai"),
+  30: openaiLike("ollama", "http://localhost:11434"),
+  36: openaiLike("deepseek", "https://api.deepseek.com"),
+  39: openaiLike("together", "https://api.together.xyz"),
+};
+
+/** sub2api: the platform of accounts and groups, and the names of its models. */
+export const PLATFORMS: Readonly<Record<string, ChannelUpstream & { readonly models: RegExp }>> = {
+  anthropic: { ...ANTHROPIC, models: /^claude-/ },
+  openai: { ...OPENAI, models: /^(?:gpt-|chatgpt-|codex-|o\d)/ },
+  gemini: { ...GEMINI, models: /^gemini-/ },
+};
+
+/** The address of an account. OpenAI's preset is for its own address only. */
+export function buildAddress(
+  { kind, vendor, base, path = "" }: ChannelUpstream,
+  given: string | null,
+): { kind: AccountKind; vendor?: Vendor; base_url?: string } {
+  const address = (given ?? base)?.replace(/\/+$/, "");
+  const hasPreset = vendor !== undefined && (vendor !== OPENAI.vendor || address === undefined);
+  return {
+    kind,
+    ...(hasPreset ? { vendor } : {}),
+    ...(address === undefined ? {} : { base_url: address.endsWith(path) ? address : `${address}${path}` }),
+  };
+}

@@ -1,0 +1,176 @@
+/**
+ * Reads new-api and one-api, which share their tables. Users' quotas become balances, tokens become keys, channels
+ * become accounts, and the group of a user or token is a group that charges the balance.
+ */
+
+import { ENABLED, readChannels, splitList } from "./channels.ts";
+import { cleanName, createImported, type Imported, type ImportOptions, makeAddress } from "./imported.ts";
+import { type QuotaOptions, readQuotaOptions } from "./quota-options.ts";
+import type { SourceDatabase } from "./source-database.ts";
+import type { SourceRow } from "./source-row.ts";
+import type { SourceTable } from "./source-table.ts";
+import { TableReader } from "./table-reader.ts";
+import { type ChannelUpstream, NEW_API_CHANNELS, ONE_API_CHANNELS } from "./upstreams.ts";
+
+const USERS: SourceTable = {
+  name: "users",
+  key: "id",
+  required: ["username", "status", "quota", "group"],
+  optional: ["email", "deleted_at"],
+  ignored: [
+    "password",
+    "display_name",
+    "role",
+    "github_id",
+    "discord_id",
+    "oidc_id",
+    "wechat_id",
+    "telegram_id",
+    "lark_id",
+    "linux_do_id",
+    "access_token",
+    "used_quota",
+    "request_count",
+    "aff_code",
+    "aff_count",
+    "aff_quota",
+    "aff_history",
+    "inviter_id",
+    "setting",
+    "remark",
+    "stripe_customer",
+    "created_at",
+    "created_time",
+    "last_login_at",
+    "last_login_time",
+    "normalized_email",
+  ],
+};
+
+const TOKENS: SourceTable = {
+  name: "tokens",
+  key: "id",
+  required: ["user_id", "key", "status", "name", "expired_time", "remain_quota", "unlimited_quota"],
+  optional: ["model_limits_enabled", "model_limits", "allow_ips", "group", "deleted_at", "models", "subnet"],
+  ignored: ["created_time", "accessed_time", "used_quota", "cross_group_retry"],
+};
+
+export function readNewApi(source: SourceDatabase, options: ImportOptions): Promise<Imported> {
+  return readTokens(source, options, NEW_API_CHANNELS);
+}
+
+export function readOneApi(source: SourceDatabase, options: ImportOptions): Promise<Imported> {
+  return readTokens(source, options, ONE_API_CHANNELS);
+}
+
+async function readTokens(
+  source: SourceDatabase,
+  options: ImportOptions,
+  upstreams: Readonly<Record<number, ChannelUpstream>>,
+): Promise<Imported> {
+  const imported = createImported();
+  const reader = new TableReader(source, imported.findings);
+  const quota = await readQuotaOptions(reader, imported);
+  await readChannels(reader, imported, { upstreams, quota });
+  return new TokenReader(reader, imported, options, quota).read();
+}
+
+interface Owner {
+  readonly email: string;
+  readonly group: string;
+}
+
+class TokenReader {
+  readonly #reader: TableReader;
+  readonly #imported: Imported;
+  readonly #options: ImportOptions;
+  readonly #quota: QuotaOptions;
+  readonly #owners = new Map<string, Owner>();
+
+  constructor(reader: TableReader, imported: Imported, options: ImportOptions, quota: QuotaOptions) {
+    this.#reader = reader;
+    this.#imported = imported;
+    this.#options = options;
+    this.#quota = quota;
+  }
+
+  async read(): Promise<Imported> {
+    await this.#reader.each(USERS, (row) => this.#readUser(row));
+    await this.#reader.each(TOKENS, (row) => this.#readToken(row));
+    return this.#imported;
+  }
+
+  #readUser(row: SourceRow): void {
+    if (row.text("deleted_at") !== null) return;
+    const name = row.text("username");
+    const subject = `user ${row.shownId} "${cleanName(name, "")}"`;
+    const email = makeAddress(row.text("email"), null) ?? makeAddress(name, this.#options.addressDomain);
+    if (row.integer("status") !== ENABLED) {
+      this.#report(subject, "is disabled: not imported, nor are the keys and the balance.");
+      return;
+    }
+    if (email === null) {
+      this.#report(
+        subject,
+        "has no e-mail address: not imported, nor are the keys and the balance. --address-domain makes an address.",
+      );
+      return;
+    }
+    const group = cleanName(row.text("group"), "default");
+    this.#owners.set(row.id, { email, group });
+    this.#imported.users.push({ email, groups: this.#hasGroup(group) ? [group] : [] });
+    const { amountNano, isExact } = this.#quota.toNano(BigInt(row.integer("quota") ?? 0));
+    if (!isExact) this.#report(`balance of ${email}`, "was rounded down to a billionth of a dollar.");
+    this.#imported.balances.push({ sourceId: row.id, email, amountNano });
+  }
+
+  #readToken(row: SourceRow): void {
+    if (row.text("deleted_at") !== null) return;
+    const name = row.text("name");
+    const title = `key ${row.shownId} "${cleanName(name, "")}"`;
+    const owner = this.#owners.get(row.requireText("user_id"));
+    const reason = this.#findReason(row, owner);
+    if (reason !== null || owner === undefined) {
+      this.#report(title, `not created: ${reason}.`);
+      return;
+    }
+    const expiresAtSeconds = row.integer("expired_time") ?? -1;
+    const secret = row.requireText("key").trim();
+    this.#imported.keys.push({
+      title,
+      name: cleanName(name, `key ${row.shownId}`),
+      user: owner.email,
+      group: cleanName(row.text("group"), owner.group),
+      models: readModelList(row),
+      secret: { plain: secret.startsWith("sk-") ? secret : `sk-${secret}` },
+      expiresAtMs: expiresAtSeconds === -1 ? null : expiresAtSeconds * 1_000,
+    });
+  }
+
+  /** Why a key is not created; null if it is. */
+  #findReason(row: SourceRow, owner: Owner | undefined): string | null {
+    if (owner === undefined) return "its user was not imported";
+    if (row.integer("status") !== ENABLED) return "it is disabled, expired or used up";
+    const expiresAtSeconds = row.integer("expired_time") ?? -1;
+    if (expiresAtSeconds !== -1 && expiresAtSeconds * 1_000 <= this.#options.nowMs) return "it has expired";
+    if (!row.flag("unlimited_quota")) return "a quota of one key has no counterpart";
+    if ((row.text("allow_ips") ?? "").trim() !== "" || row.text("subnet") !== null)
+      return "its list of IP addresses has no counterpart";
+    const group = cleanName(row.text("group"), owner.group);
+    return this.#hasGroup(group) ? null : `no enabled channel serves its group "${group}"`;
+  }
+
+  #hasGroup(name: string): boolean {
+    return this.#imported.groups.some((group) => group.name === name);
+  }
+
+  #report(subject: string, message: string): void {
+    this.#imported.findings.push({ subject, message });
+  }
+}
+
+/** Null if the token may use all models of its group. */
+function readModelList(row: SourceRow): string[] | null {
+  const list = row.flag("model_limits_enabled") ? (row.text("model_limits") ?? "") : row.text("models");
+  return list === null ? null : splitList(list);
+}
