@@ -22,7 +22,7 @@ import { Idempotency, type IdempotencyOptions } from "./idempotency/idempotency.
 import { Journal } from "./journal/journal.ts";
 import { type MaintenanceLimits, startMaintenance } from "./maintenance/start-maintenance.ts";
 import { measureCommits } from "./measured-db.ts";
-import { type RecoveryLimits, startRecovery } from "./recovery/recovery.ts";
+import { type Recovery, type RecoveryLimits, startRecovery } from "./recovery/recovery.ts";
 import { StoreReplacement } from "./recovery/store-replacement.ts";
 import { WriteBehindBilling } from "./write-behind/write-behind-billing.ts";
 import type { WriteBehindLimits } from "./write-behind/write-behind-options.ts";
@@ -32,8 +32,7 @@ export interface Billing {
   idempotency: Idempotency;
   faults: BillingFaults;
   metrics: BillingMetrics;
-  /** See `RecoveryOptions`. */
-  adoptedResponses: Set<string>;
+  adoptedResponses: Recovery["adoptedResponses"];
   /**
    * Whether a request that arrives now could be recorded. Resolves within a fixed time, even if the database does not
    * respond.
@@ -106,7 +105,6 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
     self.id,
     spoolDir,
   );
-  const adoptedResponses = new Set<string>();
   const idempotency = new Idempotency({ db, clock, keyring, processId: self.id, ...limits.idempotency });
   const recovery = await startRecovery({
     db,
@@ -116,7 +114,6 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
     self,
     spoolDir,
     faults,
-    adoptedResponses,
     limits: limits.recovery,
     onProcessesRemoved: () => idempotency.endOrphanedClaims(),
   }).catch(async (error: unknown) => {
@@ -125,7 +122,7 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
     throw error;
   });
   await idempotency.endOrphanedClaims();
-  const replacement = new StoreReplacement({
+  const storeReplacement = new StoreReplacement({
     db,
     log,
     clock,
@@ -134,7 +131,7 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
     sendHeartbeat: () => recovery.sendHeartbeat(),
     checkIntervalMs: limits.recentBookings.checkIntervalMs,
   });
-  if (isSharedServer(db)) replacement.start();
+  if (isSharedServer(db)) storeReplacement.start();
   const isReady = openReadiness({
     sendHeartbeat: () => recovery.sendHeartbeat(),
     acceptsHolds: () => billingEngine.acceptsHolds() && billingEngine.isStoreResponding(),
@@ -149,11 +146,11 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
     idempotency,
     faults,
     metrics,
-    adoptedResponses,
+    adoptedResponses: recovery.adoptedResponses,
     isReady,
     async close() {
       await maintenance.stop();
-      await replacement.stop();
+      await storeReplacement.stop();
       // Recovery books through the billing engine, so it stops first.
       await recovery.stop();
       await close();

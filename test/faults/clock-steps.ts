@@ -56,7 +56,6 @@ export const clockSteps: Fault = {
     const log = { info() {}, warn: (event: string) => void warned.push(event), error: console.error };
     // Another node, which cannot look the gateway's process up, and whose clock is never set.
     const watcher = await startRecovery({
-      adoptedResponses: new Set(),
       db,
       log,
       clock: { nowMs: () => Date.now(), monotonicMs: () => performance.now() },

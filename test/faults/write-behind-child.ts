@@ -47,7 +47,6 @@ const billingEngine = new WriteBehindBilling({
   checkpointWal: openWalCheckpointer(url).checkpoint,
 });
 await startRecovery({
-  adoptedResponses: new Set(),
   db,
   log,
   clock: systemClock,

@@ -117,7 +117,6 @@ async function recover(db: Db, folder: string): Promise<void> {
     limits: limits.billingEngine,
   });
   const recovery = await startRecovery({
-    adoptedResponses: new Set(),
     db,
     log,
     clock: systemClock,

@@ -193,7 +193,6 @@ export function recover(
   change: Partial<RecoveryOptions> = {},
 ): Promise<Recovery> {
   return startRecovery({
-    adoptedResponses: new Set(),
     db,
     log: silentLog,
     clock: systemClock,

@@ -43,11 +43,6 @@ export interface RecoveryOptions {
   spoolDir: string;
   faults: BillingFaults;
   limits: RecoveryLimits;
-  /**
-   * Requests whose responses continue upstream, taken over from processes that have ended. Their holds are not settled
-   * by estimate: the gateway reads the usage of these responses.
-   */
-  adoptedResponses: Set<string>;
   /** Called when dead processes were removed, to recover their other state. */
   onProcessesRemoved?(): Promise<unknown>;
   lookUpProcess?(pid: number): ProcessLookup;
@@ -66,6 +61,11 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
 
 /** Owns the heartbeat of this process and the passes of recovery, one at a time. */
 export class Recovery {
+  /**
+   * Requests whose responses continue upstream, taken over from processes that have ended. Their holds are not settled
+   * by estimate: the gateway reads the usage of these responses and removes them from this set.
+   */
+  readonly adoptedResponses = new Set<string>();
   readonly #options: RecoveryOptions;
   readonly #watch: ProcessWatch;
   readonly #files: FileReplay;
@@ -155,10 +155,10 @@ export class Recovery {
 
   async #settleProcess(processId: string): Promise<void> {
     // Its journal was replayed or is lost, so its reservation is released.
-    const { db, self, log, adoptedResponses } = this.#options;
+    const { db, self, log } = this.#options;
     await recoverReservations(db, NOTHING_LEFT, { deadId: processId, selfId: self.id });
     const adopted = await moveResponseHolds(db, processId, self.id);
-    for (const requestId of adopted) adoptedResponses.add(requestId);
+    for (const requestId of adopted) this.adoptedResponses.add(requestId);
     if (adopted.length > 0)
       log.info("responses_adopted", { responses: adopted.length, process_id: processId });
     await this.#holds.settleProcessHolds(processId);
