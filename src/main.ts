@@ -107,14 +107,9 @@ async function openServices(context: ProcessContext, builtDir: string): Promise<
   const health = await openHealthSharing(context, node, gateway);
   startListening(context, { policy, health, billingEngine: billing.billingEngine });
   const usageExport = openUsageExport(context, gateway, node);
-  const api = openConsoleApi(context, { gateway, billing, address, throttles, usageExport });
-  const server = startHttpServer(context, {
-    gateway,
-    billing,
-    api: api.handle,
-    builtDir,
-    status: node.status,
-  });
+  const { status } = node;
+  const api = openConsoleApi(context, { gateway, billing, address, throttles, usageExport, status });
+  const server = startHttpServer(context, { gateway, billing, api: api.handle, builtDir, status });
   address.setServer(server);
   startRemovingResponses(context, node);
   await startBackgroundJobs(context, gateway, node);

@@ -3,6 +3,7 @@
  * spending and overruns in the database.
  */
 
+import type { Clock } from "../base/clock.ts";
 import type { BillingFaults } from "../observe/billing-faults.ts";
 import type { LoopWatch } from "../observe/loop-watch.ts";
 import type { Traffic } from "../observe/traffic.ts";
@@ -11,9 +12,11 @@ import type { PolicyGroup } from "../policy/snapshot.ts";
 import type { AccountReport } from "../pool/health-report.ts";
 import type { Pool } from "../pool/pool.ts";
 import type { Db } from "../store/engine/db.ts";
+import { isSharedServer } from "../store/engine/dialect.ts";
 import { type RepeatedOverruns, readRepeatedOverruns } from "../store/money/overruns.ts";
+import { hasLostCoordinator, listNodes, type NodeRecord } from "../store/nodes/nodes.ts";
 import type { AlertsRecord } from "../store/settings/settings-records.ts";
-import type { AlertView } from "./conditions.ts";
+import type { AlertLimits, AlertView, StoreSignals } from "./alert-view.ts";
 import { computeSpentToday, type FoldedSpending, readFolded, type SpentToday } from "./daily-spending.ts";
 import { type History, openHistory } from "./traffic-history.ts";
 
@@ -24,8 +27,9 @@ export interface AlertViewOptions {
   traffic: Traffic;
   billingFaults: Pick<BillingFaults, "list">;
   loop: Pick<LoopWatch, "countRepeated">;
-  /** How long an alert stays open after the latest billing fault. */
-  billingFaultMs: number;
+  limits: Pick<AlertLimits, "billingFaultMs" | "nodeSilentMs" | "failoverMs">;
+  clock: Pick<Clock, "nowMs">;
+  store: Pick<StoreSignals, "replacedAtMs">;
   startedAtMs: number;
 }
 
@@ -35,6 +39,8 @@ interface DatabaseState {
   readonly spending: FoldedSpending;
   /** Null if the rule is disabled. */
   readonly overruns: readonly RepeatedOverruns[] | null;
+  readonly nodes: readonly NodeRecord[];
+  readonly uncoordinatedNodeIds: ReadonlySet<string>;
 }
 
 /** The longest span that any rule looks back. */
@@ -62,10 +68,14 @@ export class AlertViewReader {
   async read(rules: AlertsRecord, nowMs: number): Promise<AlertView> {
     this.#history.addSample(nowMs);
     if (this.#database === null || nowMs - this.#database.readAtMs >= DATABASE_READ_INTERVAL_MS) {
+      const lostBefore = listUncoordinated(this.#database?.nodes ?? []);
+      const nodes = await this.#readNodes();
       this.#database = {
         readAtMs: nowMs,
         spending: await readFolded(this.#options.db, nowMs),
         overruns: await this.#readOverruns(rules, nowMs),
+        nodes,
+        uncoordinatedNodeIds: listUncoordinated(nodes).intersection(lostBefore),
       };
     }
     return this.#buildView(rules, nowMs);
@@ -85,8 +95,13 @@ export class AlertViewReader {
     });
   }
 
+  async #readNodes(): Promise<readonly NodeRecord[]> {
+    const { db, clock } = this.#options;
+    return isSharedServer(db) ? listNodes(db, clock) : [];
+  }
+
   #buildView(rules: AlertsRecord, nowMs: number): AlertView {
-    const { policy, pool, billingFaults, billingFaultMs, startedAtMs } = this.#options;
+    const { policy, pool, billingFaults, limits, store, startedAtMs } = this.#options;
     const { accounts, groups } = policy.snapshot();
     const reports = new Map([...accounts.values()].map((account) => [account.id, pool.report(account)]));
     this.#trackEmptyPools(groups, reports, nowMs);
@@ -106,10 +121,15 @@ export class AlertViewReader {
       spent: this.spentToday(),
       billingFaults: billingFaults
         .list()
-        .filter(({ latestAtMs }) => latestAtMs !== null && nowMs - latestAtMs < billingFaultMs),
-      billingFaultMs,
+        .filter(({ latestAtMs }) => latestAtMs !== null && nowMs - latestAtMs < limits.billingFaultMs),
       overruns: this.#database?.overruns ?? null,
       slowTurns: this.#options.loop.countRepeated(),
+      nodes: this.#database?.nodes ?? null,
+      uncoordinatedNodeIds: this.#database?.uncoordinatedNodeIds ?? new Set(),
+      storeReplacedAtMs: store.replacedAtMs(),
+      billingFaultMs: limits.billingFaultMs,
+      nodeSilentMs: limits.nodeSilentMs,
+      failoverMs: limits.failoverMs,
     };
   }
 
@@ -126,4 +146,8 @@ export class AlertViewReader {
       else if (!this.#emptySinceMs.has(id)) this.#emptySinceMs.set(id, nowMs);
     }
   }
+}
+
+function listUncoordinated(nodes: readonly NodeRecord[]): Set<string> {
+  return new Set(nodes.filter(hasLostCoordinator).map(({ id }) => id));
 }

@@ -1,8 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import type { AccountReport } from "../pool/health-report.ts";
 import type { AlertRecord } from "../store/alerts/alerts.ts";
+import type { NodeRecord } from "../store/nodes/nodes.ts";
 import { DEFAULT_ALERTS } from "../store/settings/settings-records.ts";
-import { type AlertView, findConditions, isOver } from "./conditions.ts";
+import type { AlertView } from "./alert-view.ts";
+import { findConditions, isOver } from "./conditions.ts";
 
 const NOW_MS = Date.parse("2026-09-01T12:00:00Z");
 const DAY_MS = Date.parse("2026-09-01T00:00:00Z");
@@ -18,6 +20,21 @@ const WELL: AccountReport = {
 const PARKED: AccountReport = { ...WELL, condition: "parked", cause: "credential" };
 const UNKNOWN: AccountReport = { ...WELL, isTried: false };
 
+const NODE: NodeRecord = {
+  id: "inc_1",
+  hostName: "gw-1",
+  pid: 7,
+  startedAtMs: NOW_MS - 3_600_000,
+  sinceHeartbeatMs: 2_000,
+  schemaKnown: 1,
+  version: "1.0.0",
+  address: "gw-1:8787",
+  state: "ready",
+  coordinator: "redis",
+  clockSkewMs: 12,
+  jobs: [],
+};
+
 function view(change: Partial<AlertView> = {}): AlertView {
   return {
     nowMs: NOW_MS,
@@ -30,6 +47,11 @@ function view(change: Partial<AlertView> = {}): AlertView {
     billingFaultMs: 3_600_000,
     overruns: [],
     slowTurns: 0,
+    nodes: [],
+    uncoordinatedNodeIds: new Set(),
+    nodeSilentMs: 30_000,
+    storeReplacedAtMs: null,
+    failoverMs: 3_600_000,
     ...change,
   };
 }
@@ -64,6 +86,30 @@ describe("the alert conditions", () => {
   test("contain a pool that was empty for the configured time, and no shorter pause", () => {
     expect(rulesIn(emptyFor(59_999))).toEqual([]);
     expect(rulesIn(emptyFor(60_000))).toEqual([["pool_empty", "grp_1"]]);
+  });
+
+  test("contain the nodes that are silent, have lost their coordinator, or have a wrong clock", () => {
+    const rulesOf = (change: Partial<NodeRecord>, lost: string[] = []) =>
+      rulesIn({ nodes: [{ ...NODE, ...change }], uncoordinatedNodeIds: new Set(lost) });
+    expect(rulesOf({})).toEqual([]);
+    expect(rulesOf({ sinceHeartbeatMs: 29_999 })).toEqual([]);
+    expect(rulesOf({}, ["inc_1"])).toEqual([["coordinator_lost", "inc_1"]]);
+    expect(rulesOf({ clockSkewMs: 2_000 })).toEqual([]);
+    expect(rulesOf({ clockSkewMs: -2_001 })).toEqual([["clock_skew", "inc_1"]]);
+    // What a silent node published last may be out of date.
+    const silent = rulesOf({ sinceHeartbeatMs: 30_000, clockSkewMs: 9_000 }, ["inc_1"]);
+    expect(silent).toEqual([["node_silent", "inc_1"]]);
+  });
+
+  test("name a node by its address, and all nodes share the alert", () => {
+    const [found] = findConditions(view({ nodes: [{ ...NODE, sinceHeartbeatMs: 41_400 }] }), DEFAULT_ALERTS);
+    expect(found?.message).toStartWith("Node gw-1:8787 has sent no heartbeat for 41 s.");
+    expect(found).toMatchObject({ seenBy: "all", details: { node: "gw-1:8787", seconds: 41 } });
+  });
+
+  test("contain a failover of the database for an hour", () => {
+    expect(rulesIn({ storeReplacedAtMs: NOW_MS - 3_599_999 })).toEqual([["database_failover", ""]]);
+    expect(rulesIn({ storeReplacedAtMs: NOW_MS - 3_600_000 })).toEqual([]);
   });
 
   test("contain a user with repeated overruns", () => {

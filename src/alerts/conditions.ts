@@ -5,40 +5,11 @@
 
 import { usdText } from "../money/nano.ts";
 import type { BillingFault } from "../observe/billing-faults.ts";
-import type { AccountReport } from "../pool/health-report.ts";
-import type { AlertDetails, AlertRecord, AlertRule } from "../store/alerts/alerts.ts";
-import type { RepeatedOverruns } from "../store/money/overruns.ts";
+import type { AlertRecord } from "../store/alerts/alerts.ts";
 import type { AlertsRecord } from "../store/settings/settings-records.ts";
+import type { AlertCondition, AlertView } from "./alert-view.ts";
 import type { SpentToday } from "./daily-spending.ts";
-
-/** The current state as seen by this process. */
-export interface AlertView {
-  nowMs: number;
-  startedAtMs: number;
-  accounts: readonly { id: string; name: string; report: AccountReport }[];
-  /** `emptySinceMs`: since when none of its accounts is available; null while one is. */
-  groups: readonly { id: string; name: string; accountIds: readonly string[]; emptySinceMs: number | null }[];
-  /** Requests in the rule's span, and how many of them failed. */
-  recent: { requests: number; errors: number };
-  /** Null until first read. */
-  spent: SpentToday | null;
-  /** Billing faults whose latest occurrence is younger than `billingFaultMs`. */
-  billingFaults: readonly { fault: BillingFault; count: number }[];
-  billingFaultMs: number;
-  /** Users with at least as many overruns in the rule's span as it allows. Null until first read. */
-  overruns: readonly RepeatedOverruns[] | null;
-  /** Slow turns of the event loop, if there were several in a short time; otherwise 0. */
-  slowTurns: number;
-}
-
-export interface AlertCondition {
-  rule: AlertRule;
-  subject: string;
-  /** Whether only this node sees the condition, or every node. */
-  seenBy: "node" | "all";
-  message: string;
-  details: AlertDetails;
-}
+import { findNodeConditions } from "./node-conditions.ts";
 
 export function findConditions(view: AlertView, rules: AlertsRecord): AlertCondition[] {
   return [
@@ -49,6 +20,7 @@ export function findConditions(view: AlertView, rules: AlertsRecord): AlertCondi
     ...findBillingFaults(view),
     ...findOverruns(view, rules),
     ...findSlowTurns(view),
+    ...findNodeConditions(view),
   ];
 }
 
@@ -203,7 +175,16 @@ export function isOver(alert: AlertRecord, view: AlertView, rules: AlertsRecord)
     case "error_rate":
       return isOurs || !rules.errorRate.enabled || view.nowMs - view.startedAtMs >= rules.errorRate.overMs;
     case "slow_turns":
+    // It is stored with its end; this one was not, because the process ended first.
+    case "database_away":
       return true;
+    case "node_silent":
+    case "coordinator_lost":
+    case "clock_skew":
+      return view.nodes !== null;
+    case "database_failover":
+      // A process that started later has not noticed it.
+      return view.nowMs - alert.startedAtMs >= view.failoverMs;
     case "overruns":
       return !rules.overruns.enabled || view.overruns !== null;
   }

@@ -32,6 +32,10 @@ const records = {
   groups: [],
 };
 
+/** What this process knows of the database. */
+const store = { sinceWrittenMs: () => sinceWrittenMs, replacedAtMs: () => null };
+let sinceWrittenMs = 0;
+
 let db: Db;
 let listener: WebhookListener;
 let http: HttpClient;
@@ -39,6 +43,7 @@ let deadlines: ReturnType<typeof openDeadlines>;
 let engines: Alerts[] = [];
 
 beforeEach(async () => {
+  sinceWrittenMs = 0;
   db = await openDb("sqlite::memory:");
   await migrate(db);
   listener = startWebhookListener();
@@ -95,6 +100,7 @@ function start(traffic: Traffic = openTraffic(), retriesMs: readonly number[] = 
     origin: () => ({ node: "here:8787", publicUrl: "https://gateway.example" }),
     billingFaults,
     loop: { countRepeated: () => 0 },
+    store,
     // The test starts each check itself.
     limits: {
       checkIntervalMs: 3_600_000,
@@ -102,6 +108,9 @@ function start(traffic: Traffic = openTraffic(), retriesMs: readonly number[] = 
       retriesMs,
       keptMs: 86_400_000,
       billingFaultMs: 3_600_000,
+      nodeSilentMs: 30_000,
+      databaseAwayMs: 30_000,
+      failoverMs: 3_600_000,
     },
   });
   engines.push(engine);
@@ -296,6 +305,53 @@ describe("an alert", () => {
     await engine.check();
     const { alerts } = await listAlerts(db, { after: null, limit: 10 });
     expect(alerts).toMatchObject([{ rule: "error_rate", endedAtMs: expect.any(Number), deliveries: [] }]);
+  });
+});
+
+describe("the alert about a database that is away", () => {
+  const listed = async () => (await listAlerts(db, { after: null, limit: 10 })).alerts;
+
+  test("is sent without the database, and stored with its end when the database is back", async () => {
+    await configure({ webhooks: [webhook()] });
+    const { engine } = start();
+    await engine.check();
+    sinceWrittenMs = 29_999;
+    await engine.check();
+    sinceWrittenMs = 31_000;
+    for (let checks = 0; checks < 3; checks++) await engine.check();
+    const firing = await listener.next("alert.firing");
+    expect(firing.body.alert).toMatchObject({ rule: "database_away", details: { seconds: 31 } });
+    expect(await listed()).toEqual([]);
+    sinceWrittenMs = 100;
+    await eventually(async () => {
+      await engine.check();
+      return (await listed()).length === 1;
+    });
+    const resolved = await listener.next("alert.resolved");
+    expect(resolved.body.alert).toMatchObject({ id: firing.body.alert?.id, ended_at: expect.any(Number) });
+    expect(await listed()).toMatchObject([{ rule: "database_away", node: "here:8787" }]);
+    expect(listener.posts).toHaveLength(2);
+  });
+
+  test("is sent later to a webhook that did not accept it", async () => {
+    await configure({ webhooks: [webhook()] });
+    listener.respond(() => new Response("no", { status: 500 }));
+    const { engine } = start(openTraffic(), [3_600_000]);
+    await engine.check();
+    sinceWrittenMs = 31_000;
+    await engine.check();
+    await listener.next("alert.firing");
+    listener.respond(() => new Response("thanks"));
+    sinceWrittenMs = 0;
+    await eventually(async () => {
+      await engine.check();
+      return listener.posts.length === 3;
+    });
+    expect(listener.posts.map(({ body }) => body.type)).toEqual([
+      "alert.firing",
+      "alert.firing",
+      "alert.resolved",
+    ]);
   });
 });
 

@@ -19,22 +19,15 @@ import { removeAlerts } from "../store/alerts/alerts.ts";
 import type { Db } from "../store/engine/db.ts";
 import { readAlertSettings } from "../store/settings/alert-settings.ts";
 import { type AlertsRecord, DEFAULT_ALERTS } from "../store/settings/settings-records.ts";
+import type { AlertLimits, StoreSignals } from "./alert-view.ts";
 import { AlertViewReader } from "./alert-view-reader.ts";
 import type { SpentToday } from "./daily-spending.ts";
+import { DatabaseAway, type DatabaseState } from "./database-away.ts";
 import { deliverDue, type Origin, sendWebhook, testBody } from "./delivery.ts";
 import { OpenAlerts } from "./open-alerts.ts";
 import type { WebhookResponse } from "./post-webhook.ts";
 import { SerialTask } from "./serial-task.ts";
 import type { WebhookSender } from "./signed-webhook.ts";
-
-export interface AlertLimits {
-  checkIntervalMs: number;
-  deliveryTimeoutMs: number;
-  retriesMs: readonly number[];
-  keptMs: number;
-  /** How long an alert stays open after the latest billing fault. */
-  billingFaultMs: number;
-}
 
 export interface AlertOptions {
   db: Db;
@@ -51,6 +44,7 @@ export interface AlertOptions {
   origin(): Origin;
   billingFaults: Pick<BillingFaults, "list">;
   loop: Pick<LoopWatch, "countRepeated">;
+  store: StoreSignals;
   limits: AlertLimits;
 }
 
@@ -67,6 +61,7 @@ export class Alerts {
   readonly #sender: WebhookSender;
   readonly #viewReader: AlertViewReader;
   readonly #openAlerts: OpenAlerts;
+  readonly #databaseAway: DatabaseAway;
   readonly #checks = new SerialTask(() => this.#check());
   /** Deliveries run concurrently with the checks, so that a slow webhook does not delay them. */
   readonly #deliveries = new SerialTask(() => this.#deliver());
@@ -80,12 +75,14 @@ export class Alerts {
     const { clock, limits } = options;
     this.#options = options;
     this.#sender = { ...options, timeoutMs: limits.deliveryTimeoutMs };
-    this.#viewReader = new AlertViewReader({
-      ...options,
-      billingFaultMs: limits.billingFaultMs,
-      startedAtMs: clock.nowMs(),
-    });
+    this.#viewReader = new AlertViewReader({ ...options, startedAtMs: clock.nowMs() });
     this.#openAlerts = new OpenAlerts(options);
+    this.#databaseAway = new DatabaseAway({
+      ...options,
+      sender: this.#sender,
+      retriesMs: limits.retriesMs,
+      awayMs: limits.databaseAwayMs,
+    });
   }
 
   start(): void {
@@ -95,6 +92,8 @@ export class Alerts {
 
   /** Checks now, for example after a change of settings. Waits for a running check and then starts another. */
   check(): Promise<void> {
+    // Not in the check itself, which waits for the database.
+    this.#databaseAway.checkAway(this.#readDatabaseState());
     return this.#checks.request();
   }
 
@@ -116,6 +115,7 @@ export class Alerts {
   async stop(): Promise<void> {
     if (this.#timer !== null) clearInterval(this.#timer);
     this.#timer = null;
+    this.#databaseAway.stop();
     // Not at the same time: a check that is still running may add deliveries.
     await this.#checks.stop();
     await this.#deliveries.stop();
@@ -127,12 +127,19 @@ export class Alerts {
       await this.#readSettings();
       const view = await this.#viewReader.read(this.#settings, nowMs);
       await this.#openAlerts.update(view, this.#settings);
+      await this.#databaseAway.checkBack(this.#readDatabaseState());
       await this.#removeExpired(nowMs);
     } catch (error) {
       this.#logFailure(error);
       return;
     }
     void this.#deliveries.request();
+  }
+
+  #readDatabaseState(): DatabaseState {
+    const { clock, store } = this.#options;
+    const { webhooks } = this.#settings;
+    return { sinceWrittenMs: store.sinceWrittenMs(), nowMs: clock.nowMs(), webhooks };
   }
 
   /**

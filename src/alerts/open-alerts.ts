@@ -15,7 +15,8 @@ import {
 } from "../store/alerts/alerts.ts";
 import type { Db } from "../store/engine/db.ts";
 import type { AlertsRecord, WebhookRecord } from "../store/settings/settings-records.ts";
-import { type AlertCondition, type AlertView, findConditions, isOver } from "./conditions.ts";
+import type { AlertCondition, AlertView } from "./alert-view.ts";
+import { findConditions, isOver } from "./conditions.ts";
 import { buildAlertBody, type Origin } from "./delivery.ts";
 
 export interface OpenAlertsOptions {

@@ -33,6 +33,7 @@ export interface Billing {
   faults: BillingFaults;
   metrics: BillingMetrics;
   adoptedResponses: Recovery["adoptedResponses"];
+  storeReplacement: Pick<StoreReplacement, "replacedAtMs">;
   /**
    * Whether a request that arrives now could be recorded. Resolves within a fixed time, even if the database does not
    * respond.
@@ -147,6 +148,7 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
     faults,
     metrics,
     adoptedResponses: recovery.adoptedResponses,
+    storeReplacement,
     isReady,
     async close() {
       await maintenance.stop();

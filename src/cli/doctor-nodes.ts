@@ -8,12 +8,16 @@ import { findWaitingMigrations } from "../store/engine/migrate.ts";
 import { findListenProblem } from "../store/engine/notify.ts";
 import { StoreProblem } from "../store/engine/store-problem.ts";
 import { SCHEMA_KNOWN } from "../store/migrations/index.ts";
-import { findCondition, listNodes, measureClockSkew, type NodeRecord } from "../store/nodes/nodes.ts";
+import {
+  findCondition,
+  hasLostCoordinator,
+  hasWrongClock,
+  listNodes,
+  measureClockSkew,
+  type NodeRecord,
+} from "../store/nodes/nodes.ts";
 import type { Finding } from "./finding.ts";
 import { count } from "./terminal.ts";
-
-/** Limits and windows use the clock of the database, but log lines, links and one-time codes use the node's. */
-const CLOCK_SKEW_MAX_MS = 2_000;
 
 export async function checkNodes(db: Db): Promise<Finding[]> {
   const nodes = await listNodes(db, systemClock);
@@ -21,6 +25,7 @@ export async function checkNodes(db: Db): Promise<Finding[]> {
     ...(await checkWaitingMigrations(db, nodes)),
     ...checkVersions(nodes),
     ...checkSilent(nodes),
+    ...checkCoordinators(nodes),
   ];
   if (isSharedServer(db)) findings.push(...(await checkClocks(db, nodes)), ...(await checkPrivileges(db)));
   return findings;
@@ -118,13 +123,25 @@ function checkSilent(nodes: readonly NodeRecord[]): Finding[] {
     );
 }
 
+function checkCoordinators(nodes: readonly NodeRecord[]): Finding[] {
+  return nodes
+    .filter(hasLostCoordinator)
+    .map((node) =>
+      doubtful(
+        "coordinator",
+        `${describeNode(node)} cannot reach the coordinator of limits and serves without the other nodes`,
+        "Check Redis or PostgreSQL and the network of this node. Its log line coordinator_lost has the reason.",
+      ),
+    );
+}
+
 async function checkClocks(db: Db, nodes: readonly NodeRecord[]): Promise<Finding[]> {
   const ownMs = await measureClockSkew(db, systemClock);
   const measured = [
     { name: "this machine", skewMs: ownMs },
     ...nodes.map((node) => ({ name: describeNode(node), skewMs: node.clockSkewMs ?? 0 })),
   ];
-  const wrong = measured.filter(({ skewMs }) => Math.abs(skewMs) > CLOCK_SKEW_MAX_MS);
+  const wrong = measured.filter(({ skewMs }) => hasWrongClock({ clockSkewMs: skewMs }));
   if (wrong.length === 0)
     return [
       good(

@@ -15,6 +15,7 @@ import type { MetricFamily } from "../observe/metrics-text.ts";
 import type { UsageExport } from "../usage-export/engine.ts";
 import type { BillingServices } from "./billing.ts";
 import type { NodeAddress } from "./node-address.ts";
+import type { NodeStatus } from "./node-status.ts";
 import type { ProcessContext } from "./process-context.ts";
 
 export interface ConsoleServices {
@@ -24,6 +25,7 @@ export interface ConsoleServices {
   /** Null if there is one node. */
   readonly throttles: ThrottleSharing | null;
   readonly usageExport: UsageExport;
+  readonly status: Pick<NodeStatus, "sinceWrittenMs">;
 }
 
 export interface ConsoleApi {
@@ -80,7 +82,7 @@ function openOtherMetrics({ settings, limits }: ProcessContext): ConsoleContext[
   };
 }
 
-function openAlerts(context: ProcessContext, { gateway, billing, address }: ConsoleServices): Alerts {
+function openAlerts(context: ProcessContext, { gateway, billing, address, status }: ConsoleServices): Alerts {
   const { installation, limits, log, closers } = context;
   const { dispatcher } = gateway;
   const alerts = startAlerts({
@@ -97,6 +99,10 @@ function openAlerts(context: ProcessContext, { gateway, billing, address }: Cons
     origin: () => ({ node: address.node, publicUrl: address.publicUrl }),
     billingFaults: billing.faults,
     loop: gateway.loop,
+    store: {
+      sinceWrittenMs: () => status.sinceWrittenMs(),
+      replacedAtMs: () => billing.storeReplacement.replacedAtMs,
+    },
     limits: limits.alerts,
   });
   closers.add(() => alerts.stop());

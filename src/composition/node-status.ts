@@ -10,7 +10,7 @@ import { VERSION } from "../version.ts";
 export interface NodeStatusOptions {
   readonly db: Db;
   /** The clock of the machine, not the one of the database. */
-  readonly machineClock: Pick<Clock, "nowMs">;
+  readonly machineClock: Pick<Clock, "nowMs" | "monotonicMs">;
   readonly log: Log;
   /** The id of this process. */
   readonly id: string;
@@ -27,11 +27,18 @@ export class NodeStatus {
     clockSkewMs: 0,
   };
   #isSupported = true;
+  #writtenAtMs: number;
   #timer: ReturnType<typeof setInterval> | null = null;
   #publishing: Promise<void> = Promise.resolve();
 
   constructor(options: NodeStatusOptions) {
     this.#options = options;
+    this.#writtenAtMs = options.machineClock.monotonicMs();
+  }
+
+  /** Since the database last accepted what this node publishes. */
+  sinceWrittenMs(): number {
+    return this.#options.machineClock.monotonicMs() - this.#writtenAtMs;
   }
 
   /** False once a migration has removed what this version needs, while this process was taken for dead. */
@@ -67,6 +74,7 @@ export class NodeStatus {
     try {
       this.#facts = { ...this.#facts, clockSkewMs: await measureClockSkew(db, machineClock) };
       await publishFacts(db, id, this.#facts);
+      this.#writtenAtMs = machineClock.monotonicMs();
       const isSupported = await isProgramSupported(db);
       if (!isSupported && this.#isSupported) log.error("schema_not_supported", { version: VERSION });
       this.#isSupported = isSupported;

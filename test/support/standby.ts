@@ -77,10 +77,16 @@ export class FailoverDatabase {
     return `postgres://postgres@127.0.0.1:${this.#clients.port}/gateway`;
   }
 
+  /** Clients get no response until the failover. */
+  silence(): void {
+    this.#clients.silence({ andLater: true });
+  }
+
   /** The primary dies, and the standby takes its place. */
   async failOver(): Promise<void> {
     await this.#primary.stop("immediate");
     await this.standby.promote();
+    this.#clients.pass();
     this.#clients.moveTo({ hostname: "127.0.0.1", port: this.standby.server.port });
   }
 

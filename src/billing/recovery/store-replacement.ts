@@ -34,11 +34,17 @@ export class StoreReplacement {
   readonly #timeline: StoreTimeline;
   #timer: ReturnType<typeof setInterval> | null = null;
   #isReplaced = false;
+  #replacedAtMs: number | null = null;
   #checking: Promise<void> | null = null;
 
   constructor(options: StoreReplacementOptions) {
     this.#options = options;
     this.#timeline = new StoreTimeline(options.db);
+  }
+
+  /** When the latest replacement was noticed. */
+  get replacedAtMs(): number | null {
+    return this.#replacedAtMs;
   }
 
   start(): void {
@@ -66,7 +72,10 @@ export class StoreReplacement {
   async #check(): Promise<void> {
     const { clock, recentBookings } = this.#options;
     const atMs = clock.monotonicMs();
-    if (await this.#timeline.wasReplaced()) this.#isReplaced = true;
+    if (await this.#timeline.wasReplaced()) {
+      this.#isReplaced = true;
+      this.#replacedAtMs = clock.nowMs();
+    }
     if (this.#isReplaced) await this.#restore();
     this.#isReplaced = false;
     recentBookings.confirm(atMs);

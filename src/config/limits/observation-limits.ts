@@ -20,6 +20,11 @@ export const observationLimits = {
      * a contradiction that stays is one alert.
      */
     billingFaultMs: 4_500_000,
+    /** The silence after which a node, or the database as a node sees it, is alerted. */
+    nodeSilentMs: 30_000,
+    databaseAwayMs: 30_000,
+    /** How long an alert stays open after a failover of the database. */
+    failoverMs: 3_600_000,
   },
   /** The export of usage by webhook and by pull. */
   usageExport: {

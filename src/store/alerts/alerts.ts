@@ -14,6 +14,11 @@ export const ALERT_RULES = [
   "overruns",
   "billing_fault",
   "slow_turns",
+  "node_silent",
+  "coordinator_lost",
+  "clock_skew",
+  "database_failover",
+  "database_away",
 ] as const;
 export type AlertRule = (typeof ALERT_RULES)[number];
 

@@ -15,7 +15,10 @@ export interface NodeFacts {
   /** Host name and port; null until the process listens. */
   readonly address: string | null;
   readonly state: NodeState;
-  /** Where the node counts the limits of keys, users, groups and accounts: `memory`, or a shared coordinator. */
+  /**
+   * Where the node counts the limits of keys, users, groups and accounts: `memory`, or a shared coordinator. Its name
+   * ends with `_lost` while the node cannot reach it.
+   */
   readonly coordinator: string;
   readonly clockSkewMs: number;
 }
@@ -47,6 +50,17 @@ const SILENT_AFTER_MS = 15_000;
 
 export function findCondition({ state, sinceHeartbeatMs }: NodeRecord): NodeCondition {
   return sinceHeartbeatMs > SILENT_AFTER_MS ? "silent" : (state ?? "unknown");
+}
+
+export function hasLostCoordinator({ coordinator }: Pick<NodeRecord, "coordinator">): boolean {
+  return coordinator?.endsWith("_lost") ?? false;
+}
+
+/** Limits and windows use the clock of the database, but log lines, links and one-time codes use the node's. */
+const CLOCK_SKEW_MAX_MS = 2_000;
+
+export function hasWrongClock({ clockSkewMs }: Pick<NodeRecord, "clockSkewMs">): boolean {
+  return Math.abs(clockSkewMs ?? 0) > CLOCK_SKEW_MAX_MS;
 }
 
 /** Does nothing if another process has deleted the row as dead: the next heartbeat creates it again. */
