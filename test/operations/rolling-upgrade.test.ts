@@ -10,15 +10,20 @@ import { SCHEMA_KNOWN } from "../../src/store/migrations/index.ts";
 import { type GatewayProcess, startGatewayProcess } from "../support/gateway-process.ts";
 import { type LoadBalancer, startLoadBalancer } from "../support/load-balancer.ts";
 import { buildNextVersion, type NextVersion } from "../support/next-version.ts";
-import { openBillingRecords, paidFile } from "../support/paid-gateway.ts";
+import { bill, openBillingRecords, PRICE, paidFile } from "../support/paid-gateway.ts";
 import { type Postgres, startPostgres } from "../support/postgres.ts";
 import { TEST_KEY } from "../support/running-gateway.ts";
 import { openSocketClient, type SocketClient } from "../support/turn-client.ts";
 
 const HTTP_CLIENTS = 4;
 const SOCKET_CLIENTS = 2;
+const BACKGROUND_CLIENTS = 2;
 /** Between two requests of a client: the test is about every request of the upgrade, not about throughput. */
 const PAUSE_MS = 25;
+
+/** A background response of `slow` outlives a node that is being replaced. */
+const MODELS = { paid: "sim-fast", slow: "sim-fast@background=1500ms,bytes=4000" };
+const HEADERS = { authorization: `Bearer ${TEST_KEY}`, "content-type": "application/json" };
 
 let postgres: Postgres;
 let simulator: Simulator;
@@ -51,7 +56,7 @@ afterAll(async () => {
 async function startNode(program?: string): Promise<GatewayProcess> {
   const nodeFolder = join(folder, String(++folders));
   mkdirSync(nodeFolder);
-  await Bun.write(join(nodeFolder, "gateway.yaml"), paidFile({ balance: "100" }));
+  await Bun.write(join(nodeFolder, "gateway.yaml"), paidFile({ balance: "100", models: MODELS }));
   const node = await startGatewayProcess({
     folder: nodeFolder,
     args: ["--config", "gateway.yaml"],
@@ -75,18 +80,27 @@ async function stopNode(node: GatewayProcess): Promise<void> {
   expect([code, node.output()]).toEqual([0, node.output()]);
 }
 
+interface BackgroundResponse {
+  readonly id: string;
+  readonly status: string;
+  readonly usage: { readonly input_tokens: number; readonly output_tokens: number };
+}
+
 /** Clients that send one request after the other until they are stopped. */
 class Load {
   readonly failures: string[] = [];
   responses = 0;
   turns = 0;
   reconnects = 0;
+  /** The usage of each background response, by its request. */
+  readonly background = new Map<string, BackgroundResponse["usage"]>();
   #isStopped = false;
   readonly #clients: Promise<void>[] = [];
 
   start(): void {
     for (let i = 0; i < HTTP_CLIENTS; i += 1) this.#clients.push(this.#sendRequests(i % 2 === 0));
     for (let i = 0; i < SOCKET_CLIENTS; i += 1) this.#clients.push(this.#takeTurns());
+    for (let i = 0; i < BACKGROUND_CLIENTS; i += 1) this.#clients.push(this.#followResponses());
   }
 
   async stop(): Promise<void> {
@@ -96,12 +110,11 @@ class Load {
 
   async #sendRequests(stream: boolean): Promise<void> {
     const body = JSON.stringify({ model: "paid", stream, messages: [{ role: "user", content: "Hello" }] });
-    const headers = { authorization: `Bearer ${TEST_KEY}`, "content-type": "application/json" };
     while (!this.#isStopped) {
       try {
         const response = await fetch(`${balancer.url}/v1/chat/completions`, {
           method: "POST",
-          headers,
+          headers: HEADERS,
           body,
         });
         const text = await response.text();
@@ -112,6 +125,28 @@ class Load {
         this.failures.push(String(error));
       }
       await Bun.sleep(PAUSE_MS);
+    }
+  }
+
+  /** Responses that any node serves until they have ended. */
+  async #followResponses(): Promise<void> {
+    const body = JSON.stringify({ model: "slow", input: "Hello", background: true });
+    while (!this.#isStopped) {
+      const url = `${balancer.url}/v1/responses`;
+      try {
+        const begun = await fetch(url, { method: "POST", headers: HEADERS, body });
+        let response = (await begun.json()) as BackgroundResponse;
+        while (["queued", "in_progress"].includes(response.status)) {
+          await Bun.sleep(100);
+          const retrieved = await fetch(`${url}/${response.id}`, { headers: HEADERS });
+          response = (await retrieved.json()) as BackgroundResponse;
+        }
+        const requestId = begun.headers.get("x-request-id") ?? "";
+        if (response.status === "completed") this.background.set(requestId, response.usage);
+        else this.failures.push(JSON.stringify(response));
+      } catch (error) {
+        this.failures.push(String(error));
+      }
     }
   }
 
@@ -170,7 +205,17 @@ test("nodes are upgraded and rolled back one by one without a failed request", a
   expect(load.turns).toBeGreaterThan(SOCKET_CLIENTS * 5);
   // Each of the four replaced nodes had sockets.
   expect(load.reconnects).toBeGreaterThanOrEqual(SOCKET_CLIENTS);
-  await openBillingRecords(db).expectReconciled();
+  const records = openBillingRecords(db);
+  await records.expectReconciled();
+  expect(load.background.size).toBeGreaterThan(BACKGROUND_CLIENTS * 3);
+  for (const [requestId, { input_tokens, output_tokens }] of load.background) {
+    const row = await records.row(requestId);
+    const priceNano = bill([
+      [input_tokens, PRICE.input],
+      [output_tokens, PRICE.output],
+    ]);
+    expect([row.outcome, row.usageSource, row.chargedNano]).toEqual(["completed", "upstream", priceNano]);
+  }
   const [booked] = await db.sql`SELECT COUNT(*) AS many FROM usage_row WHERE charged_nano > 0`;
   expect(Number(booked?.many)).toBeGreaterThanOrEqual(load.responses + load.turns);
 }, 120_000);

@@ -96,8 +96,8 @@ async function announceHold(
   await responses.announce(responseId, call.requestId, route.account.id, route.upstreamModel);
 }
 
-/** Do not wait for a slow database: this process knows the response anyway. */
-const ANNOUNCE_MS = 1_000;
+/** Until then no other node finds the response, or could charge it. This process knows it if the database is slower. */
+const ANNOUNCE_MS = 10_000;
 
 /** The services that settling a request now or later uses. */
 export type FollowServices = AbandonedServices &
