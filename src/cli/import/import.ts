@@ -16,6 +16,7 @@ import { readNewApi, readOneApi } from "./new-api.ts";
 import { planImport } from "./plan-import.ts";
 import { printImport } from "./print-import.ts";
 import { openSource, type SourceDatabase } from "./source-database.ts";
+import { readSub2api } from "./sub2api.ts";
 import { bookTopUps } from "./top-ups.ts";
 
 const READERS: Readonly<
@@ -24,6 +25,7 @@ const READERS: Readonly<
   litellm: readLitellm,
   "new-api": readNewApi,
   "one-api": readOneApi,
+  sub2api: readSub2api,
 };
 
 export const importGateway: Command = {

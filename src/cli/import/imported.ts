@@ -5,7 +5,7 @@ import type { Nano } from "../../money/nano.ts";
 import type { Interface } from "../../records/interfaces.ts";
 import type { Price } from "../../records/price.ts";
 
-export const SOURCES = ["litellm", "new-api", "one-api"] as const;
+export const SOURCES = ["litellm", "new-api", "one-api", "sub2api"] as const;
 export type SourceName = (typeof SOURCES)[number];
 
 /** Limits in file shape. */
