@@ -100,6 +100,8 @@ const FAULT_TEXT: Readonly<Record<BillingFault, (count: number) => string>> = {
     `${count} paid requests were recorded without a payer. Run model-gateway audit to list them.`,
   journal_damaged: (count) =>
     `${count} journal segments are damaged, so requests may be missing. Run model-gateway audit.`,
+  hold_set_aside: (count) =>
+    `${count} requests of an ended process could not be charged, and their money stays held. Run model-gateway wallet holds to list and resolve them.`,
   reconciliation_failed: (count) =>
     `${count} hourly reconciliations found that ledger, wallets, usage rows or roll-ups disagree. Run model-gateway audit to list the contradictions.`,
   charge_bounded: (count) =>

@@ -85,6 +85,8 @@ export function findingText({ check, subject, is, ought }: ReconciliationFinding
       return `${subject} was refunded ${usd(is)}, but only ${usd(ought)} was charged.`;
     case "hold_lease":
       return `${subject} has been open since ${shortInstant(Number(is))} UTC, longer than any request can take.`;
+    case "set_aside":
+      return `${subject} could not be settled, and ${usd(is)} stays held: ${ought}. Resolve it: wallet charge-hold or wallet release-hold.`;
     case "log_entry":
       return `${subject} differs between the change log and the ledger.\n    change log  ${ought}\n    ledger      ${is}`;
     case "entry_log":

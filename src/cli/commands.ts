@@ -31,6 +31,7 @@ import { createToken, listAllTokens, revokeToken } from "./tokens.ts";
 import { upgradeCheck } from "./upgrade-check.ts";
 import { createUser, disableUser, enableUser, listAllUsers, setPassword, setRole } from "./users.ts";
 import { adjustWallet, refundRequest, showLedger, showWallet, topUpWallet } from "./wallet.ts";
+import { chargeHold, listHoldsCommand, releaseHold } from "./wallet-holds.ts";
 
 export const COMMANDS: readonly Command[] = [
   start,
@@ -55,6 +56,9 @@ export const COMMANDS: readonly Command[] = [
   adjustWallet,
   refundRequest,
   showLedger,
+  listHoldsCommand,
+  chargeHold,
+  releaseHold,
   listAllPlans,
   listAllSubscriptions,
   grantSubscription,

@@ -8,6 +8,7 @@ import { findWaitingMigrations } from "../store/engine/migrate.ts";
 import { findListenProblem } from "../store/engine/notify.ts";
 import { StoreProblem } from "../store/engine/store-problem.ts";
 import { SCHEMA_KNOWN } from "../store/migrations/index.ts";
+import { listSetAsideHolds } from "../store/money/set-aside-holds.ts";
 import {
   findCondition,
   hasLostCoordinator,
@@ -18,6 +19,8 @@ import {
 } from "../store/nodes/nodes.ts";
 import type { Finding } from "./finding.ts";
 import { count } from "./terminal.ts";
+
+const SET_ASIDE_SHOWN_MAX = 1_000;
 
 export async function checkNodes(db: Db): Promise<Finding[]> {
   const nodes = await listNodes(db, systemClock);
@@ -44,6 +47,20 @@ export async function checkRedis(url: string): Promise<Finding> {
       "Check REDIS_URL and that the server runs.",
     );
   }
+}
+
+/** Money that stays held until an operator decides. */
+export async function checkSetAsideHolds(db: Db): Promise<Finding[]> {
+  const holds = await listSetAsideHolds(db, SET_ASIDE_SHOWN_MAX);
+  if (holds.length === 0) return [];
+  const [first] = holds;
+  return [
+    doubtful(
+      "holds",
+      `${count(holds.length, "hold")} of ended processes could not be settled: ${first?.reason}`,
+      "List them with `wallet holds`. Resolve each with `wallet charge-hold` or `wallet release-hold`.",
+    ),
+  ];
 }
 
 /** Without notifications nodes poll, so this is never a failure. */

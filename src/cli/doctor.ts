@@ -27,7 +27,7 @@ import { checkAccount } from "./check-account.ts";
 import { checkLiveness } from "./check-liveness.ts";
 import { checkSocket } from "./check-socket.ts";
 import { type Command, DATA_OPTION, Failure, type Input, JSON_OPTION } from "./command.ts";
-import { checkNodes, checkNotifications, checkRedis } from "./doctor-nodes.ts";
+import { checkNodes, checkNotifications, checkRedis, checkSetAsideHolds } from "./doctor-nodes.ts";
 import { checkGroups, checkOpenAccess, openAccounts } from "./doctor-policy.ts";
 import { checkProcesses } from "./doctor-processes.ts";
 import { type Finding, printFinding } from "./finding.ts";
@@ -247,7 +247,7 @@ async function checkStore(settings: Settings, keyring: Keyring | null, report: R
     // Fails if the secrets were sealed with another master key.
     if (keyring !== null) await readPepper(db, keyring);
     report(passed(what, `${isFile ? "SQLite" : "PostgreSQL"}, schema ${await readSchemaVersion(db)}`));
-    report(...(await checkNodes(db)));
+    report(...(await checkNodes(db)), ...(await checkSetAsideHolds(db)));
     if (!isFile) report(...(await checkNotifications(settings.databaseListenUrl)));
     if (settings.redisUrl !== null) report(await checkRedis(settings.redisUrl));
     return db;

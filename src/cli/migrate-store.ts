@@ -22,6 +22,7 @@ import { isSharedServer } from "../store/engine/dialect.ts";
 import { LockHeld, lockFolder } from "../store/engine/folder-lock.ts";
 import { hasVersions, migrate } from "../store/engine/migrate.ts";
 import { clearMove, describeMove, markMove, readMove, type StoreMove } from "../store/engine/moved-store.ts";
+import { SET_ASIDE } from "../store/money/set-aside-holds.ts";
 import { canPartitionUsageRows, createPartitionsAhead } from "../store/usage/usage-partitions.ts";
 import { resumeFeed } from "../store/usage-feed/feed.ts";
 import { findingText } from "./audit.ts";
@@ -148,7 +149,7 @@ function failRunning(): never {
 /** A process that was killed has left requests in its journal, which only a start books. */
 async function requireSettled(source: Db): Promise<void> {
   const [row] = await source.sql`
-    SELECT (SELECT COUNT(*) FROM process) + (SELECT COUNT(*) FROM hold) + (SELECT COUNT(*) FROM wallet_reservation) AS open`;
+    SELECT (SELECT COUNT(*) FROM process) + (SELECT COUNT(*) FROM hold WHERE process_id <> ${SET_ASIDE}) + (SELECT COUNT(*) FROM wallet_reservation) AS open`;
   if (Number(row?.open) > 0)
     fail(
       "A server runs on this database, or it was not stopped in order and some requests are not settled yet.",

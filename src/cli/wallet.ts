@@ -189,18 +189,24 @@ export const showLedger: Command = {
 /** `defaultReason` applies if no reason is given. */
 function parseOrder(input: Input, defaultReason: string | null): MoneyOrder {
   const idempotencyKey = input.text("idempotency-key");
-  const reason = input.text("reason") ?? defaultReason;
+  const reason = parseReason(input) ?? defaultReason;
+  return {
+    actor: cliActor(),
+    reason,
+    ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+  };
+}
+
+/** Null if none is given. */
+export function parseReason(input: Input): string | null {
+  const reason = input.text("reason") ?? null;
   if (reason !== null && /\p{Cc}/u.test(reason)) {
     misuse(
       "--reason must be one line of text, without control characters.",
       'For example: --reason "invoice 12"',
     );
   }
-  return {
-    actor: cliActor(),
-    reason,
-    ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
-  };
+  return reason;
 }
 
 /** Prints what was done and the new state of the wallet. */

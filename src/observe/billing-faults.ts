@@ -2,12 +2,13 @@
 
 /**
  * `unpaid_row`: a paid request was recorded without a payer. `journal_damaged`: a journal of an earlier process could
- * not be read to its end. `reconciliation_failed`: the hourly reconciliation found contradictions. `charge_bounded`: a
+ * not be read to its end. `hold_set_aside`: a hold of an ended process could not be settled. `reconciliation_failed`: the hourly reconciliation found contradictions. `charge_bounded`: a
  * request cost far more than its hold, and the rest was not charged.
  */
 export const BILLING_FAULTS = [
   "unpaid_row",
   "journal_damaged",
+  "hold_set_aside",
   "reconciliation_failed",
   "charge_bounded",
 ] as const;

@@ -180,6 +180,7 @@ const RECOVERY_LIMITS: RecoveryLimits = {
   heartbeatIntervalMs: 5_000,
   deadAfterMs: 60_000,
   recoveryIntervalMs: 15_000,
+  holdAttemptsMax: 3,
   holdsPerBatch: 100,
   orphanMs: 60_000,
 };

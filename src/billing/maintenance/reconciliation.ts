@@ -14,6 +14,7 @@ import {
   findOldHolds,
   findOverspent,
   findRowsWithoutEntry,
+  findSetAsideHolds,
   findUnexplainedDebts,
   findUnpaidRows,
   findWrongBalances,
@@ -26,6 +27,7 @@ import {
 } from "../../store/checks/ledger.ts";
 import { type Db, snapshot } from "../../store/engine/db.ts";
 import { listBillingFaults } from "../../store/money/billing-faults.ts";
+import { SET_ASIDE_FAULT } from "../../store/money/set-aside-holds.ts";
 import { findWrongWindows, type WrongWindow } from "../../store/money/subscription-windows.ts";
 import { readUsageRowsRemovedBefore } from "../../store/usage/usage-removal.ts";
 
@@ -81,6 +83,7 @@ export async function reconcileLedger(
     add("shared_charge", await findWrongSharedCharges(tx, rowsSinceMs, max));
     add("refund", await findExcessRefunds(tx, rowsSinceMs, max));
     add("hold_lease", await findOldHolds(tx, nowMs - holdAgeMaxMs, max));
+    add("set_aside", await findSetAsideHolds(tx, max));
     add("window", (await findWrongWindows(tx, max)).map(describeWrongWindow));
     const chain = await verifyAuditLog(tx, max);
     add("changes", chain.broken.map(describeBrokenChain));
@@ -92,7 +95,8 @@ export async function reconcileLedger(
   });
   add("roll_up", await findWrongRollUps(db, max));
   add("days", await findWrongDays(db, nowMs, max));
-  const notes = (await listBillingFaults(db, max)).map(({ detail }) => detail);
+  const faults = await listBillingFaults(db, max);
+  const notes = faults.filter(({ kind }) => kind !== SET_ASIDE_FAULT).map(({ detail }) => detail);
   return { findings, notes, counts, changes: { entries: chain.rows, head: chain.head } };
 }
 

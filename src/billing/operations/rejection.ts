@@ -6,6 +6,7 @@ export type MoneyRejection =
   | "idempotency_conflict"
   | "insufficient_funds"
   | "not_charged"
+  | "no_such_hold"
   | "refunded_before"
   | "subscription_over"
   | "window_over"

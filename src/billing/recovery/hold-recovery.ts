@@ -4,13 +4,16 @@
  */
 
 import type { Clock } from "../../base/clock.ts";
+import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
-import { type Hold, listHolds } from "../../store/money/holds.ts";
+import { CorruptRow } from "../../store/engine/row.ts";
+import { findHolds, type Hold, listHoldIds, listHolds } from "../../store/money/holds.ts";
+import { setAsideHold } from "../../store/money/set-aside-holds.ts";
 import { readTerms } from "../../store/money/tariffs.ts";
 import type { BillingEngine } from "../engine/billing-engine.ts";
 import type { Settlement } from "../engine/booking.ts";
-import { BillingUnavailable, errorReason } from "../engine/store-faults.ts";
+import { BillingUnavailable, errorReason, withBillingErrors } from "../engine/store-faults.ts";
 import { buildHeldSettlement, estimateHeldUse, type HeldUse } from "./held-settlement.ts";
 
 export interface HoldRecoveryOptions {
@@ -20,8 +23,10 @@ export interface HoldRecoveryOptions {
   billingEngine: Pick<BillingEngine, "book" | "isOpen">;
   /** Id of this process. */
   selfId: string;
+  faults: BillingFaults;
   limits: {
     holdsPerBatch: number;
+    holdAttemptsMax: number;
     /** A hold of this process that billing does not know is released after this time. */
     orphanMs: number;
   };
@@ -29,8 +34,8 @@ export interface HoldRecoveryOptions {
 
 export class HoldRecovery {
   readonly #options: HoldRecoveryOptions;
-  /** Holds that this process could not settle. */
-  readonly #unsettleable = new Set<string>();
+  /** How often this process failed to settle a hold. */
+  readonly #failures = new Map<string, number>();
   /** Holds of this process that billing did not know at the last check. */
   #suspected: ReadonlySet<string> = new Set();
   #isStopped = false;
@@ -44,20 +49,43 @@ export class HoldRecovery {
   }
 
   async settleProcessHolds(processId: string): Promise<void> {
-    const { db, limits } = this.#options;
+    const { limits } = this.#options;
+    const tried = new Set<string>();
     for (;;) {
-      const batch = await listHolds(db, processId, Number.MAX_SAFE_INTEGER, limits.holdsPerBatch);
-      const holds = batch.filter(({ requestId }) => !this.#unsettleable.has(requestId));
+      const batch = await this.#listHolds(processId, Number.MAX_SAFE_INTEGER);
+      const holds = batch.filter(({ requestId }) => !tried.has(requestId));
       if (holds.length === 0 || this.#isStopped) return;
+      for (const { requestId } of holds) tried.add(requestId);
       await this.#settleHolds(holds, processId);
       if (batch.length < limits.holdsPerBatch) return;
     }
   }
 
+  /** A row that this version cannot read does not hide the others. */
+  async #listHolds(processId: string, beforeMs: number): Promise<Hold[]> {
+    const { db, limits } = this.#options;
+    try {
+      return await listHolds(db, processId, beforeMs, limits.holdsPerBatch);
+    } catch (error) {
+      if (!(error instanceof CorruptRow)) throw error;
+    }
+    const readable: Hold[] = [];
+    for (const requestId of await listHoldIds(db, processId, limits.holdsPerBatch)) {
+      try {
+        const hold = (await findHolds(db, [requestId])).get(requestId);
+        if (hold !== undefined && hold.atMs < beforeMs) readable.push(hold);
+      } catch (error) {
+        if (!(error instanceof CorruptRow)) throw error;
+        await this.#noteFailure({ requestId, processId }, error);
+      }
+    }
+    return readable;
+  }
+
   /** A transaction that timed out may have been committed anyway. */
   async settleOrphans(): Promise<void> {
-    const { db, clock, limits, selfId, billingEngine } = this.#options;
-    const holds = await listHolds(db, selfId, clock.nowMs() - limits.orphanMs, limits.holdsPerBatch);
+    const { clock, limits, selfId, billingEngine } = this.#options;
+    const holds = await this.#listHolds(selfId, clock.nowMs() - limits.orphanMs);
     const orphans = holds.filter(({ requestId }) => !billingEngine.isOpen(requestId));
     // An orphan that was seen only once may be a hold whose commit is just being acknowledged, and a changed clock
     // can make it look old.
@@ -77,9 +105,9 @@ export class HoldRecovery {
     });
   }
 
-  /** A hold that cannot be settled is left to the operator. It does not delay the others or the gateway's start. */
+  /** A hold that cannot be settled does not delay the others or the gateway's start. */
   async #settleHold(hold: Hold): Promise<Settlement | null> {
-    const { clock, billingEngine, log } = this.#options;
+    const { clock, billingEngine } = this.#options;
     try {
       const settlement = buildHeldSettlement(hold, await this.#estimateUse(hold), clock.nowMs());
       await billingEngine.book(settlement);
@@ -87,16 +115,30 @@ export class HoldRecovery {
     } catch (error) {
       // The database is at fault, not the hold.
       if (error instanceof BillingUnavailable) throw error;
-      this.#unsettleable.add(hold.requestId);
-      log.error("hold_unrecoverable", { request_id: hold.requestId, reason: errorReason(error) });
+      await this.#noteFailure(hold, error);
       return null;
     }
+  }
+
+  /** After the last attempt the hold is set aside for an operator, so that its process can be removed. */
+  async #noteFailure({ requestId, processId }: Pick<Hold, "requestId" | "processId">, error: unknown) {
+    const { db, clock, log, faults, limits } = this.#options;
+    const reason = errorReason(error);
+    const failures = (this.#failures.get(requestId) ?? 0) + 1;
+    this.#failures.set(requestId, failures);
+    log.error("hold_unrecoverable", { request_id: requestId, reason, attempt: failures });
+    if (failures < limits.holdAttemptsMax) return;
+    this.#failures.delete(requestId);
+    if (!(await setAsideHold(db, { requestId, processId, reason, nowMs: clock.nowMs() }))) return;
+    faults.add("hold_set_aside");
+    log.error("hold_set_aside", { request_id: requestId, reason, process_id: processId });
   }
 
   async #estimateUse(hold: Hold): Promise<HeldUse> {
     const { db, log } = this.#options;
     if (hold.state === "admitted") return estimateHeldUse(hold, null);
-    const terms = await readTerms(db, hold.tariffId);
+    // A failure of the database must not count as one of the hold.
+    const terms = await withBillingErrors(readTerms(db, hold.tariffId));
     if (terms === null) log.error("tariff_missing", { request_id: hold.requestId, tariff: hold.tariffId });
     return estimateHeldUse(hold, terms);
   }

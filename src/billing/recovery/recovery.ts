@@ -29,6 +29,8 @@ export interface RecoveryLimits {
   deadAfterMs: number;
   recoveryIntervalMs: number;
   holdsPerBatch: number;
+  /** A hold that could not be settled this often is set aside for an operator. */
+  holdAttemptsMax: number;
   /** A hold of this process that billing does not know is released after this time. */
   orphanMs: number;
 }

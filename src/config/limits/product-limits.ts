@@ -219,6 +219,7 @@ export const limits = {
     deadAfterMs: 60_000,
     /** How often holds of dead processes are searched. */
     recoveryIntervalMs: 15_000,
+    holdAttemptsMax: 3,
     holdsPerBatch: 100,
     /**
      * Age at which a hold of this process that is unknown to it is recovered: its commit succeeded, but the

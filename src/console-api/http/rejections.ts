@@ -17,6 +17,7 @@ const MONEY: Readonly<Record<MoneyRejection, ErrorCode>> = {
   idempotency_conflict: "conflict",
   insufficient_funds: "conflict",
   not_charged: "conflict",
+  no_such_hold: "not_found",
   refunded_before: "conflict",
   subscription_over: "conflict",
   window_over: "conflict",

@@ -7,6 +7,7 @@ import type { Db, Row, SqlValue } from "../engine/db.ts";
 import { placeholder } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
 import { BY_HAND, chargedNano, correctedNano } from "../money/entries.ts";
+import { SET_ASIDE } from "../money/set-aside-holds.ts";
 import { requestIdAt } from "../usage/request-id-time.ts";
 
 /** A row that contradicts another record: its id, its value, and the expected value. */
@@ -272,6 +273,18 @@ export function findOldHolds(db: Db, beforeMs: number, limit: number): Promise<C
     `SELECT request_id AS subject, CAST(at_ms AS TEXT) AS is_now, CAST(at_ms AS TEXT) AS ought
      FROM hold WHERE at_ms < ${placeholder(db.engine, 1)} ORDER BY at_ms`,
     [beforeMs],
+    limit,
+  );
+}
+
+/** Holds that recovery could not settle, with the reason. */
+export function findSetAsideHolds(db: Db, limit: number): Promise<Contradiction[]> {
+  return findContradictions(
+    db,
+    `SELECT h.request_id AS subject, CAST(h.amount_nano AS TEXT) AS is_now, COALESCE(f.detail, 'unknown') AS ought
+     FROM hold h LEFT JOIN billing_fault f ON f.id = 'hold ' || h.request_id
+     WHERE h.process_id = '${SET_ASIDE}' ORDER BY h.at_ms`,
+    [],
     limit,
   );
 }

@@ -141,6 +141,14 @@ export async function listHolds(db: Db, processId: string, beforeMs: number, lim
   return rows.map(toHold);
 }
 
+/** As `listHolds`, also for rows that cannot be read. */
+export async function listHoldIds(db: Db, processId: string, limit: number): Promise<string[]> {
+  const rows = await db.sql`
+    SELECT request_id FROM hold WHERE process_id = ${processId} AND response_id IS NULL
+    ORDER BY at_ms, request_id LIMIT ${limit}`;
+  return rows.map((row) => text(row, "request_id"));
+}
+
 /** The oldest holds of one user, of any payer. */
 export async function listUserHolds(db: Db, userId: string, limit: number): Promise<Hold[]> {
   const mark = (number: number) => placeholder(db.engine, number);

@@ -6,6 +6,7 @@ import { readServerClock } from "../engine/dialect.ts";
 import { checkSchemaForRegistration } from "../engine/migrate.ts";
 import { integer, integerOrNull, text, textOrNull } from "../engine/row.ts";
 import { SCHEMA_KNOWN } from "../migrations/index.ts";
+import { SET_ASIDE } from "./set-aside-holds.ts";
 
 export interface ProcessRecord {
   id: string;
@@ -70,7 +71,7 @@ export async function findUnknownOwners(db: Db): Promise<string[]> {
       SELECT process_id FROM hold UNION SELECT process_id FROM wallet_reservation
       UNION SELECT process_id FROM reservation_fence
     ) owner
-    WHERE process_id NOT IN (SELECT id FROM process) ORDER BY process_id`;
+    WHERE process_id NOT IN (SELECT id FROM process) AND process_id <> ${SET_ASIDE} ORDER BY process_id`;
   return rows.map((row) => text(row, "process_id"));
 }
 

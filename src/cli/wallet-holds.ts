@@ -1,0 +1,128 @@
+/** `model-gateway wallet holds` and what follows: holds of ended processes that could not be settled. */
+
+import { chargeSetAside, releaseSetAside } from "../billing/operations/resolve-hold.ts";
+import { usdText } from "../money/nano.ts";
+import { loggedEntryFields } from "../store/checks/entries-in-audit-log.ts";
+import { listSetAsideHolds, type SetAsideHold } from "../store/money/set-aside-holds.ts";
+import { type Command, DATA_OPTION, JSON_OPTION, type Option } from "./command.ts";
+import { instantText, shortInstant } from "./instants.ts";
+import { cliActor, formatUsd, usdFrom } from "./money-input.ts";
+import { runLogged } from "./operator.ts";
+import { withInstallation } from "./store-access.ts";
+import { table } from "./terminal.ts";
+import { parseReason, report } from "./wallet.ts";
+
+const SHOWN_MAX = 1_000;
+const REASON: Option = {
+  value: "TEXT",
+  about: "the reason, one line, recorded in the audit log",
+  required: true,
+};
+
+export const listHoldsCommand: Command = {
+  words: "wallet holds",
+  summary: "List holds that could not be settled",
+  changes: "nothing",
+  about: `A hold of an ended process that could not be settled in three attempts is set aside, and its money stays held.
+Resolve each with "wallet charge-hold" or "wallet release-hold".`,
+  options: { json: JSON_OPTION, data: DATA_OPTION },
+  run: (input) =>
+    withInstallation(input, async ({ db }) => {
+      const holds = await listSetAsideHolds(db, SHOWN_MAX);
+      const { print, printNote, paint } = input.terminal;
+      if (input.flag("json")) print(JSON.stringify(holds.map(toJson), null, 2));
+      else if (holds.length === 0) printNote("No hold was set aside.");
+      else print(table(["REQUEST", "SINCE (UTC)", "USER", "HELD", "REASON"], holds.map(toRow), paint));
+      return 0;
+    }),
+};
+
+export const chargeHold: Command = {
+  words: "wallet charge-hold",
+  summary: "Charge a hold that could not be settled",
+  changes: "money",
+  about: "Deducts the amount from the user's balance and releases the rest of the hold.",
+  positionals: ["REQUEST_ID"],
+  options: {
+    usd: { value: "AMOUNT", about: "the amount (all that is held)" },
+    reason: REASON,
+    json: JSON_OPTION,
+    data: DATA_OPTION,
+  },
+  run: (input) =>
+    withInstallation(input, async (installation) => {
+      const requestId = input.require("REQUEST_ID");
+      const amountNano = input.text("usd") === undefined ? "all" : usdFrom(input, "usd", { signed: false });
+      const reason = `hold of ${requestId}: ${parseReason(input)}`;
+      const booked = await runLogged(
+        installation,
+        (context) => chargeSetAside(context, { requestId, amountNano, actor: cliActor(), reason }),
+        ({ entry }) => ({
+          action: "wallet.charge_hold",
+          target: `user ${entry.userId}`,
+          changes: loggedEntryFields(entry),
+        }),
+      );
+      return report(input, booked, `${formatUsd(booked.entry.amountNano)} charged for ${requestId}.`);
+    }),
+};
+
+export const releaseHold: Command = {
+  words: "wallet release-hold",
+  summary: "Release a hold that could not be settled, without a charge",
+  changes: "money",
+  about: "The held amount is available to the user again.",
+  positionals: ["REQUEST_ID"],
+  options: { reason: REASON, json: JSON_OPTION, data: DATA_OPTION },
+  run: (input) =>
+    withInstallation(input, async (installation) => {
+      const requestId = input.require("REQUEST_ID");
+      const reason = parseReason(input);
+      const { amountNano, userId } = await runLogged(
+        installation,
+        ({ db }) => releaseSetAside(db, requestId),
+        (hold) => ({
+          action: "wallet.release_hold",
+          target: `user ${hold.userId}`,
+          changes: [
+            { field: "request", from: requestId, to: null },
+            { field: "held", from: `$${usdText(hold.amountNano)}`, to: null },
+            { field: "reason", from: null, to: reason },
+          ],
+        }),
+      );
+      const { print, paint } = input.terminal;
+      if (input.flag("json"))
+        print(
+          JSON.stringify({ request_id: requestId, user_id: userId, released: usdText(amountNano) }, null, 2),
+        );
+      else print(paint.green(`${formatUsd(amountNano)} of ${requestId} released.`));
+      return 0;
+    }),
+};
+
+function toRow({
+  requestId,
+  atMs,
+  email,
+  userId,
+  amountNano,
+  subscriptionId,
+  reason,
+}: SetAsideHold): string[] {
+  const held =
+    subscriptionId === null ? formatUsd(amountNano) : `${formatUsd(amountNano)} (${subscriptionId})`;
+  return [requestId, shortInstant(atMs), email ?? userId, held, reason];
+}
+
+function toJson({ requestId, atMs, email, userId, amountNano, subscriptionId, reason }: SetAsideHold) {
+  return {
+    request_id: requestId,
+    since: instantText(atMs),
+    user: email,
+    user_id: userId,
+    subscription_id: subscriptionId,
+    held: usdText(amountNano),
+    reason,
+  };
+}
