@@ -6,6 +6,7 @@
 
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
+import { isOnOtherMachine } from "../../store/engine/folder-lock.ts";
 import type { ProcessRecord } from "../../store/money/processes.ts";
 
 /** `startTicks` is null if the system does not provide it. */
@@ -15,6 +16,8 @@ export interface ProcessWatchOptions {
   self: ProcessRecord;
   /** A process whose heartbeat was observed unchanged for this long is dead. */
   deadAfterMs: number;
+  /** The same for the process of this folder on another machine, from which the disk was moved or copied. */
+  movedAfterMs: number;
   /** After a longer pause between two checks the observation starts again, because nothing was observed meanwhile. */
   pauseMsMax: number;
   monotonicMs(): number;
@@ -62,10 +65,17 @@ export class ProcessWatch {
     if (verdict !== "unknown") return verdict === "dead";
     const observed = this.#heartbeats.get(record.id);
     if (observed !== undefined && observed.beatAtMs === record.beatAtMs) {
-      return nowMs - observed.sinceMs >= this.#options.deadAfterMs;
+      return nowMs - observed.sinceMs >= this.#chooseTimeout(record);
     }
     this.#heartbeats.set(record.id, { beatAtMs: record.beatAtMs, sinceMs: nowMs });
     return false;
+  }
+
+  /** A moved disk has left its process behind. A copied one has not: that process still sends heartbeats. */
+  #chooseTimeout({ folderId }: ProcessRecord): number {
+    const { self, deadAfterMs, movedAfterMs } = this.#options;
+    const isMoved = folderId !== null && self.folderId !== null && isOnOtherMachine(folderId, self.folderId);
+    return isMoved ? movedAfterMs : deadAfterMs;
   }
 
   #checkKernel({ host, pid, folderId, startTicks }: ProcessRecord): "dead" | "running" | "unknown" {

@@ -327,6 +327,37 @@ eachEngine(({ open, emptyUrl }) => {
     await former.stop();
   });
 
+  test("a process with the same disk on another machine is dead only if it sends no heartbeats", async () => {
+    const db = await open();
+    await addFunds(db, "u1", 1_000n);
+    const copied = makeBilling(db, { processId: "inc_copied" });
+    await copied.hold(buildHoldRequest("r1"));
+    const beatAt = (atMs: number) =>
+      db.sql`INSERT INTO process (id, host, pid, started_at_ms, beat_at_ms, folder_id)
+        VALUES ('inc_copied', 'elsewhere', 1, 1, ${atMs}, 'folder:1@one')
+        ON CONFLICT (id) DO UPDATE SET beat_at_ms = excluded.beat_at_ms`;
+    await beatAt(1);
+    const billingEngine = makeBilling(db, { processId: "inc_new" });
+    let monotonicMs = 0;
+    const recovery = await recover(db, billingEngine, {
+      self: describeProcess("inc_new", Date.now(), "folder:1@two"),
+      clock: { ...systemClock, monotonicMs: () => monotonicMs },
+    });
+    const look = async () => {
+      monotonicMs += 15_000;
+      await recovery.recoverDead();
+      return (await readWallet(db, "u1")).heldNano;
+    };
+    for (let beat = 2; beat < 6; beat += 1) {
+      await beatAt(beat);
+      expect(await look()).toBe(100n);
+    }
+    expect(await look()).toBe(0n);
+    await recovery.stop();
+    await billingEngine.stop();
+    await copied.stop();
+  });
+
   test("idempotency keys in flight in a dead process are closed", async () => {
     const db = await open();
     const claim = { scope: "key_1", token: "t", fingerprint: "f", requestId: "r1" };

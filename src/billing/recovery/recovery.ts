@@ -27,6 +27,8 @@ export interface RecoveryLimits {
   heartbeatIntervalMs: number;
   /** A process that cannot be looked up is dead when its heartbeat was observed unchanged for this long. */
   deadAfterMs: number;
+  /** The same for the process of this data folder on another machine. */
+  movedAfterMs: number;
   recoveryIntervalMs: number;
   holdsPerBatch: number;
   /** A hold that could not be settled this often is set aside for an operator. */
@@ -81,6 +83,7 @@ export class Recovery {
     this.#watch = new ProcessWatch({
       ...options,
       deadAfterMs: limits.deadAfterMs,
+      movedAfterMs: limits.movedAfterMs,
       pauseMsMax: FAILED_CHECKS_MAX * limits.recoveryIntervalMs,
       monotonicMs: clock.monotonicMs,
     });

@@ -217,6 +217,8 @@ export const limits = {
     /** The interval of heartbeats, and the silence after which a process is considered dead. */
     heartbeatIntervalMs: 5_000,
     deadAfterMs: 60_000,
+    /** The silence of the process whose data folder is now on this machine: more than two heartbeats. */
+    movedAfterMs: 12_000,
     /** How often holds of dead processes are searched. */
     recoveryIntervalMs: 15_000,
     holdAttemptsMax: 3,

@@ -1,8 +1,9 @@
 import { afterEach, expect, test } from "bun:test";
-import { cpSync, mkdtempSync, rmSync } from "node:fs";
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { LockHeld, lockFolder } from "./folder-lock.ts";
+import { readMachineId } from "./machine-id.ts";
 
 const folders: string[] = [];
 
@@ -89,4 +90,20 @@ test("a folder keeps its id, and a copy gets another one", () => {
   expect(third.folderId).not.toBe(first.folderId);
   second.release();
   third.release();
+});
+
+test("the machine is known by its machine id, or by the boot of its kernel", () => {
+  const folder = makeFolder();
+  const write = (name: string, text: string) => {
+    writeFileSync(join(folder, name), text);
+    return join(folder, name);
+  };
+  const one = write("one", "0123456789abcdef0123456789abcdef\n");
+  const boot = write("boot", "01234567-89ab-cdef-0123-456789abcdef\n");
+  // systemd writes it into images whose machine gets an id at its first boot.
+  const none = write("none", "uninitialized\n");
+  expect(readMachineId([one, boot])).toMatch(/^[0-9a-f]{16}$/);
+  expect(readMachineId([none, boot])).toBe(readMachineId([boot]));
+  expect(readMachineId([boot])).not.toBe(readMachineId([one]));
+  expect(readMachineId([none])).toBe("");
 });

@@ -17,9 +17,10 @@ import {
 import { hostname } from "node:os";
 import { dirname, join } from "node:path";
 import { z } from "zod";
+import { readMachineId } from "./machine-id.ts";
 
 export interface FolderLock {
-  /** The same for every process that locks this folder. A copy of the folder has a different id. */
+  /** The same for every process of this machine that locks this folder. A copy of the folder has a different id. */
   readonly folderId: string;
   release(): void;
 }
@@ -41,6 +42,14 @@ const holderShape = z.object({ pid: z.int(), host: z.string(), folder: z.string(
 export type LockHolder = z.infer<typeof holderShape>;
 
 const LOCK_NAME = "gateway.lock";
+const MACHINE_MARK = "@";
+
+/** Whether two ids differ in the machine alone: the disk was moved to another machine, or copied. */
+export function isOnOtherMachine(folderId: string, other: string): boolean {
+  const [folder, machine] = folderId.split(MACHINE_MARK);
+  const [otherFolder, otherMachine] = other.split(MACHINE_MARK);
+  return folder === otherFolder && machine !== otherMachine;
+}
 const HOLDER_NAME = "gateway.pid";
 
 /**
@@ -58,8 +67,8 @@ export function lockFolder(dir: string, storePath: string | null): FolderLock {
   const id = readHolder(dir)?.folder ?? Bun.randomUUIDv7();
   writeHolder(dir, { pid: process.pid, host: hostname(), folder: id });
   return {
-    // A copied folder has the same content but another inode.
-    folderId: `${id}:${statSync(path).ino}`,
+    // A copied folder has another inode, and the copy of a whole disk is on another machine.
+    folderId: `${id}:${statSync(path).ino}${MACHINE_MARK}${readMachineId()}`,
     release() {
       store.close();
       folder.close();
