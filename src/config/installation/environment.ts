@@ -250,7 +250,8 @@ function readProcessSettings(
 /** Several processes divide the budget of the machine. */
 function readLargeBodies(mib: number | undefined, place: ProcessPlace | null): number | null {
   if (mib === undefined) return null;
-  return Math.max(limits.largeBodies.bytesMin, (mib * 2 ** 20) / (place?.count ?? 1));
+  const bytes = mib * 2 ** 20;
+  return place === null ? bytes : Math.max(limits.largeBodies.bytesMin, bytes / place.count);
 }
 
 function readProcessPlace(environment: SettingSources["environment"]): ProcessPlace | null {
