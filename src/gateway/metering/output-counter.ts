@@ -19,8 +19,8 @@ export interface CountedOutput {
 
 /** About four thousand tokens: most responses end before that and are never counted. */
 const PENDING_BYTES_MAX = 16 * 1024;
-/** A count begins above the maximum and ends here, so that it does not begin again with the next piece. */
-const PENDING_BYTES_AFTER_COUNT = PENDING_BYTES_MAX / 2;
+/** About thirty thousand tokens: nearly all upstreams report usage, and then an unpaid response needs no count. */
+const UNPAID_PENDING_BYTES_MAX = 128 * 1024;
 /** Takes a tenth of a millisecond, or 6 ms if the text is one long word of rare letters. */
 const STEP_BYTES = 4 * 1024;
 /**
@@ -35,10 +35,17 @@ const ENDED_REASONING = NO_CHANNEL + 1;
 const ENDED_OUTPUT = 2 ** 31;
 
 export function openOutputCounter(): OutputCounter {
-  return new OutputCounter();
+  return new OutputCounter(PENDING_BYTES_MAX);
+}
+
+/** Counts the same, but later: no hold depends on the count before the end. */
+export function openUnpaidOutputCounter(): OutputCounter {
+  return new OutputCounter(UNPAID_PENDING_BYTES_MAX);
 }
 
 export class OutputCounter implements TextSink {
+  /** A count begins above this and ends at a half of it, so that it does not begin again with the next piece. */
+  readonly #pendingBytesMax: number;
   /** Tokens of text that is no longer pending. Fractional if they could only be estimated. */
   #countedTokens = 0;
   /** The part of `#countedTokens` that is reasoning. */
@@ -50,6 +57,10 @@ export class OutputCounter implements TextSink {
   #currentChannel = NO_CHANNEL;
   #currentText = new PendingText();
 
+  constructor(pendingBytesMax: number) {
+    this.#pendingBytesMax = pendingBytesMax;
+  }
+
   add(bytes: Uint8Array, start: number, end: number, channel: number): void {
     if (channel !== this.#currentChannel) this.#switchTo(channel);
     if (end - start > UNCOUNTED_BYTES_MAX) {
@@ -58,7 +69,7 @@ export class OutputCounter implements TextSink {
     }
     this.#currentText.append(bytes, start, end);
     this.#pendingBytes += end - start;
-    if (this.#pendingBytes > PENDING_BYTES_MAX) this.#countPending();
+    if (this.#pendingBytes > this.#pendingBytesMax) this.#countPending();
   }
 
   addWhole(bytes: Uint8Array, start: number, end: number, channel: number): void {
@@ -142,7 +153,7 @@ export class OutputCounter implements TextSink {
 
   /** Counts the start of the longest text. Returns true if little enough is pending. */
   #countStep(tokenizer: Tokenizer): boolean {
-    if (this.#pendingBytes <= PENDING_BYTES_AFTER_COUNT) return true;
+    if (this.#pendingBytes <= this.#pendingBytesMax / 2) return true;
     let longest = this.#longestText();
     if (longest.text.length <= STEP_BYTES) {
       // Many channels with little text each: the last words of each are too much to keep.
@@ -153,7 +164,7 @@ export class OutputCounter implements TextSink {
     const oldLength = text.length;
     this.#addCounted(channel, text.takeCounted(STEP_BYTES, tokenizer));
     this.#pendingBytes += text.length - oldLength;
-    return this.#pendingBytes <= PENDING_BYTES_AFTER_COUNT;
+    return this.#pendingBytes <= this.#pendingBytesMax / 2;
   }
 
   #longestText(): { channel: number; text: PendingText } {

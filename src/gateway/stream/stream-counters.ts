@@ -3,7 +3,11 @@
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { ApiError } from "../../errors.ts";
 import type { RequestCharge } from "../charging/charge.ts";
-import { type OutputCounter, openOutputCounter } from "../metering/output-counter.ts";
+import {
+  type OutputCounter,
+  openOutputCounter,
+  openUnpaidOutputCounter,
+} from "../metering/output-counter.ts";
 
 export interface StreamCounters {
   /** Returns a new counter for the next attempt, because output of failed attempts does not count. */
@@ -21,7 +25,7 @@ export function openUnpaidCounters(): StreamCounters {
   let counter: OutputCounter | null = null;
   return {
     next() {
-      counter = openOutputCounter();
+      counter = openUnpaidOutputCounter();
       return counter;
     },
     current: () => counter,
