@@ -94,8 +94,11 @@ async function serveAlone(server: ServerInput): Promise<number> {
   const started = await startFirst(server);
   if (started === "rejected") return 1;
   const { running, settings, url } = started;
+  // A program that waits for the text may send a signal at once.
+  const stopping = stopSignal(input);
+  input.terminal.print(started.text);
   serviceManager.notifyReady(`Listening on ${url}`);
-  await stopSignal(input);
+  await stopping;
   serviceManager.notifyStopping();
   input.terminal.print(stoppingText(settings.drainDelayMs));
   await running.stop();
@@ -105,7 +108,9 @@ async function serveAlone(server: ServerInput): Promise<number> {
 
 async function serveAsFirst(server: ServerInput, link: SupervisorLink): Promise<number> {
   const started = await startFirst(server);
-  return started === "rejected" ? 1 : serveSupervised(started.running, link);
+  if (started === "rejected") return 1;
+  server.input.terminal.print(started.text);
+  return serveSupervised(started.running, link);
 }
 
 /** Starts a process beside others that serve already: the file was applied. */
@@ -135,9 +140,11 @@ interface StartedServer {
   readonly running: Running;
   readonly settings: Settings;
   readonly url: string;
+  /** What an operator must know. */
+  readonly text: string;
 }
 
-/** Applies the file, starts the server, and prints what an operator must know. */
+/** Applies the file and starts the server. */
 async function startFirst({
   input,
   installation,
@@ -158,29 +165,27 @@ async function startFirst({
   const publicUrl = isDerivedUrl(settings) || settings.publicUrl === url ? null : settings.publicUrl;
   const claimLink = await offerAdminClaim(installation, url, publicUrl);
   const demoKey = demoKeyFile(installation.settings);
-  input.terminal.print(
-    startupText({
-      version: VERSION,
-      hasConsole: existsSync(join(BUILT_DIR, "console", "index.html")),
-      url,
-      publicUrl,
-      readyMs: Math.round(performance.now()),
-      store: describeStore(installation.db, installation.settings.dataDir),
-      ...running.counts,
-      demoKeyFile: applied === null && existsSync(demoKey) ? demoKey : null,
-      claim:
-        claimLink === null
-          ? null
-          : {
-              file: installation.settings.adminTokenFile,
-              link: input.terminal.isInteractive ? claimLink : null,
-            },
-      made,
-      data: dataFlag(installation.settings),
-      paint: input.terminal.paint,
-    }),
-  );
-  return { running, settings, url };
+  const text = startupText({
+    version: VERSION,
+    hasConsole: existsSync(join(BUILT_DIR, "console", "index.html")),
+    url,
+    publicUrl,
+    readyMs: Math.round(performance.now()),
+    store: describeStore(installation.db, installation.settings.dataDir),
+    ...running.counts,
+    demoKeyFile: applied === null && existsSync(demoKey) ? demoKey : null,
+    claim:
+      claimLink === null
+        ? null
+        : {
+            file: installation.settings.adminTokenFile,
+            link: input.terminal.isInteractive ? claimLink : null,
+          },
+    made,
+    data: dataFlag(installation.settings),
+    paint: input.terminal.paint,
+  });
+  return { running, settings, url, text };
 }
 
 function stoppingText(drainDelayMs: number): string {
