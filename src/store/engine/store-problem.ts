@@ -20,7 +20,7 @@ const UNREACHABLE =
   "Check that the database server is running, and check the host and the port of the address.";
 
 /** By SQLSTATE, or by the code of the driver if the server has sent none. */
-const TODO: Readonly<Record<string, string>> = {
+const ADVICE: Readonly<Record<string, string>> = {
   "08P01": "A connection pooler rejected the connection. Check its databases and users, and its log.",
   "25006": "The server is a standby, or was set to read-only. Use the address of the primary.",
   28000:
@@ -42,14 +42,14 @@ const TODO: Readonly<Record<string, string>> = {
 
 /** Codes of the TLS library. */
 const CERTIFICATE_CODE = /CERT|SELF_SIGNED|UNABLE_TO_/;
-const CERTIFICATE_TODO =
+const CERTIFICATE_ADVICE =
   "Set NODE_EXTRA_CA_CERTS to the CA of the server, or correct its certificate. sslmode=require encrypts without checking it.";
 
 /** Returns other errors unchanged. */
 export function explainStoreError(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const code = findCode(error);
-  const todo = TODO[code] ?? (CERTIFICATE_CODE.test(code) ? CERTIFICATE_TODO : null);
+  const todo = ADVICE[code] ?? (CERTIFICATE_CODE.test(code) ? CERTIFICATE_ADVICE : null);
   return todo === null ? error : new StoreProblem(error.message, code, todo);
 }
 
