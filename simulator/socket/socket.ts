@@ -157,11 +157,10 @@ export class SimulatedSocket {
     const behaviour = readBehaviour(model ?? "");
     const fault = forcedFault(simulation) ?? behaviour.fault;
     const id = simulation.newId(REQUEST_ID);
-    const path = this.#path;
     const headers = this.#headers;
     const socket = this.#number;
     const body = readText(text, simulation.ledger.full);
-    const entry = openEntry({ id, path, headers, model: model ?? "", body, socket }, simulation);
+    const entry = openEntry({ id, path: this.#path, headers, model: model ?? "", body, socket }, simulation);
     entry.stream = true;
     simulation.ledger.open(entry);
 

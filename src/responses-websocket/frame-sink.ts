@@ -101,11 +101,10 @@ export class FrameSink implements StreamSink {
   }
 
   #buildResult(): SentEvents {
-    const outputs = this.#outputs;
     const responseId = this.#responseId;
     if (responseId === null) return { kind: "failed" };
     if (this.#recordedBytes > this.#options.bytesMax) return { kind: "too_long" };
-    return { kind: "response", responseId, outputs, calls: this.#calls.made };
+    return { kind: "response", responseId, outputs: this.#outputs, calls: this.#calls.made };
   }
 
   #sendAll(bytes: Uint8Array): void {

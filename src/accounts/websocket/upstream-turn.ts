@@ -209,7 +209,6 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
 
   #handleTerminal(responseId: string | null): void {
     const socket = this.#socket;
-    const request = this.#request;
     const isOwn = responseId !== null && responseId === this.#createdId;
     if (!isOwn && this.#isReused) {
       this.abort();
@@ -217,7 +216,7 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
       return;
     }
     this.#hasEnded = true;
-    if (isOwn && socket !== null) request.upstreamLane.recordResponse(socket, responseId);
+    if (isOwn && socket !== null) this.#request.upstreamLane.recordResponse(socket, responseId);
     // Without response ids, a late message could not be distinguished from the next response.
     else this.#isSocketUnusable = true;
   }

@@ -134,14 +134,14 @@ class CountedRejections {
 
   /** Times are sums, so that averages of a roll-up stay correct. The model is empty if the requests named several. */
   toRow(): UsageRow {
-    const first = this.#first;
-    const requestCount = this.#count;
-    const atMs = this.#atMs;
-    const durationMs = this.#durationMs;
-    const waitMs = this.#waitMs;
-    const isOneModel = this.#isOneModel;
-    const row = { ...first, requestCount, atMs, durationMs, waitMs };
+    const row = {
+      ...this.#first,
+      requestCount: this.#count,
+      atMs: this.#atMs,
+      durationMs: this.#durationMs,
+      waitMs: this.#waitMs,
+    };
     // The trace contains the error message of the first request, which may name its model.
-    return isOneModel ? row : { ...row, publicModel: "", trace: null };
+    return this.#isOneModel ? row : { ...row, publicModel: "", trace: null };
   }
 }

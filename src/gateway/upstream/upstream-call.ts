@@ -79,8 +79,7 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
 
   start(): void {
     const out = this.#out;
-    const attempt = this.#attempt;
-    const { account, deadlineMs } = attempt;
+    const { account, deadlineMs } = this.#attempt;
     this.#deadline = out.deadlines.set(
       Math.min(WATCH_CLIENT_AFTER_MS, deadlineMs),
       // `bind` is cheaper than a closure, and nearly no deadline expires.
@@ -239,10 +238,9 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
   }
 
   #watchClient(): void {
-    const out = this.#out;
     const attempt = this.#attempt;
     this.#deadline = this.#hasDeadline
-      ? out.deadlines.set(attempt.deadlineMs - WATCH_CLIENT_AFTER_MS, () => this.#failWith(timedOut()))
+      ? this.#out.deadlines.set(attempt.deadlineMs - WATCH_CLIENT_AFTER_MS, () => this.#failWith(timedOut()))
       : null;
     this.#clientSignal = attempt.client.signal;
     if (this.#clientSignal.aborted) {

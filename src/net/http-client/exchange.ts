@@ -331,22 +331,20 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
 
   #endNow(hasExcess: boolean): void {
     const connection = this.#connection;
-    const sink = this.#sink;
     const isReusable = this.#keepsAlive && this.#isSent && !hasExcess && this.#connectionEnd === null;
     this.#markOver();
     // Before the sink is called, so that its next request can use the connection.
     if (isReusable && connection !== null) this.#context.connections.returnIdle(connection);
     else if (this.#isSent) connection?.close();
     else connection?.destroy();
-    sink.end();
+    this.#sink.end();
   }
 
   #failNow(failure: HttpFailure): void {
-    const sink = this.#sink;
     this.#connection?.destroy();
     this.#markOver();
     try {
-      sink.fail(failure);
+      this.#sink.fail(failure);
     } catch {
       // It was the last call, so the exception cannot be reported.
     }

@@ -195,11 +195,10 @@ export class JsonBody implements RequestBody {
   }
 
   forUpstream(upstreamModel: string, form: HostedForm | null = null): Part[] {
-    const part = this.#part;
     const scan = this.#scan;
     const endpoint = this.#endpoint;
     const always = this.#fixedSplices;
-    const { bytes, start, end } = part;
+    const { bytes, start, end } = this.#part;
     const { model } = scan.fields;
     const named = jsonString(upstreamModel);
     // Fast path if the body has a model, as every request does that was read.
@@ -217,21 +216,17 @@ export class JsonBody implements RequestBody {
 
   /** Reasoning that was removed as a whole contains no envelopes. */
   #dropSealedState(): readonly Splice[] {
-    const part = this.#part;
-    const scan = this.#scan;
     const endpoint = this.#endpoint;
-    const depthMax = this.#depthMax;
-    const inspection = this.#inspection;
-    const isReduced = this.#isReduced;
-    if (isReduced || endpoint.state === null) return NO_SPLICES;
-    return inspection?.sealedState ?? endpoint.state.dropSealed(part, scan.fields, depthMax);
+    if (this.#isReduced || endpoint.state === null) return NO_SPLICES;
+    return (
+      this.#inspection?.sealedState ??
+      endpoint.state.dropSealed(this.#part, this.#scan.fields, this.#depthMax)
+    );
   }
 
   forUpstreamAfter(upstreamModel: string, { responseId, inputBytes }: KnownPrefix): Part[] | null {
-    const part = this.#part;
     const scan = this.#scan;
-    const always = this.#fixedSplices;
-    const { bytes, start, end } = part;
+    const { bytes, start, end } = this.#part;
     const { input } = scan.fields;
     if (this.#isReduced || input?.kind !== "array" || scan.fields.previous_response_id !== undefined) {
       return null;
@@ -242,20 +237,24 @@ export class JsonBody implements RequestBody {
       end: input.start + 1 + inputBytes,
       insert: NO_BYTES,
     };
-    return spliceParts(bytes, [...editMembers(bytes, scan, edits), knownInput, ...always], start, end);
+    return spliceParts(
+      bytes,
+      [...editMembers(bytes, scan, edits), knownInput, ...this.#fixedSplices],
+      start,
+      end,
+    );
   }
 
   withoutEncryptedReasoning(): RequestBody | null {
     const part = this.#part;
     const scan = this.#scan;
     const endpoint = this.#endpoint;
-    const always = this.#fixedSplices;
     const depthMax = this.#depthMax;
     const inspection = this.#inspection;
     if (this.#isReduced || endpoint.state === null) return null;
     const dropped = inspection?.encryptedReasoning ?? endpoint.state.dropAll(part, scan.fields, depthMax);
     if (dropped.length === 0) return null;
-    return new JsonBody(part, scan, endpoint, [...always, ...dropped], depthMax, {
+    return new JsonBody(part, scan, endpoint, [...this.#fixedSplices, ...dropped], depthMax, {
       isReduced: true,
       inspection,
     });
@@ -265,12 +264,11 @@ export class JsonBody implements RequestBody {
     const part = this.#part;
     const scan = this.#scan;
     const endpoint = this.#endpoint;
-    const always = this.#fixedSplices;
-    const depthMax = this.#depthMax;
-    const isReduced = this.#isReduced;
-    const inspection = this.#inspection;
     const cap = capSplices(part.bytes, endpoint, scan, tokens, name);
-    return new JsonBody(part, scan, endpoint, [...always, ...cap], depthMax, { isReduced, inspection });
+    return new JsonBody(part, scan, endpoint, [...this.#fixedSplices, ...cap], this.#depthMax, {
+      isReduced: this.#isReduced,
+      inspection: this.#inspection,
+    });
   }
 
   mentions(word: string): boolean {

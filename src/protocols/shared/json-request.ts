@@ -230,11 +230,10 @@ class JsonRequest implements ModelRequest {
   }
 
   conversationName(): string | null {
-    const part = this.#part;
     const fields = this.#fields;
     const inspection = this.#inspection;
     if (inspection !== null) return inspection.conversationName;
-    const { bytes } = part;
+    const { bytes } = this.#part;
     return (
       readText(bytes, fields.prompt_cache_key) ??
       readConversationStart(bytes, fields.messages ?? fields.input)
