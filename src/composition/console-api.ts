@@ -1,6 +1,5 @@
 /** Opens alerts and the console API. */
 
-import { dirname } from "node:path";
 import { type Alerts, startAlerts } from "../alerts/engine.ts";
 import type { ConsoleContext } from "../console-api/context.ts";
 import type { ApiHandler } from "../console-api/handler.ts";
@@ -9,13 +8,13 @@ import { openAuthThrottles } from "../console-api/throttling/auth-throttles.ts";
 import { openThrottle } from "../console-api/throttling/throttle.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { openMail } from "../mail/mail.ts";
-import { askProcesses } from "../nodes/machine-processes.ts";
 import type { ThrottleSharing } from "../nodes/throttle-sharing.ts";
 import type { MetricFamily } from "../observe/metrics-text.ts";
 import type { UsageExport } from "../usage-export/engine.ts";
 import type { BillingServices } from "./billing.ts";
 import type { NodeAddress } from "./node-address.ts";
 import type { NodeStatus } from "./node-status.ts";
+import { openOtherProcesses } from "./other-processes.ts";
 import type { ProcessContext } from "./process-context.ts";
 
 export interface ConsoleServices {
@@ -67,14 +66,13 @@ export function openConsoleApi(context: ProcessContext, services: ConsoleService
   };
 }
 
-function openOtherMetrics({ settings, limits }: ProcessContext): ConsoleContext["otherMetrics"] {
-  const { process } = settings;
-  if (process === null) return null;
-  const machine = { folder: dirname(settings.nodeDir), timeoutMs: limits.processes.askTimeoutMs };
+function openOtherMetrics(context: ProcessContext): ConsoleContext["otherMetrics"] {
+  const others = openOtherProcesses(context);
+  if (others === null) return null;
   return {
-    number: process.number,
+    number: others.number,
     async ask() {
-      const responses = await askProcesses(machine, { path: "/metrics", except: process.number });
+      const responses = await others.ask("/metrics");
       return responses.flatMap(({ process, body }) =>
         body === null ? [] : [{ process, families: JSON.parse(body) }],
       );

@@ -1,9 +1,8 @@
 /** Starts the HTTP server with its WebSocket sessions and built pages. */
 
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import type { ApiHandler } from "../console-api/handler.ts";
 import type { Gateway } from "../gateway/gateway.ts";
-import { askProcesses } from "../nodes/machine-processes.ts";
 import { openSockets } from "../responses-websocket/sockets.ts";
 import { processReadiness } from "../server/readiness.ts";
 import type { SiteName } from "../server/routes.ts";
@@ -11,6 +10,7 @@ import { type Server, type ServerOptions, startServer } from "../server/server.t
 import { openSite, type Site } from "../server/site.ts";
 import type { BillingServices } from "./billing.ts";
 import type { NodeStatus } from "./node-status.ts";
+import { openOtherProcesses } from "./other-processes.ts";
 import type { ProcessContext } from "./process-context.ts";
 
 export interface HttpServices {
@@ -61,14 +61,13 @@ export function startHttpServer(context: ProcessContext, services: HttpServices)
   return server;
 }
 
-function openOthers({ settings, limits }: ProcessContext): ServerOptions["others"] {
-  const { process } = settings;
-  if (process === null) return null;
-  const machine = { folder: dirname(settings.nodeDir), timeoutMs: limits.processes.askTimeoutMs };
+function openOthers(context: ProcessContext): ServerOptions["others"] {
+  const others = openOtherProcesses(context);
+  if (others === null) return null;
   return {
-    number: process.number,
+    number: others.number,
     async ask() {
-      const responses = await askProcesses(machine, { path: "/readiness", except: process.number });
+      const responses = await others.ask("/readiness");
       return responses.map(({ process, body }) => ({
         process,
         state: body === null ? null : processReadiness.parse(JSON.parse(body)),
