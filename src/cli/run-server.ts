@@ -12,7 +12,7 @@ import { defaultDataDir, localUrl, readSettings, type Settings } from "../config
 import { type Installation, openInstallation } from "../config/installation/installation.ts";
 import { limits } from "../config/limits/product-limits.ts";
 import { parseFile } from "../config/parse/file.ts";
-import { applyChanges, planChanges } from "../config/plan/apply.ts";
+import { applyChanges, ConcurrentChangeError, planChanges } from "../config/plan/apply.ts";
 import { gatewayFile } from "../config/schema/schema.ts";
 import { durationText } from "../config/schema/usage-limits.ts";
 import { BUILT_DIR, type Running, type ServerSettings, startGateway } from "../main.ts";
@@ -215,23 +215,32 @@ function isDerivedUrl({ host, port, publicUrl }: Settings): boolean {
   return publicUrl === localUrl(host, port);
 }
 
+/** Nodes that start together apply the same file, and each but the first may be overtaken by every other. */
+const APPLY_TRIES_MAX = 20;
+
 async function applyFile(
   input: Input,
   installation: Installation,
   fileName: string,
 ): Promise<{ file: FileSettings; shown: readonly CreatedKey[] } | "rejected"> {
   const source = readConfigSource(fileName, input.environment);
-  const result = await planChanges(installation, source, { prune: false });
-  if (!result.ok) {
-    printProblems(result.problems, input.terminal);
-    return "rejected";
+  const actor = { kind: "file", id: null, name: basename(fileName) } as const;
+  for (let tries = 1; ; tries += 1) {
+    const result = await planChanges(installation, source, { prune: false });
+    if (!result.ok) {
+      printProblems(result.problems, input.terminal);
+      return "rejected";
+    }
+    const { plan } = result;
+    try {
+      await applyChanges(installation, plan, { actor, address: null });
+    } catch (error) {
+      if (error instanceof ConcurrentChangeError && tries < APPLY_TRIES_MAX) continue;
+      throw error;
+    }
+    for (const note of plan.notes) input.terminal.printNote(`note: ${note}`);
+    return { file: plan.file, shown: plan.shown };
   }
-  for (const note of result.plan.notes) input.terminal.printNote(`note: ${note}`);
-  await applyChanges(installation, result.plan, {
-    actor: { kind: "file", id: null, name: basename(fileName) },
-    address: null,
-  });
-  return { file: result.plan.file, shown: result.plan.shown };
 }
 
 /** Reads the settings of the process from the file, without applying it. Undefined if there is no file. */

@@ -4,9 +4,10 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { openDb } from "../../src/store/engine/db.ts";
 import { signInAs } from "../support/console-client.ts";
 import { eventually } from "../support/eventually.ts";
-import { runCommand } from "../support/gateway-process.ts";
+import { type GatewayProcess, runCommand, startGatewayProcess } from "../support/gateway-process.ts";
 import { type Postgres, startPostgres } from "../support/postgres.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
 
@@ -133,4 +134,29 @@ test("a node with another master key does not start, and prints the reason", asy
   });
   expect(code).toBe(1);
   expect(output).toContain("were encrypted with another master key");
+});
+
+test("nodes that start together with one file all start, and the file is applied once", async () => {
+  const empty = await startPostgres();
+  const file = JSON.stringify({
+    models: Array.from({ length: 20 }, (_, index) => ({ id: `model-${index}`, interfaces: ["chat"] })),
+  });
+  const folders = ["a", "b", "c", "d"].map((name) => join(folder, `together-${name}`));
+  const env = { DATABASE_URL: empty.url, MODEL_GATEWAY_MASTER_KEY: MASTER_KEY };
+  const started: GatewayProcess[] = [];
+  try {
+    for (const one of folders) await Bun.write(join(one, "gateway.yaml"), file);
+    started.push(
+      ...(await Promise.all(
+        folders.map((one) => startGatewayProcess({ folder: one, args: ["--config", "gateway.yaml"], env })),
+      )),
+    );
+    const db = await openDb(empty.url);
+    const logged = await db.sql`SELECT seq FROM audit WHERE action LIKE 'model.%'`;
+    await db.close();
+    expect(logged).toHaveLength(20);
+  } finally {
+    await Promise.all(started.map((one) => one.stop()));
+    await empty.stop();
+  }
 });
