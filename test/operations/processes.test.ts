@@ -1,9 +1,10 @@
 /** Several processes on one port: what clients and operators see while processes are killed, replaced and stopped. */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
+import { openDb } from "../../src/store/engine/db.ts";
 import { eventually } from "../support/eventually.ts";
 import { isRunning, ProcessesGateway } from "../support/processes-gateway.ts";
 import { gatewayFile, TEST_KEY } from "../support/running-gateway.ts";
@@ -155,6 +156,27 @@ test("processes of a killed supervisor finish their requests and end, and the ne
   await gateway.start();
   expect((await response.text()).trimEnd()).toEndWith("data: [DONE]");
   await eventually(() => !pids.some(isRunning), 30_000);
+});
+
+test("with fewer processes, what the others left is booked, and their folders are removed", async () => {
+  await gateway.waitUntilAll(() => true);
+  const db = await openDb(gateway.databaseUrl);
+  const countRows = async () => Number((await db.sql`SELECT COUNT(*) AS rows FROM usage`)[0]?.rows);
+  const load = new Load();
+  await eventually(() => load.responses > 300);
+  const pids = gateway.pids();
+  for (const pid of [gateway.supervisor.pid, ...pids]) process.kill(pid, "SIGKILL");
+  await eventually(() => !pids.some(isRunning));
+  await load.stop();
+  const left = readdirSync(join(gateway.nodeFolder(COUNT), "settlements"));
+  expect(left.filter((name) => name.endsWith(".jsonl"))).not.toBeEmpty();
+  const before = await countRows();
+  gateway.count = 2;
+  await gateway.start();
+  expect(existsSync(gateway.nodeFolder(COUNT))).toBe(false);
+  expect(gateway.supervisor.output()).toContain('"folder_recovered"');
+  expect(await countRows()).toBeGreaterThan(before);
+  await db.close();
 });
 
 async function findKeyId(): Promise<string> {

@@ -20,7 +20,8 @@ export interface ProcessesOptions {
 }
 
 export class ProcessesGateway {
-  readonly count: number;
+  /** Of the next start. */
+  count: number;
   readonly folder = mkdtempSync(join(tmpdir(), "model-gateway-processes-"));
   readonly #environment: Record<string, string>;
   readonly #postgres: Postgres;
