@@ -116,7 +116,7 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
     spoolDir,
     faults,
     limits: limits.recovery,
-    onProcessesRemoved: () => idempotency.endOrphanedClaims(),
+    onProcessesLost: (silentIds) => idempotency.endOrphanedClaims(silentIds),
   }).catch(async (error: unknown) => {
     // The files of dead processes cannot be read. Close everything, so that nothing keeps the process alive.
     await close();

@@ -178,6 +178,7 @@ export function makeKillableDb(db: Db): Db & { kill(): void } {
 
 const RECOVERY_LIMITS: RecoveryLimits = {
   heartbeatIntervalMs: 5_000,
+  silentAfterMs: 30_000,
   deadAfterMs: 60_000,
   movedAfterMs: 12_000,
   recoveryIntervalMs: 15_000,

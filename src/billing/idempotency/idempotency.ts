@@ -10,6 +10,7 @@ import { SealError, seal, unseal } from "../../secrets/seal.ts";
 import type { Db } from "../../store/engine/db.ts";
 import {
   claimIdempotency,
+  endIdempotencyOf,
   endOrphanedIdempotency,
   finishIdempotency,
   forgetIdempotency,
@@ -91,9 +92,12 @@ export class Idempotency {
     return this.#endClaim(claim, "forget");
   }
 
-  /** Ends the claims of dead processes that were removed. Returns their number. */
-  endOrphanedClaims(): Promise<number> {
-    return endOrphanedIdempotency(this.#options.db, this.#options.processId);
+  /** Ends the claims of processes that were removed or are silent. Returns their number. */
+  async endOrphanedClaims(silentIds: readonly string[] = []): Promise<number> {
+    const { db, processId } = this.#options;
+    let ended = await endOrphanedIdempotency(db, processId);
+    for (const id of silentIds) ended += await endIdempotencyOf(db, id);
+    return ended;
   }
 
   /** Deletes claims older than the retention. */

@@ -1,5 +1,5 @@
 /**
- * Detects dead processes. The kernel gives certainty: the lock of the data folder, and the process id with its start
+ * Detects silent and dead processes. The kernel gives certainty: the lock of the data folder, and the process id with its start
  * time. For other processes only a heartbeat that was observed unchanged for long counts. Its claimed age does not:
  * clocks are changed, and after a database outage every heartbeat is old.
  */
@@ -14,7 +14,8 @@ export type ProcessLookup = { kind: "gone" } | { kind: "there"; startTicks: numb
 
 export interface ProcessWatchOptions {
   self: ProcessRecord;
-  /** A process whose heartbeat was observed unchanged for this long is dead. */
+  /** A process whose heartbeat was observed unchanged for this long is silent, and then dead. */
+  silentAfterMs: number;
   deadAfterMs: number;
   /** The same for the process of this folder on another machine, from which the disk was moved or copied. */
   movedAfterMs: number;
@@ -22,6 +23,13 @@ export interface ProcessWatchOptions {
   pauseMsMax: number;
   monotonicMs(): number;
   lookUpProcess?(pid: number): ProcessLookup;
+}
+
+/** What is known of other processes, by their ids. A dead process is not listed as silent. */
+export interface WatchResult {
+  /** It may still run, but uses none of its reserved money any more. */
+  readonly silent: readonly string[];
+  readonly dead: ReadonlySet<string>;
 }
 
 interface Heartbeat {
@@ -41,34 +49,43 @@ export class ProcessWatch {
   }
 
   /**
-   * Starts all observations again. Call when the database was unavailable: no process could write its heartbeat, and
-   * each gets the whole time again.
+   * Starts all observations again. Call when the database was unavailable or slow: no process could write its
+   * heartbeat in time, and each gets the whole time again.
    */
   restart(): void {
     this.#heartbeats.clear();
   }
 
-  /** The ids of the dead processes among `all`, which must have been read from the database just now. */
-  findDead(all: readonly ProcessRecord[]): Set<string> {
+  /** `all` must have been read from the database just now. */
+  check(all: readonly ProcessRecord[]): WatchResult {
     const { self, monotonicMs, pauseMsMax } = this.#options;
     const nowMs = monotonicMs();
     if (nowMs - this.#checkedAtMs > pauseMsMax) this.#heartbeats.clear();
     this.#checkedAtMs = nowMs;
     const ids = new Set(all.map(({ id }) => id));
     for (const id of this.#heartbeats.keys()) if (!ids.has(id)) this.#heartbeats.delete(id);
-    const others = all.filter(({ id }) => id !== self.id);
-    return new Set(others.filter((record) => this.#isDead(record, nowMs)).map(({ id }) => id));
+    const silent: string[] = [];
+    const dead = new Set<string>();
+    for (const record of all) {
+      if (record.id === self.id) continue;
+      const state = this.#judge(record, nowMs);
+      if (state === "dead") dead.add(record.id);
+      else if (state === "silent") silent.push(record.id);
+    }
+    return { silent, dead };
   }
 
-  #isDead(record: ProcessRecord, nowMs: number): boolean {
+  #judge(record: ProcessRecord, nowMs: number): "dead" | "silent" | "running" {
     const verdict = this.#checkKernel(record);
-    if (verdict !== "unknown") return verdict === "dead";
+    if (verdict !== "unknown") return verdict;
     const observed = this.#heartbeats.get(record.id);
-    if (observed !== undefined && observed.beatAtMs === record.beatAtMs) {
-      return nowMs - observed.sinceMs >= this.#chooseTimeout(record);
+    if (observed === undefined || observed.beatAtMs !== record.beatAtMs) {
+      this.#heartbeats.set(record.id, { beatAtMs: record.beatAtMs, sinceMs: nowMs });
+      return "running";
     }
-    this.#heartbeats.set(record.id, { beatAtMs: record.beatAtMs, sinceMs: nowMs });
-    return false;
+    const silenceMs = nowMs - observed.sinceMs;
+    if (silenceMs >= this.#chooseTimeout(record)) return "dead";
+    return silenceMs >= this.#options.silentAfterMs ? "silent" : "running";
   }
 
   /** A moved disk has left its process behind. A copied one has not: that process still sends heartbeats. */

@@ -224,6 +224,35 @@ eachEngine(({ open, emptyUrl }) => {
     await away.stop();
   });
 
+  test("a database that is slow for this process was slow for the others: the watch starts again", async () => {
+    const db = await open();
+    await addFunds(db, "u1", 1_000n);
+    const away = makeBilling(db, { processId: "inc_away" });
+    await away.hold(buildHoldRequest("r1"));
+    await db.sql`INSERT INTO process (id, host, pid, started_at_ms, beat_at_ms)
+      VALUES ('inc_away', 'elsewhere', 1, 1, 1)`;
+    const billingEngine = makeBilling(db, { processId: "inc_new" });
+    let monotonicMs = 0;
+    let slownessMs = 0;
+    const recovery = await recover(db, billingEngine, {
+      clock: { ...systemClock, monotonicMs: () => (monotonicMs += slownessMs) },
+    });
+    const look = async () => {
+      monotonicMs += 15_000;
+      await recovery.recoverDead();
+      return (await readWallet(db, "u1")).heldNano;
+    };
+    for (let looks = 0; looks < 3; looks++) expect(await look()).toBe(100n);
+    slownessMs = 6_000;
+    expect(await look()).toBe(100n);
+    slownessMs = 0;
+    for (let looks = 0; looks < 3; looks++) expect(await look()).toBe(100n);
+    expect(await look()).toBe(0n);
+    await recovery.stop();
+    await billingEngine.stop();
+    await away.stop();
+  });
+
   test("after a pause without observations, the watch of heartbeats starts again", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
@@ -358,7 +387,7 @@ eachEngine(({ open, emptyUrl }) => {
     await copied.stop();
   });
 
-  test("idempotency keys in flight in a dead process are closed", async () => {
+  test("idempotency keys in flight in a silent process are closed", async () => {
     const db = await open();
     const claim = { scope: "key_1", token: "t", fingerprint: "f", requestId: "r1" };
     const keyring = openKeyring({ file: "/nowhere", fromEnv: randomBytes(32).toString("base64") });
@@ -373,17 +402,23 @@ eachEngine(({ open, emptyUrl }) => {
       });
     await db.sql`INSERT INTO process (id, host, pid, started_at_ms, beat_at_ms)
       VALUES ('inc_away', 'elsewhere', 1, 1, ${Date.now()})`;
-    expect(await claimsOf("inc_away").begin(claim)).toEqual({ kind: "new" });
+    const away = claimsOf("inc_away");
+    expect(await away.begin(claim)).toEqual({ kind: "new" });
     const billingEngine = makeBilling(db, { processId: "inc_new" });
     const claims = claimsOf("inc_new");
     let monotonicMs = 0;
     const recovery = await recover(db, billingEngine, {
-      onProcessesRemoved: () => claims.endOrphanedClaims(),
+      onProcessesLost: (silentIds) => claims.endOrphanedClaims(silentIds),
       clock: { ...systemClock, monotonicMs: () => monotonicMs },
     });
     expect(await claims.begin(claim)).toEqual({ kind: "running", requestId: "r1" });
-    for (; monotonicMs <= 60_000; monotonicMs += 15_000) await recovery.recoverDead();
+    // It is silent after 30 s. Its record is removed later.
+    for (; monotonicMs <= 30_000; monotonicMs += 15_000) await recovery.recoverDead();
     expect(await claims.begin(claim)).toEqual({ kind: "done", requestId: "r1", stored: null });
+    // It was only slow: its response is stored.
+    const response = { status: 200, contentType: "application/json", body: "{}" };
+    await away.finish(claim, response);
+    expect(await claims.begin(claim)).toEqual({ kind: "done", requestId: "r1", stored: response });
     await recovery.stop();
     await billingEngine.stop();
   });

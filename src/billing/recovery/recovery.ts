@@ -1,6 +1,6 @@
 /**
- * Recovery: finds dead processes, books what they left in files and settles their holds. Every running process does
- * this; a hold that two of them find is booked once.
+ * Recovery: frees the reserved money of silent processes; books what dead ones left in files, and settles their holds.
+ * Every running process does this; a hold that two of them find is booked once.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -25,6 +25,8 @@ import { type ProcessLookup, ProcessWatch } from "./process-watch.ts";
 
 export interface RecoveryLimits {
   heartbeatIntervalMs: number;
+  /** A process that cannot be looked up is silent when its heartbeat was observed unchanged for this long. */
+  silentAfterMs: number;
   /** A process that cannot be looked up is dead when its heartbeat was observed unchanged for this long. */
   deadAfterMs: number;
   /** The same for the process of this data folder on another machine. */
@@ -47,8 +49,8 @@ export interface RecoveryOptions {
   spoolDir: string;
   faults: BillingFaults;
   limits: RecoveryLimits;
-  /** Called when dead processes were removed, to recover their other state. */
-  onProcessesRemoved?(): Promise<unknown>;
+  /** Called when processes were removed, or are silent: to free their other state. */
+  onProcessesLost?(silentIds: readonly string[]): Promise<unknown>;
   lookUpProcess?(pid: number): ProcessLookup;
 }
 
@@ -76,12 +78,14 @@ export class Recovery {
   readonly #holds: HoldRecovery;
   #timers: ReturnType<typeof setInterval>[] = [];
   #runningPass: Promise<void> | null = null;
+  #runningHeartbeat: Promise<void> | null = null;
 
   constructor(options: RecoveryOptions) {
     const { limits, clock, self } = options;
     this.#options = options;
     this.#watch = new ProcessWatch({
       ...options,
+      silentAfterMs: limits.silentAfterMs,
       deadAfterMs: limits.deadAfterMs,
       movedAfterMs: limits.movedAfterMs,
       pauseMsMax: FAILED_CHECKS_MAX * limits.recoveryIntervalMs,
@@ -103,9 +107,16 @@ export class Recovery {
     ];
   }
 
-  /** Writes the heartbeat of this process; rejects if the database does not accept it. */
-  async sendHeartbeat(): Promise<void> {
-    const { db, clock, self, billingEngine } = this.#options;
+  /** Writes the heartbeat of this process, once at a time; rejects if the database does not accept it. */
+  sendHeartbeat(): Promise<void> {
+    this.#runningHeartbeat ??= this.#writeHeartbeat().finally(() => {
+      this.#runningHeartbeat = null;
+    });
+    return this.#runningHeartbeat;
+  }
+
+  async #writeHeartbeat(): Promise<void> {
+    const { db, clock, self, billingEngine, limits } = this.#options;
     const sentAtMs = clock.monotonicMs();
     try {
       await writeHeartbeat(db, { ...self, beatAtMs: await storeNowMs(db, clock) });
@@ -113,6 +124,8 @@ export class Recovery {
       this.#watch.restart();
       throw error;
     }
+    // The heartbeats of the others waited as long as this one.
+    if (clock.monotonicMs() - sentAtMs > limits.heartbeatIntervalMs) this.#watch.restart();
     billingEngine.recordHeartbeat(sentAtMs);
   }
 
@@ -144,7 +157,7 @@ export class Recovery {
     // If this process cannot write its heartbeat, the others cannot either, and a check would mean nothing.
     await this.sendHeartbeat();
     const all = await listProcesses(db);
-    const deadIds = this.#watch.findDead(all);
+    const { silent, dead: deadIds } = this.#watch.check(all);
     const dead = all.filter(({ id }) => deadIds.has(id));
     const alive = new Set(all.filter(({ id }) => !deadIds.has(id)).map(({ id }) => id)).add(self.id);
     // The real usage in the journals and spools is better than an estimate from the hold.
@@ -153,19 +166,25 @@ export class Recovery {
       await this.#settleProcess(id);
       await deleteProcess(db, id, beatAtMs);
     }
-    if (dead.length > 0) await this.#options.onProcessesRemoved?.();
+    for (const id of silent) await this.#releaseReservations(id);
+    if (dead.length + silent.length > 0) await this.#options.onProcessesLost?.(silent);
     for (const id of await findUnknownOwners(db)) if (id !== self.id) await this.#settleProcess(id);
     await this.#holds.settleOrphans();
   }
 
   async #settleProcess(processId: string): Promise<void> {
-    // Its journal was replayed or is lost, so its reservation is released.
+    // Its journal was replayed or is lost.
     const { db, self, log } = this.#options;
-    await recoverReservations(db, NOTHING_LEFT, { deadId: processId, selfId: self.id });
+    await this.#releaseReservations(processId);
     const adopted = await moveResponseHolds(db, processId, self.id);
     for (const requestId of adopted) this.adoptedResponses.add(requestId);
     if (adopted.length > 0)
       log.info("responses_adopted", { responses: adopted.length, process_id: processId });
     await this.#holds.settleProcessHolds(processId);
+  }
+  /** A process whose fence is gone writes nothing on its reservations, should it return. */
+  async #releaseReservations(processId: string): Promise<void> {
+    const { db, self } = this.#options;
+    await recoverReservations(db, NOTHING_LEFT, { deadId: processId, selfId: self.id });
   }
 }

@@ -214,13 +214,18 @@ export const limits = {
   /** Requests that were booked in PostgreSQL last, and are booked again after a failover that lost them. */
   recentBookings: { keptMs: 10_000, requestsMax: 50_000, checkIntervalMs: 1_000 },
   recovery: {
-    /** The interval of heartbeats, and the silence after which a process is considered dead. */
-    heartbeatIntervalMs: 5_000,
+    heartbeatIntervalMs: 2_000,
+    /**
+     * The silence of a process after which others free its idempotency keys and the money that it had reserved: within
+     * 20 seconds of a kill, with the interval of the checks. Above `writeBehind.heartbeatAgeMaxMs`.
+     */
+    silentAfterMs: 10_000,
+    /** The silence after which it is considered dead: others settle its requests and remove it. */
     deadAfterMs: 60_000,
     /** The silence of the process whose data folder is now on this machine: more than two heartbeats. */
     movedAfterMs: 12_000,
-    /** How often holds of dead processes are searched. */
-    recoveryIntervalMs: 15_000,
+    /** How often silent and dead processes, and their holds, are searched. */
+    recoveryIntervalMs: 5_000,
     holdAttemptsMax: 3,
     holdsPerBatch: 100,
     /**

@@ -33,10 +33,10 @@ export const writeBehindLimits = {
      */
     recallTimeoutMs: 10_000,
     silentRecallTimeoutMs: 1_500,
-    silentAfterMs: 15_000,
+    silentAfterMs: 5_000,
     recallCheckMs: 15,
-    /** Reservations are not used while the last heartbeat is older. Must be well below `recovery.deadAfterMs`. */
-    heartbeatAgeMaxMs: 40_000,
+    /** Reservations are not used while the last heartbeat is older. Must be well below `recovery.silentAfterMs`. */
+    heartbeatAgeMaxMs: 6_000,
     /** On PostgreSQL a transaction for each request costs more, and rows should reach other nodes soon. */
     sharedServer: { busyHolds: 4, bookAtOnceMin: 1_000, largeBatchDelayMs: 250 },
     /** Size of a journal segment. Creating one takes less than half a millisecond, during which all requests wait. */

@@ -94,6 +94,13 @@ export async function endOrphanedIdempotency(db: Db, self: string): Promise<numb
   return ended.length;
 }
 
+/** The same for the requests of one process. If it continues, it still stores their responses. */
+export async function endIdempotencyOf(db: Db, processId: string): Promise<number> {
+  const ended = await db.sql`
+    UPDATE idempotency SET state = 'done' WHERE state = 'running' AND process_id = ${processId} RETURNING token`;
+  return ended.length;
+}
+
 /** Deletes in batches: one long statement would block other writers. Returns whether there may be more. */
 export async function sweepIdempotency(db: Db, keptSinceMs: number): Promise<boolean> {
   const swept = await db.sql`
