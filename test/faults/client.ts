@@ -1,11 +1,11 @@
 /** A client that keeps its own ledger: what it sent, what it received, and when. */
 
-import { MARKER_HEADER } from "./killable-gateway.ts";
+import { MARKER_HEADERS } from "./killable-gateway.ts";
 
 export interface ClientRequest {
   url: string;
   key: string;
-  family: "chat" | "responses" | "embeddings";
+  family: "chat" | "responses" | "embeddings" | "messages";
   model: string;
   stream: boolean;
   prompt: string;
@@ -39,7 +39,13 @@ export interface ClientRecord {
 }
 
 let markers = 0;
-const PATHS = { chat: "/v1/chat/completions", responses: "/v1/responses", embeddings: "/v1/embeddings" };
+const PATHS = {
+  chat: "/v1/chat/completions",
+  responses: "/v1/responses",
+  embeddings: "/v1/embeddings",
+  messages: "/v1/messages",
+};
+const OUTPUT_TOKENS = 1_000;
 
 export function createClientRecord({ key, family, model, stream, prompt }: ClientRequest): ClientRecord {
   return {
@@ -78,7 +84,7 @@ export async function sendRequest(asking: ClientRequest): Promise<ClientRecord> 
       headers: {
         authorization: `Bearer ${key}`,
         "content-type": "application/json",
-        [MARKER_HEADER]: asked.marker,
+        [MARKER_HEADERS[family === "messages" ? "messages" : "openai"]]: asked.marker,
         ...(asking.idempotencyKey === undefined ? {} : { "idempotency-key": asking.idempotencyKey }),
       },
       body: JSON.stringify(bodyOf(asking)),
@@ -100,13 +106,14 @@ export async function sendRequest(asking: ClientRequest): Promise<ClientRecord> 
 function bodyOf({ family, model, stream, prompt, more = {} }: ClientRequest): object {
   if (family === "embeddings") return { model, input: prompt, ...more };
   if (family === "responses") return { model, input: prompt, stream, store: false, ...more };
-  return { model, messages: [{ role: "user", content: prompt }], stream, ...more };
+  const body = { model, messages: [{ role: "user", content: prompt }], stream, ...more };
+  return family === "messages" ? { ...body, max_tokens: OUTPUT_TOKENS } : body;
 }
 
 /** Fields of an unknown shape, read as far as they go. */
 interface ReceivedFields {
   type?: string;
-  delta?: string;
+  delta?: string | { text?: string };
   error?: { code?: string } | null;
   choices?: { delta?: { content?: string } }[];
 }
@@ -117,7 +124,13 @@ function readWhole(body: string, asked: ClientRecord): void {
   asked.isWhole = true;
 }
 
-const TERMINAL = new Set(["response.completed", "response.incomplete", "response.failed", "error"]);
+const TERMINAL = new Set([
+  "response.completed",
+  "response.incomplete",
+  "response.failed",
+  "message_stop",
+  "error",
+]);
 
 async function readEvents(response: Response, asked: ClientRecord): Promise<void> {
   const decoder = new TextDecoder();
@@ -137,11 +150,14 @@ export function readEvent(data: string, asked: ClientRecord): void {
   }
   const received: ReceivedFields = JSON.parse(data);
   if (received.error || TERMINAL.has(received.type ?? "")) asked.isWhole = true;
-  const piece =
-    received.type === "response.output_text.delta"
-      ? (received.delta ?? "")
-      : (received.choices?.[0]?.delta?.content ?? "");
+  const piece = readText(received);
   if (piece === "") return;
   asked.text += piece;
   asked.arrivals.push({ atMs: performance.now(), chars: asked.text.length });
+}
+
+function readText({ type, delta, choices }: ReceivedFields): string {
+  if (type === "response.output_text.delta") return typeof delta === "string" ? delta : "";
+  if (type === "content_block_delta") return typeof delta === "object" ? (delta.text ?? "") : "";
+  return choices?.[0]?.delta?.content ?? "";
 }

@@ -11,7 +11,8 @@ import { SELECT_USAGE } from "../../src/store/usage/usage-values.ts";
 import { startTestGateway } from "../support/running-gateway.ts";
 import type { ClientRecord } from "./client.ts";
 import { checked, type Fault, figure, none } from "./fault.ts";
-import { listed, MUST_NOT, readTariffs } from "./ledger-checks.ts";
+import { listed, MUST_NOT } from "./ledger-checks.ts";
+import { buildOracle, readGroupNames } from "./price-oracle.ts";
 import { reconcile } from "./reconcile.ts";
 import { buildConfiguration, buildKey } from "./setup.ts";
 import { FAULTY, MODELS, startTraffic } from "./traffic.ts";
@@ -73,7 +74,7 @@ export const clockSteps: Fault = {
     const keys = Array.from({ length: USERS }, (_, user) => buildKey(user));
     try {
       for (let round = 1; round <= (times ?? 1); round++) {
-        const traffic = startTraffic(gateway.url, keys, PER_SECOND);
+        const traffic = startTraffic({ url: () => gateway.url, keys, perSecond: PER_SECOND });
         for (const step of SHIFTS_MS) {
           await Bun.sleep(STEP_MS);
           shiftMs = step;
@@ -86,14 +87,14 @@ export const clockSteps: Fault = {
       await gateway.usageRows();
       const rows = (await db.sql.text(SELECT_USAGE, [])).map(toUsageRow);
       const truth = gateway.simulator.ledger.entries();
-      const tariffs = await readTariffs({ db });
       const one = reconcile({
         asked: responses,
         rows,
         truth,
-        tariffs,
+        prices: buildOracle(setup),
+        groupNames: await readGroupNames({ db }),
         unpaidKeys: new Set(),
-        killedMs: null,
+        isTimed: false,
       });
       const { findings } = await reconcileLedger(db, {
         nowMs: clock.nowMs(),

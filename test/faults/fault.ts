@@ -8,6 +8,8 @@ export interface FaultOptions {
   store: Engine;
   /** How many nodes, for faults of several nodes. */
   nodes: number;
+  /** Whether a Redis or Valkey coordinates their limits, instead of PostgreSQL. */
+  withRedis: boolean;
   /** Of `fraud`, by their names; null: all of them. */
   scenarios: readonly string[] | null;
   /** Progress, a line at a time. */

@@ -1,7 +1,7 @@
 /** The ways to cheat that `fraud` plays: each is one round of one user, at random. */
 
 import { type ClientRecord, type ClientRequest, sendRequest } from "./client.ts";
-import { MARKER_HEADER } from "./killable-gateway.ts";
+import { MARKER_HEADERS } from "./killable-gateway.ts";
 
 /** One request of a cheat. */
 export interface Trick {
@@ -140,7 +140,7 @@ async function leaveStored({ url, key, leave }: Cheat) {
       headers: {
         authorization: `Bearer ${key}`,
         "content-type": "application/json",
-        [MARKER_HEADER]: marker,
+        [MARKER_HEADERS.openai]: marker,
       },
       body: JSON.stringify({ model: "kept", input: "Tell me a story.", stream: true, store: true }),
       signal: leavingEarly.signal,

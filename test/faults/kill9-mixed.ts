@@ -11,12 +11,13 @@ import { nano } from "../../src/store/engine/row.ts";
 import { type ClientRecord, type ClientRequest, sendRequest } from "./client.ts";
 import { checked, type Fault, type FaultOptions, type Finding, figure, none } from "./fault.ts";
 import { openRig, type Rig, readMarker } from "./killable-gateway.ts";
-import { listed, listWrong, MUST_NOT, readTariffs } from "./ledger-checks.ts";
+import { listed, listWrong, MUST_NOT } from "./ledger-checks.ts";
 import { sendBySocket, sendInBackground } from "./more-clients.ts";
 import { NodeCluster } from "./node-cluster.ts";
 import { pickNode } from "./node-disruptions.ts";
+import { buildOracle, readGroupNames } from "./price-oracle.ts";
 import { type Reconciliation, reconcile } from "./reconcile.ts";
-import { buildConfiguration, buildKey } from "./setup.ts";
+import { buildConfiguration, buildKey, type Setup } from "./setup.ts";
 import { MODELS } from "./traffic.ts";
 
 const KILLS = 20;
@@ -53,16 +54,13 @@ interface Target extends Pick<Rig, "url" | "db" | "takeTruth" | "rows" | "audit"
 const PROMISE =
   "kill -9 among WebSocket turns, idempotency keys, background responses and refunds: each is charged once";
 
-const buildFile = (url: string) =>
-  buildConfiguration(
-    {
-      models: MODELS,
-      users: USERS,
-      balance: "5000.00",
-      groups: [{ name: "default", billing: { charge: "balance" } }],
-    },
-    url,
-  );
+const SETUP: Setup = {
+  models: MODELS,
+  users: USERS,
+  balance: "5000.00",
+  groups: [{ name: "default", billing: { charge: "balance" } }],
+};
+const buildFile = (url: string) => buildConfiguration(SETUP, url);
 
 export const mixed: Fault = {
   name: "mixed",
@@ -95,6 +93,7 @@ export const nodesMixed: Fault = {
 
 async function killAmongMixed({ times, say }: FaultOptions, rig: Target): Promise<Finding[]> {
   const kills = times ?? KILLS;
+  const prices = buildOracle(SETUP);
   const all: Reconciliation[] = [];
   const workedTwice: string[] = [];
   const notReplayed: string[] = [];
@@ -107,7 +106,7 @@ async function killAmongMixed({ times, say }: FaultOptions, rig: Target): Promis
       const traffic = startMixed(() => rig.url());
       const refunding = startRefunds(rig, sinceMs);
       await Bun.sleep(LIFE_MS.least + Math.random() * (LIFE_MS.most - LIFE_MS.least));
-      const killedMs = await rig.kill();
+      await rig.kill();
       const sent = await traffic.stop();
       refunds += await refunding.stop();
       const truth = marked(await rig.takeTruth());
@@ -125,9 +124,10 @@ async function killAmongMixed({ times, say }: FaultOptions, rig: Target): Promis
         asked,
         rows: await rig.rows(sinceMs),
         truth: [...truth, ...truthAgain],
-        tariffs: await readTariffs(rig),
+        prices,
+        groupNames: await readGroupNames(rig),
         unpaidKeys: new Set(),
-        killedMs,
+        isTimed: true,
       });
       all.push(one);
       say(`kill ${kill}/${kills}: ${one.asked} asked, ${one.whole} saw the end, ${one.rows} rows`);

@@ -2,9 +2,10 @@
 
 import { checked, type Fault, type FaultOptions, type Finding, figure, none, quantile } from "./fault.ts";
 import { openRig } from "./killable-gateway.ts";
-import { checkBooks, listWrong, readTariffs, summarize } from "./ledger-checks.ts";
+import { checkBooks, listWrong, summarize } from "./ledger-checks.ts";
 import { buildPaidSetup, type Payer, UNPAID_KEYS, USER_KEYS } from "./paid-setup.ts";
 import { PauseMeter } from "./pause-meter.ts";
+import { buildOracle, readGroupNames } from "./price-oracle.ts";
 import { type Reconciliation, reconcile } from "./reconcile.ts";
 import { buildConfiguration } from "./setup.ts";
 import { startTraffic } from "./traffic.ts";
@@ -42,7 +43,9 @@ async function killAgainAndAgain(
   usual: number,
 ): Promise<Finding[]> {
   const kills = times ?? usual;
-  const rig = await openRig(store, (url) => buildConfiguration(buildPaidSetup(payer), url));
+  const setup = buildPaidSetup(payer);
+  const prices = buildOracle(setup);
+  const rig = await openRig(store, (url) => buildConfiguration(setup, url));
   const all: Reconciliation[] = [];
   const unsettled: string[] = [];
   const audits: Promise<void>[] = [];
@@ -64,7 +67,8 @@ async function killAgainAndAgain(
       const sinceMs = Date.now();
       const lifeMs = LIFE_MS.least + Math.random() * (LIFE_MS.most - LIFE_MS.least);
       const beganMs = performance.now();
-      const traffic = startTraffic(rig.url(), USER_KEYS, PER_SECOND);
+      const url = rig.url();
+      const traffic = startTraffic({ url: () => url, keys: USER_KEYS, perSecond: PER_SECOND });
       pauses.takeLongestMs();
       await Bun.sleep(lifeMs);
       // Settlements are then saved on disk before clients see the end: the successor has to book them from there.
@@ -88,9 +92,10 @@ async function killAgainAndAgain(
         asked: responses,
         rows,
         truth,
-        tariffs: await readTariffs(rig),
+        prices,
+        groupNames: await readGroupNames(rig),
         unpaidKeys: UNPAID_KEYS,
-        killedMs: isTimed ? killedMs : null,
+        isTimed,
       });
       all.push(one);
       asked += one.asked;

@@ -150,8 +150,8 @@ export async function openRig(store: Engine, fileOf: (simulatorUrl: string) => o
 }
 
 /** Clients' requests are found again in the simulator's ledger by a header that the gateway lets through. */
-export const MARKER_HEADER = "openai-beta";
+export const MARKER_HEADERS = { openai: "openai-beta", messages: "anthropic-beta" } as const;
 
-export function readMarker(entry: LedgerEntry): string {
-  return entry.headers[MARKER_HEADER] ?? "";
+export function readMarker({ headers }: LedgerEntry): string {
+  return headers[MARKER_HEADERS.openai] ?? headers[MARKER_HEADERS.messages] ?? "";
 }

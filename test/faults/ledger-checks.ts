@@ -1,16 +1,17 @@
 /** What must hold for the ledgers after a fault, as findings of the table. */
 
-import { buildTariff, type Tariff } from "../../src/money/tariff.ts";
 import type { Db } from "../../src/store/engine/db.ts";
-import { nano, text } from "../../src/store/engine/row.ts";
+import { nano } from "../../src/store/engine/row.ts";
 import { REVENUE } from "../../src/store/money/ledger.ts";
 import { checked, type Finding, figure, none, quantile } from "./fault.ts";
+import type { OperatorSums } from "./operator.ts";
 import { OPENING_NANO, type Payer } from "./paid-setup.ts";
 import type { Reconciliation } from "./reconcile.ts";
 
 /** Seconds of a stream that a killed process may leave uncharged. A busy machine delays some checkpoints. */
 const UNCHARGED_SECONDS = 1;
 const UNCHARGED_SECONDS_MOST = 1.5;
+const NOTHING_BOOKED = { toppedUpNano: 0n, refundedNano: 0n };
 
 export const MUST_NOT: readonly (readonly [keyof Reconciliation, string])[] = [
   ["terminalWithoutRow", "client saw the end, and there is no row"],
@@ -20,7 +21,7 @@ export const MUST_NOT: readonly (readonly [keyof Reconciliation, string])[] = [
   ["rowTwice", "recorded twice"],
   ["wrongTokens", "completed with other tokens than were produced"],
   ["chargedAboveTruth", "charged for more output than was produced"],
-  ["wrongCost", "cost or charge not by the tariff"],
+  ["wrongCost", "cost or charge not by the configured price"],
 ];
 
 export function listed(one: Reconciliation, name: keyof Reconciliation): string[] {
@@ -35,13 +36,6 @@ export function listWrong(one: Reconciliation): string[] {
 
 export function summarize(all: readonly Reconciliation[]): Finding[] {
   const sum = (of: (one: Reconciliation) => number) => all.reduce((total, one) => total + of(one), 0);
-  const seconds = all.flatMap(({ unchargedSeconds }) => unchargedSeconds).sort((a, b) => a - b);
-  const mean = seconds.reduce((total, one) => total + one, 0) / Math.max(1, seconds.length);
-  const most = seconds.at(-1) ?? 0;
-  const p99 = quantile(seconds, 0.99);
-  const charged = sum(({ recoveredOutput }) => recoveredOutput.charged);
-  const produced = sum(({ recoveredOutput }) => recoveredOutput.produced);
-  const above = sum(({ recoveredOutput }) => recoveredOutput.above);
   return [
     figure(
       "client: asked / saw the end / left / cut by the kill",
@@ -66,6 +60,21 @@ export function summarize(all: readonly Reconciliation[]): Finding[] {
         all.flatMap((one) => listed(one, name)),
       ),
     ),
+    ...checkRecovered(all),
+  ];
+}
+
+/** Requests that another process settled, bounded from both sides: what had arrived, and what was produced. */
+export function checkRecovered(all: readonly Reconciliation[]): Finding[] {
+  const sum = (of: (one: Reconciliation) => number) => all.reduce((total, one) => total + of(one), 0);
+  const seconds = all.flatMap(({ unchargedSeconds }) => unchargedSeconds).sort((a, b) => a - b);
+  const mean = seconds.reduce((total, one) => total + one, 0) / Math.max(1, seconds.length);
+  const most = seconds.at(-1) ?? 0;
+  const p99 = quantile(seconds, 0.99);
+  const charged = sum(({ recoveredOutput }) => recoveredOutput.charged);
+  const produced = sum(({ recoveredOutput }) => recoveredOutput.produced);
+  const above = sum(({ recoveredOutput }) => recoveredOutput.above);
+  return [
     figure("streams in flight when killed, and recovered", seconds.length),
     figure(
       "delivered and not charged, seconds of stream: mean / median",
@@ -97,13 +106,12 @@ export function summarize(all: readonly Reconciliation[]): Finding[] {
   ];
 }
 
-export async function readTariffs({ db }: { db: Db }): Promise<Map<string, Tariff>> {
-  const rows = await db.sql`SELECT id, terms FROM tariff`;
-  return new Map(rows.map((row) => [text(row, "id"), buildTariff(text(row, "terms"))]));
-}
-
 /** Computed here from rows and entries alone, without the audit's own questions. */
-export async function checkBooks({ db }: { db: Db }, payer: Payer): Promise<Finding[]> {
+export async function checkBooks(
+  { db }: { db: Db },
+  payer: Payer,
+  { toppedUpNano, refundedNano }: Pick<OperatorSums, "toppedUpNano" | "refundedNano"> = NOTHING_BOOKED,
+): Promise<Finding[]> {
   const one = async (question: string) => {
     const [row] = await db.sql.text(`SELECT CAST(COALESCE(${question}, 0) AS TEXT) AS n`, []);
     if (row === undefined) throw new Error("the database does not respond");
@@ -123,9 +131,10 @@ export async function checkBooks({ db }: { db: Db }, payer: Payer): Promise<Find
     const opening = await one("(SELECT SUM(amount_nano) FROM entry WHERE kind = 'opening')");
     const left = await one("(SELECT SUM(balance_nano) FROM wallet)");
     const held = await one("(SELECT SUM(held_nano) FROM wallet)");
+    const ought = opening + toppedUpNano + refundedNano - charged;
     findings.push(
       checked("opening balances", opening, `${OPENING_NANO}`, opening === OPENING_NANO),
-      checked("balances at the end", left, `${opening - charged}`, left === opening - charged),
+      checked("balances at the end", left, `${ought}`, left === ought),
       checked("held at the end", held, "0", held === 0n),
     );
   } else {

@@ -1,7 +1,7 @@
 /** Clients of the other kinds: turns on a WebSocket, and responses that are made in the background. */
 
 import { type ClientRecord, type ClientRequest, createClientRecord, readEvent } from "./client.ts";
-import { MARKER_HEADER } from "./killable-gateway.ts";
+import { MARKER_HEADERS } from "./killable-gateway.ts";
 
 const POLL_MS = 100;
 const LOOKED_MAX = 100;
@@ -11,7 +11,7 @@ export function sendBySocket(asking: ClientRequest): Promise<ClientRecord> {
   const { url, key, model, prompt } = asking;
   const asked = createClientRecord({ ...asking, family: "responses", stream: true });
   const { promise, resolve } = Promise.withResolvers<ClientRecord>();
-  const headers = { authorization: `Bearer ${key}`, [MARKER_HEADER]: asked.marker };
+  const headers = { authorization: `Bearer ${key}`, [MARKER_HEADERS.openai]: asked.marker };
   const socket = new WebSocket(`${url.replace(/^http/, "ws")}/v1/responses`, { headers });
   const end = () => {
     asked.endedAtMs = Date.now();
@@ -41,7 +41,7 @@ export async function sendInBackground(asking: ClientRequest): Promise<ClientRec
   try {
     const made = await fetch(`${url}/v1/responses`, {
       method: "POST",
-      headers: { ...headers, [MARKER_HEADER]: asked.marker },
+      headers: { ...headers, [MARKER_HEADERS.openai]: asked.marker },
       body: JSON.stringify({ model, input: prompt, background: true, store: true }),
     });
     asked.status = made.status;

@@ -17,9 +17,11 @@ import {
   runCommand,
   startGatewayProcess,
 } from "../support/gateway-process.ts";
-import { PostgresServer, type PostgresSettings } from "../support/postgres-server.ts";
-import { type SilentProxy, startSilentProxy } from "../support/silent-proxy.ts";
+import type { PostgresServer, PostgresSettings } from "../support/postgres-server.ts";
+import { startRedis, type TestRedis } from "../support/redis.ts";
+import type { SilentProxy } from "../support/silent-proxy.ts";
 import { NodeNetwork } from "./node-network.ts";
+import { type DatabaseLink, type NodePlace, openProxy, startDatabase, useNamespace } from "./node-places.ts";
 
 const MASTER_KEY = Buffer.alloc(32, 7).toString("base64");
 const QUIET_WITHIN_MS = 90_000;
@@ -39,23 +41,14 @@ export interface ClusterOptions {
   prepareFolder?: (folder: string, node: number) => void;
   /** Where permitted, each node gets a network namespace, and the database is reached without a proxy. */
   wantsNamespaces?: boolean;
+  /** A Redis or Valkey coordinates the limits of the nodes. */
+  withRedis?: boolean;
   /** Requests go only to nodes that are ready, as by a load balancer, unless none is. */
   checksReadiness?: boolean;
 }
 
-interface NodeOptions {
+interface NodeOptions extends NodePlace {
   folder: string;
-  environment: Readonly<Record<string, string>>;
-  /** Executes the program in the network namespace of the node. */
-  wrapper: readonly string[];
-  databaseLink: DatabaseLink;
-}
-
-/** The way of one node to the database. */
-export interface DatabaseLink {
-  /** From here on nothing passes, and no connection is reset. */
-  cut(): void;
-  restore(): void;
 }
 
 export class ClusterNode {
@@ -153,6 +146,7 @@ interface ClusterParts {
   folder: string;
   server: PostgresServer;
   db: Db;
+  redis: TestRedis | null;
 }
 
 export class NodeCluster {
@@ -177,7 +171,7 @@ export class NodeCluster {
     const { network, reason } = options.wantsNamespaces
       ? NodeNetwork.create(options.nodes)
       : { network: null, reason: "" };
-    const server = await startServer(options.settings ?? {}, network);
+    const server = await startDatabase(options.settings ?? {}, network);
     const simulator = startSimulator({
       seed: 1,
       record: "full",
@@ -185,6 +179,7 @@ export class NodeCluster {
       ...(network === null ? {} : { hostname: network.simulatorHost }),
     });
     const file = JSON.stringify(options.buildFile(simulator.url));
+    const redis = options.withRedis ? await startRedis() : null;
     const nodes: ClusterNode[] = [];
     const proxies: SilentProxy[] = [];
     for (let index = 0; index < options.nodes; index += 1) {
@@ -196,13 +191,14 @@ export class NodeCluster {
       const environment = {
         MODEL_GATEWAY_MASTER_KEY: MASTER_KEY,
         DRAIN_DELAY: "0s",
+        ...(redis === null ? {} : { REDIS_URL: redis.url }),
         ...place.environment,
         ...options.environment?.(index),
       };
       nodes.push(new ClusterNode({ ...place, folder: nodeFolder, environment }));
     }
     const db = await openDb(server.url("gateway"));
-    const parts = { nodes, proxies, network, networkFailure: reason, simulator, folder, server, db };
+    const parts = { nodes, proxies, network, networkFailure: reason, simulator, folder, server, db, redis };
     const cluster = new NodeCluster(parts);
     try {
       for (const node of nodes) await node.start();
@@ -318,8 +314,17 @@ export class NodeCluster {
 
   /** `model-gateway audit`, as an operator runs it. */
   audit(): Promise<Run> {
+    return this.#run(["audit"]);
+  }
+
+  /** Applies the file in the folder of the first node. */
+  apply(): Promise<Run> {
+    return this.#run(["apply", join(this.#parts.folder, "node-0", "gateway.yaml")]);
+  }
+
+  #run(command: string[]): Promise<Run> {
     const env = { DATABASE_URL: this.#server.url("gateway"), MODEL_GATEWAY_MASTER_KEY: MASTER_KEY };
-    return runCommand(["audit"], { folder: this.#parts.folder, env });
+    return runCommand(command, { folder: this.#parts.folder, env });
   }
 
   async startStopped(): Promise<void> {
@@ -338,52 +343,8 @@ export class NodeCluster {
     await this.#db.close().catch(() => {});
     await this.simulator.stop();
     await this.#server.remove();
+    await this.#parts.redis?.stop();
     this.#parts.network?.remove();
     rmSync(this.#parts.folder, { recursive: true, force: true });
   }
-}
-
-async function startServer(settings: PostgresSettings, network: NodeNetwork | null): Promise<PostgresServer> {
-  if (network === null) {
-    const server = await PostgresServer.create(() => settings);
-    await server.run("CREATE DATABASE gateway");
-    return server;
-  }
-  const addresses = `127.0.0.1,${network.databaseHost}`;
-  const server = await PostgresServer.create(() => ({ ...settings, listen_addresses: addresses }));
-  const subnets = ["127.0.0.1/32", network.databaseSubnet];
-  server.writeFile("pg_hba.conf", subnets.map((subnet) => `host all all ${subnet} trust\n`).join(""));
-  await server.run("SELECT pg_reload_conf()");
-  await server.run("CREATE DATABASE gateway");
-  return server;
-}
-
-type NodePlace = Omit<NodeOptions, "folder">;
-
-function openProxy(server: PostgresServer, proxies: SilentProxy[]): NodePlace {
-  const proxy = startSilentProxy({ hostname: "127.0.0.1", port: server.port });
-  proxies.push(proxy);
-  return {
-    environment: { DATABASE_URL: `postgres://postgres@127.0.0.1:${proxy.port}/gateway` },
-    wrapper: [],
-    databaseLink: {
-      cut: () => proxy.silence({ andLater: true }),
-      restore: () => proxy.pass(),
-    },
-  };
-}
-
-function useNamespace(server: PostgresServer, network: NodeNetwork, node: number): NodePlace {
-  const { wrapper, host } = network.nodeAddress(node);
-  return {
-    environment: {
-      DATABASE_URL: `postgres://postgres@${network.databaseHost}:${server.port}/gateway`,
-      HOST: host,
-    },
-    wrapper,
-    databaseLink: {
-      cut: () => network.cutDatabase(node),
-      restore: () => network.restoreDatabase(node),
-    },
-  };
 }

@@ -9,7 +9,9 @@ import type { UsageRow } from "../../src/store/usage/usage-row.ts";
 import type { ClientRecord } from "./client.ts";
 import { checked, type Fault, type FaultOptions, type Finding, figure, none } from "./fault.ts";
 import { nodesMixed } from "./kill9-mixed.ts";
-import { checkBooks, listed, MUST_NOT, readTariffs } from "./ledger-checks.ts";
+import { readMarker } from "./killable-gateway.ts";
+import { checkBooks, checkRecovered, listed, MUST_NOT } from "./ledger-checks.ts";
+import { checkLimits, chooseLimits } from "./limit-checks.ts";
 import { type ClusterOptions, NodeCluster } from "./node-cluster.ts";
 import {
   fillDisk,
@@ -22,7 +24,9 @@ import {
   pickNode,
   unmount,
 } from "./node-disruptions.ts";
+import { describeOperator, Operator } from "./operator.ts";
 import { buildPaidSetup, type Payer, UNPAID_KEYS, USER_KEYS } from "./paid-setup.ts";
+import { PauseMeter } from "./pause-meter.ts";
 import {
   AsynchronousFailover,
   failOver,
@@ -31,15 +35,18 @@ import {
   restartServer,
   stopServer,
 } from "./postgres-disruptions.ts";
+import { buildOracle, type PriceOracle, readGroupNames } from "./price-oracle.ts";
 import { type Reconciliation, reconcile } from "./reconcile.ts";
 import { buildConfiguration } from "./setup.ts";
 import { oneCentOnNodes } from "./small-balance.ts";
-import { startTraffic } from "./traffic.ts";
+import { NODES_MIX, startTraffic } from "./traffic.ts";
 
 const PER_SECOND = 60;
 const BEFORE_MS = 3_000;
 const AFTER_MS = 4_000;
 const SKEWED_MS = 12_000;
+/** After a longer pause of this process, checkpoints show how busy the machine is. */
+const PAUSE_MS_MAX = 150;
 /** Characters of a node's log that are printed when a fault cannot be completed. */
 const LOG_SHOWN = 3_000;
 const FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
@@ -59,6 +66,10 @@ interface Scenario
   compare?(rows: readonly UsageRow[]): Finding[];
   /** What may happen in this fault, and is only shown. */
   tolerated?: readonly (keyof Reconciliation)[];
+  /** A node cannot learn new prices meanwhile, and charges those that it knows. */
+  isCutOff?: true;
+  /** PostgreSQL loses what it has confirmed. The nodes restore their charges, but no top-up, refund or price. */
+  losesConfirmed?: true;
   /** All keys unless set. */
   keys?: readonly string[];
   /** Undoes what `prepareFolder` did, when no node runs. */
@@ -66,37 +77,51 @@ interface Scenario
 }
 
 async function underTraffic(options: FaultOptions, scenario: Scenario): Promise<Finding[]> {
-  const { nodes, say } = options;
-  const { payer = "balance" } = scenario;
-  const setup = buildPaidSetup(payer);
+  const { nodes, withRedis, say } = options;
+  const { payer = "balance", keys = USER_KEYS } = scenario;
+  const setup = { ...buildPaidSetup(payer), limitsOf: chooseLimits };
+  const prices = buildOracle(setup);
   const cluster = await NodeCluster.start({
     ...scenario,
     nodes,
+    withRedis,
     buildFile: (url) => buildConfiguration(setup, url),
   });
-  const traffic = startTraffic(() => cluster.url(), scenario.keys ?? USER_KEYS, PER_SECOND);
+  const traffic = startTraffic({ url: () => cluster.url(), keys, perSecond: PER_SECOND, mix: NODES_MIX });
+  const operator = new Operator({
+    cluster,
+    setup,
+    prices,
+    booksMoney: payer === "balance" && !scenario.losesConfirmed,
+    changesPrices: !scenario.isCutOff && !scenario.losesConfirmed,
+  });
+  const pauses = new PauseMeter();
   try {
     await Bun.sleep(BEFORE_MS);
     const seen = await scenario.disrupt(cluster, options);
     const readyMs = await cluster.waitUntilReady();
     const overMs = Date.now();
     await Bun.sleep(AFTER_MS);
+    const sums = await operator.stop();
     const responses = await traffic.stop();
+    const isTimed = pauses.takeLongestMs() <= PAUSE_MS_MAX;
     say(`${responses.length} requests sent; waiting for the last settlements`);
     const served = responses.filter(({ sentAtMs, status }) => sentAtMs >= overMs && status === 200).length;
     return [
       ...seen,
       figure("all nodes ready again after, ms", readyMs.toFixed(0)),
       checked("served after it was over", served, "some", served > 0),
-      ...(await compareLedgers(cluster, responses, scenario)),
-      ...(await checkBooks(cluster, payer)),
+      ...describeOperator(sums),
+      ...(await compareLedgers(cluster, { responses, prices, isTimed }, scenario)),
+      ...(await checkBooks(cluster, payer, sums)),
       ...(await checkLeftovers(cluster)),
     ];
   } catch (error) {
     for (const { folder, output } of cluster.nodes) say(`${basename(folder)}: ${output.slice(-LOG_SHOWN)}`);
     throw error;
   } finally {
-    const ended = traffic.stop();
+    pauses.stop();
+    const ended = Promise.all([traffic.stop(), operator.stop()]);
     const { nodes: stopped } = cluster;
     for (const node of stopped) if (node.isRunning) process.kill(node.pid, "SIGCONT");
     for (const node of stopped) if (node.isRunning) await node.kill();
@@ -106,18 +131,32 @@ async function underTraffic(options: FaultOptions, scenario: Scenario): Promise<
   }
 }
 
+interface Sent {
+  readonly responses: readonly ClientRecord[];
+  readonly prices: PriceOracle;
+  readonly isTimed: boolean;
+}
+
 /** Ends the nodes, and compares what clients, usage rows and the simulator have. */
 async function compareLedgers(
   cluster: NodeCluster,
-  responses: readonly ClientRecord[],
+  { responses, prices, isTimed }: Sent,
   { tolerated = [], compare }: Scenario,
 ): Promise<Finding[]> {
-  const truth = await cluster.takeTruth();
+  // Looking at a background response is no request of its own.
+  const truth = (await cluster.takeTruth()).filter((entry) => readMarker(entry) !== "");
   const holdsLeft = await cluster.waitUntilSettled();
   await cluster.end();
   const rows = await cluster.rows(0);
-  const tariffs = await readTariffs(cluster);
-  const one = reconcile({ asked: responses, rows, truth, tariffs, unpaidKeys: UNPAID_KEYS, killedMs: null });
+  const one = reconcile({
+    asked: responses,
+    rows,
+    truth,
+    prices,
+    groupNames: await readGroupNames(cluster),
+    unpaidKeys: UNPAID_KEYS,
+    isTimed,
+  });
   const partitions = await listPartitions(cluster.db, { name: "usage_row", key: "request_id" });
   return [
     figure("client: sent / saw the end / cut off", `${one.asked} / ${one.whole} / ${one.cutByKill}`),
@@ -128,6 +167,8 @@ async function compareLedgers(
     ...MUST_NOT.map(([name, what]) =>
       tolerated.includes(name) ? figure(what, listed(one, name).length) : none(what, listed(one, name)),
     ),
+    ...(isTimed ? checkRecovered([one]) : []),
+    ...(await checkLimits(cluster.db, { asked: responses, rows, truth })),
     ...(compare?.(rows) ?? []),
     checked("holds left", holdsLeft, "0", holdsLeft === 0),
   ];
@@ -188,14 +229,17 @@ export const NODE_FAULTS: readonly Fault[] = [
     "nodes-frozen",
     "a node is frozen, others settle its requests, and it returns: nothing is charged twice",
     {
+      isCutOff: true,
       disrupt: freezeNode,
     },
   ),
   fault("nodes-partition", "a node loses its network to PostgreSQL without a reset, and gets it back", {
+    isCutOff: true,
     wantsNamespaces: true,
     disrupt: partitionNode,
   }),
   fault("nodes-partition-long", "the same until others have settled its requests: nothing is charged twice", {
+    isCutOff: true,
     wantsNamespaces: true,
     disrupt: partitionUntilTakeover,
   }),
@@ -237,6 +281,7 @@ export const NODE_FAULTS: readonly Fault[] = [
     run(options) {
       const failover = new AsynchronousFailover();
       return underTraffic(options, {
+        losesConfirmed: true,
         disrupt: (cluster) => failover.disrupt(cluster),
         compare: (rows) => failover.compare(rows),
       });

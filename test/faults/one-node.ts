@@ -9,7 +9,8 @@ import type { ClientRecord } from "./client.ts";
 import { checked, type Fault, type FaultOptions, type Finding, figure, none } from "./fault.ts";
 import { whileInjecting } from "./inject-disk-faults.ts";
 import { openRig, type Rig } from "./killable-gateway.ts";
-import { listed, MUST_NOT, readTariffs } from "./ledger-checks.ts";
+import { listed, MUST_NOT } from "./ledger-checks.ts";
+import { buildOracle, readGroupNames } from "./price-oracle.ts";
 import { reconcile } from "./reconcile.ts";
 import { buildConfiguration, buildKey, type Setup } from "./setup.ts";
 import { FAULTY, MODELS, startTraffic } from "./traffic.ts";
@@ -55,7 +56,8 @@ async function underTraffic(
   const seen: Finding[] = [];
   try {
     for (let round = 1; round <= (times ?? 1); round++) {
-      const traffic = startTraffic(rig.url(), keys, PER_SECOND);
+      const url = rig.url();
+      const traffic = startTraffic({ url: () => url, keys, perSecond: PER_SECOND });
       await Bun.sleep(BEFORE_MS);
       seen.push(...(await blow(rig)));
       const backMs = await untilReady(rig);
@@ -71,9 +73,16 @@ async function underTraffic(
     const truth = await rig.takeTruth();
     await rig.end();
     const rows = await rig.rows(sinceMs);
-    const tariffs = await readTariffs(rig);
     const unpaidKeys = new Set(keys.filter((_, user) => isUnpaid(user)));
-    const one = reconcile({ asked: responses, rows, truth, tariffs, unpaidKeys, killedMs: null });
+    const one = reconcile({
+      asked: responses,
+      rows,
+      truth,
+      prices: buildOracle(SETUP),
+      groupNames: await readGroupNames(rig),
+      unpaidKeys,
+      isTimed: false,
+    });
     const refused = responses.filter(({ errorCode }) => errorCode === "store_unavailable").length;
     const audit = await rig.audit();
     return [

@@ -1,7 +1,7 @@
 /** Eight users with a key each: six pay, from a balance or a subscription, and two use an unpaid group. */
 
 import { buildKey, type Setup } from "./setup.ts";
-import { FAULTY, MODELS } from "./traffic.ts";
+import { FAULTY, MESSAGES, MODELS } from "./traffic.ts";
 
 const USERS = 8;
 const OPENING_USD = 5_000n;
@@ -18,6 +18,7 @@ export function buildPaidSetup(payer: Payer): Setup {
   const setup: Setup = {
     models: MODELS,
     faulty: FAULTY,
+    messages: MESSAGES,
     users: USERS,
     groups: [
       { name: "default", billing: { charge: payer, multiplier: "1.3" }, on_disconnect: "cancel" },

@@ -9,8 +9,9 @@ import { eventually } from "../support/eventually.ts";
 import { ProcessesGateway } from "../support/processes-gateway.ts";
 import type { ClientRecord } from "./client.ts";
 import { checked, type Fault, type FaultOptions, type Finding, figure, none } from "./fault.ts";
-import { checkBooks, readTariffs, summarize } from "./ledger-checks.ts";
+import { checkBooks, summarize } from "./ledger-checks.ts";
 import { buildPaidSetup, UNPAID_KEYS, USER_KEYS } from "./paid-setup.ts";
+import { buildOracle, readGroupNames } from "./price-oracle.ts";
 import { reconcile } from "./reconcile.ts";
 import { buildConfiguration } from "./setup.ts";
 import { FAULTY, startTraffic } from "./traffic.ts";
@@ -32,9 +33,10 @@ export const processes: Fault = {
 
 async function run({ times, say }: FaultOptions): Promise<Finding[]> {
   const simulator = startSimulator({ seed: 1, record: "full", tokens: "o200k" });
+  const setup = buildPaidSetup("balance");
   const gateway = await ProcessesGateway.create({
     count: PROCESSES,
-    file: JSON.stringify(buildConfiguration(buildPaidSetup("balance"), simulator.url)),
+    file: JSON.stringify(buildConfiguration(setup, simulator.url)),
     environment: {},
   });
   const db = await openDb(gateway.databaseUrl);
@@ -62,8 +64,15 @@ async function run({ times, say }: FaultOptions): Promise<Finding[]> {
     gateway.supervisor.signal("SIGTERM");
     const code = await gateway.supervisor.exited;
     const rows = (await db.sql.text(SELECT_USAGE, [])).map(toUsageRow);
-    const tariffs = await readTariffs({ db });
-    const one = reconcile({ asked, rows, truth, tariffs, unpaidKeys: UNPAID_KEYS, killedMs: null });
+    const one = reconcile({
+      asked,
+      rows,
+      truth,
+      prices: buildOracle(setup),
+      groupNames: await readGroupNames({ db }),
+      unpaidKeys: UNPAID_KEYS,
+      isTimed: false,
+    });
     const audit = await gateway.run("audit");
     return [
       figure("processes / rounds", `${PROCESSES} / ${rounds}`),
@@ -83,7 +92,7 @@ async function run({ times, say }: FaultOptions): Promise<Finding[]> {
 
 /** The requests of one round, and those that failed: in flight at the disturbance, and others. */
 async function disturb(gateway: ProcessesGateway, work: (gateway: ProcessesGateway) => Promise<void>) {
-  const traffic = startTraffic(gateway.url, USER_KEYS, PER_SECOND);
+  const traffic = startTraffic({ url: () => gateway.url, keys: USER_KEYS, perSecond: PER_SECOND });
   await Bun.sleep(LIFE_MS);
   const disturbedMs = performance.now();
   await work(gateway);

@@ -6,20 +6,22 @@
 
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
 import type { LedgerEntry } from "../../simulator/ledger.ts";
-import { computeTariffCost, type Tariff } from "../../src/money/tariff.ts";
 import type { UsageRow } from "../../src/store/usage/usage-row.ts";
 import type { ClientRecord } from "./client.ts";
 import { readMarker } from "./killable-gateway.ts";
+import type { PriceOracle } from "./price-oracle.ts";
 
 export interface Ledgers {
   asked: readonly ClientRecord[];
   rows: readonly UsageRow[];
   truth: readonly LedgerEntry[];
-  tariffs: ReadonlyMap<string, Tariff>;
+  prices: PriceOracle;
+  /** By id. */
+  groupNames: ReadonlyMap<string, string>;
   /** Keys of unpaid groups: nothing is held, so a request in flight when the process died has no row. */
   unpaidKeys: ReadonlySet<string>;
-  /** When the process was killed, by this process's own clock; null when it ended well. */
-  killedMs: number | null;
+  /** Whether the machine had time to write checkpoints: then recovered streams are compared with what arrived. */
+  isTimed: boolean;
 }
 
 /** What must not happen is a list of names; the rest are figures. */
@@ -53,7 +55,8 @@ export interface Reconciliation {
   recoveredOutput: { charged: number; produced: number; above: number };
 }
 
-export function reconcile({ asked, rows, truth, tariffs, unpaidKeys, killedMs }: Ledgers): Reconciliation {
+export function reconcile(ledgers: Ledgers): Reconciliation {
+  const { asked, rows, truth, unpaidKeys, isTimed } = ledgers;
   const rowById = new Map(rows.map((row) => [row.requestId, row]));
   const entryById = new Map(truth.map((entry) => [entry.id, entry]));
   const askedById = new Map(asked.flatMap((one) => (one.requestId === null ? [] : [[one.requestId, one]])));
@@ -112,7 +115,7 @@ export function reconcile({ asked, rows, truth, tariffs, unpaidKeys, killedMs }:
     if (marker === undefined) lonely.push(row);
     else if (linked.has(marker)) found.rowTwice.push(`${row.requestId} for ${marker}`);
     else linked.add(marker);
-    checkAmounts(row, entry, found, tariffs);
+    checkAmounts(row, entry, found, ledgers);
   }
 
   const reached = new Map(truth.map((entry) => [readMarker(entry), entry]));
@@ -140,7 +143,7 @@ export function reconcile({ asked, rows, truth, tariffs, unpaidKeys, killedMs }:
   for (let i = unheard; i < lonely.length; i++)
     found.rowTwice.push(`${lonely[i]?.requestId} belongs to no request`);
 
-  if (killedMs !== null) {
+  if (isTimed) {
     for (const row of rows) {
       const client = askedById.get(row.requestId);
       if (client === undefined || !row.flags.includes("recovered")) continue;
@@ -149,7 +152,7 @@ export function reconcile({ asked, rows, truth, tariffs, unpaidKeys, killedMs }:
       recoveredOutput.charged += row.outputTokens;
       recoveredOutput.produced += produced;
       recoveredOutput.above += Math.max(0, row.outputTokens - produced);
-      if (client.stream && client.leftAfterMs === null) addUncharged(row, client, killedMs, found);
+      if (client.stream && client.leftAfterMs === null) addUncharged(row, client, found);
     }
   }
   return found;
@@ -159,6 +162,9 @@ function sawTheEnd({ isWhole, status }: ClientRecord): boolean {
   return isWhole && status === 200;
 }
 
+/** Text that is counted in two pieces may be one token more than the whole. */
+const PARTIAL_TOKENS_MAX = 1;
+
 /** Models whose reported usage is part of the fault. */
 const LIES = new Set<string>(["silent", "absurd"]);
 
@@ -166,18 +172,13 @@ function checkAmounts(
   row: UsageRow,
   entry: LedgerEntry | undefined,
   found: Reconciliation,
-  tariffs: Ledgers["tariffs"],
+  { prices, groupNames }: Pick<Ledgers, "prices" | "groupNames">,
 ): void {
-  const tariff = tariffs.get(row.tariffId ?? "");
-  if (row.payer !== null && tariff === undefined) found.wrongCost.push(`${row.requestId} has no tariff`);
-  const isServed = row.usageSource !== "none" && !row.flags.includes("clamped");
-  if (tariff !== undefined && isServed) {
-    const cost = computeTariffCost(tariff, { ...row, imageKind: null });
-    const charged = row.flags.includes("overrun") ? row.chargedNano <= cost : row.chargedNano === cost;
-    if (row.costNano !== cost || !charged) found.wrongCost.push(`${row.requestId} ${row.costNano} ${cost}`);
-  }
+  const costs = prices.costs(row, groupNames);
+  if (!isRightlyCharged(row, costs))
+    found.wrongCost.push(`${row.requestId} charged ${row.chargedNano} of ${row.costNano}, not ${costs}`);
   if (entry === undefined || row.flags.includes("clamped")) return;
-  if (row.outputTokens > entry.outputTokens)
+  if (row.outputTokens > entry.outputTokens + (row.usageSource === "partial" ? PARTIAL_TOKENS_MAX : 0))
     found.chargedAboveTruth.push(
       `${row.requestId} ${row.publicModel} ${row.outputTokens} > ${entry.outputTokens}, ${row.usageSource}`,
     );
@@ -191,8 +192,17 @@ function checkAmounts(
     found.wrongTokens.push(`${row.requestId} ${row.publicModel} ${row.outputTokens} ≠ ${entry.outputTokens}`);
 }
 
+function isRightlyCharged(row: UsageRow, costs: readonly bigint[]): boolean {
+  const { payer, usageSource, costNano, chargedNano, flags } = row;
+  if (payer === null || usageSource === "none") return chargedNano === 0n;
+  // Implausible usage is charged at the hold.
+  if (flags.includes("clamped")) return true;
+  const isCharged = flags.includes("overrun") ? chargedNano <= costNano : chargedNano === costNano;
+  return isCharged && costs.includes(costNano);
+}
+
 /** How much of the stream's time lies between what is charged and the last that came. */
-function addUncharged(row: UsageRow, client: ClientRecord, killedMs: number, found: Reconciliation): void {
+function addUncharged(row: UsageRow, client: ClientRecord, found: Reconciliation): void {
   const tokens = countTokens(client.text);
   const last = client.arrivals.at(-1);
   if (tokens <= row.outputTokens || last === undefined) {
@@ -206,6 +216,6 @@ function addUncharged(row: UsageRow, client: ClientRecord, killedMs: number, fou
   found.unchargedSeconds.push(seconds);
   if (seconds <= 1) return;
   found.late.push(
-    `${row.requestId} ${client.family} ${client.model}: ${seconds.toFixed(2)} s, ${row.outputTokens} of ${tokens} tokens, killed ${(killedMs - client.sentMs).toFixed(0)} ms after it was sent`,
+    `${row.requestId} ${client.family} ${client.model}: ${seconds.toFixed(2)} s, ${row.outputTokens} of ${tokens} tokens, cut off ${(last.atMs - client.sentMs).toFixed(0)} ms after it was sent`,
   );
 }

@@ -4,7 +4,7 @@
  *
  *     npm run faults -- --only kill9,onecent --times 3 --store postgres
  *     npm run faults -- --only fraud --scenarios parking,windows
- *     npm run faults -- --nodes 3
+ *     npm run faults -- --nodes 3 --redis
  */
 
 import { parseArgs } from "node:util";
@@ -52,6 +52,7 @@ const { values } = parseArgs({
     store: { type: "string" },
     scenarios: { type: "string" },
     nodes: { type: "string" },
+    redis: { type: "boolean" },
   },
 });
 const nodes = Number(values.nodes ?? "1");
@@ -71,7 +72,7 @@ const isUsable =
   [undefined, "sqlite", "postgres"].includes(values.store);
 if (!isUsable) {
   console.log(
-    `npm run faults -- [--only ${names.join(",")}] [--times N] [--store sqlite|postgres] [--scenarios ${scenarioNames.join(",")}] [--nodes N]`,
+    `npm run faults -- [--only ${names.join(",")}] [--times N] [--store sqlite|postgres] [--scenarios ${scenarioNames.join(",")}] [--nodes N [--redis]]`,
   );
   process.exit(2);
 }
@@ -89,6 +90,7 @@ for (const { name, promise, run } of FAULTS.filter((fault) => wanted.includes(fa
       store: values.store === "postgres" ? "postgres" : "sqlite",
       scenarios,
       nodes,
+      withRedis: values.redis === true,
       say: (line) => console.log(`${seconds()} s  ${line}`),
     });
     console.log(table(findings));

@@ -1,6 +1,6 @@
 /** The configuration that faults begin with: priced models, a good account and a bad one, users with a key each. */
 
-export const INTERFACES = ["chat", "responses", "embeddings"];
+export const INTERFACES = ["chat", "responses", "embeddings", "messages"];
 export const PRICE = { input: "2.50", cached_input: "1.25", output: "10.00" };
 
 export interface Setup {
@@ -8,7 +8,13 @@ export interface Setup {
   models: Readonly<Record<string, string>>;
   /** The same of an account that fails a lot, so that the good one's health is not judged by it. */
   faulty?: Readonly<Record<string, string>>;
+  /** The same of an account of Anthropic's API. */
+  messages?: Readonly<Record<string, string>>;
   users: number;
+  /** Of all models; `PRICE` unless set. */
+  price?: object;
+  /** Limits of user i's key. */
+  limitsOf?(user: number): object | undefined;
   /** The most that any model says. */
   outputTokensMax?: number;
   /** Of each user. */
@@ -30,10 +36,13 @@ export function buildKey(user: number): string {
 
 export function buildConfiguration(setup: Setup, simulatorUrl: string): object {
   const faulty = setup.faulty ?? {};
-  const ids = [...new Set([...Object.keys(setup.models), ...Object.keys(faulty)])];
+  const messages = setup.messages ?? {};
+  const ids = [...new Set([setup.models, faulty, messages].flatMap((models) => Object.keys(models)))];
   const account = { kind: "openai", base_url: simulatorUrl, credential: "sk-sim", private_network: true };
   const accounts = [{ ...account, name: "good", models: setup.models, priority: 2 }];
   if (Object.keys(faulty).length > 0) accounts.push({ ...account, name: "bad", models: faulty, priority: 1 });
+  if (Object.keys(messages).length > 0)
+    accounts.push({ ...account, kind: "anthropic", name: "messages", models: messages, priority: 2 });
   const users = Array.from({ length: setup.users }, (_, user) => ({
     email: userEmail(user),
     role: "user",
@@ -43,8 +52,8 @@ export function buildConfiguration(setup: Setup, simulatorUrl: string): object {
   return {
     models: ids.map((id) => ({
       id,
-      interfaces: INTERFACES,
-      price: PRICE,
+      interfaces: id in messages ? ["messages"] : INTERFACES,
+      price: setup.price ?? PRICE,
       max_output_tokens: setup.outputTokensMax ?? 4_096,
     })),
     accounts,
@@ -63,6 +72,7 @@ export function buildConfiguration(setup: Setup, simulatorUrl: string): object {
       user: email,
       group: setup.groupOf?.(user) ?? "default",
       secret: buildKey(user),
+      limits: setup.limitsOf?.(user) ?? {},
     })),
   };
 }

@@ -1,6 +1,7 @@
 /** Mixed traffic at a steady rate, whatever becomes of the responses. */
 
 import { type ClientRecord, type ClientRequest, sendRequest } from "./client.ts";
+import { sendInBackground } from "./more-clients.ts";
 
 export const MODELS = {
   fast: "sim-fast",
@@ -10,6 +11,9 @@ export const MODELS = {
   slow: "sim-fast@first=150ms",
   shaky: "sim-fast",
 };
+
+/** Served by an account of Anthropic's API. */
+export const MESSAGES = { claude: "sim-fast@events=30,interval=15ms" };
 
 /** Served by an account that fails. `shaky` has another one behind it. */
 export const FAULTY = {
@@ -30,10 +34,14 @@ const PROMPTS = [
   "数据库连接失败时应该怎么办？请给出详细的步骤。",
 ];
 
-type Shape = Pick<ClientRequest, "family" | "model" | "stream">;
+interface Shape extends Pick<ClientRequest, "family" | "model" | "stream"> {
+  inBackground?: true;
+}
 
-/** How many of a hundred. */
-const MIX: readonly (readonly [number, Shape])[] = [
+/** Shapes with their weights. */
+type Mix = readonly (readonly [number, Shape])[];
+
+const MIX: Mix = [
   [30, { family: "chat", model: "fast", stream: false }],
   [14, { family: "responses", model: "fast", stream: false }],
   [5, { family: "chat", model: "slow", stream: false }],
@@ -44,6 +52,13 @@ const MIX: readonly (readonly [number, Shape])[] = [
   [4, { family: "responses", model: "long", stream: true }],
   [9, { family: "embeddings", model: "fast", stream: false }],
 ];
+/** Of several nodes: also Messages, and responses that another node may have to follow to their end. */
+export const NODES_MIX: Mix = [
+  ...MIX,
+  [6, { family: "messages", model: "claude", stream: true }],
+  [4, { family: "messages", model: "claude", stream: false }],
+  [5, { family: "responses", model: "short", stream: false, inBackground: true }],
+];
 const FAULTY_SHARE = 0.08;
 const LEAVING_SHARE = 0.1;
 
@@ -53,13 +68,13 @@ function pick<T>(list: readonly T[]): T {
   return chosen;
 }
 
-function shapeAtRandom(): Shape {
+function shapeAtRandom(mix: Mix): Shape {
   if (Math.random() < FAULTY_SHARE) {
     const model = pick(Object.keys(FAULTY));
     return { family: pick(["chat", "responses"]), model, stream: Math.random() < 0.6 };
   }
-  let left = Math.random() * MIX.reduce((sum, [weight]) => sum + weight, 0);
-  for (const [weight, shape] of MIX) {
+  let left = Math.random() * mix.reduce((sum, [weight]) => sum + weight, 0);
+  for (const [weight, shape] of mix) {
     left -= weight;
     if (left < 0) return shape;
   }
@@ -74,23 +89,25 @@ export interface Traffic {
 
 const TICK_MS = 5;
 
-export function startTraffic(
-  url: string | (() => string),
-  keys: readonly string[],
-  perSecond: number,
-): Traffic {
+export interface TrafficOptions {
+  /** Of the node for the next request. */
+  url(): string;
+  keys: readonly string[];
+  perSecond: number;
+  mix?: Mix;
+}
+
+export function startTraffic({ url, keys, perSecond, mix = MIX }: TrafficOptions): Traffic {
   const responses: Promise<ClientRecord>[] = [];
   const beganMs = performance.now();
   const timer = setInterval(() => {
     const due = ((performance.now() - beganMs) / 1000) * perSecond;
     while (responses.length < due) {
-      const shape = shapeAtRandom();
+      const { inBackground, ...shape } = shapeAtRandom(mix);
       const leaves = Math.random() < LEAVING_SHARE;
       const leaveAfterMs = leaves ? Math.random() * (shape.model === "long" ? 3_000 : 250) : null;
-      const target = typeof url === "string" ? url : url();
-      responses.push(
-        sendRequest({ url: target, key: pick(keys), prompt: pick(PROMPTS), leaveAfterMs, ...shape }),
-      );
+      const asking = { url: url(), key: pick(keys), prompt: pick(PROMPTS), leaveAfterMs, ...shape };
+      responses.push(inBackground ? sendInBackground(asking) : sendRequest(asking));
     }
   }, TICK_MS);
   return {

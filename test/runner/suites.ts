@@ -25,6 +25,7 @@ const FOLDERS: Readonly<Record<string, Suite>> = {
   "test/console-api": "daily",
   "test/dispatch": "daily",
   "test/documentation.test.ts": "daily",
+  "test/faults": "daily",
   "test/gemini": "daily",
   "test/http": "daily",
   "test/language.test.ts": "daily",

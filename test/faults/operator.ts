@@ -1,0 +1,138 @@
+/**
+ * An operator beside the traffic of several nodes: books top-ups, refunds charges and changes the prices. Each operation
+ * is repeated with its own key until the database confirms it, as a payment system does it.
+ */
+
+import { join } from "node:path";
+import { systemClock, uuidV7 } from "../../src/base/clock.ts";
+import { refund, topUp } from "../../src/billing/operations/operations.ts";
+import { MoneyOperationRejected } from "../../src/billing/operations/rejection.ts";
+import { type Finding, figure } from "./fault.ts";
+import type { NodeCluster } from "./node-cluster.ts";
+import type { PriceOracle } from "./price-oracle.ts";
+import { buildConfiguration, PRICE, type Setup } from "./setup.ts";
+
+const PAUSE_MS = 400;
+const RETRY_MS = 500;
+const TRIES_MAX = 120;
+/** Of so many operations, one changes the prices: it starts a program. */
+const PRICE_CHANGE_EVERY = 8;
+const TOP_UP_NANO = 1_234_567_891n;
+
+interface OperatorOptions {
+  readonly cluster: NodeCluster;
+  readonly setup: Setup;
+  readonly prices: PriceOracle;
+  /** Whether it books top-ups and refunds, which belong to balances. */
+  readonly booksMoney: boolean;
+  readonly changesPrices: boolean;
+}
+
+/** What was booked beside the charges. */
+export interface OperatorSums {
+  readonly toppedUpNano: bigint;
+  readonly refundedNano: bigint;
+  readonly priceChanges: number;
+}
+
+export class Operator {
+  readonly #options: OperatorOptions;
+  readonly #refunded = new Set<string>();
+  readonly #running: Promise<void>;
+  #toppedUpNano = 0n;
+  #refundedNano = 0n;
+  #priceChanges = 0;
+  #isStopping = false;
+
+  constructor(options: OperatorOptions) {
+    this.#options = options;
+    this.#running = this.#work();
+    // `stop` reports a failure.
+    this.#running.catch(() => {});
+  }
+
+  /** Resolves when the last operation is confirmed. */
+  async stop(): Promise<OperatorSums> {
+    this.#isStopping = true;
+    await this.#running;
+    return {
+      toppedUpNano: this.#toppedUpNano,
+      refundedNano: this.#refundedNano,
+      priceChanges: this.#priceChanges,
+    };
+  }
+
+  async #work(): Promise<void> {
+    for (let operation = 1; !this.#isStopping; operation += 1) {
+      await Bun.sleep(PAUSE_MS);
+      const { booksMoney, changesPrices } = this.#options;
+      if (changesPrices && operation % PRICE_CHANGE_EVERY === 0) await this.#changePrices();
+      else if (booksMoney && operation % 2 === 0) await this.#topUp();
+      else if (booksMoney) await this.#refund();
+    }
+  }
+
+  async #topUp(): Promise<void> {
+    const [user] = await this.#untilConfirmed(
+      () => this.#options.cluster.db.sql`SELECT user_id FROM wallet ORDER BY RANDOM() LIMIT 1`,
+    );
+    const order = { actor: "faults", reason: null, idempotencyKey: uuidV7("topup"), provider: "invoice" };
+    const userId = String(user?.user_id);
+    await this.#untilConfirmed(() => topUp(this.#context, { userId, amountNano: TOP_UP_NANO, ...order }));
+    this.#toppedUpNano += TOP_UP_NANO;
+  }
+
+  /** Never an estimate: its correction would be left out. */
+  async #refund(): Promise<void> {
+    const rows = await this.#untilConfirmed(() => this.#options.cluster.rows(0));
+    const row = rows.find(
+      ({ requestId, chargedNano, flags }) =>
+        chargedNano > 0n && !flags.includes("recovered") && !this.#refunded.has(requestId),
+    );
+    if (row === undefined) return;
+    const { requestId, chargedNano } = row;
+    this.#refunded.add(requestId);
+    const order = { actor: "faults", reason: null, idempotencyKey: `refund-${requestId}` };
+    await this.#untilConfirmed(() => refund(this.#context, { requestId, amountNano: "all", ...order }));
+    this.#refundedNano += chargedNano;
+  }
+
+  /** A node that starts meanwhile applies the file in its folder, so the files change first. */
+  async #changePrices(): Promise<void> {
+    const { cluster, setup, prices } = this.#options;
+    this.#priceChanges += 1;
+    const price = { ...PRICE, output: `${10 + this.#priceChanges}.07` };
+    prices.beginChange(price, Date.now());
+    const file = JSON.stringify(buildConfiguration({ ...setup, price }, cluster.simulator.url));
+    for (const { folder } of cluster.nodes) await Bun.write(join(folder, "gateway.yaml"), file);
+    await this.#untilConfirmed(async () => {
+      const { code, output } = await cluster.apply();
+      if (code !== 0) throw new Error(output);
+    });
+    prices.confirmChange(Date.now());
+  }
+
+  get #context() {
+    return { db: this.#options.cluster.db, clock: systemClock, newId: uuidV7 };
+  }
+
+  /** The database may be away, and a node may have locked the wallet. */
+  async #untilConfirmed<T>(work: () => Promise<T>): Promise<T> {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await work();
+      } catch (error) {
+        if (error instanceof MoneyOperationRejected || tries === TRIES_MAX) throw error;
+        await Bun.sleep(RETRY_MS);
+      }
+    }
+  }
+}
+
+export function describeOperator({ toppedUpNano, refundedNano, priceChanges }: OperatorSums): Finding[] {
+  return [
+    figure("topped up, nano-dollars", toppedUpNano),
+    figure("refunded, nano-dollars", refundedNano),
+    figure("changes of the prices", priceChanges),
+  ];
+}
