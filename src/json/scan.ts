@@ -302,7 +302,7 @@ function hexDigit(c: number): number {
   return lower >= 0x61 && lower <= 0x66 ? lower - 0x61 + 10 : -1;
 }
 
-function detectKind(first: number | undefined): ValueKind {
+export function detectKind(first: number | undefined): ValueKind {
   switch (first) {
     case QUOTE:
       return "string";

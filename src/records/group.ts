@@ -75,6 +75,8 @@ export const GROUP_FIELDS = {
     "whether responses report their [cost](observability.md#cost-for-the-caller): `x-gateway-cost`, and `x-gateway-balance` if the group charges the balance",
   ),
   capture: field.choiceOr("off", CAPTURE_MODES),
+  /** The name of the request policy of all its keys. */
+  requestPolicy: field.optionalText,
   createdAtMs: field.internal(field.integer),
 };
 

@@ -22,6 +22,8 @@ export const KEY_FIELDS = {
   expiresAtMs: field.named("expires", field.optionalTime),
   /** Applied together with the group's limits: the stricter one counts. */
   limits: field.callerLimits,
+  /** The name of its own request policy, which applies together with that of the group. */
+  requestPolicy: field.optionalText,
   createdAtMs: field.internal(field.integer),
   revokedAtMs: field.internal(field.optionalTime),
 };

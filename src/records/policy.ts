@@ -6,6 +6,7 @@ import type { GROUP_FIELDS, GroupRecord } from "./group.ts";
 import type { KEY_FIELDS } from "./key.ts";
 import type { MODEL_FIELDS, ModelRecord } from "./model.ts";
 import type { PriceList } from "./price.ts";
+import type { RequestPolicyRecord } from "./request-policy.ts";
 
 type DeclaredIn<Fields> = Fields[keyof Fields];
 type DeclaredField =
@@ -33,4 +34,5 @@ export interface PolicyRecords {
   groups: GroupRecord[];
   /** Entries that replace those of the bundled price list. */
   priceList?: PriceList | null;
+  requestPolicies?: RequestPolicyRecord[];
 }

@@ -127,6 +127,8 @@ function buildRequest(
     reasoningEffort: () => null,
     requestedTier: () => null,
     checkBounds() {},
+    lowerOutputLimit() {},
+    scannedBody: () => null,
     imageKind: readImageKind(
       form.fields.get("size")?.value ?? null,
       form.fields.get("quality")?.value ?? null,

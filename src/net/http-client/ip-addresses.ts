@@ -69,6 +69,16 @@ export function canonicalAddress(text: string): string | null {
   return mapped === null ? formatV6(address.groups) : formatV4(mapped);
 }
 
+/** The address as a number. An IPv4 address inside an IPv6 address counts as IPv4; null for anything but an address. */
+export function addressNumber(text: string): { readonly bits: 32 | 128; readonly value: bigint } | null {
+  const address = parseAddress(text);
+  if (address === null) return null;
+  if (address.family === 4) return { bits: 32, value: BigInt(address.value) };
+  const mapped = mappedV4(address.groups);
+  if (mapped !== null) return { bits: 32, value: BigInt(mapped) };
+  return { bits: 128, value: address.groups.reduce((value, group) => (value << 16n) | BigInt(group), 0n) };
+}
+
 function v4(text: string): number {
   return parseV4(text) ?? 0;
 }

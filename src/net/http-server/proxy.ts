@@ -10,6 +10,14 @@ export function isProxy(peer: string, publicUrl: string): boolean {
 }
 
 /**
+ * A proxy forwards the request, and the public URL does not show that it is trusted: the address of the client is
+ * unknown.
+ */
+export function hidesClientAddress(headers: HeaderReader, peer: string, publicUrl: string): boolean {
+  return !publicUrl.startsWith("https:") && PRIVATE.test(peer) && headers.has("x-forwarded-for");
+}
+
+/**
  * Behind a proxy, the peer address is the same for every request. Uses the last forwarded address, which the
  * proxy itself observed. Earlier ones can be forged.
  */

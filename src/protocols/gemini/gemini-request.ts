@@ -13,7 +13,7 @@ import { type InputReach, measureInputReach } from "../shared/input-reach.ts";
 import { estimateTokens, type InputSize, measureInputSize } from "../shared/input-size.ts";
 import type { JsonRequestLimits } from "../shared/json-request.ts";
 import { checkListBounds } from "../shared/list-bounds.ts";
-import type { InputText, ModelRequest, RequestBody } from "../shared/request.ts";
+import type { InputText, ModelRequest, RequestBody, ScannedBody } from "../shared/request.ts";
 import { readRequestedTier } from "../shared/service-tier.ts";
 import { GeminiBody } from "./gemini-body.ts";
 import {
@@ -84,7 +84,7 @@ class GeminiRequest implements ModelRequest {
   readonly readsKept: boolean;
   readonly storesResponse = false;
   readonly background = false;
-  readonly outputTokensMax: number | null;
+  outputTokensMax: number | null;
   readonly imageKind = null;
   readonly inputText: InputText;
   readonly body: RequestBody;
@@ -128,6 +128,14 @@ class GeminiRequest implements ModelRequest {
 
   /** Google itself rejects an invalid limit, and treats none of them as unlimited. */
   checkBounds(): void {}
+
+  lowerOutputLimit(tokens: number): void {
+    this.outputTokensMax = Math.min(tokens, this.outputTokensMax ?? tokens);
+  }
+
+  scannedBody(): ScannedBody {
+    return { part: this.#part, scan: this.scan };
+  }
 
   reasoningEffort(): string | null {
     return readThinkingLevel(this.#part.bytes, this.config);

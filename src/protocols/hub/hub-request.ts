@@ -4,8 +4,10 @@
  */
 
 import type { Dialect } from "../../records/interfaces.ts";
+import type { Effort } from "../../records/request-policy.ts";
 
 export type { Dialect } from "../../records/interfaces.ts";
+export { EFFORTS, type Effort } from "../../records/request-policy.ts";
 
 export interface HubRequest {
   /** The dialect that the request was read from. */
@@ -235,9 +237,6 @@ export interface HubSettings {
   /** The client's cache hint for the whole request (automatic caching of Messages). */
   readonly cacheHint: CacheHint | null;
 }
-
-export const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
-export type Effort = (typeof EFFORTS)[number];
 
 export interface HubReasoning {
   /** Null: the client wants reasoning and leaves the effort to the model. */

@@ -48,6 +48,14 @@ export const ROUTING_FIELDS = [
   "anthropic_version",
   "anthropic_beta",
   "thread",
+  "thinking",
+  "output_config",
+  "parallel_tool_calls",
+  "mcp_servers",
+  "web_search_options",
+  "search_parameters",
+  "enable_search",
+  "plugins",
 ] as const;
 export type RoutingField = (typeof ROUTING_FIELDS)[number];
 export type RoutingScan = ObjectScan<RoutingField>;

@@ -29,7 +29,7 @@ import {
 } from "./json-fields.ts";
 import { checkEmbeddingInputs, checkListBounds } from "./list-bounds.ts";
 import { readText } from "./read-text.ts";
-import type { InputText, ModelRequest, RequestBody } from "./request.ts";
+import type { InputText, ModelRequest, RequestBody, ScannedBody } from "./request.ts";
 import { readRequestedTier } from "./service-tier.ts";
 
 const STREAM_OPTIONS = wantedFields(["include_usage"], { rejectsCaseVariants: true });
@@ -119,7 +119,7 @@ class JsonRequest implements ModelRequest {
   readonly readsKept: boolean;
   readonly storesResponse: boolean;
   readonly background: boolean;
-  readonly outputTokensMax: number | null;
+  outputTokensMax: number | null;
   readonly imageKind: string | null;
   readonly inputText: InputText;
   readonly body: RequestBody;
@@ -128,7 +128,7 @@ class JsonRequest implements ModelRequest {
   readonly #inspection: BodyInspection | null;
   readonly #part: Part;
   readonly #endpoint: Endpoint;
-  readonly #fields: RoutingScan["fields"];
+  readonly #scan: RoutingScan;
   #size: InputSize | null;
   #reach: InputReach | null;
   #ownBytes: Uint8Array | null = null;
@@ -148,7 +148,7 @@ class JsonRequest implements ModelRequest {
     this.#size = inspection?.size ?? null;
     this.#reach = inspection?.reach ?? null;
     this.#endpoint = endpoint;
-    this.#fields = fields;
+    this.#scan = scan;
     this.publicModel = readModel(bytes, fields.model, limits.modelNameCharsMax);
     this.stream = readStream(fields.stream, endpoint);
     if (inspection !== null) this.usage = inspection.usage;
@@ -185,11 +185,19 @@ class JsonRequest implements ModelRequest {
   }
 
   checkBounds(): void {
-    checkBounds(this.#part.bytes, this.#endpoint, this.#fields);
+    checkBounds(this.#part.bytes, this.#endpoint, this.#scan.fields);
+  }
+
+  lowerOutputLimit(tokens: number): void {
+    this.outputTokensMax = Math.min(tokens, this.outputTokensMax ?? tokens);
+  }
+
+  scannedBody(): ScannedBody {
+    return { part: this.#part, scan: this.#scan };
   }
 
   reasoningEffort(): string | null {
-    const { reasoning, reasoning_effort } = this.#fields;
+    const { reasoning, reasoning_effort } = this.#scan.fields;
     const { bytes } = this.#part;
     if (reasoning_effort !== undefined) return readText(bytes, reasoning_effort);
     if (reasoning?.kind !== "object") return null;
@@ -200,7 +208,7 @@ class JsonRequest implements ModelRequest {
   }
 
   requestedTier(): RequestedTier | null {
-    const fields: BodyFields = this.#fields;
+    const fields: BodyFields = this.#scan.fields;
     for (const name of this.#endpoint.tierFields) {
       const tier = readRequestedTier(this.#part.bytes, fields[name]);
       if (tier !== null) return tier;
@@ -230,7 +238,7 @@ class JsonRequest implements ModelRequest {
   }
 
   conversationName(): string | null {
-    const fields = this.#fields;
+    const { fields } = this.#scan;
     const inspection = this.#inspection;
     if (inspection !== null) return inspection.conversationName;
     const { bytes } = this.#part;

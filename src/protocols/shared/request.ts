@@ -2,6 +2,7 @@
 
 import type { Part } from "../../base/parts.ts";
 import type { ApiError } from "../../errors.ts";
+import type { ObjectScan } from "../../json/scan.ts";
 import type { RequestedTier } from "../../money/token-counts.ts";
 import type { InputReach } from "./input-reach.ts";
 import type { InputSize } from "./input-size.ts";
@@ -63,6 +64,12 @@ export type InputText =
   /** A form: its texts, and a digest of the whole form if one is needed. */
   | { kind: "texts"; texts: readonly string[]; formDigest: string | null };
 
+/** A JSON body with the members that its reader knows. */
+export interface ScannedBody {
+  readonly part: Part;
+  readonly scan: ObjectScan<string>;
+}
+
 /** In memory as parts, or read from disk each time it is opened. */
 export type UpstreamBody = readonly Part[] | { contentLength: number; open(): ReadableStream<Uint8Array> };
 
@@ -88,8 +95,10 @@ export interface ModelRequest {
   inputSize(): InputSize;
   /** The input in addition to its text. Computed on first use, for paid requests only. */
   inputReach(): InputReach;
-  /** The client's limit of output tokens for one choice; null if it sets none. */
+  /** The client's limit of output tokens for one choice, or a lower one of the gateway; null if there is none. */
   readonly outputTokensMax: number | null;
+  /** Forecasts use this limit if the client's is higher. The limit itself is sent by `OutputCap`. */
+  lowerOutputLimit(tokens: number): void;
   /** The requested reasoning effort; null if none. Read on demand, only if the group charges. */
   reasoningEffort(): string | null;
   /** The requested service tier; null for the standard one. Read on demand, only if the model has a price. */
@@ -103,4 +112,6 @@ export interface ModelRequest {
   /** The conversation, if the body names one. Called only if there is more than one account. */
   conversationName(): string | null;
   readonly body: RequestBody;
+  /** For the rules of a request policy; null for a form. */
+  scannedBody(): ScannedBody | null;
 }

@@ -1,0 +1,176 @@
+/**
+ * A body while a request policy is applied to it: finds the members that rules read, and collects the edits. A member
+ * that a rule reads must appear once: parsers differ in which of two they keep.
+ */
+
+import { decodeText } from "../../base/bytes.ts";
+import { ApiError } from "../../errors.ts";
+import { type JsonMember, type JsonValue, listMembers } from "../../json/members.ts";
+import { foldCase } from "../../json/name.ts";
+import { integerValue, stringValue } from "../../json/scan.ts";
+import { addMember, applySplices, editMembers, replaceValue, type Splice } from "../../json/splice.ts";
+import type { Interface } from "../../records/interfaces.ts";
+import type { Rule } from "../../records/request-policy.ts";
+import { caseVariantError } from "../shared/case-variant-error.ts";
+import type { Endpoint } from "../shared/endpoint.ts";
+import type { ScannedBody } from "../shared/request.ts";
+
+/** A change that a policy made to a request. Values are short and never the text of a message. */
+export interface PolicyChange {
+  readonly rule: Rule;
+  /** The member, as the client's dialect names it. */
+  readonly param: string;
+  readonly from: string | null;
+  readonly to: string | null;
+}
+
+/** Longer values are no effort, tier or type. */
+const VALUE_BYTES_MAX = 256;
+
+export class PolicyBody {
+  readonly bytes: Uint8Array;
+  readonly interface: Interface;
+  /** Google accepts each name in camel case and in snake case, and never folds case. */
+  readonly isGoogle: boolean;
+  readonly changes: PolicyChange[] = [];
+  readonly #body: ScannedBody;
+  readonly #splices: Splice[] = [];
+  /** Replaced values by their place. */
+  readonly #replaced = new Map<number, string>();
+  /** Edits of top-level members; null removes one. */
+  readonly #edits: Record<string, Uint8Array | null> = {};
+
+  constructor(body: ScannedBody, endpoint: Endpoint) {
+    this.#body = body;
+    this.bytes = body.part.bytes;
+    this.interface = endpoint.interface;
+    this.isGoogle = endpoint.api.hasModelInPath;
+  }
+
+  /** A member of the body itself; null if it is absent or null. `name` is one that the reader knows. */
+  member(name: string): JsonValue | null {
+    const { fields } = this.#body.scan;
+    const field = fields[this.#findTopLevelName(name)];
+    return field === undefined || field.kind === "null" ? null : field;
+  }
+
+  /** Several names of one member at once are rejected. */
+  #findTopLevelName(name: string): string {
+    const { fields } = this.#body.scan;
+    if (!this.isGoogle || name === snakeCase(name)) return name;
+    const snake = snakeCase(name);
+    if (fields[name] !== undefined && fields[snake] !== undefined) throw repeatedError(name);
+    return fields[snake] === undefined ? name : snake;
+  }
+
+  /** The members of an object by name, camel case for Google. Those in `names` must not be repeated. */
+  members(
+    object: JsonValue,
+    names: readonly string[] | "all",
+    path: string,
+  ): ReadonlyMap<string, JsonMember> {
+    const found = new Map<string, JsonMember>();
+    for (const member of listMembers(this.bytes, object)) {
+      const name = this.isGoogle ? camelCase(member.name) : member.name;
+      const wanted = names === "all" || names.includes(name);
+      if (wanted && found.has(name)) throw repeatedError(`${path}.${name}`);
+      if (!wanted && !this.isGoogle) this.#rejectVariant(name, names, path);
+      found.set(name, member);
+    }
+    return found;
+  }
+
+  #rejectVariant(name: string, names: readonly string[], path: string): void {
+    if (/^[a-z0-9_]*$/.test(name)) return;
+    const folded = foldCase(name);
+    if (names.includes(folded)) throw caseVariantError(`${path}.${folded}`, `in \`${path}\``);
+  }
+
+  /** The text of a string; null for anything else, and for a long one. */
+  text(value: JsonValue): string | null {
+    if (value.end - value.start > VALUE_BYTES_MAX) return null;
+    return stringValue(this.bytes, { ...value, keyStart: value.start, values: 0 });
+  }
+
+  integer(value: JsonValue): number | null {
+    return integerValue(this.bytes, { ...value, keyStart: value.start, values: 0 });
+  }
+
+  /** A value for the trace: short ones as they are written. */
+  show(value: JsonValue | null): string | null {
+    if (value === null) return null;
+    const text =
+      this.text(value) ?? decodeText(this.bytes, value.start, Math.min(value.end, value.start + 64));
+    return value.kind === "object" || value.kind === "array" ? value.kind : text.slice(0, 64);
+  }
+
+  note(rule: Rule, param: string, from: string | null, to: string | null): void {
+    this.changes.push({ rule, param, from, to });
+  }
+
+  /** Sets a top-level member to this JSON, or removes it. */
+  setMember(name: string, json: string | null): void {
+    this.#edits[this.#findTopLevelName(name)] = json === null ? null : Buffer.from(json);
+  }
+
+  /** A top-level member was set or removed as a whole. */
+  isEdited(name: string): boolean {
+    return this.#edits[this.#findTopLevelName(name)] !== undefined;
+  }
+
+  /** A later replacement of the same value counts. */
+  replace(value: JsonValue, json: string): void {
+    this.#replaced.set(value.start, json);
+    const splice = replaceValue({ ...value, keyStart: value.start, values: 0 }, Buffer.from(json));
+    const known = this.#splices.findIndex(({ start, end }) => start === splice.start && end === splice.end);
+    if (known === -1) this.#splices.push(splice);
+    else this.#splices[known] = splice;
+  }
+
+  /** The number that a rule has put in the place of this value; null if none has. */
+  replacedInteger({ start }: JsonValue): number | null {
+    const json = this.#replaced.get(start);
+    return json === undefined ? null : Number(json);
+  }
+
+  /** Adds a member to an object inside the body. */
+  insert(object: JsonValue, name: string, json: string): void {
+    const empty = listMembers(this.bytes, object).length === 0;
+    this.#splices.push(addMember({ insertAt: object.start + 1, empty }, name, json));
+  }
+
+  splice(splices: readonly Splice[]): void {
+    this.#splices.push(...splices);
+  }
+
+  /** The changed body; null if nothing changes. */
+  build(): Uint8Array | null {
+    const { part, scan } = this.#body;
+    const { bytes, start, end } = part;
+    const splices = [...this.#splices, ...editMembers(bytes, scan, this.#edits)];
+    return splices.length === 0 ? null : applySplices(bytes, splices, start, end);
+  }
+}
+
+/** A request that a rule rejects. `limit` states the rule: "at most 200000 tokens". */
+export function violation(param: string, message: string): ApiError {
+  return new ApiError(
+    "policy_violation",
+    `\`${param}\`: ${message} This is a rule of the key's request policy. Change the request, or ask your administrator.`,
+    { param },
+  );
+}
+
+function repeatedError(param: string): ApiError {
+  return new ApiError("duplicate_parameter", `The field \`${param}\` appears more than once. Send it once.`, {
+    param,
+  });
+}
+
+export function snakeCase(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+function camelCase(name: string): string {
+  return name.includes("_") ? name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()) : name;
+}

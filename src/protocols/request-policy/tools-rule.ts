@@ -1,0 +1,186 @@
+/** Removes denied tools of vendors from a request, or rejects it. Functions of the client are never denied. */
+
+import { removeElements } from "../../json/array.ts";
+import { type JsonValue, listElements } from "../../json/members.ts";
+import { editMembers } from "../../json/splice.ts";
+import type { Interface } from "../../records/interfaces.ts";
+import type { BodyRules } from "../../records/request-policy.ts";
+import { type PolicyBody, violation } from "./policy-body.ts";
+import { classifyGeminiTool, classifyToolType, TOOL_MEMBERS, type ToolClass } from "./tool-kinds.ts";
+
+type ToolsRule = NonNullable<BodyRules["tools"]>;
+
+/** The members that name tools. Null: the interface has no tools. */
+export const TOOL_PLACES: Readonly<Record<Interface, readonly string[] | null>> = {
+  responses: ["tools", "tool_choice", "prompt"],
+  chat: ["tools", "tool_choice", "web_search_options", "search_parameters", "enable_search", "plugins"],
+  messages: ["tools", "tool_choice", "mcp_servers"],
+  gemini: ["tools", "toolConfig"],
+  embeddings: null,
+  images: null,
+};
+
+export function applyTools(body: PolicyBody, rule: ToolsRule): void {
+  const places = TOOL_PLACES[body.interface];
+  if (places === null) return;
+  // A stored prompt may have tools of its own, which cannot be removed.
+  if (places.includes("prompt") && body.member("prompt") !== null)
+    throw violation("prompt", "a stored prompt may use denied tools.");
+  for (const { name, kind } of TOOL_MEMBERS) {
+    const value = places.includes(name) ? body.member(name) : null;
+    if (value === null || value.kind === "false" || !rule.deny.includes(kind)) continue;
+    if (rule.over === "reject") throw deniedError(name, kind);
+    body.setMember(name, null);
+    body.note("tools", name, kind, null);
+  }
+  const tools = new ToolList(body, rule);
+  tools.apply();
+  checkToolChoice(body, rule, tools);
+}
+
+/** The list of tools, without the denied ones. */
+class ToolList {
+  readonly #body: PolicyBody;
+  readonly #rule: ToolsRule;
+  /** Names of tools that were dropped, which a choice may name. */
+  readonly droppedNames = new Set<string>();
+  hasDropped = false;
+  remaining = 0;
+
+  constructor(body: PolicyBody, rule: ToolsRule) {
+    this.#body = body;
+    this.#rule = rule;
+  }
+
+  apply(): void {
+    const body = this.#body;
+    const list = body.member("tools");
+    if (list === null) return;
+    // Google accepts a single tool in place of a list.
+    const elements = list.kind === "array" ? listElements(body.bytes, list) : [list];
+    const dropped = new Set(elements.filter((element) => !this.#keep(element)));
+    this.remaining = elements.length - dropped.size;
+    if (dropped.size === 0) return;
+    if (this.remaining > 0)
+      body.splice(removeElements(list, elements, (one) => dropped.has(one as JsonValue)));
+    else this.#removeAll();
+  }
+
+  /** Without tools, upstreams reject what belongs to them. */
+  #removeAll(): void {
+    this.#body.setMember("tools", null);
+    if (!this.#body.isGoogle && this.#body.member("parallel_tool_calls") !== null)
+      this.#body.setMember("parallel_tool_calls", null);
+  }
+
+  /** False if the whole tool is dropped. */
+  #keep(tool: JsonValue): boolean {
+    if (tool.kind !== "object") return this.#deny("tools");
+    return this.#body.isGoogle ? this.#keepGeminiTool(tool) : this.#keepTypedTool(tool);
+  }
+
+  #keepTypedTool(tool: JsonValue): boolean {
+    const body = this.#body;
+    const members = body.members(tool, ["type", "name", "tools"], "tools");
+    const type = members.get("type");
+    const typeText = type === undefined ? null : body.text(type);
+    // Messages has functions without a type, and no vendor runs a tool without one.
+    const toolClass = type === undefined ? "client" : classifyToolType(typeText ?? "");
+    if (isDenied(this.#rule, toolClass)) {
+      const name = members.get("name");
+      const nameText = name === undefined ? null : body.text(name);
+      if (nameText !== null) this.droppedNames.add(nameText);
+      if (typeText !== null) this.droppedNames.add(typeText);
+      return this.#deny(typeText ?? "unknown");
+    }
+    const nested = members.get("tools");
+    if (nested?.kind !== "array") return true;
+    // A namespace is kept or dropped as a whole.
+    return listElements(body.bytes, nested).every((inner) => this.#keep(inner));
+  }
+
+  /** One tool of Gemini may have several members, each of which is a tool. */
+  #keepGeminiTool(tool: JsonValue): boolean {
+    const body = this.#body;
+    const members = [...body.members(tool, "all", "tools")];
+    const denied = members.filter(([name]) => isDenied(this.#rule, classifyGeminiTool(name)));
+    for (const [name] of denied) this.#deny(name);
+    if (denied.length === members.length) return denied.length === 0;
+    if (denied.length > 0) {
+      const fields = Object.fromEntries(members.map(([name, member]) => [name, { ...member, values: 0 }]));
+      const edits = Object.fromEntries(denied.map(([name]) => [name, null]));
+      const scan = { ok: true, fields, insertAt: tool.start + 1, empty: false, values: 0 } as const;
+      body.splice(editMembers(body.bytes, scan, edits));
+    }
+    return true;
+  }
+
+  #deny(name: string): false {
+    if (this.#rule.over === "reject") throw deniedError("tools", name);
+    this.hasDropped = true;
+    this.#body.note("tools", "tools", name, null);
+    return false;
+  }
+}
+
+function isDenied({ deny }: ToolsRule, toolClass: ToolClass): boolean {
+  return toolClass === "unknown" || (toolClass !== "client" && deny.includes(toolClass));
+}
+
+function deniedError(param: string, tool: string) {
+  return violation(param, `the tool ${JSON.stringify(tool)} is not allowed.`);
+}
+
+/** A choice that needs a denied tool cannot be met. */
+function checkToolChoice(body: PolicyBody, rule: ToolsRule, tools: ToolList): void {
+  const name = body.isGoogle ? "toolConfig" : "tool_choice";
+  const choice = body.member(name);
+  if (choice === null) return;
+  if (namesDenied(body, rule, tools, choice)) throw violation(name, "requires a tool that is not allowed.");
+  if (!tools.hasDropped || tools.remaining > 0) return;
+  if (requiresTool(body, choice)) throw violation(name, "requires a tool, and no allowed tool is left.");
+  body.setMember(name, null);
+}
+
+const CHOICE_MEMBERS = ["type", "name", "mode", "tools", "allowed_tools", "function"];
+
+function namesDenied(body: PolicyBody, rule: ToolsRule, tools: ToolList, choice: JsonValue): boolean {
+  if (body.isGoogle || choice.kind !== "object") return false;
+  const members = body.members(choice, CHOICE_MEMBERS, "tool_choice");
+  const type = members.get("type");
+  const typeText = type === undefined ? null : body.text(type);
+  const toolClass = classifyToolType(typeText ?? "");
+  if (toolClass !== "unknown" && isDenied(rule, toolClass)) return true;
+  const name = members.get("name");
+  if (name !== undefined && toolClass !== "client" && tools.droppedNames.has(body.text(name) ?? ""))
+    return true;
+  const inner = members.get("allowed_tools");
+  if (inner?.kind === "object" && namesDenied(body, rule, tools, inner)) return true;
+  const list = members.get("tools");
+  return (
+    list?.kind === "array" &&
+    listElements(body.bytes, list).some((one) => namesDenied(body, rule, tools, one))
+  );
+}
+
+/** `required`, `any`, and everything else that does not say `auto` or `none`. */
+function requiresTool(body: PolicyBody, choice: JsonValue): boolean {
+  if (choice.kind === "string") return !isOptional(body.text(choice));
+  if (choice.kind !== "object") return true;
+  if (body.isGoogle) {
+    const config = body.members(choice, ["functionCallingConfig"], "toolConfig").get("functionCallingConfig");
+    if (config?.kind !== "object") return false;
+    const mode = body.members(config, ["mode"], "toolConfig.functionCallingConfig").get("mode");
+    return mode !== undefined && !isOptional(body.text(mode)?.toLowerCase() ?? null);
+  }
+  const members = body.members(choice, CHOICE_MEMBERS, "tool_choice");
+  const inner = members.get("allowed_tools");
+  const mode =
+    inner?.kind === "object" ? body.members(inner, ["mode"], "tool_choice").get("mode") : members.get("mode");
+  const type = mode ?? members.get("type");
+  return type === undefined || !isOptional(body.text(type));
+}
+
+function isOptional(choice: string | null): boolean {
+  return choice === "auto" || choice === "none" || choice === "validated";
+}
