@@ -65,6 +65,7 @@ keys.patch(
       revokedAtMs: null,
       limits: NO_LIMITS,
       userLimits: NO_LIMITS,
+      requestPolicy: null,
       capture: null,
       formerSecrets: [],
     };

@@ -101,6 +101,20 @@ export function checkOpenAccess(
     }));
 }
 
+/** The address of a client behind a proxy is known only if the public URL is https. */
+export function checkNetworks({ requestPolicies = [] }: PolicyRecords, publicUrl: string): Finding[] {
+  if (publicUrl.startsWith("https:")) return [];
+  return requestPolicies
+    .filter(({ rules }) => rules?.networks !== undefined)
+    .map(({ name }) => ({
+      what: `request policy ${name}`,
+      state: "doubtful",
+      message:
+        "restricts networks, and server.public_url is not https: requests through a proxy are rejected",
+      todo: "Set server.public_url to the https address of the proxy, unless clients connect directly.",
+    }));
+}
+
 function describeShortcoming(
   shortcoming: Shortcoming,
   group: GroupRecord,

@@ -28,7 +28,7 @@ import { checkLiveness } from "./check-liveness.ts";
 import { checkSocket } from "./check-socket.ts";
 import { type Command, DATA_OPTION, Failure, type Input, JSON_OPTION } from "./command.ts";
 import { checkNodes, checkNotifications, checkRedis, checkSetAsideHolds } from "./doctor-nodes.ts";
-import { checkGroups, checkOpenAccess, openAccounts } from "./doctor-policy.ts";
+import { checkGroups, checkNetworks, checkOpenAccess, openAccounts } from "./doctor-policy.ts";
 import { checkProcesses } from "./doctor-processes.ts";
 import { type Finding, printFinding } from "./finding.ts";
 import { PROGRAM } from "./program-name.ts";
@@ -99,6 +99,7 @@ async function runChecks(input: Input, report: Report): Promise<void> {
     if (db === null || records === null || keyring === null) return;
     const { accounts, findings } = openAccounts(records, keyring);
     report(...findings, ...checkGroups(records));
+    report(...checkNetworks(records, settings.publicUrl));
     report(...checkOpenAccess(records.groups, await readRegistration(db)));
     report(await checkAdministrator(db, input));
     const dialer = new Dialer({
@@ -301,6 +302,7 @@ async function checkConfig(
       : {
           models: new Set(records.models.map(({ id }) => id)),
           accounts: new Set(records.accounts.map(({ name }) => name)),
+          request_policies: new Set((records.requestPolicies ?? []).map(({ name }) => name)),
           groups: new Set(records.groups.map(({ name }) => name)),
           plans: new Set((await listPlans(db)).map(({ name }) => name)),
           users: new Set((await listUsers(db)).map(({ email }) => email.toLowerCase())),

@@ -1,11 +1,13 @@
 /** Explains from the records, step by step, why a key can or cannot call a model. */
 
 import type { AccountRecord } from "../records/account.ts";
+import type { GroupRecord } from "../records/group.ts";
 import type { Dialect, Interface } from "../records/interfaces.ts";
 import type { KeyRecord } from "../records/key.ts";
 import type { PolicyRecords } from "../records/policy.ts";
 import { mapModel } from "./model-map.ts";
 import { needsPrices, openPricing } from "./pricing.ts";
+import { allowsModel, compileRequestPolicy } from "./request-policy.ts";
 import { findTranslation, modelInterfaces } from "./translation.ts";
 
 export interface Explanation {
@@ -33,6 +35,8 @@ export const REASONS = [
   "model_published",
   "model_unknown",
   "model_not_published",
+  "policy_allows_model",
+  "policy_excludes_model",
   "model_serves_interface",
   "model_lacks_interface",
   "price_known",
@@ -88,6 +92,7 @@ export function explainAccess(
         ? ["model_unknown", `the model ${publicModel} does not exist`]
         : ["model_not_published", `the group does not publish ${publicModel}`],
     ),
+    ...explainPolicy(records, group, key, publicModel),
     step(
       model?.interfaces.includes(iface) === true,
       ["model_serves_interface", `the model supports ${iface}`],
@@ -109,6 +114,31 @@ export function explainAccess(
     ),
   ];
   return { allowed: steps.every(({ ok }) => ok), steps, accounts };
+}
+
+/** The request policies of the group and of the key, if there are any. */
+function explainPolicy(
+  { requestPolicies = [] }: PolicyRecords,
+  group: GroupRecord | undefined,
+  key: KeyRecord,
+  publicModel: string,
+): ExplanationStep[] {
+  const names = [...new Set([group?.requestPolicy ?? null, key.requestPolicy])].filter(
+    (name) => name !== null,
+  );
+  if (names.length === 0) return [];
+  const byName = new Map(requestPolicies.map((policy) => [policy.name, policy]));
+  const policies = names.map((name) => compileRequestPolicy(byName, name));
+  const text =
+    names.length === 1 ? `the request policy ${names[0]}` : `the request policies ${names.join(" and ")}`;
+  const isAllowed = policies.every((policy) => policy.unusable === null && allowsModel(policy, publicModel));
+  return [
+    step(
+      isAllowed,
+      ["policy_allows_model", `${text} of the key allows ${publicModel}, and may change or reject requests`],
+      ["policy_excludes_model", `${text} of the key does not allow ${publicModel}`],
+    ),
+  ];
 }
 
 type StepResult = readonly [reason: Reason, text: string];

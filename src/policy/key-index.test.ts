@@ -29,6 +29,7 @@ describe("the key index", () => {
       createdAtMs: 1,
       limits: NO_LIMITS,
       userLimits: NO_LIMITS,
+      requestPolicy: null,
       capture: null,
     });
     expect(index.find("digest of k2", NOW_MS)).toBeUndefined();

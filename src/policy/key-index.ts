@@ -18,6 +18,8 @@ export interface Key {
   readonly createdAtMs: number;
   /** Limits of this key, in addition to the per-key limits of its group. */
   readonly limits: CallerLimits;
+  /** The name of its own request policy. */
+  readonly requestPolicy: string | null;
   /** Limits of all keys of its user together; none if the key has no user. */
   readonly userLimits: CallerLimits;
   /** Null if nothing was ordered for this key: the mode of its group applies. */
@@ -134,6 +136,7 @@ function toIndexedKey(record: KeyOfUser): Key {
     expiresAtMs: record.expiresAtMs,
     createdAtMs: record.createdAtMs,
     limits: record.limits,
+    requestPolicy: record.requestPolicy,
     userLimits: record.userLimits,
     capture: record.capture,
   };

@@ -11,8 +11,15 @@ import { type Charge, defaultOnDisconnect, type GroupRecord, type OnDisconnect }
 import { type Dialect, INTERFACES, type Interface } from "../records/interfaces.ts";
 import type { ModelRecord } from "../records/model.ts";
 import type { PolicyRecords } from "../records/policy.ts";
+import type { RequestPolicyRecord } from "../records/request-policy.ts";
 import { mapModel } from "./model-map.ts";
 import { type LookUpTerms, needsPrices, openPricing } from "./pricing.ts";
+import {
+  allowsModel,
+  compileRequestPolicy,
+  intersectPolicies,
+  type RequestPolicy,
+} from "./request-policy.ts";
 import { findTranslation, hasInterface, modelInterfaces } from "./translation.ts";
 
 /** One way to serve a public model through an interface: this account with this upstream model. */
@@ -49,14 +56,22 @@ export function listTranslated({ routes }: Pick<PublishedModel, "routes">): Inte
 
 export interface PolicyGroup
   extends Readonly<
-    Omit<GroupRecord, "interfaces" | "models" | "accounts" | "billing" | "onDisconnect" | "createdAtMs">
+    Omit<
+      GroupRecord,
+      "interfaces" | "models" | "accounts" | "billing" | "onDisconnect" | "requestPolicy" | "createdAtMs"
+    >
   > {
   readonly interfaces: ReadonlySet<Interface>;
   readonly onDisconnect: OnDisconnect;
   /** Who pays. `plans` are the plans that may pay; null means any. */
   readonly billing: { readonly charge: Charge; readonly plans: readonly string[] | null };
+  /** The models that the request policy leaves. */
   readonly models: ReadonlyMap<string, PublishedModel>;
   readonly accounts: readonly PolicyAccount[];
+  /** What the requests of its keys must meet; null if anything is allowed. */
+  readonly requestPolicy: RequestPolicy | null;
+  /** The same group for a key with a request policy of its own. */
+  tightenedBy(keyPolicy: string): PolicyGroup;
 }
 
 export interface Snapshot {
@@ -79,11 +94,58 @@ export function compileSnapshot(records: PolicyRecords, options: CompileOptions)
   const models = new Map(records.models.map((model) => [model.id, model]));
   const getPool = openPools(accounts);
   const termsFor = openPricing(records);
+  const findPolicy = openRequestPolicies(records.requestPolicies ?? []);
   const groups = new Map<string, PolicyGroup>();
   for (const record of records.groups) {
-    groups.set(record.id, compileGroup(record, models, getPool(record.accounts), termsFor(record)));
+    const group = compileGroup(record, models, getPool(record.accounts), termsFor(record));
+    groups.set(record.id, applyPolicies(group, record.requestPolicy, findPolicy));
   }
   return { groups, accounts };
+}
+
+type FindPolicy = (name: string) => RequestPolicy;
+
+function openRequestPolicies(records: readonly RequestPolicyRecord[]): FindPolicy {
+  const byName = new Map(records.map((record) => [record.name, record]));
+  const compiled = new Map<string, RequestPolicy>();
+  return (name) => {
+    const policy = compiled.get(name) ?? compileRequestPolicy(byName, name);
+    compiled.set(name, policy);
+    return policy;
+  };
+}
+
+/** A group whose request policy is not applied yet. */
+type UnrestrictedGroup = Omit<PolicyGroup, "requestPolicy" | "tightenedBy">;
+
+/** Each pair of a group and the policy of a key is compiled once, when the first key needs it. */
+function applyPolicies(
+  group: UnrestrictedGroup,
+  ownPolicy: string | null,
+  findPolicy: FindPolicy,
+): PolicyGroup {
+  const variants = new Map<string, PolicyGroup>();
+  const restrict = (requestPolicy: RequestPolicy | null): PolicyGroup => ({
+    ...group,
+    models: requestPolicy === null ? group.models : filterModels(group.models, requestPolicy),
+    requestPolicy,
+    tightenedBy(keyPolicy) {
+      const known = variants.get(keyPolicy);
+      if (known !== undefined) return known;
+      const variant = restrict(intersectPolicies(own, findPolicy(keyPolicy)));
+      variants.set(keyPolicy, variant);
+      return variant;
+    },
+  });
+  const own = ownPolicy === null ? null : findPolicy(ownPolicy);
+  return restrict(own);
+}
+
+function filterModels(
+  models: ReadonlyMap<string, PublishedModel>,
+  policy: RequestPolicy,
+): ReadonlyMap<string, PublishedModel> {
+  return policy.models.length === 0 ? models : new Map([...models].filter(([id]) => allowsModel(policy, id)));
 }
 
 function compileAccount(record: AccountRecord, options: CompileOptions): PolicyAccount {
@@ -110,7 +172,7 @@ function compileGroup(
   models: ReadonlyMap<string, ModelRecord>,
   pool: Pool,
   lookUpTerms: LookUpTerms,
-): PolicyGroup {
+): UnrestrictedGroup {
   const interfaces = new Set(record.interfaces);
   const priced = needsPrices(record);
   const published = new Map<string, PublishedModel>();
@@ -130,7 +192,7 @@ function compileGroup(
     const { id, createdAtMs } = model;
     published.set(id, { id, createdAtMs, routes, tariff, contextTokens, outputTokensMax });
   }
-  const { createdAtMs: _, ...settings } = record;
+  const { createdAtMs: _, requestPolicy: __, ...settings } = record;
   return {
     ...settings,
     interfaces,

@@ -139,7 +139,7 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "policy",
     holds: "records → immutable snapshot with the price of every publication; the key index",
-    mayImport: ["accounts", "records", "money", "secrets", "store", "observe"],
+    mayImport: ["net", "accounts", "records", "money", "secrets", "store", "observe"],
   },
   {
     name: "accounts",

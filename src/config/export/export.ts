@@ -2,13 +2,21 @@
 
 import { Document, isMap, isScalar, isSeq, type YAMLMap } from "yaml";
 import { type Clock, systemClock } from "../../base/clock.ts";
+import { RULES } from "../../records/request-policy.ts";
 import type { Db } from "../../store/engine/db.ts";
 import type { WebhookRecord } from "../../store/settings/settings-records.ts";
 import { planToFile, subscriptionsToFile } from "../plan/plan-grants.ts";
 import { activeKeys } from "../plan/plan-keys.ts";
 import { settingsToFile } from "../plan/plan-settings.ts";
 import { type ConfigState, readState } from "../state/step.ts";
-import { accountToFile, groupToFile, keyToFile, modelToFile, userToFile } from "../state/to-file-shape.ts";
+import {
+  accountToFile,
+  groupToFile,
+  keyToFile,
+  modelToFile,
+  requestPolicyToFile,
+  userToFile,
+} from "../state/to-file-shape.ts";
 
 /**
  * Returns the current state as a configuration file. It contains no secrets; applying it again keeps the stored
@@ -50,6 +58,9 @@ function buildSections(state: ConfigState, nowMs: number) {
     ...settingsToFile(state),
     models: state.models.map(modelToFile),
     accounts: state.accounts.map(accountToFile),
+    ...(state.requestPolicies.length === 0
+      ? {}
+      : { request_policies: state.requestPolicies.map(requestPolicyToFile) }),
     groups: state.groups.map((group) => groupToFile(group, accountNames)),
     ...(state.plans.length === 0 ? {} : { plans: state.plans.map(planToFile) }),
     users: state.users.map((user) => userToFile(user, groupNames, subscriptions.get(user.id))),
@@ -104,7 +115,15 @@ function escapeVariables(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, escapeVariables(field)]));
 }
 
-const ON_ONE_LINE = new Set<unknown>(["price", "model_prices", "models", "limits", "group_limits", "queue"]);
+const ON_ONE_LINE = new Set<unknown>([
+  "price",
+  "model_prices",
+  "models",
+  "limits",
+  "group_limits",
+  "queue",
+  ...RULES,
+]);
 
 /** Formats lists of names, prices, limits and maps of names on one line, as operators usually write them. */
 function formatOnOneLine(node: unknown): void {

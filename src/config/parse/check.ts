@@ -18,14 +18,20 @@ import {
 export function checkReferences(tree: unknown, known: KnownNames, options: CheckOptions): FieldProblem[] {
   const models = readItems(tree, "models");
   const accounts = readItems(tree, "accounts");
+  const policies = readItems(tree, "request_policies");
   const groups = readItems(tree, "groups");
   const plans = readItems(tree, "plans");
   const users = readItems(tree, "users");
   const keys = readItems(tree, "keys");
-  const references = new ReferenceChecker({ models, accounts, groups, plans, users }, known, options);
+  const references = new ReferenceChecker(
+    { models, accounts, request_policies: policies, groups, plans, users },
+    known,
+    options,
+  );
   return [
     ...findRepeatedNames("model", models),
     ...findRepeatedNames("account", accounts),
+    ...findRepeatedNames("request policy", policies),
     ...findRepeatedNames("group", groups),
     ...findRepeatedNames("plan", plans),
     ...findRepeatedNames("user", users),
@@ -88,6 +94,7 @@ function checkGroup(group: Item, references: ReferenceChecker): FieldProblem[] {
   return [
     ...references.checkList(group, "models", "model"),
     ...references.checkList(group, "accounts", "account"),
+    ...checkRequestPolicy(group, references),
     ...checkModelReferences(group, "model_multipliers"),
     ...checkModelReferences(group, "model_prices"),
     ...plansWithoutUse(group),
@@ -109,7 +116,16 @@ function checkKey(key: Item, references: ReferenceChecker): FieldProblem[] {
   return [
     ...references.check([...key.path, "group"], readText(key, "group"), "group"),
     ...references.check([...key.path, "user"], readText(key, "user")?.toLowerCase(), "user"),
+    ...checkRequestPolicy(key, references),
   ];
+}
+
+function checkRequestPolicy(item: Item, references: ReferenceChecker): FieldProblem[] {
+  return references.check(
+    [...item.path, "request_policy"],
+    readText(item, "request_policy"),
+    "request policy",
+  );
 }
 
 function wildcards(account: Item): FieldProblem[] {

@@ -96,6 +96,7 @@ describe("values", () => {
     const known = {
       models: new Set(["m"]),
       accounts: new Set(["a"]),
+      request_policies: new Set<string>(),
       groups: new Set<string>(),
       plans: new Set<string>(),
       users: new Set<string>(),

@@ -8,6 +8,7 @@ import { type Item, readText } from "./items.ts";
 export interface KnownNames {
   models: ReadonlySet<string>;
   accounts: ReadonlySet<string>;
+  request_policies: ReadonlySet<string>;
   groups: ReadonlySet<string>;
   plans: ReadonlySet<string>;
   /** E-mail addresses in lower case. */
@@ -17,6 +18,7 @@ export interface KnownNames {
 export const NO_KNOWN_NAMES: KnownNames = {
   models: new Set(),
   accounts: new Set(),
+  request_policies: new Set(),
   groups: new Set(),
   plans: new Set(),
   users: new Set(),
@@ -29,12 +31,23 @@ export interface CheckOptions {
 }
 
 /** What a reference can refer to. */
-export type ReferenceKind = "model" | "account" | "group" | "plan" | "user";
+export type ReferenceKind = "model" | "account" | "request policy" | "group" | "plan" | "user";
+
+/** The section of the file that has the entries of each kind. */
+const SECTIONS: Readonly<Record<ReferenceKind, keyof KnownNames>> = {
+  model: "models",
+  account: "accounts",
+  "request policy": "request_policies",
+  group: "groups",
+  plan: "plans",
+  user: "users",
+};
 
 /** The field by which each kind is referred to. */
 export const IDENTITY_FIELDS: Readonly<Record<ReferenceKind, string>> = {
   model: "id",
   account: "name",
+  "request policy": "name",
   group: "name",
   plan: "name",
   user: "email",
@@ -50,10 +63,11 @@ export class ReferenceChecker {
   constructor(items: Readonly<Record<keyof KnownNames, Item[]>>, known: KnownNames, options: CheckOptions) {
     this.#options = options;
     const collect = (kind: ReferenceKind) =>
-      new NameTable(known[`${kind}s`], findNames(kind, items[`${kind}s`], options));
+      new NameTable(known[SECTIONS[kind]], findNames(kind, items[SECTIONS[kind]], options));
     this.#names = {
       model: collect("model"),
       account: collect("account"),
+      "request policy": collect("request policy"),
       group: collect("group"),
       plan: collect("plan"),
       user: collect("user"),
@@ -128,7 +142,7 @@ class NameTable {
 
   listKnown(kind: ReferenceKind): string {
     const shown = this.#shown;
-    if (shown.length === 0) return `Add it to ${kind}s.`;
+    if (shown.length === 0) return `Add it to ${SECTIONS[kind]}.`;
     return `Known: ${shown.slice(0, 10).join(", ")}${shown.length > 10 ? ", …" : ""}.`;
   }
 }

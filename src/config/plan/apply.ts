@@ -209,6 +209,7 @@ function knownNames(state: ConfigState): KnownNames {
   return {
     models: new Set(state.models.map(({ id }) => id)),
     accounts: new Set(state.accounts.map(({ name }) => name)),
+    request_policies: new Set(state.requestPolicies.map(({ name }) => name)),
     groups: new Set(state.groups.map(({ name }) => name)),
     plans: new Set(state.plans.map(({ name }) => name)),
     users: new Set(state.users.map(({ email }) => email.toLowerCase())),
@@ -223,12 +224,14 @@ function knownNamesAfter(state: ConfigState, removals: Removals): KnownNames {
   return {
     models: namesAfterRemoval("models"),
     accounts: namesAfterRemoval("accounts"),
+    request_policies: namesAfterRemoval("request_policies"),
     groups: namesAfterRemoval("groups"),
     plans: namesAfterRemoval("plans"),
     users: namesAfterRemoval("users"),
   };
 }
 
-function isEmptyDocument({ models, accounts, groups, plans, users, keys }: GatewayFile): boolean {
-  return [models, accounts, groups, plans, users, keys].every((section) => section.length === 0);
+function isEmptyDocument(file: GatewayFile): boolean {
+  const { models, accounts, request_policies: policies, groups, plans, users, keys } = file;
+  return [models, accounts, policies, groups, plans, users, keys].every((section) => section.length === 0);
 }

@@ -8,6 +8,7 @@ import { deleteAccount } from "../../store/policy/accounts.ts";
 import { deleteGroup } from "../../store/policy/groups.ts";
 import { revokeKey } from "../../store/policy/keys.ts";
 import { deleteModel } from "../../store/policy/models.ts";
+import { deleteRequestPolicy } from "../../store/policy/request-policies.ts";
 import type { GatewayDocument, GatewayFile } from "../schema/schema.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import type { ConfigState, PlanStep, Secrets } from "../state/step.ts";
@@ -16,12 +17,22 @@ import { activeKeys, keyTitle } from "./plan-keys.ts";
 
 /** Identifiers as in the file: e-mail addresses of users, ids of models. */
 export interface Removals {
+  readonly request_policies?: readonly string[];
   readonly groups?: readonly string[];
   readonly accounts?: readonly string[];
   readonly models?: readonly string[];
   readonly users?: readonly string[];
   readonly plans?: readonly string[];
 }
+
+const NOUNS: Readonly<Record<keyof Removals, string>> = {
+  request_policies: "request policy",
+  groups: "group",
+  accounts: "account",
+  models: "model",
+  users: "user",
+  plans: "plan",
+};
 
 /** Notes for users that pruning keeps because money is left in their wallet. */
 export function usersWithMoney(state: ConfigState, file: GatewayFile): string[] {
@@ -54,6 +65,7 @@ export function pruneSteps(state: ConfigState, file: GatewayFile, { clock }: Sec
   const named = (list: readonly { name: string }[]) => new Set(list.map(({ name }) => name));
   const namedGroups = named(file.groups);
   const namedAccounts = named(file.accounts);
+  const namedPolicies = named(file.request_policies);
   const namedModels = new Set(file.models.map(({ id }) => id));
 
   return [
@@ -62,6 +74,9 @@ export function pruneSteps(state: ConfigState, file: GatewayFile, { clock }: Sec
     ...state.groups
       .filter(({ name }) => !namedGroups.has(name))
       .map(({ id, name }) => remove(`group ${name}`, (tx) => deleteGroup(tx, id))),
+    ...state.requestPolicies
+      .filter(({ name }) => !namedPolicies.has(name))
+      .map(({ name }) => removePolicy(name)),
     ...state.accounts
       .filter(({ name }) => !namedAccounts.has(name))
       .map(({ id, name }) => remove(`account ${name}`, (tx) => deleteAccount(tx, id))),
@@ -69,6 +84,10 @@ export function pruneSteps(state: ConfigState, file: GatewayFile, { clock }: Sec
       .filter(({ id }) => !namedModels.has(id))
       .map(({ id }) => remove(`model ${id}`, (tx) => deleteModel(tx, id))),
   ];
+}
+
+function removePolicy(name: string): PlanStep {
+  return remove(`request_policy ${name}`, (tx) => deleteRequestPolicy(tx, name));
 }
 
 function remove(what: string, write: PlanStep["write"]): PlanStep {
@@ -95,7 +114,7 @@ export function removalSteps(
     return (removals[section] ?? []).flatMap((name, i) => {
       const one = byName.get(section === "users" ? name.toLowerCase() : name);
       if (one !== undefined) return [one];
-      problems.push({ path: [section, i], message: `the ${section.slice(0, -1)} "${name}" does not exist.` });
+      problems.push({ path: [section, i], message: `the ${NOUNS[section]} "${name}" does not exist.` });
       return [];
     });
   };
@@ -103,6 +122,7 @@ export function removalSteps(
   const accounts = findNamed("accounts", state.accounts, ({ name }) => name);
   const models = findNamed("models", state.models, ({ id }) => id);
   const users = findNamed("users", state.users, ({ email }) => email.toLowerCase());
+  const policies = findNamed("request_policies", state.requestPolicies, ({ name }) => name);
   const plans = findNamed("plans", state.plans, ({ name }) => name);
   for (const { id, email } of users) {
     const nano = state.funds.get(id);
@@ -124,6 +144,7 @@ export function removalSteps(
       ...keys.map((key) => remove(buildKeyTitle(key), (tx) => revokeKey(tx, key.id, nowMs))),
       ...users.map(({ id, email }) => remove(`user ${email}`, (tx) => deleteUser(tx, id))),
       ...groups.map(({ id, name }) => remove(`group ${name}`, (tx) => deleteGroup(tx, id))),
+      ...policies.map(({ name }) => removePolicy(name)),
       ...accounts.map(({ id, name }) => remove(`account ${name}`, (tx) => deleteAccount(tx, id))),
       ...models.map(({ id }) => remove(`model ${id}`, (tx) => deleteModel(tx, id))),
       ...plans.map(({ id, name }) => remove(`plan ${name}`, (tx) => deletePlan(tx, id))),

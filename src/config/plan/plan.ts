@@ -4,6 +4,7 @@ import { KINDS } from "../../accounts/kinds/table.ts";
 import type { AccountRecord } from "../../records/account.ts";
 import type { GroupRecord } from "../../records/group.ts";
 import type { ModelRecord } from "../../records/model.ts";
+import type { RequestPolicyRecord } from "../../records/request-policy.ts";
 import type { UserRecord } from "../../records/user.ts";
 import { accountCredentialBinding, seal, unseal } from "../../secrets/seal.ts";
 import type { Db } from "../../store/engine/db.ts";
@@ -11,15 +12,24 @@ import { putUser } from "../../store/identity/users.ts";
 import { putAccount } from "../../store/policy/accounts.ts";
 import { putGroup } from "../../store/policy/groups.ts";
 import { putModel } from "../../store/policy/models.ts";
+import { putRequestPolicy } from "../../store/policy/request-policies.ts";
 import { defaultBaseUrl, defaultInterfaces, defaultRegion } from "../account-defaults.ts";
 import { chargingProblems } from "../parse/check-charging.ts";
 import { reachProblems } from "../parse/check-destinations.ts";
-import type { FileAccount, FileGroup, FileModel, FileUser, GatewayFile } from "../schema/schema.ts";
+import { requestPolicyProblems } from "../parse/check-request-policies.ts";
+import type {
+  FileAccount,
+  FileGroup,
+  FileModel,
+  FileRequestPolicy,
+  FileUser,
+  GatewayFile,
+} from "../schema/schema.ts";
 import { parseCallerLimits } from "../schema/usage-limits.ts";
 import { formatUser, recordChanges, secretChange, secretSet } from "../state/difference.ts";
 import { ACCOUNT_SHAPE, GROUP_SHAPE, MODEL_SHAPE } from "../state/file-shape.ts";
 import { buildStep, type ConfigState, type PlanStep, requireId, type Secrets } from "../state/step.ts";
-import { formatGroup } from "../state/to-file-shape.ts";
+import { formatGroup, formatRequestPolicy } from "../state/to-file-shape.ts";
 import { openingField, postOpening, readOpeningBalance } from "./opening-balance.ts";
 import { planGrants } from "./plan-grants.ts";
 import { type ImportedSecrets, type KeyPlan, planKeys } from "./plan-keys.ts";
@@ -55,6 +65,8 @@ export async function planSteps(
   const models = file.models.map((wanted) => planModel(state, wanted, secrets));
   const accounts = file.accounts.map((wanted) => planAccount(state, wanted, secrets));
 
+  const policies = file.request_policies.map((wanted) => planRequestPolicy(state, wanted, secrets));
+
   const accountsAfter = new Map(state.accounts.map(({ name, id }) => [name, id]));
   for (const { record } of accounts) accountsAfter.set(record.name, record.id);
   const groups = file.groups.map((wanted) => planGroup(state, wanted, accountsAfter, secrets));
@@ -77,6 +89,7 @@ export async function planSteps(
   const after = stateAfter(state, {
     models: models.map(({ record }) => record),
     accounts: accounts.map(({ record }) => record),
+    requestPolicies: policies.map(({ record }) => record),
     groups: groups.map(({ record }) => record),
   });
   const grants = planGrants(state, file, usersAfter, secrets);
@@ -87,7 +100,7 @@ export async function planSteps(
     steps: [
       ...grants.plans,
       ...planSettings(state, file, secrets),
-      ...[...models, ...accounts, ...groups, ...users].flatMap(({ step }) => step ?? []),
+      ...[...models, ...accounts, ...policies, ...groups, ...users].flatMap(({ step }) => step ?? []),
       ...grants.subscriptions,
       ...keys.steps,
       ...pruned,
@@ -98,6 +111,7 @@ export async function planSteps(
     problems: [
       ...keys.problems,
       ...chargingProblems(file, after, options),
+      ...requestPolicyProblems(file, after),
       ...mailProblems(file, state),
       ...(options.fromConsole ? [...reachProblems(file, state), ...settingsReachProblems(file, state)] : []),
       ...removed.problems,
@@ -108,7 +122,7 @@ export async function planSteps(
 /** The state after the plan is applied. Nothing refers to entries that pruning removes. */
 function stateAfter(
   state: ConfigState,
-  planned: Pick<ConfigState, "models" | "accounts" | "groups">,
+  planned: Pick<ConfigState, "models" | "accounts" | "requestPolicies" | "groups">,
 ): ConfigState {
   const replaceById = <One extends { id: string }>(before: readonly One[], after: readonly One[]): One[] => [
     ...new Map([...before, ...after].map((one) => [one.id, one])).values(),
@@ -117,6 +131,11 @@ function stateAfter(
     ...state,
     models: replaceById(state.models, planned.models),
     accounts: replaceById(state.accounts, planned.accounts),
+    requestPolicies: [
+      ...new Map(
+        [...state.requestPolicies, ...planned.requestPolicies].map((one) => [one.name, one]),
+      ).values(),
+    ],
     groups: replaceById(state.groups, planned.groups),
   };
 }
@@ -188,6 +207,21 @@ function planGroup(
   const names = new Map([...accounts].map(([name, id]) => [id, name]));
   const fields = recordChanges(present, record, (group) => formatGroup(group, names));
   return { record, step: buildStep(`group ${record.name}`, !present, fields, (tx) => putGroup(tx, record)) };
+}
+
+function planRequestPolicy(
+  state: ConfigState,
+  { name, self_service: selfService, ...rules }: FileRequestPolicy,
+  { clock }: Secrets,
+): PlannedRecord<RequestPolicyRecord> {
+  const present = state.requestPolicies.find((one) => one.name === name);
+  const createdAtMs = present?.createdAtMs ?? clock.nowMs();
+  const record: RequestPolicyRecord = { name, selfService, rules, createdAtMs };
+  const fields = recordChanges(present, record, formatRequestPolicy);
+  return {
+    record,
+    step: buildStep(`request_policy ${name}`, !present, fields, (tx) => putRequestPolicy(tx, record)),
+  };
 }
 
 async function planUser(

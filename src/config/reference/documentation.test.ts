@@ -106,6 +106,17 @@ const LEAST = {
   usage_export: { webhooks: [{ name: "warehouse", url: "https://ingest.example.com" }] },
   models: [{ id: "fast", interfaces: ["chat"], price: PRICE }],
   accounts: [{ name: "one", kind: "openai", base_url: "https://up.example.com", limits: {}, profile: {} }],
+  request_policies: [
+    {
+      name: "contractors",
+      input_tokens: { max: 1_000 },
+      output_tokens: { max: 16 },
+      effort: { max: "low" },
+      tools: { deny: ["web_search"] },
+      inputs: {},
+      force: {},
+    },
+  ],
   groups: [
     {
       name: "staff",

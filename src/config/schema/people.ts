@@ -145,4 +145,10 @@ export const key = describeFields({
     means: "limits of this key, in addition to the group's limits for each key",
     leftOut: "unlimited",
   },
+  request_policy: {
+    is: name.optional(),
+    means: "the [request policy](policies.md) of this key, in addition to that of the group",
+    leftOut: "that of the group alone",
+    also: "one of `request_policies`",
+  },
 });

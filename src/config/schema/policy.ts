@@ -279,4 +279,10 @@ export const group = describeFields({
     means:
       "which requests of the group's keys are [captured](observability.md#captured-requests) with their bodies, for administrators: `off`, `errors` (failed and rejected ones) or `all`",
   },
+  request_policy: {
+    is: name.optional(),
+    means: "the [request policy](policies.md) of all keys of the group",
+    leftOut: "requests may contain anything",
+    also: "one of `request_policies`",
+  },
 });

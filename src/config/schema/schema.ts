@@ -11,6 +11,7 @@ import { capture } from "./capture.ts";
 import { model } from "./models.ts";
 import { key, plan, user } from "./people.ts";
 import { account, group } from "./policy.ts";
+import { requestPolicy } from "./request-policies.ts";
 import { alerts, registration, retention, server, smtp } from "./settings.ts";
 import { log, telemetry } from "./telemetry.ts";
 import { usageExport } from "./usage-export.ts";
@@ -93,6 +94,11 @@ export const gatewayFile = describeFields({
     is: z.array(account).default(() => []),
     means: "upstream accounts: the credential and the address",
   },
+  request_policies: {
+    is: z.array(requestPolicy).default(() => []),
+    means:
+      "what requests may contain: models, networks, sizes, efforts, tools and inputs. Groups and keys name a policy; see [Request policies](policies.md)",
+  },
   groups: {
     is: z.array(group).default(() => []),
     means: "groups of keys: the models, accounts, price and limits of their keys",
@@ -121,6 +127,7 @@ export type GatewayDocument = {
 };
 export type FileModel = GatewayFile["models"][number];
 export type FileAccount = GatewayFile["accounts"][number];
+export type FileRequestPolicy = GatewayFile["request_policies"][number];
 export type FileGroup = GatewayFile["groups"][number];
 export type FilePlan = GatewayFile["plans"][number];
 export type FileUser = GatewayFile["users"][number];

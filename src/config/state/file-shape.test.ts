@@ -21,6 +21,7 @@ import { listAccounts, putAccount } from "../../store/policy/accounts.ts";
 import { listGroups, putGroup } from "../../store/policy/groups.ts";
 import { insertKey, listKeys } from "../../store/policy/keys.ts";
 import { listModels, putModel } from "../../store/policy/models.ts";
+import { putRequestPolicy } from "../../store/policy/request-policies.ts";
 import { gatewayFile } from "../schema/schema.ts";
 import { changedFields } from "./difference.ts";
 import { ACCOUNT_SHAPE, GROUP_SHAPE, KEY_SHAPE, MODEL_SHAPE } from "./file-shape.ts";
@@ -129,6 +130,7 @@ describe("every field is the same after a round trip through the database", () =
     await putModel(db, { ...modelRecord("two"), createdAtMs: 1 });
     await putAccount(db, accountRecord("two"));
     await putUser(db, userRecord("two@example.com"));
+    await putRequestPolicy(db, { name: "two", selfService: true, rules: {}, createdAtMs: 1 });
     const second = { id: "record", createdAtMs: 3 };
 
     const model = { ...(buildRecord(MODEL_FIELDS, 1) as ReturnType<typeof modelRecord>), ...second };

@@ -7,6 +7,7 @@ import type { KeyRecord } from "../../records/key.ts";
 import type { ModelRecord } from "../../records/model.ts";
 import type { PlanRecord, SubscriptionRecord } from "../../records/plan.ts";
 import type { PriceList } from "../../records/price.ts";
+import type { RequestPolicyRecord } from "../../records/request-policy.ts";
 import type { UserRecord } from "../../records/user.ts";
 import { type Db, snapshot } from "../../store/engine/db.ts";
 import { listUsers } from "../../store/identity/users.ts";
@@ -29,6 +30,7 @@ import type { FieldChange } from "./difference.ts";
 export interface ConfigState {
   models: ModelRecord[];
   accounts: AccountRecord[];
+  requestPolicies: RequestPolicyRecord[];
   groups: GroupRecord[];
   users: UserRecord[];
   keys: KeyRecord[];

@@ -8,6 +8,7 @@ import type { AccountRecord } from "../../records/account.ts";
 import { defaultOnDisconnect, type GroupRecord } from "../../records/group.ts";
 import type { KeyRecord } from "../../records/key.ts";
 import type { ModelRecord } from "../../records/model.ts";
+import { type RequestPolicyRecord, RULES } from "../../records/request-policy.ts";
 import type { UserRecord } from "../../records/user.ts";
 import { limitsToFile } from "../schema/usage-limits.ts";
 import type { FormattedFields } from "./difference.ts";
@@ -28,6 +29,24 @@ function hasOwnAddress({ kind, region, baseUrl }: AccountRecord): boolean {
   const { address } = KINDS[kind];
   if (address.from === "process") return false;
   return address.from !== "region" || region === null || baseUrl !== address.baseUrl(region);
+}
+
+/** Rules of a later version cannot be written: the file would remove them when it is applied. */
+export function requestPolicyToFile({ name, selfService, rules }: RequestPolicyRecord) {
+  if (rules === null)
+    throw new Error(
+      `The request policy "${name}" has rules that this version does not know. Use the later version.`,
+    );
+  return { name, ...(selfService ? { self_service: true } : {}), ...rules };
+}
+
+/** One line for each rule. */
+export function formatRequestPolicy({ selfService, rules }: RequestPolicyRecord): FormattedFields {
+  const lines = RULES.map((rule) => {
+    const value = rules?.[rule];
+    return [rule, value === undefined ? null : JSON.stringify(value)];
+  });
+  return { self_service: String(selfService), ...Object.fromEntries(lines) };
 }
 
 export function groupToFile(group: GroupRecord, accountNames: Names) {

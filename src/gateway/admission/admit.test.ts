@@ -24,6 +24,7 @@ const KEY: Key = {
   expiresAtMs: null,
   limits: NO_LIMITS,
   userLimits: NO_LIMITS,
+  requestPolicy: null,
   capture: null,
   createdAtMs: 1,
 };

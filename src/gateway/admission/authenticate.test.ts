@@ -43,6 +43,7 @@ function openKeys(...keys: KeyOfUser[]) {
     },
     badKeys: openBadKeyThrottle({ triesPerMinute: 2, monotonicMs: () => 0 }),
     imported: { lifeMs: LIFE_MS, adopt: (...used: [string, string]) => void adopted.push(used) },
+    publicUrl: "http://localhost",
     nowMs: () => NOW_MS,
   };
   return {

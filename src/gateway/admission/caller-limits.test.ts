@@ -38,6 +38,7 @@ function caller({ key = NO_LIMITS, user = null, eachKey = NO_LIMITS, allKeys = N
       createdAtMs: 1,
       limits: key,
       userLimits: user ?? NO_LIMITS,
+      requestPolicy: null,
       capture: null,
     },
     group,

@@ -88,6 +88,7 @@ async function started({ keys, eachKey = NO_LIMITS, allKeys = NO_LIMITS }: Who) 
         expiresAtMs: null,
         limits,
         userLimits,
+        requestPolicy: null,
         capture: null,
         formerSecrets: [],
         createdAtMs: 1,

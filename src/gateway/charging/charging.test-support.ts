@@ -53,6 +53,8 @@ export function makeCaller(
     queue: DEFAULT_QUEUE,
     models: new Map([["fast", MODEL]]),
     accounts: [],
+    requestPolicy: null,
+    tightenedBy: () => group,
   };
   const key = {
     id: "k1",
@@ -63,6 +65,7 @@ export function makeCaller(
     expiresAtMs: null,
     limits: NO_LIMITS,
     userLimits: NO_LIMITS,
+    requestPolicy: null,
     capture: null,
     createdAtMs: 1,
   };

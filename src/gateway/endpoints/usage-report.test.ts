@@ -56,6 +56,7 @@ function caller({ expiresAtMs, userId, billing, keyLimits, perKeyLimits }: Chang
     expiresAtMs: expiresAtMs ?? null,
     limits: { ...NO_LIMITS, ...keyLimits },
     userLimits: { ...NO_LIMITS, rpm: 100 },
+    requestPolicy: null,
     capture: null,
     createdAtMs: 1_790_000_000_999,
   };

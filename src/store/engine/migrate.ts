@@ -215,7 +215,8 @@ async function applyContract(db: Db, migration: ContractMigration): Promise<bool
   }
 }
 
-async function findProcessesBefore(db: Db, schema: number): Promise<string[]> {
+/** Registered processes of programs that do not know this schema. */
+export async function findProcessesBefore(db: Db, schema: number): Promise<string[]> {
   const rows = await db.sql`
     SELECT id FROM process WHERE schema_known IS NULL OR schema_known < ${schema} ORDER BY id`;
   return rows.map((row) => text(row, "id"));

@@ -4,6 +4,7 @@
  */
 
 import baseline from "./0001-baseline.sql" with { type: "text" };
+import requestPolicies from "./0002-request-policies.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -30,7 +31,10 @@ export type MigrationPhase =
       readonly takes?: string;
     };
 
-export const MIGRATIONS: readonly Migration[] = [{ version: 1, name: "baseline", sql: baseline }];
+export const MIGRATIONS: readonly Migration[] = [
+  { version: 1, name: "baseline", sql: baseline },
+  { version: 2, name: "request-policies", sql: requestPolicies },
+];
 
 /** The schema that this program knows. */
 export const SCHEMA_KNOWN = MIGRATIONS.at(-1)?.version ?? 0;

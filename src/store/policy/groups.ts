@@ -6,6 +6,7 @@ import { type Db, snapshot, transaction } from "../engine/db.ts";
 import { bumpPolicyRevision } from "../engine/revisions.ts";
 import { deleteMembers, POOLS, PUBLICATIONS, readMembers, replaceMembers } from "./memberships.ts";
 import { RecordTable } from "./record-table.ts";
+import { rejectMissingPolicy } from "./request-policies.ts";
 
 const GROUPS = new RecordTable("key_group", GROUP_FIELDS);
 
@@ -26,6 +27,7 @@ export async function listGroups(db: Db): Promise<GroupRecord[]> {
 export async function putGroup(db: Db, group: GroupRecord): Promise<void> {
   await transaction(db, async (tx) => {
     await bumpPolicyRevision(tx);
+    await rejectMissingPolicy(tx, group.requestPolicy);
     await orDuplicate(`Another group is already named "${group.name}".`, GROUPS.put(tx, group));
     const owner = { ownerId: group.id, phrase: `The group "${group.name}" lists` };
     await replaceMembers(tx, PUBLICATIONS, { ...owner, memberIds: group.models });

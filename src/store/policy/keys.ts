@@ -15,6 +15,7 @@ import { bumpKeyRevision, readRevisions } from "../engine/revisions.ts";
 import { integer, integerOrNull, text } from "../engine/row.ts";
 import { callerLimits, callerLimitsText } from "./limits-column.ts";
 import { RecordTable } from "./record-table.ts";
+import { rejectMissingPolicy } from "./request-policies.ts";
 
 const KEYS = new RecordTable("api_key", KEY_FIELDS);
 const INSERTED_COLUMNS = [...KEYS.columns, "ceiling_expires_at_ms", "ceiling_limits", "revision"];
@@ -120,6 +121,7 @@ export async function insertKey(db: Db, key: KeyRecord, ceiling: KeyCeiling = ke
     const revision = await bumpKeyRevision(tx);
     await rejectMissingGroup(tx, key.groupId);
     await rejectMissingUser(tx, key.userId);
+    await rejectMissingPolicy(tx, key.requestPolicy);
     await rejectFormerSecret(tx, key);
     await orDuplicate(
       `The key "${key.name}" already exists: its id, secret or public id is taken.`,
@@ -199,6 +201,7 @@ export async function changeKey(
   return transaction(db, async (tx) => {
     const revision = await bumpKeyRevision(tx);
     await rejectMissingGroup(tx, settings.groupId);
+    await rejectMissingPolicy(tx, settings.requestPolicy ?? null);
     return KEYS.update(tx, id, settings, {
       ceiling_expires_at_ms: ceiling.expiresAtMs,
       ceiling_limits: callerLimitsText(ceiling.limits),

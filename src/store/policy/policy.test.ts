@@ -78,6 +78,7 @@ const key = (id: string, groupId: string, userId: string | null): KeyRecord => (
   status: "active",
   expiresAtMs: null,
   limits: NO_LIMITS,
+  requestPolicy: null,
   createdAtMs: 1_794_000_000_000,
   revokedAtMs: null,
 });
@@ -107,6 +108,7 @@ eachEngine(({ open }) => {
       accounts: [account("a1"), account("a2")],
       groups: [group("g1", ["m3", "m1"], ["a2", "a1"])],
       priceList: null,
+      requestPolicies: [],
     });
   });
 
