@@ -75,6 +75,8 @@ async function explainRequest(db: Db, requestId: string, terminal: Terminal): Pr
       `this record stands for ${row.requestCount} requests with the same result within one minute; times are sums`,
     );
   }
+  for (const { param, from, to } of trace?.policyChanges ?? [])
+    terminal.print(`request policy: ${param} ${from ?? "(absent)"} → ${to ?? "(removed)"}`);
   if (trace?.rejection !== undefined) terminal.print(trace.rejection);
   if (trace?.traceId !== undefined) terminal.print(`trace ${trace.traceId} of the client`);
   terminal.print(

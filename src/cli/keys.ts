@@ -36,6 +36,10 @@ export const createKey: Command = {
     group: { value: "GROUP", about: "the group of the key", required: true },
     user: { value: "EMAIL", about: "the user that the key belongs to" },
     expires: EXPIRES_OPTION,
+    "request-policy": {
+      value: "NAME",
+      about: "the request policy of the key, in addition to that of its group",
+    },
     ...mapKinds(RATE_KINDS, (kind) => ({ value: "COUNT", about: describeRate(kind) })),
     ...SECRET_OPTIONS,
     json: JSON_OPTION,
@@ -53,7 +57,8 @@ export const createKey: Command = {
       if (expiresAtMs !== null && expiresAtMs <= clock.nowMs()) fail("--expires is in the past.");
       const limits = limitsFrom(input);
 
-      const order = { name, group, email, expiresAtMs, limits };
+      const requestPolicy = input.text("request-policy") ?? null;
+      const order = { name, group, email, expiresAtMs, limits, requestPolicy };
       const make = (tx: Installation) => insertNewKey(tx, order, input);
       const { record, secret } = await runLogged(installation, make, (made) => ({
         action: "key.create",
@@ -72,6 +77,7 @@ export const createKey: Command = {
           public_id: publicId,
           expires: instantText(expiresAtMs),
           limits: limitsToFile(limits) ?? null,
+          ...(requestPolicy === null ? {} : { request_policy: requestPolicy }),
           ...(file === null ? { secret } : { secret_file: file }),
         };
         print(JSON.stringify(made, null, 2));
@@ -92,11 +98,12 @@ interface KeyOrder {
   email: string | undefined;
   expiresAtMs: number | null;
   limits: CallerLimits;
+  requestPolicy: string | null;
 }
 
 async function insertNewKey(installation: Installation, order: KeyOrder, input: Input) {
   const { db } = installation;
-  const { name, group, email, expiresAtMs, limits } = order;
+  const { name, group, email, expiresAtMs, limits, requestPolicy } = order;
   const groups = await listGroups(db);
   const found = groups.find((candidate) => candidate.name === group);
   if (found === undefined) {
@@ -123,7 +130,8 @@ async function insertNewKey(installation: Installation, order: KeyOrder, input: 
       `Choose another name, or revoke it: ${input.command("keys revoke", taken.publicId)}`,
     );
   }
-  const output = newKey({ name, userId, groupId: found.id, expiresAtMs, limits }, installation);
+  const settings = { name, userId, groupId: found.id, expiresAtMs, limits, requestPolicy };
+  const output = newKey(settings, installation);
   await insertKey(db, output.record);
   return { ...output, title: keyTitle(name, user?.email ?? null) };
 }

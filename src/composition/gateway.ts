@@ -25,6 +25,7 @@ import type { Limiter } from "../limits/limiter.ts";
 import { QueueOccupancy } from "../limits/queue-occupancy.ts";
 import type { ThrottleSharing } from "../nodes/throttle-sharing.ts";
 import { LoopWatch, readThreadCpuMs } from "../observe/loop-watch.ts";
+import { PolicyActions } from "../observe/policy-actions.ts";
 import { openRequestCounts } from "../observe/request-counts.ts";
 import { RequestMetrics } from "../observe/request-metrics.ts";
 import { openTraffic } from "../observe/traffic.ts";
@@ -109,6 +110,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     traffic: openTraffic(),
     requestCounts: openRequestCounts(),
     requestMetrics: new RequestMetrics(),
+    policyActions: new PolicyActions(),
     tracer,
     accessLog: openAccessLog(context),
     captures,
@@ -152,7 +154,7 @@ function openHeldResponses(
 }
 
 function openAuthenticator(
-  { installation, limits, log }: ProcessContext,
+  { installation, settings, limits, log }: ProcessContext,
   { policy, throttles }: GatewayServices,
 ): Authenticator {
   const { clock, db, digest } = installation;
@@ -173,7 +175,8 @@ function openAuthenticator(
       );
     },
   };
-  return { keys: policy.keys, digest, badKeys, imported, nowMs: clock.nowMs };
+  const { publicUrl } = settings;
+  return { keys: policy.keys, digest, badKeys, imported, publicUrl, nowMs: clock.nowMs };
 }
 
 function openInputCounter({ installation, limits, closers }: ProcessContext): InputCounter {

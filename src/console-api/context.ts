@@ -27,6 +27,7 @@ export type ConsoleGateway = Pick<
   | "bodyBudget"
   | "requestCounts"
   | "requestMetrics"
+  | "policyActions"
   | "translation"
   | "tracer"
   | "accessLog"

@@ -13,6 +13,7 @@ import { adminMoneyRoutes } from "./admin/money.ts";
 import { adminNodeRoutes } from "./admin/nodes.ts";
 import { adminPlanRoutes } from "./admin/plans.ts";
 import { adminPriceRoutes } from "./admin/prices.ts";
+import { requestPolicyRoutes } from "./admin/request-policies.ts";
 import { resetAccessRoutes } from "./admin/reset-access.ts";
 import { adminSettingsRoutes } from "./admin/settings.ts";
 import { adminSupportRoutes } from "./admin/support.ts";
@@ -49,6 +50,7 @@ const OPERATIONS = {
   ...adminNodeRoutes,
   ...adminPlanRoutes,
   ...adminPriceRoutes,
+  ...requestPolicyRoutes,
   ...adminSettingsRoutes,
   ...adminSupportRoutes,
   ...adminUsageExportRoutes,

@@ -15,6 +15,7 @@ import type { AccessLog } from "../observe/access-log.ts";
 import type { BillingFaults } from "../observe/billing-faults.ts";
 import type { Log } from "../observe/log.ts";
 import type { LoopWatch } from "../observe/loop-watch.ts";
+import type { PolicyActions } from "../observe/policy-actions.ts";
 import type { RequestCounts } from "../observe/request-counts.ts";
 import type { RequestMetrics } from "../observe/request-metrics.ts";
 import type { Traffic } from "../observe/traffic.ts";
@@ -72,6 +73,7 @@ export interface Gateway {
   readonly traffic: Traffic;
   readonly requestCounts: RequestCounts;
   readonly requestMetrics: RequestMetrics;
+  readonly policyActions: PolicyActions;
   /** Null if spans are not exported. */
   readonly tracer: Tracer | null;
   /** Null if the access log is off. */

@@ -1,6 +1,6 @@
 /**
- * The pipeline of a model request: authenticate → read → admit → reserve limits → claim idempotency → hold → dispatch →
- * deliver → settle. Each stop either continues or throws the `ApiError` that the client receives. Every request is
+ * The pipeline of a model request: authenticate → read → admit → apply the request policy → reserve limits → claim
+ * idempotency → hold → dispatch → deliver → settle. Each stop either continues or throws the `ApiError` that the client receives. Every request is
  * settled exactly once, on every path.
  */
 
@@ -39,6 +39,7 @@ import {
   setModel,
   setRequest,
 } from "./request-context.ts";
+import { applyRequestPolicy } from "./request-policy/apply-request-policy.ts";
 import { reserveLimits, reserveLimitsBeforeBody } from "./reserve-limits.ts";
 import { announceResponse, rememberResponse, settleOrFollow } from "./response-calls/remember-response.ts";
 import { findOrigin, findSameAccount } from "./response-calls/same-account.ts";
@@ -96,6 +97,13 @@ export class Pipeline<C extends Call, Out> {
         context.storedConversation = isPending(found) ? await found : found;
         if (context.storedConversation === null)
           context.routes = await findSameAccount(gateway.responses, context, previousResponseId);
+      }
+
+      // Apply the request policy.
+      const { requestPolicy } = context.caller.group;
+      if (requestPolicy !== null) {
+        const applied = applyRequestPolicy(gateway, context, requestPolicy);
+        if (isPending(applied)) await applied;
       }
 
       // Reserve limits.

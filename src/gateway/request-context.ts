@@ -40,6 +40,8 @@ export interface RequestContext<C extends Call = Call> {
   budget: WindowBudget | null;
   /** The maximum output tokens of each choice, if a USD window affords fewer than the client requested. */
   windowCap: number | null;
+  /** The maximum output tokens of each choice by the request policy of the caller. */
+  policyCap: number | null;
   /**
    * The limit reservation of the caller; that of the account is in `accountSlot`. Both are settled to the use in the
    * usage row.
@@ -107,6 +109,7 @@ export function openContext<C extends Call>(
     storedConversation: null,
     budget: null,
     windowCap: null,
+    policyCap: null,
     lease: null,
     claim: null,
     charge: null,

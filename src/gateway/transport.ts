@@ -30,6 +30,7 @@ import type { Gateway } from "./gateway.ts";
 import { claimRequest, type IdempotencyClaimResult } from "./idempotency/idempotent-requests.ts";
 import { droppedFields } from "./request/trace.ts";
 import type { AdmittedRequest, AuthenticatedRequest, ReservedRequest } from "./request-context.ts";
+import { formatChanges } from "./request-policy/apply-request-policy.ts";
 import type { Relay } from "./stream/relay.ts";
 import { WaitingStream } from "./stream/waiting-stream.ts";
 import type { WholeUpstreamResult } from "./upstream/dispatch.ts";
@@ -111,6 +112,7 @@ function openHeaders(
   headers.set("x-request-id", call.requestId);
   const dropped = droppedFields(trace);
   if (dropped.length > 0) headers.set("x-gateway-dropped", dropped.join(","));
+  if (trace.policyChanges !== null) headers.set("x-gateway-policy", formatChanges(trace.policyChanges));
   const { requestIdHeader } = endpoint.api;
   if (requestIdHeader !== null) headers.set(requestIdHeader, call.requestId);
   addRateHeaders(headers, limiter, subjects);

@@ -50,6 +50,11 @@ export const METRICS = {
     help: "Fields of requests that a translation dropped, because the account's dialect cannot express them.",
     labels: ["field"],
   },
+  gateway_policy_actions_total: {
+    type: "counter",
+    help: "What request policies did to requests: changed or dropped members, by rule, and rejected requests.",
+    labels: ["rule", "action"],
+  },
   gateway_images_total: { type: "counter", help: "Generated images.", labels: ["model"] },
   gateway_cost_usd_total: {
     type: "counter",

@@ -3,7 +3,12 @@
 import type { ErrorCode } from "../errors.ts";
 import type { Content, Example, Operation, Parameter } from "./operation.ts";
 
-const AUTH: readonly ErrorCode[] = ["missing_api_key", "invalid_api_key", "rate_limit_exceeded"];
+const AUTH: readonly ErrorCode[] = [
+  "missing_api_key",
+  "invalid_api_key",
+  "network_not_allowed",
+  "rate_limit_exceeded",
+];
 export const READ_ERRORS: readonly ErrorCode[] = [...AUTH, "store_unavailable", "server_error"];
 export const MODEL_ERRORS: readonly ErrorCode[] = [
   "invalid_json",
@@ -14,6 +19,7 @@ export const MODEL_ERRORS: readonly ErrorCode[] = [
   "invalid_request",
   "unsupported_parameter",
   "unknown_parameter",
+  "policy_violation",
   "idempotency_key_reused",
   ...AUTH,
   "interface_not_allowed",

@@ -94,6 +94,13 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "The encrypted content of a reasoning item could not be verified. Remove the reasoning items.",
     param: "input",
   },
+  policy_violation: {
+    why: "`param` breaks a rule of the key's [request policy](policies.md), or requires something that the policy denies",
+    todo: "change the request as described in the message, or ask your administrator",
+    retry: "no",
+    example:
+      "`max_tokens`: at most 16000 output tokens are allowed. This is a rule of the key's request policy. Change the request, or ask your administrator.",
+  },
   idempotency_key_reused: {
     why: "the same `Idempotency-Key` was sent with a different request within a day",
     todo: "use a new key for each request",
@@ -113,6 +120,12 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     retry: "no",
     example:
       "Incorrect API key provided: gwk_****h7Qe. The key is invalid or has been revoked. Check the key, or create a new one.",
+  },
+  network_not_allowed: {
+    why: "the request policy of the key does not allow the network of the client",
+    todo: "send the request from an allowed network, or ask your administrator",
+    retry: "no",
+    example: "This key cannot be used from your network. Use an allowed network, or ask your administrator.",
   },
   interface_not_allowed: {
     why: "the key's group does not include this interface",

@@ -22,7 +22,7 @@ import { Lanes, tooManyTurnsError, type WaitingTurn } from "./lanes.ts";
 import { MessageRate, messageRateError } from "./message-rate.ts";
 import type { Retirement, SessionContext } from "./session-context.ts";
 import { steerFailed } from "./steer-reply.ts";
-import { Turn, type TurnHost } from "./turn.ts";
+import { type AdmittedClient, Turn, type TurnHost } from "./turn.ts";
 import { buildTurnBody, storeAfter, type TurnBody } from "./turn-body.ts";
 import { computeTurnsMax, findSizeError } from "./turn-limits.ts";
 import { turnHeaders } from "./upgrade-headers.ts";
@@ -39,6 +39,7 @@ const POLICY_VIOLATED = 1008;
 
 export class Session implements TurnHost {
   readonly digest: string;
+  readonly clientAddress: string | null;
   readonly openedMs: number;
   readonly #context: SessionContext;
   readonly #headers: Headers;
@@ -48,9 +49,10 @@ export class Session implements TurnHost {
   #rate: MessageRate | null = null;
   #frames: FrameReading | null = null;
 
-  constructor(context: SessionContext, digest: string, headers: Headers) {
+  constructor(context: SessionContext, { digest, clientAddress }: AdmittedClient, headers: Headers) {
     this.#context = context;
     this.digest = digest;
+    this.clientAddress = clientAddress;
     this.#headers = headers;
     this.#output = new BoundedOutput(context.limits.socketBufferedBytesMax);
     this.openedMs = context.gateway.clock.monotonicMs();

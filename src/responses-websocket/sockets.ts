@@ -2,7 +2,12 @@
 
 import type { NewId } from "../base/clock.ts";
 import { ApiError } from "../errors.ts";
-import { authenticate, lookUpKey, presentedDigest } from "../gateway/admission/authenticate.ts";
+import {
+  authenticate,
+  lookUpKey,
+  presentedDigest,
+  resolveAddress,
+} from "../gateway/admission/authenticate.ts";
 import type { HttpCall } from "../gateway/call.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { Pipeline } from "../gateway/pipeline.ts";
@@ -86,7 +91,8 @@ export class Sockets {
     if ((this.#sessionsByKey.get(digest)?.size ?? 0) >= socketsPerKeyMax)
       throw tooManySocketsError(socketsPerKeyMax);
     if (this.#state.phase === "draining") throw stoppingError();
-    return new Session(this.#sessionContext, digest, selectUpgradeHeaders(headers));
+    const clientAddress = resolveAddress(headers, call, auth);
+    return new Session(this.#sessionContext, { digest, clientAddress }, selectUpgradeHeaders(headers));
   }
 
   onOpen(session: Session): void {

@@ -2,7 +2,7 @@
 
 import { type MaybePromise, whenReady } from "../base/maybe-promise.ts";
 import type { ApiError } from "../errors.ts";
-import { type Caller, lookUpKey } from "../gateway/admission/authenticate.ts";
+import { allowNetwork, type Caller, lookUpKey } from "../gateway/admission/authenticate.ts";
 import { COSTLY_BODY_BYTES_MIN } from "../gateway/bodies/body.ts";
 import { noCapacityError } from "../gateway/bodies/body-budget.ts";
 import { SMALL_BODY_BYTES_MAX } from "../gateway/bodies/body-memory.ts";
@@ -19,9 +19,16 @@ import type { CreateFrame, FrameMetadata } from "./client-frame.ts";
 import type { RememberedTurns } from "./lane-memory.ts";
 import type { TurnLane } from "./lanes.ts";
 
-/** The connection, as a turn uses it. */
-export interface TurnHost {
+/** The client of a connection, as it was admitted. */
+export interface AdmittedClient {
+  /** Of its key. */
   readonly digest: string;
+  /** Behind a trusted proxy; null if it is unknown. Request policies may allow some networks only. */
+  readonly clientAddress: string | null;
+}
+
+/** The connection, as a turn uses it. */
+export interface TurnHost extends AdmittedClient {
   readonly address: string;
   /** Builds the body of the turn. Throws the error for the client. */
   buildBody(turn: Turn): MaybePromise<Uint8Array>;
@@ -105,6 +112,7 @@ export class Turn implements Call {
 /** The key may have changed since the connection was opened, so it is looked up for each turn. */
 export function identifyTurn({ policy, auth }: Pick<Gateway, "policy" | "auth">, { host }: Turn): Caller {
   const caller = lookUpKey(host.digest, policy.snapshot(), auth);
+  allowNetwork(caller, host.clientAddress);
   allowSocket(caller);
   return caller;
 }

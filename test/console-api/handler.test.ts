@@ -67,7 +67,7 @@ describe("an invalid request", () => {
       message: [
         "name: is missing.",
         "group: must be a text.",
-        "nmae: is not a known field. Did you mean name? Allowed here: name, group, expires_at, limits, user.",
+        "nmae: is not a known field. Did you mean name? Allowed here: name, group, expires_at, limits, request_policy, user.",
       ].join("\n"),
     });
     expect(await readError(await ada.fetch("/api/keys?limit=0&status=gone"))).toMatchObject({

@@ -11,6 +11,7 @@ import { CAPTURE_MODES } from "../../records/capture.ts";
 import { CHARGES, GROUP_ACCESS, ON_DISCONNECT } from "../../records/group.ts";
 import { INTERFACES } from "../../records/interfaces.ts";
 import type { Price } from "../../records/price.ts";
+import { EFFORTS, OVER_DENIED, OVER_MAXIMUM, TOOL_KINDS } from "../../records/request-policy.ts";
 import { limitsShape, rateFields } from "./limits-form.ts";
 
 const usd = z.string().optional();
@@ -114,7 +115,32 @@ export const groupForm = z.strictObject({
   on_disconnect: z.enum(ON_DISCONNECT).optional(),
   /** Which requests of its keys are captured; `off` if omitted. */
   capture: z.enum(CAPTURE_MODES).optional(),
+  /** The name of the request policy of all its keys. */
+  request_policy: z.string().optional(),
   ...switches(group),
+});
+
+const inputLimit = z.union([z.number(), z.literal("deny")]).optional();
+
+export const requestPolicyForm = z.strictObject({
+  name: z.string(),
+  /** Owners may choose the policy for their own keys. */
+  self_service: z.boolean().optional(),
+  models: z.array(z.string()).optional(),
+  networks: z.array(z.string()).optional(),
+  input_tokens: z.strictObject({ max: z.number() }).optional(),
+  output_tokens: z.strictObject({ max: z.number(), over: z.enum(OVER_MAXIMUM).optional() }).optional(),
+  effort: z.strictObject({ max: z.enum(EFFORTS), over: z.enum(OVER_MAXIMUM).optional() }).optional(),
+  service_tiers: z.array(z.string()).optional(),
+  tools: z
+    .strictObject({ deny: z.array(z.enum(TOOL_KINDS)), over: z.enum(OVER_DENIED).optional() })
+    .optional(),
+  inputs: z
+    .strictObject({ images: inputLimit, files: inputLimit, urls: inputLimit, audio: inputLimit })
+    .optional(),
+  force: z
+    .strictObject({ store: z.literal(false).optional(), background: z.literal(false).optional() })
+    .optional(),
 });
 
 /** Identifies the content of a document: a client that saves a form sends the version that it loaded. */

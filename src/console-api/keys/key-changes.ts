@@ -32,6 +32,7 @@ import {
   revokeKey,
   rotateKey,
 } from "../../store/policy/keys.ts";
+import { listRequestPolicies } from "../../store/policy/request-policies.ts";
 import { requireLiveActor } from "../auth/actor.ts";
 import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import type { ConsoleAuthor } from "../changes/change.ts";
@@ -46,6 +47,7 @@ export interface NewKeyRequest {
   group: string;
   expiresAtMs: number | null;
   limits: CallerLimits;
+  requestPolicy: string | null;
 }
 
 export async function createKey(
@@ -55,19 +57,21 @@ export async function createKey(
 ): Promise<{ key: KeyRecord; secret: string }> {
   const { installation, gateway } = context;
   const { db, clock } = installation;
-  const { name, userId, expiresAtMs, limits } = keyRequest;
+  const { name, userId, expiresAtMs, limits, requestPolicy } = keyRequest;
   const user = await findUser(db, userId);
   if (user === null) throw new ApiError("not_found", "This user does not exist.", { param: "user" });
   const group = requireGroup(context, author, user, keyRequest.group);
   rejectPast(expiresAtMs, clock.nowMs());
   rejectLooserLimits(limits, group);
-  const { record, secret } = newKey({ name, userId, groupId: group.id, expiresAtMs, limits }, installation);
+  const settings = { name, userId, groupId: group.id, expiresAtMs, limits, requestPolicy };
+  const { record, secret } = newKey(settings, installation);
   await transaction(db, async (tx) => {
     // The insertion takes the lock for key changes: data that was read before it may be outdated.
     await insertKey(tx, record, author.actor.role === "admin" ? record : NO_CEILING);
     await requireLiveActor(tx, author.actor);
     await rejectTakenName(tx, record);
     await rejectTooManyKeys(tx, author, userId);
+    await rejectForeignPolicy(tx, author, { from: null, to: requestPolicy });
     const changes = [...createdFields(formatKey(record, group.name)), secretSet("secret")];
     await logChange(tx, author, "key.create", { key: record, user, atMs: record.createdAtMs, changes });
   });
@@ -75,7 +79,7 @@ export async function createKey(
   return { key: record, secret };
 }
 
-export type KeyEdit = Partial<Pick<KeyRecord, "name" | "expiresAtMs" | "limits">>;
+export type KeyEdit = Partial<Pick<KeyRecord, "name" | "expiresAtMs" | "limits" | "requestPolicy">>;
 
 export async function editKey(
   context: Pick<ConsoleContext, "installation" | "gateway">,
@@ -104,6 +108,7 @@ export async function editKey(
     // An owner who could no longer create this key may not extend it.
     const mayMake = group !== undefined && user !== null && mayUse(group, user);
     if (!isOperator) rejectBeyond(edit, mayMake ? ceiling : present);
+    await rejectForeignPolicy(tx, author, { from: present.requestPolicy, to: after.requestPolicy });
     const newCeiling = isOperator ? changedBounds(present, after) : {};
     await changeKey(tx, key.id, after, { ...ceiling, ...newCeiling });
     if (after.name !== present.name) await rejectTakenName(tx, after);
@@ -220,6 +225,23 @@ function rejectBeyond({ expiresAtMs, limits }: KeyEdit, ceiling: KeyCeiling): vo
     "invalid_value",
     `expires_at: an administrator set the expiry of this key to ${new Date(last).toISOString()}. Choose the same or an earlier time, or ask an administrator.`,
     { param: "expires_at" },
+  );
+}
+
+/** Owners choose among the policies that an administrator offers, and cannot replace another one. */
+async function rejectForeignPolicy(
+  tx: Db,
+  { actor }: ConsoleAuthor,
+  { from, to }: { from: string | null; to: string | null },
+): Promise<void> {
+  if (actor.role === "admin" || from === to) return;
+  const offered = (await listRequestPolicies(tx)).filter(({ selfService }) => selfService);
+  const isOffered = (name: string | null) => name === null || offered.some((policy) => policy.name === name);
+  if (isOffered(from) && isOffered(to)) return;
+  throw new ApiError(
+    "invalid_value",
+    "request_policy: choose a request policy that is offered for your keys, or ask an administrator. GET /api/request-policies lists them.",
+    { param: "request_policy" },
   );
 }
 

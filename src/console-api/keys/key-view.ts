@@ -25,6 +25,8 @@ const keyFields = {
   revoked_at: z.number().nullable(),
   /** Limits of the key itself, in addition to those that the group sets for each key. */
   limits: limitsShape,
+  /** The request policy of the key itself, in addition to that of its group. */
+  request_policy: z.string().nullable(),
 };
 
 export const keyResponse = z.object(keyFields);
@@ -68,6 +70,7 @@ export function keyObject(
     expires_at: key.expiresAtMs,
     revoked_at: key.revokedAtMs,
     limits: limitsObject(key.limits),
+    request_policy: key.requestPolicy,
   };
 }
 

@@ -31,6 +31,8 @@ import { buildMeters, meterResponse } from "./meters.ts";
 const byId = { ...EMPTY_INPUT, params: z.strictObject({ id: z.string() }) };
 const keyCursor = z.tuple([z.number(), z.string()]);
 const expiresAt = instantField.nullable();
+/** The name of a request policy; null for none. Owners may choose those that an administrator offers. */
+const requestPolicy = z.string().nullable();
 
 const DEFAULT_OVERLAP_MS = DAY_MS;
 
@@ -108,6 +110,7 @@ export const keyRoutes = {
       group: z.string(),
       expires_at: expiresAt.optional(),
       limits: limitsInput.optional(),
+      request_policy: requestPolicy.optional(),
       /** The owner; if omitted, the caller. */
       user: z.string().optional(),
     }),
@@ -122,6 +125,7 @@ export const keyRoutes = {
         group: body.group,
         expiresAtMs: body.expires_at ?? null,
         limits: parseCallerLimits(body.limits),
+        requestPolicy: body.request_policy ?? null,
       });
       return { key: keyObject(context, key), secret };
     },
@@ -145,12 +149,13 @@ export const keyRoutes = {
     tokenScope: "keys",
     method: "PATCH",
     path: "/api/keys/:id",
-    summary: "Update a key's name, expiry or limits; omitted fields are unchanged",
+    summary: "Update a key's name, expiry, limits or request policy; omitted fields are unchanged",
     body: z.strictObject({
       name: nameField.optional(),
       expires_at: expiresAt.optional(),
       /** The complete limits: omitted ones are removed. */
       limits: limitsInput.optional(),
+      request_policy: requestPolicy.optional(),
     }),
     response: keyResponse,
     async run(context, input) {
@@ -160,6 +165,7 @@ export const keyRoutes = {
         ...(body.name === undefined ? {} : { name: body.name }),
         ...(body.expires_at === undefined ? {} : { expiresAtMs: body.expires_at }),
         ...(body.limits === undefined ? {} : { limits: parseCallerLimits(body.limits) }),
+        ...(body.request_policy === undefined ? {} : { requestPolicy: body.request_policy }),
       });
       return keyObject(context, edited);
     },

@@ -77,6 +77,10 @@ export async function buildFamilies(context: MetricsContext): Promise<MetricFami
     single("gateway_coordinator_up", Number(gateway.sharing?.state !== "lost")),
     single("gateway_slow_turns_total", gateway.loop.slowTurns),
     ...translationFamilies(gateway),
+    samples(
+      "gateway_policy_actions_total",
+      gateway.policyActions.series.map(({ rule, action, count }) => [{ rule, action }, count]),
+    ),
     ...reportingFamilies(gateway),
     ...exportFamilies(context),
     ...processFamilies(),

@@ -6,6 +6,7 @@ import type { DispatchTrace } from "../../gateway/request/trace.ts";
 import { usdText } from "../../money/nano.ts";
 import { buildTariff, multiplierText, type Tariff } from "../../money/tariff.ts";
 import type { Snapshot } from "../../policy/snapshot.ts";
+import { RULES } from "../../records/request-policy.ts";
 import { hasCapture } from "../../store/captures/captures.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { readTerms } from "../../store/money/tariffs.ts";
@@ -34,6 +35,15 @@ export const inspectionResponse = requestResponse.extend({
   started_at: z.number(),
   /** The error message that the client received, if the request was rejected or failed. */
   rejection: z.string().nullable(),
+  /** What the request policy of the key changed; empty if nothing. */
+  policy_changes: z.array(
+    z.object({
+      rule: z.enum(RULES),
+      param: z.string(),
+      from: z.string().nullable(),
+      to: z.string().nullable(),
+    }),
+  ),
   response_id: z.string().nullable(),
   usage_source: z.enum(USAGE_SOURCES),
   steps: z.array(stepResponse),
@@ -97,6 +107,7 @@ export async function inspect(
     ...listed,
     started_at: row.atMs - row.durationMs,
     rejection: trace?.rejection ?? null,
+    policy_changes: [...(trace?.policyChanges ?? [])],
     response_id: row.responseId,
     usage_source: row.usageSource,
     steps: stepObjects(row, trace, isAdmin ? (listed.account ?? null) : undefined),

@@ -4,6 +4,8 @@
  */
 
 import { ApiError } from "../../errors.ts";
+import { isInNetworks } from "../../net/http-server/networks.ts";
+import { hidesClientAddress, resolveClientAddress } from "../../net/http-server/proxy.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import type { Key, KeyIndex } from "../../policy/key-index.ts";
 import type { PolicyGroup, Snapshot } from "../../policy/snapshot.ts";
@@ -26,6 +28,8 @@ export interface Authenticator {
     /** Called at the first use: stores the keyed digest in place of the hash. */
     adopt(keyId: string, digest: string): void;
   };
+  /** Decides whether a proxy in front of the gateway is trusted. */
+  readonly publicUrl: string;
   nowMs(): number;
 }
 
@@ -66,6 +70,7 @@ export function authenticate(
     throw wrongKey(presentedSecret(headers));
   }
   const caller = resolveCaller(key, snapshot, nowMs);
+  if (caller.group.requestPolicy !== null) allowNetwork(caller, resolveAddress(headers, from, auth));
   from.authenticated?.();
   return caller;
 }
@@ -112,7 +117,34 @@ function resolveCaller(key: Key, snapshot: Snapshot, nowMs: number): Caller {
   }
   const group = snapshot.groups.get(key.groupId);
   if (!group) throw incorrectKey("The group of the key no longer exists. Create a new key.");
-  return { key, group };
+  return { key, group: key.requestPolicy === null ? group : group.tightenedBy(key.requestPolicy) };
+}
+
+/** The address of the client; null if it is unknown because of a proxy that is not trusted. */
+export function resolveAddress(
+  headers: HeaderReader,
+  from: Pick<Presenter, "clientAddress">,
+  { publicUrl }: Pick<Authenticator, "publicUrl">,
+): string | null {
+  const peer = from.clientAddress();
+  return hidesClientAddress(headers, peer, publicUrl) ? null : resolveClientAddress(headers, peer, publicUrl);
+}
+
+/** Throws unless the request policy admits the client's network. The error does not name the networks. */
+export function allowNetwork({ group: { requestPolicy } }: Caller, address: string | null): void {
+  if (requestPolicy === null) return;
+  const { networks, unusable } = requestPolicy;
+  if (unusable !== null) {
+    throw new ApiError(
+      "policy_violation",
+      `The request policy "${unusable}" of this key has rules that this version of the gateway does not know. Ask your administrator.`,
+    );
+  }
+  if (networks.every((list) => address !== null && isInNetworks(address, list))) return;
+  throw new ApiError(
+    "network_not_allowed",
+    "This key cannot be used from your network. Use an allowed network, or ask your administrator.",
+  );
 }
 
 /** `Authorization: Bearer`, or the headers that clients of Azure, Anthropic and Google send instead. */

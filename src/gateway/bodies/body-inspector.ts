@@ -4,8 +4,10 @@
  */
 
 import type { RequestInspection } from "../../protocols/read-request.ts";
+import type { PolicyResult } from "../../protocols/request-policy/apply-rules.ts";
 import type { Endpoint, EndpointName } from "../../protocols/shared/endpoint.ts";
 import type { JsonRequestLimits } from "../../protocols/shared/json-request.ts";
+import type { BodyRules } from "../../records/request-policy.ts";
 import { jobError } from "../threads/job-limit-error.ts";
 import { ThreadPool, type ThreadPoolLimits } from "../threads/thread-pool.ts";
 
@@ -15,11 +17,15 @@ export interface InspectionJob {
   /** That the path names. */
   readonly model: string | undefined;
   readonly limits: JsonRequestLimits;
+  /** The rules of a request policy that are applied first. */
+  readonly rules: BodyRules | null;
 }
 
 export interface InspectedBody {
   readonly bytes: Uint8Array;
   readonly inspection: RequestInspection;
+  /** Null if there were no rules. */
+  readonly policy: Omit<PolicyResult, "bytes"> | null;
 }
 
 export interface InspectionThreadLimits extends ThreadPoolLimits {
@@ -40,6 +46,7 @@ export interface OwnBody {
   readonly endpoint: Endpoint;
   /** Bodies of different owners take turns. */
   readonly owner: string;
+  readonly rules?: BodyRules | null;
 }
 
 export class BodyInspector {
@@ -57,9 +64,9 @@ export class BodyInspector {
   }
 
   /** Rejects with the error of a body that cannot be served. */
-  async inspect({ bytes, endpoint, owner }: OwnBody): Promise<InspectedBody> {
+  async inspect({ bytes, endpoint, owner, rules = null }: OwnBody): Promise<InspectedBody> {
     const { name, model } = endpoint;
-    const job: InspectionJob = { bytes, endpoint: name, model, limits: this.#jsonLimits };
+    const job: InspectionJob = { bytes, endpoint: name, model, limits: this.#jsonLimits, rules };
     const message = { job, transfer: [bytes.buffer] };
     try {
       const inspected = await this.#pool.run({ owner, bytes: bytes.length, open: async () => message });

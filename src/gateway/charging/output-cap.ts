@@ -1,5 +1,6 @@
 /**
- * The output cap that the gateway adds to a request whose hold pays for a limited number of tokens. Some upstreams
+ * The output cap that the gateway adds to a request whose hold pays for a limited number of tokens, or whose request
+ * policy allows no more. Some upstreams
  * reject the parameter: then the interface's other parameter name is used, or none. A stream that far exceeds its cap
  * is also ended by the gateway.
  */
@@ -9,15 +10,18 @@ import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 import type { ModelRequest, RequestBody } from "../../protocols/shared/request.ts";
 
-/** The output cap that the gateway sends upstream: what the hold and the USD windows pay for. */
+/** The output cap that the gateway sends upstream: what the hold, the USD windows and the request policy allow. */
 export function outputCapFor(record: {
   readonly charge: { readonly outputCap: number | null } | null;
   readonly windowCap: number | null;
+  readonly policyCap: number | null;
 }): number | null {
-  const { charge, windowCap } = record;
-  const paidCap = charge?.outputCap ?? null;
-  if (paidCap === null || windowCap === null) return paidCap ?? windowCap;
-  return Math.min(paidCap, windowCap);
+  const { charge, windowCap, policyCap } = record;
+  return lower(lower(charge?.outputCap ?? null, windowCap), policyCap);
+}
+
+function lower(a: number | null, b: number | null): number | null {
+  return a === null || b === null ? (a ?? b) : Math.min(a, b);
 }
 
 /** How many of the interface's parameter names an upstream has rejected. After the last one no cap is sent. */

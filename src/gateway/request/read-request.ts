@@ -7,10 +7,12 @@ import { ApiError } from "../../errors.ts";
 import type { IncomingHttpRequest } from "../../net/wire/http-message.ts";
 import { readBoundary } from "../../net/wire/multipart.ts";
 import { openInspected, readModelRequest } from "../../protocols/read-request.ts";
+import { applyRules, type PolicyResult } from "../../protocols/request-policy/apply-rules.ts";
 import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 import type { JsonRequestLimits } from "../../protocols/shared/json-request.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
-import { readBody } from "../bodies/body.ts";
+import type { BodyRules } from "../../records/request-policy.ts";
+import { freeBody, readBody } from "../bodies/body.ts";
 import type { BodyOwner, BodyReservation } from "../bodies/body-budget.ts";
 import type { BodyBudgets } from "../bodies/body-budgets.ts";
 import { bodyError } from "../bodies/body-error.ts";
@@ -35,6 +37,14 @@ export interface CompleteBody {
   /** Null if the body is not counted. */
   readonly reservation: BodyReservation | null;
 }
+
+/** A request after the rules of a policy. */
+export interface RestrictedRequest extends Omit<PolicyResult, "bytes"> {
+  /** The same request if no rule changed it. */
+  readonly request: ModelRequest;
+}
+
+const NO_CHANGES: RestrictedRequest["changes"] = [];
 
 /** Receives a body as it came. The bytes belong to the reader: copy what is needed later. */
 type BodyObserver = (body: Part) => void;
@@ -95,6 +105,23 @@ export class RequestReader {
     return readMultipartRequest(request, { boundary, contentType, limits, budgets: this.#budgets, owner });
   }
 
+  /** Applies the rules of a request policy. Throws the error of a request that a rule rejects. */
+  restrict(
+    request: ModelRequest,
+    rules: BodyRules,
+    { endpoint, owner }: { readonly endpoint: Endpoint; readonly owner: BodyOwner },
+  ): MaybePromise<RestrictedRequest> {
+    const scanned = request.scannedBody();
+    if (scanned === null) return { request, changes: NO_CHANGES, outputCap: null };
+    const { start, end } = scanned.part;
+    if (this.#isLong(end - start)) return this.#restrictInThread(request, rules, { endpoint, owner });
+    const { changes, bytes, outputCap } = applyRules(scanned, rules, endpoint);
+    if (bytes === null) return { request, changes, outputCap };
+    const body = wholeBytesPart(bytes);
+    const changed = readModelRequest(body, endpoint, this.#jsonLimits, buildDisposal(request));
+    return { request: changed, changes, outputCap };
+  }
+
   readJson(body: CompleteBody, endpoint: Endpoint): MaybePromise<ModelRequest> {
     const { bytes, reservation } = body;
     if (this.#isLong(bytes.length)) return this.#readInThread(body, endpoint);
@@ -131,6 +158,25 @@ export class RequestReader {
     return bytes > this.#limits.inspectInThreadAboveBytes;
   }
 
+  async #restrictInThread(
+    request: ModelRequest,
+    rules: BodyRules,
+    { endpoint, owner }: { readonly endpoint: Endpoint; readonly owner: BodyOwner },
+  ): Promise<RestrictedRequest> {
+    const { inputText } = request;
+    if (inputText.kind !== "json") throw new Error("a form has no rules");
+    const { bytes, inspection, policy } = await this.#inspector.inspect({
+      // Nothing reads the received body any more: the thread returns the one that takes its place.
+      bytes: await ownBytes(partBytes(inputText.body)),
+      endpoint,
+      owner: owner.userId ?? owner.id,
+      rules,
+    });
+    if (policy === null) throw new Error("a request policy was not applied");
+    const inspected = { body: wholeBytesPart(bytes), inspection, onDispose: buildDisposal(request) };
+    return { ...policy, request: openInspected(inspected, endpoint, this.#jsonLimits) };
+  }
+
   async #readInThread(
     { bytes: source, owner, reservation }: CompleteBody,
     endpoint: Endpoint,
@@ -162,6 +208,14 @@ async function ownBytes(bytes: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
   const copy = Buffer.allocUnsafeSlow(bytes.length);
   await copyInTurns(copy, 0, bytes);
   return copy;
+}
+
+/** The changed request takes the place of the received one. */
+function buildDisposal(received: ModelRequest): () => void {
+  return () => {
+    void received.body.dispose();
+    freeBody(received);
+  };
 }
 
 function buildRelease(reservation: BodyReservation | null): (() => void) | null {

@@ -3,6 +3,7 @@
 import type { UpstreamFailure } from "../../accounts/failure.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { Candidate } from "../../pool/pool.ts";
+import type { PolicyChange } from "../../protocols/request-policy/policy-body.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { Dialect } from "../../records/interfaces.ts";
 import type { SpanContext } from "../../telemetry/span-context.ts";
@@ -37,6 +38,8 @@ export interface DispatchTrace {
   /** The candidate accounts at the last pick, with reasons and scores. */
   candidates: readonly Candidate[];
   attempts: readonly AttemptTrace[];
+  /** What the request policy of the caller changed. */
+  policyChanges?: readonly PolicyChange[];
   /** The error message for the client, if the request was rejected or failed. */
   rejection?: string;
   /** The id of the distributed trace, if the client started it. Otherwise the id follows from the request id. */
@@ -76,6 +79,8 @@ export interface Trace {
   waitingSinceMs: number | null;
   /** The batches of the request, for each upstream model that was tried; null if it is sent whole. */
   batches: BatchedRequest[] | null;
+  /** Null if no request policy changed the request. */
+  policyChanges: readonly PolicyChange[] | null;
 }
 
 const NO_CANDIDATES: readonly Candidate[] = [];
@@ -93,6 +98,7 @@ export function openTrace(startedMs: number, spanContext: SpanContext | null = n
     slotWaitMs: 0,
     waitingSinceMs: null,
     batches: null,
+    policyChanges: null,
   };
 }
 
@@ -217,6 +223,7 @@ export function isOrdinary(trace: Trace, nowMs: number): boolean {
   const { candidates, attempts } = trace;
   return (
     candidates.length === 0 &&
+    trace.policyChanges === null &&
     clientTraceId(trace) === null &&
     waitedMs(trace, nowMs) === 0 &&
     attempts.length <= 1 &&
@@ -239,6 +246,7 @@ export function traceRecord(trace: Trace, nowMs: number, rejection: string | nul
     ...(trace.slotWaitMs === 0 ? {} : { slotWaitMs: trace.slotWaitMs }),
     candidates: trace.candidates,
     attempts: trace.attempts,
+    ...(trace.policyChanges === null ? {} : { policyChanges: trace.policyChanges }),
     ...(rejection === null ? {} : { rejection: rejection.slice(0, REJECTION_CHARS_MAX) }),
     ...(traceId === null ? {} : { traceId }),
   };

@@ -22,6 +22,10 @@ const TEXTS: Readonly<Record<WhyReason, (facts: Facts) => string>> = {
   model_unknown: (facts) => `Model ${facts.model} does not exist. ${suggestAlternative(facts)}`,
   model_not_published: (facts) =>
     `Group ${facts.group} does not publish ${facts.model}. ${suggestAlternative(facts)}`,
+  policy_allows_model: ({ model }) =>
+    `The request policy of the key allows ${model}. It may change or reject requests.`,
+  policy_excludes_model: ({ model }) =>
+    `The request policy of the key does not allow ${model}. Ask an administrator.`,
   model_serves_interface: ({ model, interface: iface }) => `${model} supports ${iface}.`,
   model_lacks_interface: ({ model, interface: iface, interfaces }) =>
     `${model} does not support ${iface}. Use ${joinNames(interfaces)}.`,

@@ -1,0 +1,101 @@
+/**
+ * Applies the request policy of the caller to a request that was admitted. Limits, holds, counts and upstreams then see
+ * the changed request only.
+ */
+
+import { type MaybePromise, whenReady } from "../../base/maybe-promise.ts";
+import { ApiError } from "../../errors.ts";
+import type { PolicyActions } from "../../observe/policy-actions.ts";
+import type { RequestPolicy } from "../../policy/request-policy.ts";
+import { rejectInputs } from "../../protocols/request-policy/inputs-rule.ts";
+import type { PolicyChange } from "../../protocols/request-policy/policy-body.ts";
+import { violation } from "../../protocols/request-policy/policy-body.ts";
+import type { BodyRules } from "../../records/request-policy.ts";
+import type { InputCounter } from "../metering/count-input.ts";
+import type { InputEstimates } from "../metering/input-estimate.ts";
+import type { RequestReader } from "../request/read-request.ts";
+import type { AdmittedRequest } from "../request-context.ts";
+
+export interface RequestPolicyServices {
+  readonly requests: Pick<RequestReader, "restrict">;
+  readonly estimates: Pick<InputEstimates, "estimate">;
+  readonly inputCounter: Pick<InputCounter, "countRequest">;
+  readonly policyActions: PolicyActions;
+}
+
+/** Returns a promise only for a long body, and where the input must be counted. */
+export function applyRequestPolicy(
+  services: RequestPolicyServices,
+  context: AdmittedRequest,
+  { body: rules }: RequestPolicy,
+): MaybePromise<void> {
+  const { endpoint, request, caller } = context;
+  // A count is free and produces nothing.
+  if (rules === null || endpoint.output === "count") return undefined;
+  try {
+    if (endpoint.output === "image") rejectImages(context, rules);
+    const restricted = services.requests.restrict(request, rules, { endpoint, owner: caller.key });
+    const applied = whenReady(restricted, ({ request: changed, changes, outputCap }) => {
+      context.request = changed;
+      context.policyCap = outputCap;
+      if (outputCap !== null) changed.lowerOutputLimit(outputCap);
+      if (changes.length > 0) noteChanges(services.policyActions, context, changes);
+      return rules.inputTokensMax === null
+        ? undefined
+        : checkInputTokens(services, context, rules.inputTokensMax);
+    });
+    return applied instanceof Promise ? applied.catch((error) => countRejection(services, error)) : applied;
+  } catch (error) {
+    return countRejection(services, error);
+  }
+}
+
+function noteChanges(
+  actions: PolicyActions,
+  { trace }: AdmittedRequest,
+  changes: readonly PolicyChange[],
+): void {
+  trace.policyChanges = changes;
+  for (const { rule, to } of changes) actions.add(rule, to === null ? "drop" : "change");
+}
+
+function countRejection({ policyActions }: RequestPolicyServices, error: unknown): never {
+  if (error instanceof ApiError && error.code === "policy_violation") policyActions.add("request", "reject");
+  throw error;
+}
+
+/** Images may be files of a form, which has no rules of its own. */
+function rejectImages({ request }: AdmittedRequest, { inputsMax }: BodyRules): void {
+  if (inputsMax.images === undefined && inputsMax.urls === undefined) return;
+  const { pictures, remotePictures } = request.inputReach();
+  rejectInputs({ images: pictures, files: 0, urls: remotePictures, audio: 0 }, inputsMax, "image");
+}
+
+/** An estimate may be too high, so a request is rejected by a count only. */
+function checkInputTokens(
+  { estimates, inputCounter }: RequestPolicyServices,
+  { request, endpoint, caller }: AdmittedRequest,
+  max: number,
+): MaybePromise<void> {
+  if (estimates.estimate(request.publicModel, request.inputSize()) <= max) return undefined;
+  const countable = { request, output: endpoint.output, owner: caller.key.id };
+  return inputCounter.countRequest(countable).then((tokens) => {
+    if (tokens > max)
+      throw violation("input", `the input has about ${tokens} tokens, and at most ${max} are allowed.`);
+  });
+}
+
+/** The header that names every change: `output_tokens=16000, tools=-web_search`. */
+export function formatChanges(changes: readonly PolicyChange[]): string {
+  return changes
+    .map(({ rule, param, from, to }) => {
+      const name = rule === "force" ? param : rule;
+      return to === null ? `${name}=-${toHeaderText(from ?? param)}` : `${name}=${to}`;
+    })
+    .join(", ");
+}
+
+/** Types of tools are chosen by clients. */
+function toHeaderText(text: string): string {
+  return text.replace(/[^\w.-]/g, "_");
+}
