@@ -85,6 +85,14 @@ export const PAGES: readonly PageEntry[] = [
     nav: { label: (t) => t.adminModels.title, icon: "tag", key: "p" },
   },
   {
+    path: "/admin/policies",
+    who: "admin",
+    load: () => import("./pages/admin/policies/policies.tsx"),
+    nav: { label: (t) => t.adminPolicies.title, icon: "shield", key: "o" },
+  },
+  { path: "/admin/policies/-/new", who: "admin", load: () => import("./pages/admin/policies/policy.tsx") },
+  { path: "/admin/policies/:name", who: "admin", load: () => import("./pages/admin/policies/policy.tsx") },
+  {
     path: "/admin/users",
     who: "admin",
     load: () => import("./pages/admin/users/users.tsx"),

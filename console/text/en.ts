@@ -11,6 +11,7 @@ import { adminKeys } from "./en/admin-keys.ts";
 import { adminModels } from "./en/admin-models.ts";
 import { adminNodes } from "./en/admin-nodes.ts";
 import { adminPlans } from "./en/admin-plans.ts";
+import { adminPolicies } from "./en/admin-policies.ts";
 import { adminSettings } from "./en/admin-settings.ts";
 import { adminUsers } from "./en/admin-users.ts";
 import { entry } from "./en/entry.ts";
@@ -38,6 +39,7 @@ export const en = {
   adminModels,
   adminNodes,
   adminPlans,
+  adminPolicies,
   adminSettings,
   adminUsers,
   entry,

@@ -12,6 +12,7 @@ import { adminKeys } from "./zh/admin-keys.ts";
 import { adminModels } from "./zh/admin-models.ts";
 import { adminNodes } from "./zh/admin-nodes.ts";
 import { adminPlans } from "./zh/admin-plans.ts";
+import { adminPolicies } from "./zh/admin-policies.ts";
 import { adminSettings } from "./zh/admin-settings.ts";
 import { adminUsers } from "./zh/admin-users.ts";
 import { entry } from "./zh/entry.ts";
@@ -39,6 +40,7 @@ export const zh: Catalogue = {
   adminModels,
   adminNodes,
   adminPlans,
+  adminPolicies,
   adminSettings,
   adminUsers,
   entry,

@@ -6,7 +6,7 @@ import { useApi, useChange } from "../../data.ts";
 import { limitsBody, limitsValue } from "../../forms/limits.tsx";
 import { useFormat, useText } from "../../text/text.tsx";
 import { ConfirmDialog, Dialog } from "../../ui/dialog.tsx";
-import { SelectField, TextField } from "../../ui/field.tsx";
+import { type FieldBinding, SelectField, TextField } from "../../ui/field.tsx";
 import { CancelButton, Form, useForm } from "../../ui/form.tsx";
 import { useToast } from "../../ui/toast.tsx";
 import { type Expiry, ExpiryFields, useExpiresAt } from "./expiry.tsx";
@@ -29,7 +29,13 @@ export function EditKeyDialog({ shown, onClose }: KeyDialogProps) {
   const offers = useApi("groups.list");
   const edit = useChange("keys.edit", { invalidates: ["keys.", "models."] });
   const form = useForm(
-    { name: shown.name, expiry: "keep" as Expiry, date: "", limits: limitsValue(shown.limits) },
+    {
+      name: shown.name,
+      expiry: "keep" as Expiry,
+      date: "",
+      limits: limitsValue(shown.limits),
+      requestPolicy: shown.request_policy ?? "",
+    },
     async (values) => {
       const expires = expiresAt(values);
       await edit.mutateAsync({
@@ -37,6 +43,7 @@ export function EditKeyDialog({ shown, onClose }: KeyDialogProps) {
         body: {
           name: values.name.trim(),
           limits: limitsBody(values.limits),
+          request_policy: values.requestPolicy === "" ? null : values.requestPolicy,
           ...(expires === undefined ? {} : { expires_at: expires }),
         },
       });
@@ -50,6 +57,7 @@ export function EditKeyDialog({ shown, onClose }: KeyDialogProps) {
       <Form form={form} submit={kit.save} actions={<CancelButton onClick={onClose} />} atEnd>
         <TextField {...form.bind("name")} label={t.form.name} maxLength={64} />
         <ExpiryFields form={form} keep={`${t.edit.keep}: ${now}`} />
+        <KeyPolicy binding={form.bind("requestPolicy", "request_policy")} />
         <OwnLimits
           form={form}
           within={offers.data?.data.find(({ name }) => name === shown.group)?.limits}
@@ -57,6 +65,24 @@ export function EditKeyDialog({ shown, onClose }: KeyDialogProps) {
         />
       </Form>
     </Dialog>
+  );
+}
+
+/** The policies that the caller may choose. Without any, the field is left out. */
+function KeyPolicy({ binding }: { binding: FieldBinding<string> }) {
+  const t = useText("adminPolicies");
+  const offered = useApi("request_policies.list");
+  const [present] = useState(binding.value);
+  const names = new Set([present, ...(offered.data?.data ?? []).map(({ name }) => name)]);
+  names.delete("");
+  if (names.size === 0) return null;
+  return (
+    <SelectField
+      {...binding}
+      label={t.ofKey}
+      hint={t.ofKeyHint}
+      choices={[{ value: "", label: t.none }, ...[...names].map((name) => ({ value: name, label: name }))]}
+    />
   );
 }
 

@@ -168,6 +168,7 @@ function KeyFacts({ shown }: { shown: KeyDetail }) {
   const kit = useText("kit");
   const format = useFormat();
   const limits = useLimitsText()(shown.limits);
+  const policies = useText("adminPolicies");
   const { former_secrets: former } = shown;
   return (
     <Facts
@@ -196,6 +197,7 @@ function KeyFacts({ shown }: { shown: KeyDetail }) {
           ? []
           : [[t.revoked, <Time key="revoked" at={shown.revoked_at} exact />] as const]),
         [t.own, limits ?? kit.none],
+        ...(shown.request_policy === null ? [] : [[policies.ofKey, shown.request_policy] as const]),
       ]}
     />
   );

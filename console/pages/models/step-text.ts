@@ -32,6 +32,10 @@ export function useStepText(): (step: Step) => string {
         return joinSentences(steps.model_unknown(model), values.elsewhere(facts));
       case "model_not_published":
         return joinSentences(steps.model_not_published(group, model), values.elsewhere(facts));
+      case "policy_allows_model":
+        return steps.policy_allows_model(model);
+      case "policy_excludes_model":
+        return steps.policy_excludes_model(model);
       case "model_serves_interface":
         return steps.model_serves_interface(model, iface);
       case "model_lacks_interface":

@@ -11,6 +11,7 @@ import { EmptyState, Notice } from "../../ui/notice.tsx";
 import { Card, Facts, Page, PageHeader, Section, Stat, Stats } from "../../ui/page.tsx";
 import { Table } from "../../ui/table.tsx";
 import { Copy, Count, Money } from "../../ui/values.tsx";
+import { PolicyChanges } from "../admin/policies/policy-changes.tsx";
 import { OutcomeBadge } from "../usage/outcome.tsx";
 import type { Inspection } from "./inspection.ts";
 import { PriceCard } from "./price.tsx";
@@ -42,6 +43,7 @@ export default function RequestPage({ params }: PageProps) {
 
 function Inspector({ request }: { request: Inspection }) {
   const { request: t, stats, requests } = useText("usage");
+  const policies = useText("adminPolicies").changes;
   const format = useFormat();
   return (
     <>
@@ -76,6 +78,13 @@ function Inspector({ request }: { request: Inspection }) {
           <RequestTimeline request={request} />
         </Card>
       </Section>
+      {request.policy_changes.length > 0 && (
+        <Section title={policies.title} about={policies.about}>
+          <Card>
+            <PolicyChanges changes={request.policy_changes} />
+          </Card>
+        </Section>
+      )}
       <div className="columns">
         <Section title={t.tokens}>
           <Card>

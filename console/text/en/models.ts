@@ -91,6 +91,10 @@ export const models = {
     model_published: (model: string) => `The group publishes ${model}.`,
     model_unknown: (model: string) => `Model ${model} does not exist.`,
     model_not_published: (group: string, model: string) => `Group ${group} does not publish ${model}.`,
+    policy_allows_model: (model: string) =>
+      `The request policy of the key allows ${model}. It may change or reject requests.`,
+    policy_excludes_model: (model: string) =>
+      `The request policy of the key does not allow ${model}. Ask an administrator.`,
     model_serves_interface: (model: string, iface: string) => `${model} supports ${iface}.`,
     model_lacks_interface: (model: string, iface: string, serves: string) =>
       `${model} does not support ${iface}. Use ${serves}.`,

@@ -83,6 +83,8 @@ export const models: Area<"models"> = {
     model_published: (model) => `分组发布了 ${model}。`,
     model_unknown: (model) => `模型 ${model} 不存在。`,
     model_not_published: (group, model) => `分组 ${group} 没有发布 ${model}。`,
+    policy_allows_model: (model) => `密钥的请求策略允许 ${model}，但可能修改或拒绝请求。`,
+    policy_excludes_model: (model) => `密钥的请求策略不允许 ${model}。请联系管理员。`,
     model_serves_interface: (model, iface) => `${model} 支持 ${iface} 接口。`,
     model_lacks_interface: (model, iface, serves) => `${model} 不支持 ${iface} 接口，请使用 ${serves}。`,
     price_known: "模型已定价。",

@@ -68,6 +68,8 @@ export function GroupEditor({ form, isNew = false }: { form: GroupForm; isNew?: 
 function GeneralFields({ form, isNew }: { form: GroupForm; isNew: boolean }) {
   const t = useText("adminGroups").general;
   const captures = useText("adminCaptures");
+  const policies = useText("adminPolicies");
+  const known = useList("admin.request_policies.list", { query: { limit: 200 } });
   const policy = useText("policy");
   return (
     <>
@@ -98,6 +100,15 @@ function GeneralFields({ form, isNew }: { form: GroupForm; isNew: boolean }) {
           value: mode,
           label: captures.modes[mode],
         }))}
+      />
+      <SelectField
+        {...form.bind("requestPolicy", "request_policy")}
+        label={policies.ofGroup}
+        hint={policies.ofGroupHint}
+        choices={[
+          { value: "", label: policies.none },
+          ...known.rows.map(({ document: { name } }) => ({ value: name, label: name })),
+        ]}
       />
     </>
   );

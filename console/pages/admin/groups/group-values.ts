@@ -42,6 +42,8 @@ export interface GroupValues {
   websocket: boolean;
   switches: Switches<OtherSwitch<GroupDocument, "websocket">>;
   capture: NonNullable<GroupDocument["capture"]>;
+  /** Empty: none. */
+  requestPolicy: string;
 }
 
 export function groupValues(document: GroupDocument): GroupValues {
@@ -66,6 +68,7 @@ export function groupValues(document: GroupDocument): GroupValues {
     websocket: document.websocket ?? true,
     switches: readSwitches(document, ["websocket"]),
     capture: document.capture ?? "off",
+    requestPolicy: document.request_policy ?? "",
   };
 }
 
@@ -106,5 +109,6 @@ export function groupDocument(values: GroupValues): GroupDocument {
     ...(values.websocket ? {} : { websocket: false }),
     ...values.switches,
     ...(values.capture === "off" ? {} : { capture: values.capture }),
+    ...(values.requestPolicy === "" ? {} : { request_policy: values.requestPolicy }),
   };
 }
