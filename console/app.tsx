@@ -5,7 +5,7 @@ import { Component, lazy, type ReactNode, Suspense, useEffect, useMemo, useRef }
 import { Redirect, Route, Router, Switch, useLocation, useSearch } from "wouter";
 import { openQueryClient } from "./data.ts";
 import { readParams, useRawLocation, useRawSearch } from "./location.ts";
-import { PAGES, type PageEntry } from "./pages.tsx";
+import { mayOpen, PAGES, type PageEntry } from "./pages.tsx";
 import { SessionProvider, type SessionUser, useSession } from "./session.tsx";
 import { Shell } from "./shell/shell.tsx";
 import type { Catalogue } from "./text/catalogue.ts";
@@ -71,11 +71,11 @@ function useTopOfPage(): void {
 /** The chunk of a page could not be loaded. */
 class NotLoaded extends Error {}
 
-const ROUTES = PAGES.map(({ path, who, load }) => ({
-  path,
-  who,
+const ROUTES = PAGES.map((page) => ({
+  path: page.path,
+  page,
   Loaded: lazy(() =>
-    load().catch((cause: unknown) => {
+    page.load().catch((cause: unknown) => {
       throw new NotLoaded("The page was not loaded.", { cause });
     }),
   ),
@@ -86,7 +86,7 @@ function Pages() {
   useTopOfPage();
   return (
     <Switch>
-      {routesFor((who) => who === "anyone")}
+      {routesFor(({ who }) => who === "anyone")}
       <Route>{user === null ? <SignInFirst /> : <UserPages user={user} />}</Route>
     </Switch>
   );
@@ -97,7 +97,7 @@ function UserPages({ user: { role } }: { user: SessionUser }) {
   return (
     <Shell>
       <Switch>
-        {routesFor((who) => who === "user" || who === role)}
+        {routesFor((page) => mayOpen(page, role))}
         {ROUTES.map(({ path }) => (
           <Route key={path} path={path} component={Forbidden} />
         ))}
@@ -110,8 +110,8 @@ function UserPages({ user: { role } }: { user: SessionUser }) {
   );
 }
 
-function routesFor(isMeant: (who: PageEntry["who"]) => boolean): ReactNode {
-  return ROUTES.filter(({ who }) => isMeant(who)).map(({ path, Loaded }) => (
+function routesFor(isMeant: (page: PageEntry) => boolean): ReactNode {
+  return ROUTES.filter(({ page }) => isMeant(page)).map(({ path, Loaded }) => (
     <Route key={path} path={path}>
       {(params) => (
         <ErrorBoundary>

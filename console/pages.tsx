@@ -2,14 +2,15 @@
 
 import type { ComponentType } from "react";
 import type { PageProps } from "./page-props.ts";
+import type { SessionUser } from "./session.tsx";
 import type { Catalogue } from "./text/catalogue.ts";
 import type { IconName } from "./ui/icon.tsx";
 
 export interface PageEntry {
   /** After `/console`; `:id` is one segment. The page gets it as `params`. */
   path: string;
-  /** Who may open the page. `anyone`: people who are not signed in; `user`: everyone who is. */
-  who: "anyone" | "user" | "admin";
+  /** Who may open the page. `anyone`: people who are not signed in; `user`: everyone who is; `auditor`: also administrators. */
+  who: "anyone" | "user" | "auditor" | "admin";
   load(): Promise<{ default: ComponentType<PageProps> }>;
   /** Omitted: the page is reached from another one. */
   nav?: {
@@ -18,6 +19,11 @@ export interface PageEntry {
     /** The key `g` followed by this letter opens the page. */
     key?: string;
   };
+}
+
+/** Whether a signed-in user of this role may open the page. */
+export function mayOpen({ who }: PageEntry, role: SessionUser["role"]): boolean {
+  return who === "user" || who === role || (who === "auditor" && role === "admin");
 }
 
 export const PAGES: readonly PageEntry[] = [
@@ -80,7 +86,7 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/admin/accounts/:name", who: "admin", load: () => import("./pages/admin/accounts/account.tsx") },
   {
     path: "/admin/models",
-    who: "admin",
+    who: "auditor",
     load: () => import("./pages/admin/models/models.tsx"),
     nav: { label: (t) => t.adminModels.title, icon: "tag", key: "p" },
   },
@@ -94,11 +100,11 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/admin/policies/:name", who: "admin", load: () => import("./pages/admin/policies/policy.tsx") },
   {
     path: "/admin/users",
-    who: "admin",
+    who: "auditor",
     load: () => import("./pages/admin/users/users.tsx"),
     nav: { label: (t) => t.adminUsers.title, icon: "users", key: "e" },
   },
-  { path: "/admin/users/:id", who: "admin", load: () => import("./pages/admin/users/user.tsx") },
+  { path: "/admin/users/:id", who: "auditor", load: () => import("./pages/admin/users/user.tsx") },
   {
     path: "/admin/keys",
     who: "admin",
@@ -127,7 +133,7 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/admin/captures/:id", who: "admin", load: () => import("./pages/admin/captures/capture.tsx") },
   {
     path: "/admin/audit",
-    who: "admin",
+    who: "auditor",
     load: () => import("./pages/admin/audit/audit.tsx"),
     nav: { label: (t) => t.adminAudit.title, icon: "history", key: "l" },
   },

@@ -2,7 +2,7 @@
 
 import { useEffect, useRef } from "react";
 import { useLocation } from "wouter";
-import { PAGES } from "../pages.tsx";
+import { mayOpen, PAGES } from "../pages.tsx";
 import { useUser } from "../session.tsx";
 
 /** The letter must follow within this time. */
@@ -21,7 +21,7 @@ export function useShortcuts(onHelp: () => void): void {
       const { go, role, onHelp } = latest.current;
       if (event.timeStamp - goPressedMs < SEQUENCE_MS) {
         goPressedMs = Number.NEGATIVE_INFINITY;
-        const page = PAGES.find(({ nav, who }) => nav?.key === event.key && (who === "user" || who === role));
+        const page = PAGES.find((one) => one.nav?.key === event.key && mayOpen(one, role));
         if (page) {
           event.preventDefault();
           go(page.path);

@@ -1,7 +1,7 @@
 /** The navigation, by the role of the user. */
 
 import { Link as RoutedLink, useLocation } from "wouter";
-import { PAGES, type PageEntry } from "../pages.tsx";
+import { mayOpen, PAGES, type PageEntry } from "../pages.tsx";
 import { useUser } from "../session.tsx";
 import { useSpeech, useText } from "../text/text.tsx";
 import { Link } from "../ui/button.tsx";
@@ -10,14 +10,17 @@ import { Icon } from "../ui/icon.tsx";
 export function Navigation() {
   const t = useText("shell");
   const { role } = useUser();
+  const pages = PAGES.filter((page) => page.nav !== undefined && mayOpen(page, role));
+  const own = pages.filter(({ who }) => who === "user");
+  const others = pages.filter(({ who }) => who !== "user");
   return (
     <nav aria-label={t.navigation}>
       <Link to="/" className="brand">
         <Icon name="gate" size={22} />
         {t.product}
       </Link>
-      <NavigationPart title={role === "admin" ? t.sections.own : null} pages={pagesFor("user")} />
-      {role === "admin" && <NavigationPart title={t.sections.admin} pages={pagesFor("admin")} />}
+      <NavigationPart title={role === "user" ? null : t.sections.own} pages={own} />
+      {role !== "user" && <NavigationPart title={t.sections[role]} pages={others} />}
       <OtherSites />
     </nav>
   );
@@ -44,10 +47,6 @@ function OtherSites() {
       </ul>
     </div>
   );
-}
-
-function pagesFor(who: PageEntry["who"]): readonly PageEntry[] {
-  return PAGES.filter((page) => page.who === who && page.nav !== undefined);
 }
 
 function NavigationPart({ title, pages }: { title: string | null; pages: readonly PageEntry[] }) {

@@ -1,6 +1,6 @@
 /** The list of keyboard shortcuts. */
 
-import { PAGES } from "../pages.tsx";
+import { mayOpen, PAGES } from "../pages.tsx";
 import { useUser } from "../session.tsx";
 import { useSpeech, useText } from "../text/text.tsx";
 import { Dialog } from "../ui/dialog.tsx";
@@ -9,10 +9,8 @@ export function ShortcutsDialog({ onClose }: { onClose: () => void }) {
   const { shortcuts: t } = useText("shell");
   const { texts } = useSpeech();
   const { role } = useUser();
-  const places = PAGES.flatMap(({ nav, who }) =>
-    nav?.key !== undefined && (who === "user" || who === role)
-      ? [{ key: nav.key, name: nav.label(texts) }]
-      : [],
+  const places = PAGES.filter((page) => mayOpen(page, role)).flatMap(({ nav }) =>
+    nav?.key === undefined ? [] : [{ key: nav.key, name: nav.label(texts) }],
   );
   const keys: readonly (readonly [keys: readonly string[], what: string])[] = [
     [["/"], t.search],

@@ -6,7 +6,7 @@ import { EMAIL_RULE, isEmail } from "../config/schema/basic-values.ts";
 import { secretChange } from "../config/state/difference.ts";
 import { formatProblem } from "../config/state/problem.ts";
 import { userToFile } from "../config/state/to-file-shape.ts";
-import type { Role, UserRecord, UserStatus } from "../records/user.ts";
+import { ROLES, type Role, type UserRecord, type UserStatus } from "../records/user.ts";
 import { writePassword } from "../store/identity/credentials.ts";
 import { findUserByEmail, listUsers } from "../store/identity/users.ts";
 import { listGroups } from "../store/policy/groups.ts";
@@ -16,8 +16,6 @@ import { operator, runLogged } from "./operator.ts";
 import { readPassword } from "./password.ts";
 import { requireUser, withInstallation } from "./store-access.ts";
 import { table } from "./terminal.ts";
-
-const ROLES: readonly Role[] = ["admin", "user"];
 
 export const listAllUsers: Command = {
   words: "users list",
@@ -62,7 +60,7 @@ export const createUser: Command = {
     "The user chooses a password with a link of `admin link --for reset`, or an operator sets it with `users password`.",
   positionals: ["EMAIL"],
   options: {
-    role: { value: "ROLE", about: "user or admin (user)" },
+    role: { value: "ROLE", about: "user, auditor or admin (user)" },
     groups: { value: "GROUPS", about: "names of private groups that the user may use, separated by commas" },
     json: JSON_OPTION,
     data: DATA_OPTION,
@@ -88,7 +86,7 @@ export const createUser: Command = {
 
 export const setRole: Command = {
   words: "users role",
-  summary: "Make a user an administrator, or an administrator a user",
+  summary: "Change the role of a user: user, auditor or admin",
   changes: "access",
   positionals: ["EMAIL", "ROLE"],
   options: { data: DATA_OPTION },
@@ -178,5 +176,5 @@ async function readGroupNames(db: Installation["db"]): Promise<ReadonlyMap<strin
 }
 
 function roleFrom(text: string): Role {
-  return ROLES.find((role) => role === text) ?? misuse("ROLE must be user or admin.", "For example: admin");
+  return ROLES.find((role) => role === text) ?? misuse("ROLE must be user, auditor or admin.", "For example: auditor");
 }

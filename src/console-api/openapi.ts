@@ -99,6 +99,7 @@ const DESCRIPTION: ApiDescription = {
 const ACCESS_TEXTS: Readonly<Record<Access, string>> = {
   anyone: "No authentication required.",
   user: "Requires a signed-in user.",
+  auditor: "Requires an administrator or an auditor.",
   admin: "Requires an administrator.",
 };
 

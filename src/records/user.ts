@@ -2,7 +2,9 @@
 
 import type { CallerLimits } from "./limits.ts";
 
-export type Role = "admin" | "user";
+/** An `auditor` reads usage, prices, ledgers and the change log of everyone, and changes nothing of others. */
+export const ROLES = ["admin", "auditor", "user"] as const;
+export type Role = (typeof ROLES)[number];
 
 export const USER_STATUSES = ["active", "disabled"] as const;
 export type UserStatus = (typeof USER_STATUSES)[number];

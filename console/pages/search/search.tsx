@@ -73,7 +73,7 @@ export default function SearchPage() {
 function useResults(text: string): readonly Results[] {
   const { role } = useUser();
   const query = { search: text, limit: RESULTS_MAX };
-  const own = useOwnKeys(query, { enabled: text !== "" && role === "user" });
+  const own = useOwnKeys(query, { enabled: text !== "" && role !== "admin" });
   const all = useEverything(query, { enabled: text !== "" && role === "admin" });
   if (text === "") return [];
   return role === "admin" ? all : own;

@@ -93,7 +93,7 @@ export function useSplits({ filters }: UsageQuery): readonly Split[] {
 /** Whether the page shows requests of several users. */
 export function useIsEverybody(filters: UsageQuery["filters"]): boolean {
   const { role } = useUser();
-  if (role !== "admin" || filters.user !== undefined) return false;
+  if (role === "user" || filters.user !== undefined) return false;
   return filters.whose === "everybody" || filters.account !== undefined;
 }
 
@@ -101,13 +101,13 @@ export function FilterBar({ query }: { query: UsageQuery }) {
   const { filter: t, outcomes } = useText("usage");
   const { role } = useUser();
   const { data: choices } = useApi("usage.choices");
-  const isAdmin = role === "admin";
+  const seesEverything = role !== "user";
   const plain = (values: readonly string[] = []): Choice[] =>
     values.map((value) => ({ value, label: value }));
   return (
     <fieldset className="filters">
       <legend className="unseen">{t.title}</legend>
-      {isAdmin && (
+      {seesEverything && (
         <Segments
           label={t.whose}
           value={query.filters.whose === "everybody" ? "everybody" : "own"}
@@ -125,10 +125,10 @@ export function FilterBar({ query }: { query: UsageQuery }) {
       )}
       <FilterSelect query={query} name="model" label={t.model} choices={plain(choices?.models)} />
       <FilterSelect query={query} name="group" label={t.group} choices={plain(choices?.groups)} />
-      {isAdmin && (
+      {seesEverything && (
         <FilterSelect query={query} name="account" label={t.account} choices={plain(choices?.accounts)} />
       )}
-      {isAdmin && <UserFilter query={query} />}
+      {seesEverything && <UserFilter query={query} />}
       <FilterSelect
         query={query}
         name="outcome"

@@ -31,7 +31,7 @@ export function RequestTable({ requests, hasUsers }: { requests: Listing<Request
       cell: ({ key }) => <span className="named">{key.name ?? key.id}</span>,
     },
     ...(hasUsers ? [nameColumn("user", t.user)] : []),
-    ...(role === "admin" ? [nameColumn("account", t.account)] : []),
+    ...(role !== "user" ? [nameColumn("account", t.account)] : []),
     {
       key: "outcome",
       header: t.outcome,

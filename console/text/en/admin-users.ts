@@ -4,16 +4,17 @@ import { plural } from "../plural.ts";
 
 export const adminUsers = {
   title: "Users",
-  about: "Users with API keys, and administrators.",
+  about: "Users with API keys, auditors and administrators.",
   add: "Add user",
   invite: "Invite user",
   search: "Search users by address",
   show: "Filter users",
-  filter: { all: "All", admins: "Administrators", disabled: "Disabled" },
+  filter: { all: "All", admins: "Administrators", auditors: "Auditors", disabled: "Disabled" },
   email: "E-mail address",
   role: "Role",
-  roles: { admin: "Administrator", user: "User" },
-  roleHint: "Administrators can use all administration pages.",
+  roles: { admin: "Administrator", auditor: "Auditor", user: "User" },
+  roleHint:
+    "Administrators can use all administration pages. Auditors read usage, prices, ledgers and the audit log of everyone.",
   status: "Status",
   disabled: "Disabled",
   balance: "Balance",
@@ -80,8 +81,7 @@ export const adminUsers = {
     support: "Support view",
     more: "More",
     saved: "Saved. The change is active.",
-    makeAdmin: "Make administrator",
-    makeUser: "Remove administrator role",
+    changeRole: "Change role",
     disable: "Disable",
     enable: "Enable",
     enabled: (email: string) => `${email} enabled.`,
@@ -101,7 +101,9 @@ export const adminUsers = {
       title: (email: string) => `Change the role of ${email}?`,
       admin:
         "An administrator can change all settings, including accounts, prices and balances of other users. All sessions of this user end so that the new role applies.",
-      user: "The user keeps their own keys and wallet but loses access to the administration pages. All sessions of this user end.",
+      auditor:
+        "An auditor reads usage, prices, balances, ledgers and the audit log of everyone, opens no captured requests, and changes nothing of others. All sessions of this user end so that the new role applies.",
+      user: "The user keeps their own keys and wallet and sees nothing of others. All sessions of this user end so that the new role applies.",
     },
     factor: {
       title: (email: string) => `Disable two-factor authentication for ${email}?`,

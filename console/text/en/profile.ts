@@ -8,7 +8,7 @@ export const profile = {
   facts: {
     email: "E-mail address",
     role: "Role",
-    roles: { admin: "Administrator", user: "User" },
+    roles: { admin: "Administrator", auditor: "Auditor", user: "User" },
   },
   verify: {
     title: "Verify your address",

@@ -6,7 +6,7 @@ export const shell = {
   navigation: "Main",
   openNavigation: "Open navigation",
   closeNavigation: "Close navigation",
-  sections: { own: "Workspace", admin: "Administration" },
+  sections: { own: "Workspace", admin: "Administration", auditor: "Auditing" },
   search: "Search",
   searchHint: "Request ID, key, user, model…",
   account: "Account",

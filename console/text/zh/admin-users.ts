@@ -4,16 +4,16 @@ import type { Area } from "../catalogue.ts";
 
 export const adminUsers: Area<"adminUsers"> = {
   title: "用户",
-  about: "拥有 API 密钥的用户和管理员。",
+  about: "拥有 API 密钥的用户、审计员和管理员。",
   add: "添加用户",
   invite: "邀请用户",
   search: "按邮箱搜索用户",
   show: "筛选用户",
-  filter: { all: "全部", admins: "管理员", disabled: "已停用" },
+  filter: { all: "全部", admins: "管理员", auditors: "审计员", disabled: "已停用" },
   email: "电子邮箱",
   role: "角色",
-  roles: { admin: "管理员", user: "用户" },
-  roleHint: "管理员可以使用所有管理页面。",
+  roles: { admin: "管理员", auditor: "审计员", user: "用户" },
+  roleHint: "管理员可以使用所有管理页面。审计员可以查看所有人的用量、价格、账本和审计日志。",
   status: "状态",
   disabled: "已停用",
   balance: "余额",
@@ -72,8 +72,7 @@ export const adminUsers: Area<"adminUsers"> = {
     support: "支持视图",
     more: "更多",
     saved: "已保存，立即生效。",
-    makeAdmin: "设为管理员",
-    makeUser: "取消管理员角色",
+    changeRole: "更改角色",
     disable: "停用",
     enable: "启用",
     enabled: (email) => `${email} 已启用。`,
@@ -93,7 +92,9 @@ export const adminUsers: Area<"adminUsers"> = {
       title: (email) => `更改 ${email} 的角色？`,
       admin:
         "管理员可以更改所有设置，包括账号、价格和其他用户的余额。该用户的所有会话将结束，以使新角色生效。",
-      user: "该用户保留自己的密钥和钱包，但无法访问管理页面。其所有会话将结束。",
+      auditor:
+        "审计员可以查看所有人的用量、价格、余额、账本和审计日志，不能打开捕获的请求，也不能更改他人的任何内容。该用户的所有会话将结束，以使新角色生效。",
+      user: "该用户保留自己的密钥和钱包，看不到他人的内容。该用户的所有会话将结束，以使新角色生效。",
     },
     factor: {
       title: (email) => `停用 ${email} 的两步验证？`,

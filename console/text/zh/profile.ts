@@ -5,7 +5,7 @@ import type { Area } from "../catalogue.ts";
 export const profile: Area<"profile"> = {
   title: "个人资料与安全",
   about: "您的账户、登录方式和活跃会话。",
-  facts: { email: "邮箱", role: "角色", roles: { admin: "管理员", user: "用户" } },
+  facts: { email: "邮箱", role: "角色", roles: { admin: "管理员", auditor: "审计员", user: "用户" } },
   verify: {
     title: "验证您的邮箱",
     text: (email) => `要创建密钥，请打开发送到 ${email} 的链接并设置新密码。`,

@@ -8,7 +8,7 @@ export const shell: Area<"shell"> = {
   navigation: "主导航",
   openNavigation: "打开导航",
   closeNavigation: "关闭导航",
-  sections: { own: "工作台", admin: "管理" },
+  sections: { own: "工作台", admin: "管理", auditor: "审计" },
   search: "搜索",
   searchHint: "请求 ID、密钥、用户、模型…",
   account: "账户",

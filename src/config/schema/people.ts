@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { isTimeZone } from "../../money/plan-windows.ts";
 import { COUNTED, PLAN_PERIODS, RENEWALS } from "../../records/plan.ts";
-import { USER_STATUSES } from "../../records/user.ts";
+import { ROLES, USER_STATUSES } from "../../records/user.ts";
 import { hasKeyPrefix, hasValidChecksum } from "../../secrets/api-key.ts";
 import { limits } from "../limits/product-limits.ts";
 import {
@@ -79,9 +79,9 @@ export function isPassword(value: string): boolean {
 export const user = describeFields({
   email: { is: email, means: "the user's address, case-insensitive" },
   role: {
-    is: z.enum(["admin", "user"]).default("user"),
+    is: z.enum(ROLES).default("user"),
     means:
-      "the user's rights in the console: an `admin` can see and change everything, a `user` only their own data",
+      "the user's rights in the console: an `admin` can see and change everything, a `user` only their own data. An `auditor` also sees usage, prices, balances, ledgers and the audit log of everyone, and opens no captures",
   },
   status: {
     is: z.enum(USER_STATUSES).optional(),

@@ -13,7 +13,7 @@ import {
 import type { Db } from "../../store/engine/db.ts";
 import { instantQuery } from "../forms/fields.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
-import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { EMPTY_INPUT, forAuditors } from "../http/route.ts";
 import { streamedFile } from "../http/streamed-file.ts";
 
 const entryResponse = z.object({
@@ -42,7 +42,7 @@ const filterQuery = {
 };
 
 export const adminAuditLogRoutes = {
-  "admin.audit.list": forAdmins({
+  "admin.audit.list": forAuditors({
     ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/audit",
@@ -59,7 +59,7 @@ export const adminAuditLogRoutes = {
     },
   }),
 
-  "admin.audit.verify": forAdmins({
+  "admin.audit.verify": forAuditors({
     ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/audit/verify",
@@ -80,7 +80,7 @@ export const adminAuditLogRoutes = {
     },
   }),
 
-  "admin.audit.export": forAdmins({
+  "admin.audit.export": forAuditors({
     ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/audit/export",

@@ -16,7 +16,7 @@ import type { ConsoleContext } from "../context.ts";
 import { modelForm, priceForm } from "../forms/policy-forms.ts";
 import { namedPage, selectMembers } from "../http/named-page.ts";
 import { buildPage, groupQuery, pageQuery, searchQuery } from "../http/page.ts";
-import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { EMPTY_INPUT, forAdmins, forAuditors } from "../http/route.ts";
 import { modelResponse, openModelView } from "./model-view.ts";
 
 const byId = { params: z.strictObject({ id: z.string() }) };
@@ -31,7 +31,7 @@ const mapping = z.strictObject({
 });
 
 export const adminModelRoutes = {
-  "admin.models.list": forAdmins({
+  "admin.models.list": forAuditors({
     ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/models",
@@ -46,7 +46,7 @@ export const adminModelRoutes = {
       return { data: page.map(await openView(context, records)), next };
     },
   }),
-  "admin.models.get": forAdmins({
+  "admin.models.get": forAuditors({
     ...EMPTY_INPUT,
     ...byId,
     method: "GET",

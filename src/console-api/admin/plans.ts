@@ -24,7 +24,7 @@ import { emailField, instantField } from "../forms/fields.ts";
 import { orderKeyField, readOrderKey } from "../http/idempotency-key.ts";
 import { namedPage } from "../http/named-page.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
-import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { EMPTY_INPUT, forAdmins, forAuditors } from "../http/route.ts";
 
 /** In the shape of gateway.yaml. The schema of the file validates the values. */
 const planForm = z.strictObject({
@@ -69,7 +69,7 @@ const subscriptionResponse = z.object({
 const byName = { params: z.strictObject({ name: z.string() }) };
 
 export const adminPlanRoutes = {
-  "admin.plans.list": forAdmins({
+  "admin.plans.list": forAuditors({
     ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/plans",
@@ -120,7 +120,7 @@ export const adminPlanRoutes = {
     },
   }),
 
-  "admin.subscriptions.list": forAdmins({
+  "admin.subscriptions.list": forAuditors({
     ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/subscriptions",

@@ -15,12 +15,12 @@ import { changeObject, changeResponse, problemObject, problemsResponse } from ".
 import { priceForm } from "../forms/policy-forms.ts";
 import { namedPage } from "../http/named-page.ts";
 import { buildPage, pageQuery, searchQuery } from "../http/page.ts";
-import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { EMPTY_INPUT, forAdmins, forAuditors } from "../http/route.ts";
 
 const listInfo = z.object({ date: z.string(), models: z.number() });
 
 export const adminPriceRoutes = {
-  "admin.prices.list": forAdmins({
+  "admin.prices.list": forAuditors({
     ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/prices",
@@ -62,7 +62,7 @@ export const adminPriceRoutes = {
       };
     },
   }),
-  "admin.prices.about": forAdmins({
+  "admin.prices.about": forAuditors({
     ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/price-lists",

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { userToFile } from "../../config/state/to-file-shape.ts";
 import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
-import { USER_STATUSES, type UserRecord } from "../../records/user.ts";
+import { ROLES, USER_STATUSES, type UserRecord } from "../../records/user.ts";
 import { type ListedUser, listUserPage } from "../../store/identity/user-list.ts";
 import { findUser, findUserByEmail, foldEmail } from "../../store/identity/users.ts";
 import { computeDebt } from "../../store/money/wallets.ts";
@@ -15,9 +15,8 @@ import type { ConsoleContext } from "../context.ts";
 import { emailField } from "../forms/fields.ts";
 import { limitsInput, limitsObject, limitsShape } from "../forms/limits-form.ts";
 import { buildPage, cursorText, groupQuery, pageQuery, readCursor, searchQuery } from "../http/page.ts";
-import { type Actor, EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { type Actor, EMPTY_INPUT, forAdmins, forAuditors } from "../http/route.ts";
 
-const ROLES = ["admin", "user"] as const;
 const SPEND_DAYS = 30;
 
 const userListResponse = z.object({
@@ -53,7 +52,7 @@ const userDetailResponse = z.object({
 const byId = { params: z.strictObject({ id: z.string().max(100) }) };
 
 export const adminUserRoutes = {
-  "admin.users.list": forAdmins({
+  "admin.users.list": forAuditors({
     ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/users",
@@ -82,7 +81,7 @@ export const adminUserRoutes = {
     },
   }),
 
-  "admin.users.get": forAdmins({
+  "admin.users.get": forAuditors({
     ...EMPTY_INPUT,
     ...byId,
     method: "GET",
@@ -183,13 +182,13 @@ export async function requireUser(
 
 /**
  * Prevents privilege escalation: a token that creates an administrator could sign in as one and do what tokens
- * must not do.
+ * must not do. An auditor would still read everything after the token is revoked.
  */
 function rejectTokens({ via }: Actor, role: UserRecord["role"] | undefined): void {
-  if (role !== "admin" || via.kind !== "token") return;
+  if (role === undefined || role === "user" || via.kind !== "token") return;
   throw new ApiError(
     "forbidden",
-    "A personal access token cannot make a user an administrator. Sign in to the console.",
+    "A personal access token cannot make a user an administrator or an auditor. Sign in to the console.",
     { param: "role" },
   );
 }

@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
 import type { MailMessage } from "../../mail/mail.ts";
+import { ROLES } from "../../records/user.ts";
 import { secretDigest } from "../../secrets/random-secret.ts";
 import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { transaction } from "../../store/engine/db.ts";
@@ -28,7 +29,7 @@ const linkResponse = z.object({
   id: z.string(),
   purpose: z.enum(LINK_PURPOSES),
   email: z.string(),
-  role: z.enum(["admin", "user"]).nullable(),
+  role: z.enum(ROLES).nullable(),
   created_at: z.number(),
   created_by: z.string(),
   expires_at: z.number(),
@@ -70,7 +71,7 @@ export const linkRoutes = {
       purpose: z.enum(["invite", "reset", "sign_in"]),
       email: emailField,
       /** The role of a user who accepts the invitation. */
-      role: z.enum(["admin", "user"]).default("user"),
+      role: z.enum(ROLES).default("user"),
       /** Also send the link by e-mail, if mail is configured. */
       mail: z.boolean().default(false),
     }),

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { isUnclaimed } from "../../config/first-run/admin-claim.ts";
 import { limits } from "../../config/limits/product-limits.ts";
 import { ApiError } from "../../errors.ts";
+import { ROLES } from "../../records/user.ts";
 import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import {
@@ -28,7 +29,7 @@ import { isRightCode, wrongCodeError } from "./verify-credentials.ts";
 export const personResponse = z.object({
   id: z.string(),
   email: z.string(),
-  role: z.enum(["admin", "user"]),
+  role: z.enum(ROLES),
   /** Keys cannot be created before the address is verified. */
   must_verify: z.boolean(),
   has_password: z.boolean(),

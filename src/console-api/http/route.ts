@@ -15,8 +15,8 @@ import { parseInput } from "./parse-input.ts";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
-/** Who may call a route: everyone, signed-in users, or administrators. */
-export type Access = "anyone" | "user" | "admin";
+/** Who may call a route: everyone, signed-in users, auditors and administrators, or administrators alone. */
+export type Access = "anyone" | "user" | "auditor" | "admin";
 
 /** The authenticated caller. */
 export interface Actor {
@@ -125,6 +125,22 @@ export function forUsers<P extends z.ZodType, Q extends z.ZodType, B extends z.Z
   shape: Shape<P, Q, B, A> & { run: Run<P, Q, B, A, Actor> },
 ): ConsoleRoute<P, Q, B, A> {
   return makeRoute("user", shape, shape.run, signedIn);
+}
+
+/** For routes that only read. */
+export function forAuditors<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>(
+  shape: Shape<P, Q, B, A> & { method: "GET"; run: Run<P, Q, B, A, Actor> },
+): ConsoleRoute<P, Q, B, A> {
+  return makeRoute("auditor", shape, shape.run, (actor) => {
+    const found = signedIn(actor);
+    if (seesEverything(found)) return found;
+    throw new ApiError("forbidden", "Only administrators and auditors may read this. Ask an administrator.");
+  });
+}
+
+/** Whether the caller may read usage, balances and ledgers of other users. */
+export function seesEverything({ role }: Pick<Actor, "role">): boolean {
+  return role === "admin" || role === "auditor";
 }
 
 export function forAdmins<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>(

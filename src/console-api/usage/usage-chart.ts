@@ -18,7 +18,7 @@ import {
 } from "../../store/reports/usage-series.ts";
 import { readSplitRows } from "../../store/reports/usage-series-rows.ts";
 import type { UsageTotals } from "../../store/usage/usage-hour.ts";
-import type { Actor } from "../http/route.ts";
+import { type Actor, seesEverything } from "../http/route.ts";
 import type { ChartRange, UsageScope } from "./usage-scope.ts";
 
 /** Clients choose the model names of rejected requests, so there may be many. */
@@ -130,7 +130,7 @@ function totalsObject(totals: UsageTotals, actor: Actor): ChartTotals {
     ...toUsageCounts(totals),
     cost: usdText(totals.costNano),
     charged: usdText(totals.chargedNano),
-    ...(actor.role === "admin" ? { upstream_cost: usdText(totals.upstreamNano) } : {}),
+    ...(seesEverything(actor) ? { upstream_cost: usdText(totals.upstreamNano) } : {}),
     duration_ms: mean(totals.durationMs, totals.firstBytes),
     first_byte_ms: mean(totals.firstByteMs, totals.firstBytes),
   };

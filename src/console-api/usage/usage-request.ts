@@ -12,7 +12,7 @@ import type { Db } from "../../store/engine/db.ts";
 import { readTerms } from "../../store/money/tariffs.ts";
 import { USAGE_FLAGS, USAGE_PAYERS, USAGE_SOURCES, type UsageRow } from "../../store/usage/usage-row.ts";
 import type { Tracer } from "../../telemetry/tracer.ts";
-import type { Actor } from "../http/route.ts";
+import { type Actor, seesEverything } from "../http/route.ts";
 import { type Attempt, buildTimeline, readAttempts, readTrace } from "./timeline.ts";
 import { requestObjects, requestResponse } from "./usage-rows.ts";
 
@@ -99,7 +99,7 @@ export async function inspect(
   actor: Actor,
   row: UsageRow,
 ): Promise<z.input<typeof inspectionResponse>> {
-  const isAdmin = actor.role === "admin";
+  const hasAllFields = seesEverything(actor);
   const [listed] = await requestObjects(db, actor, [row]);
   if (listed === undefined) throw new Error("The usage row was not converted to a request.");
   const trace = readTrace(row);
@@ -110,15 +110,16 @@ export async function inspect(
     policy_changes: [...(trace?.policyChanges ?? [])],
     response_id: row.responseId,
     usage_source: row.usageSource,
-    steps: stepObjects(row, trace, isAdmin ? (listed.account ?? null) : undefined),
+    steps: stepObjects(row, trace, hasAllFields ? (listed.account ?? null) : undefined),
     payer: row.payer,
     flags: [...row.flags],
     calculation: await buildCalculation({ db, policy }, row),
-    ...(isAdmin
+    ...(hasAllFields
       ? {
           upstream_request_id: row.upstreamRequestId,
           ...findTrace(tracer, row, trace),
-          is_captured: await hasCapture(db, row.requestId),
+          // Auditors open no captures, so they need no link to one.
+          ...(actor.role === "admin" ? { is_captured: await hasCapture(db, row.requestId) } : {}),
           candidates: buildCandidates(trace),
         }
       : {}),

@@ -9,7 +9,7 @@ import { lookUpNames } from "../../store/reports/names.ts";
 import { listUsage, type UsageCursor, type UsageFilter } from "../../store/reports/usage-list.ts";
 import { USAGE_OUTCOMES, type UsageRow } from "../../store/usage/usage-row.ts";
 import { csvLine } from "../http/csv.ts";
-import type { Actor } from "../http/route.ts";
+import { type Actor, seesEverything } from "../http/route.ts";
 
 export const requestResponse = z.object({
   id: z.string(),
@@ -45,7 +45,7 @@ export async function requestObjects(
   actor: Actor,
   rows: readonly UsageRow[],
 ): Promise<RequestObject[]> {
-  const isAdmin = actor.role === "admin";
+  const hasAllFields = seesEverything(actor);
   const [keys, groups, users, accounts] = await Promise.all([
     lookUpNames(
       db,
@@ -57,8 +57,8 @@ export async function requestObjects(
       "group",
       rows.map(({ groupId }) => groupId),
     ),
-    lookUpNames(db, "user", isAdmin ? rows.map(({ userId }) => userId) : []),
-    lookUpNames(db, "account", isAdmin ? rows.map(({ accountId }) => accountId) : []),
+    lookUpNames(db, "user", hasAllFields ? rows.map(({ userId }) => userId) : []),
+    lookUpNames(db, "account", hasAllFields ? rows.map(({ accountId }) => accountId) : []),
   ]);
   return rows.map((row) => ({
     id: row.requestId,
@@ -79,7 +79,7 @@ export async function requestObjects(
     first_byte_ms: row.firstByteMs,
     duration_ms: row.durationMs,
     attempts: row.attempts,
-    ...(isAdmin
+    ...(hasAllFields
       ? {
           user: row.userId === null ? null : (users.get(row.userId) ?? row.userId),
           account: row.accountId === null ? null : (accounts.get(row.accountId) ?? row.accountId),
@@ -144,6 +144,6 @@ const ADMIN_COLUMNS: readonly CsvColumn[] = [
 /** The last column, so that the positions of the others do not change. */
 const COUNT_COLUMN: CsvColumn = ["request_count", (requestRow) => requestRow.request_count];
 
-function columnsFor({ role }: Actor): readonly CsvColumn[] {
-  return role === "admin" ? [...COLUMNS, ...ADMIN_COLUMNS, COUNT_COLUMN] : [...COLUMNS, COUNT_COLUMN];
+function columnsFor(actor: Actor): readonly CsvColumn[] {
+  return seesEverything(actor) ? [...COLUMNS, ...ADMIN_COLUMNS, COUNT_COLUMN] : [...COLUMNS, COUNT_COLUMN];
 }

@@ -6,22 +6,22 @@ import type { Db } from "../../store/engine/db.ts";
 import { text } from "../../store/engine/row.ts";
 import { findUser, findUserByEmail } from "../../store/identity/users.ts";
 import { DAY_MS, HOUR_MS } from "../../store/usage/usage-day.ts";
-import { ownKey } from "../auth/owner.ts";
+import { readableKey } from "../auth/owner.ts";
 import type { ConsoleContext } from "../context.ts";
 import { instantQuery } from "../forms/fields.ts";
-import type { Actor } from "../http/route.ts";
+import { type Actor, seesEverything } from "../http/route.ts";
 
 /** Query fields of every route about usage. */
 export const scopeQuery = {
   /** Administrators may query all users. */
   whose: z.enum(["own", "everybody"]).default("own"),
-  /** For administrators: one user, by id or e-mail address. */
+  /** For administrators and auditors: one user, by id or e-mail address. */
   user: z.string().trim().max(254).optional(),
   /** A key id. */
   key: z.string().max(100).optional(),
   /** The name of a group. */
   group: z.string().max(200).optional(),
-  /** For administrators: the name of an account. */
+  /** For administrators and auditors: the name of an account. */
   account: z.string().max(200).optional(),
   model: z.string().max(512).optional(),
 };
@@ -36,21 +36,21 @@ export interface UsageScope {
 
 type ScopeQuery = z.output<z.ZodObject<typeof scopeQuery>>;
 
-/** Users who are not administrators always see only their own usage. */
+/** Users who are neither administrators nor auditors always see only their own usage. */
 export async function resolveScope(
   context: Pick<ConsoleContext, "installation">,
   actor: Actor,
   query: ScopeQuery,
 ): Promise<UsageScope> {
   const { db } = context.installation;
-  if (actor.role !== "admin") rejectOthersScope(query);
+  if (!seesEverything(actor)) rejectOthersScope(query);
   const model = query.model === undefined ? {} : { model: query.model };
   const accountId =
     query.account === undefined ? {} : { accountId: await findAccountByName(db, query.account) };
   const owner = await findOwnerScope(db, actor, query);
   // A key has one owner, so filtering by both would only be slower.
   if (query.key !== undefined) {
-    const key = await ownKey(db, actor, query.key);
+    const key = await readableKey(db, actor, query.key);
     if (query.user !== undefined && key.userId !== owner.userId) throw notFoundError("key", "of this user");
     return { ...model, ...accountId, keyId: key.id, ...(await findGroupScope(db, actor, query)) };
   }
@@ -60,7 +60,7 @@ export async function resolveScope(
 function rejectOthersScope({ whose, user, account }: ScopeQuery): void {
   const param = whose === "everybody" ? "whose" : user !== undefined ? "user" : account && "account";
   if (!param) return;
-  throw new ApiError("forbidden", `Only administrators may filter by \`${param}\`. Remove it.`, { param });
+  throw new ApiError("forbidden", `Only administrators and auditors may filter by \`${param}\`. Remove it.`, { param });
 }
 
 async function findOwnerScope(db: Db, actor: Actor, { whose, user, group, account, key }: ScopeQuery) {
@@ -71,14 +71,14 @@ async function findOwnerScope(db: Db, actor: Actor, { whose, user, group, accoun
   }
   const isOfOthers =
     whose === "everybody" || group !== undefined || account !== undefined || key !== undefined;
-  return actor.role === "admin" && isOfOthers ? {} : { userId: actor.userId };
+  return seesEverything(actor) && isOfOthers ? {} : { userId: actor.userId };
 }
 
 /** Users learn nothing about groups in which they have no key, not even their names. */
 async function findGroupScope(db: Db, actor: Actor, { group }: ScopeQuery): Promise<{ groupId?: string }> {
   if (group === undefined) return {};
   const [row] =
-    actor.role === "admin"
+    seesEverything(actor)
       ? await db.sql`SELECT id FROM key_group WHERE name = ${group}`
       : await db.sql`SELECT id FROM key_group WHERE name = ${group}
           AND id IN (SELECT group_id FROM api_key WHERE user_id = ${actor.userId})`;

@@ -11,7 +11,7 @@ import { findRoute, findUsage } from "../../store/usage/usage.ts";
 import { USAGE_OUTCOMES, type UsageRow } from "../../store/usage/usage-row.ts";
 import type { ConsoleContext } from "../context.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
-import { type Actor, EMPTY_INPUT, forUsers } from "../http/route.ts";
+import { type Actor, EMPTY_INPUT, forUsers, seesEverything } from "../http/route.ts";
 import { streamedFile } from "../http/streamed-file.ts";
 import { flushUsage } from "./flush-usage.ts";
 import { buildChart, chartResponse } from "./usage-chart.ts";
@@ -45,8 +45,8 @@ export const usageRoutes = {
     }),
     response: chartResponse,
     async run(context, { actor, query }) {
-      if (actor.role !== "admin" && query.by === "user") {
-        throw new ApiError("forbidden", "Only administrators may group usage by user.", { param: "by" });
+      if (!seesEverything(actor) && query.by === "user") {
+        throw new ApiError("forbidden", "Only administrators and auditors may group usage by user.", { param: "by" });
       }
       const range = chartRange(query, context.installation.clock.nowMs());
       const scope = await resolveScope(context, actor, query);
@@ -135,7 +135,7 @@ export const usageRoutes = {
       has_more_keys: z.boolean(),
       groups: z.array(z.string()),
       models: z.array(z.string()),
-      /** For administrators. */
+      /** For administrators and auditors. */
       accounts: z.array(z.string()).optional(),
     }),
     async run({ installation, gateway }, { actor }) {
@@ -143,15 +143,15 @@ export const usageRoutes = {
         SELECT id, name, group_id FROM api_key WHERE user_id = ${actor.userId}
         ORDER BY created_at_ms DESC, id DESC LIMIT ${CHOICES_MAX + 1}`;
       const { groups, accounts } = gateway.policy.snapshot();
-      const isAdmin = actor.role === "admin";
+      const hasAllFields = seesEverything(actor);
       const usedGroups = new Set(rows.map((row) => text(row, "group_id")));
-      const visibleGroups = [...groups.values()].filter(({ id }) => isAdmin || usedGroups.has(id));
+      const visibleGroups = [...groups.values()].filter(({ id }) => hasAllFields || usedGroups.has(id));
       return {
         keys: rows.slice(0, CHOICES_MAX).map((row) => ({ id: text(row, "id"), name: text(row, "name") })),
         has_more_keys: rows.length > CHOICES_MAX,
         groups: visibleGroups.map(({ name }) => name).sort(),
         models: [...new Set(visibleGroups.flatMap(({ models }) => [...models.keys()]))].sort(),
-        ...(isAdmin ? { accounts: [...accounts.values()].map(({ name }) => name).sort() } : {}),
+        ...(hasAllFields ? { accounts: [...accounts.values()].map(({ name }) => name).sort() } : {}),
       };
     },
   }),
@@ -177,7 +177,7 @@ const STATUS_CLASSES = { "2": 2, "4": 4, "5": 5 } as const;
 async function ownRequest(db: Db, actor: Actor, id: string): Promise<UsageRow> {
   const requestId = (await findRoute(db, id))?.requestId ?? id;
   const row = await findUsage(db, requestId);
-  if (row !== null && (actor.role === "admin" || row.userId === actor.userId)) return row;
+  if (row !== null && (seesEverything(actor) || row.userId === actor.userId)) return row;
   throw new ApiError(
     "not_found",
     "You have no such request. The id of a request is in the x-request-id header of its response.",

@@ -54,7 +54,7 @@ export async function findAccessToken(
 ): Promise<{ token: AccessTokenRecord; owner: Owner } | null> {
   const [row] = await db.sql`
     SELECT access_token.id AS id, user_id, name, last4, scope, access_token.created_at_ms AS created_at_ms,
-      expires_at_ms, used_at_ms, email, role
+      expires_at_ms, used_at_ms, email, role, is_auditor
     FROM access_token JOIN app_user ON app_user.id = access_token.user_id
     WHERE digest = ${digest} AND status = 'active' AND (expires_at_ms IS NULL OR expires_at_ms > ${nowMs})`;
   return row === undefined ? null : { token: toToken(row), owner: toOwner(row) };

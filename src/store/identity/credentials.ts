@@ -9,6 +9,7 @@ import { type Db, type Row, transaction } from "../engine/db.ts";
 import { bumpKeyRevision } from "../engine/revisions.ts";
 import { flag, integer, integerOrNull, json, oneOf, text, textOrNull } from "../engine/row.ts";
 import { deleteEntryLinks } from "./links.ts";
+import { readRole } from "./role-column.ts";
 import { foldEmail } from "./users.ts";
 
 export interface Credentials {
@@ -30,13 +31,12 @@ export interface Credentials {
   createdAtMs: number;
 }
 
-const ROLES: readonly Role[] = ["admin", "user"];
 const digestsSchema = z.array(z.string());
 
 /** Case-insensitive. */
 export async function findCredentialsByEmail(db: Db, email: string): Promise<Credentials | null> {
   const [row] = await db.sql`
-    SELECT id, email, role, status, password_hash, sealed_totp, totp_since_ms, recovery_digests, must_verify,
+    SELECT id, email, role, is_auditor, status, password_hash, sealed_totp, totp_since_ms, recovery_digests, must_verify,
       email_verified_at_ms, created_at_ms
     FROM app_user WHERE email_folded = ${foldEmail(email)}`;
   return row === undefined ? null : toCredentials(row);
@@ -44,7 +44,7 @@ export async function findCredentialsByEmail(db: Db, email: string): Promise<Cre
 
 export async function findCredentials(db: Db, userId: string): Promise<Credentials | null> {
   const [row] = await db.sql`
-    SELECT id, email, role, status, password_hash, sealed_totp, totp_since_ms, recovery_digests, must_verify,
+    SELECT id, email, role, is_auditor, status, password_hash, sealed_totp, totp_since_ms, recovery_digests, must_verify,
       email_verified_at_ms, created_at_ms
     FROM app_user WHERE id = ${userId}`;
   return row === undefined ? null : toCredentials(row);
@@ -170,7 +170,7 @@ function toCredentials(row: Row): Credentials {
   return {
     userId: text(row, "id"),
     email: text(row, "email"),
-    role: oneOf(row, "role", ROLES),
+    role: readRole(row),
     status: oneOf(row, "status", USER_STATUSES),
     passwordHash: textOrNull(row, "password_hash"),
     secondFactor:

@@ -3,6 +3,7 @@
 import type { Role } from "../../records/user.ts";
 import type { Db, Row } from "../engine/db.ts";
 import { integer, oneOf, text, textOrNull } from "../engine/row.ts";
+import { readRole, roleColumns } from "./role-column.ts";
 
 export const LINK_PURPOSES = ["invite", "reset", "verify", "sign_in"] as const;
 export type LinkPurpose = (typeof LINK_PURPOSES)[number];
@@ -21,8 +22,6 @@ export interface LinkRecord {
   expiresAtMs: number;
 }
 
-const ROLES: readonly Role[] = ["admin", "user"];
-
 /**
  * Deletes earlier unused links of the same purpose for the same address: only the newest works. Verification links
  * are an exception: anyone can request one, and must not thereby invalidate the owner's.
@@ -32,16 +31,18 @@ export async function insertLink(tx: Db, link: LinkRecord, digest: string): Prom
     await tx.sql`
       DELETE FROM one_time_link WHERE purpose = ${link.purpose} AND email = ${link.email} AND used_at_ms IS NULL`;
   }
+  const { role, isAuditor } = link.role === null ? { role: null, isAuditor: 0 } : roleColumns(link.role);
   await tx.sql`
-    INSERT INTO one_time_link (id, digest, purpose, email, role, user_id, created_at_ms, created_by, expires_at_ms)
-    VALUES (${link.id}, ${digest}, ${link.purpose}, ${link.email}, ${link.role}, ${link.userId},
+    INSERT INTO one_time_link
+      (id, digest, purpose, email, role, is_auditor, user_id, created_at_ms, created_by, expires_at_ms)
+    VALUES (${link.id}, ${digest}, ${link.purpose}, ${link.email}, ${role}, ${isAuditor}, ${link.userId},
       ${link.createdAtMs}, ${link.createdBy}, ${link.expiresAtMs})`;
 }
 
 /** Returns null if the link does not exist, was used, or has expired. */
 export async function findLink(db: Db, digest: string, nowMs: number): Promise<LinkRecord | null> {
   const [row] = await db.sql`
-    SELECT id, purpose, email, role, user_id, created_at_ms, created_by, expires_at_ms FROM one_time_link
+    SELECT id, purpose, email, role, is_auditor, user_id, created_at_ms, created_by, expires_at_ms FROM one_time_link
     WHERE digest = ${digest} AND used_at_ms IS NULL AND expires_at_ms > ${nowMs}`;
   return row === undefined ? null : toLink(row);
 }
@@ -56,7 +57,7 @@ export async function takeLink(
   const [row] = await tx.sql`
     UPDATE one_time_link SET used_at_ms = ${nowMs}
     WHERE digest = ${digest} AND purpose = ${purpose} AND used_at_ms IS NULL AND expires_at_ms > ${nowMs}
-    RETURNING id, purpose, email, role, user_id, created_at_ms, created_by, expires_at_ms`;
+    RETURNING id, purpose, email, role, is_auditor, user_id, created_at_ms, created_by, expires_at_ms`;
   return row === undefined ? null : toLink(row);
 }
 
@@ -68,7 +69,7 @@ export async function listLinks(
 ): Promise<LinkRecord[]> {
   // Ids are time-ordered, so they also serve as the page cursor.
   const rows = await db.sql`
-    SELECT id, purpose, email, role, user_id, created_at_ms, created_by, expires_at_ms FROM one_time_link
+    SELECT id, purpose, email, role, is_auditor, user_id, created_at_ms, created_by, expires_at_ms FROM one_time_link
     WHERE used_at_ms IS NULL AND expires_at_ms > ${nowMs} AND id < ${after ?? "~"}
     ORDER BY id DESC LIMIT ${limit}`;
   return rows.map(toLink);
@@ -104,7 +105,7 @@ function toLink(row: Row): LinkRecord {
     id: text(row, "id"),
     purpose: oneOf(row, "purpose", LINK_PURPOSES),
     email: text(row, "email"),
-    role: row.role === null ? null : oneOf(row, "role", ROLES),
+    role: row.role === null ? null : readRole(row),
     userId: textOrNull(row, "user_id"),
     createdAtMs: integer(row, "created_at_ms"),
     createdBy: text(row, "created_by"),

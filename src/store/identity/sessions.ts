@@ -2,7 +2,8 @@
 
 import type { Role } from "../../records/user.ts";
 import type { Db, Row } from "../engine/db.ts";
-import { integer, oneOf, text } from "../engine/row.ts";
+import { integer, text } from "../engine/row.ts";
+import { readRole } from "./role-column.ts";
 
 export interface SessionRecord {
   id: string;
@@ -26,8 +27,6 @@ export interface Owner {
   role: Role;
 }
 
-const ROLES: readonly Role[] = ["admin", "user"];
-
 export async function insertSession(db: Db, session: SessionRecord, digest: string): Promise<void> {
   await db.sql`
     INSERT INTO session (id, digest, user_id, created_at_ms, seen_at_ms, address, user_agent)
@@ -43,7 +42,7 @@ export async function findSession(
 ): Promise<{ session: SessionRecord; owner: Owner } | null> {
   const [row] = await db.sql`
     SELECT session.id AS id, user_id, session.created_at_ms AS created_at_ms, seen_at_ms, address, user_agent,
-      email, role
+      email, role, is_auditor
     FROM session JOIN app_user ON app_user.id = session.user_id
     WHERE digest = ${digest} AND status = 'active'
       AND session.created_at_ms > ${createdAfterMs} AND seen_at_ms > ${seenAfterMs}`;
@@ -100,7 +99,7 @@ export async function sweepSessions(db: Db, { createdAfterMs, seenAfterMs }: Ses
 }
 
 export function toOwner(row: Row): Owner {
-  return { userId: text(row, "user_id"), email: text(row, "email"), role: oneOf(row, "role", ROLES) };
+  return { userId: text(row, "user_id"), email: text(row, "email"), role: readRole(row) };
 }
 
 function toSession(row: Row): SessionRecord {

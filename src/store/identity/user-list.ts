@@ -6,6 +6,7 @@ import { type Db, placeholder, type Row, type SqlValue } from "../engine/db.ts";
 import { flag, integer, integerOrNull, nano, oneOf, text } from "../engine/row.ts";
 import { contains } from "../engine/search.ts";
 import { selectIn } from "../engine/select-in.ts";
+import { readRole, roleColumns } from "./role-column.ts";
 
 export interface ListedUser {
   id: string;
@@ -55,11 +56,16 @@ export async function listUserPage(
     where.push(
       `id IN (SELECT group_member.user_id FROM group_member JOIN key_group ON key_group.id = group_id WHERE key_group.name = ${mark(filter.group)})`,
     );
-  if (filter.role !== undefined) where.push(`role = ${mark(filter.role)}`);
+  if (filter.role !== undefined) {
+    const { role, isAuditor } = roleColumns(filter.role);
+    where.push(`role = ${mark(role)}`);
+    // A former auditor whom a node of the version before made an administrator still has the flag.
+    if (role === "user") where.push(`is_auditor = ${mark(isAuditor)}`);
+  }
   if (filter.status !== undefined) where.push(`status = ${mark(filter.status)}`);
   if (filter.search) where.push(contains("email", filter.search, mark));
   const found = await db.sql.text(
-    `SELECT id, email, email_folded, role, status, created_at_ms, signed_in_at_ms,
+    `SELECT id, email, email_folded, role, is_auditor, status, created_at_ms, signed_in_at_ms,
        CASE WHEN password_hash IS NULL THEN 0 ELSE 1 END AS has_password,
        CASE WHEN totp_since_ms IS NULL THEN 0 ELSE 1 END AS has_second_factor,
        CAST(COALESCE(balance_nano, 0) AS TEXT) AS balance_nano, CAST(COALESCE(held_nano, 0) AS TEXT) AS held_nano
@@ -122,13 +128,11 @@ async function readUsageSince(
   );
 }
 
-const ROLES: readonly Role[] = ["admin", "user"];
-
 function toListedUser(row: Row, keys: number, use: UsageSums | undefined): ListedUser {
   return {
     id: text(row, "id"),
     email: text(row, "email"),
-    role: oneOf(row, "role", ROLES),
+    role: readRole(row),
     status: oneOf(row, "status", USER_STATUSES),
     createdAtMs: integer(row, "created_at_ms"),
     signedInAtMs: integerOrNull(row, "signed_in_at_ms"),

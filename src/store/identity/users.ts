@@ -1,6 +1,6 @@
 /** User records and their group memberships. */
 
-import { type Role, USER_STATUSES, type UserRecord } from "../../records/user.ts";
+import { USER_STATUSES, type UserRecord } from "../../records/user.ts";
 import { orDuplicate, rejectReferenced } from "../engine/conflict.ts";
 import { type Db, type Row, snapshot, transaction } from "../engine/db.ts";
 import { bumpKeyRevision } from "../engine/revisions.ts";
@@ -9,10 +9,11 @@ import { selectIn } from "../engine/select-in.ts";
 import { callerLimits, callerLimitsText } from "../policy/limits-column.ts";
 import { deleteMembers, GROUP_MEMBERS, readMembers, replaceMembers } from "../policy/memberships.ts";
 import { deleteEntryLinks } from "./links.ts";
+import { readRole, roleColumns } from "./role-column.ts";
 import { eraseUserContent } from "./user-content.ts";
 
-const ROLES: readonly Role[] = ["admin", "user"];
-const SELECT_USERS = "SELECT id, email, role, status, password_hash, limits, created_at_ms FROM app_user";
+const SELECT_USERS =
+  "SELECT id, email, role, is_auditor, status, password_hash, limits, created_at_ms FROM app_user";
 
 export async function listUsers(db: Db): Promise<UserRecord[]> {
   return snapshot(db, async (tx) => {
@@ -79,17 +80,18 @@ export async function putUser(db: Db, user: UserRecord): Promise<void> {
   await transaction(db, async (tx) => {
     const revision = await bumpKeyRevision(tx);
     const limits = callerLimitsText(user.limits);
+    const { role, isAuditor } = roleColumns(user.role);
     const [before] = await tx.sql`
-      SELECT id, limits, status, role, password_hash FROM app_user WHERE id = ${user.id}`;
+      SELECT id, limits, status, role, is_auditor, password_hash FROM app_user WHERE id = ${user.id}`;
     await orDuplicate(
       `Another user already has the address "${user.email}".`,
       tx.sql`
-        INSERT INTO app_user (id, email, email_folded, role, status, password_hash, limits, created_at_ms)
-        VALUES (${user.id}, ${user.email}, ${foldEmail(user.email)}, ${user.role}, ${user.status}, ${user.passwordHash},
-          ${limits}, ${user.createdAtMs})
+        INSERT INTO app_user (id, email, email_folded, role, is_auditor, status, password_hash, limits, created_at_ms)
+        VALUES (${user.id}, ${user.email}, ${foldEmail(user.email)}, ${role}, ${isAuditor}, ${user.status},
+          ${user.passwordHash}, ${limits}, ${user.createdAtMs})
         ON CONFLICT (id) DO UPDATE SET email = excluded.email, email_folded = excluded.email_folded,
-          role = excluded.role, status = excluded.status, password_hash = excluded.password_hash,
-          limits = excluded.limits, created_at_ms = excluded.created_at_ms`,
+          role = excluded.role, is_auditor = excluded.is_auditor, status = excluded.status,
+          password_hash = excluded.password_hash, limits = excluded.limits, created_at_ms = excluded.created_at_ms`,
     );
     if (before !== undefined && (text(before, "limits") !== limits || text(before, "status") !== user.status))
       await tx.sql`UPDATE api_key SET revision = ${revision} WHERE user_id = ${user.id}`;
@@ -103,7 +105,7 @@ export async function putUser(db: Db, user: UserRecord): Promise<void> {
 }
 
 function endsSessions(before: Row, { role, status, passwordHash }: UserRecord): boolean {
-  const isOther = text(before, "role") !== role || textOrNull(before, "password_hash") !== passwordHash;
+  const isOther = readRole(before) !== role || textOrNull(before, "password_hash") !== passwordHash;
   return isOther || status === "disabled";
 }
 
@@ -133,7 +135,7 @@ function toUser(row: Row, groups: ReadonlyMap<string, string[]>): UserRecord {
   return {
     id,
     email: text(row, "email"),
-    role: oneOf(row, "role", ROLES),
+    role: readRole(row),
     status: oneOf(row, "status", USER_STATUSES),
     passwordHash: textOrNull(row, "password_hash"),
     limits: callerLimits(row, "limits"),

@@ -5,6 +5,7 @@
 
 import baseline from "./0001-baseline.sql" with { type: "text" };
 import requestPolicies from "./0002-request-policies.sql" with { type: "text" };
+import auditor from "./0003-auditor.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -34,6 +35,7 @@ export type MigrationPhase =
 export const MIGRATIONS: readonly Migration[] = [
   { version: 1, name: "baseline", sql: baseline },
   { version: 2, name: "request-policies", sql: requestPolicies },
+  { version: 3, name: "auditor", sql: auditor },
 ];
 
 /** The schema that this program knows. */

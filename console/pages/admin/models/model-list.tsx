@@ -3,6 +3,7 @@
 import { useState } from "react";
 import { useSearchParams } from "wouter";
 import { useChange, useList } from "../../../data.ts";
+import { useUser } from "../../../session.tsx";
 import { useFormat, useText } from "../../../text/text.tsx";
 import { Button, IconButton } from "../../../ui/button.tsx";
 import { ConfirmDialog } from "../../../ui/dialog.tsx";
@@ -28,6 +29,7 @@ type OpenDialog =
 
 export function ModelList() {
   const t = useText("adminModels");
+  const isAdmin = useUser().role === "admin";
   const [params] = useSearchParams();
   const [search, setSearch] = useState(params.get("search") ?? "");
   const filter = useGroupFilter();
@@ -40,9 +42,11 @@ export function ModelList() {
     <div className="stack">
       <div className="row apart">
         <SearchBox label={t.search} initial={search} onSearch={setSearch} />
-        <Button tone="primary" icon="add" isNew onClick={() => setOpen({ kind: "new" })}>
-          {t.create}
-        </Button>
+        {isAdmin && (
+          <Button tone="primary" icon="add" isNew onClick={() => setOpen({ kind: "new" })}>
+            {t.create}
+          </Button>
+        )}
       </div>
       <GroupRestriction filter={filter} />
       {picked.length > 0 && (
@@ -52,7 +56,7 @@ export function ModelList() {
         label={t.tabs.models}
         rows={models}
         rowKey={({ document }) => document.id}
-        columns={columns}
+        columns={isAdmin ? columns : columns.filter(({ key }) => AUDITOR_COLUMNS.has(key))}
         empty={
           search === "" && filter.group === "" ? (
             <EmptyState icon="box" title={t.none}>
@@ -141,8 +145,12 @@ interface ModelColumnsInput {
   onOpen(dialog: OpenDialog): void;
 }
 
+/** Auditors read prices. They cannot open groups and accounts. */
+const AUDITOR_COLUMNS: ReadonlySet<string> = new Set(["id", "price", "source", "requests", "charged"]);
+
 function useModelColumns({ selection, onOpen }: ModelColumnsInput): readonly Column<Model>[] {
   const t = useText("adminModels");
+  const isAdmin = useUser().role === "admin";
   return [
     {
       key: "id",
@@ -150,7 +158,11 @@ function useModelColumns({ selection, onOpen }: ModelColumnsInput): readonly Col
       kind: "primary",
       cell: ({ document: { id }, interfaces }) => (
         <span className="models-cell">
-          <ModelCheckbox id={id} selection={selection} />
+          {isAdmin ? (
+            <ModelCheckbox id={id} selection={selection} />
+          ) : (
+            <code className="breakable">{id}</code>
+          )}
           <InterfaceNames {...interfaces} />
         </span>
       ),

@@ -3,6 +3,7 @@
 import { useState } from "react";
 import type { ResponseBody } from "../../../api.ts";
 import { useApi, useChange, useList } from "../../../data.ts";
+import { useUser } from "../../../session.tsx";
 import { useFormat, useText } from "../../../text/text.tsx";
 import { Button } from "../../../ui/button.tsx";
 import { Dialog } from "../../../ui/dialog.tsx";
@@ -22,6 +23,7 @@ export function PriceLists() {
   const t = useText("adminModels").lists;
   const policy = useText("policy");
   const format = useFormat();
+  const isAdmin = useUser().role === "admin";
   const [search, setSearch] = useState("");
   const [isUpdating, setUpdating] = useState(false);
   const prices = useList("admin.prices.list", { query: { search } }, { keepPrevious: true });
@@ -41,9 +43,11 @@ export function PriceLists() {
             </p>
           )}
         </div>
-        <Button icon="refresh" onClick={() => setUpdating(true)}>
-          {t.update}
-        </Button>
+        {isAdmin && (
+          <Button icon="refresh" onClick={() => setUpdating(true)}>
+            {t.update}
+          </Button>
+        )}
       </div>
       <div className="row">
         <SearchBox label={t.search} onSearch={setSearch} />

@@ -8,7 +8,7 @@ import { SelectField, TextField } from "../../../ui/field.tsx";
 import { CancelButton, Form, useForm } from "../../../ui/form.tsx";
 import { GroupsField } from "./groups-field.tsx";
 
-const ROLES = ["user", "admin"] as const;
+const ROLES = ["user", "auditor", "admin"] as const;
 
 export function AddUser({ onClose }: { onClose(): void }) {
   const t = useText("adminUsers");

@@ -13,7 +13,7 @@ import { Notice } from "../../../ui/notice.tsx";
 import { CodeBlock, Time } from "../../../ui/values.tsx";
 
 export type MadeLink = ResponseBody<"admin.links.create"> & { wantedMail: boolean };
-const ROLES = ["user", "admin"] as const;
+const ROLES = ["user", "auditor", "admin"] as const;
 
 export function InviteDialog({ onClose }: { onClose(): void }) {
   const t = useText("adminUsers");

@@ -34,7 +34,9 @@ export function OpenLinks() {
             cell: (link) => (
               <span className="row">
                 {t.purposes[link.purpose]}
-                {link.role === "admin" && <Badge tone="accent">{users.roles.admin}</Badge>}
+                {link.role !== null && link.role !== "user" && (
+                  <Badge tone="accent">{users.roles[link.role]}</Badge>
+                )}
               </span>
             ),
           },

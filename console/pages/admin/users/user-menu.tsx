@@ -5,7 +5,9 @@ import { useLocation } from "wouter";
 import { useChange } from "../../../data.ts";
 import { useUser } from "../../../session.tsx";
 import { useText } from "../../../text/text.tsx";
-import { ConfirmDialog } from "../../../ui/dialog.tsx";
+import { ConfirmDialog, Dialog } from "../../../ui/dialog.tsx";
+import { SelectField } from "../../../ui/field.tsx";
+import { CancelButton, Form, useForm } from "../../../ui/form.tsx";
 import { Menu, MenuItem } from "../../../ui/menu.tsx";
 import { useProblemToast, useToast } from "../../../ui/toast.tsx";
 import { LinkDialog } from "./link-dialog.tsx";
@@ -52,7 +54,7 @@ function OtherUserItems({ user, onAction, onEnable }: OtherUserItemsProps) {
   return (
     <>
       <MenuItem icon="user" onClick={() => onAction("role")}>
-        {user.role === "admin" ? t.makeUser : t.makeAdmin}
+        {t.changeRole}
       </MenuItem>
       <MenuItem icon="lock" tone="danger" onClick={() => onAction("access")}>
         {t.resetAccess}
@@ -128,20 +130,27 @@ function DisableDialog({ user: { id, email, keys }, onClose }: DialogProps) {
   );
 }
 
+const ROLES = ["user", "auditor", "admin"] as const;
+
 function RoleDialog({ user: { id, email, role }, onClose }: DialogProps) {
-  const t = useText("adminUsers").user;
+  const users = useText("adminUsers");
+  const t = users.user;
   const change = useChangeUser();
-  const nextRole = role === "admin" ? "user" : "admin";
+  const form = useForm({ role }, async (body) => {
+    await change.mutateAsync({ params: { id }, body });
+    onClose();
+  });
   return (
-    <ConfirmDialog
-      title={t.role.title(email)}
-      tone="primary"
-      confirm={nextRole === "admin" ? t.makeAdmin : t.makeUser}
-      onClose={onClose}
-      onConfirm={() => change.mutateAsync({ params: { id }, body: { role: nextRole } })}
-    >
-      <p>{t.role[nextRole]}</p>
-    </ConfirmDialog>
+    <Dialog title={t.role.title(email)} onClose={onClose}>
+      <Form form={form} submit={t.changeRole} atEnd actions={<CancelButton onClick={onClose} />}>
+        <SelectField
+          {...form.bind("role")}
+          label={users.role}
+          choices={ROLES.map((value) => ({ value, label: users.roles[value] }))}
+        />
+        <p>{t.role[form.values.role]}</p>
+      </Form>
+    </Dialog>
   );
 }
 

@@ -1,7 +1,8 @@
-/** The wallet and subscriptions of a user, for administrators. */
+/** The wallet of a user. Administrators can also move money. */
 
 import { useState } from "react";
 import { useChange, useList } from "../../../data.ts";
+import { useUser } from "../../../session.tsx";
 import { useFormat, useText } from "../../../text/text.tsx";
 import { Button, Link } from "../../../ui/button.tsx";
 import { Dialog } from "../../../ui/dialog.tsx";
@@ -19,6 +20,7 @@ type Deed = "adjust" | "top_up" | "refund";
 export function UserMoney({ user }: { user: UserDetail }) {
   const users = useText("adminUsers");
   const t = users.money;
+  const isAdmin = useUser().role === "admin";
   const [deed, setDeed] = useState<Deed | null>(null);
   const ledger = useList("wallet.ledger", { query: { user: user.id } });
   return (
@@ -31,7 +33,7 @@ export function UserMoney({ user }: { user: UserDetail }) {
       <Section
         title={t.ledger}
         actions={
-          <>
+          isAdmin && <>
             <Button icon="add" onClick={() => setDeed("top_up")}>
               {t.topUp}
             </Button>

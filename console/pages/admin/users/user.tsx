@@ -1,13 +1,15 @@
-/** One user, for administrators: profile, keys, money and usage in tabs. */
+/** One user: profile, keys, money and usage in tabs for administrators, the ledger alone for auditors. */
 
 import { useApi } from "../../../data.ts";
 import type { PageProps } from "../../../page-props.ts";
+import { useUser } from "../../../session.tsx";
 import { useText } from "../../../text/text.tsx";
 import { Awaited } from "../../../ui/awaited.tsx";
 import { Page, PageHeader } from "../../../ui/page.tsx";
 import { Tabs } from "../../../ui/tabs.tsx";
 import { Badge } from "../../../ui/values.tsx";
 import { Subscriptions } from "../plans/subscriptions.tsx";
+import type { UserDetail } from "./user-detail.ts";
 import { UserMenu } from "./user-menu.tsx";
 import { UserMoney } from "./user-money.tsx";
 import { UserOverview } from "./user-overview.tsx";
@@ -17,6 +19,7 @@ export default function UserPage({ params: { id = "" } }: PageProps) {
   const t = useText("adminUsers");
   const query = useApi("admin.users.get", { params: { id } });
   const user = query.data;
+  const isAdmin = useUser().role === "admin";
   const back = { to: "/admin/users", label: t.user.back };
   if (!user) {
     return (
@@ -33,12 +36,20 @@ export default function UserPage({ params: { id = "" } }: PageProps) {
         back={back}
         actions={
           <>
-            <Badge tone={user.role === "admin" ? "accent" : "plain"}>{t.roles[user.role]}</Badge>
+            <Badge tone={user.role === "user" ? "plain" : "accent"}>{t.roles[user.role]}</Badge>
             {user.status === "disabled" && <Badge tone="bad">{t.disabled}</Badge>}
-            <UserMenu user={user} />
+            {isAdmin && <UserMenu user={user} />}
           </>
         }
       />
+      {isAdmin ? <UserTabs user={user} /> : <UserMoney user={user} />}
+    </Page>
+  );
+}
+
+function UserTabs({ user }: { user: UserDetail }) {
+  const t = useText("adminUsers");
+  return (
       <Tabs
         label={t.user.tabs}
         tabs={[
@@ -52,6 +63,5 @@ export default function UserPage({ params: { id = "" } }: PageProps) {
           { key: "support", label: t.user.support, content: <UserSupport user={user} /> },
         ]}
       />
-    </Page>
   );
 }

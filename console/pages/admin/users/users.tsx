@@ -3,6 +3,7 @@
 import { useState } from "react";
 import type { ListRow } from "../../../api.ts";
 import { useList } from "../../../data.ts";
+import { useUser } from "../../../session.tsx";
 import { useText } from "../../../text/text.tsx";
 import { Button, Link } from "../../../ui/button.tsx";
 import { Segments } from "../../../ui/field.tsx";
@@ -10,7 +11,7 @@ import { EmptyState } from "../../../ui/notice.tsx";
 import { Page, PageHeader } from "../../../ui/page.tsx";
 import { SearchBox } from "../../../ui/search.tsx";
 import { type Column, Table } from "../../../ui/table.tsx";
-import { Badge, Money, Time } from "../../../ui/values.tsx";
+import { Badge, Count, Money, Time } from "../../../ui/values.tsx";
 import { GroupRestriction, useGroupFilter } from "../group-filter.tsx";
 import { keysLink, usageLink } from "../list-links.ts";
 import { CountLink } from "../name-links.tsx";
@@ -20,7 +21,12 @@ import { OpenLinks } from "./open-links.tsx";
 
 type User = ListRow<"admin.users.list">;
 
-const FILTERS = { all: {}, admins: { role: "admin" }, disabled: { status: "disabled" } } as const;
+const FILTERS = {
+  all: {},
+  admins: { role: "admin" },
+  auditors: { role: "auditor" },
+  disabled: { status: "disabled" },
+} as const;
 type Filter = keyof typeof FILTERS;
 
 export default function UsersPage() {
@@ -31,14 +37,15 @@ export default function UsersPage() {
   const [open, setOpen] = useState<"add" | "invite" | null>(null);
   const users = useList("admin.users.list", { query: { search, ...inGroup.query, ...FILTERS[filter] } });
   const isFiltered = search !== "" || filter !== "all" || inGroup.group !== "";
-  const columns = useUserColumns();
+  const isAdmin = useUser().role === "admin";
+  const columns = useUserColumns({ isAdmin });
   return (
     <Page>
       <PageHeader
         title={t.title}
         about={t.about}
         actions={
-          <>
+          isAdmin && <>
             <Button icon="mail" onClick={() => setOpen("invite")}>
               {t.invite}
             </Button>
@@ -54,7 +61,7 @@ export default function UsersPage() {
           label={t.show}
           value={filter}
           onChange={setFilter}
-          choices={(["all", "admins", "disabled"] as const).map((value) => ({
+          choices={(["all", "admins", "auditors", "disabled"] as const).map((value) => ({
             value,
             label: t.filter[value],
           }))}
@@ -73,14 +80,14 @@ export default function UsersPage() {
           </EmptyState>
         }
       />
-      <OpenLinks />
+      {isAdmin && <OpenLinks />}
       {open === "add" && <AddUser onClose={() => setOpen(null)} />}
       {open === "invite" && <InviteDialog onClose={() => setOpen(null)} />}
     </Page>
   );
 }
 
-function useUserColumns(): readonly Column<User>[] {
+function useUserColumns({ isAdmin }: { isAdmin: boolean }): readonly Column<User>[] {
   const t = useText("adminUsers");
   return [
     { key: "email", header: t.email, kind: "primary", cell: (user) => user.email },
@@ -89,7 +96,7 @@ function useUserColumns(): readonly Column<User>[] {
       header: t.role,
       cell: (user) => (
         <span className="row">
-          <Badge tone={user.role === "admin" ? "accent" : "plain"}>{t.roles[user.role]}</Badge>
+          <Badge tone={user.role === "user" ? "plain" : "accent"}>{t.roles[user.role]}</Badge>
           {user.status === "disabled" && <Badge tone="bad">{t.disabled}</Badge>}
         </span>
       ),
@@ -104,7 +111,8 @@ function useUserColumns(): readonly Column<User>[] {
       key: "keys",
       header: t.keys,
       kind: "end",
-      cell: (user) => <CountLink to={keysLink({ user: user.id })} value={user.keys} />,
+      cell: ({ id, keys }) =>
+        isAdmin ? <CountLink to={keysLink({ user: id })} value={keys} /> : <Count value={keys} />,
     },
     {
       key: "spend",
