@@ -106,6 +106,12 @@ export const PAGES: readonly PageEntry[] = [
   },
   { path: "/admin/users/:id", who: "auditor", load: () => import("./pages/admin/users/user.tsx") },
   {
+    path: "/admin/service-accounts",
+    who: "admin",
+    load: () => import("./pages/admin/service-accounts/service-accounts.tsx"),
+    nav: { label: (t) => t.adminServiceAccounts.title, icon: "code", key: "v" },
+  },
+  {
     path: "/admin/keys",
     who: "admin",
     load: () => import("./pages/admin/keys/keys.tsx"),

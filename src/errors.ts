@@ -34,6 +34,8 @@ const CATALOGUE = {
   interface_not_allowed: { status: 403, type: "permission_error" },
   network_not_allowed: { status: 403, type: "permission_error" },
   forbidden: { status: 403, type: "permission_error" },
+  not_in_scope: { status: 403, type: "permission_error" },
+  bound_exceeded: { status: 403, type: "permission_error" },
   foreign_origin: { status: 403, type: "permission_error" },
   registration_closed: { status: 403, type: "permission_error" },
   origin_not_allowed: { status: 403, type: "permission_error" },

@@ -12,6 +12,7 @@ import { adminModels } from "./en/admin-models.ts";
 import { adminNodes } from "./en/admin-nodes.ts";
 import { adminPlans } from "./en/admin-plans.ts";
 import { adminPolicies } from "./en/admin-policies.ts";
+import { adminServiceAccounts } from "./en/admin-service-accounts.ts";
 import { adminSettings } from "./en/admin-settings.ts";
 import { adminUsers } from "./en/admin-users.ts";
 import { entry } from "./en/entry.ts";
@@ -40,6 +41,7 @@ export const en = {
   adminNodes,
   adminPlans,
   adminPolicies,
+  adminServiceAccounts,
   adminSettings,
   adminUsers,
   entry,

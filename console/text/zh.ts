@@ -13,6 +13,7 @@ import { adminModels } from "./zh/admin-models.ts";
 import { adminNodes } from "./zh/admin-nodes.ts";
 import { adminPlans } from "./zh/admin-plans.ts";
 import { adminPolicies } from "./zh/admin-policies.ts";
+import { adminServiceAccounts } from "./zh/admin-service-accounts.ts";
 import { adminSettings } from "./zh/admin-settings.ts";
 import { adminUsers } from "./zh/admin-users.ts";
 import { entry } from "./zh/entry.ts";
@@ -41,6 +42,7 @@ export const zh: Catalogue = {
   adminNodes,
   adminPlans,
   adminPolicies,
+  adminServiceAccounts,
   adminSettings,
   adminUsers,
   entry,

@@ -19,6 +19,13 @@ import { listAllNodes } from "./nodes.ts";
 import { listPrices, updatePrices } from "./prices.ts";
 import { printSchema } from "./schema.ts";
 import { selftest } from "./selftest.ts";
+import {
+  createServiceAccount,
+  createServiceToken,
+  deleteServiceAccount,
+  listAllServiceAccounts,
+  revokeServiceTokens,
+} from "./service-accounts.ts";
 import { simulate } from "./simulate.ts";
 import { start } from "./start.ts";
 import {
@@ -51,6 +58,11 @@ export const COMMANDS: readonly Command[] = [
   createToken,
   listAllTokens,
   revokeToken,
+  createServiceAccount,
+  listAllServiceAccounts,
+  createServiceToken,
+  revokeServiceTokens,
+  deleteServiceAccount,
   showWallet,
   topUpWallet,
   adjustWallet,

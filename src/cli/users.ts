@@ -176,5 +176,8 @@ async function readGroupNames(db: Installation["db"]): Promise<ReadonlyMap<strin
 }
 
 function roleFrom(text: string): Role {
-  return ROLES.find((role) => role === text) ?? misuse("ROLE must be user, auditor or admin.", "For example: auditor");
+  return (
+    ROLES.find((role) => role === text) ??
+    misuse("ROLE must be user, auditor or admin.", "For example: auditor")
+  );
 }

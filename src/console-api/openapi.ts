@@ -84,6 +84,12 @@ const DESCRIPTION: ApiDescription = {
       description:
         "A personal access token, gwp_…. Its scope is `read`, `keys` (which includes `read`), `export` (the usage feed only) or `admin` (which includes all); each operation states the scope it requires.",
     },
+    service: {
+      type: "http",
+      scheme: "bearer",
+      description:
+        "A token of a service account, gws_…. It opens only the operations that name one of the scopes of the account.",
+    },
     session: { type: "apiKey", in: "cookie", name: "__Host-session" },
   },
   schemas: { Error: ERROR },
@@ -129,12 +135,13 @@ function describeOperation(name: string, route: ConsoleRoute): ApiOperation {
   };
 }
 
-function describeAccess({ access, tokenScope, adminFields }: ConsoleRoute): string {
+function describeAccess({ access, tokenScope, serviceScope, adminFields }: ConsoleRoute): string {
   return [
     ACCESS_TEXTS[access],
     tokenScope === "none"
       ? "Not available to personal access tokens."
       : `A personal access token requires the scope \`${tokenScope}\`.`,
+    ...(serviceScope === "none" ? [] : [`A service account requires \`${serviceScope}\`.`]),
     ...(adminFields.length === 0 ? [] : [`Only administrators may send: ${adminFields.join(", ")}.`]),
   ].join(" ");
 }
@@ -148,10 +155,11 @@ const IDEMPOTENCY_KEY: ApiParameter = {
 };
 
 /** For a bearer token, OpenAPI 3.1 allows the list to name the required scope. */
-function describeSecurity({ access, tokenScope }: ConsoleRoute): JsonObject[] {
+function describeSecurity({ access, tokenScope, serviceScope }: ConsoleRoute): JsonObject[] {
   return [
     ...(access === "anyone" ? [{}] : []),
     ...(tokenScope === "none" ? [] : [{ token: [tokenScope] }]),
+    ...(serviceScope === "none" ? [] : [{ service: [serviceScope] }]),
     { session: [] },
   ];
 }

@@ -15,6 +15,7 @@ import { adminPlanRoutes } from "./admin/plans.ts";
 import { adminPriceRoutes } from "./admin/prices.ts";
 import { requestPolicyRoutes } from "./admin/request-policies.ts";
 import { resetAccessRoutes } from "./admin/reset-access.ts";
+import { adminServiceAccountRoutes } from "./admin/service-accounts.ts";
 import { adminSettingsRoutes } from "./admin/settings.ts";
 import { adminSupportRoutes } from "./admin/support.ts";
 import { adminUsageExportRoutes } from "./admin/usage-export.ts";
@@ -51,6 +52,7 @@ const OPERATIONS = {
   ...adminPlanRoutes,
   ...adminPriceRoutes,
   ...requestPolicyRoutes,
+  ...adminServiceAccountRoutes,
   ...adminSettingsRoutes,
   ...adminSupportRoutes,
   ...adminUsageExportRoutes,

@@ -34,6 +34,21 @@ export const CONSOLE_GUIDE = {
     retry: "no",
     example: "Only administrators may do this. Ask an administrator.",
   },
+  not_in_scope: {
+    why: "console API: a file that a service account applies would change more than its scopes allow",
+    todo: "remove the named lines from the file, or apply the file on the host",
+    retry: "no",
+    example:
+      "gateway.yaml:12:5  users[0]: would change user ada@example.com. This service account may not change it. Remove it from the file, or apply the file on the host.",
+    param: "users[0]",
+  },
+  bound_exceeded: {
+    why: "console API: a top-up exceeds what the service account may book in one call or on one day",
+    todo: "send a smaller amount, wait for the next day in UTC, or ask an administrator to raise the bound",
+    retry: "later",
+    example: "amount: the bound of the day is exceeded. Today (UTC) it may still top up $100.00 of $5000.00.",
+    param: "amount",
+  },
   foreign_origin: {
     why: "a browser sent the request from a page of another site",
     todo: "open the console at its own address",

@@ -71,6 +71,8 @@ const OF_NO_OPERATION: readonly ErrorCode[] = [
   "wrong_credentials",
   "second_factor_required",
   "forbidden",
+  "not_in_scope",
+  "bound_exceeded",
   "foreign_origin",
   "registration_closed",
   "unknown_url",

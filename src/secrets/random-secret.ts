@@ -1,6 +1,6 @@
 /**
- * Secrets of 256 random bits for the console: session cookies, one-time links and personal access tokens. Only their
- * SHA-256 is stored. 2^256 values cannot be guessed, so the digest needs neither a salt nor a slow hash.
+ * Secrets of 256 random bits for the console: session cookies, one-time links, personal access tokens and tokens of
+ * service accounts. Only their SHA-256 is stored. 2^256 values cannot be guessed, so the digest needs neither a salt nor a slow hash.
  */
 
 import { createHash } from "node:crypto";
@@ -21,15 +21,43 @@ export function secretDigest(secret: string): string {
   return createHash("sha256").update(secret).digest("hex");
 }
 
-const TOKEN_PREFIX = "gwp_";
-const TOKEN_FORMAT = new RegExp(`^gwp_[0-9A-Za-z]{${CHARS_OF_256_BITS + CHECKSUM_CHARS}}$`);
+/** `<prefix><256 random bits><CRC-32>`: people and scanners can distinguish each kind of token, and an API key. */
+class TokenFormat {
+  readonly #prefix: string;
+  readonly #pattern: RegExp;
 
-/** `gwp_<256 random bits><CRC-32>`: people and scanners can distinguish it from an API key. */
+  constructor(prefix: string) {
+    this.#prefix = prefix;
+    this.#pattern = new RegExp(`^${prefix}[0-9A-Za-z]{${CHARS_OF_256_BITS + CHECKSUM_CHARS}}$`);
+  }
+
+  mint(randomBytes: RandomBytes): RandomSecret {
+    const secret = withChecksum(this.#prefix + base62(toInteger(randomBytes(32)), CHARS_OF_256_BITS));
+    return { secret, digest: secretDigest(secret) };
+  }
+
+  matches(text: string): boolean {
+    return this.#pattern.test(text) && hasChecksum(text);
+  }
+}
+
+const ACCESS_TOKEN = new TokenFormat("gwp_");
+const SERVICE_TOKEN = new TokenFormat("gws_");
+
+/** A personal access token. */
 export function mintAccessToken(randomBytes: RandomBytes): RandomSecret {
-  const secret = withChecksum(TOKEN_PREFIX + base62(toInteger(randomBytes(32)), CHARS_OF_256_BITS));
-  return { secret, digest: secretDigest(secret) };
+  return ACCESS_TOKEN.mint(randomBytes);
 }
 
 export function isAccessToken(text: string): boolean {
-  return TOKEN_FORMAT.test(text) && hasChecksum(text);
+  return ACCESS_TOKEN.matches(text);
+}
+
+/** A token of a service account. */
+export function mintServiceToken(randomBytes: RandomBytes): RandomSecret {
+  return SERVICE_TOKEN.mint(randomBytes);
+}
+
+export function isServiceToken(text: string): boolean {
+  return SERVICE_TOKEN.matches(text);
 }

@@ -5,7 +5,7 @@ import { foldDays } from "../../src/billing/maintenance/fold-days.ts";
 import { text } from "../../src/store/engine/row.ts";
 import type { UsageRow } from "../../src/store/usage/usage.ts";
 import { insertUsage, usageRow } from "../../src/store/usage/usage-row.test-support.ts";
-import { type ConsoleClient, signInAs } from "../support/console-client.ts";
+import { type ConsoleClient, createServiceClient, signInAs } from "../support/console-client.ts";
 import { paidFile, SIMULATOR } from "../support/paid-gateway.ts";
 import { type RunningGateway, TEST_KEY } from "../support/running-gateway.ts";
 import { type ConsoleUnderTest, type Looks, type Page, startConsole } from "./browser.ts";
@@ -13,7 +13,7 @@ import { type ConsoleUnderTest, type Looks, type Page, startConsole } from "./br
 const DEVELOPER = "payer@example.com";
 const ADMINISTRATOR = "ada@example.com";
 
-const entry = z.object({ path: z.string(), who: z.enum(["anyone", "user", "admin"]) });
+const entry = z.object({ path: z.string(), who: z.enum(["anyone", "user", "auditor", "admin"]) });
 export type Entry = z.output<typeof entry>;
 
 /** The console's table of pages. It is read at run time, because its types need the DOM. */
@@ -48,7 +48,10 @@ export async function startWorld(): Promise<World> {
 
 function openBy(console: ConsoleUnderTest, who: Entry["who"], address: string, looks: Looks): Promise<Page> {
   if (who === "anyone") return console.open(address, looks);
-  return console.openAs(who === "admin" ? ADMINISTRATOR : DEVELOPER, who, address, looks);
+  // Pages of auditors have more for administrators, who may open them too.
+  return who === "user"
+    ? console.openAs(DEVELOPER, "user", address, looks)
+    : console.openAs(ADMINISTRATOR, "admin", address, looks);
 }
 
 /** Waits until nothing is loading. Event streams never end, so the network cannot decide it. */
@@ -163,6 +166,8 @@ async function furnish(console: ConsoleUnderTest): Promise<Ids> {
   await callModel(gateway, { model: "gpt-5.5" });
   // The first account fails, so that the timeline of the request shows a second attempt.
   const requestId = await callModel(gateway, { model: "gpt-5.5-mini", stream: true });
+  await createServiceClient(gateway, "billing", ["wallet.read", "wallet.top_up"]);
+  await createServiceClient(gateway, "ci", ["config.apply"]);
   await admin.call("admin.codes.create", { body: { name: "spring", count: 3, amount: "10" } });
   return {
     "/keys/:id": text(first, "id"),

@@ -8,10 +8,12 @@ import { z } from "zod";
 import { limits } from "../../src/config/limits/product-limits.ts";
 import type { ConsoleRoute } from "../../src/console-api/http/route.ts";
 import { ROUTES, type RouteName } from "../../src/console-api/routes.ts";
+import { SERVICE_SCOPES, type ServiceScope } from "../../src/records/service-account.ts";
 import { TOKEN_SCOPES, type TokenScope } from "../../src/store/identity/access-tokens.ts";
 import {
   buildPath,
   type ConsoleClient,
+  createServiceClient,
   createTokenClient,
   openConsoleClient,
   signInAs,
@@ -37,32 +39,73 @@ afterAll(() => gateway.stop());
 const ASKERS = {
   nobody: async () => openConsoleClient(gateway.url, { origin: gateway.url }),
   user: () => signInAs(gateway, "user@example.com"),
+  auditor: () => signInAs(gateway, "auditor@example.com", "auditor"),
   administrator: () => signInAs(gateway, "root@example.com", "admin"),
   "disabled administrator": () => signInAs(gateway, "disabled@example.com", "admin"),
   "user's read token": () => createTokenClient(gateway, "user@example.com", "read"),
+  "auditor's read token": () => createTokenClient(gateway, "auditor@example.com", "read", "auditor"),
+  "auditor's keys token": () => createTokenClient(gateway, "auditor@example.com", "keys", "auditor"),
+  "auditor's admin token": () => createTokenClient(gateway, "auditor@example.com", "admin", "auditor"),
+  "auditor's export token": () => createTokenClient(gateway, "auditor@example.com", "export", "auditor"),
   "user's keys token": () => createTokenClient(gateway, "user@example.com", "keys"),
   "user's admin token": () => createTokenClient(gateway, "user@example.com", "admin"),
   "administrator's read token": () => createTokenClient(gateway, "root@example.com", "read", "admin"),
   "administrator's keys token": () => createTokenClient(gateway, "root@example.com", "keys", "admin"),
+  "administrator's export token": () => createTokenClient(gateway, "root@example.com", "export", "admin"),
   "administrator's admin token": () => createTokenClient(gateway, "root@example.com", "admin", "admin"),
   "disabled administrator's token": () =>
     createTokenClient(gateway, "disabled@example.com", "admin", "admin"),
+  "service with wallet.read": () => createServiceClient(gateway, "reader", ["wallet.read"]),
+  "service with wallet.top_up": () => createServiceClient(gateway, "billing", ["wallet.top_up"]),
+  "service with config.apply": () => createServiceClient(gateway, "ci", ["config.apply"]),
+  // It extends config.apply and cannot be alone.
+  "service with keys.write": () =>
+    createServiceClient(gateway, "ci with keys", ["config.apply", "keys.write"]),
 } satisfies Record<string, () => Promise<ConsoleClient>>;
 
 type Asker = keyof typeof ASKERS;
 
 /** Null: authorization passes, regardless of the result. */
-function expected({ access, tokenScope }: ConsoleRoute, asker: Asker): string | null {
+function expected(name: RouteName, asker: Asker): string | null {
+  const { access, tokenScope }: ConsoleRoute = ROUTES[name];
   // An invalid token is rejected everywhere, because its sender expects to be authenticated.
   if (asker === "disabled administrator's token") return "sign_in_required";
-  // The scope `admin` is useless without the role, even for reading.
-  if (asker === "user's admin token") return "forbidden";
+  const service = SERVICE_SCOPES.find((scope) => asker === `service with ${scope}`);
+  if (service !== undefined) return OPEN_TO_SERVICES[service].includes(name) ? null : "forbidden";
+  // The scopes `admin` and `export` are useless without the role, even for reading.
+  if (["user's admin token", "auditor's admin token", "auditor's export token"].includes(asker))
+    return "forbidden";
   const isNobody = asker === "nobody" || asker === "disabled administrator";
   if (isNobody) return access === "anyone" ? null : "sign_in_required";
-  if (access === "admin" && !asker.startsWith("administrator")) return "forbidden";
+  const isAdmin = asker.startsWith("administrator");
+  const isAuditor = asker.startsWith("auditor");
+  if (access === "admin" && !isAdmin) return "forbidden";
+  if (OPEN_TO_AUDITORS.includes(name) && !isAdmin && !isAuditor) return "forbidden";
   const scope = TOKEN_SCOPES.find((one) => asker.endsWith(`${one} token`));
   return scope === undefined || SCOPES_WITHIN[scope].includes(tokenScope) ? null : "forbidden";
 }
+
+/** Written out: another operation that is opened to auditors or service accounts must be added here as well. */
+const OPEN_TO_AUDITORS: readonly RouteName[] = [
+  "admin.audit.export",
+  "admin.audit.list",
+  "admin.audit.verify",
+  "admin.models.get",
+  "admin.models.list",
+  "admin.plans.list",
+  "admin.prices.about",
+  "admin.prices.list",
+  "admin.subscriptions.list",
+  "admin.users.get",
+  "admin.users.list",
+];
+
+const OPEN_TO_SERVICES: Readonly<Record<ServiceScope, readonly RouteName[]>> = {
+  "wallet.read": ["wallet.get", "wallet.ledger"],
+  "wallet.top_up": ["admin.money.top_up"],
+  "config.apply": ["admin.config.plan", "admin.config.apply"],
+  "keys.write": ["admin.config.plan", "admin.config.apply"],
+};
 
 /** Written out, so that the order of the scopes in the code is tested and not repeated. */
 const SCOPES_WITHIN: Readonly<Record<TokenScope, readonly (TokenScope | "none")[]>> = {
@@ -91,11 +134,17 @@ async function codeOf(asking: ConsoleClient, { method, path, body }: ConsoleRout
 const GATE = ["sign_in_required", "forbidden", "foreign_origin"];
 
 describe.each(Object.keys(ASKERS) as Asker[])("called by %s", (asker) => {
-  test.each(EVERY)("%s", async (_, route) => {
+  test.each(EVERY)("%s", async (name, route) => {
     const code = await codeOf(await ASKERS[asker](), route);
     const rejection = code !== null && GATE.includes(code) ? code : null;
-    expect(rejection).toBe(expected(route, asker));
+    expect(rejection).toBe(expected(name, asker));
   });
+});
+
+test("auditors change nothing: they may call only the operations of users, and those that read", () => {
+  const open = EVERY.filter(([, { access }]) => access === "auditor");
+  expect(open.map(([name]) => name).toSorted()).toEqual([...OPEN_TO_AUDITORS]);
+  for (const [, { method }] of open) expect(method).toBe("GET");
 });
 
 describe("called by a page of another site with an administrator's cookie", () => {

@@ -3,11 +3,15 @@
 import { randomBytes } from "node:crypto";
 import type { z } from "zod";
 import type { Installation } from "../../src/config/installation/installation.ts";
+import { applyChanges, planDocument } from "../../src/config/plan/apply.ts";
+import { issueServiceToken } from "../../src/config/plan/issue-service-token.ts";
 import { ROUTES, type RouteName, type Routes } from "../../src/console-api/routes.ts";
 import { NO_LIMITS } from "../../src/records/limits.ts";
+import type { ServiceScope } from "../../src/records/service-account.ts";
 import type { Role, UserRecord } from "../../src/records/user.ts";
 import { mintAccessToken, mintSecret } from "../../src/secrets/random-secret.ts";
 import { insertAccessToken, type TokenScope } from "../../src/store/identity/access-tokens.ts";
+import { listServiceAccounts } from "../../src/store/identity/service-accounts.ts";
 import { insertSession } from "../../src/store/identity/sessions.ts";
 import { findUserByEmail, putUser } from "../../src/store/identity/users.ts";
 
@@ -126,6 +130,25 @@ export async function createTokenClient(
     digest,
   );
   return { ...openConsoleClient(url, { authorization: `Bearer ${secret}` }), user, secret };
+}
+
+/** A service account with these scopes, which is created if necessary, and a new token of it. */
+export async function createServiceClient(
+  { url, installation }: Running,
+  name: string,
+  scopes: readonly ServiceScope[],
+): Promise<ConsoleClient & { secret: string }> {
+  const { db } = installation;
+  const bounds = scopes.includes("wallet.top_up")
+    ? { bounds: { usd_per_call: "500", usd_per_day: "1000" } }
+    : {};
+  const planned = await planDocument(installation, { service_accounts: [{ name, scopes, ...bounds }] });
+  if (!planned.ok) throw new Error(JSON.stringify(planned.problems));
+  await applyChanges(installation, planned.plan);
+  const account = (await listServiceAccounts(db)).find((one) => one.name === name);
+  if (account === undefined) throw new Error("The service account was not created.");
+  const { secret } = await issueServiceToken(db, installation, { account, overlapMs: 3_600_000 });
+  return { ...openConsoleClient(url, { authorization: `Bearer ${secret}` }), secret };
 }
 
 async function ensureUser(

@@ -39,7 +39,10 @@ export default function SearchPage() {
   }, [only, go]);
   return (
     <Page>
-      <PageHeader title={text === "" ? t.title : t.results(text)} about={t.hint[role]} />
+      <PageHeader
+        title={text === "" ? t.title : t.results(text)}
+        about={t.hint[role === "admin" ? "admin" : "user"]}
+      />
       {isLoading && <Skeleton />}
       {!isLoading && all.length === 0 && (
         <EmptyState icon="search" title={t.none.title}>

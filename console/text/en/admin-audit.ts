@@ -31,6 +31,7 @@ export const adminAudit = {
   actor: "Actor",
   actors: {
     user: "console",
+    service: "service account",
     cli: "command line",
     file: "configuration file",
     system: "gateway",

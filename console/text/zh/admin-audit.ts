@@ -28,7 +28,7 @@ export const adminAudit: Area<"adminAudit"> = {
   export: "导出",
   at: "时间",
   actor: "操作者",
-  actors: { user: "控制台", cli: "命令行", file: "配置文件", system: "网关" },
+  actors: { user: "控制台", service: "服务账号", cli: "命令行", file: "配置文件", system: "网关" },
   action: "操作",
   target: "对象",
   address: "IP 地址",

@@ -7,6 +7,7 @@ import type { Db } from "../../store/engine/db.ts";
 import type { WebhookRecord } from "../../store/settings/settings-records.ts";
 import { planToFile, subscriptionsToFile } from "../plan/plan-grants.ts";
 import { activeKeys } from "../plan/plan-keys.ts";
+import { serviceAccountToFile } from "../plan/plan-service-accounts.ts";
 import { settingsToFile } from "../plan/plan-settings.ts";
 import { type ConfigState, readState } from "../state/step.ts";
 import {
@@ -65,6 +66,9 @@ function buildSections(state: ConfigState, nowMs: number) {
     ...(state.plans.length === 0 ? {} : { plans: state.plans.map(planToFile) }),
     users: state.users.map((user) => userToFile(user, groupNames, subscriptions.get(user.id))),
     keys: [...activeKeys(state).values()].map((key) => keyToFile(key, groupNames, emails)),
+    ...(state.serviceAccounts.length === 0
+      ? {}
+      : { service_accounts: state.serviceAccounts.map(serviceAccountToFile) }),
   };
 }
 
@@ -123,6 +127,7 @@ const ON_ONE_LINE = new Set<unknown>([
   "group_limits",
   "queue",
   ...RULES,
+  "bounds",
 ]);
 
 /** Formats lists of names, prices, limits and maps of names on one line, as operators usually write them. */

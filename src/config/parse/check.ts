@@ -6,6 +6,7 @@
 
 import type { FieldProblem } from "../state/problem.ts";
 import { accountFields } from "./check-account.ts";
+import { checkServiceAccount } from "./check-service-account.ts";
 import { type Item, isRecord, itemsAt, readItems, readText } from "./items.ts";
 import {
   type CheckOptions,
@@ -23,6 +24,7 @@ export function checkReferences(tree: unknown, known: KnownNames, options: Check
   const plans = readItems(tree, "plans");
   const users = readItems(tree, "users");
   const keys = readItems(tree, "keys");
+  const serviceAccounts = readItems(tree, "service_accounts");
   const references = new ReferenceChecker(
     { models, accounts, request_policies: policies, groups, plans, users },
     known,
@@ -35,6 +37,8 @@ export function checkReferences(tree: unknown, known: KnownNames, options: Check
     ...findRepeatedNames("group", groups),
     ...findRepeatedNames("plan", plans),
     ...findRepeatedNames("user", users),
+    ...findDuplicates(serviceAccounts, "name", (one) => readText(one, "name"), NAME_TWICE),
+    ...serviceAccounts.flatMap(checkServiceAccount),
     ...findDuplicates(keys, "name", keyIdentity, KEY_TWICE),
     ...findDuplicates(keys, "secret", (key) => readText(key, "secret"), SECRET_TWICE),
     ...accounts.flatMap(accountFields),

@@ -21,6 +21,7 @@ import { openingNotes } from "./opening-balance.ts";
 import { type PlanOptions, planSteps } from "./plan.ts";
 import type { ShownKey } from "./plan-keys.ts";
 import { type Removals, usersWithMoney, withRemainingGroups } from "./plan-removals.ts";
+import { findForbiddenChanges, findForbiddenSecrets } from "./plan-scope.ts";
 import { readAffectedState } from "./read-affected-state.ts";
 
 export interface PlannedChanges {
@@ -34,7 +35,10 @@ export interface PlannedChanges {
   revisions: { policy: number; keys: number };
 }
 
-export type PlanResult = { ok: true; plan: PlannedChanges } | { ok: false; problems: Problem[] };
+export type PlanResult =
+  | { ok: true; plan: PlannedChanges }
+  /** `isOutOfScope`: the problems are changes that the service account may not make. */
+  | { ok: false; problems: Problem[]; isOutOfScope?: boolean };
 
 export interface FileSource {
   text: string;
@@ -59,6 +63,10 @@ export async function planChanges(
   if (options.prune && isEmptyDocument(file)) {
     const message = "The file is empty, so --prune would remove everything. Apply it without --prune.";
     return { ok: false, problems: [{ ...problemAt({ path: [], message }) }] };
+  }
+  if (options.permit !== undefined) {
+    const forbidden = findForbiddenSecrets(file, state, options.permit);
+    if (forbidden.length > 0) return { ok: false, problems: forbidden.map(problemAt), isOutOfScope: true };
   }
   return buildPlan(installation, { state, file, problemAt, revisions }, options);
 }
@@ -129,11 +137,17 @@ async function buildPlan(
   options: PlanOptions,
 ): Promise<PlanResult> {
   const { steps, shown, problems } = await planSteps(state, file, installation, options);
+  const { prune, permit } = options;
+  const forbidden = permit === undefined ? [] : findForbiddenChanges(steps, file, permit);
+  if (forbidden.length > 0) return { ok: false, problems: forbidden.map(problemAt), isOutOfScope: true };
   if (problems.length > 0) return { ok: false, problems: problems.map(problemAt) };
   const namesBalances = file.users.some(({ balance }) => balance !== undefined);
+  // Notes about balances are not for a service account that may not change users.
   const notes = [
-    ...(namesBalances ? openingNotes(file.users, state.users, await readOpenings(installation.db)) : []),
-    ...(options.prune ? usersWithMoney(state, file) : []),
+    ...(namesBalances && permit === undefined
+      ? openingNotes(file.users, state.users, await readOpenings(installation.db))
+      : []),
+    ...(prune && permit === undefined ? usersWithMoney(state, file) : []),
     ...file.accounts.flatMap(noteBlockedAddress),
   ];
   return { ok: true, plan: { changes: steps, shown, notes, file, steps, revisions } };
@@ -233,5 +247,6 @@ function knownNamesAfter(state: ConfigState, removals: Removals): KnownNames {
 
 function isEmptyDocument(file: GatewayFile): boolean {
   const { models, accounts, request_policies: policies, groups, plans, users, keys } = file;
-  return [models, accounts, policies, groups, plans, users, keys].every((section) => section.length === 0);
+  const sections = [models, accounts, policies, groups, plans, users, keys, file.service_accounts];
+  return sections.every((section) => section.length === 0);
 }

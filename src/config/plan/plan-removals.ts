@@ -14,6 +14,7 @@ import type { FieldProblem } from "../state/problem.ts";
 import type { ConfigState, PlanStep, Secrets } from "../state/step.ts";
 import { groupToFile } from "../state/to-file-shape.ts";
 import { activeKeys, keyTitle } from "./plan-keys.ts";
+import { removeServiceAccounts } from "./plan-service-accounts.ts";
 
 /** Identifiers as in the file: e-mail addresses of users, ids of models. */
 export interface Removals {
@@ -23,6 +24,7 @@ export interface Removals {
   readonly models?: readonly string[];
   readonly users?: readonly string[];
   readonly plans?: readonly string[];
+  readonly service_accounts?: readonly string[];
 }
 
 const NOUNS: Readonly<Record<keyof Removals, string>> = {
@@ -32,6 +34,7 @@ const NOUNS: Readonly<Record<keyof Removals, string>> = {
   models: "model",
   users: "user",
   plans: "plan",
+  service_accounts: "service account",
 };
 
 /** Notes for users that pruning keeps because money is left in their wallet. */
@@ -124,6 +127,7 @@ export function removalSteps(
   const users = findNamed("users", state.users, ({ email }) => email.toLowerCase());
   const policies = findNamed("request_policies", state.requestPolicies, ({ name }) => name);
   const plans = findNamed("plans", state.plans, ({ name }) => name);
+  const serviceAccounts = findNamed("service_accounts", state.serviceAccounts, ({ name }) => name);
   for (const { id, email } of users) {
     const nano = state.funds.get(id);
     if (nano === undefined) continue;
@@ -148,6 +152,7 @@ export function removalSteps(
       ...accounts.map(({ id, name }) => remove(`account ${name}`, (tx) => deleteAccount(tx, id))),
       ...models.map(({ id }) => remove(`model ${id}`, (tx) => deleteModel(tx, id))),
       ...plans.map(({ id, name }) => remove(`plan ${name}`, (tx) => deletePlan(tx, id))),
+      ...removeServiceAccounts(serviceAccounts),
     ],
     problems,
   };

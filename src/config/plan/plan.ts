@@ -34,6 +34,8 @@ import { openingField, postOpening, readOpeningBalance } from "./opening-balance
 import { planGrants } from "./plan-grants.ts";
 import { type ImportedSecrets, type KeyPlan, planKeys } from "./plan-keys.ts";
 import { pruneSteps, type Removals, removalSteps } from "./plan-removals.ts";
+import { isPermitted, type PlanPermit } from "./plan-scope.ts";
+import { planServiceAccounts, pruneServiceAccounts } from "./plan-service-accounts.ts";
 import { mailProblems, planSettings, settingsReachProblems } from "./plan-settings.ts";
 
 /**
@@ -54,6 +56,8 @@ export interface PlanOptions {
   fromConsole?: boolean;
   /** Secrets of keys of the document that come from another gateway. */
   importedSecrets?: ImportedSecrets;
+  /** The plan is for a service account. Pruning removes only what it may change. */
+  permit?: PlanPermit;
 }
 
 export async function planSteps(
@@ -94,7 +98,13 @@ export async function planSteps(
   });
   const grants = planGrants(state, file, usersAfter, secrets);
 
-  const pruned = options.prune ? [...pruneSteps(state, file, secrets), ...grants.removals] : [];
+  const pruned = options.prune
+    ? [
+        ...pruneSteps(state, file, secrets),
+        ...grants.removals,
+        ...pruneServiceAccounts(state, file.service_accounts),
+      ].filter((step) => isPermitted(step, options.permit))
+    : [];
   const removed = removalSteps(state, options.removals ?? {}, secrets);
   return {
     steps: [
@@ -103,6 +113,7 @@ export async function planSteps(
       ...[...models, ...accounts, ...policies, ...groups, ...users].flatMap(({ step }) => step ?? []),
       ...grants.subscriptions,
       ...keys.steps,
+      ...planServiceAccounts(state, file.service_accounts, secrets),
       ...pruned,
       ...removed.steps,
     ],

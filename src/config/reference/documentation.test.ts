@@ -130,6 +130,9 @@ const LEAST = {
   plans: [{ name: "pro", windows: [{ per: "day", usd: "1" }] }],
   users: [{ email: "dev@example.com", limits: LIMITS, subscriptions: [{ plan: "pro" }] }],
   keys: [{ name: "ci", group: "staff", limits: LIMITS }],
+  service_accounts: [
+    { name: "billing", scopes: ["wallet.top_up"], bounds: { usd_per_call: "5", usd_per_day: "50" } },
+  ],
 };
 
 interface Place {

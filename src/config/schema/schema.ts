@@ -12,6 +12,7 @@ import { model } from "./models.ts";
 import { key, plan, user } from "./people.ts";
 import { account, group } from "./policy.ts";
 import { requestPolicy } from "./request-policies.ts";
+import { serviceAccount } from "./service-accounts.ts";
 import { alerts, registration, retention, server, smtp } from "./settings.ts";
 import { log, telemetry } from "./telemetry.ts";
 import { usageExport } from "./usage-export.ts";
@@ -116,6 +117,11 @@ export const gatewayFile = describeFields({
     is: z.array(key).default(() => []),
     means: "the API keys. A key is identified by its user and its name",
   },
+  service_accounts: {
+    is: z.array(serviceAccount).default(() => []),
+    means:
+      "programs that call the console API under their own name, such as a payment system or CI. [Service accounts](service-accounts.md) describes their tokens, which are not part of this file",
+  },
 });
 
 export type GatewayFile = z.output<typeof gatewayFile>;
@@ -133,3 +139,4 @@ export type FilePlan = GatewayFile["plans"][number];
 export type FileUser = GatewayFile["users"][number];
 export type FileSubscription = NonNullable<FileUser["subscriptions"]>[number];
 export type FileKey = GatewayFile["keys"][number];
+export type FileServiceAccount = GatewayFile["service_accounts"][number];

@@ -8,8 +8,10 @@ import type { ModelRecord } from "../../records/model.ts";
 import type { PlanRecord, SubscriptionRecord } from "../../records/plan.ts";
 import type { PriceList } from "../../records/price.ts";
 import type { RequestPolicyRecord } from "../../records/request-policy.ts";
+import type { ServiceAccountRecord } from "../../records/service-account.ts";
 import type { UserRecord } from "../../records/user.ts";
 import { type Db, snapshot } from "../../store/engine/db.ts";
+import { listServiceAccounts } from "../../store/identity/service-accounts.ts";
 import { listUsers } from "../../store/identity/users.ts";
 import { listPlans } from "../../store/money/plans.ts";
 import { listCodePlanIds } from "../../store/money/redeem-codes.ts";
@@ -51,6 +53,7 @@ export interface ConfigState {
   smtp: SmtpRecord | null;
   alerts: AlertsRecord;
   usageExport: UsageExportRecord;
+  serviceAccounts: ServiceAccountRecord[];
 }
 
 export async function readState(db: Db): Promise<ConfigState> {
@@ -76,6 +79,7 @@ export async function readSettingsState(tx: Db) {
     smtp: await readSmtp(tx),
     alerts: await readAlertSettings(tx),
     usageExport: await readUsageExport(tx),
+    serviceAccounts: await listServiceAccounts(tx),
   };
 }
 

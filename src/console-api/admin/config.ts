@@ -4,6 +4,8 @@ import { z } from "zod";
 import { exportFile } from "../../config/export/export.ts";
 import { limits } from "../../config/limits/product-limits.ts";
 import { planChanges } from "../../config/plan/apply.ts";
+import { buildPermit } from "../../config/plan/plan-scope.ts";
+import { formatProblem } from "../../config/state/problem.ts";
 import { ApiError } from "../../errors.ts";
 import { changeWithLog } from "../changes/change.ts";
 import {
@@ -14,7 +16,7 @@ import {
   problemsResponse,
 } from "../changes/config-view.ts";
 import type { ConsoleContext } from "../context.ts";
-import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { type ApiCaller, EMPTY_INPUT, forAdmins, forAdminsAndServices } from "../http/route.ts";
 
 const source = {
   text: z.string().max(limits.configFileBytesMax),
@@ -31,7 +33,7 @@ export const adminConfigRoutes = {
     response: z.object({ text: z.string() }),
     run: async ({ installation: { db, clock } }) => ({ text: await exportFile(db, clock) }),
   }),
-  "admin.config.plan": forAdmins({
+  "admin.config.plan": forAdminsAndServices({
     ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/config/plan",
@@ -46,8 +48,9 @@ export const adminConfigRoutes = {
       /** Identifies this plan: send it to apply exactly these changes. Null if there is nothing to apply. */
       plan: z.string().nullable(),
     }),
-    async run(context, { body }) {
-      const result = await plan(context, body);
+    serviceScope: "config.apply",
+    async run(context, { actor, body }) {
+      const result = await plan(context, actor, body);
       if (!result.ok) {
         return { problems: result.problems.map(problemObject), changes: [], notes: [], plan: null };
       }
@@ -60,15 +63,16 @@ export const adminConfigRoutes = {
       };
     },
   }),
-  "admin.config.apply": forAdmins({
+  "admin.config.apply": forAdminsAndServices({
     ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/config/apply",
     summary: "Apply a file after a preview; rejected if the changes differ from the preview",
     body: z.strictObject({ ...source, plan: z.string() }),
     bodyBytesMax: limits.apiBulkBodyBytesMax,
-    // A file can grant roles, passwords and money, and create keys.
+    // A file can grant roles, passwords and money, and create keys. config/plan/plan-scope.ts limits service accounts.
     tokenScope: "none",
+    serviceScope: "config.apply",
     response: z.object({
       changes: z.array(changeResponse),
       /** Created keys. Their secrets are shown only in this response. */
@@ -78,7 +82,7 @@ export const adminConfigRoutes = {
     }),
     async run(context, input) {
       const { changes, shown } = await changeWithLog(context, input, async (context) => {
-        const result = await plan(context, input.body);
+        const result = await plan(context, input.actor, input.body);
         if (result.ok && planName(result.plan) === input.body.plan) return result.plan;
         throw new ApiError(
           "conflict",
@@ -93,11 +97,19 @@ export const adminConfigRoutes = {
   }),
 };
 
-function plan(
+async function plan(
   { installation }: Pick<ConsoleContext, "installation">,
+  caller: ApiCaller,
   { text, prune }: { text: string; prune: boolean },
 ) {
   // The environment contains the secrets of the process: a text from a browser must not read them.
   const from = { text, fileName: "gateway.yaml", environment: {} };
-  return planChanges(installation, from, { prune, fromConsole: true });
+  const permit = caller.kind === "service" ? { permit: buildPermit(caller.account.scopes) } : {};
+  const result = await planChanges(installation, from, { prune, fromConsole: true, ...permit });
+  if (!result.ok && result.isOutOfScope) {
+    throw new ApiError("not_in_scope", result.problems.map(formatProblem).join("\n"), {
+      param: result.problems[0]?.field ?? null,
+    });
+  }
+  return result;
 }

@@ -125,7 +125,8 @@ async function isStillAdmin(
   presented: PresentedCredentials,
 ): Promise<boolean> {
   try {
-    return (await findActor(context, presented))?.role === "admin";
+    const caller = await findActor(context, presented);
+    return caller?.kind === "person" && caller.role === "admin";
   } catch (thrown) {
     return !(thrown instanceof ApiError);
   }

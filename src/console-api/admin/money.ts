@@ -20,11 +20,19 @@ import { loggedEntryFields } from "../../store/checks/entries-in-audit-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { findUser } from "../../store/identity/users.ts";
 import { computeDebt } from "../../store/money/wallets.ts";
+import { resolveNamedUser } from "../auth/owner.ts";
 import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { orderKeyField, readOrderKey } from "../http/idempotency-key.ts";
-import { type Actor, EMPTY_INPUT, forAdmins, type RouteInput } from "../http/route.ts";
+import {
+  type ApiCaller,
+  EMPTY_INPUT,
+  forAdmins,
+  forAdminsAndServices,
+  type RouteInput,
+} from "../http/route.ts";
 import { flushUsage, flushUsageFor } from "../usage/flush-usage.ts";
+import { topUpWithinBounds } from "./service-top-up.ts";
 
 const signedUsd = z
   .string()
@@ -58,12 +66,10 @@ const postedResponse = z.object({
   repeated: z.boolean(),
 });
 
-const byUserId = { params: z.strictObject({ id: z.string().max(100) }) };
-
 export const adminMoneyRoutes = {
   "admin.money.adjust": forAdmins({
     ...EMPTY_INPUT,
-    ...byUserId,
+    params: z.strictObject({ id: z.string().max(100) }),
     method: "POST",
     path: "/api/admin/users/:id/adjust",
     summary: "Adjust a user's balance, up or down",
@@ -80,9 +86,10 @@ export const adminMoneyRoutes = {
     },
   }),
 
-  "admin.money.top_up": forAdmins({
+  "admin.money.top_up": forAdminsAndServices({
     ...EMPTY_INPUT,
-    ...byUserId,
+    /** Service accounts may send the user's address instead of the id. */
+    params: z.strictObject({ id: z.string().max(254) }),
     method: "POST",
     path: "/api/admin/users/:id/top-up",
     summary: "Top up a user's balance",
@@ -92,14 +99,19 @@ export const adminMoneyRoutes = {
       ...order,
     }),
     tokenScope: "none",
+    serviceScope: "wallet.top_up",
     takesIdempotencyKey: true,
     response: postedResponse,
     async run(context, input) {
-      const { id: userId } = input.params;
+      const { actor, params } = input;
+      const userId = await resolveNamedUser(context, actor, params.id);
       await flushUsageFor(context, userId);
-      return postAndLog(context, input, "wallet.top_up", (moneyContext, terms) => {
+      return postAndLog(context, input, "wallet.top_up", async (moneyContext, terms) => {
         const { amount: amountNano, provider } = input.body;
-        return topUp(moneyContext, { ...terms, userId, amountNano, provider });
+        const order = { ...terms, userId, amountNano, provider };
+        return actor.kind === "service"
+          ? topUpWithinBounds(moneyContext, actor, order)
+          : topUp(moneyContext, order);
       });
     },
   }),
@@ -139,14 +151,15 @@ interface PostingTerms {
 
 async function postAndLog(
   context: Pick<ConsoleContext, "installation">,
-  input: RouteInput<unknown, unknown, { reason: string; idempotency_key?: string | undefined }, Actor>,
+  input: RouteInput<unknown, unknown, { reason: string; idempotency_key?: string | undefined }, ApiCaller>,
   action: string,
   post: (moneyContext: MoneyContext, terms: PostingTerms) => Promise<MoneyResult>,
 ): Promise<z.input<typeof postedResponse>> {
   const { installation } = context;
   const { clock } = installation;
   const { reason, idempotency_key } = input.body;
-  const actor = `admin:${input.actor.userId}`;
+  const { actor: caller } = input;
+  const actor = caller.kind === "service" ? `service:${caller.account.id}` : `admin:${caller.userId}`;
   const terms = { actor, reason, ...readOrderKey(input.headers, idempotency_key) };
   const { entry, wallet, repeated } = await transaction(installation.db, async (tx) => {
     const posted = await post({ ...installation, db: tx }, terms);

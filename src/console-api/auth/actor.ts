@@ -1,9 +1,9 @@
-/** Authenticates a request of the console API by its personal access token or its session cookie. */
+/** Authenticates a request of the console API by its token or its session cookie. */
 
 import { limits } from "../../config/limits/product-limits.ts";
 import { ApiError } from "../../errors.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
-import { isAccessToken, secretDigest } from "../../secrets/random-secret.ts";
+import { isAccessToken, isServiceToken, secretDigest } from "../../secrets/random-secret.ts";
 import type { Db } from "../../store/engine/db.ts";
 import {
   findAccessToken,
@@ -11,10 +11,15 @@ import {
   needsAdmin,
   touchAccessToken,
 } from "../../store/identity/access-tokens.ts";
+import {
+  findServiceToken,
+  lockServiceToken,
+  touchServiceToken,
+} from "../../store/identity/service-tokens.ts";
 import { findSession, lockSession, type SessionBounds, touchSession } from "../../store/identity/sessions.ts";
 import type { ConsoleContext } from "../context.ts";
 import { presentedSession } from "../http/cookies.ts";
-import type { Actor } from "../http/route.ts";
+import type { Actor, ApiCaller, ServiceActor } from "../http/route.ts";
 
 export interface PresentedCredentials {
   headers: HeaderReader;
@@ -28,9 +33,10 @@ export interface PresentedCredentials {
 export async function findActor(
   context: Pick<ConsoleContext, "installation">,
   presented: PresentedCredentials,
-): Promise<Actor | null> {
+): Promise<ApiCaller | null> {
   const token = readBearer(presented.headers);
-  return token === null ? findSessionActor(context, presented) : findTokenActor(context, token);
+  if (token === null) return findSessionActor(context, presented);
+  return isServiceToken(token) ? findServiceActor(context, token) : findTokenActor(context, token);
 }
 
 export function readBearer(headers: HeaderReader): string | null {
@@ -62,7 +68,26 @@ async function findTokenActor(
     );
   }
   if (nowMs - (token.usedAtMs ?? 0) > limits.lastUseMs) await touchAccessToken(db, token.id, nowMs);
-  return { ...owner, via: { kind: "token", id: token.id, scope: token.scope } };
+  return { ...owner, kind: "person", via: { kind: "token", id: token.id, scope: token.scope } };
+}
+
+async function findServiceActor(
+  { installation }: Pick<ConsoleContext, "installation">,
+  secret: string,
+): Promise<ServiceActor> {
+  const { db, clock } = installation;
+  const nowMs = clock.nowMs();
+  const found = await findServiceToken(db, secretDigest(secret), nowMs);
+  if (found === null) {
+    throw new ApiError(
+      "sign_in_required",
+      "The token of the service account is invalid, expired, replaced or revoked. An administrator can create a new one.",
+      { headers: { "www-authenticate": "Bearer" } },
+    );
+  }
+  const { token, account } = found;
+  if (nowMs - (token.usedAtMs ?? 0) > limits.lastUseMs) await touchServiceToken(db, token.id, nowMs);
+  return { kind: "service", account, tokenId: token.id };
 }
 
 async function findSessionActor(
@@ -83,16 +108,22 @@ async function findSessionActor(
       userAgent: readUserAgent(headers),
     });
   }
-  return { ...owner, via: { kind: "session", id: session.id } };
+  return { ...owner, kind: "person", via: { kind: "session", id: session.id } };
 }
 
 /**
  * For the transaction of a change that gives access, such as a new key: fails when a reset has ended the caller's session
  * or token since the request was accepted. The row stays locked, so that a later reset also ends what is created.
  */
-export async function requireLiveActor(tx: Db, { via }: Actor): Promise<void> {
-  const isLive = via.kind === "session" ? await lockSession(tx, via.id) : await lockAccessToken(tx, via.id);
-  if (!isLive) throw new ApiError("sign_in_required", "Your session has ended. Sign in again.");
+export async function requireLiveActor(tx: Db, caller: ApiCaller): Promise<void> {
+  if (!(await lockCredential(tx, caller)))
+    throw new ApiError("sign_in_required", "Your session or token has ended. Sign in again.");
+}
+
+function lockCredential(tx: Db, caller: ApiCaller): Promise<boolean> {
+  if (caller.kind === "service") return lockServiceToken(tx, caller.tokenId);
+  const { via } = caller;
+  return via.kind === "session" ? lockSession(tx, via.id) : lockAccessToken(tx, via.id);
 }
 
 export function sessionBounds(nowMs: number): SessionBounds {

@@ -19,12 +19,12 @@ import { ApiError } from "../../errors.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { readRevisions } from "../../store/engine/revisions.ts";
 import type { ConsoleContext } from "../context.ts";
-import type { Actor } from "../http/route.ts";
+import type { Actor, ApiCaller } from "../http/route.ts";
 import { auditLogActor } from "./audit-log-entry.ts";
 
 /** The caller, as a route knows it. */
-export interface ConsoleAuthor {
-  readonly actor: Actor;
+export interface ConsoleAuthor<Who extends ApiCaller = Actor> {
+  readonly actor: Who;
   readonly clientAddress: string;
 }
 
@@ -67,7 +67,7 @@ export function changePolicy(
  */
 export async function changeWithLog(
   context: Pick<ConsoleContext, "installation" | "gateway">,
-  { actor, clientAddress }: ConsoleAuthor,
+  { actor, clientAddress }: ConsoleAuthor<ApiCaller>,
   plan: (planContext: PlanContext) => Promise<PlannedChanges>,
 ): Promise<PlannedChanges> {
   const { installation, gateway } = context;

@@ -8,6 +8,7 @@ import { limits } from "../../config/limits/product-limits.ts";
 import { ApiError } from "../../errors.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import type { SharedResponse } from "../../net/wire/http-message.ts";
+import type { ServiceAccountRecord, ServiceScope } from "../../records/service-account.ts";
 import type { Role } from "../../records/user.ts";
 import { includesScope, type TokenScope } from "../../store/identity/access-tokens.ts";
 import type { ConsoleContext } from "../context.ts";
@@ -18,8 +19,9 @@ export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 /** Who may call a route: everyone, signed-in users, auditors and administrators, or administrators alone. */
 export type Access = "anyone" | "user" | "auditor" | "admin";
 
-/** The authenticated caller. */
+/** An authenticated person. */
 export interface Actor {
+  readonly kind: "person";
   readonly userId: string;
   readonly email: string;
   readonly role: Role;
@@ -29,7 +31,16 @@ export interface Actor {
     | { readonly kind: "token"; readonly id: string; readonly scope: TokenScope };
 }
 
-export interface RouteInput<Params, Query, Body, Who extends Actor | null> {
+/** An authenticated program. It has no role: its scopes name all that it may do. */
+export interface ServiceActor {
+  readonly kind: "service";
+  readonly account: ServiceAccountRecord;
+  readonly tokenId: string;
+}
+
+export type ApiCaller = Actor | ServiceActor;
+
+export interface RouteInput<Params, Query, Body, Who extends ApiCaller | null> {
   readonly actor: Who;
   readonly params: Params;
   readonly query: Query;
@@ -91,8 +102,10 @@ export interface ConsoleRoute<
   ResponseBody extends z.ZodType = z.ZodType,
 > extends Required<Shape<Params, Query, Body, ResponseBody>> {
   readonly access: Access;
+  /** The scope that a service account needs. `none`: service accounts are rejected, also on public routes. */
+  readonly serviceScope: ServiceScope | "none";
   /** Called before the body is read. Throws if the caller is not allowed; otherwise returns the operation. */
-  allow(actor: Actor | null): Handle<ResponseBody>;
+  allow(caller: ApiCaller | null): Handle<ResponseBody>;
 }
 
 /**
@@ -109,7 +122,7 @@ type Run<
   Query extends z.ZodType,
   Body extends z.ZodType,
   ResponseBody extends z.ZodType,
-  Who extends Actor | null,
+  Who extends ApiCaller | null,
 > = (
   context: ConsoleContext,
   input: RouteInput<z.output<Params>, z.output<Query>, z.output<Body>, Who>,
@@ -118,24 +131,33 @@ type Run<
 export function forAnyone<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>(
   shape: Shape<P, Q, B, A> & { run: Run<P, Q, B, A, Actor | null> },
 ): ConsoleRoute<P, Q, B, A> {
-  return makeRoute("anyone", shape, shape.run, (actor) => actor);
+  return makeRoute(
+    peopleOnly("anyone", (actor) => actor),
+    shape,
+    shape.run,
+  );
 }
 
 export function forUsers<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>(
   shape: Shape<P, Q, B, A> & { run: Run<P, Q, B, A, Actor> },
 ): ConsoleRoute<P, Q, B, A> {
-  return makeRoute("user", shape, shape.run, signedIn);
+  return makeRoute(peopleOnly("user", signedIn), shape, shape.run);
 }
 
 /** For routes that only read. */
-export function forAuditors<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>(
-  shape: Shape<P, Q, B, A> & { method: "GET"; run: Run<P, Q, B, A, Actor> },
-): ConsoleRoute<P, Q, B, A> {
-  return makeRoute("auditor", shape, shape.run, (actor) => {
-    const found = signedIn(actor);
-    if (seesEverything(found)) return found;
-    throw new ApiError("forbidden", "Only administrators and auditors may read this. Ask an administrator.");
-  });
+export function forAuditors<
+  P extends z.ZodType,
+  Q extends z.ZodType,
+  B extends z.ZodType,
+  A extends z.ZodType,
+>(shape: Shape<P, Q, B, A> & { method: "GET"; run: Run<P, Q, B, A, Actor> }): ConsoleRoute<P, Q, B, A> {
+  return makeRoute(peopleOnly("auditor", requireReader), shape, shape.run);
+}
+
+function requireReader(actor: Actor | null): Actor {
+  const found = signedIn(actor);
+  if (seesEverything(found)) return found;
+  throw new ApiError("forbidden", "Only administrators and auditors may read this. Ask an administrator.");
 }
 
 /** Whether the caller may read usage, balances and ledgers of other users. */
@@ -146,11 +168,78 @@ export function seesEverything({ role }: Pick<Actor, "role">): boolean {
 export function forAdmins<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>(
   shape: Shape<P, Q, B, A> & { run: Run<P, Q, B, A, Actor> },
 ): ConsoleRoute<P, Q, B, A> {
-  return makeRoute("admin", shape, shape.run, (actor) => {
-    const found = signedIn(actor);
-    if (found.role === "admin") return found;
-    throw new ApiError("forbidden", "Only administrators may do this. Ask an administrator.");
-  });
+  return makeRoute(peopleOnly("admin", requireAdmin), shape, shape.run);
+}
+
+function requireAdmin(actor: Actor | null): Actor {
+  const found = signedIn(actor);
+  if (found.role === "admin") return found;
+  throw new ApiError("forbidden", "Only administrators may do this. Ask an administrator.");
+}
+
+type ServiceShape<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType> = Shape<
+  P,
+  Q,
+  B,
+  A
+> & { serviceScope: ServiceScope; run: Run<P, Q, B, A, ApiCaller> };
+
+/** For administrators, and for service accounts with the scope. */
+export function forAdminsAndServices<
+  P extends z.ZodType,
+  Q extends z.ZodType,
+  B extends z.ZodType,
+  A extends z.ZodType,
+>(shape: ServiceShape<P, Q, B, A>): ConsoleRoute<P, Q, B, A> {
+  return makeRoute(withServices("admin", requireAdmin, shape.serviceScope), shape, shape.run);
+}
+
+/** For signed-in users, and for service accounts with the scope. */
+export function forUsersAndServices<
+  P extends z.ZodType,
+  Q extends z.ZodType,
+  B extends z.ZodType,
+  A extends z.ZodType,
+>(shape: ServiceShape<P, Q, B, A>): ConsoleRoute<P, Q, B, A> {
+  return makeRoute(withServices("user", signedIn, shape.serviceScope), shape, shape.run);
+}
+
+/** Who may call a route. The functions throw if the caller may not. */
+interface Admission<Who extends ApiCaller | null> {
+  readonly access: Access;
+  readonly serviceScope: ServiceScope | "none";
+  admitPerson(actor: Actor | null): Who;
+  admitService(service: ServiceActor): Who;
+}
+
+function peopleOnly<Who extends Actor | null>(
+  access: Access,
+  admitPerson: (actor: Actor | null) => Who,
+): Admission<Who> {
+  return { access, serviceScope: "none", admitPerson, admitService: rejectService };
+}
+
+function withServices(
+  access: Access,
+  admitPerson: (actor: Actor | null) => Actor,
+  serviceScope: ServiceScope,
+): Admission<ApiCaller> {
+  return {
+    access,
+    serviceScope,
+    admitPerson,
+    admitService: (service) =>
+      service.account.scopes.includes(serviceScope) ? service : rejectService(service, serviceScope),
+  };
+}
+
+function rejectService({ account: { name } }: ServiceActor, scope?: ServiceScope): never {
+  throw new ApiError(
+    "forbidden",
+    scope === undefined
+      ? "Service accounts may not do this. Sign in to the console, or send a personal access token."
+      : `This requires the scope \`${scope}\`, which the service account "${name}" does not have. Ask an administrator.`,
+  );
 }
 
 function makeRoute<
@@ -158,9 +247,9 @@ function makeRoute<
   Q extends z.ZodType,
   B extends z.ZodType,
   A extends z.ZodType,
-  Who extends Actor | null,
+  Who extends ApiCaller | null,
 >(
-  access: Access,
+  { access, serviceScope, admitPerson, admitService }: Admission<Who>,
   {
     adminFields = [],
     takesIdempotencyKey = false,
@@ -169,9 +258,14 @@ function makeRoute<
     ...shape
   }: Shape<P, Q, B, A>,
   run: Run<P, Q, B, A, Who>,
-  requireAccess: (actor: Actor | null) => Who,
 ): ConsoleRoute<P, Q, B, A> {
   const tokenScope = shape.tokenScope ?? defaultScope(access, shape.method);
+  const admit = (caller: ApiCaller | null): Who => {
+    if (caller?.kind === "service") return admitService(caller);
+    const actor = admitPerson(withTokenRole(caller, tokenScope));
+    rejectScope(caller, tokenScope);
+    return actor;
+  };
   return {
     ...shape,
     adminFields,
@@ -180,11 +274,11 @@ function makeRoute<
     media,
     bodyBytesMax,
     access,
+    serviceScope,
     allow(caller) {
-      const actor = requireAccess(withTokenRole(caller, tokenScope));
-      rejectScope(actor, tokenScope);
+      const actor = admit(caller);
       return async (context, raw) => {
-        if (actor?.role !== "admin") rejectFields(raw.body, adminFields);
+        if (actor?.kind !== "person" || actor.role !== "admin") rejectFields(raw.body, adminFields);
         return run(context, {
           ...raw,
           actor,

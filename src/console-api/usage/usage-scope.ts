@@ -60,7 +60,9 @@ export async function resolveScope(
 function rejectOthersScope({ whose, user, account }: ScopeQuery): void {
   const param = whose === "everybody" ? "whose" : user !== undefined ? "user" : account && "account";
   if (!param) return;
-  throw new ApiError("forbidden", `Only administrators and auditors may filter by \`${param}\`. Remove it.`, { param });
+  throw new ApiError("forbidden", `Only administrators and auditors may filter by \`${param}\`. Remove it.`, {
+    param,
+  });
 }
 
 async function findOwnerScope(db: Db, actor: Actor, { whose, user, group, account, key }: ScopeQuery) {
@@ -77,10 +79,9 @@ async function findOwnerScope(db: Db, actor: Actor, { whose, user, group, accoun
 /** Users learn nothing about groups in which they have no key, not even their names. */
 async function findGroupScope(db: Db, actor: Actor, { group }: ScopeQuery): Promise<{ groupId?: string }> {
   if (group === undefined) return {};
-  const [row] =
-    seesEverything(actor)
-      ? await db.sql`SELECT id FROM key_group WHERE name = ${group}`
-      : await db.sql`SELECT id FROM key_group WHERE name = ${group}
+  const [row] = seesEverything(actor)
+    ? await db.sql`SELECT id FROM key_group WHERE name = ${group}`
+    : await db.sql`SELECT id FROM key_group WHERE name = ${group}
           AND id IN (SELECT group_id FROM api_key WHERE user_id = ${actor.userId})`;
   if (row === undefined) throw notFoundError("group", "of this name");
   return { groupId: text(row, "id") };

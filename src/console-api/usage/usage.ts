@@ -46,7 +46,9 @@ export const usageRoutes = {
     response: chartResponse,
     async run(context, { actor, query }) {
       if (!seesEverything(actor) && query.by === "user") {
-        throw new ApiError("forbidden", "Only administrators and auditors may group usage by user.", { param: "by" });
+        throw new ApiError("forbidden", "Only administrators and auditors may group usage by user.", {
+          param: "by",
+        });
       }
       const range = chartRange(query, context.installation.clock.nowMs());
       const scope = await resolveScope(context, actor, query);

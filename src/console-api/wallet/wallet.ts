@@ -18,11 +18,11 @@ import {
 } from "../../store/money/subscription-standing.ts";
 import { computeDebt, readWallet, type Wallet } from "../../store/money/wallets.ts";
 import { countKeysByGroup } from "../../store/policy/key-list.ts";
-import { ownerQuery, resolveOwner } from "../auth/owner.ts";
+import { ownerQuery, resolveOwner, resolveWalletOwner } from "../auth/owner.ts";
 import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
-import { EMPTY_INPUT, forUsers } from "../http/route.ts";
+import { EMPTY_INPUT, forUsers, forUsersAndServices } from "../http/route.ts";
 import { filterUsableGroups } from "../keys/reachable-groups.ts";
 import { flushUsageFor } from "../usage/flush-usage.ts";
 
@@ -94,16 +94,17 @@ const entryResponse = z.object({
 const entryCursor = z.tuple([z.number(), z.string()]);
 
 export const walletRoutes = {
-  "wallet.get": forUsers({
+  "wallet.get": forUsersAndServices({
     ...EMPTY_INPUT,
     method: "GET",
     path: "/api/wallet",
     summary: "Get the balance, holds, subscriptions with their remaining quota, and the order of payers",
     query: z.strictObject(ownerQuery),
     response: walletResponse,
+    serviceScope: "wallet.read",
     async run(context, { actor, query }) {
       const { db, clock } = context.installation;
-      const userId = resolveOwner(actor, query.user);
+      const userId = await resolveWalletOwner(context, actor, query.user);
       const nowMs = clock.nowMs();
       await flushUsageFor(context, userId);
       const subscriptions = await listSubscriptionStandings(db, userId, nowMs);
@@ -115,15 +116,16 @@ export const walletRoutes = {
     },
   }),
 
-  "wallet.ledger": forUsers({
+  "wallet.ledger": forUsersAndServices({
     ...EMPTY_INPUT,
     method: "GET",
     path: "/api/wallet/ledger",
     summary: "List ledger entries, newest first",
     query: z.strictObject({ ...pageQuery, ...ownerQuery }),
     response: buildPage(entryResponse),
+    serviceScope: "wallet.read",
     async run(context, { actor, query }) {
-      const userId = resolveOwner(actor, query.user);
+      const userId = await resolveWalletOwner(context, actor, query.user);
       const cursor = readCursor(query.after, entryCursor);
       await flushUsageFor(context, userId);
       const found = await listUserEntries(context.installation.db, userId, {

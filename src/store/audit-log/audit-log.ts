@@ -11,13 +11,19 @@ import { type Db, placeholder, type Row, type SqlValue, transaction } from "../e
 import { integer, json, oneOf, text, textOrNull } from "../engine/row.ts";
 import { contains, likeText } from "../engine/search.ts";
 
-export const CHANGE_ACTOR_KINDS = ["user", "cli", "file", "system"] as const;
+export const CHANGE_ACTOR_KINDS = ["user", "service", "cli", "file", "system"] as const;
+
+/**
+ * The kinds that the column has. Nodes of the version before service accounts reject another value, so a service account
+ * is stored as `system` with an id, which no other actor of that kind has.
+ */
+const STORED_KINDS = ["user", "cli", "file", "system"] as const;
 
 export interface ChangeActor {
   kind: (typeof CHANGE_ACTOR_KINDS)[number];
-  /** The user id; null for every other kind of actor. */
+  /** The id of the user or service account; null for every other kind of actor. */
   id: string | null;
-  /** The user's e-mail address, the operator's login name on the machine, or the file name. */
+  /** The user's e-mail address, the service account's name, the operator's login name on the machine, or the file name. */
   name: string;
 }
 
@@ -53,7 +59,7 @@ export async function appendChange(db: Db, entry: ChangeEntry): Promise<void> {
     const { atMs, actor, action, target, address } = entry;
     await tx.sql`
       INSERT INTO audit (seq, at_ms, actor_kind, actor_id, actor_name, action, target, changes, address, hash)
-      VALUES (${seq}, ${atMs}, ${actor.kind}, ${actor.id}, ${actor.name}, ${action}, ${target}, ${changes},
+      VALUES (${seq}, ${atMs}, ${storedKind(actor)}, ${actor.id}, ${actor.name}, ${action}, ${target}, ${changes},
         ${address}, ${hash})`;
     await tx.sql`UPDATE audit_head SET hash = ${hash} WHERE id = 1`;
   });
@@ -62,8 +68,28 @@ export async function appendChange(db: Db, entry: ChangeEntry): Promise<void> {
 /** JSON delimits the fields, so two different rows never hash the same text. */
 function computeHash(previousHash: string, seq: number, entry: ChangeEntry, changes: string): string {
   const { atMs, actor, action, target, address } = entry;
-  const row = [previousHash, seq, atMs, actor.kind, actor.id, actor.name, action, target, changes, address];
+  const row = [
+    previousHash,
+    seq,
+    atMs,
+    storedKind(actor),
+    actor.id,
+    actor.name,
+    action,
+    target,
+    changes,
+    address,
+  ];
   return createHash("sha256").update(JSON.stringify(row)).digest("hex");
+}
+
+function storedKind({ kind }: ChangeActor): (typeof STORED_KINDS)[number] {
+  return kind === "service" ? "system" : kind;
+}
+
+function readKind(row: Row): ChangeActor["kind"] {
+  const stored = oneOf(row, "actor_kind", STORED_KINDS);
+  return stored === "system" && textOrNull(row, "actor_id") !== null ? "service" : stored;
 }
 
 export interface ChangeFilter {
@@ -177,7 +203,7 @@ function toChangeRow(row: Row): ChangeRow {
     seq: integer(row, "seq"),
     atMs: integer(row, "at_ms"),
     actor: {
-      kind: oneOf(row, "actor_kind", CHANGE_ACTOR_KINDS),
+      kind: readKind(row),
       id: textOrNull(row, "actor_id"),
       name: text(row, "actor_name"),
     },

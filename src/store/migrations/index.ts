@@ -6,6 +6,7 @@
 import baseline from "./0001-baseline.sql" with { type: "text" };
 import requestPolicies from "./0002-request-policies.sql" with { type: "text" };
 import auditor from "./0003-auditor.sql" with { type: "text" };
+import serviceAccounts from "./0004-service-accounts.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -36,6 +37,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 1, name: "baseline", sql: baseline },
   { version: 2, name: "request-policies", sql: requestPolicies },
   { version: 3, name: "auditor", sql: auditor },
+  { version: 4, name: "service-accounts", sql: serviceAccounts },
 ];
 
 /** The schema that this program knows. */

@@ -150,7 +150,6 @@ const AUDITOR_COLUMNS: ReadonlySet<string> = new Set(["id", "price", "source", "
 
 function useModelColumns({ selection, onOpen }: ModelColumnsInput): readonly Column<Model>[] {
   const t = useText("adminModels");
-  const isAdmin = useUser().role === "admin";
   return [
     {
       key: "id",
@@ -158,11 +157,7 @@ function useModelColumns({ selection, onOpen }: ModelColumnsInput): readonly Col
       kind: "primary",
       cell: ({ document: { id }, interfaces }) => (
         <span className="models-cell">
-          {isAdmin ? (
-            <ModelCheckbox id={id} selection={selection} />
-          ) : (
-            <code className="breakable">{id}</code>
-          )}
+          <ModelName id={id} selection={selection} />
           <InterfaceNames {...interfaces} />
         </span>
       ),
@@ -221,6 +216,12 @@ function useModelColumns({ selection, onOpen }: ModelColumnsInput): readonly Col
       ),
     },
   ];
+}
+
+/** Administrators can select it. */
+function ModelName(props: { id: string; selection: Selection }) {
+  const { role } = useUser();
+  return role === "admin" ? <ModelCheckbox {...props} /> : <code className="breakable">{props.id}</code>;
 }
 
 function ModelCheckbox({ id, selection: { chosen, onChange } }: { id: string; selection: Selection }) {

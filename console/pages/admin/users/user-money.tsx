@@ -30,22 +30,7 @@ export function UserMoney({ user }: { user: UserDetail }) {
         <Stat label={users.held} value={<Money value={user.held} />} />
         {Number(user.debt) > 0 && <Stat label={users.debt} value={<Money value={user.debt} />} />}
       </Stats>
-      <Section
-        title={t.ledger}
-        actions={
-          isAdmin && <>
-            <Button icon="add" onClick={() => setDeed("top_up")}>
-              {t.topUp}
-            </Button>
-            <Button icon="edit" onClick={() => setDeed("adjust")}>
-              {t.adjust}
-            </Button>
-            <Button icon="refresh" onClick={() => setDeed("refund")}>
-              {t.refund}
-            </Button>
-          </>
-        }
-      >
+      <Section title={t.ledger} actions={isAdmin && <MoneyButtons onChoose={setDeed} />}>
         <Table
           label={t.ledger}
           rows={ledger}
@@ -84,6 +69,23 @@ export function UserMoney({ user }: { user: UserDetail }) {
         <MoneyDialog key={deed} deed={deed} user={user} onClose={() => setDeed(null)} />
       )}
     </div>
+  );
+}
+
+function MoneyButtons({ onChoose }: { onChoose(deed: Deed): void }) {
+  const t = useText("adminUsers").money;
+  return (
+    <>
+      <Button icon="add" onClick={() => onChoose("top_up")}>
+        {t.topUp}
+      </Button>
+      <Button icon="edit" onClick={() => onChoose("adjust")}>
+        {t.adjust}
+      </Button>
+      <Button icon="refresh" onClick={() => onChoose("refund")}>
+        {t.refund}
+      </Button>
+    </>
   );
 }
 

@@ -50,18 +50,18 @@ export default function UserPage({ params: { id = "" } }: PageProps) {
 function UserTabs({ user }: { user: UserDetail }) {
   const t = useText("adminUsers");
   return (
-      <Tabs
-        label={t.user.tabs}
-        tabs={[
-          { key: "overview", label: t.user.overview, content: <UserOverview key={user.id} user={user} /> },
-          { key: "money", label: t.user.money, content: <UserMoney user={user} /> },
-          {
-            key: "subscriptions",
-            label: t.user.subscriptions,
-            content: <Subscriptions user={user} />,
-          },
-          { key: "support", label: t.user.support, content: <UserSupport user={user} /> },
-        ]}
-      />
+    <Tabs
+      label={t.user.tabs}
+      tabs={[
+        { key: "overview", label: t.user.overview, content: <UserOverview key={user.id} user={user} /> },
+        { key: "money", label: t.user.money, content: <UserMoney user={user} /> },
+        {
+          key: "subscriptions",
+          label: t.user.subscriptions,
+          content: <Subscriptions user={user} />,
+        },
+        { key: "support", label: t.user.support, content: <UserSupport user={user} /> },
+      ]}
+    />
   );
 }

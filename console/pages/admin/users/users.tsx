@@ -45,14 +45,16 @@ export default function UsersPage() {
         title={t.title}
         about={t.about}
         actions={
-          isAdmin && <>
-            <Button icon="mail" onClick={() => setOpen("invite")}>
-              {t.invite}
-            </Button>
-            <Button tone="primary" icon="add" isNew onClick={() => setOpen("add")}>
-              {t.add}
-            </Button>
-          </>
+          isAdmin && (
+            <>
+              <Button icon="mail" onClick={() => setOpen("invite")}>
+                {t.invite}
+              </Button>
+              <Button tone="primary" icon="add" isNew onClick={() => setOpen("add")}>
+                {t.add}
+              </Button>
+            </>
+          )
         }
       />
       <div className="row">
