@@ -9,22 +9,14 @@ import {
   type PlannedChanges,
   planChanges,
 } from "../config/plan/apply.ts";
-import type { FieldChange } from "../config/state/difference.ts";
-import { formatProblem, type Problem } from "../config/state/problem.ts";
-import type { Change } from "../config/state/step.ts";
-import { type Command, DATA_OPTION, fail, type Input, JSON_OPTION } from "./command.ts";
+import { printDifference, printOutcome, reportProblems } from "./apply-output.ts";
+import { applyRemotely } from "./apply-remote.ts";
+import { type Command, DATA_OPTION, fail, JSON_OPTION } from "./command.ts";
 import { operator } from "./operator.ts";
 import { PROGRAM } from "./program-name.ts";
 import { readNamedFiles } from "./secret-files.ts";
-import {
-  chooseSecretTarget,
-  SECRET_OPTIONS,
-  SECRET_RULE,
-  secretFileText,
-  storeSecrets,
-} from "./secret-output.ts";
+import { chooseSecretTarget, SECRET_OPTIONS, SECRET_RULE, storeSecrets } from "./secret-output.ts";
 import { isInstallationMissing, readCommandSettings, withInstallation } from "./store-access.ts";
-import { count, type Paint, type Terminal } from "./terminal.ts";
 
 /** The hint for a missing configuration file. */
 export const NO_FILE = `docs/configuration.md has an example, and \`${PROGRAM} export\` prints the current configuration.`;
@@ -34,13 +26,16 @@ export const apply: Command = {
   summary: "Apply a configuration file",
   changes: "policy",
   about: `Shows the changes first. Objects in the file are created or updated; objects that are not in the file stay unchanged.
-A running server applies the changes without a restart. ${SECRET_RULE}`,
+A running server applies the changes without a restart. ${SECRET_RULE}
+With --url, the file is applied to a gateway on another machine, with the token of a service account that has the scope config.apply. Variables are replaced here.`,
   positionals: ["FILE"],
   options: {
     "dry-run": { about: "show the changes without writing them" },
     prune: {
       about: "also remove objects that are not in the file (administrators only if the file has another one)",
     },
+    url: { value: "URL", about: "the address of a gateway on another machine" },
+    "token-file": { value: "FILE", about: "with --url: the file with the token of a service account" },
     ...SECRET_OPTIONS,
     json: JSON_OPTION,
     data: DATA_OPTION,
@@ -48,6 +43,8 @@ A running server applies the changes without a restart. ${SECRET_RULE}`,
   async run(input) {
     const fileName = input.require("FILE");
     const source = readConfigSource(fileName, input.environment);
+    if (input.text("url") !== undefined || input.text("token-file") !== undefined)
+      return applyRemotely(input, source);
     const plan = (installation: Installation) =>
       planChanges(installation, source, { prune: input.flag("prune") });
     const settings = readCommandSettings(input);
@@ -81,18 +78,6 @@ A running server applies the changes without a restart. ${SECRET_RULE}`,
   },
 };
 
-function reportProblems(problems: readonly Problem[], { flag, terminal }: Input): number {
-  if (flag("json")) terminal.print(JSON.stringify({ problems }, null, 2));
-  else printProblems(problems, terminal);
-  return 1;
-}
-
-function printDifference({ changes, notes }: PlannedChanges, { flag, terminal }: Input): void {
-  if (flag("json")) return;
-  terminal.print(differenceText(changes, terminal.paint));
-  for (const note of notes) terminal.print(`${terminal.paint.dim("note:")} ${note}`);
-}
-
 async function applyPlan(installation: Installation, plan: PlannedChanges): Promise<void> {
   try {
     await applyChanges(installation, plan, { actor: operator(), address: null });
@@ -102,30 +87,6 @@ async function applyPlan(installation: Installation, plan: PlannedChanges): Prom
   }
 }
 
-/** `secretFile` has the secrets of new keys, if they are not printed. */
-function printOutcome(
-  { changes, notes, shown }: PlannedChanges,
-  { flag, terminal }: Input,
-  secretFile: string | null,
-): void {
-  const dry = flag("dry-run");
-  if (flag("json")) {
-    const changeList = changes.map(({ kind, what, fields }) => ({ kind, what, fields }));
-    const secrets =
-      secretFile === null
-        ? { shown: dry ? [] : shown }
-        : { shown: shown.map(({ secret: _, ...key }) => key), secret_file: secretFile };
-    terminal.print(JSON.stringify({ applied: !dry, changes: changeList, notes, ...secrets }, null, 2));
-    return;
-  }
-  if (changes.length === 0) return;
-  terminal.print(dry ? "\nDry run: no changes were written." : "\nApplied.");
-  if (secretFile !== null)
-    terminal.print(`\n${count(shown.length, "new key")} in ${secretFileText(secretFile)}`);
-  else if (!dry) printShown(shown, terminal);
-}
-
-/** `missing` is the hint for a missing file. */
 /** A configuration file with the values that its `${…}` may name. */
 export interface ConfigSource {
   text: string;
@@ -142,6 +103,7 @@ export function readConfigSource(fileName: string, environment: ConfigSource["en
   };
 }
 
+/** `missing` is the hint for a missing file. */
 export function readConfigFile(path: string, missing: string): string {
   try {
     const stat = statSync(path);
@@ -155,43 +117,4 @@ export function readConfigFile(path: string, missing: string): string {
     if (code === "EACCES") fail(`No permission to read ${path}.`, `Check its owner and mode: ls -l ${path}`);
     throw error;
   }
-}
-
-export function printProblems(problems: readonly Problem[], terminal: Terminal): void {
-  for (const problem of problems) terminal.printNote(formatProblem(problem));
-  terminal.printNote(
-    `\n${count(problems.length, "problem")} in ${problems[0]?.file}. No changes were written.`,
-  );
-}
-
-function printShown(shown: readonly { name: string; secret: string }[], { print, paint }: Terminal): void {
-  if (shown.length === 0) return;
-  print(
-    `\n${shown.length === 1 ? "A key was created. Its secret is" : "Keys were created. Their secrets are"} shown only once:`,
-  );
-  const width = Math.max(...shown.map(({ name }) => Bun.stringWidth(name)));
-  for (const { name, secret } of shown) {
-    print(`  ${name}${" ".repeat(width - Bun.stringWidth(name))}  ${paint.bold(secret)}`);
-  }
-}
-
-export function differenceText(changes: readonly Change[], paint: Paint): string {
-  if (changes.length === 0) return "No changes: the installation matches the file.";
-  const lines = changes.flatMap(({ kind, what, fields }) => {
-    const title = { create: paint.green, change: paint.yellow, remove: paint.red }[kind];
-    const sign = { create: "+", change: "~", remove: "-" }[kind];
-    return [title(`${sign} ${what}`), ...fields.map((field) => `    ${formatField(field, paint)}`)];
-  });
-  const tally = (kind: Change["kind"]) => changes.filter((change) => change.kind === kind).length;
-  return [
-    ...lines,
-    "",
-    `${tally("create")} to create, ${tally("change")} to change, ${tally("remove")} to remove.`,
-  ].join("\n");
-}
-
-function formatField({ field, from, to }: FieldChange, paint: Paint): string {
-  const name = paint.dim(`${field}:`);
-  if (from === to || from === null) return `${name} ${to}`;
-  return `${name} ${from} ${paint.dim("→")} ${to ?? "(none)"}`;
 }

@@ -19,7 +19,8 @@ import { BUILT_DIR, type Running, type ServerSettings, startGateway } from "../m
 import { openLog } from "../observe/log.ts";
 import { describeStore } from "../store/engine/dialect.ts";
 import { VERSION } from "../version.ts";
-import { printProblems, readConfigSource } from "./apply.ts";
+import { readConfigSource } from "./apply.ts";
+import { printProblems } from "./apply-output.ts";
 import { type Input, misuse } from "./command.ts";
 import { lockDataFolder, waitForDataFolder } from "./folder-in-use.ts";
 import { describeListenFailure } from "./listen-failure.ts";

@@ -270,7 +270,7 @@ class TreeBuilder {
  * `${`. The caller has read the files: the environment has an entry `file:PATH` for each. Error messages name the
  * variable or the file, never its value.
  */
-function interpolate(source: string, environment: Environment) {
+export function interpolate(source: string, environment: Environment) {
   const variables: string[] = [];
   let complaint: string | null = null;
   const text = source.replace(
