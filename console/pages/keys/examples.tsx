@@ -1,13 +1,13 @@
 /** How to use a key: programs that are ready to run, and the base URL for clients. */
 
 import { useGatewayOrigin } from "../../session.tsx";
+import { buildExample, type ExampleModel, environment } from "../../snippets/example-request.ts";
 import { curl } from "../../snippets/http-snippets.ts";
 import { codex, python, typescript } from "../../snippets/sdk-snippets.ts";
 import { useText } from "../../text/text.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Tabs } from "../../ui/tabs.tsx";
 import { CodeBlock } from "../../ui/values.tsx";
-import { buildExample, type ExampleModel, environment } from "./example-request.ts";
 
 interface ExamplesProps {
   models: readonly ExampleModel[];

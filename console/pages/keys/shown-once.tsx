@@ -1,11 +1,11 @@
 /** Shows the secret of a new key, once. */
 
 import type { ReactNode } from "react";
+import type { ExampleModel } from "../../snippets/example-request.ts";
 import { useText } from "../../text/text.tsx";
 import { Button } from "../../ui/button.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { CopyButton } from "../../ui/values.tsx";
-import type { ExampleModel } from "./example-request.ts";
 import { Examples } from "./examples.tsx";
 
 interface ShownOnceProps {

@@ -1,6 +1,6 @@
 /** The requests that the examples of a key send. */
 
-import { KEY_VARIABLE, type SnippetRequest } from "../../snippets/snippet.ts";
+import { KEY_VARIABLE, type SnippetRequest } from "./snippet.ts";
 
 export type Interface = "chat" | "responses" | "messages" | "gemini" | "embeddings" | "images";
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { curl } from "../../snippets/http-snippets.ts";
-import { codex, python, typescript } from "../../snippets/sdk-snippets.ts";
-import type { SnippetRequest } from "../../snippets/snippet.ts";
 import { buildExample, type ExampleModel, environment, type Interface } from "./example-request.ts";
+import { curl } from "./http-snippets.ts";
+import { codex, python, typescript } from "./sdk-snippets.ts";
+import type { SnippetRequest } from "./snippet.ts";
 
 const origin = "https://gateway.example.com";
 
