@@ -42,6 +42,6 @@ export interface FormerSecret {
 export interface KeyOfUser extends KeyRecord {
   userLimits: CallerLimits;
   capture: KeyCapture | null;
-  /** The former secrets that still worked at the time of reading. */
+  /** The former and temporary secrets that still worked at the time of reading. */
   formerSecrets: readonly Pick<FormerSecret, "digest" | "worksUntilMs">[];
 }

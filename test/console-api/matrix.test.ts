@@ -281,6 +281,7 @@ describe("objects of another user are not found", () => {
       .set("keys.get", { id: key })
       .set("keys.edit", { id: key, body: {} })
       .set("keys.rotate", { id: key, body: {} })
+      .set("keys.temporary_secret", { id: key, body: {} })
       .set("keys.revoke", { id: key })
       .set("sessions.revoke", { id: session })
       .set("tokens.revoke", { id: token.id })

@@ -351,6 +351,8 @@ export const limits = {
   rotationOverlapMsMax: 30 * 86_400_000,
   /** Additional secrets of one key that still work. Every process keeps each of them in memory. */
   formerSecretsMax: 5,
+  /** Secrets that a signed-in person gets for a page: of one key at a time, and how long each works. */
+  temporarySecrets: { perKeyMax: 20, lifeMs: 900_000 },
   /** Accounts that one address may register in a day. */
   registrationsPerDay: 5,
   /** Requested e-mails to one address. */

@@ -127,8 +127,9 @@ export const sessionRoutes = {
     summary: "Sign out",
     response: NO_INPUT,
     tokenScope: "none",
-    async run({ installation }, { actor }) {
+    async run({ installation, gateway }, { actor }) {
       await deleteSession(installation.db, actor.userId, actor.via.id);
+      await gateway.policy.refresh();
       return withCookie({}, endedSessionCookie());
     },
   }),
@@ -176,7 +177,7 @@ export const sessionRoutes = {
     summary: "Sign out a session",
     params: z.strictObject({ id: z.string() }),
     response: NO_INPUT,
-    async run({ installation }, input) {
+    async run({ installation, gateway }, input) {
       const { db, clock } = installation;
       await transaction(db, async (tx) => {
         const { actor, params } = input;
@@ -193,6 +194,7 @@ export const sessionRoutes = {
           }),
         );
       });
+      await gateway.policy.refresh();
       return {};
     },
   }),
@@ -203,9 +205,9 @@ export const sessionRoutes = {
     path: "/api/sessions",
     summary: "Sign out all other sessions",
     response: z.object({ revoked: z.number() }),
-    async run({ installation }, input) {
+    async run({ installation, gateway }, input) {
       const { db, clock } = installation;
-      return transaction(db, async (tx) => {
+      const ended = await transaction(db, async (tx) => {
         const { actor } = input;
         const revoked = await deleteSessions(tx, actor.userId, actor.via.id);
         if (revoked > 0) {
@@ -218,6 +220,8 @@ export const sessionRoutes = {
         }
         return { revoked };
       });
+      await gateway.policy.refresh();
+      return ended;
     },
   }),
 };

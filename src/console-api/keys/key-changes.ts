@@ -181,7 +181,7 @@ interface LoggedChange {
   changes: FieldChange[];
 }
 
-async function logChange(
+export async function logChange(
   tx: Db,
   author: ConsoleAuthor,
   action: string,
@@ -272,6 +272,6 @@ async function rejectTooManyKeys(tx: Db, { actor }: ConsoleAuthor, userId: strin
   );
 }
 
-function alreadyRevokedError(): ApiError {
+export function alreadyRevokedError(): ApiError {
   return new ApiError("conflict", "This key is revoked permanently. Create a new key.");
 }

@@ -15,7 +15,7 @@ import type { ConsoleContext } from "../context.ts";
 import { instantField, nameField } from "../forms/fields.ts";
 import { limitsInput } from "../forms/limits-form.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
-import { EMPTY_INPUT, forUsers } from "../http/route.ts";
+import { EMPTY_INPUT, forUsers, NO_INPUT } from "../http/route.ts";
 import { flushUsage } from "../usage/flush-usage.ts";
 import { createKey, editKey, revoke, rotate } from "./key-changes.ts";
 import {
@@ -27,6 +27,7 @@ import {
   recentDays,
 } from "./key-view.ts";
 import { buildMeters, meterResponse } from "./meters.ts";
+import { createTemporarySecret } from "./temporary-secret.ts";
 
 const byId = { ...EMPTY_INPUT, params: z.strictObject({ id: z.string() }) };
 const keyCursor = z.tuple([z.number(), z.string()]);
@@ -190,6 +191,21 @@ export const keyRoutes = {
         secret: rotated.secret,
         old_secret_works_until_at: rotated.worksUntilMs,
       };
+    },
+  }),
+
+  "keys.temporary_secret": forUsers({
+    ...byId,
+    method: "POST",
+    path: "/api/keys/:id/temporary-secret",
+    summary: "Create a temporary secret of your key. It works for 15 minutes, at most as long as the session",
+    body: NO_INPUT,
+    response: z.object({ secret: z.string(), works_until_at: z.number() }),
+    async run(context, input) {
+      await requireVerified(context, input.actor.userId);
+      const key = await ownKey(context.installation.db, input.actor, input.params.id);
+      const { secret, worksUntilMs } = await createTemporarySecret(context, input, key);
+      return { secret, works_until_at: worksUntilMs };
     },
   }),
 

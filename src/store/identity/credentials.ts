@@ -10,6 +10,7 @@ import { bumpKeyRevision } from "../engine/revisions.ts";
 import { flag, integer, integerOrNull, json, oneOf, text, textOrNull } from "../engine/row.ts";
 import { deleteEntryLinks } from "./links.ts";
 import { readRole } from "./role-column.ts";
+import { deleteSessions } from "./sessions.ts";
 import { foldEmail } from "./users.ts";
 
 export interface Credentials {
@@ -56,7 +57,7 @@ export async function writePassword(db: Db, userId: string, passwordHash: string
     // A file that was compared with the old password must not be applied afterwards.
     await bumpKeyRevision(tx);
     await tx.sql`UPDATE app_user SET password_hash = ${passwordHash} WHERE id = ${userId}`;
-    await tx.sql`DELETE FROM session WHERE user_id = ${userId}`;
+    await deleteSessions(tx, userId, null);
     await deleteEntryLinks(tx, userId);
   });
 }
@@ -96,11 +97,11 @@ export async function revokeAccess(tx: Db, userId: string): Promise<AccessEnd> {
   const [before] = await tx.sql`SELECT totp_since_ms FROM app_user WHERE id = ${userId}`;
   await tx.sql`
     UPDATE app_user SET sealed_totp = NULL, totp_since_ms = NULL, recovery_digests = '[]' WHERE id = ${userId}`;
-  const sessions = await tx.sql`DELETE FROM session WHERE user_id = ${userId} RETURNING id`;
+  const sessions = await deleteSessions(tx, userId, null);
   const tokens = await tx.sql`DELETE FROM access_token WHERE user_id = ${userId} RETURNING id`;
   await tx.sql`DELETE FROM one_time_link WHERE user_id = ${userId}`;
   return {
-    sessions: sessions.length,
+    sessions,
     tokens: tokens.length,
     secondFactor: before !== undefined && integerOrNull(before, "totp_since_ms") !== null,
   };

@@ -1,8 +1,10 @@
 /** Browser sessions. Each query decides in one statement whether a session is still valid. */
 
 import type { Role } from "../../records/user.ts";
-import type { Db, Row } from "../engine/db.ts";
+import { type Db, numberPlaceholders, type Row, type SqlValue, transaction } from "../engine/db.ts";
+import { bumpKeyRevision } from "../engine/revisions.ts";
 import { integer, text } from "../engine/row.ts";
+import { endTemporarySecrets } from "../policy/temporary-secrets.ts";
 import { readRole } from "./role-column.ts";
 
 export interface SessionRecord {
@@ -79,23 +81,41 @@ export async function listSessions(
 
 /** Returns false if this user has no such session. */
 export async function deleteSession(db: Db, userId: string, id: string): Promise<boolean> {
-  const deleted = await db.sql`DELETE FROM session WHERE id = ${id} AND user_id = ${userId} RETURNING id`;
-  return deleted.length > 0;
+  return (await endSessions(db, "id = ? AND user_id = ?", [id, userId])) > 0;
 }
 
 export async function deleteSessionByDigest(db: Db, digest: string): Promise<void> {
-  await db.sql`DELETE FROM session WHERE digest = ${digest}`;
+  await endSessions(db, "digest = ?", [digest]);
 }
 
 /** Deletes all sessions of a user except one; all of them if `except` is null. */
 export async function deleteSessions(db: Db, userId: string, except: string | null): Promise<number> {
-  const deleted = await db.sql`
-    DELETE FROM session WHERE user_id = ${userId} AND id <> ${except ?? ""} RETURNING id`;
-  return deleted.length;
+  return endSessions(db, "user_id = ? AND id <> ?", [userId, except ?? ""]);
 }
 
 export async function sweepSessions(db: Db, { createdAfterMs, seenAfterMs }: SessionBounds): Promise<void> {
-  await db.sql`DELETE FROM session WHERE seen_at_ms <= ${seenAfterMs} OR created_at_ms <= ${createdAfterMs}`;
+  await endSessions(db, "seen_at_ms <= ? OR created_at_ms <= ?", [seenAfterMs, createdAfterMs]);
+}
+
+/**
+ * Deletes the sessions that `condition` selects, and ends their temporary secrets; `?` stands for a value. Changes of
+ * keys lock the key revision before a session, so it is locked first here too if there is a secret to end.
+ */
+async function endSessions(db: Db, condition: string, values: readonly SqlValue[]): Promise<number> {
+  return transaction(db, async (tx) => {
+    const run = (statement: string) => tx.sql.text(numberPlaceholders(tx.engine, statement), values);
+    const secrets = await run(
+      `SELECT digest FROM temporary_secret
+       WHERE session_id IN (SELECT id FROM session WHERE ${condition}) LIMIT 1`,
+    );
+    if (secrets.length > 0) await bumpKeyRevision(tx);
+    const rows = await run(`DELETE FROM session WHERE ${condition} RETURNING id`);
+    await endTemporarySecrets(
+      tx,
+      rows.map((row) => text(row, "id")),
+    );
+    return rows.length;
+  });
 }
 
 export function toOwner(row: Row): Owner {

@@ -10,6 +10,7 @@ import { callerLimits, callerLimitsText } from "../policy/limits-column.ts";
 import { deleteMembers, GROUP_MEMBERS, readMembers, replaceMembers } from "../policy/memberships.ts";
 import { deleteEntryLinks } from "./links.ts";
 import { readRole, roleColumns } from "./role-column.ts";
+import { deleteSessions } from "./sessions.ts";
 import { eraseUserContent } from "./user-content.ts";
 
 const SELECT_USERS =
@@ -95,8 +96,7 @@ export async function putUser(db: Db, user: UserRecord): Promise<void> {
     );
     if (before !== undefined && (text(before, "limits") !== limits || text(before, "status") !== user.status))
       await tx.sql`UPDATE api_key SET revision = ${revision} WHERE user_id = ${user.id}`;
-    if (before !== undefined && endsSessions(before, user))
-      await tx.sql`DELETE FROM session WHERE user_id = ${user.id}`;
+    if (before !== undefined && endsSessions(before, user)) await deleteSessions(tx, user.id, null);
     if (before !== undefined && textOrNull(before, "password_hash") !== user.passwordHash)
       await deleteEntryLinks(tx, user.id);
     const phrase = `The user "${user.email}" is a member of`;

@@ -7,6 +7,7 @@ import baseline from "./0001-baseline.sql" with { type: "text" };
 import requestPolicies from "./0002-request-policies.sql" with { type: "text" };
 import auditor from "./0003-auditor.sql" with { type: "text" };
 import serviceAccounts from "./0004-service-accounts.sql" with { type: "text" };
+import temporarySecrets from "./0005-temporary-secrets.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -38,6 +39,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 2, name: "request-policies", sql: requestPolicies },
   { version: 3, name: "auditor", sql: auditor },
   { version: 4, name: "service-accounts", sql: serviceAccounts },
+  { version: 5, name: "temporary-secrets", sql: temporarySecrets },
 ];
 
 /** The schema that this program knows. */

@@ -16,6 +16,7 @@ import { integer, integerOrNull, text } from "../engine/row.ts";
 import { callerLimits, callerLimitsText } from "./limits-column.ts";
 import { RecordTable } from "./record-table.ts";
 import { rejectMissingPolicy } from "./request-policies.ts";
+import { readTemporarySecrets, shortenTemporarySecrets } from "./temporary-secrets.ts";
 
 const KEYS = new RecordTable("api_key", KEY_FIELDS);
 const INSERTED_COLUMNS = [...KEYS.columns, "ceiling_expires_at_ms", "ceiling_limits", "revision"];
@@ -35,7 +36,7 @@ const JOINED_COLUMNS = KEYS.columns
 
 /**
  * Reads keys changed after a revision, including revoked ones; 0 reads all. Keys of a disabled user are returned as
- * revoked. `nowMs` decides which former secrets still work.
+ * revoked. `nowMs` decides which former and temporary secrets still work.
  */
 export async function readKeys(
   db: Db,
@@ -56,7 +57,8 @@ export async function readKeys(
       SELECT key_id, former_secret.digest AS digest, works_until_ms
       FROM former_secret JOIN api_key ON api_key.id = key_id
       WHERE works_until_ms > ${nowMs} AND api_key.revision > ${afterRevision}`;
-    const formerByKey = Map.groupBy(formerRows, (row) => text(row, "key_id"));
+    const temporaryRows = await readTemporarySecrets(tx, afterRevision, nowMs);
+    const formerByKey = Map.groupBy([...formerRows, ...temporaryRows], (row) => text(row, "key_id"));
     return { keys: rows.map((row) => toUserKey(row, formerByKey.get(text(row, "id")) ?? [])), revision };
   });
 }
@@ -239,6 +241,7 @@ export async function rotateKey(
       UPDATE former_secret SET works_until_ms = ${worksUntilMs}
       WHERE key_id = ${id} AND works_until_ms > ${worksUntilMs}`;
     await expireOldestSecrets(tx, id, atMs, formerMax);
+    await shortenTemporarySecrets(tx, id, worksUntilMs);
     await tx.sql`
       UPDATE api_key SET digest = ${secret.digest}, last4 = ${secret.last4}, revision = ${revision}
       WHERE id = ${id}`;
