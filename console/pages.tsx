@@ -49,6 +49,12 @@ export const PAGES: readonly PageEntry[] = [
     nav: { label: (t) => t.models.title, icon: "box", key: "m" },
   },
   {
+    path: "/playground",
+    who: "user",
+    load: () => import("./pages/playground/playground.tsx"),
+    nav: { label: (t) => t.playground.title, icon: "spark", key: "o" },
+  },
+  {
     path: "/usage",
     who: "user",
     load: () => import("./pages/usage/usage.tsx"),

@@ -21,6 +21,7 @@ import { keys } from "./en/keys.ts";
 import { kit } from "./en/kit.ts";
 import { limits } from "./en/limits.ts";
 import { models } from "./en/models.ts";
+import { playground } from "./en/playground.ts";
 import { policy } from "./en/policy.ts";
 import { profile } from "./en/profile.ts";
 import { search } from "./en/search.ts";
@@ -50,6 +51,7 @@ export const en = {
   kit,
   limits,
   models,
+  playground,
   policy,
   profile,
   search,

@@ -22,6 +22,7 @@ import { keys } from "./zh/keys.ts";
 import { kit } from "./zh/kit.ts";
 import { limits } from "./zh/limits.ts";
 import { models } from "./zh/models.ts";
+import { playground } from "./zh/playground.ts";
 import { policy } from "./zh/policy.ts";
 import { profile } from "./zh/profile.ts";
 import { search } from "./zh/search.ts";
@@ -51,6 +52,7 @@ export const zh: Catalogue = {
   kit,
   limits,
   models,
+  playground,
   policy,
   profile,
   search,

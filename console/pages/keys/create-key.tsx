@@ -12,7 +12,7 @@ import { EmptyState, Notice } from "../../ui/notice.tsx";
 import { type Expiry, ExpiryFields, useExpiresAt } from "./expiry.tsx";
 import { GroupCards, type Offer } from "./group-cards.tsx";
 import { OwnLimits } from "./own-limits.tsx";
-import { isPaid, type Wallet } from "./paid.ts";
+import { callableFirst, isPaid, type Wallet } from "./paid.ts";
 import { ShownOnce } from "./shown-once.tsx";
 
 /** The form of a new key, then its secret, shown once. */
@@ -48,11 +48,6 @@ export function CreateKeyDialog({ onClose }: { onClose(): void }) {
       )}
     </Dialog>
   );
-}
-
-/** Groups whose models can be called at once are listed first. */
-function callableFirst(offers: readonly Offer[], wallet: Wallet): Offer[] {
-  return offers.toSorted((a, b) => Number(isPaid(b, wallet)) - Number(isPaid(a, wallet)));
 }
 
 interface KeyFormProps {

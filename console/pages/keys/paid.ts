@@ -2,6 +2,7 @@
 
 import type { ResponseBody } from "../../api.ts";
 
+type Offer = ResponseBody<"groups.list">["data"][number];
 export type Wallet = Pick<ResponseBody<"wallet.get">, "available" | "payers">;
 
 export function isPaid(
@@ -16,4 +17,9 @@ export function isPaid(
     case "subscription":
       return payers.some(({ group, plans }) => group === name && plans.length > 0);
   }
+}
+
+/** Groups whose models can be called at once are listed first. */
+export function callableFirst(offers: readonly Offer[], wallet: Wallet): Offer[] {
+  return offers.toSorted((a, b) => Number(isPaid(b, wallet)) - Number(isPaid(a, wallet)));
 }

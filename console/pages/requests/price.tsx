@@ -22,7 +22,7 @@ export function PriceCard({ request }: { request: Inspection }) {
   ];
   return (
     <Card>
-      {calculation !== null && calculation.lines.length > 0 && <Lines request={request} />}
+      {calculation !== null && calculation.lines.length > 0 && <PriceLines request={request} />}
       {isFree && <p>{t.priceFree}</p>}
       {calculation === null && !isFree && <p>{request.payer === null ? t.priceNotStored : t.priceUnclear}</p>}
       {calculation !== null && calculation.multiplier !== "1" && (
@@ -38,7 +38,8 @@ export function PriceCard({ request }: { request: Inspection }) {
   );
 }
 
-function Lines({ request }: { request: Inspection }) {
+/** The lines and their sum. */
+export function PriceLines({ request }: { request: Inspection }) {
   const { request: t } = useText("usage");
   const format = useFormat();
   const { priceColumns: names } = t;
