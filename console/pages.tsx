@@ -55,6 +55,12 @@ export const PAGES: readonly PageEntry[] = [
     nav: { label: (t) => t.playground.title, icon: "spark", key: "o" },
   },
   {
+    path: "/connect",
+    who: "user",
+    load: () => import("./pages/connect/connect.tsx"),
+    nav: { label: (t) => t.connect.title, icon: "link", key: "t" },
+  },
+  {
     path: "/usage",
     who: "user",
     load: () => import("./pages/usage/usage.tsx"),

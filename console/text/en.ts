@@ -15,6 +15,7 @@ import { adminPolicies } from "./en/admin-policies.ts";
 import { adminServiceAccounts } from "./en/admin-service-accounts.ts";
 import { adminSettings } from "./en/admin-settings.ts";
 import { adminUsers } from "./en/admin-users.ts";
+import { connect } from "./en/connect.ts";
 import { entry } from "./en/entry.ts";
 import { explorer } from "./en/explorer.ts";
 import { keys } from "./en/keys.ts";
@@ -45,6 +46,7 @@ export const en = {
   adminServiceAccounts,
   adminSettings,
   adminUsers,
+  connect,
   entry,
   explorer,
   keys,

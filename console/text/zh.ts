@@ -16,6 +16,7 @@ import { adminPolicies } from "./zh/admin-policies.ts";
 import { adminServiceAccounts } from "./zh/admin-service-accounts.ts";
 import { adminSettings } from "./zh/admin-settings.ts";
 import { adminUsers } from "./zh/admin-users.ts";
+import { connect } from "./zh/connect.ts";
 import { entry } from "./zh/entry.ts";
 import { explorer } from "./zh/explorer.ts";
 import { keys } from "./zh/keys.ts";
@@ -46,6 +47,7 @@ export const zh: Catalogue = {
   adminServiceAccounts,
   adminSettings,
   adminUsers,
+  connect,
   entry,
   explorer,
   keys,
