@@ -1,13 +1,10 @@
 /** Tests an account as a form describes it, saved or not, with a call under the same rules as a request. */
 
 import { z } from "zod";
-import { isBuiltIn } from "../../accounts/kinds/table.ts";
 import { type Probe, probeAccount } from "../../accounts/probe.ts";
 import { probeSocket } from "../../accounts/websocket/probe-socket.ts";
 import { limits } from "../../config/limits/product-limits.ts";
-import { previewDocument } from "../../config/plan/apply.ts";
-import { compileSnapshot } from "../../policy/snapshot.ts";
-import { accountCredentialBinding, unseal } from "../../secrets/seal.ts";
+import { compileUnsavedAccount } from "../../config/plan/unsaved-account.ts";
 import { problemsError } from "../changes/change.ts";
 import type { ConsoleContext } from "../context.ts";
 
@@ -43,23 +40,13 @@ export async function testAccount(
   { installation, gateway }: Pick<ConsoleContext, "installation" | "gateway">,
   document: { name: string },
 ): Promise<z.input<typeof probeResponse>> {
-  const { after, problems } = await previewDocument(installation, { accounts: [document] });
-  const record = after?.accounts.find(({ name }) => name === document.name);
-  if (record === undefined || problems.length > 0) throw problemsError(problems, "accounts[0]");
-  if (isBuiltIn(record.kind)) {
+  const compiled = await compileUnsavedAccount(installation, document);
+  if (!compiled.ok) throw problemsError(compiled.problems, "accounts[0]");
+  const { account } = compiled;
+  if (account === null) {
     return { kind: "simulator", status: null, failure: null, models: [], websocket: null, duration_ms: 0 };
   }
-  const { keyring, clock } = installation;
-  const { accounts } = compileSnapshot(
-    { models: [], groups: [], accounts: [{ ...record, enabled: true }] },
-    {
-      simulatorUrl: null,
-      unseal: ({ id, sealedCredential }) =>
-        sealedCredential === null ? null : unseal(keyring, accountCredentialBinding(id), sealedCredential),
-    },
-  );
-  const account = accounts.get(record.id);
-  if (account === undefined) throw new Error("The enabled account is not in the compiled policy.");
+  const { clock } = installation;
   const { dialer, http, accessTokens, deadlines, userAgent } = gateway.dispatcher;
   const startedMs = clock.monotonicMs();
   const probe = await probeAccount(account, {
