@@ -81,6 +81,7 @@ export const PAGES: readonly PageEntry[] = [
     load: () => import("./pages/admin/dashboard/dashboard.tsx"),
     nav: { label: (t) => t.adminDashboard.title, icon: "gauge", key: "d" },
   },
+  { path: "/admin/setup", who: "admin", load: () => import("./pages/admin/setup/setup.tsx") },
   {
     path: "/admin/groups",
     who: "admin",

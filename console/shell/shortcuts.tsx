@@ -3,6 +3,7 @@
 import { mayOpen, PAGES } from "../pages.tsx";
 import { useUser } from "../session.tsx";
 import { useSpeech, useText } from "../text/text.tsx";
+import { LinkButton } from "../ui/button.tsx";
 import { Dialog } from "../ui/dialog.tsx";
 
 export function ShortcutsDialog({ onClose }: { onClose: () => void }) {
@@ -33,6 +34,13 @@ export function ShortcutsDialog({ onClose }: { onClose: () => void }) {
           </div>
         ))}
       </dl>
+      {role === "admin" && (
+        <div>
+          <LinkButton to="/admin/setup" icon="list">
+            {t.setup}
+          </LinkButton>
+        </div>
+      )}
     </Dialog>
   );
 }

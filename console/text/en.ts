@@ -14,6 +14,7 @@ import { adminPlans } from "./en/admin-plans.ts";
 import { adminPolicies } from "./en/admin-policies.ts";
 import { adminServiceAccounts } from "./en/admin-service-accounts.ts";
 import { adminSettings } from "./en/admin-settings.ts";
+import { adminSetup } from "./en/admin-setup.ts";
 import { adminUsers } from "./en/admin-users.ts";
 import { connect } from "./en/connect.ts";
 import { entry } from "./en/entry.ts";
@@ -45,6 +46,7 @@ export const en = {
   adminPolicies,
   adminServiceAccounts,
   adminSettings,
+  adminSetup,
   adminUsers,
   connect,
   entry,

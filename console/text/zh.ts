@@ -15,6 +15,7 @@ import { adminPlans } from "./zh/admin-plans.ts";
 import { adminPolicies } from "./zh/admin-policies.ts";
 import { adminServiceAccounts } from "./zh/admin-service-accounts.ts";
 import { adminSettings } from "./zh/admin-settings.ts";
+import { adminSetup } from "./zh/admin-setup.ts";
 import { adminUsers } from "./zh/admin-users.ts";
 import { connect } from "./zh/connect.ts";
 import { entry } from "./zh/entry.ts";
@@ -46,6 +47,7 @@ export const zh: Catalogue = {
   adminPolicies,
   adminServiceAccounts,
   adminSettings,
+  adminSetup,
   adminUsers,
   connect,
   entry,

@@ -17,6 +17,7 @@ import { requestPolicyRoutes } from "./admin/request-policies.ts";
 import { resetAccessRoutes } from "./admin/reset-access.ts";
 import { adminServiceAccountRoutes } from "./admin/service-accounts.ts";
 import { adminSettingsRoutes } from "./admin/settings.ts";
+import { adminSetupRoutes } from "./admin/setup.ts";
 import { adminSupportRoutes } from "./admin/support.ts";
 import { adminUsageExportRoutes } from "./admin/usage-export.ts";
 import { adminUserRoutes } from "./admin/users.ts";
@@ -54,6 +55,7 @@ const OPERATIONS = {
   ...requestPolicyRoutes,
   ...adminServiceAccountRoutes,
   ...adminSettingsRoutes,
+  ...adminSetupRoutes,
   ...adminSupportRoutes,
   ...adminUsageExportRoutes,
   ...adminUserRoutes,

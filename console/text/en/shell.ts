@@ -23,6 +23,7 @@ export const shell = {
     create: "Create (on pages that support it)",
     go: (page: string) => `Go to ${page}`,
     close: "Close dialog or menu",
+    setup: "Show the setup checklist",
   },
   notFound: {
     title: "Page not found",

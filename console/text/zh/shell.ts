@@ -25,6 +25,7 @@ export const shell: Area<"shell"> = {
     create: "新建（如果页面支持）",
     go: (page) => `前往${page}`,
     close: "关闭对话框或菜单",
+    setup: "显示初始设置清单",
   },
   notFound: {
     title: "页面不存在",

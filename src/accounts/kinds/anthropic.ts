@@ -43,6 +43,7 @@ export const anthropic: KindDefinition = {
   ...KIND_DEFAULTS,
   interfaces: ["messages"],
   address: { from: "kind", baseUrl: "https://api.anthropic.com" },
+  setup: { label: "Anthropic", variable: "ANTHROPIC_API_KEY" },
   holdsThreads: true,
   profile: () => ANTHROPIC_PROFILE,
   provider: "anthropic",

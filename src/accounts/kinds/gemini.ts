@@ -8,6 +8,7 @@ export const gemini: KindDefinition = {
   ...KIND_DEFAULTS,
   interfaces: ["gemini", "embeddings"],
   address: { from: "kind", baseUrl: "https://generativelanguage.googleapis.com" },
+  setup: { label: "Google Gemini", variable: "GEMINI_API_KEY" },
   apis: ["google"],
   profile: () => GEMINI_PROFILE,
   provider: "gcp.gemini",

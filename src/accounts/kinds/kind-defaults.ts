@@ -9,6 +9,7 @@ const MESSAGES_PATH = "/messages";
 export const KIND_DEFAULTS = {
   fields: [],
   credential: "api_key",
+  setup: null,
   check: checkApiKey,
   apis: ["openai"],
   modelInterface: null,

@@ -96,12 +96,21 @@ export interface TokenCount {
   readonly isRejectionFinal: boolean;
 }
 
+export interface KindSetup {
+  /** The name of the vendor. */
+  readonly label: string;
+  /** The environment variable in which people usually have the credential. */
+  readonly variable: string;
+}
+
 export interface KindDefinition {
   // Configuration.
   readonly interfaces: readonly Interface[];
   readonly address: KindAddress;
   readonly fields: readonly KindField[];
   readonly credential: CredentialForm;
+  /** For the first setup: a kind whose accounts need nothing but a credential. Null for the others. */
+  readonly setup: KindSetup | null;
   check(account: FileFields): readonly FieldFault[];
 
   // Abilities.

@@ -71,7 +71,8 @@ function ProbeResult({ probe, onUseModels }: { probe: Probe } & Pick<TestCallPro
   );
 }
 
-function describeProbe(
+/** The result of a test in one sentence. */
+export function describeProbe(
   probe: Probe,
   t: ReturnType<typeof useText<"adminAccounts">>["test"],
   took: string,

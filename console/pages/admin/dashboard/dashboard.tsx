@@ -6,6 +6,7 @@ import { Link } from "../../../ui/button.tsx";
 import { Notice } from "../../../ui/notice.tsx";
 import { Page, PageHeader } from "../../../ui/page.tsx";
 import { Badge } from "../../../ui/values.tsx";
+import { DashboardChecklist } from "../setup/dashboard-checklist.tsx";
 import { AccountHealth } from "./account-health.tsx";
 import { Charts } from "./charts.tsx";
 import { useLive } from "./live.ts";
@@ -25,6 +26,7 @@ export default function DashboardPage() {
           <Badge tone={isConnected ? "good" : "warn"}>{isConnected ? t.live.connected : t.live.lost}</Badge>
         }
       />
+      <DashboardChecklist />
       <OpenAlerts />
       <LiveFigures frame={frame} frames={frames} />
       <AccountHealth frame={frame} />

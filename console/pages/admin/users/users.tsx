@@ -1,6 +1,7 @@
 /** The list of users. */
 
 import { useState } from "react";
+import { useSearch } from "wouter";
 import type { ListRow } from "../../../api.ts";
 import { useList } from "../../../data.ts";
 import { useUser } from "../../../session.tsx";
@@ -34,7 +35,8 @@ export default function UsersPage() {
   const [search, setSearch] = useState("");
   const inGroup = useGroupFilter();
   const [filter, setFilter] = useState<Filter>("all");
-  const [open, setOpen] = useState<"add" | "invite" | null>(null);
+  const wanted = new URLSearchParams(useSearch()).get("open");
+  const [open, setOpen] = useState<"add" | "invite" | null>(wanted === "invite" ? wanted : null);
   const users = useList("admin.users.list", { query: { search, ...inGroup.query, ...FILTERS[filter] } });
   const isFiltered = search !== "" || filter !== "all" || inGroup.group !== "";
   const isAdmin = useUser().role === "admin";

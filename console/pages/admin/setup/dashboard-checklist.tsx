@@ -1,0 +1,21 @@
+/** The checklist on the dashboard, until everything is done or the administrator closes it. */
+
+import { useState } from "react";
+import { useApi } from "../../../data.ts";
+import { Checklist, isSetUp } from "./checklist.tsx";
+import { closeChecklist, isChecklistClosed } from "./closed-checklist.ts";
+
+export function DashboardChecklist() {
+  const [isClosed, setClosed] = useState(isChecklistClosed);
+  const setup = useApi("admin.setup.get", {}, { enabled: !isClosed });
+  if (isClosed || setup.data === undefined || isSetUp(setup.data.steps)) return null;
+  return (
+    <Checklist
+      steps={setup.data.steps}
+      onClose={() => {
+        closeChecklist();
+        setClosed(true);
+      }}
+    />
+  );
+}
