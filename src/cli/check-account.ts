@@ -4,9 +4,10 @@ import type { PolicyAccount } from "../accounts/account.ts";
 import { AccessTokens } from "../accounts/cloud/access-tokens.ts";
 import { type Probe, type ProbeFailure, probeAccount } from "../accounts/probe.ts";
 import { systemClock } from "../base/clock.ts";
+import { type Deadlines, openDeadlines } from "../base/deadlines.ts";
 import { limits } from "../config/limits/product-limits.ts";
-import type { HttpClient } from "../net/http-client/client.ts";
-import type { Dialer } from "../net/http-client/dial.ts";
+import { type HttpClient, openHttpClient } from "../net/http-client/client.ts";
+import { Dialer } from "../net/http-client/dial.ts";
 import { VERSION } from "../version.ts";
 import type { Finding } from "./finding.ts";
 
@@ -16,8 +17,13 @@ export async function checkAccount(
   dialer: Dialer,
   http: HttpClient,
 ): Promise<Finding> {
+  const probe = await sendProbe(account, dialer, http);
+  return { what: `account ${account.name}`, ...describeProbe(probe, account) };
+}
+
+function sendProbe(account: PolicyAccount, dialer: Dialer, http: HttpClient): Promise<Probe> {
   const userAgent = `model-gateway/${VERSION}`;
-  const probe = await probeAccount(account, {
+  return probeAccount(account, {
     dialer,
     http,
     accessTokens: new AccessTokens({
@@ -31,7 +37,50 @@ export async function checkAccount(
     timeoutMs: limits.doctorTimeoutMs,
     bytesMax: limits.probeBytesMax,
   });
-  return { what: `account ${account.name}`, ...describeProbe(probe, account) };
+}
+
+export type ListedModels =
+  | { readonly ok: true; readonly models: readonly string[] }
+  | { readonly ok: false; readonly finding: ProbeFinding };
+
+/** Lists the models of one account, with connections that end with the call. */
+export async function listAccountModels(account: PolicyAccount): Promise<ListedModels> {
+  return withConnections(async ({ dialer, http }) => {
+    const probe = await sendProbe(account, dialer, http);
+    return probe.kind === "answers"
+      ? { ok: true, models: probe.models }
+      : { ok: false, finding: describeProbe(probe, account) };
+  });
+}
+
+export interface CheckConnections {
+  readonly dialer: Dialer;
+  readonly http: HttpClient;
+  readonly deadlines: Deadlines;
+}
+
+/** Opens what checks of accounts need, and closes it afterwards. */
+export async function withConnections<T>(work: (connections: CheckConnections) => Promise<T>): Promise<T> {
+  const dialer = new Dialer({
+    clock: systemClock,
+    lookupTimeoutMs: limits.lookupTimeoutMs,
+    cacheMs: limits.addressCacheMs,
+  });
+  const deadlines = openDeadlines(limits.deadlineScanMs, systemClock);
+  const http = openHttpClient({
+    deadlines,
+    clock: systemClock,
+    connectTimeoutMs: limits.connectTimeoutMs,
+    idleMs: limits.upstreamIdleMs,
+    idlePerOriginMax: 0,
+    headBytesMax: limits.upstreamHeadBytesMax,
+  });
+  try {
+    return await work({ dialer, http, deadlines });
+  } finally {
+    http.close();
+    deadlines.stop();
+  }
 }
 
 export type ProbeFinding = Omit<Finding, "what">;

@@ -11,6 +11,7 @@ import { doctor } from "./doctor.ts";
 import { explain } from "./explain.ts";
 import { exportState } from "./export.ts";
 import { importGateway } from "./import/import.ts";
+import { init } from "./init.ts";
 import { createKey, listAllKeys, revoke } from "./keys.ts";
 import { rotateMasterKey } from "./master-key.ts";
 import { migrateSchema } from "./migrate.ts";
@@ -42,6 +43,7 @@ import { chargeHold, listHoldsCommand, releaseHold } from "./wallet-holds.ts";
 
 export const COMMANDS: readonly Command[] = [
   start,
+  init,
   apply,
   exportState,
   importGateway,

@@ -1,16 +1,11 @@
 /** `model-gateway doctor`: checks configuration, store and every account. */
 
 import { accessSync, constants, existsSync, type Stats, statSync } from "node:fs";
-import { systemClock } from "../base/clock.ts";
-import { openDeadlines } from "../base/deadlines.ts";
 import { readSettings, type Settings } from "../config/installation/environment.ts";
 import { hasStore } from "../config/installation/installation.ts";
-import { limits } from "../config/limits/product-limits.ts";
 import { parseGatewayFile } from "../config/parse/file.ts";
 import { NO_KNOWN_NAMES } from "../config/parse/references.ts";
 import { formatProblem } from "../config/state/problem.ts";
-import { openHttpClient } from "../net/http-client/client.ts";
-import { Dialer } from "../net/http-client/dial.ts";
 import type { PolicyRecords } from "../records/policy.ts";
 import { type Keyring, openKeyring } from "../secrets/keyring.ts";
 import { type Db, openDb } from "../store/engine/db.ts";
@@ -23,7 +18,7 @@ import { readPolicy } from "../store/policy/policy.ts";
 import { readPepper } from "../store/settings/pepper.ts";
 import { readRegistration } from "../store/settings/registration.ts";
 import { type ConfigSource, readConfigSource } from "./apply.ts";
-import { checkAccount } from "./check-account.ts";
+import { checkAccount, withConnections } from "./check-account.ts";
 import { checkLiveness } from "./check-liveness.ts";
 import { checkSocket } from "./check-socket.ts";
 import { type Command, DATA_OPTION, Failure, type Input, JSON_OPTION } from "./command.ts";
@@ -102,29 +97,15 @@ async function runChecks(input: Input, report: Report): Promise<void> {
     report(...checkNetworks(records, settings.publicUrl));
     report(...checkOpenAccess(records.groups, await readRegistration(db)));
     report(await checkAdministrator(db, input));
-    const dialer = new Dialer({
-      clock: systemClock,
-      lookupTimeoutMs: limits.lookupTimeoutMs,
-      cacheMs: limits.addressCacheMs,
+    await withConnections(async ({ dialer, http, deadlines }) => {
+      await Promise.all(
+        accounts.map(async (account) => {
+          report(await checkAccount(account, dialer, http));
+          const socket = account.websocket ? await checkSocket(account, dialer, deadlines) : null;
+          if (socket !== null) report(socket);
+        }),
+      );
     });
-    const deadlines = openDeadlines(limits.deadlineScanMs, systemClock);
-    const http = openHttpClient({
-      deadlines,
-      clock: systemClock,
-      connectTimeoutMs: limits.connectTimeoutMs,
-      idleMs: limits.upstreamIdleMs,
-      idlePerOriginMax: 0,
-      headBytesMax: limits.upstreamHeadBytesMax,
-    });
-    await Promise.all(
-      accounts.map(async (account) => {
-        report(await checkAccount(account, dialer, http));
-        const socket = account.websocket ? await checkSocket(account, dialer, deadlines) : null;
-        if (socket !== null) report(socket);
-      }),
-    );
-    http.close();
-    deadlines.stop();
   } finally {
     await db?.close();
   }

@@ -1,0 +1,100 @@
+/** `init` in a terminal, against a vendor: the simulator, at a public address on this machine's loopback device. */
+
+import { afterAll, afterEach, beforeAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
+import { addVendorAddress, removeVendorAddress, VENDOR_ADDRESS } from "../../test/support/vendor-address.ts";
+
+setDefaultTimeout(120_000);
+
+const CREDENTIAL = 'sk-"quoted"-$HOME-`x`';
+const MAIN = resolve(import.meta.dir, "main.ts");
+const VENDORS = resolve(import.meta.dir, "../accounts/vendors.ts");
+
+let vendor: Simulator;
+let folder = "";
+
+beforeAll(() => {
+  addVendorAddress();
+  vendor = startSimulator({ hostname: VENDOR_ADDRESS, credential: CREDENTIAL });
+});
+afterAll(async () => {
+  await vendor.stop();
+  removeVendorAddress();
+});
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "model-gateway-init-"));
+  const preset = `(await import(${JSON.stringify(VENDORS)})).VENDOR_PRESETS.openai`;
+  writeFileSync(join(folder, "preload.ts"), `${preset}.baseUrl = ${JSON.stringify(vendor.url)};`);
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+/** Types a line after each prompt. Returns the exit code and everything that the terminal showed. */
+async function runInTerminal(lines: readonly (readonly [prompt: string, typed: string])[]) {
+  let shown = "";
+  const waiting = [...lines];
+  const child = Bun.spawn([process.execPath, "--preload", "./preload.ts", MAIN, "init"], {
+    cwd: folder,
+    env: { PATH: process.env.PATH ?? "" },
+    terminal: {
+      data(terminal, bytes) {
+        shown += new TextDecoder().decode(bytes);
+        const [next] = waiting;
+        if (next === undefined || !shown.includes(next[0])) return;
+        waiting.shift();
+        terminal.write(`${next[1]}\r`);
+      },
+    },
+  });
+  return { code: await child.exited, shown };
+}
+
+const QUESTIONS = {
+  vendor: ["Vendor, by number or name", ""],
+  credential: ["API key of OpenAI", CREDENTIAL],
+  models: ["Models to publish", "sim-fast, sim-embed"],
+  group: ["Group", ""],
+  key: ["Name of the first key", "laptop"],
+} as const;
+
+test("it writes a file without the credential, an environment file for its owner only, and applies both", async () => {
+  const { code, shown } = await runInTerminal(Object.values(QUESTIONS));
+  expect(shown).toContain("A key was created.");
+  expect(code).toBe(0);
+  expect(shown).not.toContain(CREDENTIAL);
+  const file = readFileSync(join(folder, "gateway.yaml"), "utf8");
+  expect(Bun.YAML.parse(file)).toMatchObject({
+    accounts: [{ name: "openai", vendor: "openai", models: { "sim-fast": "sim-fast" } }],
+    groups: [{ name: "team", models: ["sim-fast", "sim-embed"], accounts: ["openai"] }],
+    keys: [{ name: "laptop", group: "team" }],
+  });
+  expect(file).toContain(["$", "{OPENAI_API_KEY}"].join(""));
+  expect(statSync(join(folder, "gateway.env")).mode & 0o777).toBe(0o600);
+  expect(existsSync(join(folder, "data"))).toBe(true);
+  expect(shown).toMatch(/MODEL_GATEWAY_ENVIRONMENT_FILE=gateway.env .*start --config gateway.yaml/);
+  // The files are complete: applying them again changes nothing.
+  const again = Bun.spawn([process.execPath, "--preload", "./preload.ts", MAIN, "apply", "gateway.yaml"], {
+    cwd: folder,
+    env: { PATH: process.env.PATH ?? "", MODEL_GATEWAY_ENVIRONMENT_FILE: "gateway.env" },
+    stdout: "pipe",
+  });
+  expect(await new Response(again.stdout).text()).toContain("No changes");
+});
+
+test("it overwrites nothing", async () => {
+  writeFileSync(join(folder, "gateway.env"), "KEPT=1\n");
+  const { code, shown } = await runInTerminal([]);
+  expect(code).toBe(1);
+  expect(shown).toContain("The file gateway.env exists. Nothing was written.");
+  expect(readFileSync(join(folder, "gateway.env"), "utf8")).toBe("KEPT=1\n");
+});
+
+test("a rejected credential writes nothing", async () => {
+  const { code, shown } = await runInTerminal([QUESTIONS.vendor, ["API key of OpenAI", "wrong"]]);
+  expect(code).toBe(1);
+  expect(shown).toContain("rejected the credential");
+  expect(existsSync(join(folder, "gateway.yaml"))).toBe(false);
+  expect(existsSync(join(folder, "data"))).toBe(false);
+});
