@@ -29,7 +29,7 @@ test("a user is created, becomes an administrator, and is disabled and enabled w
   await runOk("users", "disable", "root@example.com");
   expect(await runFailing("users", "disable", "bob@example.com")).toContain("only administrator");
   expect(await runFailing("users", "role", "bob@example.com", "user")).toContain("only administrator");
-  expect(await runFailing("users", "role", "bob@example.com", "king")).toContain("user or admin");
+  expect(await runFailing("users", "role", "bob@example.com", "king")).toContain("user, auditor or admin");
   expect(await runOk("users", "list")).toContain("bob@example.com");
 });
 

@@ -75,7 +75,7 @@ test("the role of a user is changed in its menu", async () => {
   const page = await console.openAs("root@example.com", "admin", "/admin/users");
   await page.getByRole("link", { name: PAYER }).click();
   await page.getByRole("button", { name: "More" }).click();
-  await page.getByRole("menuitem", { name: "Change role" }).click();
+  await page.getByRole("button", { name: "Change role" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByLabel("Role").selectOption("auditor");
   await dialog.getByText("An auditor reads usage").waitFor();
