@@ -6,6 +6,7 @@
 
 import { chmodSync, rmSync } from "node:fs";
 import { z } from "zod";
+import { lookUpGroup } from "../gateway/admission/authenticate.ts";
 import { callerSubjects } from "../gateway/admission/caller-limits.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import type { LimitStanding } from "../limits/limiter.ts";
@@ -103,7 +104,7 @@ function listen({ gateway, socketFile, reports }: OperatorSocketOptions): Operat
 
 function explainLive(gateway: Gateway, query: z.output<typeof explainRequest>): LiveExplanation {
   const key = gateway.policy.keys.get(query.keyId);
-  const group = key && gateway.policy.snapshot().groups.get(key.groupId);
+  const group = key && lookUpGroup(key, gateway.policy.snapshot());
   if (!key || !group) return { limits: [], candidates: [] };
   const routes = group.models.get(query.model)?.routes.get(query.interface) ?? [];
   return {

@@ -115,9 +115,18 @@ function resolveCaller(key: Key, snapshot: Snapshot, nowMs: number): Caller {
   if (key.expiresAtMs !== null && key.expiresAtMs <= nowMs) {
     throw incorrectKey("The key has expired. Create a new key, or set a later expiry.");
   }
-  const group = snapshot.groups.get(key.groupId);
+  const group = lookUpGroup(key, snapshot);
   if (!group) throw incorrectKey("The group of the key no longer exists. Create a new key.");
-  return { key, group: key.requestPolicy === null ? group : group.tightenedBy(key.requestPolicy) };
+  return { key, group };
+}
+
+/** The group as the key sees it: with the request policies of both. */
+export function lookUpGroup(
+  { groupId, requestPolicy }: Pick<Key, "groupId" | "requestPolicy">,
+  { groups }: Pick<Snapshot, "groups">,
+): PolicyGroup | undefined {
+  const group = groups.get(groupId);
+  return group === undefined || requestPolicy === null ? group : group.tightenedBy(requestPolicy);
 }
 
 /** The address of the client; null if it is unknown because of a proxy that is not trusted. */

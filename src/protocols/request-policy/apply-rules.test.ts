@@ -263,6 +263,17 @@ describe("tools", () => {
     expect(sent("responses", { tools: list }, { tools }).tools).toEqual([own]);
   });
 
+  test("a thousand denied tools take linear time, and the same change is named once", () => {
+    const list = Array.from({ length: 1_000 }, () => ({ type: "web_search" }));
+    const { changes, text } = apply("responses", { tools: list }, { tools });
+    expect(changes).toEqual([{ rule: "tools", param: "tools", from: "web_search", to: null }]);
+    expect(JSON.parse(text)).toEqual(BASE.responses);
+    const unknown = list.map((_, i) => ({ type: `tool_of_the_future_${i}` }));
+    const many = apply("responses", { tools: [...unknown, own] }, { tools });
+    expect(many.changes).toHaveLength(32);
+    expect(JSON.parse(many.text).tools).toEqual([own]);
+  });
+
   test("without tools, what belongs to them is removed", () => {
     const body = { tools: [{ type: "web_search" }], tool_choice: "auto", parallel_tool_calls: true };
     expect(sent("responses", body, { tools })).toEqual(BASE.responses);

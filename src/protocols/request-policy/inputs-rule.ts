@@ -1,10 +1,20 @@
 /** Counts the inputs of a request besides its text, and rejects more than a policy allows. */
 
 import { decodeText } from "../../base/bytes.ts";
-import { type JsonMember, type JsonValue, listElements } from "../../json/members.ts";
+import {
+  type JsonValue,
+  type ObjectReading,
+  type ObjectVisitor,
+  readArray,
+  readObject,
+  skipValue,
+} from "../../json/members.ts";
+import { wantedFields, wantedString } from "../../json/scan.ts";
+import { ARRAY_OPEN, OBJECT_OPEN } from "../../json/walk.ts";
 import type { Interface } from "../../records/interfaces.ts";
 import { type BodyRules, INPUT_KINDS, type InputKind } from "../../records/request-policy.ts";
-import { type PolicyBody, violation } from "./policy-body.ts";
+import { caseVariantError } from "../shared/case-variant-error.ts";
+import { type PolicyBody, repeatedError, violation } from "./policy-body.ts";
 
 export type InputCounts = Record<InputKind, number>;
 
@@ -24,7 +34,7 @@ export function applyInputs(body: PolicyBody, inputsMax: BodyRules["inputsMax"])
   const places = INPUT_PLACES[body.interface] ?? [];
   for (const name of places) {
     const value = body.member(name);
-    if (value !== null) new InputCount(body, counts).walk(value, name);
+    if (value !== null) new InputCount(body, counts).walk(value.start);
   }
   rejectInputs(counts, inputsMax, places[0] ?? "input");
 }
@@ -46,103 +56,145 @@ const NAMES: Readonly<Record<InputKind, string>> = {
   audio: "audio or video inputs",
 };
 
+/** The types of parts that are no text. They are compared as bytes: nearly all parts are text. */
+const MEDIA_TYPES = {
+  image: "images",
+  input_image: "images",
+  image_url: "images",
+  computer_screenshot: "images",
+  audio: "audio",
+  input_audio: "audio",
+  audio_url: "audio",
+  video: "audio",
+  input_video: "audio",
+  video_url: "audio",
+  file: "files",
+  input_file: "files",
+  document: "files",
+  container_upload: "files",
+} as const satisfies Record<string, InputKind>;
+type MediaType = keyof typeof MEDIA_TYPES;
+const WANTED_TYPES = wantedFields(Object.keys(MEDIA_TYPES) as MediaType[]);
+
 /** Parts of a conversation that contain others. Arguments of calls are not descended into: they are data. */
-const CONTAINERS = ["content", "output", "parts", "functionResponse"];
-const IMAGE_TYPES = new Set(["image", "input_image", "image_url", "computer_screenshot"]);
-const FILE_TYPES = new Set(["file", "input_file", "document", "container_upload"]);
-const AUDIO_TYPES = new Set(["audio", "input_audio", "audio_url", "video", "input_video", "video_url"]);
-const IMAGE_MEMBERS = ["image_url"];
-const FILE_MEMBERS = ["file_data", "file_id", "file_url"];
-const AUDIO_MEMBERS = ["input_audio", "audio_url", "video_url"];
-const URL_MEMBERS = ["image_url", "file_url", "audio_url", "video_url"];
-const GEMINI_MEDIA = ["inlineData", "fileData"];
-const READ_MEMBERS = [
+const CONTAINERS = ["content", "output", "parts", "functionResponse", "function_response"] as const;
+const MEMBERS = [
+  ...CONTAINERS,
   "type",
   "source",
-  ...CONTAINERS,
-  ...IMAGE_MEMBERS,
-  ...FILE_MEMBERS,
-  ...AUDIO_MEMBERS,
-  ...GEMINI_MEDIA,
-  "file",
-];
+  "image_url",
+  "file_data",
+  "file_id",
+  "file_url",
+  "input_audio",
+  "audio_url",
+  "video_url",
+] as const;
+const GEMINI_MEMBERS = [...CONTAINERS, "inlineData", "inline_data", "fileData", "file_data"] as const;
+type Member = (typeof MEMBERS)[number] | (typeof GEMINI_MEMBERS)[number];
+type Part = ObjectReading<Member>["fields"];
 
+const WANTED = wantedFields<Member>(MEMBERS, { rejectsCaseVariants: true });
+const GEMINI_WANTED = wantedFields<Member>(GEMINI_MEMBERS);
+const CONTAINER_NAMES: ReadonlySet<string> = new Set(CONTAINERS);
+
+/** Counts in one pass over the conversation. */
 class InputCount {
   readonly #body: PolicyBody;
   readonly #counts: InputCounts;
+  readonly #visitor: ObjectVisitor<Member>;
 
   constructor(body: PolicyBody, counts: InputCounts) {
     this.#body = body;
     this.#counts = counts;
+    this.#visitor = {
+      wanted: body.isGoogle ? GEMINI_WANTED : WANTED,
+      onRepeated: rejectRepeated,
+      onVariant: rejectVariant,
+      descend: (name, at) => (CONTAINER_NAMES.has(name) ? this.walk(at) : null),
+    };
   }
 
-  walk(value: JsonValue, path: string): void {
-    if (value.kind === "array") {
-      for (const element of listElements(this.#body.bytes, value)) this.walk(element, path);
-      return;
-    }
-    if (value.kind !== "object") return;
-    const members = this.#body.members(value, READ_MEMBERS, path);
-    if (this.#body.isGoogle) this.#countGeminiPart(members, path);
-    else this.#countPart(members, path);
-    for (const name of CONTAINERS) {
-      const inner = members.get(name);
-      if (inner !== undefined) this.walk(inner, `${path}.${name}`);
-    }
-  }
+  /** Returns the end of the value. */
+  readonly walk = (at: number): number => {
+    const { bytes } = this.#body;
+    if (bytes[at] === ARRAY_OPEN) return readArray(bytes, at, this.walk);
+    if (bytes[at] !== OBJECT_OPEN) return skipValue(bytes, at);
+    const { fields, end } = readObject(bytes, at, this.#visitor);
+    if (this.#body.isGoogle) this.#countGeminiPart(fields);
+    else this.#countPart(fields);
+    return end;
+  };
 
-  #countPart(members: ReadonlyMap<string, JsonMember>, path: string): void {
-    const type = members.get("type");
-    const typeText = (type === undefined ? null : this.#body.text(type)) ?? "";
-    const has = (names: readonly string[]) => names.some((name) => isSet(members.get(name)));
-    const kind: InputKind | null =
-      IMAGE_TYPES.has(typeText) || has(IMAGE_MEMBERS)
-        ? "images"
-        : AUDIO_TYPES.has(typeText) || has(AUDIO_MEMBERS)
-          ? "audio"
-          : FILE_TYPES.has(typeText) || has(FILE_MEMBERS)
-            ? "files"
-            : null;
-    const source = members.get("source");
-    const sourceType = this.#sourceType(source, path);
-    if (sourceType === "content" && source !== undefined) this.walk(source, `${path}.source`);
+  #countPart(part: Part): void {
+    const { type, source, image_url: image, file_id: fileId } = part;
+    const kind = this.#findKind(type) ?? findMemberKind(part);
+    if (kind === null) return;
+    const sourceType = this.#readSource(source);
     // A document of plain text, and one that consists of other parts, is no file.
-    if (kind === null || (kind === "files" && (sourceType === "text" || sourceType === "content"))) return;
+    if (kind === "files" && (sourceType === "text" || sourceType === "content")) return;
     this.#counts[kind]++;
-    if (kind === "images" && (has(["file_id"]) || sourceType === "file")) this.#counts.files++;
-    if (sourceType === "url" || URL_MEMBERS.some((name) => this.#isRemote(members.get(name))))
-      this.#counts.urls++;
+    if (kind === "images" && (isSet(fileId) || sourceType === "file")) this.#counts.files++;
+    const addresses = [image, part.file_url, part.audio_url, part.video_url];
+    if (sourceType === "url" || addresses.some((value) => this.#isRemote(value))) this.#counts.urls++;
   }
 
-  #sourceType(source: JsonMember | undefined, path: string): string | null {
+  #findKind(type: JsonValue | undefined): InputKind | null {
+    if (type?.kind !== "string") return null;
+    const media = wantedString(this.#body.bytes, type.start, type.end, WANTED_TYPES);
+    return media === undefined ? null : MEDIA_TYPES[media];
+  }
+
+  /** The type of the source of an image or a document. One that consists of parts is counted as well. */
+  #readSource(source: JsonValue | undefined): string | null {
     if (source?.kind !== "object") return null;
-    const type = this.#body.members(source, ["type"], `${path}.source`).get("type");
+    const members = this.#body.members(source, ["type", "content"], "source");
+    const type = members.get("type");
+    const content = members.get("content");
+    if (content !== undefined) this.walk(content.start);
     return type === undefined ? null : this.#body.text(type);
   }
 
   /** A string, or an object with `url`; not one with the data itself. */
-  #isRemote(value: JsonMember | undefined): boolean {
+  #isRemote(value: JsonValue | undefined): boolean {
     if (value === undefined) return false;
     if (value.kind === "string") return !isDataUrl(this.#body.bytes, value);
     if (value.kind !== "object") return false;
-    const url = this.#body.members(value, ["url"], value.name).get("url");
+    const url = this.#body.members(value, ["url"], "image_url").get("url");
     return url?.kind === "string" && !isDataUrl(this.#body.bytes, url);
   }
 
-  #countGeminiPart(members: ReadonlyMap<string, JsonMember>, path: string): void {
-    for (const name of GEMINI_MEDIA) {
-      const media = members.get(name);
+  #countGeminiPart({ inlineData, inline_data, fileData, file_data }: Part): void {
+    if (inlineData !== undefined && inline_data !== undefined) rejectRepeated("inlineData");
+    if (fileData !== undefined && file_data !== undefined) rejectRepeated("fileData");
+    const stored = fileData ?? file_data;
+    for (const media of [inlineData ?? inline_data, stored]) {
       if (media?.kind !== "object") continue;
-      const mimeType = this.#body.members(media, ["mimeType"], `${path}.${name}`).get("mimeType");
+      const mimeType = this.#body.members(media, ["mimeType"], "inlineData").get("mimeType");
       this.#counts[mediaKind((mimeType === undefined ? null : this.#body.text(mimeType)) ?? "")]++;
       // A file that Google stores, or a video at a URL.
-      if (name === "fileData") this.#counts.urls++;
+      if (media === stored) this.#counts.urls++;
     }
   }
 }
 
-function isSet(member: JsonMember | undefined): boolean {
-  return member !== undefined && member.kind !== "null";
+/** A part without a known type, by the members that only media have. */
+function findMemberKind(part: Part): InputKind | null {
+  if (isSet(part.image_url)) return "images";
+  if (isSet(part.input_audio) || isSet(part.audio_url) || isSet(part.video_url)) return "audio";
+  return isSet(part.file_data) || isSet(part.file_id) || isSet(part.file_url) ? "files" : null;
+}
+
+function rejectRepeated(name: string): never {
+  throw repeatedError(name);
+}
+
+function rejectVariant(name: string): never {
+  throw caseVariantError(name, "in the conversation");
+}
+
+function isSet(value: JsonValue | undefined): boolean {
+  return value !== undefined && value.kind !== "null";
 }
 
 function mediaKind(mimeType: string): InputKind {

@@ -24,6 +24,8 @@ export interface PolicyChange {
   readonly to: string | null;
 }
 
+/** Clients choose the types of tools, and the header names each of them. */
+const CHANGES_MAX = 32;
 /** Longer values are no effort, tier or type. */
 const VALUE_BYTES_MAX = 256;
 
@@ -104,8 +106,12 @@ export class PolicyBody {
     return value.kind === "object" || value.kind === "array" ? value.kind : text.slice(0, 64);
   }
 
+  /** The same change is noted once. */
   note(rule: Rule, param: string, from: string | null, to: string | null): void {
-    this.changes.push({ rule, param, from, to });
+    const isKnown = this.changes.some(
+      (one) => one.rule === rule && one.param === param && one.from === from && one.to === to,
+    );
+    if (!isKnown && this.changes.length < CHANGES_MAX) this.changes.push({ rule, param, from, to });
   }
 
   /** Sets a top-level member to this JSON, or removes it. */
@@ -161,7 +167,7 @@ export function violation(param: string, message: string): ApiError {
   );
 }
 
-function repeatedError(param: string): ApiError {
+export function repeatedError(param: string): ApiError {
   return new ApiError("duplicate_parameter", `The field \`${param}\` appears more than once. Send it once.`, {
     param,
   });

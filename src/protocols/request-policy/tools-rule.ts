@@ -1,11 +1,14 @@
 /** Removes denied tools of vendors from a request, or rejects it. Functions of the client are never denied. */
 
 import { removeElements } from "../../json/array.ts";
-import { type JsonValue, listElements } from "../../json/members.ts";
+import { type JsonValue, listElements, readArray, readObject, skipValue } from "../../json/members.ts";
+import { wantedFields } from "../../json/scan.ts";
 import { editMembers } from "../../json/splice.ts";
+import { ARRAY_OPEN, OBJECT_OPEN } from "../../json/walk.ts";
 import type { Interface } from "../../records/interfaces.ts";
 import type { BodyRules } from "../../records/request-policy.ts";
-import { type PolicyBody, violation } from "./policy-body.ts";
+import { caseVariantError } from "../shared/case-variant-error.ts";
+import { type PolicyBody, repeatedError, violation } from "./policy-body.ts";
 import { classifyGeminiTool, classifyToolType, TOOL_MEMBERS, type ToolClass } from "./tool-kinds.ts";
 
 type ToolsRule = NonNullable<BodyRules["tools"]>;
@@ -38,6 +41,16 @@ export function applyTools(body: PolicyBody, rule: ToolsRule): void {
   checkToolChoice(body, rule, tools);
 }
 
+const TOOL_MEMBERS_READ = wantedFields(["type", "name", "tools"], { rejectsCaseVariants: true });
+
+function rejectRepeated(name: string): never {
+  throw repeatedError(`tools.${name}`);
+}
+
+function rejectVariant(name: string): never {
+  throw caseVariantError(`tools.${name}`, "in `tools`");
+}
+
 /** The list of tools, without the denied ones. */
 class ToolList {
   readonly #body: PolicyBody;
@@ -57,8 +70,17 @@ class ToolList {
     const list = body.member("tools");
     if (list === null) return;
     // Google accepts a single tool in place of a list.
-    const elements = list.kind === "array" ? listElements(body.bytes, list) : [list];
-    const dropped = new Set(elements.filter((element) => !this.#keep(element)));
+    const elements: JsonValue[] = [];
+    const dropped = new Set<JsonValue>();
+    const read = (start: number): number => {
+      const { end, isKept } = this.#read(start);
+      const element: JsonValue = { start, end, kind: "object" };
+      elements.push(element);
+      if (!isKept) dropped.add(element);
+      return end;
+    };
+    if (list.kind === "array") readArray(body.bytes, list.start, read);
+    else read(list.start);
     this.remaining = elements.length - dropped.size;
     if (dropped.size === 0) return;
     if (this.remaining > 0)
@@ -73,30 +95,41 @@ class ToolList {
       this.#body.setMember("parallel_tool_calls", null);
   }
 
-  /** False if the whole tool is dropped. */
-  #keep(tool: JsonValue): boolean {
-    if (tool.kind !== "object") return this.#deny("tools");
-    return this.#body.isGoogle ? this.#keepGeminiTool(tool) : this.#keepTypedTool(tool);
+  /** Reads one tool in one pass. It is not kept if the whole tool is dropped. */
+  #read(start: number): { readonly end: number; readonly isKept: boolean } {
+    const { bytes, isGoogle } = this.#body;
+    if (bytes[start] !== OBJECT_OPEN) return { end: skipValue(bytes, start), isKept: this.#deny("tools") };
+    if (!isGoogle) return this.#readTypedTool(start);
+    const end = skipValue(bytes, start);
+    return { end, isKept: this.#keepGeminiTool({ start, end, kind: "object" }) };
   }
 
-  #keepTypedTool(tool: JsonValue): boolean {
+  #readTypedTool(start: number): { readonly end: number; readonly isKept: boolean } {
     const body = this.#body;
-    const members = body.members(tool, ["type", "name", "tools"], "tools");
-    const type = members.get("type");
+    // A namespace is kept or dropped as a whole.
+    let isKept = true;
+    const { fields, end } = readObject(body.bytes, start, {
+      wanted: TOOL_MEMBERS_READ,
+      onRepeated: rejectRepeated,
+      onVariant: rejectVariant,
+      descend: (name, at) => {
+        if (name !== "tools" || body.bytes[at] !== ARRAY_OPEN) return null;
+        return readArray(body.bytes, at, (inner) => {
+          const nested = this.#read(inner);
+          isKept &&= nested.isKept;
+          return nested.end;
+        });
+      },
+    });
+    const { type, name } = fields;
     const typeText = type === undefined ? null : body.text(type);
     // Messages has functions without a type, and no vendor runs a tool without one.
     const toolClass = type === undefined ? "client" : classifyToolType(typeText ?? "");
-    if (isDenied(this.#rule, toolClass)) {
-      const name = members.get("name");
-      const nameText = name === undefined ? null : body.text(name);
-      if (nameText !== null) this.droppedNames.add(nameText);
-      if (typeText !== null) this.droppedNames.add(typeText);
-      return this.#deny(typeText ?? "unknown");
-    }
-    const nested = members.get("tools");
-    if (nested?.kind !== "array") return true;
-    // A namespace is kept or dropped as a whole.
-    return listElements(body.bytes, nested).every((inner) => this.#keep(inner));
+    if (!isDenied(this.#rule, toolClass)) return { end, isKept };
+    const nameText = name === undefined ? null : body.text(name);
+    if (nameText !== null) this.droppedNames.add(nameText);
+    if (typeText !== null) this.droppedNames.add(typeText);
+    return { end, isKept: this.#deny(typeText ?? "unknown") };
   }
 
   /** One tool of Gemini may have several members, each of which is a tool. */

@@ -4,6 +4,7 @@
  */
 
 import { z } from "zod";
+import { lookUpGroup } from "../../../gateway/admission/authenticate.ts";
 import { callerSubjects } from "../../../gateway/admission/caller-limits.ts";
 import { LEAST_USE } from "../../../limits/amounts.ts";
 import type { Shortage } from "../../../limits/limiter.ts";
@@ -80,7 +81,7 @@ export async function explainKey(
   const configured = explainAccess(records, key, accessQuery.model, accessQuery.interface, nowMs);
   const user = key.userId === null ? null : await findUser(db, key.userId);
   const snapshot = gateway.policy.snapshot();
-  const group = snapshot.groups.get(key.groupId);
+  const group = lookUpGroup(key, snapshot);
   const facts = buildFacts(accessQuery, group, user === null ? [] : filterUsableGroups(snapshot, user));
   const steps: Step[] = configured.steps.map(({ ok, reason }) => ({
     ok,
