@@ -169,11 +169,25 @@ async function furnish(console: ConsoleUnderTest): Promise<Ids> {
   await createServiceClient(gateway, "billing", ["wallet.read", "wallet.top_up"]);
   await createServiceClient(gateway, "ci", ["config.apply"]);
   await admin.call("admin.codes.create", { body: { name: "spring", count: 3, amount: "10" } });
+  await admin.call("admin.request_policies.create", {
+    body: {
+      name: "contractors",
+      self_service: true,
+      models: ["gpt-5.5*"],
+      networks: ["10.0.0.0/8"],
+      output_tokens: { max: 16_000 },
+      effort: { max: "high" },
+      tools: { deny: ["web_search", "mcp"] },
+      inputs: { images: 20, files: "deny" },
+      force: { store: false },
+    },
+  });
   return {
     "/keys/:id": text(first, "id"),
     "/requests/:id": requestId,
     "/admin/captures/:id": requestId,
     "/admin/groups/:name": "research",
+    "/admin/policies/:name": "contractors",
     "/admin/accounts/:name": "frankfurt",
     "/admin/users/:id": text(developer, "id"),
     "/admin/codes/:name": "spring",

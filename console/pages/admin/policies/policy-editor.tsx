@@ -79,19 +79,12 @@ function AccessFields({ form, isNew }: { form: PolicyForm; isNew: boolean }) {
   return (
     <>
       {isNew && <TextField {...form.bind("name")} label={t.name} hint={t.nameHint} autoFocus />}
-      <TextAreaField
-        {...form.bind("models")}
-        label={t.access.models}
-        hint={t.access.modelsHint}
-        rows={3}
-        isCode
-      />
+      <TextAreaField {...form.bind("models")} label={t.access.models} hint={t.access.modelsHint} rows={3} />
       <TextAreaField
         {...form.bind("networks")}
         label={t.access.networks}
         hint={t.access.networksHint}
         rows={2}
-        isCode
       />
       <CheckboxField
         {...form.bind("selfService", "self_service")}
