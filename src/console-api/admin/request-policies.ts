@@ -1,7 +1,7 @@
 /** Routes for request policies: what the requests of groups and keys may contain. */
 
 import { z } from "zod";
-import { wholeBytesPart } from "../../base/parts.ts";
+import { joinParts, wholeBytesPart } from "../../base/parts.ts";
 import { limits } from "../../config/limits/product-limits.ts";
 import { previewDocument } from "../../config/plan/apply.ts";
 import { requestPolicyToFile } from "../../config/state/to-file-shape.ts";
@@ -12,6 +12,7 @@ import { lookUpEndpoint } from "../../protocols/endpoints.ts";
 import { readModelRequest } from "../../protocols/read-request.ts";
 import { applyRules } from "../../protocols/request-policy/apply-rules.ts";
 import type { EndpointName } from "../../protocols/shared/endpoint.ts";
+import type { ModelRequest } from "../../protocols/shared/request.ts";
 import { DIALECTS, type Dialect } from "../../records/interfaces.ts";
 import { type RequestPolicyRecord, RULES } from "../../records/request-policy.ts";
 import { countPolicyUse, listRequestPolicies } from "../../store/policy/request-policies.ts";
@@ -203,17 +204,25 @@ function testRequest(record: RequestPolicyRecord, dialect: Dialect, text: string
     const scanned = request.scannedBody();
     if (rules === null || scanned === null) return UNTESTED;
     const { changes, bytes, outputCap } = applyRules(scanned, rules, endpoint);
+    const changed = bytes === null ? request : readModelRequest(wholeBytesPart(bytes), endpoint, bounds);
     return {
       changes: [...changes],
       header: changes.length === 0 ? null : formatChanges(changes),
       output_cap: outputCap,
-      request: bytes === null ? null : new TextDecoder().decode(bytes),
+      request: bytes === null && outputCap === null ? null : writeSent(changed, outputCap),
       error: null,
     };
   } catch (thrown) {
     const { code, message, param, status } = asApiError(thrown);
     return { ...UNTESTED, error: { status, code, message, param: param ?? null } };
   }
+}
+
+/** As an account with the same interface receives it. */
+function writeSent({ body, publicModel }: ModelRequest, outputCap: number | null): string {
+  const parts = (outputCap === null ? body : body.withOutputCap(outputCap)).forUpstream(publicModel);
+  if (!("length" in parts)) throw new Error("a JSON body is in memory");
+  return new TextDecoder().decode(joinParts(parts));
 }
 
 async function findPolicy(
