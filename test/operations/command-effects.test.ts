@@ -25,8 +25,8 @@ const sourceFile = join(folder, "litellm.db");
 const pricesFile = join(folder, "prices.yaml");
 const missingFolder = join(folder, "missing");
 const MASTER_KEY = Buffer.alloc(32, 7).toString("base64");
-/** Commands that never open the store of an installation. */
-const WITHOUT_STORE = ["completion", "schema", "selftest", "simulate"];
+/** Commands that never open the store of an installation; `init` does only at a terminal. */
+const WITHOUT_STORE = ["completion", "init", "schema", "selftest", "simulate"];
 
 /** Arguments with which each command would do its work on a database that has this user. */
 const ARGUMENTS: Readonly<Record<string, readonly string[]>> = {
