@@ -57,19 +57,24 @@ async function readCatalog(tx: Db): Promise<Catalog> {
   };
 }
 
-/**
- * Locks of this transaction that block readers or writers, and the tables whose rows it read or changed. The table
- * `migration` belongs to the program that runs migrations.
- */
-async function readEffects(tx: Db): Promise<{ blocking: Row[]; touched: Row[] }> {
-  const blocking = await tx.sql`
+/** Locks of this transaction that block readers or writers. */
+async function listBlockingLocks(tx: Db): Promise<Row[]> {
+  return tx.sql`
     SELECT relation::regclass::text AS name, mode FROM pg_locks
     WHERE pid = pg_backend_pid() AND locktype = 'relation'
       AND mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')`;
-  const touched = await tx.sql`
-    SELECT relname AS name FROM pg_stat_xact_user_tables
-    WHERE COALESCE(seq_scan, 0) + COALESCE(idx_scan, 0) + n_tup_upd + n_tup_del > 0 AND relname <> 'migration'`;
-  return { blocking, touched };
+}
+
+/**
+ * How often rows of each table were read or changed. The counts include transactions of the last second that the
+ * connection has not reported yet, so only differences count. The table `migration` belongs to the program that runs
+ * migrations.
+ */
+async function countRowAccesses(tx: Db): Promise<Map<string, number>> {
+  const rows = await tx.sql`
+    SELECT relname AS name, COALESCE(seq_scan, 0) + COALESCE(idx_scan, 0) + n_tup_upd + n_tup_del AS accesses
+    FROM pg_stat_xact_user_tables WHERE relname <> 'migration'`;
+  return new Map(rows.map(({ name, accesses }) => [String(name), Number(accesses)]));
 }
 
 /**
@@ -81,9 +86,11 @@ const CATALOG_LOCKS: ReadonlySet<string> = new Set(["AccessExclusiveLock", "Shar
 /** Lists what breaks the rules for a migration that is applied while nodes of the earlier version run. */
 async function findBreaches(tx: Db, { sql }: Pick<Migration, "sql">): Promise<string[]> {
   const before = await readCatalog(tx);
+  const accessesBefore = await countRowAccesses(tx);
   await tx.sql.script(sql);
+  const accesses = await countRowAccesses(tx);
   const after = await readCatalog(tx);
-  const { blocking, touched } = await readEffects(tx);
+  const blocking = await listBlockingLocks(tx);
   const breaches: string[] = [];
   for (const [name, file] of before.files) {
     if (!after.files.has(name)) breaches.push(`removes the table ${name}`);
@@ -108,8 +115,11 @@ async function findBreaches(tx: Db, { sql }: Pick<Migration, "sql">): Promise<st
     if (!CATALOG_LOCKS.has(String(mode)) && before.files.has(String(name)))
       breaches.push(`blocks writes to ${name} (${mode})`);
   }
-  for (const { name } of touched)
-    if (before.files.has(String(name))) breaches.push(`reads or changes rows of ${name} under its locks`);
+  for (const [name, count] of accesses) {
+    const isTouched = count > (accessesBefore.get(name) ?? 0);
+    if (isTouched && before.files.has(name))
+      breaches.push(`reads or changes rows of ${name} under its locks`);
+  }
   return breaches.sort();
 }
 
