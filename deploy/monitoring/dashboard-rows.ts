@@ -65,6 +65,11 @@ const TRAFFIC: Row = {
       queries: one(q.sumRate("gateway_dropped_fields_total", ["field"]), "{{field}}"),
     },
     {
+      title: "Changes by request policies",
+      unit: "short",
+      queries: one(q.sumRate("gateway_policy_actions_total", ["rule", "action"]), "{{rule}} {{action}}"),
+    },
+    {
       title: "Images",
       unit: "short",
       queries: one(q.sumRate("gateway_images_total", ["model"]), "{{model}}"),

@@ -28,9 +28,10 @@ accounts:
   - ${account("first", "{ fast: sim-fast, flaky: fault/500 }")}
   - ${account("second", "{ flaky: sim-fast }", ", priority: 2")}
   - ${account("third", "{ foreign: sim-fast }", ", interfaces: [responses]")}
+request_policies: [{ name: short, output_tokens: { max: 100 } }]
 groups:
   - { name: default, models: [fast, flaky, foreign], accounts: [first, second, third] }
-  - { name: narrow, models: [fast], accounts: [first], limits: { concurrency: 1 }, queue: { max_waiting: 1, timeout: 1s } }
+  - { name: narrow, models: [fast], accounts: [first], request_policy: short, limits: { concurrency: 1 }, queue: { max_waiting: 1, timeout: 1s } }
 users: [{ email: dev@example.com, role: user }]
 usage_export:
   webhooks: [{ name: warehouse, url: "http://127.0.0.1:1/usage", private_network: true }]
@@ -57,7 +58,7 @@ afterAll(async () => {
   await gateway?.stop();
 });
 
-/** One of everything that a dashboard shows: streams, failovers, translations, waits, rejections, turns. */
+/** One of everything that a dashboard shows: streams, failovers, translations, rules, waits, rejections, turns. */
 async function sendTraffic(): Promise<void> {
   const chat = async (model: string, body: object, key = TEST_KEY) => {
     const response = await gateway.call(
@@ -71,7 +72,9 @@ async function sendTraffic(): Promise<void> {
   await chat("flaky", {});
   await chat("foreign", { seed: 1 });
   await chat("unheard-of", {});
-  await Promise.all(Array.from({ length: 16 }, () => chat("fast", { stream: true }, NARROW_KEY)));
+  await Promise.all(
+    Array.from({ length: 16 }, () => chat("fast", { stream: true, max_tokens: 1_000 }, NARROW_KEY)),
+  );
   const client = await openSocketClient(gateway.url);
   await client.turn({ model: "fast", input: "Hello" });
   client.close();
