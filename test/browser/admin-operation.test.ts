@@ -122,6 +122,8 @@ test("an adjustment of the balance is in the ledger with its reason, and in the 
   await expectSound(page);
   await console.goTo(page, "/admin/audit");
   await page.getByLabel("Search by actor").fill("wallet.adjust");
+  // The other rows are gone, all but the header: the list is the result of the search.
+  await page.getByRole("row").filter({ hasNotText: "wallet.adjust" }).nth(1).waitFor({ state: "detached" });
   const row = page.getByRole("row").filter({ hasText: "wallet.adjust" });
   await row.getByText("fields").click();
   await row.getByText("-$2.50").waitFor();

@@ -152,11 +152,11 @@ test("leaving with unsaved changes requires confirmation, by a link and by going
     asked.push(dialog.message());
     void (asked.length < 3 ? dialog.dismiss() : dialog.accept());
   });
-  await page.getByRole("link", { name: "Accounts" }).click();
+  await page.getByRole("link", { name: "Accounts", exact: true }).click();
   await page.evaluate("history.back()");
   await eventually(() => asked.length === 2);
   expect(await page.getByLabel("Maximum queue time").inputValue()).toBe("7s");
-  await page.getByRole("link", { name: "Accounts" }).click();
+  await page.getByRole("link", { name: "Accounts", exact: true }).click();
   await page.getByRole("heading", { level: 1, name: "Accounts" }).waitFor();
   expect(asked).toEqual(Array(3).fill("Leave this page? You have unsaved changes."));
 });
