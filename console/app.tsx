@@ -9,7 +9,7 @@ import { mayOpen, PAGES, type PageEntry } from "./pages.tsx";
 import { SessionProvider, type SessionUser, useSession } from "./session.tsx";
 import { Shell } from "./shell/shell.tsx";
 import type { Catalogue } from "./text/catalogue.ts";
-import type { Language } from "./text/language.ts";
+import { type Language, loadCatalogue } from "./text/language.ts";
 import { TextProvider, useText } from "./text/text.tsx";
 import { Button, LinkButton } from "./ui/button.tsx";
 import { EmptyState, ProblemNotice } from "./ui/notice.tsx";
@@ -21,7 +21,7 @@ const BASE = "/console";
 
 export function App({ language, texts }: { language: Language; texts: Catalogue }) {
   return (
-    <TextProvider language={language} texts={texts}>
+    <TextProvider language={language} texts={texts} load={loadCatalogue}>
       <Router
         base={BASE}
         hook={useRawLocation}

@@ -54,7 +54,7 @@ export async function buildConsole(dir = DIST.console): Promise<BuiltApp> {
 
 /** All of it is part of the first load: the editor is a separate chunk, but the page shows it at once. */
 export async function buildExplorer(dir = DIST.explorer): Promise<BuiltApp> {
-  const loadedAtOnce = ["text/en.ts", "explorer/editor/json-editor.tsx"];
+  const loadedAtOnce = ["text/en-explorer.ts", "explorer/editor/json-editor.tsx"];
   return buildApp({ entry: "explorer/main.tsx", base: "/explorer/", table: "{}", loadedAtOnce }, dir);
 }
 

@@ -9,7 +9,7 @@ import "../style/controls.css";
 import "../style/data.css";
 import "../style/code.css";
 import "./explorer.css";
-import { loadCatalogue, preferredLanguage } from "../text/language.ts";
+import { loadExplorerTexts, preferredLanguage } from "../text/language.ts";
 import { TextProvider } from "../text/text.tsx";
 import { Explorer } from "./explorer.tsx";
 
@@ -17,7 +17,7 @@ const language = preferredLanguage();
 const root = document.getElementById("root");
 if (root === null) throw new Error("The page has no place for the explorer.");
 createRoot(root).render(
-  <TextProvider language={language} texts={await loadCatalogue(language)}>
+  <TextProvider language={language} texts={await loadExplorerTexts(language)} load={loadExplorerTexts}>
     <Explorer />
   </TextProvider>,
 );

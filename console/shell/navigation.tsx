@@ -3,7 +3,7 @@
 import { Link as RoutedLink, useLocation } from "wouter";
 import { mayOpen, PAGES, type PageEntry } from "../pages.tsx";
 import { useUser } from "../session.tsx";
-import { useSpeech, useText } from "../text/text.tsx";
+import { useCatalogue, useText } from "../text/text.tsx";
 import { Link } from "../ui/button.tsx";
 import { Icon } from "../ui/icon.tsx";
 
@@ -28,7 +28,7 @@ export function Navigation() {
 
 /** Served beside the console, as separate apps. */
 function OtherSites() {
-  const { texts } = useSpeech();
+  const texts = useCatalogue();
   return (
     <div className="nav-section">
       <ul>
@@ -50,7 +50,7 @@ function OtherSites() {
 }
 
 function NavigationPart({ title, pages }: { title: string | null; pages: readonly PageEntry[] }) {
-  const { texts } = useSpeech();
+  const texts = useCatalogue();
   const [path] = useLocation();
   const present = pages
     .map((page) => page.path)

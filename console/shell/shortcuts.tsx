@@ -2,13 +2,13 @@
 
 import { mayOpen, PAGES } from "../pages.tsx";
 import { useUser } from "../session.tsx";
-import { useSpeech, useText } from "../text/text.tsx";
+import { useCatalogue, useText } from "../text/text.tsx";
 import { LinkButton } from "../ui/button.tsx";
 import { Dialog } from "../ui/dialog.tsx";
 
 export function ShortcutsDialog({ onClose }: { onClose: () => void }) {
   const { shortcuts: t } = useText("shell");
-  const { texts } = useSpeech();
+  const texts = useCatalogue();
   const { role } = useUser();
   const places = PAGES.filter((page) => mayOpen(page, role)).flatMap(({ nav }) =>
     nav?.key === undefined ? [] : [{ key: nav.key, name: nav.label(texts) }],

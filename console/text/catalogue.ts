@@ -3,5 +3,7 @@
 import type { en } from "./en.ts";
 
 export type Catalogue = typeof en;
+/** The areas that an app has loaded. */
+export type LoadedTexts = Partial<Catalogue>;
 /** The texts of one area in another language. */
 export type Area<Name extends keyof Catalogue> = Catalogue[Name];

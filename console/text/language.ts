@@ -1,6 +1,6 @@
 /** The languages of the console. Each is a separate chunk, so that a browser loads only one. */
 
-import type { Catalogue } from "./catalogue.ts";
+import type { Catalogue, LoadedTexts } from "./catalogue.ts";
 
 /** Each language by its own name. */
 export const LANGUAGES = { en: "English", zh: "简体中文" } as const;
@@ -12,6 +12,16 @@ export async function loadCatalogue(language: Language): Promise<Catalogue> {
       return (await import("./en.ts")).en;
     case "zh":
       return (await import("./zh.ts")).zh;
+  }
+}
+
+/** The areas that the API explorer uses. */
+export async function loadExplorerTexts(language: Language): Promise<LoadedTexts> {
+  switch (language) {
+    case "en":
+      return (await import("./en-explorer.ts")).enExplorer;
+    case "zh":
+      return (await import("./zh-explorer.ts")).zhExplorer;
   }
 }
 

@@ -1,20 +1,28 @@
 /** The texts and the number formats of the selected language, for every component. */
 
 import { createContext, type ReactNode, useContext, useEffect, useMemo, useState } from "react";
-import type { Catalogue } from "./catalogue.ts";
+import type { Catalogue, LoadedTexts } from "./catalogue.ts";
 import { type Format, openFormat } from "./format.ts";
-import { keepLanguage, type Language, loadCatalogue } from "./language.ts";
+import { keepLanguage, type Language } from "./language.ts";
 
 interface Speech {
   language: Language;
-  texts: Catalogue;
+  texts: LoadedTexts;
   format: Format;
   speak(language: Language): void;
 }
 
 const SpeechContext = createContext<Speech | null>(null);
 
-export function TextProvider(props: { language: Language; texts: Catalogue; children: ReactNode }) {
+interface TextProviderProps {
+  language: Language;
+  texts: LoadedTexts;
+  /** Loads the texts of another language. */
+  load(language: Language): Promise<LoadedTexts>;
+  children: ReactNode;
+}
+
+export function TextProvider({ load, ...props }: TextProviderProps) {
   const [spoken, setSpoken] = useState({ language: props.language, texts: props.texts });
   useEffect(() => {
     document.documentElement.lang = spoken.language;
@@ -24,13 +32,13 @@ export function TextProvider(props: { language: Language; texts: Catalogue; chil
       ...spoken,
       format: openFormat(spoken.language),
       speak(language) {
-        void loadCatalogue(language).then((texts) => {
+        void load(language).then((texts) => {
           keepLanguage(language);
           setSpoken({ language, texts });
         });
       },
     }),
-    [spoken],
+    [spoken, load],
   );
   return <SpeechContext value={speech}>{props.children}</SpeechContext>;
 }
@@ -43,7 +51,21 @@ export function useSpeech(): Speech {
 
 /** The texts of one area: `const t = useText("usage")`, then `t.title`. */
 export function useText<Name extends keyof Catalogue>(area: Name): Catalogue[Name] {
-  return useSpeech().texts[area];
+  const texts = useSpeech().texts[area];
+  if (texts === undefined) throw new Error(`This app has not loaded the texts "${area}".`);
+  return texts;
+}
+
+/** All texts, which only the console has loaded. */
+export function useCatalogue(): Catalogue {
+  const { texts } = useSpeech();
+  if (!isWhole(texts)) throw new Error("This app has loaded only a part of the texts.");
+  return texts;
+}
+
+/** Texts are loaded all together, or those of the explorer alone. */
+function isWhole(texts: LoadedTexts): texts is Catalogue {
+  return texts.entry !== undefined;
 }
 
 export function useFormat(): Format {

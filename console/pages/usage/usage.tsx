@@ -4,7 +4,7 @@ import { buildAddress } from "../../api.ts";
 import { TimeSeries } from "../../charts/time-series.tsx";
 import { useApi, useList } from "../../data.ts";
 import { useGatewayOrigin } from "../../session.tsx";
-import { useFormat, useSpeech, useText } from "../../text/text.tsx";
+import { useCatalogue, useFormat, useText } from "../../text/text.tsx";
 import { DownloadButton, LinkButton } from "../../ui/button.tsx";
 import { Segments } from "../../ui/field.tsx";
 import { EmptyState, Notice, ProblemNotice } from "../../ui/notice.tsx";
@@ -70,7 +70,7 @@ function isUnused(chart: Chart | undefined): boolean {
 }
 
 function UsageChart({ chart, query }: { chart: Chart; query: UsageQuery }) {
-  const { texts } = useSpeech();
+  const texts = useCatalogue();
   const t = texts.usage;
   const format = useFormat();
   const { metric } = query;
