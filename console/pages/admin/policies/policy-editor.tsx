@@ -1,5 +1,6 @@
 /** The form of a request policy: one section for each group of rules. */
 
+import { EFFORTS, TOOL_KINDS } from "../../../../src/records/request-policy.ts";
 import { useText } from "../../../text/text.tsx";
 import { Button } from "../../../ui/button.tsx";
 import {
@@ -13,7 +14,7 @@ import {
 import { Form, type FormState } from "../../../ui/form.tsx";
 import { Card, Section } from "../../../ui/page.tsx";
 import { useUnsaved } from "../../../ui/unsaved.ts";
-import { EFFORTS, type PolicyValues, TOOL_KINDS } from "./policy-values.ts";
+import type { PolicyValues } from "./policy-values.ts";
 
 type PolicyForm = FormState<PolicyValues>;
 

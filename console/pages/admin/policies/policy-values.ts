@@ -1,23 +1,10 @@
 /** A request policy as its form holds it, and as the API accepts it. */
 
+import { type Effort, TOOL_KINDS } from "../../../../src/records/request-policy.ts";
 import type { ResponseBody } from "../../../api.ts";
 
 export type PolicyDocument = ResponseBody<"admin.request_policies.get">["document"];
-export type Effort = NonNullable<PolicyDocument["effort"]>["max"];
-export type ToolKind = NonNullable<PolicyDocument["tools"]>["deny"][number];
 type Over = "lower" | "reject";
-
-export const EFFORTS: readonly Effort[] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
-export const TOOL_KINDS: readonly ToolKind[] = [
-  "web_search",
-  "web_fetch",
-  "code",
-  "computer",
-  "mcp",
-  "file_search",
-  "image_generation",
-  "shell",
-];
 
 export interface PolicyValues {
   name: string;
