@@ -1,7 +1,7 @@
 /**
  * The pipeline of a model request: authenticate → read → admit → apply the request policy → reserve limits → claim
- * idempotency → hold → dispatch → deliver → settle. Each stop either continues or throws the `ApiError` that the client receives. Every request is
- * settled exactly once, on every path.
+ * idempotency → hold → dispatch → deliver → settle. Each stop either continues or throws the `ApiError` that the client
+ * receives. Every request is settled exactly once, on every path.
  */
 
 import { isPending, type MaybePromise } from "../base/maybe-promise.ts";

@@ -3,6 +3,7 @@
  * both. A policy can only forbid, so two are never looser than one.
  */
 
+import { lowest } from "../base/lowest.ts";
 import { type IpNetwork, parseNetwork } from "../net/http-server/networks.ts";
 import {
   type BodyRules,
@@ -121,10 +122,6 @@ function both<Value>(
   intersect: (a: Value, b: Value) => Value,
 ): Value | null {
   return a === null || b === null ? (a ?? b) : intersect(a, b);
-}
-
-function lowest(a: number | null, b: number | null): number | null {
-  return both(a, b, Math.min);
 }
 
 function strictest<Over extends OverMaximum | OverDenied>(a: Over, b: Over): Over {

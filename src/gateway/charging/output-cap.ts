@@ -1,11 +1,11 @@
 /**
  * The output cap that the gateway adds to a request whose hold pays for a limited number of tokens, or whose request
- * policy allows no more. Some upstreams
- * reject the parameter: then the interface's other parameter name is used, or none. A stream that far exceeds its cap
- * is also ended by the gateway.
+ * policy allows no more. Some upstreams reject the parameter: then the interface's other parameter name is used, or
+ * none. A stream that far exceeds its cap is also ended by the gateway.
  */
 
 import type { UpstreamFailure } from "../../accounts/failure.ts";
+import { lowest } from "../../base/lowest.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 import type { ModelRequest, RequestBody } from "../../protocols/shared/request.ts";
@@ -17,11 +17,7 @@ export function outputCapFor(record: {
   readonly policyCap: number | null;
 }): number | null {
   const { charge, windowCap, policyCap } = record;
-  return lower(lower(charge?.outputCap ?? null, windowCap), policyCap);
-}
-
-function lower(a: number | null, b: number | null): number | null {
-  return a === null || b === null ? (a ?? b) : Math.min(a, b);
+  return lowest(lowest(charge?.outputCap ?? null, windowCap), policyCap);
 }
 
 /** How many of the interface's parameter names an upstream has rejected. After the last one no cap is sent. */

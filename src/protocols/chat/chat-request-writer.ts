@@ -1,5 +1,6 @@
 /** Writes a Chat Completions request for an upstream. */
 
+import { lowest } from "../../base/lowest.ts";
 import type { AccountProfile } from "../hub/account-profile.ts";
 import { dropCitations } from "../hub/citations.ts";
 import { customToolSchema } from "../hub/custom-input.ts";
@@ -156,7 +157,7 @@ function writeSettings(
   const { settings } = request;
   const writer = writeOpenaiSettings(request, profile, dropped);
   const isStrict = hasOpenaiSettings(profile) && profile.strictSchema;
-  writer.set(profile.maxTokensField, smaller(settings.outputTokensMax, outputTokensMax));
+  writer.set(profile.maxTokensField, lowest(settings.outputTokensMax, outputTokensMax));
   writer.setIf(false, "top_k", settings.topK);
   writer.set("stop", settings.stop);
   writer.set("seed", settings.seed);
@@ -168,8 +169,4 @@ function writeSettings(
   writer.setIf(isStrict, "verbosity", settings.verbosity);
   writer.setIf(isStrict, "metadata", settings.metadata);
   return writer.fields;
-}
-
-function smaller(first: number | null, second: number | null): number | null {
-  return first === null || second === null ? (first ?? second) : Math.min(first, second);
 }

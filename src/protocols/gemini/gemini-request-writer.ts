@@ -1,5 +1,6 @@
 /** Writes a Gemini request for an upstream. */
 
+import { lowest } from "../../base/lowest.ts";
 import { dropCitations } from "../hub/citations.ts";
 import { customToolSchema } from "../hub/custom-input.ts";
 import type { ChangedToolName, ToolNames, WriteTarget, WrittenRequest } from "../hub/dialect-codec.ts";
@@ -155,7 +156,7 @@ function writeSettings(
   const set = (name: string, value: unknown) => {
     if (value !== null && value !== undefined) fields[name] = value;
   };
-  const tokensMax = smaller(settings.outputTokensMax, outputTokensMax);
+  const tokensMax = lowest(settings.outputTokensMax, outputTokensMax);
   set("maxOutputTokens", tokensMax);
   if (profile.sampling) {
     set("temperature", settings.temperature);
@@ -233,8 +234,4 @@ function writeServiceTier(tier: string | null, dropped: DroppedFields): Json {
   if (tier === "flex" || tier === "priority") return { serviceTier: tier };
   if (tier !== "auto" && tier !== "default") dropped.addIfSet("service_tier", tier);
   return {};
-}
-
-function smaller(first: number | null, second: number | null): number | null {
-  return first === null || second === null ? (first ?? second) : Math.min(first, second);
 }
