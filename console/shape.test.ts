@@ -15,11 +15,11 @@ const sources: readonly Source[] = readdirSync(import.meta.dir, { recursive: tru
   .map((name) => ({ name: relative("", name), text: readFileSync(join(import.meta.dir, name), "utf8") }));
 
 /**
- * Data without the program: the explorer may import the description of the API, and the forms the table of limits with
- * the function that reads such tables.
+ * Data without the program: the explorer may import the description of the API, and the forms the tables of limits and
+ * of rules with the function that reads such tables.
  */
 const isDescription = (name: string, from = "") =>
-  /\/src\/(?:records\/limits|base\/map-kinds)\.ts$/.test(from) ||
+  /\/src\/(?:records\/(?:limits|request-policy)|base\/map-kinds)\.ts$/.test(from) ||
   (name.startsWith("explorer/") && /\/src\/(?:public-api\/|errors\.ts$)/.test(from));
 
 test("the console imports only types and data of the gateway", () => {
