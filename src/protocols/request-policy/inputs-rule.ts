@@ -95,6 +95,8 @@ type Member = (typeof MEMBERS)[number] | (typeof GEMINI_MEMBERS)[number];
 type Part = ObjectReading<Member>["fields"];
 
 const WANTED = wantedFields<Member>(MEMBERS, { rejectsCaseVariants: true });
+/** Of the source of an image or a document. */
+const SOURCE_WANTED = wantedFields(["type", "content"], { rejectsCaseVariants: true });
 const GEMINI_WANTED = wantedFields<Member>(GEMINI_MEMBERS);
 const CONTAINER_NAMES: ReadonlySet<string> = new Set(CONTAINERS);
 
@@ -103,6 +105,9 @@ class InputCount {
   readonly #body: PolicyBody;
   readonly #counts: InputCounts;
   readonly #visitor: ObjectVisitor<Member>;
+  readonly #sourceVisitor: ObjectVisitor<"type" | "content">;
+  /** The type of the source of the part that is being read; null if it has none. */
+  #sourceType: string | null = null;
 
   constructor(body: PolicyBody, counts: InputCounts) {
     this.#body = body;
@@ -111,7 +116,17 @@ class InputCount {
       wanted: body.isGoogle ? GEMINI_WANTED : WANTED,
       onRepeated: rejectRepeated,
       onVariant: rejectVariant,
-      descend: (name, at) => (CONTAINER_NAMES.has(name) ? this.walk(at) : null),
+      descend: (name, at) => {
+        if (CONTAINER_NAMES.has(name)) return this.walk(at);
+        return name === "source" && body.bytes[at] === OBJECT_OPEN ? this.#readSource(at) : null;
+      },
+    };
+    this.#sourceVisitor = {
+      wanted: SOURCE_WANTED,
+      onRepeated: (name) => rejectRepeated(`source.${name}`),
+      onVariant: (name) => rejectVariant(`source.${name}`),
+      // A document may consist of parts. Read here, so that nested documents are read once.
+      descend: (name, at) => (name === "content" ? this.walk(at) : null),
     };
   }
 
@@ -120,17 +135,20 @@ class InputCount {
     const { bytes } = this.#body;
     if (bytes[at] === ARRAY_OPEN) return readArray(bytes, at, this.walk);
     if (bytes[at] !== OBJECT_OPEN) return skipValue(bytes, at);
+    const outerSourceType = this.#sourceType;
+    this.#sourceType = null;
     const { fields, end } = readObject(bytes, at, this.#visitor);
     if (this.#body.isGoogle) this.#countGeminiPart(fields);
     else this.#countPart(fields);
+    this.#sourceType = outerSourceType;
     return end;
   };
 
   #countPart(part: Part): void {
-    const { type, source, image_url: image, file_id: fileId } = part;
+    const { type, image_url: image, file_id: fileId } = part;
     const kind = this.#findKind(type) ?? findMemberKind(part);
     if (kind === null) return;
-    const sourceType = this.#readSource(source);
+    const sourceType = this.#sourceType;
     // A document of plain text, and one that consists of other parts, is no file.
     if (kind === "files" && (sourceType === "text" || sourceType === "content")) return;
     this.#counts[kind]++;
@@ -145,14 +163,11 @@ class InputCount {
     return media === undefined ? null : MEDIA_TYPES[media];
   }
 
-  /** The type of the source of an image or a document. One that consists of parts is counted as well. */
-  #readSource(source: JsonValue | undefined): string | null {
-    if (source?.kind !== "object") return null;
-    const members = this.#body.members(source, ["type", "content"], "source");
-    const type = members.get("type");
-    const content = members.get("content");
-    if (content !== undefined) this.walk(content.start);
-    return type === undefined ? null : this.#body.text(type);
+  /** Returns the end of the source, and keeps its type for the part that contains it. */
+  #readSource(at: number): number {
+    const { fields, end } = readObject(this.#body.bytes, at, this.#sourceVisitor);
+    this.#sourceType = fields.type === undefined ? null : this.#body.text(fields.type);
+    return end;
   }
 
   /** A string, or an object with `url`; not one with the data itself. */

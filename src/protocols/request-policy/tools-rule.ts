@@ -177,22 +177,28 @@ function checkToolChoice(body: PolicyBody, rule: ToolsRule, tools: ToolList): vo
 
 const CHOICE_MEMBERS = ["type", "name", "mode", "tools", "allowed_tools", "function"];
 
+/** A choice names a tool, or has a list of tools, itself or in `allowed_tools`. Such a list has no further lists. */
 function namesDenied(body: PolicyBody, rule: ToolsRule, tools: ToolList, choice: JsonValue): boolean {
   if (body.isGoogle || choice.kind !== "object") return false;
-  const members = body.members(choice, CHOICE_MEMBERS, "tool_choice");
-  const type = members.get("type");
-  const typeText = type === undefined ? null : body.text(type);
-  const toolClass = classifyToolType(typeText ?? "");
-  if (toolClass !== "unknown" && isDenied(rule, toolClass)) return true;
-  const name = members.get("name");
-  if (name !== undefined && toolClass !== "client" && tools.droppedNames.has(body.text(name) ?? ""))
-    return true;
-  const inner = members.get("allowed_tools");
-  if (inner?.kind === "object" && namesDenied(body, rule, tools, inner)) return true;
-  const list = members.get("tools");
-  return (
-    list?.kind === "array" &&
-    listElements(body.bytes, list).some((one) => namesDenied(body, rule, tools, one))
+  const isDeniedTool = (members: ReadonlyMap<string, JsonValue>) => {
+    const type = members.get("type");
+    const toolClass = classifyToolType((type === undefined ? null : body.text(type)) ?? "");
+    if (toolClass !== "unknown" && isDenied(rule, toolClass)) return true;
+    const name = members.get("name");
+    return name !== undefined && toolClass !== "client" && tools.droppedNames.has(body.text(name) ?? "");
+  };
+  const outer = body.members(choice, CHOICE_MEMBERS, "tool_choice");
+  const allowed = outer.get("allowed_tools");
+  const inner =
+    allowed?.kind === "object" ? body.members(allowed, CHOICE_MEMBERS, "tool_choice.allowed_tools") : null;
+  if (isDeniedTool(outer) || (inner !== null && isDeniedTool(inner))) return true;
+  return [outer.get("tools"), inner?.get("tools")].some(
+    (list) =>
+      list?.kind === "array" &&
+      listElements(body.bytes, list).some(
+        (tool) =>
+          tool.kind === "object" && isDeniedTool(body.members(tool, ["type", "name"], "tool_choice.tools")),
+      ),
   );
 }
 

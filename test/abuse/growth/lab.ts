@@ -21,6 +21,8 @@ export interface Canned {
 export interface Sent {
   readonly path: string;
   readonly body: string | Buffer;
+  /** The key of a group without rules if absent. */
+  readonly key?: string;
 }
 
 export interface Result {
@@ -46,6 +48,9 @@ export interface Lab {
   run(sent: Sent, canned: Canned): Promise<Result>;
   stop(): Promise<void>;
 }
+
+/** The key of a group whose request policy has every rule on bodies. The rules change bodies and reject none. */
+export const RULED_KEY = "key-of-the-growth-tests-with-a-policy";
 
 /** More than the failures within one cool-down. */
 const MODELS_PER_ACCOUNT = 64;
@@ -88,7 +93,7 @@ export async function startLab(): Promise<Lab> {
       }
       throw new Error(`all models of ${dialect} cool down`);
     },
-    async run({ path, body }, response) {
+    async run({ path, body, key = TEST_KEY }, response) {
       canned = response;
       const requestsBefore = requests;
       const before = processCpuMs(gateway.pid);
@@ -97,7 +102,7 @@ export async function startLab(): Promise<Lab> {
         body,
         headers: {
           "content-type": "application/json",
-          authorization: `Bearer ${TEST_KEY}`,
+          authorization: `Bearer ${key}`,
           "anthropic-version": "2023-06-01",
         },
       });
@@ -144,17 +149,35 @@ function labFile(origin: string): string {
     ...(dialect === "responses" ? { interfaces: ["responses"] } : {}),
     models: Object.fromEntries(listModels(dialect).map((name) => [name, name])),
   });
+  // Without a queue, a request to a model that cools down fails at once.
+  const group = { interfaces: all, models, accounts: DIALECTS, queue: { max_waiting: 0 } };
+  const user = "dev@example.com";
   return JSON.stringify({
     models: models.map((id) => ({ id, interfaces: all })),
     accounts: DIALECTS.map(account),
+    request_policies: [RULES],
     groups: [
-      // Without a queue, a request to a model that cools down fails at once.
-      { name: "default", interfaces: all, models, accounts: DIALECTS, queue: { max_waiting: 0 } },
+      { ...group, name: "default" },
+      { ...group, name: "ruled", request_policy: RULES.name },
     ],
-    users: [{ email: "dev@example.com", role: "user" }],
-    keys: [{ name: "test", user: "dev@example.com", group: "default", secret: TEST_KEY }],
+    users: [{ email: user, role: "user" }],
+    keys: [
+      { name: "test", user, group: "default", secret: TEST_KEY },
+      { name: "ruled", user, group: "ruled", secret: RULED_KEY },
+    ],
   });
 }
+
+const RULES = {
+  name: "rules",
+  input_tokens: { max: 100_000_000 },
+  output_tokens: { max: 16, over: "lower" },
+  effort: { max: "low", over: "lower" },
+  service_tiers: ["auto", "default", "standard", "standard_only", "flex", "priority"],
+  tools: { deny: ["web_search", "code", "computer", "mcp", "file_search", "shell"], over: "drop" },
+  inputs: { images: 1_000_000, files: 1_000_000, urls: 1_000_000, audio: 1_000_000 },
+  force: { store: false, background: false },
+};
 
 /** CPU time of all threads of a process so far, in nanosecond resolution. */
 export function processCpuMs(pid: number): number {

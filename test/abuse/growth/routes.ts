@@ -11,9 +11,10 @@ export const ROUTES = DIALECTS.flatMap((client) => DIALECTS.map((account) => [cl
  * more for its bounds: together up to 23 ms. Receiving, checking and sending it is the rest. A translation parses all of
  * it, call arguments twice, converts it and writes it: `JSON.parse` alone takes up to 29 ms for a MiB of short members,
  * and each opaque state is encrypted. Where an upstream reports no usage, the tokens are counted in addition: a MiB of
- * punctuation without spaces takes 500 ms, in short steps.
+ * punctuation without spaces takes 500 ms, in short steps. The rules of a policy walk the conversation and the tools once
+ * more, and a body that they change is scanned again.
  */
-export const CPU_MS_PER_MIB = { passed: 40, translated: 150, counted: 650 } as const;
+export const CPU_MS_PER_MIB = { passed: 40, ruled: 60, translated: 150, counted: 650 } as const;
 
 /** Loads and compiles the code of all routes. */
 export async function warmUp(lab: Lab): Promise<void> {
