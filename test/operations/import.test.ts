@@ -191,6 +191,8 @@ describe.each([...CASES, MARIADB])("new-api on $name", ({ open }) => {
             model_limits_enabled: true,
             model_limits: "sim-fast",
           },
+          { id: 3, user_id: 2, key: storedKey("c"), name: "elsewhere", allow_ips: "192.0.2.0/24" },
+          { id: 4, user_id: 2, key: storedKey("d"), name: "here", allow_ips: "127.0.0.1\n::1" },
         ],
       }),
     );
@@ -210,6 +212,8 @@ describe.each([...CASES, MARIADB])("new-api on $name", ({ open }) => {
       await eventually(async () => (await ask(running, key, "sim-slow")).status === 200);
       expect((await ask(running, narrow, "sim-slow")).status).toBe(404);
       expect((await ask(running, narrow, "sim-fast")).status).toBe(200);
+      expect((await ask(running, `sk-${storedKey("c")}`, "sim-fast")).status).toBe(403);
+      expect((await ask(running, `sk-${storedKey("d")}`, "sim-fast")).status).toBe(200);
       const headers = { authorization: `Bearer ${key}` };
       const usage = await running.call("/v1/usage", undefined, { headers });
       const { billing } = (await usage.json()) as { billing: object };

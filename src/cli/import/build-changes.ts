@@ -27,14 +27,23 @@ import {
   type ImportFinding,
   type SourceSecret,
 } from "./imported.ts";
+import { buildKeyPolicy, type ImportedPolicy, isSamePolicy } from "./key-policies.ts";
 
 /** Sections of a document. Every entry is new here. */
 export interface ImportDocument {
   models: object[];
   accounts: object[];
+  request_policies: ImportedPolicy[];
   groups: (ImportedGroup & { access: "members" })[];
   users: object[];
-  keys: { name: string; user?: string; group: string; expires?: string; limits?: object }[];
+  keys: {
+    name: string;
+    user?: string;
+    group: string;
+    request_policy?: string;
+    expires?: string;
+    limits?: object;
+  }[];
 }
 
 export interface ImportChanges {
@@ -57,8 +66,16 @@ class ChangeBuilder {
   readonly #imported: Imported;
   readonly #state: ConfigState;
   readonly #options: BuildOptions;
-  readonly #groups: Map<string, ImportedGroup>;
-  readonly #document: ImportDocument = { models: [], accounts: [], groups: [], users: [], keys: [] };
+  readonly #groups: ReadonlyMap<string, ImportedGroup>;
+  readonly #policies = new Map<string, ImportedPolicy>();
+  readonly #document: ImportDocument = {
+    models: [],
+    accounts: [],
+    request_policies: [],
+    groups: [],
+    users: [],
+    keys: [],
+  };
   readonly #secrets = new Map<string, ImportedSecret>();
   readonly #findings: ImportFinding[] = [];
   readonly #presentUsers: ReadonlyMap<string, ConfigState["users"][number]>;
@@ -97,6 +114,7 @@ class ChangeBuilder {
       .filter(({ email }) => !this.#presentUsers.has(email))
       .map((user) => ({ ...user, groups: user.groups.map((name) => this.#prefixed(name)) }));
     for (const key of this.#imported.keys) this.#addKey(key);
+    this.#document.request_policies = [...this.#policies.values()];
     this.#addGroups();
     return { document: this.#document, importedSecrets: this.#secrets, findings: this.#findings };
   }
@@ -105,15 +123,19 @@ class ChangeBuilder {
     const problem = findSecretProblem(key.secret);
     const secret = problem === null ? storeSecret(key.secret, this.#options.digest) : null;
     if (secret !== null && this.#isKnown(secret)) return;
-    const group = problem ?? this.#findWiderOwner(key) ?? this.#chooseGroup(key);
-    if (typeof group === "string" || secret === null) {
-      this.#findings.push({ subject: key.title, message: `not created: ${group}.` });
+    const rights = problem ?? this.#findWiderOwner(key) ?? this.#chooseRights(key);
+    if (typeof rights === "string" || secret === null) {
+      this.#findings.push({ subject: key.title, message: `not created: ${rights}.` });
       return;
     }
+    const { group, policy } = rights;
+    if (policy !== null) this.#policies.set(policy.name, policy);
+    if (this.#needsPrices(key)) this.#groupsWithBudgets.add(group.name);
     const entry = {
       name: this.#chooseName(key),
       ...(key.user === null ? {} : { user: key.user }),
       group: group.name,
+      ...(policy === null ? {} : { request_policy: policy.name }),
       ...(key.expiresAtMs === null
         ? {}
         : { expires: new Date(Math.min(key.expiresAtMs, INSTANT_MS_MAX)).toISOString() }),
@@ -129,36 +151,23 @@ class ChangeBuilder {
     return this.#presentPublicIds.has(publicId) || this.#state.formerDigests.has(digest);
   }
 
-  /** The group of a key, or the reason why it has none. */
-  #chooseGroup(key: ImportedKey): ImportedGroup | string {
-    const whole = this.#groups.get(key.group);
-    if (whole === undefined) return `its group "${key.group}" was not imported`;
-    const group = key.models === null ? whole : this.#narrow(whole, key.models);
-    if (typeof group === "string") return group;
+  /** The group and the request policy of a key, or the reason why it is not created. */
+  #chooseRights(key: ImportedKey): { group: ImportedGroup; policy: ImportedPolicy | null } | string {
+    const group = this.#groups.get(key.group);
+    if (group === undefined) return `its group "${key.group}" was not imported`;
+    const policy = buildKeyPolicy(key, group, this.#options.prefix);
+    if (typeof policy === "string") return policy;
+    const samePolicy = this.#state.requestPolicies.find(({ name }) => name === policy?.name);
+    if (policy !== null && samePolicy !== undefined && !isSamePolicy(samePolicy, policy))
+      return `the request policy "${policy.name}" of this gateway has other rules. Use --prefix`;
     const present = this.#state.groups.find(({ name }) => name === group.name);
-    const wider = present === undefined ? null : findWiderGroup(present, group);
+    if (present === undefined) return { group, policy };
+    const offered = present.models.filter((model) => policy?.models?.includes(model) ?? true);
+    const wider = findWiderGroup({ ...present, models: offered }, group);
     if (wider !== null) return `the group "${group.name}" of this gateway ${wider}. Use --prefix`;
-    const isUnpriced = (model: string) => !this.#isPriced(model, group);
-    if (present !== undefined && this.#needsPrices(key) && present.models.some(isUnpriced))
+    if (this.#needsPrices(key) && offered.some((model) => !this.#isPriced(model, group)))
       return `it has a budget, and the group "${group.name}" has models without a price`;
-    this.#groups.set(group.name, group);
-    if (this.#needsPrices(key)) this.#groupsWithBudgets.add(group.name);
-    return group;
-  }
-
-  /** Keys with the same model list share a group of their own. */
-  #narrow(group: ImportedGroup, allowed: readonly string[]): ImportedGroup | string {
-    const models = group.models.filter((model) => allowed.includes(model));
-    if (models.length === group.models.length) return group;
-    if (models.length === 0) return "none of its models was imported";
-    if (group.group_limits !== undefined)
-      return "it has a model list of its own, and its group has limits for all keys together";
-    const list = models.join(", ");
-    const short = `${group.name}: ${list}`;
-    const hash = new Bun.CryptoHasher("sha256").update(list).digest("hex").slice(0, 8);
-    const suffix = `: ${models.length} models, ${hash}`;
-    const name = short.length <= 64 ? short : `${group.name.slice(0, 64 - suffix.length)}${suffix}`;
-    return { ...group, name, models };
+    return { group, policy };
   }
 
   #findWiderOwner({ user }: ImportedKey): string | null {
@@ -181,10 +190,8 @@ class ChangeBuilder {
   #addGroups(): void {
     const present = new Set(this.#state.groups.map(({ name }) => name));
     const unpriced = new Set<string>();
-    const original = new Set(this.#imported.groups.map(({ name }) => this.#prefixed(name)));
-    const used = new Set(this.#document.keys.map(({ group }) => group));
     for (const group of new Map([...this.#groups.values()].map((one) => [one.name, one])).values()) {
-      if (present.has(group.name) || !(original.has(group.name) || used.has(group.name))) continue;
+      if (present.has(group.name)) continue;
       const needsPrices =
         group.billing !== undefined ||
         hasMoneyWindow(group.group_limits) ||

@@ -65,6 +65,8 @@ export interface ImportedKey {
   readonly group: string;
   /** A part of the models of the group; null for all of them. */
   readonly models: readonly string[] | null;
+  /** The networks that requests may come from; null for all. */
+  readonly networks: readonly string[] | null;
   readonly secret: SourceSecret;
   readonly expiresAtMs: number | null;
   readonly limits?: ImportedLimits;
@@ -120,6 +122,12 @@ export function makeAddress(name: string | null, domain: string | null): string 
   if (/^[^\s@]+@[^\s@]+$/.test(name)) return name.toLowerCase();
   const local = name.toLowerCase().replace(/[^a-z0-9._+-]+/g, "-");
   return domain === null || local === "" ? null : `${local}@${domain.toLowerCase()}`;
+}
+
+/** The networks of a list of IP addresses; null if it has no entry. */
+export function readNetworks(entries: readonly string[]): string[] | null {
+  const networks = entries.map((entry) => entry.trim()).filter((entry) => entry !== "");
+  return networks.length === 0 ? null : networks;
 }
 
 /** The stricter of two limits of each kind. */

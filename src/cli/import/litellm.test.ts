@@ -56,6 +56,7 @@ test("teams become groups, and keys keep their model lists, limits, budgets and 
     budgets: [{ budget_id: "b1", max_budget: 4, budget_duration: "12h", rpm_limit: 7 }],
     keys: [
       litellmKey("sk-team", { key_alias: "team", team_id: "t1" }),
+      litellmKey("sk-subset", { key_alias: "subset of a limited team", team_id: "t1", models: ["gpt-4o"] }),
       litellmKey("sk-limited", {
         key_alias: "limited",
         team_id: "t2",
@@ -81,12 +82,20 @@ test("teams become groups, and keys keep their model lists, limits, budgets and 
     access: "members",
   });
   expect(groups.open.models).toEqual(["gpt-4o", "fast", "sonnet"]);
-  expect(groups["open: fast"].models).toEqual(["fast"]);
+  expect(state.request_policies).toEqual([
+    { name: "only fast", models: ["fast"] },
+    { name: "only gpt-4o", models: ["gpt-4o"] },
+  ]);
   const keys = Object.fromEntries(state.keys.map((key: { name: string }) => [key.name, key]));
   expect(keys.team.group).toBe("research");
+  expect(keys["subset of a limited team"]).toMatchObject({
+    group: "research",
+    request_policy: "only gpt-4o",
+  });
   expect(keys.limited).toMatchObject({
     user: "ada@example.com",
-    group: "open: fast",
+    group: "open",
+    request_policy: "only fast",
     expires: days(30).toISOString(),
     limits: { concurrency: 2, rpm: 7, windows: [{ per: "1d", usd: "4.00" }] },
   });
@@ -117,7 +126,6 @@ test("a key is not created if a restriction has no counterpart", async () => {
     organizations: [{ organization_id: "o1", organization_alias: "org", budget_id: "b1", models: [] }],
     memberships: [{ user_id: "u2", team_id: "t1", budget_id: "b1" }],
     keys: [
-      litellmKey("a", { key_alias: "subset of a limited team", team_id: "t1", models: ["fast"] }),
       litellmKey("b", { key_alias: "lifetime budget of the team", team_id: "t2" }),
       litellmKey("c", { key_alias: "blocked team", team_id: "t3" }),
       litellmKey("d", { key_alias: "no address", user_id: "u1" }),
@@ -139,7 +147,6 @@ test("a key is not created if a restriction has no counterpart", async () => {
   const report = await json(...command);
   expect(report.changes.filter(({ what }: { what: string }) => what.startsWith("key "))).toEqual([]);
   expect(reasons(report)).toEqual({
-    "subset of a limited team": expect.stringContaining("limits for all keys together"),
     "lifetime budget of the team": expect.stringContaining("without a duration"),
     "blocked team": expect.stringContaining("blocked"),
     "no address": expect.stringContaining("no e-mail address"),

@@ -140,6 +140,7 @@ class LitellmReader {
       user: user?.email ?? null,
       group: team?.name ?? this.#options.group,
       models,
+      networks: null,
       secret: { sha256Hex: row.id },
       expiresAtMs: row.instantMs("expires"),
       ...(hasLimits(scope.limits) ? { limits: scope.limits } : {}),

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
 import { openCommandLine } from "../command-line.test-support.ts";
@@ -94,7 +95,7 @@ test("quotas become exact top-ups, once, and groups charge them with their ratio
   expect(await json("audit")).toMatchObject({ findings: [] });
 });
 
-test("keys with quotas, addresses, unknown models or no group are listed and not created", async () => {
+test("keys with quotas, unreadable addresses, unknown models or no group are listed and not created", async () => {
   const command = prepare(
     "new-api",
     newApi({
@@ -105,7 +106,7 @@ test("keys with quotas, addresses, unknown models or no group are listed and not
       ],
       tokens: [
         { id: 1, user_id: 1, key: storedKey("a"), name: "quota", unlimited_quota: false, remain_quota: 5 },
-        { id: 2, user_id: 1, key: storedKey("b"), name: "ips", allow_ips: "10.0.0.1" },
+        { id: 2, user_id: 1, key: storedKey("b"), name: "ips", allow_ips: "10.0.0.1\nlocalhost" },
         { id: 3, user_id: 1, key: storedKey("c"), name: "auto", group: "auto" },
         { id: 4, user_id: 2, key: storedKey("d"), name: "owner off" },
         { id: 5, user_id: 1, key: storedKey("e"), name: "disabled", status: 2 },
@@ -137,7 +138,7 @@ test("keys with quotas, addresses, unknown models or no group are listed and not
     .join("\n");
   for (const [name, reason] of Object.entries({
     quota: "quota of one key",
-    ips: "IP addresses",
+    ips: "IP addresses has an entry that is no network",
     auto: 'its group "auto"',
     "owner off": "its user was not imported",
     disabled: "disabled",
@@ -148,9 +149,67 @@ test("keys with quotas, addresses, unknown models or no group are listed and not
     expect(found).toMatch(new RegExp(`"${name}" not created: .*${reason}`));
   expect(found).toContain('channel 3 "xunfei" its type 18 has no counterpart');
   expect(found).not.toContain("aaaa");
-  const { keys, groups } = parse(await runOk("export"));
-  expect(keys).toEqual([expect.objectContaining({ name: "list", group: "default: gpt-4o" })]);
-  expect(groups.find(({ name }: { name: string }) => name === "default: gpt-4o").models).toEqual(["gpt-4o"]);
+  const { keys, request_policies: policies } = parse(await runOk("export"));
+  expect(keys).toEqual([
+    expect.objectContaining({ name: "list", group: "default", request_policy: "only gpt-4o" }),
+  ]);
+  expect(policies).toEqual([{ name: "only gpt-4o", models: ["gpt-4o"] }]);
+});
+
+test("keys with lists of addresses get a request policy, which keys with the same lists share", async () => {
+  const limited = { user_id: 1, model_limits_enabled: true, model_limits: "gpt-4o" };
+  const many = Array.from({ length: 20 }, (_, i) => `192.168.1.${i}`).join("\n");
+  const source = newApi({
+    channels: CHANNELS,
+    users: [{ id: 1, username: "ada", email: "ada@example.com" }],
+    tokens: [
+      { id: 1, user_id: 1, key: storedKey("a"), name: "net", allow_ips: "10.0.0.0/8,\n 192.168.0.1\n" },
+      { id: 2, user_id: 1, key: storedKey("b"), name: "same", allow_ips: "192.168.0.1\n10.0.0.0/8" },
+      { ...limited, id: 3, key: storedKey("c"), name: "both", allow_ips: "2001:db8::/32" },
+      { id: 4, user_id: 1, key: storedKey("d"), name: "many", allow_ips: many },
+      { id: 5, user_id: 1, key: storedKey("e"), name: "blank", allow_ips: " \n" },
+    ],
+  });
+  const command = prepare("new-api", source);
+  await runOk(...command);
+  const { keys, request_policies: policies } = parse(await runOk("export"));
+  expect(policies).toEqual([
+    { name: "only from 10.0.0.0/8, 192.168.0.1", networks: ["10.0.0.0/8", "192.168.0.1"] },
+    { name: expect.stringMatching(/^only from 20 networks, [0-9a-f]{8}$/), networks: expect.any(Array) },
+    { name: "only gpt-4o from 2001:db8::/32", models: ["gpt-4o"], networks: ["2001:db8::/32"] },
+  ]);
+  expect(keys.map(({ name, request_policy }: never) => [name, request_policy])).toEqual([
+    ["net", policies[0].name],
+    ["same", policies[0].name],
+    ["both", policies[2].name],
+    ["many", policies[1].name],
+    ["blank", undefined],
+  ]);
+  expect(await json(...command)).toMatchObject({ changes: [] });
+});
+
+test("a key is not created if a policy of this gateway with the same name has other rules", async () => {
+  writeFileSync(
+    join(folder(), "policy.yaml"),
+    "request_policies: [{ name: only from 10.0.0.1, networks: [0.0.0.0/0] }]\n",
+  );
+  await runOk("apply", "policy.yaml");
+  const command = prepare(
+    "new-api",
+    newApi({
+      channels: CHANNELS,
+      users: [{ id: 1, username: "ada", email: "ada@example.com" }],
+      tokens: [{ id: 1, user_id: 1, key: storedKey("a"), name: "net", allow_ips: "10.0.0.1" }],
+    }),
+  );
+  expect((await json(...command)).not_carried_over).toContainEqual({
+    subject: 'key 1 "net"',
+    message:
+      'not created: the request policy "only from 10.0.0.1" of this gateway has other rules. Use --prefix.',
+  });
+  await runOk(...command, "--prefix", "old-");
+  const [key] = parse(await runOk("export")).keys;
+  expect(key).toMatchObject({ group: "old-default", request_policy: "old-only from 10.0.0.1" });
 });
 
 test("one-api has model lists and subnets in columns of its own", async () => {
@@ -164,7 +223,7 @@ test("one-api has model lists and subnets in columns of its own", async () => {
       users: [{ id: 7, username: "ada", email: "ada@example.com", quota: 100_000 }],
       tokens: [
         { id: 1, user_id: 7, key: storedKey("a"), name: "one", models: "deepseek-chat" },
-        { id: 2, user_id: 7, key: storedKey("b"), name: "net", subnet: "10.0.0.0/8" },
+        { id: 2, user_id: 7, key: storedKey("b"), name: "net", subnet: "10.0.0.0/8, 192.168.0.0/16" },
       ],
     }),
   );
@@ -176,8 +235,14 @@ test("one-api has model lists and subnets in columns of its own", async () => {
     .map(({ subject, message }: never) => `${subject} ${message}`)
     .join("\n");
   expect(found).toContain("rounded down");
-  expect(found).toContain('"net" not created: its list of IP addresses');
-  const { keys, accounts } = parse(await runOk("export"));
-  expect(keys).toEqual([expect.objectContaining({ name: "one", group: "default: deepseek-chat" })]);
+  const { keys, accounts, request_policies: policies } = parse(await runOk("export"));
+  expect(keys).toEqual([
+    expect.objectContaining({ name: "one", request_policy: "only deepseek-chat" }),
+    expect.objectContaining({ name: "net", request_policy: "only from 10.0.0.0/8, 192.168.0.0/16" }),
+  ]);
+  expect(policies).toMatchObject([
+    { models: ["deepseek-chat"] },
+    { networks: ["10.0.0.0/8", "192.168.0.0/16"] },
+  ]);
   expect(accounts[0]).toMatchObject({ vendor: "deepseek", base_url: "https://api.deepseek.com/v1" });
 });

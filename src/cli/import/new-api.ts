@@ -4,7 +4,14 @@
  */
 
 import { ENABLED, readChannels, splitList } from "./channels.ts";
-import { cleanName, createImported, type Imported, type ImportOptions, makeAddress } from "./imported.ts";
+import {
+  cleanName,
+  createImported,
+  type Imported,
+  type ImportOptions,
+  makeAddress,
+  readNetworks,
+} from "./imported.ts";
 import { type QuotaOptions, readQuotaOptions } from "./quota-options.ts";
 import type { SourceDatabase } from "./source-database.ts";
 import type { SourceRow } from "./source-row.ts";
@@ -142,6 +149,7 @@ class TokenReader {
       user: owner.email,
       group: cleanName(row.text("group"), owner.group),
       models: readModelList(row),
+      networks: readNetworks([...splitLines(row.text("allow_ips")), ...splitList(row.text("subnet") ?? "")]),
       secret: { plain: secret.startsWith("sk-") ? secret : `sk-${secret}` },
       expiresAtMs: expiresAtSeconds === -1 ? null : expiresAtSeconds * 1_000,
     });
@@ -154,8 +162,6 @@ class TokenReader {
     const expiresAtSeconds = row.integer("expired_time") ?? -1;
     if (expiresAtSeconds !== -1 && expiresAtSeconds * 1_000 <= this.#options.nowMs) return "it has expired";
     if (!row.flag("unlimited_quota")) return "a quota of one key has no counterpart";
-    if ((row.text("allow_ips") ?? "").trim() !== "" || row.text("subnet") !== null)
-      return "its list of IP addresses has no counterpart";
     const group = cleanName(row.text("group"), owner.group);
     return this.#hasGroup(group) ? null : `no enabled channel serves its group "${group}"`;
   }
@@ -173,4 +179,9 @@ class TokenReader {
 function readModelList(row: SourceRow): string[] | null {
   const list = row.flag("model_limits_enabled") ? (row.text("model_limits") ?? "") : row.text("models");
   return list === null ? null : splitList(list);
+}
+
+/** new-api has an address in each line, and ignores spaces and a comma at its end. */
+function splitLines(addresses: string | null): string[] {
+  return (addresses ?? "").split("\n").map((line) => line.replaceAll(" ", "").replace(/,\s*$/, ""));
 }

@@ -57,7 +57,8 @@ async function planDocumentWithoutRejected(
   return fail("The import has entries that contradict each other. No changes were written.");
 }
 
-const PLACE = /^(models|accounts|groups|users|keys)\[(\d+)\](?:\.(models|accounts|groups)\[(\d+)\])?/;
+const PLACE =
+  /^(models|accounts|request_policies|groups|users|keys)\[(\d+)\](?:\.(models|accounts|groups)\[(\d+)\])?/;
 
 function removeRejected(
   document: ImportDocument,
@@ -102,5 +103,6 @@ function withoutMembers(
 
 function describeEntry(section: string, entry: unknown): string {
   const fields: Record<string, unknown> = { ...(entry as object) };
-  return `${section.slice(0, -1)} ${fields.name ?? fields.email ?? fields.id ?? ""}`;
+  const noun = section === "request_policies" ? "request policy" : section.slice(0, -1);
+  return `${noun} ${fields.name ?? fields.email ?? fields.id ?? ""}`;
 }

@@ -132,9 +132,18 @@ test("keys, users with exact balances, and accounts with API keys are imported; 
         id: 3,
         user_id: 1,
         key: secret("c"),
+        name: "denied ips",
+        group_id: 1,
+        ip_blacklist: ["10.0.0.1"],
+      },
+      {
+        ...active,
+        id: 7,
+        user_id: 1,
+        key: secret("g"),
         name: "ips",
         group_id: 1,
-        ip_whitelist: ["10.0.0.1"],
+        ip_whitelist: ["10.0.0.1", "10.1.0.0/16"],
       },
       { ...active, id: 4, user_id: 1, key: secret("d"), name: "plan", group_id: 2 },
       { ...active, id: 5, user_id: 3, key: secret("e"), name: "owner off", group_id: 1 },
@@ -147,7 +156,7 @@ test("keys, users with exact balances, and accounts with API keys are imported; 
     .join("\n");
   for (const [name, reason] of Object.entries({
     quota: "quota of one key",
-    ips: "IP addresses",
+    "denied ips": "denied IP addresses",
     plan: "paid by subscriptions",
     "owner off": "its user or its group was not imported",
     off: "not active",
@@ -170,6 +179,10 @@ test("keys, users with exact balances, and accounts with API keys are imported; 
       group: "claude",
       limits: { windows: [{ per: "5h", usd: "2.50" }] },
     }),
+    expect.objectContaining({ name: "ips", request_policy: "only from 10.0.0.1, 10.1.0.0/16" }),
+  ]);
+  expect(state.request_policies).toEqual([
+    { name: "only from 10.0.0.1, 10.1.0.0/16", networks: ["10.0.0.1", "10.1.0.0/16"] },
   ]);
   expect(state.groups[0]).toMatchObject({
     models: ["claude-sonnet-4-5"],

@@ -13,6 +13,7 @@ import {
   type ImportedLimits,
   type ImportOptions,
   makeAddress,
+  readNetworks,
 } from "./imported.ts";
 import type { SourceDatabase } from "./source-database.ts";
 import type { SourceRow } from "./source-row.ts";
@@ -179,6 +180,7 @@ class Sub2apiReader {
       user,
       group: group.name,
       models: null,
+      networks: readNetworks(row.list("ip_whitelist")),
       secret: { plain: row.requireText("key") },
       expiresAtMs: row.instantMs("expires_at"),
       ...(windows.length > 0 ? { limits: { windows } } : {}),
@@ -189,8 +191,7 @@ class Sub2apiReader {
     if (row.text("status") !== ACTIVE) return "it is not active";
     const expiresAtMs = row.instantMs("expires_at");
     if (expiresAtMs !== null && expiresAtMs <= this.#options.nowMs) return "it has expired";
-    if (row.hasEntries("ip_whitelist") || row.hasEntries("ip_blacklist"))
-      return "its list of IP addresses has no counterpart";
+    if (row.hasEntries("ip_blacklist")) return "its list of denied IP addresses has no counterpart";
     if ((row.decimal("quota", 9) ?? 0n) > 0n) return "a quota of one key has no counterpart";
     const [userId, groupId] = [row.requireText("user_id"), row.text("group_id") ?? ""];
     if (this.#special.has(userId)) return "a quota of its user for a platform has no counterpart";
