@@ -10,13 +10,17 @@ import { usdText } from "../../money/nano.ts";
 import { SERVICE_SCOPES, type ServiceAccountRecord } from "../../records/service-account.ts";
 import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
-import { listServiceAccounts, readTopUpDay } from "../../store/identity/service-accounts.ts";
+import {
+  listServiceAccounts,
+  readTopUpDay,
+  readTopUpDayStart,
+} from "../../store/identity/service-accounts.ts";
 import {
   deleteServiceTokens,
   listServiceTokens,
   type ServiceTokenRecord,
 } from "../../store/identity/service-tokens.ts";
-import { DAY_MS, startOfDay } from "../../store/usage/usage-day.ts";
+import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { requireLiveActor } from "../auth/actor.ts";
 import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import { changePolicy } from "../changes/change.ts";
@@ -178,7 +182,7 @@ async function accountObjects(
 ): Promise<z.input<typeof accountResponse>[]> {
   const ids = accounts.map(({ id }) => id);
   const tokens = Map.groupBy(await listServiceTokens(db, ids, nowMs), (token) => token.serviceAccountId);
-  const toppedUp = await readTopUpDay(db, startOfDay(nowMs));
+  const toppedUp = await readTopUpDay(db, await readTopUpDayStart(db, nowMs));
   return accounts.map(({ id, name, scopes, bounds, expiresAtMs, createdAtMs }) => ({
     id,
     name,

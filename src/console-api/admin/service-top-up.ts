@@ -9,8 +9,8 @@ import {
 import { ApiError } from "../../errors.ts";
 import { type Nano, usdText } from "../../money/nano.ts";
 import type { TopUpBounds } from "../../records/service-account.ts";
-import { countTopUp, findServiceAccount } from "../../store/identity/service-accounts.ts";
-import { DAY_MS, startOfDay } from "../../store/usage/usage-day.ts";
+import { countTopUp, findServiceAccount, readTopUpDayStart } from "../../store/identity/service-accounts.ts";
+import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { requireLiveActor } from "../auth/actor.ts";
 import type { ServiceActor } from "../http/route.ts";
 
@@ -45,7 +45,7 @@ export async function topUpWithinBounds(
   }
   const result = await topUp(context, order);
   if (result.repeated) return result;
-  const dayMs = startOfDay(clock.nowMs());
+  const dayMs = await readTopUpDayStart(tx, clock.nowMs());
   const sumNano = await countTopUp(tx, service.account.id, dayMs, order.amountNano);
   rejectExcess(bounds, { amountNano: order.amountNano, sumNano, dayMs });
   return result;

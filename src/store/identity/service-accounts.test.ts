@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/each-engine.ts";
+import { eachEngine, onPostgres } from "../../../test/support/each-engine.ts";
 import type { ServiceAccountRecord } from "../../records/service-account.ts";
 import { appendChange, listChanges, verifyAuditLog } from "../audit-log/audit-log.ts";
 import { transaction } from "../engine/db.ts";
@@ -10,6 +10,7 @@ import {
   listServiceAccounts,
   putServiceAccount,
   readTopUpDay,
+  readTopUpDayStart,
 } from "./service-accounts.ts";
 import { findServiceToken, insertServiceToken, listServiceTokens } from "./service-tokens.ts";
 
@@ -95,5 +96,16 @@ eachEngine(({ open }) => {
     expect((await listChanges(db, {}, { after: null, limit: 1 })).rows[0]?.actor).toEqual(actor);
     expect(await db.sql`SELECT DISTINCT actor_kind FROM audit`).toEqual([{ actor_kind: "system" }]);
     expect((await verifyAuditLog(db)).broken).toEqual([]);
+  });
+});
+
+onPostgres(({ open }) => {
+  test("the day of a bound is that of the database, whatever the clock of a node shows", async () => {
+    const db = await open();
+    const days = await Promise.all(
+      [0, 86_400_000].map((aheadMs) => readTopUpDayStart(db, Date.now() + aheadMs)),
+    );
+    expect(days[0]).toBe(days[1] ?? 0);
+    expect(Date.now() - (days[0] ?? 0)).toBeLessThan(86_400_000 + 1_000);
   });
 });

@@ -5,7 +5,9 @@ import type { Nano } from "../../money/nano.ts";
 import { SERVICE_SCOPES, type ServiceAccountRecord } from "../../records/service-account.ts";
 import { orDuplicate } from "../engine/conflict.ts";
 import type { Db, Row } from "../engine/db.ts";
+import { readServerClock } from "../engine/dialect.ts";
 import { integer, integerOrNull, json, nano, text } from "../engine/row.ts";
+import { startOfDay } from "../usage/usage-day.ts";
 
 export const SERVICE_ID_PREFIX = "svc";
 
@@ -46,6 +48,11 @@ export async function putServiceAccount(db: Db, account: ServiceAccountRecord): 
 /** Deletes the account with its tokens. */
 export async function deleteServiceAccount(db: Db, id: string): Promise<void> {
   await db.sql`DELETE FROM service_account WHERE id = ${id}`;
+}
+
+/** The start of the day whose top-ups are counted, by the clock of the database: all nodes count on the same day. */
+export async function readTopUpDayStart(db: Db, nowMs: number): Promise<number> {
+  return startOfDay((await readServerClock(db)) ?? nowMs);
 }
 
 /**
