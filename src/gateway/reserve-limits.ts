@@ -92,7 +92,9 @@ async function raiseAfterGain(
 function estimateUse({ estimates, limiter }: LimitServices, context: AdmittedRequest): EstimatedUse {
   const { endpoint, request, model, subjects } = context;
   const { counted } = computeReservedUse(subjects);
-  const budget = counted.nano ? forecastBudget(estimates, { endpoint, request, model }) : null;
+  const budget = counted.nano
+    ? forecastBudget(estimates, { endpoint, request, model, windowCap: null })
+    : null;
   if (budget === null) return estimateCounts(request, counted, 0);
   const nano = reserveWithin(budget, limiter.computeRemainingNano(subjects));
   context.budget = budget;

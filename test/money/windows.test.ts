@@ -163,6 +163,15 @@ test("absurd upstream usage does not exhaust a window, before or after a restart
   expect((await ask()).status).toBe(200);
 });
 
+test("absurd upstream usage costs no more than the window affords", async () => {
+  await start({ models: { paid: "fault/usage-huge" }, balance: "1.00", group: { limits: window("0.002") } });
+  expect((await ask()).status).toBe(200);
+  const { usage } = await report();
+  expect(Number(usage.total.cost)).toBeGreaterThan(0.0015);
+  // The hold assumes a token for each byte of the input, the window fewer.
+  expect(Number(usage.total.cost)).toBeLessThan(0.0025);
+});
+
 test.each(["balance", "none"])(
   "usage that was counted locally (charge: %s) is in the window, before and after a restart",
   async (charge) => {

@@ -44,11 +44,13 @@ function purse(hasNano: Nano | Extract<HoldResult, { kind: "short" }>) {
       caller = makeCaller("balance"),
       model = {} as Partial<PublishedModel>,
       kept = null as number | null,
+      windowCap = null as number | null,
     } = {},
   ) => {
     const request = makeRequest(name, fields);
     const endpoint = lookUpEndpoint(name);
-    return holdMoney(gateway, { call: CALL, caller, endpoint, request, model: { ...MODEL, ...model } }, kept);
+    const chargeable = { call: CALL, caller, endpoint, request, model: { ...MODEL, ...model }, windowCap };
+    return holdMoney(gateway, chargeable, kept);
   };
   return { asked, gateway, hold };
 }
@@ -61,6 +63,7 @@ const CHAT = {
   endpoint: lookUpEndpoint("chat.completions"),
   request: makeRequest("chat.completions"),
   model: MODEL,
+  windowCap: null,
 };
 
 async function rejection(work: Promise<unknown>): Promise<ApiError> {
@@ -218,6 +221,16 @@ describe("the amount of a hold", () => {
     expect(asked[1]?.wantedNano).toBeGreaterThan(2n * 9_000n);
   });
 
+  test("has no more output than a USD window affords", async () => {
+    const { asked, hold } = purse(RICH);
+    const whole = await hold("chat.completions", { n: 2 });
+    const within = await hold("chat.completions", { n: 2 }, { windowCap: 50 });
+    expect(whole?.outputTokens).toBe(2_000);
+    expect(within).toMatchObject({ outputTokens: 100, isCapped: false });
+    const [first, second] = asked;
+    expect((first?.wantedNano ?? 0n) - (second?.wantedNano ?? 0n)).toBe(outputNano(1_900));
+  });
+
   test("does not depend on whitespace in the body", async () => {
     const { asked, gateway } = purse(RICH);
     const estimates = createInputEstimates();
@@ -229,7 +242,7 @@ describe("the amount of a hold", () => {
         modelNameCharsMax: 32,
       });
       const caller = makeCaller("balance");
-      const chargeable = { call: CALL, caller, endpoint: embeddings, request, model: MODEL };
+      const chargeable = { ...CHAT, caller, endpoint: embeddings, request };
       await holdMoney({ ...gateway, estimates }, chargeable);
     }
     expect(asked).toEqual([asked[1], asked[1]].flatMap((one) => one ?? []));

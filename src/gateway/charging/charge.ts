@@ -72,10 +72,12 @@ export interface ChargeableRequest {
   readonly endpoint: Endpoint;
   readonly request: ModelRequest;
   readonly model: PublishedModel;
+  /** The output tokens of each choice that a USD window affords; null if it affords all of them. */
+  readonly windowCap: number | null;
 }
 
-/** The endpoint, request and model: everything that the use depends on. */
-export type ForecastInput = Pick<ChargeableRequest, "endpoint" | "request" | "model">;
+/** Everything that the use depends on. */
+export type ForecastInput = Pick<ChargeableRequest, "endpoint" | "request" | "model" | "windowCap">;
 
 /** The estimated use and cost of a request, before its hold. */
 export interface Forecast {
@@ -308,7 +310,13 @@ function isOpenEnded({ request, model }: ForecastInput): boolean {
   return request.outputTokensMax === null && model.outputTokensMax === null;
 }
 
-function computeRequestedOutput({ endpoint, request, model }: ForecastInput, inputTokens: number): number {
+function computeRequestedOutput(input: ForecastInput, inputTokens: number): number {
+  const outputTokens = computeOutputMax(input, inputTokens);
+  const { windowCap, request } = input;
+  return windowCap === null ? outputTokens : Math.min(outputTokens, windowCap * request.choices);
+}
+
+function computeOutputMax({ endpoint, request, model }: ForecastInput, inputTokens: number): number {
   if (endpoint.output === "vector") return 0;
   if (endpoint.output === "image") return IMAGE_OUTPUT_TOKENS * request.choices;
   const modelOutputMax = model.outputTokensMax ?? unboundedOutput(model, inputTokens);

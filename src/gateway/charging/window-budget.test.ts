@@ -14,6 +14,7 @@ function budgetFor(name: EndpointName, fields = {}, model: Partial<PublishedMode
     endpoint: lookUpEndpoint(name),
     request: makeRequest(name, fields),
     model: { ...MODEL, ...model },
+    windowCap: null,
   };
   const budget = forecastBudget({ estimate: () => INPUT_TOKENS }, input);
   if (budget === null) throw new Error("there is no budget");
