@@ -4,6 +4,8 @@ import { MARKER_HEADERS } from "./killable-gateway.ts";
 
 export interface ClientRequest {
   url: string;
+  /** The node that is asked about a background response later; the same one unless set. */
+  nextUrl?: () => string;
   key: string;
   family: "chat" | "responses" | "embeddings" | "messages";
   model: string;

@@ -10,6 +10,8 @@ export interface FaultOptions {
   nodes: number;
   /** Whether a Redis or Valkey coordinates their limits, instead of PostgreSQL. */
   withRedis: boolean;
+  /** The root folder of another version, with which nodes are upgraded and rolled back; null: this one. */
+  otherVersion: string | null;
   /** Of `fraud`, by their names; null: all of them. */
   scenarios: readonly string[] | null;
   /** Progress, a line at a time. */

@@ -35,7 +35,7 @@ export function sendBySocket(asking: ClientRequest): Promise<ClientRecord> {
 
 /** Whole when it was seen completed. */
 export async function sendInBackground(asking: ClientRequest): Promise<ClientRecord> {
-  const { url, key, model, prompt } = asking;
+  const { url, nextUrl = () => url, key, model, prompt } = asking;
   const asked = createClientRecord({ ...asking, family: "responses", stream: false });
   const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
   try {
@@ -49,7 +49,7 @@ export async function sendInBackground(asking: ClientRequest): Promise<ClientRec
     const { id }: { id?: string } = JSON.parse(await made.text());
     for (let looks = 0; looks < LOOKED_MAX && made.ok && !asked.isWhole; looks++) {
       await Bun.sleep(POLL_MS);
-      const look = await fetch(`${url}/v1/responses/${id}`, { headers });
+      const look = await fetch(`${nextUrl()}/v1/responses/${id}`, { headers });
       const { status }: { status?: string } = JSON.parse(await look.text());
       asked.isWhole = status === "completed";
     }

@@ -45,10 +45,13 @@ export interface ClusterOptions {
   withRedis?: boolean;
   /** Requests go only to nodes that are ready, as by a load balancer, unless none is. */
   checksReadiness?: boolean;
+  /** The root folder of the version that the nodes begin with; this version unless set. */
+  program?: string | undefined;
 }
 
 interface NodeOptions extends NodePlace {
   folder: string;
+  program: string | undefined;
 }
 
 export class ClusterNode {
@@ -60,11 +63,13 @@ export class ClusterNode {
   isBalanced = true;
   /** By the last check of its readiness, if it is checked. */
   hasPassedCheck = true;
+  #program: string | undefined;
   #process: GatewayProcess | null = null;
   #output = "";
 
-  constructor({ folder, environment, wrapper, databaseLink }: NodeOptions) {
+  constructor({ folder, environment, wrapper, databaseLink, program }: NodeOptions) {
     this.folder = folder;
+    this.#program = program;
     this.databaseLink = databaseLink;
     this.#environment = environment;
     this.#wrapper = wrapper;
@@ -99,6 +104,7 @@ export class ClusterNode {
       folder: this.folder,
       args: ["--config", "gateway.yaml"],
       env: this.#environment,
+      ...(this.#program === undefined ? {} : { program: this.#program }),
       // Nodes look up the processes of their own host. Each node here has a host name of its own.
       wrapper: [...this.#wrapper, ...UNDER_HOST_NAME, basename(this.folder)],
     });
@@ -113,6 +119,15 @@ export class ClusterNode {
     if (this.#process === null) return;
     await this.#process.stop();
     await this.#end();
+  }
+
+  /** As a rolling upgrade does it: SIGTERM, and another version once all requests have ended. */
+  async replace(program: string | undefined): Promise<void> {
+    this.#running().signal("SIGTERM");
+    await this.#running().exited;
+    await this.#end();
+    this.#program = program;
+    await this.start();
   }
 
   async isReady(): Promise<boolean> {
@@ -195,7 +210,7 @@ export class NodeCluster {
         ...place.environment,
         ...options.environment?.(index),
       };
-      nodes.push(new ClusterNode({ ...place, folder: nodeFolder, environment }));
+      nodes.push(new ClusterNode({ ...place, folder: nodeFolder, environment, program: options.program }));
     }
     const db = await openDb(server.url("gateway"));
     const parts = { nodes, proxies, network, networkFailure: reason, simulator, folder, server, db, redis };

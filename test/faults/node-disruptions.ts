@@ -13,6 +13,8 @@ const LIFE_MS = { least: 500, most: 4_000 };
 /** A node notices within seven seconds that PostgreSQL does not respond. */
 const UNREADY_WITHIN_MS = 12_000;
 const PARTITION_MS = 13_000;
+/** Longer than a load balancer takes to notice that a node is ready. */
+const BETWEEN_UPGRADES_MS = 2_000;
 const DISK_FULL_MS = 8_000;
 const TMPFS_MB = 64;
 
@@ -49,6 +51,25 @@ export async function killAndRestart(cluster: NodeCluster, { times, say }: Fault
     say(`kill ${kill} of ${kills}`);
   }
   return [figure("kills", kills)];
+}
+
+/** Replaces all nodes by this version, one after the other, and then by the version that they began with. */
+export async function upgradeAndReturn(
+  cluster: NodeCluster,
+  { otherVersion, say }: FaultOptions,
+): Promise<Finding[]> {
+  for (const [program, what] of [
+    [undefined, "upgraded"],
+    [otherVersion ?? undefined, "rolled back"],
+  ] as const) {
+    for (const node of cluster.nodes) {
+      await node.replace(program);
+      await cluster.waitUntilReady();
+      await Bun.sleep(BETWEEN_UPGRADES_MS);
+    }
+    say(`all nodes ${what}`);
+  }
+  return [figure("the other version", otherVersion === null ? "this one" : "given")];
 }
 
 export async function killForGood(cluster: NodeCluster): Promise<Finding[]> {

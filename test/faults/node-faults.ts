@@ -23,6 +23,7 @@ import {
   partitionUntilTakeover,
   pickNode,
   unmount,
+  upgradeAndReturn,
 } from "./node-disruptions.ts";
 import { describeOperator, Operator } from "./operator.ts";
 import { buildPaidSetup, type Payer, UNPAID_KEYS, USER_KEYS } from "./paid-setup.ts";
@@ -39,7 +40,7 @@ import { buildOracle, type PriceOracle, readGroupNames } from "./price-oracle.ts
 import { type Reconciliation, reconcile } from "./reconcile.ts";
 import { buildConfiguration } from "./setup.ts";
 import { oneCentOnNodes } from "./small-balance.ts";
-import { NODES_MIX, startTraffic } from "./traffic.ts";
+import { FAULTY, NODES_MIX, startTraffic } from "./traffic.ts";
 
 const PER_SECOND = 60;
 const BEFORE_MS = 3_000;
@@ -62,6 +63,10 @@ interface Scenario
   payer?: Payer;
   /** Does something to the cluster under traffic, and returns what was seen of it. */
   disrupt(cluster: NodeCluster, options: FaultOptions): Promise<Finding[]>;
+  /** The nodes begin with the other version. */
+  startsOther?: true;
+  /** Further checks of what clients received. */
+  checkResponses?(responses: readonly ClientRecord[]): Finding[];
   /** Further checks of all usage rows at the end. */
   compare?(rows: readonly UsageRow[]): Finding[];
   /** What may happen in this fault, and is only shown. */
@@ -85,6 +90,7 @@ async function underTraffic(options: FaultOptions, scenario: Scenario): Promise<
     ...scenario,
     nodes,
     withRedis,
+    program: (scenario.startsOther && options.otherVersion) || undefined,
     buildFile: (url) => buildConfiguration(setup, url),
   });
   const traffic = startTraffic({ url: () => cluster.url(), keys, perSecond: PER_SECOND, mix: NODES_MIX });
@@ -112,6 +118,7 @@ async function underTraffic(options: FaultOptions, scenario: Scenario): Promise<
       figure("all nodes ready again after, ms", readyMs.toFixed(0)),
       checked("served after it was over", served, "some", served > 0),
       ...describeOperator(sums),
+      ...(scenario.checkResponses?.(responses) ?? []),
       ...(await compareLedgers(cluster, { responses, prices, isTimed }, scenario)),
       ...(await checkBooks(cluster, payer, sums)),
       ...(await checkLeftovers(cluster)),
@@ -195,6 +202,22 @@ function describeErrors(responses: readonly ClientRecord[]): string {
   return [...counts].map(([code, many]) => `${many} ${code}`).join(", ") || "none";
 }
 
+/** Requests that neither the client, a limit nor the upstream ended. */
+function checkNoneFailed(responses: readonly ClientRecord[]): Finding[] {
+  const failed = responses.filter(
+    ({ status, isWhole, leftAfterMs, model }) =>
+      leftAfterMs === null &&
+      !(model in FAULTY) &&
+      (status === null || status >= 500 || (status === 200 && !isWhole)),
+  );
+  return [
+    none(
+      "failed requests",
+      failed.map(({ family, model, status, errorCode }) => `${family} ${model}: ${status} ${errorCode}`),
+    ),
+  ];
+}
+
 /** The environment of a node whose clock is wrong. */
 function shiftClock(node: number): Readonly<Record<string, string>> {
   const skewS = SKEWS_S[node % SKEWS_S.length] ?? 0;
@@ -224,6 +247,14 @@ export const NODE_FAULTS: readonly Fault[] = [
   fault("nodes-takeover", "a node is killed, and others settle its requests before it starts again", {
     checksReadiness: true,
     disrupt: killForGood,
+  }),
+  fault("nodes-upgrade", "nodes are replaced one after the other by this version, and back: none fails", {
+    startsOther: true,
+    checksReadiness: true,
+    // Longer than the load balancer takes to notice.
+    environment: () => ({ DRAIN_DELAY: "2s" }),
+    disrupt: upgradeAndReturn,
+    checkResponses: checkNoneFailed,
   }),
   fault(
     "nodes-frozen",

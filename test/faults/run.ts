@@ -53,6 +53,7 @@ const { values } = parseArgs({
     scenarios: { type: "string" },
     nodes: { type: "string" },
     redis: { type: "boolean" },
+    "other-version": { type: "string" },
   },
 });
 const nodes = Number(values.nodes ?? "1");
@@ -72,7 +73,7 @@ const isUsable =
   [undefined, "sqlite", "postgres"].includes(values.store);
 if (!isUsable) {
   console.log(
-    `npm run faults -- [--only ${names.join(",")}] [--times N] [--store sqlite|postgres] [--scenarios ${scenarioNames.join(",")}] [--nodes N [--redis]]`,
+    `npm run faults -- [--only ${names.join(",")}] [--times N] [--store sqlite|postgres] [--scenarios ${scenarioNames.join(",")}] [--nodes N [--redis] [--other-version FOLDER]]`,
   );
   process.exit(2);
 }
@@ -91,6 +92,7 @@ for (const { name, promise, run } of FAULTS.filter((fault) => wanted.includes(fa
       scenarios,
       nodes,
       withRedis: values.redis === true,
+      otherVersion: values["other-version"] ?? null,
       say: (line) => console.log(`${seconds()} s  ${line}`),
     });
     console.log(table(findings));

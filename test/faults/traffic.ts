@@ -106,7 +106,14 @@ export function startTraffic({ url, keys, perSecond, mix = MIX }: TrafficOptions
       const { inBackground, ...shape } = shapeAtRandom(mix);
       const leaves = Math.random() < LEAVING_SHARE;
       const leaveAfterMs = leaves ? Math.random() * (shape.model === "long" ? 3_000 : 250) : null;
-      const asking = { url: url(), key: pick(keys), prompt: pick(PROMPTS), leaveAfterMs, ...shape };
+      const asking = {
+        url: url(),
+        nextUrl: url,
+        key: pick(keys),
+        prompt: pick(PROMPTS),
+        leaveAfterMs,
+        ...shape,
+      };
       responses.push(inBackground ? sendInBackground(asking) : sendRequest(asking));
     }
   }, TICK_MS);
