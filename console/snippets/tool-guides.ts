@@ -91,7 +91,10 @@ function codexFile({ origin, model }: GuideTarget): GuideBlock[] {
   ];
 }
 
-/** Without the setting gemini-cli chooses a way to sign in that its own check rejects. */
+/**
+ * Without the setting gemini-cli chooses a way to sign in that its own check rejects. A command that cannot ask whether
+ * its folder is trusted fails without the flag.
+ */
 function geminiCli({ origin, model }: GuideTarget): GuideBlock[] {
   const settings = { security: { auth: { selectedType: "gemini-api-key" } } };
   return [
@@ -99,7 +102,7 @@ function geminiCli({ origin, model }: GuideTarget): GuideBlock[] {
     ...shell(
       `export GOOGLE_GEMINI_BASE_URL=${quoted(origin, "shell")}`,
       `export GEMINI_API_KEY="$${KEY_VARIABLE}"`,
-      `gemini -m ${quoted(model.id, "shell")} -p "${PROMPT}"`,
+      `gemini --skip-trust -m ${quoted(model.id, "shell")} -p "${PROMPT}"`,
     ),
   ];
 }

@@ -21,9 +21,7 @@ afterAll(async () => {
 
 test("gemini-cli answers with the documented settings and environment", async () => {
   page.write(".gemini/settings.json", page.block("json gemini-cli"));
-  // A test has no terminal that could ask whether its folder is trusted.
-  const program = join(CLIENTS, "node_modules/@google/gemini-cli/bundle/gemini.js");
-  page.install("gemini", `node ${program} --skip-trust`);
+  page.install("gemini", `node ${join(CLIENTS, "node_modules/@google/gemini-cli/bundle/gemini.js")}`);
   expect(await page.run(["sh", "-c", page.block("sh gemini-cli")])).toContain("built-in simulator");
 });
 

@@ -10,6 +10,7 @@ import { abortsLeaveNothing } from "./aborts.ts";
 import { type LimitsRunOptions, limitsHoldOnPostgres, limitsHoldOnRedis } from "./limits-over-nodes.ts";
 import { pythonKeepsConversation } from "./python-threads.ts";
 import { minuteHolds } from "./rate-limit-minute.ts";
+import { guidesWork } from "./tool-guides.ts";
 import { windowsHold } from "./windows-over-nodes.ts";
 
 interface LongCheck {
@@ -34,6 +35,11 @@ const CHECKS: readonly LongCheck[] = [
     promise:
       "the tool runner of Anthropic's Python SDK keeps its conversation on an account of another dialect",
     run: pythonKeepsConversation,
+  },
+  {
+    name: "tool-guides",
+    promise: "opencode and Python work as the page that connects a tool prints it",
+    run: guidesWork,
   },
   {
     name: "nodes-limits-postgres",
