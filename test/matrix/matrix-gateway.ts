@@ -50,7 +50,12 @@ function accounts(upstream: Upstream): object[] {
   ];
 }
 
-export function startMatrixGateway(): Promise<RunningGateway> {
+interface MatrixPolicies {
+  readonly request_policies?: readonly ({ readonly name: string } & Readonly<Record<string, unknown>>)[];
+}
+
+/** Each request policy has a key, whose secret `policyKey` returns. */
+export function startMatrixGateway({ request_policies = [] }: MatrixPolicies = {}): Promise<RunningGateway> {
   const all = UPSTREAMS.flatMap(accounts) as { name: string }[];
   const file = JSON.stringify({
     models: MODEL_NAMES.map((id) => ({ id, interfaces: UPSTREAMS, price: { input: "1", output: "2" } })),
@@ -68,7 +73,21 @@ export function startMatrixGateway(): Promise<RunningGateway> {
       },
     ],
     users: [{ email: "dev@example.com", role: "user", balance: "1000" }],
-    keys: [{ name: "test", user: "dev@example.com", group: "default", secret: TEST_KEY }],
+    request_policies,
+    keys: [
+      { name: "test", user: "dev@example.com", group: "default", secret: TEST_KEY },
+      ...request_policies.map(({ name }) => ({
+        name,
+        user: "dev@example.com",
+        group: "default",
+        request_policy: name,
+        secret: policyKey(name),
+      })),
+    ],
   });
   return startTestGateway({ file, tokens: "words" });
+}
+
+export function policyKey(name: string): string {
+  return `${name}-key-0123456789-0123456789-0123456789`;
 }
