@@ -33,6 +33,11 @@ export function sendBySocket(asking: ClientRequest): Promise<ClientRecord> {
   return promise;
 }
 
+interface SeenResponse {
+  status?: string;
+  error?: { code?: string } | null;
+}
+
 /** Whole when it was seen completed. */
 export async function sendInBackground(asking: ClientRequest): Promise<ClientRecord> {
   const { url, nextUrl = () => url, key, model, prompt } = asking;
@@ -49,9 +54,12 @@ export async function sendInBackground(asking: ClientRequest): Promise<ClientRec
     const { id }: { id?: string } = JSON.parse(await made.text());
     for (let looks = 0; looks < LOOKED_MAX && made.ok && !asked.isWhole; looks++) {
       await Bun.sleep(POLL_MS);
-      const look = await fetch(`${nextUrl()}/v1/responses/${id}`, { headers });
-      const { status }: { status?: string } = JSON.parse(await look.text());
+      const look = await fetch(`${nextUrl()}/v1/responses/${id}`, { headers }).catch(() => null);
+      // The connection broke: looking can be repeated.
+      if (look === null) continue;
+      const { status, error }: SeenResponse = JSON.parse(await look.text());
       asked.isWhole = status === "completed";
+      asked.errorCode = error?.code ?? null;
     }
   } catch {
     // The connection broke: what was read until then counts.
