@@ -121,6 +121,7 @@ describe.each(CASES)("LiteLLM on $name", ({ open }) => {
       litellm({
         teams: [{ team_id: "t1", team_alias: "research", models: [], blocked: false }],
         users: [{ user_id: "u1", user_email: "ada@example.com", models: [] }],
+        days: [{ id: "d1", date: "2026-10-02", spend: 0.5 }],
         keys: [
           litellmKey(KEY, { key_alias: "laptop", team_id: "t1", user_id: "u1" }),
           litellmKey(NARROW_KEY, { key_alias: "narrow", team_id: "t1", models: ["old-fast"], rpm_limit: 2 }),
@@ -150,7 +151,8 @@ describe.each(CASES)("LiteLLM on $name", ({ open }) => {
       await gateway.apply(
         `accounts: [{ name: openai-1, kind: openai, base_url: "${gateway.simulator.url}", private_network: true, models: ${models} }]`,
       );
-      await runImport(gateway, ...command);
+      const { spent_by_month: spent } = JSON.parse(await runImport(gateway, ...command));
+      expect(spent).toEqual([{ month: "2026-10", usd: "0.50" }]);
       await eventually(async () => (await ask(gateway, KEY, "old-chat")).status === 200);
       expect((await ask(gateway, KEY, "old-chat")).status).toBe(200);
       expect((await ask(gateway, NARROW_KEY, "old-chat")).status).toBe(404);
@@ -194,6 +196,10 @@ describe.each([...CASES, MARIADB])("new-api on $name", ({ open }) => {
           { id: 3, user_id: 2, key: storedKey("c"), name: "elsewhere", allow_ips: "192.0.2.0/24" },
           { id: 4, user_id: 2, key: storedKey("d"), name: "here", allow_ips: "127.0.0.1\n::1" },
         ],
+        logs: [
+          { id: 1, created_at: Date.UTC(2026, 8, 30, 23, 59, 59) / 1_000, type: 2, quota: 250_000 },
+          { id: 2, created_at: Date.UTC(2026, 9, 1) / 1_000, type: 2, quota: 500_000 },
+        ],
       }),
     );
     const { running, address } = gateway;
@@ -207,6 +213,10 @@ describe.each([...CASES, MARIADB])("new-api on $name", ({ open }) => {
       const report = JSON.parse(await runImport(running, ...command));
       expect(report.top_ups).toEqual([
         { email: "ada@example.com", usd: "2.469134", order: "import-new-api:2" },
+      ]);
+      expect(report.spent_by_month).toEqual([
+        { month: "2026-09", usd: "0.50" },
+        { month: "2026-10", usd: "1.00" },
       ]);
       const [key, narrow] = [`sk-${storedKey("a")}`, `sk-${storedKey("b")}`];
       await eventually(async () => (await ask(running, key, "sim-slow")).status === 200);

@@ -79,6 +79,13 @@ export interface ImportedBalance {
   readonly amountNano: Nano;
 }
 
+/** What the requests of a month cost in the source. It is reported and not imported. */
+export interface MonthlySpending {
+  /** Such as `2026-11`. */
+  readonly month: string;
+  readonly amountNano: Nano;
+}
+
 /** Something that is not carried over, or not as it was. */
 export interface ImportFinding {
   readonly subject: string;
@@ -92,11 +99,21 @@ export interface Imported {
   readonly users: ImportedUser[];
   readonly keys: ImportedKey[];
   readonly balances: ImportedBalance[];
+  readonly spending: MonthlySpending[];
   readonly findings: ImportFinding[];
 }
 
 export function createImported(): Imported {
-  return { models: [], accounts: [], groups: [], users: [], keys: [], balances: [], findings: [] };
+  return {
+    models: [],
+    accounts: [],
+    groups: [],
+    users: [],
+    keys: [],
+    balances: [],
+    spending: [],
+    findings: [],
+  };
 }
 
 export interface ImportOptions {

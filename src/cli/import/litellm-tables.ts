@@ -1,6 +1,6 @@
 /** The tables of LiteLLM that the import reads. */
 
-import type { SourceTable } from "./source-table.ts";
+import type { SourceTable, SpendingTable } from "./source-table.ts";
 
 const LIMITS = [
   "max_budget",
@@ -127,3 +127,11 @@ export const OLD_SECRETS: SourceTable = {
   required: ["revoke_at"],
   ignored: ["token", "active_token_id", "created_at"],
 };
+
+/** Sums of each day, which later versions have beside the log of requests. */
+export const DAILY_SPENDING: SpendingTable = {
+  name: "LiteLLM_DailyUserSpend",
+  time: "date",
+  amount: "spend",
+};
+export const REQUEST_LOG: SpendingTable = { name: "LiteLLM_SpendLogs", time: "startTime", amount: "spend" };

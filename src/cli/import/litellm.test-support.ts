@@ -43,6 +43,8 @@ export interface LitellmRows {
   users?: Rows;
   budgets?: Rows;
   organizations?: Rows;
+  days?: Rows;
+  requests?: Rows;
   memberships?: Rows;
   models?: Rows;
 }
@@ -87,6 +89,14 @@ export function litellm(rows: LitellmRows): SourceContent {
     LiteLLM_TeamMembership: {
       columns: { user_id: "text", team_id: "text", spend: "float", budget_id: "text" },
       rows: rows.memberships ?? [],
+    },
+    LiteLLM_DailyUserSpend: {
+      columns: { id: "text", user_id: "text", date: "text", spend: "float" },
+      rows: rows.days ?? [],
+    },
+    LiteLLM_SpendLogs: {
+      columns: { request_id: "text", startTime: "time", spend: "float" },
+      rows: rows.requests ?? [],
     },
     LiteLLM_ProxyModelTable: {
       columns: { model_id: "text", model_name: "text", litellm_params: "json", model_info: "json" },

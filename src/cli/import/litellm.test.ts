@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { createCipheriv, createHash, hkdfSync } from "node:crypto";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
 import { openCommandLine } from "../command-line.test-support.ts";
@@ -166,6 +166,25 @@ test("a key is not created if a restriction has no counterpart", async () => {
   });
   expect(JSON.stringify(report)).not.toContain("sk-plain-secret");
   expect(JSON.stringify(report)).not.toContain("sk-upstream-1");
+});
+
+test("what was spent in each month is reported, from the sums of days or from the log of requests", async () => {
+  const requests = [
+    { request_id: "r1", startTime: new Date("2026-09-30T23:59:59Z"), spend: 0.25 },
+    { request_id: "r2", startTime: new Date("2026-10-01T00:00:00Z"), spend: 0.5 },
+  ];
+  const days = [
+    { id: "d1", date: "2026-10-01", spend: 1.5 },
+    { id: "d2", date: "2026-10-02", spend: 0.0000001 },
+  ];
+  expect((await json(...prepare({ requests }), "--dry-run")).spent_by_month).toEqual([
+    { month: "2026-09", usd: "0.25" },
+    { month: "2026-10", usd: "0.50" },
+  ]);
+  rmSync(join(folder(), "litellm.db"));
+  expect((await json(...prepare({ requests, days }), "--dry-run")).spent_by_month).toEqual([
+    { month: "2026-10", usd: "1.5000001" },
+  ]);
 });
 
 test("a dry run changes no byte, and a second import changes nothing, not even what was changed here", async () => {

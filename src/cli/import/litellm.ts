@@ -14,7 +14,17 @@ import {
   makeAddress,
 } from "./imported.ts";
 import { type AccessGroups, readDeployments } from "./litellm-deployments.ts";
-import { BUDGETS, KEYS, MEMBERSHIPS, OLD_SECRETS, ORGANIZATIONS, TEAMS, USERS } from "./litellm-tables.ts";
+import {
+  BUDGETS,
+  DAILY_SPENDING,
+  KEYS,
+  MEMBERSHIPS,
+  OLD_SECRETS,
+  ORGANIZATIONS,
+  REQUEST_LOG,
+  TEAMS,
+  USERS,
+} from "./litellm-tables.ts";
 import type { SourceDatabase } from "./source-database.ts";
 import type { SourceRow } from "./source-row.ts";
 import { TableReader } from "./table-reader.ts";
@@ -65,6 +75,7 @@ class LitellmReader {
     this.#addGroup(this.#options.group, this.#options.group, NO_SCOPE);
     await reader.each(KEYS, (row) => this.#readKey(row));
     await this.#countOldSecrets();
+    await this.#readSpending();
     if (this.#imported.models.length === 0)
       this.#report(
         "models",
@@ -207,6 +218,14 @@ class LitellmReader {
       models: [...row.list("models"), ...row.list("allowed_models")],
       obstacle: findObstacle(row) ?? own.obstacle ?? budget.obstacle ?? ofOrganization,
     };
+  }
+
+  async #readSpending(): Promise<void> {
+    for (const table of [DAILY_SPENDING, REQUEST_LOG]) {
+      const sums = await this.#reader.readSpending(table, (row) => row.decimal("amount", 9) ?? 0n);
+      this.#imported.spending.push(...sums);
+      if (sums.length > 0) return;
+    }
   }
 
   async #countOldSecrets(): Promise<void> {

@@ -51,6 +51,7 @@ export interface QuotaRows {
   users?: Rows;
   channels?: Rows;
   options?: Rows;
+  logs?: Rows;
 }
 
 export function newApi(rows: QuotaRows): SourceContent {
@@ -74,6 +75,10 @@ function describeTables(rows: QuotaRows, tokens: Columns, users: Columns): Sourc
     users: { columns: users, rows: (rows.users ?? []).map((row) => ({ ...USER, ...row })) },
     channels: { columns: CHANNELS, rows: (rows.channels ?? []).map((row) => ({ ...CHANNEL, ...row })) },
     options: { columns: { key: "text", value: "text" }, rows: rows.options ?? [] },
+    logs: {
+      columns: { id: "int", user_id: "int", created_at: "int", type: "int", quota: "int" },
+      rows: rows.logs ?? [],
+    },
   };
 }
 

@@ -53,6 +53,13 @@ test("quotas become exact top-ups, once, and groups charge them with their ratio
         { id: 5, username: "off", email: "off@example.com", quota: 9, status: 2 },
       ],
       tokens: [{ id: 1, user_id: 2, key: storedKey("a"), name: "laptop" }],
+      logs: [
+        { id: 1, user_id: 2, created_at: Date.UTC(2026, 8, 30, 23, 59, 59) / 1_000, type: 2, quota: 250_000 },
+        { id: 2, user_id: 2, created_at: Date.UTC(2026, 9, 1) / 1_000, type: 2, quota: 500_001 },
+        { id: 3, user_id: 3, created_at: Date.UTC(2026, 9, 31) / 1_000, type: 2, quota: 1 },
+        // A top-up, which is no cost.
+        { id: 4, user_id: 2, created_at: Date.UTC(2026, 9, 2) / 1_000, type: 1, quota: 9_000_000 },
+      ],
     }),
   );
   const dry = await json(...command, "--dry-run");
@@ -60,6 +67,11 @@ test("quotas become exact top-ups, once, and groups charge them with their ratio
     { email: "root@example.com", usd: "0.000002", order: "import-new-api:1" },
     { email: "ada@example.com", usd: "2.469134", order: "import-new-api:2" },
   ]);
+  expect(dry.spent_by_month).toEqual([
+    { month: "2026-09", usd: "0.50" },
+    { month: "2026-10", usd: "1.000004" },
+  ]);
+  expect(await runOk(...command, "--dry-run")).toContain("2026-10  $1.000004");
   await runOk(...command, "--address-domain", "corp.example");
   const state = parse(await runOk("export"));
   expect(state.users.map(({ email, role }: never) => [email, role])).toEqual([

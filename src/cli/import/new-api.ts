@@ -15,7 +15,7 @@ import {
 import { type QuotaOptions, readQuotaOptions } from "./quota-options.ts";
 import type { SourceDatabase } from "./source-database.ts";
 import type { SourceRow } from "./source-row.ts";
-import type { SourceTable } from "./source-table.ts";
+import type { SourceTable, SpendingTable } from "./source-table.ts";
 import { TableReader } from "./table-reader.ts";
 import { type ChannelUpstream, NEW_API_CHANNELS, ONE_API_CHANNELS } from "./upstreams.ts";
 
@@ -62,6 +62,16 @@ const TOKENS: SourceTable = {
   ignored: ["created_time", "accessed_time", "used_quota", "cross_group_retry"],
 };
 
+/** Rows of this type are the costs of requests. */
+const CONSUMPTION = 2;
+const LOG: SpendingTable = {
+  name: "logs",
+  time: "created_at",
+  isTimeInSeconds: true,
+  amount: "quota",
+  only: ["type", CONSUMPTION],
+};
+
 export function readNewApi(source: SourceDatabase, options: ImportOptions): Promise<Imported> {
   return readTokens(source, options, NEW_API_CHANNELS);
 }
@@ -104,6 +114,8 @@ class TokenReader {
   async read(): Promise<Imported> {
     await this.#reader.each(USERS, (row) => this.#readUser(row));
     await this.#reader.each(TOKENS, (row) => this.#readToken(row));
+    const toNano = (row: SourceRow) => this.#quota.toNano(BigInt(row.integer("amount") ?? 0)).amountNano;
+    this.#imported.spending.push(...(await this.#reader.readSpending(LOG, toNano)));
     return this.#imported;
   }
 

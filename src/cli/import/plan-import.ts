@@ -9,12 +9,13 @@ import type { Problem } from "../../config/state/problem.ts";
 import { readState } from "../../config/state/step.ts";
 import { fail } from "../command.ts";
 import { buildChanges, type ImportChanges, type ImportDocument } from "./build-changes.ts";
-import type { Imported, ImportFinding, SourceName } from "./imported.ts";
+import type { Imported, ImportFinding, MonthlySpending, SourceName } from "./imported.ts";
 import { type PlannedTopUp, planTopUps } from "./top-ups.ts";
 
 export interface ImportPlan {
   readonly plan: PlannedChanges;
   readonly topUps: readonly PlannedTopUp[];
+  readonly spending: readonly MonthlySpending[];
   readonly findings: readonly ImportFinding[];
   readonly isEmpty: boolean;
 }
@@ -35,6 +36,7 @@ export async function planImport(
   return {
     plan,
     topUps: money.topUps,
+    spending: imported.spending,
     findings: [...imported.findings, ...changes.findings, ...findings, ...money.findings],
     isEmpty: plan.steps.length === 0 && money.topUps.length === 0,
   };

@@ -38,6 +38,10 @@ export function printImport(plan: ImportPlan, { flag, terminal }: Input): void {
       plan.topUps.map(({ email, amountNano }) => `${paint.green(`+ ${email}`)}  ${formatUsd(amountNano)}`),
     );
   }
+  if (plan.spending.length > 0) {
+    print(paint.bold("Spent in the source by month, not imported"));
+    printAll(plan.spending.map(({ month, amountNano }) => `${month}  ${formatUsd(amountNano)}`));
+  }
   if (plan.isEmpty) print("No changes: everything that can be imported is here.");
   for (const note of plan.plan.notes) print(`${paint.dim("note:")} ${note}`);
   if (plan.findings.length > 0) {
@@ -47,11 +51,12 @@ export function printImport(plan: ImportPlan, { flag, terminal }: Input): void {
   if (isDry) print("\nDry run: no changes were written.");
 }
 
-function toJson({ plan, topUps, findings }: ImportPlan, isDry: boolean) {
+function toJson({ plan, topUps, spending, findings }: ImportPlan, isDry: boolean) {
   return {
     applied: !isDry,
     changes: plan.changes.map(({ kind, what, fields }) => ({ kind, what, fields })),
     top_ups: topUps.map(({ email, amountNano, order }) => ({ email, usd: usdText(amountNano), order })),
+    spent_by_month: spending.map(({ month, amountNano }) => ({ month, usd: usdText(amountNano) })),
     not_carried_over: findings,
     notes: plan.notes,
   };

@@ -10,13 +10,15 @@ import { SQL } from "bun";
 import { limits } from "../../config/limits/product-limits.ts";
 import { fail, misuse } from "../command.ts";
 import { SourceRow } from "./source-row.ts";
-import type { SourceTable } from "./source-table.ts";
+import type { SourceTable, SpendingTable } from "./source-table.ts";
 
 export interface SourceDatabase {
   /** Null if the table does not exist. */
   columns(table: string): Promise<readonly string[] | null>;
   /** Rows in the order of the key. The table must exist. */
   rows(table: SourceTable): AsyncGenerator<SourceRow>;
+  /** Rows with `month` (`2026-11`) and `amount`. None if the table or one of its columns does not exist. */
+  monthlySums(table: SpendingTable): Promise<readonly SourceRow[]>;
   close(): Promise<void>;
 }
 
@@ -31,6 +33,8 @@ interface SourceDialect {
   columnsQuery(table: string): string;
   /** A column as text. */
   toText(column: string): string;
+  /** The month of seconds since 1970, as `2026-11`. */
+  monthOfSeconds(column: string): string;
 }
 
 const POSTGRES: SourceDialect = {
@@ -39,6 +43,7 @@ const POSTGRES: SourceDialect = {
   columnsQuery: (table) => catalogueQuery("current_schema()", table),
   // Lists and JSON become JSON, a text loses its quotes again, and numbers keep every digit.
   toText: (column) => `to_jsonb(${column}) #>> '{}'`,
+  monthOfSeconds: (column) => `to_char(to_timestamp(${column}) AT TIME ZONE 'UTC', 'YYYY-MM')`,
 };
 
 const MYSQL: SourceDialect = {
@@ -49,6 +54,7 @@ const MYSQL: SourceDialect = {
   quotes: "`",
   columnsQuery: (table) => catalogueQuery("DATABASE()", table),
   toText: (column) => `CAST(${column} AS CHAR)`,
+  monthOfSeconds: (column) => `DATE_FORMAT(DATE_ADD('1970-01-01', INTERVAL ${column} SECOND), '%Y-%m')`,
 };
 
 const SQLITE: SourceDialect = {
@@ -56,6 +62,7 @@ const SQLITE: SourceDialect = {
   quotes: '"',
   columnsQuery: (table) => `SELECT name AS column_name FROM pragma_table_info('${table}')`,
   toText: (column) => `CAST(${column} AS TEXT)`,
+  monthOfSeconds: (column) => `strftime('%Y-%m', ${column}, 'unixepoch')`,
 };
 
 function catalogueQuery(schema: string, table: string): string {
@@ -141,6 +148,34 @@ class QueriedSource implements SourceDatabase {
       if (page.length < limits.importPageRows) return;
     }
     fail(`The table ${table.name} of the source has more than ${limits.importRowsMax} rows.`);
+  }
+
+  async monthlySums({
+    name,
+    time,
+    isTimeInSeconds,
+    amount,
+    only,
+  }: SpendingTable): Promise<readonly SourceRow[]> {
+    const present = new Set(await this.columns(name));
+    const needed = only === undefined ? [time, amount] : [time, amount, only[0]];
+    if (needed.some((column) => !present.has(column))) return [];
+    const { toText, monthOfSeconds } = this.#dialect;
+    const at = this.#quote(time);
+    const month = isTimeInSeconds ? monthOfSeconds(at) : `SUBSTR(${toText(at)}, 1, 7)`;
+    const sums = await this.#run(`
+      SELECT ${month} AS c0, ${toText(`SUM(${this.#quote(amount)})`)} AS c1 FROM ${this.#quote(name)}
+      ${only === undefined ? "" : `WHERE ${this.#quote(only[0])} = ${only[1]}`} GROUP BY ${month} ORDER BY ${month}`);
+    return sums.map(
+      ({ c0, c1 }) =>
+        new SourceRow(
+          { key: "month" },
+          new Map([
+            ["month", cellText(c0)],
+            ["amount", cellText(c1)],
+          ]),
+        ),
+    );
   }
 
   close(): Promise<void> {

@@ -14,3 +14,14 @@ export interface SourceTable {
   /** Columns without a meaning here. Others that the table has are reported. */
   readonly ignored?: readonly string[];
 }
+
+/** A table of what requests cost, by request or by day. */
+export interface SpendingTable {
+  readonly name: string;
+  readonly time: string;
+  /** Seconds since 1970; otherwise a date or a timestamp. */
+  readonly isTimeInSeconds?: true;
+  readonly amount: string;
+  /** A column and its value in rows that count; left out if all rows do. */
+  readonly only?: readonly [column: string, value: number];
+}

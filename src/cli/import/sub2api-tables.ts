@@ -1,6 +1,6 @@
 /** The tables of sub2api that the import reads. */
 
-import type { SourceTable } from "./source-table.ts";
+import type { SourceTable, SpendingTable } from "./source-table.ts";
 
 const TIMES = ["created_at", "updated_at"];
 
@@ -119,3 +119,5 @@ export const KEYS: SourceTable = {
     "window_7d_start",
   ],
 };
+
+export const REQUEST_LOG: SpendingTable = { name: "usage_logs", time: "created_at", amount: "actual_cost" };

@@ -39,6 +39,7 @@ const COLUMNS: Readonly<Record<string, Columns>> = {
     status: "text",
     deleted_at: "time",
   },
+  usage_logs: { id: "int", created_at: "time", total_cost: "decimal", actual_cost: "decimal" },
   account_groups: { account_id: "int", group_id: "int", priority: "int" },
   api_keys: {
     id: "int",
@@ -115,6 +116,10 @@ test("keys, users with exact balances, and accounts with API keys are imported; 
       { account_id: 1, group_id: 1, priority: 1 },
       { account_id: 2, group_id: 1, priority: 1 },
     ],
+    usage_logs: [
+      { id: 1, created_at: new Date("2026-10-05T00:00:00Z"), total_cost: "2", actual_cost: "1.25" },
+      { id: 2, created_at: new Date("2026-10-06T00:00:00Z"), total_cost: "2", actual_cost: "0.25" },
+    ],
     api_keys: [
       {
         ...active,
@@ -164,6 +169,7 @@ test("keys, users with exact balances, and accounts with API keys are imported; 
     expect(found).toMatch(new RegExp(`"${name}" not created: .*${reason}`));
   expect(found).toContain('account 2 "max" has no API key');
   expect(found).toContain("balance of bob@example.com the frozen $3.00 are not booked");
+  expect(report.spent_by_month).toEqual([{ month: "2026-10", usd: "1.50" }]);
   expect(report.top_ups).toEqual([
     { email: "ada@example.com", usd: "12.34567891", order: "import-sub2api:1" },
   ]);

@@ -17,7 +17,16 @@ import {
 } from "./imported.ts";
 import type { SourceDatabase } from "./source-database.ts";
 import type { SourceRow } from "./source-row.ts";
-import { ACCOUNT_GROUPS, ACCOUNTS, GROUPS, KEYS, OWN_RATES, QUOTAS, USERS } from "./sub2api-tables.ts";
+import {
+  ACCOUNT_GROUPS,
+  ACCOUNTS,
+  GROUPS,
+  KEYS,
+  OWN_RATES,
+  QUOTAS,
+  REQUEST_LOG,
+  USERS,
+} from "./sub2api-tables.ts";
 import { TableReader } from "./table-reader.ts";
 import { buildAddress, PLATFORMS } from "./upstreams.ts";
 
@@ -69,6 +78,9 @@ class Sub2apiReader {
       this.#special.add(`${row.requireText("user_id")} ${row.requireText("group_id")}`),
     );
     await reader.each(KEYS, (row) => this.#readKey(row));
+    this.#imported.spending.push(
+      ...(await reader.readSpending(REQUEST_LOG, (row) => row.decimal("amount", 9) ?? 0n)),
+    );
     return this.#imported;
   }
 

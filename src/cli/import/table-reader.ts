@@ -1,10 +1,11 @@
 /** Walks the tables of a source. A bad row becomes a finding with its id, and the others are read. */
 
+import type { Nano } from "../../money/nano.ts";
 import { fail } from "../command.ts";
-import type { ImportFinding } from "./imported.ts";
+import type { ImportFinding, MonthlySpending } from "./imported.ts";
 import type { SourceDatabase } from "./source-database.ts";
 import { BadRow, type SourceRow } from "./source-row.ts";
-import type { SourceTable } from "./source-table.ts";
+import type { SourceTable, SpendingTable } from "./source-table.ts";
 
 export class TableReader {
   readonly #source: SourceDatabase;
@@ -41,6 +42,14 @@ export class TableReader {
       }
     }
     return true;
+  }
+
+  /** What requests cost in each month. Months without costs are left out. */
+  async readSpending(table: SpendingTable, readNano: (row: SourceRow) => Nano): Promise<MonthlySpending[]> {
+    const rows = await this.#source.monthlySums(table);
+    return rows
+      .map((row) => ({ month: row.text("month") ?? "", amountNano: readNano(row) }))
+      .filter(({ month, amountNano }) => month !== "" && amountNano > 0n);
   }
 
   #reportUnknown(table: SourceTable, columns: readonly string[]): void {
