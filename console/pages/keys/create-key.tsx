@@ -11,6 +11,7 @@ import { CancelButton, Form, useForm } from "../../ui/form.tsx";
 import { EmptyState, Notice } from "../../ui/notice.tsx";
 import { type Expiry, ExpiryFields, useExpiresAt } from "./expiry.tsx";
 import { GroupCards, type Offer } from "./group-cards.tsx";
+import { KeyPolicy } from "./key-policy.tsx";
 import { OwnLimits } from "./own-limits.tsx";
 import { callableFirst, isPaid, type Wallet } from "./paid.ts";
 import { ShownOnce } from "./shown-once.tsx";
@@ -68,6 +69,7 @@ function KeyForm({ offers, wallet, onCancel, onMade }: KeyFormProps) {
       expiry: "never" as Expiry,
       date: "",
       limits: limitsValue(),
+      requestPolicy: "",
     },
     async (values) => {
       const { secret } = await create.mutateAsync({
@@ -76,6 +78,7 @@ function KeyForm({ offers, wallet, onCancel, onMade }: KeyFormProps) {
           group: values.group,
           expires_at: expiresAt(values) ?? null,
           limits: limitsBody(values.limits),
+          request_policy: values.requestPolicy === "" ? null : values.requestPolicy,
         },
       });
       onMade(secret, chosen);
@@ -90,6 +93,7 @@ function KeyForm({ offers, wallet, onCancel, onMade }: KeyFormProps) {
         <Notice tone="warn">{t.unpaid[chosen.charge]}</Notice>
       )}
       <ExpiryFields form={form} />
+      <KeyPolicy binding={form.bind("requestPolicy", "request_policy")} />
       <OwnLimits form={form} within={chosen?.limits} />
     </Form>
   );

@@ -6,10 +6,11 @@ import { useApi, useChange } from "../../data.ts";
 import { limitsBody, limitsValue } from "../../forms/limits.tsx";
 import { useFormat, useText } from "../../text/text.tsx";
 import { ConfirmDialog, Dialog } from "../../ui/dialog.tsx";
-import { type FieldBinding, SelectField, TextField } from "../../ui/field.tsx";
+import { SelectField, TextField } from "../../ui/field.tsx";
 import { CancelButton, Form, useForm } from "../../ui/form.tsx";
 import { useToast } from "../../ui/toast.tsx";
 import { type Expiry, ExpiryFields, useExpiresAt } from "./expiry.tsx";
+import { KeyPolicy } from "./key-policy.tsx";
 import { OwnLimits } from "./own-limits.tsx";
 import { ShownOnce } from "./shown-once.tsx";
 
@@ -65,24 +66,6 @@ export function EditKeyDialog({ shown, onClose }: KeyDialogProps) {
         />
       </Form>
     </Dialog>
-  );
-}
-
-/** The policies that the caller may choose. Without any, the field is left out. */
-function KeyPolicy({ binding }: { binding: FieldBinding<string> }) {
-  const t = useText("adminPolicies");
-  const offered = useApi("request_policies.list");
-  const [present] = useState(binding.value);
-  const names = new Set([present, ...(offered.data?.data ?? []).map(({ name }) => name)]);
-  names.delete("");
-  if (names.size === 0) return null;
-  return (
-    <SelectField
-      {...binding}
-      label={t.ofKey}
-      hint={t.ofKeyHint}
-      choices={[{ value: "", label: t.none }, ...[...names].map((name) => ({ value: name, label: name }))]}
-    />
   );
 }
 

@@ -80,6 +80,12 @@ export const adminPolicies = {
   trial: {
     title: "What would happen to this request?",
     about: "Applies the rules above, saved or not. Models, networks and input tokens are not checked here.",
+    capture: "Captured request",
+    captureHint:
+      "Loading a capture is recorded in the audit log with your name. Images and files were removed from it.",
+    captureLoad: "Load the request",
+    captureReason: "trial of a request policy",
+    captureIncomplete: "This capture has no complete body.",
     interface: "Interface",
     request: "Body of the request",
     run: "Try the request",

@@ -81,6 +81,11 @@ export const adminPolicies: Area<"adminPolicies"> = {
   trial: {
     title: "该请求会怎样？",
     about: "应用上面的规则（无论是否已保存）。此处不检查模型、网络和输入 token。",
+    capture: "捕获的请求",
+    captureHint: "载入捕获会以您的名义写入审计日志。其中的图片和文件已被移除。",
+    captureLoad: "载入请求",
+    captureReason: "试运行请求策略",
+    captureIncomplete: "该捕获没有完整的请求体。",
     interface: "接口",
     request: "请求体",
     run: "试运行",

@@ -1,4 +1,4 @@
-/** "What would happen to this request?": applies the rules of a form to a pasted body. */
+/** "What would happen to this request?": applies the rules of a form to a pasted or captured body. */
 
 import { useState } from "react";
 import type { ResponseBody } from "../../../api.ts";
@@ -9,6 +9,7 @@ import { SelectField, TextAreaField } from "../../../ui/field.tsx";
 import { Notice, ProblemNotice } from "../../../ui/notice.tsx";
 import { Card, Section } from "../../../ui/page.tsx";
 import { CodeBlock } from "../../../ui/values.tsx";
+import { CapturedRequests } from "./captured-requests.tsx";
 import { PolicyChanges } from "./policy-changes.tsx";
 import type { PolicyDocument } from "./policy-values.ts";
 
@@ -40,6 +41,12 @@ export function PolicyTrial({ document }: { document: PolicyDocument }) {
   return (
     <Section title={t.title} about={t.about}>
       <Card>
+        <CapturedRequests
+          onLoad={(loaded) => {
+            setDialect(loaded.dialect);
+            setRequest(loaded.request);
+          }}
+        />
         <SelectField
           name="interface"
           value={dialect}
