@@ -11,6 +11,7 @@ setDefaultTimeout(120_000);
 
 const CREDENTIAL = 'sk-"quoted"-$HOME-`x`';
 const MAIN = resolve(import.meta.dir, "main.ts");
+const INPUTS_MAX = 3;
 const VENDORS = resolve(import.meta.dir, "../accounts/vendors.ts");
 
 let vendor: Simulator;
@@ -82,6 +83,51 @@ test("it writes a file without the credential, an environment file for its owner
   });
   expect(await new Response(again.stdout).text()).toContain("No changes");
 });
+
+test("at most three inputs lead from an empty folder to a response of the vendor's model", async () => {
+  const lines = [
+    QUESTIONS.vendor,
+    QUESTIONS.credential,
+    // The models of the simulator have no list price, so that one must be named.
+    ["Models to publish", "sim-fast"],
+    QUESTIONS.group,
+    ["Name of the first key", ""],
+  ] as const;
+  expect(lines.filter(([, typed]) => typed !== "").length).toBeLessThanOrEqual(INPUTS_MAX);
+  const { shown } = await runInTerminal(lines);
+  const [secret = ""] = /gwk_\w+/.exec(shown) ?? [];
+  const gateway = Bun.spawn(
+    [process.execPath, "--preload", "./preload.ts", MAIN, "start", "--config", "gateway.yaml"],
+    {
+      cwd: folder,
+      env: { PATH: process.env.PATH ?? "", PORT: "0", MODEL_GATEWAY_ENVIRONMENT_FILE: "gateway.env" },
+      stdout: "pipe",
+      stderr: "ignore",
+    },
+  );
+  try {
+    const response = await fetch(`${await readAddress(gateway.stdout)}/chat/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${secret}`, "content-type": "application/json" },
+      body: JSON.stringify({ model: "sim-fast", messages: [{ role: "user", content: "Hello" }] }),
+    });
+    expect(await response.text()).toContain("built-in simulator");
+  } finally {
+    gateway.kill();
+    await gateway.exited;
+  }
+});
+
+/** The address of the API that a starting gateway prints. */
+async function readAddress(output: ReadableStream<Uint8Array>): Promise<string> {
+  let text = "";
+  for await (const bytes of output) {
+    text += new TextDecoder().decode(bytes);
+    const [, address] = /API +(http:\/\/\S+\/v1)/.exec(text) ?? [];
+    if (address !== undefined) return address;
+  }
+  throw new Error(`the gateway did not start:\n${text}`);
+}
 
 test("it overwrites nothing", async () => {
   writeFileSync(join(folder, "gateway.env"), "KEPT=1\n");
