@@ -63,7 +63,7 @@ function GlobalSearch() {
 
 function AccountMenu() {
   const t = useText("shell");
-  const { email } = useUser();
+  const { email, role } = useUser();
   const [, go] = useLocation();
   const refresh = useFreshSession();
   const signOut = useChange("session.end", { onDone: () => void refresh().then(() => go("/sign-in")) });
@@ -75,6 +75,12 @@ function AccountMenu() {
       <MenuItem icon="shield" onClick={() => go("/profile")}>
         {t.profile}
       </MenuItem>
+      {/* On a phone, the list of shortcuts, which has the same link, is not shown. */}
+      {role === "admin" && (
+        <MenuItem icon="list" onClick={() => go("/admin/setup")}>
+          {t.shortcuts.setup}
+        </MenuItem>
+      )}
       <MenuItem icon="signOut" onClick={() => signOut.mutate({})}>
         {t.signOut}
       </MenuItem>
