@@ -15,6 +15,7 @@ import {
   wantedFields,
 } from "../../json/scan.ts";
 import { invalidJsonError } from "../shared/body-search.ts";
+import { repeatedError } from "../shared/repeated-error.ts";
 
 const FIELDS = [
   "model",
@@ -60,7 +61,7 @@ export function scanGeminiBody({ bytes, start, end }: Part, depthMax: number): G
   }
   const scan = scanObject(bytes, start, end, WANTED, { depthMax });
   if (scan.ok) return scan;
-  if (scan.reason === "duplicate_field") throw duplicateError(scan.field ?? "");
+  if (scan.reason === "duplicate_field") throw repeatedError(scan.field ?? "");
   throw invalidJsonError(bytes, scan, start);
 }
 
@@ -71,7 +72,7 @@ export function scanConfig(bytes: Uint8Array, scan: GeminiScan, depthMax: number
   if (field.kind !== "object") throw objectError("generationConfig");
   const config = scanObject(bytes, field.start, field.end, CONFIG, { depthMax });
   if (config.ok) return config;
-  throw duplicateError(`generationConfig.${config.field ?? ""}`);
+  throw repeatedError(`generationConfig.${config.field ?? ""}`);
 }
 
 /** The member under either name. Both at once are rejected: upstreams differ in which one they use. */
@@ -80,7 +81,7 @@ export function pick<Name extends string>(
   camel: Name,
   snake: Name,
 ): JsonField | undefined {
-  if (fields[camel] !== undefined && fields[snake] !== undefined) throw duplicateError(camel);
+  if (fields[camel] !== undefined && fields[snake] !== undefined) throw repeatedError(camel);
   return fields[camel] ?? fields[snake];
 }
 
@@ -115,10 +116,4 @@ export function readThinkingLevel(bytes: Uint8Array, config: ConfigScan | null):
 
 export function objectError(name: string): ApiError {
   return new ApiError("invalid_type", `Invalid type for \`${name}\`: expected an object.`, { param: name });
-}
-
-function duplicateError(field: string): ApiError {
-  return new ApiError("duplicate_parameter", `The field \`${field}\` appears more than once. Send it once.`, {
-    param: field,
-  });
 }

@@ -14,7 +14,8 @@ import { ARRAY_OPEN, OBJECT_OPEN } from "../../json/walk.ts";
 import type { Interface } from "../../records/interfaces.ts";
 import { type BodyRules, INPUT_KINDS, type InputKind } from "../../records/request-policy.ts";
 import { caseVariantError } from "../shared/case-variant-error.ts";
-import { type PolicyBody, repeatedError, violation } from "./policy-body.ts";
+import { repeatedError } from "../shared/repeated-error.ts";
+import { type PolicyBody, violation } from "./policy-body.ts";
 
 export type InputCounts = Record<InputKind, number>;
 

@@ -13,6 +13,7 @@ import type { Interface } from "../../records/interfaces.ts";
 import type { Rule } from "../../records/request-policy.ts";
 import { caseVariantError } from "../shared/case-variant-error.ts";
 import type { Endpoint } from "../shared/endpoint.ts";
+import { repeatedError } from "../shared/repeated-error.ts";
 import type { ScannedBody } from "../shared/request.ts";
 
 /** A change that a policy made to a request. Values are short and never the text of a message. */
@@ -165,12 +166,6 @@ export function violation(param: string, message: string): ApiError {
     `\`${param}\`: ${message} This is a rule of the key's request policy. Change the request, or ask your administrator.`,
     { param },
   );
-}
-
-export function repeatedError(param: string): ApiError {
-  return new ApiError("duplicate_parameter", `The field \`${param}\` appears more than once. Send it once.`, {
-    param,
-  });
 }
 
 export function snakeCase(name: string): string {

@@ -8,8 +8,9 @@ import { ARRAY_OPEN, OBJECT_OPEN } from "../../json/walk.ts";
 import type { Interface } from "../../records/interfaces.ts";
 import type { BodyRules } from "../../records/request-policy.ts";
 import { caseVariantError } from "../shared/case-variant-error.ts";
-import { type PolicyBody, repeatedError, violation } from "./policy-body.ts";
-import { classifyGeminiTool, classifyToolType, TOOL_MEMBERS, type ToolClass } from "./tool-kinds.ts";
+import { repeatedError } from "../shared/repeated-error.ts";
+import { classifyGeminiTool, classifyToolType, TOOL_MEMBERS, type ToolClass } from "../shared/tool-kinds.ts";
+import { type PolicyBody, violation } from "./policy-body.ts";
 
 type ToolsRule = NonNullable<BodyRules["tools"]>;
 
