@@ -38,6 +38,7 @@ const TARGET = {
   sealer: SEALER,
   outputTokensMax: null,
   modelOutputTokensMax: null,
+  webSearchesMax: null,
 };
 const responses = lookUpCodec("responses");
 const chat = lookUpCodec("chat");

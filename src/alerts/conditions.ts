@@ -106,6 +106,8 @@ const FAULT_TEXT: Readonly<Record<BillingFault, (count: number) => string>> = {
     `${count} hourly reconciliations found that ledger, wallets, usage rows or roll-ups disagree. Run model-gateway audit to list the contradictions.`,
   charge_bounded: (count) =>
     `${count} requests cost far more than was held for them, and the rest was not charged. The log lines charge_bounded name the requests and their accounts: check what the upstream reports, the prices, and context_tokens.`,
+  searches_bounded: (count) =>
+    `${count} requests searched the web more often than was paid for, and the rest was not charged. The log lines searches_bounded name the requests and their accounts: raise web_searches_max of the group, or check what the upstream reports.`,
 };
 
 /** Always enabled: these faults cost the operator money. */

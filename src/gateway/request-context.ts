@@ -40,6 +40,8 @@ export interface RequestContext<C extends Call = Call> {
   budget: WindowBudget | null;
   /** The maximum output tokens of each choice, if a USD window affords fewer than the client requested. */
   windowCap: number | null;
+  /** The most searches of the web that the USD windows afford; null without such windows, or if searches cost nothing. */
+  windowSearches: number | null;
   /** The maximum output tokens of each choice by the request policy of the caller. */
   policyCap: number | null;
   /**
@@ -109,6 +111,7 @@ export function openContext<C extends Call>(
     storedConversation: null,
     budget: null,
     windowCap: null,
+    windowSearches: null,
     policyCap: null,
     lease: null,
     claim: null,

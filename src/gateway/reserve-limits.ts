@@ -20,7 +20,7 @@ import {
   raiseReservation,
   waitText,
 } from "./admission/caller-limits.ts";
-import { forecastBudget, outputCapWithin, reserveWithin } from "./charging/window-budget.ts";
+import { forecastBudget, outputCapWithin, reserveWithin, searchesWithin } from "./charging/window-budget.ts";
 import type { InputEstimates } from "./metering/input-estimate.ts";
 import { estimateCounts } from "./metering/limited-use.ts";
 import { endWait, waitedMs } from "./request/trace.ts";
@@ -90,15 +90,16 @@ async function raiseAfterGain(
 
 /** Estimates only what a limit of the caller counts. A window that affords less than the maximum caps the output. */
 function estimateUse({ estimates, limiter }: LimitServices, context: AdmittedRequest): EstimatedUse {
-  const { endpoint, request, model, subjects } = context;
+  const { caller, endpoint, request, model, subjects } = context;
   const { counted } = computeReservedUse(subjects);
   const budget = counted.nano
-    ? forecastBudget(estimates, { endpoint, request, model, windowCap: null })
+    ? forecastBudget(estimates, { caller, endpoint, request, model, windowCap: null, windowSearches: null })
     : null;
   if (budget === null) return estimateCounts(request, counted, 0);
   const nano = reserveWithin(budget, limiter.computeRemainingNano(subjects));
   context.budget = budget;
   context.windowCap = outputCapWithin(budget, nano);
+  context.windowSearches = searchesWithin(budget, nano);
   return estimateCounts(request, counted, Number(nano));
 }
 

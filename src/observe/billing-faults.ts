@@ -3,7 +3,8 @@
 /**
  * `unpaid_row`: a paid request was recorded without a payer. `journal_damaged`: a journal of an earlier process could
  * not be read to its end. `hold_set_aside`: a hold of an ended process could not be settled. `reconciliation_failed`: the hourly reconciliation found contradictions. `charge_bounded`: a
- * request cost far more than its hold, and the rest was not charged.
+ * request cost far more than its hold, and the rest was not charged. `searches_bounded`: a request searched the web more
+ * often than was paid for, and the rest was not charged.
  */
 export const BILLING_FAULTS = [
   "unpaid_row",
@@ -11,6 +12,7 @@ export const BILLING_FAULTS = [
   "hold_set_aside",
   "reconciliation_failed",
   "charge_bounded",
+  "searches_bounded",
 ] as const;
 export type BillingFault = (typeof BILLING_FAULTS)[number];
 

@@ -7,7 +7,13 @@ import type { PolicyAccount } from "../accounts/account.ts";
 import { isBuiltIn, KINDS } from "../accounts/kinds/table.ts";
 import type { Tariff } from "../money/tariff.ts";
 import type { AccountRecord } from "../records/account.ts";
-import { type Charge, defaultOnDisconnect, type GroupRecord, type OnDisconnect } from "../records/group.ts";
+import {
+  type Charge,
+  defaultOnDisconnect,
+  type GroupRecord,
+  type OnDisconnect,
+  WEB_SEARCHES_DEFAULT,
+} from "../records/group.ts";
 import { type Dialect, INTERFACES, type Interface } from "../records/interfaces.ts";
 import type { ModelRecord } from "../records/model.ts";
 import type { PolicyRecords } from "../records/policy.ts";
@@ -58,11 +64,20 @@ export interface PolicyGroup
   extends Readonly<
     Omit<
       GroupRecord,
-      "interfaces" | "models" | "accounts" | "billing" | "onDisconnect" | "requestPolicy" | "createdAtMs"
+      | "interfaces"
+      | "models"
+      | "accounts"
+      | "billing"
+      | "onDisconnect"
+      | "webSearchesMax"
+      | "requestPolicy"
+      | "createdAtMs"
     >
   > {
   readonly interfaces: ReadonlySet<Interface>;
   readonly onDisconnect: OnDisconnect;
+  /** Searches of the web that are paid for in a request without a limit of its own. */
+  readonly webSearchesMax: number;
   /** Who pays. `plans` are the plans that may pay; null means any. */
   readonly billing: { readonly charge: Charge; readonly plans: readonly string[] | null };
   /** The models that the request policy leaves. */
@@ -197,6 +212,7 @@ function compileGroup(
     ...settings,
     interfaces,
     onDisconnect: record.onDisconnect ?? defaultOnDisconnect(record.billing.charge),
+    webSearchesMax: record.webSearchesMax ?? WEB_SEARCHES_DEFAULT,
     billing: { charge: record.billing.charge, plans: record.billing.plans },
     models: published,
     accounts: pool.accounts,

@@ -13,6 +13,9 @@ export interface QueueSettings {
 
 export const DEFAULT_QUEUE: QueueSettings = { maxWaiting: 100, timeoutMs: 30_000 };
 
+/** The searches that are held and charged for a request without a limit of its own, if its group sets none. */
+export const WEB_SEARCHES_DEFAULT = 10;
+
 export const ON_DISCONNECT = ["cancel", "drain"] as const;
 export type OnDisconnect = (typeof ON_DISCONNECT)[number];
 
@@ -66,6 +69,8 @@ export const GROUP_FIELDS = {
   queue: { kind: "queue" } as Field<QueueSettings, "queue">,
   /** Null if unset: `defaultOnDisconnect` applies. */
   onDisconnect: field.optionalChoice(ON_DISCONNECT),
+  /** Searches of the web for one request that sets no limit itself. Null if unset: `WEB_SEARCHES_DEFAULT`. */
+  webSearchesMax: field.optionalInteger,
   websocket: field.flag(
     true,
     "whether the group's keys may use Responses over WebSocket; if `false`, `GET /v1/responses` returns `426`, and clients fall back to HTTP",

@@ -102,6 +102,9 @@ export const adminGroups = {
     noPlans: "No plans yet.",
     multiplier: "Price multiplier",
     multiplierHint: "1 charges the list price, 1.2 charges 20% more.",
+    webSearches: "Web searches per request",
+    webSearchesHint:
+      "Held and charged at most, if the request sets no limit itself. Searches above it are not charged.",
   },
   limits: {
     each: "Limits per key",

@@ -95,6 +95,8 @@ export const adminGroups: Area<"adminGroups"> = {
     noPlans: "还没有套餐。",
     multiplier: "价格倍率",
     multiplierHint: "1 按标价收费，1.2 加收 20%。",
+    webSearches: "每个请求的网络搜索次数",
+    webSearchesHint: "请求自身未设上限时，最多冻结并收取这么多次搜索的费用。超出的搜索不收费。",
   },
   limits: {
     each: "单个密钥限额",

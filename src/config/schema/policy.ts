@@ -2,9 +2,17 @@
 
 import { z } from "zod";
 import { VENDORS } from "../../accounts/vendors.ts";
+import { usageLimits } from "../../count-limits.ts";
 import { ACCOUNT_FIELDS, ACCOUNT_KINDS } from "../../records/account.ts";
 import { CAPTURE_MODES } from "../../records/capture.ts";
-import { CHARGES, DEFAULT_QUEUE, GROUP_ACCESS, GROUP_FIELDS, ON_DISCONNECT } from "../../records/group.ts";
+import {
+  CHARGES,
+  DEFAULT_QUEUE,
+  GROUP_ACCESS,
+  GROUP_FIELDS,
+  ON_DISCONNECT,
+  WEB_SEARCHES_DEFAULT,
+} from "../../records/group.ts";
 import { isProjectId } from "../../secrets/service-account.ts";
 import { limits } from "../limits/product-limits.ts";
 import { baseUrl, decimal, describeFields, flagFields, name, text, wholeNumber } from "./basic-values.ts";
@@ -272,6 +280,13 @@ export const group = describeFields({
     means:
       "what to do when the client disconnects before the end: `cancel` aborts the upstream request, `drain` reads the response to its end, for up to ten minutes, to record the usage ([what is charged](disconnects.md))",
     leftOut: "`drain` if the group charges, else `cancel`",
+  },
+  web_searches_max: {
+    is: wholeNumber(1, usageLimits.webSearchesMax).optional(),
+    means:
+      "the [web searches](billing.md#web-searches) that are held and charged for one request without a limit of its own (`max_uses`, `max_tool_calls`); sent to the account as that limit",
+    leftOut: String(WEB_SEARCHES_DEFAULT),
+    also: "only where a search has a price, and the group charges or has a USD limit",
   },
   ...flagFields(GROUP_FIELDS),
   capture: {

@@ -113,6 +113,8 @@ export const groupForm = z.strictObject({
   queue: z.strictObject({ max_waiting: z.number().optional(), timeout: z.string().optional() }).optional(),
   /** If omitted: `drain` if the group charges, otherwise `cancel`. */
   on_disconnect: z.enum(ON_DISCONNECT).optional(),
+  /** The web searches that are paid for in a request without a limit of its own. */
+  web_searches_max: z.number().optional(),
   /** Which requests of its keys are captured; `off` if omitted. */
   capture: z.enum(CAPTURE_MODES).optional(),
   /** The name of the request policy of all its keys. */

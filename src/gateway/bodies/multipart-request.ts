@@ -122,7 +122,9 @@ function buildRequest(
       remoteFiles: 0,
       namesKept: false,
       hostsTools: false,
+      searchesWeb: false,
     }),
+    searchOffer: () => null,
     outputTokensMax: null,
     reasoningEffort: () => null,
     requestedTier: () => null,
@@ -171,6 +173,7 @@ function formBody(
     withoutEncryptedReasoning: () => null,
     // An image is limited by its size, not by tokens.
     withOutputCap: () => body,
+    withSearchLimit: () => body,
     mentions: (word) => [...form.fields.values()].some(({ value }) => value.includes(word)),
     isPlain: () => false,
     findJsonError: async () => null,

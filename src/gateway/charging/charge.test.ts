@@ -14,7 +14,7 @@ import { readJsonRequest } from "../../protocols/shared/json-request.ts";
 import { INPUT_COUNTER } from "../metering/input-counter.test-support.ts";
 import { createInputEstimates } from "../metering/input-estimate.ts";
 import { holdMoney } from "./charge.ts";
-import { lookUpEndpoint, MODEL, makeCaller, makeRequest, TARIFF } from "./charging.test-support.ts";
+import { lookUpEndpoint, MODEL, makeCaller, makeRequest, ROUTE, TARIFF } from "./charging.test-support.ts";
 
 const INPUT_TOKENS = 40;
 const INPUT_NANO = 80n;
@@ -45,11 +45,13 @@ function purse(hasNano: Nano | Extract<HoldResult, { kind: "short" }>) {
       model = {} as Partial<PublishedModel>,
       kept = null as number | null,
       windowCap = null as number | null,
+      windowSearches = null as number | null,
     } = {},
   ) => {
     const request = makeRequest(name, fields);
     const endpoint = lookUpEndpoint(name);
-    const chargeable = { call: CALL, caller, endpoint, request, model: { ...MODEL, ...model }, windowCap };
+    const published = { ...MODEL, ...model };
+    const chargeable = { call: CALL, caller, endpoint, request, model: published, windowCap, windowSearches };
     return holdMoney(gateway, chargeable, kept);
   };
   return { asked, gateway, hold };
@@ -64,6 +66,7 @@ const CHAT = {
   request: makeRequest("chat.completions"),
   model: MODEL,
   windowCap: null,
+  windowSearches: null,
 };
 
 async function rejection(work: Promise<unknown>): Promise<ApiError> {
@@ -86,6 +89,7 @@ describe("the amount of a hold", () => {
       inputTokens: INPUT_TOKENS,
       outputTokens: 1_000,
       paidOutputTokens: Number((wantedNano - INPUT_NANO) / 4n),
+      searchesMax: null,
       isCapped: false,
       outputCap: null,
     });
@@ -209,6 +213,114 @@ describe("the amount of a hold", () => {
     expect(asked[0]).toMatchObject({
       leastNano: INPUT_NANO + outputNano(16),
       wantedNano: mostNano("responses", body) + 2n * 5_000n + outputNano(16),
+    });
+  });
+
+  describe("for web searches", () => {
+    /** 1,000 nano-USD for a search, 100 for an output token. */
+    const tariff = makeTariff({ input: "0", output: "0.1", per_call: { web_search: "0.000001" } });
+    const model = { tariff, outputTokensMax: 100 };
+    const OUTPUT_NANO = 10_000n;
+    const SEARCH_TOOL = { type: "web_search_20250305", name: "web_search" };
+    const SEARCHING = [
+      ["responses", { tools: [{ type: "web_search" }] }],
+      ["messages", { tools: [SEARCH_TOOL], max_tokens: 100 }],
+      ["chat.completions", { web_search_options: {} }],
+      ["gemini.generate_content", { tools: [{ googleSearch: {} }] }],
+    ] as const;
+
+    test.each(SEARCHING)("of %s covers the bound of the group", async (name, fields) => {
+      const { asked, hold } = purse(RICH);
+      const charge = await hold(name, fields, { model });
+      expect(asked[0]).toMatchObject({ wantedNano: OUTPUT_NANO + 10_000n, leastNano: 1_600n + 1_000n });
+      expect(charge).toMatchObject({ searchesMax: 10, isCapped: false });
+    });
+
+    test.each([
+      ["responses", { tools: [{ type: "web_search" }], max_tool_calls: 25 }],
+      ["messages", { tools: [{ ...SEARCH_TOOL, max_uses: 25 }], max_tokens: 100 }],
+    ] as const)("of %s covers the client's own limit", async (name, fields) => {
+      const { asked, hold } = purse(RICH);
+      expect(await hold(name, fields, { model })).toMatchObject({ searchesMax: 25 });
+      expect(asked[0]?.wantedNano).toBe(OUTPUT_NANO + 25_000n);
+    });
+
+    test("covers no more than a USD window affords", async () => {
+      const { asked, hold } = purse(RICH);
+      const fields = { tools: [{ type: "web_search" }] };
+      expect(await hold("responses", fields, { model, windowSearches: 4 })).toMatchObject({ searchesMax: 4 });
+      expect(asked[0]?.wantedNano).toBe(OUTPUT_NANO + 4_000n);
+    });
+
+    test("covers at most as many as a report may count", async () => {
+      const { hold } = purse(RICH);
+      const fields = { tools: [{ type: "web_search" }], max_tool_calls: 1_000_000 };
+      expect(await hold("responses", fields, { model })).toMatchObject({ searchesMax: 1_000 });
+    });
+
+    test.each(SEARCHING)(
+      "of %s: a payer who has less gets fewer, in the same part as output",
+      async (name, fields) => {
+        // The least is 2,600 nano-USD, the most 20,000.
+        const { hold } = purse(11_300n);
+        const charge = await hold(name, fields, { model });
+        expect(charge).toMatchObject({ heldNano: 11_300n, searchesMax: 5, outputTokens: 63, isCapped: true });
+      },
+    );
+
+    test.each(SEARCHING)("of %s: a payer who can afford none is rejected", async (name, fields) => {
+      const { hold } = purse(2_500n);
+      const error = await rejection(hold(name, fields, { model }));
+      expect(error.code).toBe("insufficient_quota");
+    });
+
+    test("a subscription that can afford none is rejected with the time of its reset", async () => {
+      const { hold } = purse({ kind: "short", availableNano: 2_500n, resetsAtMs: 5_000 });
+      const [name, fields] = SEARCHING[0];
+      const error = await rejection(hold(name, fields, { model, caller: makeCaller("subscription") }));
+      expect(error.code).toBe("usage_limit_reached");
+    });
+
+    test("holds nothing if the request offers none, and charges up to the bound of the group", async () => {
+      const { asked, hold } = purse(RICH);
+      expect(await hold("responses", {}, { model })).toMatchObject({ searchesMax: 10 });
+      expect(asked[0]?.wantedNano).toBe(OUTPUT_NANO);
+    });
+
+    test("holds nothing if they cost nothing", async () => {
+      const { asked, hold } = purse(RICH);
+      const free = { ...model, tariff: makeTariff({ input: "0", output: "0.1" }) };
+      expect(await hold("chat.completions", { web_search_options: {} }, { model: free })).toMatchObject({
+        searchesMax: null,
+      });
+      expect(asked[0]?.wantedNano).toBe(OUTPUT_NANO);
+    });
+
+    test("holds one for a search model, which searches once for each response", async () => {
+      const { asked, hold } = purse(RICH);
+      const routes = new Map([["chat" as const, [{ ...ROUTE, upstreamModel: "gpt-5-search-api" }]]]);
+      await hold("chat.completions", {}, { model: { ...model, routes } });
+      expect(asked[0]?.wantedNano).toBe(OUTPUT_NANO + 1_000n);
+    });
+
+    test("leaves enough for the least output beside files that cannot be counted", async () => {
+      const media = makeTariff({ input: "0.1", output: "0.1", per_call: { web_search: "0.000001" } });
+      const picture = { type: "input_image", image_url: "https://a.example/b.png" };
+      const fields = {
+        input: [{ role: "user", content: [picture] }],
+        tools: [{ type: "web_search" }],
+        max_output_tokens: 100,
+      };
+      const asked = purse(RICH);
+      await asked.hold("responses", fields, { model: { ...model, tariff: media } });
+      const { leastNano = 0n, firmNano = 0n, wantedNano = 0n } = asked.asked[0] ?? {};
+      for (const held of [leastNano, firmNano, firmNano + 5_000n, wantedNano - 1n, wantedNano]) {
+        const charge = await purse(held).hold("responses", fields, { model: { ...model, tariff: media } });
+        const { searchesMax, outputTokens } = charge ?? { searchesMax: null, outputTokens: 0 };
+        expect(searchesMax).toBeGreaterThanOrEqual(1);
+        expect(outputTokens).toBeGreaterThanOrEqual(16);
+        expect(BigInt(1_000 * (searchesMax ?? 0) + 100 * outputTokens)).toBeLessThanOrEqual(held);
+      }
     });
   });
 

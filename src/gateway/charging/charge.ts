@@ -1,6 +1,6 @@
 /**
  * Takes the hold of a request before it is sent upstream: its maximum cost or, if the payer has less, all that the
- * payer has. The output is then capped to what the hold pays for after the estimated input.
+ * payer has. The output and the searches of the web are then capped to what the hold pays for after the estimated input.
  */
 
 import { isPending, type MaybePromise, whenReady } from "../../base/maybe-promise.ts";
@@ -34,6 +34,7 @@ import {
   isTextAlone,
 } from "../metering/input-range.ts";
 import { buildHoldError, type InsufficientHold, noPayerError } from "./hold-error.ts";
+import { boundCharged, countHeldSearches } from "./search-bound.ts";
 
 export interface RequestCharge {
   readonly tariff: Tariff;
@@ -45,6 +46,8 @@ export interface RequestCharge {
   readonly outputTokens: number;
   /** The output tokens that the hold pays for after the estimated input: `outputTokens` or more. */
   readonly paidOutputTokens: number;
+  /** The most searches of the web that are charged; null if they cost nothing. */
+  readonly searchesMax: number | null;
   /** The payer had less than the maximum cost of the request. */
   readonly isCapped: boolean;
   /** The output cap to send upstream, for each choice; null if the limit of the client or of the model suffices. */
@@ -74,17 +77,21 @@ export interface ChargeableRequest {
   readonly model: PublishedModel;
   /** The output tokens of each choice that a USD window affords; null if it affords all of them. */
   readonly windowCap: number | null;
+  /** The searches of the web that a USD window affords; null without such a window, or if searches cost nothing. */
+  readonly windowSearches: number | null;
 }
 
 /** Everything that the use depends on. */
-export type ForecastInput = Pick<ChargeableRequest, "endpoint" | "request" | "model" | "windowCap">;
+export type ForecastInput = Omit<ChargeableRequest, "call">;
 
 /** The estimated use and cost of a request, before its hold. */
 export interface Forecast {
   readonly tariff: Tariff;
   readonly inputTokens: number;
   readonly outputTokens: number;
-  /** The estimated input and the maximum output. */
+  /** The most searches of the web. */
+  readonly searches: number;
+  /** The estimated input, the maximum output and all searches. */
   readonly estimatedNano: Nano;
   readonly wantedNano: Nano;
   readonly leastNano: Nano;
@@ -95,8 +102,10 @@ export interface Forecast {
 /** The upper estimate of an input that cannot be counted before the upstream has read it. */
 interface UpperForecast {
   readonly inputTokens: number;
-  /** Includes the shortest useful output. */
+  /** Includes the shortest useful output, and one search if the request offers searches. */
   readonly nano: Nano;
+  /** Includes the maximum output and all searches. */
+  readonly fullNano: Nano;
   /** What the input may cost above the ordinary price of its tokens: it may be audio, or be written to a cache. */
   readonly premiumNano: Nano;
 }
@@ -197,26 +206,43 @@ export function forecastCost(
   const { contextTokens } = model;
   const inputTokens = estimateInputMin(estimates, request, contextTokens, conversationTokens);
   const outputTokens = computeRequestedOutput(input, inputTokens);
-  const estimatedNano = costAtMost(tariff, forecastUsage(input, inputTokens, outputTokens));
+  const webSearches = countHeldSearches(input, tariff);
+  const estimatedNano = costAtMost(tariff, forecastUsage(input, { inputTokens, outputTokens, webSearches }));
   const { pictures, files } = request.inputReach();
   const foreseen = pictures + files > 0 ? "media" : "text";
   const inputTokensMax = computeInputMax(request, endpoint.output, contextTokens, conversationTokens);
-  const mostNano = computeMaxCost(tariff, forecastUsage(input, inputTokensMax, outputTokens), foreseen);
+  const most = forecastUsage(input, { inputTokens: inputTokensMax, outputTokens, webSearches });
+  const mostNano = computeMaxCost(tariff, most, foreseen);
   const wantedNano = larger(estimatedNano, mostNano);
   const outputMin = Math.min(
     outputTokens,
     endpoint.isBounded ? OUTPUT_TOKENS_MIN * request.choices : outputTokens,
   );
-  const leastNano = costAtMost(tariff, forecastUsage(input, inputTokens, outputMin));
+  const least = { inputTokens, outputTokens: outputMin, webSearches: Math.min(1, webSearches) };
+  const leastNano = costAtMost(tariff, forecastUsage(input, least));
   let upper: UpperForecast | null = null;
   if (!isTextAlone(request)) {
     const tokens = estimateInputUpper(estimates, request, endpoint.output, contextTokens, conversationTokens);
-    const nano = larger(leastNano, computeMaxCost(tariff, forecastUsage(input, tokens, outputMin), foreseen));
-    const inputAlone = forecastUsage(input, tokens, 0);
+    const nano = larger(
+      leastNano,
+      computeMaxCost(tariff, forecastUsage(input, { ...least, inputTokens: tokens }), foreseen),
+    );
+    const inputAlone = forecastUsage(input, { inputTokens: tokens, outputTokens: 0, webSearches: 0 });
     const premiumNano = costAtMost(tariff, inputAlone, foreseen) - costAtMost(tariff, inputAlone);
-    upper = { inputTokens: tokens, nano: nano < wantedNano ? nano : wantedNano, premiumNano };
+    const full = forecastUsage(input, { inputTokens: tokens, outputTokens, webSearches });
+    const fullNano = costAtMost(tariff, full) + premiumNano;
+    upper = { inputTokens: tokens, nano: nano < wantedNano ? nano : wantedNano, fullNano, premiumNano };
   }
-  return { tariff, inputTokens, outputTokens, estimatedNano, wantedNano, leastNano, upper };
+  return {
+    tariff,
+    inputTokens,
+    outputTokens,
+    searches: webSearches,
+    estimatedNano,
+    wantedNano,
+    leastNano,
+    upper,
+  };
 }
 
 /** The maximum cost. Images are priced by their tokens only if the upstream reports them. */
@@ -237,12 +263,14 @@ function buildCharge(
   if (holdResult.kind !== "held") throw buildHoldError(payer, leastNano, holdResult);
   const { endpoint, request } = input;
   const heldNano = holdResult.amountNano;
-  const paidOutputTokens = affordableOutput(tariff, forecastUsage(input, inputTokens, 0), heldNano);
+  const webSearches = computePaidSearches(forecast, heldNano);
+  const withoutOutput = forecastUsage(input, { inputTokens, outputTokens: 0, webSearches });
+  const paidOutputTokens = affordableOutput(tariff, withoutOutput, heldNano);
   const affordableTokens =
     heldNano >= wantedNano ? wantedOutput : computePaidOutput(input, forecast, heldNano);
   const outputTokens = Math.min(wantedOutput, affordableTokens);
-  const isCapped = endpoint.isBounded && outputTokens < wantedOutput;
-  const needsCap = isCapped || (endpoint.isBounded && isOpenEnded(input));
+  const isOutputCapped = endpoint.isBounded && outputTokens < wantedOutput;
+  const needsCap = isOutputCapped || (endpoint.isBounded && isOpenEnded(input));
   return {
     tariff,
     payer,
@@ -250,23 +278,44 @@ function buildCharge(
     inputTokens,
     outputTokens,
     paidOutputTokens,
-    isCapped,
+    searchesMax: boundCharged(input, tariff, webSearches),
+    isCapped: isOutputCapped || webSearches < forecast.searches,
     outputCap: needsCap ? Math.floor(outputTokens / request.choices) : null,
   };
 }
 
 /**
- * The output that a hold pays for after the input: at its upper estimate if the hold covers it, otherwise as estimated.
+ * The searches that a hold pays for: all of them, or as large a part as of the output. `leastNano` pays for one, so that
+ * a payer who can afford none is rejected.
  */
-export function computePaidOutput(
-  input: ForecastInput,
-  { tariff, inputTokens, upper }: Forecast,
+export function computePaidSearches(
+  { searches, leastNano, estimatedNano, wantedNano, upper }: Forecast,
   heldNano: Nano,
 ): number {
+  if (searches <= 1 || heldNano >= wantedNano) return searches;
+  const isUpper = upper !== null && heldNano >= upper.nano;
+  const fromNano = isUpper ? upper.nano : leastNano;
+  const toNano = isUpper ? upper.fullNano : estimatedNano;
+  if (heldNano >= toNano) return searches;
+  return 1 + Number((BigInt(searches - 1) * (heldNano - fromNano)) / (toNano - fromNano));
+}
+
+/**
+ * The output that a hold pays for after the input and its searches: the input at its upper estimate if the hold covers
+ * it, otherwise as estimated.
+ */
+export function computePaidOutput(input: ForecastInput, forecast: Forecast, heldNano: Nano): number {
+  const { tariff, inputTokens, upper } = forecast;
+  const webSearches = computePaidSearches(forecast, heldNano);
   if (upper === null || heldNano < upper.nano) {
-    return affordableOutput(tariff, forecastUsage(input, inputTokens, 0), heldNano);
+    const estimated = forecastUsage(input, { inputTokens, outputTokens: 0, webSearches });
+    return affordableOutput(tariff, estimated, heldNano);
   }
-  const withoutOutput = forecastUsage(input, upper.inputTokens, 0);
+  const withoutOutput = forecastUsage(input, {
+    inputTokens: upper.inputTokens,
+    outputTokens: 0,
+    webSearches,
+  });
   const affordableTokens = affordableOutput(tariff, withoutOutput, heldNano - upper.premiumNano);
   return Math.max(affordableTokens, OUTPUT_TOKENS_MIN * input.request.choices);
 }
@@ -282,8 +331,11 @@ function larger(a: Nano, b: Nano): Nano {
 /** The expected use, as far as it is known before the response begins. */
 export function forecastUsage(
   { endpoint, request, model: { tariff } }: ForecastInput,
-  inputTokens: number,
-  outputTokens: number,
+  {
+    inputTokens,
+    outputTokens,
+    webSearches,
+  }: Pick<PricedUsage, "inputTokens" | "outputTokens" | "webSearches">,
 ): PricedUsage {
   // Written field by field: object spread takes several times as long, and this runs four times per request.
   return {
@@ -297,7 +349,7 @@ export function forecastUsage(
     audioInputTokens: 0,
     audioOutputTokens: 0,
     images: endpoint.output === "image" ? request.choices : 0,
-    webSearches: 0,
+    webSearches,
     imageKind: request.imageKind,
     // Nearly all prices have no tiers. An upstream may serve a cheaper tier at the standard one.
     tier:

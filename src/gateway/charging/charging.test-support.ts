@@ -44,6 +44,7 @@ export function makeCaller(
     interfaces: new Set(INTERFACES),
     access: "everyone",
     onDisconnect: "cancel",
+    webSearchesMax: 10,
     costHeaders: false,
     capture: "off",
     websocket: true,

@@ -2,8 +2,14 @@ import { describe, expect, test } from "bun:test";
 import { makeTariff } from "../../money/tariff.ts";
 import type { PublishedModel } from "../../policy/snapshot.ts";
 import type { EndpointName } from "../../protocols/shared/endpoint.ts";
-import { lookUpEndpoint, MODEL, makeRequest } from "./charging.test-support.ts";
-import { forecastBudget, likelyCost, outputCapWithin, reserveWithin } from "./window-budget.ts";
+import { lookUpEndpoint, MODEL, makeCaller, makeRequest } from "./charging.test-support.ts";
+import {
+  forecastBudget,
+  likelyCost,
+  outputCapWithin,
+  reserveWithin,
+  searchesWithin,
+} from "./window-budget.ts";
 
 const INPUT_TOKENS = 40;
 const INPUT_NANO = 80n;
@@ -11,10 +17,12 @@ const outputNano = (tokens: number) => 4n * BigInt(tokens);
 
 function budgetFor(name: EndpointName, fields = {}, model: Partial<PublishedModel> = {}) {
   const input = {
+    caller: makeCaller("none"),
     endpoint: lookUpEndpoint(name),
     request: makeRequest(name, fields),
     model: { ...MODEL, ...model },
     windowCap: null,
+    windowSearches: null,
   };
   const budget = forecastBudget({ estimate: () => INPUT_TOKENS }, input);
   if (budget === null) throw new Error("there is no budget");
@@ -60,5 +68,18 @@ describe("the reservation in USD windows", () => {
     expect(outputCapWithin(pictures, 20_000_000n)).toBeNull();
     expect(reserveWithin(budgetFor("embeddings"), 1)).toBe(INPUT_NANO);
     expect(() => budgetFor("chat.completions", {}, { tariff: null })).toThrow("no budget");
+  });
+
+  test("covers web searches: a window that has less left affords fewer of them", () => {
+    const tariff = makeTariff({ input: "0", output: "0.1", per_call: { web_search: "0.000001" } });
+    const tools = [{ type: "web_search" }];
+    const budget = budgetFor("responses", { tools }, { tariff, outputTokensMax: 100 });
+    expect(budget.wantedNano).toBe(20_000n);
+    expect(searchesWithin(budget, 20_000n)).toBe(10);
+    expect(reserveWithin(budget, 11_300)).toBe(11_300n);
+    expect(searchesWithin(budget, 11_300n)).toBe(5);
+    expect(outputCapWithin(budget, 11_300n)).toBe(63);
+    // One search and the shortest output: the limiter rejects the request.
+    expect(reserveWithin(budget, 2_599)).toBe(2_600n);
   });
 });

@@ -9,11 +9,13 @@ import { computeTariffCost, costAtMost } from "../../money/tariff.ts";
 import type { InputEstimates } from "../metering/input-estimate.ts";
 import {
   computePaidOutput,
+  computePaidSearches,
   type Forecast,
   type ForecastInput,
   forecastCost,
   forecastUsage,
 } from "./charge.ts";
+import { boundCharged } from "./search-bound.ts";
 
 export interface WindowBudget {
   readonly input: ForecastInput;
@@ -37,16 +39,13 @@ export function forecastBudget(
  * Uses the estimate for text, which can be counted. A hold assumes one token per byte, which would fill windows
  * needlessly.
  */
-function computeMaxCost(
-  input: ForecastInput,
-  { tariff, upper, estimatedNano, outputTokens }: Forecast,
-): Nano {
+function computeMaxCost(input: ForecastInput, { tariff, upper, estimatedNano }: Forecast): Nano {
   if (input.endpoint.output === "image") {
-    const byPiece = costAtMost(tariff, forecastUsage(input, upper?.inputTokens ?? 0, 0));
+    const used = { inputTokens: upper?.inputTokens ?? 0, outputTokens: 0, webSearches: 0 };
+    const byPiece = costAtMost(tariff, forecastUsage(input, used));
     return estimatedNano > byPiece ? estimatedNano : byPiece;
   }
-  if (upper === null) return estimatedNano;
-  return costAtMost(tariff, forecastUsage(input, upper.inputTokens, outputTokens)) + upper.premiumNano;
+  return upper === null ? estimatedNano : upper.fullNano;
 }
 
 const OUTPUT_TOKENS_USUAL = 500;
@@ -56,7 +55,8 @@ export function likelyCost({ input, forecast }: WindowBudget): Nano {
   const { endpoint, request } = input;
   const usual = endpoint.output === "image" ? 0 : OUTPUT_TOKENS_USUAL * request.choices;
   const outputTokens = Math.min(forecast.outputTokens, usual);
-  return computeTariffCost(forecast.tariff, forecastUsage(input, forecast.inputTokens, outputTokens));
+  const used = { inputTokens: forecast.inputTokens, outputTokens, webSearches: 0 };
+  return computeTariffCost(forecast.tariff, forecastUsage(input, used));
 }
 
 /**
@@ -68,6 +68,11 @@ export function reserveWithin({ input, forecast, wantedNano }: WindowBudget, res
   if (!input.endpoint.isBounded) return wantedNano;
   const rest = BigInt(Math.floor(restNano));
   return rest > forecast.leastNano ? rest : forecast.leastNano;
+}
+
+/** The most searches of the web that are charged; null if they cost nothing. */
+export function searchesWithin({ input, forecast }: WindowBudget, reservedNano: Nano): number | null {
+  return boundCharged(input, forecast.tariff, computePaidSearches(forecast, reservedNano));
 }
 
 /** The output cap to send upstream, for each choice; null if the limit of the client or of the model suffices. */

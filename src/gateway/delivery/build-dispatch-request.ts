@@ -4,7 +4,9 @@ import type { Clock } from "../../base/clock.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
 import type { Caller } from "../admission/authenticate.ts";
 import { OutputCap, outputCapFor } from "../charging/output-cap.ts";
+import { SearchCap } from "../charging/search-cap.ts";
 import type { OutputCounter } from "../metering/output-counter.ts";
+import { searchesPaidFor } from "../metering/usage-bounds.ts";
 import type { InFlightRequests } from "../request/in-flight-requests.ts";
 import type { ReadRequest, ReservedRequest } from "../request-context.ts";
 import { type Drains, type LingeringClient, lingeringClient } from "../stream/drains.ts";
@@ -54,6 +56,7 @@ export function buildDispatchRequest(
     endpoint,
     request,
     cap: cap === null ? null : new OutputCap(cap, endpoint, request, services.dispatcher.monotonicMs),
+    searchCap: openSearchCap(services, context),
     routes,
     clientHeaders: headers,
     socketTurn: call.socketTurn,
@@ -73,6 +76,18 @@ export function buildDispatchRequest(
     capture: context.capture,
     trace: context.trace,
   };
+}
+
+/** Null unless the request offers searches that are paid for. */
+function openSearchCap(
+  { dispatcher: { monotonicMs } }: DispatchRequestServices,
+  context: ReservedRequest,
+): SearchCap | null {
+  const searchesMax = searchesPaidFor(context);
+  if (searchesMax === null) return null;
+  const { endpoint, request } = context;
+  const offer = request.searchOffer();
+  return offer === null ? null : new SearchCap({ searchesMax, offer, endpoint, request, monotonicMs });
 }
 
 function readSeals(

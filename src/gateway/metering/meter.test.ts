@@ -40,7 +40,15 @@ function measured(
     countOutput,
     ...change,
   };
-  return measure({ endpoint, request, model: bounds, trace: openTrace(0) }, evidence, () =>
+  const metered = {
+    endpoint,
+    request,
+    model: bounds,
+    trace: openTrace(0),
+    charge: null,
+    windowSearches: null,
+  };
+  return measure(metered, evidence, () =>
     INPUT_COUNTER.countRequest({ request, output: endpoint.output, owner: "a" }),
   );
 }

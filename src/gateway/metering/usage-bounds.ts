@@ -3,9 +3,8 @@
  * pay for it.
  */
 
+import { lowest } from "../../base/lowest.ts";
 import { usageLimits } from "../../count-limits.ts";
-import { isObject, parseJson } from "../../json/parse.ts";
-import { integerValue, scanObject, wantedFields } from "../../json/scan.ts";
 import type { Tariff } from "../../money/tariff.ts";
 import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
@@ -22,6 +21,8 @@ export interface MeteredRequest {
   readonly request: ModelRequest;
   readonly model: MeteredModel | null;
   readonly trace: Trace;
+  readonly charge: { readonly searchesMax: number | null } | null;
+  readonly windowSearches: number | null;
 }
 
 const NO_WINDOW: ModelWindow = { contextTokens: null, outputTokensMax: null };
@@ -47,12 +48,24 @@ export function boundReport(
 }
 
 /** The same for a response that is read when its request is no longer known. Its tools may have run in many rounds. */
-export function boundLateReport(usage: TokenUsage, window: ModelWindow): BoundedReport {
-  const { toolRoundsMax, webSearchesMax } = usageLimits;
-  if (isImpossibleUsage(usage, window, { rounds: toolRoundsMax }))
+export function boundLateReport(
+  usage: TokenUsage,
+  window: ModelWindow,
+  searchesMax: number = usageLimits.webSearchesMax,
+): BoundedReport {
+  if (isImpossibleUsage(usage, window, { rounds: usageLimits.toolRoundsMax }))
     return { usage: null, images: 0, verdict: "implausible" };
-  if (usage.webSearches <= webSearchesMax) return { usage, images: 0, verdict: "plausible" };
-  return { usage: { ...usage, webSearches: webSearchesMax }, images: 0, verdict: "reduced" };
+  if (usage.webSearches <= searchesMax) return { usage, images: 0, verdict: "plausible" };
+  return { usage: { ...usage, webSearches: searchesMax }, images: 0, verdict: "reduced" };
+}
+
+/** Searches above what was paid for, as far as the report is believed. They are the operator's cost. */
+export function countUnpaidSearches(
+  usage: TokenUsage | null,
+  counted: { readonly webSearches: number },
+): number {
+  if (usage === null || usage.webSearches > usageLimits.webSearchesMax) return 0;
+  return Math.max(0, usage.webSearches - counted.webSearches);
 }
 
 /** An image endpoint returns at most as many images as the client requested. */
@@ -79,40 +92,23 @@ function isImplausible(usage: TokenUsage, { endpoint, request, model }: MeteredR
   return isImpossibleUsage(usage, window, { choices, rounds: usageLimits.toolRoundsMax });
 }
 
-const LIMIT_FIELDS = wantedFields(["tools", "max_tool_calls"]);
-/** The body was scanned with its real limit before. */
-const BODY_DEPTH_MAX = 512;
-/** Longer lists of tools are not parsed for a limit. */
-const TOOLS_BYTES_MAX = 256 * 1024;
-
-/** Searches that the request allows: `max_tool_calls` of Responses, `max_uses` of Messages, else the product's limit. */
-function readSearchesMax({ endpoint, request, trace }: MeteredRequest): number {
-  const { webSearchesMax } = usageLimits;
-  // A translation may have dropped the limit of the client's dialect.
-  if (isTranslated(trace) || request.inputText.kind !== "json") return webSearchesMax;
-  const { bytes, start, end } = request.inputText.body;
-  const scan = scanObject(bytes, start, end, LIMIT_FIELDS, { depthMax: BODY_DEPTH_MAX });
-  if (!scan.ok) return webSearchesMax;
-  const { tools, max_tool_calls: calls } = scan.fields;
-  if (endpoint.searchLimit === "max_tool_calls" && calls !== undefined) {
-    const callsMax = integerValue(bytes, calls);
-    // A negative limit would make a negative charge.
-    return callsMax !== null && callsMax >= 0 ? callsMax : webSearchesMax;
-  }
-  if (endpoint.searchLimit !== "max_uses" || tools === undefined) return webSearchesMax;
-  if (tools.end - tools.start > TOOLS_BYTES_MAX) return webSearchesMax;
-  return sumMaxUses(parseJson(bytes, tools.start, tools.end)) ?? webSearchesMax;
+/** The most searches that the payer and the USD windows of a request pay for; null if searches cost nothing. */
+export function searchesPaidFor(record: {
+  readonly charge: { readonly searchesMax: number | null } | null;
+  readonly windowSearches: number | null;
+}): number | null {
+  return lowest(record.charge?.searchesMax ?? null, record.windowSearches);
 }
 
-/** Null if a search tool has no limit. */
-function sumMaxUses(tools: unknown): number | null {
-  if (!Array.isArray(tools)) return null;
-  let sum: number | null = null;
-  for (const tool of tools) {
-    if (!isObject(tool) || typeof tool.type !== "string" || !tool.type.startsWith("web_search")) continue;
-    const { max_uses: uses } = tool;
-    if (typeof uses !== "number" || !Number.isInteger(uses) || uses < 0) return null;
-    sum = (sum ?? 0) + uses;
-  }
-  return sum;
+/**
+ * The searches that are charged: those that a hold or a USD window pays for. Where no payer is charged, those that the
+ * request allows, else the product's limit.
+ */
+function readSearchesMax(metered: MeteredRequest): number {
+  const { webSearchesMax } = usageLimits;
+  const paid = searchesPaidFor(metered);
+  if (paid !== null) return paid;
+  // A translation may have dropped the limit of the client's dialect.
+  if (isTranslated(metered.trace)) return webSearchesMax;
+  return metered.request.searchOffer()?.searchesMax ?? webSearchesMax;
 }

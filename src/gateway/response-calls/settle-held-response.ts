@@ -12,6 +12,7 @@ import {
   estimateHeldUse,
   type HeldUse,
 } from "../../billing/recovery/held-settlement.ts";
+import { usageLimits } from "../../count-limits.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
 import { buildTariff, computeTariffCosts, type Tariff } from "../../money/tariff.ts";
 import { NO_TOKENS } from "../../money/token-counts.ts";
@@ -107,8 +108,12 @@ async function measureHeld(
   { end, tariff }: { readonly end: EndedResponse; readonly tariff: Tariff },
 ): Promise<MeasuredUsage> {
   const { outcome, response } = end;
-  const model = policy.snapshot().groups.get(held.groupId)?.models.get(held.publicModel) ?? NO_WINDOW;
-  const report = response.usage === null ? null : boundLateReport(response.usage, model);
+  const group = policy.snapshot().groups.get(held.groupId);
+  const model = group?.models.get(held.publicModel) ?? NO_WINDOW;
+  const report =
+    response.usage === null
+      ? null
+      : boundLateReport(response.usage, model, readSearchLimit(response) ?? group?.webSearchesMax);
   if (report !== null && (report.verdict === "implausible" || reportsAll(report.usage, 0)))
     return asBounded(report);
   const counted = await countResponse(joinParts(response.body));
@@ -125,6 +130,15 @@ async function measureHeld(
   const subject = { upstreamModel: upstreamModel ?? held.publicModel, effort, stream };
   const stopped = { subject, choices: 1, tariff, heldNano, outputTokens: Number.POSITIVE_INFINITY };
   return addUnseenReasoning(reasoning, stopped, measured);
+}
+
+/** A response repeats the limit that its request set, which the gateway has added. Null if it does not. */
+function readSearchLimit({ usage, body }: EndedResponse["response"]): number | null {
+  if (usage === null || usage.webSearches === 0) return null;
+  const json = parseJson(joinParts(body));
+  const limit = isObject(json) ? json.max_tool_calls : null;
+  if (typeof limit !== "number" || !Number.isSafeInteger(limit) || limit < 0) return null;
+  return Math.min(limit, usageLimits.webSearchesMax);
 }
 
 const NO_WINDOW: ModelWindow = { contextTokens: null, outputTokensMax: null };

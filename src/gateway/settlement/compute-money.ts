@@ -23,7 +23,7 @@ import { storableCost } from "../../store/usage/storable-values.ts";
 import { NO_MONEY, type UsageFlag, type UsageMoney } from "../../store/usage/usage-row.ts";
 import type { InputEstimates } from "../metering/input-estimate.ts";
 import { asReduced, type MeasuredUsage } from "../metering/meter.ts";
-import { boundReport } from "../metering/usage-bounds.ts";
+import { boundReport, countUnpaidSearches } from "../metering/usage-bounds.ts";
 import { traceLogId } from "../request/log-ids.ts";
 import { droppedFields, type Trace } from "../request/trace.ts";
 import { type AuthenticatedRequest, isRead, type PaidRequest, type ReadRequest } from "../request-context.ts";
@@ -37,7 +37,7 @@ interface EstimateServices {
 
 /** The services that bounding a charge uses. */
 export interface MoneyServices extends EstimateServices {
-  readonly log: Pick<Log, "error">;
+  readonly log: Pick<Log, "error" | "warn">;
   readonly billingFaults: Pick<BillingFaults, "add">;
 }
 
@@ -76,7 +76,9 @@ export function computeMoney(
 ): UsageMoney {
   const { charge } = context;
   const { tariff, heldNano, payer } = charge;
-  const wastedNano = computeWastedCost(services, context, tariff);
+  const wastedNano =
+    computeWastedCost(services, context, tariff) +
+    computeUnpaidSearches(services, context, { measured, ending });
   const costs = ending.isServed ? computeCosts(context, { measured, ending }) : NO_COSTS;
   const { costNano, listNano } = boundCosts(services, context, costs);
   const isOverrun = costNano > heldNano;
@@ -89,10 +91,30 @@ export function computeMoney(
     tariffId: tariff.id,
     flags: computeFlags(
       costNano < costs.costNano ? asReduced(measured) : measured,
-      charge.isCapped || context.windowCap !== null,
+      charge.isCapped || isCappedByWindow(context),
       isOverrun,
     ),
   };
+}
+
+/** Searches that the request did not allow are the operator's cost, and an alert. */
+function computeUnpaidSearches(
+  { log, billingFaults }: MoneyServices,
+  context: PaidRequest,
+  { measured, ending }: MeasuredUse,
+): Nano {
+  const { call, charge, trace } = context;
+  const webSearches = measured.isImplausible ? 0 : countUnpaidSearches(ending.usage, measured.tokens);
+  if (webSearches === 0 || charge.searchesMax === null) return 0n;
+  log.warn("searches_bounded", {
+    request_id: call.requestId,
+    ...traceLogId(trace),
+    account_id: trace.route?.account.id ?? null,
+    charged: measured.tokens.webSearches,
+    not_charged: webSearches,
+  });
+  billingFaults.add("searches_bounded");
+  return computeListCost(charge.tariff, { ...NOTHING_USED, webSearches });
 }
 
 /** If the reported usage is implausible, the hold is charged: not less, because the work was done, and not more. */
@@ -127,7 +149,7 @@ export function isFarAboveHold({ costNano }: Costs, heldNano: Nano): boolean {
 
 /** The user does not pay for it: the operator is alerted. */
 export function cutToHold(
-  services: Pick<MoneyServices, "log" | "billingFaults">,
+  services: Pick<MoneyServices, "billingFaults"> & { readonly log: Pick<Log, "error"> },
   { heldNano, ids }: { readonly heldNano: Nano; readonly ids: LogFields },
   { costNano, listNano }: Costs,
 ): Costs {
@@ -139,6 +161,12 @@ export function cutToHold(
   });
   services.billingFaults.add("charge_bounded");
   return { costNano: mostNano, listNano: listNano < mostNano ? listNano : mostNano };
+}
+
+/** A USD window afforded less output or fewer searches than the request allows. */
+function isCappedByWindow({ windowCap, windowSearches, budget }: AuthenticatedRequest): boolean {
+  if (windowCap !== null) return true;
+  return budget !== null && windowSearches !== null && windowSearches < budget.forecast.searches;
 }
 
 function computeFlags({ flags }: MeasuredUsage, isCapped: boolean, isOverrun: boolean): readonly UsageFlag[] {
@@ -188,7 +216,7 @@ export function computeUnpaidMoney(
   { measured, ending }: MeasuredUse,
 ): UsageMoney {
   const { tokens, source, isImplausible } = measured;
-  const flags = computeFlags(measured, context.windowCap !== null && ending.isServed, false);
+  const flags = computeFlags(measured, isCappedByWindow(context) && ending.isServed, false);
   const tariff = context.model?.tariff ?? null;
   if (tariff === null || !isRead(context)) return { ...NO_MONEY, flags };
   const wastedNano = computeWastedCost(services, context, tariff);

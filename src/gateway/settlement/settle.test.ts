@@ -36,6 +36,7 @@ const CHARGE: RequestCharge = {
   inputTokens: 50,
   outputTokens: 200,
   paidOutputTokens: 200,
+  searchesMax: null,
   isCapped: false,
   outputCap: null,
 };

@@ -27,7 +27,7 @@ import {
   reportsAll,
 } from "../metering/meter.ts";
 import type { ReasoningEstimates } from "../metering/reasoning-estimate.ts";
-import { boundReport } from "../metering/usage-bounds.ts";
+import { boundReport, countUnpaidSearches } from "../metering/usage-bounds.ts";
 import { traceLogId } from "../request/log-ids.ts";
 import type { BatchedWork } from "../request/trace.ts";
 import {
@@ -188,7 +188,9 @@ function settleMeasured(
   { ending, measured }: MeasuredUse,
 ): Promise<void> | null {
   const { request } = context;
-  if (measured.flags.includes("clamped")) penalizeAccount(services, context);
+  // An account that searched more than is paid for may not even know the limit.
+  const isHonest = !measured.isImplausible && countUnpaidSearches(ending.usage, measured.tokens) > 0;
+  if (measured.flags.includes("clamped") && !isHonest) penalizeAccount(services, context);
   else if (measured.source === "upstream" && isTextAlone(request)) {
     const { textBytes } = request.inputReach();
     const { media } = request.inputSize();

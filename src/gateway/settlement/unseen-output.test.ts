@@ -26,6 +26,7 @@ const CHARGE: RequestCharge = {
   inputTokens: 50,
   outputTokens: 10_000,
   paidOutputTokens: 10_000,
+  searchesMax: null,
   isCapped: false,
   outputCap: null,
 };

@@ -11,6 +11,7 @@ function counting(change: { isCapped: boolean; paidOutputTokens: number }) {
     heldNano: 1n,
     inputTokens: 1,
     outputTokens: 1,
+    searchesMax: null,
     outputCap: null,
     ...change,
   };

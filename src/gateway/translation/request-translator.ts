@@ -29,7 +29,7 @@ import type { SealTarget, StateSeals } from "./state-seals.ts";
 import type { TokenFactors } from "./token-factors.ts";
 import { type RequestTerms, type RequestTranslation, translateRequest } from "./translate-request.ts";
 import { type ResponseTranslation, translateResponse } from "./translate-response.ts";
-import type { TranslatedAttempt, Translator } from "./translated-attempt.ts";
+import type { AttemptLimits, TranslatedAttempt, Translator } from "./translated-attempt.ts";
 import { TranslatedReader } from "./translated-reader.ts";
 import { requestLength, type TranslationThreads } from "./translation-threads.ts";
 
@@ -90,11 +90,11 @@ export class RequestTranslator implements Translator {
     this.#client = lookUpCodec(dialect);
   }
 
-  async translate(route: AccountRoute, outputTokensMax: number | null): Promise<TranslatedAttempt> {
+  async translate(route: AccountRoute, limits: AttemptLimits): Promise<TranslatedAttempt> {
     const upstream = lookUpCodec(route.translation ?? this.#client.dialect);
     const seals: SealTarget = { route, dialect: upstream.dialect, owner: this.#owner };
     const sealer = this.#services.seals.open(seals);
-    const terms = this.#buildTerms(route, upstream.dialect, outputTokensMax);
+    const terms = this.#buildTerms(route, upstream.dialect, limits);
     const translation = await this.#translateRequest(terms, seals, sealer);
     this.#services.counts.add(this.#client.dialect, upstream.dialect, translation.dropped);
     const client = this.#buildClient(translation.repeated);
@@ -140,7 +140,7 @@ export class RequestTranslator implements Translator {
     return this.#context.storedConversation?.turns ?? [];
   }
 
-  #buildTerms(route: AccountRoute, dialect: Dialect, outputTokensMax: number | null): RequestTerms {
+  #buildTerms(route: AccountRoute, dialect: Dialect, limits: AttemptLimits): RequestTerms {
     const { request, model } = this.#context;
     const { account, upstreamModel } = route;
     return {
@@ -152,8 +152,9 @@ export class RequestTranslator implements Translator {
         upstreamModel,
         profile: accountProfile(account, dialect),
         form: KINDS[account.kind].hosting?.form(dialect, []) ?? null,
-        outputTokensMax,
+        outputTokensMax: limits.outputTokensMax,
         modelOutputTokensMax: model.outputTokensMax,
+        webSearchesMax: limits.webSearchesMax,
       },
       isStateDropped: this.#isStateDropped,
       storedInputBytesMax: this.#isStored ? this.#services.storedResponses.turnBytesMax : 0,

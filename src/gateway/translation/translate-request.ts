@@ -28,6 +28,7 @@ export interface RequestTarget {
   readonly form: HostedForm | null;
   readonly outputTokensMax: number | null;
   readonly modelOutputTokensMax: number | null;
+  readonly webSearchesMax: number | null;
 }
 
 /** All that a translation depends on, apart from the body and the keys. */

@@ -12,10 +12,16 @@ import type { WholeResult } from "../whole-result.ts";
 /** The name of opaque state among the dropped fields. */
 export const DROPPED_STATE = "state";
 
+/** The limits that the gateway sets for one account; null to keep the client's. */
+export interface AttemptLimits {
+  readonly outputTokensMax: number | null;
+  readonly webSearchesMax: number | null;
+}
+
 /** Translates one request for the accounts that it is tried on. */
 export interface Translator {
   /** Throws the error for the client if the request cannot be expressed in the dialect of the account. */
-  translate(route: AccountRoute, outputTokensMax: number | null): Promise<TranslatedAttempt>;
+  translate(route: AccountRoute, limits: AttemptLimits): Promise<TranslatedAttempt>;
   /** Returns true if the next attempt differs: opaque state that an upstream rejected is left out. */
   dropState(): boolean;
 }

@@ -43,6 +43,7 @@ function setUp(routes: readonly AccountRoute[], queue = { maxWaiting: 5, timeout
       endpoint: CHAT_COMPLETIONS,
       request,
       cap: null,
+      searchCap: null,
       routes,
       affinity: null,
       seals: null,

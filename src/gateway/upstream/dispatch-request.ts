@@ -10,6 +10,7 @@ import type { KnownPrefix, ModelRequest } from "../../protocols/shared/request.t
 import type { StreamReader } from "../../protocols/shared/stream.ts";
 import type { QueueSettings } from "../../records/group.ts";
 import type { OutputCap } from "../charging/output-cap.ts";
+import type { SearchCap } from "../charging/search-cap.ts";
 import type { Trace } from "../request/trace.ts";
 import type { ConversationSeals } from "../translation/sealed-conversation.ts";
 import type { TranslatedAttempt, Translator } from "../translation/translated-attempt.ts";
@@ -31,6 +32,8 @@ export interface DispatchRequest {
   request: ModelRequest;
   /** The output cap that the gateway sets if the client's own limit is missing or too high. */
   cap: OutputCap | null;
+  /** The limit of web searches that the gateway sets if the client's own limit is missing or too high. */
+  searchCap: SearchCap | null;
   routes: readonly AccountRoute[];
   /** Keeps a conversation on its account. Scoped to the key, so that keys do not share conversations. */
   affinity: string | null;

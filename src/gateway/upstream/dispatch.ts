@@ -169,9 +169,10 @@ async function translateFor(
   route: AccountRoute,
 ): Promise<TranslatedAttempt | ApiError> {
   try {
-    return await dispatchRequest
-      .openTranslator()
-      .translate(route, dispatchRequest.cap?.tokensFor(route) ?? null);
+    return await dispatchRequest.openTranslator().translate(route, {
+      outputTokensMax: dispatchRequest.cap?.tokensFor(route) ?? null,
+      webSearchesMax: dispatchRequest.searchCap?.searchesFor(route) ?? null,
+    });
   } catch (cause) {
     if (cause instanceof ApiError && cause.status < 500) return cause;
     throw cause;
@@ -191,9 +192,9 @@ function openAttempt(
   dispatchRequest: DispatchRequest,
   { route, translated, body }: AttemptSource,
 ): UpstreamAttempt {
-  const { requestId, request, cap, trace, client, capture } = dispatchRequest;
+  const { requestId, request, trace, client, capture } = dispatchRequest;
   const { account, upstreamModel } = route;
-  const nativeBody = cap === null || translated !== null ? body : cap.applyTo(body, route);
+  const nativeBody = translated === null ? applyCaps(dispatchRequest, route, body) : body;
   const changes = translated ?? findChanges(dispatchRequest, account);
   beginAttempt(trace, { route, changes, nowMs: dispatcher.monotonicMs() });
   if (dispatchRequest.isCharged)
@@ -211,6 +212,11 @@ function openAttempt(
     client,
     ...content,
   };
+}
+
+function applyCaps({ cap, searchCap }: DispatchRequest, route: AccountRoute, body: RequestBody): RequestBody {
+  const capped = cap === null ? body : cap.applyTo(body, route);
+  return searchCap === null ? capped : searchCap.applyTo(capped, route);
 }
 
 type AttemptContent = Pick<UpstreamAttempt, "path" | "clientHeaders" | "body" | "turn">;

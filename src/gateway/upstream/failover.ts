@@ -80,8 +80,9 @@ export class Failover implements PastFailures {
 
   /** Returns true if the request was changed so that the same account may accept it. */
   #removeObstacle(route: AccountRoute, failure: UpstreamFailure, error: ApiError): boolean {
-    // The upstream rejected the gateway's own output cap: the next attempt omits it, or uses another parameter.
-    if (this.#dispatchRequest.cap?.recordRejection(route, failure)) return true;
+    // The upstream rejected a limit of the gateway: the next attempt omits it, or uses another parameter.
+    const { cap, searchCap } = this.#dispatchRequest;
+    if (cap?.recordRejection(route, failure) || searchCap?.recordRejection(route, failure)) return true;
     if (route.translation !== null || this.#dispatchRequest.continuesStored)
       return isStateRejected(failure) && this.#dispatchRequest.openTranslator().dropState();
     // The conversation started on another account. Without the reasoning that only that account can read, this one can

@@ -80,6 +80,10 @@ export class GeminiBody implements RequestBody {
     return new GeminiBody(this.#part, this.#options, [capSplice(bytes, scan, config, tokens)]);
   }
 
+  withSearchLimit(): RequestBody {
+    return this;
+  }
+
   mentions(word: string): boolean {
     return mentionsWord(this.#part, word);
   }

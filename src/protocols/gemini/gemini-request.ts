@@ -14,6 +14,7 @@ import { estimateTokens, type InputSize, measureInputSize } from "../shared/inpu
 import type { JsonRequestLimits } from "../shared/json-request.ts";
 import { checkListBounds } from "../shared/list-bounds.ts";
 import type { InputText, ModelRequest, RequestBody, ScannedBody } from "../shared/request.ts";
+import { type SearchOffer, UNLIMITED_SEARCH } from "../shared/search-limit.ts";
 import { readRequestedTier } from "../shared/service-tier.ts";
 import { GeminiBody } from "./gemini-body.ts";
 import {
@@ -158,6 +159,11 @@ class GeminiRequest implements ModelRequest {
   inputReach(): InputReach {
     this.#reach ??= measureInputReach(partBytes(this.#part), this.inputSize());
     return this.#reach;
+  }
+
+  /** Google has no limit for searches. */
+  searchOffer(): SearchOffer | null {
+    return this.inputReach().searchesWeb ? UNLIMITED_SEARCH : null;
   }
 
   conversationName(): string | null {

@@ -76,6 +76,7 @@ export function writeTarget(change: Partial<WriteTarget> = {}): WriteTarget {
     sealer: PLAIN_SEALER,
     outputTokensMax: null,
     modelOutputTokensMax: null,
+    webSearchesMax: null,
     ...change,
   };
 }

@@ -46,6 +46,8 @@ export interface WriteTarget {
   readonly outputTokensMax: number | null;
   /** The maximum output of the model, for dialects that require a limit; null if unknown. */
   readonly modelOutputTokensMax: number | null;
+  /** The limit of web searches that the gateway sets; null to keep the client's. */
+  readonly webSearchesMax: number | null;
 }
 
 export interface WrittenRequest {

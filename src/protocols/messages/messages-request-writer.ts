@@ -40,7 +40,7 @@ export function writeMessagesRequest(request: HubRequest, target: WriteTarget): 
     .map(({ text, cacheHint }) => ({ type: "text", text, ...cacheControl(cacheHint) }));
   const tools = [
     ...selection.tools.map((tool) => writeTool(tool, names, dropped)),
-    ...writeWebSearch(request, dropped),
+    ...writeWebSearch(request, target, dropped),
   ];
   const thinking = writeThinking(settings.reasoning, { target, turns, selection, maxTokens, dropped });
   const body: Record<string, unknown> = {
@@ -66,11 +66,20 @@ export function writeMessagesRequest(request: HubRequest, target: WriteTarget): 
 const SEARCH_OPTIONS = ["max_uses", "allowed_domains", "blocked_domains", "user_location"] as const;
 
 /** The counterpart of other vendors' web search is a tool of this API. */
-function writeWebSearch(request: HubRequest, dropped: DroppedFields): object[] {
+function writeWebSearch(
+  request: HubRequest,
+  { webSearchesMax }: WriteTarget,
+  dropped: DroppedFields,
+): object[] {
   const search = findWebSearch(request);
   if (search === null) return [];
   const options = pickOptions(search, SEARCH_OPTIONS, dropped);
-  return [{ type: "web_search_20250305", name: "web_search", ...options }];
+  const { max_uses: own } = options;
+  const limit =
+    webSearchesMax === null || (typeof own === "number" && own <= webSearchesMax)
+      ? {}
+      : { max_uses: webSearchesMax };
+  return [{ type: "web_search_20250305", name: "web_search", ...options, ...limit }];
 }
 
 function writeTool(

@@ -56,6 +56,9 @@ export function writeResponsesRequest(request: HubRequest, target: WriteTarget):
     ...(tools.length === 0 || request.settings.parallelCalls === null
       ? {}
       : { parallel_tool_calls: request.settings.parallelCalls }),
+    ...(target.webSearchesMax === null || findWebSearch(request) === null
+      ? {}
+      : { max_tool_calls: target.webSearchesMax }),
     ...writeResponsesSettings(request, target, dropped),
     // The gateway keeps the conversation itself, because the next turn may go to another account.
     store: false,

@@ -9,6 +9,7 @@ import type { JsonField } from "../../json/scan.ts";
 import type { Splice } from "../../json/splice.ts";
 import type { Dialect, Interface } from "../../records/interfaces.ts";
 import type { ModelRequest } from "./request.ts";
+import type { SearchLimitMember } from "./search-limit.ts";
 import type { StreamReader, TextSink } from "./stream.ts";
 import type { Audience } from "./upstream-error.ts";
 import type { TokenUsage } from "./usage.ts";
@@ -85,8 +86,8 @@ interface EndpointTraits {
   readonly readsInputOnce: boolean;
   /** The text of reasoning may be billed and not shown. */
   readonly hidesReasoning: boolean;
-  /** The member that limits web searches: of the request, or of each search tool. */
-  readonly searchLimit: "max_tool_calls" | "max_uses" | null;
+  /** The member that limits web searches. */
+  readonly searchLimit: SearchLimitMember | null;
   /** The splices that shorten the ids of calls, for a vendor that accepts short ones only. */
   readonly shortenCallIds: ((bytes: Uint8Array, messages: JsonField | undefined) => Splice[]) | null;
   /** Opens the reader of a stream that passes through. */

@@ -16,6 +16,7 @@ const NOTHING = {
   remoteFiles: 0,
   namesKept: false,
   hostsTools: false,
+  searchesWeb: false,
 };
 const content = (...parts: object[]) => ({ input: [{ role: "user", content: parts }] });
 
@@ -40,9 +41,9 @@ describe("the input that a request can reach", () => {
     [{ input: [{ id: "msg_1" }] }, { namesKept: true }],
     [{ input: [{ id: "msg_1", type: null }] }, { namesKept: true }],
     [{ input: [{ role: "user", content: "a" }, { id: "msg_1" }] }, { namesKept: true }],
-    [{ tools: [{ type: "web_search" }] }, { hostsTools: true }],
+    [{ tools: [{ type: "web_search" }] }, { hostsTools: true, searchesWeb: true }],
     [{ tools: [{ type: "function" }, { type: "mcp", server_url: "https://a" }] }, { hostsTools: true }],
-    [{ web_search_options: {} }, { hostsTools: true }],
+    [{ web_search_options: {} }, { hostsTools: true, searchesWeb: true }],
   ] as const)("includes the references of case %#", (body, found) => {
     expect(reachOf(body)).toMatchObject({ ...NOTHING, ...found });
   });

@@ -17,6 +17,8 @@ import {
   stringEnd,
 } from "../../json/walk.ts";
 import type { InputSize } from "./input-size.ts";
+import { readText } from "./read-text.ts";
+import { classifyToolType } from "./tool-kinds.ts";
 
 export interface InputReach {
   /** Bytes of text, without the whitespace between JSON tokens, which no model reads. */
@@ -34,6 +36,8 @@ export interface InputReach {
    * times.
    */
   hostsTools: boolean;
+  /** The request offers a search of the web, under any name that a dialect has for it. */
+  searchesWeb: boolean;
 }
 
 /** Members that mean more than their own text, and the members of the body that contain them. */
@@ -48,6 +52,9 @@ const MEMBERS = wantedFields([
   "video_url",
   "media_type",
   "web_search_options",
+  "search_parameters",
+  "enable_search",
+  "plugins",
   "role",
   "type",
   "tools",
@@ -59,6 +66,8 @@ const MEMBERS = wantedFields([
   "google_search",
   "googleSearchRetrieval",
   "google_search_retrieval",
+  "enterpriseWebSearch",
+  "enterprise_web_search",
   "codeExecution",
   "code_execution",
   "urlContext",
@@ -67,6 +76,14 @@ const MEMBERS = wantedFields([
   "google_maps",
   "fileSearch",
   "file_search",
+]);
+const GOOGLE_SEARCHES: ReadonlySet<string> = new Set([
+  "googleSearch",
+  "google_search",
+  "googleSearchRetrieval",
+  "google_search_retrieval",
+  "enterpriseWebSearch",
+  "enterprise_web_search",
 ]);
 const ITEM_REFERENCE = wantedFields(["item_reference"]);
 /** The client runs these tools: their results come with its next request. */
@@ -82,6 +99,7 @@ const CLIENT_TOOLS = wantedFields([
 
 const ARRAY_CLOSE = 0x5d;
 const NULL = Buffer.from("null");
+const FALSE = Buffer.from("false");
 const DATA_URL = Buffer.from('"data:');
 /** The media types of Messages blocks and Gemini parts. A text file is counted as text. */
 const IMAGE_TYPE = Buffer.from('"image/');
@@ -116,6 +134,7 @@ class InputReachWalk {
       remoteFiles: 0,
       namesKept: false,
       hostsTools: false,
+      searchesWeb: false,
     };
   }
 
@@ -205,7 +224,14 @@ class InputReachWalk {
         else if (startsWithAt(this.#body, value, PDF_TYPE)) this.#reach.files++;
         return;
       case "web_search_options":
-        if (this.#depth === 1 && !startsWithAt(this.#body, value, NULL)) this.#reach.hostsTools = true;
+        if (this.#depth !== 1 || startsWithAt(this.#body, value, NULL)) return;
+        this.#reach.hostsTools = true;
+        this.#reach.searchesWeb = true;
+        return;
+      case "search_parameters":
+      case "enable_search":
+      case "plugins":
+        if (this.#depth === 1 && !this.#isOff(value)) this.#reach.searchesWeb = true;
         return;
       case "role":
         if (this.#depth === ENTRY_DEPTH && isText) this.#isReference = false;
@@ -215,8 +241,14 @@ class InputReachWalk {
         return;
       default:
         // The rest are the names of tools that Google runs.
-        if (this.#depth === ENTRY_DEPTH && this.#section === "tools") this.#reach.hostsTools = true;
+        if (this.#depth !== ENTRY_DEPTH || this.#section !== "tools") return;
+        this.#reach.hostsTools = true;
+        if (GOOGLE_SEARCHES.has(name)) this.#reach.searchesWeb = true;
     }
+  }
+
+  #isOff(value: number): boolean {
+    return startsWithAt(this.#body, value, NULL) || startsWithAt(this.#body, value, FALSE);
   }
 
   /** A file that Google stores, or a video at a URL. */
@@ -233,8 +265,16 @@ class InputReachWalk {
   /** The type of a tool or an input item. */
   #readEntryType(value: number): void {
     if (this.#body[value] === QUOTE) this.#isReference = false;
-    if (this.#section === "tools" && !this.#isOneOf(CLIENT_TOOLS, value)) this.#reach.hostsTools = true;
+    if (this.#section === "tools" && !this.#isOneOf(CLIENT_TOOLS, value)) this.#addHostedTool(value);
     if (this.#section === "input" && this.#isOneOf(ITEM_REFERENCE, value)) this.#reach.namesKept = true;
+  }
+
+  #addHostedTool(type: number): void {
+    this.#reach.hostsTools = true;
+    if (this.#body[type] !== QUOTE) return;
+    const end = stringEnd(this.#body, type + 1, this.#body.length, type);
+    const text = readText(this.#body, { start: type, end, kind: "string", keyStart: type, values: 0 });
+    if (text !== null && classifyToolType(text) === "web_search") this.#reach.searchesWeb = true;
   }
 
   #isOneOf(names: WantedFields<string>, open: number): boolean {

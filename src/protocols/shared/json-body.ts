@@ -15,6 +15,7 @@ import { findStringError, mentionsWord } from "./body-search.ts";
 import type { BodyFields, Endpoint } from "./endpoint.ts";
 import { isPlainBody } from "./plain-body.ts";
 import type { HostedForm, KnownPrefix, RequestBody } from "./request.ts";
+import { limitSearches, type SearchOffer } from "./search-limit.ts";
 
 /**
  * Fields that the gateway uses for routing or metering. None may occur twice: parsers differ in which one they keep.
@@ -51,6 +52,7 @@ export const ROUTING_FIELDS = [
   "thinking",
   "output_config",
   "parallel_tool_calls",
+  "max_tool_calls",
   "mcp_servers",
   "web_search_options",
   "search_parameters",
@@ -269,11 +271,17 @@ export class JsonBody implements RequestBody {
   }
 
   withOutputCap(tokens: number, name?: string): RequestBody {
-    const part = this.#part;
-    const scan = this.#scan;
-    const endpoint = this.#endpoint;
-    const cap = capSplices(part.bytes, endpoint, scan, tokens, name);
-    return new JsonBody(part, scan, endpoint, [...this.#fixedSplices, ...cap], this.#depthMax, {
+    return this.#withSplices(capSplices(this.#part.bytes, this.#endpoint, this.#scan, tokens, name));
+  }
+
+  withSearchLimit(offer: SearchOffer, searchesMax: number): RequestBody {
+    const splices = limitSearches(offer, searchesMax);
+    return splices.length === 0 ? this : this.#withSplices(splices);
+  }
+
+  #withSplices(splices: readonly Splice[]): RequestBody {
+    const all = [...this.#fixedSplices, ...splices];
+    return new JsonBody(this.#part, this.#scan, this.#endpoint, all, this.#depthMax, {
       isReduced: this.#isReduced,
       inspection: this.#inspection,
     });

@@ -30,6 +30,7 @@ import {
 import { checkEmbeddingInputs, checkListBounds } from "./list-bounds.ts";
 import { readText } from "./read-text.ts";
 import type { InputText, ModelRequest, RequestBody, ScannedBody } from "./request.ts";
+import { readSearchOffer, type SearchOffer } from "./search-limit.ts";
 import { readRequestedTier } from "./service-tier.ts";
 
 const STREAM_OPTIONS = wantedFields(["include_usage"], { rejectsCaseVariants: true });
@@ -62,6 +63,7 @@ export interface BodyInspection {
   readonly usage: readonly Splice[] | null;
   readonly size: InputSize;
   readonly reach: InputReach;
+  readonly searchOffer: SearchOffer | null;
   readonly conversationName: string | null;
   readonly isPlain: boolean;
   readonly encryptedReasoning: readonly Splice[];
@@ -79,6 +81,7 @@ export function inspectJsonBody(body: Part, endpoint: Endpoint, limits: JsonRequ
     usage: request.usage,
     size: request.inputSize(),
     reach: request.inputReach(),
+    searchOffer: request.searchOffer(),
     conversationName: request.conversationName(),
     isPlain: request.body.isPlain(),
     encryptedReasoning: boundSplices(state?.dropAll(body, scan.fields, limits.depthMax)),
@@ -131,6 +134,8 @@ class JsonRequest implements ModelRequest {
   readonly #scan: RoutingScan;
   #size: InputSize | null;
   #reach: InputReach | null;
+  /** Undefined until it is read. */
+  #searchOffer: SearchOffer | null | undefined;
   #ownBytes: Uint8Array | null = null;
 
   constructor(
@@ -147,6 +152,7 @@ class JsonRequest implements ModelRequest {
     this.#inspection = inspection;
     this.#size = inspection?.size ?? null;
     this.#reach = inspection?.reach ?? null;
+    this.#searchOffer = inspection?.searchOffer;
     this.#endpoint = endpoint;
     this.#scan = scan;
     this.publicModel = readModel(bytes, fields.model, limits.modelNameCharsMax);
@@ -229,6 +235,17 @@ class JsonRequest implements ModelRequest {
   inputReach(): InputReach {
     this.#reach ??= measureInputReach(this.#bodyBytes(), this.inputSize());
     return this.#reach;
+  }
+
+  /** A stored prompt may have tools of its own. */
+  searchOffer(): SearchOffer | null {
+    if (this.#searchOffer !== undefined) return this.#searchOffer;
+    const hasPrompt = this.#endpoint.continuesResponses && this.#scan.fields.prompt?.kind === "object";
+    this.#searchOffer =
+      this.inputReach().searchesWeb || hasPrompt
+        ? readSearchOffer(this.#part.bytes, this.#scan, this.#endpoint.searchLimit)
+        : null;
+    return this.#searchOffer;
   }
 
   /** Functions that search the whole body need it as a separate array. */

@@ -6,6 +6,7 @@ import type { ObjectScan } from "../../json/scan.ts";
 import type { RequestedTier } from "../../money/token-counts.ts";
 import type { InputReach } from "./input-reach.ts";
 import type { InputSize } from "./input-size.ts";
+import type { SearchOffer } from "./search-limit.ts";
 
 /** A body that can be sent again, to another account with another model name. */
 export interface RequestBody {
@@ -24,6 +25,8 @@ export interface RequestBody {
   withoutEncryptedReasoning(): RequestBody | null;
   /** The body with this output cap: in the fields that the client used for it, or in the named one. */
   withOutputCap(tokens: number, name?: string): RequestBody;
+  /** The body with this limit of searches, if its dialect has a member for it. `offer` is that of the same body. */
+  withSearchLimit(offer: SearchOffer, searchesMax: number): RequestBody;
   /**
    * True if the client itself sent this word, so that an error may repeat it. In a long body only both ends are
    * searched.
@@ -95,6 +98,8 @@ export interface ModelRequest {
   inputSize(): InputSize;
   /** The input in addition to its text. Computed on first use, for paid requests only. */
   inputReach(): InputReach;
+  /** The searches of the web that the request lets its upstream run; null if it offers none. For paid requests only. */
+  searchOffer(): SearchOffer | null;
   /** The client's limit of output tokens for one choice, or a lower one of the gateway; null if there is none. */
   readonly outputTokensMax: number | null;
   /** Forecasts use this limit if the client's is higher. The limit itself is sent by `OutputCap`. */

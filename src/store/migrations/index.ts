@@ -8,6 +8,7 @@ import requestPolicies from "./0002-request-policies.sql" with { type: "text" };
 import auditor from "./0003-auditor.sql" with { type: "text" };
 import serviceAccounts from "./0004-service-accounts.sql" with { type: "text" };
 import temporarySecrets from "./0005-temporary-secrets.sql" with { type: "text" };
+import webSearches from "./0006-web-searches.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -40,6 +41,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 3, name: "auditor", sql: auditor },
   { version: 4, name: "service-accounts", sql: serviceAccounts },
   { version: 5, name: "temporary-secrets", sql: temporarySecrets },
+  { version: 6, name: "web-searches", sql: webSearches },
 ];
 
 /** The schema that this program knows. */

@@ -149,6 +149,14 @@ function BillingFields({ form }: { form: GroupForm }) {
         hint={t.multiplierHint}
         inputMode="decimal"
       />
+      <NumberField
+        {...form.bind("webSearchesMax", "web_searches_max")}
+        label={t.webSearches}
+        hint={t.webSearchesHint}
+        optional
+        min={1}
+        placeholder="10"
+      />
     </>
   );
 }

@@ -39,6 +39,8 @@ export interface GroupValues {
   timeout: string;
   /** Empty: the default for the charge of the group. */
   onDisconnect: "" | "cancel" | "drain";
+  /** Null: the default. */
+  webSearchesMax: number | null;
   websocket: boolean;
   switches: Switches<OtherSwitch<GroupDocument, "websocket">>;
   capture: NonNullable<GroupDocument["capture"]>;
@@ -65,6 +67,7 @@ export function groupValues(document: GroupDocument): GroupValues {
     maxWaiting: document.queue?.max_waiting ?? null,
     timeout: document.queue?.timeout ?? "",
     onDisconnect: document.on_disconnect ?? "",
+    webSearchesMax: document.web_searches_max ?? null,
     websocket: document.websocket ?? true,
     switches: readSwitches(document, ["websocket"]),
     capture: document.capture ?? "off",
@@ -106,6 +109,7 @@ export function groupDocument(values: GroupValues): GroupDocument {
     ...(Object.keys(groupLimits).length === 0 ? {} : { group_limits: groupLimits }),
     ...(Object.keys(queue).length === 0 ? {} : { queue }),
     ...(values.onDisconnect === "" ? {} : { on_disconnect: values.onDisconnect }),
+    ...(values.webSearchesMax === null ? {} : { web_searches_max: values.webSearchesMax }),
     ...(values.websocket ? {} : { websocket: false }),
     ...values.switches,
     ...(values.capture === "off" ? {} : { capture: values.capture }),
