@@ -1,4 +1,7 @@
-/** Two nodes are replaced by the next version and back, one after the other, while clients send requests. */
+/**
+ * Two nodes are replaced by the next version and back, one after the other, while clients send requests, to which a
+ * request policy applies.
+ */
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
@@ -23,6 +26,12 @@ const PAUSE_MS = 25;
 
 /** A background response of `slow` outlives a node that is being replaced. */
 const MODELS = { paid: "sim-fast", slow: "sim-fast@background=1500ms,bytes=4000" };
+const FILE = paidFile({
+  balance: "100",
+  models: MODELS,
+  policies: [{ name: "no-search", tools: { deny: ["web_search"] } }],
+  group: { request_policy: "no-search" },
+});
 const HEADERS = { authorization: `Bearer ${TEST_KEY}`, "content-type": "application/json" };
 
 let postgres: Postgres;
@@ -56,7 +65,7 @@ afterAll(async () => {
 async function startNode(program?: string): Promise<GatewayProcess> {
   const nodeFolder = join(folder, String(++folders));
   mkdirSync(nodeFolder);
-  await Bun.write(join(nodeFolder, "gateway.yaml"), paidFile({ balance: "100", models: MODELS }));
+  await Bun.write(join(nodeFolder, "gateway.yaml"), FILE);
   const node = await startGatewayProcess({
     folder: nodeFolder,
     args: ["--config", "gateway.yaml"],
@@ -109,7 +118,8 @@ class Load {
   }
 
   async #sendRequests(stream: boolean): Promise<void> {
-    const body = JSON.stringify({ model: "paid", stream, messages: [{ role: "user", content: "Hello" }] });
+    const messages = [{ role: "user", content: "Hello" }];
+    const body = JSON.stringify({ model: "paid", stream, messages, web_search_options: {} });
     while (!this.#isStopped) {
       try {
         const response = await fetch(`${balancer.url}/v1/chat/completions`, {
@@ -119,7 +129,8 @@ class Load {
         });
         const text = await response.text();
         const isWhole = stream ? text.trimEnd().endsWith("data: [DONE]") : text.includes('"usage"');
-        if (response.status === 200 && isWhole) this.responses += 1;
+        const isRestricted = response.headers.get("x-gateway-policy")?.startsWith("tools=-") ?? false;
+        if (response.status === 200 && isWhole && isRestricted) this.responses += 1;
         else this.failures.push(`${response.status} ${text.slice(-300)}`);
       } catch (error) {
         this.failures.push(String(error));

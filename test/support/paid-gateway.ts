@@ -29,6 +29,8 @@ export interface PaidSetup {
   balance?: string;
   subscriptions?: readonly object[];
   plans?: readonly object[];
+  /** Request policies. */
+  policies?: readonly object[];
   billing?: object;
   /** Further fields of the one group. */
   group?: object;
@@ -64,6 +66,7 @@ export function paidFile(setup: PaidSetup): string {
     models: models.map(({ id, price = PRICE, more }) => ({ id, interfaces: ALL, price, ...more })),
     accounts,
     plans: setup.plans ?? [],
+    request_policies: setup.policies ?? [],
     groups: [
       {
         name: "paying",
