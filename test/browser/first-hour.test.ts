@@ -164,4 +164,8 @@ test("a tool is connected with a new key, and its first request is shown", async
   await page.getByText("The first request has arrived.").waitFor();
   await person.follow("Open request");
   await page.getByRole("heading", { level: 1, name: "Request" }).waitFor();
+  // Names of keys are unique, so the next key has another one.
+  await console_.goTo(page, "/connect");
+  await person.press("Create key");
+  await page.getByRole("region", { name: "Secret key" }).waitFor();
 });

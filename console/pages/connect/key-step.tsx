@@ -54,7 +54,7 @@ export function KeyStep({ wanted, chosen, onChoose }: KeyStepProps) {
     <div className="columns">
       {groups.length > 0 && (
         <Card>
-          <NewKey groups={groups} onChoose={onChoose} />
+          <NewKey groups={groups} taken={keys.data.data.map(({ name }) => name)} onChoose={onChoose} />
         </Card>
       )}
       {active.length > 0 && (
@@ -66,17 +66,24 @@ export function KeyStep({ wanted, chosen, onChoose }: KeyStepProps) {
   );
 }
 
-function NewKey({ groups, onChoose }: { groups: readonly string[] } & Pick<KeyStepProps, "onChoose">) {
+interface NewKeyProps extends Pick<KeyStepProps, "onChoose"> {
+  groups: readonly string[];
+  /** Names of the person's keys, which are unique. */
+  taken: readonly string[];
+}
+
+function NewKey({ groups, taken, onChoose }: NewKeyProps) {
   const t = useText("connect");
+  const proposed = chooseFreeName(t.keyName, taken);
   const create = useChange("keys.create", { invalidates: ["keys.", "models."] });
   const form = useForm({ name: "", group: groups[0] ?? "" }, async ({ name, group }) => {
     const sinceMs = Date.now();
-    const { key, secret } = await create.mutateAsync({ body: { name: name.trim() || t.keyName, group } });
+    const { key, secret } = await create.mutateAsync({ body: { name: name.trim() || proposed, group } });
     onChoose({ id: key.id, name: key.name, secret, sinceMs });
   });
   return (
     <Form form={form} submit={t.create}>
-      <TextField {...form.bind("name")} label={t.name} placeholder={t.keyName} maxLength={64} optional />
+      <TextField {...form.bind("name")} label={t.name} placeholder={proposed} maxLength={64} optional />
       {groups.length > 1 && (
         <SelectField
           {...form.bind("group")}
@@ -86,6 +93,12 @@ function NewKey({ groups, onChoose }: { groups: readonly string[] } & Pick<KeySt
       )}
     </Form>
   );
+}
+
+function chooseFreeName(base: string, taken: readonly string[]): string {
+  let name = base;
+  for (let number = 2; taken.includes(name); number++) name = `${base} ${number}`;
+  return name;
 }
 
 interface ExistingKeyProps extends Pick<KeyStepProps, "wanted" | "onChoose"> {
