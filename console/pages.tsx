@@ -28,6 +28,7 @@ export function mayOpen({ who }: PageEntry, role: SessionUser["role"]): boolean 
 
 export const PAGES: readonly PageEntry[] = [
   { path: "/sign-in", who: "anyone", load: () => import("./pages/entry/sign-in.tsx") },
+  { path: "/sign-in/callback", who: "anyone", load: () => import("./pages/entry/callback.tsx") },
   { path: "/claim", who: "anyone", load: () => import("./pages/entry/claim.tsx") },
   { path: "/register", who: "anyone", load: () => import("./pages/entry/register.tsx") },
   { path: "/join", who: "anyone", load: () => import("./pages/entry/join.tsx") },
@@ -118,6 +119,12 @@ export const PAGES: readonly PageEntry[] = [
     nav: { label: (t) => t.adminUsers.title, icon: "users", key: "e" },
   },
   { path: "/admin/users/:id", who: "auditor", load: () => import("./pages/admin/users/user.tsx") },
+  {
+    path: "/admin/directory",
+    who: "admin",
+    load: () => import("./pages/admin/directory/directory.tsx"),
+    nav: { label: (t) => t.adminDirectory.title, icon: "shield" },
+  },
   {
     path: "/admin/service-accounts",
     who: "admin",

@@ -25,6 +25,7 @@ import { openUsageExport } from "./composition/usage-export.ts";
 import type { Installation } from "./config/installation/installation.ts";
 import { limits as productLimits } from "./config/limits/product-limits.ts";
 import { startSweepingSessions } from "./console-api/auth/delete-expired-sessions.ts";
+import { suspendOverduePeople } from "./console-api/sign-in/end-access.ts";
 import { WindowSeeds } from "./gateway/admission/seed-windows.ts";
 import { sweepSpool } from "./gateway/bodies/spool.ts";
 import type { Gateway } from "./gateway/gateway.ts";
@@ -149,6 +150,7 @@ async function startBackgroundJobs(context: ProcessContext, gateway: Gateway, no
     log,
     sweepMs: limits.sessionSweepMs,
     runJob: jobs.forJob("sessions", limits.sessionSweepMs),
+    suspendOverduePeople: () => suspendOverduePeople(installation),
   });
   closers.add(() => sessionSweeper.stop());
   startCaptureRetention(context, node);

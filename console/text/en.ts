@@ -6,6 +6,7 @@ import { adminCaptures } from "./en/admin-captures.ts";
 import { adminCodes } from "./en/admin-codes.ts";
 import { adminConfig } from "./en/admin-config.ts";
 import { adminDashboard } from "./en/admin-dashboard.ts";
+import { adminDirectory } from "./en/admin-directory.ts";
 import { adminGroups } from "./en/admin-groups.ts";
 import { adminKeys } from "./en/admin-keys.ts";
 import { adminModels } from "./en/admin-models.ts";
@@ -38,6 +39,7 @@ export const en = {
   adminCodes,
   adminConfig,
   adminDashboard,
+  adminDirectory,
   adminGroups,
   adminKeys,
   adminModels,

@@ -7,6 +7,7 @@ import { adminCaptures } from "./zh/admin-captures.ts";
 import { adminCodes } from "./zh/admin-codes.ts";
 import { adminConfig } from "./zh/admin-config.ts";
 import { adminDashboard } from "./zh/admin-dashboard.ts";
+import { adminDirectory } from "./zh/admin-directory.ts";
 import { adminGroups } from "./zh/admin-groups.ts";
 import { adminKeys } from "./zh/admin-keys.ts";
 import { adminModels } from "./zh/admin-models.ts";
@@ -39,6 +40,7 @@ export const zh: Catalogue = {
   adminCodes,
   adminConfig,
   adminDashboard,
+  adminDirectory,
   adminGroups,
   adminKeys,
   adminModels,

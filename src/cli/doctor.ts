@@ -25,6 +25,7 @@ import { type Command, DATA_OPTION, Failure, type Input, JSON_OPTION } from "./c
 import { checkNodes, checkNotifications, checkRedis, checkSetAsideHolds } from "./doctor-nodes.ts";
 import { checkGroups, checkNetworks, checkOpenAccess, openAccounts } from "./doctor-policy.ts";
 import { checkProcesses } from "./doctor-processes.ts";
+import { checkSignIn } from "./doctor-sign-in.ts";
 import { type Finding, printFinding } from "./finding.ts";
 import { PROGRAM } from "./program-name.ts";
 import { isForOperators, MOVED_HINT, readCommandSettings, storeFailure } from "./store-access.ts";
@@ -98,6 +99,7 @@ async function runChecks(input: Input, report: Report): Promise<void> {
     report(...checkOpenAccess(records.groups, await readRegistration(db)));
     report(await checkAdministrator(db, input));
     await withConnections(async ({ dialer, http, deadlines }) => {
+      report(...(await checkSignIn({ db, keyring, settings, connections: { dialer, http } })));
       await Promise.all(
         accounts.map(async (account) => {
           report(await checkAccount(account, dialer, http));

@@ -3,6 +3,7 @@
 import { limits } from "../config/limits/product-limits.ts";
 import { isName, NAME_RULE } from "../config/schema/schema.ts";
 import { formatInstant } from "../config/state/difference.ts";
+import { effectiveRole } from "../records/user.ts";
 import { mintAccessToken } from "../secrets/random-secret.ts";
 import {
   type AccessTokenRecord,
@@ -56,7 +57,7 @@ ${SECRET_RULE}`,
       const expiresAtMs = instantFrom(input, "expires");
       if (expiresAtMs !== null && expiresAtMs <= clock.nowMs()) fail("--expires is in the past.");
       const user = await requireUser(db, input.require("user"));
-      if (needsAdmin(scope) && user.role !== "admin")
+      if (needsAdmin(scope) && effectiveRole(user) !== "admin")
         fail(
           `Only administrators may have a token with the scope ${scope}.`,
           "Choose another user or scope.",

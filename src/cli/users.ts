@@ -6,7 +6,14 @@ import { EMAIL_RULE, isEmail } from "../config/schema/basic-values.ts";
 import { secretChange } from "../config/state/difference.ts";
 import { formatProblem } from "../config/state/problem.ts";
 import { userToFile } from "../config/state/to-file-shape.ts";
-import { ROLES, type Role, type UserRecord, type UserStatus } from "../records/user.ts";
+import {
+  effectiveGroups,
+  effectiveRole,
+  ROLES,
+  type Role,
+  type UserRecord,
+  type UserStatus,
+} from "../records/user.ts";
 import { writePassword } from "../store/identity/credentials.ts";
 import { findUserByEmail, listUsers } from "../store/identity/users.ts";
 import { listGroups } from "../store/policy/groups.ts";
@@ -28,10 +35,11 @@ export const listAllUsers: Command = {
       const groups = await readGroupNames(db);
       const users = (await listUsers(db)).map((user) => ({
         email: user.email,
-        role: user.role,
+        role: effectiveRole(user),
         status: user.status,
         has_password: user.passwordHash !== null,
-        groups: user.groups.map((id) => groups.get(id) ?? id),
+        groups: effectiveGroups(user).map((id) => groups.get(id) ?? id),
+        provider: user.directory?.provider ?? null,
         created: instantText(user.createdAtMs),
       }));
       if (input.flag("json")) print(JSON.stringify(users, null, 2));

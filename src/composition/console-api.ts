@@ -10,6 +10,7 @@ import type { Gateway } from "../gateway/gateway.ts";
 import { openMail } from "../mail/mail.ts";
 import type { ThrottleSharing } from "../nodes/throttle-sharing.ts";
 import type { MetricFamily } from "../observe/metrics-text.ts";
+import { Providers } from "../openid/providers.ts";
 import type { UsageExport } from "../usage-export/engine.ts";
 import type { BillingServices } from "./billing.ts";
 import type { NodeAddress } from "./node-address.ts";
@@ -52,6 +53,13 @@ export function openConsoleApi(context: ProcessContext, services: ConsoleService
       shared: share("redeem"),
     }),
     mail: () => openMail({ db, keyring, dialer: gateway.dispatcher.dialer, timeoutMs: limits.mailTimeoutMs }),
+    providers: new Providers({
+      ...limits.companySignIn,
+      dialer: gateway.dispatcher.dialer,
+      http: gateway.dispatcher.http,
+      keyring,
+      clock,
+    }),
     alerts,
     usageExport,
     isReady: billing.isReady,

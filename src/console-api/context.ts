@@ -7,6 +7,7 @@ import type { Mail } from "../mail/mail.ts";
 import type { BillingFaults } from "../observe/billing-faults.ts";
 import type { BillingMetrics } from "../observe/billing-metrics.ts";
 import type { ProcessMetrics } from "../observe/merge-metrics.ts";
+import type { Providers } from "../openid/providers.ts";
 import type { UsageExport } from "../usage-export/engine.ts";
 import type { Live } from "./live/live.ts";
 import type { AuthThrottles } from "./throttling/auth-throttles.ts";
@@ -48,6 +49,8 @@ export interface ConsoleContext {
   readonly redeemThrottle: Throttle;
   /** Null if no mail server is configured. Call it at each use, because the configuration can change. */
   mail(): Promise<Mail | null>;
+  /** OpenID Connect providers at which people sign in. */
+  readonly providers: Providers;
   readonly alerts: Alerts;
   readonly usageExport: UsageExport;
   /** Whether the database accepts writes now, as in `readyz`. */

@@ -6,6 +6,7 @@ import { adminCaptureRoutes } from "./admin/captures.ts";
 import { adminCodeRoutes } from "./admin/codes.ts";
 import { adminConfigRoutes } from "./admin/config.ts";
 import { adminDashboardRoutes } from "./admin/dashboard.ts";
+import { adminDirectoryRoutes } from "./admin/directory.ts";
 import { adminGroupRoutes } from "./admin/groups.ts";
 import { adminKeyRoutes } from "./admin/keys.ts";
 import { adminModelRoutes } from "./admin/models.ts";
@@ -35,6 +36,7 @@ import { keyRoutes } from "./keys/keys.ts";
 import { metricsRoutes } from "./metrics/metrics.ts";
 import { modelRoutes } from "./models/models.ts";
 import { documentRoutes } from "./openapi.ts";
+import { providerSignInRoutes } from "./sign-in/sign-in.ts";
 import { usageRoutes } from "./usage/usage.ts";
 import { walletRoutes } from "./wallet/wallet.ts";
 
@@ -45,6 +47,7 @@ const OPERATIONS = {
   ...adminCodeRoutes,
   ...adminConfigRoutes,
   ...adminDashboardRoutes,
+  ...adminDirectoryRoutes,
   ...adminGroupRoutes,
   ...adminKeyRoutes,
   ...adminModelRoutes,
@@ -70,6 +73,7 @@ const OPERATIONS = {
   ...resetAccessRoutes,
   ...secondFactorRoutes,
   ...sessionRoutes,
+  ...providerSignInRoutes,
   ...tokenRoutes,
   ...usageRoutes,
   ...verificationRoutes,

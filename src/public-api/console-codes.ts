@@ -28,6 +28,38 @@ export const CONSOLE_GUIDE = {
     retry: "no",
     example: "Enter the code from your authenticator app.",
   },
+  sign_in_expired: {
+    why: "console: the sign-in at a provider took longer than ten minutes, was completed before, or began in another browser",
+    todo: "start the sign-in again",
+    retry: "no",
+    example: "Sign-in expired. Start again.",
+  },
+  identity_rejected: {
+    why: "console: the response of the provider is not valid: wrong issuer, audience, signature, algorithm, nonce or time",
+    todo: "start again. An administrator finds the reason on the page Directory and in the log",
+    retry: "no",
+    example:
+      "The sign-in at corp was rejected. Start again, or ask an administrator, who can see the reason.",
+  },
+  address_not_verified: {
+    why: "console: the provider has not verified your e-mail address",
+    todo: "verify the address at the provider, or ask an administrator",
+    retry: "no",
+    example: "The provider has not verified the address ada@example.com.",
+  },
+  not_assigned: {
+    why: "console: your account at the provider may not use this gateway: a group is missing, or the domain is not allowed",
+    todo: "ask an administrator for the group that the message names",
+    retry: "no",
+    example:
+      "Your account at the provider is not assigned to this gateway: the claim `groups` has no group that is required. Ask an administrator.",
+  },
+  sign_in_unavailable: {
+    why: "console: the provider does not respond, or too many people sign in at the same time",
+    todo: "try again shortly. People who are signed in can continue",
+    retry: "later",
+    example: "corp does not respond. Try again shortly.",
+  },
   forbidden: {
     why: "console API: the operation requires an administrator, or is not available to personal access tokens",
     todo: "ask an administrator, or sign in",

@@ -67,11 +67,15 @@ function eventsOf(stream: string): unknown[] {
 
 /** Codes that belong to no operation: sent to a disconnected client, by every path, or by the console API. */
 const OF_NO_OPERATION: readonly ErrorCode[] = [
+  "sign_in_expired",
   "sign_in_required",
   "wrong_credentials",
+  "identity_rejected",
   "second_factor_required",
   "forbidden",
   "not_in_scope",
+  "address_not_verified",
+  "not_assigned",
   "bound_exceeded",
   "foreign_origin",
   "registration_closed",
@@ -83,6 +87,7 @@ const OF_NO_OPERATION: readonly ErrorCode[] = [
   "misdirected_request",
   "request_header_fields_too_large",
   "client_closed_request",
+  "sign_in_unavailable",
   "http_version_not_supported",
 ];
 

@@ -9,16 +9,43 @@ export type Role = (typeof ROLES)[number];
 export const USER_STATUSES = ["active", "disabled"] as const;
 export type UserStatus = (typeof USER_STATUSES)[number];
 
+/** What the claims of the last sign-in at a provider grant, in addition to the file and the console. */
+export interface DirectoryGrants {
+  /** The name of the provider. */
+  provider: string;
+  /** Null if no claim grants a role. */
+  role: Role | null;
+  /** Ids of groups. */
+  groups: readonly string[];
+}
+
 export interface UserRecord {
   id: string;
   email: string;
+  /** As the file or the console set it; `effectiveRole` includes the directory. */
   role: Role;
   /** A disabled user cannot sign in, and the user's keys and tokens are rejected. */
   status: UserStatus;
   passwordHash: string | null;
   /** Limits of all keys of this user together. */
   limits: CallerLimits;
-  /** Ids of the user's groups (rows of `group_member`), in the operator's order. */
+  /** Ids of the groups that file or console set, in the operator's order; `effectiveGroups` includes the directory. */
   groups: readonly string[];
   createdAtMs: number;
+  /** Omitted for users who do not sign in at a provider. Sign-in writes it, never the file or the console. */
+  directory?: DirectoryGrants;
+}
+
+/** The rights of a user: what file and console grant, and what the directory grants. */
+export function effectiveRole({ role, directory }: Pick<UserRecord, "role" | "directory">): Role {
+  return higherRole(role, directory?.role ?? null);
+}
+
+export function effectiveGroups({ groups, directory }: Pick<UserRecord, "groups" | "directory">): string[] {
+  return [...new Set([...groups, ...(directory?.groups ?? [])])];
+}
+
+/** `ROLES` begins with the highest. */
+export function higherRole(role: Role, other: Role | null): Role {
+  return other !== null && ROLES.indexOf(other) < ROLES.indexOf(role) ? other : role;
 }

@@ -42,6 +42,13 @@ export function webhookSecretBinding(list: WebhookList, name: string): string {
   return `setting|${list}|${name}|secret`;
 }
 
+export function providerSecretBinding(name: string): string {
+  return `setting|sign_in|${name}|client_secret`;
+}
+
+/** The cookie of a sign-in that is in progress. */
+export const SIGN_IN_COOKIE_BINDING = "cookie|sign_in";
+
 export function storedResponseBinding(keyId: string, responseId: string): string {
   return `stored_response|${keyId}|${responseId}`;
 }

@@ -64,6 +64,7 @@ export const LAYERS: readonly Layer[] = [
       "usage-export",
       "alerts",
       "mail",
+      "openid",
       "config",
       "gateway",
     ],
@@ -104,6 +105,11 @@ export const LAYERS: readonly Layer[] = [
       "accounts",
       "version",
     ],
+  },
+  {
+    name: "openid",
+    holds: "OpenID Connect providers: the flow, verified claims, the person that they describe",
+    mayImport: ["net", "records", "secrets", "store", "config"],
   },
   {
     name: "mail",

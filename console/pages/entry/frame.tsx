@@ -44,7 +44,7 @@ export function SafeForm(props: ComponentProps<typeof Form>) {
 }
 
 /** The page that was requested before the sign-in. Always a page of the console. */
-function useRequestedPage(): string {
+export function useRequestedPage(): string {
   const next = new URLSearchParams(useSearch()).get("next");
   return next?.startsWith("/") ? next : "/";
 }

@@ -1,4 +1,4 @@
-/** Signs in with a password and, if enabled, a second factor. */
+/** Signs in at a provider, or with a password and, if enabled, a second factor. */
 
 import { useState } from "react";
 import { ApiProblem } from "../../api.ts";
@@ -10,12 +10,31 @@ import { SecretField, TextField } from "../../ui/field.tsx";
 import { useForm } from "../../ui/form.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Entry, SafeForm, SignedOutOnly, useEnter } from "./frame.tsx";
+import { ProviderButtons } from "./providers.tsx";
 
 export default function SignInPage() {
   return (
     <SignedOutOnly>
-      <SignIn />
+      <SignInWays />
     </SignedOutOnly>
+  );
+}
+
+/** Where passwords are for administrators only, their form is behind a button; where they are off, there is none. */
+function SignInWays() {
+  const t = useText("entry");
+  const { password_sign_in: password } = useSession();
+  const [isOpen, setOpen] = useState(false);
+  if (password === "allowed" || isOpen) return <SignIn />;
+  return (
+    <Entry title={t.signIn.title}>
+      <ProviderButtons />
+      {password === "admins" && (
+        <Button tone="quiet" onClick={() => setOpen(true)}>
+          {t.providers.asAdmin}
+        </Button>
+      )}
+    </Entry>
   );
 }
 
@@ -23,6 +42,7 @@ export default function SignInPage() {
 function SignIn() {
   const t = useText("entry");
   const enter = useEnter();
+  const { providers } = useSession();
   const signIn = useChange("session.create", {});
   const [needsCode, setNeedsCode] = useState(false);
   const form = useForm({ email: "", password: "", code: "" }, async ({ code, ...values }) => {
@@ -63,6 +83,8 @@ function SignIn() {
   return (
     <Entry title={t.signIn.title} links={<Ways />}>
       <Unclaimed />
+      <ProviderButtons />
+      {providers.length > 0 && <p className="quiet">{t.providers.or}</p>}
       <SafeForm form={form} submit={t.signIn.submit}>
         <TextField {...form.bind("email")} type="email" label={t.email} autoComplete="username" />
         <SecretField {...form.bind("password")} label={t.password} autoComplete="current-password" />
@@ -73,7 +95,8 @@ function SignIn() {
 
 function Ways() {
   const t = useText("entry").signIn;
-  const { registration } = useSession();
+  const { registration, password_sign_in: password } = useSession();
+  if (password !== "allowed") return <Link to="/forgot">{t.forgot}</Link>;
   return (
     <>
       <Link to="/forgot">{t.forgot}</Link>

@@ -8,13 +8,14 @@ import { Notice } from "../../ui/notice.tsx";
 import { Card, Facts, Page, PageHeader } from "../../ui/page.tsx";
 import { useProblemToast, useToast } from "../../ui/toast.tsx";
 import { PasswordSection } from "./password.tsx";
+import { ProviderSection } from "./provider.tsx";
 import { SecondFactorSection } from "./second-factor.tsx";
 import { SessionsSection } from "./sessions.tsx";
 import { TokensSection } from "./tokens.tsx";
 
 export default function ProfilePage() {
   const t = useText("profile");
-  const { email, role, must_verify: mustVerify } = useUser();
+  const { email, role, must_verify: mustVerify, provider } = useUser();
   return (
     <Page>
       <PageHeader title={t.title} about={t.about} />
@@ -29,11 +30,17 @@ export default function ProfilePage() {
               </span>,
             ],
             [t.facts.role, t.facts.roles[role]],
+            ...(provider === null ? [] : [[t.facts.provider, t.provider.linked(provider)] as const]),
           ]}
         />
       </Card>
-      <PasswordSection />
-      <SecondFactorSection />
+      {provider === null && (
+        <>
+          <PasswordSection />
+          <SecondFactorSection />
+          <ProviderSection />
+        </>
+      )}
       <SessionsSection />
       <TokensSection />
     </Page>

@@ -27,6 +27,13 @@ export const adminUsers = {
   signedIn: "Last sign-in",
   created: "Created",
   secondFactor: "Two-factor authentication",
+  sources: {
+    signIn: "Signs in with",
+    local: "Role by file or console",
+    role: (provider: string) => `Role by ${provider}`,
+    groups: (provider: string) => `Groups by ${provider}`,
+    none: "none",
+  },
   password: "Password",
   isSet: "set",
   notSet: "not set",

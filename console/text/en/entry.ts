@@ -19,6 +19,14 @@ export const entry = {
       text: "Open the link that the gateway printed at startup. It works once and expires after one hour. Restart the gateway to get a new link.",
     },
   },
+  providers: {
+    signIn: (provider: string) => `Sign in with ${provider}`,
+    or: "Or with a password:",
+    asAdmin: "Sign in as an administrator, with a password",
+    finishing: "Signing in…",
+    failed: "Sign-in failed",
+    notSignedIn: "You are not signed in",
+  },
   code: {
     title: "Two-factor authentication",
     about: "Enter the six-digit code from your authenticator app, or a recovery code.",

@@ -8,6 +8,7 @@ export const profile = {
   facts: {
     email: "E-mail address",
     role: "Role",
+    provider: "Sign-in",
     roles: { admin: "Administrator", auditor: "Auditor", user: "User" },
   },
   verify: {
@@ -16,6 +17,16 @@ export const profile = {
       `To create keys, open the link that was sent to ${email} and choose a new password.`,
     again: "Resend link",
     sent: "Link sent.",
+  },
+  provider: {
+    title: "Company sign-in",
+    about:
+      "Link your account to sign in with your company instead of a password. An administrator can undo it.",
+    link: (provider: string) => `Link with ${provider}`,
+    linked: (provider: string) => `with ${provider}, which manages your password and second factor`,
+    confirm: (provider: string) =>
+      `You continue at ${provider}. Afterwards you sign in only there, and the password of this account no longer works.`,
+    submit: "Continue",
   },
   password: {
     title: "Password",

@@ -26,6 +26,13 @@ export const adminUsers: Area<"adminUsers"> = {
   signedIn: "最近登录",
   created: "创建时间",
   secondFactor: "两步验证",
+  sources: {
+    signIn: "登录方式",
+    local: "文件或控制台授予的角色",
+    role: (provider) => `${provider} 授予的角色`,
+    groups: (provider) => `${provider} 授予的分组`,
+    none: "无",
+  },
   password: "密码",
   isSet: "已设置",
   notSet: "未设置",

@@ -18,6 +18,14 @@ export const entry: Area<"entry"> = {
       text: "请打开网关启动时输出的链接。链接仅可使用一次，一小时后过期。重启网关可获取新链接。",
     },
   },
+  providers: {
+    signIn: (provider) => `使用 ${provider} 登录`,
+    or: "或使用密码：",
+    asAdmin: "以管理员身份使用密码登录",
+    finishing: "正在登录…",
+    failed: "登录失败",
+    notSignedIn: "您尚未登录",
+  },
   code: {
     title: "两步验证",
     about: "请输入身份验证器应用中的六位验证码，或恢复码。",

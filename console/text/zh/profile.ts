@@ -5,12 +5,25 @@ import type { Area } from "../catalogue.ts";
 export const profile: Area<"profile"> = {
   title: "个人资料与安全",
   about: "您的账户、登录方式和活跃会话。",
-  facts: { email: "邮箱", role: "角色", roles: { admin: "管理员", auditor: "审计员", user: "用户" } },
+  facts: {
+    email: "邮箱",
+    role: "角色",
+    provider: "登录方式",
+    roles: { admin: "管理员", auditor: "审计员", user: "用户" },
+  },
   verify: {
     title: "验证您的邮箱",
     text: (email) => `要创建密钥，请打开发送到 ${email} 的链接并设置新密码。`,
     again: "重新发送链接",
     sent: "链接已发送。",
+  },
+  provider: {
+    title: "公司登录",
+    about: "关联账户后，您将通过公司登录，而不再使用密码。管理员可以撤销。",
+    link: (provider) => `关联 ${provider}`,
+    linked: (provider) => `通过 ${provider}，密码和两步验证由其管理`,
+    confirm: (provider) => `您将前往 ${provider}。之后您只能通过它登录，此账户的密码将不再有效。`,
+    submit: "继续",
   },
   password: {
     title: "密码",

@@ -7,6 +7,7 @@ import { requestCounts, responseBounds, usageLimits } from "../../count-limits.t
 import { bodyLimits } from "./body-limits.ts";
 import { nodeLimits } from "./node-limits.ts";
 import { observationLimits } from "./observation-limits.ts";
+import { signInLimits } from "./sign-in-limits.ts";
 import { storedResponseLimits } from "./stored-response-limits.ts";
 import { threadLimits } from "./thread-limits.ts";
 import { upstreamLimits } from "./upstream-limits.ts";
@@ -304,6 +305,7 @@ export const limits = {
 
   // Authentication and abuse.
 
+  ...signInLimits,
   /** Wrong keys per minute from one address. Further attempts have to wait. */
   badKeyTriesPerMinute: 20,
   /** Token counts of one key. Clients send dozens at once. */

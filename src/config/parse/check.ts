@@ -48,6 +48,7 @@ export function checkReferences(tree: unknown, known: KnownNames, options: Check
       .flatMap((group) => itemsAt(group, "billing"))
       .flatMap((billing) => references.checkList(billing, "plans", "plan")),
     ...users.flatMap((user) => checkUser(user, references)),
+    ...checkSignIn(tree, references),
     ...keys.flatMap((key) => checkKey(key, references)),
   ];
 }
@@ -103,6 +104,17 @@ function checkGroup(group: Item, references: ReferenceChecker): FieldProblem[] {
     ...checkModelReferences(group, "model_prices"),
     ...plansWithoutUse(group),
   ];
+}
+
+/** The groups that claims of a provider grant. */
+function checkSignIn(tree: unknown, references: ReferenceChecker): FieldProblem[] {
+  const root = isRecord(tree) ? itemsAt({ path: [], value: tree }, "sign_in") : [];
+  return root
+    .flatMap((section) => itemsAt(section, "providers"))
+    .flatMap((provider) => itemsAt(provider, "groups"))
+    .flatMap(({ path, value }) =>
+      Object.keys(value).flatMap((name) => references.check([...path, name], name, "group")),
+    );
 }
 
 function checkUser(user: Item, references: ReferenceChecker): FieldProblem[] {

@@ -165,7 +165,12 @@ function firstPerField(problems: FieldProblem[]): FieldProblem[] {
 }
 
 /** Fields whose value is a secret even if it is written directly in the file. */
-export const SECRET_FIELDS: ReadonlySet<string> = new Set(["credential", "password", "secret"]);
+export const SECRET_FIELDS: ReadonlySet<string> = new Set([
+  "credential",
+  "password",
+  "secret",
+  "client_secret",
+]);
 
 function describeValue(tree: Tree, path: Path, value: string): string {
   if (path.some((part) => typeof part === "string" && SECRET_FIELDS.has(part))) return "(not shown)";

@@ -78,6 +78,7 @@ class KeyPlanner {
   readonly #targets: KeyTargets;
   readonly #secrets: Secrets;
   readonly #active: ReadonlyMap<string, KeyRecord>;
+  readonly #suspended: ReadonlySet<string>;
   readonly #byDigest: ReadonlyMap<string, KeyRecord>;
   readonly #groupNames: ReadonlyMap<string, string>;
   readonly #plan: KeyPlan = { steps: [], shown: [], problems: [] };
@@ -87,6 +88,11 @@ class KeyPlanner {
     this.#targets = targets;
     this.#secrets = secrets;
     this.#active = activeKeys(state);
+    this.#suspended = new Set(
+      state.keys
+        .filter(({ id }) => state.suspendedKeys.has(id))
+        .map(({ userId, name }) => keyIdentity(userId, name)),
+    );
     this.#byDigest = new Map(state.keys.map((key) => [key.digest, key]));
     this.#groupNames = new Map([...targets.groups].map(([name, id]) => [id, name]));
   }
@@ -95,6 +101,9 @@ class KeyPlanner {
     wanted.forEach((entry, index) => {
       const key = this.#resolve(entry);
       const message = this.#findSecretProblem(key);
+      // The directory decides when it works again; a new key in its place would undo the suspension.
+      if (this.#suspended.has(keyIdentity(key.values.userId, entry.name)) && key.present === undefined)
+        return;
       if (message !== null) this.#plan.problems.push({ path: ["keys", index, "secret"], message });
       else if (key.present === undefined) this.#create(key);
       else if (key.digest === undefined || key.digest === key.present.digest) this.#change(key, key.present);

@@ -57,13 +57,21 @@ export function pruneSteps(state: ConfigState, file: GatewayFile, { clock }: Sec
   const keepsAdmins = !file.users.some(({ role }) => role === "admin");
   const keptKeys = new Set([...activeKeys(state).values()].map(({ id }) => id));
   const keyEmail = (key: KeyRecord) => (key.userId === null ? null : (emails.get(key.userId) ?? key.userId));
+  // People of a provider, and their keys, are not part of a file.
+  const external = new Set(
+    state.users.filter(({ directory }) => directory !== undefined).map(({ id }) => id),
+  );
   const keys = state.keys.filter((key) => {
+    if (key.userId !== null && external.has(key.userId)) return false;
     const named = namedKeys.has(JSON.stringify([keyEmail(key)?.toLowerCase() ?? null, key.name]));
     return key.status === "active" && !(named && keptKeys.has(key.id));
   });
   const users = state.users.filter(
     ({ id, email, role }) =>
-      !namedUsers.has(email.toLowerCase()) && !(keepsAdmins && role === "admin") && !state.funds.has(id),
+      !namedUsers.has(email.toLowerCase()) &&
+      !external.has(id) &&
+      !(keepsAdmins && role === "admin") &&
+      !state.funds.has(id),
   );
   const named = (list: readonly { name: string }[]) => new Set(list.map(({ name }) => name));
   const namedGroups = named(file.groups);

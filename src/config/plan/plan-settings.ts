@@ -1,4 +1,4 @@
-/** Plans the settings of the installation: registration, retention, mail, alerts and usage export. Omitted secrets are kept. */
+/** Plans the settings of the installation: registration, sign-in, retention, mail, alerts and usage export. Omitted secrets are kept. */
 
 import { parseUsd, usdText } from "../../money/nano.ts";
 import type { FieldChange } from "../../records/policy.ts";
@@ -13,6 +13,7 @@ import { durationText } from "../schema/usage-limits.ts";
 import { changedFields, type FormattedFields } from "../state/difference.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import { buildStep, type ConfigState, type PlanStep, type Secrets } from "../state/step.ts";
+import { planSignIn, signInReachProblems, signInSection } from "./plan-sign-in.ts";
 import { planUsageExport, usageExportSection } from "./plan-usage-export.ts";
 import { buildWebhooks, diffWebhooks, webhookReachProblems, webhooksToFile } from "./plan-webhooks.ts";
 import { planRetention, retentionTexts } from "./retention.ts";
@@ -24,6 +25,7 @@ type FileAlerts = NonNullable<GatewayFile["alerts"]>;
 export function planSettings(state: ConfigState, file: GatewayFile, secrets: Secrets): PlanStep[] {
   return [
     ...planRegistration(state, file),
+    ...planSignIn(state.signIn, file.sign_in, secrets),
     ...planRetention(state, file),
     ...planSmtp(state.smtp, file.smtp, secrets),
     ...planAlerts(state.alerts, file.alerts, secrets),
@@ -153,6 +155,7 @@ export function settingsToFile(state: ConfigState) {
   const { registration, smtp, alerts } = state;
   return {
     registration,
+    ...signInSection(state),
     ...retentionToFile(state),
     ...(smtp === null ? {} : { smtp: smtpToFile(smtp) }),
     ...(alerts === DEFAULT_ALERTS ? {} : { alerts: alertsToFile(alerts) }),
@@ -206,6 +209,7 @@ export function settingsReachProblems(file: GatewayFile, state: ConfigState): Fi
   const problems = [
     ...webhookReachProblems("usage_export", state.usageExport.webhooks, usage_export?.webhooks),
     ...webhookReachProblems("alerts", state.alerts.webhooks, alerts?.webhooks),
+    ...signInReachProblems(file, state),
   ];
   if (smtp?.enabled) {
     const { smtp: present } = state;

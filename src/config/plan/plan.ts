@@ -37,6 +37,7 @@ import { pruneSteps, type Removals, removalSteps } from "./plan-removals.ts";
 import { isPermitted, type PlanPermit } from "./plan-scope.ts";
 import { planServiceAccounts, pruneServiceAccounts } from "./plan-service-accounts.ts";
 import { mailProblems, planSettings, settingsReachProblems } from "./plan-settings.ts";
+import { signInProblems } from "./plan-sign-in.ts";
 
 /**
  * Steps are in an order that respects references: an entry is created before and removed after the entries that
@@ -124,6 +125,7 @@ export async function planSteps(
       ...chargingProblems(file, after, options),
       ...requestPolicyProblems(file, after),
       ...mailProblems(file, state),
+      ...signInProblems(file, state),
       ...(options.fromConsole ? [...reachProblems(file, state), ...settingsReachProblems(file, state)] : []),
       ...removed.problems,
     ],

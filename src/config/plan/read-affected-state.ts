@@ -47,6 +47,8 @@ export async function readAffectedState(
       ...(await readSettingsState(tx)),
       users: [...namedUsers, ...(await findUsers(tx, { ids: [...owners] }))],
       keys,
+      // A document without keys creates none.
+      suspendedKeys: new Set<string>(),
       formerDigests: new Set<string>(),
       subscriptions: await listUserSubscriptions(tx, [...ids]),
       funds,

@@ -103,6 +103,9 @@ const LEAST = {
     error_rate: {},
     overruns: {},
   },
+  sign_in: {
+    providers: [{ name: "corp", issuer: "https://login.example.com", client_id: "gateway", roles: {} }],
+  },
   usage_export: { webhooks: [{ name: "warehouse", url: "https://ingest.example.com" }] },
   models: [{ id: "fast", interfaces: ["chat"], price: PRICE }],
   accounts: [{ name: "one", kind: "openai", base_url: "https://up.example.com", limits: {}, profile: {} }],

@@ -14,6 +14,7 @@ import { account, group } from "./policy.ts";
 import { requestPolicy } from "./request-policies.ts";
 import { serviceAccount } from "./service-accounts.ts";
 import { alerts, registration, retention, server, smtp } from "./settings.ts";
+import { signIn } from "./sign-in.ts";
 import { log, telemetry } from "./telemetry.ts";
 import { usageExport } from "./usage-export.ts";
 
@@ -63,6 +64,12 @@ export const gatewayFile = describeFields({
     means:
       "the registration mode. `closed`: no registration; users are defined in this file, or created or invited by administrators. `invite`: with an invitation, a link that works once. `open`: for everyone",
     leftOut: `${KEEPS_STORED_VALUE}; initially \`closed\``,
+  },
+  sign_in: {
+    is: signIn.optional(),
+    means:
+      "how people sign in: passwords, and OpenID Connect providers of a company. [Sign-in](sign-in.md) has the steps for each provider",
+    leftOut: `${KEEPS_STORED_VALUE}; otherwise the section is replaced as a whole. Initially passwords`,
   },
   retention: {
     is: retention.optional(),

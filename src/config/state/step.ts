@@ -19,10 +19,12 @@ import { listSubscriptions } from "../../store/money/subscriptions.ts";
 import { readFunds } from "../../store/money/wallets.ts";
 import { listKeys, readFormerDigests } from "../../store/policy/keys.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
+import { readSuspendedKeys } from "../../store/policy/suspended-keys.ts";
 import { readResponsesKept } from "../../store/responses/response-retention.ts";
 import { readAlertSettings } from "../../store/settings/alert-settings.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
 import type { AlertsRecord, Registration, SmtpRecord } from "../../store/settings/settings-records.ts";
+import { readSignIn, type SignInRecord } from "../../store/settings/sign-in-settings.ts";
 import { readSmtp } from "../../store/settings/smtp.ts";
 import { readUsageExport, type UsageExportRecord } from "../../store/settings/usage-export-settings.ts";
 import { readUsageRowsKept } from "../../store/usage/usage-removal.ts";
@@ -36,6 +38,8 @@ export interface ConfigState {
   groups: GroupRecord[];
   users: UserRecord[];
   keys: KeyRecord[];
+  /** Ids of revoked keys that return with their owner or its group. */
+  suspendedKeys: ReadonlySet<string>;
   /** Digests of secrets that were replaced by a rotation. */
   formerDigests: ReadonlySet<string>;
   priceList?: PriceList | null;
@@ -50,6 +54,7 @@ export interface ConfigState {
   /** Retention of stored responses; 0: they are not written to the database. */
   responsesKeptMs: number;
   registration: Registration;
+  signIn: SignInRecord;
   smtp: SmtpRecord | null;
   alerts: AlertsRecord;
   usageExport: UsageExportRecord;
@@ -62,6 +67,7 @@ export async function readState(db: Db): Promise<ConfigState> {
     ...(await readSettingsState(tx)),
     users: await listUsers(tx),
     keys: await listKeys(tx),
+    suspendedKeys: await readSuspendedKeys(tx),
     formerDigests: await readFormerDigests(tx),
     subscriptions: await listSubscriptions(tx),
     funds: await readFunds(tx),
@@ -76,6 +82,7 @@ export async function readSettingsState(tx: Db) {
     usageRowsKeptMs: await readUsageRowsKept(tx),
     responsesKeptMs: await readResponsesKept(tx),
     registration: await readRegistration(tx),
+    signIn: await readSignIn(tx),
     smtp: await readSmtp(tx),
     alerts: await readAlertSettings(tx),
     usageExport: await readUsageExport(tx),

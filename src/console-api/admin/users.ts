@@ -45,8 +45,14 @@ const userDetailResponse = z.object({
   ...userListResponse.shape,
   /** Limits of all keys of the user together. */
   limits: limitsShape,
-  /** Names of the groups that the user is a member of. */
+  /** Names of the groups that the file or the console made the user a member of. */
   groups: z.array(z.string()),
+  /** The role that the file or the console gave. `role` is the higher one of it and that of the directory. */
+  local_role: z.enum(ROLES),
+  /** What the claims of the last sign-in at a provider grant; null for users who do not sign in at one. */
+  directory: z
+    .object({ provider: z.string(), role: z.enum(ROLES).nullable(), groups: z.array(z.string()) })
+    .nullable(),
 });
 
 const byId = { params: z.strictObject({ id: z.string().max(100) }) };
@@ -239,9 +245,13 @@ async function readUserDetail(
   if (listed === undefined)
     throw new ApiError("not_found", `The user ${foldEmail(user.email)} does not exist.`);
   const names = new Map((await listGroups(db)).map((group) => [group.id, group.name]));
+  const nameGroups = (ids: readonly string[]) => ids.map((groupId) => names.get(groupId) ?? groupId);
   return {
     ...listedObject(listed),
     limits: limitsObject(user.limits),
-    groups: user.groups.map((groupId) => names.get(groupId) ?? groupId),
+    groups: nameGroups(user.groups),
+    local_role: user.role,
+    directory:
+      user.directory === undefined ? null : { ...user.directory, groups: nameGroups(user.directory.groups) },
   };
 }

@@ -1,9 +1,11 @@
-/** Deletes expired sessions and links periodically. */
+/** Deletes expired sessions, links and records of sign-ins periodically, and suspends people who must sign in again. */
 
 import type { Installation } from "../../config/installation/installation.ts";
+import { limits } from "../../config/limits/product-limits.ts";
 import type { Log } from "../../observe/log.ts";
 import { sweepLinks } from "../../store/identity/links.ts";
 import { sweepSessions } from "../../store/identity/sessions.ts";
+import { sweepSignIns } from "../../store/identity/sign-in-records.ts";
 import type { RunJob } from "../../store/nodes/job-leases.ts";
 import { sessionBounds } from "./actor.ts";
 
@@ -11,16 +13,23 @@ export interface SessionSweepOptions {
   readonly log: Log;
   readonly sweepMs: number;
   readonly runJob: RunJob;
+  suspendOverduePeople(): Promise<void>;
 }
 
 export function startSweepingSessions(
   { db, clock }: Installation,
-  { log, sweepMs, runJob }: SessionSweepOptions,
+  { log, sweepMs, runJob, suspendOverduePeople }: SessionSweepOptions,
 ): { stop(): void } {
   const timer = setInterval(() => {
     const nowMs = clock.nowMs();
     runJob(async () => {
-      await Promise.all([sweepSessions(db, sessionBounds(nowMs)), sweepLinks(db, nowMs)]);
+      const rejectedBeforeMs = nowMs - limits.companySignIn.rejectionsKeptMs;
+      await Promise.all([
+        sweepSessions(db, sessionBounds(nowMs)),
+        sweepLinks(db, nowMs),
+        sweepSignIns(db, { nowMs, rejectedBeforeMs }),
+        suspendOverduePeople(),
+      ]);
     }).catch((error: unknown) => {
       log.warn("session_sweep_failed", { reason: error instanceof Error ? error.message : "unknown" });
     });

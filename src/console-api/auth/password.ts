@@ -15,6 +15,7 @@ import {
   writePassword,
 } from "../../store/identity/credentials.ts";
 import { findLink, takeLink } from "../../store/identity/links.ts";
+import { readSignIn } from "../../store/settings/sign-in-settings.ts";
 import { auditLogActor, buildChangeEntry } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import {
@@ -32,6 +33,7 @@ import { requireLiveActor } from "./actor.ts";
 import { createLink } from "./create-link.ts";
 import { resetEmail } from "./email-templates.ts";
 import { linkUsedError, sendIfPossible } from "./links.ts";
+import { mayUsePassword } from "./password-sign-in.ts";
 import { beginSession, withCookie } from "./session.ts";
 import { requireCode, signedInResponse, signIn } from "./sessions.ts";
 import { type AccessChange, endAccess, resetPassword } from "./user-access.ts";
@@ -232,6 +234,7 @@ async function sendReset(
   try {
     const found = await findCredentialsByEmail(installation.db, email);
     if (found === null || found.status === "disabled") return;
+    if (!mayUsePassword(await readSignIn(installation.db), found)) return;
     const user = { id: found.userId, email: found.email };
     // The sender is not authenticated, so the audit log names the system.
     const actor = { kind: "system", id: null, name: "gateway" } as const;

@@ -25,6 +25,7 @@ import { addressBlock } from "../throttling/throttle.ts";
 import { accountExistsError, addUser, logRegistration, signInNewUser } from "./create-account.ts";
 import { alreadyRegisteredEmail } from "./email-templates.ts";
 import { linkUsedError, sendIfPossible } from "./links.ts";
+import { requirePasswordSignIn } from "./password-sign-in.ts";
 import type { NewSession } from "./session.ts";
 import { personResponse, signedInResponse } from "./sessions.ts";
 import { registrationClosedError, sendVerification } from "./verification.ts";
@@ -74,6 +75,7 @@ export const registrationRoutes = {
       const { email, password } = input.body;
       const registration = await readRegistration(installation.db);
       if (registration !== "open") throw registrationClosedError(registration);
+      await requirePasswordSignIn(installation.db, "user");
       if (!(await hasAdministrator(installation.db))) throw administratorMissingError();
       const hasMail = (await context.mail()) !== null;
       if (hasMail !== (password === undefined)) throw misplacedPasswordError(hasMail);
@@ -97,7 +99,9 @@ export const registrationRoutes = {
       const { installation, identity } = context;
       const { db, clock } = installation;
       const digest = secretDigest(input.body.token);
-      if ((await findLink(db, digest, clock.nowMs()))?.purpose !== "invite") throw linkUsedError();
+      const found = await findLink(db, digest, clock.nowMs());
+      if (found?.purpose !== "invite") throw linkUsedError();
+      await requirePasswordSignIn(db, found.role ?? "user");
       const passwordHash = await identity.passwords.hash(input.body.password);
       const user = await transaction(db, async (tx) => {
         const link = await takeLink(tx, digest, "invite", clock.nowMs());

@@ -16,6 +16,12 @@ import {
 import { deleteSession, deleteSessions, listSessions } from "../../store/identity/sessions.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
 import { REGISTRATIONS } from "../../store/settings/settings-records.ts";
+import {
+  DEFAULT_SIGN_IN,
+  PASSWORD_SIGN_IN,
+  readSignIn,
+  type SignInRecord,
+} from "../../store/settings/sign-in-settings.ts";
 import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { codeField, emailField, passwordField } from "../forms/fields.ts";
@@ -23,6 +29,7 @@ import { endedSessionCookie } from "../http/cookies.ts";
 import { isLoopback, rejectInsecure } from "../http/origin.ts";
 import { EMPTY_INPUT, forAnyone, forUsers, NO_INPUT } from "../http/route.ts";
 import { sessionBounds } from "./actor.ts";
+import { mayUsePassword } from "./password-sign-in.ts";
 import { beginSession, type NewSession, withCookie } from "./session.ts";
 import { isRightCode, wrongCodeError } from "./verify-credentials.ts";
 
@@ -34,10 +41,12 @@ export const personResponse = z.object({
   must_verify: z.boolean(),
   has_password: z.boolean(),
   has_second_factor: z.boolean(),
+  /** The provider at which the user signs in instead of with a password; null if none. */
+  provider: z.string().nullable(),
 });
 
 export function personObject(credentials: Credentials): z.input<typeof personResponse> {
-  const { userId, email, role, mustVerify, passwordHash, secondFactor } = credentials;
+  const { userId, email, role, mustVerify, passwordHash, secondFactor, provider } = credentials;
   return {
     id: userId,
     email,
@@ -45,6 +54,7 @@ export function personObject(credentials: Credentials): z.input<typeof personRes
     must_verify: mustVerify,
     has_password: passwordHash !== null,
     has_second_factor: secondFactor !== null && secondFactor.sinceMs !== null,
+    provider,
   };
 }
 
@@ -60,6 +70,10 @@ export const sessionRoutes = {
       /** Null if no user is signed in. */
       user: personResponse.nullable(),
       registration: z.enum(REGISTRATIONS),
+      /** Names of the providers at which people sign in, in the order of the configuration. */
+      providers: z.array(z.string()),
+      /** Who may sign in with a password. */
+      password_sign_in: z.enum(PASSWORD_SIGN_IN),
       /**
        * Whether mail is configured: if so, a reset link can be sent by e-mail, otherwise an administrator
        * creates one.
@@ -78,9 +92,12 @@ export const sessionRoutes = {
     async run(context, { actor }) {
       const { db } = context.installation;
       const credentials = actor === null ? null : await findCredentials(db, actor.userId);
+      const signInSettings = await readSignIn(db);
       return {
         user: credentials === null ? null : personObject(credentials),
         registration: await readRegistration(db),
+        providers: signInSettings.providers.map(({ name }) => name),
+        password_sign_in: signInSettings.password,
         mail: (await context.mail()) !== null,
         unclaimed: await isUnclaimed(db),
         public_url: isLoopback(new URL(context.publicUrl).hostname) ? null : context.publicUrl,
@@ -105,7 +122,10 @@ export const sessionRoutes = {
         // Signing a new registrant in would reveal that the address had no account before, so the address must
         // be verified first.
         const hasMail = (await context.mail()) !== null;
-        if (found === null || !isRight || (found.mustVerify && hasMail)) throw wrongPasswordError(hasMail);
+        const settings = await readSignIn(context.installation.db);
+        // The same error for a right password that may not be used: it must not confirm the password.
+        const isUsable = found !== null && isRight && mayUsePassword(settings, found);
+        if (!isUsable || (found.mustVerify && hasMail)) throw wrongPasswordError(hasMail, settings);
         if (code !== undefined) await requireCode(context, found, code);
         return found;
       });
@@ -226,8 +246,13 @@ export const sessionRoutes = {
   }),
 };
 
-function wrongPasswordError(hasMail: boolean): ApiError {
+function wrongPasswordError(hasMail: boolean, { providers }: SignInRecord = DEFAULT_SIGN_IN): ApiError {
   const message = "The address or the password is incorrect.";
+  const [provider] = providers;
+  if (provider !== undefined) {
+    const hint = `${message} If you sign in at ${provider.name}, use its button.`;
+    return new ApiError("wrong_credentials", hint);
+  }
   const verify =
     " If you have just registered, open the link in the e-mail first. To get another link, register again.";
   return new ApiError("wrong_credentials", hasMail ? message + verify : message);

@@ -21,6 +21,7 @@ import { createLink } from "./create-link.ts";
 import { verificationEmail } from "./email-templates.ts";
 import { linkUsedError, sendIfPossible } from "./links.ts";
 import { limitEmails } from "./password.ts";
+import { requirePasswordSignIn } from "./password-sign-in.ts";
 import type { NewSession } from "./session.ts";
 import { accountDisabledError, personResponse } from "./sessions.ts";
 import { endAccess } from "./user-access.ts";
@@ -42,6 +43,7 @@ export const verificationRoutes = {
       const digest = secretDigest(input.body.token);
       // First, because hashing is expensive and this route is public.
       if ((await findLink(db, digest, clock.nowMs()))?.purpose !== "verify") throw linkUsedError();
+      await requirePasswordSignIn(db, "user");
       const passwordHash = await identity.passwords.hash(input.body.password);
       const { email, userId } = await transaction(db, async (tx) => {
         const link = await takeLink(tx, digest, "verify", clock.nowMs());

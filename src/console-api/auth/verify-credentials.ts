@@ -59,9 +59,19 @@ export async function requirePassword(
   presented: PresentedFactors,
 ): Promise<Credentials> {
   const credentials = await lookUpCredentials(context, actor);
+  rejectExternal(credentials);
   if (credentials.passwordHash !== null) await verifyPassword(context, credentials, presented);
   else if (isOn(credentials)) await verifyCode(context, credentials, presented);
   return credentials;
+}
+
+/** A password of a person whom a provider signs in would still work after the provider has ended the access. */
+function rejectExternal({ provider }: Credentials): void {
+  if (provider === null) return;
+  throw new ApiError(
+    "conflict",
+    `You sign in at ${provider}, which manages your password and second factor. Change them there.`,
+  );
 }
 
 /** Requires both factors, before an operation after which the password alone would be sufficient. */

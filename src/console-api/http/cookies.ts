@@ -1,11 +1,12 @@
 /**
- * The session cookie. With the prefix `__Host-`, browsers send it only to this host, over https or locally.
+ * The cookies of the console: that of a session, and that of a sign-in at a provider. With the prefix `__Host-`, browsers send it only to this host, over https or locally.
  * Scripts cannot read it.
  */
 
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 
 const SESSION_COOKIE = "__Host-session";
+const SIGN_IN_COOKIE = "__Host-sign-in";
 const ATTRIBUTES = "Path=/; Secure; HttpOnly; SameSite=Lax";
 
 export function sessionCookie(secret: string, maxAgeMs: number): string {
@@ -18,9 +19,25 @@ export function endedSessionCookie(): string {
 
 /** Returns the cookie of the request, or null. */
 export function presentedSession(headers: HeaderReader): string | null {
+  return readCookie(headers, SESSION_COOKIE);
+}
+
+export function signInCookie(sealed: string, maxAgeMs: number): string {
+  return `${SIGN_IN_COOKIE}=${sealed}; ${ATTRIBUTES}; Max-Age=${Math.floor(maxAgeMs / 1000)}`;
+}
+
+export function endedSignInCookie(): string {
+  return `${SIGN_IN_COOKIE}=; ${ATTRIBUTES}; Max-Age=0`;
+}
+
+export function presentedSignIn(headers: HeaderReader): string | null {
+  return readCookie(headers, SIGN_IN_COOKIE);
+}
+
+function readCookie(headers: HeaderReader, wanted: string): string | null {
   for (const pair of headers.get("cookie")?.split(";") ?? []) {
     const [name, value = ""] = pair.split("=", 2);
-    if (name?.trim() === SESSION_COOKIE) return value.trim();
+    if (name?.trim() === wanted) return value.trim();
   }
   return null;
 }

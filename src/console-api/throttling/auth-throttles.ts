@@ -14,6 +14,8 @@ export interface AuthThrottles {
   readonly registrations: Throttle;
   /** Requested e-mails to an address. */
   readonly emails: Throttle;
+  /** Starts and ends of sign-ins at providers, from an address. */
+  readonly providerSignIns: Throttle;
 }
 
 /**
@@ -42,6 +44,7 @@ export interface AuthThrottleLimits {
   waitingPasswordHashesMax: number;
   registrationsPerDay: number;
   emailsPerHour: number;
+  companySignIn: { attempts: { tries: number; windowMs: number } };
 }
 
 /** Connects a throttle with the same one of other nodes; undefined if there are none. */
@@ -87,6 +90,11 @@ export function openAuthThrottles(
     },
     registrations: open("registration", limits.registrationsPerDay, 86_400_000),
     emails: open("email", limits.emailsPerHour, 3_600_000),
+    providerSignIns: open(
+      "provider_sign_in",
+      limits.companySignIn.attempts.tries,
+      limits.companySignIn.attempts.windowMs,
+    ),
   };
 }
 

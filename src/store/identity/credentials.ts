@@ -30,6 +30,8 @@ export interface Credentials {
   /** When the owner last opened a link sent to the address; null if never. */
   emailVerifiedAtMs: number | null;
   createdAtMs: number;
+  /** The provider at which the user signs in instead of with a password; null if none. */
+  provider: string | null;
 }
 
 const digestsSchema = z.array(z.string());
@@ -38,7 +40,8 @@ const digestsSchema = z.array(z.string());
 export async function findCredentialsByEmail(db: Db, email: string): Promise<Credentials | null> {
   const [row] = await db.sql`
     SELECT id, email, role, is_auditor, status, password_hash, sealed_totp, totp_since_ms, recovery_digests, must_verify,
-      email_verified_at_ms, created_at_ms
+      email_verified_at_ms, created_at_ms,
+      (SELECT provider FROM external_identity WHERE user_id = app_user.id) AS provider
     FROM app_user WHERE email_folded = ${foldEmail(email)}`;
   return row === undefined ? null : toCredentials(row);
 }
@@ -46,7 +49,8 @@ export async function findCredentialsByEmail(db: Db, email: string): Promise<Cre
 export async function findCredentials(db: Db, userId: string): Promise<Credentials | null> {
   const [row] = await db.sql`
     SELECT id, email, role, is_auditor, status, password_hash, sealed_totp, totp_since_ms, recovery_digests, must_verify,
-      email_verified_at_ms, created_at_ms
+      email_verified_at_ms, created_at_ms,
+      (SELECT provider FROM external_identity WHERE user_id = app_user.id) AS provider
     FROM app_user WHERE id = ${userId}`;
   return row === undefined ? null : toCredentials(row);
 }
@@ -180,5 +184,6 @@ function toCredentials(row: Row): Credentials {
     mustVerify: flag(row, "must_verify"),
     emailVerifiedAtMs: integerOrNull(row, "email_verified_at_ms"),
     createdAtMs: integer(row, "created_at_ms"),
+    provider: textOrNull(row, "provider"),
   };
 }

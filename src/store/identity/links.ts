@@ -61,6 +61,14 @@ export async function takeLink(
   return row === undefined ? null : toLink(row);
 }
 
+/** Case-insensitive, as addresses of users. */
+export async function hasInvitation(db: Db, email: string, nowMs: number): Promise<boolean> {
+  const found = await db.sql`
+    SELECT id FROM one_time_link
+    WHERE purpose = 'invite' AND email = ${email} AND used_at_ms IS NULL AND expires_at_ms > ${nowMs} LIMIT 1`;
+  return found.length > 0;
+}
+
 /** Links that still work, newest first. */
 export async function listLinks(
   db: Db,

@@ -1,13 +1,20 @@
 /** User records and their group memberships. */
 
-import { USER_STATUSES, type UserRecord } from "../../records/user.ts";
+import { higherRole, type Role, USER_STATUSES, type UserRecord } from "../../records/user.ts";
 import { orDuplicate, rejectReferenced } from "../engine/conflict.ts";
 import { type Db, type Row, snapshot, transaction } from "../engine/db.ts";
 import { bumpKeyRevision } from "../engine/revisions.ts";
 import { integer, oneOf, text, textOrNull } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
 import { callerLimits, callerLimitsText } from "../policy/limits-column.ts";
-import { deleteMembers, GROUP_MEMBERS, readMembers, replaceMembers } from "../policy/memberships.ts";
+import { deleteMembers, GROUP_MEMBERS, readMembers } from "../policy/memberships.ts";
+import {
+  readGrants,
+  readLocalRole,
+  type StoredGrants,
+  selectLocalGroups,
+  writeMembers,
+} from "./directory-columns.ts";
 import { deleteEntryLinks } from "./links.ts";
 import { readRole, roleColumns } from "./role-column.ts";
 import { deleteSessions } from "./sessions.ts";
@@ -20,7 +27,8 @@ export async function listUsers(db: Db): Promise<UserRecord[]> {
   return snapshot(db, async (tx) => {
     const rows = await tx.sql.text(`${SELECT_USERS} ORDER BY created_at_ms, id`, []);
     const groups = await readMembers(tx, GROUP_MEMBERS);
-    return rows.map((row) => toUser(row, groups));
+    const grants = await readGrants(tx);
+    return rows.map((row) => toUser(row, groups, grants));
   });
 }
 
@@ -47,8 +55,9 @@ export async function findUsers(
         : await selectIn(tx, `${SELECT_USERS} WHERE email_folded`, selector.emails.map(foldEmail));
     const ids = rows.map((row) => text(row, "id"));
     const groups = await readMembers(tx, GROUP_MEMBERS, ids);
+    const grants = await readGrants(tx, ids);
     return rows
-      .map((row) => toUser(row, groups))
+      .map((row) => toUser(row, groups, grants))
       .sort((a, b) => a.createdAtMs - b.createdAtMs || (a.id < b.id ? -1 : 1));
   });
 }
@@ -64,11 +73,15 @@ export async function hasAdministrator(db: Db): Promise<boolean> {
   return found.length > 0;
 }
 
-/** An administrator created by a configuration file without a password cannot sign in until one is set. */
-export async function canAdministratorSignIn(db: Db): Promise<boolean> {
+/**
+ * An administrator created by a configuration file without a password cannot sign in until one is set. One who signs in
+ * at a provider does not count, because the provider may be down.
+ */
+export async function canAdministratorSignIn(db: Db, otherThan = ""): Promise<boolean> {
   const found = await db.sql`
     SELECT id FROM app_user
-    WHERE role = 'admin' AND status = 'active' AND password_hash IS NOT NULL LIMIT 1`;
+    WHERE role = 'admin' AND status = 'active' AND password_hash IS NOT NULL AND id <> ${otherThan}
+      AND id NOT IN (SELECT user_id FROM external_identity) LIMIT 1`;
   return found.length > 0;
 }
 
@@ -81,7 +94,9 @@ export async function putUser(db: Db, user: UserRecord): Promise<void> {
   await transaction(db, async (tx) => {
     const revision = await bumpKeyRevision(tx);
     const limits = callerLimitsText(user.limits);
-    const { role, isAuditor } = roleColumns(user.role);
+    const grants = (await readGrants(tx, [user.id])).get(user.id);
+    const effective = higherRole(user.role, grants?.role ?? null);
+    const { role, isAuditor } = roleColumns(effective);
     const [before] = await tx.sql`
       SELECT id, limits, status, role, is_auditor, password_hash FROM app_user WHERE id = ${user.id}`;
     await orDuplicate(
@@ -96,15 +111,20 @@ export async function putUser(db: Db, user: UserRecord): Promise<void> {
     );
     if (before !== undefined && (text(before, "limits") !== limits || text(before, "status") !== user.status))
       await tx.sql`UPDATE api_key SET revision = ${revision} WHERE user_id = ${user.id}`;
-    if (before !== undefined && endsSessions(before, user)) await deleteSessions(tx, user.id, null);
+    if (grants !== undefined)
+      await tx.sql`UPDATE external_identity SET local_role = ${user.role} WHERE user_id = ${user.id}`;
+    if (before !== undefined && endsSessions(before, { ...user, role: effective }))
+      await deleteSessions(tx, user.id, null);
     if (before !== undefined && textOrNull(before, "password_hash") !== user.passwordHash)
       await deleteEntryLinks(tx, user.id);
-    const phrase = `The user "${user.email}" is a member of`;
-    await replaceMembers(tx, GROUP_MEMBERS, { ownerId: user.id, memberIds: user.groups, phrase });
+    await writeMembers(tx, user, grants?.groups ?? []);
   });
 }
 
-function endsSessions(before: Row, { role, status, passwordHash }: UserRecord): boolean {
+function endsSessions(
+  before: Row,
+  { role, status, passwordHash }: Pick<UserRecord, "status" | "passwordHash"> & { role: Role },
+): boolean {
   const isOther = readRole(before) !== role || textOrNull(before, "password_hash") !== passwordHash;
   return isOther || status === "disabled";
 }
@@ -130,16 +150,24 @@ export function foldEmail(email: string): string {
   return email.normalize("NFC").toLowerCase();
 }
 
-function toUser(row: Row, groups: ReadonlyMap<string, string[]>): UserRecord {
+function toUser(
+  row: Row,
+  members: ReadonlyMap<string, string[]>,
+  grantsByUser: ReadonlyMap<string, StoredGrants>,
+): UserRecord {
   const id = text(row, "id");
+  const grants = grantsByUser.get(id);
   return {
     id,
     email: text(row, "email"),
-    role: readRole(row),
+    role: readLocalRole(readRole(row), grants),
     status: oneOf(row, "status", USER_STATUSES),
     passwordHash: textOrNull(row, "password_hash"),
     limits: callerLimits(row, "limits"),
-    groups: groups.get(id) ?? [],
+    groups: selectLocalGroups(members.get(id) ?? [], grants),
     createdAtMs: integer(row, "created_at_ms"),
+    ...(grants === undefined
+      ? {}
+      : { directory: { provider: grants.provider, role: grants.role, groups: grants.groups } }),
   };
 }

@@ -9,6 +9,7 @@ import auditor from "./0003-auditor.sql" with { type: "text" };
 import serviceAccounts from "./0004-service-accounts.sql" with { type: "text" };
 import temporarySecrets from "./0005-temporary-secrets.sql" with { type: "text" };
 import webSearches from "./0006-web-searches.sql" with { type: "text" };
+import companySignIn from "./0007-company-sign-in.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -42,6 +43,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 4, name: "service-accounts", sql: serviceAccounts },
   { version: 5, name: "temporary-secrets", sql: temporarySecrets },
   { version: 6, name: "web-searches", sql: webSearches },
+  { version: 7, name: "company-sign-in", sql: companySignIn },
 ];
 
 /** The schema that this program knows. */

@@ -45,6 +45,7 @@ export async function deleteGroup(db: Db, id: string): Promise<boolean> {
     await deleteMembers(tx, PUBLICATIONS, id);
     await deleteMembers(tx, POOLS, id);
     await tx.sql`DELETE FROM group_member WHERE group_id = ${id}`;
+    await tx.sql`DELETE FROM directory_group WHERE group_id = ${id}`;
     const deleted = await tx.sql`DELETE FROM key_group WHERE id = ${id} RETURNING id`;
     return deleted.length > 0;
   });

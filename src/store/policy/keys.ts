@@ -16,6 +16,7 @@ import { integer, integerOrNull, text } from "../engine/row.ts";
 import { callerLimits, callerLimitsText } from "./limits-column.ts";
 import { RecordTable } from "./record-table.ts";
 import { rejectMissingPolicy } from "./request-policies.ts";
+import { endSuspension, endSuspensions } from "./suspended-keys.ts";
 import { readTemporarySecrets, shortenTemporarySecrets } from "./temporary-secrets.ts";
 
 const KEYS = new RecordTable("api_key", KEY_FIELDS);
@@ -134,11 +135,14 @@ export async function insertKey(db: Db, key: KeyRecord, ceiling: KeyCeiling = ke
   });
 }
 
-/** Returns false if the key does not exist or was already revoked; the time of the first revocation is kept. */
+/**
+ * Returns false if the key does not exist or was already revoked; the time of the first revocation is kept. A suspended
+ * key is not restored afterwards.
+ */
 export async function revokeKey(db: Db, id: string, atMs: number): Promise<boolean> {
   return transaction(db, async (tx) => {
     const active = await tx.sql`SELECT id FROM api_key WHERE id = ${id} AND status = 'active'`;
-    if (active.length === 0) return false;
+    if (active.length === 0) return endSuspension(tx, id);
     const revision = await bumpKeyRevision(tx);
     const revoked = await tx.sql`
       UPDATE api_key SET status = 'revoked', revoked_at_ms = ${atMs}, revision = ${revision}
@@ -172,6 +176,7 @@ export async function revokeUserKeys(
     if (which !== "all" && which.ids.length === 0 && which.sinceMs === null) return [];
     // First, to take the lock: a key that is being created must not be missed.
     const revision = await bumpKeyRevision(tx);
+    if (which === "all") await endSuspensions(tx, userId);
     const active = await tx.sql`
       SELECT id, name, created_at_ms FROM api_key WHERE user_id = ${userId} AND status = 'active'`;
     const rotations = await readRotations(tx, userId);

@@ -4,6 +4,7 @@ import type { Keyring } from "../../secrets/keyring.ts";
 import {
   accountCredentialBinding,
   captureKeyBinding,
+  providerSecretBinding,
   readKeyId,
   SMTP_PASSWORD_BINDING,
   seal,
@@ -19,6 +20,7 @@ import { readAlertSettings, writeAlertSettings } from "./alert-settings.ts";
 import { PEPPER_BINDING, PEPPER_SETTING } from "./pepper.ts";
 import { readSetting, writeSetting } from "./settings.ts";
 import type { WebhookRecord } from "./settings-records.ts";
+import { readSignIn, writeSignIn } from "./sign-in-settings.ts";
 import { readSmtp, writeSmtp } from "./smtp.ts";
 import { readUsageExport, replaceUsageExport } from "./usage-export-settings.ts";
 
@@ -86,6 +88,20 @@ export async function rewrapSecrets(db: Db, keyring: Keyring): Promise<number> {
       const webhooks = rewrapWebhooks(usageExport.webhooks, "usage_export");
       await replaceUsageExport(tx, { ...usageExport, webhooks });
     }
-    return changed;
+    return changed + (await rewrapProviders(tx, keyring));
   });
+}
+
+async function rewrapProviders(tx: Db, keyring: Keyring): Promise<number> {
+  const signIn = await readSignIn(tx);
+  let changed = 0;
+  const providers = signIn.providers.map((provider) => {
+    const { name, sealedSecret } = provider;
+    if (sealedSecret === null || readKeyId(sealedSecret) === keyring.activeKid) return provider;
+    changed += 1;
+    const binding = providerSecretBinding(name);
+    return { ...provider, sealedSecret: seal(keyring, binding, unseal(keyring, binding, sealedSecret)) };
+  });
+  if (changed > 0) await writeSignIn(tx, { ...signIn, providers });
+  return changed;
 }

@@ -132,7 +132,7 @@ function DisableDialog({ user: { id, email, keys }, onClose }: DialogProps) {
 
 const ROLES = ["user", "auditor", "admin"] as const;
 
-function RoleDialog({ user: { id, email, role }, onClose }: DialogProps) {
+function RoleDialog({ user: { id, email, local_role: role }, onClose }: DialogProps) {
   const users = useText("adminUsers");
   const t = users.user;
   const change = useChangeUser();

@@ -2,6 +2,7 @@
 
 import { useChange } from "../../../data.ts";
 import { LimitsFields, limitsBody, limitsValue } from "../../../forms/limits.tsx";
+import type { Catalogue } from "../../../text/catalogue.ts";
 import { useText } from "../../../text/text.tsx";
 import { Form, useForm } from "../../../ui/form.tsx";
 import { Card, Facts, Section, Stat, Stats } from "../../../ui/page.tsx";
@@ -11,6 +12,18 @@ import { keysLink, usageLink } from "../list-links.ts";
 import { CountLink } from "../name-links.tsx";
 import { GroupsField } from "./groups-field.tsx";
 import type { UserDetail } from "./user-detail.ts";
+
+/** Where role and groups come from, for users who sign in at a provider. */
+function listSources({ directory, local_role }: UserDetail, t: Catalogue["adminUsers"]): [string, string][] {
+  if (directory === null) return [];
+  const { provider, role, groups } = directory;
+  return [
+    [t.sources.signIn, provider],
+    [t.sources.local, t.roles[local_role]],
+    [t.sources.role(provider), role === null ? t.sources.none : t.roles[role]],
+    [t.sources.groups(provider), groups.join(", ") || t.sources.none],
+  ];
+}
 
 export function UserOverview({ user }: { user: UserDetail }) {
   const t = useText("adminUsers");
@@ -45,6 +58,7 @@ export function UserOverview({ user }: { user: UserDetail }) {
             [t.signedIn, <Time key="signedIn" at={user.signed_in_at} />],
             [t.password, user.has_password ? t.isSet : t.notSet],
             [t.secondFactor, user.has_second_factor ? t.on : t.off],
+            ...listSources(user, t),
           ]}
         />
       </Card>

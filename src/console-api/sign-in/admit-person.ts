@@ -1,0 +1,179 @@
+/**
+ * Turns a verified person of a provider into a signed-in user: finds or creates the user, applies what the claims grant,
+ * and begins a session. All of it is one transaction.
+ */
+
+import type { Installation } from "../../config/installation/installation.ts";
+import { formatList, secretSet } from "../../config/state/difference.ts";
+import { ApiError } from "../../errors.ts";
+import type { Person } from "../../openid/claims.ts";
+import { NO_LIMITS } from "../../records/limits.ts";
+import type { FieldChange } from "../../records/policy.ts";
+import type { UserRecord } from "../../records/user.ts";
+import { appendChange } from "../../store/audit-log/audit-log.ts";
+import { type Db, transaction } from "../../store/engine/db.ts";
+import { bumpKeyRevision } from "../../store/engine/revisions.ts";
+import { markVerified } from "../../store/identity/credentials.ts";
+import { applyGrants, type GrantChange } from "../../store/identity/directory-grants.ts";
+import {
+  findIdentity,
+  findIdentityOfUser,
+  insertIdentity,
+} from "../../store/identity/external-identities.ts";
+import { deleteLinksTo, hasInvitation } from "../../store/identity/links.ts";
+import { canAdministratorSignIn, findUser, findUserByEmail, putUser } from "../../store/identity/users.ts";
+import { listGroups } from "../../store/policy/groups.ts";
+import type { ProviderRecord } from "../../store/settings/sign-in-settings.ts";
+import { beginSession, type NewSession } from "../auth/session.ts";
+import { accountDisabledError } from "../auth/sessions.ts";
+import { buildChangeEntry } from "../changes/audit-log-entry.ts";
+
+export interface AdmittedPerson {
+  userId: string;
+  cookie: string;
+  /** Whether keys were suspended or restored. */
+  changedKeys: boolean;
+}
+
+/** `linkUserId`: the signed-in user to whom the person is linked; null for a sign-in. */
+export async function admitPerson(
+  installation: Installation,
+  client: NewSession,
+  { provider, person, linkUserId }: { provider: ProviderRecord; person: Person; linkUserId: string | null },
+): Promise<AdmittedPerson> {
+  const { db, clock } = installation;
+  return transaction(db, async (tx) => {
+    // Takes the lock: of two first sign-ins of one person, the second finds the user.
+    await bumpKeyRevision(tx);
+    const identity = await findIdentity(tx, person.issuer, person.subject);
+    const user =
+      identity === null
+        ? await linkPerson(tx, installation, { provider, person, linkUserId })
+        : await requireUser(tx, identity.userId, linkUserId);
+    if (user.status === "disabled") throw accountDisabledError();
+    const groups = await listGroups(tx);
+    const names = new Map(groups.map(({ id, name }) => [id, name]));
+    const granted = groups.filter(({ name }) => person.groups.includes(name)).map(({ id }) => id);
+    const nowMs = clock.nowMs();
+    const wanted = { provider: provider.name, role: person.role, groups: granted };
+    const change = await applyGrants(tx, user.id, wanted, nowMs);
+    const cookie = await beginSession(tx, installation, client, user.id);
+    const author = { actor: { userId: user.id, email: user.email }, clientAddress: client.clientAddress };
+    const entry = { atMs: nowMs, target: `user ${user.email}` };
+    if (identity === null) {
+      const changes = [{ field: "provider", from: null, to: provider.name }, secretSet("subject")];
+      await appendChange(tx, buildChangeEntry(author, { ...entry, action: "directory.link", changes }));
+    }
+    const changes = describeChange(change, names);
+    if (changes.length > 0)
+      await appendChange(tx, buildChangeEntry(author, { ...entry, action: "directory.change", changes }));
+    const by = [{ field: "by", from: null, to: provider.name }];
+    await appendChange(tx, buildChangeEntry(author, { ...entry, action: "session.create", changes: by }));
+    return {
+      userId: user.id,
+      cookie,
+      changedKeys: change.suspendedKeys.length + change.restoredKeys.length > 0,
+    };
+  });
+}
+
+async function requireUser(tx: Db, userId: string, linkUserId: string | null): Promise<UserRecord> {
+  if (linkUserId !== null && linkUserId !== userId)
+    throw new ApiError("conflict", "This person of the provider is already linked to another user.");
+  const user = await findUser(tx, userId);
+  if (user === null) throw new Error("A linked user does not exist.");
+  return user;
+}
+
+interface NewLink {
+  provider: ProviderRecord;
+  person: Person;
+  linkUserId: string | null;
+}
+
+async function linkPerson(tx: Db, installation: Installation, link: NewLink): Promise<UserRecord> {
+  const { provider, person, linkUserId } = link;
+  const nowMs = installation.clock.nowMs();
+  const user =
+    linkUserId === null
+      ? await createUser(tx, installation, provider, person)
+      : await requireLinkable(tx, linkUserId);
+  const identity = {
+    userId: user.id,
+    issuer: person.issuer,
+    subject: person.subject,
+    provider: provider.name,
+    createdAtMs: nowMs,
+    signedInAtMs: nowMs,
+    suspendedAtMs: null,
+  };
+  await insertIdentity(tx, identity, user.role);
+  await markVerified(tx, user.id, nowMs);
+  // A link that was sent before would sign in without the provider.
+  await deleteLinksTo(tx, user.email);
+  return user;
+}
+
+/** An address is never a link: anyone at another provider could have it. */
+async function createUser(
+  tx: Db,
+  { clock, newId }: Installation,
+  { createUsers }: ProviderRecord,
+  { email }: Person,
+): Promise<UserRecord> {
+  if ((await findUserByEmail(tx, email)) !== null) {
+    throw new ApiError(
+      "conflict",
+      `The address ${email} already has an account. Sign in to it with its password or a sign-in link, then link it under Profile and security.`,
+    );
+  }
+  if (createUsers === "invited" && !(await hasInvitation(tx, email, clock.nowMs())))
+    throw new ApiError("not_assigned", `${email} is not invited. Ask an administrator for an invitation.`);
+  const user: UserRecord = {
+    id: newId("user"),
+    email,
+    role: "user",
+    status: "active",
+    passwordHash: null,
+    limits: NO_LIMITS,
+    groups: [],
+    createdAtMs: clock.nowMs(),
+  };
+  await putUser(tx, user);
+  return user;
+}
+
+async function requireLinkable(tx: Db, userId: string): Promise<UserRecord> {
+  const user = await findUser(tx, userId);
+  if (user === null) throw new ApiError("sign_in_required", "This account no longer exists.");
+  if ((await findIdentityOfUser(tx, userId)) !== null)
+    throw new ApiError("conflict", "Your account is already linked to a person of a provider.");
+  const isEmergency = user.role === "admin" && user.passwordHash !== null;
+  if (isEmergency && !(await canAdministratorSignIn(tx, userId))) {
+    throw new ApiError(
+      "conflict",
+      "You are the only administrator with a password, who can sign in while the provider is down. Create another one first.",
+    );
+  }
+  return user;
+}
+
+function describeChange(
+  { role, groups, suspendedKeys, restoredKeys }: GrantChange,
+  names: ReadonlyMap<string, string>,
+): FieldChange[] {
+  const formatGroups = (ids: readonly string[]) =>
+    ids.length === 0 ? null : formatList(ids.map((id) => names.get(id) ?? id).sort());
+  const from = formatGroups(groups.from);
+  const to = formatGroups(groups.to);
+  return [
+    ...(role.from === role.to ? [] : [{ field: "role", ...role }]),
+    ...(from === to ? [] : [{ field: "groups", from, to }]),
+    ...describeKeys("suspended_keys", suspendedKeys),
+    ...describeKeys("restored_keys", restoredKeys),
+  ];
+}
+
+function describeKeys(field: string, keys: readonly string[]): FieldChange[] {
+  return keys.length === 0 ? [] : [{ field, from: null, to: formatList(keys) }];
+}
