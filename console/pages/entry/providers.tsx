@@ -32,7 +32,7 @@ export function ProviderButtons() {
           {t.signIn(provider)}
         </Button>
       ))}
-      <ProblemNotice error={start.error} />
+      {start.error !== null && <ProblemNotice error={start.error} />}
     </div>
   );
 }
