@@ -36,6 +36,7 @@ const FOLDERS: Readonly<Record<string, Suite>> = {
   "test/release": "release",
   "test/runner": "daily",
   "test/sdk": "system",
+  "test/sign-in": "daily",
   "test/streams": "daily",
   "test/translation": "daily",
   "test/vendors": "daily",
