@@ -12,10 +12,13 @@ export interface SignInReply {
 
 export class ProviderBrowser {
   readonly #url: string;
+  readonly #origin: string;
   readonly cookies = new Map<string, string>();
 
-  constructor({ url }: Pick<RunningGateway, "url">) {
+  /** `origin` is the address that the browser shows, if it is not that of the node. */
+  constructor({ url }: Pick<RunningGateway, "url">, origin = url) {
     this.#url = url;
+    this.#origin = origin;
   }
 
   async post(
@@ -26,7 +29,7 @@ export class ProviderBrowser {
     const cookie = [...this.cookies].map(([name, value]) => `${name}=${value}`).join("; ");
     const response = await fetch(this.#url + path, {
       method: "POST",
-      headers: { "content-type": "application/json", origin: this.#url, cookie, ...headers },
+      headers: { "content-type": "application/json", origin: this.#origin, cookie, ...headers },
       body: JSON.stringify(body),
     });
     for (const line of response.headers.getSetCookie()) {

@@ -46,6 +46,8 @@ export interface GatewayOptions {
    */
   file?: string;
   environment?: Readonly<Record<string, string>>;
+  /** A free port unless set. The public address of the environment is used only with one. */
+  port?: number;
   onDisconnect?: "cancel" | "drain";
   databaseUrl?: string;
   /** Origins of web pages that may open a WebSocket. */
@@ -119,7 +121,7 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Ru
     ...(options.databaseUrl === undefined ? {} : { DATABASE_URL: options.databaseUrl }),
   };
   const settings = readSettings({
-    flags: { data: dataDir, port: "0" },
+    flags: { data: dataDir, port: String(options.port ?? 0) },
     environment,
     file: {
       allowed_origins: options.allowedOrigins,

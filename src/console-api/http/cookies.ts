@@ -1,6 +1,6 @@
 /**
- * The cookies of the console: that of a session, and that of a sign-in at a provider. With the prefix `__Host-`, browsers send it only to this host, over https or locally.
- * Scripts cannot read it.
+ * The cookies of the console: that of a session, and that of a sign-in at a provider. With the prefix `__Host-`, browsers
+ * send them only to this host, over https or locally. Scripts cannot read them.
  */
 
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
