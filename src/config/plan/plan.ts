@@ -61,15 +61,22 @@ export interface PlanOptions {
   permit?: PlanPermit;
 }
 
+/** All records of a plan are created at one time, so that their order does not depend on how long planning takes. */
+function atOneTime(secrets: Secrets): Secrets {
+  const { clock } = secrets;
+  const nowMs = clock.nowMs();
+  return { ...secrets, clock: { nowMs: () => nowMs, monotonicMs: () => clock.monotonicMs() } };
+}
+
 export async function planSteps(
   state: ConfigState,
   file: GatewayFile,
-  secrets: Secrets,
+  given: Secrets,
   options: PlanOptions,
 ): Promise<Plan> {
+  const secrets = atOneTime(given);
   const models = file.models.map((wanted) => planModel(state, wanted, secrets));
   const accounts = file.accounts.map((wanted) => planAccount(state, wanted, secrets));
-
   const policies = file.request_policies.map((wanted) => planRequestPolicy(state, wanted, secrets));
 
   const accountsAfter = new Map(state.accounts.map(({ name, id }) => [name, id]));
