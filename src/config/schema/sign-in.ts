@@ -26,7 +26,7 @@ const visible = (rule: string, charsMax: number) =>
 
 const claimName = text(
   "the name of a claim, like groups or resource_access.gateway.roles",
-  (value) => /^[\w:/-]+(\.[\w:/-]+)*$/.test(value) && value.length <= 256,
+  (value) => value.length <= 256 && /^[\w:/-]+(\.[\w:/-]+)*$/.test(value),
 );
 
 const claimValues = z
@@ -36,7 +36,7 @@ const claimValues = z
 const domain = text(
   "a domain like example.com",
   (value) =>
-    /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$/i.test(value) && value.length <= 253,
+    value.length <= 253 && /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$/i.test(value),
 ).transform((value) => value.toLowerCase());
 
 const signInEvery = text(
