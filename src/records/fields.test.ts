@@ -1,8 +1,9 @@
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { snakeCase } from "../base/name-case.ts";
 import type { ACCOUNT_FIELDS } from "./account.ts";
-import { createRecord, snakeCase } from "./fields.ts";
+import { createRecord } from "./fields.ts";
 import { KEY_FIELDS } from "./key.ts";
 
 test("a new record has the defaults of the fields that it does not set", () => {

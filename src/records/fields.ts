@@ -38,14 +38,10 @@ export function createRecord<Fields extends FieldMap>(
   return { ...Object.fromEntries(defaults), ...values } as RecordOf<Fields>;
 }
 
+/** The name of a field in SQL and, unless it is declared otherwise, in gateway.yaml. */
 type SnakeCase<Name> = Name extends `${infer First}${infer Rest}`
   ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${SnakeCase<Rest>}`
   : "";
-
-/** The name of a field in SQL and, unless it is declared otherwise, in gateway.yaml. */
-export function snakeCase(name: string): string {
-  return name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-}
 
 /** Never for a field that is not in the file. */
 export type FileName<Name, Declared> = Declared extends { readonly file: infer File }

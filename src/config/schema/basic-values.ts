@@ -1,8 +1,9 @@
 /** Schemas of basic values in gateway.yaml: names, amounts, times, addresses. Each one states its rule. */
 
 import { z } from "zod";
+import { snakeCase } from "../../base/name-case.ts";
 import { parseUsd } from "../../money/nano.ts";
-import { type FieldMap, type FileName, type FlagField, isFlag, snakeCase } from "../../records/fields.ts";
+import { type FieldMap, type FileName, type FlagField, isFlag } from "../../records/fields.ts";
 
 /**
  * A strict object. Its error about unknown fields contains the allowed ones, and config/parse/file.ts reads

@@ -3,16 +3,10 @@
  * fields (`records/fields.ts`).
  */
 
+import { snakeCase } from "../../base/name-case.ts";
 import { flatPrice } from "../../money/prices.ts";
 import { ACCOUNT_FIELDS } from "../../records/account.ts";
-import {
-  type Field,
-  type FieldMap,
-  type FileName,
-  type FileRecord,
-  snakeCase,
-  type ValueOf,
-} from "../../records/fields.ts";
+import type { Field, FieldMap, FileName, FileRecord, ValueOf } from "../../records/fields.ts";
 import { GROUP_FIELDS, type GroupBilling, NO_BILLING } from "../../records/group.ts";
 import type { Interface } from "../../records/interfaces.ts";
 import { KEY_FIELDS } from "../../records/key.ts";

@@ -4,6 +4,7 @@
  */
 
 import { decodeText } from "../../base/bytes.ts";
+import { camelCase, snakeCase } from "../../base/name-case.ts";
 import { ApiError } from "../../errors.ts";
 import { type JsonMember, type JsonValue, listMembers } from "../../json/members.ts";
 import { foldCase } from "../../json/name.ts";
@@ -166,12 +167,4 @@ export function violation(param: string, message: string): ApiError {
     `\`${param}\`: ${message} This is a rule of the key's request policy. Change the request, or ask your administrator.`,
     { param },
   );
-}
-
-export function snakeCase(name: string): string {
-  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-}
-
-function camelCase(name: string): string {
-  return name.includes("_") ? name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()) : name;
 }

@@ -4,6 +4,7 @@
  */
 
 import { findBytes, startsWithAt } from "../../base/bytes.ts";
+import { camelCase } from "../../base/name-case.ts";
 import { caseVariant } from "../../json/name.ts";
 import { type WantedFields, wantedFields, wantedString } from "../../json/scan.ts";
 import {
@@ -18,7 +19,7 @@ import {
 } from "../../json/walk.ts";
 import type { InputSize } from "./input-size.ts";
 import { readText } from "./read-text.ts";
-import { classifyToolType } from "./tool-kinds.ts";
+import { classifyGeminiTool, classifyToolType } from "./tool-kinds.ts";
 
 export interface InputReach {
   /** Bytes of text, without the whitespace between JSON tokens, which no model reads. */
@@ -76,14 +77,6 @@ const MEMBERS = wantedFields([
   "google_maps",
   "fileSearch",
   "file_search",
-]);
-const GOOGLE_SEARCHES: ReadonlySet<string> = new Set([
-  "googleSearch",
-  "google_search",
-  "googleSearchRetrieval",
-  "google_search_retrieval",
-  "enterpriseWebSearch",
-  "enterprise_web_search",
 ]);
 const ITEM_REFERENCE = wantedFields(["item_reference"]);
 /** The client runs these tools: their results come with its next request. */
@@ -243,7 +236,7 @@ class InputReachWalk {
         // The rest are the names of tools that Google runs.
         if (this.#depth !== ENTRY_DEPTH || this.#section !== "tools") return;
         this.#reach.hostsTools = true;
-        if (GOOGLE_SEARCHES.has(name)) this.#reach.searchesWeb = true;
+        if (classifyGeminiTool(camelCase(name)) === "web_search") this.#reach.searchesWeb = true;
     }
   }
 

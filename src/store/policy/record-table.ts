@@ -1,13 +1,8 @@
 /** Reads and writes the records of one table by the declaration of their fields (`records/fields.ts`). */
 
 import { z } from "zod";
-import {
-  type Field,
-  type FieldMap,
-  type FileRecord,
-  type RecordOf,
-  snakeCase,
-} from "../../records/fields.ts";
+import { snakeCase } from "../../base/name-case.ts";
+import type { Field, FieldMap, FileRecord, RecordOf } from "../../records/fields.ts";
 import { CHARGES, type GroupBilling } from "../../records/group.ts";
 import type { FieldTypes } from "../../records/policy.ts";
 import { compile } from "../engine/compile-fields.ts";
