@@ -5,7 +5,7 @@
 
 import { usageLimits } from "../../count-limits.ts";
 import type { Tariff } from "../../money/tariff.ts";
-import type { PublishedModel } from "../../policy/snapshot.ts";
+import type { AccountRoute, PublishedModel } from "../../policy/snapshot.ts";
 import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
 import { isSearchModel } from "../../protocols/shared/web-searches.ts";
@@ -31,9 +31,18 @@ export function countHeldSearches(input: SearchingRequest, tariff: Tariff): numb
   return Math.min(allowed, input.windowSearches ?? allowed);
 }
 
+/** By the routes of a model, which may have thousands of accounts. A change of the policy makes new ones. */
+const servedBySearchModel = new WeakMap<readonly AccountRoute[], boolean>();
+
 function isServedBySearchModel({ model, endpoint }: SearchingRequest): boolean {
   const routes = model.routes.get(endpoint.interface);
-  return routes?.some(({ upstreamModel }) => isSearchModel(upstreamModel)) === true;
+  if (routes === undefined) return false;
+  let isServed = servedBySearchModel.get(routes);
+  if (isServed === undefined) {
+    isServed = routes.some(({ upstreamModel }) => isSearchModel(upstreamModel));
+    servedBySearchModel.set(routes, isServed);
+  }
+  return isServed;
 }
 
 function boundOfGroup({ caller }: SearchingRequest): number {
