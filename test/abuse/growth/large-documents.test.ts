@@ -1,21 +1,16 @@
 /** The work for large documents, which threads inspect and translate, grows no faster than their size. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type GrowthCase, listGrowthCases } from "./grow.ts";
-import { buildRequest, json, type Lab, startLab } from "./lab.ts";
+import { buildRequest, json } from "./lab.ts";
 import { type GrowthRun, judgeAll, LARGE_DOCUMENT_BYTES } from "./measure.ts";
-import { CPU_MS_PER_MIB, plainReply, plainRequest, ROUTES, recover, warmUp } from "./routes.ts";
+import { CPU_MS_PER_MIB, plainReply, plainRequest, ROUTES, recover, useWarmLab } from "./routes.ts";
 import type { Sample } from "./sample.ts";
 import { SAMPLES } from "./samples.ts";
 
 setDefaultTimeout(600_000);
 
-let lab: Lab;
-beforeAll(async () => {
-  lab = await startLab();
-  await warmUp(lab);
-});
-afterAll(() => lab.stop());
+const lab = useWarmLab();
 
 /** The main lists and the texts of the first sample: the other places take the same way at the smaller size. */
 const PLACES = /^(?:input|messages|contents|tools|content|output|choices|candidates)$|\.text$|\.content$/;
@@ -46,8 +41,8 @@ describe("the work grows linearly", () => {
     const runs = listCases(SAMPLES[client].requests).map(({ place, variant, build }) => ({
       name: `${place}, ${variant}`,
       send: (bytes: number) =>
-        lab.run(
-          buildRequest(client, { model: lab.model(account), stream: false, body: build(bytes) }),
+        lab().run(
+          buildRequest(client, { model: lab().model(account), stream: false, body: build(bytes) }),
           plainReply(account, false),
         ),
     }));
@@ -58,9 +53,9 @@ describe("the work grows linearly", () => {
     const runs = listCases(SAMPLES[account].responses).map(({ place, variant, build }) => ({
       name: `${place}, ${variant}`,
       async send(bytes: number) {
-        const sent = plainRequest(client, { model: lab.model(account), stream: false });
-        const result = await lab.run(sent, json(build(bytes)));
-        await recover(lab, account);
+        const sent = plainRequest(client, { model: lab().model(account), stream: false });
+        const result = await lab().run(sent, json(build(bytes)));
+        await recover(lab(), account);
         return result;
       },
     }));

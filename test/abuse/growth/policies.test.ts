@@ -1,20 +1,15 @@
 /** The work of a request policy grows no faster than the request, wherever and however deep the request grows. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { listGrowthCases } from "./grow.ts";
-import { buildRequest, DIALECTS, type Dialect, json, type Lab, RULED_KEY, startLab } from "./lab.ts";
+import { buildRequest, DIALECTS, type Dialect, json, RULED_KEY } from "./lab.ts";
 import { type GrowthRun, judgeAll } from "./measure.ts";
-import { CPU_MS_PER_MIB, warmUp } from "./routes.ts";
+import { CPU_MS_PER_MIB, useWarmLab } from "./routes.ts";
 import { SAMPLES } from "./samples.ts";
 
 setDefaultTimeout(600_000);
 
-let lab: Lab;
-beforeAll(async () => {
-  lab = await startLab();
-  await warmUp(lab);
-});
-afterAll(() => lab.stop());
+const lab = useWarmLab();
 
 describe("the work of a request policy grows linearly", () => {
   test.each(DIALECTS)("with each place of %s", async (dialect) => {
@@ -40,9 +35,9 @@ function growthRun(dialect: Dialect, name: string, build: (bytes: number) => str
     name,
     msPerMib: CPU_MS_PER_MIB.ruled,
     send: (bytes) =>
-      lab.run(
+      lab().run(
         {
-          ...buildRequest(dialect, { model: lab.model(dialect), stream: false, body: build(bytes) }),
+          ...buildRequest(dialect, { model: lab().model(dialect), stream: false, body: build(bytes) }),
           key: RULED_KEY,
         },
         response,

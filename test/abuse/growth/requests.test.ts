@@ -1,20 +1,15 @@
 /** The work for a request grows no faster than its size, wherever it grows, on every route. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { listGrowthCases } from "./grow.ts";
-import { buildRequest, DIALECTS, type Dialect, json, type Lab, startLab } from "./lab.ts";
+import { buildRequest, DIALECTS, type Dialect, json } from "./lab.ts";
 import { type GrowthRun, judgeAll } from "./measure.ts";
-import { CPU_MS_PER_MIB, ROUTES, warmUp } from "./routes.ts";
+import { CPU_MS_PER_MIB, ROUTES, useWarmLab } from "./routes.ts";
 import { SAMPLES } from "./samples.ts";
 
 setDefaultTimeout(600_000);
 
-let lab: Lab;
-beforeAll(async () => {
-  lab = await startLab();
-  await warmUp(lab);
-});
-afterAll(() => lab.stop());
+const lab = useWarmLab();
 
 /** A short response of each dialect. */
 const REPLIES = Object.fromEntries(
@@ -33,8 +28,8 @@ function listRuns(client: Dialect, account: Dialect): GrowthRun[] {
       name: `${sample.name}: ${place === "" ? "the document" : place}, ${variant}`,
       msPerMib: CPU_MS_PER_MIB[client === account ? "passed" : "translated"],
       send: (bytes: number) =>
-        lab.run(
-          buildRequest(client, { model: lab.model(account), stream: false, body: build(bytes) }),
+        lab().run(
+          buildRequest(client, { model: lab().model(account), stream: false, body: build(bytes) }),
           REPLIES[account] ?? json("{}"),
         ),
     })),

@@ -1,20 +1,15 @@
 /** The work for a response of an upstream grows no faster than its size, wherever it grows, on every route. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { listEventCases, listGrowthCases } from "./grow.ts";
-import { type Canned, type Dialect, eventStream, json, type Lab, type Result, startLab } from "./lab.ts";
+import { type Canned, type Dialect, eventStream, json, type Result } from "./lab.ts";
 import { type GrowthRun, judgeAll } from "./measure.ts";
-import { CPU_MS_PER_MIB, plainRequest, ROUTES, recover, warmUp } from "./routes.ts";
+import { CPU_MS_PER_MIB, plainRequest, ROUTES, recover, useWarmLab } from "./routes.ts";
 import { SAMPLES } from "./samples.ts";
 
 setDefaultTimeout(600_000);
 
-let lab: Lab;
-beforeAll(async () => {
-  lab = await startLab();
-  await warmUp(lab);
-});
-afterAll(() => lab.stop());
+const lab = useWarmLab();
 
 describe("the work for a whole response grows linearly", () => {
   test.each(ROUTES)("to %s from %s", async (client, account) => {
@@ -66,9 +61,9 @@ function runFor(
       CPU_MS_PER_MIB[client === account ? "passed" : "translated"] +
       (reportsUsage ? 0 : CPU_MS_PER_MIB.counted),
     async send(bytes): Promise<Result> {
-      const sent = plainRequest(client, { model: lab.model(account), stream });
-      const result = await lab.run(sent, reply(bytes));
-      await recover(lab, account);
+      const sent = plainRequest(client, { model: lab().model(account), stream });
+      const result = await lab().run(sent, reply(bytes));
+      await recover(lab(), account);
       if (!result.isForwarded) throw new Error(`the account of ${account} was not used: ${result.text}`);
       return result;
     },

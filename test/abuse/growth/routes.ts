@@ -1,6 +1,16 @@
 /** The routes of the growth tests: every dialect of a client with every dialect of an account. */
 
-import { buildRequest, type Canned, DIALECTS, type Dialect, eventStream, json, type Lab } from "./lab.ts";
+import { afterAll, beforeAll } from "bun:test";
+import {
+  buildRequest,
+  type Canned,
+  DIALECTS,
+  type Dialect,
+  eventStream,
+  json,
+  type Lab,
+  startLab,
+} from "./lab.ts";
 import type { StreamSample } from "./sample.ts";
 import { SAMPLES } from "./samples.ts";
 
@@ -16,8 +26,18 @@ export const ROUTES = DIALECTS.flatMap((client) => DIALECTS.map((account) => [cl
  */
 export const CPU_MS_PER_MIB = { passed: 40, ruled: 60, translated: 150, counted: 650 } as const;
 
-/** Loads and compiles the code of all routes. */
-export async function warmUp(lab: Lab): Promise<void> {
+/** A lab for the tests of a file, once all routes are compiled. It exists while they run. */
+export function useWarmLab(): () => Lab {
+  let lab: Lab;
+  beforeAll(async () => {
+    lab = await startLab();
+    await warmUp(lab);
+  });
+  afterAll(() => lab.stop());
+  return () => lab;
+}
+
+async function warmUp(lab: Lab): Promise<void> {
   for (let round = 0; round < 20; round++)
     for (const [client, account] of ROUTES)
       for (const stream of [false, true])
