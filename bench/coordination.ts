@@ -162,14 +162,14 @@ function openServer({ server, redis }: Installation): CoordinatorServer {
   return openPostgres(server.url);
 }
 
-/** Each command of a node scans the one row of the table once. The server publishes its counts within a second. */
+/** Each call of a node updates the row of its term once. The server publishes its counts within a second. */
 function openPostgres(url: string): CoordinatorServer {
   const sql = new SQL({ adapter: "postgres", url, max: 1 });
   return {
     async countCalls() {
       await Bun.sleep(STATISTICS_DELAY_MS);
       const [row] = await sql.unsafe(
-        "SELECT seq_scan + COALESCE(idx_scan, 0) AS calls FROM pg_stat_user_tables WHERE relname = 'coordination'",
+        "SELECT n_tup_upd AS calls FROM pg_stat_user_tables WHERE relname = 'limit_term'",
       );
       return Number(row?.calls);
     },
@@ -185,7 +185,7 @@ function openRedis(url: string): CoordinatorServer {
   return {
     async countCalls() {
       const text: unknown = await client.send("INFO", ["commandstats"]);
-      return Number(/^cmdstat_eval:calls=(\d+)/m.exec(String(text))?.[1] ?? 0);
+      return Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(String(text))?.[1] ?? 0);
     },
     measureRoundTrip: () => measureRoundTrip(() => client.send("PING", [])),
     async close() {

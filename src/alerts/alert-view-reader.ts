@@ -13,6 +13,7 @@ import type { AccountReport } from "../pool/health-report.ts";
 import type { Pool } from "../pool/pool.ts";
 import type { Db } from "../store/engine/db.ts";
 import { isSharedServer } from "../store/engine/dialect.ts";
+import { type DirectoryLoss, findDirectoryLosses } from "../store/identity/directory-losses.ts";
 import { type RepeatedOverruns, readRepeatedOverruns } from "../store/money/overruns.ts";
 import { hasLostCoordinator, listNodes, type NodeRecord } from "../store/nodes/nodes.ts";
 import type { AlertsRecord } from "../store/settings/settings-records.ts";
@@ -27,7 +28,7 @@ export interface AlertViewOptions {
   traffic: Traffic;
   billingFaults: Pick<BillingFaults, "list">;
   loop: Pick<LoopWatch, "countRepeated">;
-  limits: Pick<AlertLimits, "billingFaultMs" | "nodeSilentMs" | "failoverMs">;
+  limits: Pick<AlertLimits, "billingFaultMs" | "nodeSilentMs" | "failoverMs" | "directoryLoss">;
   clock: Pick<Clock, "nowMs">;
   store: Pick<StoreSignals, "replacedAtMs">;
   startedAtMs: number;
@@ -41,6 +42,7 @@ interface DatabaseState {
   readonly overruns: readonly RepeatedOverruns[] | null;
   readonly nodes: readonly NodeRecord[];
   readonly uncoordinatedNodeIds: ReadonlySet<string>;
+  readonly directoryLosses: readonly DirectoryLoss[];
 }
 
 /** The longest span that any rule looks back. */
@@ -76,6 +78,11 @@ export class AlertViewReader {
         overruns: await this.#readOverruns(rules, nowMs),
         nodes,
         uncoordinatedNodeIds: listUncoordinated(nodes).intersection(lostBefore),
+        directoryLosses: await findDirectoryLosses(
+          this.#options.db,
+          nowMs,
+          this.#options.limits.directoryLoss,
+        ),
       };
     }
     return this.#buildView(rules, nowMs);
@@ -107,6 +114,7 @@ export class AlertViewReader {
     this.#trackEmptyPools(groups, reports, nowMs);
     const before = this.#history.sampleAt(nowMs - rules.errorRate.overMs);
     const latest = this.#history.latest();
+    const beforeFallback = this.#history.sampleAt(nowMs - rules.fallbackRate.overMs);
     return {
       nowMs,
       startedAtMs,
@@ -118,6 +126,10 @@ export class AlertViewReader {
         emptySinceMs: this.#emptySinceMs.get(group.id) ?? null,
       })),
       recent: { requests: latest.requests - before.requests, errors: latest.errors - before.errors },
+      fallback: {
+        requests: latest.requests - beforeFallback.requests,
+        fallbacks: latest.fallbacks - beforeFallback.fallbacks,
+      },
       spent: this.spentToday(),
       billingFaults: billingFaults
         .list()
@@ -126,6 +138,7 @@ export class AlertViewReader {
       slowTurns: this.#options.loop.countRepeated(),
       nodes: this.#database?.nodes ?? null,
       uncoordinatedNodeIds: this.#database?.uncoordinatedNodeIds ?? new Set(),
+      directoryLosses: this.#database?.directoryLosses ?? null,
       storeReplacedAtMs: store.replacedAtMs(),
       billingFaultMs: limits.billingFaultMs,
       nodeSilentMs: limits.nodeSilentMs,

@@ -3,6 +3,7 @@
 import type { BillingFault } from "../observe/billing-faults.ts";
 import type { AccountReport } from "../pool/health-report.ts";
 import type { AlertDetails, AlertRule } from "../store/alerts/alerts.ts";
+import type { DirectoryLoss, LossBounds } from "../store/identity/directory-losses.ts";
 import type { RepeatedOverruns } from "../store/money/overruns.ts";
 import type { NodeRecord } from "../store/nodes/nodes.ts";
 import type { SpentToday } from "./daily-spending.ts";
@@ -16,6 +17,8 @@ export interface AlertView {
   groups: readonly { id: string; name: string; accountIds: readonly string[]; emptySinceMs: number | null }[];
   /** Requests in the rule's span, and how many of them failed. */
   recent: { requests: number; errors: number };
+  /** Requests in the span of that rule, and how many of them fallback steps served. */
+  fallback: { requests: number; fallbacks: number };
   /** Null until first read. */
   spent: SpentToday | null;
   /** Billing faults whose latest occurrence is younger than `billingFaultMs`. */
@@ -29,6 +32,8 @@ export interface AlertView {
   nodes: readonly NodeRecord[] | null;
   /** The nodes that had lost their coordinator at the last two reads: a slow moment is none of them. */
   uncoordinatedNodeIds: ReadonlySet<string>;
+  /** Providers that lost many people at once; null until first read. */
+  directoryLosses: readonly DirectoryLoss[] | null;
   /** The silence after which a node is alerted. */
   nodeSilentMs: number;
   /** When this process noticed that the database was replaced; null if it was not. */
@@ -58,6 +63,8 @@ export interface AlertLimits {
   databaseAwayMs: number;
   /** How long an alert stays open after a replacement of the database. */
   failoverMs: number;
+  /** When a loss of people at a provider is alerted. */
+  directoryLoss: LossBounds;
 }
 
 export interface StoreSignals {

@@ -42,6 +42,7 @@ function view(change: Partial<AlertView> = {}): AlertView {
     accounts: [{ id: "acct_1", name: "openai-1", report: WELL }],
     groups: [{ id: "grp_1", name: "default", accountIds: ["acct_1"], emptySinceMs: null }],
     recent: { requests: 0, errors: 0 },
+    fallback: { requests: 0, fallbacks: 0 },
     spent: { dayMs: DAY_MS, nano: 0 },
     billingFaults: [],
     billingFaultMs: 3_600_000,
@@ -49,6 +50,7 @@ function view(change: Partial<AlertView> = {}): AlertView {
     slowTurns: 0,
     nodes: [],
     uncoordinatedNodeIds: new Set(),
+    directoryLosses: [],
     nodeSilentMs: 30_000,
     storeReplacedAtMs: null,
     failoverMs: 3_600_000,
@@ -137,6 +139,12 @@ describe("the alert conditions", () => {
     expect(rulesIn({ recent: { requests: 19, errors: 19 } })).toEqual([]);
     expect(rulesIn({ recent: { requests: 20, errors: 3 } })).toEqual([]);
     expect(rulesIn({ recent: { requests: 20, errors: 4 } })).toEqual([["error_rate", ""]]);
+  });
+
+  test("contain a fallback rate if there are enough requests", () => {
+    expect(rulesIn({ fallback: { requests: 19, fallbacks: 19 } })).toEqual([]);
+    expect(rulesIn({ fallback: { requests: 20, fallbacks: 9 } })).toEqual([]);
+    expect(rulesIn({ fallback: { requests: 20, fallbacks: 10 } })).toEqual([["fallback_rate", ""]]);
   });
 });
 

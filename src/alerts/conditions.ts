@@ -17,9 +17,11 @@ export function findConditions(view: AlertView, rules: AlertsRecord): AlertCondi
     ...findEmptyPools(view, rules),
     ...findOverspending(view, rules),
     ...findFailing(view, rules),
+    ...findFallback(view, rules),
     ...findBillingFaults(view),
     ...findOverruns(view, rules),
     ...findSlowTurns(view),
+    ...findDirectoryLosses(view),
     ...findNodeConditions(view),
   ];
 }
@@ -95,6 +97,23 @@ function findFailing({ recent }: AlertView, { errorRate }: AlertsRecord): AlertC
   ];
 }
 
+function findFallback({ fallback }: AlertView, { fallbackRate }: AlertsRecord): AlertCondition[] {
+  const { enabled, percent, overMs, requestsMin } = fallbackRate;
+  const { requests, fallbacks } = fallback;
+  if (!enabled || requests < requestsMin || fallbacks * 100 < requests * percent) return [];
+  const share = Math.round((fallbacks * 100) / requests);
+  const minutes = Math.round(overMs / 60_000);
+  return [
+    {
+      rule: "fallback_rate",
+      subject: "",
+      seenBy: "node",
+      message: `Fallback steps served ${share} % of ${requests} requests in the last ${minutes} min, above the threshold of ${percent} %. The metric gateway_fallbacks_total names the groups and the reasons.`,
+      details: { requests, fallbacks, percent: share, percent_allowed: percent, minutes },
+    },
+  ];
+}
+
 const FAULT_TEXT: Readonly<Record<BillingFault, (count: number) => string>> = {
   unpaid_row: (count) =>
     `${count} paid requests were recorded without a payer. Run model-gateway audit to list them.`,
@@ -135,6 +154,17 @@ function findOverruns({ overruns: users }: AlertView, { overruns: rule }: Alerts
       details: { user_id: userId, user, overruns, usd, minutes },
     };
   });
+}
+
+/** Always enabled: a wrong group at the provider ends the access of many people, who cannot work until it is noticed. */
+function findDirectoryLosses({ directoryLosses }: AlertView): AlertCondition[] {
+  return (directoryLosses ?? []).map(({ provider, suspended, people }) => ({
+    rule: "directory_shrinks",
+    subject: provider,
+    seenBy: "all",
+    message: `${suspended} of ${people} people of the provider ${provider} lost their access within minutes, and their keys are suspended. If this is a mistake, restore them on the page Directory.`,
+    details: { provider, suspended, people },
+  }));
 }
 
 /** Always enabled: every client waits meanwhile. */
@@ -178,6 +208,10 @@ export function isOver(alert: AlertRecord, view: AlertView, rules: AlertsRecord)
       return isOurs || view.nowMs - alert.startedAtMs >= view.billingFaultMs;
     case "error_rate":
       return isOurs || !rules.errorRate.enabled || view.nowMs - view.startedAtMs >= rules.errorRate.overMs;
+    case "fallback_rate":
+      return (
+        isOurs || !rules.fallbackRate.enabled || view.nowMs - view.startedAtMs >= rules.fallbackRate.overMs
+      );
     case "slow_turns":
     // It is stored with its end; this one was not, because the process ended first.
     case "database_away":
@@ -189,6 +223,8 @@ export function isOver(alert: AlertRecord, view: AlertView, rules: AlertsRecord)
     case "database_failover":
       // A process that started later has not noticed it.
       return view.nowMs - alert.startedAtMs >= view.failoverMs;
+    case "directory_shrinks":
+      return view.directoryLosses !== null;
     case "overruns":
       return !rules.overruns.enabled || view.overruns !== null;
   }

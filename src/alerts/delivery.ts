@@ -20,7 +20,7 @@ export interface Origin {
 
 export function buildAlertBody(
   event: AlertEvent,
-  alert: AlertRecord,
+  alert: Omit<AlertRecord, "rule" | "subject" | "node"> & { readonly rule: string },
   { node, publicUrl }: Origin,
   sentAtMs: number,
 ): string {

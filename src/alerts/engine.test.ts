@@ -111,6 +111,7 @@ function start(traffic: Traffic = openTraffic(), retriesMs: readonly number[] = 
       nodeSilentMs: 30_000,
       databaseAwayMs: 30_000,
       failoverMs: 3_600_000,
+      directoryLoss: { people: 10, percent: 20, overMs: 600_000, reportedMs: 86_400_000 },
     },
   });
   engines.push(engine);

@@ -24,6 +24,7 @@ import { AlertViewReader } from "./alert-view-reader.ts";
 import type { SpentToday } from "./daily-spending.ts";
 import { DatabaseAway, type DatabaseState } from "./database-away.ts";
 import { deliverDue, type Origin, sendWebhook, testBody } from "./delivery.ts";
+import { type AlertedEvent, EventPosts } from "./event-posts.ts";
 import { OpenAlerts } from "./open-alerts.ts";
 import type { WebhookResponse } from "./post-webhook.ts";
 import { SerialTask } from "./serial-task.ts";
@@ -62,6 +63,7 @@ export class Alerts {
   readonly #viewReader: AlertViewReader;
   readonly #openAlerts: OpenAlerts;
   readonly #databaseAway: DatabaseAway;
+  readonly #eventPosts: EventPosts;
   readonly #checks = new SerialTask(() => this.#check());
   /** Deliveries run concurrently with the checks, so that a slow webhook does not delay them. */
   readonly #deliveries = new SerialTask(() => this.#deliver());
@@ -83,6 +85,13 @@ export class Alerts {
       retriesMs: limits.retriesMs,
       awayMs: limits.databaseAwayMs,
     });
+    this.#eventPosts = new EventPosts({ ...options, sender: this.#sender, retriesMs: limits.retriesMs });
+  }
+
+  /** Posts an event that has no end to all webhooks. */
+  async post(event: AlertedEvent): Promise<void> {
+    const { webhooks } = await readAlertSettings(this.#options.db);
+    this.#eventPosts.post(event, webhooks);
   }
 
   start(): void {
@@ -116,6 +125,7 @@ export class Alerts {
     if (this.#timer !== null) clearInterval(this.#timer);
     this.#timer = null;
     this.#databaseAway.stop();
+    this.#eventPosts.stop();
     // Not at the same time: a check that is still running may add deliveries.
     await this.#checks.stop();
     await this.#deliveries.stop();

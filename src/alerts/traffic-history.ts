@@ -6,6 +6,7 @@ export interface TrafficSample {
   readonly atMs: number;
   readonly requests: number;
   readonly errors: number;
+  readonly fallbacks: number;
   readonly costNano: number;
 }
 
@@ -34,6 +35,6 @@ export function openHistory(traffic: Traffic, retentionMs: number, nowMs: number
   };
 }
 
-function takeSample({ requests, errors, costNano }: Traffic, atMs: number): TrafficSample {
-  return { atMs, requests, errors, costNano };
+function takeSample({ requests, errors, fallbacks, costNano }: Traffic, atMs: number): TrafficSample {
+  return { atMs, requests, errors, fallbacks, costNano };
 }

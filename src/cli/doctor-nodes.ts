@@ -1,7 +1,7 @@
 /** The checks of `doctor` about several nodes: clocks, versions, and the rights of the database role. */
 
 import { systemClock } from "../base/clock.ts";
-import { findRedisProblem } from "../nodes/redis-coordinator.ts";
+import { findRedisProblem } from "../nodes/redis-problem.ts";
 import type { Db } from "../store/engine/db.ts";
 import { isSharedServer, listMissingPrivileges } from "../store/engine/dialect.ts";
 import { findWaitingMigrations } from "../store/engine/migrate.ts";
@@ -34,7 +34,7 @@ export async function checkNodes(db: Db): Promise<Finding[]> {
   return findings;
 }
 
-/** The server that nodes divide limits with, if it is not the database. */
+/** The server that nodes borrow limits from, if it is not the database. */
 export async function checkRedis(url: string): Promise<Finding> {
   try {
     const problem = await findRedisProblem(url);
@@ -43,7 +43,7 @@ export async function checkRedis(url: string): Promise<Finding> {
   } catch {
     return doubtful(
       "redis",
-      "cannot be reached, so that each node uses its own share of the limits",
+      "cannot be reached, so that `on_coordinator_loss` decides about limits",
       "Check REDIS_URL and that the server runs.",
     );
   }

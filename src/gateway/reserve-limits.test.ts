@@ -2,8 +2,8 @@
 
 import { expect, test } from "bun:test";
 import { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
+import { keySubject, ModelCluster } from "../limits/leases/lease-cluster.test-support.ts";
 import { QueueOccupancy } from "../limits/queue-occupancy.ts";
-import { keySubject, ModelCluster } from "../limits/sharing/cluster.test-support.ts";
 import { RequestMetrics } from "../observe/request-metrics.ts";
 import { lookUpEndpoint, MODEL, makeCaller, makeRequest } from "./charging/charging.test-support.ts";
 import { createInputEstimates } from "./metering/input-estimate.ts";
@@ -20,20 +20,20 @@ const call = {
   closeConnection() {},
 };
 
-test("the wait for another node's part of a limit is measured, and a request that fits waits for nothing", async () => {
+test("the wait for what this node lacks is measured, and a request that fits waits for nothing", async () => {
   const cluster = new ModelCluster(1);
   const { time } = cluster;
-  const starting = (async () => [await cluster.startNode(), await cluster.startNode()])();
-  await time.runUntil(5_000);
-  const [node] = await starting;
+  await cluster.startNodes(2);
+  const [node] = cluster.nodes;
   if (node === undefined) throw new Error("no node");
   const clock = { nowMs: () => time.nowMs, monotonicMs: () => time.nowMs };
   const requestMetrics = new RequestMetrics();
-  const { limiter, sharing } = node;
+  const { leases } = node;
+  const { limiter } = leases;
   const concurrencyQueue = new ConcurrencyQueue(limiter, new QueueOccupancy(), clock);
   const services: LimitServices = {
     limiter,
-    sharing,
+    leases,
     concurrencyQueue,
     clock,
     requestMetrics,
@@ -43,17 +43,19 @@ test("the wait for another node's part of a limit is measured, and a request tha
     caller: makeCaller("none"),
     request: makeRequest("chat.completions"),
     model: MODEL,
-    subjects: [keySubject({ rpm: 20 })],
+    subjects: [keySubject({ rpm: 100 })],
   });
-  for (let i = 0; i < 10; i++) expect(reserveLimits(services, context)).not.toBeInstanceOf(Promise);
-  expect(requestMetrics.shareWait.sum).toBe(0);
   const startedMs = time.nowMs;
   let waitedMs = 0;
-  const reserved = Promise.resolve(reserveLimits(services, context)).then(() => {
+  const waiting = Array.from({ length: 10 }, async () => {
+    await reserveLimits(services, context);
     waitedMs = time.nowMs - startedMs;
   });
-  await time.runUntil(startedMs + 2_000);
-  await reserved;
+  await time.runUntil(startedMs + 300);
+  await Promise.all(waiting);
   expect(waitedMs).toBeGreaterThan(0);
-  expect(requestMetrics.shareWait.sum).toBeCloseTo(waitedMs / 1_000);
+  expect(requestMetrics.shareWait.sum).toBeCloseTo((10 * waitedMs) / 1_000);
+  // What was borrowed with them for the next second serves without a wait.
+  expect(reserveLimits(services, context)).not.toBeInstanceOf(Promise);
+  expect(requestMetrics.shareWait.sum).toBeCloseTo((10 * waitedMs) / 1_000);
 });

@@ -4,16 +4,18 @@
  */
 
 import type { Clock } from "../base/clock.ts";
-import { type MaybePromise, whenReady } from "../base/maybe-promise.ts";
+import { isPending, type MaybePromise, whenReady } from "../base/maybe-promise.ts";
 import type { ApiError } from "../errors.ts";
 import { LEAST_USE, NO_AMOUNTS } from "../limits/amounts.ts";
 import type { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
-import type { EstimatedUse, Limiter, LimitLease, Shortage } from "../limits/limiter.ts";
-import type { LimitSharing } from "../limits/sharing/limit-sharing.ts";
+import type { LimitLeases } from "../limits/leases/limit-leases.ts";
+import type { Admission, EstimatedUse, Limiter, LimitLease, Shortage } from "../limits/limiter.ts";
 import type { RequestMetrics } from "../observe/request-metrics.ts";
+import type { QueueSettings } from "../records/group.ts";
 import {
   computeReservedUse,
   coordinatorLost,
+  groupSubjects,
   hasLimits,
   limitError,
   queueTimeoutError,
@@ -25,6 +27,7 @@ import type { InputEstimates } from "./metering/input-estimate.ts";
 import { estimateCounts } from "./metering/limited-use.ts";
 import { endWait, waitedMs } from "./request/trace.ts";
 import type { AdmittedRequest, AuthenticatedRequest } from "./request-context.ts";
+import { mayLeaveGroup } from "./steps/find-conditions.ts";
 import { clientGone } from "./upstream/send-request.ts";
 
 /** The services that reserving limits uses. */
@@ -35,8 +38,10 @@ export interface LimitServices {
   readonly requestMetrics: Pick<RequestMetrics, "shareWait">;
   readonly estimates: Pick<InputEstimates, "estimate">;
   /** Null if there is one node. */
-  readonly sharing: Pick<LimitSharing, "waitForGain" | "waitMs" | "isClosed"> | null;
+  readonly leases: Pick<LimitLeases, "borrow" | "queue" | "isClosed"> | null;
 }
+
+type LeaseServices = LimitServices & { readonly leases: NonNullable<LimitServices["leases"]> };
 
 /**
  * Reserves the limits before the body is read, for bodies that are expensive to read. Tokens and cost are unknown until
@@ -45,8 +50,18 @@ export interface LimitServices {
 export function reserveLimitsBeforeBody(
   services: LimitServices,
   context: AuthenticatedRequest,
-): MaybePromise<LimitLease> {
-  return whenReady(reserve(services, context, LEAST_USE), withoutAmounts);
+): MaybePromise<LimitLease | null> {
+  // A limit of the group may send the request to a fallback step, which is known when its model has been read.
+  const leaveGroup = (error: unknown): null => {
+    if (mayLeaveGroup(context.caller, error)) return null;
+    throw error;
+  };
+  try {
+    const lease = whenReady(reserve(services, context, LEAST_USE), withoutAmounts);
+    return isPending(lease) ? lease.catch(leaveGroup) : lease;
+  } catch (error) {
+    return leaveGroup(error);
+  }
 }
 
 /** Reserves one request without tokens and money, for a request that uses neither. */
@@ -62,100 +77,171 @@ export function reserveRequestLimits(
  * read. Returns a promise only if the request waits. Throws, or rejects with, the error for the client.
  */
 export function reserveLimits(services: LimitServices, context: AdmittedRequest): MaybePromise<LimitLease> {
-  const use = estimateUse(services, context);
+  const { leases, limiter } = services;
   const { lease, subjects } = context;
-  if (lease === null) return reserve(services, context, use);
-  const { sharing, limiter } = services;
-  if (sharing === null) {
+  const use = estimateUse(services, context, leases === null ? "final" : "whole");
+  if (lease === null) {
+    const admission = admitRequest(services, context, use);
+    if (admission.ok) return admission.lease;
+    return reserveLater(services, context, { ...describeDemand(services, context, use), ...admission });
+  }
+  if (leases === null) {
     raiseReservation(services, { lease, subjects }, use);
     return lease;
   }
-  const raise = () => (limiter.raise(lease, subjects, use) === null ? lease : null);
-  return raise() ?? raiseAfterGain(services, context, { raise, use, lease });
+  if (limiter.raise(lease, subjects, use) === null) return lease;
+  return raiseLater({ ...services, leases }, context, {
+    demand: describeDemand(services, context, use),
+    lease,
+  });
 }
 
-/** Other nodes may give what the raised reservation lacks. */
-async function raiseAfterGain(
-  services: LimitServices,
-  { subjects, call }: AdmittedRequest,
-  { raise, use, lease }: { raise(): LimitLease | null; use: EstimatedUse; lease: LimitLease },
-): Promise<LimitLease> {
-  const startedMs = services.clock.monotonicMs();
-  await services.sharing?.waitForGain();
-  recordShareWait(services, startedMs);
-  if (call.request.signal.aborted) throw clientGone();
-  if (raise() === null) raiseReservation(services, { lease, subjects }, use);
-  return lease;
+/** What a request wants of its limits. */
+export interface Demand {
+  readonly use: EstimatedUse;
+  /** The cost of the shortest output. */
+  readonly leastNano: number;
+  /** `whole`: with the longest output that empty windows afford. `final`: that the rest of them affords. */
+  estimate(extent: Extent): EstimatedUse;
+}
+
+type Extent = "whole" | "final";
+
+export function describeDemand(services: LimitServices, context: AdmittedRequest, use: EstimatedUse): Demand {
+  const { budget } = context;
+  return {
+    use,
+    leastNano: budget === null ? 0 : Number(reserveWithin(budget, 0)),
+    estimate: (extent) => estimateUse(services, context, extent),
+  };
 }
 
 /** Estimates only what a limit of the caller counts. A window that affords less than the maximum caps the output. */
-function estimateUse({ estimates, limiter }: LimitServices, context: AdmittedRequest): EstimatedUse {
+export function estimateUse(services: LimitServices, context: AdmittedRequest, extent: Extent): EstimatedUse {
+  const { estimates, limiter } = services;
   const { caller, endpoint, request, model, subjects } = context;
-  const { counted } = computeReservedUse(subjects);
+  const { counted, nanoMax } = computeReservedUse(subjects);
   const budget = counted.nano
     ? forecastBudget(estimates, { caller, endpoint, request, model, windowCap: null, windowSearches: null })
     : null;
   if (budget === null) return estimateCounts(request, counted, 0);
-  const nano = reserveWithin(budget, limiter.computeRemainingNano(subjects));
+  const restNano = extent === "whole" ? nanoMax : limiter.computeRemainingNano(subjects);
+  const nano = reserveWithin(budget, restNano);
   context.budget = budget;
   context.windowCap = outputCapWithin(budget, nano);
   context.windowSearches = searchesWithin(budget, nano);
   return estimateCounts(request, counted, Number(nano));
 }
 
+/** Reserves the same, whatever is left. */
 function reserve(
   services: LimitServices,
   context: AuthenticatedRequest,
   use: EstimatedUse,
 ): MaybePromise<LimitLease> {
-  const { subjects } = context;
-  if (services.sharing?.isClosed && hasLimits(subjects)) throw coordinatorLost();
-  const admission = services.limiter.admit(subjects, use);
+  const admission = admitRequest(services, context, use);
   if (admission.ok) return admission.lease;
-  const { shortage } = admission;
-  if (admission.mayGrow && services.sharing !== null)
-    return reserveAfterGain(services, context, { use, shortage });
-  return rejectOrWait(services, context, { use, shortage });
+  return reserveLater(services, context, {
+    use,
+    leastNano: use.nano ?? 0,
+    estimate: () => use,
+    ...admission,
+  });
+}
+
+function admitRequest(
+  { leases, limiter }: LimitServices,
+  { subjects }: AuthenticatedRequest,
+  use: EstimatedUse,
+): Admission {
+  if (leases?.isClosed && hasLimits(subjects)) throw coordinatorLost();
+  return limiter.admit(subjects, use);
+}
+
+function reserveLater(
+  services: LimitServices,
+  context: AuthenticatedRequest,
+  failed: FailedReservation,
+): Promise<LimitLease> {
+  const { leases, limiter } = services;
+  if (leases === null) return rejectOrWait(services, context, failed);
+  if (!failed.mayGrow) {
+    // Nothing more can be borrowed, but what this node holds may afford a shorter output.
+    const capped =
+      failed.shortage.unit === "nano" ? limiter.admit(context.subjects, failed.estimate("final")) : null;
+    return capped?.ok ? Promise.resolve(capped.lease) : rejectOrWait(services, context, failed);
+  }
+  return borrowAndReserve({ ...services, leases }, context, failed);
 }
 
 function rejectOrWait(
   services: LimitServices,
   context: AuthenticatedRequest,
-  first: FailedReservation,
+  failed: FailedReservation,
 ): Promise<LimitLease> {
-  if (!isFreedByRelease(first.shortage)) throw limitError(services, context.subjects, first.shortage);
-  return waitForSlot(services, context, first);
+  if (!isFreedByRelease(failed.shortage)) throw limitError(services, context.subjects, failed.shortage);
+  return waitForSlot(services, context, failed);
 }
 
-/** Other nodes may give what the request lacks. That takes a few hundred milliseconds at most. */
-async function reserveAfterGain(
-  services: LimitServices,
+/** Borrows what this node lacks: usually one round trip, and half a second if other nodes hold it. */
+async function borrowAndReserve(
+  services: LeaseServices,
   context: AuthenticatedRequest,
-  first: FailedReservation,
+  failed: FailedReservation,
 ): Promise<LimitLease> {
-  const { limiter, sharing, clock } = services;
-  const { subjects, call, trace } = context;
-  const { use } = first;
+  const { limiter, leases, clock } = services;
+  const { subjects, call, trace, caller } = context;
   const startedMs = clock.monotonicMs();
-  const untilMs = startedMs + (sharing?.waitMs ?? 0);
-  let { shortage } = first;
-  for (let mayGrow = true; mayGrow && clock.monotonicMs() < untilMs; ) {
-    const hasResponded = sharing !== null && (await sharing.waitForGain());
-    if (call.request.signal.aborted) throw clientGone();
-    const admission = limiter.admit(subjects, use);
-    if (admission.ok) {
-      trace.slotWaitMs += Math.round(recordShareWait(services, startedMs));
-      return admission.lease;
-    }
-    shortage = admission.shortage;
-    mayGrow = admission.mayGrow && hasResponded;
+  let lease: LimitLease | null = null;
+  const outcome = await leases.borrow({
+    key: caller.key.id,
+    subjects,
+    use: failed.use,
+    leastNano: failed.leastNano,
+    raises: null,
+    attempt(extent) {
+      const admission = limiter.admit(subjects, failed.estimate(extent));
+      if (admission.ok) lease = admission.lease;
+      return admission.ok;
+    },
+  });
+  trace.slotWaitMs += Math.round(recordBorrowing(services, startedMs));
+  const taken = lease as LimitLease | null;
+  if (call.request.signal.aborted) {
+    taken?.cancel();
+    throw clientGone();
   }
-  recordShareWait(services, startedMs);
-  return rejectOrWait(services, context, { use, shortage });
+  if (taken !== null) return taken;
+  if (outcome === "lost") throw coordinatorLost();
+  const again = limiter.admit(subjects, failed.estimate(outcome === "rejected" ? "final" : "whole"));
+  return again.ok ? again.lease : rejectOrWait(services, context, { ...failed, ...again });
+}
+
+async function raiseLater(
+  services: LeaseServices,
+  { subjects, call, caller }: AdmittedRequest,
+  { demand, lease }: { readonly demand: Demand; readonly lease: LimitLease },
+): Promise<LimitLease> {
+  const { limiter, leases, clock } = services;
+  const startedMs = clock.monotonicMs();
+  const { use, leastNano, estimate } = demand;
+  const outcome = await leases.borrow({
+    key: caller.key.id,
+    subjects,
+    use,
+    leastNano,
+    raises: lease,
+    attempt: (extent) => limiter.raise(lease, subjects, estimate(extent)) === null,
+  });
+  recordBorrowing(services, startedMs);
+  if (call.request.signal.aborted) throw clientGone();
+  if (outcome === "lost") throw coordinatorLost();
+  if (outcome !== "taken") raiseReservation(services, { lease, subjects }, estimate("final"));
+  return lease;
 }
 
 /** Returns the wait in milliseconds. */
-function recordShareWait(
+function recordBorrowing(
   { clock, requestMetrics }: Pick<LimitServices, "clock" | "requestMetrics">,
   startedMs: number,
 ): number {
@@ -165,9 +251,9 @@ function recordShareWait(
 }
 
 /** A reservation that the limits have rejected. */
-interface FailedReservation {
-  readonly use: EstimatedUse;
+interface FailedReservation extends Demand {
   readonly shortage: Shortage;
+  readonly mayGrow: boolean;
 }
 
 function withoutAmounts(lease: LimitLease): LimitLease {
@@ -185,44 +271,66 @@ async function waitForSlot(
   context: AuthenticatedRequest,
   first: FailedReservation,
 ): Promise<LimitLease> {
-  const { limiter, concurrencyQueue, clock } = services;
+  const { limiter, concurrencyQueue, clock, leases } = services;
   const { trace, call, caller, subjects } = context;
   const { key, group } = caller;
-  const { use } = first;
   const startedMs = clock.monotonicMs();
   let { shortage } = first;
+  const queue = findQueue(context, shortage);
   trace.waitingSinceMs = startedMs;
+  const queued = leases?.queue({
+    key: key.id,
+    subjects,
+    use: first.use,
+    leastNano: first.leastNano,
+    raises: null,
+    attempt() {
+      concurrencyQueue.serveKey(key.id);
+      return false;
+    },
+  });
   const result = await concurrencyQueue.wait<LimitLease>({
     keyId: key.id,
     groupId: group.id,
     subjects,
-    maxWaiting: group.queue.maxWaiting,
-    timeoutMs: Math.max(0, group.queue.timeoutMs - waitedMs(trace, startedMs)),
+    maxWaiting: queue.maxWaiting,
+    timeoutMs: Math.max(0, queue.timeoutMs - waitedMs(trace, startedMs)),
     attempt() {
+      const use = first.estimate(queued?.extent ?? "final");
       const admission = limiter.admit(subjects, use);
       if (admission.ok) return { taken: admission.lease };
-      shortage = admission.shortage;
-      return isFreedByRelease(shortage) ? "blocked" : "rejected";
+      queued?.want(use);
+      const lacksSlot = isFreedByRelease(admission.shortage);
+      // What this node only has to borrow, besides the slot, is not what the request waits for.
+      if (lacksSlot || !admission.mayGrow) shortage = admission.shortage;
+      return lacksSlot || admission.mayGrow ? "blocked" : "rejected";
     },
     disconnectSignal: call.request.signal,
   });
+  queued?.stop();
   endWait(trace, clock.monotonicMs());
   trace.slotWaitMs += Math.round(clock.monotonicMs() - startedMs);
   if (result.kind === "taken") return result.value;
-  throw buildRejection(services, context, { kind: result.kind, shortage });
+  throw buildRejection(services, context, { kind: result.kind, shortage, queue });
 }
 
 interface FailedWait {
   readonly kind: "full" | "timeout" | "rejected" | "left";
   readonly shortage: Shortage;
+  readonly queue: QueueSettings;
+}
+
+function findQueue({ caller, fallback }: AuthenticatedRequest, { id }: Shortage): QueueSettings {
+  if (fallback === null) return caller.group.queue;
+  return fallback.limitQueue(groupSubjects(caller).some((subject) => subject.id === id));
 }
 
 function buildRejection(
   services: LimitServices,
-  { caller, subjects }: AuthenticatedRequest,
-  { kind, shortage }: FailedWait,
+  { subjects }: AuthenticatedRequest,
+  { kind, shortage, queue }: FailedWait,
 ): ApiError {
-  const { maxWaiting, timeoutMs } = caller.group.queue;
+  const { maxWaiting, timeoutMs } = queue;
   switch (kind) {
     case "left":
       return clientGone();

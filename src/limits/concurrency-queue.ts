@@ -70,6 +70,14 @@ export class ConcurrencyQueue {
     return this.#slotOccupancy.waiting(groupId);
   }
 
+  /** What the requests of this key lack may have been borrowed: they are tried in turn, until one does not fit. */
+  serveKey(keyId: string): void {
+    const keyQueue = this.#queueByKey.get(keyId);
+    if (keyQueue === undefined) return;
+    this.#unblock(keyQueue);
+    this.#retry(keyQueue);
+  }
+
   wait<T>(request: SlotRequest<T>): Promise<SlotResult<T>> {
     if (request.disconnectSignal.aborted) return Promise.resolve({ kind: "left" });
     if (!this.#occupancy.enter(request.groupId, request.maxWaiting)) return Promise.resolve({ kind: "full" });

@@ -4,7 +4,7 @@
 
 import type { EstimatedUnit } from "../records/limits.ts";
 import { clampAmount } from "./amounts.ts";
-import type { LimitLease, TrueUse } from "./limiter-types.ts";
+import type { LimitLease, Subject, TrueUse } from "./limiter-types.ts";
 import { advance, isHeld, type Share, type SlidingWindow, settleShare, subtract } from "./sliding-window.ts";
 import { type SubjectMeter, type SubjectState, touch } from "./subject-state.ts";
 
@@ -17,7 +17,14 @@ export interface MeterShare extends Share {
 }
 
 /** For a request without limits. */
-export const FREE_LEASE: LimitLease = { settle() {}, release() {}, cancel() {} };
+export const FREE_LEASE: LimitLease = {
+  isHeld: () => true,
+  settle() {},
+  release() {},
+  cancel() {},
+  cancelSubjects() {},
+  finish() {},
+};
 
 export interface WindowLeaseOptions {
   readonly states: readonly SubjectState[];
@@ -28,11 +35,15 @@ export interface WindowLeaseOptions {
 }
 
 export class WindowLease implements LimitLease {
-  readonly #reserved: WindowLeaseOptions;
+  #reserved: WindowLeaseOptions;
   #state: "held" | "released" | "cancelled" = "held";
 
   constructor(reserved: WindowLeaseOptions) {
     this.#reserved = reserved;
+  }
+
+  isHeld(): boolean {
+    return true;
   }
 
   settle(use: TrueUse): void {
@@ -58,11 +69,33 @@ export class WindowLease implements LimitLease {
 
   cancel(): void {
     if (!this.#end("cancelled")) return;
-    const { states, requestWindows, shares, admittedAtMs } = this.#reserved;
-    for (const window of requestWindows) subtract(window, 1, admittedAtMs);
-    for (const { window, amount, atMs } of shares) subtract(window, amount, atMs);
-    announceRelease(states);
+    subtractAll(this.#reserved);
+    announceRelease(this.#reserved.states);
   }
+
+  cancelSubjects(subjects: readonly Subject[]): void {
+    if (this.#state !== "held") return;
+    const all = this.#reserved;
+    const cancelled = all.states.filter((state) => includesSubject(subjects, state));
+    const windows = new Set<SlidingWindow>(cancelled.flatMap(({ meters }) => meters));
+    for (const state of cancelled) state.inUse -= 1;
+    for (const share of all.shares) if (windows.has(share.window)) endShare(share);
+    subtractAll({
+      requestWindows: all.requestWindows.filter((window) => windows.has(window)),
+      shares: all.shares.filter(({ window }) => windows.has(window)),
+      admittedAtMs: all.admittedAtMs,
+    });
+    this.#reserved = {
+      ...all,
+      states: all.states.filter((state) => !cancelled.includes(state)),
+      requestWindows: all.requestWindows.filter((window) => !windows.has(window)),
+      shares: all.shares.filter(({ window }) => !windows.has(window)),
+    };
+    announceRelease(cancelled);
+  }
+
+  /** Everything is counted already. */
+  finish(): void {}
 
   #end(endState: "released" | "cancelled"): boolean {
     if (this.#state !== "held") return false;
@@ -74,11 +107,29 @@ export class WindowLease implements LimitLease {
 
   /** Ends the reservation, when the true use is settled or the request ends. */
   #endReservation(): void {
-    for (const share of this.#reserved.shares) {
-      share.window.reserved -= share.reserved;
-      share.reserved = 0;
-    }
+    for (const share of this.#reserved.shares) endShare(share);
   }
+}
+
+function endShare(share: MeterShare): void {
+  share.window.reserved -= share.reserved;
+  share.reserved = 0;
+}
+
+function subtractAll({
+  requestWindows,
+  shares,
+  admittedAtMs,
+}: Pick<WindowLeaseOptions, "requestWindows" | "shares" | "admittedAtMs">): void {
+  for (const window of requestWindows) subtract(window, 1, admittedAtMs);
+  for (const { window, amount, atMs } of shares) subtract(window, amount, atMs);
+}
+
+export function includesSubject(
+  subjects: readonly Pick<Subject, "scope" | "id">[],
+  { scope, id }: Pick<Subject, "scope" | "id">,
+): boolean {
+  return subjects.some((subject) => subject.scope === scope && subject.id === id);
 }
 
 /** Must run last: the requests that are woken take the released amounts in the same step. */

@@ -30,6 +30,8 @@ export type TrueUse = Readonly<Partial<Record<EstimatedUnit, number | null>>>;
 
 export interface Shortage {
   scope: Scope;
+  /** Of the subject. */
+  id: string;
   kind: LimitKind;
   max: number;
   used: number;
@@ -46,6 +48,8 @@ export interface Shortage {
 
 /** The reservation of one admitted request. Its single owner ends it with `release` or `cancel`. */
 export interface LimitLease {
+  /** False if this node has lost contact with the coordinator for so long that others may use the reservation. */
+  isHeld(): boolean;
   /**
    * Replaces the estimate with the true use. The last call counts. Counting may take longer than the request, so a
    * call after the release also counts while the windows still contain the estimate.
@@ -55,6 +59,10 @@ export interface LimitLease {
   release(): void;
   /** Undoes the admission completely, for a request that was never sent upstream. Idempotent. */
   cancel(): void;
+  /** Undoes the admission for some of its subjects: the request continues under the limits of the others. */
+  cancelSubjects(subjects: readonly Subject[]): void;
+  /** The use is final, and its usage row is with billing. Idempotent. */
+  finish(): void;
 }
 
 export type Admission =
@@ -62,7 +70,7 @@ export type Admission =
   | {
       ok: false;
       shortage: Shortage;
-      /** Other nodes may give this one a larger part of the limit soon. */
+      /** This node may borrow what is lacking. */
       mayGrow: boolean;
     };
 
@@ -109,6 +117,12 @@ export interface Limiter {
   allowance(subject: Subject, kind: MinuteKind): Allowance | null;
   /** For GET /v1/usage. */
   standing(subject: Subject): LimitStanding;
-  /** Replaces the use of other processes in the long windows of a subject by the use from the database. */
+  /** For memory monitoring: the number of subjects with any state. */
+  subjectCount(): number;
+}
+
+/** A limiter whose windows outlive no process. */
+export interface SeededLimiter extends Limiter {
+  /** Adds use of earlier processes to the long windows of a subject. Once, before the first admission. */
   seed(subject: Subject, used: readonly PastUse[]): void;
 }

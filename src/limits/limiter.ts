@@ -22,21 +22,22 @@ import type {
   Amounts,
   ConcurrencyBlocker,
   EstimatedUse,
-  Limiter,
   LimitLease,
   LimitStanding,
   PastUse,
+  SeededLimiter,
   Shortage,
   Subject,
 } from "./limiter-types.ts";
-import { advance, openWindow, remove, restore, take } from "./sliding-window.ts";
+import { advance, restore, take } from "./sliding-window.ts";
 import { computeAllowance, computeStanding } from "./standing.ts";
 import { SubjectRegistry } from "./subject-registry.ts";
 import {
-  computeFill,
+  applyLimits,
   findShortage,
   hasNoSlot,
   isClosed,
+  isIdle,
   laterShortage,
   openState,
   type SubjectMeter,
@@ -55,6 +56,7 @@ export type {
   LimitStanding,
   PastUse,
   Scope,
+  SeededLimiter,
   Shortage,
   Subject,
   TrueUse,
@@ -63,17 +65,14 @@ export type {
 /** The admission of a request without limits. */
 const UNLIMITED: Admission = { ok: true, lease: FREE_LEASE };
 
-/** `subjectCount` is for memory monitoring: the number of subjects with any state. */
-export function openLimiter(
-  clock: Pick<Clock, "monotonicMs">,
-  subjects = new SubjectRegistry(),
-): Limiter & { subjectCount(): number } {
-  return new InMemoryLimiter(clock, subjects);
+/** The limiter of a single node. `leases/leased-limiter.ts` is that of several. */
+export function openLimiter(clock: Pick<Clock, "monotonicMs">): SeededLimiter {
+  return new InMemoryLimiter(clock);
 }
 
-class InMemoryLimiter implements Limiter {
+class InMemoryLimiter implements SeededLimiter {
   readonly #clock: Pick<Clock, "monotonicMs">;
-  readonly #subjects: SubjectRegistry;
+  readonly #subjects = new SubjectRegistry<SubjectState>({ open: openState, applyLimits, isIdle });
   #latestMs: number;
 
   /**
@@ -86,9 +85,8 @@ class InMemoryLimiter implements Limiter {
     return this.#latestMs;
   };
 
-  constructor(clock: Pick<Clock, "monotonicMs">, subjects: SubjectRegistry) {
+  constructor(clock: Pick<Clock, "monotonicMs">) {
     this.#clock = clock;
-    this.#subjects = subjects;
     this.#latestMs = clock.monotonicMs();
   }
 
@@ -104,16 +102,8 @@ class InMemoryLimiter implements Limiter {
     const amounts = toAmounts(1, estimate);
     let shortage: Shortage | null = null;
     for (const state of limited) shortage = laterShortage(shortage, findShortage(state, amounts, now));
-    if (shortage) return { ok: false, shortage, mayGrow: this.#want(limited, amounts) };
+    if (shortage) return { ok: false, shortage, mayGrow: false };
     return { ok: true, lease: this.#take(limited, amounts, now) };
-  }
-
-  #want(states: readonly SubjectState[], amounts: Amounts): boolean {
-    const { shares } = this.#subjects;
-    if (shares === null) return false;
-    let mayGrow = true;
-    for (const state of states) if (!shares.want(state, amounts)) mayGrow = false;
-    return mayGrow;
   }
 
   #take(states: readonly SubjectState[], amounts: Amounts, admittedAtMs: number): LimitLease {
@@ -147,15 +137,11 @@ class InMemoryLimiter implements Limiter {
     const now = this.#nowMs();
     const amounts = toAmounts(0, estimate);
     let shortage: Shortage | null = null;
-    const states: SubjectState[] = [];
     for (const subject of subjects) {
       const state = this.#subjects.find(subject);
-      if (!state) continue;
-      states.push(state);
-      shortage = laterShortage(shortage, windowShortageIn(state, amounts, now));
+      if (state) shortage = laterShortage(shortage, windowShortageIn(state, amounts, now));
     }
     if (shortage === null) lease.settle(amounts);
-    else this.#want(states, amounts);
     return shortage;
   }
 
@@ -180,7 +166,7 @@ class InMemoryLimiter implements Limiter {
       for (const meter of this.#subjects.findOrOpen(subject)?.meters ?? []) {
         if (meter.unit !== "nano") continue;
         advance(meter, now);
-        remaining = Math.min(remaining, Math.max(0, computeFill(meter, now) - meter.used));
+        remaining = Math.min(remaining, Math.max(0, meter.max - meter.used));
       }
     }
     return remaining;
@@ -207,17 +193,9 @@ class InMemoryLimiter implements Limiter {
         }))
         .filter(({ atMs, amount }) => amount > 0 && atMs + meter.perMs > now);
       advance(meter, now);
-      if (meter.past !== null) {
-        advance(meter.past, now);
-        remove(meter, meter.past);
-      }
       restore(meter, past);
-      // Each time is an entry, so that it can be removed from the ring again.
-      meter.past = past.length === 0 ? null : openWindow(meter.perMs, 0);
-      if (meter.past !== null) restore(meter.past, past);
     }
     touch(state, now);
-    this.#subjects.shares?.assign(state);
   }
 
   subjectCount(): number {

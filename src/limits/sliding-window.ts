@@ -136,6 +136,17 @@ export function subtract(window: SlidingWindow, amount: number, atMs: number): v
   if (offset !== GONE) change(window, offset, -amount);
 }
 
+/** The uses in the window, oldest first. */
+export function listUses(window: SlidingWindow): { atMs: number; amount: number }[] {
+  const uses: { atMs: number; amount: number }[] = [];
+  for (let i = 0; i < window.length; i++) {
+    const offset = offsetAt(window, i);
+    const amount = window.ring[offset + 2] ?? 0;
+    if (amount > 0) uses.push({ atMs: window.ring[offset + 1] ?? 0, amount });
+  }
+  return uses;
+}
+
 /** Adds past use, which belongs to no request, at its time. */
 export function restore(window: SlidingWindow, past: readonly { atMs: number; amount: number }[]): void {
   const spans = past.map(({ atMs, amount }) => ({ firstMs: atMs, lastMs: atMs, amount }));
@@ -153,14 +164,6 @@ export function restore(window: SlidingWindow, past: readonly { atMs: number; am
     const joins = newest !== GONE && isNear(window, newest, lastMs);
     if (joins) join(window, newest, span.amount, lastMs);
     else push(window, span.firstMs, lastMs, span.amount);
-  }
-}
-
-/** Removes past use that `restore` has added. */
-export function remove(window: SlidingWindow, past: SlidingWindow): void {
-  for (let i = 0; i < past.length; i++) {
-    const offset = offsetAt(past, i);
-    subtract(window, past.ring[offset + 2] ?? 0, past.ring[offset + 1] ?? 0);
   }
 }
 

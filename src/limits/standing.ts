@@ -4,24 +4,14 @@ import { mapKinds } from "../base/map-kinds.ts";
 import { MINUTE_KINDS, MINUTE_LIMITS, MINUTE_MS, type MinuteKind, WINDOW_UNITS } from "../records/limits.ts";
 import type { Allowance, LimitStanding, Subject } from "./limiter-types.ts";
 import { advance, resetMs } from "./sliding-window.ts";
-import { computeFill, listWindows, meterFor, type SubjectMeter, type SubjectState } from "./subject-state.ts";
-
-/** With several nodes: as if the others had used as much of their part as this node. */
-function estimateRemaining(meter: SubjectMeter, nowMs: number): number {
-  const { cap, max, used } = meter;
-  const fill = computeFill(meter, nowMs);
-  if (fill >= max) return Math.max(0, max - used);
-  const pastUsed = fill - cap;
-  return cap <= 0 ? 0 : Math.max(0, Math.floor(((fill - used) * (max - pastUsed)) / cap));
-}
+import { listWindows, meterFor, type SubjectMeter, type SubjectState } from "./subject-state.ts";
 
 /** `meter` is undefined if nothing was used since the process started. */
 function toAllowance(meter: SubjectMeter | undefined, limit: number, nowMs: number): Allowance {
   if (!meter) return { limit, used: 0, remaining: limit, resetMs: 0 };
   advance(meter, nowMs);
-  const remaining = estimateRemaining(meter, nowMs);
-  const used = meter.cap < limit ? limit - remaining : meter.used;
-  return { limit, used, remaining, resetMs: resetMs(meter, nowMs) };
+  const { used } = meter;
+  return { limit, used, remaining: Math.max(0, limit - used), resetMs: resetMs(meter, nowMs) };
 }
 
 export function computeAllowance(

@@ -1,64 +1,69 @@
 /** The states of all subjects that have limits. Idle ones are dropped a few at a time, so that no timer is needed. */
 
-import type { Amounts, Scope, Subject } from "./limiter-types.ts";
-import { applyLimits, isIdle, isUnlimited, openState, type SubjectState } from "./subject-state.ts";
+import type { CallerLimits, RateLimits } from "../records/limits.ts";
+import type { Scope, Subject } from "./limiter-types.ts";
+import { isUnlimited } from "./subject-state.ts";
 
 /** Bounds the cost of dropping idle subjects in one admission, even if many subjects were just seeded. */
 const SWEEP_STEPS_MAX = 16;
 
-/** Divides the limits over several nodes. */
-export interface ShareSource {
-  /** Sets what this node may use of the limits of the subject. */
-  assign(state: SubjectState): void;
-  /** A request did not fit. Returns true if other nodes may give the missing part soon. */
-  want(state: SubjectState, amounts: Amounts): boolean;
+/** What every state of a subject has. */
+export interface RegisteredSubject {
+  readonly scope: Scope;
+  readonly id: string;
+  limits: CallerLimits | RateLimits;
 }
 
-export class SubjectRegistry {
-  /** Null if there is one node. */
-  shares: ShareSource | null = null;
-  readonly #byScope: Record<Scope, Map<string, SubjectState>> = {
+export interface SubjectLifecycle<State extends RegisteredSubject> {
+  open(subject: Subject): State;
+  applyLimits(state: State, limits: CallerLimits | RateLimits): void;
+  isIdle(state: State, nowMs: number): boolean;
+}
+
+export class SubjectRegistry<State extends RegisteredSubject> {
+  readonly #lifecycle: SubjectLifecycle<State>;
+  readonly #byScope: Record<Scope, Map<string, State>> = {
     key: new Map(),
     user: new Map(),
     group: new Map(),
     account: new Map(),
   };
   /** The same states, in the order of the sweep. */
-  readonly #all: SubjectState[] = [];
+  readonly #all: State[] = [];
   #sweepIndex = 0;
   #openedSinceSweep = 0;
+
+  constructor(lifecycle: SubjectLifecycle<State>) {
+    this.#lifecycle = lifecycle;
+  }
 
   get size(): number {
     return this.#all.length;
   }
 
   /** Applies the limits of the subject, which may have changed since the last call. */
-  find({ scope, id, limits }: Subject): SubjectState | null {
+  find({ scope, id, limits }: Subject): State | null {
     const state = this.#byScope[scope].get(id);
     if (!state) return null;
-    if (state.limits !== limits) {
-      applyLimits(state, limits);
-      this.shares?.assign(state);
-    }
+    if (state.limits !== limits) this.#lifecycle.applyLimits(state, limits);
     return state;
   }
 
   /** The state of a subject with any limits, if it has one. */
-  get(scope: Scope, id: string): SubjectState | null {
+  get(scope: Scope, id: string): State | null {
     return this.#byScope[scope].get(id) ?? null;
   }
 
-  all(): readonly SubjectState[] {
+  all(): readonly State[] {
     return this.#all;
   }
 
   /** Null if the subject has no limits. */
-  findOrOpen(subject: Subject): SubjectState | null {
+  findOrOpen(subject: Subject): State | null {
     const existing = this.find(subject);
     if (isUnlimited(subject.limits)) return null;
     if (existing) return existing;
-    const state = openState(subject);
-    this.shares?.assign(state);
+    const state = this.#lifecycle.open(subject);
     this.#byScope[subject.scope].set(subject.id, state);
     this.#all.push(state);
     this.#openedSinceSweep += 1;
@@ -74,7 +79,7 @@ export class SubjectRegistry {
       if (this.#sweepIndex >= all.length) this.#sweepIndex = 0;
       const state = all[this.#sweepIndex];
       if (!state) return;
-      if (!isIdle(state, nowMs)) {
+      if (!this.#lifecycle.isIdle(state, nowMs)) {
         this.#sweepIndex += 1;
         continue;
       }

@@ -23,10 +23,6 @@ export interface SubjectMeter extends SlidingWindow {
   readonly kind: Exclude<LimitKind, "concurrency">;
   readonly unit: Unit;
   max: number;
-  /** What the requests of this process may use: `max` if there is no other node. */
-  cap: number;
-  /** The use of other processes that counts here. It is also in the ring; null if there is none. */
-  past: SlidingWindow | null;
   /** The part of `used` that requests in flight have reserved. It is settled to the true use when they end. */
   reserved: number;
 }
@@ -39,8 +35,6 @@ export interface SubjectState {
   longestMs: number;
   /** Leases held, counted even without a concurrency limit, so that a limit added later finds the true number. */
   inUse: number;
-  /** What this node may use of the concurrency limit: all of it if there is no other node. */
-  slots: number | null;
   /** Wakes the requests that wait for a slot of this subject; null, the usual case, if none waits. */
   onRelease: (() => void) | null;
   /** When every window will be empty, if nothing more is used. */
@@ -56,7 +50,6 @@ export function openState({ scope, id, limits }: Subject): SubjectState {
     meters,
     longestMs: longestWindowMs(meters),
     inUse: 0,
-    slots: limits.concurrency,
     onRelease: null,
     idleAtMs: 0,
   };
@@ -65,7 +58,6 @@ export function openState({ scope, id, limits }: Subject): SubjectState {
 /** Changed limits apply at once. A limit that stays keeps its history, even with a new maximum. */
 export function applyLimits(state: SubjectState, limits: CallerLimits | RateLimits): void {
   state.limits = limits;
-  state.slots = limits.concurrency;
   state.meters = metersFor(limits, state.meters);
   state.longestMs = longestWindowMs(state.meters);
 }
@@ -120,7 +112,7 @@ export function findShortage(state: SubjectState, amounts: Amounts, nowMs: numbe
 
 /** Only limits over time: for a request that already has its concurrency slot. */
 export function windowShortageIn(
-  { scope, meters }: SubjectState,
+  { scope, id, meters }: SubjectState,
   amounts: Amounts,
   nowMs: number,
 ): Shortage | null {
@@ -130,7 +122,7 @@ export function windowShortageIn(
   for (const meter of meters) {
     advance(meter, nowMs);
     const amount = amounts[meter.unit];
-    const wait = amount === 0 && meter.unit === "requests" ? 0 : computeMeterWait(meter, amount, nowMs);
+    const wait = amount === 0 && meter.unit === "requests" ? 0 : waitMs(meter, amount, meter.max, nowMs);
     if (wait > longestMs) {
       longestMs = wait;
       short = meter;
@@ -140,7 +132,7 @@ export function windowShortageIn(
   if (short === null) return null;
   const { kind, unit, max, used, perMs } = short;
   const freesInMs = Number.isFinite(longestMs) ? longestMs : null;
-  const shortage: Shortage = { scope, kind, max, used, freesInMs, perMs, unit };
+  const shortage: Shortage = { scope, id, kind, max, used, freesInMs, perMs, unit };
   // An amount that has left the window is no longer in `used`, but may still be reserved.
   if (unit === "nano" && short.reserved > 0 && Math.max(0, used - short.reserved) + missing <= max) {
     shortage.isReserved = true;
@@ -148,36 +140,18 @@ export function windowShortageIn(
   return shortage;
 }
 
-/** How much the window may contain on this node: what this process may use, and the use of other processes. */
-export function computeFill(meter: SubjectMeter, nowMs: number): number {
-  const { cap, max, past } = meter;
-  if (past === null || cap >= max) return Math.min(cap, max);
-  advance(past, nowMs);
-  return Math.min(max, cap + past.used);
-}
-
-function computeMeterWait(meter: SubjectMeter, amount: number, nowMs: number): number {
-  const { max, used, perMs } = meter;
-  const cap = computeFill(meter, nowMs);
-  if (cap >= max) return waitMs(meter, amount, max, nowMs);
-  if (max <= 0) return Number.POSITIVE_INFINITY;
-  if (used + amount <= cap) return 0;
-  // A request that is larger than the share of this node fits once other nodes have given theirs.
-  const wait = waitMs(meter, Math.min(amount, cap), cap, nowMs);
-  return Number.isFinite(wait) ? Math.max(1, wait) : perMs;
-}
-
 /** A maximum of 0 never becomes free, so no request waits for it. */
-export function hasNoSlot({ limits: { concurrency }, slots, inUse }: SubjectState): boolean {
-  return slots !== null && concurrency !== 0 && inUse >= slots;
+export function hasNoSlot({ limits: { concurrency }, inUse }: SubjectState): boolean {
+  return concurrency !== null && concurrency !== 0 && inUse >= concurrency;
 }
 
 function concurrencyShortageIn(state: SubjectState): Shortage | null {
-  const { scope, inUse } = state;
+  const { scope, id, inUse } = state;
   const { concurrency } = state.limits;
-  if (concurrency === null || state.slots === null || inUse < state.slots) return null;
+  if (concurrency === null || inUse < concurrency) return null;
   return {
     scope,
+    id,
     kind: "concurrency",
     max: concurrency,
     used: inUse,
@@ -204,7 +178,6 @@ function metersFor(limits: CallerLimits | RateLimits, old: readonly SubjectMeter
     const duplicate = meterFor(meters, kind, unit, perMs);
     if (duplicate) {
       duplicate.max = Math.min(duplicate.max, max);
-      duplicate.cap = duplicate.max;
       return;
     }
     const grainMs = kind === "window" ? perMs / GRAINS_PER_WINDOW : 0;
@@ -213,12 +186,9 @@ function metersFor(limits: CallerLimits | RateLimits, old: readonly SubjectMeter
       kind,
       unit,
       max,
-      cap: max,
-      past: null,
       reserved: 0,
     };
     meter.max = max;
-    meter.cap = max;
     meters.push(meter);
   };
   for (const kind of MINUTE_KINDS) add(kind, MINUTE_LIMITS[kind].unit, MINUTE_MS, limits[kind]);

@@ -57,25 +57,40 @@ test("three nodes on PostgreSQL serve what one limit allows, also when one of th
   expectLimitsToHold(running);
 });
 
-test("a Redis that is frozen, emptied and restarted stops no request and exceeds no limit", async () => {
+function waitForMore({ report }: LimitCluster, count: number): Promise<true> {
+  const before = report.refused + report.served;
+  return eventually(() => report.refused + report.served >= before + count, 30_000);
+}
+
+test("a Redis that is emptied and restarted stops no request and exceeds no limit", async () => {
   const redis = await startRedis();
   closers.push(redis.stop);
   const running = await startCluster({ REDIS_URL: redis.url });
-  const { report } = running;
-  const waitForMore = (count: number) => {
-    const before = report.refused + report.served;
-    return eventually(() => report.refused + report.served >= before + count);
-  };
   running.startLoad(24);
-  await eventually(() => report.served >= 20);
-  redis.freeze();
-  await waitForMore(120);
-  redis.thaw();
-  await waitForMore(120);
+  await eventually(() => running.report.served >= 20);
   await redis.flush();
-  await waitForMore(120);
+  await waitForMore(running, 120);
   await redis.restart();
-  await waitForMore(120);
+  await waitForMore(running, 120);
   await running.stopLoad();
   expectLimitsToHold(running);
+});
+
+test("while Redis is frozen each node serves its share: in that minute at most (2 - 1/n) times the limit", async () => {
+  const redis = await startRedis();
+  closers.push(redis.stop);
+  const running = await startCluster({ REDIS_URL: redis.url });
+  running.startLoad(24);
+  await eventually(() => running.report.served >= 20);
+  redis.freeze();
+  await waitForMore(running, 120);
+  redis.thaw();
+  await waitForMore(running, 120);
+  await running.stopLoad();
+  const inThatMinute = 2 - 1 / running.nodes.length;
+  for (const subject of running.subjects) {
+    expect(subject.findPeak()).toBeLessThanOrEqual(RPM * inThatMinute);
+    expect(subject.findPeakInFlight()).toBeLessThanOrEqual(CONCURRENCY * inThatMinute);
+  }
+  expect([...running.report.failed]).toEqual([]);
 });

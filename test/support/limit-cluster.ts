@@ -89,12 +89,14 @@ export class LimitedSubject {
 
 export class LimitNode {
   readonly folder: string;
+  readonly env: Readonly<Record<string, string>>;
   process: GatewayProcess | null = null;
   /** By its `/readyz`, as a load balancer sees it. */
   isReady = false;
 
-  constructor(folder: string) {
+  constructor(folder: string, env: Readonly<Record<string, string>>) {
     this.folder = folder;
+    this.env = env;
   }
 }
 
@@ -124,9 +126,9 @@ export class LimitCluster {
     return cluster;
   }
 
-  /** A new node, in a folder of its own. */
-  async addNode(): Promise<LimitNode> {
-    const node = new LimitNode(join(this.#folder, `node-${this.nodes.length}`));
+  /** A new node, in a folder of its own. `env` is for this node alone. */
+  async addNode(env: Readonly<Record<string, string>> = {}): Promise<LimitNode> {
+    const node = new LimitNode(join(this.#folder, `node-${this.nodes.length}`), env);
     mkdirSync(node.folder);
     await Bun.write(join(node.folder, "gateway.yaml"), JSON.stringify(this.#buildFile()));
     this.nodes.push(node);
@@ -145,6 +147,7 @@ export class LimitCluster {
         MODEL_GATEWAY_MASTER_KEY: MASTER_KEY,
         DRAIN_DELAY: "0s",
         ...this.#options.env,
+        ...node.env,
       },
     });
     return performance.now() - beganMs;

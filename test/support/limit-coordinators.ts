@@ -1,4 +1,4 @@
-/** The two servers through which nodes divide limits, with the faults that a test causes. */
+/** The two servers from which nodes borrow limits, with the faults that a test causes. */
 
 import { PostgresServer } from "./postgres-server.ts";
 import { startRedis } from "./redis.ts";
@@ -33,7 +33,7 @@ export async function startPostgresCoordinator(): Promise<FaultyCoordinator> {
     isDatabase: true,
     freeze: () => server.freeze(),
     thaw: () => server.thaw(),
-    empty: async () => void (await server.run("DELETE FROM coordination", "gateway")),
+    empty: async () => void (await server.run("TRUNCATE limit_epoch, limit_term, limit_subject", "gateway")),
     async restart() {
       // As after a crash, which also empties a table without a write-ahead log.
       await server.stop("immediate");

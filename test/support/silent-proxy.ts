@@ -1,6 +1,6 @@
 /**
  * A TCP proxy that can go silent: connections stay open, and bytes that arrive on them are not forwarded. It can also
- * lose one response, and move to another server.
+ * lose one response, move to another server, and be far away.
  */
 
 import type { Socket } from "bun";
@@ -29,8 +29,13 @@ export interface SilentProxy {
 
 /** Bytes on their way to a socket that does not accept them yet. */
 class Outlet {
+  readonly #delayMs: number;
   #socket: Pick<Socket<unknown>, "write"> | null = null;
   #waiting: Uint8Array[] = [];
+
+  constructor(delayMs: number) {
+    this.#delayMs = delayMs;
+  }
 
   connect(socket: Pick<Socket<unknown>, "write">): void {
     this.#socket = socket;
@@ -39,8 +44,13 @@ class Outlet {
 
   /** Copies the bytes: they are valid only during the event. */
   write(bytes: Uint8Array): void {
-    this.#waiting.push(Uint8Array.from(bytes));
-    this.flush();
+    const copy = Uint8Array.from(bytes);
+    const add = () => {
+      this.#waiting.push(copy);
+      this.flush();
+    };
+    if (this.#delayMs === 0) add();
+    else setTimeout(add, this.#delayMs);
   }
 
   flush(): void {
@@ -64,7 +74,8 @@ interface Link {
   losesResponse: boolean;
 }
 
-export function startSilentProxy(firstTarget: ProxyTarget): SilentProxy {
+/** `delayMs`: how long bytes take in each direction. */
+export function startSilentProxy(firstTarget: ProxyTarget, { delayMs = 0 } = {}): SilentProxy {
   const links = new Set<Link>();
   let target = firstTarget;
   let opened = 0;
@@ -79,8 +90,8 @@ export function startSilentProxy(firstTarget: ProxyTarget): SilentProxy {
         opened++;
         const link: Link = {
           client,
-          toClient: new Outlet(),
-          toServer: new Outlet(),
+          toClient: new Outlet(delayMs),
+          toServer: new Outlet(delayMs),
           server: null,
           isSilent,
           losesResponse: false,

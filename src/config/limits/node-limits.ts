@@ -16,30 +16,46 @@ export const nodeLimits = {
     /** Invalid keys from one address before the other nodes are informed. */
     badKeysMin: 3,
   },
-  /** The division of limits over nodes: see limits/sharing/limit-sharing.ts. */
-  limitSharing: {
-    tickMs: 200,
-    askTickMs: 250,
+  /** What a node borrows of limits: see limits/leases/coordinator-link.ts. */
+  limitLeases: {
+    nodeTermMs: 9_000,
+    exchangeMs: 200,
     beatMs: 1_000,
-    commandMs: 50,
-    startCommandMs: 500,
+    callMinMs: 50,
+    callMaxMs: 2_000,
     faultsMax: 3,
-    retryMinMs: 1_000,
-    retryMaxMs: 3_000,
-    joinMs: 8_000,
-    waitMs: 700,
-    lostAfterMs: 5_000,
-    /** A minute after the node is lost, and some seconds for clocks and delays. */
-    removedAfterMs: 70_000,
-    /** A minute, and a second for the rounding of clocks. */
-    leftAfterMs: 61_000,
-    /** Room for 100,000 deviations of 120 characters, far more than the limits of an installation need. */
-    documentCharsMax: 16 * 1_048_576,
+    lostAfterMs: 1_000,
+    retryMs: 500,
+    lossCheckMs: 3_000,
+    keepMs: 1_000,
+    contendedMs: 1_000,
+    recallMs: 500,
+    slotAskMs: 1_000,
+    exhaustedMs: 200,
+    closedMs: 5_000,
+    recordsPerCallMax: 400,
+    holdingsPerBatchMax: 450,
+    burialMs: 10_000,
+    sweepMs: 60_000,
+    unknownUseMs: 70_000,
   },
-  /** What each node publishes about its use of long windows: see nodes/own-use.ts. */
-  ownUse: {
-    publishIntervalMs: 600_000,
-    keptMs: 2 * 3_600_000,
+  /** The coordinator of limits: see limits/coordinator/coordinator-limits.ts. */
+  limitCoordinator: {
+    termMs: 10_000,
+    unknownUseMs: 70_000,
+    endedTermMs: 600_000,
+    slotWaitMs: 2_000,
+    recallWaitMs: 500,
+    waitingMax: 1_000,
+    usedRecordMs: 3_600_000,
+    heldRecordMs: 7 * 86_400_000,
+    recordsMax: 500,
+    itemsMax: 1_500,
+    refundsMax: 5_000,
+    asksMax: 500,
+    wantsMax: 32,
+    holdingsMax: 500,
+    usesMax: 120,
   },
   /** Several processes on one port: see cli/processes/supervisor.ts. */
   processes: {

@@ -39,7 +39,9 @@ function caller({ key = NO_LIMITS, user = null, eachKey = NO_LIMITS, allKeys = N
       limits: key,
       userLimits: user ?? NO_LIMITS,
       requestPolicy: null,
+      fallback: null,
       capture: null,
+      isTool: false,
     },
     group,
   };

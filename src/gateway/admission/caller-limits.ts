@@ -42,6 +42,8 @@ export interface ReservedUse {
   counted: CountedUnits;
   /** The caller has token or USD windows of hours or days. Use that is not counted in them would be free. */
   windows: boolean;
+  /** The smallest USD window; infinite without one. */
+  nanoMax: number;
 }
 
 const reservedUseBySubjects = new WeakMap<readonly Subject[], ReservedUse>();
@@ -55,23 +57,35 @@ export function computeReservedUse(subjects: readonly Subject[]): ReservedUse {
     windows: windows.some((window) =>
       WINDOW_UNITS.some((unit) => unit !== "requests" && window[unit] !== null),
     ),
+    nanoMax: Math.min(...windows.map(({ nano }) => nano ?? Number.POSITIVE_INFINITY)),
   };
   reservedUseBySubjects.set(subjects, computed);
   return computed;
 }
 
 /** A group sets limits for each of its keys and for all of them together. A key and a user may have their own. */
-function subjectsFor({ key, group }: Caller): readonly Subject[] {
-  const subjects = [...keySubjects(key, group), groupSubject(group)];
+function subjectsFor(caller: Caller): readonly Subject[] {
+  return [...ownSubjects(caller), ...groupSubjects(caller)];
+}
+
+/** The limits that a caller has in every group. */
+export function ownSubjects({ key }: Pick<Caller, "key">): Subject[] {
+  const subjects: Subject[] = [{ scope: "key", id: key.id, limits: key.limits }];
   if (key.userId !== null) subjects.push(userSubject(key.userId, key.userLimits));
   return subjects;
 }
 
+/** The limits that a caller has in its group: those for each key, and those for all keys together. */
+export function groupSubjects({ key, group }: Caller): Subject[] {
+  return [keyInGroupSubject(key, group), groupSubject(group)];
+}
+
 export function keySubjects(key: Pick<Key, "id" | "limits">, group: PolicyGroup): Subject[] {
-  return [
-    { scope: "key", id: key.id, limits: key.limits },
-    { scope: "key", id: `${key.id} in ${group.id}`, limits: group.limits },
-  ];
+  return [{ scope: "key", id: key.id, limits: key.limits }, keyInGroupSubject(key, group)];
+}
+
+function keyInGroupSubject({ id }: Pick<Key, "id">, group: PolicyGroup): Subject {
+  return { scope: "key", id: `${id} in ${group.id}`, limits: group.limits };
 }
 
 export function groupSubject(group: PolicyGroup): Subject {
@@ -130,15 +144,15 @@ export function coordinatorLost(): ApiError {
 
 const COORDINATOR_RETRY_MS = 5_000;
 
-function rejectingLimit({ scope, kind, unit }: Shortage): RejectingLimit {
-  return { scope, kind: unit === "nano" ? "money" : kind };
+function rejectingLimit({ scope, id, kind, unit }: Shortage): RejectingLimit {
+  return { scope, kind: unit === "nano" ? "money" : kind, subjectId: id };
 }
 
 /** The error of a request that waited in vain for its concurrency limit, or whose queue is full. */
 export function queueTimeoutError(
   { limiter }: LimitSource,
   subjects: readonly Subject[],
-  { scope, max }: Shortage,
+  { scope, id, max }: Shortage,
   detail: string,
 ): ApiError {
   const headerMap = new Map([["retry-after", retryAfter(null)]]);
@@ -146,7 +160,10 @@ export function queueTimeoutError(
   return new ApiError(
     "rate_limit_exceeded",
     `Rate limit reached for ${SCOPE_TEXT[scope]}: ${slotsText(max)}. ${detail} Please try again in ${retryAfter(null)}s.`,
-    { headers: Object.fromEntries(headerMap), limit: { scope, kind: "concurrency", isQueue: true } },
+    {
+      headers: Object.fromEntries(headerMap),
+      limit: { scope, kind: "concurrency", isQueue: true, subjectId: id },
+    },
   );
 }
 
@@ -162,13 +179,13 @@ function slotsText(max: number): string {
 const IN_FLIGHT_RETRY_MS = 1_000;
 
 /** The window is reserved, not used up: it frees when a request in flight ends, so a retry soon makes sense. */
-function reservedInFlight({ scope, max, perMs }: Shortage, headers: Record<string, string>): ApiError {
+function reservedInFlight({ scope, id, max, perMs }: Shortage, headers: Record<string, string>): ApiError {
   return new ApiError(
     "rate_limit_exceeded",
     `Rate limit reached for ${SCOPE_TEXT[scope]}: the remaining quota of ${amountText("nano", max)} per ${spanText(perMs ?? 0)} is reserved for requests in flight. Try again when one of them has ended, or set a lower maximum of output tokens.`,
     {
       headers: { ...headers, "retry-after": retryAfter(IN_FLIGHT_RETRY_MS) },
-      limit: { scope, kind: "money" },
+      limit: { scope, kind: "money", subjectId: id },
     },
   );
 }
@@ -178,7 +195,7 @@ const RETRY_WORTHWHILE_MS = 60_000;
 
 /** A used-up USD window. Codex knows this error type: it shows the reset time instead of retrying. */
 function windowExhausted(
-  { scope, max, used, perMs, freesInMs }: Shortage,
+  { scope, id, max, used, perMs, freesInMs }: Shortage,
   headers: Record<string, string>,
   nowMs: number,
 ): ApiError {
@@ -194,7 +211,7 @@ function windowExhausted(
     {
       headers: (freesInMs ?? 0) > RETRY_WORTHWHILE_MS ? { ...headers, "x-should-retry": "false" } : headers,
       resetsAtMs,
-      limit: { scope, kind: "money" },
+      limit: { scope, kind: "money", subjectId: id },
     },
   );
 }

@@ -10,7 +10,6 @@ import { migrate } from "../../store/engine/migrate.ts";
 import { putUser } from "../../store/identity/users.ts";
 import { putGroup } from "../../store/policy/groups.ts";
 import { insertKey } from "../../store/policy/keys.ts";
-import { publishNodeUse } from "../../store/usage/node-use.ts";
 import type { UsageRow } from "../../store/usage/usage.ts";
 import { insertUsage, usageRow } from "../../store/usage/usage-row.test-support.ts";
 import { callerSubjects } from "./caller-limits.ts";
@@ -89,6 +88,7 @@ async function started({ keys, eachKey = NO_LIMITS, allKeys = NO_LIMITS }: Who) 
         limits,
         userLimits,
         requestPolicy: null,
+        fallback: null,
         capture: null,
         formerSecrets: [],
         createdAtMs: 1,
@@ -100,12 +100,13 @@ async function started({ keys, eachKey = NO_LIMITS, allKeys = NO_LIMITS }: Who) 
     keys: index,
     refresh: async () => {},
     ageMs: () => 0,
+    revision: () => 1,
     close: () => {},
   };
   const limiter = openLimiter({ monotonicMs: () => 5_000 });
   const clock = { nowMs: () => NOW_MS, monotonicMs: () => 5_000 };
   const seeds = new WindowSeeds({ db, policy, limiter, clock });
-  await seeds.seed([]);
+  await seeds.seed();
   const admit = (keyId: string) => {
     const key = index.get(keyId);
     const inGroup = snapshot.groups.get("g1");
@@ -196,31 +197,4 @@ test("usage of deleted keys and groups is ignored", async () => {
   await insertUsage(db, [row(1_000, { keyId: "gone" }), row(1_000, { groupId: "gone" })]);
   const admit = await started({ keys: { k1: { limits: windows([DAY_MS, 1, null]) } } });
   expect(admit("k1").ok).toBe(true);
-});
-
-test("usage that running nodes have published counts on these nodes only", async () => {
-  await insertUsage(db, [row(1_000), row(2_000), row(3 * HOUR_MS)]);
-  const admit = await started({ keys: { k1: { limits: windows([5 * HOUR_MS, 3, null]) } } });
-  expect(admit("k1").ok).toBe(false);
-  const hourMs = Math.floor(NOW_MS / HOUR_MS) * HOUR_MS;
-  const use = { keyId: "k1", groupId: "g1", hourMs, requests: 1, tokens: 100, costNano: 0n };
-  await publishNodeUse(db, "running", [use]);
-  await publishNodeUse(db, "ended", [{ ...use, hourMs: hourMs - 3 * HOUR_MS }]);
-  await admit.seeds.seed(["running"]);
-  expect(admit("k1").ok).toBe(true);
-  expect(admit("k1")).toMatchObject({ ok: false, shortage: { used: 3, max: 3 } });
-  await admit.seeds.seed(["running", "ended"]);
-  expect(admit("k1").ok).toBe(true);
-  expect(admit("k1")).toMatchObject({ ok: false });
-});
-
-test("a subject whose usage belongs to running nodes is no longer seeded", async () => {
-  await insertUsage(db, [row(1_000), row(2_000)]);
-  const admit = await started({ keys: { k1: { limits: windows([DAY_MS, 2, 1_000]) } } });
-  expect(admit("k1").ok).toBe(false);
-  const hourMs = Math.floor(NOW_MS / HOUR_MS) * HOUR_MS;
-  const use = { keyId: "k1", groupId: "g1", hourMs, requests: 2, tokens: 200, costNano: 0n };
-  await publishNodeUse(db, "running", [use]);
-  await admit.seeds.seed(["running"]);
-  expect([admit("k1").ok, admit("k1").ok, admit("k1").ok]).toEqual([true, true, false]);
 });

@@ -1,7 +1,7 @@
 /** Long windows outlive a process: the limiter is seeded with the stored use of processes that have ended. */
 
 import type { Clock } from "../../base/clock.ts";
-import type { Limiter, PastUse, Subject } from "../../limits/limiter.ts";
+import type { PastUse, SeededLimiter, Subject } from "../../limits/limiter.ts";
 import type { KeyIndex } from "../../policy/key-index.ts";
 import type { LivePolicy } from "../../policy/live-policy.ts";
 import type { PolicyGroup } from "../../policy/snapshot.ts";
@@ -19,7 +19,7 @@ interface SubjectHistory {
 export interface WindowSeedsOptions {
   readonly db: Db;
   readonly policy: LivePolicy;
-  readonly limiter: Pick<Limiter, "seed">;
+  readonly limiter: Pick<SeededLimiter, "seed">;
   readonly clock: Clock;
 }
 
@@ -28,30 +28,23 @@ const SUBJECTS_PER_TURN = 500;
 
 export class WindowSeeds {
   readonly #options: WindowSeedsOptions;
-  #seeded = new Map<string, Subject>();
 
   constructor(options: WindowSeedsOptions) {
     this.#options = options;
   }
 
-  /** Counts the stored use in all windows, except that of these nodes. It replaces what an earlier call counted. */
-  async seed(exceptNodes: readonly string[]): Promise<void> {
+  /** Counts the stored use in all windows. */
+  async seed(): Promise<void> {
     const { limiter } = this.#options;
-    const histories = await this.#readHistories(exceptNodes);
-    for (const [name, subject] of this.#seeded)
-      if (!histories.has(name)) histories.set(name, { subject, usage: [] });
-    const seeded = new Map<string, Subject>();
     let count = 0;
-    for (const [name, { subject, usage }] of histories) {
+    for (const { subject, usage } of (await this.#readHistories()).values()) {
       limiter.seed(subject, usage);
-      if (usage.length > 0) seeded.set(name, subject);
       count += 1;
       if (count % SUBJECTS_PER_TURN === 0) await Bun.sleep(0);
     }
-    this.#seeded = seeded;
   }
 
-  async #readHistories(exceptNodes: readonly string[]): Promise<Map<string, SubjectHistory>> {
+  async #readHistories(): Promise<Map<string, SubjectHistory>> {
     const { db, policy, clock } = this.#options;
     const nowMs = clock.nowMs();
     const { groups } = policy.snapshot();
@@ -59,7 +52,7 @@ export class WindowSeeds {
     const histories = new Map<string, SubjectHistory>();
     const longestMs = findLongestWindow(policy, users);
     if (longestMs === 0) return histories;
-    for (const hour of await useByHour(db, nowMs - longestMs, { exceptNodes })) {
+    for (const hour of await useByHour(db, nowMs - longestMs)) {
       const { atMs, requests, tokens, costNano } = hour;
       const use = { atAgoMs: nowMs - atMs, requests, tokens, nano: Number(costNano) };
       for (const subject of subjectsIn(hour, policy.keys, groups, users)) {

@@ -37,6 +37,21 @@ eachEngine(({ open }) => {
     expect(await openAlert(db, alert({ id: "alert_4" }), [])).toBe(true);
   });
 
+  test("a rule that an earlier version does not know is stored so that its nodes read it and leave it open", async () => {
+    const db = await open();
+    const later = alert({ rule: "directory_shrinks", subject: "corp", node: "" });
+    expect(await openAlert(db, later, [])).toBe(true);
+    expect(await openAlert(db, { ...later, id: "alert_2" }, [])).toBe(false);
+    expect(await listOpenAlerts(db, "here:1")).toEqual([later]);
+    const [row] = await db.sql`SELECT rule, node FROM alert`;
+    // Earlier nodes close only alerts of their own and those without a node.
+    expect(row).toEqual({ rule: "account_parked", node: "*" });
+    const ours = alert({ id: "alert_3", rule: "fallback_rate", subject: "", node: "here:1" });
+    expect(await openAlert(db, ours, [])).toBe(true);
+    expect(await openAlert(db, { ...ours, id: "alert_4", node: "there:1" }, [])).toBe(true);
+    expect(await listOpenAlerts(db, "here:1")).toEqual([later, ours]);
+  });
+
   test("a delivery is claimed once, claimed again when due, and resolved is sent after firing", async () => {
     const db = await open();
     await openAlert(db, alert(), [delivery("d1", "firing")]);

@@ -6,7 +6,7 @@ import { insertRows } from "../engine/insert-rows.ts";
 import { integer, integerOrNull, json, oneOf, text, textOrNull } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
 
-export const ALERT_RULES = [
+const FIRST_RULES = [
   "account_parked",
   "pool_empty",
   "spend",
@@ -20,6 +20,15 @@ export const ALERT_RULES = [
   "database_failover",
   "database_away",
 ] as const;
+/**
+ * Rules that nodes of an earlier version do not know. In their columns such an alert is a parked account on a node that
+ * does not exist, so that they show its message and leave it open.
+ */
+const LATER_RULES = ["directory_shrinks", "fallback_rate"] as const;
+const RULE_FOR_EARLIER_NODES = "account_parked";
+/** Before the node of such an alert. */
+const LATER_NODE = "*";
+export const ALERT_RULES = [...FIRST_RULES, ...LATER_RULES] as const;
 export type AlertRule = (typeof ALERT_RULES)[number];
 
 export const ALERT_EVENTS = ["firing", "resolved"] as const;
@@ -69,10 +78,12 @@ export async function openAlert(
   alert: AlertRecord,
   deliveries: readonly NewDelivery[],
 ): Promise<boolean> {
+  const isLater = isLaterRule(alert.rule);
   return transaction(db, async (tx) => {
     const opened = await tx.sql`
-      INSERT INTO alert (id, rule, subject, node, message, details, started_at_ms, ended_at_ms)
-      VALUES (${alert.id}, ${alert.rule}, ${alert.subject}, ${alert.node}, ${alert.message},
+      INSERT INTO alert (id, rule, later_rule, subject, node, message, details, started_at_ms, ended_at_ms)
+      VALUES (${alert.id}, ${isLater ? RULE_FOR_EARLIER_NODES : alert.rule}, ${isLater ? alert.rule : null},
+        ${alert.subject}, ${isLater ? LATER_NODE + alert.node : alert.node}, ${alert.message},
         ${JSON.stringify(alert.details)}, ${alert.startedAtMs}, ${alert.endedAtMs})
       ON CONFLICT DO NOTHING RETURNING id`;
     if (opened.length === 0) return false;
@@ -116,8 +127,10 @@ async function insertDeliveries(tx: Db, alertId: string, nowMs: number, deliveri
 /** Alerts raised by this node, or shared by all nodes. */
 export async function listOpenAlerts(db: Db, node: string): Promise<AlertRecord[]> {
   const rows = await db.sql.text(
-    `${SELECT} WHERE ended_at_ms IS NULL AND node IN ('', ${placeholder(db.engine, 1)}) ORDER BY started_at_ms`,
-    [node],
+    `${SELECT} WHERE ended_at_ms IS NULL
+       AND node IN ('', '${LATER_NODE}', ${placeholder(db.engine, 1)}, ${placeholder(db.engine, 2)})
+     ORDER BY started_at_ms`,
+    [node, LATER_NODE + node],
   );
   return rows.map(toAlert);
 }
@@ -210,16 +223,23 @@ export async function removeAlerts(db: Db, beforeMs: number): Promise<void> {
   await db.sql`DELETE FROM alert WHERE started_at_ms < ${beforeMs} AND COALESCE(ended_at_ms, 0) < ${beforeMs}`;
 }
 
-const SELECT = "SELECT id, rule, subject, node, message, details, started_at_ms, ended_at_ms FROM alert";
+const SELECT =
+  "SELECT id, rule, later_rule, subject, node, message, details, started_at_ms, ended_at_ms FROM alert";
 const SELECT_DELIVERY = `SELECT id, alert_id, event, webhook, body, state, attempts, due_at_ms, answer, created_at_ms,
   ended_at_ms FROM alert_delivery`;
 
+function isLaterRule(rule: string): rule is (typeof LATER_RULES)[number] {
+  return (LATER_RULES as readonly string[]).includes(rule);
+}
+
+/** A rule that this version does not know is shown as the one that is stored for it. */
 function toAlert(row: Row): AlertRecord {
+  const later = textOrNull(row, "later_rule");
   return {
     id: text(row, "id"),
-    rule: oneOf(row, "rule", ALERT_RULES),
+    rule: later !== null && isLaterRule(later) ? later : oneOf(row, "rule", FIRST_RULES),
     subject: text(row, "subject"),
-    node: text(row, "node"),
+    node: text(row, "node").slice(later === null ? 0 : LATER_NODE.length),
     message: text(row, "message"),
     details: json(row, "details", detailsSchema),
     startedAtMs: integer(row, "started_at_ms"),

@@ -115,7 +115,8 @@ async function runMigration(tx: Db, migration: Migration): Promise<void> {
     if (phase.kind === "offline") for (const table of phase.locks) await lockTable(tx, table);
     else await tx.sql.script(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`);
   }
-  await tx.sql.script(tx.engine === "sqlite" ? toSqlite(sql) : sql);
+  // SQLite rejects a script without a statement: of a migration for PostgreSQL, only the comments remain.
+  await tx.sql.script(tx.engine === "sqlite" ? `SELECT 1;\n${toSqlite(sql)}` : sql);
   await tx.sql`
     INSERT INTO migration (version, name, oldest_reader)
     VALUES (${version}, ${name}, ${getOldestReader(version, phase)})`;

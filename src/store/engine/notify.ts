@@ -37,30 +37,40 @@ export interface WakeUpOptions {
   onFailure(error: unknown): void;
 }
 
-/** Returns at once. The driver reconnects by itself once the first connection has succeeded. */
+/** Returns at once. */
 export function listenForChanges({ url, onTopic, onConnected, onFailure }: WakeUpOptions): WakeUps {
-  let retry: ReturnType<typeof setTimeout> | null = null;
-  let isStopped = false;
-  const driver = openListener(url);
-  const onNotification = (payload: string) => {
+  const onPayload = (payload: string) => {
     const topic = TOPICS.find((known) => known === payload);
     // A newer node may send a topic that this version does not know.
     if (topic !== undefined) onTopic(topic);
   };
-  const listen = async () => {
+  return listen({ url, channel: CHANNEL, onPayload, onConnected, onFailure });
+}
+
+export interface Listener extends Omit<WakeUpOptions, "onTopic"> {
+  readonly channel: string;
+  onPayload(payload: string): void;
+}
+
+/** Returns at once. The driver reconnects by itself once the first connection has succeeded. */
+export function listen({ url, channel, onPayload, onConnected, onFailure }: Listener): WakeUps {
+  let retry: ReturnType<typeof setTimeout> | null = null;
+  let isStopped = false;
+  const driver = openListener(url);
+  const start = async () => {
     try {
       const problem = await findListenProblem(url);
       if (isStopped) return;
       // The address will not change, so another attempt would not help.
       if (problem !== null) onFailure(new Error(problem));
-      else await driver.listen(CHANNEL, onNotification, onConnected);
+      else await driver.listen(channel, onPayload, onConnected);
     } catch (error) {
       if (isStopped) return;
       onFailure(error);
-      retry = setTimeout(listen, RETRY_MS);
+      retry = setTimeout(start, RETRY_MS);
     }
   };
-  void listen();
+  void start();
   return {
     async stop() {
       isStopped = true;

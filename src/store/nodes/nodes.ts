@@ -99,6 +99,24 @@ export async function listNodes(db: Db, clock: Pick<Clock, "nowMs">): Promise<No
   });
 }
 
+/** The schema of the first version that borrows limits. */
+const LEASES_SCHEMA = 8;
+
+/**
+ * All registered processes, whether they have published that they do not reach the coordinator of limits, and whether
+ * they are of a version that has another one.
+ */
+export async function listCoordinatedNodes(
+  db: Db,
+): Promise<{ id: string; hasLostCoordinator: boolean; isOlder: boolean }[]> {
+  const rows = await db.sql`SELECT id, coordinator, schema_known FROM process ORDER BY id`;
+  return rows.map((row) => ({
+    id: text(row, "id"),
+    hasLostCoordinator: hasLostCoordinator({ coordinator: textOrNull(row, "coordinator") }),
+    isOlder: (integerOrNull(row, "schema_known") ?? LEASES_SCHEMA) < LEASES_SCHEMA,
+  }));
+}
+
 /** The clock of this process minus the clock of the database, without half of the round trip. */
 export async function measureClockSkew(db: Db, clock: Pick<Clock, "nowMs">): Promise<number> {
   const sentAtMs = clock.nowMs();

@@ -6,7 +6,6 @@ import { compile } from "../engine/compile-fields.ts";
 import { type Db, placeholder, type Row, type SqlValue } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { integer, nano, text, textOrNull } from "../engine/row.ts";
-import { selectIn } from "../engine/select-in.ts";
 import { nanoValue } from "./storable-values.ts";
 import { USAGE_FIELDS, type UsageOutcome, type UsageRow } from "./usage-row.ts";
 
@@ -276,59 +275,29 @@ export interface KeyHour {
   costNano: bigint;
 }
 
-/** A use is what is stored and not published by one of the nodes, which count their use themselves. */
-const STORED_USE = `
-  SELECT key_id, group_id, hour_ms, SUM(requests) AS requests, SUM(input_tokens + output_tokens) AS tokens,
-    SUM(cost_nano) AS cost_nano
-  FROM usage_hour WHERE hour_ms >= `;
-const LESS_PUBLISHED_USE = `
-  GROUP BY key_id, group_id, hour_ms
-  UNION ALL
-  SELECT key_id, group_id, hour_ms, -SUM(requests), -SUM(tokens), -SUM(cost_nano)
-  FROM node_use WHERE hour_ms >= `;
-const USE_BY_HOUR = `
-  GROUP BY key_id, group_id, hour_ms
-) part LEFT JOIN api_key ON api_key.id = key_id
-GROUP BY key_id, user_id, part.group_id, hour_ms
-HAVING SUM(requests) > 0 OR SUM(tokens) > 0 OR SUM(cost_nano) > 0
-ORDER BY hour_ms, key_id, part.group_id`;
-
 /**
  * Usage of each key since then, by hour, so that a window that began before this process continues. An hour counts
  * as used at its end: after a restart a limit may apply up to an hour too long, but never too short.
  */
-export async function readUsageByHour(
-  db: Db,
-  sinceMs: number,
-  { exceptNodes = [] }: { exceptNodes?: readonly string[] } = {},
-): Promise<KeyHour[]> {
-  const hourMs = startOfHour(sinceMs);
-  const [first, second] = [placeholder(db.engine, 1), placeholder(db.engine, 2)];
-  const rows = await selectIn(
-    db,
-    `SELECT key_id, user_id, part.group_id, hour_ms, CAST(SUM(requests) AS BIGINT) AS requests,
-      CAST(SUM(tokens) AS BIGINT) AS tokens, CAST(SUM(cost_nano) AS TEXT) AS cost_nano
-    FROM (${STORED_USE}${first}${LESS_PUBLISHED_USE}${second} AND node`,
-    exceptNodes.length === 0 ? [NO_NODE] : exceptNodes,
-    USE_BY_HOUR,
-    [hourMs, hourMs],
-  );
-  return rows.map((row) => {
-    const costNano = nano(row, "cost_nano");
-    return {
-      keyId: text(row, "key_id"),
-      userId: textOrNull(row, "user_id"),
-      groupId: text(row, "group_id"),
-      atMs: integer(row, "hour_ms") + HOUR_MS - 1,
-      requests: Math.max(0, integer(row, "requests")),
-      tokens: Math.max(0, integer(row, "tokens")),
-      costNano: costNano > 0n ? costNano : 0n,
-    };
-  });
+export async function readUsageByHour(db: Db, sinceMs: number): Promise<KeyHour[]> {
+  const rows = await db.sql`
+    SELECT key_id, user_id, usage_hour.group_id, hour_ms, CAST(SUM(requests) AS BIGINT) AS requests,
+      CAST(SUM(input_tokens + output_tokens) AS BIGINT) AS tokens, CAST(SUM(cost_nano) AS TEXT) AS cost_nano
+    FROM usage_hour LEFT JOIN api_key ON api_key.id = key_id
+    WHERE hour_ms >= ${startOfHour(sinceMs)}
+    GROUP BY key_id, user_id, usage_hour.group_id, hour_ms
+    HAVING SUM(requests) > 0 OR SUM(input_tokens + output_tokens) > 0 OR SUM(cost_nano) > 0
+    ORDER BY hour_ms, key_id, usage_hour.group_id`;
+  return rows.map((row) => ({
+    keyId: text(row, "key_id"),
+    userId: textOrNull(row, "user_id"),
+    groupId: text(row, "group_id"),
+    atMs: integer(row, "hour_ms") + HOUR_MS - 1,
+    requests: integer(row, "requests"),
+    tokens: integer(row, "tokens"),
+    costNano: nano(row, "cost_nano"),
+  }));
 }
-
-/** A list of nodes must not be empty. */
-const NO_NODE = "";
 
 function startOfHour(atMs: number): number {
   return Math.floor(atMs / HOUR_MS) * HOUR_MS;

@@ -3,7 +3,7 @@
 import type { Db } from "../engine/db.ts";
 import { insertNewUsage } from "./usage.ts";
 import { UsageNumbers } from "./usage-numbers.ts";
-import { NO_MONEY, type UsageRow } from "./usage-row.ts";
+import { NO_FALLBACK, NO_MONEY, type UsageRow } from "./usage-row.ts";
 
 let createdRows = 0;
 
@@ -46,6 +46,7 @@ export function usageRow(change: Partial<UsageRow> = {}): UsageRow {
     upstreamRequestId: null,
     trace: null,
     ...NO_MONEY,
+    ...NO_FALLBACK,
     ...change,
   };
 }

@@ -69,7 +69,26 @@ export const NO_MONEY: UsageMoney = {
   flags: [],
 };
 
-export interface UsageRow extends TokenCounts, UsageMoney {
+/** Of a request that another step than the first served. The row counts for the group and model that served it. */
+export interface UsageFallback {
+  /** The id of the key's group. */
+  requestedGroup: string | null;
+  requestedModel: string | null;
+  /** The number of the step: from 1. */
+  fallbackStep: number | null;
+  /** The condition on which the request left the step before. */
+  fallbackReason: string | null;
+}
+
+/** For a request that its first step served, or none. */
+export const NO_FALLBACK: UsageFallback = {
+  requestedGroup: null,
+  requestedModel: null,
+  fallbackStep: null,
+  fallbackReason: null,
+};
+
+export interface UsageRow extends TokenCounts, UsageMoney, UsageFallback {
   /** For a row that counts several requests: the id of the first one. */
   requestId: string;
   /**
@@ -136,6 +155,13 @@ const nameOrNull: FieldKind<string | null> = {
   read: textOrNull,
   clamp: (value) => (value === null ? null : clip(value)),
 };
+/** Columns that journals of the version before do not have. */
+const addedText: FieldKind<string | null> = {
+  read: (row, column) => (row[column] === undefined ? null : textOrNull(row, column)),
+};
+const addedInteger: FieldKind<number | null> = {
+  read: (row, column) => (row[column] === undefined ? null : integerOrNull(row, column)),
+};
 const integers: FieldKind<number> = { read: integer };
 const count: FieldKind<number> = { read: integer, clamp: storableCount };
 const countOrNull: FieldKind<number | null> = {
@@ -175,6 +201,10 @@ export const USAGE_FIELDS: Readonly<{ [Field in keyof UsageRow]: UsageField<Usag
   },
   tariffId: { column: "tariff_id", place: "kind", ...idOrNull },
   flags: { column: "flags", place: "kind", read: readFlags, toValue: flagsValue, isComparedAsStored: true },
+  requestedGroup: { column: "requested_group", place: "kind", ...addedText },
+  requestedModel: { column: "requested_model", place: "kind", ...addedText },
+  fallbackStep: { column: "fallback_step", place: "kind", ...addedInteger },
+  fallbackReason: { column: "fallback_reason", place: "kind", ...addedText },
 
   interface: { column: "interface", place: "shared", ...oneOfThese(INTERFACES) },
   requestCount: { column: "request_count", place: "shared", ...integers },

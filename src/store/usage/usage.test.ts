@@ -12,6 +12,7 @@ import {
   findRoute,
   findUsage,
   keyTotals,
+  NO_FALLBACK,
   NO_MONEY,
   type PendingUse,
   settlePending,
@@ -64,6 +65,7 @@ const row = (requestId: string, change: Partial<UsageRow> = {}): UsageRow => ({
   errorCode: null,
   ...tokens(1),
   ...NO_MONEY,
+  ...NO_FALLBACK,
   usageSource: "upstream",
   attempts: 1,
   firstByteMs: 12,
@@ -157,6 +159,10 @@ eachEngine(({ open, emptyUrl }) => {
       payer: "balance",
       tariffId: "t1",
       flags: ["capped", "overrun"],
+      requestedGroup: "g0",
+      requestedModel: "slow-chat",
+      fallbackStep: 2,
+      fallbackReason: "busy",
     });
     await insertUsage(db, [full]);
     const { key_no, user_no, group_no, account_no, kind_no, ...stored } =
@@ -166,6 +172,10 @@ eachEngine(({ open, emptyUrl }) => {
       cost_nano: 12,
       charged_nano: 11,
       upstream_nano: 10,
+      requested_group: "g0",
+      requested_model: "slow-chat",
+      fallback_step: 2,
+      fallback_reason: "busy",
       payer: "balance",
       tariff_id: "t1",
       flags: "capped,overrun",

@@ -32,7 +32,9 @@ export {
 } from "./usage-hour.ts";
 export { UsageNumbers } from "./usage-numbers.ts";
 export {
+  NO_FALLBACK,
   NO_MONEY,
+  type UsageFallback,
   type UsageFlag,
   type UsageMoney,
   type UsageOutcome,

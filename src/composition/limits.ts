@@ -1,0 +1,111 @@
+/** Opens the limits: in memory for one node; for several nodes on one database, borrowed from coordinators. */
+
+import { WindowSeeds } from "../gateway/admission/seed-windows.ts";
+import type { LimitCoordinator } from "../limits/coordinator/protocol.ts";
+import { systemTimers } from "../limits/leases/lease-timers.ts";
+import { LimitLeases } from "../limits/leases/limit-leases.ts";
+import { type Limiter, openLimiter } from "../limits/limiter.ts";
+import { PostgresLimitCoordinator } from "../nodes/postgres-limit-coordinator.ts";
+import { RedisLimitCoordinator } from "../nodes/redis-limit-coordinator.ts";
+import type { LivePolicy } from "../policy/live-policy.ts";
+import { openDb } from "../store/engine/db.ts";
+import { isSharedServer } from "../store/engine/dialect.ts";
+import { markWindowsUnread } from "../store/engine/limit-coordination.ts";
+import { listCoordinatedNodes } from "../store/nodes/nodes.ts";
+import type { BillingServices } from "./billing.ts";
+import type { ProcessContext } from "./process-context.ts";
+import type { ThisNode } from "./this-node.ts";
+
+export interface OpenedLimits {
+  readonly limiter: Limiter;
+  /** Null if there is one node. */
+  readonly leases: LimitLeases | null;
+}
+
+export interface LimitDependencies {
+  readonly node: ThisNode;
+  readonly policy: LivePolicy;
+  readonly billing: BillingServices;
+}
+
+/** Resolves when the limits can be used, or when the coordinator does not respond. */
+export async function openLimits(
+  context: ProcessContext,
+  dependencies: LimitDependencies,
+): Promise<OpenedLimits> {
+  const { db, clock } = context.installation;
+  if (isSharedServer(db)) {
+    const leases = await openLeases(context, dependencies);
+    return { limiter: leases.limiter, leases };
+  }
+  const limiter = openLimiter(clock);
+  await new WindowSeeds({ db, policy: dependencies.policy, limiter, clock }).seed();
+  return { limiter, leases: null };
+}
+
+async function openLeases(
+  context: ProcessContext,
+  { node, policy, billing }: LimitDependencies,
+): Promise<LimitLeases> {
+  const { installation, settings, limits, log, closers } = context;
+  const { db, clock, newId } = installation;
+  const { self, status } = node;
+  const coordinators = await openCoordinators(context);
+  const [rates] = coordinators;
+  const kind = rates?.kind ?? "memory";
+  const leases: LimitLeases = new LimitLeases({
+    coordinators,
+    process: self.id,
+    folder: settings.folderId ?? self.id,
+    timing: limits.limitLeases,
+    timers: systemTimers,
+    lossRule: settings.onCoordinatorLoss,
+    monotonicMs: clock.monotonicMs,
+    newTerm: () => newId("term"),
+    revision: () => policy.revision(),
+    listNodes: () => listCoordinatedNodes(db),
+    readWindowsAgain: () => markWindowsUnread(db),
+    flushUsage: () => billing.billingEngine.flush(),
+    onStateChange(coordinator, state, reason) {
+      if (state === "up") log.info("coordinator_restored", { coordinator: coordinator.kind });
+      else log.warn("coordinator_lost", { coordinator: coordinator.kind, reason });
+      void status.update({ coordinator: leases.state === "up" ? kind : `${kind}_lost` });
+    },
+  });
+  closers.add(() => leases.stop());
+  // Earlier versions do not report their use. If only they ran, the coordinator may know windows from before them.
+  const others = (await listCoordinatedNodes(db)).filter(({ id }) => id !== self.id);
+  if (others.every(({ isOlder }) => isOlder)) await markWindowsUnread(db);
+  await leases.start();
+  await status.update({ coordinator: leases.state === "up" ? kind : `${kind}_lost` });
+  return leases;
+}
+
+async function openCoordinators({
+  installation,
+  settings,
+  limits,
+}: ProcessContext): Promise<LimitCoordinator[]> {
+  const { clock, digest, newId } = installation;
+  const { redisUrl, databaseUrl, databaseListenUrl } = settings;
+  const shared = {
+    db: await openDb(databaseUrl, { workload: "coordination" }),
+    listenUrl: databaseListenUrl,
+    limits: limits.limitCoordinator,
+  };
+  if (redisUrl === null) return [new PostgresLimitCoordinator({ ...shared, serves: ["rates", "window"] })];
+  // Installations may share a server. The braces keep all keys in one slot of a Redis cluster.
+  const prefix = `model-gateway:{${digest("coordinator").slice(0, DIGEST_CHARS)}}:`;
+  return [
+    new RedisLimitCoordinator({
+      url: redisUrl,
+      prefix,
+      limits: limits.limitCoordinator,
+      newId: () => newId("epoch"),
+      monotonicMs: clock.monotonicMs,
+    }),
+    new PostgresLimitCoordinator({ ...shared, serves: ["window"] }),
+  ];
+}
+
+const DIGEST_CHARS = 16;

@@ -1,0 +1,39 @@
+/** What a process declares at the begin of a term, in batches. */
+
+import type { DeclareCall, MeterHolding, RecordRef } from "../coordinator/protocol.ts";
+import type { RenewalTerms } from "./holding.ts";
+import type { LeasedRecord, RecordHolding } from "./leased-record.ts";
+
+type Batch = Pick<DeclareCall, "records" | "holdings">;
+
+export interface Declaration {
+  /** At least one. */
+  readonly batches: readonly Batch[];
+  readonly held: readonly { readonly holding: RecordHolding; readonly lent: number }[];
+}
+
+export function declareHoldings(
+  records: Iterable<LeasedRecord>,
+  { terms, batchMax }: { terms: RenewalTerms; batchMax: number },
+): Declaration {
+  const held: { holding: RecordHolding; lent: number }[] = [];
+  const batches: Batch[] = [];
+  let refs: RecordRef[] = [];
+  let holdings: MeterHolding[] = [];
+  for (const record of records) {
+    let index = -1;
+    for (const holding of record.holdings) {
+      const declared = holding.renew(terms);
+      if (declared === null) continue;
+      if (index === -1) index = refs.push(record.buildRef()) - 1;
+      holdings.push({ record: index, ...declared });
+      held.push({ holding, lent: declared.lent });
+    }
+    if (holdings.length < batchMax) continue;
+    batches.push({ records: refs, holdings });
+    refs = [];
+    holdings = [];
+  }
+  batches.push({ records: refs, holdings });
+  return { batches, held };
+}

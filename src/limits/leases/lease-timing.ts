@@ -1,0 +1,40 @@
+/** The times and bounds of leases. Their values are in config/limits/node-limits.ts. */
+
+export interface LeaseTiming {
+  /** What is borrowed is used for this long after the last call that was answered was sent. */
+  readonly nodeTermMs: number;
+  /** How often what has changed is reported, and how often a call is sent at least. */
+  readonly exchangeMs: number;
+  readonly beatMs: number;
+  /** Bounds of the deadline of a call, which is four round trips. */
+  readonly callMinMs: number;
+  readonly callMaxMs: number;
+  /** The coordinator is lost after this many failures in a row, and this time without a reply. */
+  readonly faultsMax: number;
+  readonly lostAfterMs: number;
+  readonly retryMs: number;
+  /** How long the others have to publish that they have lost the coordinator as well. */
+  readonly lossCheckMs: number;
+  /** How long idle amounts are kept without use. */
+  readonly keepMs: number;
+  /** How long a request of another node that waits keeps this one from holding anything idle. */
+  readonly contendedMs: number;
+  /** How long a request waits for other nodes to return what is idle, and for a slot before it asks again. */
+  readonly recallMs: number;
+  readonly slotAskMs: number;
+  /** How long it is remembered that nothing is left. */
+  readonly exhaustedMs: number;
+  /** How long a request waits for a coordinator that lends nothing. */
+  readonly closedMs: number;
+  /** Records, and asks, of one call. The last ask may add some. */
+  readonly recordsPerCallMax: number;
+  readonly holdingsPerBatchMax: number;
+  /** How often the coordinators are asked for terms of processes that are not registered. */
+  readonly burialMs: number;
+  readonly sweepMs: number;
+  /**
+   * How long the use of a process that has ended may count without being known: a minute, and its term. A node that has
+   * never reached the coordinator serves its share only after this time.
+   */
+  readonly unknownUseMs: number;
+}

@@ -1,0 +1,282 @@
+/** How nodes borrow, return and recall, in virtual time. */
+
+import { describe, expect, test } from "bun:test";
+import { keySubject, ModelCluster, type ModelNode, type ModelRequest } from "./lease-cluster.test-support.ts";
+import type { RegisteredNode } from "./registry-watch.ts";
+
+async function setUp(count: number, older: readonly RegisteredNode[] = []) {
+  const cluster = new ModelCluster(1);
+  cluster.older.push(...older);
+  await cluster.startNodes(count);
+  const { time } = cluster;
+  return {
+    cluster,
+    ...cluster,
+    time,
+    pass: (ms: number) => time.runUntil(time.nowMs + ms),
+    node(index: number): ModelNode {
+      const node = cluster.nodes[index];
+      if (node === undefined) throw new Error("there is no such node");
+      return node;
+    },
+    /** Resolves with the outcome and the wait, within 5 seconds. */
+    async send(node: ModelNode, request: ModelRequest) {
+      const startedMs = time.nowMs;
+      const ended = { outcome: "none", waitedMs: Number.POSITIVE_INFINITY };
+      void node.send(request).then((outcome) => {
+        Object.assign(ended, { outcome, waitedMs: time.nowMs - startedMs });
+      });
+      for (let step = 0; step < 500 && ended.outcome === "none"; step += 1)
+        await time.runUntil(time.nowMs + 10);
+      return ended;
+    },
+  };
+}
+
+const HOUR_MS = 3_600_000;
+const money = (nano: number) =>
+  keySubject({ windows: [{ perMs: HOUR_MS, requests: null, tokens: null, nano }] });
+
+describe("borrowing", () => {
+  test("the first request of a key waits for one round trip, and later ones for nothing", async () => {
+    const { node, send, pass, cluster } = await setUp(1);
+    const request = {
+      subjects: [keySubject({ rpm: 600, tpm: 60_000, concurrency: 50 })],
+      tokens: 10,
+      holdMs: 5_000,
+    };
+    const first = await send(node(0), request);
+    expect(first.outcome).toBe("served");
+    expect(first.waitedMs).toBeLessThan(2 * 2 * cluster.faults.delayMs);
+    for (let sent = 0; sent < 20; sent += 1) {
+      void node(0).send(request);
+      await pass(50);
+    }
+    const { limiter } = node(0).leases;
+    expect(limiter.admit(request.subjects, { tokens: 10 }).ok).toBe(true);
+  });
+
+  test("a key that is used up costs at most five calls a second", async () => {
+    const { node, send, pass, cluster } = await setUp(1);
+    const subjects = [keySubject({ rpm: 5 })];
+    for (let sent = 0; sent < 5; sent += 1)
+      expect((await send(node(0), { subjects })).outcome).toBe("served");
+    const before = cluster.calls;
+    for (let sent = 0; sent < 200; sent += 1) {
+      void node(0).send({ subjects });
+      await pass(10);
+    }
+    expect(cluster.calls - before).toBeLessThanOrEqual(2 * 5 + 2 * 6);
+    expect(cluster.oracle.uses.length).toBe(5);
+  });
+
+  test("a limit over time serves a request that is larger than it, if nothing is used", async () => {
+    const { node, send } = await setUp(2);
+    const subjects = [keySubject({ tpm: 100 })];
+    expect((await send(node(0), { subjects, tokens: 500 })).outcome).toBe("served");
+    expect((await send(node(1), { subjects, tokens: 1 })).outcome).toBe("rejected");
+  });
+
+  test("tokens that were estimated and not used are refunded to all nodes", async () => {
+    const { node, send, pass } = await setUp(2);
+    const subjects = [keySubject({ tpm: 100 })];
+    expect((await send(node(0), { subjects, tokens: 100, usedTokens: 10, holdMs: 500 })).outcome).toBe(
+      "served",
+    );
+    expect((await send(node(1), { subjects, tokens: 50 })).outcome).toBe("rejected");
+    await pass(1_500);
+    expect((await send(node(1), { subjects, tokens: 90 })).outcome).toBe("served");
+  });
+});
+
+describe("what another node holds", () => {
+  test("is recalled within half a second", async () => {
+    const { node, send, pass } = await setUp(2);
+    const subjects = [keySubject({ rpm: 100 })];
+    for (let sent = 0; sent < 20; sent += 1) {
+      void node(0).send({ subjects });
+      await pass(20);
+    }
+    let served = 0;
+    for (let sent = 0; sent < 80; sent += 1) {
+      const { outcome, waitedMs } = await send(node(1), { subjects });
+      expect(waitedMs).toBeLessThan(520);
+      if (outcome === "served") served += 1;
+    }
+    expect(served).toBe(80);
+  });
+
+  test("is returned after a second without use", async () => {
+    const { node, send, pass } = await setUp(2);
+    const subjects = [keySubject({ rpm: 100 })];
+    for (let sent = 0; sent < 20; sent += 1) {
+      void node(0).send({ subjects });
+      await pass(20);
+    }
+    await pass(2_000);
+    const { waitedMs } = await send(node(1), { subjects });
+    expect(waitedMs).toBeLessThan(10);
+    await pass(400);
+    expect(node(1).leases.limiter.standing(subjects[0] ?? money(0)).rpm?.used).toBe(21);
+  });
+
+  test("a slot that arrives before the reply to its ask is used at once, although a minute is lacking as well", async () => {
+    const { node, send } = await setUp(2);
+    for (let n = 0; n < 100; n += 1) {
+      const subjects = [keySubject({ concurrency: 1, rpm: 100 }, `key ${n}`)];
+      expect((await send(node(0), { subjects, holdMs: 12 })).outcome).toBe("served");
+      expect((await send(node(1), { subjects })).waitedMs).toBeLessThan(50);
+    }
+  });
+
+  test("a slot goes to the node that waits, and a node that stops returns everything", async () => {
+    const { node, send, cluster, pass } = await setUp(2);
+    const subjects = [keySubject({ concurrency: 1, rpm: 100 })];
+    expect((await send(node(0), { subjects, holdMs: 300 })).outcome).toBe("served");
+    const second = await send(node(1), { subjects, holdMs: 300 });
+    expect(second.outcome).toBe("served");
+    expect(second.waitedMs).toBeLessThan(330);
+    await pass(500);
+    void cluster.stop(node(1));
+    await pass(100);
+    expect((await send(node(0), { subjects })).waitedMs).toBeLessThan(10);
+  });
+});
+
+describe("money", () => {
+  test("three nodes reserve what one node does", async () => {
+    const reserved = async (count: number) => {
+      const { cluster, node, send, pass } = await setUp(count);
+      const request = { subjects: [money(1_000)], nano: 500, leastNano: 10, usedNano: 500, holdMs: 20 };
+      const uses: number[] = [];
+      for (let sent = 0; sent < 5; sent += 1) {
+        const { outcome } = await send(node(sent % count), request);
+        await pass(700);
+        if (outcome === "served") uses.push(cluster.oracle.uses.at(-1)?.nano ?? 0);
+      }
+      return uses;
+    };
+    expect(await reserved(1)).toEqual([500, 500]);
+    expect(await reserved(3)).toEqual([500, 500]);
+  });
+
+  test("a request is capped to the rest of a window, and rejected below its shortest output", async () => {
+    const { cluster, node, send, pass } = await setUp(3);
+    const request = { subjects: [money(1_000)], nano: 800, leastNano: 100, usedNano: 800, holdMs: 20 };
+    expect((await send(node(0), request)).outcome).toBe("served");
+    await pass(2_000);
+    expect((await send(node(1), request)).outcome).toBe("served");
+    expect(cluster.oracle.uses.at(-1)?.nano).toBe(200);
+    await pass(2_000);
+    expect((await send(node(2), request)).outcome).toBe("rejected");
+  });
+});
+
+describe("a killed node", () => {
+  test("whose folder starts again frees its slots at once", async () => {
+    const { node, send, cluster, pass } = await setUp(2);
+    const subjects = [keySubject({ concurrency: 1 })];
+    const [, killed] = cluster.nodes;
+    if (killed === undefined) throw new Error("there is no node");
+    expect((await send(killed, { subjects, holdMs: 600_000 })).outcome).toBe("served");
+    cluster.kill(killed);
+    expect((await send(node(0), { subjects })).outcome).toBe("timeout");
+    void cluster.startNode(killed.folder);
+    await pass(100);
+    expect((await send(node(0), { subjects })).outcome).toBe("served");
+  });
+
+  test("that stays away keeps its slots until it is removed from the registry", async () => {
+    const { node, send, cluster, pass } = await setUp(2);
+    const subjects = [keySubject({ concurrency: 1 })];
+    const [, killed] = cluster.nodes;
+    if (killed === undefined) throw new Error("there is no node");
+    await send(killed, { subjects, holdMs: 600_000 });
+    cluster.kill(killed);
+    await pass(60_000);
+    expect((await send(node(0), { subjects })).outcome).toBe("timeout");
+    await pass(20_000);
+    expect((await send(node(0), { subjects })).outcome).toBe("served");
+  });
+});
+
+test("beside a node of an earlier version limits are lent; when it has ended, windows are read again", async () => {
+  const older = { id: "of an earlier version", hasLostCoordinator: false, isOlder: true };
+  const { cluster, node, send, pass } = await setUp(2, [older]);
+  expect((await send(node(0), { subjects: [money(100)], nano: 10 })).outcome).toBe("served");
+  expect(cluster.readsAgain).toBe(0);
+  cluster.older.pop();
+  await pass(2_000);
+  expect(cluster.readsAgain).toBe(2);
+});
+
+describe("without the coordinator", () => {
+  async function lose(rule: "share" | "closed" | "open") {
+    const cluster = new ModelCluster(2);
+    cluster.lossRule = rule;
+    await cluster.startNodes(2);
+    cluster.faults.isFrozen = true;
+    await cluster.time.runUntil(cluster.time.nowMs + 10_000);
+    const count = (subjects: ModelRequest["subjects"]) =>
+      cluster.nodes.map(({ leases }) => {
+        let served = 0;
+        while (served < 100 && !leases.isClosed && leases.limiter.admit(subjects, { nano: 1 }).ok)
+          served += 1;
+        return served;
+      });
+    return { cluster, count };
+  }
+
+  test("each node serves its share, all of the limit, or nothing, by the rule of the operator", async () => {
+    const subjects = [keySubject({ rpm: 9 })];
+    expect((await lose("share")).count(subjects)).toEqual([4, 4]);
+    expect((await lose("open")).count(subjects)).toEqual([9, 9]);
+    expect((await lose("closed")).count(subjects)).toEqual([0, 0]);
+    // At least one.
+    expect((await lose("share")).count([keySubject({ rpm: 1 })])).toEqual([1, 1]);
+    // Nothing is known about a window that was not used before.
+    expect((await lose("share")).count([money(1_000)])).toEqual([0, 0]);
+  });
+
+  test("each node uses its part of a window that it has used within the minute before", async () => {
+    const countAfter = async (ms: number): Promise<number> => {
+      const { cluster, node, send, pass } = await setUp(2);
+      const subjects = [money(1_000)];
+      await send(node(0), { subjects, nano: 100, usedNano: 100 });
+      await pass(ms);
+      cluster.faults.isFrozen = true;
+      await pass(10_000);
+      let used = 0;
+      while (node(0).leases.limiter.admit(subjects, { nano: 10 }).ok) used += 10;
+      return used;
+    };
+    expect(await countAfter(5_000)).toBe(450);
+    expect(await countAfter(70_000)).toBe(0);
+  });
+
+  test("what was used meanwhile counts afterwards", async () => {
+    const { cluster, count } = await lose("open");
+    const subjects = [keySubject({ rpm: 9 })];
+    count(subjects);
+    cluster.faults.isFrozen = false;
+    await cluster.time.runUntil(cluster.time.nowMs + 5_000);
+    const outcomes: string[] = [];
+    for (const node of cluster.nodes) void node.send({ subjects }).then((outcome) => outcomes.push(outcome));
+    await cluster.time.runUntil(cluster.time.nowMs + 5_000);
+    expect(outcomes).toEqual(["rejected", "rejected"]);
+  });
+
+  test("a node that alone is cut off uses what it holds, and is not ready", async () => {
+    const { node, send, pass } = await setUp(3);
+    const subjects = [keySubject({ rpm: 30 })];
+    await send(node(0), { subjects });
+    node(0).isCutOff = true;
+    await pass(6_000);
+    expect([node(0).leases.isReady, node(1).leases.isReady]).toEqual([false, true]);
+    expect((await send(node(0), { subjects })).outcome).toBe("unavailable");
+    node(0).isCutOff = false;
+    await pass(6_000);
+    expect(node(0).leases.isReady).toBe(true);
+    expect((await send(node(0), { subjects })).outcome).toBe("served");
+  });
+});

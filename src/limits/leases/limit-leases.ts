@@ -1,0 +1,344 @@
+/**
+ * Borrows what the requests of this node need of limits that several nodes share, from one or two coordinators: one for
+ * concurrency and minutes, one for long windows. Refills before a request lacks something, returns what is not used,
+ * and gives other nodes what they lack.
+ */
+
+import { toAmounts } from "../amounts.ts";
+import type { LimitCoordinator, LimitNote, NoteSubscription, RecordKind } from "../coordinator/protocol.ts";
+import type { EstimatedUse, LimitLease, Subject } from "../limiter-types.ts";
+import { SubjectRegistry } from "../subject-registry.ts";
+import { BorrowedLease } from "./borrowed-lease.ts";
+import { Borrowing, type BorrowOutcome, type BorrowTerms } from "./borrowing.ts";
+import { CoordinatorLink, type CoordinatorLinkOptions, type CoordinatorState } from "./coordinator-link.ts";
+import { LeasedLimiter } from "./leased-limiter.ts";
+import { type LeasedRecord, LeasedSubject } from "./leased-record.ts";
+import { type CoordinatorLossRule, LossWatch } from "./loss-watch.ts";
+import { listRefills } from "./refill.ts";
+import { type RegisteredNode, RegistryWatch } from "./registry-watch.ts";
+import { WindowBookings } from "./window-bookings.ts";
+
+export interface LimitLeasesOptions
+  extends Pick<CoordinatorLinkOptions, "process" | "folder" | "timing" | "timers" | "newTerm"> {
+  /** Together they serve rates and windows. */
+  readonly coordinators: readonly LimitCoordinator[];
+  readonly lossRule: CoordinatorLossRule;
+  monotonicMs(): number;
+  /** The revision of the policy in force. */
+  revision(): number;
+  /** All registered processes, and whether each of them reaches its coordinators. */
+  listNodes(): Promise<readonly RegisteredNode[]>;
+  /** Lets the coordinator read the stored use of all windows again. */
+  readWindowsAgain(): Promise<void>;
+  /** Resolves when all usage rows so far are stored. */
+  flushUsage(): Promise<void>;
+  onStateChange(coordinator: LimitCoordinator, state: CoordinatorState, reason: string): void;
+}
+
+export interface BorrowRequest extends Pick<BorrowTerms, "key" | "leastNano" | "attempt"> {
+  readonly subjects: readonly Subject[];
+  readonly use: EstimatedUse;
+  /** The reservation that is raised to this use; null for a request that has none. */
+  readonly raises: LimitLease | null;
+}
+
+/** The asks of a queue of this node. */
+export interface QueuedAsk {
+  /** `final`: only less money than wanted can be had. */
+  readonly extent: "whole" | "final";
+  /** What the first request of the queue needs now. */
+  want(use: EstimatedUse): void;
+  /** The request has left the queue. */
+  stop(): void;
+}
+
+export class LimitLeases {
+  readonly limiter: LeasedLimiter;
+  readonly #options: LimitLeasesOptions;
+  readonly #subjects: SubjectRegistry<LeasedSubject>;
+  readonly #links: readonly CoordinatorLink[];
+  readonly #bookings: WindowBookings;
+  readonly #registry: RegistryWatch;
+  readonly #loss: LossWatch;
+  readonly #borrowings = new Set<Borrowing>();
+  readonly #queued = new Map<string, { readonly borrowing: Borrowing; count: number }>();
+  readonly #refreshes = new Set<{ readonly records: Set<LeasedRecord>; resolve(): void }>();
+  readonly #subscriptions: NoteSubscription[] = [];
+  #cancelTick: (() => void) | null = null;
+  #isStopped = false;
+
+  constructor(options: LimitLeasesOptions) {
+    const { timers, timing, flushUsage, monotonicMs } = options;
+    this.#options = options;
+    this.#registry = new RegistryWatch(options);
+    this.#links = options.coordinators.map((coordinator) => this.#openLink(coordinator));
+    this.#subjects = new SubjectRegistry<LeasedSubject>({
+      open: (subject) => new LeasedSubject(subject, { findLink: this.#findLink, revision: options.revision }),
+      applyLimits: (state, limits) => state.applyLimits(limits),
+      isIdle: (state, nowMs) => state.isIdle(nowMs),
+    });
+    this.#bookings = new WindowBookings({ timers, everyMs: timing.beatMs, flush: flushUsage });
+    this.limiter = new LeasedLimiter({ subjects: this.#subjects, bookings: this.#bookings, monotonicMs });
+    this.#loss = new LossWatch({
+      ...options,
+      listNodes: () => this.#registry.listLastKnown(),
+      links: this.#links,
+      onShare: (link, nodes) => this.#serveShares(link, nodes),
+      onCutOff: (link) => this.#serveWithout(link),
+    });
+  }
+
+  /** `lost` while one of the coordinators does not respond. */
+  get state(): CoordinatorState {
+    return this.#links.every(({ state }) => state === "up") ? "up" : "lost";
+  }
+
+  /** Requests with limits are rejected: what is free is not known, or the operator prefers that. */
+  get isClosed(): boolean {
+    return this.#loss.isClosed;
+  }
+
+  /** A load balancer should use another node: others reach the coordinator, or this one never has. */
+  get isReady(): boolean {
+    return this.#loss.isReady;
+  }
+
+  /** Resolves when all terms are open, or their coordinators do not respond. */
+  async start(): Promise<void> {
+    const { process, timers, timing } = this.#options;
+    for (const link of this.#links) {
+      this.#subscriptions.push(
+        link.coordinator.subscribe(process, {
+          onNote: (note) => this.#receive(link, note),
+          onConnected: () => this.#askAgain(link),
+        }),
+      );
+      link.start();
+    }
+    this.#registry.start();
+    this.#scheduleTick();
+    while (this.#links.some(({ hasOpened, state }) => !hasOpened && state === "up"))
+      await new Promise<void>((resolve) => void timers.after(timing.exchangeMs / 10, resolve));
+  }
+
+  /** Reports everything, returns what is borrowed, and ends the terms. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#cancelTick?.();
+    this.#registry.stop();
+    this.#loss.stop();
+    for (const borrowing of [...this.#borrowings]) borrowing.end("lost");
+    await this.#bookings.bookAll().catch(() => {});
+    for (const subscription of this.#subscriptions) await subscription.stop();
+    await Promise.all(this.#links.map((link) => link.stop(() => this.#returnAll(link))));
+    await Promise.all(this.#links.map(({ coordinator }) => coordinator.close()));
+  }
+
+  /** Borrows what the request lacks. `attempt` is called in the same step in which it becomes available. */
+  borrow(request: BorrowRequest): Promise<BorrowOutcome> {
+    if (this.#isStopped) return Promise.resolve("lost");
+    const terms = this.#toTerms(request);
+    if (terms.slots === "needed" && this.#queued.has(queueName(request.key, terms.subjects)))
+      return Promise.resolve("blocked");
+    return new Promise((resolve) => {
+      const { timers, timing } = this.#options;
+      const cancel = timers.after(timing.closedMs, () => borrowing.end("lost"));
+      const borrowing: Borrowing = new Borrowing(terms, {
+        ...this.#options,
+        onEnd: (outcome) => {
+          cancel();
+          this.#borrowings.delete(borrowing);
+          resolve(outcome);
+        },
+      });
+      this.#borrowings.add(borrowing);
+      if (borrowing.parts.some(({ link }) => link.loss !== null || this.#loss.isCutOff(link)))
+        borrowing.serveWithout();
+      else borrowing.serve();
+    });
+  }
+
+  /** Asks again and again for the first request of a queue, until all its requests have left. */
+  queue(request: BorrowRequest): QueuedAsk {
+    const terms = this.#toTerms(request);
+    const name = queueName(request.key, terms.subjects);
+    const existing = this.#queued.get(name);
+    const entry = existing ?? {
+      borrowing: new Borrowing(terms, { ...this.#options, onEnd: null }),
+      count: 0,
+    };
+    entry.count += 1;
+    if (existing === undefined) {
+      this.#queued.set(name, entry);
+      this.#borrowings.add(entry.borrowing);
+      for (const part of entry.borrowing.parts) part.askAgain();
+    }
+    return {
+      get extent() {
+        return entry.borrowing.mayCap ? "final" : "whole";
+      },
+      want(use) {
+        entry.borrowing.terms.amounts = { ...toAmounts(1, use) };
+      },
+      stop: () => {
+        entry.count -= 1;
+        if (entry.count > 0 || this.#queued.get(name) !== entry) return;
+        this.#queued.delete(name);
+        this.#borrowings.delete(entry.borrowing);
+        entry.borrowing.stop();
+      },
+    };
+  }
+
+  /** Resolves when the use of these subjects by all nodes is known, or after a second. */
+  refresh(subjects: readonly Subject[]): Promise<void> {
+    const { timers, timing } = this.#options;
+    const records = new Set(subjects.flatMap((subject) => this.#subjects.findOrOpen(subject)?.records ?? []));
+    if (records.size === 0 || this.state === "lost") return Promise.resolve();
+    return new Promise((resolve) => {
+      const refresh = { records, resolve: end };
+      const cancel = timers.after(timing.beatMs, end);
+      const refreshes = this.#refreshes;
+      function end(): void {
+        cancel();
+        refreshes.delete(refresh);
+        resolve();
+      }
+      refreshes.add(refresh);
+      for (const record of records) record.noteUrgent();
+    });
+  }
+
+  readonly #findLink = (kind: RecordKind): CoordinatorLink => {
+    const link = this.#links.find(({ coordinator }) => coordinator.serves.includes(kind));
+    if (link === undefined) throw new Error(`No coordinator serves ${kind}.`);
+    return link;
+  };
+
+  #openLink(coordinator: LimitCoordinator): CoordinatorLink {
+    const link: CoordinatorLink = new CoordinatorLink({
+      ...this.#options,
+      coordinator,
+      listRecords: () => this.#listRecords(link),
+      listAsks: () => this.#listAsks(link),
+      listRegistered: () => this.#registry.listIds(),
+      hasUnknownUse: () => this.#registry.hasUnknownUse,
+      noteEnded: () => this.#registry.noteEnded(),
+      onReply: (records) => this.#serve(link, records),
+      onStateChange: (state, reason) => {
+        this.#options.onStateChange(coordinator, state, reason);
+        this.#loss.noteState(link, state);
+      },
+    });
+    return link;
+  }
+
+  *#listRecords(link: CoordinatorLink): Iterable<LeasedRecord> {
+    for (const { records } of this.#subjects.all())
+      for (const record of records) if (record.link === link) yield record;
+  }
+
+  *#listAsks(link: CoordinatorLink) {
+    for (const { parts } of this.#borrowings)
+      for (const part of parts) if (part.link === link && part.isNew) yield part;
+  }
+
+  #toTerms(request: BorrowRequest): BorrowTerms {
+    const subjects = new Set(request.subjects.flatMap((subject) => this.#subjects.findOrOpen(subject) ?? []));
+    const { key, use, leastNano, raises, attempt } = request;
+    const amounts = { ...toAmounts(1, use) };
+    const isRaise = raises instanceof BorrowedLease;
+    return {
+      key,
+      leastNano,
+      attempt,
+      subjects: [...subjects],
+      slots: isRaise ? "held" : "needed",
+      amounts: isRaise ? raises.computeExtra(amounts) : amounts,
+    };
+  }
+
+  /** After a reply: waiting requests first, then what nothing here needs goes back. */
+  #serve(link: CoordinatorLink, records: readonly LeasedRecord[]): void {
+    for (const borrowing of [...this.#borrowings]) borrowing.serve();
+    const nowMs = this.#options.monotonicMs();
+    for (const { subject } of records) subject.slots?.returnIdleSlots(nowMs);
+    for (const refresh of [...this.#refreshes]) {
+      for (const record of records) refresh.records.delete(record);
+      if (refresh.records.size === 0) refresh.resolve();
+    }
+    if (this.#hasAsks(link)) link.sendSoon();
+  }
+
+  /** Notes may have been missed. */
+  #askAgain(link: CoordinatorLink): void {
+    for (const { parts } of this.#borrowings)
+      for (const part of parts) if (part.link === link) part.wake("grant");
+    link.sendSoon();
+  }
+
+  #hasAsks(link: CoordinatorLink): boolean {
+    for (const _ of this.#listAsks(link)) return true;
+    return false;
+  }
+
+  #receive(link: CoordinatorLink, { term, record: { scope, id, perMs }, meter, about }: LimitNote): void {
+    if (term !== link.term) return;
+    const record = this.#subjects.get(scope, id)?.records.find((one) => one.perMs === perMs);
+    if (record === undefined) return;
+    if (about.kind === "recall") {
+      const { monotonicMs, timing } = this.#options;
+      record.find(meter)?.recall(about.no, monotonicMs(), timing.contendedMs);
+      return;
+    }
+    for (const { terms, parts } of this.#borrowings) {
+      if (terms.key !== about.key || !terms.subjects.includes(record.subject)) continue;
+      for (const part of parts) if (part.link === link) part.wake(about.kind);
+    }
+    // Nothing may wait for it any more: then it goes back.
+    record.noteUrgent();
+  }
+
+  #scheduleTick(): void {
+    const { timers, timing } = this.#options;
+    if (this.#isStopped) return;
+    this.#cancelTick = timers.after(timing.exchangeMs, () => {
+      this.#tick();
+      this.#scheduleTick();
+    });
+  }
+
+  #tick(): void {
+    const { monotonicMs, timing } = this.#options;
+    const nowMs = monotonicMs();
+    for (const link of this.#links) {
+      for (const { holdings } of this.#listRecords(link))
+        for (const holding of holdings) holding.tick(nowMs, timing.exchangeMs, timing.keepMs);
+      link.sendAll(
+        link.isValid(nowMs) ? listRefills(this.#listRecords(link), nowMs, timing.exhaustedMs) : [],
+      );
+    }
+  }
+
+  #returnAll(link: CoordinatorLink): void {
+    for (const { holdings } of this.#listRecords(link))
+      for (const holding of holdings) holding.giveBack(holding.idle);
+  }
+
+  #serveWithout(link: CoordinatorLink): void {
+    for (const borrowing of [...this.#borrowings])
+      if (borrowing.parts.some((part) => part.link === link)) borrowing.serveWithout();
+  }
+
+  /** No node reaches the coordinator: each uses its share. */
+  #serveShares(link: CoordinatorLink, nodes: number): void {
+    const nowMs = this.#options.monotonicMs();
+    for (const { holdings } of this.#listRecords(link))
+      for (const holding of holdings) holding.addLossPart(nodes, nowMs);
+    this.#serveWithout(link);
+  }
+}
+
+function queueName(key: string, subjects: readonly LeasedSubject[]): string {
+  return `${key} ${subjects.map(({ scope, id }) => `${scope} ${id}`).join(" ")}`;
+}
