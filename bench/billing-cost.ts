@@ -22,7 +22,7 @@ import { type Db, openDb, transaction } from "../src/store/engine/db.ts";
 import { migrate } from "../src/store/engine/migrate.ts";
 import { openWalCheckpointer } from "../src/store/engine/wal-checkpointer.ts";
 import { postTransfer } from "../src/store/money/ledger.ts";
-import { NO_MONEY } from "../src/store/usage/usage.ts";
+import { NO_FALLBACK, NO_MONEY } from "../src/store/usage/usage.ts";
 import { warmUp } from "./warm-up.ts";
 
 export interface BillingCost {
@@ -180,6 +180,7 @@ function buildSettlement(requestId: string, { userId, keyId }: User): Settlement
       payer: "balance",
       tariffId: tariff.id,
       flags: [],
+      ...NO_FALLBACK,
       usageSource: "upstream",
       attempts: 1,
       firstByteMs: 120,

@@ -44,7 +44,7 @@ export interface Billing {
 }
 
 export interface AllBillingLimits extends MaintenanceLimits {
-  billingEngine: BillingLimits;
+  billingEngine: BillingLimits & { storeSettlementTimeoutMs: number };
   holdQueue: HoldQueueLimits;
   writeBehind: WriteBehindLimits & { sharedServer: Partial<WriteBehindLimits>; segmentBytes: number };
   recovery: RecoveryLimits;
@@ -176,6 +176,8 @@ async function openEngine(
   spoolDir: string,
 ): Promise<{ billingEngine: BillingEngine; close(): Promise<void> }> {
   const { sharedServer, segmentBytes, ...writeBehind } = limits.writeBehind;
+  const { storeSettlementTimeoutMs, ...billingLimits } = limits.billingEngine;
+  if (durability === "store") billingLimits.settlementTimeoutMs = storeSettlementTimeoutMs;
   const options = {
     db,
     log,
@@ -185,7 +187,7 @@ async function openEngine(
     durability,
     faults,
     metrics,
-    limits: limits.billingEngine,
+    limits: billingLimits,
     journal: new Journal({ dir: spoolDir, processId, segmentBytes }),
   };
   if (isSharedServer(db)) {

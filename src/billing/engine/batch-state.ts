@@ -8,6 +8,7 @@ import {
   findHolds,
   type Hold,
   type HoldProgress,
+  lockHolds,
 } from "../../store/money/holds.ts";
 import type { Transfer } from "../../store/money/ledger.ts";
 import type { Overrun } from "../../store/money/overruns.ts";
@@ -18,8 +19,14 @@ import type { HoldRequest, HoldResult, Settlement } from "./billing-types.ts";
 import { type LateFacts, readLateFacts } from "./late-settlement.ts";
 import { lockSubscriptionBalances, type SubscriptionBalance } from "./subscription-balances.ts";
 
+/** A hold to be made. A replacement ends the hold that the request has, in the same transaction. */
+export interface HoldOrder {
+  readonly kind: "new" | "replacement";
+  readonly request: HoldRequest;
+}
+
 export interface Batch {
-  holds: readonly HoldRequest[];
+  holds: readonly HoldOrder[];
   settlements: readonly Settlement[];
   /** Holds that end without a charge or a usage row: their request stopped waiting for the result. */
   releases: readonly { requestId: string; userId: string }[];
@@ -33,6 +40,9 @@ export const usageRows = ({ settlements, rows }: Batch): UsageRow[] => [
   ...rows,
 ];
 
+/** `lost`: the hold to replace is gone. Another process took this one for dead and has settled the request. */
+export type HoldDecision = HoldResult | { kind: "lost" };
+
 export interface BookOptions {
   processId: string;
   nowMs: number;
@@ -41,20 +51,24 @@ export interface BookOptions {
   /** Ids of tariffs that are already stored. */
   storedTariffs: { has(tariffId: string): boolean };
   numbering: Numbering;
+  /** Whether the caller has stopped waiting for this transaction, and may have repeated it. */
+  isAbandoned(): boolean;
 }
 
 /** Everything a batch reads and collects before it writes. */
 export interface BatchState {
   wallets: Map<string, LockedWallet>;
   changedWallets: Set<string>;
+  /** Their windows include the holds that this batch has ended and made. */
   subscriptionBalances: ReadonlyMap<string, SubscriptionBalance[]>;
-  /** What each subscription has left after the holds of this batch. */
-  remaining: Map<string, Nano>;
   windowChanges: { subscriptionId: string; atMs: number; heldNano: Nano; usedNano: Nano }[];
   endedHolds: Map<string, EndedHold>;
   /** Usage rows that are already stored, with their charge, and holds that are already stored. */
   storedCharges: ReadonlyMap<string, Nano>;
   storedHolds: ReadonlyMap<string, Hold>;
+  /** The holds that may be replaced, locked; and those that are. */
+  replaceableHolds: ReadonlyMap<string, Hold>;
+  replacedHoldIds: string[];
   /** Facts about settlements without a hold, and the rows that these settlements replace. */
   lateFacts: LateFacts;
   replacedRows: Map<string, { before: UsageRow; row: UsageRow }>;
@@ -62,7 +76,7 @@ export interface BatchState {
   entries: Transfer[];
   overruns: Overrun[];
   holds: Map<string, Hold>;
-  holdResults: Map<string, HoldResult>;
+  holdResults: Map<string, HoldDecision>;
   unchargedRequestIds: string[];
 }
 
@@ -73,7 +87,11 @@ export async function readBatchState(
 ): Promise<BatchState> {
   const payers = new Set<string>();
   const subscribers = new Set<string>();
-  for (const { charge, userId } of batch.holds) (charge === "balance" ? payers : subscribers).add(userId);
+  for (const { kind, request } of batch.holds) {
+    // The payer of a hold that is replaced is not known yet.
+    if (request.charge === "balance" || kind === "replacement") payers.add(request.userId);
+    if (request.charge === "subscription" || kind === "replacement") subscribers.add(request.userId);
+  }
   for (const { row } of batch.settlements) {
     if (row.userId !== null && row.payer !== "subscription") payers.add(row.userId);
   }
@@ -105,6 +123,7 @@ export async function readBatchState(
     if (hold === undefined || hold.subscriptionId !== null || wallets.has(hold.userId)) continue;
     wallets.set(hold.userId, await lockWallet(tx, hold.userId));
   }
+  const replaceableHolds = await lockHolds(tx, listRequestIds(batch, "replacement"));
   const hasHold = (requestId: string) => endedHolds.has(requestId);
   // Must run before the usage rows are read: it locks the rows that may be replaced.
   const lateFacts = await readLateFacts(tx, batch.settlements, { hasHold, careful: checkExisting, nowMs });
@@ -114,18 +133,14 @@ export async function readBatchState(
     lateFacts,
     replacedRows: new Map(),
     subscriptionBalances,
-    remaining: new Map(),
     windowChanges: [],
     endedHolds,
     storedCharges: checkExisting
       ? await readStoredCharges(tx, [...endingRequestIds, ...batch.rows.map((row) => row.requestId)])
       : NO_USAGE,
-    storedHolds: checkExisting
-      ? await findHolds(
-          tx,
-          batch.holds.map(({ requestId }) => requestId),
-        )
-      : NO_HOLDS,
+    storedHolds: checkExisting ? await findHolds(tx, listRequestIds(batch, "new")) : NO_HOLDS,
+    replaceableHolds,
+    replacedHoldIds: [],
     rows: new Map(),
     entries: [],
     overruns: [],
@@ -134,6 +149,9 @@ export async function readBatchState(
     unchargedRequestIds: [],
   };
 }
+
+const listRequestIds = ({ holds }: Batch, wanted: HoldOrder["kind"]): string[] =>
+  holds.flatMap(({ kind, request }) => (kind === wanted ? request.requestId : []));
 
 const NO_BALANCES: ReadonlyMap<string, SubscriptionBalance[]> = new Map();
 const NO_USAGE: ReadonlyMap<string, Nano> = new Map();

@@ -12,8 +12,8 @@ import { UNSENT } from "../../store/money/holds.ts";
 import { findLockedUsers } from "../../store/money/locked-users.ts";
 import { insertTariffs } from "../../store/money/tariffs.ts";
 import { learnBefore, UsageNumbers } from "../../store/usage/usage.ts";
-import { usageRows } from "./batch-state.ts";
-import { type BookingResult, book, type HoldResult } from "./booking.ts";
+import { type BookOptions, type HoldDecision, usageRows } from "./batch-state.ts";
+import { type BookingResult, book } from "./booking.ts";
 import type { Disk } from "./disk.ts";
 import {
   type BillingLimits,
@@ -30,7 +30,14 @@ import {
 import type { Progress } from "./progress.ts";
 import type { RecentBookings } from "./recent-bookings.ts";
 import { reportSettlement } from "./report-settlements.ts";
-import { buildDiskUnavailable, errorReason, isPermanent, toError, withTimeout } from "./store-faults.ts";
+import {
+  BillingUnavailable,
+  buildDiskUnavailable,
+  errorReason,
+  isPermanent,
+  toError,
+  withTimeout,
+} from "./store-faults.ts";
 import type { UnsavedSettlements } from "./unsaved-settlements.ts";
 import type { WorkQueue } from "./work-queue.ts";
 
@@ -48,7 +55,7 @@ export interface BatchWriterOptions {
   recentBookings?: RecentBookings;
   acceptsHolds(): boolean;
   /** Queues the end of a hold that is not needed. */
-  release(requestId: string, userId: string): void;
+  release(op: HoldOp): void;
 }
 
 export type WriteResult = "done" | "delayed" | "unavailable";
@@ -87,7 +94,7 @@ export class BatchWriter {
 
   async #writeFree(work: PendingWork): Promise<WriteResult> {
     const live = { ...work, holds: work.holds.filter(({ isRejected }) => !isRejected) };
-    this.#options.queue.markDone(work.holds.length - live.holds.length);
+    this.#dropRejected(work.holds);
     if (countOperations(live) === 0) return "done";
     for (let checkExisting = this.#failures > 0; ; checkExisting = true) {
       try {
@@ -107,6 +114,16 @@ export class BatchWriter {
         this.#requeueUnwritten(live, error);
         return "unavailable";
       }
+    }
+  }
+
+  /** Holds that were rejected after the batch was taken. An earlier try may have written them. */
+  #dropRejected(holds: readonly HoldOp[]): void {
+    const { queue, release } = this.#options;
+    for (const op of holds) {
+      if (!op.isRejected) continue;
+      if (op.hasFailed) release(op);
+      queue.markDone(1);
     }
   }
 
@@ -130,19 +147,26 @@ export class BatchWriter {
 
   async #commitInTime(work: PendingWork, checkExisting: boolean): Promise<BookingResult> {
     const { db, log, limits } = this.#options;
-    const attempt = this.#commit(work, checkExisting);
+    let isAbandoned = false;
+    const attempt = this.#commit(work, { checkExisting, isAbandoned: () => isAbandoned });
     // SQLite runs on this thread, so it needs no timeout.
-    const booked = await (db.engine === "sqlite" ? attempt : withTimeout(attempt, limits.transactionMs));
+    const inTime = db.engine === "sqlite" ? attempt : withTimeout(attempt, limits.transactionMs);
+    const booked = await inTime.finally(() => {
+      isAbandoned = true;
+    });
     if (this.#failures > 0) log.info("billing_write_succeeded", { failures: this.#failures });
     this.#failures = 0;
     return booked;
   }
 
-  async #commit(work: PendingWork, checkExisting: boolean): Promise<BookingResult> {
+  async #commit(
+    work: PendingWork,
+    attempt: Pick<BookOptions, "checkExisting" | "isAbandoned">,
+  ): Promise<BookingResult> {
     const { db, clock, processId } = this.#options;
     const batch = buildBatch(work);
     const nowMs = clock.nowMs();
-    const bookOptions = { processId, nowMs, checkExisting, storedTariffs: this.#storedTariffs };
+    const bookOptions = { ...attempt, processId, nowMs, storedTariffs: this.#storedTariffs };
     await learnBefore(db, this.#numbers, usageRows(batch));
     return this.#numbers.within(db, (tx, numbering) => book(tx, batch, { ...bookOptions, numbering }));
   }
@@ -175,6 +199,7 @@ export class BatchWriter {
 
   #resolveWaiters(work: PendingWork, booked: BookingResult): void {
     for (const op of work.settlementOps) this.#endSettlement(op);
+    for (const op of work.releases) op.resolve();
     work.holds.forEach((op, index) => {
       const result = booked.holds[index];
       if (result !== undefined) this.#resolveHold(op, result);
@@ -182,14 +207,17 @@ export class BatchWriter {
   }
 
   /** A hold that its caller no longer gets is released. */
-  #resolveHold(op: HoldOp, result: HoldResult): void {
-    const { requestId, userId } = op.request;
+  #resolveHold(op: HoldOp, result: HoldDecision): void {
     if (op.isRejected || !this.#options.acceptsHolds()) {
-      if (result.kind === "held") this.#options.release(requestId, userId);
+      if (result.kind === "held") this.#options.release(op);
       if (!op.isRejected) op.reject(buildDiskUnavailable());
       return;
     }
-    if (result.kind === "held") this.#options.progress.open(requestId, UNSENT);
+    if (result.kind === "lost") {
+      op.reject(new BillingUnavailable("another process has settled the request"));
+      return;
+    }
+    if (result.kind === "held") this.#options.progress.open(op.request.requestId, UNSENT);
     op.resolve(result);
   }
 
@@ -217,7 +245,7 @@ export class BatchWriter {
     const { log, queue, unsavedSettlements } = this.#options;
     log.error("billing_operation_rejected", { reason: errorReason(error), request_id: operationId(work) });
     queue.markDone(countOperations(work) - work.progress.length);
-    for (const op of work.holds) op.reject(toError(error));
+    for (const op of [...work.holds, ...work.releases]) op.reject(toError(error));
     for (const op of work.settlementOps) {
       await unsavedSettlements.saveForOperator(op.settlement);
       queue.endSettlement(op.settlement);
@@ -246,7 +274,7 @@ export class BatchWriter {
     // The outcome of these transactions is unknown. If the hold was written, the release returns its money.
     for (const op of work.holds) {
       op.hasFailed = true;
-      if (op.isRejected) release(op.request.requestId, op.request.userId);
+      if (op.isRejected) release(op);
     }
   }
 }

@@ -6,6 +6,18 @@ import type { HoldRequest, HoldResult, Settlement } from "./billing-types.ts";
 export interface BillingEngine {
   /** Durable when it returns or resolves. Rejects with `BillingUnavailable` if the database is unavailable. */
   hold(request: HoldRequest): HoldResult | Promise<HoldResult>;
+  /**
+   * Ends the hold of the request, if it has one, and makes a new one in one transaction: money of the old hold is
+   * available to the new one. Unless the result is `held`, the old hold stays. Call while no account processes the
+   * request; progress starts again. If it rejects, the request must end unsent, with `settle` if it had a hold: which
+   * hold stands is not known.
+   */
+  replaceHold(request: HoldRequest): Promise<HoldResult>;
+  /**
+   * Ends the hold of a request that continues unpaid: no usage row, nothing charged. Does nothing without a hold. Call
+   * while no account processes the request. If it rejects, the request must end unsent, with `settle`.
+   */
+  releaseHold(requestId: string): Promise<void>;
   /** The request is about to be sent to this account. Written within `progressMs`; the caller does not wait. */
   recordDispatch(requestId: string, accountId: string, upstreamModel: string): void;
   /** The request is queued again: no account is processing it. */

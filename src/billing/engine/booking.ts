@@ -6,7 +6,7 @@
 import type { Nano } from "../../money/nano.ts";
 import type { Tariff } from "../../money/tariff.ts";
 import type { Db } from "../../store/engine/db.ts";
-import { type EndedHold, type Hold, insertHolds, writeProgress } from "../../store/money/holds.ts";
+import { type EndedHold, endHolds, insertHolds, writeProgress } from "../../store/money/holds.ts";
 import {
   insertEntries,
   REVENUE,
@@ -21,22 +21,20 @@ import { writeWallets } from "../../store/money/wallets.ts";
 import { insertNewUsage, type UsageRow } from "../../store/usage/usage.ts";
 import { markLate } from "../../store/usage/usage-day.ts";
 import { replaceUsage } from "../../store/usage/usage-replacement.ts";
-import { type Batch, type BatchState, type BookOptions, readBatchState } from "./batch-state.ts";
-import type { HoldRequest, HoldResult, Settlement } from "./billing-types.ts";
-import { applyCharge, chargeHold, computeOverrun, EMPTY_WALLET, holdFromWallet, isBlocked } from "./debt.ts";
-import { isRecovered, settleLate } from "./late-settlement.ts";
 import {
-  changeWindows,
-  computeRemainingWithoutHolds,
-  type SubscriptionBalance,
-} from "./subscription-balances.ts";
+  type Batch,
+  type BatchState,
+  type BookOptions,
+  type HoldDecision,
+  readBatchState,
+} from "./batch-state.ts";
+import type { Settlement } from "./billing-types.ts";
+import { chargeHold, computeOverrun } from "./debt.ts";
+import { decideHold, endHold } from "./hold-decisions.ts";
+import { isRecovered, settleLate } from "./late-settlement.ts";
+import { changeWindows } from "./subscription-balances.ts";
 
 export type { HoldRequest, HoldResult, Settlement } from "./billing-types.ts";
-
-/** The database contradicts itself, for example a hold without a wallet. */
-export class BookingFault extends Error {
-  override readonly name = "BookingFault";
-}
 
 /**
  * - `known`: the same settlement was booked before.
@@ -47,7 +45,7 @@ export class BookingFault extends Error {
 export type SettlementResult = "booked" | "known" | "late" | "unpaid" | "lost";
 
 export interface BookingResult {
-  holds: HoldResult[];
+  holds: HoldDecision[];
   settlements: SettlementResult[];
   /** Released without a charge because a usage row already existed. This is a bug and is logged. */
   unchargedRequestIds: string[];
@@ -55,13 +53,15 @@ export interface BookingResult {
 
 export async function book(tx: Db, batch: Batch, options: BookOptions): Promise<BookingResult> {
   const state = await readBatchState(tx, batch, options);
+  // The locks order this try and the next one of the same batch. If the next one may have run, this one writes nothing.
+  if (options.isAbandoned()) throw new Error("The transaction was abandoned.");
   const settlements = batch.settlements.map((settlement) => settle(state, settlement));
   for (const { requestId } of batch.releases) release(state, requestId);
   for (const row of batch.rows) {
     if (!state.storedCharges.has(row.requestId) && !state.rows.has(row.requestId))
       state.rows.set(row.requestId, row);
   }
-  const holds = batch.holds.map((request) => decideHold(state, request, options));
+  const holds = batch.holds.map((order) => decideHold(state, order, options));
   await writeBatch(tx, state, batch, options);
   return { holds, settlements, unchargedRequestIds: state.unchargedRequestIds };
 }
@@ -132,127 +132,6 @@ function release(state: BatchState, requestId: string): void {
   if (hold !== undefined) endHold(state, hold, 0n);
 }
 
-/** Ends the hold: a second settlement of the same request in this batch finds none. */
-function endHold(state: BatchState, hold: EndedHold, chargedNano: Nano): void {
-  state.endedHolds.delete(hold.requestId);
-  if (hold.subscriptionId !== null) {
-    const { subscriptionId, atMs } = hold;
-    state.windowChanges.push({ subscriptionId, atMs, heldNano: -hold.amountNano, usedNano: chargedNano });
-    return;
-  }
-  if (hold.amountNano === 0n && chargedNano === 0n) return;
-  const wallet = state.wallets.get(hold.userId);
-  if (wallet === undefined) throw new BookingFault(`User ${hold.userId} has a hold but no wallet.`);
-  state.wallets.set(hold.userId, applyCharge(wallet, hold.amountNano, chargedNano));
-  state.changedWallets.add(hold.userId);
-}
-
-function decideHold(state: BatchState, request: HoldRequest, { processId, nowMs }: BookOptions): HoldResult {
-  const storedHold = state.storedHolds.get(request.requestId);
-  if (storedHold !== undefined) {
-    return { kind: "held", amountNano: storedHold.amountNano, subscriptionId: storedHold.subscriptionId };
-  }
-  const earlierResult = state.holdResults.get(request.requestId);
-  if (earlierResult !== undefined) return earlierResult;
-  const result =
-    request.charge === "balance" ? holdFromBalance(state, request) : holdFromSubscription(state, request);
-  state.holdResults.set(request.requestId, result);
-  if (result.kind === "held") {
-    const payer = state.subscriptionBalances
-      .get(request.userId)
-      ?.find((balance) => balance.subscriptionId === result.subscriptionId);
-    state.holds.set(request.requestId, buildHold(request, result, processId, payer?.atMs ?? nowMs));
-  }
-  return result;
-}
-
-function holdFromBalance(state: BatchState, request: HoldRequest): HoldResult {
-  const wallet = state.wallets.get(request.userId);
-  const result = holdFromWallet(wallet ?? EMPTY_WALLET, request);
-  if (wallet !== undefined && result.kind === "held" && result.amountNano > 0n) {
-    state.wallets.set(request.userId, { ...wallet, heldNano: wallet.heldNano + result.amountNano });
-    state.changedWallets.add(request.userId);
-  }
-  return result;
-}
-
-/**
- * Holds from the first subscription, in paying order, that covers the whole amount, else the upper estimate of
- * uncountable inputs. `blocked` if only holds prevent that. Otherwise the first that covers the minimum pays.
- */
-function holdFromSubscription(state: BatchState, request: HoldRequest): HoldResult {
-  const { userId, plans, wantedNano, leastNano, firmNano = leastNano } = request;
-  const balances = (state.subscriptionBalances.get(userId) ?? []).filter(
-    ({ planName }) => plans === null || plans.includes(planName),
-  );
-  const remaining = (balance: SubscriptionBalance) =>
-    state.remaining.get(balance.subscriptionId) ?? balance.remainingNano;
-  const covering =
-    balances.find((balance) => remaining(balance) >= wantedNano) ??
-    balances.find((balance) => remaining(balance) >= firmNano);
-  const blocked =
-    covering === undefined
-      ? balances.find((balance) =>
-          isBlocked(request, remaining(balance), computeRemainingWithoutHolds(balance)),
-        )
-      : undefined;
-  if (blocked !== undefined) {
-    return { kind: "blocked", availableNano: remaining(blocked), neededNano: firmNano };
-  }
-  const payer = covering ?? balances.find((balance) => remaining(balance) >= leastNano);
-  if (payer !== undefined) {
-    const { subscriptionId, atMs } = payer;
-    const remainingNano = remaining(payer);
-    const amountNano = wantedNano < remainingNano ? wantedNano : remainingNano;
-    state.remaining.set(subscriptionId, remainingNano - amountNano);
-    state.windowChanges.push({ subscriptionId, atMs, heldNano: amountNano, usedNano: 0n });
-    return { kind: "held", amountNano, subscriptionId };
-  }
-  let bestNano = 0n;
-  let resetsAtMs: number | null = null;
-  for (const balance of balances) {
-    const remainingNano = remaining(balance);
-    if (remainingNano > bestNano) bestNano = remainingNano;
-    if (balance.resetsAtMs !== null && (resetsAtMs === null || balance.resetsAtMs < resetsAtMs)) {
-      resetsAtMs = balance.resetsAtMs;
-    }
-  }
-  return { kind: "short", availableNano: bestNano, resetsAtMs };
-}
-
-export function buildHold(
-  request: HoldRequest,
-  { amountNano, subscriptionId }: { amountNano: Nano; subscriptionId: string | null },
-  processId: string,
-  atMs: number,
-): Hold {
-  return {
-    requestId: request.requestId,
-    processId,
-    state: "admitted",
-    atMs,
-    userId: request.userId,
-    subscriptionId,
-    amountNano,
-    tariffId: request.tariff.id,
-    keyId: request.keyId,
-    groupId: request.groupId,
-    accountId: null,
-    interface: request.interface,
-    endpoint: request.endpoint,
-    publicModel: request.publicModel,
-    upstreamModel: null,
-    stream: request.stream,
-    inputTokens: clampInputTokens(request),
-    outputTokens: 0,
-  };
-}
-
-/** An estimate may be fractional or negative. The database stores whole numbers. */
-export function clampInputTokens({ inputTokens }: HoldRequest): number {
-  return Math.max(0, Math.round(inputTokens));
-}
-
 async function writeBatch(tx: Db, state: BatchState, batch: Batch, options: BookOptions): Promise<void> {
   const { storedTariffs, nowMs, numbering } = options;
   if (state.changedWallets.size > 0) {
@@ -262,10 +141,12 @@ async function writeBatch(tx: Db, state: BatchState, batch: Batch, options: Book
   if (state.windowChanges.length > 0) await changeWindows(tx, state.windowChanges);
   if (state.holds.size > 0) {
     const tariffs = new Map<string, Tariff>();
-    for (const { requestId, tariff } of batch.holds) {
+    for (const { request } of batch.holds) {
+      const { requestId, tariff } = request;
       if (state.holds.has(requestId) && !storedTariffs.has(tariff.id)) tariffs.set(tariff.id, tariff);
     }
     if (tariffs.size > 0) await insertTariffs(tx, [...tariffs.values()]);
+    await endHolds(tx, state.replacedHoldIds);
     await insertHolds(tx, [...state.holds.values()]);
   }
   if (batch.progress.length > 0) await writeProgress(tx, batch.progress);

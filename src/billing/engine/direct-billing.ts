@@ -9,19 +9,20 @@ import type { BillingMetrics } from "../../observe/billing-metrics.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { isSharedServer } from "../../store/engine/dialect.ts";
-import { type HoldProgress, UNSENT } from "../../store/money/holds.ts";
+import { findHolds, type HoldProgress, UNSENT } from "../../store/money/holds.ts";
 import type { UsageRow } from "../../store/usage/usage.ts";
 import { BatchLoop } from "./batch-loop.ts";
+import type { HoldOrder } from "./batch-state.ts";
 import { BatchWriter } from "./batch-writer.ts";
 import type { BillingEngine } from "./billing-engine.ts";
 import type { HoldRequest, HoldResult, Settlement } from "./booking.ts";
 import { type Disk, type Durability, openDisk } from "./disk.ts";
-import type { BillingLimits, SettleOp } from "./pending-work.ts";
+import type { BillingLimits, HoldOp, SettleOp } from "./pending-work.ts";
 import { Progress } from "./progress.ts";
 import { ProgressWriter } from "./progress-writer.ts";
 import type { RecentBookings } from "./recent-bookings.ts";
 import type { SettlementSpool } from "./settlement-spool.ts";
-import { buildDiskUnavailable } from "./store-faults.ts";
+import { BillingUnavailable, buildDiskUnavailable, withBillingErrors, withTimeout } from "./store-faults.ts";
 import { UnsavedSettlements } from "./unsaved-settlements.ts";
 import { WaiterExpiry } from "./waiter-expiry.ts";
 import { WorkQueue } from "./work-queue.ts";
@@ -48,9 +49,13 @@ export interface DirectBillingOptions {
 export class DirectBilling implements BillingEngine {
   readonly disk: Disk;
   readonly unsavedSettlements: UnsavedSettlements;
+  readonly #db: Db;
+  readonly #processId: string;
   readonly #clock: Clock;
   readonly #limits: BillingLimits;
   readonly #queue = new WorkQueue();
+  /** Requests whose hold is being replaced. */
+  readonly #replacing = new Set<string>();
   readonly #progress: Progress;
   /** Null if the batches contain the progress. */
   readonly #progressWriter: ProgressWriter | null;
@@ -60,6 +65,8 @@ export class DirectBilling implements BillingEngine {
 
   constructor(options: DirectBillingOptions) {
     const { db, log, clock, spool, limits } = options;
+    this.#db = db;
+    this.#processId = options.processId;
     this.#clock = clock;
     this.#limits = limits;
     this.disk = openDisk(options);
@@ -84,7 +91,10 @@ export class DirectBilling implements BillingEngine {
       progress: this.#progress,
       monotonicMs: clock.monotonicMs,
       unsavedSettlements: this.unsavedSettlements,
-      release: (requestId: string, userId: string) => this.#queueRelease(requestId, userId),
+      // The settlement of its request ends a hold that was to be replaced, whichever of the two stands.
+      release: ({ kind, request }: HoldOp) => {
+        if (kind === "new") this.#releaseSoon(request.requestId, request.userId);
+      },
     };
     const acceptsHolds = () => this.acceptsHolds();
     const writer = new BatchWriter({ ...options, ...shared, disk: this.disk, acceptsHolds });
@@ -95,12 +105,35 @@ export class DirectBilling implements BillingEngine {
   }
 
   hold(request: HoldRequest): Promise<HoldResult> {
-    if (!this.acceptsHolds()) return Promise.reject(buildDiskUnavailable());
-    const { promise, resolve, reject } = Promise.withResolvers<HoldResult>();
-    const sinceMs = this.#clock.monotonicMs();
-    this.#queue.addHold({ request, sinceMs, isRejected: false, hasFailed: false, resolve, reject });
-    this.#loop.schedule();
-    return promise;
+    return this.#queueHold({ kind: "new", request });
+  }
+
+  async replaceHold(request: HoldRequest): Promise<HoldResult> {
+    const { requestId } = request;
+    if (!this.#progress.isOpen(requestId)) return this.hold(request);
+    // Progress of the old hold must not be written to the new one, so none is pending or in flight.
+    this.#progress.close(requestId);
+    this.#replacing.add(requestId);
+    try {
+      if (this.#progressWriter !== null)
+        await withTimeout(this.#progressWriter.finishRunning(), this.#limits.holdTimeoutMs);
+      return await this.#queueHold({ kind: "replacement", request });
+    } finally {
+      this.#replacing.delete(requestId);
+      // The old hold stays.
+      if (!this.#progress.isOpen(requestId)) this.trackChangedHold(requestId, UNSENT);
+    }
+  }
+
+  async releaseHold(requestId: string): Promise<void> {
+    if (!this.#progress.isOpen(requestId)) return;
+    const { holdTimeoutMs } = this.#limits;
+    const found = withBillingErrors(findHolds(this.#db, [requestId]));
+    const hold = (await withTimeout(found, holdTimeoutMs)).get(requestId);
+    if (hold?.processId !== this.#processId)
+      throw new BillingUnavailable("another process has settled the request");
+    this.#progress.close(requestId);
+    await withTimeout(this.#queueRelease(requestId, hold.userId), holdTimeoutMs);
   }
 
   recordDispatch(requestId: string, accountId: string, upstreamModel: string): void {
@@ -152,7 +185,7 @@ export class DirectBilling implements BillingEngine {
   /** Ends a hold without a charge or a usage row. */
   release(requestId: string, userId: string): void {
     this.#progress.close(requestId);
-    this.#queueRelease(requestId, userId);
+    this.#releaseSoon(requestId, userId);
   }
 
   findUnbookedRow(requestId: string): UsageRow | null {
@@ -182,7 +215,11 @@ export class DirectBilling implements BillingEngine {
   }
 
   isOpen(requestId: string): boolean {
-    return this.#progress.isOpen(requestId) || this.#queue.findSettlement(requestId) !== null;
+    return (
+      this.#progress.isOpen(requestId) ||
+      this.#replacing.has(requestId) ||
+      this.#queue.findSettlement(requestId) !== null
+    );
   }
 
   stop(): Promise<void> {
@@ -194,9 +231,25 @@ export class DirectBilling implements BillingEngine {
     return this.unsavedSettlements.close();
   }
 
-  #queueRelease(requestId: string, userId: string): void {
-    this.#queue.addRelease(requestId, userId);
+  #queueHold(order: HoldOrder): Promise<HoldResult> {
+    if (!this.acceptsHolds()) return Promise.reject(buildDiskUnavailable());
+    const { promise, resolve, reject } = Promise.withResolvers<HoldResult>();
+    const sinceMs = this.#clock.monotonicMs();
+    this.#queue.addHold({ ...order, sinceMs, isRejected: false, hasFailed: false, resolve, reject });
     this.#loop.schedule();
+    return promise;
+  }
+
+  #queueRelease(requestId: string, userId: string): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.#queue.addRelease({ requestId, userId, resolve, reject });
+    this.#loop.schedule();
+    return promise;
+  }
+
+  /** The batch writer logs a release that the database rejects. */
+  #releaseSoon(requestId: string, userId: string): void {
+    this.#queueRelease(requestId, userId).catch(() => {});
   }
 
   #queueSettlement(settlement: Settlement, savedBy: SettleOp["savedBy"]): Promise<void> {

@@ -15,6 +15,14 @@ export class ForwardingBilling implements BillingEngine {
     return this.inner.hold(request);
   }
 
+  replaceHold(request: HoldRequest): Promise<HoldResult> {
+    return this.inner.replaceHold(request);
+  }
+
+  releaseHold(requestId: string): Promise<void> {
+    return this.inner.releaseHold(requestId);
+  }
+
   recordDispatch(requestId: string, accountId: string, upstreamModel: string): void {
     this.inner.recordDispatch(requestId, accountId, upstreamModel);
   }

@@ -60,6 +60,11 @@ export class HoldQueue {
     if (queue !== undefined) this.#run(userId, queue);
   }
 
+  /** Call when the money of an unknown user was released. */
+  retryAll(): void {
+    for (const userId of this.#queues.keys()) this.retryUser(userId);
+  }
+
   stop(): void {
     for (const { waiters } of this.#queues.values()) for (const waiter of [...waiters]) this.#expire(waiter);
   }
@@ -157,6 +162,18 @@ export class HoldQueueBilling extends ForwardingBilling {
 
   override hold(request: HoldRequest): HoldResult | Promise<HoldResult> {
     return this.#queue.hold(request);
+  }
+
+  /** A replacement never waits: two requests that wait with their holds could wait for each other. */
+  override async replaceHold(request: HoldRequest): Promise<HoldResult> {
+    const result = await this.inner.replaceHold(request);
+    if (result.kind === "held") this.#retryUser(request.userId);
+    return result;
+  }
+
+  override async releaseHold(requestId: string): Promise<void> {
+    await this.inner.releaseHold(requestId);
+    this.#queue.retryAll();
   }
 
   override settle(settlement: Settlement): Promise<void> | null {

@@ -2,8 +2,8 @@
 
 import type { HoldProgress } from "../../store/money/holds.ts";
 import type { UsageRow } from "../../store/usage/usage.ts";
-import type { Batch } from "./batch-state.ts";
-import type { HoldRequest, HoldResult, Settlement } from "./booking.ts";
+import type { Batch, HoldOrder } from "./batch-state.ts";
+import type { HoldResult, Settlement } from "./booking.ts";
 
 export interface BillingLimits {
   /** How long an unpaid usage row may wait to be written in a batch. */
@@ -36,8 +36,7 @@ export interface BillingLimits {
   flushMs: number;
 }
 
-export interface HoldOp {
-  request: HoldRequest;
+export interface HoldOp extends HoldOrder {
   sinceMs: number;
   /** The request was rejected because the database is unavailable. */
   isRejected: boolean;
@@ -56,10 +55,17 @@ export interface SettleOp {
   reject(error: Error): void;
 }
 
+export interface ReleaseOp {
+  requestId: string;
+  userId: string;
+  resolve(): void;
+  reject(error: Error): void;
+}
+
 export interface PendingWork {
   holds: HoldOp[];
   settlementOps: SettleOp[];
-  releases: { requestId: string; userId: string }[];
+  releases: ReleaseOp[];
   rows: UsageRow[];
   progress: [string, HoldProgress][];
 }
@@ -67,7 +73,7 @@ export interface PendingWork {
 /** The batch that is sent to the database. */
 export function buildBatch({ holds, settlementOps: settles, releases, rows, progress }: PendingWork): Batch {
   return {
-    holds: holds.map((op) => op.request),
+    holds,
     settlements: settles.map((op) => op.settlement),
     releases,
     rows,

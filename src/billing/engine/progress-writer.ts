@@ -38,6 +38,11 @@ export class ProgressWriter {
     await this.#running;
   }
 
+  /** Resolves when the statement that runs now has ended. */
+  async finishRunning(): Promise<void> {
+    await this.#running;
+  }
+
   stop(): void {
     this.#isStopped = true;
   }

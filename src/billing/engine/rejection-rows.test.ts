@@ -148,6 +148,7 @@ eachEngine(({ open: openStore }) => {
       nowMs: NOW_MS,
       checkExisting: false,
       storedTariffs: new Set<string>(),
+      isAbandoned: () => false,
     };
     const batch = { holds: [], releases: [], progress: [], rows: [counted] };
     const settlements = [{ row: withoutUsageRow(first), chargedNano: 0n }];

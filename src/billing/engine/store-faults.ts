@@ -2,7 +2,7 @@
 
 import { isRejected } from "../../store/engine/db.ts";
 import { CorruptRow } from "../../store/engine/row.ts";
-import { BookingFault } from "./booking.ts";
+import { BookingFault } from "./hold-decisions.ts";
 
 /** The database is unreachable or too slow. */
 export class BillingUnavailable extends Error {

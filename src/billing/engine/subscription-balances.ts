@@ -93,6 +93,23 @@ export function computeRemaining({ limitNano, usedNano, heldNano }: Subscription
   return rest > 0n ? rest : 0n;
 }
 
+/** The remaining amount after the changes of a batch (`addToBalance`). */
+export function computeAvailable({ windows }: Pick<SubscriptionBalance, "windows">): Nano {
+  return windows.map(computeRemaining).reduce((least, rest) => (rest < least ? rest : least));
+}
+
+/** Adds the change to the windows that contain its time, as the database does when it is written. */
+export function addToBalance(
+  { windows }: Pick<SubscriptionBalance, "windows">,
+  { atMs, heldNano, usedNano }: Pick<WindowChange, "atMs" | "heldNano" | "usedNano">,
+): void {
+  for (const window of windows) {
+    if (atMs < window.startsAtMs || atMs >= window.endsAtMs) continue;
+    window.heldNano += heldNano;
+    window.usedNano += usedNano;
+  }
+}
+
 /** What would be left without the holds of requests in flight. */
 export function computeRemainingWithoutHolds({ windows }: Pick<SubscriptionBalance, "windows">): Nano {
   const rests = windows.map((window) => computeRemaining({ ...window, heldNano: 0n }));
@@ -104,7 +121,7 @@ function buildBalance(
   atMs: number,
   windows: SubscriptionBalanceWindow[],
 ): SubscriptionBalance {
-  const remainingNano = windows.map(computeRemaining).reduce((least, rest) => (rest < least ? rest : least));
+  const remainingNano = computeAvailable({ windows });
   // If several windows are equally empty, the last one to reset decides.
   const resetsAtMs = Math.max(
     ...windows

@@ -20,7 +20,7 @@ export interface WaiterExpiryOptions {
   unsavedSettlements: Pick<UnsavedSettlements, "save">;
   monotonicMs(): number;
   /** Queues the end of a hold that may be in the database. */
-  release(requestId: string, userId: string): void;
+  release(op: HoldOp): void;
 }
 
 export class WaiterExpiry {
@@ -55,7 +55,7 @@ export class WaiterExpiry {
     const { limits, queue, release } = this.#options;
     if (op.isRejected || !isHoldExpired(limits, op.sinceMs, storeProgress)) return;
     op.isRejected = true;
-    if (op.hasFailed && work === queue.waiting) release(op.request.requestId, op.request.userId);
+    if (op.hasFailed && work === queue.waiting) release(op);
     op.reject(new BillingUnavailable("the database did not respond in time"));
   }
 

@@ -10,6 +10,7 @@ import {
   countOperations,
   type HoldOp,
   type PendingWork,
+  type ReleaseOp,
   type SettleOp,
   splitWork,
 } from "./pending-work.ts";
@@ -44,8 +45,8 @@ export class WorkQueue {
     this.#submittedCount++;
   }
 
-  addRelease(requestId: string, userId: string): void {
-    this.#waiting.releases.push({ requestId, userId });
+  addRelease(op: ReleaseOp): void {
+    this.#waiting.releases.push(op);
     this.#submittedCount++;
   }
 

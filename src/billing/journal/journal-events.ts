@@ -6,7 +6,8 @@ import type { SqlValue } from "../../store/engine/db.ts";
 import { HOLD_STATES, type HoldProgress } from "../../store/money/holds.ts";
 import { toUsageRow, type UsageRow } from "../../store/usage/usage-row.ts";
 import { asStored, nanoValue, toValues, USAGE_COLUMNS } from "../../store/usage/usage-values.ts";
-import { clampInputTokens, type HoldRequest } from "../engine/booking.ts";
+import type { HoldRequest } from "../engine/billing-types.ts";
+import { clampInputTokens } from "../engine/hold-decisions.ts";
 
 /** A hold of the full wanted amount on a wallet reservation. */
 export interface JournaledHold {

@@ -4,7 +4,7 @@ import type { Nano } from "../../money/nano.ts";
 import { buildTariff, type Costs, computeTariffCosts, NO_COSTS } from "../../money/tariff.ts";
 import { NO_TOKENS, type TokenCounts } from "../../money/token-counts.ts";
 import type { Hold } from "../../store/money/holds.ts";
-import type { UsageRow } from "../../store/usage/usage.ts";
+import { NO_FALLBACK, type UsageRow } from "../../store/usage/usage.ts";
 import type { Settlement } from "../engine/booking.ts";
 
 /** What a held request used, and what it costs. */
@@ -76,6 +76,7 @@ export function buildHeldSettlement(hold: Hold, use: HeldUse, nowMs: number): Se
       waitMs: 0,
       upstreamRequestId: null,
       trace: null,
+      ...NO_FALLBACK,
       costNano: costs.costNano,
       chargedNano,
       upstreamNano: costs.listNano,

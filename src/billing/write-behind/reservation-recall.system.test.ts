@@ -57,7 +57,7 @@ async function release(): Promise<void> {
 }
 
 /** A hold that is decided again is rejected here, so there is nothing to release. */
-function openRecall(billing: Pick<BillingEngine, "hold">): ReservationRecall {
+function openRecall(billing: Pick<BillingEngine, "hold" | "replaceHold">): ReservationRecall {
   return new ReservationRecall({
     db,
     log: { info() {}, warn() {}, error() {} },
@@ -65,7 +65,11 @@ function openRecall(billing: Pick<BillingEngine, "hold">): ReservationRecall {
     processId: "inc_1",
     reservationState: { reservations: new Map() },
     reservationStore: { close: async () => {} },
-    directBilling: { hold: async (request) => billing.hold(request), release() {} },
+    directBilling: {
+      hold: async (request) => billing.hold(request),
+      replaceHold: (request) => billing.replaceHold(request),
+      release() {},
+    },
     limits: LIMITS,
   });
 }

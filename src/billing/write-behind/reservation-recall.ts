@@ -11,7 +11,8 @@ import { isSharedServer } from "../../store/engine/dialect.ts";
 import { storeNowMs } from "../../store/money/processes.ts";
 import { insertRecall, listRecalledUsers } from "../../store/money/reservation-recalls.ts";
 import { readFundsOfOthers, readOldestOwnerHeartbeat } from "../../store/money/wallet-reservations.ts";
-import type { HoldRequest, HoldResult } from "../engine/booking.ts";
+import type { HoldOrder } from "../engine/batch-state.ts";
+import type { HoldRequest, HoldResult } from "../engine/billing-types.ts";
 import type { DirectBilling } from "../engine/direct-billing.ts";
 import { BillingUnavailable, errorReason } from "../engine/store-faults.ts";
 import type { ReservationStore } from "./reservation-store.ts";
@@ -35,7 +36,7 @@ export interface ReservationRecallOptions {
   processId: string;
   reservationState: Pick<ReservationState, "reservations">;
   reservationStore: Pick<ReservationStore, "close">;
-  directBilling: Pick<DirectBilling, "hold" | "release">;
+  directBilling: Pick<DirectBilling, "hold" | "replaceHold" | "release">;
   limits: RecallLimits;
 }
 
@@ -60,20 +61,48 @@ export class ReservationRecall {
   }
 
   /** Holds through direct billing. Money that other nodes have reserved counts as available. */
-  async hold(request: HoldRequest): Promise<HoldResult> {
+  hold(request: HoldRequest): Promise<HoldResult> {
+    return this.#decide({ kind: "new", request });
+  }
+
+  /** The same for `replaceHold`. */
+  replaceHold(request: HoldRequest): Promise<HoldResult> {
+    return this.#decide({ kind: "replacement", request });
+  }
+
+  async #decide(order: HoldOrder): Promise<HoldResult> {
     const { db, directBilling, processId } = this.#options;
-    let result = await directBilling.hold(request);
+    const { request } = order;
+    let result = await (order.kind === "new"
+      ? directBilling.hold(request)
+      : directBilling.replaceHold(request));
     if (!isSharedServer(db)) return result;
-    for (let decision = 1; decision < DECISIONS_MAX; decision++) {
-      const seenNano = availableWhenDecided(result, request);
-      if (seenNano === null) return result;
-      const funds = await readFundsOfOthers(db, request.userId, processId);
-      if (funds.othersNano > 0n && !(await this.#send(request.userId))) return keepOrReject(result);
-      if (funds.othersNano === 0n && funds.availableNano <= seenNano) return result;
+    try {
+      for (let decision = 1; decision < DECISIONS_MAX; decision++) {
+        const seenNano = availableWhenDecided(result, order);
+        if (seenNano === null) return result;
+        const funds = await readFundsOfOthers(db, request.userId, processId);
+        if (funds.othersNano > 0n && !(await this.#send(request.userId))) return keepOrReject(result);
+        if (funds.othersNano === 0n && funds.availableNano <= seenNano) return result;
+        result = await this.#decideAgain(order, result);
+      }
+    } catch (error) {
+      // The caller does not learn of this hold.
       if (result.kind === "held") directBilling.release(request.requestId, request.userId);
-      result = await directBilling.hold(request);
+      throw error;
     }
     return result;
+  }
+
+  /** A reduced hold stays until a later decision replaces it. */
+  async #decideAgain({ kind, request }: HoldOrder, before: HoldResult): Promise<HoldResult> {
+    const { directBilling } = this.#options;
+    if (kind === "new") {
+      if (before.kind === "held") directBilling.release(request.requestId, request.userId);
+      return directBilling.hold(request);
+    }
+    const result = await directBilling.replaceHold(request);
+    return before.kind === "held" && result.kind !== "held" ? before : result;
   }
 
   /** Releases the reservations of recalled users. Call when a notification arrives, and periodically. */
@@ -138,9 +167,10 @@ export class ReservationRecall {
 
 /**
  * What the payer had available after the decision, if more could have changed the result. Null if the request has all
- * that it wants.
+ * that it wants. What a replacement sees includes its old hold, so any money of the wallet may be more.
  */
-function availableWhenDecided(result: HoldResult, { charge, wantedNano }: HoldRequest): Nano | null {
+function availableWhenDecided(result: HoldResult, { kind, request }: HoldOrder): Nano | null {
+  const { charge, wantedNano } = request;
   if (charge !== "balance") return null;
   switch (result.kind) {
     case "held":
@@ -148,7 +178,7 @@ function availableWhenDecided(result: HoldResult, { charge, wantedNano }: HoldRe
     case "in_debt":
       return -result.debtNano;
     default:
-      return result.availableNano;
+      return kind === "new" ? result.availableNano : 0n;
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * Compares two nodes with write-behind billing on one PostgreSQL with an in-memory model, for random requests, crashes,
- * takeovers and freezes.
+ * Compares two nodes with write-behind billing on one PostgreSQL with an in-memory model, for random requests,
+ * replacements of their holds, crashes, takeovers and freezes.
  */
 
 import { expect, test } from "bun:test";
@@ -11,11 +11,13 @@ import fc from "fast-check";
 import { eventually } from "../../../test/support/eventually.ts";
 import { usePostgres } from "../../../test/support/postgres.ts";
 import { limits } from "../../config/limits/product-limits.ts";
+import { makeTariff } from "../../money/tariff.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { findHolds } from "../../store/money/holds.ts";
 import { writeHeartbeat } from "../../store/money/processes.ts";
 import { readWallet } from "../../store/money/wallets.ts";
 import { findUsage } from "../../store/usage/usage.ts";
+import type { HoldRequest, HoldResult } from "../engine/billing-types.ts";
 import {
   addFunds,
   type BillingUnderTest,
@@ -24,16 +26,22 @@ import {
   makeBilling,
   recover,
 } from "../engine/direct-billing.test-support.ts";
+import { BillingUnavailable } from "../engine/direct-billing.ts";
 import { reconcileLedger } from "../maintenance/reconciliation.ts";
 import { describeProcess } from "../recovery/process-watch.ts";
 
 const INPUT_TOKENS = 20;
+/** The price of a token after a replacement, in nano-USD. Before, it is one. */
+const NEXT_PRICE = 3n;
+const NEXT_TARIFF = makeTariff({ input: "0.003", output: "0.003" });
 /** No process has this id. */
 const DEAD_PID = 4_000_000;
 
 type Step =
   | { kind: "fund"; user: number; nano: number }
   | { kind: "hold"; node: number; user: number; wanted: number; least: number }
+  | { kind: "replace"; which: number; wanted: number; least: number }
+  | { kind: "release"; which: number }
   | { kind: "settle"; which: number; percent: number; twice: boolean }
   | { kind: "send"; which: number; output: number }
   | { kind: "flush"; node: number }
@@ -44,6 +52,10 @@ const node = fc.nat({ max: 1 });
 const user = fc.nat({ max: 1 });
 const which = fc.nat({ max: 50 });
 const percent = fc.nat({ max: 130 });
+
+// Small ones are reserved in advance, large ones need most of the wallet.
+const wanted = fc.oneof(fc.integer({ min: 1, max: 60 }), fc.integer({ min: 100, max: 1_500 }));
+const least = fc.integer({ min: 1, max: 60 });
 
 const step: fc.Arbitrary<Step> = fc.oneof(
   {
@@ -56,15 +68,10 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
   {
     weight: 10,
-    arbitrary: fc.record({
-      kind: fc.constant("hold" as const),
-      node,
-      user,
-      // Small ones are reserved in advance, large ones need most of the wallet.
-      wanted: fc.oneof(fc.integer({ min: 1, max: 60 }), fc.integer({ min: 100, max: 1_500 })),
-      least: fc.integer({ min: 1, max: 60 }),
-    }),
+    arbitrary: fc.record({ kind: fc.constant("hold" as const), node, user, wanted, least }),
   },
+  { weight: 5, arbitrary: fc.record({ kind: fc.constant("replace" as const), which, wanted, least }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("release" as const), which }) },
   {
     weight: 7,
     arbitrary: fc.record({ kind: fc.constant("settle" as const), which, percent, twice: fc.boolean() }),
@@ -187,8 +194,11 @@ interface OpenRequest {
   node: number;
   user: number;
   amount: bigint;
+  price: bigint;
   isSent: boolean;
   output: number;
+  /** Its hold was released. */
+  isUnpaid: boolean;
 }
 
 /** Progress reaches the journal by a timer that is due before this one, and by the work it leaves for later turns. */
@@ -239,6 +249,10 @@ class Run {
         return this.#fund(one.user, BigInt(one.nano));
       case "hold":
         return this.#hold(one);
+      case "replace":
+        return this.#replace(one);
+      case "release":
+        return this.#release(one.which);
       case "settle":
         return this.#settle(one.which, one.percent, one.twice);
       case "send":
@@ -274,16 +288,70 @@ class Run {
     const leastNano = BigInt(Math.min(wanted, least));
     const request = buildHoldRequest(id, { userId: this.#user(payer), wantedNano, leastNano });
     const result = await this.#node(at).engine.hold({ ...request, inputTokens: INPUT_TOKENS });
+    const amount = this.#checkResult(result, request, this.#available(payer));
+    if (amount === null) return;
+    const progress = { isSent: false, output: 0 };
+    this.#open.push({ id, node: at, user: payer, amount, price: 1n, isUnpaid: false, ...progress });
+  }
+
+  #available(payer: number): bigint {
     const held = this.#open.filter((one) => one.user === payer).reduce((sum, one) => sum + one.amount, 0n);
-    const available = (this.#balance[payer] ?? 0n) - held;
+    return (this.#balance[payer] ?? 0n) - held;
+  }
+
+  /** Returns the amount; null if nothing is held. */
+  #checkResult(result: HoldResult, { wantedNano, leastNano }: HoldRequest, available: bigint): bigint | null {
     if (available < 0n) expect(result).toEqual({ kind: "in_debt", debtNano: -available });
     else if (available < leastNano)
       expect(result).toEqual({ kind: "short", availableNano: available, resetsAtMs: null });
     else {
-      const amount = wantedNano < available ? wantedNano : available;
-      expect(result).toEqual({ kind: "held", amountNano: amount, subscriptionId: null });
-      this.#open.push({ id, node: at, user: payer, amount, isSent: false, output: 0 });
+      const amountNano = wantedNano < available ? wantedNano : available;
+      expect(result).toEqual({ kind: "held", amountNano, subscriptionId: null });
+      return amountNano;
     }
+    return null;
+  }
+
+  async #replace({
+    which: index,
+    wanted: most,
+    least: min,
+  }: Extract<Step, { kind: "replace" }>): Promise<void> {
+    const request = this.#open[index % Math.max(1, this.#open.length)];
+    if (request === undefined) return;
+    const userId = this.#user(request.user);
+    const amounts = { wantedNano: BigInt(most), leastNano: BigInt(Math.min(most, min)) };
+    const change = { userId, ...amounts, tariff: NEXT_TARIFF, inputTokens: INPUT_TOKENS };
+    const holdRequest = buildHoldRequest(request.id, change);
+    const replacing = this.#node(request.node).engine.replaceHold(holdRequest);
+    if (await this.#endIfTakenOver(request, replacing)) return;
+    const amount = this.#checkResult(
+      await replacing,
+      holdRequest,
+      this.#available(request.user) + request.amount,
+    );
+    // Either way no account is processing the request.
+    Object.assign(request, { isSent: false, output: 0 });
+    if (amount !== null) Object.assign(request, { amount, price: NEXT_PRICE, isUnpaid: false });
+  }
+
+  async #release(index: number): Promise<void> {
+    const request = this.#open[index % Math.max(1, this.#open.length)];
+    if (request === undefined) return;
+    const releasing = this.#node(request.node).engine.releaseHold(request.id);
+    if (await this.#endIfTakenOver(request, releasing)) return;
+    await releasing;
+    Object.assign(request, { amount: 0n, isUnpaid: true, isSent: false, output: 0 });
+  }
+
+  /** The other node has charged an estimate: the request ends with an error, and nothing is charged. */
+  async #endIfTakenOver(request: OpenRequest, changing: Promise<unknown>): Promise<boolean> {
+    const [{ status }] = await Promise.allSettled([changing]);
+    if (request.isUnpaid || (await findUsage(this.#db, request.id)) === null) return false;
+    expect(status).toBe("rejected");
+    await expect(changing).rejects.toBeInstanceOf(BillingUnavailable);
+    await this.#settle(this.#open.indexOf(request), 0, false);
+    return true;
   }
 
   async #settle(index: number, share: number, twice: boolean): Promise<void> {
@@ -293,6 +361,10 @@ class Run {
     const nano = (request.amount * BigInt(share)) / 100n;
     const settlement = buildTestSettlement(request.id, nano, this.#user(request.user));
     const { engine } = this.#node(request.node);
+    if (request.isUnpaid) {
+      engine.push({ ...settlement.row, payer: null, tariffId: null });
+      return this.#charge(request, 0n);
+    }
     await Promise.all([engine.settle(settlement), ...(twice ? [engine.settle(settlement)] : [])]);
     this.#charge(request, nano);
     // The nodes are notified of a debt, which their reservations may have to cover.
@@ -306,7 +378,7 @@ class Run {
 
   #send(index: number, output: number): void {
     const request = this.#open[index % Math.max(1, this.#open.length)];
-    if (request === undefined) return;
+    if (request === undefined || request.isUnpaid) return;
     const { engine } = this.#node(request.node);
     engine.recordDispatch(request.id, "acc", "gpt");
     engine.checkpoint(request.id, output);
@@ -318,7 +390,7 @@ class Run {
   async #crash(at: number, isTakenOver: boolean): Promise<void> {
     const dead = this.#node(at);
     await untilJournaled();
-    const lost = this.#open.filter((one) => one.node === at);
+    const lost = this.#open.filter((one) => one.node === at && !one.isUnpaid);
     await dead.kill();
     // The progress of a stored hold is written by a transaction, which the kill may have prevented.
     const ids = lost.map(({ id }) => id);
@@ -329,7 +401,8 @@ class Run {
     for (const [index, request] of lost.entries()) {
       const hold = stored.get(request.id);
       const isSent = hold === undefined ? request.isSent : hold.state === "dispatched";
-      const cost = isSent ? BigInt(INPUT_TOKENS + (hold?.outputTokens ?? request.output)) : 0n;
+      const tokens = BigInt(INPUT_TOKENS + (hold?.outputTokens ?? request.output));
+      const cost = isSent ? tokens * request.price : 0n;
       // A takeover while the node was frozen has charged an estimate, which only a real count replaces.
       this.#charge(request, estimates[index]?.chargedNano ?? (cost < request.amount ? cost : request.amount));
     }

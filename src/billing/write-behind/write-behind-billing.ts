@@ -21,6 +21,7 @@ import {
   withTimeout,
 } from "../engine/store-faults.ts";
 import type { Journal } from "../journal/journal.ts";
+import { DirectHolds } from "./direct-holds.ts";
 import { HeartbeatAge } from "./heartbeat-age.ts";
 import { LoadMeter } from "./load-meter.ts";
 import { groupByProgress, WriteBehindProgress } from "./progress.ts";
@@ -42,10 +43,8 @@ import {
 } from "./wallet-reservations.ts";
 import type { WriteBehindOptions } from "./write-behind-options.ts";
 
-interface PendingHold {
+interface PendingHold extends Pick<PromiseWithResolvers<HoldResult>, "resolve" | "reject"> {
   request: HoldRequest;
-  resolve(result: HoldResult | PromiseLike<HoldResult>): void;
-  reject(error: Error): void;
 }
 
 /** Decides who handles a request: a wallet reservation in memory, or direct billing. */
@@ -67,8 +66,7 @@ export class WriteBehindBilling implements BillingEngine {
   readonly #upkeep: Upkeep;
   /** Users whose balance is too low for a reservation, until the next check. */
   readonly #lowBalanceUsers = new Set<string>();
-  /** Users with a direct hold in progress: no reservation is made for them. */
-  readonly #directHolds = new UserCounts();
+  readonly #directHolds: DirectHolds;
   /** Users with requests that wait for a reservation. */
   readonly #waitingUsers = new UserCounts();
   #pendingHolds: PendingHold[] = [];
@@ -93,7 +91,7 @@ export class WriteBehindBilling implements BillingEngine {
       reservationState: this.#state,
       directBilling: this.#directBilling,
       limits: { ...limits, ...writeBehind },
-      onHoldsStored: (holds) => this.#recordStored(holds),
+      onHoldsStored: (holds) => void this.#recordStored(holds.map(({ request }) => request.requestId)),
     });
     this.#recall = new ReservationRecall({
       ...options,
@@ -101,6 +99,15 @@ export class WriteBehindBilling implements BillingEngine {
       reservationStore: this.#store,
       directBilling: this.#directBilling,
       limits: writeBehind,
+    });
+    this.#directHolds = new DirectHolds({
+      reservationState: this.#state,
+      reservationStore: this.#store,
+      recall: this.#recall,
+      directBilling: this.#directBilling,
+      limits,
+      isReserved: (userId) => this.#isReserved(userId),
+      recordStored: (requestIds) => this.#recordStored(requestIds),
     });
     this.#settlements = new ReservedSettlements({
       ...options,
@@ -119,7 +126,10 @@ export class WriteBehindBilling implements BillingEngine {
     this.#progress = new WriteBehindProgress({
       limits,
       monotonicMs: clock.monotonicMs,
-      write: (due) => this.#writeProgress(due),
+      write: (due) =>
+        this.#tryAppend(() => {
+          for (const group of groupByProgress(due)) this.#journal.appendProgress(group);
+        }),
     });
     this.#load = new LoadMeter(writeBehind.busyHolds);
     this.#upkeep = new Upkeep({
@@ -142,13 +152,22 @@ export class WriteBehindBilling implements BillingEngine {
     const nowMs = this.#clock.monotonicMs();
     const isUnderLoad = this.#load.countHold(nowMs) && this.#isJournalUsable(nowMs);
     if (request.isLasting || this.#directHolds.has(userId) || !this.#heartbeat.isFresh(nowMs))
-      return this.#holdDirectly(request);
+      return this.#directHolds.hold(request);
     const reservation = this.#findUsableReservation(request, nowMs);
     if (reservation !== null) return this.#holdFromReservation(request, reservation, nowMs);
     const needsNoReservation =
       !isUnderLoad || this.#lowBalanceUsers.has(userId) || this.#recall.isRecalled(userId);
-    if (!this.#isReserved(userId) && needsNoReservation) return this.#holdDirectly(request);
+    if (!this.#isReserved(userId) && needsNoReservation) return this.#directHolds.hold(request);
     return this.#waitForReservation(request);
+  }
+
+  replaceHold(request: HoldRequest): Promise<HoldResult> {
+    if (!this.acceptsHolds()) return Promise.reject(buildDiskUnavailable());
+    return this.#directHolds.replaceHold(request);
+  }
+
+  releaseHold(requestId: string): Promise<void> {
+    return this.#directHolds.releaseHold(requestId);
   }
 
   recordDispatch(requestId: string, accountId: string, upstreamModel: string): void {
@@ -306,7 +325,7 @@ export class WriteBehindBilling implements BillingEngine {
     else if (isUnavailable) reject(new BillingUnavailable("the database did not respond in time"));
     else {
       if (request.wantedNano > 0n) this.#lowBalanceUsers.add(request.userId);
-      resolve(this.#holdDirectly(request));
+      resolve(this.#directHolds.hold(request));
     }
   }
 
@@ -356,36 +375,18 @@ export class WriteBehindBilling implements BillingEngine {
     removeHold(this.#state, held);
   }
 
-  /** Holds through direct billing, which sees the whole wallet while nothing is reserved. */
-  async #holdDirectly(request: HoldRequest): Promise<HoldResult> {
-    const { userId } = request;
-    this.#directHolds.add(userId);
-    try {
-      if (this.#isReserved(userId))
-        await withTimeout(withBillingErrors(this.#store.closeUnlocked(userId)), this.#limits.holdTimeoutMs);
-      return await withBillingErrors(this.#recall.hold(request));
-    } finally {
-      this.#directHolds.remove(userId);
-    }
+  #recordStored(requestIds: readonly string[]): boolean {
+    return this.#tryAppend(() => this.#journal.appendStored(requestIds));
   }
 
-  #recordStored(holds: readonly ReservedHold[]): void {
+  #tryAppend(append: () => void): boolean {
     try {
-      this.#journal.appendStored(holds.map(({ request }) => request.requestId));
-    } catch (error) {
-      this.#handleJournalFailure(error);
-    }
-  }
-
-  /** Writes the progress of open holds to the journal. Recovery settles by it. */
-  #writeProgress(due: Iterable<ReservedHold>): boolean {
-    try {
-      for (const group of groupByProgress(due)) this.#journal.appendProgress(group);
+      append();
+      return true;
     } catch (error) {
       this.#handleJournalFailure(error);
       return false;
     }
-    return true;
   }
 
   /** The journal cannot be written: new holds are rejected, and finished requests are booked at once. */

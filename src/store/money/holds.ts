@@ -3,7 +3,7 @@
 import type { Nano } from "../../money/nano.ts";
 import { INTERFACES, type Interface } from "../../records/interfaces.ts";
 import { type Db, placeholder, type Row } from "../engine/db.ts";
-import { isSharedServer } from "../engine/dialect.ts";
+import { isSharedServer, lockClause } from "../engine/dialect.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { flag, integer, nano, oneOf, text, textOrNull } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
@@ -122,6 +122,13 @@ export async function endHolds(tx: Db, requestIds: readonly string[]): Promise<M
       },
     ]),
   );
+}
+
+/** Locks holds until the transaction ends: only the caller can end them. */
+export async function lockHolds(tx: Db, requestIds: readonly string[]): Promise<Map<string, Hold>> {
+  const head = `SELECT ${READ_COLUMNS} FROM hold WHERE request_id`;
+  const rows = await selectIn(tx, head, requestIds.toSorted(), lockClause(tx, "request_id"));
+  return new Map(rows.map((row) => [text(row, "request_id"), toHold(row)]));
 }
 
 export async function findHolds(db: Db, requestIds: readonly string[]): Promise<Map<string, Hold>> {

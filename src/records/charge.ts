@@ -1,0 +1,4 @@
+/** Who pays for requests. */
+
+export const CHARGES = ["none", "balance", "subscription"] as const;
+export type Charge = (typeof CHARGES)[number];
