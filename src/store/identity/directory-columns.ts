@@ -3,7 +3,15 @@
  * sources, because nodes of the version before read only them.
  */
 
-import { type DirectoryGrants, higherRole, ROLES, type Role } from "../../records/user.ts";
+import {
+  type DirectoryGrants,
+  effectiveStatus,
+  higherRole,
+  ROLES,
+  type Role,
+  USER_STATUSES,
+  type UserStatus,
+} from "../../records/user.ts";
 import type { Db } from "../engine/db.ts";
 import { flag, oneOf, text } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
@@ -11,6 +19,8 @@ import { GROUP_MEMBERS, replaceMembers } from "../policy/memberships.ts";
 
 export interface StoredGrants extends DirectoryGrants {
   localRole: Role;
+  /** Null for people who are not pushed by SCIM. */
+  localStatus: UserStatus | null;
   /** Groups that the directory grants and that file or console grant too. */
   sharedGroups: ReadonlySet<string>;
 }
@@ -20,14 +30,15 @@ export async function readGrants(
   tx: Db,
   userIds?: readonly string[],
 ): Promise<ReadonlyMap<string, StoredGrants>> {
-  const identities = "SELECT user_id, provider, local_role, granted_role FROM external_identity";
+  const identities = `SELECT external_identity.user_id AS user_id, provider, local_role, granted_role, is_active, local_status
+    FROM external_identity LEFT JOIN scim_user ON scim_user.user_id = external_identity.user_id`;
   const groups = `SELECT directory_group.user_id AS user_id, group_id, is_local
     FROM directory_group JOIN key_group ON key_group.id = group_id`;
   const select = (statement: string, column: string) =>
     userIds === undefined
       ? tx.sql.text(statement, [])
       : selectIn(tx, `${statement} WHERE ${column}`, userIds);
-  const identityRows = await select(identities, "user_id");
+  const identityRows = await select(identities, "external_identity.user_id");
   if (identityRows.length === 0) return new Map();
   const groupsByUser = Map.groupBy(await select(groups, "directory_group.user_id"), (row) =>
     text(row, "user_id"),
@@ -43,6 +54,8 @@ export async function readGrants(
           provider: text(row, "provider"),
           role: row.granted_role === null ? null : oneOf(row, "granted_role", ROLES),
           localRole: oneOf(row, "local_role", ROLES),
+          localStatus: row.local_status === null ? null : oneOf(row, "local_status", USER_STATUSES),
+          isDeactivated: row.is_active !== null && !flag(row, "is_active"),
           groups: granted.map((group) => text(group, "group_id")),
           sharedGroups: new Set(shared.map((group) => text(group, "group_id"))),
         },
@@ -58,6 +71,14 @@ export async function readGrants(
 export function readLocalRole(stored: Role, grants: StoredGrants | undefined): Role {
   if (grants === undefined) return stored;
   return higherRole(grants.localRole, grants.role) === stored ? grants.localRole : stored;
+}
+
+/** As for the role: a status that is not the sum of both sources was changed by a node of the version before. */
+export function readLocalStatus(stored: UserStatus, grants: StoredGrants | undefined): UserStatus {
+  if (grants?.localStatus == null) return stored;
+  return effectiveStatus({ status: grants.localStatus, directory: grants }) === stored
+    ? grants.localStatus
+    : stored;
 }
 
 /** Members that the directory does not grant, and those that both grant. */

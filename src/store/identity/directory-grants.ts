@@ -3,17 +3,26 @@
  * that file or console grant stays.
  */
 
-import { effectiveGroups, effectiveRole, higherRole, type Role } from "../../records/user.ts";
+import {
+  effectiveGroups,
+  effectiveRole,
+  effectiveStatus,
+  higherRole,
+  type Role,
+} from "../../records/user.ts";
 import { type Db, transaction } from "../engine/db.ts";
 import { bumpKeyRevision } from "../engine/revisions.ts";
 import { endSuspensions, restoreKeys, suspendKeys } from "../policy/suspended-keys.ts";
 import { deleteAccessTokens } from "./access-tokens.ts";
 import { writeMembers } from "./directory-columns.ts";
 import { roleColumns } from "./role-column.ts";
+import { writeScimSuspension } from "./scim-users.ts";
 import { deleteSessions } from "./sessions.ts";
-import { findUser } from "./users.ts";
+import { findUser, putUser } from "./users.ts";
 
 export interface WantedGrants {
+  /** A sign-in with claims, or a push by SCIM. */
+  source: "sign_in" | "push";
   /** The name of the provider. */
   provider: string;
   role: Role | null;
@@ -29,7 +38,7 @@ export interface GrantChange {
 }
 
 /**
- * Replaces the grants of the last sign-in. Keys of lost groups are suspended; keys of groups that have returned are
+ * Replaces the grants of the directory. Keys of lost groups are suspended; keys of groups that have returned are
  * restored. Another role ends all sessions of the user.
  */
 export async function applyGrants(
@@ -47,10 +56,13 @@ export async function applyGrants(
       role: higherRole(user.role, wanted.role),
       groups: [...new Set([...user.groups, ...wanted.groups])],
     };
+    const signedInAtMs = wanted.source === "sign_in" ? atMs : null;
     await tx.sql`
       UPDATE external_identity SET provider = ${wanted.provider}, granted_role = ${wanted.role},
-        local_role = ${user.role}, signed_in_at_ms = ${atMs}, suspended_at_ms = NULL
+        local_role = ${user.role}, signed_in_at_ms = COALESCE(CAST(${signedInAtMs} AS BIGINT), signed_in_at_ms),
+        suspended_at_ms = NULL
       WHERE user_id = ${userId}`;
+    await writeScimSuspension(tx, userId, false);
     await writeRole(tx, userId, { from: from.role, to: to.role });
     await tx.sql`DELETE FROM directory_group WHERE user_id = ${userId}`;
     for (const groupId of new Set(wanted.groups)) {
@@ -97,6 +109,21 @@ export async function suspendPerson(db: Db, userId: string, atMs: number): Promi
   });
 }
 
+/**
+ * Ends the suspension of a person without a sign-in. The keys work again; a role of the directory returns with the next
+ * sign-in. Returns the names of the keys, or null if the person is not suspended.
+ */
+export async function restorePerson(db: Db, userId: string): Promise<string[] | null> {
+  return transaction(db, async (tx) => {
+    await bumpKeyRevision(tx);
+    const restored = await tx.sql`
+      UPDATE external_identity SET suspended_at_ms = NULL
+      WHERE user_id = ${userId} AND suspended_at_ms IS NOT NULL RETURNING user_id`;
+    if (restored.length === 0) return null;
+    return restoreKeys(tx, userId, effectiveGroups(await requireUser(tx, userId)));
+  });
+}
+
 /** The user becomes a local one: what the directory granted ends, and suspended keys stay revoked. */
 export async function unlinkIdentity(db: Db, userId: string): Promise<boolean> {
   return transaction(db, async (tx) => {
@@ -106,7 +133,11 @@ export async function unlinkIdentity(db: Db, userId: string): Promise<boolean> {
     await writeRole(tx, userId, { from: effectiveRole(user), to: user.role });
     await tx.sql`DELETE FROM directory_group WHERE user_id = ${userId}`;
     await tx.sql`DELETE FROM external_identity WHERE user_id = ${userId}`;
-    await writeMembers(tx, user, []);
+    // Deletes the memberships in pushed groups too.
+    await tx.sql`DELETE FROM scim_user WHERE user_id = ${userId}`;
+    const { directory: _, ...local } = user;
+    // A person whom the directory has deactivated stays disabled.
+    await putUser(tx, { ...local, status: effectiveStatus(user) });
     await deleteSessions(tx, userId, null);
     await deleteAccessTokens(tx, userId);
     await endSuspensions(tx, userId);

@@ -2,15 +2,17 @@
 
 import { useState } from "react";
 import type { ResponseBody } from "../../../api.ts";
-import { useChange, useList } from "../../../data.ts";
+import { useApi, useChange, useList } from "../../../data.ts";
 import { useSession } from "../../../session.tsx";
 import { useText } from "../../../text/text.tsx";
-import { IconButton } from "../../../ui/button.tsx";
+import { Button, IconButton } from "../../../ui/button.tsx";
 import { ConfirmDialog } from "../../../ui/dialog.tsx";
-import { EmptyState } from "../../../ui/notice.tsx";
+import { EmptyState, Notice, ProblemNotice } from "../../../ui/notice.tsx";
 import { Page, PageHeader, Section } from "../../../ui/page.tsx";
 import { type Column, Table } from "../../../ui/table.tsx";
+import { useToast } from "../../../ui/toast.tsx";
 import { Badge, Time } from "../../../ui/values.tsx";
+import { Pushes } from "./pushes.tsx";
 
 type Person = ResponseBody<"admin.directory.list">["data"][number];
 type Rejection = ResponseBody<"admin.directory.rejected">["data"][number];
@@ -24,10 +26,36 @@ export default function DirectoryPage() {
         title={t.title}
         about={providers.length === 0 ? t.noProvider : t.about(providers.join(", "))}
       />
+      <Losses />
+      <Pushes />
       <People />
       <Rejections />
     </Page>
   );
+}
+
+/** Providers that lost many people at once, with the action that restores them. */
+function Losses() {
+  const t = useText("adminDirectory").losses;
+  const { data } = useApi("admin.directory.losses");
+  const showToast = useToast();
+  const restore = useChange("admin.directory.restore", {
+    invalidates: ["admin.directory."],
+    onDone: ({ people, keys }) => showToast(t.done(people, keys)),
+  });
+  return data?.data.map(({ provider, suspended, people, from_at: at }) => (
+    <Notice key={provider} tone="bad" title={t.title(provider)}>
+      <p>
+        {t.text(suspended, people)} <Time at={at} />
+      </p>
+      <div>
+        <Button isBusy={restore.isPending} onClick={() => restore.mutate({ body: { provider } })}>
+          {t.restore(suspended)}
+        </Button>
+      </div>
+      {restore.error !== null && <ProblemNotice error={restore.error} />}
+    </Notice>
+  ));
 }
 
 function People() {
@@ -48,6 +76,7 @@ function People() {
       cell: ({ subject }) => <code className="small breakable">{subject}</code>,
     },
     { key: "signedIn", header: t.signedIn, cell: ({ signed_in_at: at }) => <Time at={at} /> },
+    { key: "pushed", header: t.origin, isMinor: true, cell: ({ pushed }) => t.origins[pushed] },
     { key: "state", header: t.state, cell: (person) => <PersonState person={person} /> },
     {
       key: "tools",
@@ -79,7 +108,9 @@ function People() {
 
 function PersonState({ person }: { person: Person }) {
   const t = useText("adminDirectory");
-  const { suspended_at: suspendedAt, suspended_keys: keys } = person;
+  const { suspended_at: suspendedAt, suspended_keys: keys, pushed } = person;
+  if (pushed === "removed" || pushed === "deactivated")
+    return <Badge tone="bad">{t.pushedStates[pushed]}</Badge>;
   if (suspendedAt !== null) return <Badge tone="bad">{t.suspended}</Badge>;
   return keys > 0 ? (
     <Badge tone="warn">{t.suspendedKeys(keys)}</Badge>

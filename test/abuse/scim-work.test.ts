@@ -1,0 +1,98 @@
+/** The work for a push grows no faster than its size. */
+
+import { expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { limits } from "../../src/config/limits/product-limits.ts";
+import { patchGroup } from "../../src/scim/group.ts";
+import { readOperations } from "../../src/scim/patch.ts";
+import { patchUser, readUser } from "../../src/scim/user.ts";
+
+const FACTOR = 8;
+/** Linear work grows by 8, quadratic by 64. */
+const GROWTH_MAX = 24;
+const NOISE_MS = 1.5;
+
+/** The CPU time of the main thread, because other work on the machine delays long runs. */
+function cpuMs(): number {
+  return Number(readFileSync("/proc/self/schedstat", "utf8").split(" ")[0]) / 1e6;
+}
+
+function leastMs(work: () => unknown): number {
+  let least = Number.POSITIVE_INFINITY;
+  for (let run = 0; run < 7; run++) {
+    Bun.gc(true);
+    const startedMs = cpuMs();
+    work();
+    least = Math.min(least, cpuMs() - startedMs);
+  }
+  return least;
+}
+
+function growth(size: number, work: (size: number) => unknown): number {
+  const small = Math.max(
+    NOISE_MS,
+    leastMs(() => work(size / FACTOR)),
+  );
+  return leastMs(() => work(size)) / small;
+}
+
+const { operationsMax, membersMax, emailsMax } = limits.scim;
+const members = (size: number) => new Set(Array.from({ length: size }, (_, i) => `user_${i}`));
+const patch = (Operations: unknown[]) => readOperations({ Operations });
+
+test("removing members one by one is linear in the operations, whatever the size of the group", () => {
+  const group = { externalId: null, displayName: "g", members: members(membersMax) };
+  const remove = (size: number) =>
+    patchGroup(
+      group,
+      patch(
+        Array.from({ length: size }, (_, i) => ({ op: "remove", path: `members[value eq "user_${i}"]` })),
+      ),
+    );
+  expect(remove(operationsMax).members.size).toBe(membersMax - operationsMax);
+  expect(growth(operationsMax, remove)).toBeLessThan(GROWTH_MAX);
+});
+
+test("adding members is linear", () => {
+  const group = { externalId: null, displayName: "g", members: new Set<string>() };
+  const add = (size: number) =>
+    patchGroup(
+      group,
+      patch([{ op: "add", path: "members", value: [...members(size)].map((value) => ({ value })) }]),
+    );
+  expect(add(membersMax).members.size).toBe(membersMax);
+  expect(growth(membersMax, add)).toBeLessThan(GROWTH_MAX);
+});
+
+test("changing addresses is linear in the operations", () => {
+  const user = { ...readUser({ userName: "ada" }), isActive: true };
+  const change = (size: number) =>
+    patchUser(
+      user,
+      patch(
+        Array.from({ length: size }, (_, i) => ({
+          op: "replace",
+          path: `emails[type eq "t${i % emailsMax}"].value`,
+          value: `a${i}@example.com`,
+        })),
+      ),
+    );
+  expect(change(operationsMax).profile.emails).toHaveLength(emailsMax);
+  expect(growth(operationsMax, change)).toBeLessThan(GROWTH_MAX);
+});
+
+test("more addresses, operations or members than allowed are rejected while they are read", () => {
+  const user = { ...readUser({ userName: "ada" }), isActive: true };
+  const emails = Array.from({ length: operationsMax }, (_, i) => ({
+    op: "add",
+    path: "emails",
+    value: [{ value: `a${i}@example.com` }],
+  }));
+  expect(() => patchUser(user, patch(emails))).toThrow("more than");
+  const value = Object.fromEntries(Array.from({ length: operationsMax + 1 }, (_, i) => [`a${i}`, i]));
+  expect(() => patch([{ op: "add", value }])).toThrow("more than");
+  const group = { externalId: null, displayName: "g", members: members(membersMax) };
+  expect(() => patchGroup(group, patch([{ op: "add", path: "members", value: [{ value: "x" }] }]))).toThrow(
+    "more than",
+  );
+});
