@@ -12,6 +12,7 @@ export const ISSUED_SECRETS = {
   "API key": new RegExp(`gwk_\\w{${PART_CHARS_MIN},}`, "g"),
   "personal access token": new RegExp(`gwp_\\w{${PART_CHARS_MIN},}`, "g"),
   "service token": new RegExp(`gws_\\w{${PART_CHARS_MIN},}`, "g"),
+  "refresh token": new RegExp(`gwr_\\w{${PART_CHARS_MIN},}`, "g"),
   "session cookie": new RegExp(`(?<=__Host-session=)[0-9A-Za-z]{${PART_CHARS_MIN},}`, "g"),
   "one-time link": new RegExp(`(?<=/console/[a-z]{1,16}#)[0-9A-Za-z]{${CHARS_OF_256_BITS}}`, "g"),
   "redeem code": /\b[0-9A-HJKMNP-TV-Z]{4}(?:-[0-9A-HJKMNP-TV-Z]{4}){5}\b/g,

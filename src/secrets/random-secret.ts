@@ -1,6 +1,6 @@
 /**
- * Secrets of 256 random bits for the console: session cookies, one-time links, personal access tokens and tokens of
- * service accounts. Only their SHA-256 is stored. 2^256 values cannot be guessed, so the digest needs neither a salt nor a slow hash.
+ * Secrets of 256 random bits for the console: session cookies, one-time links, personal access tokens, tokens of
+ * service accounts and refresh tokens of tools. Only their SHA-256 is stored. 2^256 values cannot be guessed, so the digest needs neither a salt nor a slow hash.
  */
 
 import { createHash } from "node:crypto";
@@ -43,6 +43,7 @@ class TokenFormat {
 
 const ACCESS_TOKEN = new TokenFormat("gwp_");
 const SERVICE_TOKEN = new TokenFormat("gws_");
+const REFRESH_TOKEN = new TokenFormat("gwr_");
 
 /** A personal access token. */
 export function mintAccessToken(randomBytes: RandomBytes): RandomSecret {
@@ -60,4 +61,13 @@ export function mintServiceToken(randomBytes: RandomBytes): RandomSecret {
 
 export function isServiceToken(text: string): boolean {
   return SERVICE_TOKEN.matches(text);
+}
+
+/** A refresh token of a signed-in tool. */
+export function mintRefreshToken(randomBytes: RandomBytes): RandomSecret {
+  return REFRESH_TOKEN.mint(randomBytes);
+}
+
+export function isRefreshToken(text: string): boolean {
+  return REFRESH_TOKEN.matches(text);
 }

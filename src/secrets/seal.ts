@@ -49,6 +49,12 @@ export function providerSecretBinding(name: string): string {
 /** The cookie of a sign-in that is in progress. */
 export const SIGN_IN_COOKIE_BINDING = "cookie|sign_in";
 
+/** The cookie of a person of a provider whose address belongs to an account that is not linked yet. */
+export const PENDING_LINK_COOKIE_BINDING = "cookie|pending_link";
+
+/** The cookie of a session whose owner has just signed in again at the provider. */
+export const CONFIRMATION_COOKIE_BINDING = "cookie|confirmation";
+
 export function storedResponseBinding(keyId: string, responseId: string): string {
   return `stored_response|${keyId}|${responseId}`;
 }

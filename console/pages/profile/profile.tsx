@@ -12,10 +12,11 @@ import { ProviderSection } from "./provider.tsx";
 import { SecondFactorSection } from "./second-factor.tsx";
 import { SessionsSection } from "./sessions.tsx";
 import { TokensSection } from "./tokens.tsx";
+import { ToolsSection } from "./tools.tsx";
 
 export default function ProfilePage() {
   const t = useText("profile");
-  const { email, role, must_verify: mustVerify, provider } = useUser();
+  const { email, role, must_verify: mustVerify, provider, has_second_factor: hasSecondFactor } = useUser();
   return (
     <Page>
       <PageHeader title={t.title} about={t.about} />
@@ -34,14 +35,11 @@ export default function ProfilePage() {
           ]}
         />
       </Card>
-      {provider === null && (
-        <>
-          <PasswordSection />
-          <SecondFactorSection />
-          <ProviderSection />
-        </>
-      )}
+      {provider === null && <PasswordSection />}
+      {(provider === null || hasSecondFactor) && <SecondFactorSection />}
+      <ProviderSection />
       <SessionsSection />
+      <ToolsSection />
       <TokensSection />
     </Page>
   );

@@ -6,7 +6,7 @@ import { useApi, useChange } from "../../data.ts";
 import { useFreshSession, useUser } from "../../session.tsx";
 import { useText } from "../../text/text.tsx";
 import { Button } from "../../ui/button.tsx";
-import { Dialog } from "../../ui/dialog.tsx";
+import { Dialog, ShownOnceDialog } from "../../ui/dialog.tsx";
 import { TextField } from "../../ui/field.tsx";
 import { CancelButton, Form, useForm } from "../../ui/form.tsx";
 import { Notice, ProblemNotice } from "../../ui/notice.tsx";
@@ -162,17 +162,9 @@ function NewCodes({ onClose }: { onClose: () => void }) {
 function ShownCodes({ codes, onClose }: { codes: readonly string[]; onClose: () => void }) {
   const t = useText("profile").secondFactor.codes;
   return (
-    <Dialog title={t.title}>
-      <div className="stack wide">
-        <Notice tone="warn">{t.about}</Notice>
-        <CodeBlock code={codes.join("\n")} label={t.label} />
-        <div className="form-actions end">
-          <Button tone="primary" onClick={onClose}>
-            {t.done}
-          </Button>
-        </div>
-      </div>
-    </Dialog>
+    <ShownOnceDialog title={t.title} warning={t.about} done={t.done} onClose={onClose}>
+      <CodeBlock code={codes.join("\n")} label={t.label} />
+    </ShownOnceDialog>
   );
 }
 

@@ -6,10 +6,10 @@ import { useApi, useChange, wholeList } from "../../data.ts";
 import { useGatewayOrigin, useUser } from "../../session.tsx";
 import { useText } from "../../text/text.tsx";
 import { Button } from "../../ui/button.tsx";
-import { ConfirmDialog, Dialog } from "../../ui/dialog.tsx";
+import { ConfirmDialog, Dialog, ShownOnceDialog } from "../../ui/dialog.tsx";
 import { SelectField, TextField } from "../../ui/field.tsx";
 import { CancelButton, Form, useForm } from "../../ui/form.tsx";
-import { EmptyState, Notice } from "../../ui/notice.tsx";
+import { EmptyState } from "../../ui/notice.tsx";
 import { Section } from "../../ui/page.tsx";
 import { type Column, Table } from "../../ui/table.tsx";
 import { useToast } from "../../ui/toast.tsx";
@@ -152,21 +152,13 @@ function ShownToken({ secret, onClose }: { secret: string; onClose: () => void }
   const t = useText("profile").tokens.made;
   const origin = useGatewayOrigin();
   return (
-    <Dialog title={t.title}>
-      <div className="stack wide">
-        <Notice tone="warn">{t.once}</Notice>
-        <CodeBlock code={secret} label={t.secret} wrap />
-        <CodeBlock
-          code={`curl ${origin}/api/session \\\n  -H "Authorization: Bearer $TOKEN"`}
-          label={t.example}
-          language="bash"
-        />
-        <div className="form-actions end">
-          <Button tone="primary" onClick={onClose}>
-            {t.done}
-          </Button>
-        </div>
-      </div>
-    </Dialog>
+    <ShownOnceDialog title={t.title} warning={t.once} done={t.done} onClose={onClose}>
+      <CodeBlock code={secret} label={t.secret} wrap />
+      <CodeBlock
+        code={`curl ${origin}/api/session \\\n  -H "Authorization: Bearer $TOKEN"`}
+        label={t.example}
+        language="bash"
+      />
+    </ShownOnceDialog>
   );
 }

@@ -27,6 +27,9 @@ export const profile = {
     confirm: (provider: string) =>
       `You continue at ${provider}. Afterwards you sign in only there, and the password of this account no longer works.`,
     submit: "Continue",
+    confirmation: (provider: string) =>
+      `This operation needs a sign-in at ${provider} within the last five minutes. Sign in again, then repeat the operation.`,
+    signInAgain: (provider: string) => `Sign in with ${provider} again`,
   },
   password: {
     title: "Password",
@@ -106,6 +109,22 @@ export const profile = {
     ended: "Signed out.",
     unknown: "Unknown client",
     on: (browser: string, system: string) => `${browser} on ${system}`,
+  },
+  tools: {
+    title: "Signed-in tools",
+    about: "Programs on your computers that call models as you, such as Claude Code after /login.",
+    enterCode: "Enter a code",
+    name: "Tool",
+    group: "Group",
+    address: "IP address at sign-in",
+    used: "Last used",
+    signedIn: "Signed in",
+    ends: "Ends without use",
+    actions: "Actions",
+    end: "End",
+    endTitle: "End the sign-in of this tool?",
+    endText: (name: string) => `Requests of ${name} are rejected immediately. It must sign in again.`,
+    ended: "Sign-in ended.",
   },
   tokens: {
     title: "Personal access tokens",

@@ -1,0 +1,115 @@
+/** Plans the sign-in of tools. Settings of Claude Code are read on the host only. */
+
+import { createHash } from "node:crypto";
+import type { FieldChange } from "../../records/policy.ts";
+import type { ManagedSettings, ToolSignInRecord } from "../../records/tool-sign-in.ts";
+import { writeToolSignIn } from "../../store/settings/tool-sign-in-settings.ts";
+import { limits } from "../limits/product-limits.ts";
+import { isRecord } from "../parse/items.ts";
+import type { GatewayFile } from "../schema/schema.ts";
+import { durationText } from "../schema/usage-limits.ts";
+import { changedFields, type FormattedFields, formatList } from "../state/difference.ts";
+import type { FieldProblem } from "../state/problem.ts";
+import { buildStep, type ConfigState, type PlanStep } from "../state/step.ts";
+import { FILE_ONLY } from "./stored-secrets.ts";
+
+/** Reads a file that the configuration file names. Only the command line has one. */
+export type ReadFile = (path: string) => string;
+
+type ToolSignInPlan = { steps: PlanStep[]; problems: FieldProblem[] };
+type FileSection = NonNullable<GatewayFile["tool_sign_in"]>;
+
+export function planToolSignIn(
+  { toolSignIn: before }: Pick<ConfigState, "toolSignIn">,
+  { tool_sign_in: wanted }: Pick<GatewayFile, "tool_sign_in">,
+  readFile: ReadFile | undefined,
+): ToolSignInPlan {
+  if (wanted === undefined) return { steps: [], problems: [] };
+  const { settings, problems } = readManagedSettings(before?.managedSettings ?? {}, wanted, readFile);
+  const after: ToolSignInRecord = {
+    enabled: wanted.enabled,
+    accessTokenMs: wanted.access_token,
+    idleEndMs: wanted.idle_end,
+    groups: wanted.groups,
+    managedSettings: settings,
+  };
+  const fields: FieldChange[] = changedFields(
+    before === null ? {} : formatRecord(before),
+    formatRecord(after),
+  );
+  const step = buildStep("tool_sign_in", false, fields, (tx) => writeToolSignIn(tx, after));
+  return { steps: step === null ? [] : [step], problems };
+}
+
+/** Without a reader, they must be the stored ones: also their removal changes what runs on other computers. */
+function readManagedSettings(
+  stored: ToolSignInRecord["managedSettings"],
+  { claude_code: { managed_settings: wanted } }: FileSection,
+  readFile: ReadFile | undefined,
+): { settings: Record<string, ManagedSettings>; problems: FieldProblem[] } {
+  const settings: Record<string, ManagedSettings> = {};
+  const problems: FieldProblem[] = [];
+  const section = ["tool_sign_in", "claude_code", "managed_settings"];
+  for (const [group, path] of Object.entries(wanted)) {
+    const kept = stored[group];
+    if (readFile === undefined) {
+      if (kept?.path === path) settings[group] = kept;
+      else problems.push({ path: [...section, group], message: FILE_ONLY });
+      continue;
+    }
+    const text = compactSettings(readFile(path));
+    if (text === null)
+      problems.push({
+        path: [...section, group],
+        message: `${path} must be a JSON object of at most ${limits.toolSignIn.managedSettingsBytesMax} bytes.`,
+      });
+    else settings[group] = { path, text };
+  }
+  if (readFile === undefined && Object.keys(stored).some((group) => !Object.hasOwn(wanted, group)))
+    problems.push({ path: section, message: REMOVED_ELSEWHERE });
+  return { settings, problems };
+}
+
+const REMOVED_ELSEWHERE =
+  "lacks a group whose settings are stored. Remove settings in the configuration file and run `npx model-gateway apply`.";
+
+function compactSettings(text: string): string | null {
+  if (Buffer.byteLength(text) > limits.toolSignIn.managedSettingsBytesMax) return null;
+  try {
+    const value: unknown = JSON.parse(text);
+    return isRecord(value) ? JSON.stringify(value) : null;
+  } catch {
+    return null;
+  }
+}
+
+function formatRecord(record: ToolSignInRecord): FormattedFields {
+  const { enabled, accessTokenMs, idleEndMs, groups, managedSettings } = record;
+  const shown: Record<string, string | null> = {
+    enabled: String(enabled),
+    access_token: durationText(accessTokenMs),
+    idle_end: durationText(idleEndMs),
+    groups: formatList(groups),
+  };
+  // The checksum shows every change. The settings themselves may contain credentials.
+  for (const [group, { path, text }] of Object.entries(managedSettings))
+    shown[`claude_code.managed_settings.${group}`] =
+      `${path} sha256:${createHash("sha256").update(text).digest("hex")}`;
+  return shown;
+}
+
+/** Empty if it was never configured. */
+export function toolSignInSection({ toolSignIn }: Pick<ConfigState, "toolSignIn">) {
+  if (toolSignIn === null) return {};
+  const { enabled, accessTokenMs, idleEndMs, groups, managedSettings } = toolSignIn;
+  const paths = Object.entries(managedSettings).map(([group, { path }]) => [group, path] as const);
+  return {
+    tool_sign_in: {
+      enabled,
+      access_token: durationText(accessTokenMs),
+      idle_end: durationText(idleEndMs),
+      groups: [...groups],
+      ...(paths.length === 0 ? {} : { claude_code: { managed_settings: Object.fromEntries(paths) } }),
+    },
+  };
+}

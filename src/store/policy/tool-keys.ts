@@ -1,0 +1,64 @@
+/** Keys of signed-in tools. They are ordinary keys; this table says which keys they are, and when their sign-in ends. */
+
+import type { Db, Row } from "../engine/db.ts";
+import { integer, text } from "../engine/row.ts";
+
+/** How long an ended access token is still recognized: its error says to sign in again. */
+export const ENDED_TOKEN_KNOWN_MS = 86_400_000;
+
+export interface ToolKeyRecord {
+  readonly keyId: string;
+  /** The network address at the sign-in. */
+  readonly address: string;
+  readonly createdAtMs: number;
+  /** Without a refresh, the sign-in ends at this time. */
+  readonly idleEndMs: number;
+}
+
+export async function isToolKey(db: Db, keyId: string): Promise<boolean> {
+  const found = await db.sql`SELECT key_id FROM tool_key WHERE key_id = ${keyId}`;
+  return found.length > 0;
+}
+
+/** Ids of the keys of all signed-in tools, including ended ones. */
+export async function readToolKeyIds(db: Db): Promise<ReadonlySet<string>> {
+  const rows = await db.sql`SELECT key_id FROM tool_key`;
+  return new Set(rows.map((row) => text(row, "key_id")));
+}
+
+export async function countTools(db: Db, userId: string): Promise<number> {
+  const [row] = await db.sql`
+    SELECT COUNT(*) AS many FROM tool_key JOIN api_key ON api_key.id = key_id
+    WHERE user_id = ${userId} AND status = 'active'`;
+  return row === undefined ? 0 : integer(row, "many");
+}
+
+/** Signed-in tools of a user, newest first. */
+export async function listTools(db: Db, userId: string): Promise<ToolKeyRecord[]> {
+  const rows = await db.sql`
+    SELECT key_id, address, tool_key.created_at_ms AS created_at_ms, idle_end_ms
+    FROM tool_key JOIN api_key ON api_key.id = key_id
+    WHERE user_id = ${userId} AND status = 'active' ORDER BY tool_key.created_at_ms DESC, key_id`;
+  return rows.map((row) => ({
+    keyId: text(row, "key_id"),
+    address: text(row, "address"),
+    createdAtMs: integer(row, "created_at_ms"),
+    idleEndMs: integer(row, "idle_end_ms"),
+  }));
+}
+
+/** Of the keys that changed after a revision: those of tools. */
+export async function readToolKeys(tx: Db, afterRevision: number): Promise<ReadonlySet<string>> {
+  const rows = await tx.sql`
+    SELECT key_id FROM tool_key JOIN api_key ON api_key.id = key_id WHERE api_key.revision > ${afterRevision}`;
+  return new Set(rows.map((row) => text(row, "key_id")));
+}
+
+/** Of the same keys: access tokens that have ended and are still recognized, with the columns of a former secret. */
+export async function readEndedTokens(tx: Db, afterRevision: number, nowMs: number): Promise<Row[]> {
+  return tx.sql`
+    SELECT former_secret.key_id AS key_id, former_secret.digest AS digest, works_until_ms
+    FROM tool_key JOIN former_secret ON former_secret.key_id = tool_key.key_id
+      JOIN api_key ON api_key.id = tool_key.key_id
+    WHERE works_until_ms <= ${nowMs} AND works_until_ms > ${nowMs - ENDED_TOKEN_KNOWN_MS} AND api_key.revision > ${afterRevision}`;
+}
