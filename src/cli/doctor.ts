@@ -26,6 +26,7 @@ import { checkNodes, checkNotifications, checkRedis, checkSetAsideHolds } from "
 import { checkGroups, checkNetworks, checkOpenAccess, openAccounts } from "./doctor-policy.ts";
 import { checkProcesses } from "./doctor-processes.ts";
 import { checkSignIn } from "./doctor-sign-in.ts";
+import { checkToolSignIn } from "./doctor-tools.ts";
 import { type Finding, printFinding } from "./finding.ts";
 import { PROGRAM } from "./program-name.ts";
 import { isForOperators, MOVED_HINT, readCommandSettings, storeFailure } from "./store-access.ts";
@@ -100,6 +101,7 @@ async function runChecks(input: Input, report: Report): Promise<void> {
     report(await checkAdministrator(db, input));
     await withConnections(async ({ dialer, http, deadlines }) => {
       report(...(await checkSignIn({ db, keyring, settings, connections: { dialer, http } })));
+      report(...(await checkToolSignIn(db, settings)));
       await Promise.all(
         accounts.map(async (account) => {
           report(await checkAccount(account, dialer, http));

@@ -40,15 +40,22 @@ type Rules = Pick<
   "subjectClaim" | "groupsClaim" | "address" | "domains" | "requireGroup" | "roles" | "groups"
 >;
 
-/** `claims` are those of the ID token, `userinfo` those of the same person at the userinfo endpoint. */
+interface OtherSources {
+  /** The claims of the same person at the userinfo endpoint. */
+  readonly userinfo?: Claims;
+  /** Names of groups that the directory has pushed for the person. They replace the groups claim; null: it counts. */
+  readonly pushedGroups?: readonly string[] | null;
+}
+
+/** `claims` are those of the ID token. */
 export function readPerson(
   rules: Rules,
   claims: Claims & { readonly iss: string },
-  userinfo: Claims = {},
+  { userinfo = {}, pushedGroups = null }: OtherSources = {},
 ): ReadPerson {
   const issuer = claims.iss;
   const { subjectCharsMax } = limits.companySignIn;
-  const subject = readText(claims, rules.subjectClaim);
+  const subject = readSubject(rules, claims);
   const { email, isVerified } = readAddress(claims.email === undefined ? userinfo : claims);
   const reject = (code: PersonRejection["code"], message: string, endsAccess = false): ReadPerson => ({
     ok: false,
@@ -61,7 +68,20 @@ export function readPerson(
     return reject("address_not_verified", `The provider has not verified the address ${email}.`);
   if (rules.domains.length > 0 && !rules.domains.includes(email.slice(email.lastIndexOf("@") + 1)))
     return reject("not_assigned", `Addresses like ${email} may not sign in here. Ask an administrator.`);
-  return readGroups(rules, claims, userinfo, { issuer, subject, email }, reject);
+  const person = { issuer, subject, email };
+  if (pushedGroups === null) return readGroups(rules, claims, userinfo, person, reject);
+  const granted = computeGrants(rules, pushedGroups);
+  if (granted !== null) return { ok: true, person: { ...person, ...granted } };
+  return reject(
+    "not_assigned",
+    "Your account at the provider is not assigned to this gateway: the directory has pushed no group that is required. Ask an administrator.",
+    true,
+  );
+}
+
+/** Null if the claims contain no such text. */
+export function readSubject({ subjectClaim }: Pick<Rules, "subjectClaim">, claims: Claims): string | null {
+  return readText(claims, subjectClaim);
 }
 
 function readGroups(
@@ -81,17 +101,29 @@ function readGroups(
   const values = typeof present === "string" ? [present] : Array.isArray(present) ? present : [];
   if (values.length > limits.companySignIn.groupsMax)
     return reject("identity_rejected", `The claim \`${groupsClaim}\` has too many values.`);
-  const held = new Set(values.filter((value): value is string => typeof value === "string"));
-  const holds = (list: readonly string[]) => list.some((value) => held.has(value));
-  if (rules.requireGroup.length > 0 && !holds(rules.requireGroup))
+  const granted = computeGrants(
+    rules,
+    values.filter((value): value is string => typeof value === "string"),
+  );
+  if (granted === null)
     return reject(
       "not_assigned",
       `Your account at the provider is not assigned to this gateway: the claim \`${groupsClaim}\` has no group that is required. Ask an administrator.`,
       true,
     );
-  const role = holds(rules.roles.admin) ? "admin" : holds(rules.roles.auditor) ? "auditor" : null;
-  const granted = Object.entries(rules.groups).filter(([, list]) => holds(list));
-  return { ok: true, person: { ...person, role, groups: granted.map(([name]) => name) } };
+  return { ok: true, person: { ...person, ...granted } };
+}
+
+/** What the values of a claim, or the names of pushed groups, grant. Null if a required one is missing. */
+export function computeGrants(
+  { requireGroup, roles, groups }: Pick<Rules, "requireGroup" | "roles" | "groups">,
+  values: readonly string[],
+): Pick<Person, "role" | "groups"> | null {
+  const held = new Set(values);
+  const holds = (list: readonly string[]) => list.some((value) => held.has(value));
+  if (requireGroup.length > 0 && !holds(requireGroup)) return null;
+  const role = holds(roles.admin) ? "admin" : holds(roles.auditor) ? "auditor" : null;
+  return { role, groups: Object.keys(groups).filter((name) => holds(groups[name] ?? [])) };
 }
 
 /** Whether the userinfo endpoint may have a claim that the ID token lacks. */

@@ -8,7 +8,7 @@ import type { Clock } from "../base/clock.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { providerSecretBinding, unseal } from "../secrets/seal.ts";
 import type { ProviderRecord } from "../store/settings/sign-in-settings.ts";
-import { type Claims, needsUserinfo, type ReadPerson, readPerson } from "./claims.ts";
+import { type Claims, needsUserinfo, type ReadPerson, readPerson, readSubject } from "./claims.ts";
 import { openProviderFetch, type ProviderConnections, ProviderUnreachable } from "./provider-fetch.ts";
 
 /** A sign-in that failed. `reason` is for administrators and the log: it names no token and no secret. */
@@ -26,6 +26,13 @@ export interface FlowSecrets {
   state: string;
   nonce: string;
   codeVerifier: string;
+  /** For a confirmation: the person must have signed in at the provider within this time. */
+  maxAgeSeconds: number | null;
+}
+
+export interface CallbackFlow extends FlowSecrets {
+  /** Names of groups that the directory has pushed for a person; null if claims decide. */
+  readPushedGroups(issuer: string, subject: string): Promise<readonly string[] | null>;
 }
 
 export interface ProvidersOptions extends ProviderConnections {
@@ -61,7 +68,7 @@ export class Providers {
   async buildAuthorizationUrl(
     provider: ProviderRecord,
     redirectUri: string,
-    { state, nonce, codeVerifier }: FlowSecrets,
+    { state, nonce, codeVerifier, maxAgeSeconds }: FlowSecrets,
   ): Promise<string> {
     return this.#run(async () => {
       const { buildAuthorizationUrl } = await import("openid-client");
@@ -75,12 +82,13 @@ export class Providers {
         code_challenge_method: "S256",
         state,
         nonce,
+        ...(maxAgeSeconds === null ? {} : { max_age: String(maxAgeSeconds) }),
       }).href;
     });
   }
 
   /** Exchanges the code in the query of `callback` for an ID token, verifies it, and reads the person. */
-  async readPerson(provider: ProviderRecord, callback: URL, flow: FlowSecrets): Promise<ReadPerson> {
+  async readPerson(provider: ProviderRecord, callback: URL, flow: CallbackFlow): Promise<ReadPerson> {
     return this.#run(async () => {
       const { authorizationCodeGrant, fetchUserInfo } = await import("openid-client");
       const configuration = await this.#discover(provider);
@@ -89,6 +97,7 @@ export class Providers {
         expectedNonce: flow.nonce,
         pkceCodeVerifier: flow.codeVerifier,
         idTokenExpected: true,
+        ...(flow.maxAgeSeconds === null ? {} : { maxAge: flow.maxAgeSeconds }),
       });
       const claims = tokens.claims();
       if (claims === undefined) throw new SignInFailure("rejected", "the response has no ID token");
@@ -97,7 +106,9 @@ export class Providers {
         hasUserinfo && needsUserinfo(provider, claims)
           ? await fetchUserInfo(configuration, tokens.access_token, claims.sub)
           : {};
-      return readPerson(provider, claims, userinfo);
+      const subject = readSubject(provider, claims);
+      const pushedGroups = subject === null ? null : await flow.readPushedGroups(claims.iss, subject);
+      return readPerson(provider, claims, { userinfo, pushedGroups });
     });
   }
 

@@ -1,6 +1,7 @@
-/** Sign-in at a provider with two nodes on one PostgreSQL database: the browser may return to any of them. */
+/** Two nodes on one PostgreSQL database: a browser may return from its provider to any of them, and bounds are shared. */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { createServiceClient, openConsoleClient, signInAs } from "../support/console-client.ts";
 import { eventually } from "../support/eventually.ts";
 import { CLIENT, type OpenidProvider, startOpenidProvider } from "../support/openid-provider.ts";
 import { freePort, type Postgres, startPostgres } from "../support/postgres.ts";
@@ -98,4 +99,39 @@ test("a lost required group ends sessions on the other node at once", async () =
   const callback = await provider.visit(await rejected.start("corp"), "ada");
   expect(await rejected.finish(callback)).toMatchObject({ status: 403, code: "not_assigned" });
   expect((await browser.get("/api/keys")).status).toBe(401);
+});
+
+test("an account is linked on another node, once", async () => {
+  const password = "correct horse battery staple";
+  await one.apply(`users: [{ email: bob@example.com, password: "${password}" }]`);
+  provider.people.set("bob", { email: "bob@example.com", email_verified: true, groups: ["llm-users"] });
+  const begun = new ProviderBrowser(one, one.url);
+  const callback = await provider.visit(await begun.start("corp"), "bob");
+  expect(await begun.finish(callback)).toMatchObject({ status: 409, code: "account_exists" });
+  const moved = new ProviderBrowser(two, one.url);
+  for (const [name, value] of begun.cookies) moved.cookies.set(name, value);
+  expect(await moved.post("/api/sign-in/link", { password })).toMatchObject({ status: 200 });
+  expect(await begun.post("/api/sign-in/link", { password })).toMatchObject({
+    status: 400,
+    code: "sign_in_expired",
+  });
+});
+
+test("a service account cannot exceed its bound of a day by requests to both nodes at once", async () => {
+  const { user } = await signInAs(one, "payer@example.com");
+  const { secret, send } = await createServiceClient(one, "billing", ["wallet.top_up"]);
+  const other = openConsoleClient(two.url, { authorization: `Bearer ${secret}` });
+  const replies = await Promise.all(
+    Array.from({ length: 30 }, async (_, i) => {
+      const response = await (i % 2 === 0 ? send : other.send)("admin.money.top_up", {
+        params: { id: user.id },
+        headers: { "idempotency-key": `invoice-${i}` },
+        body: { amount: "100.00", provider: "stripe", reason: "Invoice" },
+      });
+      await response.text();
+      return response.status;
+    }),
+  );
+  // The bound is $1000.
+  expect(replies.toSorted()).toEqual([...Array(10).fill(200), ...Array(20).fill(403)]);
 });

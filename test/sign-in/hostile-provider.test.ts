@@ -1,6 +1,6 @@
 /** Sign-in with forged, replayed and mixed-up responses, and with providers that send too much, too slowly or nothing. */
 
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { listUsers } from "../../src/store/identity/users.ts";
 import { signInAs } from "../support/console-client.ts";
 import { ProviderBrowser, type SignInReply } from "../support/provider-browser.ts";
@@ -16,6 +16,9 @@ import {
 
 const SECRET = "the-secret-of-the-client-0123456789";
 const DISCOVERY = "/.well-known/openid-configuration";
+
+// Passwords are hashed slowly, and the machine may be busy.
+setDefaultTimeout(60_000);
 
 let gateway: RunningGateway;
 let issuer: ScriptedIssuer;
@@ -278,6 +281,19 @@ describe("a returning browser is rejected", () => {
       code: "foreign_origin",
     });
   });
+});
+
+test("a confirmation needs a recent sign-in: a provider that ignores max_age is rejected", async () => {
+  issuer.idToken = (nonce) => signToken(issuer.claims(nonce, { sub: "vic", email: "vic@example.com" }));
+  const browser = new ProviderBrowser(gateway);
+  expect((await signIn(browser)).status).toBe(200);
+  for (const authTime of [undefined, Math.floor(Date.now() / 1000) - 3_600, "now"]) {
+    issuer.idToken = (nonce) =>
+      signToken(issuer.claims(nonce, { sub: "vic", email: "vic@example.com", auth_time: authTime }));
+    const returned = issuer.comeBack(await browser.start("corp", { purpose: "confirm" }));
+    expect(await browser.finish(returned)).toMatchObject({ status: 401, code: "identity_rejected" });
+    expect(browser.cookies.has("__Host-confirmation")).toBe(false);
+  }
 });
 
 test("a session that a browser had before ends, and the cookie is a new one (fixation)", async () => {

@@ -1,6 +1,7 @@
 /** Sign-in at a real OpenID Connect provider: users, roles, groups and keys follow the claims of each sign-in. */
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { totpCode, totpStep } from "../../src/secrets/totp.ts";
 import { findIdentityOfUser } from "../../src/store/identity/external-identities.ts";
 import { findUserByEmail } from "../../src/store/identity/users.ts";
 import { type SignedInClient, signInAs } from "../support/console-client.ts";
@@ -8,6 +9,9 @@ import { type EngineUnderTest, eachEngine } from "../support/each-engine.ts";
 import { CLIENT, type OpenidProvider, startOpenidProvider } from "../support/openid-provider.ts";
 import { ProviderBrowser, type SignInReply } from "../support/provider-browser.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
+
+// Passwords are hashed slowly, and the machine may be busy.
+setDefaultTimeout(60_000);
 
 let gateway: RunningGateway;
 let provider: OpenidProvider;
@@ -110,7 +114,7 @@ eachEngine((engine) => {
     test("with an address of an existing user links nothing", async () => {
       await signInAs(gateway, "taken@example.com");
       setPerson("taken", []);
-      expect(await signIn("taken")).toMatchObject({ status: 409, code: "conflict" });
+      expect(await signIn("taken")).toMatchObject({ status: 409, code: "account_exists" });
       const user = await requireUser("taken@example.com");
       expect(await findIdentityOfUser(gateway.installation.db, user.id)).toBeNull();
     });
@@ -186,7 +190,12 @@ eachEngine((engine) => {
       const fay = await requireUser("fay@example.com");
       const detail = await admin.call("admin.users.get", { params: { id: fay.id } });
       expect(detail.groups).toEqual(["research"]);
-      expect(detail.directory).toEqual({ provider: "corp", role: null, groups: ["engineering"] });
+      expect(detail.directory).toEqual({
+        provider: "corp",
+        role: null,
+        groups: ["engineering"],
+        deactivated: false,
+      });
     });
   });
 
@@ -221,11 +230,14 @@ eachEngine((engine) => {
       setPerson("hal", []);
       await signIn("hal", browser);
       const { id } = await requireUser("hal@example.com");
-      const [key] = (await admin.call("admin.keys.list", { query: { user: id, status: "revoked" } })).data;
+      const [key] = (await admin.call("admin.keys.list", { query: { user: id } })).data;
+      expect(key).toMatchObject({ status: "suspended", suspension: { group: "engineering" } });
       expect((await admin.call("keys.revoke", { params: { id: key?.id ?? "" } })).revoked).toBe(true);
       setPerson("hal", ["eng-all"]);
       await signIn("hal", browser);
       expect((await callModel(secret)).status).toBe(401);
+      const revoked = await admin.call("admin.keys.list", { query: { user: id, status: "revoked" } });
+      expect(revoked.data).toMatchObject([{ status: "revoked", suspension: null }]);
     });
 
     test("of a person who lost the required group stop, with sessions and tokens, and return with it", async () => {
@@ -244,6 +256,9 @@ eachEngine((engine) => {
       expect((await callModel(secret)).status).toBe(401);
       expect((await fetch(`${gateway.url}/api/keys`, { headers: token })).status).toBe(401);
       expect((await browser.get("/api/keys")).status).toBe(401);
+      const { id } = await requireUser("ida@example.com");
+      const [key] = (await admin.call("admin.keys.list", { query: { user: id } })).data;
+      expect(key).toMatchObject({ status: "suspended", suspension: { group: null } });
       setPerson("ida", ["llm-users", "eng-all"]);
       expect((await signIn("ida")).status).toBe(200);
       expect((await callModel(secret)).status).toBe(200);
@@ -264,9 +279,8 @@ keys:
   - { name: engineering, user: jon@example.com, group: engineering }
 `);
       const { id } = await requireUser("jon@example.com");
-      expect((await admin.call("admin.keys.list", { query: { user: id, status: "active" } })).data).toEqual(
-        [],
-      );
+      const { data } = await admin.call("admin.keys.list", { query: { user: id } });
+      expect(data.map(({ status }) => status)).toEqual(["suspended"]);
     });
   });
 
@@ -304,6 +318,25 @@ ${signInFile("", "admins")}`);
       expect((await type("local-admin@example.com")).status).toBe(401);
       await gateway.apply(signInFile());
     });
+  });
+
+  test("one administrator with a password remains, who is not linked", async () => {
+    const file = (status: string) =>
+      `users:\n  - { email: local-admin@example.com, role: admin, status: ${status} }\n`;
+    await gateway.apply(file("active"));
+    const { id } = await requireUser("local-admin@example.com");
+    const params = { id };
+    for (const body of [{ role: "user" }, { role: "auditor" }, { status: "disabled" }] as const) {
+      const rejected = await admin.callRejected("admin.users.change", { params, body });
+      expect(rejected).toMatchObject({ status: 409 });
+      expect(rejected.message).toContain("the only administrator with a password");
+    }
+    expect((await admin.callRejected("admin.users.delete", { params })).message).toContain("with a password");
+    await expect(gateway.apply(file("disabled"))).rejects.toThrow("the only administrator with a password");
+    await gateway.apply(
+      'users:\n  - { email: second-admin@example.com, role: admin, password: "correct horse battery staple" }\n',
+    );
+    await admin.call("admin.users.change", { params, body: { role: "user" } });
   });
 
   describe("linking", () => {
@@ -354,6 +387,57 @@ ${signInFile("", "admins")}`);
       await admin.call("admin.directory.unlink", { params: { id } });
       expect(await requireUser("ned@example.com")).toMatchObject({ role: "user" });
       expect((await browser.get("/api/keys")).status).toBe(401);
+    });
+  });
+
+  describe("an operation that needs the password again", () => {
+    const password = "correct horse battery staple";
+    /** A linked person whose account had a second factor before. */
+    async function openLinked(subject: string): Promise<ProviderBrowser> {
+      const email = `${subject}@example.com`;
+      await gateway.apply(`users:\n  - { email: ${email}, password: "${password}" }\n`);
+      const browser = new ProviderBrowser(gateway);
+      await browser.post("/api/session", { email, password });
+      const { body } = await browser.post("/api/second-factor", { password });
+      const code = totpCode(String(body.secret), totpStep(gateway.installation.clock.nowMs()));
+      expect((await browser.post("/api/second-factor/confirm", { code })).status).toBe(200);
+      setPerson(subject, []);
+      const url = await browser.start("corp", { purpose: "link", password });
+      expect((await browser.finish(await provider.visit(url, subject))).status).toBe(200);
+      return browser;
+    }
+
+    test("needs a recent sign-in at the provider, and the confirmation holds for one session", async () => {
+      const browser = await openLinked("pia");
+      const renew = (from = browser) => from.post("/api/recovery-codes", { password });
+      expect(await renew()).toMatchObject({ status: 401, code: "confirmation_required" });
+      // A sign-in, for which a session at the provider is sufficient, confirms nothing.
+      await signIn("pia", browser);
+      expect(await renew()).toMatchObject({ status: 401, code: "confirmation_required" });
+      const url = await browser.start("corp", { purpose: "confirm", next: "/profile" });
+      expect(new URL(url).searchParams.get("max_age")).toBe("300");
+      expect(await browser.finish(await provider.visit(url, "pia"))).toMatchObject({
+        status: 200,
+        body: { next: "/profile", user: { email: "pia@example.com" } },
+      });
+      expect(await renew()).toMatchObject({ status: 200 });
+      const other = new ProviderBrowser(gateway);
+      await signIn("pia", other);
+      other.cookies.set("__Host-confirmation", browser.cookies.get("__Host-confirmation") ?? "");
+      expect(await renew(other)).toMatchObject({ status: 401, code: "confirmation_required" });
+    });
+
+    test("is not confirmed by another person of the provider, or without a session", async () => {
+      const browser = await openLinked("quin");
+      setPerson("rex", []);
+      const url = await browser.start("corp", { purpose: "confirm" });
+      const returned = await provider.visit(url, "rex");
+      expect(await browser.finish(returned)).toMatchObject({ status: 401, code: "identity_rejected" });
+      expect(await browser.post("/api/recovery-codes", {})).toMatchObject({ code: "confirmation_required" });
+      const start = { provider: "corp", purpose: "confirm" };
+      expect(await new ProviderBrowser(gateway).post("/api/sign-in/start", start)).toMatchObject({
+        code: "sign_in_required",
+      });
     });
   });
 

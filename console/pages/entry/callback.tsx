@@ -1,7 +1,8 @@
 /** Completes a sign-in: a provider returns the browser to this page, with a code in the address. */
 
 import { useEffect, useRef } from "react";
-import { useLocation } from "wouter";
+import { Redirect, useLocation } from "wouter";
+import { ApiProblem } from "../../api.ts";
 import { useChange } from "../../data.ts";
 import { useFreshSession } from "../../session.tsx";
 import { useText } from "../../text/text.tsx";
@@ -26,6 +27,8 @@ export default function CallbackPage() {
     history.replaceState(null, "", location.pathname);
     finish.mutate({ body: { query } });
   });
+  const isTaken = finish.error instanceof ApiProblem && finish.error.code === "account_exists";
+  if (isTaken) return <Redirect to="/sign-in/link" replace />;
   if (finish.error === null) {
     return (
       <Entry title={t.providers.finishing}>

@@ -113,6 +113,28 @@ export const entry = {
     about: (email: string) => `This link signs you in as ${email}. It works once.`,
     submit: "Sign in",
   },
+  linkAccount: {
+    title: "Link your account",
+    about: (provider: string, email: string) =>
+      `${provider} has verified ${email}. This address already has an account here. Prove that it is yours: it keeps its keys, balance and role, and you sign in at ${provider} from then on.`,
+    password: "Password of the account",
+    submit: "Link and sign in",
+    mail: "Send a link to the address instead",
+    mailHint: "For administrators, only the password works.",
+    noPassword: "No password? Ask an administrator for a sign-in link, and link the account in your profile.",
+    sent: {
+      title: "Check your e-mail",
+      text: (email: string) =>
+        `If the account can be linked by mail, a link was sent to ${email}. Open it in this browser within ten minutes after the sign-in. If you do not find it, check your spam folder.`,
+      back: "Enter the password instead",
+    },
+    confirm: (provider: string, email: string) =>
+      `The account ${email} is linked to your sign-in at ${provider}. All other browsers are signed out, and personal access tokens are revoked. API keys keep working: check them afterwards.`,
+    expired: {
+      title: "This sign-in has expired",
+      text: "An account is linked within ten minutes after the sign-in, once, and in the same browser. If you opened a link from an e-mail, open it in the browser in which you signed in. Otherwise start again.",
+    },
+  },
   insecure: {
     title: "This connection is not encrypted",
     text: (origin: string) =>

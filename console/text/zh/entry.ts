@@ -107,6 +107,28 @@ export const entry: Area<"entry"> = {
     about: (email) => `此链接将以 ${email} 的身份登录，只能使用一次。`,
     submit: "登录",
   },
+  linkAccount: {
+    title: "关联账户",
+    about: (provider, email) =>
+      `${provider} 已验证 ${email}，此邮箱在本网关已有账户。请证明该账户属于您：其密钥、余额和角色保持不变，此后您通过 ${provider} 登录。`,
+    password: "账户密码",
+    submit: "关联并登录",
+    mail: "改为向此邮箱发送链接",
+    mailHint: "管理员只能使用密码关联。",
+    noPassword: "没有密码？请向管理员申请登录链接，然后在个人资料中关联账户。",
+    sent: {
+      title: "请查收邮件",
+      text: (email) =>
+        `如果该账户可以通过邮件关联，链接已发送至 ${email}。请在登录后的十分钟内，使用当前浏览器打开。如未收到，请检查垃圾邮件。`,
+      back: "改为输入密码",
+    },
+    confirm: (provider, email) =>
+      `账户 ${email} 将关联到您在 ${provider} 的登录。所有其他浏览器都会退出登录，个人访问令牌会被吊销。API 密钥继续有效，请随后检查。`,
+    expired: {
+      title: "此次登录已过期",
+      text: "请在登录后的十分钟内，使用同一浏览器关联账户，且只能关联一次。如果您打开了邮件中的链接，请使用登录时的浏览器打开；否则请重新登录。",
+    },
+  },
   insecure: {
     title: "此连接未加密",
     text: (origin) =>

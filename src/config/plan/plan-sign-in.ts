@@ -13,6 +13,7 @@ import { durationText } from "../schema/usage-limits.ts";
 import { changedFields, type FormattedFields, formatList } from "../state/difference.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import { buildStep, type ConfigState, type PlanStep, type Secrets } from "../state/step.ts";
+import { scimProblems } from "./plan-scim.ts";
 import { FILE_ONLY, REENTER_SECRET, sealIfChanged, secretDifference } from "./stored-secrets.ts";
 
 type FileProvider = NonNullable<GatewayFile["sign_in"]>["providers"][number];
@@ -118,8 +119,9 @@ export function signInSection({ signIn }: Pick<ConfigState, "signIn">) {
 }
 
 /** A provider whose stored secret no longer applies must not become a client without a secret by mistake. */
-export function signInProblems({ sign_in }: GatewayFile, { signIn }: ConfigState): FieldProblem[] {
-  return (sign_in?.providers ?? []).flatMap((wanted, i) => {
+export function signInProblems(file: GatewayFile, state: ConfigState): FieldProblem[] {
+  const { signIn } = state;
+  const lost = (file.sign_in?.providers ?? []).flatMap((wanted, i) => {
     const present = findProvider(signIn.providers, wanted.name);
     const isLost =
       wanted.client_secret === undefined &&
@@ -128,6 +130,7 @@ export function signInProblems({ sign_in }: GatewayFile, { signIn }: ConfigState
       storedSecret(signIn.providers, wanted) === null;
     return isLost ? [{ path: ["sign_in", "providers", i, "client_secret"], message: REENTER_SECRET }] : [];
   });
+  return [...lost, ...scimProblems(file, state)];
 }
 
 /** Limits what a browser may change: only the file can allow private networks, for one issuer each. */

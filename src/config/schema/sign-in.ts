@@ -15,7 +15,7 @@ const issuer = text(
   (value) => value.length <= 512 && isHttpUrl(value),
 );
 
-const providerName = text("a name of 1 to 40 letters, digits, hyphens and underscores", (value) =>
+export const providerName = text("a name of 1 to 40 letters, digits, hyphens and underscores", (value) =>
   /^[A-Za-z0-9_-]{1,40}$/.test(value),
 );
 
@@ -33,7 +33,7 @@ const claimValues = z
   .array(visible("a value", claimValueCharsMax))
   .max(mappedValuesMax, { error: `a list of at most ${mappedValuesMax}` });
 
-const domain = text(
+export const domain = text(
   "a domain like example.com",
   (value) =>
     value.length <= 253 && /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$/i.test(value),
@@ -81,7 +81,7 @@ const provider = describeFields({
   create_users: {
     is: z.enum(USER_CREATION).default("on_sign_in"),
     means:
-      "`on_sign_in`: the first sign-in creates the user. `invited`: only with an open invitation to the address",
+      "`on_sign_in`: the first sign-in creates the user. `invited`: only with an open invitation to the address. `scim`: only people whom the directory pushes, see [`scim`](#scim)",
   },
   domains: {
     is: z

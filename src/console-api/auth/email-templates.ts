@@ -76,6 +76,22 @@ The link works once, for one hour. It signs in to your account: do not share it.
   };
 }
 
+export function accountLinkEmail(
+  to: string,
+  { url, provider }: { url: string; provider: string },
+): MailMessage {
+  return {
+    to,
+    subject: "Link your account",
+    text: `A sign-in at ${provider} with the address ${to} requests to link your account to it. If it was you, open this link in the same browser:
+${url}
+
+The link works once, within ten minutes after the sign-in. All other browsers are then signed out and all personal access tokens are revoked. API keys keep working: check them afterwards.
+
+If it was not you, ignore this e-mail. Your account stays unchanged.`,
+  };
+}
+
 export function testEmail(to: string, consoleUrl: string): MailMessage {
   return {
     to,

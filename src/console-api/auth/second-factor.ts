@@ -116,7 +116,7 @@ export const secondFactorRoutes = {
     response: NO_INPUT,
     async run(context, input) {
       const { installation } = context;
-      const { userId, email } = await requireBothFactors(context, input.actor, input.body);
+      const { userId, email } = await requireBothFactors(context, input);
       const cookie = await transaction(installation.db, async (tx) => {
         await requireLiveActor(tx, input.actor);
         await deleteSessions(tx, userId, null);
@@ -139,8 +139,7 @@ export const secondFactorRoutes = {
     response: codesResponse,
     async run(context, input) {
       const { installation } = context;
-      const { actor, body } = input;
-      const { userId, email, secondFactor, recoveryDigests } = await requireBothFactors(context, actor, body);
+      const { userId, email, secondFactor, recoveryDigests } = await requireBothFactors(context, input);
       if (secondFactor === null || secondFactor.sinceMs === null) throw notOnError();
       const { sealedSecret, sinceMs } = secondFactor;
       const codes = createRecoveryCodes(context, userId);

@@ -263,7 +263,7 @@ export function accountDisabledError(): ApiError {
 }
 
 /** A second factor that is not active yet requires no code. */
-function needsCode({ secondFactor }: Credentials): boolean {
+export function needsCode({ secondFactor }: Credentials): boolean {
   return secondFactor !== null && secondFactor.sinceMs !== null;
 }
 

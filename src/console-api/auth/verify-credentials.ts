@@ -1,6 +1,7 @@
 /** Verifies credentials: the password, and a code of the second factor. */
 
 import { ApiError } from "../../errors.ts";
+import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import { recoveryCodeSecret } from "../../secrets/recovery-code.ts";
 import { totpBinding, unseal } from "../../secrets/seal.ts";
 import { findTotpStep, isTotpCode } from "../../secrets/totp.ts";
@@ -12,6 +13,7 @@ import {
 } from "../../store/identity/credentials.ts";
 import type { ConsoleContext } from "../context.ts";
 import type { Actor } from "../http/route.ts";
+import { requireConfirmation } from "./confirmation.ts";
 
 /** Checks a code of an authenticator app or a recovery code. Each code works once. */
 export async function isRightCode(
@@ -74,13 +76,20 @@ function rejectExternal({ provider }: Credentials): void {
   );
 }
 
-/** Requires both factors, before an operation after which the password alone would be sufficient. */
+/**
+ * Requires both factors, before an operation after which the password alone would be sufficient. People of a provider
+ * confirm it there.
+ */
 export async function requireBothFactors(
   context: Pick<ConsoleContext, "installation" | "identity">,
-  actor: Actor,
-  presented: PresentedFactors,
+  input: { actor: Actor; headers: HeaderReader; body: PresentedFactors },
 ): Promise<Credentials> {
+  const { actor, body: presented } = input;
   const credentials = await lookUpCredentials(context, actor);
+  if (credentials.provider !== null) {
+    requireConfirmation(context.installation, input, credentials.provider);
+    return credentials;
+  }
   if (credentials.passwordHash !== null) await verifyPassword(context, credentials, presented);
   if (isOn(credentials)) await verifyCode(context, credentials, presented);
   return credentials;

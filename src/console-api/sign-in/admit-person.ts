@@ -9,7 +9,7 @@ import { ApiError } from "../../errors.ts";
 import type { Person } from "../../openid/claims.ts";
 import { NO_LIMITS } from "../../records/limits.ts";
 import type { FieldChange } from "../../records/policy.ts";
-import type { UserRecord } from "../../records/user.ts";
+import { effectiveStatus, type UserRecord } from "../../records/user.ts";
 import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { bumpKeyRevision } from "../../store/engine/revisions.ts";
@@ -35,33 +35,67 @@ export interface AdmittedPerson {
   changedKeys: boolean;
 }
 
-/** `linkUserId`: the signed-in user to whom the person is linked; null for a sign-in. */
+/** The address of a new person belongs to an account that is not linked. Its owner may link it. */
+export class AddressTaken extends Error {
+  readonly userId: string;
+  constructor(userId: string) {
+    super("The address already has an account, which is not linked.");
+    this.userId = userId;
+  }
+}
+
+/** How a person who is not signed in has proved that an account is the own one. */
+export interface LinkProof {
+  by: "password" | "mail";
+  /** Throws if the proof is used up, or the account has changed since. */
+  confirm(tx: Db): Promise<void>;
+}
+
+interface Admission {
+  provider: ProviderRecord;
+  person: Person;
+  /** The user to whom the person is linked; null for a sign-in. */
+  linkUserId: string | null;
+  /** Omitted if that user is signed in. */
+  proof?: LinkProof;
+}
+
 export async function admitPerson(
   installation: Installation,
   client: NewSession,
-  { provider, person, linkUserId }: { provider: ProviderRecord; person: Person; linkUserId: string | null },
+  { provider, person, linkUserId, proof }: Admission,
 ): Promise<AdmittedPerson> {
   const { db, clock } = installation;
   return transaction(db, async (tx) => {
     // Takes the lock: of two first sign-ins of one person, the second finds the user.
     await bumpKeyRevision(tx);
+    await proof?.confirm(tx);
     const identity = await findIdentity(tx, person.issuer, person.subject);
     const user =
       identity === null
         ? await linkPerson(tx, installation, { provider, person, linkUserId })
         : await requireUser(tx, identity.userId, linkUserId);
-    if (user.status === "disabled") throw accountDisabledError();
+    if (effectiveStatus(user) === "disabled") throw accountDisabledError();
     const groups = await listGroups(tx);
     const names = new Map(groups.map(({ id, name }) => [id, name]));
     const granted = groups.filter(({ name }) => person.groups.includes(name)).map(({ id }) => id);
     const nowMs = clock.nowMs();
-    const wanted = { provider: provider.name, role: person.role, groups: granted };
+    const wanted = {
+      source: "sign_in",
+      provider: provider.name,
+      role: person.role,
+      groups: granted,
+    } as const;
     const change = await applyGrants(tx, user.id, wanted, nowMs);
     const cookie = await beginSession(tx, installation, client, user.id);
     const author = { actor: { userId: user.id, email: user.email }, clientAddress: client.clientAddress };
     const entry = { atMs: nowMs, target: `user ${user.email}` };
     if (identity === null) {
-      const changes = [{ field: "provider", from: null, to: provider.name }, secretSet("subject")];
+      const changes = [
+        { field: "provider", from: null, to: provider.name },
+        secretSet("subject"),
+        ...(proof === undefined ? [] : [{ field: "proof", from: null, to: proof.by }]),
+      ];
       await appendChange(tx, buildChangeEntry(author, { ...entry, action: "directory.link", changes }));
     }
     const changes = describeChange(change, names);
@@ -121,14 +155,21 @@ async function createUser(
   { createUsers }: ProviderRecord,
   { email }: Person,
 ): Promise<UserRecord> {
-  if ((await findUserByEmail(tx, email)) !== null) {
+  const owner = await findUserByEmail(tx, email);
+  if (owner !== null) {
+    if ((await findIdentityOfUser(tx, owner.id)) === null) throw new AddressTaken(owner.id);
     throw new ApiError(
       "conflict",
-      `The address ${email} already has an account. Sign in to it with its password or a sign-in link, then link it under Profile and security.`,
+      `The account with the address ${email} is already linked to another person of a provider. Ask an administrator.`,
     );
   }
   if (createUsers === "invited" && !(await hasInvitation(tx, email, clock.nowMs())))
     throw new ApiError("not_assigned", `${email} is not invited. Ask an administrator for an invitation.`);
+  if (createUsers === "scim")
+    throw new ApiError(
+      "not_assigned",
+      `The directory of your company has not sent ${email} to this gateway. Ask an administrator to assign you.`,
+    );
   const user: UserRecord = {
     id: newId("user"),
     email,
@@ -158,7 +199,7 @@ async function requireLinkable(tx: Db, userId: string): Promise<UserRecord> {
   return user;
 }
 
-function describeChange(
+export function describeChange(
   { role, groups, suspendedKeys, restoredKeys }: GrantChange,
   names: ReadonlyMap<string, string>,
 ): FieldChange[] {

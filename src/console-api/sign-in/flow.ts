@@ -25,13 +25,15 @@ const flowSchema = z.object({
   next: z.string(),
   /** The signed-in user who links a person to the own account; null for a sign-in. */
   linkUserId: z.string().nullable(),
+  /** The signed-in user who confirms an operation; null for a sign-in. */
+  confirmUserId: z.string().nullable().default(null),
   expiresAtMs: z.number(),
 });
 export type SignInFlow = z.output<typeof flowSchema>;
 
 export function beginFlow(
   { clock, randomBytes }: Pick<Installation, "clock" | "randomBytes">,
-  start: Pick<SignInFlow, "provider" | "issuer" | "clientId" | "next" | "linkUserId">,
+  start: Pick<SignInFlow, "provider" | "issuer" | "clientId" | "next" | "linkUserId" | "confirmUserId">,
 ): SignInFlow {
   const secret = () => Buffer.from(randomBytes(SECRET_BYTES)).toString("base64url");
   const expiresAtMs = clock.nowMs() + limits.companySignIn.flowMs;

@@ -7,19 +7,23 @@ import type { Person, PersonRejection } from "../../openid/claims.ts";
 import { SignInFailure } from "../../openid/providers.ts";
 import { secretDigest } from "../../secrets/random-secret.ts";
 import { findCredentials } from "../../store/identity/credentials.ts";
+import { findIdentity } from "../../store/identity/external-identities.ts";
 import { recordRejection, takeState } from "../../store/identity/sign-in-records.ts";
 import { type ProviderRecord, readSignIn } from "../../store/settings/sign-in-settings.ts";
+import { confirmSession } from "../auth/confirmation.ts";
 import { personObject, personResponse } from "../auth/sessions.ts";
 import { requirePassword } from "../auth/verify-credentials.ts";
 import type { ConsoleContext } from "../context.ts";
 import { codeField, passwordField } from "../forms/fields.ts";
-import { endedSignInCookie } from "../http/cookies.ts";
+import { endedPendingLinkCookie, endedSignInCookie } from "../http/cookies.ts";
 import { isLoopback, rejectInsecure } from "../http/origin.ts";
 import { type Actor, EMPTY_INPUT, forAnyone } from "../http/route.ts";
 import { addressBlock } from "../throttling/throttle.ts";
-import { admitPerson } from "./admit-person.ts";
+import { AddressTaken, admitPerson } from "./admit-person.ts";
 import { endPersonAccess } from "./end-access.ts";
 import { beginFlow, flowCookie, readFlow, type SignInFlow, signInExpiredError } from "./flow.ts";
+import { beginPendingLink, pendingCookie } from "./pending-link.ts";
+import { readPushedGroups } from "./pushed-groups.ts";
 
 const CALLBACK_PATH = "/console/sign-in/callback";
 
@@ -41,8 +45,11 @@ export const providerSignInRoutes = {
       provider: z.string().max(64),
       /** The page of the console that follows the sign-in. */
       next: nextField.default("/"),
-      /** `link`: links the signed-in user to a person of the provider, who signs in there from now on. */
-      purpose: z.enum(["sign_in", "link"]).default("sign_in"),
+      /**
+       * `link`: links the signed-in user to a person of the provider, who signs in there from now on. `confirm`: the
+       * signed-in person signs in again, to confirm an operation.
+       */
+      purpose: z.enum(["sign_in", "link", "confirm"]).default("sign_in"),
       /** The user's password or code, to link. */
       password: passwordField.optional(),
       code: codeField.optional(),
@@ -61,10 +68,16 @@ export const providerSignInRoutes = {
       if (origin !== null && origin !== new URL(publicUrl).origin)
         return { url: `${publicUrl}/console/sign-in?${new URLSearchParams({ provider: name, next })}` };
       const linkUserId = purpose === "link" ? await requireOwner(context, input.actor, input.body) : null;
+      const confirmUserId = purpose === "confirm" ? requirePerson(input.actor).userId : null;
       const { issuer, clientId } = provider;
-      const flow = beginFlow(installation, { provider: name, issuer, clientId, next, linkUserId });
+      const start = { provider: name, issuer, clientId, next, linkUserId, confirmUserId };
+      const flow = beginFlow(installation, start);
       try {
-        const url = await providers.buildAuthorizationUrl(provider, publicUrl + CALLBACK_PATH, flow);
+        const url = await providers.buildAuthorizationUrl(
+          provider,
+          publicUrl + CALLBACK_PATH,
+          withMaxAge(flow),
+        );
         return Response.json({ url }, { headers: { "set-cookie": flowCookie(installation, flow) } });
       } catch (error) {
         throw await rejectSignIn(context, input, { provider: name, error, person: null });
@@ -93,23 +106,48 @@ export const providerSignInRoutes = {
       callback.search = input.body.query;
       const provider = await requireSameProvider(context, flow);
       if (callback.searchParams.get("state") !== flow.state) throw signInExpiredError();
-      if (flow.linkUserId !== null && flow.linkUserId !== input.actor?.userId) throw signInExpiredError();
+      const userId = flow.linkUserId ?? flow.confirmUserId;
+      if (userId !== null && userId !== input.actor?.userId) throw signInExpiredError();
       if (!(await takeState(installation.db, secretDigest(flow.state), flow.expiresAtMs)))
         throw signInExpiredError();
       const person = await readAdmitted(context, input, { provider, callback, flow });
       try {
+        if (flow.confirmUserId !== null)
+          return await confirmPerson(context, requirePerson(input.actor), { person, next: flow.next });
         const { linkUserId } = flow;
         const admitted = await admitPerson(installation, input, { provider, person, linkUserId });
         if (admitted.changedKeys) await context.gateway.policy.refresh();
         return await signedInResponse(context, admitted, flow.next);
       } catch (error) {
-        throw await rejectSignIn(context, input, { provider: provider.name, error, person });
+        const shown = error instanceof AddressTaken ? beginLink(context, error, { flow, person }) : error;
+        throw await rejectSignIn(context, input, { provider: provider.name, error: shown, person });
       }
     },
   }),
 };
 
-async function signedInResponse(
+/** The error carries the cookie of the page on which the person proves that the account is the own one. */
+function beginLink(
+  { installation }: Pick<ConsoleContext, "installation">,
+  { userId }: AddressTaken,
+  { flow, person }: { flow: SignInFlow; person: Person },
+): ApiError {
+  const { provider, issuer, clientId, next } = flow;
+  const start = { provider, issuer, clientId, person, userId, next };
+  const cookie = pendingCookie(installation, beginPendingLink(installation, start));
+  const taken = `The address ${person.email} already has an account.`;
+  // The groups of some people do not fit into a cookie.
+  if (cookie === null)
+    return new ApiError(
+      "conflict",
+      `${taken} Sign in to it with its password or a sign-in link, then link it under Profile and security.`,
+    );
+  return new ApiError("account_exists", `${taken} Prove that it is yours to link it.`, {
+    headers: { "set-cookie": cookie },
+  });
+}
+
+export async function signedInResponse(
   { installation }: Pick<ConsoleContext, "installation">,
   { userId, cookie }: { userId: string; cookie: string },
   next: string,
@@ -118,6 +156,29 @@ async function signedInResponse(
   if (credentials === null) throw new Error("The user was deleted during the sign-in.");
   const headers = new Headers([
     ["set-cookie", cookie],
+    ["set-cookie", endedSignInCookie()],
+    ["set-cookie", endedPendingLinkCookie()],
+  ]);
+  return Response.json({ user: personObject(credentials), next }, { headers });
+}
+
+function withMaxAge(flow: SignInFlow): SignInFlow & { maxAgeSeconds: number | null } {
+  const maxAgeSeconds = flow.confirmUserId === null ? null : limits.companySignIn.confirmationMs / 1_000;
+  return { ...flow, maxAgeSeconds };
+}
+
+/** Another person of the provider who uses the same browser confirms nothing. */
+async function confirmPerson(
+  { installation }: Pick<ConsoleContext, "installation">,
+  actor: Actor,
+  { person, next }: { person: Person; next: string },
+): Promise<Response> {
+  const identity = await findIdentity(installation.db, person.issuer, person.subject);
+  const credentials = await findCredentials(installation.db, actor.userId);
+  if (credentials === null || identity?.userId !== actor.userId)
+    throw new ApiError("identity_rejected", "You signed in as another person. Start again.");
+  const headers = new Headers([
+    ["set-cookie", confirmSession(installation, actor)],
     ["set-cookie", endedSignInCookie()],
   ]);
   return Response.json({ user: personObject(credentials), next }, { headers });
@@ -132,9 +193,16 @@ async function readAdmitted(
   browser: Browser,
   { provider, callback, flow }: { provider: ProviderRecord; callback: URL; flow: SignInFlow },
 ): Promise<Person> {
-  const read = await context.providers.readPerson(provider, callback, flow).catch(async (error: unknown) => {
-    throw await rejectSignIn(context, browser, { provider: provider.name, error, person: null });
-  });
+  const { db } = context.installation;
+  const callbackFlow = {
+    ...withMaxAge(flow),
+    readPushedGroups: (issuer: string, subject: string) => readPushedGroups(db, issuer, subject),
+  };
+  const read = await context.providers
+    .readPerson(provider, callback, callbackFlow)
+    .catch(async (error: unknown) => {
+      throw await rejectSignIn(context, browser, { provider: provider.name, error, person: null });
+    });
   if (read.ok) return read.person;
   const { rejection } = read;
   if (rejection.endsAccess && rejection.subject !== null) {
@@ -153,7 +221,7 @@ interface FailedSignIn {
 }
 
 /** Logs and records why a sign-in was rejected, and returns the error for the person. */
-async function rejectSignIn(
+export async function rejectSignIn(
   { installation, gateway }: Rejecting,
   { clientAddress, requestId }: Browser,
   { provider, error, person }: FailedSignIn,
@@ -204,9 +272,9 @@ async function requireProvider(
 }
 
 /** A code of one provider is never sent to another, also if the configuration has changed since the start. */
-async function requireSameProvider(
+export async function requireSameProvider(
   { installation }: Pick<ConsoleContext, "installation">,
-  flow: SignInFlow,
+  flow: Pick<SignInFlow, "provider" | "issuer" | "clientId">,
 ): Promise<ProviderRecord> {
   const { providers } = await readSignIn(installation.db);
   const provider = providers.find(
@@ -223,9 +291,14 @@ async function requireOwner(
   actor: Actor | null,
   presented: { password?: string | undefined; code?: string | undefined },
 ): Promise<string> {
-  if (actor === null) throw new ApiError("sign_in_required", "Sign in first to link your account.");
-  await requirePassword(context, actor, presented);
-  return actor.userId;
+  const person = requirePerson(actor);
+  await requirePassword(context, person, presented);
+  return person.userId;
+}
+
+function requirePerson(actor: Actor | null): Actor {
+  if (actor === null) throw new ApiError("sign_in_required", "Sign in first.");
+  return actor;
 }
 
 function requirePublicUrl(publicUrl: string): void {
@@ -237,7 +310,7 @@ function requirePublicUrl(publicUrl: string): void {
   );
 }
 
-function limitAttempts({ identity }: Pick<ConsoleContext, "identity">, clientAddress: string): void {
+export function limitAttempts({ identity }: Pick<ConsoleContext, "identity">, clientAddress: string): void {
   const wait = identity.providerSignIns.take(addressBlock(clientAddress));
   if (wait === null) return;
   throw new ApiError("rate_limit_exceeded", "Too many sign-ins from this address. Try again later.", {

@@ -16,6 +16,8 @@ export interface AuthThrottles {
   readonly emails: Throttle;
   /** Starts and ends of sign-ins at providers, from an address. */
   readonly providerSignIns: Throttle;
+  /** Sign-ins of tools: requests and starts of an address, and wrong codes of an address or a person. */
+  readonly tools: { readonly requests: Throttle; readonly starts: Throttle; readonly wrongCodes: Throttle };
 }
 
 /**
@@ -44,7 +46,13 @@ export interface AuthThrottleLimits {
   waitingPasswordHashesMax: number;
   registrationsPerDay: number;
   emailsPerHour: number;
-  companySignIn: { attempts: { tries: number; windowMs: number } };
+  companySignIn: { attempts: ThrottleWindow };
+  toolSignIn: { requests: ThrottleWindow; starts: ThrottleWindow; wrongCodes: ThrottleWindow };
+}
+
+interface ThrottleWindow {
+  tries: number;
+  windowMs: number;
 }
 
 /** Connects a throttle with the same one of other nodes; undefined if there are none. */
@@ -95,6 +103,18 @@ export function openAuthThrottles(
       limits.companySignIn.attempts.tries,
       limits.companySignIn.attempts.windowMs,
     ),
+    tools: openToolThrottles(limits.toolSignIn, open),
+  };
+}
+
+function openToolThrottles(
+  { requests, starts, wrongCodes }: AuthThrottleLimits["toolSignIn"],
+  open: (name: string, tries: number, lengthMs: number) => Throttle,
+): AuthThrottles["tools"] {
+  return {
+    requests: open("tool_request", requests.tries, requests.windowMs),
+    starts: open("tool_start", starts.tries, starts.windowMs),
+    wrongCodes: open("tool_code", wrongCodes.tries, wrongCodes.windowMs),
   };
 }
 

@@ -8,6 +8,7 @@ import { type Role, USER_STATUSES, type UserStatus } from "../../records/user.ts
 import { type Db, type Row, transaction } from "../engine/db.ts";
 import { bumpKeyRevision } from "../engine/revisions.ts";
 import { flag, integer, integerOrNull, json, oneOf, text, textOrNull } from "../engine/row.ts";
+import { deleteDeviceRequests } from "./device-requests.ts";
 import { deleteEntryLinks } from "./links.ts";
 import { readRole } from "./role-column.ts";
 import { deleteSessions } from "./sessions.ts";
@@ -104,6 +105,7 @@ export async function revokeAccess(tx: Db, userId: string): Promise<AccessEnd> {
   const sessions = await deleteSessions(tx, userId, null);
   const tokens = await tx.sql`DELETE FROM access_token WHERE user_id = ${userId} RETURNING id`;
   await tx.sql`DELETE FROM one_time_link WHERE user_id = ${userId}`;
+  await deleteDeviceRequests(tx, userId);
   return {
     sessions,
     tokens: tokens.length,

@@ -3,8 +3,9 @@
 import type { Role } from "../../records/user.ts";
 import { orDuplicate } from "../engine/conflict.ts";
 import { type Db, placeholder, type Row, type SqlValue } from "../engine/db.ts";
-import { integer, integerOrNull, text } from "../engine/row.ts";
+import { integer, integerOrNull, oneOf, text } from "../engine/row.ts";
 import { contains } from "../engine/search.ts";
+import { selectIn } from "../engine/select-in.ts";
 
 export interface ExternalIdentity {
   userId: string;
@@ -49,9 +50,31 @@ export async function insertIdentity(tx: Db, identity: ExternalIdentity, localRo
   );
 }
 
+/** The person at the provider of a user is another one, or becomes known. Grants and keys stay with the user. */
+export async function writeSubject(
+  tx: Db,
+  userId: string,
+  { issuer, subject }: Pick<ExternalIdentity, "issuer" | "subject">,
+): Promise<void> {
+  await orDuplicate(
+    "This person at the provider is already linked to another user.",
+    tx.sql`UPDATE external_identity SET issuer = ${issuer}, subject = ${subject} WHERE user_id = ${userId}`,
+  );
+}
+
+/** Which of these users are suspended. */
+export async function readSuspended(db: Db, userIds: readonly string[]): Promise<ReadonlySet<string>> {
+  const select = "SELECT user_id FROM external_identity WHERE suspended_at_ms IS NOT NULL AND user_id";
+  return new Set((await selectIn(db, select, userIds)).map((row) => text(row, "user_id")));
+}
+
+const PUSHED_STATES = ["active", "deactivated", "removed"] as const;
+
 export interface ListedIdentity extends ExternalIdentity {
   email: string;
   suspendedKeys: number;
+  /** Whether the directory pushes the person by SCIM, and the state that it pushed last. */
+  pushed: "no" | "active" | "deactivated" | "removed";
 }
 
 /** Last sign-in first. `after` is the last entry of the previous page. */
@@ -71,7 +94,9 @@ export async function listIdentities(
   const columns = COLUMNS.split(", ").map((column) => `external_identity.${column} AS ${column}`);
   const rows = await db.sql.text(
     `SELECT ${columns.join(", ")}, email,
-       (SELECT COUNT(*) FROM suspended_key WHERE suspended_key.user_id = external_identity.user_id) AS suspended_keys
+       (SELECT COUNT(*) FROM suspended_key WHERE suspended_key.user_id = external_identity.user_id) AS suspended_keys,
+       (SELECT CASE WHEN removed_at_ms IS NOT NULL THEN 'removed' WHEN is_active = 0 THEN 'deactivated' ELSE 'active' END
+        FROM scim_user WHERE scim_user.user_id = external_identity.user_id) AS pushed
      FROM (SELECT external_identity.*, app_user.email AS email
        FROM external_identity JOIN app_user ON app_user.id = user_id) AS external_identity
      WHERE ${where.join(" AND ")} ORDER BY signed_in_at_ms DESC, user_id DESC LIMIT ${mark(limit)}`,
@@ -81,6 +106,7 @@ export async function listIdentities(
     ...toIdentity(row),
     email: text(row, "email"),
     suspendedKeys: integer(row, "suspended_keys"),
+    pushed: row.pushed === null ? "no" : oneOf(row, "pushed", PUSHED_STATES),
   }));
 }
 

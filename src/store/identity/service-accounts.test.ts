@@ -39,7 +39,7 @@ eachEngine(({ open }) => {
     test("ignore a scope that a later version has stored", async () => {
       const db = await open();
       await putServiceAccount(db, BILLING);
-      await db.sql`UPDATE service_account SET scopes = '["wallet.read","scim"]'`;
+      await db.sql`UPDATE service_account SET scopes = '["wallet.read","of.later"]'`;
       expect((await findServiceAccount(db, "svc_1"))?.scopes).toEqual(["wallet.read"]);
     });
 

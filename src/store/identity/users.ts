@@ -1,7 +1,13 @@
 /** User records and their group memberships. */
 
-import { higherRole, type Role, USER_STATUSES, type UserRecord } from "../../records/user.ts";
-import { orDuplicate, rejectReferenced } from "../engine/conflict.ts";
+import {
+  effectiveStatus,
+  higherRole,
+  type Role,
+  USER_STATUSES,
+  type UserRecord,
+} from "../../records/user.ts";
+import { orDuplicate, rejectReferenced, StoreConflict } from "../engine/conflict.ts";
 import { type Db, type Row, snapshot, transaction } from "../engine/db.ts";
 import { bumpKeyRevision } from "../engine/revisions.ts";
 import { integer, oneOf, text, textOrNull } from "../engine/row.ts";
@@ -11,6 +17,7 @@ import { deleteMembers, GROUP_MEMBERS, readMembers } from "../policy/memberships
 import {
   readGrants,
   readLocalRole,
+  readLocalStatus,
   type StoredGrants,
   selectLocalGroups,
   writeMembers,
@@ -97,28 +104,48 @@ export async function putUser(db: Db, user: UserRecord): Promise<void> {
     const grants = (await readGrants(tx, [user.id])).get(user.id);
     const effective = higherRole(user.role, grants?.role ?? null);
     const { role, isAuditor } = roleColumns(effective);
+    const status = effectiveStatus({ status: user.status, ...(grants && { directory: grants }) });
     const [before] = await tx.sql`
       SELECT id, limits, status, role, is_auditor, password_hash FROM app_user WHERE id = ${user.id}`;
     await orDuplicate(
       `Another user already has the address "${user.email}".`,
       tx.sql`
         INSERT INTO app_user (id, email, email_folded, role, is_auditor, status, password_hash, limits, created_at_ms)
-        VALUES (${user.id}, ${user.email}, ${foldEmail(user.email)}, ${role}, ${isAuditor}, ${user.status},
+        VALUES (${user.id}, ${user.email}, ${foldEmail(user.email)}, ${role}, ${isAuditor}, ${status},
           ${user.passwordHash}, ${limits}, ${user.createdAtMs})
         ON CONFLICT (id) DO UPDATE SET email = excluded.email, email_folded = excluded.email_folded,
           role = excluded.role, is_auditor = excluded.is_auditor, status = excluded.status,
           password_hash = excluded.password_hash, limits = excluded.limits, created_at_ms = excluded.created_at_ms`,
     );
-    if (before !== undefined && (text(before, "limits") !== limits || text(before, "status") !== user.status))
+    if (before !== undefined && (text(before, "limits") !== limits || text(before, "status") !== status))
       await tx.sql`UPDATE api_key SET revision = ${revision} WHERE user_id = ${user.id}`;
-    if (grants !== undefined)
+    if (grants !== undefined) {
       await tx.sql`UPDATE external_identity SET local_role = ${user.role} WHERE user_id = ${user.id}`;
-    if (before !== undefined && endsSessions(before, { ...user, role: effective }))
+      await tx.sql`UPDATE scim_user SET local_status = ${user.status} WHERE user_id = ${user.id}`;
+    }
+    if (before !== undefined && endsSessions(before, { ...user, role: effective, status }))
       await deleteSessions(tx, user.id, null);
     if (before !== undefined && textOrNull(before, "password_hash") !== user.passwordHash)
       await deleteEntryLinks(tx, user.id);
     await writeMembers(tx, user, grants?.groups ?? []);
+    await keepLocalAdministrator(tx, before);
   });
+}
+
+/**
+ * Rejects a change after which only a provider could sign in an administrator, who would be locked out while it is down.
+ * As long as no person of a provider exists, this concerns no one.
+ */
+async function keepLocalAdministrator(tx: Db, before: Row | undefined): Promise<void> {
+  const couldSignIn =
+    before?.role === "admin" && before.status === "active" && textOrNull(before, "password_hash") !== null;
+  if (!couldSignIn || (await canAdministratorSignIn(tx))) return;
+  const people = await tx.sql`SELECT user_id FROM external_identity LIMIT 1`;
+  if (people.length === 0) return;
+  throw new StoreConflict(
+    "referenced",
+    "This user is the only administrator with a password, who can sign in while the provider is down. Create another one first.",
+  );
 }
 
 function endsSessions(
@@ -140,8 +167,10 @@ export async function deleteUser(db: Db, id: string): Promise<boolean> {
     await deleteMembers(tx, GROUP_MEMBERS, id);
     await tx.sql`UPDATE subscription SET status = 'cancelled' WHERE user_id = ${id} AND status = 'active'`;
     await eraseUserContent(tx, id);
-    const deleted = await tx.sql`DELETE FROM app_user WHERE id = ${id} RETURNING id`;
-    return deleted.length > 0;
+    const [deleted] = await tx.sql`
+      DELETE FROM app_user WHERE id = ${id} RETURNING id, role, status, password_hash`;
+    await keepLocalAdministrator(tx, deleted);
+    return deleted !== undefined;
   });
 }
 
@@ -161,13 +190,20 @@ function toUser(
     id,
     email: text(row, "email"),
     role: readLocalRole(readRole(row), grants),
-    status: oneOf(row, "status", USER_STATUSES),
+    status: readLocalStatus(oneOf(row, "status", USER_STATUSES), grants),
     passwordHash: textOrNull(row, "password_hash"),
     limits: callerLimits(row, "limits"),
     groups: selectLocalGroups(members.get(id) ?? [], grants),
     createdAtMs: integer(row, "created_at_ms"),
     ...(grants === undefined
       ? {}
-      : { directory: { provider: grants.provider, role: grants.role, groups: grants.groups } }),
+      : {
+          directory: {
+            provider: grants.provider,
+            role: grants.role,
+            groups: grants.groups,
+            isDeactivated: grants.isDeactivated,
+          },
+        }),
   };
 }

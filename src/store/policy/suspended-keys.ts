@@ -3,9 +3,9 @@
  * that every node rejects them, and are restored when the group or the person returns.
  */
 
-import { type Db, type Row, transaction } from "../engine/db.ts";
+import { type Db, transaction } from "../engine/db.ts";
 import { bumpKeyRevision } from "../engine/revisions.ts";
-import { text } from "../engine/row.ts";
+import { integer, text, textOrNull } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
 
 /** Which keys of a person are suspended: those of lost groups, or all. */
@@ -91,16 +91,33 @@ export async function endSuspensions(tx: Db, userId: string): Promise<void> {
   await tx.sql`DELETE FROM suspended_key WHERE user_id = ${userId}`;
 }
 
+/** Why and since when a key is suspended. */
+export interface KeySuspension {
+  /** The group that its owner lost; null: the owner lost all access. */
+  groupId: string | null;
+  sinceMs: number;
+}
+
+/** By key id: the keys among `keyIds` that are suspended. */
+export async function readSuspensions(
+  db: Db,
+  keyIds: readonly string[],
+): Promise<ReadonlyMap<string, KeySuspension>> {
+  const rows = await selectIn(
+    db,
+    "SELECT key_id, group_id, suspended_at_ms FROM suspended_key WHERE key_id",
+    keyIds,
+  );
+  return new Map(
+    rows.map((row) => [
+      text(row, "key_id"),
+      { groupId: textOrNull(row, "group_id"), sinceMs: integer(row, "suspended_at_ms") },
+    ]),
+  );
+}
+
 /** Ids of all suspended keys. */
 export async function readSuspendedKeys(db: Db): Promise<ReadonlySet<string>> {
-  return toIds(await db.sql`SELECT key_id FROM suspended_key`);
-}
-
-/** Which of these keys are suspended. */
-export async function findSuspendedKeys(db: Db, ids: readonly string[]): Promise<ReadonlySet<string>> {
-  return toIds(await selectIn(db, "SELECT key_id FROM suspended_key WHERE key_id", ids));
-}
-
-function toIds(rows: readonly Row[]): ReadonlySet<string> {
+  const rows = await db.sql`SELECT key_id FROM suspended_key`;
   return new Set(rows.map((row) => text(row, "key_id")));
 }
