@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PROGRAM_FILE } from "../../src/cli/command-line.test-support.ts";
-import { litellm, litellmKey } from "../../src/cli/import/litellm.test-support.ts";
+import { litellm, litellmFormerSecret, litellmKey } from "../../src/cli/import/litellm.test-support.ts";
 import { newApi, storedKey } from "../../src/cli/import/new-api.test-support.ts";
 import {
   type SourceContent,
@@ -25,6 +25,9 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 /** The key as people have it, and another one that may use one model only. */
 const KEY = "sk-1234567890abcdefghijkl";
+const ROTATED_KEY = "sk-rotated-67890abcdefghi";
+const FORMER_SECRET = "sk-former-567890abcdefghi";
+const inDays = (count: number) => new Date(Date.now() + count * 86_400_000);
 const NARROW_KEY = "sk-narrow-567890abcdefghi";
 
 async function runImport(gateway: RunningGateway, ...args: readonly string[]): Promise<string> {
@@ -124,7 +127,12 @@ describe.each(CASES)("LiteLLM on $name", ({ open }) => {
         days: [{ id: "d1", date: "2026-10-02", spend: 0.5 }],
         keys: [
           litellmKey(KEY, { key_alias: "laptop", team_id: "t1", user_id: "u1" }),
+          litellmKey(ROTATED_KEY, { key_alias: "rotated", team_id: "t1" }),
           litellmKey(NARROW_KEY, { key_alias: "narrow", team_id: "t1", models: ["old-fast"], rpm_limit: 2 }),
+        ],
+        formerSecrets: [
+          litellmFormerSecret(FORMER_SECRET, { now: ROTATED_KEY, until: inDays(1) }),
+          litellmFormerSecret(`${FORMER_SECRET}-ended`, { now: ROTATED_KEY, until: inDays(-1) }),
         ],
       }),
     );
@@ -157,6 +165,10 @@ describe.each(CASES)("LiteLLM on $name", ({ open }) => {
       expect((await ask(gateway, KEY, "old-chat")).status).toBe(200);
       expect((await ask(gateway, NARROW_KEY, "old-chat")).status).toBe(404);
       expect((await ask(gateway, NARROW_KEY, "old-fast")).status).toBe(200);
+      // A replaced secret that still works there works here, and the one that replaced it stays the secret of the key.
+      expect((await ask(gateway, FORMER_SECRET, "old-chat")).status).toBe(200);
+      expect((await ask(gateway, `${FORMER_SECRET}-ended`, "old-chat")).status).toBe(401);
+      expect((await ask(gateway, ROTATED_KEY, "old-chat")).status).toBe(200);
       // The first use replaced the plain hash.
       await eventually(async () => {
         const rows = await gateway.installation.db

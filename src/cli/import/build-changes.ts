@@ -9,7 +9,7 @@ import { INSTANT_MS_MAX } from "../../config/schema/basic-values.ts";
 import type { ConfigState } from "../../config/state/step.ts";
 import { findListed } from "../../money/price-list.ts";
 import { DIALECTS, type Interface } from "../../records/interfaces.ts";
-import type { KeyRecord } from "../../records/key.ts";
+import type { FormerSecret, KeyRecord } from "../../records/key.ts";
 import {
   deriveImportedPublicId,
   hasKeyPrefix,
@@ -20,10 +20,12 @@ import {
 import { findWiderGroup, hasMoneyWindow, isLooser } from "./compare-rights.ts";
 import {
   cleanName,
+  combineLimits,
   type Imported,
   type ImportedGroup,
   type ImportedKey,
   type ImportedLimits,
+  type ImportedUser,
   type ImportFinding,
   type SourceSecret,
 } from "./imported.ts";
@@ -67,6 +69,9 @@ class ChangeBuilder {
   readonly #state: ConfigState;
   readonly #options: BuildOptions;
   readonly #groups: ReadonlyMap<string, ImportedGroup>;
+  /** Names that several groups of the source would have here: a key would get the rights of another group. */
+  readonly #ambiguousNames: ReadonlySet<string>;
+  readonly #users: readonly ImportedUser[];
   readonly #policies = new Map<string, ImportedPolicy>();
   readonly #document: ImportDocument = {
     models: [],
@@ -81,6 +86,7 @@ class ChangeBuilder {
   readonly #presentUsers: ReadonlyMap<string, ConfigState["users"][number]>;
   readonly #presentPublicIds: ReadonlySet<string>;
   readonly #takenNames: Set<string>;
+  readonly #takenFormerDigests = new Set<string>();
   /** Limits of imported users, by address. */
   readonly #userLimits: ReadonlyMap<string | null, ImportedLimits | undefined>;
   readonly #groupsWithBudgets = new Set<string>();
@@ -90,7 +96,12 @@ class ChangeBuilder {
     this.#state = state;
     this.#options = options;
     this.#groups = new Map(imported.groups.map((group) => [group.name, this.#withPrefix(group)]));
-    this.#userLimits = new Map(imported.users.map((user) => [user.email, user.limits]));
+    const named = Map.groupBy(imported.groups, ({ name }) => this.#prefixed(name));
+    this.#ambiguousNames = new Set(
+      [...named].filter(([, groups]) => groups.length > 1).map(([name]) => name),
+    );
+    this.#users = mergeUsers(imported.users);
+    this.#userLimits = new Map(this.#users.map((user) => [user.email, user.limits]));
     this.#presentUsers = new Map(state.users.map((user) => [user.email.toLowerCase(), user]));
     this.#presentPublicIds = new Set(state.keys.map(({ publicId }) => publicId));
     const emails = new Map(state.users.map(({ id, email }) => [id, email]));
@@ -99,7 +110,7 @@ class ChangeBuilder {
   }
 
   build(): ImportChanges {
-    const { models, accounts, users } = this.#imported;
+    const { models, accounts } = this.#imported;
     const presentModels = new Set(this.#state.models.map(({ id }) => id));
     const presentAccounts = new Set(this.#state.accounts.map(({ name }) => name));
     this.#document.models = models
@@ -108,9 +119,7 @@ class ChangeBuilder {
     this.#document.accounts = accounts
       .map((account) => ({ ...account, name: this.#prefixed(account.name) }))
       .filter(({ name }) => !presentAccounts.has(name));
-    // Several people of the source may share an address.
-    const wanted = new Map(users.map((user) => [user.email, user]));
-    this.#document.users = [...wanted.values()]
+    this.#document.users = this.#users
       .filter(({ email }) => !this.#presentUsers.has(email))
       .map((user) => ({ ...user, groups: user.groups.map((name) => this.#prefixed(name)) }));
     for (const key of this.#imported.keys) this.#addKey(key);
@@ -142,19 +151,42 @@ class ChangeBuilder {
       ...(key.limits === undefined ? {} : { limits: key.limits }),
     };
     this.#takenNames.add(importIdentity(entry));
-    this.#secrets.set(importIdentity(entry), secret);
+    this.#secrets.set(importIdentity(entry), { ...secret, former: this.#chooseFormerSecrets(key) });
     this.#document.keys.push(entry);
   }
 
   /** Also a key that was revoked, rotated or used here since its import. */
-  #isKnown({ digest, publicId }: ImportedSecret): boolean {
+  #isKnown({ digest, publicId }: StoredSecret): boolean {
     return this.#presentPublicIds.has(publicId) || this.#state.formerDigests.has(digest);
+  }
+
+  /** Those that still work, latest expiry first, and that no key here has or had. */
+  #chooseFormerSecrets({ title, formerSecrets = [] }: ImportedKey): FormerSecret[] {
+    const unknown = formerSecrets
+      .map(({ sha256Hex, worksUntilMs }) => ({
+        ...storeSecret({ sha256Hex }, this.#options.digest),
+        last4: "",
+        worksUntilMs,
+      }))
+      .filter((secret) => !this.#isKnown(secret) && !this.#takenFormerDigests.has(secret.digest))
+      .sort((a, b) => b.worksUntilMs - a.worksUntilMs);
+    const left = unknown.length - limits.formerSecretsMax;
+    if (left > 0)
+      this.#findings.push({
+        subject: title,
+        message: `${left} of its replaced secrets are not imported: ${limits.formerSecretsMax} may work at a time.`,
+      });
+    const chosen = unknown.slice(0, limits.formerSecretsMax);
+    for (const { digest } of chosen) this.#takenFormerDigests.add(digest);
+    return chosen;
   }
 
   /** The group and the request policy of a key, or the reason why it is not created. */
   #chooseRights(key: ImportedKey): { group: ImportedGroup; policy: ImportedPolicy | null } | string {
     const group = this.#groups.get(key.group);
     if (group === undefined) return `its group "${key.group}" was not imported`;
+    if (this.#ambiguousNames.has(group.name))
+      return `several groups of the source would be named "${group.name}"`;
     const policy = buildKeyPolicy(key, group, this.#options.prefix);
     if (typeof policy === "string") return policy;
     const samePolicy = this.#state.requestPolicies.find(({ name }) => name === policy?.name);
@@ -190,8 +222,8 @@ class ChangeBuilder {
   #addGroups(): void {
     const present = new Set(this.#state.groups.map(({ name }) => name));
     const unpriced = new Set<string>();
-    for (const group of new Map([...this.#groups.values()].map((one) => [one.name, one])).values()) {
-      if (present.has(group.name)) continue;
+    for (const group of this.#groups.values()) {
+      if (present.has(group.name) || this.#ambiguousNames.has(group.name)) continue;
       const needsPrices =
         group.billing !== undefined ||
         hasMoneyWindow(group.group_limits) ||
@@ -236,6 +268,21 @@ class ChangeBuilder {
   }
 }
 
+/** Several people of the source may share an address. They become one, with the stricter limits. */
+function mergeUsers(users: readonly ImportedUser[]): ImportedUser[] {
+  const merged = new Map<string, ImportedUser>();
+  for (const user of users) {
+    const { limits: others, groups = [] } = merged.get(user.email) ?? {};
+    const strict = others && user.limits ? combineLimits(others, user.limits) : (others ?? user.limits);
+    merged.set(user.email, {
+      email: user.email,
+      groups: [...new Set([...groups, ...user.groups])],
+      ...(strict === undefined ? {} : { limits: strict }),
+    });
+  }
+  return [...merged.values()];
+}
+
 function describeOwner({ userId, name }: KeyRecord, emails: ReadonlyMap<string, string>) {
   return { name, user: userId === null ? undefined : emails.get(userId) };
 }
@@ -250,7 +297,9 @@ function findSecretProblem(secret: SourceSecret): string | null {
   return hasKeyPrefix(plain) && !hasValidChecksum(plain) ? "its secret begins with gwk_" : null;
 }
 
-function storeSecret(secret: SourceSecret, digest: BuildOptions["digest"]): ImportedSecret {
+type StoredSecret = Pick<ImportedSecret, "digest" | "publicId">;
+
+function storeSecret(secret: SourceSecret, digest: BuildOptions["digest"]): StoredSecret {
   if ("plain" in secret) {
     const stored = digest(secret.plain);
     return { digest: stored, publicId: readPublicId(secret.plain, stored) };

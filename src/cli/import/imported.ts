@@ -3,16 +3,14 @@
 import type { WindowInFile } from "../../config/schema/usage-limits.ts";
 import type { Nano } from "../../money/nano.ts";
 import type { Interface } from "../../records/interfaces.ts";
+import { RATE_KINDS, type RateKind } from "../../records/limits.ts";
 import type { Price } from "../../records/price.ts";
 
 export const SOURCES = ["litellm", "new-api", "one-api", "sub2api"] as const;
 export type SourceName = (typeof SOURCES)[number];
 
 /** Limits in file shape. */
-export interface ImportedLimits {
-  concurrency?: number;
-  rpm?: number;
-  tpm?: number;
+export interface ImportedLimits extends Partial<Record<RateKind, number>> {
   windows?: WindowInFile[];
 }
 
@@ -57,6 +55,12 @@ export interface ImportedUser {
 /** The whole secret, or its SHA-256 where the source has nothing else. */
 export type SourceSecret = { readonly plain: string } | { readonly sha256Hex: string };
 
+/** A secret that the source has replaced and still accepts. */
+export interface SourceFormerSecret {
+  readonly sha256Hex: string;
+  readonly worksUntilMs: number;
+}
+
 export interface ImportedKey {
   /** For reports: `key 17 "laptop"`. */
   readonly title: string;
@@ -68,6 +72,8 @@ export interface ImportedKey {
   /** The networks that requests may come from; null for all. */
   readonly networks: readonly string[] | null;
   readonly secret: SourceSecret;
+  /** Omitted: none. */
+  readonly formerSecrets?: readonly SourceFormerSecret[];
   readonly expiresAtMs: number | null;
   readonly limits?: ImportedLimits;
 }
@@ -141,20 +147,17 @@ export function makeAddress(name: string | null, domain: string | null): string 
   return domain === null || local === "" ? null : `${local}@${domain.toLowerCase()}`;
 }
 
-/** The networks of a list of IP addresses; null if it has no entry. */
+/** The networks of a list of IP addresses; null if it has no entry. An empty entry is no network, and not ignored. */
 export function readNetworks(entries: readonly string[]): string[] | null {
-  const networks = entries.map((entry) => entry.trim()).filter((entry) => entry !== "");
-  return networks.length === 0 ? null : networks;
+  return entries.length === 0 ? null : entries.map((entry) => entry.trim());
 }
 
 /** The stricter of two limits of each kind. */
 export function combineLimits(a: ImportedLimits, b: ImportedLimits): ImportedLimits {
-  const least = (x: number | undefined, y: number | undefined) =>
-    x === undefined ? y : y === undefined ? x : Math.min(x, y);
   const rates = Object.fromEntries(
-    (["concurrency", "rpm", "tpm"] as const).flatMap((kind) => {
-      const value = least(a[kind], b[kind]);
-      return value === undefined ? [] : [[kind, value]];
+    RATE_KINDS.flatMap((kind) => {
+      const set = [a[kind], b[kind]].filter((limit) => limit !== undefined);
+      return set.length === 0 ? [] : [[kind, Math.min(...set)]];
     }),
   );
   const windows = Map.groupBy([...(a.windows ?? []), ...(b.windows ?? [])], ({ per }) => per);

@@ -121,11 +121,11 @@ export const KEYS: SourceTable = {
   ],
 };
 
-export const OLD_SECRETS: SourceTable = {
+export const FORMER_SECRETS: SourceTable = {
   name: "LiteLLM_DeprecatedVerificationToken",
   key: "id",
-  required: ["revoke_at"],
-  ignored: ["token", "active_token_id", "created_at"],
+  required: ["token", "active_token_id", "revoke_at"],
+  ignored: ["created_at"],
 };
 
 /** Sums of each day, which later versions have beside the log of requests. */

@@ -39,6 +39,7 @@ const KEY_COLUMNS: Columns = {
 
 export interface LitellmRows {
   keys?: Rows;
+  formerSecrets?: Rows;
   teams?: Rows;
   users?: Rows;
   budgets?: Rows;
@@ -52,6 +53,10 @@ export interface LitellmRows {
 export function litellm(rows: LitellmRows): SourceContent {
   return {
     LiteLLM_VerificationToken: { columns: KEY_COLUMNS, rows: rows.keys ?? [] },
+    LiteLLM_DeprecatedVerificationToken: {
+      columns: { id: "text", token: "text", active_token_id: "text", revoke_at: "time", created_at: "time" },
+      rows: rows.formerSecrets ?? [],
+    },
     LiteLLM_TeamTable: {
       columns: {
         ...LIMITS,
@@ -103,6 +108,12 @@ export function litellm(rows: LitellmRows): SourceContent {
       rows: rows.models ?? [],
     },
   };
+}
+
+/** A secret that LiteLLM has replaced by another one. */
+export function litellmFormerSecret(secret: string, { now, until }: { now: string; until: Date }) {
+  const token = hashImported(secret);
+  return { id: token, token, active_token_id: hashImported(now), revoke_at: until };
 }
 
 /** A key as LiteLLM stores it: the SHA-256 of the secret. */

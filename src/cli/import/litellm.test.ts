@@ -1,10 +1,12 @@
+import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { createCipheriv, createHash, hkdfSync } from "node:crypto";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
+import { hashImported, importedDigest } from "../../secrets/api-key.ts";
 import { openCommandLine } from "../command-line.test-support.ts";
-import { type LitellmRows, litellm, litellmKey } from "./litellm.test-support.ts";
+import { type LitellmRows, litellm, litellmFormerSecret, litellmKey } from "./litellm.test-support.ts";
 import { decryptStored, openBox } from "./litellm-cipher.ts";
 import { writeSqlite } from "./source-tables.test-support.ts";
 
@@ -168,6 +170,26 @@ test("a key is not created if a restriction has no counterpart", async () => {
   expect(JSON.stringify(report)).not.toContain("sk-upstream-1");
 });
 
+test("replaced secrets are imported while they work, at most five of a key, and once", async () => {
+  const now = "sk-now";
+  const ends = (secret: string, count: number) => litellmFormerSecret(secret, { now, until: days(count) });
+  const command = prepare({
+    teams: [TEAM],
+    keys: [litellmKey(now, { key_alias: "rotated", team_id: "t1" })],
+    formerSecrets: [ends("sk-ended", -1), ...Array.from({ length: 6 }, (_, i) => ends(`sk-${i}`, i + 1))],
+  });
+  const report = await json(...command);
+  expect(reasons(report)).toEqual({ rotated: expect.stringContaining("1 of its replaced secrets") });
+  const stored = new Database(join(folder(), "data/gateway.db"), { readonly: true })
+    .query("SELECT digest, works_until_ms AS until FROM former_secret ORDER BY works_until_ms")
+    .all();
+  const kept = Array.from({ length: 5 }, (_, i) => i + 1);
+  expect(stored).toEqual(
+    kept.map((i) => ({ digest: importedDigest(hashImported(`sk-${i}`)), until: days(i + 1).getTime() })),
+  );
+  expect((await json(...command)).changes).toEqual([]);
+});
+
 test("what was spent in each month is reported, from the sums of days or from the log of requests", async () => {
   const requests = [
     { request_id: "r1", startTime: new Date("2026-09-30T23:59:59Z"), spend: 0.25 },
@@ -213,6 +235,61 @@ test("a key is not put into a group of this gateway that offers more", async () 
   await runOk(...command, "--prefix", "old-");
   const keys = parse(await runOk("export")).keys;
   expect(keys).toEqual([expect.objectContaining({ name: "one", group: "old-research" })]);
+});
+
+test("a team keeps its rights if its name or id is that of the group for keys without a team", async () => {
+  const command = prepare({
+    teams: [
+      { ...TEAM, team_alias: "imported" },
+      { ...TEAM, team_id: "imported", team_alias: "x".repeat(70), models: ["fast"] },
+      { ...TEAM, team_id: "t3", team_alias: `${"x".repeat(70)}y`, models: ["sonnet"] },
+    ],
+    keys: [
+      litellmKey("sk-1", { key_alias: "by name", team_id: "t1" }),
+      litellmKey("sk-2", { key_alias: "by id", team_id: "imported" }),
+      litellmKey("sk-3", { key_alias: "by start", team_id: "t3" }),
+      litellmKey("sk-4", { key_alias: "no team" }),
+    ],
+  });
+  await runOk(...command);
+  const { keys, groups } = parse(await runOk("export"));
+  const models = new Map(groups.map(({ name, models: offered }: never) => [name, offered]));
+  expect(Object.fromEntries(keys.map(({ name, group }: never) => [name, models.get(group)]))).toEqual({
+    "by name": ["gpt-4o", "fast"],
+    "by id": ["fast"],
+    "by start": ["sonnet"],
+    "no team": ["gpt-4o", "fast", "sonnet"],
+  });
+});
+
+test("groups whose names are the same after a prefix are not mixed up", async () => {
+  const long = "x".repeat(63);
+  const command = prepare({
+    teams: [
+      { ...TEAM, team_alias: `${long}a` },
+      { ...TEAM, team_id: "t2", team_alias: `${long}b`, models: [] },
+    ],
+    keys: [litellmKey("sk-1", { key_alias: "one", team_id: "t1" })],
+  });
+  expect(reasons(await json(...command, "--prefix", "old-")).one).toContain("several groups of the source");
+  await runOk(...command);
+  expect(parse(await runOk("export")).keys).toMatchObject([{ group: `${long}a` }]);
+});
+
+test("users who share an address become one, with the stricter limits", async () => {
+  const shared = { user_email: "team@example.com", models: [] };
+  await runOk(
+    ...prepare({
+      users: [
+        { ...shared, user_id: "u1", rpm_limit: 5 },
+        { ...shared, user_id: "u2", rpm_limit: 9, tpm_limit: 100 },
+        { ...shared, user_id: "u3" },
+      ],
+      keys: [litellmKey("sk-1", { key_alias: "one", user_id: "u1" })],
+    }),
+  );
+  const { users } = parse(await runOk("export"));
+  expect(users).toMatchObject([{ email: "team@example.com", limits: { rpm: 5, tpm: 100 } }]);
 });
 
 test("bad rows are reported with their id, and the others are imported", async () => {

@@ -12,14 +12,15 @@ import {
   type ImportedLimits,
   type ImportOptions,
   makeAddress,
+  type SourceFormerSecret,
 } from "./imported.ts";
 import { type AccessGroups, readDeployments } from "./litellm-deployments.ts";
 import {
   BUDGETS,
   DAILY_SPENDING,
+  FORMER_SECRETS,
   KEYS,
   MEMBERSHIPS,
-  OLD_SECRETS,
   ORGANIZATIONS,
   REQUEST_LOG,
   TEAMS,
@@ -54,15 +55,19 @@ class LitellmReader {
   readonly #budgets = new Map<string, Scope>();
   readonly #organizations = new Map<string, Scope>();
   readonly #teams = new Map<string, Scope & { name: string }>();
+  readonly #groupNames: Set<string>;
   readonly #users = new Map<string, Scope & { email: string | null }>();
   /** Budgets of one person in one team. */
   readonly #members = new Set<string>();
+  /** By the hash of the secret that replaced them. */
+  readonly #formerSecrets = new Map<string, SourceFormerSecret[]>();
 
   constructor(reader: TableReader, imported: Imported, options: ImportOptions, accessGroups: AccessGroups) {
     this.#reader = reader;
     this.#imported = imported;
     this.#options = options;
     this.#accessGroups = accessGroups;
+    this.#groupNames = new Set([options.group]);
   }
 
   async read(): Promise<Imported> {
@@ -72,9 +77,9 @@ class LitellmReader {
     await reader.each(TEAMS, (row) => this.#readTeam(row));
     await reader.each(USERS, (row) => this.#readUser(row));
     await reader.eachIfPresent(MEMBERSHIPS, (row) => this.#readMembership(row));
-    this.#addGroup(this.#options.group, this.#options.group, NO_SCOPE);
+    this.#addGroup(this.#options.group, NO_SCOPE);
+    await reader.eachIfPresent(FORMER_SECRETS, (row) => this.#readFormerSecret(row));
     await reader.each(KEYS, (row) => this.#readKey(row));
-    await this.#countOldSecrets();
     await this.#readSpending();
     if (this.#imported.models.length === 0)
       this.#report(
@@ -87,15 +92,16 @@ class LitellmReader {
   #readTeam(row: SourceRow): void {
     const name = cleanName(row.text("team_alias"), row.id);
     const scope = this.#readScope(row);
-    const isTaken = [...this.#teams.values()].some((team) => team.name === name);
-    this.#addGroup(row.id, isTaken ? cleanName(`${name} ${row.id}`, row.id) : name, scope);
+    const unique = this.#groupNames.has(name) ? cleanName(`${name.slice(0, 24)} ${row.id}`, row.id) : name;
+    this.#teams.set(row.id, { ...scope, name: unique });
+    this.#addGroup(unique, scope);
     if (scope.obstacle !== null)
       this.#report(`team ${name}`, `${scope.obstacle}, so the keys of the team are not created.`);
   }
 
   /** A model list limits the group; without one it offers all models that are imported. */
-  #addGroup(id: string, name: string, scope: Scope): void {
-    this.#teams.set(id, { ...scope, name });
+  #addGroup(name: string, scope: Scope): void {
+    this.#groupNames.add(name);
     const models = this.#expand(scope.models) ?? this.#imported.models.map(({ id: model }) => model);
     this.#imported.groups.push({
       name,
@@ -133,6 +139,16 @@ class LitellmReader {
     this.#members.add(JSON.stringify([row.requireText("user_id"), row.requireText("team_id")]));
   }
 
+  #readFormerSecret(row: SourceRow): void {
+    const sha256Hex = row.requireText("token");
+    const worksUntilMs = row.instantMs("revoke_at") ?? 0;
+    if (worksUntilMs <= this.#options.nowMs || !isSha256Hex(sha256Hex)) return;
+    const current = row.requireText("active_token_id");
+    const known = this.#formerSecrets.get(current) ?? [];
+    known.push({ sha256Hex, worksUntilMs });
+    this.#formerSecrets.set(current, known);
+  }
+
   #readKey(row: SourceRow): void {
     const alias = row.text("key_alias") ?? row.text("key_name");
     const title = `key ${row.shownId}${alias === null ? "" : ` "${cleanName(alias, "")}"`}`;
@@ -142,7 +158,7 @@ class LitellmReader {
       this.#report(title, `not created: ${reason}.`);
       return;
     }
-    const team = this.#teams.get(row.text("team_id") ?? this.#options.group);
+    const team = this.#teams.get(row.text("team_id") ?? "");
     const user = this.#users.get(row.text("user_id") ?? "");
     const models = this.#keyModels(scope.models, user, row.text("team_id") !== null);
     this.#imported.keys.push({
@@ -153,6 +169,7 @@ class LitellmReader {
       models,
       networks: null,
       secret: { sha256Hex: row.id },
+      formerSecrets: this.#formerSecrets.get(row.id) ?? [],
       expiresAtMs: row.instantMs("expires"),
       ...(hasLimits(scope.limits) ? { limits: scope.limits } : {}),
     });
@@ -160,7 +177,7 @@ class LitellmReader {
 
   /** Why a key is not created; null if it is. */
   #findReason(row: SourceRow, scope: Scope): string | null {
-    if (!/^[0-9a-f]{64}$/.test(row.id)) return "its secret is not stored as SHA-256";
+    if (!isSha256Hex(row.id)) return "its secret is not stored as SHA-256";
     if (row.flag("blocked")) return "it is blocked";
     const expiresAtMs = row.instantMs("expires");
     if (expiresAtMs !== null && expiresAtMs <= this.#options.nowMs) return "it has expired";
@@ -228,18 +245,13 @@ class LitellmReader {
     }
   }
 
-  async #countOldSecrets(): Promise<void> {
-    let count = 0;
-    await this.#reader.eachIfPresent(OLD_SECRETS, (row) => {
-      if ((row.instantMs("revoke_at") ?? 0) > this.#options.nowMs) count += 1;
-    });
-    if (count > 0)
-      this.#report("rotated keys", `${count} old secrets that still work there are not imported.`);
-  }
-
   #report(subject: string, message: string): void {
     this.#imported.findings.push({ subject, message });
   }
+}
+
+function isSha256Hex(text: string): boolean {
+  return /^[0-9a-f]{64}$/.test(text);
 }
 
 function hasLimits(limits: ImportedLimits): boolean {

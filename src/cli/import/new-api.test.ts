@@ -200,6 +200,104 @@ test("keys with lists of addresses get a request policy, which keys with the sam
   expect(await json(...command)).toMatchObject({ changes: [] });
 });
 
+/** What the report says about each subject. */
+async function findings(command: readonly string[]): Promise<Record<string, string>> {
+  const { not_carried_over: found } = await json(...command);
+  return Object.fromEntries(found.map(({ subject, message }: never) => [subject, message]));
+}
+
+test("a token is not created if the source rejects its group, or if its user pays more there", async () => {
+  const source = newApi({
+    channels: [{ id: 1, name: "openai", key: "sk-a", models: "gpt-4o", group: "default,vip,staff,old,dear" }],
+    options: [
+      { key: "GroupRatio", value: '{"default":1,"vip":0.8,"staff":0.5,"dear":2}' },
+      { key: "UserUsableGroups", value: '{"default":"","vip":"","old":"","dear":""}' },
+      {
+        key: "group_ratio_setting.group_special_usable_group",
+        value: '{"default":{"+:staff":"","-:vip":""}}',
+      },
+      { key: "GroupGroupRatio", value: '{"default":{"dear":3},"staff":{"dear":1}}' },
+    ],
+    users: [
+      { id: 1, username: "ada", email: "ada@example.com" },
+      { id: 2, username: "eve", email: "eve@example.com", group: "staff" },
+    ],
+    tokens: [
+      { id: 1, user_id: 1, key: storedKey("a"), name: "own" },
+      { id: 2, user_id: 1, key: storedKey("b"), name: "added", group: "staff" },
+      { id: 3, user_id: 1, key: storedKey("c"), name: "removed", group: "vip" },
+      { id: 4, user_id: 1, key: storedKey("d"), name: "no ratio", group: "old" },
+      { id: 5, user_id: 1, key: storedKey("e"), name: "dearer", group: "dear" },
+      { id: 6, user_id: 2, key: storedKey("f"), name: "cheaper", group: "dear" },
+      { id: 7, user_id: 2, key: storedKey("g"), name: "never", group: "default", expired_time: null },
+    ],
+  });
+  const command = prepare("new-api", source);
+  expect(await findings(command)).toMatchObject({
+    'key 3 "removed"': 'not created: its group "vip" is not open to its user.',
+    'key 4 "no ratio"': 'not created: its group "old" has no ratio, so the source rejects it.',
+    'key 5 "dearer"': 'not created: its user pays more than the ratio of the group "dear".',
+    'key 7 "never"': "not created: it has expired.",
+    "option GroupGroupRatio": expect.stringContaining("no counterpart"),
+  });
+  const { keys } = parse(await runOk("export"));
+  expect(keys.map(({ name, group }: never) => [name, group])).toEqual([
+    ["own", "default"],
+    ["added", "staff"],
+    ["cheaper", "dear"],
+  ]);
+});
+
+test("groups that were never opened are closed, except the two that the source opens by itself", async () => {
+  const command = prepare(
+    "new-api",
+    newApi({
+      channels: [{ id: 1, name: "openai", key: "sk-a", models: "gpt-4o", group: "default,vip,svip" }],
+      users: [{ id: 1, username: "ada", email: "ada@example.com" }],
+      tokens: ["default", "vip", "svip"].map((group, i) => {
+        return { id: i, user_id: 1, key: storedKey("abc"[i] ?? ""), name: group, group };
+      }),
+    }),
+  );
+  expect(await findings(command)).toMatchObject({ 'key 2 "svip"': expect.stringContaining("not open") });
+  expect(parse(await runOk("export")).keys).toHaveLength(2);
+});
+
+test("the rate limit of users is that of the strictest group of their keys", async () => {
+  const command = prepare(
+    "new-api",
+    newApi({
+      channels: [{ id: 1, name: "openai", key: "sk-a", models: "gpt-4o", group: "default,vip,slow" }],
+      options: [
+        { key: "ModelRequestRateLimitEnabled", value: "true" },
+        { key: "ModelRequestRateLimitDurationMinutes", value: "2" },
+        { key: "ModelRequestRateLimitSuccessCount", value: "125" },
+        { key: "ModelRequestRateLimitGroup", value: '{"vip":[20,90],"slow":[1,1]}' },
+        { key: "UserUsableGroups", value: '{"default":"","vip":"","slow":""}' },
+        { key: "GroupRatio", value: '{"default":1,"vip":1,"slow":1}' },
+      ],
+      users: [
+        { id: 1, username: "ada", email: "ada@example.com" },
+        { id: 2, username: "eve", email: "eve@example.com" },
+      ],
+      tokens: [
+        { id: 1, user_id: 1, key: storedKey("a"), name: "a" },
+        { id: 2, user_id: 2, key: storedKey("b"), name: "b" },
+        { id: 3, user_id: 2, key: storedKey("c"), name: "c", group: "vip" },
+        { id: 4, user_id: 2, key: storedKey("d"), name: "d", group: "slow" },
+      ],
+    }),
+  );
+  expect(await findings(command)).toMatchObject({
+    'key 4 "d"': "not created: less than one request per minute has no counterpart.",
+  });
+  const { users } = parse(await runOk("export"));
+  expect(users.map(({ email, limits }: never) => [email, limits])).toEqual([
+    ["ada@example.com", { rpm: 62 }],
+    ["eve@example.com", { rpm: 10 }],
+  ]);
+});
+
 test("a key is not created if a policy of this gateway with the same name has other rules", async () => {
   writeFileSync(
     join(folder(), "policy.yaml"),
@@ -236,6 +334,8 @@ test("one-api has model lists and subnets in columns of its own", async () => {
       tokens: [
         { id: 1, user_id: 7, key: storedKey("a"), name: "one", models: "deepseek-chat" },
         { id: 2, user_id: 7, key: storedKey("b"), name: "net", subnet: "10.0.0.0/8, 192.168.0.0/16" },
+        { id: 3, user_id: 7, key: storedKey("c"), name: "closed", subnet: "," },
+        { id: 4, user_id: 7, key: storedKey("d"), name: "no model", models: "," },
       ],
     }),
   );
@@ -247,6 +347,8 @@ test("one-api has model lists and subnets in columns of its own", async () => {
     .map(({ subject, message }: never) => `${subject} ${message}`)
     .join("\n");
   expect(found).toContain("rounded down");
+  expect(found).toMatch(/"closed" not created: .*no network/);
+  expect(found).toMatch(/"no model" not created: none of its models/);
   const { keys, accounts, request_policies: policies } = parse(await runOk("export"));
   expect(keys).toEqual([
     expect.objectContaining({ name: "one", request_policy: "only deepseek-chat" }),

@@ -3,7 +3,9 @@
  * become accounts, and the group of a user or token is a group that charges the balance.
  */
 
+import { lowest } from "../../base/lowest.ts";
 import { ENABLED, readChannels, splitList } from "./channels.ts";
+import { type GroupRules, readGroupRules } from "./group-rules.ts";
 import {
   cleanName,
   createImported,
@@ -14,6 +16,7 @@ import {
 } from "./imported.ts";
 import { type QuotaOptions, readQuotaOptions } from "./quota-options.ts";
 import type { SourceDatabase } from "./source-database.ts";
+import { SourceOptions } from "./source-options.ts";
 import type { SourceRow } from "./source-row.ts";
 import type { SourceTable, SpendingTable } from "./source-table.ts";
 import { TableReader } from "./table-reader.ts";
@@ -87,34 +90,43 @@ async function readTokens(
 ): Promise<Imported> {
   const imported = createImported();
   const reader = new TableReader(source, imported.findings);
-  const quota = await readQuotaOptions(reader, imported);
+  const sourceOptions = await SourceOptions.read(reader, imported.findings);
+  const quota = readQuotaOptions(sourceOptions);
   await readChannels(reader, imported, { upstreams, quota });
-  return new TokenReader(reader, imported, options, quota).read();
+  const rules = readGroupRules(sourceOptions);
+  return new TokenReader(reader, imported, { ...options, quota, rules }).read();
+}
+
+interface TokenOptions extends ImportOptions {
+  readonly quota: QuotaOptions;
+  readonly rules: GroupRules;
 }
 
 interface Owner {
   readonly email: string;
   readonly group: string;
+  /** The rate limit counts all requests of a user, and the strictest group that the user's keys are in decides. */
+  rpm: number | null;
 }
 
 class TokenReader {
   readonly #reader: TableReader;
   readonly #imported: Imported;
-  readonly #options: ImportOptions;
-  readonly #quota: QuotaOptions;
+  readonly #options: TokenOptions;
   readonly #owners = new Map<string, Owner>();
 
-  constructor(reader: TableReader, imported: Imported, options: ImportOptions, quota: QuotaOptions) {
+  constructor(reader: TableReader, imported: Imported, options: TokenOptions) {
     this.#reader = reader;
     this.#imported = imported;
     this.#options = options;
-    this.#quota = quota;
   }
 
   async read(): Promise<Imported> {
     await this.#reader.each(USERS, (row) => this.#readUser(row));
     await this.#reader.each(TOKENS, (row) => this.#readToken(row));
-    const toNano = (row: SourceRow) => this.#quota.toNano(BigInt(row.integer("amount") ?? 0)).amountNano;
+    for (const owner of this.#owners.values()) this.#addUser(owner);
+    const toNano = (row: SourceRow) =>
+      this.#options.quota.toNano(BigInt(row.integer("amount") ?? 0)).amountNano;
     this.#imported.spending.push(...(await this.#reader.readSpending(LOG, toNano)));
     return this.#imported;
   }
@@ -136,11 +148,18 @@ class TokenReader {
       return;
     }
     const group = cleanName(row.text("group"), "default");
-    this.#owners.set(row.id, { email, group });
-    this.#imported.users.push({ email, groups: this.#hasGroup(group) ? [group] : [] });
-    const { amountNano, isExact } = this.#quota.toNano(BigInt(row.integer("quota") ?? 0));
+    this.#owners.set(row.id, { email, group, rpm: this.#options.rules.findRpm(group) });
+    const { amountNano, isExact } = this.#options.quota.toNano(BigInt(row.integer("quota") ?? 0));
     if (!isExact) this.#report(`balance of ${email}`, "was rounded down to a billionth of a dollar.");
     this.#imported.balances.push({ sourceId: row.id, email, amountNano });
+  }
+
+  #addUser({ email, group, rpm }: Owner): void {
+    this.#imported.users.push({
+      email,
+      groups: this.#hasGroup(group) && rpm !== 0 ? [group] : [],
+      ...(rpm === null ? {} : { limits: { rpm: Math.max(rpm, 1) } }),
+    });
   }
 
   #readToken(row: SourceRow): void {
@@ -153,17 +172,19 @@ class TokenReader {
       this.#report(title, `not created: ${reason}.`);
       return;
     }
-    const expiresAtSeconds = row.integer("expired_time") ?? -1;
+    const group = cleanName(row.text("group"), owner.group);
+    owner.rpm = lowest(owner.rpm, this.#options.rules.findRpm(group));
+    const expiresAtSeconds = row.integer("expired_time");
     const secret = row.requireText("key").trim();
     this.#imported.keys.push({
       title,
       name: cleanName(name, `key ${row.shownId}`),
       user: owner.email,
-      group: cleanName(row.text("group"), owner.group),
+      group,
       models: readModelList(row),
-      networks: readNetworks([...splitLines(row.text("allow_ips")), ...splitList(row.text("subnet") ?? "")]),
+      networks: readNetworks([...splitLines(row.text("allow_ips")), ...splitSubnets(row.text("subnet"))]),
       secret: { plain: secret.startsWith("sk-") ? secret : `sk-${secret}` },
-      expiresAtMs: expiresAtSeconds === -1 ? null : expiresAtSeconds * 1_000,
+      expiresAtMs: expiresAtSeconds === null || expiresAtSeconds === -1 ? null : expiresAtSeconds * 1_000,
     });
   }
 
@@ -171,11 +192,21 @@ class TokenReader {
   #findReason(row: SourceRow, owner: Owner | undefined): string | null {
     if (owner === undefined) return "its user was not imported";
     if (row.integer("status") !== ENABLED) return "it is disabled, expired or used up";
-    const expiresAtSeconds = row.integer("expired_time") ?? -1;
+    // The source reads an empty time as 0.
+    const expiresAtSeconds = row.integer("expired_time") ?? 0;
     if (expiresAtSeconds !== -1 && expiresAtSeconds * 1_000 <= this.#options.nowMs) return "it has expired";
     if (!row.flag("unlimited_quota")) return "a quota of one key has no counterpart";
-    const group = cleanName(row.text("group"), owner.group);
-    return this.#hasGroup(group) ? null : `no enabled channel serves its group "${group}"`;
+    return this.#findGroupObstacle(row.text("group"), owner.group);
+  }
+
+  #findGroupObstacle(named: string | null, userGroup: string): string | null {
+    const { rules } = this.#options;
+    const group = cleanName(named, userGroup);
+    if (!this.#hasGroup(group)) return `no enabled channel serves its group "${group}"`;
+    const obstacle = named === null ? null : rules.findTokenObstacle(userGroup, group);
+    if (obstacle !== null) return obstacle;
+    if (rules.paysMore(userGroup, group)) return `its user pays more than the ratio of the group "${group}"`;
+    return rules.findRpm(group) === 0 ? "less than one request per minute has no counterpart" : null;
   }
 
   #hasGroup(name: string): boolean {
@@ -193,7 +224,15 @@ function readModelList(row: SourceRow): string[] | null {
   return list === null ? null : splitList(list);
 }
 
-/** new-api has an address in each line, and ignores spaces and a comma at its end. */
+/** new-api has an address in each line, and ignores spaces, commas at the end, and empty lines. */
 function splitLines(addresses: string | null): string[] {
-  return (addresses ?? "").split("\n").map((line) => line.replaceAll(" ", "").replace(/,\s*$/, ""));
+  return (addresses ?? "")
+    .split("\n")
+    .map((line) => line.replaceAll(" ", "").trim().replace(/,+$/, ""))
+    .filter((line) => line !== "");
+}
+
+/** one-api rejects all requests if an entry is empty, so it is kept: a key with it is not created. */
+function splitSubnets(subnets: string | null): string[] {
+  return subnets === null ? [] : subnets.split(",").map((subnet) => subnet.trim());
 }

@@ -35,7 +35,7 @@ export const GROUPS: SourceTable = {
   name: "groups",
   key: "id",
   required: ["name", "rate_multiplier", "status", "platform"],
-  optional: ["subscription_type", "rpm_limit", "claude_code_only", "deleted_at"],
+  optional: ["subscription_type", "rpm_limit", "claude_code_only", "allow_image_generation", "deleted_at"],
   ignored: [
     ...TIMES,
     "description",
@@ -43,7 +43,9 @@ export const GROUPS: SourceTable = {
     "daily_limit_usd",
     "weekly_limit_usd",
     "monthly_limit_usd",
+    "five_hour_limit_usd",
     "default_validity_days",
+    "sort_order",
   ],
 };
 
@@ -51,14 +53,13 @@ export const ACCOUNTS: SourceTable = {
   name: "accounts",
   key: "id",
   required: ["name", "platform", "type", "credentials", "status"],
-  optional: ["concurrency", "priority", "deleted_at"],
+  optional: ["concurrency", "priority", "schedulable", "deleted_at"],
   ignored: [
     ...TIMES,
     "extra",
     "proxy_id",
     "error_message",
     "last_used_at",
-    "schedulable",
     "rate_limited_at",
     "rate_limit_reset_at",
     "overload_until",
@@ -81,7 +82,17 @@ export const QUOTAS: SourceTable = {
   name: "user_platform_quotas",
   key: "id",
   required: ["user_id"],
-  optional: ["daily_limit_usd", "weekly_limit_usd", "monthly_limit_usd"],
+  optional: ["daily_limit_usd", "weekly_limit_usd", "monthly_limit_usd", "deleted_at"],
+  ignored: [
+    ...TIMES,
+    "platform",
+    "daily_usage_usd",
+    "weekly_usage_usd",
+    "monthly_usage_usd",
+    "daily_window_start",
+    "weekly_window_start",
+    "monthly_window_start",
+  ],
 };
 
 /** Multipliers of one user in a group. */
@@ -106,11 +117,6 @@ export const KEYS: SourceTable = {
     "rate_limit_5h",
     "rate_limit_1d",
     "rate_limit_7d",
-  ],
-  ignored: [
-    ...TIMES,
-    "last_used_at",
-    "quota_used",
     "usage_5h",
     "usage_1d",
     "usage_7d",
@@ -118,6 +124,7 @@ export const KEYS: SourceTable = {
     "window_1d_start",
     "window_7d_start",
   ],
+  ignored: [...TIMES, "last_used_at", "quota_used"],
 };
 
 export const REQUEST_LOG: SpendingTable = { name: "usage_logs", time: "created_at", amount: "actual_cost" };

@@ -26,6 +26,14 @@ const COLUMNS: Readonly<Record<string, Columns>> = {
     status: "text",
     platform: "text",
     subscription_type: "text",
+    allow_image_generation: "bool",
+    deleted_at: "time",
+  },
+  user_platform_quotas: {
+    id: "int",
+    user_id: "int",
+    platform: "text",
+    daily_limit_usd: "decimal",
     deleted_at: "time",
   },
   accounts: {
@@ -37,6 +45,7 @@ const COLUMNS: Readonly<Record<string, Columns>> = {
     concurrency: "int",
     priority: "int",
     status: "text",
+    schedulable: "bool",
     deleted_at: "time",
   },
   usage_logs: { id: "int", created_at: "time", total_cost: "decimal", actual_cost: "decimal" },
@@ -55,6 +64,8 @@ const COLUMNS: Readonly<Record<string, Columns>> = {
     rate_limit_5h: "decimal",
     rate_limit_1d: "decimal",
     rate_limit_7d: "decimal",
+    usage_7d: "decimal",
+    window_7d_start: "time",
     deleted_at: "time",
   },
 };
@@ -198,4 +209,56 @@ test("keys, users with exact balances, and accounts with API keys are imported; 
     expect.objectContaining({ name: "console 1", kind: "anthropic", limits: { concurrency: 8 } }),
   ]);
   expect(await json(...command)).toMatchObject({ changes: [], top_ups: [] });
+});
+
+test("what sub2api denies stays denied: platforms, images, empty lists, used-up limits, paused accounts", async () => {
+  const day = 86_400_000;
+  const mapping = { "gpt-4o": "gpt-4o", "gpt-image-1": "gpt-image-1" };
+  const account = { ...active, platform: "openai", type: "apikey", concurrency: 1, priority: 1 };
+  const credentials = { api_key: "sk-upstream", model_mapping: mapping };
+  const key = (id: number, fields: object) => {
+    return { ...active, id, user_id: 1, key: secret("abcdefg"[id] ?? ""), group_id: 1, ...fields };
+  };
+  const limited = { rate_limit_7d: "5", usage_7d: "5" };
+  const command = prepare({
+    users: [1, 2, 3].map((id) => {
+      return { ...active, id, email: `user${id}@example.com`, balance: "1", concurrency: 1 };
+    }),
+    user_platform_quotas: [
+      { id: 1, user_id: 2, platform: "openai", daily_limit_usd: "0" },
+      { id: 2, user_id: 3, platform: "openai", daily_limit_usd: "0", deleted_at: new Date() },
+    ],
+    groups: [
+      { ...active, id: 1, name: "text", rate_multiplier: "1", platform: "openai" },
+      {
+        ...active,
+        id: 2,
+        name: "all",
+        rate_multiplier: "1",
+        platform: "openai",
+        allow_image_generation: true,
+      },
+    ],
+    accounts: [
+      { ...account, id: 1, name: "open", credentials, schedulable: true },
+      { ...account, id: 2, name: "paused", credentials, schedulable: false },
+    ],
+    account_groups: [1, 2].map((group) => ({ account_id: 1, group_id: group, priority: 1 })),
+    api_keys: [
+      key(1, { name: "denied platform", user_id: 2 }),
+      key(2, { name: "allowed again", user_id: 3 }),
+      key(3, { name: "empty list", ip_whitelist: [" "] }),
+      key(4, { name: "used up", ...limited, window_7d_start: new Date(Date.now() - 2 * day) }),
+      key(5, { name: "past window", ...limited, window_7d_start: new Date(Date.now() - 8 * day) }),
+    ],
+  });
+  const { not_carried_over: report } = await json(...command);
+  const found = report.map(({ subject, message }: never) => `${subject} ${message}`).join("\n");
+  expect(found).toMatch(/"denied platform" not created: a quota of its user/);
+  expect(found).toMatch(/"empty list" not created: .*no network/);
+  expect(found).toMatch(/"used up" not created: one of its limits in USD is used up/);
+  const { keys, groups, accounts } = parse(await runOk("export"));
+  expect(keys.map(({ name }: never) => name)).toEqual(["allowed again", "past window"]);
+  expect(groups.map(({ models }: never) => models)).toEqual([["gpt-4o"], ["gpt-4o", "gpt-image-1"]]);
+  expect(accounts).toMatchObject([{ name: "open 1" }, { name: "paused 2", enabled: false }]);
 });

@@ -3,6 +3,7 @@
  * that their accounts name. Only accounts with an API key are imported.
  */
 
+import { durationMs } from "../../config/schema/usage-limits.ts";
 import { usdText } from "../../money/nano.ts";
 import { BUNDLED_PRICES } from "../../money/price-list.ts";
 import {
@@ -31,6 +32,8 @@ import { TableReader } from "./table-reader.ts";
 import { buildAddress, PLATFORMS } from "./upstreams.ts";
 
 const ACTIVE = "active";
+/** Limits of a key in USD. */
+const WINDOWS = ["5h", "1d", "7d"] as const;
 
 export async function readSub2api(source: SourceDatabase, options: ImportOptions): Promise<Imported> {
   const imported = createImported();
@@ -41,6 +44,7 @@ interface SourceGroup {
   readonly name: string;
   readonly platform: string;
   readonly multiplier: string;
+  readonly mayDraw: boolean;
   /** Why keys of the group are not created; null if they are. */
   readonly obstacle: string | null;
 }
@@ -71,7 +75,8 @@ class Sub2apiReader {
     await reader.each(USERS, (row) => this.#readUser(row));
     await reader.eachIfPresent(QUOTAS, (row) => {
       const limits = ["daily_limit_usd", "weekly_limit_usd", "monthly_limit_usd"];
-      if (limits.some((column) => (row.decimal(column, 9) ?? 0n) > 0n))
+      // A limit of 0 denies the platform.
+      if (row.text("deleted_at") === null && limits.some((column) => row.text(column) !== null))
         this.#special.add(row.requireText("user_id"));
     });
     await reader.eachIfPresent(OWN_RATES, (row) =>
@@ -90,6 +95,7 @@ class Sub2apiReader {
       name: cleanName(row.text("name"), `group ${row.shownId}`),
       platform: row.requireText("platform"),
       multiplier: readMultiplier(row),
+      mayDraw: row.flag("allow_image_generation"),
       obstacle: findGroupObstacle(row),
     });
   }
@@ -116,7 +122,7 @@ class Sub2apiReader {
       name: cleanName(`${cleanName(row.text("name"), "account").slice(0, 50)} ${row.shownId}`, "account"),
       ...buildAddress(upstream, typeof base === "string" && base !== "" ? base : null),
       credential,
-      enabled: true,
+      enabled: row.text("schedulable") === null || row.flag("schedulable"),
       priority: Math.min(Math.max(row.integer("priority") ?? 1, 0), 1_000),
       ...(concurrency > 0 ? { limits: { concurrency } } : {}),
       models: readMapping(mapping) ?? { "*": "*" },
@@ -133,10 +139,10 @@ class Sub2apiReader {
 
   #addGroups(): void {
     const models = new Set<string>();
-    for (const [id, { name, platform, multiplier, obstacle }] of this.#groups) {
+    for (const [id, { name, platform, multiplier, mayDraw, obstacle }] of this.#groups) {
       if (obstacle !== null) this.#report(`group ${name}`, `${obstacle}, so its keys are not created.`);
       const accounts = this.#members.get(id) ?? [];
-      const offered = listModels(platform, accounts);
+      const offered = listModels(platform, accounts).filter((model) => mayDraw || !/image/i.test(model));
       for (const model of offered) models.add(model);
       this.#imported.groups.push({
         name,
@@ -182,7 +188,7 @@ class Sub2apiReader {
       this.#report(title, `not created: ${reason ?? "its user or its group was not imported"}.`);
       return;
     }
-    const windows = (["5h", "1d", "7d"] as const).flatMap((per) => {
+    const windows = WINDOWS.flatMap((per) => {
       const nano = row.decimal(`rate_limit_${per}`, 9) ?? 0n;
       return nano > 0n ? [{ per, usd: usdText(nano) }] : [];
     });
@@ -204,11 +210,19 @@ class Sub2apiReader {
     const expiresAtMs = row.instantMs("expires_at");
     if (expiresAtMs !== null && expiresAtMs <= this.#options.nowMs) return "it has expired";
     if (row.hasEntries("ip_blacklist")) return "its list of denied IP addresses has no counterpart";
+    if (WINDOWS.some((per) => this.#isUsedUp(row, per))) return "one of its limits in USD is used up";
     if ((row.decimal("quota", 9) ?? 0n) > 0n) return "a quota of one key has no counterpart";
     const [userId, groupId] = [row.requireText("user_id"), row.text("group_id") ?? ""];
     if (this.#special.has(userId)) return "a quota of its user for a platform has no counterpart";
     if (this.#special.has(`${userId} ${groupId}`)) return "a rate of one user in a group has no counterpart";
     return this.#groups.get(groupId)?.obstacle ?? null;
+  }
+
+  #isUsedUp(row: SourceRow, per: (typeof WINDOWS)[number]): boolean {
+    const limitNano = row.decimal(`rate_limit_${per}`, 9) ?? 0n;
+    if (limitNano === 0n || (row.decimal(`usage_${per}`, 9) ?? 0n) < limitNano) return false;
+    const endMs = (row.instantMs(`window_${per}_start`) ?? 0) + (durationMs(per) ?? 0);
+    return endMs > this.#options.nowMs;
   }
 
   #report(subject: string, message: string): void {
