@@ -14,7 +14,13 @@ export interface ClientRequest {
   /** Leaves then, if the response is not there yet. */
   leaveAfterMs?: number | null;
   more?: object;
+  /** It offers searches of the web, with a limit of its own or without. */
+  search?: SearchOffer;
   idempotencyKey?: string;
+}
+
+export interface SearchOffer {
+  readonly max: number | null;
 }
 
 export interface ClientRecord {
@@ -24,6 +30,7 @@ export interface ClientRecord {
   model: string;
   stream: boolean;
   prompt: string;
+  search: SearchOffer | null;
   sentMs: number;
   sentAtMs: number;
   endedAtMs: number;
@@ -49,7 +56,8 @@ const PATHS = {
 };
 const OUTPUT_TOKENS = 1_000;
 
-export function createClientRecord({ key, family, model, stream, prompt }: ClientRequest): ClientRecord {
+export function createClientRecord(asking: ClientRequest): ClientRecord {
+  const { key, family, model, stream, prompt, search = null } = asking;
   return {
     marker: `faults-${process.pid}-${++markers}`,
     key,
@@ -57,6 +65,7 @@ export function createClientRecord({ key, family, model, stream, prompt }: Clien
     model,
     stream,
     prompt,
+    search,
     sentMs: performance.now(),
     sentAtMs: Date.now(),
     endedAtMs: 0,
@@ -105,18 +114,32 @@ export async function sendRequest(asking: ClientRequest): Promise<ClientRecord> 
   return asked;
 }
 
-function bodyOf({ family, model, stream, prompt, more = {} }: ClientRequest): object {
+function bodyOf({ family, model, stream, prompt, search, more: others = {} }: ClientRequest): object {
+  const more = { ...others, ...offerSearch(family, search) };
   if (family === "embeddings") return { model, input: prompt, ...more };
   if (family === "responses") return { model, input: prompt, stream, store: false, ...more };
   const body = { model, messages: [{ role: "user", content: prompt }], stream, ...more };
   return family === "messages" ? { ...body, max_tokens: OUTPUT_TOKENS } : body;
 }
 
+/** The fields of a body of Responses or Messages that offer it. */
+export function offerSearch(family: ClientRequest["family"], search: SearchOffer | undefined): object {
+  if (search === undefined) return {};
+  const { max } = search;
+  if (family === "messages") {
+    const tool = { type: "web_search_20250305", name: "web_search" };
+    return { tools: [max === null ? tool : { ...tool, max_uses: max }] };
+  }
+  return { tools: [{ type: "web_search" }], ...(max === null ? {} : { max_tool_calls: max }) };
+}
+
 /** Fields of an unknown shape, read as far as they go. */
 interface ReceivedFields {
   type?: string;
   delta?: string | { text?: string };
-  error?: { code?: string } | null;
+  error?: { code?: string; type?: string } | null;
+  response?: { error?: { code?: string } | null };
+  code?: string;
   choices?: { delta?: { content?: string } }[];
 }
 
@@ -152,10 +175,17 @@ export function readEvent(data: string, asked: ClientRecord): void {
   }
   const received: ReceivedFields = JSON.parse(data);
   if (received.error || TERMINAL.has(received.type ?? "")) asked.isWhole = true;
+  asked.errorCode ??= readEventError(received);
   const piece = readText(received);
   if (piece === "") return;
   asked.text += piece;
   asked.arrivals.push({ atMs: performance.now(), chars: asked.text.length });
+}
+
+/** An error that comes as an event: the head of the stream was sent while the request waited. */
+function readEventError({ type, error, response, code }: ReceivedFields): string | null {
+  const reported = error ?? response?.error ?? (type === "error" ? { code } : null);
+  return reported == null ? null : (reported.code ?? "unnamed");
 }
 
 function readText({ type, delta, choices }: ReceivedFields): string {

@@ -15,6 +15,7 @@ import { listed, MUST_NOT } from "./ledger-checks.ts";
 import { buildOracle, readGroupNames } from "./price-oracle.ts";
 import { reconcile } from "./reconcile.ts";
 import { buildConfiguration, buildKey } from "./setup.ts";
+import { StepOracle } from "./step-oracle.ts";
 import { FAULTY, MODELS, startTraffic } from "./traffic.ts";
 
 const USERS = 4;
@@ -92,6 +93,7 @@ export const clockSteps: Fault = {
         rows,
         truth,
         prices: buildOracle(setup),
+        steps: new StepOracle(setup),
         groupNames: await readGroupNames({ db }),
         unpaidKeys: new Set(),
         isTimed: false,

@@ -29,6 +29,8 @@ export interface Finding {
 export interface Fault {
   name: string;
   promise: string;
+  /** It changes network settings of the kernel, so it runs in a network namespace of its own. */
+  needsOwnNetwork?: true;
   run(options: FaultOptions): Promise<Finding[]>;
 }
 

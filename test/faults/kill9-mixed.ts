@@ -11,14 +11,17 @@ import { nano } from "../../src/store/engine/row.ts";
 import { type ClientRecord, type ClientRequest, sendRequest } from "./client.ts";
 import { checked, type Fault, type FaultOptions, type Finding, figure, none } from "./fault.ts";
 import { openRig, type Rig, readMarker } from "./killable-gateway.ts";
-import { listed, listWrong, MUST_NOT } from "./ledger-checks.ts";
+import { checkRouting, listed, listWrong, MUST_NOT } from "./ledger-checks.ts";
 import { sendBySocket, sendInBackground } from "./more-clients.ts";
 import { NodeCluster } from "./node-cluster.ts";
 import { pickNode } from "./node-disruptions.ts";
 import { buildOracle, readGroupNames } from "./price-oracle.ts";
 import { type Reconciliation, reconcile } from "./reconcile.ts";
+import { prepareRouting, useRouting } from "./routing-setup.ts";
 import { buildConfiguration, buildKey, type Setup } from "./setup.ts";
+import { StepOracle } from "./step-oracle.ts";
 import { MODELS } from "./traffic.ts";
+import { waitUntilSettled } from "./wait-until-settled.ts";
 
 const KILLS = 20;
 const USERS = 4;
@@ -34,17 +37,21 @@ interface Sent {
   asked: ClientRecord;
 }
 
-const WAYS: readonly [Way, Pick<ClientRequest, "family" | "model" | "stream">][] = [
+const WAYS: readonly [Way, Pick<ClientRequest, "family" | "model" | "stream" | "search">][] = [
   ["socket", { family: "responses", model: "short", stream: true }],
   ["socket", { family: "responses", model: "long", stream: true }],
   ["keyed", { family: "chat", model: "fast", stream: false }],
   ["keyed", { family: "chat", model: "slow", stream: false }],
   ["keyed", { family: "chat", model: "short", stream: true }],
   ["background", { family: "responses", model: "short", stream: false }],
+  ["socket", { family: "responses", model: "changed", stream: true }],
+  ["socket", { family: "responses", model: "seeker", stream: true, search: { max: null } }],
+  ["keyed", { family: "chat", model: "moved", stream: false }],
+  ["keyed", { family: "messages", model: "finder", stream: true, search: { max: 2 } }],
 ];
 
 /** One gateway, or several nodes of which one is killed. */
-interface Target extends Pick<Rig, "url" | "db" | "takeTruth" | "rows" | "audit" | "end" | "stop"> {
+interface Target extends Pick<Rig, "url" | "db" | "takeTruth" | "rows" | "count" | "audit" | "end" | "stop"> {
   /** Returns when the signal was sent. */
   kill(): Promise<number>;
   /** Starts whatever does not run. */
@@ -54,12 +61,13 @@ interface Target extends Pick<Rig, "url" | "db" | "takeTruth" | "rows" | "audit"
 const PROMISE =
   "kill -9 among WebSocket turns, idempotency keys, background responses and refunds: each is charged once";
 
-const SETUP: Setup = {
+const PLAIN: Setup = {
   models: MODELS,
   users: USERS,
   balance: "5000.00",
   groups: [{ name: "default", billing: { charge: "balance" } }],
 };
+const SETUP = useRouting(prepareRouting(PLAIN, "balance"));
 const buildFile = (url: string) => buildConfiguration(SETUP, url);
 
 export const mixed: Fault = {
@@ -84,6 +92,7 @@ export const nodesMixed: Fault = {
       start: () => cluster.startStopped(),
       takeTruth: () => cluster.takeTruth(),
       rows: (sinceMs) => cluster.rows(sinceMs),
+      count: () => cluster.count("hold"),
       audit: () => cluster.audit(),
       end: () => cluster.end(),
       stop: () => cluster.stop(),
@@ -100,6 +109,7 @@ async function killAmongMixed({ times, say }: FaultOptions, rig: Target): Promis
   const badAudits: string[] = [];
   const counts: Record<Way, number> = { socket: 0, keyed: 0, background: 0 };
   let refunds = 0;
+  let holdsLeft = 0;
   try {
     for (let kill = 1; kill <= kills; kill++) {
       const sinceMs = Date.now();
@@ -116,6 +126,7 @@ async function killAmongMixed({ times, say }: FaultOptions, rig: Target): Promis
       // What is still in the journal is written before the rows are read.
       await rig.end();
       await rig.start();
+      holdsLeft += await waitUntilSettled(rig);
       workedTwice.push(...findWorkedTwice(again, [...truth, ...truthAgain]));
       notReplayed.push(...again.filter(isLostResponse).map(({ first }) => first.marker));
       for (const { way } of sent) counts[way]++;
@@ -125,6 +136,7 @@ async function killAmongMixed({ times, say }: FaultOptions, rig: Target): Promis
         rows: await rig.rows(sinceMs),
         truth: [...truth, ...truthAgain],
         prices,
+        steps: new StepOracle(SETUP),
         groupNames: await readGroupNames(rig),
         unpaidKeys: new Set(),
         isTimed: true,
@@ -147,6 +159,8 @@ async function killAmongMixed({ times, say }: FaultOptions, rig: Target): Promis
           all.flatMap((one) => listed(one, name)),
         ),
       ),
+      ...checkRouting(all),
+      checked("holds left after a start", holdsLeft, "0", holdsLeft === 0),
       none("an account worked twice under one key", workedTwice),
       none("a whole answer with a key, and its repeat was not the same", notReplayed),
       none("audits that found a contradiction", badAudits),
@@ -164,7 +178,7 @@ function startMixed(url: () => string) {
   const sent: Promise<Sent>[] = [];
   const beganMs = performance.now();
   const timer = setInterval(() => {
-    while (sent.length < ((performance.now() - beganMs) / 1_000) * PER_SECOND) sent.push(sendOne(url()));
+    while (sent.length < ((performance.now() - beganMs) / 1_000) * PER_SECOND) sent.push(sendOne(url));
   }, 5);
   return {
     stop() {
@@ -174,10 +188,10 @@ function startMixed(url: () => string) {
   };
 }
 
-async function sendOne(url: string): Promise<Sent> {
+async function sendOne(url: () => string): Promise<Sent> {
   const [way, shape] = WAYS[Math.floor(Math.random() * WAYS.length)] ?? WAYS[0] ?? fail();
   const key = buildKey(Math.floor(Math.random() * USERS));
-  const asking: ClientRequest = { url, key, prompt: "Why is the sky blue?", ...shape };
+  const asking: ClientRequest = { url: url(), nextUrl: url, key, prompt: "Why is the sky blue?", ...shape };
   if (way === "socket") return { way, asking, asked: await sendBySocket(asking) };
   if (way === "background") return { way, asking, asked: await sendInBackground(asking) };
   const keyed = { ...asking, idempotencyKey: uuidV7("key") };

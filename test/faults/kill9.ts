@@ -2,13 +2,14 @@
 
 import { checked, type Fault, type FaultOptions, type Finding, figure, none, quantile } from "./fault.ts";
 import { openRig } from "./killable-gateway.ts";
-import { checkBooks, listWrong, summarize } from "./ledger-checks.ts";
+import { checkBooks, checkRouting, listWrong, summarize } from "./ledger-checks.ts";
 import { buildPaidSetup, type Payer, UNPAID_KEYS, USER_KEYS } from "./paid-setup.ts";
 import { PauseMeter } from "./pause-meter.ts";
 import { buildOracle, readGroupNames } from "./price-oracle.ts";
 import { type Reconciliation, reconcile } from "./reconcile.ts";
 import { buildConfiguration } from "./setup.ts";
-import { startTraffic } from "./traffic.ts";
+import { StepOracle } from "./step-oracle.ts";
+import { ROUTED_MIX, startTraffic } from "./traffic.ts";
 
 const KILLS = 100;
 const SUBSCRIPTION_KILLS = 20;
@@ -68,7 +69,12 @@ async function killAgainAndAgain(
       const lifeMs = LIFE_MS.least + Math.random() * (LIFE_MS.most - LIFE_MS.least);
       const beganMs = performance.now();
       const url = rig.url();
-      const traffic = startTraffic({ url: () => url, keys: USER_KEYS, perSecond: PER_SECOND });
+      const traffic = startTraffic({
+        url: () => url,
+        keys: USER_KEYS,
+        perSecond: PER_SECOND,
+        mix: ROUTED_MIX,
+      });
       pauses.takeLongestMs();
       await Bun.sleep(lifeMs);
       // Settlements are then saved on disk before clients see the end: the successor has to book them from there.
@@ -93,6 +99,7 @@ async function killAgainAndAgain(
         rows,
         truth,
         prices,
+        steps: new StepOracle(setup),
         groupNames: await readGroupNames(rig),
         unpaidKeys: UNPAID_KEYS,
         isTimed,
@@ -124,6 +131,7 @@ async function killAgainAndAgain(
       figure("restart to ready, median / slowest", milliseconds(restarts)),
       figure("kills after which checkpoints were not timed: the machine paused", untimed),
       ...summarize(all),
+      ...checkRouting(all),
       ...(store === "postgres" ? [describeReplays(replayed, timedHangs)] : []),
       figure("ended before the kill, and booked from the journal by the successor", fromJournals),
       none("holds still open after recovery", unsettled),

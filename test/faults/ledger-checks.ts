@@ -22,6 +22,8 @@ export const MUST_NOT: readonly (readonly [keyof Reconciliation, string])[] = [
   ["wrongTokens", "completed with other tokens than were produced"],
   ["chargedAboveTruth", "charged for more output than was produced"],
   ["wrongCost", "cost or charge not by the configured price"],
+  ["wrongStep", "recorded for another step or payer than served"],
+  ["wrongSearches", "charged for other searches than were made and allowed"],
 ];
 
 export function listed(one: Reconciliation, name: keyof Reconciliation): string[] {
@@ -61,6 +63,16 @@ export function summarize(all: readonly Reconciliation[]): Finding[] {
       ),
     ),
     ...checkRecovered(all),
+  ];
+}
+
+/** For traffic with fallback and searches: there were some. */
+export function checkRouting(all: readonly Reconciliation[]): Finding[] {
+  const fellBack = all.reduce((sum, one) => sum + one.fellBack, 0);
+  const searches = all.reduce((sum, one) => sum + one.searches, 0);
+  return [
+    checked("completed by another step than the first", fellBack, "some", fellBack > 0),
+    checked("searches charged", searches, "some", searches > 0),
   ];
 }
 

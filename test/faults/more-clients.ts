@@ -1,6 +1,12 @@
 /** Clients of the other kinds: turns on a WebSocket, and responses that are made in the background. */
 
-import { type ClientRecord, type ClientRequest, createClientRecord, readEvent } from "./client.ts";
+import {
+  type ClientRecord,
+  type ClientRequest,
+  createClientRecord,
+  offerSearch,
+  readEvent,
+} from "./client.ts";
 import { MARKER_HEADERS } from "./killable-gateway.ts";
 
 const POLL_MS = 100;
@@ -8,7 +14,7 @@ const LOOKED_MAX = 100;
 
 /** One turn on a socket of its own, so that the upgrade's header marks it. */
 export function sendBySocket(asking: ClientRequest): Promise<ClientRecord> {
-  const { url, key, model, prompt } = asking;
+  const { url, key, model, prompt, search } = asking;
   const asked = createClientRecord({ ...asking, family: "responses", stream: true });
   const { promise, resolve } = Promise.withResolvers<ClientRecord>();
   const headers = { authorization: `Bearer ${key}`, [MARKER_HEADERS.openai]: asked.marker };
@@ -19,7 +25,8 @@ export function sendBySocket(asking: ClientRequest): Promise<ClientRecord> {
     resolve(asked);
   };
   socket.addEventListener("open", () => {
-    socket.send(JSON.stringify({ type: "response.create", model, input: prompt, store: false }));
+    const body = { model, input: prompt, store: false, ...offerSearch("responses", search) };
+    socket.send(JSON.stringify({ type: "response.create", ...body }));
   });
   socket.addEventListener("message", ({ data }) => {
     readEvent(String(data), asked);
@@ -38,7 +45,10 @@ interface SeenResponse {
   error?: { code?: string } | null;
 }
 
-/** Whole when it was seen completed. */
+/** The states of a response that has ended. A window of money may cut it. */
+const ENDED = new Set(["completed", "incomplete"]);
+
+/** Whole when its end was seen. */
 export async function sendInBackground(asking: ClientRequest): Promise<ClientRecord> {
   const { url, nextUrl = () => url, key, model, prompt } = asking;
   const asked = createClientRecord({ ...asking, family: "responses", stream: false });
@@ -58,7 +68,7 @@ export async function sendInBackground(asking: ClientRequest): Promise<ClientRec
       // The connection broke: looking can be repeated.
       if (look === null) continue;
       const { status, error }: SeenResponse = JSON.parse(await look.text());
-      asked.isWhole = status === "completed";
+      asked.isWhole = ENDED.has(status ?? "");
       asked.errorCode = error?.code ?? null;
     }
   } catch {

@@ -27,7 +27,6 @@ const MASTER_KEY = Buffer.alloc(32, 7).toString("base64");
 const QUIET_WITHIN_MS = 90_000;
 const READY_WITHIN_MS = 90_000;
 const UNDER_HOST_NAME = ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"'];
-const SETTLED_WITHIN_MS = 150_000;
 const READINESS_CHECK_MS = 1_000;
 
 export interface ClusterOptions {
@@ -313,16 +312,6 @@ export class NodeCluster {
     return Number(row?.many);
   }
 
-  /** Returns the number of holds that are left. */
-  async waitUntilSettled(): Promise<number> {
-    const untilMs = performance.now() + SETTLED_WITHIN_MS;
-    for (;;) {
-      const holds = await this.count("hold");
-      if (holds === 0 || performance.now() > untilMs) return holds;
-      await Bun.sleep(250);
-    }
-  }
-
   countLogged(event: string): number {
     return this.nodes.reduce((sum, { output }) => sum + output.split(`"${event}"`).length - 1, 0);
   }
@@ -332,9 +321,14 @@ export class NodeCluster {
     return this.#run(["audit"]);
   }
 
-  /** Applies the file in the folder of the first node. */
-  apply(): Promise<Run> {
-    return this.#run(["apply", join(this.#parts.folder, "node-0", "gateway.yaml")]);
+  /** Applies a file in the folder of the first node. */
+  apply(name = "gateway.yaml"): Promise<Run> {
+    return this.#run(["apply", this.pathOf(name)]);
+  }
+
+  /** Of a file in the folder of the first node. */
+  pathOf(name: string): string {
+    return join(this.#parts.folder, "node-0", name);
   }
 
   #run(command: string[]): Promise<Run> {

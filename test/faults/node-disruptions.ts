@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { eventually } from "../support/eventually.ts";
 import { checked, type FaultOptions, type Finding, figure } from "./fault.ts";
 import type { ClusterNode, NodeCluster } from "./node-cluster.ts";
+import type { RoutingSwitch } from "./routing-switch.ts";
 
 /** A node is dead after a minute without a heartbeat; then another node looks for its holds every 15 s. */
 const TAKEOVER_WITHIN_MS = 120_000;
@@ -57,19 +58,25 @@ export async function killAndRestart(cluster: NodeCluster, { times, say }: Fault
 export async function upgradeAndReturn(
   cluster: NodeCluster,
   { otherVersion, say }: FaultOptions,
+  routing: RoutingSwitch,
 ): Promise<Finding[]> {
+  const findings = [figure("the other version", otherVersion === null ? "this one" : "given")];
   for (const [program, what] of [
     [undefined, "upgraded"],
     [otherVersion ?? undefined, "rolled back"],
   ] as const) {
-    for (const node of cluster.nodes) {
+    for (const [index, node] of cluster.nodes.entries()) {
       await node.replace(program);
       await cluster.waitUntilReady();
       await Bun.sleep(BETWEEN_UPGRADES_MS);
+      if (what === "upgraded" && index === 0) findings.push(...(await routing.checkRejection()));
     }
     say(`all nodes ${what}`);
+    if (what === "rolled back") continue;
+    await routing.turnOn();
+    await routing.turnOff();
   }
-  return [figure("the other version", otherVersion === null ? "this one" : "given")];
+  return findings;
 }
 
 export async function killForGood(cluster: NodeCluster): Promise<Finding[]> {

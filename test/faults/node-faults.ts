@@ -10,7 +10,7 @@ import type { ClientRecord } from "./client.ts";
 import { checked, type Fault, type FaultOptions, type Finding, figure, none } from "./fault.ts";
 import { nodesMixed } from "./kill9-mixed.ts";
 import { readMarker } from "./killable-gateway.ts";
-import { checkBooks, checkRecovered, listed, MUST_NOT } from "./ledger-checks.ts";
+import { checkBooks, checkRecovered, checkRouting, listed, MUST_NOT } from "./ledger-checks.ts";
 import { checkLimits, chooseLimits } from "./limit-checks.ts";
 import { type ClusterOptions, NodeCluster } from "./node-cluster.ts";
 import {
@@ -26,7 +26,7 @@ import {
   upgradeAndReturn,
 } from "./node-disruptions.ts";
 import { describeOperator, Operator } from "./operator.ts";
-import { buildPaidSetup, type Payer, UNPAID_KEYS, USER_KEYS } from "./paid-setup.ts";
+import { buildPaidSetup, buildPlainSetup, type Payer, UNPAID_KEYS, USER_KEYS } from "./paid-setup.ts";
 import { PauseMeter } from "./pause-meter.ts";
 import {
   AsynchronousFailover,
@@ -38,9 +38,12 @@ import {
 } from "./postgres-disruptions.ts";
 import { buildOracle, type PriceOracle, readGroupNames } from "./price-oracle.ts";
 import { type Reconciliation, reconcile } from "./reconcile.ts";
+import { RoutingSwitch } from "./routing-switch.ts";
 import { buildConfiguration } from "./setup.ts";
 import { oneCentOnNodes } from "./small-balance.ts";
-import { FAULTY, NODES_MIX, startTraffic } from "./traffic.ts";
+import { StepOracle } from "./step-oracle.ts";
+import { FAULTY, NODES_MIX, ROUTED_NODES_MIX, startTraffic } from "./traffic.ts";
+import { waitUntilSettled } from "./wait-until-settled.ts";
 
 const PER_SECOND = 60;
 const BEFORE_MS = 3_000;
@@ -62,7 +65,7 @@ interface Scenario
   /** `balance` unless set. */
   payer?: Payer;
   /** Does something to the cluster under traffic, and returns what was seen of it. */
-  disrupt(cluster: NodeCluster, options: FaultOptions): Promise<Finding[]>;
+  disrupt(cluster: NodeCluster, options: FaultOptions, routing: RoutingSwitch): Promise<Finding[]>;
   /** The nodes begin with the other version. */
   startsOther?: true;
   /** Further checks of what clients received. */
@@ -84,16 +87,21 @@ interface Scenario
 async function underTraffic(options: FaultOptions, scenario: Scenario): Promise<Finding[]> {
   const { nodes, withRedis, say } = options;
   const { payer = "balance", keys = USER_KEYS } = scenario;
-  const setup = { ...buildPaidSetup(payer), limitsOf: chooseLimits };
-  const prices = buildOracle(setup);
+  const routed = { ...buildPaidSetup(payer), limitsOf: chooseLimits };
+  const plain = { ...buildPlainSetup(payer), limitsOf: chooseLimits };
+  const otherVersion = scenario.startsOther ? options.otherVersion : null;
+  const isSwitched = otherVersion !== null;
+  const setup = isSwitched ? plain : routed;
+  const prices = buildOracle(routed);
   const cluster = await NodeCluster.start({
     ...scenario,
     nodes,
     withRedis,
-    program: (scenario.startsOther && options.otherVersion) || undefined,
+    program: otherVersion ?? undefined,
     buildFile: (url) => buildConfiguration(setup, url),
   });
-  const traffic = startTraffic({ url: () => cluster.url(), keys, perSecond: PER_SECOND, mix: NODES_MIX });
+  const mix = isSwitched ? NODES_MIX : ROUTED_NODES_MIX;
+  const traffic = startTraffic({ url: () => cluster.url(), keys, perSecond: PER_SECOND, mix });
   const operator = new Operator({
     cluster,
     setup,
@@ -101,10 +109,11 @@ async function underTraffic(options: FaultOptions, scenario: Scenario): Promise<
     booksMoney: payer === "balance" && !scenario.losesConfirmed,
     changesPrices: !scenario.isCutOff && !scenario.losesConfirmed,
   });
+  const routing = new RoutingSwitch({ cluster, operator, traffic, plain, routed, isSwitched });
   const pauses = new PauseMeter();
   try {
     await Bun.sleep(BEFORE_MS);
-    const seen = await scenario.disrupt(cluster, options);
+    const seen = await scenario.disrupt(cluster, options, routing);
     const readyMs = await cluster.waitUntilReady();
     const overMs = Date.now();
     await Bun.sleep(AFTER_MS);
@@ -119,7 +128,11 @@ async function underTraffic(options: FaultOptions, scenario: Scenario): Promise<
       checked("served after it was over", served, "some", served > 0),
       ...describeOperator(sums),
       ...(scenario.checkResponses?.(responses) ?? []),
-      ...(await compareLedgers(cluster, { responses, prices, isTimed }, scenario)),
+      ...(await compareLedgers(
+        cluster,
+        { responses, prices, steps: new StepOracle(routed), isTimed },
+        scenario,
+      )),
       ...(await checkBooks(cluster, payer, sums)),
       ...(await checkLeftovers(cluster)),
     ];
@@ -141,18 +154,19 @@ async function underTraffic(options: FaultOptions, scenario: Scenario): Promise<
 interface Sent {
   readonly responses: readonly ClientRecord[];
   readonly prices: PriceOracle;
+  readonly steps: StepOracle;
   readonly isTimed: boolean;
 }
 
 /** Ends the nodes, and compares what clients, usage rows and the simulator have. */
 async function compareLedgers(
   cluster: NodeCluster,
-  { responses, prices, isTimed }: Sent,
+  { responses, prices, steps, isTimed }: Sent,
   { tolerated = [], compare }: Scenario,
 ): Promise<Finding[]> {
   // Looking at a background response is no request of its own.
   const truth = (await cluster.takeTruth()).filter((entry) => readMarker(entry) !== "");
-  const holdsLeft = await cluster.waitUntilSettled();
+  const holdsLeft = await waitUntilSettled(cluster);
   await cluster.end();
   const rows = await cluster.rows(0);
   const one = reconcile({
@@ -160,6 +174,7 @@ async function compareLedgers(
     rows,
     truth,
     prices,
+    steps,
     groupNames: await readGroupNames(cluster),
     unpaidKeys: UNPAID_KEYS,
     isTimed,
@@ -174,6 +189,7 @@ async function compareLedgers(
     ...MUST_NOT.map(([name, what]) =>
       tolerated.includes(name) ? figure(what, listed(one, name).length) : none(what, listed(one, name)),
     ),
+    ...checkRouting([one]),
     ...(isTimed ? checkRecovered([one]) : []),
     ...(await checkLimits(cluster.db, { asked: responses, rows, truth })),
     ...(compare?.(rows) ?? []),

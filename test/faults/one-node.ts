@@ -13,6 +13,7 @@ import { listed, MUST_NOT } from "./ledger-checks.ts";
 import { buildOracle, readGroupNames } from "./price-oracle.ts";
 import { reconcile } from "./reconcile.ts";
 import { buildConfiguration, buildKey, type Setup } from "./setup.ts";
+import { StepOracle } from "./step-oracle.ts";
 import { FAULTY, MODELS, startTraffic } from "./traffic.ts";
 
 const USERS = 4;
@@ -79,6 +80,7 @@ async function underTraffic(
       rows,
       truth,
       prices: buildOracle(SETUP),
+      steps: new StepOracle(SETUP),
       groupNames: await readGroupNames(rig),
       unpaidKeys,
       isTimed: false,

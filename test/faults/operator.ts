@@ -7,20 +7,23 @@ import { join } from "node:path";
 import { systemClock, uuidV7 } from "../../src/base/clock.ts";
 import { refund, topUp } from "../../src/billing/operations/operations.ts";
 import { MoneyOperationRejected } from "../../src/billing/operations/rejection.ts";
+import type { Run } from "../support/gateway-process.ts";
 import { type Finding, figure } from "./fault.ts";
 import type { NodeCluster } from "./node-cluster.ts";
 import type { PriceOracle } from "./price-oracle.ts";
-import { buildConfiguration, PRICE, type Setup } from "./setup.ts";
+import { buildConfiguration, type ListPrice, PRICE, type Setup } from "./setup.ts";
 
 const PAUSE_MS = 400;
 const RETRY_MS = 500;
 const TRIES_MAX = 120;
 /** Of so many operations, one changes the prices: it starts a program. */
 const PRICE_CHANGE_EVERY = 8;
+const TRIED_FILE = "tried.yaml";
 const TOP_UP_NANO = 1_234_567_891n;
 
 interface OperatorOptions {
   readonly cluster: NodeCluster;
+  /** That the nodes begin with. */
   readonly setup: Setup;
   readonly prices: PriceOracle;
   /** Whether it books top-ups and refunds, which belong to balances. */
@@ -42,10 +45,14 @@ export class Operator {
   #toppedUpNano = 0n;
   #refundedNano = 0n;
   #priceChanges = 0;
+  #setup: Setup;
+  #price: ListPrice = PRICE;
+  #lastChange: Promise<void> = Promise.resolve();
   #isStopping = false;
 
   constructor(options: OperatorOptions) {
     this.#options = options;
+    this.#setup = options.setup;
     this.#running = this.#work();
     // `stop` reports a failure.
     this.#running.catch(() => {});
@@ -97,19 +104,66 @@ export class Operator {
     this.#refundedNano += chargedNano;
   }
 
-  /** A node that starts meanwhile applies the file in its folder, so the files change first. */
   async #changePrices(): Promise<void> {
-    const { cluster, setup, prices } = this.#options;
+    const { prices } = this.#options;
     this.#priceChanges += 1;
-    const price = { ...PRICE, output: `${10 + this.#priceChanges}.07` };
-    prices.beginChange(price, Date.now());
-    const file = JSON.stringify(buildConfiguration({ ...setup, price }, cluster.simulator.url));
-    for (const { folder } of cluster.nodes) await Bun.write(join(folder, "gateway.yaml"), file);
+    const output = `${10 + this.#priceChanges}.07`;
+    await this.#inTurn(async () => {
+      this.#price = { ...PRICE, output };
+      prices.beginChange(this.#price, Date.now());
+      await this.#applyFiles();
+      prices.confirmChange(Date.now());
+    });
+  }
+
+  /** The nodes and their files have this setup from now on. */
+  async useFile(setup: Setup): Promise<void> {
+    await this.#inTurn(() => {
+      this.#setup = setup;
+      return this.#applyFiles();
+    });
+  }
+
+  /** Nodes that start and later price changes apply this setup. */
+  async writeFiles(setup: Setup): Promise<void> {
+    await this.#inTurn(() => {
+      this.#setup = setup;
+      return this.#writeFiles();
+    });
+  }
+
+  /** Applies it once, without the files of the nodes. */
+  async tryFile(setup: Setup): Promise<Run> {
+    const { cluster } = this.#options;
+    await Bun.write(cluster.pathOf(TRIED_FILE), this.#build(setup));
+    return cluster.apply(TRIED_FILE);
+  }
+
+  /** A node that starts meanwhile applies the file in its folder, so the files change first. */
+  async #applyFiles(): Promise<void> {
+    await this.#writeFiles();
     await this.#untilConfirmed(async () => {
-      const { code, output } = await cluster.apply();
+      const { code, output } = await this.#options.cluster.apply();
       if (code !== 0) throw new Error(output);
     });
-    prices.confirmChange(Date.now());
+  }
+
+  async #writeFiles(): Promise<void> {
+    const file = this.#build(this.#setup);
+    for (const { folder } of this.#options.cluster.nodes) await Bun.write(join(folder, "gateway.yaml"), file);
+  }
+
+  #build(setup: Setup): string {
+    return JSON.stringify(
+      buildConfiguration({ ...setup, price: this.#price }, this.#options.cluster.simulator.url),
+    );
+  }
+
+  /** Two changes of the files never overlap. */
+  #inTurn(change: () => Promise<void>): Promise<void> {
+    const changed = this.#lastChange.then(change);
+    this.#lastChange = changed.catch(() => {});
+    return changed;
   }
 
   get #context() {

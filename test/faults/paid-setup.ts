@@ -1,5 +1,6 @@
 /** Eight users with a key each: six pay, from a balance or a subscription, and two use an unpaid group. */
 
+import { prepareRouting, useRouting } from "./routing-setup.ts";
 import { buildKey, type Setup } from "./setup.ts";
 import { FAULTY, MESSAGES, MODELS } from "./traffic.ts";
 
@@ -14,7 +15,17 @@ export const UNPAID_KEYS: ReadonlySet<string> = new Set(USER_KEYS.filter((_, use
 
 export type Payer = "balance" | "subscription";
 
+/** With fallback and searches of the web. */
 export function buildPaidSetup(payer: Payer): Setup {
+  return useRouting(buildPlainSetup(payer));
+}
+
+/** The same models and accounts without them, as nodes of an earlier version need it. */
+export function buildPlainSetup(payer: Payer): Setup {
+  return prepareRouting(buildGroups(payer), payer);
+}
+
+function buildGroups(payer: Payer): Setup {
   const setup: Setup = {
     models: MODELS,
     faulty: FAULTY,

@@ -5,29 +5,26 @@
 
 import type { Db } from "../../src/store/engine/db.ts";
 import type { UsageRow } from "../../src/store/usage/usage-row.ts";
-import { PRICE, type Setup } from "./setup.ts";
+import { type ListPrice, PRICE, type Setup } from "./setup.ts";
 
-/** USD per million tokens. */
-export interface ListPrice {
-  readonly input: string;
-  readonly cached_input: string;
-  readonly output: string;
-}
-
-type Counts = Pick<UsageRow, "inputTokens" | "cachedTokens" | "outputTokens">;
+type Counts = Pick<UsageRow, "inputTokens" | "cachedTokens" | "outputTokens" | "webSearches">;
 
 const DECIMALS = 6;
+/** The number of tokens that a price of tokens is for. */
+const TOKENS_PRICED = 1_000_000n;
 /** Nodes look for changes twice a second; the rest is for a busy machine and its clock. */
 const KNOWN_WITHIN_MS = 3_000;
 
 /** Rounded up once, to a nano-dollar. */
 export function computeCost(price: ListPrice, multiplier: string, counts: Counts): bigint {
-  const { inputTokens, cachedTokens, outputTokens } = counts;
+  const { inputTokens, cachedTokens, outputTokens, webSearches } = counts;
+  const perSearch = toMillionths(price.per_call?.web_search ?? "0");
   // USD per million tokens with six decimals are pico-dollars per token.
   const pico =
     BigInt(inputTokens - cachedTokens) * toMillionths(price.input) +
     BigInt(cachedTokens) * toMillionths(price.cached_input) +
-    BigInt(outputTokens) * toMillionths(price.output);
+    BigInt(outputTokens) * toMillionths(price.output) +
+    BigInt(webSearches) * perSearch * TOKENS_PRICED;
   const exact = pico * toMillionths(multiplier);
   const perNano = 1_000n * 10n ** BigInt(DECIMALS);
   return (exact + perNano - 1n) / perNano;
@@ -44,14 +41,23 @@ interface PriceVersion {
   untilMs: number;
 }
 
-/** The prices of all models, one after the other, and the multiplier of each group. */
+export interface Prices {
+  /** By the name of the group. */
+  readonly multipliers: ReadonlyMap<string, string>;
+  /** Of all models without a price of their own. */
+  readonly price?: ListPrice | undefined;
+  readonly ownPrices?: Readonly<Record<string, ListPrice>> | undefined;
+}
+
+/** The price of each model over time, and the multiplier of each group. A row is priced by the step that served it. */
 export class PriceOracle {
   readonly #multipliers: ReadonlyMap<string, string>;
+  readonly #ownPrices: Readonly<Record<string, ListPrice>>;
   readonly #versions: PriceVersion[];
 
-  /** `multipliers`: by the name of the group. */
-  constructor(multipliers: ReadonlyMap<string, string>, price: ListPrice = PRICE) {
+  constructor({ multipliers, price = PRICE, ownPrices = {} }: Prices) {
     this.#multipliers = multipliers;
+    this.#ownPrices = ownPrices;
     this.#versions = [{ price, fromMs: 0, untilMs: Number.POSITIVE_INFINITY }];
   }
 
@@ -70,16 +76,27 @@ export class PriceOracle {
   costs(row: UsageRow, groupNames: ReadonlyMap<string, string>): bigint[] {
     const multiplier = this.#multipliers.get(groupNames.get(row.groupId) ?? "");
     if (multiplier === undefined) return [];
-    const startedMs = row.atMs - row.durationMs - KNOWN_WITHIN_MS;
+    const ownPrice = this.#ownPrices[row.publicModel];
+    if (ownPrice !== undefined) return [computeCost(ownPrice, multiplier, row)];
+    const startedMs = readAdmissionTime(row.requestId) - KNOWN_WITHIN_MS;
     return this.#versions
       .filter(({ fromMs, untilMs }) => fromMs <= row.atMs && untilMs >= startedMs)
       .map(({ price }) => computeCost(price, multiplier, row));
   }
 }
 
-export function buildOracle({ groups }: Pick<Setup, "groups">): PriceOracle {
-  const named = groups as readonly { name: string; billing?: { multiplier?: string } }[];
-  return new PriceOracle(new Map(named.map(({ name, billing }) => [name, billing?.multiplier ?? "1"])));
+/** From the id: a row that has replaced an estimate has the time of the estimate. */
+function readAdmissionTime(requestId: string): number {
+  const timestamp = requestId
+    .replace(/^[a-z]+_/, "")
+    .replaceAll("-", "")
+    .slice(0, 12);
+  return Number.parseInt(timestamp, 16);
+}
+
+export function buildOracle({ groups, price, ownPrices }: Setup): PriceOracle {
+  const multipliers = new Map(groups.map(({ name, billing }) => [name, billing?.multiplier ?? "1"]));
+  return new PriceOracle({ multipliers, price, ownPrices });
 }
 
 /** The name of each group by its id. */

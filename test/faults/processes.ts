@@ -9,12 +9,13 @@ import { eventually } from "../support/eventually.ts";
 import { ProcessesGateway } from "../support/processes-gateway.ts";
 import type { ClientRecord } from "./client.ts";
 import { checked, type Fault, type FaultOptions, type Finding, figure, none } from "./fault.ts";
-import { checkBooks, summarize } from "./ledger-checks.ts";
+import { checkBooks, checkRouting, summarize } from "./ledger-checks.ts";
 import { buildPaidSetup, UNPAID_KEYS, USER_KEYS } from "./paid-setup.ts";
 import { buildOracle, readGroupNames } from "./price-oracle.ts";
 import { reconcile } from "./reconcile.ts";
 import { buildConfiguration } from "./setup.ts";
-import { FAULTY, startTraffic } from "./traffic.ts";
+import { StepOracle } from "./step-oracle.ts";
+import { FAULTY, ROUTED_MIX, startTraffic } from "./traffic.ts";
 
 const ROUNDS = 10;
 const PROCESSES = 4;
@@ -28,6 +29,7 @@ export const processes: Fault = {
   name: "processes",
   promise:
     "four processes on one port: a kill -9 of one harms only its own requests, a replacement of all harms none, and every token is charged exactly once",
+  needsOwnNetwork: true,
   run,
 };
 
@@ -69,6 +71,7 @@ async function run({ times, say }: FaultOptions): Promise<Finding[]> {
       rows,
       truth,
       prices: buildOracle(setup),
+      steps: new StepOracle(setup),
       groupNames: await readGroupNames({ db }),
       unpaidKeys: UNPAID_KEYS,
       isTimed: false,
@@ -80,6 +83,7 @@ async function run({ times, say }: FaultOptions): Promise<Finding[]> {
       none("other requests that failed", harmed),
       checked("exit code", code, "0", code === 0),
       ...summarize([one]),
+      ...checkRouting([one]),
       none("audits that found a contradiction", audit.code === 0 ? [] : [audit.output.trim()]),
       ...(await checkBooks({ db }, "balance")),
     ];
@@ -92,7 +96,12 @@ async function run({ times, say }: FaultOptions): Promise<Finding[]> {
 
 /** The requests of one round, and those that failed: in flight at the disturbance, and others. */
 async function disturb(gateway: ProcessesGateway, work: (gateway: ProcessesGateway) => Promise<void>) {
-  const traffic = startTraffic({ url: () => gateway.url, keys: USER_KEYS, perSecond: PER_SECOND });
+  const traffic = startTraffic({
+    url: () => gateway.url,
+    keys: USER_KEYS,
+    perSecond: PER_SECOND,
+    mix: ROUTED_MIX,
+  });
   await Bun.sleep(LIFE_MS);
   const disturbedMs = performance.now();
   await work(gateway);

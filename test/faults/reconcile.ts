@@ -10,12 +10,14 @@ import type { UsageRow } from "../../src/store/usage/usage-row.ts";
 import type { ClientRecord } from "./client.ts";
 import { readMarker } from "./killable-gateway.ts";
 import type { PriceOracle } from "./price-oracle.ts";
+import type { StepOracle } from "./step-oracle.ts";
 
 export interface Ledgers {
   asked: readonly ClientRecord[];
   rows: readonly UsageRow[];
   truth: readonly LedgerEntry[];
   prices: PriceOracle;
+  steps: StepOracle;
   /** By id. */
   groupNames: ReadonlyMap<string, string>;
   /** Keys of unpaid groups: nothing is held, so a request in flight when the process died has no row. */
@@ -34,6 +36,8 @@ export interface Reconciliation {
   rowTwice: string[];
   wrongTokens: string[];
   wrongCost: string[];
+  wrongStep: string[];
+  wrongSearches: string[];
   chargedAboveTruth: string[];
   asked: number;
   whole: number;
@@ -44,6 +48,10 @@ export interface Reconciliation {
   recovered: number;
   reached: number;
   chargedNano: bigint;
+  /** Completed by another step than the first. */
+  fellBack: number;
+  /** Searches that are charged. */
+  searches: number;
   /** Of completed requests: each exactly as the simulator produced it. */
   exact: number;
   /** Streams in flight at the kill: how many seconds of what they had delivered was not charged, each. */
@@ -56,7 +64,7 @@ export interface Reconciliation {
 }
 
 export function reconcile(ledgers: Ledgers): Reconciliation {
-  const { asked, rows, truth, unpaidKeys, isTimed } = ledgers;
+  const { asked, rows, truth, unpaidKeys, isTimed, steps, groupNames } = ledgers;
   const rowById = new Map(rows.map((row) => [row.requestId, row]));
   const entryById = new Map(truth.map((entry) => [entry.id, entry]));
   const askedById = new Map(asked.flatMap((one) => (one.requestId === null ? [] : [[one.requestId, one]])));
@@ -69,6 +77,8 @@ export function reconcile(ledgers: Ledgers): Reconciliation {
     rowTwice: [],
     wrongTokens: [],
     wrongCost: [],
+    wrongStep: [],
+    wrongSearches: [],
     chargedAboveTruth: [],
     asked: asked.length,
     whole: asked.filter(sawTheEnd).length,
@@ -79,6 +89,9 @@ export function reconcile(ledgers: Ledgers): Reconciliation {
     recovered: rows.filter(({ flags }) => flags.includes("recovered")).length,
     reached: new Set(truth.map(readMarker)).size,
     chargedNano: rows.reduce((sum, row) => sum + row.chargedNano, 0n),
+    fellBack: rows.filter(({ outcome, fallbackStep }) => outcome === "completed" && fallbackStep !== null)
+      .length,
+    searches: rows.reduce((sum, row) => sum + (row.chargedNano > 0n ? row.webSearches : 0), 0),
     exact: 0,
     unchargedSeconds: [],
     late: [],
@@ -116,6 +129,14 @@ export function reconcile(ledgers: Ledgers): Reconciliation {
     else if (linked.has(marker)) found.rowTwice.push(`${row.requestId} for ${marker}`);
     else linked.add(marker);
     checkAmounts(row, entry, found, ledgers);
+    if (entry !== undefined) {
+      const client = askedByMarker.get(marker ?? "");
+      const served = { row, entry, client, groupName: groupNames.get(row.groupId) };
+      const wrongStep = steps.findWrongStep(served);
+      if (wrongStep !== null) found.wrongStep.push(`${row.requestId} ${wrongStep}`);
+      const wrongSearches = steps.findWrongSearches(served);
+      if (wrongSearches !== null) found.wrongSearches.push(`${row.requestId} ${wrongSearches}`);
+    }
   }
 
   const reached = new Map(truth.map((entry) => [readMarker(entry), entry]));
@@ -168,6 +189,9 @@ const PARTIAL_TOKENS_MAX = 1;
 /** Models whose reported usage is part of the fault. */
 const LIES = new Set<string>(["silent", "absurd"]);
 
+/** Other models are clamped only for their searches. */
+const hasLied = ({ flags, publicModel }: UsageRow) => flags.includes("clamped") && LIES.has(publicModel);
+
 function checkAmounts(
   row: UsageRow,
   entry: LedgerEntry | undefined,
@@ -177,7 +201,7 @@ function checkAmounts(
   const costs = prices.costs(row, groupNames);
   if (!isRightlyCharged(row, costs))
     found.wrongCost.push(`${row.requestId} charged ${row.chargedNano} of ${row.costNano}, not ${costs}`);
-  if (entry === undefined || row.flags.includes("clamped")) return;
+  if (entry === undefined || hasLied(row)) return;
   if (row.outputTokens > entry.outputTokens + (row.usageSource === "partial" ? PARTIAL_TOKENS_MAX : 0))
     found.chargedAboveTruth.push(
       `${row.requestId} ${row.publicModel} ${row.outputTokens} > ${entry.outputTokens}, ${row.usageSource}`,
@@ -196,7 +220,7 @@ function isRightlyCharged(row: UsageRow, costs: readonly bigint[]): boolean {
   const { payer, usageSource, costNano, chargedNano, flags } = row;
   if (payer === null || usageSource === "none") return chargedNano === 0n;
   // Implausible usage is charged at the hold.
-  if (flags.includes("clamped")) return true;
+  if (hasLied(row)) return true;
   const isCharged = flags.includes("overrun") ? chargedNano <= costNano : chargedNano === costNano;
   return isCharged && costs.includes(costNano);
 }

@@ -9,6 +9,7 @@
 
 import { parseArgs } from "node:util";
 import { installPackages } from "../support/install-dependencies.ts";
+import { hasOwnNetwork, runInOwnNetwork } from "../support/own-network.ts";
 import { aborts } from "./aborts.ts";
 import { changes } from "./changes.ts";
 import { clockSteps } from "./clock-steps.ts";
@@ -80,7 +81,13 @@ if (!isUsable) {
 
 await installPackages((message) => console.log(`── ${message}`));
 let failed = 0;
-for (const { name, promise, run } of FAULTS.filter((fault) => wanted.includes(fault.name))) {
+for (const { name, promise, needsOwnNetwork, run } of FAULTS.filter((fault) => wanted.includes(fault.name))) {
+  if (needsOwnNetwork && !hasOwnNetwork()) {
+    const repeated = times === null ? [] : ["--times", String(times)];
+    const program = [process.execPath, import.meta.path, "--only", name, ...repeated];
+    if ((await runInOwnNetwork(program)) !== 0) failed++;
+    continue;
+  }
   console.log(`── ${name}: ${promise}`);
   const startedMs = performance.now();
   const seconds = () => ((performance.now() - startedMs) / 1000).toFixed(0).padStart(4);

@@ -34,12 +34,12 @@ const PROMPTS = [
   "数据库连接失败时应该怎么办？请给出详细的步骤。",
 ];
 
-interface Shape extends Pick<ClientRequest, "family" | "model" | "stream"> {
+interface Shape extends Pick<ClientRequest, "family" | "model" | "stream" | "search"> {
   inBackground?: true;
 }
 
 /** Shapes with their weights. */
-type Mix = readonly (readonly [number, Shape])[];
+export type Mix = readonly (readonly [number, Shape])[];
 
 const MIX: Mix = [
   [30, { family: "chat", model: "fast", stream: false }],
@@ -52,6 +52,18 @@ const MIX: Mix = [
   [4, { family: "responses", model: "long", stream: true }],
   [9, { family: "embeddings", model: "fast", stream: false }],
 ];
+/** Requests that another step serves, and searches of the web: `routing-setup.ts` has their models. */
+const ROUTED: Mix = [
+  [4, { family: "chat", model: "moved", stream: true }],
+  [3, { family: "responses", model: "moved", stream: false }],
+  [3, { family: "chat", model: "changed", stream: false }],
+  [3, { family: "responses", model: "changed", stream: true }],
+  [3, { family: "messages", model: "finder", stream: true, search: { max: null } }],
+  [2, { family: "messages", model: "finder", stream: false, search: { max: 2 } }],
+  [3, { family: "responses", model: "seeker", stream: true, search: { max: null } }],
+  [2, { family: "responses", model: "seeker", stream: false, search: { max: 4 } }],
+];
+export const ROUTED_MIX: Mix = [...MIX, ...ROUTED];
 /** Of several nodes: also Messages, and responses that another node may have to follow to their end. */
 export const NODES_MIX: Mix = [
   ...MIX,
@@ -59,6 +71,7 @@ export const NODES_MIX: Mix = [
   [4, { family: "messages", model: "claude", stream: false }],
   [5, { family: "responses", model: "short", stream: false, inBackground: true }],
 ];
+export const ROUTED_NODES_MIX: Mix = [...NODES_MIX, ...ROUTED];
 const FAULTY_SHARE = 0.08;
 const LEAVING_SHARE = 0.1;
 
@@ -83,6 +96,8 @@ function shapeAtRandom(mix: Mix): Shape {
 
 export interface Traffic {
   asked: number;
+  /** From now on. */
+  use(mix: Mix): void;
   /** No new requests; resolves when all have ended in whatever way. */
   stop(): Promise<ClientRecord[]>;
 }
@@ -97,7 +112,8 @@ export interface TrafficOptions {
   mix?: Mix;
 }
 
-export function startTraffic({ url, keys, perSecond, mix = MIX }: TrafficOptions): Traffic {
+export function startTraffic({ url, keys, perSecond, mix: firstMix = MIX }: TrafficOptions): Traffic {
+  let mix = firstMix;
   const responses: Promise<ClientRecord>[] = [];
   const beganMs = performance.now();
   const timer = setInterval(() => {
@@ -120,6 +136,9 @@ export function startTraffic({ url, keys, perSecond, mix = MIX }: TrafficOptions
   return {
     get asked() {
       return responses.length;
+    },
+    use(next) {
+      mix = next;
     },
     stop() {
       clearInterval(timer);

@@ -3,10 +3,17 @@
  * fails.
  *
  *     npm run test:long -- --only nodes-limits-redis --seconds 60
+ *     npm run test:long -- --only fallback-sessions --sessions 40
  */
 
 import { parseArgs } from "node:util";
 import { abortsLeaveNothing } from "./aborts.ts";
+import { fallbackHoldsOnPostgres, fallbackHoldsOnSqlite } from "./fallback-over-nodes.ts";
+import { type SessionRunOptions, toolsSurviveSwitches } from "./fallback-sessions.ts";
+import { keycloakSignsIn } from "./identity/keycloak.ts";
+import { versionsAgree } from "./identity/two-versions.ts";
+import { scimPasses } from "./identity-scim.ts";
+import { pushTwice } from "./identity-scim-twice.ts";
 import { type LimitsRunOptions, limitsHoldOnPostgres, limitsHoldOnRedis } from "./limits-over-nodes.ts";
 import { pythonKeepsConversation } from "./python-threads.ts";
 import { minuteHolds } from "./rate-limit-minute.ts";
@@ -16,7 +23,7 @@ import { windowsHold } from "./windows-over-nodes.ts";
 interface LongCheck {
   readonly name: string;
   readonly promise: string;
-  run(options: LimitsRunOptions): Promise<string>;
+  run(options: LimitsRunOptions & SessionRunOptions): Promise<string>;
 }
 
 const CHECKS: readonly LongCheck[] = [
@@ -42,6 +49,31 @@ const CHECKS: readonly LongCheck[] = [
     run: guidesWork,
   },
   {
+    name: "identity-scim",
+    promise: "the SCIM compliance tester of PyPI finds no deviation",
+    run: scimPasses,
+  },
+  {
+    name: "identity-scim-twice",
+    promise: "5,000 people and 200 groups that are pushed twice give the same state",
+    run: pushTwice,
+  },
+  {
+    name: "fallback-sqlite",
+    promise: "10,000 requests with random fallback are paid at the price of their steps, with kills",
+    run: fallbackHoldsOnSqlite,
+  },
+  {
+    name: "fallback-postgres",
+    promise: "the same on three nodes with PostgreSQL",
+    run: fallbackHoldsOnPostgres,
+  },
+  {
+    name: "fallback-sessions",
+    promise: "tool calls of the real Claude Code and Codex survive a switch to another group or model",
+    run: toolsSurviveSwitches,
+  },
+  {
     name: "nodes-limits-postgres",
     promise: "limits hold over three nodes on PostgreSQL, with kills and faults",
     run: limitsHoldOnPostgres,
@@ -56,12 +88,25 @@ const CHECKS: readonly LongCheck[] = [
     promise: "a window of hours counts what killed and stopped nodes have used",
     run: windowsHold,
   },
+  {
+    name: "identity-keycloak",
+    promise: "people sign in at Keycloak and return to another of three nodes",
+    run: keycloakSignsIn,
+  },
+  {
+    name: "identity-versions",
+    promise: "suspended keys, auditors and service accounts are safe on a node of the version before",
+    run: versionsAgree,
+  },
 ];
 
-const { values } = parseArgs({ options: { only: { type: "string" }, seconds: { type: "string" } } });
+const { values } = parseArgs({
+  options: { only: { type: "string" }, seconds: { type: "string" }, sessions: { type: "string" } },
+});
 const { only } = values;
-const options: LimitsRunOptions = {
+const options: LimitsRunOptions & SessionRunOptions = {
   seconds: Number(values.seconds ?? "300"),
+  sessions: Number(values.sessions ?? "200"),
   say: (text) => console.log(`   ${new Date().toISOString().slice(11, 19)} ${text}`),
 };
 const chosen = CHECKS.filter(({ name }) => only === undefined || name.startsWith(only));

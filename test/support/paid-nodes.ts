@@ -25,33 +25,43 @@ interface ResponseObject {
   readonly usage: { readonly input_tokens: number; readonly output_tokens: number } | null;
 }
 
+const USUAL_FILE = paidFile({ balance: "100", models: MODELS });
+
+interface NodesSetup {
+  readonly databaseUrl: string;
+  readonly db: Db;
+  readonly file: string;
+}
+
 export class PaidNodes {
   readonly simulator: Simulator = startSimulator({ tokens: "o200k", record: "full" });
   readonly records: BillingRecords;
   readonly db: Db;
   readonly #folder: string;
   readonly #databaseUrl: string;
+  readonly #file: string;
   readonly #running = new Set<GatewayProcess>();
 
-  private constructor(folder: string, databaseUrl: string, db: Db) {
+  private constructor(folder: string, { databaseUrl, db, file }: NodesSetup) {
     this.#folder = folder;
+    this.#file = file;
     this.#databaseUrl = databaseUrl;
     this.db = db;
     this.records = openBillingRecords(db);
   }
 
   /** Without an address the nodes run one after the other, on a SQLite file. */
-  static async open(databaseUrl?: string): Promise<PaidNodes> {
+  static async open(databaseUrl?: string, file = USUAL_FILE): Promise<PaidNodes> {
     const folder = mkdtempSync(join(tmpdir(), "model-gateway-paid-nodes-"));
     const url = databaseUrl ?? `sqlite:${join(folder, "gateway.db")}`;
-    return new PaidNodes(folder, url, await openDb(url));
+    return new PaidNodes(folder, { databaseUrl: url, db: await openDb(url), file });
   }
 
   /** Nodes with the same name have the same data folder. */
   async start(name: string, program?: string): Promise<GatewayProcess> {
     const folder = join(this.#folder, name);
     mkdirSync(folder, { recursive: true });
-    await Bun.write(join(folder, "gateway.yaml"), paidFile({ balance: "100", models: MODELS }));
+    await Bun.write(join(folder, "gateway.yaml"), this.#file);
     const node = await startGatewayProcess({
       folder,
       args: ["--config", "gateway.yaml"],
