@@ -32,6 +32,7 @@ const CATALOGUE = {
   sign_in_required: { status: 401, type: "authentication_error" },
   wrong_credentials: { status: 401, type: "authentication_error" },
   identity_rejected: { status: 401, type: "authentication_error" },
+  confirmation_required: { status: 401, type: "authentication_error" },
   second_factor_required: { status: 401, type: "authentication_error" },
   interface_not_allowed: { status: 403, type: "permission_error" },
   network_not_allowed: { status: 403, type: "permission_error" },
@@ -54,7 +55,9 @@ const CATALOGUE = {
   idempotency_in_progress: { status: 409, type: "invalid_request_error" },
   idempotency_answer_gone: { status: 409, type: "invalid_request_error" },
   conflict: { status: 409, type: "invalid_request_error" },
+  account_exists: { status: 409, type: "invalid_request_error" },
   link_used_up: { status: 410, type: "invalid_request_error" },
+  precondition_failed: { status: 412, type: "invalid_request_error" },
   request_too_large: { status: 413, type: "invalid_request_error" },
   unsupported_media_type: { status: 415, type: "invalid_request_error" },
   expectation_failed: { status: 417, type: "invalid_request_error" },
@@ -149,6 +152,8 @@ export interface ErrorDetail {
   resetsAtMs?: number | null;
   /** The limit that rejected the request, for metrics. Clients do not receive it. */
   limit?: RejectingLimit | null;
+  /** The steps that could not serve a request with fallback, from the first; null without fallback. */
+  tried?: readonly TriedStep[] | null;
 }
 
 /** A limit, without its value. `isQueue`: the request waited for it until its time-out, or the queue was full. */
@@ -157,6 +162,15 @@ export interface RejectingLimit {
   /** A kind of `records/limits.ts`, `window`, `money`, or `rate` for the rate limits of accounts. */
   readonly kind: string;
   readonly isQueue?: boolean;
+  /** Whose limit it is. */
+  readonly subjectId?: string;
+}
+
+/** A step that could not serve a request. Both names are public. */
+export interface TriedStep {
+  readonly group: string;
+  readonly model: string;
+  readonly reason: string;
 }
 
 /** An error for the client. `message` is public: it names the problem and what to do, and names no account. */
@@ -169,6 +183,7 @@ export class ApiError extends Error {
   readonly failedGeneration: string | null;
   readonly resetsAtMs: number | null;
   readonly limit: RejectingLimit | null;
+  readonly tried: readonly TriedStep[] | null;
 
   constructor(code: ApiErrorCode, message: string, detail: ErrorDetail = {}) {
     super(message);
@@ -181,6 +196,7 @@ export class ApiError extends Error {
     this.failedGeneration = detail.failedGeneration ?? null;
     this.resetsAtMs = detail.resetsAtMs ?? null;
     this.limit = detail.limit ?? null;
+    this.tried = detail.tried ?? null;
   }
 }
 
@@ -193,6 +209,7 @@ export interface ErrorObject {
   failed_generation?: string;
   /** Unix seconds. */
   resets_at?: number;
+  tried?: readonly TriedStep[];
 }
 
 export function errorObject(error: ApiError, requestId: string): ErrorObject {
@@ -204,6 +221,7 @@ export function errorObject(error: ApiError, requestId: string): ErrorObject {
     request_id: requestId,
     ...(error.failedGeneration === null ? {} : { failed_generation: error.failedGeneration }),
     ...(error.resetsAtMs === null ? {} : { resets_at: Math.ceil(error.resetsAtMs / 1000) }),
+    ...(error.tried === null ? {} : { tried: error.tried }),
   };
 }
 

@@ -130,12 +130,15 @@ const FOUND_URL = "https://example.com/simulator";
 
 function planSearch({ behaviour, newId }: Call, { tools }: MessagesRequest): MessageBlock[] {
   const tool = tools.find(({ isServerTool, name }) => isServerTool && name === "web_search");
-  if (tool === undefined || !behaviour.model.includes("search")) return [];
-  const id = newId("srvtoolu_");
-  return [
-    { type: "server_tool_use", id, name: tool.name, input: '{"query":"simulator"}' },
-    { type: "web_search_tool_result", tool_use_id: id, url: FOUND_URL },
-  ];
+  if (tool === undefined) return [];
+  const searches = behaviour.searches ?? (behaviour.model.includes("search") ? 1 : 0);
+  return Array.from({ length: searches }, (): MessageBlock[] => {
+    const id = newId("srvtoolu_");
+    return [
+      { type: "server_tool_use", id, name: tool.name, input: '{"query":"simulator"}' },
+      { type: "web_search_tool_result", tool_use_id: id, url: FOUND_URL },
+    ];
+  }).flat();
 }
 
 interface PlannedText {

@@ -38,6 +38,8 @@ export interface Behaviour {
   hiddenTokens: number;
   /** `steps=3`: how many tool results a model that calls tools needs before it responds with text. */
   steps: number;
+  /** `searches=5`: searches of the web for a request that offers them, whatever its limit; null leaves it to the name. */
+  searches: number | null;
   /** `detached=2s`: a stored response continues without its reader and completes after this time; null stops it. */
   detachedMs: number | null;
   /** `background=2s`: a background response is in progress for this time; null completes it when it is first retrieved. */
@@ -49,6 +51,7 @@ const CACHED_NAMES_MAX = 2_000;
 const EVENTS_MAX = 1_000_000;
 const HIDDEN_TOKENS_MAX = 1_000_000;
 const STEPS_MAX = 100;
+const SEARCHES_MAX = 100;
 const FILE_TOKENS_MAX = 10_000_000;
 const BYTES_MAX = 512 * 1024 * 1024;
 
@@ -78,6 +81,7 @@ function parseModelName(model: string): Behaviour {
     reasons: model.includes("reason"),
     hiddenTokens: limitCount(parseCount(modifiers.get("hidden")), HIDDEN_TOKENS_MAX) ?? 0,
     steps: limitCount(parseCount(modifiers.get("steps")), STEPS_MAX) ?? 1,
+    searches: limitCount(parseCount(modifiers.get("searches")), SEARCHES_MAX),
     detachedMs: parseDurationMs(modifiers.get("detached")),
     backgroundMs: parseDurationMs(modifiers.get("background")),
   };

@@ -66,6 +66,8 @@ function itemEvents(item: OutputItem, index: number, events: number | null, next
       return reasoningEvents(item.text, position, next);
     case "message":
       return messageEvents(item, position, events, next);
+    case "search":
+      return searchEvents(position, next);
     case "call":
       return callEvents(item, position, LANE.calls + 2 * index + 1, next);
   }
@@ -100,6 +102,11 @@ function* messageEvents(
   const all = messageLogprobs(item);
   yield next("response.output_text.done", `${part},"text":${JSON.stringify(text)},"logprobs":${all}`);
   yield next("response.content_part.done", `${part},"part":${textPart(text, all)}`);
+}
+
+function* searchEvents(position: string, next: NextFrame): ItemFrames {
+  for (const state of ["in_progress", "searching", "completed"])
+    yield next(`response.web_search_call.${state}`, position);
 }
 
 function* callEvents(

@@ -37,6 +37,7 @@ export type OutputItem =
       events: number | null;
       topLogprobs: number | null;
     }
+  | { kind: "search"; id: string }
   | { kind: "call"; id: string; callId: string; name: string; arguments: string };
 
 export function planResponse(call: Call, choice: Choice, usage: Usage): PlannedResponse {
@@ -63,6 +64,10 @@ function planItems(call: Call, choice: Choice, cut: boolean): OutputItem[] {
     const isWanted = echoed(call.fields, "include", "").includes("reasoning.encrypted_content");
     const encrypted = isWanted ? sealText(call.seed, choice.reasoning) : null;
     items.push({ kind: "reasoning", id: call.newId("rs_"), text: choice.reasoning, encrypted });
+  }
+  if (echoed(call.fields, "tools", "").includes('"web_search"')) {
+    for (let i = 0; i < (call.behaviour.searches ?? 0); i++)
+      items.push({ kind: "search", id: call.newId("ws_") });
   }
   if (choice.calls.length === 0 || choice.text !== "") {
     const { text, topLogprobs } = choice;
@@ -119,6 +124,8 @@ export function itemObject(item: OutputItem, done: boolean): string {
       const part = done ? textPart(item.text, messageLogprobs(item)) : "";
       return `{"id":"${item.id}","type":"message","status":"${status}","content":[${part}],"role":"assistant"}`;
     }
+    case "search":
+      return `{"id":"${item.id}","type":"web_search_call","status":"${done ? "completed" : "in_progress"}","action":{"type":"search","query":"simulator"}}`;
     case "call": {
       const callArguments = done ? JSON.stringify(item.arguments) : '""';
       return `{"id":"${item.id}","type":"function_call","status":"${done ? "completed" : "in_progress"}","arguments":${callArguments},"call_id":"${item.callId}","name":${JSON.stringify(item.name)}}`;

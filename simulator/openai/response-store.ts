@@ -1,6 +1,6 @@
 /** Stored responses of the simulator. */
 
-import type { PlannedResponse, ResponseStatus } from "./response-object.ts";
+import type { OutputItem, PlannedResponse, ResponseStatus } from "./response-object.ts";
 
 /** A response that can be retrieved. The oldest ones are removed first. */
 export interface StoredResponse {
@@ -43,6 +43,11 @@ export function createResponseStore(): ResponseStore {
 
 function countChars(planned: PlannedResponse): number {
   let chars = planned.input.length + planned.constantPart.length;
-  for (const item of planned.items) chars += item.kind === "call" ? item.arguments.length : item.text.length;
+  for (const item of planned.items) chars += itemText(item).length;
   return chars;
+}
+
+function itemText(item: OutputItem): string {
+  if (item.kind === "search") return "";
+  return item.kind === "call" ? item.arguments : item.text;
 }

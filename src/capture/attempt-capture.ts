@@ -4,13 +4,15 @@ import type { Part } from "../base/parts.ts";
 import type { BodySink } from "../net/wire/body-sink.ts";
 import type { HeaderReader } from "../net/wire/http-fields.ts";
 import { CappedBytes, type CaptureMemory } from "./capped-bytes.ts";
-import type { AttemptDraft, HeaderList } from "./document.ts";
+import type { AttemptDraft, CapturedStep, HeaderList } from "./document.ts";
 import { readHeaders, SHOWN_RESPONSE_HEADERS } from "./shown-headers.ts";
 
 export interface AttemptTarget {
   readonly account: string;
   readonly upstreamModel: string;
   readonly credential: string | null;
+  /** Null if the request has no fallback. */
+  readonly step: CapturedStep | null;
 }
 
 export interface SentRequest {
@@ -91,6 +93,7 @@ export class AttemptCapture {
     const draft: AttemptDraft = {
       account: this.#target.account,
       upstreamModel: this.#target.upstreamModel,
+      step: this.#target.step,
       transport,
       method,
       url,

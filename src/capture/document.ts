@@ -36,6 +36,8 @@ export const captureDocument = z.object({
     z.object({
       account: z.string(),
       upstream_model: z.string(),
+      /** The fallback step, and the name of its group; absent if the request has no fallback. */
+      step: z.object({ number: z.number(), group: z.string() }).optional(),
       transport: z.enum(["http", "websocket"]),
       method: z.string(),
       url: z.string(),
@@ -80,9 +82,15 @@ export interface CaptureDraft {
   };
 }
 
+export interface CapturedStep {
+  readonly number: number;
+  readonly group: string;
+}
+
 export interface AttemptDraft {
   readonly account: string;
   readonly upstreamModel: string;
+  readonly step: CapturedStep | null;
   readonly transport: "http" | "websocket";
   readonly method: string;
   readonly url: string;
@@ -111,6 +119,7 @@ export function buildDocument(
     attempts: attempts.map((attempt, i) => ({
       account: attempt.account,
       upstream_model: attempt.upstreamModel,
+      ...(attempt.step === null ? {} : { step: attempt.step }),
       transport: attempt.transport,
       method: attempt.method,
       url: redactText(attempt.url, rules),

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { CAPTURE_REDACTIONS } from "../records/capture.ts";
 import { mintApiKey } from "../secrets/api-key.ts";
 import type { ISSUED_SECRETS } from "../secrets/issued-secrets.ts";
-import { mintAccessToken, mintSecret, mintServiceToken } from "../secrets/random-secret.ts";
+import { mintAccessToken, mintRefreshToken, mintSecret, mintServiceToken } from "../secrets/random-secret.ts";
 import { mintRedeemCode } from "../secrets/redeem-code.ts";
 import { otpauthUrl } from "../secrets/totp.ts";
 import { redactHeader, redactText, trimCutEnd, trimCutStart } from "./redact.ts";
@@ -125,6 +125,7 @@ describe("a secret is removed in every JSON form", () => {
     "API key": ["", mintApiKey(random).secret],
     "personal access token": ["", mintAccessToken(random).secret],
     "service token": ["", mintServiceToken(random).secret],
+    "refresh token": ["", mintRefreshToken(random).secret],
     "session cookie": ["__Host-session=", mintSecret(random).secret],
     "one-time link": ["https://gateway.example.com/console/join#", mintSecret(random).secret],
     "redeem code": ["", mintRedeemCode(random).code],

@@ -9,8 +9,8 @@ import type { RejectionRows } from "../billing/engine/rejection-rows.ts";
 import type { Idempotency } from "../billing/idempotency/idempotency.ts";
 import type { CaptureRecorder } from "../capture/capture-recorder.ts";
 import type { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
+import type { LimitLeases } from "../limits/leases/limit-leases.ts";
 import type { Limiter } from "../limits/limiter.ts";
-import type { LimitSharing } from "../limits/sharing/limit-sharing.ts";
 import type { AccessLog } from "../observe/access-log.ts";
 import type { BillingFaults } from "../observe/billing-faults.ts";
 import type { Log } from "../observe/log.ts";
@@ -31,6 +31,7 @@ import type { ReasoningEstimates } from "./metering/reasoning-estimate.ts";
 import type { InFlightRequests } from "./request/in-flight-requests.ts";
 import type { RequestReader } from "./request/read-request.ts";
 import type { HeldResponses } from "./response-calls/held-responses.ts";
+import type { ConversationStays } from "./steps/conversation-stays.ts";
 import type { ResponseRoutes } from "./stored-responses/response-routes.ts";
 import type { Drains } from "./stream/drains.ts";
 import type { KeepAliveTimer } from "./stream/keep-alive-timer.ts";
@@ -53,14 +54,16 @@ export interface Gateway {
   readonly tokenCounts: KeySlots;
   /** How often each key calls the endpoints for models, usage and requests. */
   readonly reads: KeyRate;
-  /** Divides limits over nodes; null if there is one node. */
-  readonly sharing: LimitSharing | null;
+  /** Borrows limits that several nodes share; null if there is one node. */
+  readonly leases: LimitLeases | null;
   readonly billingEngine: BillingEngine;
   /** Folds rejected requests, of which one key can cause any number, into few usage rows. */
   readonly rejections: Pick<RejectionRows, "addToCounted">;
   /** Faults that the operator is alerted to. */
   readonly billingFaults: Pick<BillingFaults, "add">;
   readonly idempotency: Idempotency;
+  /** The fallback steps at which conversations stay. */
+  readonly stays: ConversationStays;
   /** Input token estimates, learnt from counted inputs. */
   readonly estimates: InputEstimates;
   /** Estimates of reasoning tokens that are not shown, learnt from responses that reported them. */

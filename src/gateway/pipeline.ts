@@ -15,6 +15,7 @@ import { freeBody } from "./bodies/body.ts";
 import type { Call } from "./call.ts";
 import { beginCapture, captureError, captureTurn } from "./capture-request.ts";
 import { holdMoney, type RequestCharge } from "./charging/charge.ts";
+import { replaceMoney } from "./charging/replace-money.ts";
 import { buildDispatchRequest, openLingeringClient } from "./delivery/build-dispatch-request.ts";
 import { readCostReport } from "./delivery/cost-report.ts";
 import { isSentAsEvent, StreamDelivery } from "./delivery/deliver-stream.ts";
@@ -25,12 +26,15 @@ import {
   readWholeState,
   releaseConcurrency,
 } from "./delivery/deliver-whole.ts";
+import { moveToNextStep, openFallback, recordServed } from "./fallback/next-step.ts";
+import { reserveStep } from "./fallback/reserve-step.ts";
 import type { Gateway } from "./gateway.ts";
 import { endClaim, withSpentKey } from "./idempotency/idempotent-requests.ts";
 import { requestLogIds } from "./request/log-ids.ts";
 import { type BatchedWork, hasOpenAttempt, hasReachedUpstream } from "./request/trace.ts";
 import {
   type AdmittedRequest,
+  isReserved,
   openContext,
   type RequestContext,
   type ReservedRequest,
@@ -46,9 +50,11 @@ import { findOrigin, findSameAccount } from "./response-calls/same-account.ts";
 import { lookUpStoredTokens } from "./response-calls/stored-tokens.ts";
 import { countWastedAttempts } from "./settlement/compute-money.ts";
 import { settleRequest } from "./settlement/settle.ts";
+import type { FallbackRun } from "./steps/fallback-run.ts";
 import { measureBatches } from "./translation/embedding-batches.ts";
 import type { Transport } from "./transport.ts";
-import { dispatch } from "./upstream/dispatch.ts";
+import { dispatch, type UpstreamResult } from "./upstream/dispatch.ts";
+import type { DispatchRequest } from "./upstream/dispatch-request.ts";
 import { waitWithin } from "./wait-within.ts";
 
 /** Serves the model requests of one transport. A request passes the methods from top to bottom. */
@@ -106,9 +112,15 @@ export class Pipeline<C extends Call, Out> {
         if (isPending(applied)) await applied;
       }
 
+      // With fallback, each step reserves limits, holds and dispatches.
+      if (context.model.fallback.length > 0) {
+        const run = await openFallback(gateway, context);
+        if (run !== null) return await this.#keepWaiting(context, this.#serveSteps(context, run));
+      }
+
       // Reserve limits.
       const lease = reserveLimits(gateway, context);
-      if (isPending(lease)) return await this.#serveAfterWait(context, lease);
+      if (isPending(lease)) return await this.#keepWaiting(context, this.#serveAfterWait(context, lease));
       setLease(context, lease);
       return await this.#serve(context);
     } catch (cause) {
@@ -118,12 +130,49 @@ export class Pipeline<C extends Call, Out> {
     }
   }
 
-  /** The request waits for its concurrency limit. The transport sends keep-alives while a stream waits for long. */
+  /**
+   * The loop of a request with fallback: reserve limits → hold → dispatch, for each step until one serves. All steps share
+   * one idempotency claim, the attempts and the deadlines. Nothing changes after the first content.
+   */
+  async #serveSteps(context: AdmittedRequest<C>, run: FallbackRun): Promise<Out> {
+    try {
+      for (;;) {
+        try {
+          const lease = reserveStep(this.#gateway, context, run);
+          setLease(context, isPending(lease) ? await lease : lease);
+          return await this.#serve(context);
+        } catch (cause) {
+          await moveToNextStep(this.#gateway, context, { run, cause });
+        }
+      }
+    } catch (cause) {
+      const isEvent = cause instanceof ApiError && isSentAsEvent(cause, context.endpoint);
+      if (isEvent && context.request.stream && isReserved(context)) return this.#streamError(context, cause);
+      throw cause;
+    } finally {
+      run.close();
+    }
+  }
+
+  /** The client expects this error as an event, although no step has begun a stream. */
+  #streamError(context: ReservedRequest<C>, error: ApiError): Out {
+    const delivery = new StreamDelivery(this.#gateway, context);
+    const opening = delivery.open(Promise.reject(error));
+    // The relay reads it when its client does.
+    opening.catch(() => {});
+    const relay = delivery.startRelay(opening);
+    return this.#transport.sendStream(this.#gateway, context, { relay, upstreamHeaders: null });
+  }
+
+  /** The request waits for its concurrency limit. */
   async #serveAfterWait(context: AdmittedRequest<C>, pendingLease: Promise<LimitLease>): Promise<Out> {
-    const serving = pendingLease.then((lease) => {
-      setLease(context, lease);
-      return this.#serve(context);
-    });
+    const lease = await pendingLease;
+    setLease(context, lease);
+    return await this.#serve(context);
+  }
+
+  /** The transport sends keep-alives while a stream waits for long. */
+  async #keepWaiting(context: AdmittedRequest<C>, serving: Promise<Out>): Promise<Out> {
     if (!context.request.stream) return await serving;
     const close = (cause: unknown) => this.#closeRejected(context, cause);
     return await this.#transport.keepWaiting(this.#gateway, context, { serving, close });
@@ -131,8 +180,8 @@ export class Pipeline<C extends Call, Out> {
 
   /** The stops after the limits are reserved. */
   async #serve(context: ReservedRequest<C>): Promise<Out> {
-    // Claim idempotency.
-    const pendingClaim = this.#transport.claim(this.#gateway, context);
+    // Claim idempotency: once, before the first hold.
+    const pendingClaim = context.claim === null ? this.#transport.claim(this.#gateway, context) : null;
     if (pendingClaim !== null) {
       const claimed = await pendingClaim;
       if (claimed.kind === "repeat") {
@@ -145,9 +194,8 @@ export class Pipeline<C extends Call, Out> {
     }
 
     // Hold.
-    const charge = this.#holdMoney(context);
-    context.charge = isPending(charge) ? await charge : charge;
-    if (context.charge !== null) this.#gateway.requestMetrics.heldNano += Number(context.charge.heldNano);
+    const charge = context.charge === null ? this.#holdMoney(context) : this.#replaceMoney(context);
+    this.#setCharge(context, isPending(charge) ? await charge : charge);
 
     // Dispatch, deliver, settle.
     return context.request.stream ? this.#serveStream(context) : this.#serveWhole(context);
@@ -164,7 +212,7 @@ export class Pipeline<C extends Call, Out> {
       client: lingeringClient ?? call.request,
       counters: null,
     });
-    const dispatched = dispatch(gateway.dispatcher, dispatchRequest);
+    const dispatched = this.#dispatch(context, dispatchRequest);
     const result = acceptWhole(
       context,
       await (lingeringClient === null ? dispatched : dispatched.finally(lingeringClient.stopLingering)),
@@ -203,15 +251,29 @@ export class Pipeline<C extends Call, Out> {
 
     // Dispatch.
     const delivery = new StreamDelivery(gateway, context);
-    const opening = delivery.open(dispatch(gateway.dispatcher, delivery.dispatchRequest));
-    // Nearly all streams begin within this time, so an error can still be sent as an HTTP status.
-    const rejectableMs = this.#transport.rejectableMs(gateway);
+    const opening = delivery.open(this.#dispatch(context, delivery.dispatchRequest));
+    // Nearly all streams begin within this time, so an error can still be sent as an HTTP status. With fallback, another
+    // step may serve until then, and the transport already sends keep-alives.
+    const rejectableMs =
+      context.fallback === null ? this.#transport.rejectableMs(gateway) : Number.POSITIVE_INFINITY;
     const earlyError = await waitWithin(opening, rejectableMs, gateway.dispatcher.deadlines);
-    if (earlyError instanceof ApiError && !isSentAsEvent(earlyError, context.endpoint)) throw earlyError;
+    const isRejected = earlyError instanceof ApiError;
+    if (isRejected && (context.fallback !== null || !isSentAsEvent(earlyError, context.endpoint)))
+      throw earlyError;
 
     // Deliver. The delivery settles the request when the stream has ended.
     const relay = delivery.startRelay(opening);
     return this.#transport.sendStream(gateway, context, { relay, upstreamHeaders: delivery.upstreamHeaders });
+  }
+
+  /** Rejects with the error of the step. */
+  #dispatch({ fallback }: ReservedRequest<C>, dispatchRequest: DispatchRequest): Promise<UpstreamResult> {
+    const dispatched = dispatch(this.#gateway.dispatcher, dispatchRequest);
+    if (fallback === null) return dispatched;
+    return dispatched.then((result) => {
+      recordServed(this.#gateway, fallback);
+      return result;
+    });
   }
 
   /**
@@ -228,6 +290,17 @@ export class Pipeline<C extends Call, Out> {
     return findOrigin(gateway.responses, context, request.previousResponseId)
       .then((origin) => lookUpStoredTokens(gateway, origin))
       .then((conversationTokens) => holdMoney(gateway, context, conversationTokens));
+  }
+
+  /** The request has left a step whose money is held. */
+  #replaceMoney(context: ReservedRequest<C>): Promise<RequestCharge | null> {
+    return replaceMoney(this.#gateway, context, context.storedConversation?.record.tokens ?? null);
+  }
+
+  #setCharge(context: ReservedRequest<C>, charge: RequestCharge | null): void {
+    const heldNano = (charge?.heldNano ?? 0n) - (context.charge?.heldNano ?? 0n);
+    if (heldNano !== 0n) this.#gateway.requestMetrics.heldNano += Number(heldNano);
+    context.charge = charge;
   }
 
   /** Settles a request that failed before its response began. Returns the error for the client. */

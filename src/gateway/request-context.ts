@@ -19,6 +19,7 @@ import type { Call } from "./call.ts";
 import type { RequestCharge } from "./charging/charge.ts";
 import type { WindowBudget } from "./charging/window-budget.ts";
 import { openTrace, type Trace } from "./request/trace.ts";
+import type { FallbackRun } from "./steps/fallback-run.ts";
 import type { StoredConversation } from "./stored-responses/stored-conversations.ts";
 import type { AccountSlot } from "./upstream/account-slot.ts";
 
@@ -34,6 +35,8 @@ export interface RequestContext<C extends Call = Call> {
   model: PublishedModel | null;
   /** The routes that can serve the request, best first. */
   routes: readonly AccountRoute[];
+  /** The steps of the request; null if it has only one. Its caller, model and routes are those of the step in progress. */
+  fallback: FallbackRun | null;
   /** The conversation that the request continues, if the gateway itself stores it. */
   storedConversation: StoredConversation | null;
   /** The maximum cost against the caller's USD windows; null if the caller has none. */
@@ -108,6 +111,7 @@ export function openContext<C extends Call>(
     request: null,
     model: null,
     routes: NO_ROUTES,
+    fallback: null,
     storedConversation: null,
     budget: null,
     windowCap: null,
@@ -147,6 +151,20 @@ export function setModel<C extends Call>(
   context.routes = routes;
 }
 
+/** The request continues at another step: what depends on its group and model begins again. */
+export function setStep(
+  context: AdmittedRequest,
+  { caller, subjects, model, routes }: Pick<AdmittedRequest, "caller" | "subjects" | "model" | "routes">,
+): void {
+  context.caller = caller;
+  context.subjects = subjects;
+  context.model = model;
+  context.routes = routes;
+  context.budget = null;
+  context.windowCap = null;
+  context.windowSearches = null;
+}
+
 export function setLease<C extends Call>(
   context: AdmittedRequest<C>,
   lease: LimitLease,
@@ -156,6 +174,10 @@ export function setLease<C extends Call>(
 
 export function isAuthenticated(context: RequestContext): context is AuthenticatedRequest {
   return context.caller !== null;
+}
+
+export function isReserved<C extends Call>(context: AdmittedRequest<C>): context is ReservedRequest<C> {
+  return context.lease !== null;
 }
 
 export function isRead(context: RequestContext): context is ReadRequest {

@@ -89,12 +89,14 @@ export const HTTP: Transport<HttpCall, HttpResponse> = {
   rejectableMs: ({ timing }) => timing.keepAliveMs,
   sendWhole(gateway, context, { response, upstreamHeaders, cost }) {
     const headers = openHeaders(gateway, context, JSON_LINES);
+    addStepHeaders(headers, context);
     headers.lines += buildForwardedHeaders(context, upstreamHeaders);
     if (cost !== null) headers.lines += costHeaderLines(cost);
     return new WholeResponse(200, headers.lines, response.body);
   },
   sendStream(gateway, context, { relay, upstreamHeaders }) {
     const headers = openHeaders(gateway, context, EVENT_STREAM_LINES);
+    addStepHeaders(headers, context);
     if (upstreamHeaders !== null) headers.lines += buildForwardedHeaders(context, upstreamHeaders);
     return new StreamedResponse(headers.lines, endingAsSettled(gateway, relay, context));
   },
@@ -117,6 +119,14 @@ function openHeaders(
   if (requestIdHeader !== null) headers.set(requestIdHeader, call.requestId);
   addRateHeaders(headers, limiter, subjects);
   return headers;
+}
+
+/** Which step of a request with fallback has served it: 0 for the requested model in the key's group. */
+function addStepHeaders(headers: HeaderWriter, { fallback, caller }: ReservedRequest): void {
+  if (fallback === null) return;
+  headers.set("x-gateway-group", caller.group.name);
+  headers.set("x-gateway-step", String(fallback.step?.number ?? 0));
+  if (fallback.reason !== null) headers.set("x-gateway-fallback-reason", fallback.reason);
 }
 
 function buildForwardedHeaders(

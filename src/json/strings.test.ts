@@ -1,8 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { stringFault } from "./strings.ts";
+import { StringFaultSearch } from "./strings.ts";
 
-const faultIn = (text: string) => stringFault(Buffer.from(text));
+function faultIn(text: string) {
+  const search = new StringFaultSearch(Buffer.from(text));
+  search.run(Number.POSITIVE_INFINITY);
+  return search.fault;
+}
 
 describe("string validation", () => {
   test("accepts everything that JSON.stringify writes", () => {

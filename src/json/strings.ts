@@ -10,14 +10,7 @@ const LETTERS: ReadonlySet<number> = new Set(Buffer.from('"\\/bfnrt'));
 const UNICODE = 0x75;
 const HEX_DIGITS = 4;
 
-/** Returns the first fault in a text whose structure is valid. */
-export function stringFault(bytes: Uint8Array): ScanFailure | null {
-  const search = new StringFaultSearch(bytes);
-  search.run(Number.POSITIVE_INFINITY);
-  return search.fault;
-}
-
-/** The same in slices: a long text takes longer than one turn of the event loop may. */
+/** Finds the first fault in a text whose structure is valid. In slices, because a long text takes many turns. */
 export class StringFaultSearch {
   fault: ScanFailure | null = null;
   readonly #bytes: Uint8Array;

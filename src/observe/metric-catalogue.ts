@@ -30,6 +30,11 @@ export const METRICS = {
     help: "Failed attempts that another attempt followed, by failure class.",
     labels: ["model", "reason"],
   },
+  gateway_fallbacks_total: {
+    type: "counter",
+    help: "Requests that a fallback step served, by group and model of the first step and of that one.",
+    labels: ["from", "to", "reason"],
+  },
   gateway_tokens_total: {
     type: "counter",
     help: "Tokens used. Input tokens include cached tokens and those written to a cache, and output tokens include reasoning tokens.",
@@ -180,12 +185,12 @@ export const METRICS = {
   },
   gateway_coordinator_up: {
     type: "gauge",
-    help: "1 if the coordinator of limits answers, or if none is needed; 0 if the node uses its own shares.",
+    help: "1 if the coordinator of limits answers, or if none is needed; 0 if this node does not reach it.",
     labels: [],
   },
   gateway_limit_share_wait_seconds: {
     type: "histogram",
-    help: "Time that requests waited for other nodes to give a part of a limit, in seconds. Requests that did not wait are not counted.",
+    help: "Time that requests waited to borrow a part of a limit, in seconds. Requests that did not wait are not counted.",
     labels: [],
   },
   gateway_large_bodies_bytes: {

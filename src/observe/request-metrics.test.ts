@@ -13,6 +13,7 @@ const REQUEST: MeasuredRequest = {
   limit: null,
   attempts: [{ accountId: "acc_1", startedMs: 0, endedMs: null, failure: null }],
   isSocketTurn: false,
+  fallback: null,
 };
 
 const sums = (histogram: RequestMetrics["firstToken"]) =>

@@ -34,6 +34,13 @@ export interface MeasuredAttempt {
   readonly failure: string | null;
 }
 
+/** Which step served a request instead of the first one. `from` and `to` are names of a group and a model. */
+export interface ServedFallback {
+  readonly from: string;
+  readonly to: string;
+  readonly reason: string;
+}
+
 export interface MeasuredRequest {
   /** Empty for a model that is not published. */
   readonly model: string;
@@ -46,6 +53,8 @@ export interface MeasuredRequest {
   readonly limit: LimitRejection | null;
   readonly attempts: readonly MeasuredAttempt[];
   readonly isSocketTurn: boolean;
+  /** Null if the first step served the request, or none. */
+  readonly fallback: ServedFallback | null;
   /** Null if the spans of the request are not exported. */
   readonly traceReference?: TraceReference | null;
 }
@@ -65,10 +74,12 @@ export class RequestMetrics {
   readonly failovers = new PairCounter();
   /** By scope, then by kind. */
   readonly limitRejections = new PairCounter();
+  /** Requests that a fallback step served: by the target that could not serve them, the step's, and the reason. */
+  readonly fallbacks = new Map<string, ServedFallback & { count: number }>();
   readonly queueRejections = new Map<string, number>();
   /** How long the end of a paid request waited for its settlement. */
   readonly settlements = new HistogramCounts(SHORT_WAIT_BOUNDS);
-  /** How long requests waited for other nodes to give a part of a limit: only requests that waited. */
+  /** How long requests waited to borrow a part of a limit: only requests that waited. */
   readonly shareWait = new HistogramCounts(SHORT_WAIT_BOUNDS);
   socketTurns = 0;
   socketsOpen = 0;
@@ -80,8 +91,16 @@ export class RequestMetrics {
     if (waitMs > 0) this.queueWait.add(group, waitMs / 1_000);
     if (limit !== null) this.#addRejection(group, limit);
     if (request.isSocketTurn) this.socketTurns++;
+    if (request.fallback !== null) this.#addFallback(request.fallback);
     if (model !== "") this.#addSpeed(request);
     this.#addAttempts(request);
+  }
+
+  #addFallback({ from, to, reason }: ServedFallback): void {
+    const name = JSON.stringify([from, to, reason]);
+    const counted = this.fallbacks.get(name);
+    if (counted === undefined) this.fallbacks.set(name, { from, to, reason, count: 1 });
+    else counted.count++;
   }
 
   #addSpeed({ model, firstContentMs, durationMs, outputTokens, traceReference }: MeasuredRequest): void {

@@ -1,7 +1,14 @@
 import { expect, test } from "bun:test";
 import { countTraffic, openTraffic } from "./traffic.ts";
 
-const ENDED = { status: 200, outcome: "completed", inputTokens: 10, outputTokens: 5, costNano: 7n };
+const ENDED = {
+  status: 200,
+  outcome: "completed",
+  fallbackStep: 1,
+  inputTokens: 10,
+  outputTokens: 5,
+  costNano: 7n,
+};
 
 test("traffic counts requests, tokens and their cost", () => {
   const traffic = openTraffic();
@@ -10,6 +17,7 @@ test("traffic counts requests, tokens and their cost", () => {
     ...ENDED,
     status: 429,
     outcome: "refused",
+    fallbackStep: null,
     inputTokens: 0,
     outputTokens: 0,
     costNano: 0n,
@@ -18,6 +26,7 @@ test("traffic counts requests, tokens and their cost", () => {
     requests: 2,
     refused: 1,
     errors: 0,
+    fallbacks: 1,
     inputTokens: 10,
     outputTokens: 5,
     costNano: 7,

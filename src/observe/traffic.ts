@@ -9,6 +9,8 @@ export interface Traffic {
   refused: number;
   /** Requests that failed in the gateway or at an upstream, without client errors. */
   errors: number;
+  /** Requests that a fallback step served. */
+  fallbacks: number;
   inputTokens: number;
   outputTokens: number;
   /** Cost at list prices, whether paid or not. A number for display; billing counts exactly. */
@@ -16,13 +18,15 @@ export interface Traffic {
 }
 
 export function openTraffic(): Traffic {
-  return { requests: 0, refused: 0, errors: 0, inputTokens: 0, outputTokens: 0, costNano: 0 };
+  return { requests: 0, refused: 0, errors: 0, fallbacks: 0, inputTokens: 0, outputTokens: 0, costNano: 0 };
 }
 
 /** The fields of a usage row that are counted here. */
 export interface EndedTraffic {
   readonly status: number;
   readonly outcome: string;
+  /** Null unless a fallback step served the request. */
+  readonly fallbackStep: number | null;
   readonly inputTokens: number;
   readonly outputTokens: number;
   readonly costNano: bigint;
@@ -32,6 +36,7 @@ export function countTraffic(traffic: Traffic, ended: EndedTraffic): void {
   traffic.requests++;
   if (ended.outcome === "refused") traffic.refused++;
   if (hasFailed(ended)) traffic.errors++;
+  if (ended.fallbackStep !== null) traffic.fallbacks++;
   traffic.inputTokens += ended.inputTokens;
   traffic.outputTokens += ended.outputTokens;
   traffic.costNano += Number(ended.costNano);

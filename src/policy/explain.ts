@@ -148,7 +148,11 @@ function step(ok: boolean, good: StepResult, bad: StepResult): ExplanationStep {
   return { ok, reason, text };
 }
 
-function explainAccount(account: AccountRecord, publicModel: string, iface: Interface): AccountExplanation {
+export function explainAccount(
+  account: AccountRecord,
+  publicModel: string,
+  iface: Interface,
+): AccountExplanation {
   const { name, priority, weight } = account;
   const upstreamModel = mapModel(account.models, publicModel);
   const found = findTranslation(

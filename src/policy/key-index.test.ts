@@ -30,7 +30,9 @@ describe("the key index", () => {
       limits: NO_LIMITS,
       userLimits: NO_LIMITS,
       requestPolicy: null,
+      fallback: null,
       capture: null,
+      isTool: false,
     });
     expect(index.find("digest of k2", NOW_MS)).toBeUndefined();
   });

@@ -4,9 +4,11 @@
  */
 
 import type { KeyCapture } from "../records/capture.ts";
+import type { KeyFallback } from "../records/fallback.ts";
 import type { KeyOfUser } from "../records/key.ts";
 import type { CallerLimits } from "../records/limits.ts";
 import { importedDigest, isImportedDigest } from "../secrets/api-key.ts";
+import { ENDED_TOKEN_KNOWN_MS } from "../store/policy/tool-keys.ts";
 
 export interface Key {
   readonly id: string;
@@ -20,10 +22,14 @@ export interface Key {
   readonly limits: CallerLimits;
   /** The name of its own request policy. */
   readonly requestPolicy: string | null;
+  /** Whether its requests may take fallback steps; null: yes. */
+  readonly fallback: KeyFallback;
   /** Limits of all keys of its user together; none if the key has no user. */
   readonly userLimits: CallerLimits;
   /** Null if nothing was ordered for this key: the mode of its group applies. */
   readonly capture: KeyCapture | null;
+  /** Whether it is the key of a signed-in tool: its secrets are access tokens. */
+  readonly isTool: boolean;
 }
 
 export interface PresentedSecret {
@@ -36,6 +42,9 @@ export class KeyIndex {
   readonly #digestById = new Map<string, string>();
   readonly #formerByDigest = new Map<string, { key: Key; worksUntilMs: number }>();
   readonly #formerById = new Map<string, readonly string[]>();
+  /** Access tokens of tools whose key is revoked, with the time until which they are recognized. */
+  readonly #endedByDigest = new Map<string, number>();
+  readonly #endedById = new Map<string, readonly string[]>();
   #hasImported = false;
 
   get size(): number {
@@ -45,6 +54,14 @@ export class KeyIndex {
   /** Finds a key by its secret, or by a former secret that is still valid. */
   find(digest: string, nowMs: number): Key | undefined {
     return this.#byDigest.get(digest) ?? this.#findFormer(digest, nowMs);
+  }
+
+  /** Whether a secret that finds no key is an access token of a tool that ended less than a day ago. */
+  isEndedToken(digest: string, nowMs: number): boolean {
+    const former = this.#formerByDigest.get(digest);
+    if (former?.key.isTool === true) return nowMs < former.worksUntilMs + ENDED_TOKEN_KNOWN_MS;
+    const knownUntilMs = this.#endedByDigest.get(digest);
+    return knownUntilMs !== undefined && nowMs < knownUntilMs;
   }
 
   /**
@@ -85,19 +102,23 @@ export class KeyIndex {
   patch(records: readonly KeyOfUser[]): void {
     for (const record of records) {
       this.#remove(record.id);
-      if (record.status !== "active") continue;
+      if (record.status !== "active") {
+        this.#putEnded(record);
+        continue;
+      }
       const key = toIndexedKey(record);
       this.#digestById.set(key.id, record.digest);
       this.#byDigest.set(record.digest, key);
       this.#hasImported ||= [record, ...record.formerSecrets].some(({ digest }) => isImportedDigest(digest));
-      this.#putFormer(key, record.formerSecrets);
+      this.#putFormer(key, [...record.formerSecrets, ...(record.endedTokens ?? [])]);
     }
   }
 
   /** The index then has these keys only. */
   replace(records: readonly KeyOfUser[]): void {
     const kept = new Set(records.map(({ id }) => id));
-    for (const id of [...this.#digestById.keys()]) if (!kept.has(id)) this.#remove(id);
+    for (const id of [...this.#digestById.keys(), ...this.#endedById.keys()])
+      if (!kept.has(id)) this.#remove(id);
     this.patch(records);
   }
 
@@ -115,6 +136,15 @@ export class KeyIndex {
       );
   }
 
+  #putEnded({ id, digest, revokedAtMs, expiresAtMs, formerSecrets, endedTokens }: KeyOfUser): void {
+    if (endedTokens === undefined) return;
+    // The keys of a disabled user have no time of revocation.
+    const knownUntilMs = (revokedAtMs ?? expiresAtMs ?? 0) + ENDED_TOKEN_KNOWN_MS;
+    const digests = [digest, ...[...formerSecrets, ...endedTokens].map((secret) => secret.digest)];
+    for (const one of digests) this.#endedByDigest.set(one, knownUntilMs);
+    this.#endedById.set(id, digests);
+  }
+
   /** Removes by id, because a rotated secret leaves its old digest behind. */
   #remove(id: string): void {
     const digest = this.#digestById.get(id);
@@ -122,6 +152,8 @@ export class KeyIndex {
     this.#digestById.delete(id);
     for (const former of this.#formerById.get(id) ?? []) this.#formerByDigest.delete(former);
     this.#formerById.delete(id);
+    for (const ended of this.#endedById.get(id) ?? []) this.#endedByDigest.delete(ended);
+    this.#endedById.delete(id);
   }
 }
 
@@ -137,7 +169,9 @@ function toIndexedKey(record: KeyOfUser): Key {
     createdAtMs: record.createdAtMs,
     limits: record.limits,
     requestPolicy: record.requestPolicy,
+    fallback: record.fallback,
     userLimits: record.userLimits,
     capture: record.capture,
+    isTool: record.endedTokens !== undefined,
   };
 }

@@ -25,6 +25,8 @@ export interface LivePolicy {
   refresh(): Promise<void>;
   /** The time since the last successful comparison with the database. */
   ageMs(): number;
+  /** Grows with every change of keys and policy. */
+  revision(): number;
   close(): void;
 }
 
@@ -70,6 +72,10 @@ class PolledPolicy implements LivePolicy {
   snapshot(): Snapshot {
     if (this.#snapshot === null) throw new Error("the policy has not been compiled");
     return this.#snapshot;
+  }
+
+  revision(): number {
+    return this.#keyRevision + this.#policyRevision;
   }
 
   /** A check in flight may have started before the caller's own write, so a new one is queued after it. */

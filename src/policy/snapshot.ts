@@ -5,94 +5,28 @@
 
 import type { PolicyAccount } from "../accounts/account.ts";
 import { isBuiltIn, KINDS } from "../accounts/kinds/table.ts";
-import type { Tariff } from "../money/tariff.ts";
 import type { AccountRecord } from "../records/account.ts";
-import {
-  type Charge,
-  defaultOnDisconnect,
-  type GroupRecord,
-  type OnDisconnect,
-  WEB_SEARCHES_DEFAULT,
-} from "../records/group.ts";
+import { defaultOnDisconnect, type GroupRecord, WEB_SEARCHES_DEFAULT } from "../records/group.ts";
 import { type Dialect, INTERFACES, type Interface } from "../records/interfaces.ts";
 import type { ModelRecord } from "../records/model.ts";
 import type { PolicyRecords } from "../records/policy.ts";
 import type { RequestPolicyRecord } from "../records/request-policy.ts";
+import { type FindPolicy, GroupComposer, type UnrestrictedGroup } from "./group-composer.ts";
 import { mapModel } from "./model-map.ts";
 import { type LookUpTerms, needsPrices, openPricing } from "./pricing.ts";
-import {
-  allowsModel,
-  compileRequestPolicy,
-  intersectPolicies,
-  type RequestPolicy,
-} from "./request-policy.ts";
+import type { AccountRoute, PublishedModel, Snapshot } from "./published.ts";
+import { compileRequestPolicy, type RequestPolicy } from "./request-policy.ts";
+import { compileToolSignIn } from "./tool-sign-in.ts";
 import { findTranslation, hasInterface, modelInterfaces } from "./translation.ts";
 
-/** One way to serve a public model through an interface: this account with this upstream model. */
-export interface AccountRoute {
-  readonly account: PolicyAccount;
-  readonly upstreamModel: string;
-  /** The dialect that requests are translated into; null if the account has the interface itself. */
-  readonly translation: Dialect | null;
-}
-
-export interface PublishedModel {
-  readonly id: string;
-  readonly createdAtMs: number;
-  /**
-   * The interfaces that model and group share and that at least one account of the pool serves, itself or by
-   * translation, with the routes of each.
-   */
-  readonly routes: ReadonlyMap<Interface, readonly AccountRoute[]>;
-  /** The price in this group; null if no price is known. A group that charges cannot publish a model without one. */
-  readonly tariff: Tariff | null;
-  /** Maximum of input and output tokens together, if known. */
-  readonly contextTokens: number | null;
-  /** Maximum number of output tokens of one response, if known. */
-  readonly outputTokensMax: number | null;
-}
-
-/** The interfaces that no account of the model has itself. */
-export function listTranslated({ routes }: Pick<PublishedModel, "routes">): Interface[] {
-  return INTERFACES.filter((name) => {
-    const serving = routes.get(name);
-    return serving?.every(({ translation }) => translation !== null) === true;
-  });
-}
-
-export interface PolicyGroup
-  extends Readonly<
-    Omit<
-      GroupRecord,
-      | "interfaces"
-      | "models"
-      | "accounts"
-      | "billing"
-      | "onDisconnect"
-      | "webSearchesMax"
-      | "requestPolicy"
-      | "createdAtMs"
-    >
-  > {
-  readonly interfaces: ReadonlySet<Interface>;
-  readonly onDisconnect: OnDisconnect;
-  /** Searches of the web that are paid for in a request without a limit of its own. */
-  readonly webSearchesMax: number;
-  /** Who pays. `plans` are the plans that may pay; null means any. */
-  readonly billing: { readonly charge: Charge; readonly plans: readonly string[] | null };
-  /** The models that the request policy leaves. */
-  readonly models: ReadonlyMap<string, PublishedModel>;
-  readonly accounts: readonly PolicyAccount[];
-  /** What the requests of its keys must meet; null if anything is allowed. */
-  readonly requestPolicy: RequestPolicy | null;
-  /** The same group for a key with a request policy of its own. */
-  tightenedBy(keyPolicy: string): PolicyGroup;
-}
-
-export interface Snapshot {
-  readonly groups: ReadonlyMap<string, PolicyGroup>;
-  readonly accounts: ReadonlyMap<string, PolicyAccount>;
-}
+export {
+  type AccountRoute,
+  listTranslated,
+  type PolicyGroup,
+  type PublishedFallbackStep,
+  type PublishedModel,
+  type Snapshot,
+} from "./published.ts";
 
 export interface CompileOptions {
   /** Decrypts an account's credential. */
@@ -109,16 +43,11 @@ export function compileSnapshot(records: PolicyRecords, options: CompileOptions)
   const models = new Map(records.models.map((model) => [model.id, model]));
   const getPool = openPools(accounts);
   const termsFor = openPricing(records);
-  const findPolicy = openRequestPolicies(records.requestPolicies ?? []);
-  const groups = new Map<string, PolicyGroup>();
-  for (const record of records.groups) {
-    const group = compileGroup(record, models, getPool(record.accounts), termsFor(record));
-    groups.set(record.id, applyPolicies(group, record.requestPolicy, findPolicy));
-  }
-  return { groups, accounts };
+  const composer = new GroupComposer(models, openRequestPolicies(records.requestPolicies ?? []));
+  for (const record of records.groups)
+    composer.add(record, compileGroup(record, models, getPool(record.accounts), termsFor(record)));
+  return { groups: composer.composeAll(), accounts, toolSignIn: compileToolSignIn(records) };
 }
-
-type FindPolicy = (name: string) => RequestPolicy;
 
 function openRequestPolicies(records: readonly RequestPolicyRecord[]): FindPolicy {
   const byName = new Map(records.map((record) => [record.name, record]));
@@ -128,39 +57,6 @@ function openRequestPolicies(records: readonly RequestPolicyRecord[]): FindPolic
     compiled.set(name, policy);
     return policy;
   };
-}
-
-/** A group whose request policy is not applied yet. */
-type UnrestrictedGroup = Omit<PolicyGroup, "requestPolicy" | "tightenedBy">;
-
-/** Each pair of a group and the policy of a key is compiled once, when the first key needs it. */
-function applyPolicies(
-  group: UnrestrictedGroup,
-  ownPolicy: string | null,
-  findPolicy: FindPolicy,
-): PolicyGroup {
-  const variants = new Map<string, PolicyGroup>();
-  const restrict = (requestPolicy: RequestPolicy | null): PolicyGroup => ({
-    ...group,
-    models: requestPolicy === null ? group.models : filterModels(group.models, requestPolicy),
-    requestPolicy,
-    tightenedBy(keyPolicy) {
-      const known = variants.get(keyPolicy);
-      if (known !== undefined) return known;
-      const variant = restrict(intersectPolicies(own, findPolicy(keyPolicy)));
-      variants.set(keyPolicy, variant);
-      return variant;
-    },
-  });
-  const own = ownPolicy === null ? null : findPolicy(ownPolicy);
-  return restrict(own);
-}
-
-function filterModels(
-  models: ReadonlyMap<string, PublishedModel>,
-  policy: RequestPolicy,
-): ReadonlyMap<string, PublishedModel> {
-  return policy.models.length === 0 ? models : new Map([...models].filter(([id]) => allowsModel(policy, id)));
 }
 
 function compileAccount(record: AccountRecord, options: CompileOptions): PolicyAccount {
@@ -181,6 +77,8 @@ function readPath(baseUrl: string): string {
   const pathAt = baseUrl.indexOf("/", baseUrl.indexOf("://") + 3);
   return pathAt === -1 ? "" : baseUrl.slice(pathAt).replace(/\/+$/, "");
 }
+
+const NO_STEPS: PublishedModel["fallback"] = [];
 
 function compileGroup(
   record: GroupRecord,
@@ -205,9 +103,10 @@ function compileGroup(
     // Without a price the model is not served, because it would be free. `doctor` reports this.
     if (tariff === null && priced) continue;
     const { id, createdAtMs } = model;
-    published.set(id, { id, createdAtMs, routes, tariff, contextTokens, outputTokensMax });
+    const fallback = NO_STEPS;
+    published.set(id, { id, createdAtMs, routes, tariff, contextTokens, outputTokensMax, fallback });
   }
-  const { createdAtMs: _, requestPolicy: __, ...settings } = record;
+  const { createdAtMs: _, requestPolicy: __, fallback: ___, ...settings } = record;
   return {
     ...settings,
     interfaces,

@@ -29,6 +29,10 @@ export class AttemptLease implements LimitLease {
     reporter.reportProbe(this.#slot, this.#attempt);
   }
 
+  isHeld(): boolean {
+    return this.#admitted?.isHeld() ?? true;
+  }
+
   settle(use: TrueUse): void {
     this.#admitted?.settle(use);
     this.#slot.standing.shortUntilMs = 0;
@@ -44,6 +48,12 @@ export class AttemptLease implements LimitLease {
     this.#admitted?.cancel();
     this.#slot.standing.shortUntilMs = 0;
   }
+
+  /** The only subject is the account. */
+  cancelSubjects(): void {}
+
+  /** Accounts have no long windows. */
+  finish(): void {}
 
   #end(): void {
     if (this.#isOver) return;

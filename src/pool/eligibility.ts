@@ -41,6 +41,8 @@ export interface SelectionRequest {
   readonly nowMs: number;
   /** Accounts whose own limits rejected this request. */
   refused: Map<PoolSlot, Shortage> | null;
+  /** Ids of the accounts whose limits this request has tried to borrow. */
+  readonly asked?: ReadonlySet<string> | undefined;
 }
 
 /** Null if the slot can be taken. On the path of every choice, so it allocates nothing. */

@@ -72,13 +72,14 @@ export function openTestPool(seed = 1): TestPool {
     pick,
     take(routes, change) {
       const result = pick(routes, change);
-      if (result.kind === "none") throw new Error(`nothing picked: ${JSON.stringify(result.candidates())}`);
-      return result;
+      if (result.kind === "picked") return result;
+      const reason = result.kind === "none" ? JSON.stringify(result.candidates()) : result.kind;
+      throw new Error(`nothing picked: ${reason}`);
     },
     reject(routes, change) {
       const result = pick(routes, change);
-      if (result.kind === "picked") throw new Error(`picked ${result.route.account.id}`);
-      return result;
+      if (result.kind === "none") return result;
+      throw new Error(result.kind === "picked" ? `picked ${result.route.account.id}` : result.kind);
     },
     reasons: (routes) => routes.map((one) => pool.describe(one).reason),
   };

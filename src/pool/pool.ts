@@ -9,7 +9,7 @@ import { isBlameless, readRetryHint, type UpstreamFailure } from "../accounts/fa
 import { readHeadroom } from "../accounts/rate-limit.ts";
 import type { Clock } from "../base/clock.ts";
 import { NO_AMOUNTS } from "../limits/amounts.ts";
-import type { EstimatedUse, Limiter, LimitLease } from "../limits/limiter.ts";
+import type { EstimatedUse, Limiter, LimitLease, Subject } from "../limits/limiter.ts";
 import type { ResponseHeaders } from "../net/http-client/contract.ts";
 import type { AccountRoute } from "../policy/snapshot.ts";
 import { AccountStandings, isHealthy, type PoolSlot } from "./account-state.ts";
@@ -50,6 +50,8 @@ export interface PickRequest {
   preferred?: AccountRoute | null;
   /** What the limits of the accounts count. */
   estimate: EstimatedUse;
+  /** Ids of the accounts whose limits this request has tried to borrow. */
+  asked?: ReadonlySet<string>;
 }
 
 export type Choice =
@@ -62,6 +64,8 @@ export type Choice =
       /** The attempt is a probe: other requests follow if it succeeds. */
       probe: boolean;
     }
+  /** This node has to borrow a part of the limits of the best account. */
+  | { kind: "lacking"; accountId: string; subjects: readonly [Subject] }
   | ({ kind: "none"; candidates(): Candidate[] } & Outlook);
 
 export interface Pool {
@@ -108,6 +112,7 @@ export interface ReceivedReport {
 }
 
 type Picked = Extract<Choice, { kind: "picked" }>;
+type Lacking = Extract<Choice, { kind: "lacking" }>;
 
 /** Below this number, computing the account of a conversation is as cheap as caching it. */
 const SLOTS_WORTH_CACHING = 33;
@@ -184,11 +189,14 @@ class AccountPool implements Pool {
   }
 
   /** Null if the account's own limits reject. */
-  #take(slot: PoolSlot, tiers: readonly Tier[], selection: SelectionRequest): Picked | null {
+  #take(slot: PoolSlot, tiers: readonly Tier[], selection: SelectionRequest): Picked | Lacking | null {
     let admitted: LimitLease | null = null;
     if (slot.limited !== null) {
       const admission = this.#limiter.admit(slot.limited, selection.estimate);
       if (!admission.ok) {
+        const { id } = slot.route.account;
+        if (admission.mayGrow && !selection.asked?.has(id))
+          return { kind: "lacking", accountId: id, subjects: slot.limited };
         noteRejection(slot, admission.shortage, selection);
         return null;
       }
@@ -329,12 +337,13 @@ class AccountPool implements Pool {
 }
 
 /** Copies the set, because the caller adds to it later. */
-function buildSelection({ tried, estimate }: PickRequest, nowMs: number): SelectionRequest {
+function buildSelection({ tried, estimate, asked }: PickRequest, nowMs: number): SelectionRequest {
   return {
     tried: tried.size === 0 ? NONE_TRIED : [...tried],
     estimate,
     nowMs,
     refused: null,
+    asked,
   };
 }
 

@@ -22,6 +22,12 @@ export const CONSOLE_GUIDE = {
     retry: "no",
     example: "The address or the password is incorrect.",
   },
+  confirmation_required: {
+    why: "console: the operation needs a recent sign-in at your provider",
+    todo: "sign in there again, within five minutes before the operation",
+    retry: "no",
+    example: "Sign in at corp again to confirm this operation.",
+  },
   second_factor_required: {
     why: "console: the password is correct, and a two-factor code is required",
     todo: "send a code from your authenticator app, or a recovery code",
@@ -111,6 +117,18 @@ export const CONSOLE_GUIDE = {
     todo: "reload the object, then repeat the change",
     retry: "no",
     example: "name: another group already has this name. Choose another name.",
+  },
+  account_exists: {
+    why: "console: the provider verified an address that belongs to an account here, which is not linked",
+    todo: "link the account with its password or a mailed link, on the page that follows, within ten minutes",
+    retry: "no",
+    example: "The address ada@example.com already has an account. Prove that it is yours to link it.",
+  },
+  precondition_failed: {
+    why: "SCIM: the resource has changed since the version of `If-Match`",
+    todo: "read the resource again, then repeat the change",
+    retry: "no",
+    example: "The resource has changed since it was read. Read it again.",
   },
   link_used_up: {
     why: "the one-time link was used or has expired",

@@ -1,6 +1,8 @@
 /** A group as it is stored: what its keys grant, and how they are charged. */
 
 import { CAPTURE_MODES } from "./capture.ts";
+import type { Charge } from "./charge.ts";
+import { groupFallback } from "./fallback.ts";
 import type { Field, RecordOf } from "./fields.ts";
 import * as field from "./fields.ts";
 import type { Price } from "./price.ts";
@@ -26,10 +28,8 @@ export function defaultOnDisconnect(charge: GroupBilling["charge"]): OnDisconnec
 
 /** Who may create keys in a group: every user, or only its members. */
 export const GROUP_ACCESS = ["everyone", "members"] as const;
-export type GroupAccess = (typeof GROUP_ACCESS)[number];
 
-export const CHARGES = ["none", "balance", "subscription"] as const;
-export type Charge = (typeof CHARGES)[number];
+export { CHARGES, type Charge } from "./charge.ts";
 
 /** How a group's usage is charged. Multipliers are decimal strings, exactly as the operator wrote them. */
 export interface GroupBilling {
@@ -82,6 +82,8 @@ export const GROUP_FIELDS = {
   capture: field.choiceOr("off", CAPTURE_MODES),
   /** The name of the request policy of all its keys. */
   requestPolicy: field.optionalText,
+  /** Other groups that serve a request which this one cannot. */
+  fallback: groupFallback,
   createdAtMs: field.internal(field.integer),
 };
 

@@ -1,6 +1,7 @@
 /** An API key as it is stored. */
 
 import type { KeyCapture } from "./capture.ts";
+import { keyFallback } from "./fallback.ts";
 import type { RecordOf } from "./fields.ts";
 import * as field from "./fields.ts";
 import type { CallerLimits } from "./limits.ts";
@@ -24,6 +25,8 @@ export const KEY_FIELDS = {
   limits: field.callerLimits,
   /** The name of its own request policy, which applies together with that of the group. */
   requestPolicy: field.optionalText,
+  /** Whether its requests may take the fallback steps of group and model. */
+  fallback: keyFallback,
   createdAtMs: field.internal(field.integer),
   revokedAtMs: field.internal(field.optionalTime),
 };
@@ -44,4 +47,6 @@ export interface KeyOfUser extends KeyRecord {
   capture: KeyCapture | null;
   /** The former and temporary secrets that still worked at the time of reading. */
   formerSecrets: readonly Pick<FormerSecret, "digest" | "worksUntilMs">[];
+  /** Only of a signed-in tool: its access tokens that have ended and are still recognized. */
+  endedTokens?: readonly Pick<FormerSecret, "digest" | "worksUntilMs">[];
 }

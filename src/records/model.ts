@@ -1,5 +1,6 @@
 /** A public model as it is stored. */
 
+import { modelFallback } from "./fallback.ts";
 import type { RecordOf } from "./fields.ts";
 import * as field from "./fields.ts";
 
@@ -13,6 +14,8 @@ export const MODEL_FIELDS = {
   contextTokens: field.optionalInteger,
   /** Maximum output tokens of one response; null: from the price list, or unknown. */
   outputTokensMax: field.named("max_output_tokens", field.optionalInteger),
+  /** Other models that serve a request in the same group. */
+  fallback: modelFallback,
   createdAtMs: field.internal(field.integer),
 };
 

@@ -7,6 +7,7 @@ import type { KEY_FIELDS } from "./key.ts";
 import type { MODEL_FIELDS, ModelRecord } from "./model.ts";
 import type { PriceList } from "./price.ts";
 import type { RequestPolicyRecord } from "./request-policy.ts";
+import type { ToolSignInRecord } from "./tool-sign-in.ts";
 
 type DeclaredIn<Fields> = Fields[keyof Fields];
 type DeclaredField =
@@ -35,4 +36,6 @@ export interface PolicyRecords {
   /** Entries that replace those of the bundled price list. */
   priceList?: PriceList | null;
   requestPolicies?: RequestPolicyRecord[];
+  /** Null if it was never configured. */
+  toolSignIn?: ToolSignInRecord | null;
 }

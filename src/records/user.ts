@@ -9,7 +9,7 @@ export type Role = (typeof ROLES)[number];
 export const USER_STATUSES = ["active", "disabled"] as const;
 export type UserStatus = (typeof USER_STATUSES)[number];
 
-/** What the claims of the last sign-in at a provider grant, in addition to the file and the console. */
+/** What the directory grants, by claims of the last sign-in or by pushed groups, in addition to the file and the console. */
 export interface DirectoryGrants {
   /** The name of the provider. */
   provider: string;
@@ -17,6 +17,8 @@ export interface DirectoryGrants {
   role: Role | null;
   /** Ids of groups. */
   groups: readonly string[];
+  /** The directory has deactivated the person by SCIM. */
+  isDeactivated: boolean;
 }
 
 export interface UserRecord {
@@ -24,7 +26,7 @@ export interface UserRecord {
   email: string;
   /** As the file or the console set it; `effectiveRole` includes the directory. */
   role: Role;
-  /** A disabled user cannot sign in, and the user's keys and tokens are rejected. */
+  /** As the file or the console set it; `effectiveStatus` includes the directory. */
   status: UserStatus;
   passwordHash: string | null;
   /** Limits of all keys of this user together. */
@@ -43,6 +45,11 @@ export function effectiveRole({ role, directory }: Pick<UserRecord, "role" | "di
 
 export function effectiveGroups({ groups, directory }: Pick<UserRecord, "groups" | "directory">): string[] {
   return [...new Set([...groups, ...(directory?.groups ?? [])])];
+}
+
+/** A disabled user cannot sign in, and the user's keys and tokens are rejected. */
+export function effectiveStatus({ status, directory }: Pick<UserRecord, "status" | "directory">): UserStatus {
+  return directory?.isDeactivated === true ? "disabled" : status;
 }
 
 /** `ROLES` begins with the highest. */

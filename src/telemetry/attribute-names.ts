@@ -1,10 +1,7 @@
 /**
- * The attribute names of exported spans, in one table. The names of the generative-AI conventions are not stable yet,
- * so the table has the date of the conventions that it follows, and no other file contains such a name.
+ * The attribute names of exported spans, in one table. The names of the generative-AI conventions are not stable yet:
+ * these are the conventions of 2026-11, and no other file contains such a name.
  */
-
-/** The state of the OpenTelemetry conventions that the names below follow. */
-export const CONVENTIONS_DATE = "2026-11";
 
 export const ATTRIBUTE = {
   serviceName: "service.name",
@@ -24,7 +21,6 @@ export const ATTRIBUTE = {
   clientAddress: "client.address",
   userAgent: "user_agent.original",
   protocolName: "network.protocol.name",
-  protocolVersion: "network.protocol.version",
   errorType: "error.type",
 
   operation: "gen_ai.operation.name",
@@ -56,6 +52,8 @@ export const ATTRIBUTE = {
   costNano: "gateway.cost_nano",
   account: "gateway.account",
   attempt: "gateway.attempt",
+  fallbackStep: "gateway.fallback_step",
+  fallbackReason: "gateway.fallback_reason",
   upstreamRequestId: "gateway.upstream_request_id",
 } as const;
 

@@ -15,6 +15,7 @@ import {
   groupToFile,
   keyToFile,
   modelToFile,
+  nameRecords,
   requestPolicyToFile,
   userToFile,
 } from "../state/to-file-shape.ts";
@@ -51,8 +52,8 @@ function describeSecret({ sealedSecret }: WebhookRecord): string | null {
 }
 
 function buildSections(state: ConfigState, nowMs: number) {
-  const accountNames = new Map(state.accounts.map(({ id, name }) => [id, name]));
-  const groupNames = new Map(state.groups.map(({ id, name }) => [id, name]));
+  const names = nameRecords(state);
+  const { groups: groupNames } = names;
   const emails = new Map(state.users.map(({ id, email }) => [id, email]));
   const subscriptions = subscriptionsToFile(state, nowMs);
   return {
@@ -62,7 +63,7 @@ function buildSections(state: ConfigState, nowMs: number) {
     ...(state.requestPolicies.length === 0
       ? {}
       : { request_policies: state.requestPolicies.map(requestPolicyToFile) }),
-    groups: state.groups.map((group) => groupToFile(group, accountNames)),
+    groups: state.groups.map((group) => groupToFile(group, names)),
     ...(state.plans.length === 0 ? {} : { plans: state.plans.map(planToFile) }),
     users: state.users.map((user) => userToFile(user, groupNames, subscriptions.get(user.id))),
     keys: [...activeKeys(state).values()].map((key) => keyToFile(key, groupNames, emails)),

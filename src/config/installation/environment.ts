@@ -48,7 +48,7 @@ export interface Settings {
   readonly databaseUrl: string;
   /** A direct connection to PostgreSQL for notifications, if `databaseUrl` is that of a connection pooler. */
   readonly databaseListenUrl: string;
-  /** Redis or Valkey, where nodes divide limits; null: in the database. */
+  /** Redis or Valkey, where nodes borrow limits; null: in the database. */
   readonly redisUrl: string | null;
   /** What happens to requests with limits while that server or the database does not respond. */
   readonly onCoordinatorLoss: CoordinatorLossSetting;
@@ -214,7 +214,7 @@ export function readSettings(sources: SettingSources): SettingsResult {
   };
 }
 
-/** How nodes divide limits between them. */
+/** How nodes borrow limits. */
 function readCoordinationSettings(
   pick: (names: SettingNames) => SettingValue | null,
   check: (setting: SettingValue, isValid: boolean, rule: string) => void,

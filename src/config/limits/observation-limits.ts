@@ -25,6 +25,8 @@ export const observationLimits = {
     databaseAwayMs: 30_000,
     /** How long an alert stays open after a failover of the database. */
     failoverMs: 3_600_000,
+    /** A provider has lost more people than this within the time; reported until they return, at most for a day. */
+    directoryLoss: { people: 10, percent: 20, overMs: 600_000, reportedMs: 86_400_000 },
   },
   /** The export of usage by webhook and by pull. */
   usageExport: {

@@ -5,11 +5,13 @@
 
 import { requestCounts, responseBounds, usageLimits } from "../../count-limits.ts";
 import { bodyLimits } from "./body-limits.ts";
+import { clientSocketLimits } from "./client-socket-limits.ts";
 import { nodeLimits } from "./node-limits.ts";
 import { observationLimits } from "./observation-limits.ts";
 import { signInLimits } from "./sign-in-limits.ts";
 import { storedResponseLimits } from "./stored-response-limits.ts";
 import { threadLimits } from "./thread-limits.ts";
+import { toolSignInLimits } from "./tool-sign-in-limits.ts";
 import { upstreamLimits } from "./upstream-limits.ts";
 import { writeBehindLimits } from "./write-behind-limits.ts";
 
@@ -33,6 +35,15 @@ export const limits = {
   apiBodyBytesMax: 256 * KiB,
   /** A body of bulk operations by administrators, such as a whole configuration file as text within JSON. */
   apiBulkBodyBytesMax: 33 * MiB,
+  /**
+   * JSON values of such a body: elements, members and containers. A schema looks at each of them and describes each that
+   * is wrong, which holds the event loop. The largest forms list the models of a group.
+   */
+  apiValuesMax: 8_192,
+  /** JSON values of a body of bulk operations: 5,000 mappings of three fields are the most that one accepts. */
+  apiBulkValuesMax: 24_576,
+  /** Problems of a form or file that one response lists. */
+  apiProblemsMax: 100,
   /** Older prices of a price list are reported when a list is imported: vendors change theirs several times a year. */
   priceAgeDaysMax: 90,
   /** A body of the console API from an anonymous client. */
@@ -70,39 +81,7 @@ export const limits = {
     checkMs: 1_000,
   },
 
-  // WebSockets of clients. A frame may be as long as a JSON body.
-
-  /** After this time the client is requested, between two turns, to open a new socket. */
-  socketAgeMs: 3_600_000,
-  /** A socket that receives nothing, not even a pong, is closed. The ping is sent after two thirds of this time. */
-  socketIdleSeconds: 30,
-  /** Sockets that one key may have open. */
-  socketsPerKeyMax: 1_000,
-  /** Frames of one socket per second. A socket that sends four times as many is closed. */
-  socketMessagesPerSecondMax: 200,
-  /** Warm-ups are free of charge, so the limit is low. */
-  socketWarmUpsPerSecondMax: 5,
-  /** Settings of a warm-up, such as its tools, that its response repeats. */
-  socketWarmUpEchoBytesMax: 1 * MiB,
-  socketLanesMax: 32,
-  /** Turns of one lane that wait for the previous one. */
-  socketTurnsWaitingMax: 16,
-  /** Concurrent turns of one socket, on all of its lanes. */
-  socketTurnsMax: 16,
-  /** Bytes of frames that wait for their turn: on the sockets of one key, and on all sockets. */
-  socketsWaitingKeyBytesMax: 64 * MiB,
-  socketsWaitingBytesMax: 256 * MiB,
-  /** Bytes of incomplete frames: on the sockets of one key, and on all sockets. */
-  socketsUnfinishedKeyBytesMax: 128 * MiB,
-  socketsUnfinishedBytesMax: 512 * MiB,
-  /** Memory for stored conversations: of one socket, of one key, and of all sockets. */
-  socketMemoryBytesMax: 32 * MiB,
-  socketMemoriesKeyBytesMax: 128 * MiB,
-  socketMemoriesBytesMax: 512 * MiB,
-  /** Unsent bytes of a client above which reading from its upstreams pauses (back-pressure). */
-  socketBufferedBytesMax: 64 * KiB,
-  /** How often sockets are checked for revoked keys and for their age; see `policyPollMs`. */
-  socketCheckIntervalMs: 250,
+  ...clientSocketLimits,
 
   // Upstream requests.
 
@@ -197,6 +176,8 @@ export const limits = {
     stalledAfterMs: 2_000,
     /** A settlement that the database has not accepted by then goes to a file on disk, and its request continues. */
     settlementTimeoutMs: 500,
+    /** The same with `DURABILITY=store`: a client must not see an end that only this machine knows. */
+    storeSettlementTimeoutMs: 30_000,
     /** A PostgreSQL transaction that takes longer is aborted and retried. */
     transactionMs: 10_000,
     retryMs: 500,
@@ -302,10 +283,15 @@ export const limits = {
 
   /** The longest `queue.timeout` a group may have. */
   queueTimeoutMsMax: 3_600_000,
+  /** The longest `stay` of a fallback step. */
+  fallbackStayMsMax: 86_400_000,
+  /** Conversations that stay on a fallback step: at most twice this number are known to a node. */
+  fallbackStaysMax: 20_000,
 
   // Authentication and abuse.
 
   ...signInLimits,
+  ...toolSignInLimits,
   /** Wrong keys per minute from one address. Further attempts have to wait. */
   badKeyTriesPerMinute: 20,
   /** Token counts of one key. Clients send dozens at once. */
@@ -390,6 +376,8 @@ export const limits = {
   // The configuration file.
 
   configFileBytesMax: 16 * MiB,
+  /** Values that break the rules of their fields, of which one check of a file describes the first. */
+  configProblemsMax: 1_000,
   /** Expansions of YAML aliases: above this number, a small file can occupy a lot of memory. */
   configAliasesMax: 100,
   /** The inexpensive request with which `doctor` tests an account. */

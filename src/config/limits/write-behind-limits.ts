@@ -29,11 +29,12 @@ export const writeBehindLimits = {
     checkIntervalMs: 800,
     /**
      * How long a hold waits for other nodes to release reserved money: for nodes whose heartbeats arrive, and for others.
-     * How often it looks.
+     * How often it looks. `silentAfterMs` is above `recovery.heartbeatIntervalMs` and `recovery.recoveryIntervalMs`
+     * together: processes of one machine have released the money of a killed one before holds of others give up.
      */
     recallTimeoutMs: 10_000,
     silentRecallTimeoutMs: 1_500,
-    silentAfterMs: 5_000,
+    silentAfterMs: 8_000,
     recallCheckMs: 15,
     /** Reservations are not used while the last heartbeat is older. Must be well below `recovery.silentAfterMs`. */
     heartbeatAgeMaxMs: 6_000,

@@ -43,12 +43,14 @@ export function checkReferences(tree: unknown, known: KnownNames, options: Check
     ...findDuplicates(keys, "secret", (key) => readText(key, "secret"), SECRET_TWICE),
     ...accounts.flatMap(accountFields),
     ...accounts.flatMap(wildcards),
+    ...models.flatMap((model) => checkFallback(model, references, "model")),
     ...groups.flatMap((group) => checkGroup(group, references)),
     ...groups
       .flatMap((group) => itemsAt(group, "billing"))
       .flatMap((billing) => references.checkList(billing, "plans", "plan")),
     ...users.flatMap((user) => checkUser(user, references)),
     ...checkSignIn(tree, references),
+    ...checkToolSignIn(tree, references),
     ...keys.flatMap((key) => checkKey(key, references)),
   ];
 }
@@ -100,6 +102,7 @@ function checkGroup(group: Item, references: ReferenceChecker): FieldProblem[] {
     ...references.checkList(group, "models", "model"),
     ...references.checkList(group, "accounts", "account"),
     ...checkRequestPolicy(group, references),
+    ...checkFallback(group, references, "group"),
     ...checkModelReferences(group, "model_multipliers"),
     ...checkModelReferences(group, "model_prices"),
     ...plansWithoutUse(group),
@@ -115,6 +118,19 @@ function checkSignIn(tree: unknown, references: ReferenceChecker): FieldProblem[
     .flatMap(({ path, value }) =>
       Object.keys(value).flatMap((name) => references.check([...path, name], name, "group")),
     );
+}
+
+/** The groups that tools may use, and those with settings of Claude Code. */
+function checkToolSignIn(tree: unknown, references: ReferenceChecker): FieldProblem[] {
+  const root = isRecord(tree) ? itemsAt({ path: [], value: tree }, "tool_sign_in") : [];
+  return root.flatMap((section) => [
+    ...references.checkList(section, "groups", "group"),
+    ...itemsAt(section, "claude_code")
+      .flatMap((one) => itemsAt(one, "managed_settings"))
+      .flatMap(({ path, value }) =>
+        Object.keys(value).flatMap((name) => references.check([...path, name], name, "group")),
+      ),
+  ]);
 }
 
 function checkUser(user: Item, references: ReferenceChecker): FieldProblem[] {
@@ -141,6 +157,13 @@ function checkRequestPolicy(item: Item, references: ReferenceChecker): FieldProb
     [...item.path, "request_policy"],
     readText(item, "request_policy"),
     "request policy",
+  );
+}
+
+/** One target may have several steps, with different conditions. */
+function checkFallback(item: Item, references: ReferenceChecker, kind: "group" | "model"): FieldProblem[] {
+  return itemsAt(item, "fallback").flatMap((step) =>
+    references.check([...step.path, kind], readText(step, kind), kind),
   );
 }
 

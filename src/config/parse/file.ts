@@ -42,17 +42,8 @@ export function parseGatewayFile(text: string, source: Source): ParsedFile {
 }
 
 /** Like `parseGatewayFile`, for a process that serves requests at the same time. */
-export async function parseGatewayFileInWorker(text: string, source: Source): Promise<ParsedFile> {
-  const checks = buildFileChecks(source.known ?? NO_KNOWN_NAMES);
-  return (
-    rejectText(text, source) ??
-    checkParsed(
-      await readTreeInWorker({ text, environment: source.environment }),
-      source,
-      gatewayFile,
-      checks,
-    )
-  );
+export function parseGatewayFileInWorker(text: string, source: Source): Promise<ParsedFile> {
+  return parseFileInWorker(text, source, gatewayFile, buildFileChecks(source.known ?? NO_KNOWN_NAMES));
 }
 
 /** Like `parseGatewayFile`, for a document without a text: its problems have a field and no line. */
@@ -76,12 +67,27 @@ type Parsed<T> =
 /** Checks that a schema cannot express. */
 type ExtraChecks = (value: unknown, tree: Tree) => { findProblems: FieldProblem[] };
 
-/** Parses a file of any schema. */
+const NO_CHECKS: ExtraChecks = () => ({ findProblems: [] });
+
+/** Parses a file of any schema. A long text is read in a worker thread. */
+export async function parseFileInWorker<Schema extends z.ZodType>(
+  text: string,
+  source: Omit<Source, "known">,
+  schema: Schema,
+  checks: ExtraChecks = NO_CHECKS,
+): Promise<Parsed<z.output<Schema>>> {
+  const { environment } = source;
+  return (
+    rejectText(text, source) ??
+    checkParsed(await readTreeInWorker({ text, environment }), source, schema, checks)
+  );
+}
+
 export function parseFile<Schema extends z.ZodType>(
   text: string,
   source: Omit<Source, "known">,
   schema: Schema,
-  checks: ExtraChecks = () => ({ findProblems: [] }),
+  checks: ExtraChecks = NO_CHECKS,
 ): Parsed<z.output<Schema>> {
   return rejectText(text, source) ?? checkParsed(readTree(text, source.environment), source, schema, checks);
 }
@@ -145,7 +151,7 @@ function checkTree<Schema extends z.ZodType>(
   const textProblems = new Set(tree.problems);
   const fieldProblems = [
     ...textProblems,
-    ...(result.success ? [] : result.error.issues.flatMap((issue) => describe(issue, tree, value))),
+    ...(result.success ? [] : describeIssues(result.error.issues, tree, value)),
     ...extraProblems.findProblems,
   ].filter((problem) => textProblems.has(problem) || !tree.isBroken(problem.path));
   const problems = firstPerField(fieldProblems).map(problemAt);
@@ -177,6 +183,11 @@ function describeValue(tree: Tree, path: Path, value: string): string {
   const variables = tree.variablesIn(path);
   if (variables.length > 0) return `from \${${variables.join("}, ${")}}`;
   return JSON.stringify(value.length > 80 ? `${value.slice(0, 79)}…` : value);
+}
+
+/** The first ones in the order of the file: describing each of 100,000 would take seconds. */
+function describeIssues(issues: readonly z.core.$ZodIssue[], tree: Tree, root: unknown): FieldProblem[] {
+  return issues.slice(0, limits.configProblemsMax).flatMap((issue) => describe(issue, tree, root));
 }
 
 function describe(issue: z.core.$ZodIssue, tree: Tree, root: unknown): FieldProblem[] {

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { listChanges, parsePriceList } from "./price-list-file.ts";
 
-function read(text: string) {
-  const parsed = parsePriceList(text, "prices.yaml", null);
+async function read(text: string) {
+  const parsed = await parsePriceList(text, "prices.yaml", null);
   if (!parsed.ok) throw new Error(JSON.stringify(parsed.problems));
   return parsed.list;
 }
@@ -14,8 +14,8 @@ models:
   org/other: { price: { request: "0.01" }, max_output_tokens: 7 }
 `;
 
-test("a price list can be YAML or JSON", () => {
-  const list = read(YAML);
+test("a price list can be YAML or JSON", async () => {
+  const list = await read(YAML);
   expect(list).toEqual({
     date: "2026-11-01",
     models: {
@@ -30,7 +30,7 @@ test("a price list can be YAML or JSON", () => {
       "org/other": { price: { request: "0.01" }, max_output_tokens: 7 },
     },
   });
-  expect(read(json)).toEqual(list);
+  expect(await read(json)).toEqual(list);
 });
 
 test.each([
@@ -49,20 +49,20 @@ test.each([
   ],
   ["no price", "date: 2026-11-01\nmodels: { m: { price: {} } }", "models.m.price"],
   ["an unknown unit", 'date: 2026-11-01\nmodels: { m: { price: { inputs: "1" } } }', "models.m.price.inputs"],
-])("%s is rejected with its field", (_, text, field) => {
-  const parsed = parsePriceList(text, "prices.yaml", null);
+])("%s is rejected with its field", async (_, text, field) => {
+  const parsed = await parsePriceList(text, "prices.yaml", null);
   expect(parsed.ok ? [] : parsed.problems.map((problem) => problem.field)).toEqual([field]);
 });
 
-test("only differences are changes", () => {
-  const before = read(YAML);
+test("only differences are changes", async () => {
+  const before = await read(YAML);
   expect(listChanges(before, before)).toEqual([]);
   expect(listChanges(null, before).map(({ kind, what }) => `${kind} ${what}`)).toEqual([
     "create price list",
     "create price of gpt-x",
     "create price of org/other",
   ]);
-  expect(listChanges(before, read(YAML.replace("100", "9").replace(/ {2}org.*\n/, "")))).toEqual([
+  expect(listChanges(before, await read(YAML.replace("100", "9").replace(/ {2}org.*\n/, "")))).toEqual([
     { kind: "change", what: "price of gpt-x", fields: [{ field: "context_tokens", from: "100", to: "9" }] },
     { kind: "remove", what: "price of org/other", fields: [] },
   ]);

@@ -8,7 +8,7 @@ import { changedFields, createdFields, type FormattedFields } from "../state/dif
 import { MODEL_SHAPE } from "../state/file-shape.ts";
 import type { Problem } from "../state/problem.ts";
 import type { Change } from "../state/step.ts";
-import { parseFile } from "./file.ts";
+import { parseFileInWorker } from "./file.ts";
 
 const listedModels = z.record(modelName, fields({ price: priceField, ...modelSizes }));
 const isDay = (value: string) => value.length === 10 && instantMs(value) !== null;
@@ -23,13 +23,13 @@ function dateSince(inUse: PriceList | null) {
 }
 
 /** Rejects a list that is older than the active one: importing an old file by mistake would bill at old prices. */
-export function parsePriceList(
+export async function parsePriceList(
   text: string,
   fileName: string,
   inUse: PriceList | null,
-): { ok: true; list: PriceList } | { ok: false; problems: Problem[] } {
+): Promise<{ ok: true; list: PriceList } | { ok: false; problems: Problem[] }> {
   const priceListFile = fields({ date: dateSince(inUse), models: listedModels });
-  const parsed = parseFile(text, { fileName, environment: {} }, priceListFile);
+  const parsed = await parseFileInWorker(text, { fileName, environment: {} }, priceListFile);
   if (!parsed.ok) return parsed;
   const { date, models } = parsed.file;
   const listed = Object.entries(models).map(([name, model]): [string, ListedModel] => [
@@ -51,7 +51,12 @@ export function listChanges(before: PriceList | null, after: PriceList): Change[
   const describeModel = (list: PriceList, name: string): FormattedFields | null => {
     const model = Object.hasOwn(list.models, name) ? list.models[name] : undefined;
     if (model === undefined) return null;
-    const { interfaces: _, ...fields } = MODEL_SHAPE.format({ ...model, id: name, interfaces: [] });
+    const { interfaces: _, ...fields } = MODEL_SHAPE.format({
+      ...model,
+      id: name,
+      interfaces: [],
+      fallback: [],
+    });
     return fields;
   };
   const names = new Set([...Object.keys(old.models), ...Object.keys(after.models)]);

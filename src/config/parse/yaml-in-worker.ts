@@ -11,7 +11,7 @@ export interface TreeRequest {
 }
 
 /** For shorter texts, starting the thread takes longer than parsing. */
-const LARGE_CHARS = 100_000;
+const LARGE_CHARS = 8_000;
 
 export async function readTreeInWorker({ text, environment }: TreeRequest): Promise<TreeResult> {
   if (text.length < LARGE_CHARS) return readTree(text, environment);

@@ -22,6 +22,7 @@ import { type PlanOptions, planSteps } from "./plan.ts";
 import type { ShownKey } from "./plan-keys.ts";
 import { type Removals, usersWithMoney, withRemainingGroups } from "./plan-removals.ts";
 import { findForbiddenChanges, findForbiddenSecrets } from "./plan-scope.ts";
+import type { ReadFile } from "./plan-tool-sign-in.ts";
 import { readAffectedState } from "./read-affected-state.ts";
 
 export interface PlannedChanges {
@@ -44,6 +45,8 @@ export interface FileSource {
   text: string;
   fileName: string;
   environment: Readonly<Record<string, string | undefined>>;
+  /** Reads a file that the text names. Only the command line on the host has one. */
+  readFile?: ReadFile;
 }
 
 /** Reads, checks and compares. Writes nothing. */
@@ -68,7 +71,8 @@ export async function planChanges(
     const forbidden = findForbiddenSecrets(file, state, options.permit);
     if (forbidden.length > 0) return { ok: false, problems: forbidden.map(problemAt), isOutOfScope: true };
   }
-  return buildPlan(installation, { state, file, problemAt, revisions }, options);
+  const { readFile } = source;
+  return buildPlan(installation, { state, file, problemAt, revisions }, { ...options, readFile });
 }
 
 export interface DocumentOptions extends Pick<PlanOptions, "removals" | "fromConsole" | "importedSecrets"> {

@@ -91,7 +91,7 @@ test("every problem names its field, without a line number", async () => {
       groups: [{ name: "other", models: ["fats"], limits: { rpm: 0 }, extra: true }],
     }),
   ).toEqual([
-    "groups[0].extra: is not a known field. Allowed here: name, interfaces, models, accounts, access, billing, limits, group_limits, queue, on_disconnect, web_searches_max, websocket, cost_headers, capture, request_policy.",
+    "groups[0].extra: is not a known field. Allowed here: name, interfaces, models, accounts, access, billing, limits, group_limits, queue, on_disconnect, web_searches_max, websocket, cost_headers, capture, request_policy, fallback.",
     "groups[0].limits.rpm: must be a whole number, 1 or more.",
     'groups[0].models[0]: the model "fats" does not exist. Did you mean "fast"?',
   ]);

@@ -4,9 +4,9 @@
  */
 
 import { createRecord, type FileRecord } from "../../records/fields.ts";
-import { KEY_FIELDS, type KeyRecord } from "../../records/key.ts";
+import { type FormerSecret, KEY_FIELDS, type KeyRecord } from "../../records/key.ts";
 import { hasValidChecksum, mintApiKey, readPublicId } from "../../secrets/api-key.ts";
-import { changeKey, insertKey, revokeKey } from "../../store/policy/keys.ts";
+import { changeKey, insertFormerSecrets, insertKey, revokeKey } from "../../store/policy/keys.ts";
 import type { FileKey } from "../schema/schema.ts";
 import {
   changedFields,
@@ -30,7 +30,10 @@ export interface ShownKey {
 }
 
 /** The stored form of a secret that comes from another gateway. */
-export type ImportedSecret = Pick<KeyRecord, "digest" | "publicId">;
+export interface ImportedSecret extends Pick<KeyRecord, "digest" | "publicId"> {
+  /** The secrets that it replaced and that still work. */
+  readonly former: readonly FormerSecret[];
+}
 
 /** By `importIdentity`. Secrets of other gateways are not part of a document. */
 export type ImportedSecrets = ReadonlyMap<string, ImportedSecret>;
@@ -150,7 +153,10 @@ class KeyPlanner {
       kind: "create",
       what: key.title,
       fields: [...createdFields(formatKey(key.values, key.entry.group)), secretSet("secret")],
-      write: (tx) => insertKey(tx, record),
+      write: async (tx) => {
+        await insertKey(tx, record);
+        await insertFormerSecrets(tx, record, key.imported?.former ?? []);
+      },
     });
   }
 
@@ -182,7 +188,10 @@ class KeyPlanner {
 
   /** A generated secret is shown once, with the plan. */
   #mint({ entry, values, imported }: PlannedKey): KeyRecord {
-    if (imported !== undefined) return buildKey({ ...values, ...imported, last4: "" }, this.#secrets);
+    if (imported !== undefined) {
+      const { digest, publicId } = imported;
+      return buildKey({ ...values, digest, publicId, last4: "" }, this.#secrets);
+    }
     const { record, secret } = newKey({ ...values, secret: entry.secret }, this.#secrets);
     if (entry.secret === undefined) {
       const { name, user = null, group } = entry;
@@ -224,11 +233,12 @@ function buildKey(
   });
 }
 
-/** Active keys by user and name, which identify a key. The newest of several keys with the same identity wins. */
+/** Active keys by user and name, which identify a key, without those of tools. The newest of several keys with the same identity wins. */
 export function activeKeys(state: ConfigState): Map<string, KeyRecord> {
   const active = new Map<string, KeyRecord>();
   for (const key of state.keys) {
-    if (key.status === "active") active.set(keyIdentity(key.userId, key.name), key);
+    if (key.status === "active" && !state.toolKeys.has(key.id))
+      active.set(keyIdentity(key.userId, key.name), key);
   }
   return active;
 }

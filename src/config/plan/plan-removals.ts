@@ -12,7 +12,7 @@ import { deleteRequestPolicy } from "../../store/policy/request-policies.ts";
 import type { GatewayDocument, GatewayFile } from "../schema/schema.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import type { ConfigState, PlanStep, Secrets } from "../state/step.ts";
-import { groupToFile } from "../state/to-file-shape.ts";
+import { groupToFile, nameRecords } from "../state/to-file-shape.ts";
 import { activeKeys, keyTitle } from "./plan-keys.ts";
 import { removeServiceAccounts } from "./plan-service-accounts.ts";
 
@@ -50,6 +50,7 @@ export function usersWithMoney(state: ConfigState, file: GatewayFile): string[] 
 export function pruneSteps(state: ConfigState, file: GatewayFile, { clock }: Secrets): PlanStep[] {
   const emails = new Map(state.users.map(({ id, email }) => [id, email]));
   const nowMs = clock.nowMs();
+  const named = (list: readonly { name: string }[]) => new Set(list.map(({ name }) => name));
 
   const namedUsers = new Set(file.users.map(({ email }) => email));
   const namedKeys = new Set(file.keys.map((key) => JSON.stringify([key.user ?? null, key.name])));
@@ -57,14 +58,19 @@ export function pruneSteps(state: ConfigState, file: GatewayFile, { clock }: Sec
   const keepsAdmins = !file.users.some(({ role }) => role === "admin");
   const keptKeys = new Set([...activeKeys(state).values()].map(({ id }) => id));
   const keyEmail = (key: KeyRecord) => (key.userId === null ? null : (emails.get(key.userId) ?? key.userId));
-  // People of a provider, and their keys, are not part of a file.
+  const namedGroups = named(file.groups);
+  const removedGroups = new Set(
+    state.groups.filter(({ name }) => !namedGroups.has(name)).map(({ id }) => id),
+  );
+  // People of a provider, and their keys, are not part of a file. Neither are keys of tools.
   const external = new Set(
     state.users.filter(({ directory }) => directory !== undefined).map(({ id }) => id),
   );
   const keys = state.keys.filter((key) => {
+    if (state.toolKeys.has(key.id)) return key.status === "active" && removedGroups.has(key.groupId);
     if (key.userId !== null && external.has(key.userId)) return false;
-    const named = namedKeys.has(JSON.stringify([keyEmail(key)?.toLowerCase() ?? null, key.name]));
-    return key.status === "active" && !(named && keptKeys.has(key.id));
+    const isNamed = namedKeys.has(JSON.stringify([keyEmail(key)?.toLowerCase() ?? null, key.name]));
+    return key.status === "active" && !(isNamed && keptKeys.has(key.id));
   });
   const users = state.users.filter(
     ({ id, email, role }) =>
@@ -73,8 +79,6 @@ export function pruneSteps(state: ConfigState, file: GatewayFile, { clock }: Sec
       !(keepsAdmins && role === "admin") &&
       !state.funds.has(id),
   );
-  const named = (list: readonly { name: string }[]) => new Set(list.map(({ name }) => name));
-  const namedGroups = named(file.groups);
   const namedAccounts = named(file.accounts);
   const namedPolicies = named(file.request_policies);
   const namedModels = new Set(file.models.map(({ id }) => id));
@@ -175,9 +179,9 @@ export function withRemainingGroups(
   const models = new Set(removals.models);
   const accounts = new Set(removals.accounts);
   const named = new Set([...(document.groups ?? []).map(readName), ...(removals.groups ?? [])]);
-  const accountNames = new Map(state.accounts.map(({ id, name }) => [id, name]));
+  const names = nameRecords(state);
   const changedGroups = state.groups.flatMap((group) => {
-    const written = groupToFile(group, accountNames);
+    const written = groupToFile(group, names);
     const isAffected =
       group.models.some((id) => models.has(id)) || written.accounts.some((name) => accounts.has(name));
     if (!isAffected || named.has(group.name)) return [];

@@ -1,4 +1,4 @@
-/** Plans the settings of the installation: registration, sign-in, retention, mail, alerts and usage export. Omitted secrets are kept. */
+/** Plans the settings of the installation: registration, sign-in, SCIM, retention, mail, alerts and usage export. Omitted secrets are kept. */
 
 import { parseUsd, usdText } from "../../money/nano.ts";
 import type { FieldChange } from "../../records/policy.ts";
@@ -13,7 +13,9 @@ import { durationText } from "../schema/usage-limits.ts";
 import { changedFields, type FormattedFields } from "../state/difference.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import { buildStep, type ConfigState, type PlanStep, type Secrets } from "../state/step.ts";
+import { planScim, scimSection } from "./plan-scim.ts";
 import { planSignIn, signInReachProblems, signInSection } from "./plan-sign-in.ts";
+import { toolSignInSection } from "./plan-tool-sign-in.ts";
 import { planUsageExport, usageExportSection } from "./plan-usage-export.ts";
 import { buildWebhooks, diffWebhooks, webhookReachProblems, webhooksToFile } from "./plan-webhooks.ts";
 import { planRetention, retentionTexts } from "./retention.ts";
@@ -26,6 +28,7 @@ export function planSettings(state: ConfigState, file: GatewayFile, secrets: Sec
   return [
     ...planRegistration(state, file),
     ...planSignIn(state.signIn, file.sign_in, secrets),
+    ...planScim(state.scim, file.scim),
     ...planRetention(state, file),
     ...planSmtp(state.smtp, file.smtp, secrets),
     ...planAlerts(state.alerts, file.alerts, secrets),
@@ -92,7 +95,7 @@ function planAlerts(before: AlertsRecord, wanted: FileAlerts | undefined, secret
 }
 
 function buildAlerts(before: AlertsRecord, wanted: FileAlerts, secrets: Secrets): AlertsRecord {
-  const { spend, pool_empty: empty, error_rate: rate, overruns } = wanted;
+  const { spend, pool_empty: empty, error_rate: rate, fallback_rate: fallback, overruns } = wanted;
   return {
     webhooks: buildWebhooks("alerts", { before: before.webhooks, wanted: wanted.webhooks }, secrets),
     accountParked: wanted.account_parked ?? DEFAULT_ALERTS.accountParked,
@@ -100,18 +103,27 @@ function buildAlerts(before: AlertsRecord, wanted: FileAlerts, secrets: Secrets)
     spend: spend
       ? { enabled: spend.enabled, usdPerDay: usdText(parseUsd(spend.usd_per_day)) }
       : DEFAULT_ALERTS.spend,
-    errorRate: rate
-      ? {
-          enabled: rate.enabled,
-          percent: rate.percent,
-          overMs: rate.over,
-          requestsMin: rate.min_requests,
-        }
-      : DEFAULT_ALERTS.errorRate,
+    errorRate: rate ? readRate(rate) : DEFAULT_ALERTS.errorRate,
+    fallbackRate: fallback ? readRate(fallback) : DEFAULT_ALERTS.fallbackRate,
     overruns: overruns
       ? { enabled: overruns.enabled, count: overruns.count, overMs: overruns.over }
       : DEFAULT_ALERTS.overruns,
   };
+}
+
+interface RateFields {
+  readonly enabled: boolean;
+  readonly percent: number;
+  readonly over: number;
+  readonly min_requests: number;
+}
+
+function readRate({ enabled, percent, over, min_requests }: RateFields): AlertsRecord["errorRate"] {
+  return { enabled, percent, overMs: over, requestsMin: min_requests };
+}
+
+function rateToFile({ enabled, percent, overMs, requestsMin }: AlertsRecord["errorRate"]) {
+  return { enabled, percent, over: durationText(overMs), min_requests: requestsMin };
 }
 
 function changeStep(what: string, fields: FieldChange[], write: PlanStep["write"]): PlanStep[] {
@@ -133,7 +145,7 @@ function formatSmtp(smtp: SmtpRecord | null): FormattedFields {
 }
 
 function formatAlertRules(alerts: AlertsRecord): FormattedFields {
-  const { accountParked, poolEmpty, spend, errorRate, overruns } = alerts;
+  const { accountParked, poolEmpty, spend, errorRate, fallbackRate, overruns } = alerts;
   return {
     "account_parked.enabled": String(accountParked.enabled),
     "pool_empty.enabled": String(poolEmpty.enabled),
@@ -144,6 +156,10 @@ function formatAlertRules(alerts: AlertsRecord): FormattedFields {
     "error_rate.percent": String(errorRate.percent),
     "error_rate.over": durationText(errorRate.overMs),
     "error_rate.min_requests": String(errorRate.requestsMin),
+    "fallback_rate.enabled": String(fallbackRate.enabled),
+    "fallback_rate.percent": String(fallbackRate.percent),
+    "fallback_rate.over": durationText(fallbackRate.overMs),
+    "fallback_rate.min_requests": String(fallbackRate.requestsMin),
     "overruns.enabled": String(overruns.enabled),
     "overruns.count": String(overruns.count),
     "overruns.over": durationText(overruns.overMs),
@@ -156,6 +172,8 @@ export function settingsToFile(state: ConfigState) {
   return {
     registration,
     ...signInSection(state),
+    ...scimSection(state),
+    ...toolSignInSection(state),
     ...retentionToFile(state),
     ...(smtp === null ? {} : { smtp: smtpToFile(smtp) }),
     ...(alerts === DEFAULT_ALERTS ? {} : { alerts: alertsToFile(alerts) }),
@@ -184,18 +202,14 @@ export function smtpToFile({ host, port, security, user, from, privateNetwork }:
 }
 
 export function alertsToFile(alerts: AlertsRecord) {
-  const { webhooks, accountParked, poolEmpty, spend, errorRate, overruns } = alerts;
+  const { webhooks, accountParked, poolEmpty, spend, errorRate, fallbackRate, overruns } = alerts;
   return {
     webhooks: webhooksToFile(webhooks),
     account_parked: accountParked,
     pool_empty: { enabled: poolEmpty.enabled, for: durationText(poolEmpty.forMs) },
     spend: { enabled: spend.enabled, usd_per_day: spend.usdPerDay },
-    error_rate: {
-      enabled: errorRate.enabled,
-      percent: errorRate.percent,
-      over: durationText(errorRate.overMs),
-      min_requests: errorRate.requestsMin,
-    },
+    error_rate: rateToFile(errorRate),
+    fallback_rate: rateToFile(fallbackRate),
     overruns: { enabled: overruns.enabled, count: overruns.count, over: durationText(overruns.overMs) },
   };
 }

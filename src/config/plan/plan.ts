@@ -16,6 +16,7 @@ import { putRequestPolicy } from "../../store/policy/request-policies.ts";
 import { defaultBaseUrl, defaultInterfaces, defaultRegion } from "../account-defaults.ts";
 import { chargingProblems } from "../parse/check-charging.ts";
 import { reachProblems } from "../parse/check-destinations.ts";
+import { fallbackProblems } from "../parse/check-fallback.ts";
 import { requestPolicyProblems } from "../parse/check-request-policies.ts";
 import type {
   FileAccount,
@@ -29,7 +30,7 @@ import { parseCallerLimits } from "../schema/usage-limits.ts";
 import { formatUser, recordChanges, secretChange, secretSet } from "../state/difference.ts";
 import { ACCOUNT_SHAPE, GROUP_SHAPE, MODEL_SHAPE } from "../state/file-shape.ts";
 import { buildStep, type ConfigState, type PlanStep, requireId, type Secrets } from "../state/step.ts";
-import { formatGroup, formatRequestPolicy } from "../state/to-file-shape.ts";
+import { formatGroup, formatRequestPolicy, type RecordNames } from "../state/to-file-shape.ts";
 import { openingField, postOpening, readOpeningBalance } from "./opening-balance.ts";
 import { planGrants } from "./plan-grants.ts";
 import { type ImportedSecrets, type KeyPlan, planKeys } from "./plan-keys.ts";
@@ -38,6 +39,7 @@ import { isPermitted, type PlanPermit } from "./plan-scope.ts";
 import { planServiceAccounts, pruneServiceAccounts } from "./plan-service-accounts.ts";
 import { mailProblems, planSettings, settingsReachProblems } from "./plan-settings.ts";
 import { signInProblems } from "./plan-sign-in.ts";
+import { planToolSignIn, type ReadFile } from "./plan-tool-sign-in.ts";
 
 /**
  * Steps are in an order that respects references: an entry is created before and removed after the entries that
@@ -57,6 +59,8 @@ export interface PlanOptions {
   fromConsole?: boolean;
   /** Secrets of keys of the document that come from another gateway. */
   importedSecrets?: ImportedSecrets;
+  /** Reads files that the configuration names. Omitted: the plan may not change their content. */
+  readFile?: ReadFile | undefined;
   /** The plan is for a service account. Pruning removes only what it may change. */
   permit?: PlanPermit;
 }
@@ -81,17 +85,14 @@ export async function planSteps(
 
   const accountsAfter = new Map(state.accounts.map(({ name, id }) => [name, id]));
   for (const { record } of accounts) accountsAfter.set(record.name, record.id);
-  const groups = file.groups.map((wanted) => planGroup(state, wanted, accountsAfter, secrets));
-
-  const groupsAfter = new Map(state.groups.map(({ name, id }) => [name, id]));
-  for (const { record } of groups) groupsAfter.set(record.name, record.id);
+  const groupsAfter = assignGroupIds(state, file, secrets);
+  const ids = { accounts: accountsAfter, groups: groupsAfter };
+  const groups = file.groups.map((wanted) => planGroup(state, wanted, ids, secrets));
 
   const byEmail = new Map(state.users.map((user) => [user.email.toLowerCase(), user]));
-  const groupNames = new Map([...groupsAfter].map(([name, id]) => [id, name]));
+  const groupNames = { ids: groupsAfter, names: invert(groupsAfter) };
   const users = await Promise.all(
-    file.users.map((wanted) =>
-      planUser(byEmail.get(wanted.email), wanted, { ids: groupsAfter, names: groupNames }, secrets),
-    ),
+    file.users.map((wanted) => planUser(byEmail.get(wanted.email), wanted, groupNames, secrets)),
   );
   const usersAfter = new Map(state.users.map(({ email, id }) => [email.toLowerCase(), id]));
   for (const { record } of users) usersAfter.set(record.email, record.id);
@@ -104,20 +105,18 @@ export async function planSteps(
     requestPolicies: policies.map(({ record }) => record),
     groups: groups.map(({ record }) => record),
   });
+  const toolSignIn = planToolSignIn(state, file, options.readFile);
   const grants = planGrants(state, file, usersAfter, secrets);
 
   const pruned = options.prune
-    ? [
-        ...pruneSteps(state, file, secrets),
-        ...grants.removals,
-        ...pruneServiceAccounts(state, file.service_accounts),
-      ].filter((step) => isPermitted(step, options.permit))
+    ? pruneAll({ state, file, secrets }, grants.removals).filter((step) => isPermitted(step, options.permit))
     : [];
   const removed = removalSteps(state, options.removals ?? {}, secrets);
   return {
     steps: [
       ...grants.plans,
       ...planSettings(state, file, secrets),
+      ...toolSignIn.steps,
       ...[...models, ...accounts, ...policies, ...groups, ...users].flatMap(({ step }) => step ?? []),
       ...grants.subscriptions,
       ...keys.steps,
@@ -131,12 +130,35 @@ export async function planSteps(
       ...keys.problems,
       ...chargingProblems(file, after, options),
       ...requestPolicyProblems(file, after),
+      ...fallbackProblems(file, after, options),
       ...mailProblems(file, state),
       ...signInProblems(file, state),
+      ...toolSignIn.problems,
       ...(options.fromConsole ? [...reachProblems(file, state), ...settingsReachProblems(file, state)] : []),
       ...removed.problems,
     ],
   };
+}
+
+function pruneAll({ state, file, secrets }: PruneInput, grantRemovals: PlanStep[]): PlanStep[] {
+  return [
+    ...pruneSteps(state, file, secrets),
+    ...grantRemovals,
+    ...pruneServiceAccounts(state, file.service_accounts),
+  ];
+}
+
+interface PruneInput {
+  readonly state: ConfigState;
+  readonly file: GatewayFile;
+  readonly secrets: Secrets;
+}
+
+/** The ids of all groups by name, before any group is planned: one may fall back to a later one. */
+function assignGroupIds(state: ConfigState, file: GatewayFile, { newId }: Secrets): Map<string, string> {
+  const ids = new Map(state.groups.map(({ name, id }) => [name, id]));
+  for (const { name } of file.groups) ids.set(name, ids.get(name) ?? newId("grp"));
+  return ids;
 }
 
 /** The state after the plan is applied. Nothing refers to entries that pruning removes. */
@@ -214,19 +236,28 @@ function planAccount(
 function planGroup(
   state: ConfigState,
   wanted: FileGroup,
-  accounts: ReadonlyMap<string, string>,
-  { clock, newId }: Secrets,
+  ids: RecordNames,
+  { clock }: Secrets,
 ): PlannedRecord<GroupRecord> {
   const present = state.groups.find(({ name }) => name === wanted.name);
+  const parsed = GROUP_SHAPE.parse(wanted);
   const record: GroupRecord = {
-    ...GROUP_SHAPE.parse(wanted),
-    id: present?.id ?? newId("grp"),
-    accounts: wanted.accounts.map((name) => requireId(accounts, name)),
+    ...parsed,
+    id: requireId(ids.groups, wanted.name),
+    accounts: wanted.accounts.map((name) => requireId(ids.accounts, name)),
+    fallback: parsed.fallback.map((step) => ({
+      ...step,
+      group: step.group === null ? null : requireId(ids.groups, step.group),
+    })),
     createdAtMs: present?.createdAtMs ?? clock.nowMs(),
   };
-  const names = new Map([...accounts].map(([name, id]) => [id, name]));
+  const names = { accounts: invert(ids.accounts), groups: invert(ids.groups) };
   const fields = recordChanges(present, record, (group) => formatGroup(group, names));
   return { record, step: buildStep(`group ${record.name}`, !present, fields, (tx) => putGroup(tx, record)) };
+}
+
+function invert(idByName: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
+  return new Map([...idByName].map(([name, id]) => [id, name]));
 }
 
 function planRequestPolicy(

@@ -3,6 +3,7 @@
  * possibly 100,000 of each, and a form is planned in the process that serves requests.
  */
 
+import type { GroupRecord } from "../../records/group.ts";
 import type { KeyRecord } from "../../records/key.ts";
 import { type Db, snapshot } from "../../store/engine/db.ts";
 import { selectIn } from "../../store/engine/select-in.ts";
@@ -33,7 +34,10 @@ export async function readAffectedState(
     const keys = await readAffectedKeys(tx, {
       users: namedUsers.map(({ id }) => id),
       removedGroups: findIds(removals.groups),
-      groups: findIds(readTexts(document.groups, "name")),
+      groups: findPayers(policy.groups, {
+        groups: findIds(readTexts(document.groups, "name")),
+        models: readTexts(document.models, "id"),
+      }),
     });
     const ids = new Set(namedUsers.map(({ id }) => id));
     const owners = new Set(keys.flatMap(({ userId }) => (userId === null || ids.has(userId) ? [] : userId)));
@@ -49,11 +53,29 @@ export async function readAffectedState(
       keys,
       // A document without keys creates none.
       suspendedKeys: new Set<string>(),
+      toolKeys: new Set<string>(),
       formerDigests: new Set<string>(),
       subscriptions: await listUserSubscriptions(tx, [...ids]),
       funds,
     };
   });
+}
+
+/** The named groups, and those whose requests may be charged because of a named group or model. */
+function findPayers(
+  all: readonly GroupRecord[],
+  named: { readonly groups: readonly string[]; readonly models: readonly string[] },
+): string[] {
+  const groups = new Set(named.groups);
+  const models = new Set(named.models);
+  return all
+    .filter(
+      ({ id, fallback, models: published }) =>
+        groups.has(id) ||
+        fallback.some(({ group }) => group !== null && groups.has(group)) ||
+        published.some((model) => models.has(model)),
+    )
+    .map(({ id }) => id);
 }
 
 interface AffectedIds {

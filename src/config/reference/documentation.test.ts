@@ -101,13 +101,16 @@ const LEAST = {
     pool_empty: {},
     spend: {},
     error_rate: {},
+    fallback_rate: {},
     overruns: {},
   },
   sign_in: {
     providers: [{ name: "corp", issuer: "https://login.example.com", client_id: "gateway", roles: {} }],
   },
+  scim: { enabled: false, provider: "corp" },
+  tool_sign_in: { claude_code: {} },
   usage_export: { webhooks: [{ name: "warehouse", url: "https://ingest.example.com" }] },
-  models: [{ id: "fast", interfaces: ["chat"], price: PRICE }],
+  models: [{ id: "fast", interfaces: ["chat"], price: PRICE, fallback: [{ model: "fast", when: ["busy"] }] }],
   accounts: [{ name: "one", kind: "openai", base_url: "https://up.example.com", limits: {}, profile: {} }],
   request_policies: [
     {
@@ -128,6 +131,7 @@ const LEAST = {
       limits: LIMITS,
       group_limits: LIMITS,
       queue: {},
+      fallback: [{ group: "staff", when: ["busy"] }],
     },
   ],
   plans: [{ name: "pro", windows: [{ per: "day", usd: "1" }] }],

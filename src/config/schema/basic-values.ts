@@ -4,6 +4,7 @@ import { z } from "zod";
 import { snakeCase } from "../../base/name-case.ts";
 import { parseUsd } from "../../money/nano.ts";
 import { type FieldMap, type FileName, type FlagField, isFlag } from "../../records/fields.ts";
+import { limits } from "../limits/product-limits.ts";
 
 /**
  * A strict object. Its error about unknown fields contains the allowed ones, and config/parse/file.ts reads
@@ -150,6 +151,11 @@ export function isName(value: string): boolean {
   return value.length >= 1 && value.length <= 64 && value.trim() === value && !CONTROL.test(value);
 }
 export const name = text(NAME_RULE, isName);
+
+export const modelName = text(
+  `a model name of 1 to ${limits.modelNameCharsMax} characters, without spaces or *`,
+  (value) => value.length >= 1 && value.length <= limits.modelNameCharsMax && !/[\s*\p{C}]/u.test(value),
+);
 
 export const EMAIL_RULE = "an e-mail address like ops@example.com";
 export function isEmail(value: string): boolean {

@@ -3,10 +3,18 @@
 import { z } from "zod";
 import { mapKinds } from "../../base/map-kinds.ts";
 import { describeRate, RATE_KINDS, UNITS, WINDOW_COUNTS, WINDOW_UNITS } from "../../records/limits.ts";
-import { COUNT_MAX, describeFields, wholeNumber, windowUsd } from "./basic-values.ts";
-import { WINDOW_NAMES } from "./usage-limits.ts";
+import { COUNT_MAX, describeFields, text, wholeNumber, windowUsd } from "./basic-values.ts";
+import { durationMs, durationText, WINDOW_NAMES } from "./usage-limits.ts";
 
 export const count = wholeNumber(1, COUNT_MAX);
+
+/** A time with a unit. The bound also bounds the timer that implements it. */
+export function duration(msMax: number) {
+  return text(`a duration like 30s, at most ${durationText(msMax)}`, (value) => {
+    const ms = durationMs(value);
+    return ms !== null && ms <= msMax;
+  }).transform((value) => durationMs(value) ?? 0);
+}
 
 const UNLIMITED = "unlimited";
 const FIELD_NAMES = WINDOW_UNITS.map((unit) => UNITS[unit].field);

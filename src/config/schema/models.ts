@@ -3,14 +3,9 @@
 import { z } from "zod";
 import { INTERFACES } from "../../records/interfaces.ts";
 import type { CallUnit, LongContextUnit, Price, ServiceTier } from "../../records/price.ts";
-import { limits } from "../limits/product-limits.ts";
-import { COUNT_MAX, decimal, describeFields, text, wholeNumber } from "./basic-values.ts";
+import { COUNT_MAX, decimal, describeFields, modelName, text, wholeNumber } from "./basic-values.ts";
+import { modelFallback } from "./fallback.ts";
 import { count } from "./limits.ts";
-
-export const modelName = text(
-  `a model name of 1 to ${limits.modelNameCharsMax} characters, without spaces or *`,
-  (value) => value.length >= 1 && value.length <= limits.modelNameCharsMax && !/[\s*\p{C}]/u.test(value),
-);
 
 export const interfaces = z.array(z.enum(INTERFACES)).min(1, { error: "a list with at least one entry" });
 export const allInterfaces = () => [...INTERFACES];
@@ -158,5 +153,11 @@ export const model = describeFields({
     means:
       "maximum number of output tokens per response; if unknown, [charged responses](billing.md#what-is-held) are limited to 16,384",
     leftOut: "the value in a price list",
+  },
+  fallback: {
+    is: modelFallback.optional(),
+    means:
+      "[other models](routing.md) that serve a request which this model cannot serve, in groups that have both, after the steps of the group",
+    leftOut: "none",
   },
 });

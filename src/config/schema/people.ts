@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { isTimeZone } from "../../money/plan-windows.ts";
+import { KEY_FALLBACK } from "../../records/fallback.ts";
 import { COUNTED, PLAN_PERIODS, RENEWALS } from "../../records/plan.ts";
 import { ROLES, USER_STATUSES } from "../../records/user.ts";
 import { hasKeyPrefix, hasValidChecksum } from "../../secrets/api-key.ts";
@@ -150,5 +151,11 @@ export const key = describeFields({
     means: "the [request policy](policies.md) of this key, in addition to that of the group",
     leftOut: "that of the group alone",
     also: "one of `request_policies`",
+  },
+  fallback: {
+    is: z.enum(KEY_FALLBACK).optional(),
+    means:
+      "whether requests of this key may take the [fallback steps](routing.md) of its group and models. The owner of a key may change it to `deny` only",
+    leftOut: "`allow`",
   },
 });

@@ -15,10 +15,20 @@ import {
 } from "../../records/group.ts";
 import { isProjectId } from "../../secrets/service-account.ts";
 import { limits } from "../limits/product-limits.ts";
-import { baseUrl, decimal, describeFields, flagFields, name, text, wholeNumber } from "./basic-values.ts";
-import { accountLimits, callerLimits } from "./limits.ts";
-import { allInterfaces, interfaces, modelName, priceField } from "./models.ts";
-import { durationMs, durationText } from "./usage-limits.ts";
+import {
+  baseUrl,
+  decimal,
+  describeFields,
+  flagFields,
+  modelName,
+  name,
+  text,
+  wholeNumber,
+} from "./basic-values.ts";
+import { groupFallback } from "./fallback.ts";
+import { accountLimits, callerLimits, duration } from "./limits.ts";
+import { allInterfaces, interfaces, priceField } from "./models.ts";
+import { durationText } from "./usage-limits.ts";
 
 const credential = text(
   "a string of visible characters, or the JSON of a service account for vertex",
@@ -219,22 +229,13 @@ const billing = describeFields({
   },
 });
 
-/** Bounds the wait, and the timer that implements it. */
-const queueTimeout = text(
-  `a duration like 30s, at most ${durationText(limits.queueTimeoutMsMax)}`,
-  (value) => {
-    const ms = durationMs(value);
-    return ms !== null && ms <= limits.queueTimeoutMsMax;
-  },
-).transform((value) => durationMs(value) ?? 0);
-
 const queue = describeFields({
   max_waiting: {
     is: wholeNumber(0, 1_000_000).default(DEFAULT_QUEUE.maxWaiting),
     means: "maximum number of queued requests of the group; `0` disables the queue",
   },
   timeout: {
-    is: queueTimeout.prefault(durationText(DEFAULT_QUEUE.timeoutMs)),
+    is: duration(limits.queueTimeoutMsMax).prefault(durationText(DEFAULT_QUEUE.timeoutMs)),
     means: "maximum total queue time of a request, a [duration](#durations)",
   },
 });
@@ -299,5 +300,10 @@ export const group = describeFields({
     means: "the [request policy](policies.md) of all keys of the group",
     leftOut: "requests may contain anything",
     also: "one of `request_policies`",
+  },
+  fallback: {
+    is: groupFallback.optional(),
+    means: "[other groups](routing.md) that serve a request which this group cannot serve, in this order",
+    leftOut: "none",
   },
 });

@@ -12,10 +12,12 @@ import { model } from "./models.ts";
 import { key, plan, user } from "./people.ts";
 import { account, group } from "./policy.ts";
 import { requestPolicy } from "./request-policies.ts";
+import { scim } from "./scim.ts";
 import { serviceAccount } from "./service-accounts.ts";
 import { alerts, registration, retention, server, smtp } from "./settings.ts";
 import { signIn } from "./sign-in.ts";
 import { log, telemetry } from "./telemetry.ts";
+import { toolSignIn } from "./tool-sign-in.ts";
 import { usageExport } from "./usage-export.ts";
 
 export {
@@ -26,12 +28,13 @@ export {
   isEmail,
   isHttpUrl,
   isName,
+  modelName,
   NAME_RULE,
   PUBLIC_URL_RULE,
   startMs,
   text,
 } from "./basic-values.ts";
-export { modelName, modelSizes, priceField } from "./models.ts";
+export { modelSizes, priceField } from "./models.ts";
 export { isPassword, PASSWORD_RULE } from "./people.ts";
 
 const KEEPS_STORED_VALUE = "the current setting is kept";
@@ -70,6 +73,18 @@ export const gatewayFile = describeFields({
     means:
       "how people sign in: passwords, and OpenID Connect providers of a company. [Sign-in](sign-in.md) has the steps for each provider",
     leftOut: `${KEEPS_STORED_VALUE}; otherwise the section is replaced as a whole. Initially passwords`,
+  },
+  scim: {
+    is: scim.optional(),
+    means:
+      "the directory that pushes people and groups by SCIM 2.0, with the token of a service account with the scope `scim`. [Directory](directory.md) has the steps for Okta and Microsoft Entra",
+    leftOut: `${KEEPS_STORED_VALUE}; otherwise the section is replaced as a whole. Initially off`,
+  },
+  tool_sign_in: {
+    is: toolSignIn.optional(),
+    means:
+      "lets tools on people's computers sign in instead of holding a key: Claude Code with `/login`, others with `npx model-gateway login`. Needs `server.public_url`. [Sign-in](sign-in.md#tools) describes it",
+    leftOut: `${KEEPS_STORED_VALUE}; otherwise the section is replaced as a whole. Initially off`,
   },
   retention: {
     is: retention.optional(),

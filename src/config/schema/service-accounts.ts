@@ -22,7 +22,7 @@ export const serviceAccount = describeFields({
   scopes: {
     is: z.array(z.enum(SERVICE_SCOPES)).min(1, { error: "a list of at least one scope" }),
     means:
-      "what its tokens may do. `wallet.read`: read wallets and ledgers. `wallet.top_up`: top up wallets within `bounds`. `config.apply`: preview and apply a file that changes models, accounts, request policies, groups and plans. `keys.write`: such a file may also change keys",
+      "what its tokens may do. `wallet.read`: read wallets and ledgers. `wallet.top_up`: top up wallets within `bounds`. `config.apply`: preview and apply a file that changes models, accounts, request policies, groups and plans. `keys.write`: such a file may also change keys. `scim`: push people and groups of the directory by [SCIM](directory.md)",
   },
   bounds: {
     is: bounds.optional(),

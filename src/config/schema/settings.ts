@@ -106,7 +106,7 @@ export const server = describeFields({
   on_coordinator_loss: {
     is: z.enum(COORDINATOR_LOSS).optional(),
     means:
-      "with several nodes, what happens to requests with limits while the nodes cannot [divide limits](many-nodes.md#limits) (`ON_COORDINATOR_LOSS`). `share`: each node serves its part of the limit. `closed`: they are rejected with `store_unavailable`. `open`: each node serves the whole limit",
+      "with several nodes, what happens to requests with limits while no node reaches the [coordinator of limits](many-nodes.md#limits) (`ON_COORDINATOR_LOSS`). `share`: each node serves its part of the limit. `closed`: they are rejected with `store_unavailable`. `open`: each node serves the whole limit",
     leftOut: "`share`",
   },
 });
@@ -197,7 +197,7 @@ export const smtp = describeFields({
     },
   );
 
-const { accountParked, poolEmpty, spend, errorRate, overruns } = DEFAULT_ALERTS;
+const { accountParked, poolEmpty, spend, errorRate, fallbackRate, overruns } = DEFAULT_ALERTS;
 
 const SPAN_MS_MAX = 3_600_000;
 
@@ -268,6 +268,25 @@ export const alerts = describeFields({
       },
     }).optional(),
     means: "alert: the share of failed requests exceeds a threshold",
+    leftOut: FIELD_DEFAULTS,
+  },
+  fallback_rate: {
+    is: describeFields({
+      enabled: enabledField(fallbackRate.enabled),
+      percent: {
+        is: wholeNumber(1, 100).default(fallbackRate.percent),
+        means: "the threshold: requests that [fallback](routing.md) steps served, in percent",
+      },
+      over: {
+        is: watchedTime(60_000).prefault(durationText(fallbackRate.overMs)),
+        means: "the time window of the count, a [duration](#durations)",
+      },
+      min_requests: {
+        is: wholeNumber(1, 1_000_000).default(fallbackRate.requestsMin),
+        means: "minimum number of requests in the time window",
+      },
+    }).optional(),
+    means: "alert: the share of requests that fallback steps served exceeds a threshold",
     leftOut: FIELD_DEFAULTS,
   },
   overruns: {

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { ACCOUNT_FIELDS } from "../../records/account.ts";
+import type { FallbackStep } from "../../records/fallback.ts";
 import type { Field, FieldMap } from "../../records/fields.ts";
 import { DEFAULT_QUEUE, GROUP_FIELDS, NO_BILLING } from "../../records/group.ts";
 import { KEY_FIELDS } from "../../records/key.ts";
@@ -29,6 +30,16 @@ import { ACCOUNT_SHAPE, GROUP_SHAPE, KEY_SHAPE, MODEL_SHAPE } from "./file-shape
 type Sample<Kind extends keyof FieldTypes> = (
   field: Field<FieldTypes[Kind]>,
 ) => [FieldTypes[Kind], FieldTypes[Kind]];
+
+const STEP: FallbackStep = {
+  group: null,
+  model: null,
+  when: ["busy"],
+  pay: "balance",
+  maxPrice: "2.5",
+  leaveAfterMs: 3_000,
+  stayMs: 600_000,
+};
 
 /** Two values of each kind. The first is the default, if there is one. */
 const SAMPLES: { readonly [Kind in keyof FieldTypes]: Sample<Kind> } = {
@@ -61,6 +72,9 @@ const SAMPLES: { readonly [Kind in keyof FieldTypes]: Sample<Kind> } = {
     },
   ],
   queue: () => [DEFAULT_QUEUE, { maxWaiting: 5, timeoutMs: 1_000 }],
+  groupFallback: () => [[], [{ ...STEP, group: "two" }]],
+  modelFallback: () => [[], [{ ...STEP, model: "two" }]],
+  keyFallback: () => [null, "deny"],
   billing: () => [
     NO_BILLING,
     { ...NO_BILLING, charge: "balance", multiplier: "2", modelPrices: { two: { input: "1" } } },

@@ -6,6 +6,7 @@
 import { snakeCase } from "../../base/name-case.ts";
 import { flatPrice } from "../../money/prices.ts";
 import { ACCOUNT_FIELDS } from "../../records/account.ts";
+import type { FallbackStep, KeyFallback } from "../../records/fallback.ts";
 import type { Field, FieldMap, FileName, FileRecord, ValueOf } from "../../records/fields.ts";
 import { GROUP_FIELDS, type GroupBilling, NO_BILLING } from "../../records/group.ts";
 import type { Interface } from "../../records/interfaces.ts";
@@ -112,6 +113,22 @@ const KINDS = {
       "queue.max_waiting": String(maxWaiting),
       "queue.timeout": durationText(timeoutMs),
     }),
+  },
+  groupFallback: {
+    parse: (file: FileFallback<"group">[] | undefined) =>
+      (file ?? []).map((step) => ({ ...parseConditions(step), group: step.group, model: null })),
+    write: (steps: readonly FallbackStep[]) => writeSteps(steps, ({ group }) => ({ group: group ?? "" })),
+    format: formatFallback,
+  },
+  modelFallback: {
+    parse: (file: FileFallback<"model">[] | undefined) =>
+      (file ?? []).map((step) => ({ ...parseConditions(step), group: null, model: step.model })),
+    write: (steps: readonly FallbackStep[]) => writeSteps(steps, ({ model }) => ({ model: model ?? "" })),
+    format: formatFallback,
+  },
+  keyFallback: {
+    ...optional<"deny">(asIs),
+    parse: (value: "allow" | "deny" | undefined): KeyFallback => (value === "deny" ? value : null),
   },
   billing: { parse: parseBilling, write: billingToFile, format: formatBilling },
 } satisfies { [Kind in keyof FieldTypes]: FileKind<FieldTypes[Kind], never, unknown> };
@@ -222,6 +239,49 @@ function billingToFile({ charge, plans, multiplier, modelMultipliers, modelPrice
     ...(Object.keys(modelMultipliers).length === 0 ? {} : { model_multipliers: modelMultipliers }),
     ...(prices.length === 0 ? {} : { model_prices: Object.fromEntries(prices) as Record<string, Price> }),
   };
+}
+
+/** The parsed form of the schema. */
+interface FileConditions extends Pick<FallbackStep, "when"> {
+  pay?: FallbackStep["pay"] | undefined;
+  max_price?: string | undefined;
+  leave_after?: number | undefined;
+  stay?: number | undefined;
+}
+type FileFallback<Target extends "group" | "model"> = FileConditions & { [Name in Target]: string };
+
+function parseConditions(step: FileConditions): Omit<FallbackStep, "group" | "model"> {
+  return {
+    when: step.when,
+    pay: step.pay ?? null,
+    maxPrice: step.max_price ?? null,
+    leaveAfterMs: step.leave_after ?? null,
+    stayMs: step.stay ?? null,
+  };
+}
+
+function writeSteps<Target>(steps: readonly FallbackStep[], writeTarget: (step: FallbackStep) => Target) {
+  if (steps.length === 0) return undefined;
+  return steps.map((step) => ({
+    ...writeTarget(step),
+    when: step.when,
+    ...(step.pay === null ? {} : { pay: step.pay }),
+    ...(step.maxPrice === null ? {} : { max_price: step.maxPrice }),
+    ...(step.leaveAfterMs === null ? {} : { leave_after: durationText(step.leaveAfterMs) }),
+    ...(step.stayMs === null ? {} : { stay: durationText(step.stayMs) }),
+  }));
+}
+
+/** One line for each step. */
+function formatFallback(steps: readonly FallbackStep[], field: string): FormattedFields {
+  const written = writeSteps(steps, ({ group, model }) => (group === null ? { model } : { group }));
+  const lines = (written ?? []).map(({ when, ...step }, at) => [
+    `${field}.${at + 1}`,
+    `{${Object.entries({ ...step, when: formatList(when) })
+      .map(([name, value]) => `${name}: ${value}`)
+      .join(", ")}}`,
+  ]);
+  return Object.fromEntries(lines);
 }
 
 const PRICE_ORDER: readonly string[] = [

@@ -9,6 +9,7 @@ import type { PlanRecord, SubscriptionRecord } from "../../records/plan.ts";
 import type { PriceList } from "../../records/price.ts";
 import type { RequestPolicyRecord } from "../../records/request-policy.ts";
 import type { ServiceAccountRecord } from "../../records/service-account.ts";
+import type { ToolSignInRecord } from "../../records/tool-sign-in.ts";
 import type { UserRecord } from "../../records/user.ts";
 import { type Db, snapshot } from "../../store/engine/db.ts";
 import { listServiceAccounts } from "../../store/identity/service-accounts.ts";
@@ -20,9 +21,11 @@ import { readFunds } from "../../store/money/wallets.ts";
 import { listKeys, readFormerDigests } from "../../store/policy/keys.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
 import { readSuspendedKeys } from "../../store/policy/suspended-keys.ts";
+import { readToolKeyIds } from "../../store/policy/tool-keys.ts";
 import { readResponsesKept } from "../../store/responses/response-retention.ts";
 import { readAlertSettings } from "../../store/settings/alert-settings.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
+import { readScim, type ScimRecord } from "../../store/settings/scim-settings.ts";
 import type { AlertsRecord, Registration, SmtpRecord } from "../../store/settings/settings-records.ts";
 import { readSignIn, type SignInRecord } from "../../store/settings/sign-in-settings.ts";
 import { readSmtp } from "../../store/settings/smtp.ts";
@@ -40,6 +43,8 @@ export interface ConfigState {
   keys: KeyRecord[];
   /** Ids of revoked keys that return with their owner or its group. */
   suspendedKeys: ReadonlySet<string>;
+  /** Ids of the keys of signed-in tools, which no file names. */
+  toolKeys: ReadonlySet<string>;
   /** Digests of secrets that were replaced by a rotation. */
   formerDigests: ReadonlySet<string>;
   priceList?: PriceList | null;
@@ -55,6 +60,10 @@ export interface ConfigState {
   responsesKeptMs: number;
   registration: Registration;
   signIn: SignInRecord;
+  /** Null: SCIM is off. */
+  scim: ScimRecord | null;
+  /** Null if it was never configured. */
+  toolSignIn: ToolSignInRecord | null;
   smtp: SmtpRecord | null;
   alerts: AlertsRecord;
   usageExport: UsageExportRecord;
@@ -68,6 +77,7 @@ export async function readState(db: Db): Promise<ConfigState> {
     users: await listUsers(tx),
     keys: await listKeys(tx),
     suspendedKeys: await readSuspendedKeys(tx),
+    toolKeys: await readToolKeyIds(tx),
     formerDigests: await readFormerDigests(tx),
     subscriptions: await listSubscriptions(tx),
     funds: await readFunds(tx),
@@ -83,6 +93,7 @@ export async function readSettingsState(tx: Db) {
     responsesKeptMs: await readResponsesKept(tx),
     registration: await readRegistration(tx),
     signIn: await readSignIn(tx),
+    scim: await readScim(tx),
     smtp: await readSmtp(tx),
     alerts: await readAlertSettings(tx),
     usageExport: await readUsageExport(tx),

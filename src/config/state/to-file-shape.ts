@@ -16,6 +16,21 @@ import { ACCOUNT_SHAPE, GROUP_SHAPE, KEY_SHAPE, MODEL_SHAPE } from "./file-shape
 
 type Names = ReadonlyMap<string, string>;
 
+/** Names by id, for groups, which refer to accounts and other groups. */
+export interface RecordNames {
+  readonly accounts: Names;
+  readonly groups: Names;
+}
+
+export function nameRecords(records: {
+  readonly accounts: readonly Pick<AccountRecord, "id" | "name">[];
+  readonly groups: readonly Pick<GroupRecord, "id" | "name">[];
+}): RecordNames {
+  const collect = (all: readonly { id: string; name: string }[]) =>
+    new Map(all.map(({ id, name }) => [id, name]));
+  return { accounts: collect(records.accounts), groups: collect(records.groups) };
+}
+
 export function modelToFile(model: ModelRecord) {
   return MODEL_SHAPE.write(model);
 }
@@ -49,17 +64,24 @@ export function formatRequestPolicy({ selfService, rules }: RequestPolicyRecord)
   return { self_service: String(selfService), ...Object.fromEntries(lines) };
 }
 
-export function groupToFile(group: GroupRecord, accountNames: Names) {
-  return GROUP_SHAPE.write(withAccountNames(group, accountNames));
+export function groupToFile(group: GroupRecord, names: RecordNames) {
+  return GROUP_SHAPE.write(withNames(group, names));
 }
 
-export function formatGroup(group: GroupRecord, accountNames: Names): FormattedFields {
+export function formatGroup(group: GroupRecord, names: RecordNames): FormattedFields {
   const onDisconnect = group.onDisconnect ?? `${defaultOnDisconnect(group.billing.charge)} (default)`;
-  return { ...GROUP_SHAPE.format(withAccountNames(group, accountNames)), on_disconnect: onDisconnect };
+  return { ...GROUP_SHAPE.format(withNames(group, names)), on_disconnect: onDisconnect };
 }
 
-function withAccountNames(group: GroupRecord, accountNames: Names): GroupRecord {
-  return { ...group, accounts: group.accounts.map((id) => accountNames.get(id) ?? id) };
+function withNames(group: GroupRecord, names: RecordNames): GroupRecord {
+  return {
+    ...group,
+    accounts: group.accounts.map((id) => names.accounts.get(id) ?? id),
+    fallback: group.fallback.map((step) => ({
+      ...step,
+      group: step.group === null ? null : (names.groups.get(step.group) ?? step.group),
+    })),
+  };
 }
 
 /** Omits the balance: it is in the ledger, and a value in the file would be outdated after the next request. */

@@ -25,7 +25,9 @@ const KEY: Key = {
   limits: NO_LIMITS,
   userLimits: NO_LIMITS,
   requestPolicy: null,
+  fallback: null,
   capture: null,
+  isTool: false,
   createdAtMs: 1,
 };
 

@@ -45,7 +45,7 @@ const filteredRoutes: RouteCaches = newCaches();
 const embeddingRoutes: RouteCaches = newCaches();
 
 /** Only conversations and embeddings can be translated: other endpoints need an account that has the interface itself. */
-function findRoutes(model: PublishedModel, endpoint: Endpoint): readonly AccountRoute[] {
+export function findRoutes(model: PublishedModel, endpoint: Endpoint): readonly AccountRoute[] {
   const routes = model.routes.get(endpoint.interface) ?? NO_ROUTES;
   if (endpoint.dialect !== null) return routes;
   const api = endpoint.api.name;

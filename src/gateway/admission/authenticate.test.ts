@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { ApiError } from "../../errors.ts";
-import { KeyIndex } from "../../policy/key-index.ts";
+import { KeyIndex, type PresentedSecret } from "../../policy/key-index.ts";
 import { compileSnapshot } from "../../policy/snapshot.ts";
 import type { KeyOfUser } from "../../records/key.ts";
 import { NO_LIMITS } from "../../records/limits.ts";
@@ -34,7 +34,7 @@ function openKeys(...keys: KeyOfUser[]) {
   const index = new KeyIndex();
   index.patch(keys);
   const digested: string[] = [];
-  const adopted: [string, string][] = [];
+  const adopted: [string, PresentedSecret][] = [];
   const auth = {
     keys: index,
     digest(secret: string) {
@@ -42,7 +42,7 @@ function openKeys(...keys: KeyOfUser[]) {
       return `digest of ${secret}`;
     },
     badKeys: openBadKeyThrottle({ triesPerMinute: 2, monotonicMs: () => 0 }),
-    imported: { lifeMs: LIFE_MS, adopt: (...used: [string, string]) => void adopted.push(used) },
+    imported: { lifeMs: LIFE_MS, adopt: (...used: [string, PresentedSecret]) => void adopted.push(used) },
     publicUrl: "http://localhost",
     nowMs: () => NOW_MS,
   };
@@ -105,7 +105,8 @@ describe("a key of another gateway that knew only the SHA-256 of its secret", ()
   test("works with the secret that its owner has, and is adopted once", () => {
     const { authenticateWith, adopted, index } = openKeys(imported());
     for (let i = 0; i < 3; i++) expect(authenticateWith(bearer("sk-from-elsewhere")).key.id).toBe("k1");
-    expect(adopted).toEqual([["k1", "digest of sk-from-elsewhere"]]);
+    const [sha256Hex, digest] = [hashImported("sk-from-elsewhere"), "digest of sk-from-elsewhere"];
+    expect(adopted).toEqual([["k1", { sha256Hex, digest }]]);
     // The poll of the policy brings the record with the keyed digest, and later the end of the key.
     index.patch([imported({ digest: "digest of sk-from-elsewhere" })]);
     expect(authenticateWith(bearer("sk-from-elsewhere")).key.id).toBe("k1");

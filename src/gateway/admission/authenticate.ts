@@ -7,7 +7,7 @@ import { ApiError } from "../../errors.ts";
 import { isInNetworks } from "../../net/http-server/networks.ts";
 import { hidesClientAddress, resolveClientAddress } from "../../net/http-server/proxy.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
-import type { Key, KeyIndex } from "../../policy/key-index.ts";
+import type { Key, KeyIndex, PresentedSecret } from "../../policy/key-index.ts";
 import type { PolicyGroup, Snapshot } from "../../policy/snapshot.ts";
 import { hashImported } from "../../secrets/api-key.ts";
 import type { BadKeyThrottle } from "./bad-key-throttle.ts";
@@ -26,7 +26,7 @@ export interface Authenticator {
     /** How long after the import a first use is accepted. */
     lifeMs: number;
     /** Called at the first use: stores the keyed digest in place of the hash. */
-    adopt(keyId: string, digest: string): void;
+    adopt(keyId: string, used: PresentedSecret): void;
   };
   /** Decides whether a proxy in front of the gateway is trusted. */
   readonly publicUrl: string;
@@ -59,6 +59,8 @@ export function authenticate(
   const key =
     digest === null ? undefined : (auth.keys.find(digest, nowMs) ?? findImported(headers, digest, auth));
   if (!key) {
+    // Not counted: a tool repeats a request several times before its person signs in again.
+    if (digest !== null && auth.keys.isEndedToken(digest, nowMs)) throw endedToken();
     const retryAfterSeconds = auth.badKeys.count(from.clientAddress());
     if (retryAfterSeconds !== null) {
       throw new ApiError(
@@ -81,7 +83,7 @@ function findImported(headers: HeaderReader, digest: string, auth: Authenticator
   if (secret === null) return undefined;
   const presented = { sha256Hex: hashImported(secret), digest };
   const key = auth.keys.findImported(presented, { nowMs: auth.nowMs(), lifeMs: auth.imported.lifeMs });
-  if (key !== undefined) auth.imported.adopt(key.id, digest);
+  if (key !== undefined) auth.imported.adopt(key.id, presented);
   return key;
 }
 
@@ -107,13 +109,15 @@ export function lookUpKey(
 ): Caller {
   const nowMs = auth.nowMs();
   const key = auth.keys.find(digest, nowMs);
-  if (!key) throw wrongKey(null);
+  if (!key) throw auth.keys.isEndedToken(digest, nowMs) ? endedToken() : wrongKey(null);
   return resolveCaller(key, snapshot, nowMs);
 }
 
 function resolveCaller(key: Key, snapshot: Snapshot, nowMs: number): Caller {
   if (key.expiresAtMs !== null && key.expiresAtMs <= nowMs) {
-    throw incorrectKey("The key has expired. Create a new key, or set a later expiry.");
+    throw key.isTool
+      ? endedToken()
+      : incorrectKey("The key has expired. Create a new key, or set a later expiry.");
   }
   const group = lookUpGroup(key, snapshot);
   if (!group) throw incorrectKey("The group of the key no longer exists. Create a new key.");
@@ -187,6 +191,12 @@ function nonEmpty(text: string | undefined): string | null {
 
 function wrongKey(secret: string | null): ApiError {
   return incorrectKey("The key is invalid or has been revoked. Check the key, or create a new one.", secret);
+}
+
+function endedToken(): ApiError {
+  return incorrectKey(
+    "The sign-in of this tool has ended. Sign in again: /login in Claude Code, `model-gateway login` for other tools.",
+  );
 }
 
 /** Starts with OpenAI's wording: some clients treat a 401 without it as an invalid request. */

@@ -57,7 +57,7 @@ export interface RequestCharge {
 /** The cap to send upstream if neither the client nor the model sets one. */
 const OUTPUT_TOKENS_UNBOUNDED = 16_384;
 /** A shorter response is useless, and some upstreams reject a smaller cap. */
-const OUTPUT_TOKENS_MIN = 16;
+export const OUTPUT_TOKENS_MIN = 16;
 /** The most expensive image that is priced by tokens. */
 const IMAGE_OUTPUT_TOKENS = 8_192;
 

@@ -26,6 +26,7 @@ export const MODEL: PublishedModel = {
   tariff: TARIFF,
   contextTokens: null,
   outputTokensMax: 1_000,
+  fallback: [],
 };
 
 export const ROUTE: AccountRoute = {
@@ -67,7 +68,9 @@ export function makeCaller(
     limits: NO_LIMITS,
     userLimits: NO_LIMITS,
     requestPolicy: null,
+    fallback: null,
     capture: null,
+    isTool: false,
     createdAtMs: 1,
   };
   return { key, group };

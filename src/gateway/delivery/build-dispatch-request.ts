@@ -41,7 +41,7 @@ export function buildDispatchRequest(
   context: ReservedRequest,
   { client, counters }: AttemptOptions,
 ): DispatchRequest {
-  const { call, caller, endpoint, request, routes } = context;
+  const { call, caller, endpoint, request, routes, fallback } = context;
   const { key, group } = caller;
   const { headers } = call.request;
   const cap = outputCapFor(context);
@@ -49,10 +49,14 @@ export function buildDispatchRequest(
   return {
     requestId: call.requestId,
     keyId: key.id,
-    groupId: group.id,
-    queue: group.queue,
+    // A request waits in the queue of the key's group, whichever group serves it.
+    groupId: fallback?.requested.caller.group.id ?? group.id,
+    queue: fallback?.accountQueue() ?? group.queue,
+    step: fallback?.toDispatchStep() ?? null,
+    lease: context.lease,
     affinity: routes.length > 1 ? computeAffinity(key.id, headers, request) : null,
-    seals: routes.length > 1 ? readSeals(services, context) : null,
+    // A conversation with fallback may have been on an account of another step.
+    seals: routes.length > 1 || fallback !== null ? readSeals(services, context) : null,
     endpoint,
     request,
     cap: cap === null ? null : new OutputCap(cap, endpoint, request, services.dispatcher.monotonicMs),

@@ -78,6 +78,7 @@ export async function countTokens(
       return buildResponse(tokens, endpoint.api.countField, call.requestId);
     } finally {
       lease.release();
+      lease.finish();
     }
   } finally {
     services.tokenCounts.free(keyId);

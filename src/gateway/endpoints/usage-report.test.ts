@@ -57,7 +57,9 @@ function caller({ expiresAtMs, userId, billing, keyLimits, perKeyLimits }: Chang
     limits: { ...NO_LIMITS, ...keyLimits },
     userLimits: { ...NO_LIMITS, rpm: 100 },
     requestPolicy: null,
+    fallback: null,
     capture: null,
+    isTool: false,
     createdAtMs: 1_790_000_000_999,
   };
   return { key, group };
@@ -71,7 +73,7 @@ function openReport(db: Db) {
   const billingEngine = makeBilling(db, { clock });
   const limiter = openLimiter(clock);
   const report = (who = caller(), query = "") =>
-    reportUsage({ clock, db, billingEngine, limiter }, who, new URLSearchParams(query));
+    reportUsage({ clock, db, billingEngine, limiter, leases: null }, who, new URLSearchParams(query));
   return { billing: billingEngine, limiter, report };
 }
 

@@ -6,6 +6,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { storeUnavailable } from "../../errors.ts";
+import type { LimitLeases } from "../../limits/leases/limit-leases.ts";
 import type { Limiter } from "../../limits/limiter.ts";
 import { type Nano, usdText } from "../../money/nano.ts";
 import { toUsageCounts, type UsageCount } from "../../records/usage-counts.ts";
@@ -18,6 +19,7 @@ import { computeDebt, readWallet, type Wallet } from "../../store/money/wallets.
 import { readSplitUsage, readTotalUsage } from "../../store/reports/usage-series.ts";
 import { keyTotals, type UsageTotals } from "../../store/usage/usage.ts";
 import type { Caller } from "../admission/authenticate.ts";
+import { callerSubjects } from "../admission/caller-limits.ts";
 import { type LimitsReport, limitsReport } from "./limits-report.ts";
 import { parseUsageRange } from "./usage-range.ts";
 
@@ -85,6 +87,8 @@ export interface UsageReportServices {
   readonly clock: Pick<Clock, "nowMs">;
   readonly db: Db;
   readonly limiter: Limiter;
+  /** Null if there is one node. */
+  readonly leases: Pick<LimitLeases, "refresh"> | null;
   readonly billingEngine: Pick<BillingEngine, "flush" | "flushUser">;
 }
 
@@ -102,6 +106,7 @@ export async function reportUsage(
   await flushed.catch(() => {
     throw storeUnavailable();
   });
+  await services.leases?.refresh(callerSubjects(caller));
   const todayMs = Math.floor(nowMs / DAY_MS) * DAY_MS;
   const scope = { keyId: key.id };
   const always = { fromMs: 0, toMs: Number.MAX_SAFE_INTEGER, granularity: "day" } as const;

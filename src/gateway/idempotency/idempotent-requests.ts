@@ -25,6 +25,7 @@ interface Claimant {
   readonly caller: Caller;
   readonly endpoint: Endpoint;
   readonly request: ModelRequest;
+  readonly fallback?: { readonly requested: { readonly request: ModelRequest } } | null;
 }
 
 /** Returns null without the header. Rejects with the error of a repeat that has no stored response. */
@@ -38,13 +39,14 @@ export function claimRequest(
 
 async function claimWithKey(
   idempotency: Pick<Idempotency, "begin">,
-  { call, caller, endpoint, request }: Claimant,
+  { call, caller, endpoint, request, fallback }: Claimant,
   token: string,
 ): Promise<IdempotencyClaimResult<WholeResponse>> {
   const claim: IdempotencyClaim = {
     scope: caller.key.id,
     token,
-    fingerprint: await fingerprintRequest(endpoint, request),
+    // A fallback step may have changed the request, but not what the client has sent.
+    fingerprint: await fingerprintRequest(endpoint, fallback?.requested.request ?? request),
     requestId: call.requestId,
   };
   const start = await idempotency.begin(claim).catch(() => {
@@ -63,7 +65,7 @@ async function fingerprintRequest(
 ): Promise<string> {
   const fingerprint = computeFingerprint(endpoint.name);
   // The other dialects have the model in the body.
-  if (endpoint.api.hasModelInPath) fingerprint.add(publicModel);
+  if (endpoint.api.hasModelInPath) fingerprint.add(endpoint.model ?? publicModel);
   if (inputText.kind === "texts") return fingerprint.add(inputText.formDigest ?? "").end();
   return (await fingerprint.addInTurns(partBytes(inputText.body))).end();
 }
@@ -72,7 +74,15 @@ async function fingerprintRequest(
  * After such a failure the Idempotency-Key is spent. The error states it, because clients would otherwise retry with
  * the key.
  */
-export function withSpentKey({ code, message, param, headers, resetsAtMs, limit }: ApiError): ApiError {
+export function withSpentKey({
+  code,
+  message,
+  param,
+  headers,
+  resetsAtMs,
+  limit,
+  tried,
+}: ApiError): ApiError {
   const advice =
     "The upstream may have processed the request, so its Idempotency-Key cannot be used again. To send the request again, use a new key.";
   return new ApiError(code, `${message} ${advice}`, {
@@ -80,6 +90,7 @@ export function withSpentKey({ code, message, param, headers, resetsAtMs, limit 
     headers: { ...headers, "x-should-retry": "false" },
     resetsAtMs,
     limit,
+    tried,
   });
 }
 

@@ -29,12 +29,16 @@ export function applyRequestPolicy(
   context: AdmittedRequest,
   { body: rules }: RequestPolicy,
 ): MaybePromise<void> {
-  const { endpoint, request, caller } = context;
+  const { endpoint, request, caller, fallback } = context;
   // A count is free and produces nothing.
   if (rules === null || endpoint.output === "count") return undefined;
   try {
     if (endpoint.output === "image") rejectImages(context, rules);
-    const restricted = services.requests.restrict(request, rules, { endpoint, owner: caller.key });
+    const restricted = services.requests.restrict(request, rules, {
+      endpoint,
+      owner: caller.key,
+      keepsReceived: fallback !== null,
+    });
     const applied = whenReady(restricted, ({ request: changed, changes, outputCap }) => {
       context.request = changed;
       context.policyCap = outputCap;

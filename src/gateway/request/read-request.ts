@@ -44,6 +44,13 @@ export interface RestrictedRequest extends Omit<PolicyResult, "bytes"> {
   readonly request: ModelRequest;
 }
 
+interface Restriction {
+  readonly endpoint: Endpoint;
+  readonly owner: BodyOwner;
+  /** A fallback step restricts the request, and another step may need it as it was received. */
+  readonly keepsReceived: boolean;
+}
+
 const NO_CHANGES: RestrictedRequest["changes"] = [];
 
 /** Receives a body as it came. The bytes belong to the reader: copy what is needed later. */
@@ -109,12 +116,13 @@ export class RequestReader {
   restrict(
     request: ModelRequest,
     rules: BodyRules,
-    { endpoint, owner }: { readonly endpoint: Endpoint; readonly owner: BodyOwner },
+    restriction: Restriction,
   ): MaybePromise<RestrictedRequest> {
+    const { endpoint } = restriction;
     const scanned = request.scannedBody();
     if (scanned === null) return { request, changes: NO_CHANGES, outputCap: null };
     const { start, end } = scanned.part;
-    if (this.#isLong(end - start)) return this.#restrictInThread(request, rules, { endpoint, owner });
+    if (this.#isLong(end - start)) return this.#restrictInThread(request, rules, restriction);
     const { changes, bytes, outputCap } = applyRules(scanned, rules, endpoint);
     if (bytes === null) return { request, changes, outputCap };
     const body = wholeBytesPart(bytes);
@@ -161,13 +169,13 @@ export class RequestReader {
   async #restrictInThread(
     request: ModelRequest,
     rules: BodyRules,
-    { endpoint, owner }: { readonly endpoint: Endpoint; readonly owner: BodyOwner },
+    { endpoint, owner, keepsReceived }: Restriction,
   ): Promise<RestrictedRequest> {
     const { inputText } = request;
     if (inputText.kind !== "json") throw new Error("a form has no rules");
     const { bytes, inspection, policy } = await this.#inspector.inspect({
-      // Nothing reads the received body any more: the thread returns the one that takes its place.
-      bytes: await ownBytes(partBytes(inputText.body)),
+      // Unless it is kept, nothing reads the received body any more: the thread returns the one that takes its place.
+      bytes: await (keepsReceived ? copyBytes : ownBytes)(partBytes(inputText.body)),
       endpoint,
       owner: owner.userId ?? owner.id,
       rules,
@@ -205,6 +213,10 @@ export class RequestReader {
 async function ownBytes(bytes: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
   const { buffer } = bytes;
   if (buffer instanceof ArrayBuffer && buffer.byteLength === bytes.length) return new Uint8Array(buffer);
+  return copyBytes(bytes);
+}
+
+async function copyBytes(bytes: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
   const copy = Buffer.allocUnsafeSlow(bytes.length);
   await copyInTurns(copy, 0, bytes);
   return copy;

@@ -20,6 +20,8 @@ export interface AttemptTrace {
   /** Null for the attempt that served the request. */
   failure: string | null;
   reason: string | null;
+  /** The number and the group of its fallback step. */
+  step?: { readonly number: number; readonly group: string };
   /** The dialect that the request was translated into. */
   translation?: Dialect;
   /** The fields that were dropped for the account, and what was dropped from its response. */
@@ -30,6 +32,21 @@ export interface AttemptTrace {
   usage?: TokenUsage;
 }
 
+/** What became of a step of a request with fallback. */
+export interface StepTrace {
+  /** 0: the requested model in the key's group. */
+  readonly number: number;
+  readonly group: string;
+  readonly model: string;
+  /** When the step ended or was skipped, or began to serve: since the request was received. */
+  readonly atMs: number;
+  readonly result: "served" | "failed" | "skipped";
+  /** Why it failed or was skipped; of a step that served, why it was entered. */
+  readonly reason: string | null;
+  /** Its expected cost in USD; null if that was not computed. */
+  readonly forecast: string | null;
+}
+
 /** The stored form: plain data. */
 export interface DispatchTrace {
   waitedMs: number;
@@ -38,6 +55,8 @@ export interface DispatchTrace {
   /** The candidate accounts at the last pick, with reasons and scores. */
   candidates: readonly Candidate[];
   attempts: readonly AttemptTrace[];
+  /** The steps of a request with fallback, if it has left the first one. */
+  steps?: readonly StepTrace[];
   /** What the request policy of the caller changed. */
   policyChanges?: readonly PolicyChange[];
   /** The error message for the client, if the request was rejected or failed. */
@@ -79,6 +98,8 @@ export interface Trace {
   waitingSinceMs: number | null;
   /** The batches of the request, for each upstream model that was tried; null if it is sent whole. */
   batches: BatchedRequest[] | null;
+  /** Null without fallback. */
+  steps: readonly StepTrace[] | null;
   /** Null if no request policy changed the request. */
   policyChanges: readonly PolicyChange[] | null;
 }
@@ -98,6 +119,7 @@ export function openTrace(startedMs: number, spanContext: SpanContext | null = n
     slotWaitMs: 0,
     waitingSinceMs: null,
     batches: null,
+    steps: null,
     policyChanges: null,
   };
 }
@@ -131,12 +153,14 @@ const NONE_DROPPED: readonly string[] = [];
 export const UNCHANGED: RequestChanges = { dialect: null, dropped: NONE_DROPPED, isStateDropped: false };
 
 interface AttemptStart {
+  /** Absent or null if the request has no fallback. */
+  readonly step?: { readonly number: number; readonly group: string } | null;
   readonly route: AccountRoute;
   readonly changes: RequestChanges;
   readonly nowMs: number;
 }
 
-export function beginAttempt(trace: Trace, { route, changes, nowMs }: AttemptStart): void {
+export function beginAttempt(trace: Trace, { route, changes, nowMs, step }: AttemptStart): void {
   trace.route = route;
   trace.upstreamRequestId = null;
   const attempt: AttemptTrace = {
@@ -150,6 +174,7 @@ export function beginAttempt(trace: Trace, { route, changes, nowMs }: AttemptSta
     failure: null,
     reason: null,
   };
+  if (step != null) attempt.step = { number: step.number, group: step.group };
   if (changes.dialect !== null) attempt.translation = changes.dialect;
   if (changes.dropped.length > 0) attempt.dropped = changes.dropped;
   if (changes.isStateDropped) attempt.stateDropped = true;
@@ -224,12 +249,17 @@ export function isOrdinary(trace: Trace, nowMs: number): boolean {
   return (
     candidates.length === 0 &&
     trace.policyChanges === null &&
+    !hasLeftStep(trace) &&
     clientTraceId(trace) === null &&
     waitedMs(trace, nowMs) === 0 &&
     attempts.length <= 1 &&
     attempts[0]?.translation === undefined &&
     attempts[0]?.failure == null
   );
+}
+
+function hasLeftStep({ steps }: Trace): boolean {
+  return steps?.some(({ number, result }) => number > 0 || result !== "served") ?? false;
 }
 
 function clientTraceId({ spanContext }: Trace): string | null {
@@ -246,6 +276,7 @@ export function traceRecord(trace: Trace, nowMs: number, rejection: string | nul
     ...(trace.slotWaitMs === 0 ? {} : { slotWaitMs: trace.slotWaitMs }),
     candidates: trace.candidates,
     attempts: trace.attempts,
+    ...(hasLeftStep(trace) ? { steps: trace.steps ?? [] } : {}),
     ...(trace.policyChanges === null ? {} : { policyChanges: trace.policyChanges }),
     ...(rejection === null ? {} : { rejection: rejection.slice(0, REJECTION_CHARS_MAX) }),
     ...(traceId === null ? {} : { traceId }),

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { upstreamFailure } from "../../accounts/failure.ts";
 import { ApiError } from "../../errors.ts";
-import { NO_MONEY } from "../../store/usage/usage.ts";
+import { NO_FALLBACK, NO_MONEY } from "../../store/usage/usage.ts";
 import {
   ENDING,
   lookUpEndpoint,
@@ -100,6 +100,7 @@ describe("the usage row of a request", () => {
       images: 2,
       webSearches: 0,
       ...money,
+      ...NO_FALLBACK,
       usageSource: "upstream",
       attempts: 2,
       firstByteMs: 12,

@@ -2,7 +2,7 @@
 
 import type { Clock } from "../../base/clock.ts";
 import type { ApiError } from "../../errors.ts";
-import type { UsageMoney, UsageRow } from "../../store/usage/usage-row.ts";
+import { NO_FALLBACK, type UsageMoney, type UsageRow } from "../../store/usage/usage-row.ts";
 import type { MeasuredUsage } from "../metering/meter.ts";
 import { firstByteMs, isOrdinary, type Trace, traceRecord, waitedMs } from "../request/trace.ts";
 import type { AuthenticatedRequest } from "../request-context.ts";
@@ -26,6 +26,8 @@ export function buildUsageRow(
 ): UsageRow {
   const { tokens, source } = measured;
   const { call, caller, endpoint, request, trace } = context;
+  const { requestedGroup, requestedModel, fallbackStep, fallbackReason } =
+    context.fallback?.describeServing() ?? NO_FALLBACK;
   const nowMs = clock.monotonicMs();
   // Written field by field: object spread with this many fields takes several times as long, on every request.
   return {
@@ -69,6 +71,10 @@ export function buildUsageRow(
     payer: money.payer,
     tariffId: money.tariffId,
     flags: money.flags,
+    requestedGroup,
+    requestedModel,
+    fallbackStep,
+    fallbackReason,
   };
 }
 

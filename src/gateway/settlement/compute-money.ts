@@ -195,10 +195,13 @@ export function countWastedAttempts({ attempts }: Trace): number {
 }
 
 /** What upstreams will bill for failed attempts: the reported usage, or the input if they may have processed it. */
-function computeWastedCost(services: EstimateServices, context: ReadRequest, tariff: Tariff): Nano {
+function computeWastedCost(services: EstimateServices, context: ReadRequest, own: Tariff): Nano {
   let nano = 0n;
-  for (const { failure, usage } of context.trace.attempts) {
+  for (const { failure, usage, step } of context.trace.attempts) {
     if (failure === null) continue;
+    const tariff =
+      step === undefined || context.fallback === null ? own : context.fallback.findTariff(step.number);
+    if (tariff === null) continue;
     const report = usage === undefined ? null : boundReport(context, { usage, images: 0 }).usage;
     if (report !== null) {
       nano += computeListCost(tariff, { ...NOTHING_USED, ...report });

@@ -113,6 +113,10 @@ function buildServerSpan({ context, spanContext, end, isError, hasClientAddress 
   attributes.int("httpStatus", end.status);
   attributes.text("outcome", end.outcome);
   attributes.int("attempts", trace.attempts.length);
+  if (context.fallback !== null) {
+    attributes.int("fallbackStep", context.fallback.step?.number ?? 0);
+    attributes.text("fallbackReason", context.fallback.reason);
+  }
   if (caller !== null) {
     attributes.text("keyId", caller.key.publicId);
     attributes.text("userId", caller.key.userId);
@@ -158,6 +162,10 @@ function buildClientSpan(request: TracedRequest, attempt: AttemptTrace, index: n
   attributes.text("outputType", operation.outputType);
   addAddress(attributes, isLast ? trace.route : findRoute(routes, attempt));
   attributes.int("attempt", index + 1);
+  if (attempt.step !== undefined) {
+    attributes.text("group", attempt.step.group);
+    attributes.int("fallbackStep", attempt.step.number);
+  }
   attributes.int("httpStatus", attempt.status);
   addRequest(attributes, context);
   if (attempt.firstByteMs !== null)

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { type FailureClass, upstreamFailure } from "../../accounts/failure.ts";
 import type { Settlement } from "../../billing/engine/direct-billing.ts";
+import { FREE_LEASE } from "../../limits/lease.ts";
 import type { LimitLease, TrueUse } from "../../limits/limiter.ts";
 import { makeTariff } from "../../money/tariff.ts";
 import type { LogFields } from "../../observe/log.ts";
@@ -385,9 +386,10 @@ describe("an unpaid request", () => {
 describe("the limit reservation of a request", () => {
   async function settledTo(ending: Partial<RequestEnding>, context: Partial<RequestContext>) {
     const calls: TrueUse[] = [];
-    const lease: LimitLease = { settle: (to) => void calls.push(to), release() {}, cancel() {} };
+    const lease: LimitLease = { ...FREE_LEASE, settle: (to) => void calls.push(to) };
     const accountSlot = {
       route: ROUTE,
+      isHeld: () => true,
       settle: (to: TrueUse) => void calls.push(to),
       release() {},
       fail() {},
@@ -418,7 +420,7 @@ describe("the limit reservation of a request", () => {
 
   test("is settled before it is released if nothing has to be counted", () => {
     const calls: unknown[] = [];
-    const lease: LimitLease = { settle: (to) => void calls.push(to), release() {}, cancel() {} };
+    const lease: LimitLease = { ...FREE_LEASE, settle: (to) => void calls.push(to) };
     void settleRequest(setUp().books, contextWith({ lease }), ENDING);
     expect(calls).toEqual([{ tokens: 110, nano: Number(COST_NANO) }]);
   });

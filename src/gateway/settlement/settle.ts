@@ -67,6 +67,20 @@ export function settleRequest(
 ): Promise<void> | null {
   if (context.isSettled) return null;
   context.isSettled = true;
+  const settled = settle(services, context, ending);
+  if (settled === null) context.lease?.finish();
+  else {
+    const finish = () => context.lease?.finish();
+    void settled.then(finish, finish);
+  }
+  return settled;
+}
+
+function settle(
+  services: SettlementServices,
+  context: RequestContext,
+  ending: RequestEnding,
+): Promise<void> | null {
   if (isPaid(context)) return settlePaid(services, context, ending);
   if (isRead(context) && isUnreported(context, ending)) return settleUnreported(services, context, ending);
   // Without a valid key nothing is written: otherwise strangers could fill the database.

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { type Db, openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
 import { endHolds, findHeldResponses, type Hold, insertHolds } from "../../store/money/holds.ts";
-import { NO_MONEY, type UsageRow } from "../../store/usage/usage.ts";
+import { NO_FALLBACK, NO_MONEY, type UsageRow } from "../../store/usage/usage.ts";
 import { insertUsage } from "../../store/usage/usage-row.test-support.ts";
 import { openResponseRoutes, type ResponseRoute, type ResponseRouteOptions } from "./response-routes.ts";
 
@@ -54,6 +54,7 @@ const row = (responseId: string, change: Partial<UsageRow> = {}): UsageRow => ({
   images: 0,
   webSearches: 0,
   ...NO_MONEY,
+  ...NO_FALLBACK,
   usageSource: "none",
   attempts: 1,
   firstByteMs: null,

@@ -3,6 +3,7 @@ import { policyAccount } from "../../accounts/account.test-support.ts";
 import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import { wholeBytesPart } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
+import { FREE_LEASE } from "../../limits/lease.ts";
 import { openLimiter } from "../../limits/limiter.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { openPool } from "../../pool/pool.ts";
@@ -29,17 +30,24 @@ const BODY = new TextEncoder().encode('{"model":"fast","messages":[{"role":"user
 function setUp(routes: readonly AccountRoute[], queue = { maxWaiting: 5, timeoutMs: 5_000 }) {
   const clock = { atMs: 0, monotonicMs: () => clock.atMs, nowMs: () => clock.atMs };
   const pool = openPool({ clock, random: () => 0.5, limiter: openLimiter(clock) });
-  const dispatcher = { pool, waitingQueue: openWaitingQueue(clock), monotonicMs: clock.monotonicMs };
+  const dispatcher = {
+    pool,
+    waitingQueue: openWaitingQueue(clock),
+    leases: null,
+    monotonicMs: clock.monotonicMs,
+  };
   const request = readJsonRequest(wholeBytesPart(BODY), CHAT_COMPLETIONS, {
     depthMax: 16,
     modelNameCharsMax: 32,
   });
   function order(left = new AbortController()): DispatchRequest {
     return {
+      step: null,
       requestId: "req_1",
       keyId: "k1",
       groupId: "g1",
       queue,
+      lease: FREE_LEASE,
       endpoint: CHAT_COMPLETIONS,
       request,
       cap: null,

@@ -4,6 +4,7 @@ import type { UpstreamFailure } from "../../accounts/failure.ts";
 import type { MaybePromise } from "../../base/maybe-promise.ts";
 import type { ApiError } from "../../errors.ts";
 import { NO_AMOUNTS } from "../../limits/amounts.ts";
+import type { BorrowRequest, LimitLeases, QueuedAsk } from "../../limits/leases/limit-leases.ts";
 import type { LimitLease, TrueUse } from "../../limits/limiter.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { decide, type SelectionVerdict } from "../../pool/outlook.ts";
@@ -18,6 +19,8 @@ import { clientGone } from "./send-request.ts";
 
 export interface AccountSlot {
   readonly route: AccountRoute;
+  /** Whether its limits are still reserved: see `LimitLease`. */
+  isHeld(): boolean;
   /**
    * Ends the attempt, with its use if that is known. The next request that waits for this account is served at once.
    */
@@ -29,14 +32,20 @@ export interface AccountSlot {
 }
 
 type PickedChoice = Extract<Choice, { kind: "picked" }>;
+type LackingChoice = Extract<Choice, { kind: "lacking" }>;
 type NoChoice = Extract<Choice, { kind: "none" }>;
 
 /** Where account slots are taken from. */
 export interface AccountSlotSource {
   pool: Pool;
   waitingQueue: WaitingQueue;
+  /** Null if there is one node. */
+  leases: Pick<LimitLeases, "borrow" | "queue"> | null;
   monotonicMs(): number;
 }
+
+/** An account that this request has not asked for may have become the best one. */
+const BORROW_AGAIN_MS = 200;
 
 /** The routes of a publication are immutable, so the result for a list holds as long as the list exists. */
 const countedByRoutes = new WeakMap<readonly AccountRoute[], CountedUnits>();
@@ -74,9 +83,75 @@ export function takeAccountSlot(
   };
   const first = source.pool.pick(pickRequest);
   recordCandidates(source.pool, dispatchRequest, first);
-  return first.kind === "picked"
-    ? new TakenSlot(source, dispatchRequest, first)
-    : waitForSlot(source, dispatchRequest, { pickRequest, first, last: failures.error });
+  switch (first.kind) {
+    case "picked":
+      return new TakenSlot(source, dispatchRequest, first);
+    case "lacking":
+      return borrowSlot(source, dispatchRequest, { pickRequest, first, last: failures.error });
+    case "none":
+      return waitForSlot(source, dispatchRequest, { pickRequest, first, last: failures.error, lacking: [] });
+  }
+}
+
+/** Borrows a part of the limits of the best account, or else of the next one. */
+async function borrowSlot(
+  source: AccountSlotSource,
+  dispatchRequest: DispatchRequest,
+  { pickRequest, first, last }: { pickRequest: PickRequest; first: LackingChoice; last: ApiError | null },
+): Promise<AccountSlot | NoSlot> {
+  const { pool, leases } = source;
+  const asked = new Set<string>();
+  const lacking: LackingChoice[] = [];
+  const request: PickRequest = { ...pickRequest, asked };
+  let choice: Choice = first;
+  while (choice.kind === "lacking") {
+    asked.add(choice.accountId);
+    lacking.push(choice);
+    let taken: PickedChoice | null = null;
+    await leases?.borrow({
+      ...borrowTerms(dispatchRequest, pickRequest, choice),
+      attempt() {
+        const again = pool.pick(request);
+        if (again.kind === "picked") taken = again;
+        return again.kind === "picked";
+      },
+    });
+    choice = taken ?? pool.pick(request);
+  }
+  if (dispatchRequest.client.signal.aborted) {
+    if (choice.kind === "picked") choice.lease.cancel();
+    throw clientGone();
+  }
+  recordCandidates(pool, dispatchRequest, choice);
+  if (choice.kind === "picked") return new TakenSlot(source, dispatchRequest, choice);
+  return waitForSlot(source, dispatchRequest, { pickRequest: request, first: choice, last, lacking });
+}
+
+function borrowTerms(
+  { keyId }: DispatchRequest,
+  { estimate }: PickRequest,
+  { subjects }: LackingChoice,
+): Omit<BorrowRequest, "attempt"> {
+  return { key: keyId, subjects, use: estimate, leastNano: 0, raises: null };
+}
+
+/** While a request waits, the coordinator is asked for all accounts that lack something. */
+function queueAsks(
+  { pool, waitingQueue, leases }: AccountSlotSource,
+  dispatchRequest: DispatchRequest,
+  { pickRequest, lacking }: FailedPick,
+): QueuedAsk[] {
+  if (leases === null) return [];
+  return lacking.map((choice) =>
+    leases.queue({
+      ...borrowTerms(dispatchRequest, pickRequest, choice),
+      attempt() {
+        pool.noteLimitGain(choice.accountId);
+        waitingQueue.serveFreedSlot(choice.accountId);
+        return false;
+      },
+    }),
+  );
 }
 
 interface FailedPick {
@@ -84,13 +159,16 @@ interface FailedPick {
   readonly first: NoChoice;
   /** The error of earlier attempts. */
   readonly last: ApiError | null;
+  /** Accounts of whose limits this node could not borrow enough. */
+  readonly lacking: readonly LackingChoice[];
 }
 
 async function waitForSlot(
   source: AccountSlotSource,
   dispatchRequest: DispatchRequest,
-  { pickRequest, first, last }: FailedPick,
+  failed: FailedPick,
 ): Promise<AccountSlot | NoSlot> {
+  const { pickRequest, first, last } = failed;
   const { pool, waitingQueue, monotonicMs } = source;
   const startedMs = monotonicMs();
   // All waits of a request together take no longer than the queue timeout of its group.
@@ -100,6 +178,7 @@ async function waitForSlot(
   const untilMs = startedMs + verdict.waitMs;
   let latest = first;
   dispatchRequest.trace.waitingSinceMs = startedMs;
+  const asks = queueAsks(source, dispatchRequest, failed);
   const waited = await waitingQueue.wait<PickedChoice>({
     keyId: dispatchRequest.keyId,
     groupId: dispatchRequest.groupId,
@@ -112,12 +191,14 @@ async function waitForSlot(
     attempt() {
       const again = pool.pick(pickRequest);
       if (again.kind === "picked") return { taken: again };
+      if (again.kind === "lacking") return { freesInMs: BORROW_AGAIN_MS };
       latest = again;
       const isHopeless = decide(again.obstacles, untilMs - monotonicMs()).waitMs === 0;
       return isHopeless ? "hopeless" : { freesInMs: again.freesInMs };
     },
     clientSignal: (dispatchRequest.client.realClient ?? dispatchRequest.client).signal,
   });
+  for (const ask of asks) ask.stop();
   endWait(dispatchRequest.trace, monotonicMs());
   switch (waited.kind) {
     case "served":
@@ -134,9 +215,10 @@ async function waitForSlot(
       // This last pick also returns when the next slot comes free, for `Retry-After`.
       const final = pool.pick(pickRequest);
       if (final.kind === "picked") return new TakenSlot(source, dispatchRequest, final);
-      recordCandidates(pool, dispatchRequest, final);
+      if (final.kind === "none") latest = final;
+      recordCandidates(pool, dispatchRequest, latest);
       const waited = `No account became available within ${waitText(dispatchRequest.queue.timeoutMs)}.`;
-      return { verdict: decide(final.obstacles, 0), waited };
+      return { verdict: decide(latest.obstacles, 0), waited };
     }
   }
 }
@@ -157,6 +239,7 @@ const DESCRIBED_CANDIDATES_MAX = 12;
 const REJECTED_CANDIDATES_MAX = 50;
 
 function recordCandidates(pool: Pool, dispatchRequest: DispatchRequest, pick: Choice): void {
+  if (pick.kind === "lacking") return;
   if (pick.kind === "none")
     dispatchRequest.trace.candidates = pick.candidates().slice(0, REJECTED_CANDIDATES_MAX);
   else if (dispatchRequest.routes.length > DESCRIBED_CANDIDATES_MAX)
@@ -177,6 +260,10 @@ class TakenSlot implements AccountSlot {
     this.#dispatchRequest = dispatchRequest;
     this.route = route;
     this.#lease = lease;
+  }
+
+  isHeld(): boolean {
+    return this.#lease.isHeld();
   }
 
   release(use: TrueUse | null): void {

@@ -2,6 +2,7 @@
 
 import type { UpstreamLane } from "../../accounts/websocket/client.ts";
 import type { RequestCapture } from "../../capture/request-capture.ts";
+import type { LimitLease } from "../../limits/limiter.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { readSession } from "../../protocols/shared/conversation-name.ts";
@@ -14,6 +15,7 @@ import type { SearchCap } from "../charging/search-cap.ts";
 import type { Trace } from "../request/trace.ts";
 import type { ConversationSeals } from "../translation/sealed-conversation.ts";
 import type { TranslatedAttempt, Translator } from "../translation/translated-attempt.ts";
+import type { Retries } from "./retry-budget.ts";
 import type { Client } from "./send-request.ts";
 
 /** A turn on a client's WebSocket, with what an upstream WebSocket may remember of earlier ones. */
@@ -23,6 +25,16 @@ export interface SocketTurn {
   readonly knownPrefix: KnownPrefix | null;
 }
 
+/** One step of a request with fallback. */
+export interface DispatchStep {
+  readonly number: number;
+  /** The name of its group. */
+  readonly group: string;
+  readonly attemptsMax: number;
+  /** Shared by all steps, and closed after the last one. */
+  readonly retries: Retries;
+}
+
 export interface DispatchRequest {
   requestId: string;
   keyId: string;
@@ -30,6 +42,8 @@ export interface DispatchRequest {
   queue: QueueSettings;
   endpoint: Endpoint;
   request: ModelRequest;
+  /** The reservation of the caller's limits. */
+  lease: LimitLease;
   /** The output cap that the gateway sets if the client's own limit is missing or too high. */
   cap: OutputCap | null;
   /** The limit of web searches that the gateway sets if the client's own limit is missing or too high. */
@@ -51,6 +65,8 @@ export interface DispatchRequest {
   continuesStored: boolean;
   /** A hold exists: billing records which account the request is sent to. */
   isCharged: boolean;
+  /** What the steps of a request with fallback share; null without fallback. */
+  step: DispatchStep | null;
   /** Null unless the request is captured. */
   capture: RequestCapture | null;
   /** Filled during dispatch, for the usage row. */

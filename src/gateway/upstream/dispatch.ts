@@ -15,6 +15,7 @@ import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import type { AttemptCapture } from "../../capture/attempt-capture.ts";
 import type { RequestCapture } from "../../capture/request-capture.ts";
 import { ApiError } from "../../errors.ts";
+import type { LimitLeases } from "../../limits/leases/limit-leases.ts";
 import type { ResponseHeaders } from "../../net/http-client/contract.ts";
 import type { Log } from "../../observe/log.ts";
 import type { LoopWatch } from "../../observe/loop-watch.ts";
@@ -24,6 +25,7 @@ import type { WaitingQueue } from "../../pool/waiting-queue.ts";
 import type { HostedForm, RequestBody } from "../../protocols/shared/request.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import { readWholeResponse, type UpstreamResponse } from "../../protocols/whole-response.ts";
+import { coordinatorLost } from "../admission/caller-limits.ts";
 import { CLIENT_DISCONNECTED_UNSENT, isClientDisconnect } from "../client-disconnect.ts";
 import {
   beginAttempt,
@@ -51,6 +53,8 @@ export interface Dispatcher extends OutboundRequest {
   pool: Pool;
   billingEngine: Pick<BillingEngine, "recordDispatch" | "recordRequeue">;
   waitingQueue: WaitingQueue;
+  /** Null if there is one node. */
+  leases: Pick<LimitLeases, "borrow" | "queue"> | null;
   retries: RetryBudget;
   monotonicMs(): number;
   log: Log;
@@ -93,13 +97,14 @@ export async function dispatch(
   dispatcher: Dispatcher,
   dispatchRequest: DispatchRequest,
 ): Promise<UpstreamResult> {
-  const { request } = dispatchRequest;
-  const retries = dispatcher.retries.open();
+  const { request, step } = dispatchRequest;
+  const retries = step?.retries ?? dispatcher.retries.open();
+  const attemptsMax = step?.attemptsMax ?? dispatcher.attemptsMax;
   /** Null as long as no attempt has failed. */
   let failover: Failover | null = null;
   let noSlot: NoSlot = NONE_LEFT;
   try {
-    for (let attempts = 0; attempts < dispatcher.attemptsMax; attempts++) {
+    for (let attempts = 0; attempts < attemptsMax; attempts++) {
       const body = failover?.body ?? request.body;
       const takenSlot = takeAccountSlot(dispatcher, dispatchRequest, failover ?? NO_FAILURES);
       const accountSlot = isPending(takenSlot) ? await takenSlot : takenSlot;
@@ -120,6 +125,9 @@ export async function dispatch(
           failover.recordUntranslatable(accountSlot, translated);
           continue;
         }
+        // A process that was frozen must not send what other nodes may send by now.
+        if (dispatcher.leases !== null && !(dispatchRequest.lease.isHeld() && accountSlot.isHeld()))
+          throw coordinatorLost();
         const attempt = openAttempt(dispatcher, dispatchRequest, { route, translated, body });
         outcome = request.stream
           ? await tryStream(dispatcher, dispatchRequest, { route, translated, attempt })
@@ -145,7 +153,7 @@ export async function dispatch(
       if (next === "give_up" || (next === "other_account" && !retries.mayRetry())) break;
     }
   } finally {
-    retries.close();
+    if (step === null) retries.close();
   }
   const last = failover?.error ?? null;
   const outlook = last === null ? null : dispatcher.pool.outlook(dispatchRequest.routes);
@@ -192,11 +200,11 @@ function openAttempt(
   dispatchRequest: DispatchRequest,
   { route, translated, body }: AttemptSource,
 ): UpstreamAttempt {
-  const { requestId, request, trace, client, capture } = dispatchRequest;
+  const { requestId, request, trace, client, capture, step } = dispatchRequest;
   const { account, upstreamModel } = route;
   const nativeBody = translated === null ? applyCaps(dispatchRequest, route, body) : body;
   const changes = translated ?? findChanges(dispatchRequest, account);
-  beginAttempt(trace, { route, changes, nowMs: dispatcher.monotonicMs() });
+  beginAttempt(trace, { route, changes, step, nowMs: dispatcher.monotonicMs() });
   if (dispatchRequest.isCharged)
     dispatcher.billingEngine.recordDispatch(requestId, account.id, upstreamModel);
   const content =
@@ -206,7 +214,7 @@ function openAttempt(
     method: "POST",
     upstreamModel,
     traceLines: account.propagateTrace ? traceLines(trace) : "",
-    capture: capture === null ? null : captureAttempt(capture, route),
+    capture: capture === null ? null : captureAttempt(capture, route, step),
     wantsEvents: request.stream,
     deadlineMs: request.stream ? dispatcher.timing.firstByteTimeoutMs : dispatcher.timing.unaryTimeoutMs,
     client,
@@ -279,8 +287,14 @@ function openHostedForm(
 function captureAttempt(
   capture: RequestCapture,
   { account: { name, credential }, upstreamModel }: AccountRoute,
+  step: DispatchRequest["step"],
 ): AttemptCapture {
-  return capture.beginAttempt({ account: name, upstreamModel, credential });
+  return capture.beginAttempt({
+    account: name,
+    upstreamModel,
+    credential,
+    step: step === null ? null : { number: step.number, group: step.group },
+  });
 }
 
 /** What a WebSocket needs about a turn, in addition to the whole request. */

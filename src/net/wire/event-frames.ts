@@ -36,11 +36,6 @@ export class FrameSplitter {
     this.#frameBytesMax = options.frameBytesMax;
   }
 
-  /** Whether a frame has begun and is not complete. */
-  get isInsideFrame(): boolean {
-    return this.#bufferedBytes > 0;
-  }
-
   /** Returns the fault of the stream, or null. Payloads are copies. */
   push({ bytes, start, end }: Part, onFrame: (frame: EventFrame) => void): EventFrameFault | null {
     let at = start;

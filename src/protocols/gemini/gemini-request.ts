@@ -76,7 +76,7 @@ export function inspectGeminiBody(
 }
 
 class GeminiRequest implements ModelRequest {
-  readonly publicModel: string;
+  publicModel: string;
   readonly stream: boolean;
   readonly hidesUsage = false;
   readonly wantsBase64 = false;

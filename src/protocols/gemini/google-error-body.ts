@@ -42,7 +42,12 @@ export function googleErrorBody(error: ApiError, requestId: string): GoogleError
           "@type": "type.googleapis.com/google.rpc.ErrorInfo",
           reason: code.toUpperCase(),
           domain: "model-gateway",
-          metadata: { code, request_id: requestId },
+          // Values of the metadata are texts.
+          metadata: {
+            code,
+            request_id: requestId,
+            ...(error.tried === null ? {} : { tried: JSON.stringify(error.tried) }),
+          },
         },
         ...(param === null
           ? []

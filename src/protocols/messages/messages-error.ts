@@ -1,6 +1,6 @@
 /** Errors in the form of the Messages API: their type, their status, and the words that its clients act on. */
 
-import type { ApiError, ApiErrorCode } from "../../errors.ts";
+import type { ApiError, ApiErrorCode, TriedStep } from "../../errors.ts";
 
 export interface MessagesErrorBody {
   type: "error";
@@ -11,6 +11,7 @@ export interface MessagesErrorBody {
     code: string;
     param: string | null;
     details?: { error_code: string };
+    tried?: readonly TriedStep[];
   };
   request_id: string;
 }
@@ -20,7 +21,14 @@ export function messagesErrorBody(error: ApiError, requestId: string): MessagesE
   const { code, param } = error;
   return {
     type: "error",
-    error: { type: messagesErrorType(error), message, code, param, ...errorDetails(code) },
+    error: {
+      type: messagesErrorType(error),
+      message,
+      code,
+      param,
+      ...errorDetails(code),
+      ...(error.tried === null ? {} : { tried: error.tried }),
+    },
     request_id: requestId,
   };
 }

@@ -14,6 +14,7 @@ import { ARRAY_OPEN, OBJECT_OPEN } from "../../json/walk.ts";
 import type { Interface } from "../../records/interfaces.ts";
 import { type BodyRules, INPUT_KINDS, type InputKind } from "../../records/request-policy.ts";
 import { caseVariantError } from "../shared/case-variant-error.ts";
+import { MEDIA_MEMBERS } from "../shared/media-members.ts";
 import { repeatedError } from "../shared/repeated-error.ts";
 import { type PolicyBody, violation } from "./policy-body.ts";
 
@@ -79,18 +80,7 @@ const WANTED_TYPES = wantedFields(Object.keys(MEDIA_TYPES) as MediaType[]);
 
 /** Parts of a conversation that contain others. Arguments of calls are not descended into: they are data. */
 const CONTAINERS = ["content", "output", "parts", "functionResponse", "function_response"] as const;
-const MEMBERS = [
-  ...CONTAINERS,
-  "type",
-  "source",
-  "image_url",
-  "file_data",
-  "file_id",
-  "file_url",
-  "input_audio",
-  "audio_url",
-  "video_url",
-] as const;
+const MEMBERS = [...CONTAINERS, "type", "source", ...MEDIA_MEMBERS] as const;
 const GEMINI_MEMBERS = [...CONTAINERS, "inlineData", "inline_data", "fileData", "file_data"] as const;
 type Member = (typeof MEMBERS)[number] | (typeof GEMINI_MEMBERS)[number];
 type Part = ObjectReading<Member>["fields"];

@@ -44,6 +44,18 @@ describe("the input that a request can reach", () => {
     [{ tools: [{ type: "web_search" }] }, { hostsTools: true, searchesWeb: true }],
     [{ tools: [{ type: "function" }, { type: "mcp", server_url: "https://a" }] }, { hostsTools: true }],
     [{ web_search_options: {} }, { hostsTools: true, searchesWeb: true }],
+    [
+      { tools: [{ type: "image_generation", input_image_mask: { file_id: "file-1" } }] },
+      { files: 1, remoteFiles: 1, hostsTools: true },
+    ],
+    [
+      {
+        messages: [
+          { content: [{ type: "tool_use", input: { url: "a" } }, { image_url: { url: "https://a" } }] },
+        ],
+      },
+      { pictures: 1, remotePictures: 1 },
+    ],
   ] as const)("includes the references of case %#", (body, found) => {
     expect(reachOf(body)).toMatchObject({ ...NOTHING, ...found });
   });
@@ -53,6 +65,16 @@ describe("the input that a request can reach", () => {
     { input: [{ type: "message", content: [{ id: "msg_1" }] }] },
     { input: ["a", "b"], web_search_options: null },
     { tools: [{ type: "function", parameters: { properties: { file_id: { type: "string" } } } }] },
+    // Tools of Codex have a parameter `audio_url`.
+    { tools: [{ type: "function", parameters: { properties: { audio_url: { type: "string" } } } }] },
+    { tools: [{ functionDeclarations: [{ parameters: { properties: { fileData: { type: "OBJECT" } } } }] }] },
+    {
+      messages: [
+        { content: [{ type: "tool_use", name: "WebFetch", input: { url: "https://a", file_id: "f" } }] },
+      ],
+    },
+    { contents: [{ parts: [{ functionCall: { name: "fetch", args: { url: "https://a" } } }] }] },
+    { contents: [{ parts: [{ functionResponse: { name: "fetch", response: { url: "https://a" } } }] }] },
     { metadata: { type: "web_search" } },
     { messages: [{ role: "user", content: '{"file_id":"file-1"}' }] },
   ])("contains nothing more in %j", (body) => {

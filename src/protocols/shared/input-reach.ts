@@ -18,6 +18,7 @@ import {
   stringEnd,
 } from "../../json/walk.ts";
 import type { InputSize } from "./input-size.ts";
+import { MEDIA_MEMBERS } from "./media-members.ts";
 import { readText } from "./read-text.ts";
 import { classifyGeminiTool, classifyToolType } from "./tool-kinds.ts";
 
@@ -44,13 +45,7 @@ export interface InputReach {
 /** Members that mean more than their own text, and the members of the body that contain them. */
 const MEMBERS = wantedFields([
   "url",
-  "image_url",
-  "file_data",
-  "file_id",
-  "file_url",
-  "input_audio",
-  "audio_url",
-  "video_url",
+  ...MEDIA_MEMBERS,
   "media_type",
   "web_search_options",
   "search_parameters",
@@ -60,6 +55,8 @@ const MEMBERS = wantedFields([
   "type",
   "tools",
   "input",
+  "args",
+  "response",
   "inlineData",
   "inline_data",
   "fileData",
@@ -116,6 +113,8 @@ class InputReachWalk {
   #section: string | undefined;
   /** An input item with neither a role nor a type is a reference to an earlier item. */
   #isReference = false;
+  /** The depth of the member whose object is the data of a tool, which may have any names; null outside of one. */
+  #toolDataDepth: number | null = null;
 
   constructor(body: Uint8Array, size: InputSize) {
     this.#body = body;
@@ -174,15 +173,25 @@ class InputReachWalk {
   #leave(): void {
     if (this.#depth === ENTRY_DEPTH && this.#isReference) this.#reach.namesKept = true;
     this.#depth--;
+    if (this.#depth === this.#toolDataDepth) this.#toolDataDepth = null;
     // Only an entry itself can be a reference, not its contents.
     if (this.#depth < ENTRY_DEPTH) this.#isReference = false;
   }
 
   #readMember(name: string | undefined, value: number): void {
     if (this.#depth === 1) this.#section = name;
-    if (name === undefined) return;
+    if (name === undefined || this.#toolDataDepth !== null) return;
     const isText = this.#body[value] === QUOTE;
+    const isObject = this.#body[value] === OBJECT_OPEN;
+    // The schema of a parameter with this name.
+    if (isObject && this.#section === "tools" && this.#depth > ENTRY_DEPTH) return;
     switch (name) {
+      case "input":
+      case "args":
+      case "response":
+        // The arguments of a call in Messages and Gemini, and Gemini's result of one.
+        if (isObject && this.#depth > ENTRY_DEPTH) this.#toolDataDepth = this.#depth;
+        return;
       case "url":
       case "image_url":
         if (!isText) return;
@@ -191,7 +200,7 @@ class InputReachWalk {
         return;
       case "file_data":
         if (isText) this.#reach.files++;
-        else if (this.#body[value] === OBJECT_OPEN) this.#addGeminiFile();
+        else if (isObject) this.#addGeminiFile();
         return;
       case "fileData":
         this.#addGeminiFile();
@@ -210,7 +219,7 @@ class InputReachWalk {
       case "input_audio":
       case "audio_url":
       case "video_url":
-        if (isText || this.#body[value] === OBJECT_OPEN) this.#reach.files++;
+        if (isText || isObject) this.#reach.files++;
         return;
       case "media_type":
         if (startsWithAt(this.#body, value, IMAGE_TYPE)) this.#reach.pictures++;

@@ -113,7 +113,7 @@ function boundSplices(splices: readonly Splice[] = []): readonly Splice[] {
 
 /** A class, because a few objects per request are cheaper than closures. */
 class JsonRequest implements ModelRequest {
-  readonly publicModel: string;
+  publicModel: string;
   readonly stream: boolean;
   readonly hidesUsage: boolean;
   readonly wantsBase64: boolean;

@@ -77,7 +77,8 @@ export interface ScannedBody {
 export type UpstreamBody = readonly Part[] | { contentLength: number; open(): ReadableStream<Uint8Array> };
 
 export interface ModelRequest {
-  readonly publicModel: string;
+  /** The requested model, or that of the fallback step that the request has reached. */
+  publicModel: string;
   readonly stream: boolean;
   /** Chat: the gateway requested the usage chunk, which must not reach a client that did not request it. */
   readonly hidesUsage: boolean;
@@ -101,7 +102,7 @@ export interface ModelRequest {
   /** The searches of the web that the request lets its upstream run; null if it offers none. For paid requests only. */
   searchOffer(): SearchOffer | null;
   /** The client's limit of output tokens for one choice, or a lower one of the gateway; null if there is none. */
-  readonly outputTokensMax: number | null;
+  outputTokensMax: number | null;
   /** Forecasts use this limit if the client's is higher. The limit itself is sent by `OutputCap`. */
   lowerOutputLimit(tokens: number): void;
   /** The requested reasoning effort; null if none. Read on demand, only if the group charges. */

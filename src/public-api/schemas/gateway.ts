@@ -123,6 +123,10 @@ export const errorResponse = z
         .optional()
         .describe("With `tool_use_failed` and `json_validate_failed`: the output that could not be read."),
       resets_at: unixSeconds.optional().describe("When the exhausted limit resets."),
+      tried: z
+        .array(z.strictObject({ group: z.string(), model: z.string(), reason: z.string() }))
+        .optional()
+        .describe("With fallback: the steps that could not serve the request, from the first."),
     }),
   })
   .describe("The format of all errors.");

@@ -10,6 +10,11 @@ import serviceAccounts from "./0004-service-accounts.sql" with { type: "text" };
 import temporarySecrets from "./0005-temporary-secrets.sql" with { type: "text" };
 import webSearches from "./0006-web-searches.sql" with { type: "text" };
 import companySignIn from "./0007-company-sign-in.sql" with { type: "text" };
+import limitCoordinator from "./0008-limit-coordinator.sql" with { type: "text" };
+import laterAlertRules from "./0009-later-alert-rules.sql" with { type: "text" };
+import scim from "./0010-scim.sql" with { type: "text" };
+import toolSignIn from "./0011-tool-sign-in.sql" with { type: "text" };
+import fallback from "./0012-fallback.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -44,6 +49,11 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 5, name: "temporary-secrets", sql: temporarySecrets },
   { version: 6, name: "web-searches", sql: webSearches },
   { version: 7, name: "company-sign-in", sql: companySignIn },
+  { version: 8, name: "limit-coordinator", sql: limitCoordinator },
+  { version: 9, name: "later-alert-rules", sql: laterAlertRules },
+  { version: 10, name: "scim", sql: scim },
+  { version: 11, name: "tool-sign-in", sql: toolSignIn },
+  { version: 12, name: "fallback", sql: fallback },
 ];
 
 /** The schema that this program knows. */

@@ -4,6 +4,7 @@ import { GROUP_FIELDS, type GroupRecord } from "../../records/group.ts";
 import { orDuplicate, rejectReferenced } from "../engine/conflict.ts";
 import { type Db, snapshot, transaction } from "../engine/db.ts";
 import { bumpPolicyRevision } from "../engine/revisions.ts";
+import { rejectUnknownFallback } from "./earlier-nodes.ts";
 import { deleteMembers, POOLS, PUBLICATIONS, readMembers, replaceMembers } from "./memberships.ts";
 import { RecordTable } from "./record-table.ts";
 import { rejectMissingPolicy } from "./request-policies.ts";
@@ -28,6 +29,7 @@ export async function putGroup(db: Db, group: GroupRecord): Promise<void> {
   await transaction(db, async (tx) => {
     await bumpPolicyRevision(tx);
     await rejectMissingPolicy(tx, group.requestPolicy);
+    await rejectUnknownFallback(tx, `the group "${group.name}"`, group);
     await orDuplicate(`Another group is already named "${group.name}".`, GROUPS.put(tx, group));
     const owner = { ownerId: group.id, phrase: `The group "${group.name}" lists` };
     await replaceMembers(tx, PUBLICATIONS, { ...owner, memberIds: group.models });

@@ -6,12 +6,13 @@ import { integer, integerOrNull, nano, text } from "../engine/row.ts";
 import { contains, likeText } from "../engine/search.ts";
 import { DAY_MS } from "../usage/usage-day.ts";
 import { KEY_COLUMNS, toKey } from "./keys.ts";
+import { type KeySuspension, readSuspensions } from "./suspended-keys.ts";
 
 export interface KeyFilter {
   /** Keys of this user (null: of none), or of this group. All keys if omitted. */
   owner?: { userId: string | null } | { groupId: string };
-  /** Both statuses if omitted. */
-  status?: KeyRecord["status"];
+  /** All keys if omitted. Suspended keys are only in `current`, which has the active ones too. */
+  status?: "active" | "current" | "revoked";
   /** Matches anywhere in the name, or the beginning of the public id. */
   search?: string;
   /** The search also matches the owner's e-mail address, the name of the group, and the beginning of the id. */
@@ -27,6 +28,8 @@ export interface KeyCursor {
 export interface ListedKey extends KeyRecord {
   /** Null if never used. Precise to the hour if the key's usage rows have been removed. */
   lastUsedAtMs: number | null;
+  /** Null if the key is not suspended. */
+  suspension: KeySuspension | null;
 }
 
 export interface KeyPage {
@@ -58,9 +61,16 @@ export async function listKeyPage(
      ORDER BY created_at_ms DESC, id DESC`,
     values,
   );
-  const keys = rows
-    .slice(0, page.limit)
-    .map((row) => ({ ...toKey(row), lastUsedAtMs: integerOrNull(row, "last_used_at_ms") }));
+  const found = rows.slice(0, page.limit).map((row) => ({ row, key: toKey(row) }));
+  const suspensions = await readSuspensions(
+    db,
+    found.map(({ key }) => key.id),
+  );
+  const keys = found.map(({ row, key }) => ({
+    ...key,
+    lastUsedAtMs: integerOrNull(row, "last_used_at_ms"),
+    suspension: suspensions.get(key.id) ?? null,
+  }));
   const last = keys.at(-1);
   const next =
     rows.length > page.limit && last !== undefined ? { createdAtMs: last.createdAtMs, id: last.id } : null;
@@ -73,7 +83,7 @@ function buildConditions(
 ): string[] {
   const conditions = ["1 = 1"];
   if (owner !== undefined) conditions.push(ownerCondition(owner, mark));
-  if (status !== undefined) conditions.push(`status = ${mark(status)}`);
+  if (status !== undefined) conditions.push(STATUS_CONDITIONS[status]);
   if (search !== undefined && search !== "") {
     const beginsWith = (column: string) => `${column} LIKE ${mark(`${likeText(search)}%`)} ESCAPE '!'`;
     const matches = [contains("name", search, mark), beginsWith("public_id")];
@@ -87,6 +97,13 @@ function buildConditions(
   }
   return conditions;
 }
+
+const SUSPENDED = "id IN (SELECT key_id FROM suspended_key)";
+const STATUS_CONDITIONS: Readonly<Record<NonNullable<KeyFilter["status"]>, string>> = {
+  active: "status = 'active'",
+  current: `(status = 'active' OR ${SUSPENDED})`,
+  revoked: `status = 'revoked' AND NOT ${SUSPENDED}`,
+};
 
 function ownerCondition(owner: NonNullable<KeyFilter["owner"]>, mark: (value: SqlValue) => string): string {
   if ("groupId" in owner) return `group_id = ${mark(owner.groupId)}`;

@@ -18,6 +18,7 @@ import { RecordTable } from "./record-table.ts";
 import { rejectMissingPolicy } from "./request-policies.ts";
 import { endSuspension, endSuspensions } from "./suspended-keys.ts";
 import { readTemporarySecrets, shortenTemporarySecrets } from "./temporary-secrets.ts";
+import { readEndedTokens, readToolKeys } from "./tool-keys.ts";
 
 const KEYS = new RecordTable("api_key", KEY_FIELDS);
 const INSERTED_COLUMNS = [...KEYS.columns, "ceiling_expires_at_ms", "ceiling_limits", "revision"];
@@ -60,7 +61,16 @@ export async function readKeys(
       WHERE works_until_ms > ${nowMs} AND api_key.revision > ${afterRevision}`;
     const temporaryRows = await readTemporarySecrets(tx, afterRevision, nowMs);
     const formerByKey = Map.groupBy([...formerRows, ...temporaryRows], (row) => text(row, "key_id"));
-    return { keys: rows.map((row) => toUserKey(row, formerByKey.get(text(row, "id")) ?? [])), revision };
+    const toolKeys = await readToolKeys(tx, afterRevision);
+    const endedByKey = Map.groupBy(await readEndedTokens(tx, afterRevision, nowMs), (row) =>
+      text(row, "key_id"),
+    );
+    const keys = rows.map((row) => {
+      const id = text(row, "id");
+      const key = toUserKey(row, formerByKey.get(id) ?? []);
+      return toolKeys.has(id) ? { ...key, endedTokens: (endedByKey.get(id) ?? []).map(toSecretEnd) } : key;
+    });
+    return { keys, revision };
   });
 }
 
@@ -254,13 +264,32 @@ export async function rotateKey(
   });
 }
 
-/** Replaces the plain hash of a secret of another gateway. A former secret keeps its form until it expires. */
-export async function adoptImportedDigest(db: Db, id: string, digest: string): Promise<void> {
+/** The secrets that another gateway had replaced before the key was imported. */
+export async function insertFormerSecrets(
+  db: Db,
+  { id, createdAtMs }: KeyRecord,
+  secrets: readonly FormerSecret[],
+): Promise<void> {
+  for (const { digest, last4, worksUntilMs } of secrets)
+    await db.sql`
+      INSERT INTO former_secret (digest, key_id, last4, replaced_at_ms, works_until_ms)
+      VALUES (${digest}, ${id}, ${last4}, ${createdAtMs}, ${worksUntilMs})`;
+}
+
+/**
+ * Replaces the plain hash of a secret of another gateway by the keyed digest of the same secret. A former secret keeps
+ * its form until it expires.
+ */
+export async function adoptImportedDigest(
+  db: Db,
+  id: string,
+  { sha256Hex, digest }: { sha256Hex: string; digest: string },
+): Promise<void> {
   await transaction(db, async (tx) => {
     const revision = await bumpKeyRevision(tx);
     await tx.sql`
       UPDATE api_key SET digest = ${digest}, revision = ${revision}
-      WHERE id = ${id} AND digest LIKE ${`${importedDigest("")}%`}`;
+      WHERE id = ${id} AND digest = ${importedDigest(sha256Hex)}`;
   });
 }
 
@@ -315,9 +344,10 @@ function toUserKey(row: Row, former: readonly Row[]): KeyOfUser {
     ...toKey(row),
     userLimits: row.user_limits === null ? NO_LIMITS : callerLimits(row, "user_limits"),
     capture: row.capture_remaining === null ? null : toKeyCapture(row),
-    formerSecrets: former.map((secret) => ({
-      digest: text(secret, "digest"),
-      worksUntilMs: integer(secret, "works_until_ms"),
-    })),
+    formerSecrets: former.map(toSecretEnd),
   };
+}
+
+function toSecretEnd(secret: Row): Pick<FormerSecret, "digest" | "worksUntilMs"> {
+  return { digest: text(secret, "digest"), worksUntilMs: integer(secret, "works_until_ms") };
 }

@@ -3,6 +3,7 @@
 import { MODEL_FIELDS, type ModelRecord } from "../../records/model.ts";
 import { type Db, transaction } from "../engine/db.ts";
 import { bumpPolicyRevision } from "../engine/revisions.ts";
+import { rejectUnknownFallback } from "./earlier-nodes.ts";
 import { deleteUnlessListed, PUBLICATIONS } from "./memberships.ts";
 import { RecordTable } from "./record-table.ts";
 
@@ -15,6 +16,7 @@ export function listModels(db: Db): Promise<ModelRecord[]> {
 export async function putModel(db: Db, model: ModelRecord): Promise<void> {
   await transaction(db, async (tx) => {
     await bumpPolicyRevision(tx);
+    await rejectUnknownFallback(tx, `the model "${model.id}"`, model);
     await MODELS.put(tx, model);
   });
 }

@@ -23,6 +23,7 @@ const model = (id: string): ModelRecord => ({
   price: { input: "0.15", output: "0.60" },
   contextTokens: 400_000,
   outputTokensMax: null,
+  fallback: [],
   createdAtMs: 1_794_000_000_000,
 });
 const account = (id: string): AccountRecord =>
@@ -79,6 +80,7 @@ const key = (id: string, groupId: string, userId: string | null): KeyRecord => (
   expiresAtMs: null,
   limits: NO_LIMITS,
   requestPolicy: null,
+  fallback: null,
   createdAtMs: 1_794_000_000_000,
   revokedAtMs: null,
 });
@@ -109,6 +111,7 @@ eachEngine(({ open }) => {
       groups: [group("g1", ["m3", "m1"], ["a2", "a1"])],
       priceList: null,
       requestPolicies: [],
+      toolSignIn: null,
     });
   });
 

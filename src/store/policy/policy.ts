@@ -2,6 +2,7 @@
 
 import type { PolicyRecords } from "../../records/policy.ts";
 import { type Db, snapshot } from "../engine/db.ts";
+import { readToolSignIn } from "../settings/tool-sign-in-settings.ts";
 import { listAccounts } from "./accounts.ts";
 import { listGroups } from "./groups.ts";
 import { listModels } from "./models.ts";
@@ -16,5 +17,6 @@ export async function readPolicy(db: Db): Promise<Required<PolicyRecords>> {
     groups: await listGroups(tx),
     priceList: await readPriceList(tx),
     requestPolicies: await listRequestPolicies(tx),
+    toolSignIn: await readToolSignIn(tx),
   }));
 }

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { snakeCase } from "../../base/name-case.ts";
+import { FALLBACK_CONDITIONS, type FallbackCondition, type FallbackStep } from "../../records/fallback.ts";
 import type { Field, FieldMap, FileRecord, RecordOf } from "../../records/fields.ts";
 import { CHARGES, type GroupBilling } from "../../records/group.ts";
 import type { FieldTypes } from "../../records/policy.ts";
@@ -36,6 +37,23 @@ const billingSchema: z.ZodType<GroupBilling> = z.object({
   modelPrices: z.record(z.string(), priceForm).default({}),
 });
 const queueSchema = z.object({ maxWaiting: z.int().nonnegative(), timeoutMs: z.int().positive() });
+/** A condition of a later version is left out: a step without any condition is never taken. */
+const conditionsSchema = z
+  .array(z.string())
+  .transform((names) =>
+    names.filter((name): name is FallbackCondition => FALLBACK_CONDITIONS.some((known) => known === name)),
+  );
+const fallbackSchema = z.array(
+  z.object({
+    group: z.string().nullable(),
+    model: z.string().nullable(),
+    when: conditionsSchema,
+    pay: z.enum(CHARGES).nullable(),
+    maxPrice: z.string().nullable(),
+    leaveAfterMs: z.int().nonnegative().nullable(),
+    stayMs: z.int().positive().nullable(),
+  }),
+);
 const profileSchema = z.record(z.string(), z.union([z.string(), z.boolean()]));
 
 const toJson = (value: unknown) => JSON.stringify(value);
@@ -51,6 +69,11 @@ function optionalJson<Value>(schema: z.ZodType<Value>): Column<Value | null> {
 
 /** Stored for an optional choice that is not made. */
 const UNSET = "default";
+
+const fallbackColumn: Column<FallbackStep[]> = {
+  read: (row, column) => (row[column] === null ? [] : json(row, column, fallbackSchema)),
+  toValue: (steps) => (steps.length === 0 ? null : JSON.stringify(steps)),
+};
 
 const COLUMNS: { readonly [Kind in Exclude<keyof FieldTypes, "members">]: Column<FieldTypes[Kind]> } = {
   identity: { read: text },
@@ -72,6 +95,9 @@ const COLUMNS: { readonly [Kind in Exclude<keyof FieldTypes, "members">]: Column
   price: optionalJson(priceForm),
   billing: { read: (row, column) => json(row, column, billingSchema), toValue: toJson },
   queue: { read: (row, column) => json(row, column, queueSchema), toValue: toJson },
+  groupFallback: fallbackColumn,
+  modelFallback: fallbackColumn,
+  keyFallback: { read: (row, column) => (row[column] === null ? null : "deny") },
   rateLimits: { read: rateLimits, toValue: rateLimitsText },
   callerLimits: { read: callerLimits, toValue: callerLimitsText },
 };

@@ -14,9 +14,9 @@ import {
 } from "../../records/request-policy.ts";
 import { rejectReferenced, StoreConflict } from "../engine/conflict.ts";
 import { type Db, type Row, transaction } from "../engine/db.ts";
-import { findProcessesBefore } from "../engine/migrate.ts";
 import { bumpPolicyRevision } from "../engine/revisions.ts";
 import { flag, integer, text } from "../engine/row.ts";
+import { rejectEarlierNodes } from "./earlier-nodes.ts";
 
 const names = z.array(z.string()).min(1);
 const tokens = z.int().positive();
@@ -63,21 +63,12 @@ export async function putRequestPolicy(db: Db, policy: RequestPolicyRecord): Pro
   const { name, selfService, rules, createdAtMs } = policy;
   await transaction(db, async (tx) => {
     await bumpPolicyRevision(tx);
-    await rejectEarlierNodes(tx, name);
+    await rejectEarlierNodes(tx, SCHEMA_WITH_POLICIES, `The request policy "${name}"`);
     await tx.sql`
       INSERT INTO request_policy (name, self_service, rules, created_at_ms)
       VALUES (${name}, ${Number(selfService)}, ${JSON.stringify(rules)}, ${createdAtMs})
       ON CONFLICT (name) DO UPDATE SET self_service = excluded.self_service, rules = excluded.rules`;
   });
-}
-
-async function rejectEarlierNodes(tx: Db, name: string): Promise<void> {
-  const [earlier] = await findProcessesBefore(tx, SCHEMA_WITH_POLICIES);
-  if (earlier === undefined) return;
-  throw new StoreConflict(
-    "referenced",
-    `The request policy "${name}" cannot be saved while the node ${earlier} runs an earlier version, which would ignore it. Upgrade or stop the node first.`,
-  );
 }
 
 /** Returns false if the policy did not exist. Revoked keys do not prevent the deletion. */
