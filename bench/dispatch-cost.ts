@@ -66,6 +66,7 @@ keys.patch(
       limits: NO_LIMITS,
       userLimits: NO_LIMITS,
       requestPolicy: null,
+      fallback: null,
       capture: null,
       formerSecrets: [],
     };

@@ -29,6 +29,7 @@ export function mayOpen({ who }: PageEntry, role: SessionUser["role"]): boolean 
 export const PAGES: readonly PageEntry[] = [
   { path: "/sign-in", who: "anyone", load: () => import("./pages/entry/sign-in.tsx") },
   { path: "/sign-in/callback", who: "anyone", load: () => import("./pages/entry/callback.tsx") },
+  { path: "/sign-in/link", who: "anyone", load: () => import("./pages/entry/link-account.tsx") },
   { path: "/claim", who: "anyone", load: () => import("./pages/entry/claim.tsx") },
   { path: "/register", who: "anyone", load: () => import("./pages/entry/register.tsx") },
   { path: "/join", who: "anyone", load: () => import("./pages/entry/join.tsx") },
@@ -75,6 +76,7 @@ export const PAGES: readonly PageEntry[] = [
     nav: { label: (t) => t.wallet.title, icon: "wallet", key: "w" },
   },
   { path: "/search", who: "user", load: () => import("./pages/search/search.tsx") },
+  { path: "/device", who: "user", load: () => import("./pages/device/device.tsx") },
   { path: "/profile", who: "user", load: () => import("./pages/profile/profile.tsx") },
   {
     path: "/admin",

@@ -10,7 +10,7 @@ import { CloseStack } from "./composition/close-stack.ts";
 import { openConsoleApi } from "./composition/console-api.ts";
 import { divideBudgets } from "./composition/divide-budgets.ts";
 import { openGateway, spoolFolder } from "./composition/gateway.ts";
-import { openLimitSharing } from "./composition/limit-sharing.ts";
+import { openLimits } from "./composition/limits.ts";
 import { NodeAddress } from "./composition/node-address.ts";
 import { openHealthSharing, openThrottleSharing, startListening } from "./composition/node-sharing.ts";
 import { openPolicy } from "./composition/policy.ts";
@@ -25,13 +25,11 @@ import { openUsageExport } from "./composition/usage-export.ts";
 import type { Installation } from "./config/installation/installation.ts";
 import { limits as productLimits } from "./config/limits/product-limits.ts";
 import { startSweepingSessions } from "./console-api/auth/delete-expired-sessions.ts";
+import { applyWholeDirectory } from "./console-api/scim/apply-directory.ts";
 import { suspendOverduePeople } from "./console-api/sign-in/end-access.ts";
-import { WindowSeeds } from "./gateway/admission/seed-windows.ts";
 import { sweepSpool } from "./gateway/bodies/spool.ts";
 import type { Gateway } from "./gateway/gateway.ts";
 import { loadTokenizer } from "./gateway/metering/tokenizer.ts";
-import { openLimiter } from "./limits/limiter.ts";
-import { SubjectRegistry } from "./limits/subject-registry.ts";
 import { openLog } from "./observe/log.ts";
 import { openOperatorSocket, type ProcessReports } from "./server/operator-socket.ts";
 
@@ -88,29 +86,31 @@ export async function startGateway(
 }
 
 async function openServices(context: ProcessContext, builtDir: string): Promise<Running> {
-  const { installation, settings, closers } = context;
-  const { clock, db } = installation;
+  const { settings, closers } = context;
   await sweepSpool(spoolFolder(context));
   const policy = await openPolicy(context);
   const node = await openThisNode(context);
   const billing = await openBillingServices(context, node);
-  const subjects = new SubjectRegistry();
-  const limiter = openLimiter(clock, subjects);
   // Only now is all usage of earlier processes booked.
-  const seeds = new WindowSeeds({ db, policy, limiter, clock });
-  await seeds.seed([]);
-  const shared = await openLimitSharing(context, node, { subjects, seeds, ownUse: billing.ownUse });
+  const { limiter, leases } = await openLimits(context, { node, policy, billing });
   const timers = openTimers(context);
   const address = new NodeAddress(settings);
   const tracer = openTracer(context, timers, address);
   const throttles = openThrottleSharing(context, node);
-  const gateway = openGateway(context, { policy, limiter, shared, billing, timers, tracer, throttles });
+  const gateway = openGateway(context, { policy, limiter, leases, billing, timers, tracer, throttles });
   const health = await openHealthSharing(context, node, gateway);
   startListening(context, { policy, health, billingEngine: billing.billingEngine });
   const usageExport = openUsageExport(context, gateway, node);
   const { status } = node;
   const api = openConsoleApi(context, { gateway, billing, address, throttles, usageExport, status });
-  const server = startHttpServer(context, { gateway, billing, api: api.handle, builtDir, status });
+  const server = startHttpServer(context, {
+    gateway,
+    billing,
+    api: api.handle,
+    tools: api.tools,
+    builtDir,
+    status,
+  });
   address.setServer(server);
   startRemovingResponses(context, node);
   await startBackgroundJobs(context, gateway, node);
@@ -151,6 +151,7 @@ async function startBackgroundJobs(context: ProcessContext, gateway: Gateway, no
     sweepMs: limits.sessionSweepMs,
     runJob: jobs.forJob("sessions", limits.sessionSweepMs),
     suspendOverduePeople: () => suspendOverduePeople(installation),
+    applyWholeDirectory: () => applyWholeDirectory(installation),
   });
   closers.add(() => sessionSweeper.stop());
   startCaptureRetention(context, node);

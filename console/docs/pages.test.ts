@@ -1,11 +1,32 @@
 import { expect, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createHeadingId, siteAddress } from "./markdown.ts";
-import { brokenLinks, readPages } from "./pages.ts";
+import { DOCS, type DocsPage, readPages } from "./pages.ts";
 
 const pages = readPages();
+
+/** Links to a page, a heading or a picture that does not exist. */
+function brokenLinks(pages: readonly DocsPage[]): string[] {
+  const known = new Set(
+    pages.flatMap(({ slug, headings }) => [
+      `/docs/${slug}`,
+      ...headings.map(({ id }) => `/docs/${slug}#${id}`),
+    ]),
+  );
+  return pages.flatMap(({ slug, html }) => {
+    const links = [...html.matchAll(/<a href="([^"]+)"/g)].map(([, href = ""]) => href);
+    const pictures = [...html.matchAll(/<img src="\/docs\/([^"]+)"/g)].map(([, file = ""]) => file);
+    const toPages = links
+      .map((href) => (href.startsWith("#") ? `/docs/${slug}${href}` : href))
+      .filter((href) => !/^(https?|mailto):/.test(href) && !known.has(href));
+    return [
+      ...toPages.map((href) => `${slug}: ${href}`),
+      ...pictures.filter((file) => !existsSync(join(DOCS, file))).map((file) => `${slug}: ${file}`),
+    ];
+  });
+}
 
 test("every link and image of the documentation resolves", () => {
   expect(pages.length).toBeGreaterThan(8);

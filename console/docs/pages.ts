@@ -1,6 +1,6 @@
 /** The pages of `docs/`: read, rendered, and cut into sections for the search. */
 
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { plainText } from "./html.ts";
 import { type RenderedMarkdown, renderMarkdown } from "./markdown.ts";
@@ -45,26 +45,5 @@ function cutSections({ slug, title, html, headings }: Omit<DocsPage, "sections">
       heading: heading?.text ?? title,
       text: plainText(part.replaceAll(/<a class="anchor".*?<\/a>/g, "")),
     };
-  });
-}
-
-/** Links to a page, a heading or a picture that does not exist. */
-export function brokenLinks(pages: readonly DocsPage[], dir: string = DOCS): string[] {
-  const known = new Set(
-    pages.flatMap(({ slug, headings }) => [
-      `/docs/${slug}`,
-      ...headings.map(({ id }) => `/docs/${slug}#${id}`),
-    ]),
-  );
-  return pages.flatMap(({ slug, html }) => {
-    const links = [...html.matchAll(/<a href="([^"]+)"/g)].map(([, href = ""]) => href);
-    const pictures = [...html.matchAll(/<img src="\/docs\/([^"]+)"/g)].map(([, file = ""]) => file);
-    const toPages = links
-      .map((href) => (href.startsWith("#") ? `/docs/${slug}${href}` : href))
-      .filter((href) => !/^(https?|mailto):/.test(href) && !known.has(href));
-    return [
-      ...toPages.map((href) => `${slug}: ${href}`),
-      ...pictures.filter((file) => !existsSync(join(dir, file))).map((file) => `${slug}: ${file}`),
-    ];
   });
 }

@@ -38,16 +38,13 @@ describe("the addresses", () => {
   });
 
   test("of VS Code are complete, in an interface of the model", () => {
-    const entry = (code = "") => JSON.parse(code)[0];
-    expect(entry(write("vsCode")[0])).toMatchObject({
-      vendor: "customendpoint",
-      apiType: "chat-completions",
-      models: [{ url: `${origin}/v1/chat/completions`, maxInputTokens: 200_000 }],
-    });
-    expect(entry(write("vsCode", { interfaces: ["messages"] })[0])).toMatchObject({
-      apiType: "messages",
-      models: [{ url: `${origin}/v1/messages` }],
-    });
+    const list = (code = "") => JSON.parse(`{${code}}`).models;
+    expect(list(write("vsCode")[0])).toMatchObject([
+      { apiType: "chat-completions", url: `${origin}/v1/chat/completions`, maxInputTokens: 200_000 },
+    ]);
+    expect(list(write("vsCode", { interfaces: ["messages"] })[0])).toMatchObject([
+      { apiType: "messages", url: `${origin}/v1/messages` },
+    ]);
   });
 
   test("of opencode and LibreChat end with the version", () => {

@@ -138,27 +138,24 @@ function cursor({ origin, model }: GuideTarget): GuideBlock[] {
 
 const VS_CODE_TYPES = { chat: "chat-completions", responses: "responses", messages: "messages" } as const;
 
+/** VS Code has written the entry around the list, with a reference to the key, which it keeps itself. */
 function vsCode({ origin, model }: GuideTarget): GuideBlock[] {
   const names = ["chat", "responses", "messages"] as const;
   const used = names.find((name) => model.interfaces.includes(name)) ?? "chat";
   const apiType = VS_CODE_TYPES[used];
-  const entry = {
-    name: "Model Gateway",
-    vendor: "customendpoint",
-    apiType,
-    models: [
-      {
-        id: model.id,
-        name: model.id,
-        url: `${origin}/v1/${apiType.replace("-", "/")}`,
-        toolCalling: true,
-        vision: true,
-        maxInputTokens: model.context_tokens ?? CONTEXT_TOKENS,
-        maxOutputTokens: model.max_output_tokens ?? OUTPUT_TOKENS,
-      },
-    ],
-  };
-  return [{ place: "chatLanguageModels.json", language: "json", code: json([entry]) }];
+  const models = [
+    {
+      id: model.id,
+      name: model.id,
+      url: `${origin}/v1/${apiType.replace("-", "/")}`,
+      apiType,
+      toolCalling: true,
+      vision: true,
+      maxInputTokens: model.context_tokens ?? CONTEXT_TOKENS,
+      maxOutputTokens: model.max_output_tokens ?? OUTPUT_TOKENS,
+    },
+  ];
+  return [{ place: "chatLanguageModels.json", language: "json", code: `"models": ${json(models)}` }];
 }
 
 function openWebUi({ origin }: GuideTarget): GuideBlock[] {
@@ -172,7 +169,7 @@ function openWebUi({ origin }: GuideTarget): GuideBlock[] {
 
 function libreChat({ origin, model }: GuideTarget): GuideBlock[] {
   const lines = [
-    "version: 1.2.1",
+    "version: 1.3.17",
     "endpoints:",
     "  custom:",
     '    - name: "Model Gateway"',

@@ -18,8 +18,10 @@ import { adminSettings } from "./en/admin-settings.ts";
 import { adminSetup } from "./en/admin-setup.ts";
 import { adminUsers } from "./en/admin-users.ts";
 import { connect } from "./en/connect.ts";
+import { device } from "./en/device.ts";
 import { entry } from "./en/entry.ts";
 import { explorer } from "./en/explorer.ts";
+import { fallback } from "./en/fallback.ts";
 import { keys } from "./en/keys.ts";
 import { kit } from "./en/kit.ts";
 import { limits } from "./en/limits.ts";
@@ -51,8 +53,10 @@ export const en = {
   adminSetup,
   adminUsers,
   connect,
+  device,
   entry,
   explorer,
+  fallback,
   keys,
   kit,
   limits,

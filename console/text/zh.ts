@@ -19,8 +19,10 @@ import { adminSettings } from "./zh/admin-settings.ts";
 import { adminSetup } from "./zh/admin-setup.ts";
 import { adminUsers } from "./zh/admin-users.ts";
 import { connect } from "./zh/connect.ts";
+import { device } from "./zh/device.ts";
 import { entry } from "./zh/entry.ts";
 import { explorer } from "./zh/explorer.ts";
+import { fallback } from "./zh/fallback.ts";
 import { keys } from "./zh/keys.ts";
 import { kit } from "./zh/kit.ts";
 import { limits } from "./zh/limits.ts";
@@ -52,8 +54,10 @@ export const zh: Catalogue = {
   adminSetup,
   adminUsers,
   connect,
+  device,
   entry,
   explorer,
+  fallback,
   keys,
   kit,
   limits,

@@ -6,6 +6,7 @@ import { Button, IconButton } from "./button.tsx";
 import { classes } from "./class.ts";
 import { TextField } from "./field.tsx";
 import { Form, useForm } from "./form.tsx";
+import { Notice } from "./notice.tsx";
 
 interface DialogProps {
   title: string;
@@ -55,6 +56,32 @@ export function Dialog({ title, onClose, children, wide }: DialogProps) {
       </div>
       <div className="dialog-body">{children}</div>
     </dialog>
+  );
+}
+
+interface ShownOnceDialogProps {
+  title: string;
+  warning: string;
+  /** The label of the button: what the person has done with the secret. */
+  done: string;
+  onClose(): void;
+  children: ReactNode;
+}
+
+/** A secret that is shown once. Only the button closes it. */
+export function ShownOnceDialog({ title, warning, done, onClose, children }: ShownOnceDialogProps) {
+  return (
+    <Dialog title={title}>
+      <div className="stack wide">
+        <Notice tone="warn">{warning}</Notice>
+        {children}
+        <div className="form-actions end">
+          <Button tone="primary" onClick={onClose}>
+            {done}
+          </Button>
+        </div>
+      </div>
+    </Dialog>
   );
 }
 

@@ -70,6 +70,14 @@ const TRAFFIC: Row = {
       queries: one(q.sumRate("gateway_policy_actions_total", ["rule", "action"]), "{{rule}} {{action}}"),
     },
     {
+      title: "Served by fallback steps",
+      unit: "reqps",
+      queries: one(
+        q.sumRate("gateway_fallbacks_total", ["from", "to", "reason"]),
+        "{{from}} → {{to}}: {{reason}}",
+      ),
+    },
+    {
       title: "Images",
       unit: "short",
       queries: one(q.sumRate("gateway_images_total", ["model"]), "{{model}}"),

@@ -1,6 +1,7 @@
 /** `model-gateway apply`: applies a configuration file. */
 
 import { readFileSync, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 import { type Installation, openOrCreate, openToPlan } from "../config/installation/installation.ts";
 import { limits } from "../config/limits/product-limits.ts";
 import {
@@ -92,7 +93,11 @@ export interface ConfigSource {
   text: string;
   fileName: string;
   environment: Readonly<Record<string, string | undefined>>;
+  /** Reads a file that the configuration names, relative to it. */
+  readFile(path: string): string;
 }
+
+const NO_NAMED_FILE = "The configuration file names it. Paths are relative to the configuration file.";
 
 export function readConfigSource(fileName: string, environment: ConfigSource["environment"]): ConfigSource {
   const text = readConfigFile(fileName, NO_FILE);
@@ -100,6 +105,7 @@ export function readConfigSource(fileName: string, environment: ConfigSource["en
     text,
     fileName,
     environment: { ...environment, ...readNamedFiles(text, { fileName, environment }) },
+    readFile: (path) => readConfigFile(resolve(dirname(fileName), path), NO_NAMED_FILE),
   };
 }
 

@@ -20,6 +20,7 @@ export const EFFECTS = {
   money: "money: balances, subscriptions and redeem codes",
   secrets: "the master key, and the encryption of stored secrets",
   schema: "the schema of an older database",
+  computer: "files of this user: the credentials of tools, and their settings with `setup`",
   import: "the configuration and money: models, accounts, groups, users, keys and balances",
   store: "the database that the installation uses",
   all: "the schema of an older database, the configuration if --config is set, and what requests change",
@@ -33,7 +34,7 @@ export interface Command {
   changes: Effect;
   /** Details for `--help`, beyond the summary. */
   about?: string;
-  /** Names of the positional values; one in brackets is optional. */
+  /** Names of the positional values; one in brackets is optional, and a last one with `...` may have several. */
   positionals?: readonly string[];
   options: Readonly<Record<string, Option>>;
   /** Resolves to the exit code. */
@@ -45,6 +46,8 @@ export interface Input {
   /** Returns an option or positional that the command requires. */
   require(name: string): string;
   flag(option: string): boolean;
+  /** The values of a last positional that ends with `...`. */
+  rest: readonly string[];
   /** Whether this run changes nothing: the command never does, or it is a dry run. */
   isReading: boolean;
   /** Builds another command line for the same data folder, to be copied into a shell. */
@@ -139,7 +142,9 @@ export async function runCommand(
     return 0;
   }
   const expected = command.positionals ?? [];
-  if (positionals.length > expected.length) {
+  const takesMore = expected.at(-1)?.includes("...") === true;
+  const rest = takesMore ? positionals.slice(expected.length - 1) : [];
+  if (!takesMore && positionals.length > expected.length) {
     misuse(`Unexpected argument "${positionals[expected.length]}".`, help);
   }
   expected.forEach((name, i) => {
@@ -158,6 +163,7 @@ export async function runCommand(
     text,
     require: (name) => text(name) ?? misuse(`${name} is missing.`, help),
     flag: (name) => values.get(name) === true,
+    rest,
     isReading: command.changes === "nothing" || values.has("dry-run"),
     command: (words, ...args) => commandText(words, args, text("data")),
     environment,

@@ -7,6 +7,7 @@ import { backUp } from "./backup.ts";
 import { createRedeemCodes, listCodes, redeemCode, voidCodes } from "./codes.ts";
 import type { Command } from "./command.ts";
 import { completionCommand } from "./completion.ts";
+import { restoreDirectory } from "./directory.ts";
 import { doctor } from "./doctor.ts";
 import { explain } from "./explain.ts";
 import { exportState } from "./export.ts";
@@ -36,6 +37,8 @@ import {
   listAllSubscriptions,
 } from "./subscriptions.ts";
 import { createToken, listAllTokens, revokeToken } from "./tokens.ts";
+import { runTool, setupTool } from "./tools/setup-tool.ts";
+import { login, logout, printToken } from "./tools/sign-in.ts";
 import { upgradeCheck } from "./upgrade-check.ts";
 import { createUser, disableUser, enableUser, listAllUsers, setPassword, setRole } from "./users.ts";
 import { adjustWallet, refundRequest, showLedger, showWallet, topUpWallet } from "./wallet.ts";
@@ -57,6 +60,7 @@ export const COMMANDS: readonly Command[] = [
   disableUser,
   enableUser,
   setPassword,
+  restoreDirectory,
   createToken,
   listAllTokens,
   revokeToken,
@@ -95,6 +99,11 @@ export const COMMANDS: readonly Command[] = [
   migrateSchema,
   listAllNodes,
   simulate,
+  login,
+  logout,
+  printToken,
+  setupTool,
+  runTool,
   completionCommand(() => COMMANDS),
   rotateMasterKey,
 ];

@@ -1,4 +1,4 @@
-/** The completion scripts and the manual page, as the shell and the formatter read them. */
+/** The completion script of bash as the shell reads it, and what every script and the manual page contain. */
 
 import { expect, test } from "bun:test";
 import { COMMANDS } from "./commands.ts";
@@ -27,6 +27,7 @@ test("bash completes commands, their second words, their options and files", () 
   expect(complete("apply", "completion.te")).toEqual(["completion.test.ts"]);
   expect(complete("start", "--config", "completion.te")).toEqual(["completion.test.ts"]);
   expect(complete("completion", "z")).toEqual(["zsh"]);
+  expect(complete("import", "l")).toEqual(["litellm"]);
 });
 
 test("every script and the manual page name every command and option", () => {
@@ -37,14 +38,4 @@ test("every script and the manual page name every command and option", () => {
     for (const name of Object.keys(options)) expect(fish).toContain(` -l ${name}`);
   }
   expect(completionScript("zsh", COMMANDS)).toStartWith("#compdef model-gateway\n");
-});
-
-test("the formatter accepts the manual page", () => {
-  if (Bun.which("groff") === null) return;
-  const page = manPage(COMMANDS, { version: "1.2.3", date: "2027-01-31" });
-  const formatted = Bun.spawnSync(["groff", "-man", "-Tascii", "-P-c", "-P-b", "-P-o", "-P-u", "-ww"], {
-    stdin: Buffer.from(page),
-  });
-  expect(formatted.stderr.toString()).toBe("");
-  expect(formatted.stdout.toString().includes("keys revoke PUBLIC_ID")).toBe(true);
 });

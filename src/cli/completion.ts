@@ -1,6 +1,7 @@
 /** `model-gateway completion`: prints the completion script of a shell, generated from the table of commands. */
 
 import { type Command, misuse, type Option } from "./command.ts";
+import { SOURCES } from "./import/imported.ts";
 
 const SHELLS = ["bash", "zsh", "fish"] as const;
 type Shell = (typeof SHELLS)[number];
@@ -29,8 +30,22 @@ export function completionCommand(listCommands: () => readonly Command[]): Comma
   };
 }
 
+const SCRIPTS: Readonly<Record<Shell, (commands: readonly Command[]) => string>> = {
+  bash: bashScript,
+  zsh: zshScript,
+  fish: fishScript,
+};
+
+/** Values that are one of a few words. */
+const WORDS: Readonly<Record<string, readonly string[]>> = { SHELL: SHELLS, SOURCE: SOURCES };
+
+/** The words that may stand first after a command. */
+function listFirstWords({ positionals: [first = ""] = [] }: Command): readonly string[] {
+  return WORDS[first] ?? [];
+}
+
 export function completionScript(shell: Shell, commands: readonly Command[]): string {
-  return shell === "fish" ? fishScript(commands) : bashScript(commands, shell);
+  return SCRIPTS[shell](commands);
 }
 
 /** The words of a command, and what may follow them. */
@@ -50,7 +65,7 @@ function listContinuations(commands: readonly Command[]): Map<string, string[]> 
     add("", first);
     if (second !== undefined) add(first, second);
     for (const [name] of listOptions(command)) add(command.words, `--${name}`);
-    if (command.words === COMPLETION) for (const shell of SHELLS) add(command.words, shell);
+    for (const word of listFirstWords(command)) add(command.words, word);
   }
   return after;
 }
@@ -65,31 +80,54 @@ function listPathOptions(commands: readonly Command[]): string[] {
   return [...new Set(names)];
 }
 
-/** The same script for zsh, which has the functions of bash after `bashcompinit`. */
-function bashScript(commands: readonly Command[], shell: "bash" | "zsh"): string {
+/** A `case` statement that sets `next` from `words`. The patterns and the arrays of bash and zsh are the same. */
+function writeCases(commands: readonly Command[]): string {
   const isWhole = (words: string) => commands.some((command) => command.words === words);
   const cases = [...listContinuations(commands)].map(([words, next]) => {
     // Positional values may stand between a command and its options.
     const pattern = isWhole(words) ? `"${words}" | "${words} "*` : `"${words}"`;
-    return `    ${pattern}) next="${next.join(" ")}" ;;`;
+    return `    ${pattern}) next=(${next.join(" ")}) ;;`;
   });
-  const header = shell === "zsh" ? `#compdef ${NAME}\nautoload -U +X bashcompinit && bashcompinit\n` : "";
-  return `${header}_model_gateway() {
-  local current="\${COMP_WORDS[COMP_CWORD]}" previous="\${COMP_WORDS[COMP_CWORD-1]}" words="" next="" word
+  return `  case "$typed" in
+${cases.join("\n")}
+  esac`;
+}
+
+function bashScript(commands: readonly Command[]): string {
+  return `_model_gateway() {
+  local current="\${COMP_WORDS[COMP_CWORD]}" previous="\${COMP_WORDS[COMP_CWORD-1]}" typed="" word
+  local -a next=()
   for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     case "$word" in -*) break ;; esac
-    words="\${words:+$words }$word"
+    typed="\${typed:+$typed }$word"
   done
   case "$previous" in
     ${listPathOptions(commands).join(" | ")}) COMPREPLY=($(compgen -f -- "$current")); return ;;
   esac
-  case "$words" in
-${cases.join("\n")}
-  esac
-  COMPREPLY=($(compgen -W "$next" -- "$current"))
+${writeCases(commands)}
+  COMPREPLY=($(compgen -W "\${next[*]}" -- "$current"))
   [ \${#COMPREPLY[@]} -gt 0 ] || COMPREPLY=($(compgen -f -- "$current"))
 }
 complete -o filenames -F _model_gateway ${NAME}`;
+}
+
+/** As a file of zsh's completion system, the script is the body of the function that is called; sourced, it registers it. */
+function zshScript(commands: readonly Command[]): string {
+  return `#compdef ${NAME}
+_model_gateway() {
+  local previous="\${words[CURRENT-1]}" typed="" word
+  local -a next
+  for word in "\${(@)words[2,CURRENT-1]}"; do
+    case "$word" in -*) break ;; esac
+    typed="\${typed:+$typed }$word"
+  done
+  case "$previous" in
+    ${listPathOptions(commands).join(" | ")}) _files; return ;;
+  esac
+${writeCases(commands)}
+  compadd -a next || _files
+}
+if [ "$funcstack[1]" = "_${NAME}" ]; then _model_gateway "$@"; else compdef _model_gateway ${NAME}; fi`;
 }
 
 function fishScript(commands: readonly Command[]): string {
@@ -111,14 +149,16 @@ function fishScript(commands: readonly Command[]): string {
         lines.push(`complete -c ${NAME} -n ${quote(isSeen)} -a ${second} -d ${quote(command.summary)}`);
       const condition =
         second === undefined ? isSeen : `${isSeen}; and __fish_seen_subcommand_from ${second}`;
+      const [word] = command.positionals ?? [];
+      const words = listFirstWords(command);
+      if (words.length > 0)
+        lines.push(`complete -c ${NAME} -n ${quote(condition)} -a ${quote(words.join(" "))}`);
+      if (word === "FILE") lines.push(`complete -c ${NAME} -n ${quote(condition)} -F`);
       for (const [name, { value, about: text }] of listOptions(command)) {
         const kind = value === undefined ? "" : value === "FILE" || value === "FOLDER" ? " -r -F" : " -x";
         lines.push(`complete -c ${NAME} -n ${quote(condition)} -l ${name}${kind} -d ${quote(text)}`);
       }
     }
   }
-  lines.push(
-    `complete -c ${NAME} -n ${quote(`__fish_seen_subcommand_from ${COMPLETION}`)} -a ${quote(SHELLS.join(" "))}`,
-  );
   return lines.join("\n");
 }

@@ -3,6 +3,7 @@
 import { isBuiltIn } from "../accounts/kinds/table.ts";
 import type { Settings } from "../config/installation/environment.ts";
 import { localAddressText } from "../config/parse/check-account.ts";
+import { durationText } from "../config/schema/usage-limits.ts";
 import { buildCostLines, formatPrice } from "../gateway/endpoints/request-report.ts";
 import type { DispatchTrace } from "../gateway/request/trace.ts";
 import type { Allowance, LimitStanding } from "../limits/limiter.ts";
@@ -10,6 +11,7 @@ import { amountText } from "../money/amount-text.ts";
 import { buildTariff, multiplierText } from "../money/tariff.ts";
 import { findLocalAddress } from "../net/http-client/ip-addresses.ts";
 import { type AccountExplanation, explainAccess } from "../policy/explain.ts";
+import { explainFallback, type FallbackExplanation } from "../policy/explain-fallback.ts";
 import type { AccountRecord } from "../records/account.ts";
 import { INTERFACES, type Interface } from "../records/interfaces.ts";
 import { MINUTE_KINDS, MINUTE_LIMITS, type Unit, WINDOW_UNITS } from "../records/limits.ts";
@@ -222,12 +224,35 @@ async function explainKey(db: Db, settings: Settings, input: Input, nowMs: numbe
       ),
     );
   }
+  printFallback(explainFallback(records, key, model, iface), terminal);
   const names = new Set(accounts.map(({ name }) => name));
   for (const account of records.accounts) if (names.has(account.name)) printBlocked(account, terminal);
   terminal.print();
   terminal.print(allowed ? `Result: this key can call ${model}.` : `Result: this key cannot call ${model}.`);
   await printLive(settings, { keyId: key.id, model, interface: iface }, terminal);
   return allowed ? 0 : 1;
+}
+
+function printFallback(steps: readonly FallbackExplanation[], terminal: Terminal): void {
+  if (steps.length === 0) return;
+  terminal.print();
+  terminal.print(
+    table(
+      ["fallback", "group", "model", "when", "charge", "max price", "leave after", "stay", "state"],
+      steps.map(({ number, group, model, when, charge, maxPrice, leaveAfterMs, stayMs, obstacle }) => [
+        String(number),
+        group,
+        model,
+        when.join(", "),
+        charge,
+        maxPrice ?? "-",
+        leaveAfterMs === null ? "-" : durationText(leaveAfterMs),
+        stayMs === null ? "-" : durationText(stayMs),
+        obstacle ?? "eligible",
+      ]),
+      terminal.paint,
+    ),
+  );
 }
 
 function printBlocked({ name, kind, baseUrl, privateNetwork }: AccountRecord, terminal: Terminal): void {

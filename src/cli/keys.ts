@@ -3,16 +3,20 @@
 import { mapKinds } from "../base/map-kinds.ts";
 import type { Installation } from "../config/installation/installation.ts";
 import { NO_PAYER } from "../config/parse/check-charging.ts";
+import { hasChargingStep } from "../config/parse/check-fallback.ts";
 import { keyTitle, newKey } from "../config/plan/plan-keys.ts";
 import { isName, NAME_RULE } from "../config/schema/schema.ts";
 import { limitsText, limitsToFile } from "../config/schema/usage-limits.ts";
 import { createdFields } from "../config/state/difference.ts";
 import { formatKey } from "../config/state/to-file-shape.ts";
+import type { KeyFallback } from "../records/fallback.ts";
 import type { KeyRecord } from "../records/key.ts";
 import { type CallerLimits, describeRate, NO_LIMITS, RATE_KINDS } from "../records/limits.ts";
 import { findUser, listUsers } from "../store/identity/users.ts";
 import { listGroups } from "../store/policy/groups.ts";
 import { findKeyByPublicId, insertKey, listKeys, revokeKey } from "../store/policy/keys.ts";
+import { listModels } from "../store/policy/models.ts";
+import { readSuspendedKeys } from "../store/policy/suspended-keys.ts";
 import { type Command, DATA_OPTION, fail, type Input, JSON_OPTION, misuse } from "./command.ts";
 import { EXPIRES_OPTION, instantFrom, instantText } from "./instants.ts";
 import { runLogged } from "./operator.ts";
@@ -40,6 +44,7 @@ export const createKey: Command = {
       value: "NAME",
       about: "the request policy of the key, in addition to that of its group",
     },
+    fallback: { value: "MODE", about: "allow or deny the fallback steps of group and models (allow)" },
     ...mapKinds(RATE_KINDS, (kind) => ({ value: "COUNT", about: describeRate(kind) })),
     ...SECRET_OPTIONS,
     json: JSON_OPTION,
@@ -58,7 +63,8 @@ export const createKey: Command = {
       const limits = limitsFrom(input);
 
       const requestPolicy = input.text("request-policy") ?? null;
-      const order = { name, group, email, expiresAtMs, limits, requestPolicy };
+      const fallback = readFallback(input.text("fallback") ?? "allow");
+      const order = { name, group, email, expiresAtMs, limits, requestPolicy, fallback };
       const make = (tx: Installation) => insertNewKey(tx, order, input);
       const { record, secret } = await runLogged(installation, make, (made) => ({
         action: "key.create",
@@ -78,6 +84,7 @@ export const createKey: Command = {
           expires: instantText(expiresAtMs),
           limits: limitsToFile(limits) ?? null,
           ...(requestPolicy === null ? {} : { request_policy: requestPolicy }),
+          ...(fallback === null ? {} : { fallback }),
           ...(file === null ? { secret } : { secret_file: file }),
         };
         print(JSON.stringify(made, null, 2));
@@ -99,11 +106,17 @@ interface KeyOrder {
   expiresAtMs: number | null;
   limits: CallerLimits;
   requestPolicy: string | null;
+  fallback: KeyFallback;
+}
+
+function readFallback(text: string): KeyFallback {
+  if (text === "allow") return null;
+  return text === "deny" ? text : misuse("--fallback must be allow or deny.", "For example: --fallback deny");
 }
 
 async function insertNewKey(installation: Installation, order: KeyOrder, input: Input) {
   const { db } = installation;
-  const { name, group, email, expiresAtMs, limits, requestPolicy } = order;
+  const { name, group, email, expiresAtMs, limits, requestPolicy, fallback } = order;
   const groups = await listGroups(db);
   const found = groups.find((candidate) => candidate.name === group);
   if (found === undefined) {
@@ -120,6 +133,12 @@ async function insertNewKey(installation: Installation, order: KeyOrder, input: 
       "Set the user: --user EMAIL",
     );
   }
+  if (user === null && fallback === null && hasChargingStep(found, groups, await listModels(db))) {
+    fail(
+      `A fallback step of the group "${group}" charges, and ${NO_PAYER}.`,
+      "Set the user: --user EMAIL, or deny fallback: --fallback deny",
+    );
+  }
   const userId = user?.id ?? null;
   const taken = (await listKeys(db)).find(
     (key) => key.status === "active" && key.name === name && key.userId === userId,
@@ -130,7 +149,7 @@ async function insertNewKey(installation: Installation, order: KeyOrder, input: 
       `Choose another name, or revoke it: ${input.command("keys revoke", taken.publicId)}`,
     );
   }
-  const settings = { name, userId, groupId: found.id, expiresAtMs, limits, requestPolicy };
+  const settings = { name, userId, groupId: found.id, expiresAtMs, limits, requestPolicy, fallback };
   const output = newKey(settings, installation);
   await insertKey(db, output.record);
   return { ...output, title: keyTitle(name, user?.email ?? null) };
@@ -148,13 +167,16 @@ export const listAllKeys: Command = {
       const emails = new Map((await listUsers(db)).map(({ id, email }) => [id, email]));
       const nowMs = clock.nowMs();
       const all = await listKeys(db);
-      const listed = all.filter(({ status }) => input.flag("all") || status === "active");
+      const suspended = await readSuspendedKeys(db);
+      const listed = all.filter(
+        ({ id, status }) => input.flag("all") || status === "active" || suspended.has(id),
+      );
       const keys = listed.map((key) => ({
         public_id: key.publicId,
         name: key.name,
         user: key.userId === null ? null : (emails.get(key.userId) ?? key.userId),
         group: groups.get(key.groupId) ?? key.groupId,
-        status: getStatus(key, nowMs),
+        status: suspended.has(key.id) ? ("suspended" as const) : getStatus(key, nowMs),
         expires: instantText(key.expiresAtMs),
         created: instantText(key.createdAtMs),
         limits: key.limits,
@@ -166,7 +188,12 @@ export const listAllKeys: Command = {
       }
       const hidden = all.length - keys.length;
       if (keys.length > 0) {
-        const colour = { active: paint.green, expired: paint.yellow, revoked: paint.red };
+        const colour = {
+          active: paint.green,
+          expired: paint.yellow,
+          suspended: paint.yellow,
+          revoked: paint.red,
+        };
         const rows = keys.map((key) => [
           key.public_id,
           key.name,

@@ -45,10 +45,18 @@ test("a token is written to its file alone, listed without its secret, and revok
     await runFailing("tokens", "create", "--name", "x", "--user", "ada@example.com", "--scope", "admin"),
   ).toContain("Only administrators");
   expect(await runFailing("tokens", "revoke", secret)).not.toContain(secret);
+  expect(await runFailing("tokens", "create", "--name", "x", "--user", "eve@example.com")).toContain(
+    "users create eve@example.com",
+  );
   await runOk("tokens", "revoke", token.id);
   expect(await json("tokens", "list")).toEqual([]);
   const db = await openDb(`sqlite:${join(folder(), "data/gateway.db")}`, { access: "read" });
   const actions = (await db.sql`SELECT action FROM audit ORDER BY seq DESC LIMIT 2`).map((row) => row.action);
   await db.close();
   expect(actions).toEqual(["token.revoke", "token.create"]);
+});
+
+test("directory restore changes nothing if a provider has not lost many people at once", async () => {
+  expect(await json("directory", "restore", "corp")).toEqual({ provider: "corp", people: 0, keys: 0 });
+  expect(await runFailing("directory", "restore")).toContain("PROVIDER");
 });

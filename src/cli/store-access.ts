@@ -21,6 +21,7 @@ import { StoreMoved } from "../store/engine/moved-store.ts";
 import { StoreProblem } from "../store/engine/store-problem.ts";
 import { findUserByEmail } from "../store/identity/users.ts";
 import { Failure, fail, type Input, misuse } from "./command.ts";
+import { PROGRAM } from "./program-name.ts";
 
 export function readCommandSettings(input: Input): Settings {
   const result = readSettings({ flags: { data: input.text("data") }, environment: input.environment });
@@ -96,9 +97,8 @@ export function isInstallationMissing(settings: Settings): boolean {
 
 export async function requireUser(db: Db, email: string): Promise<UserRecord> {
   const user = await findUserByEmail(db, email);
-  return (
-    user ?? fail(`User "${email}" does not exist.`, "Add the user to a configuration file and apply it.")
-  );
+  const hint = `Create the user: ${PROGRAM} users create ${email}. Or add the user to a configuration file and apply it.`;
+  return user ?? fail(`User "${email}" does not exist.`, hint);
 }
 
 /** Errors whose message is written for operators. */

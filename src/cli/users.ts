@@ -9,6 +9,7 @@ import { userToFile } from "../config/state/to-file-shape.ts";
 import {
   effectiveGroups,
   effectiveRole,
+  effectiveStatus,
   ROLES,
   type Role,
   type UserRecord,
@@ -36,7 +37,7 @@ export const listAllUsers: Command = {
       const users = (await listUsers(db)).map((user) => ({
         email: user.email,
         role: effectiveRole(user),
-        status: user.status,
+        status: effectiveStatus(user),
         has_password: user.passwordHash !== null,
         groups: effectiveGroups(user).map((id) => groups.get(id) ?? id),
         provider: user.directory?.provider ?? null,

@@ -6,6 +6,7 @@ import type { ApiHandler } from "../console-api/handler.ts";
 import { openLive } from "../console-api/live/live.ts";
 import { openAuthThrottles } from "../console-api/throttling/auth-throttles.ts";
 import { openThrottle } from "../console-api/throttling/throttle.ts";
+import type { ToolEndpoints } from "../console-api/tools/oauth-endpoints.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { openMail } from "../mail/mail.ts";
 import type { ThrottleSharing } from "../nodes/throttle-sharing.ts";
@@ -30,6 +31,8 @@ export interface ConsoleServices {
 
 export interface ConsoleApi {
   readonly handle: ApiHandler;
+  /** The endpoints that tools call to sign in. */
+  readonly tools: ToolEndpoints;
   /** The metrics of this process alone. */
   metrics(): Promise<MetricFamily[]>;
 }
@@ -70,6 +73,7 @@ export function openConsoleApi(context: ProcessContext, services: ConsoleService
   };
   return {
     handle: openLazily(consoleContext),
+    tools: openToolsLazily(consoleContext),
     metrics: async () => (await import("../console-api/metrics/metrics.ts")).buildFamilies(consoleContext),
   };
 }
@@ -131,5 +135,17 @@ function openLazily(context: ConsoleContext): ApiHandler {
   return async (call) => {
     opening ??= open();
     return (await opening)(call);
+  };
+}
+
+function openToolsLazily(context: ConsoleContext): ToolEndpoints {
+  let opening: Promise<ToolEndpoints> | null = null;
+  async function open(): Promise<ToolEndpoints> {
+    const { openToolEndpoints } = await import("../console-api/tools/oauth-endpoints.ts");
+    return openToolEndpoints(context, context.gateway.dispatcher.deadlines);
+  }
+  return async (call, action) => {
+    opening ??= open();
+    return (await opening)(call, action);
   };
 }

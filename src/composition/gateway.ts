@@ -12,6 +12,7 @@ import { ReasoningEstimates } from "../gateway/metering/reasoning-estimate.ts";
 import { openInFlightRequests } from "../gateway/request/in-flight-requests.ts";
 import { RequestReader } from "../gateway/request/read-request.ts";
 import { HeldResponses } from "../gateway/response-calls/held-responses.ts";
+import { ConversationStays } from "../gateway/steps/conversation-stays.ts";
 import { openResponseRoutes } from "../gateway/stored-responses/response-routes.ts";
 import type { StoredResponses } from "../gateway/stored-responses/stored-responses.ts";
 import { openDrains } from "../gateway/stream/drains.ts";
@@ -19,8 +20,8 @@ import type { TranslationServices } from "../gateway/translation/request-transla
 import { StateSeals } from "../gateway/translation/state-seals.ts";
 import { TokenFactors } from "../gateway/translation/token-factors.ts";
 import { TranslationThreads } from "../gateway/translation/translation-threads.ts";
-import type { Dispatcher } from "../gateway/upstream/dispatch.ts";
 import { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
+import type { LimitLeases } from "../limits/leases/limit-leases.ts";
 import type { Limiter } from "../limits/limiter.ts";
 import { QueueOccupancy } from "../limits/queue-occupancy.ts";
 import type { ThrottleSharing } from "../nodes/throttle-sharing.ts";
@@ -30,13 +31,13 @@ import { openRequestCounts } from "../observe/request-counts.ts";
 import { RequestMetrics } from "../observe/request-metrics.ts";
 import { openTraffic } from "../observe/traffic.ts";
 import { TranslationCounts } from "../observe/translation-counts.ts";
+import type { PresentedSecret } from "../policy/key-index.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
 import { adoptImportedDigest } from "../store/policy/keys.ts";
 import type { Tracer } from "../telemetry/tracer.ts";
 import { openAccessLog } from "./access-log.ts";
 import type { BillingServices } from "./billing.ts";
 import { openCaptures } from "./captures.ts";
-import type { SharedLimits } from "./limit-sharing.ts";
 import type { ProcessContext } from "./process-context.ts";
 import { openStoredResponses } from "./stored-responses.ts";
 import { openDispatcher, type Timers } from "./upstream.ts";
@@ -45,7 +46,7 @@ export interface GatewayServices {
   readonly policy: LivePolicy;
   readonly limiter: Limiter;
   /** Null if there is one node. */
-  readonly shared: SharedLimits | null;
+  readonly leases: LimitLeases | null;
   readonly billing: BillingServices;
   readonly timers: Timers;
   readonly tracer: Tracer | null;
@@ -61,14 +62,13 @@ export function spoolFolder({ settings }: ProcessContext): string {
 export function openGateway(context: ProcessContext, services: GatewayServices): Gateway {
   const { installation, settings, limits, log, closers } = context;
   const { clock, db } = installation;
-  const { policy, limiter, billing, timers, tracer } = services;
+  const { policy, limiter, leases, billing, timers, tracer } = services;
   const { billingEngine } = billing;
   const { deadlines, keepAliveTimer } = timers;
   // Requests that wait for a slot and those that wait for an account count together.
   const occupancy = new QueueOccupancy();
   const loop = openLoopWatch(context);
-  const dispatcher = openDispatcher(context, { policy, limiter, occupancy, billingEngine, timers, loop });
-  if (services.shared !== null) serveGains(services.shared, dispatcher);
+  const dispatcher = openDispatcher(context, { ...services, occupancy, billingEngine, loop });
   const bodies = openBodyBudgets(limits, settings.largeBodiesBytes, { ...clock, deadlines });
   const requests = new RequestReader(
     { ...limits, spoolDir: spoolFolder(context), deadlines, monotonicMs: clock.monotonicMs },
@@ -94,7 +94,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     policy,
     auth: openAuthenticator(context, services),
     limiter,
-    sharing: services.shared?.sharing ?? null,
+    leases,
     concurrencyQueue: new ConcurrencyQueue(limiter, occupancy, clock),
     tokenCounts: new KeySlots(limits.tokenCountsOfKey),
     reads: new KeyRate(limits.readsOfKey, clock.monotonicMs),
@@ -102,6 +102,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     rejections: billing.rejections,
     billingFaults: billing.faults,
     idempotency: billing.idempotency,
+    stays: new ConversationStays(limits.fallbackStaysMax, clock.monotonicMs),
     estimates: createInputEstimates(),
     reasoning,
     inputCounter,
@@ -166,7 +167,7 @@ function openAuthenticator(
   });
   const imported = {
     lifeMs: limits.importedHashLifeMs,
-    adopt: (keyId: string, used: string) => {
+    adopt: (keyId: string, used: PresentedSecret) => {
       adoptImportedDigest(db, keyId, used).catch((error: unknown) =>
         log.warn("imported_digest_unsaved", {
           key: keyId,
@@ -215,13 +216,4 @@ function openLoopWatch({ installation, limits, log, closers }: ProcessContext): 
   const loop = new LoopWatch({ limits: limits.loopWatch, log, monotonicMs, threadCpuMs: readThreadCpuMs });
   closers.add(() => loop.stop());
   return loop;
-}
-
-/** Requests that wait for an account are served when other nodes give a part of its limits. */
-function serveGains(shared: SharedLimits, { pool, waitingQueue }: Dispatcher): void {
-  shared.observeGains(({ scope, id }) => {
-    if (scope !== "account") return;
-    pool.noteLimitGain(id);
-    waitingQueue.serveFreedSlot(id);
-  });
 }

@@ -2,6 +2,7 @@
 
 import { join } from "node:path";
 import type { ApiHandler } from "../console-api/handler.ts";
+import type { ToolEndpoints } from "../console-api/tools/oauth-endpoints.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { openSockets } from "../responses-websocket/sockets.ts";
 import { processReadiness } from "../server/readiness.ts";
@@ -17,6 +18,7 @@ export interface HttpServices {
   readonly gateway: Gateway;
   readonly billing: BillingServices;
   readonly api: ApiHandler;
+  readonly tools: ToolEndpoints;
   /** Output folder of `npm run build`. */
   readonly builtDir: string;
   readonly status: NodeStatus;
@@ -24,7 +26,7 @@ export interface HttpServices {
 
 export function startHttpServer(context: ProcessContext, services: HttpServices): Server {
   const { installation, settings, limits, closers } = context;
-  const { gateway, billing, api, builtDir, status } = services;
+  const { gateway, billing, api, tools, builtDir, status } = services;
   const sockets = openSockets({
     gateway,
     newId: installation.newId,
@@ -36,6 +38,8 @@ export function startHttpServer(context: ProcessContext, services: HttpServices)
   const server = startServer({
     gateway,
     api,
+    tools,
+    toolTelemetry: limits.toolSignIn,
     sites: openSites(builtDir, limits.siteCacheBytesMax),
     newId: installation.newId,
     hostname: settings.host,
@@ -53,7 +57,7 @@ export function startHttpServer(context: ProcessContext, services: HttpServices)
     socketIdleSeconds: limits.socketIdleSeconds,
     others: openOthers(context),
     isStoreReady: async () =>
-      (await billing.isReady()) && status.isSupported && gateway.sharing?.isJoining !== true,
+      (await billing.isReady()) && status.isSupported && gateway.leases?.isReady !== false,
   });
   // If the port is shared, other processes accept the connections that this one no longer accepts.
   const silentMs = settings.process === null ? 0 : limits.processes.silentMs;

@@ -8,6 +8,7 @@ import type { BillingEngine } from "../billing/engine/billing-engine.ts";
 import { type KeepAliveTimer, openKeepAliveTimer } from "../gateway/stream/keep-alive-timer.ts";
 import type { Dispatcher } from "../gateway/upstream/dispatch.ts";
 import { openRetryBudget } from "../gateway/upstream/retry-budget.ts";
+import type { LimitLeases } from "../limits/leases/limit-leases.ts";
 import type { Limiter } from "../limits/limiter.ts";
 import type { QueueOccupancy } from "../limits/queue-occupancy.ts";
 import { openHttpClient } from "../net/http-client/client.ts";
@@ -42,6 +43,8 @@ export function openTimers({ installation, limits, closers }: ProcessContext): T
 export interface DispatcherServices {
   readonly policy: LivePolicy;
   readonly limiter: Limiter;
+  /** Null if there is one node. */
+  readonly leases: LimitLeases | null;
   readonly occupancy: QueueOccupancy;
   readonly billingEngine: BillingEngine;
   readonly loop: LoopWatch;
@@ -79,6 +82,7 @@ export function openDispatcher(context: ProcessContext, services: DispatcherServ
     pool,
     billingEngine: services.billingEngine,
     waitingQueue: openWaitingQueue(clock, services.occupancy),
+    leases: services.leases,
     retries: openRetryBudget(),
     dialer,
     http,

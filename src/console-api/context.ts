@@ -22,7 +22,7 @@ export type ConsoleGateway = Pick<
   | "log"
   | "loop"
   | "limiter"
-  | "sharing"
+  | "leases"
   | "billingEngine"
   | "dispatcher"
   | "bodyBudget"

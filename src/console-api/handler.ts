@@ -10,9 +10,11 @@ import { ApiError, errorResponse } from "../errors.ts";
 import { readBody } from "../gateway/bodies/body.ts";
 import type { BodyBudget } from "../gateway/bodies/body-budget.ts";
 import { bodyError } from "../gateway/bodies/body-error.ts";
+import { hasMoreValues } from "../json/values.ts";
 import { resolveClientAddress } from "../net/http-server/proxy.ts";
 import { type IncomingHttpRequest, SharedResponse } from "../net/wire/http-message.ts";
 import { logFault } from "../observe/log.ts";
+import { SCIM_MEDIA, scimErrorResponse } from "../scim/scim-error.ts";
 import { findActor, readBearer, readUserAgent } from "./auth/actor.ts";
 import type { ConsoleContext } from "./context.ts";
 import { presentedSession } from "./http/cookies.ts";
@@ -66,7 +68,12 @@ export function openApiHandler(
     const bytesMax = actor === null ? limits.anonymousBodyBytesMax : route.bodyBytesMax;
     const query = parseQueryRecord(call.query);
     rejectNul({ ...params, ...query });
-    const body = await parseBody(request, bytesMax, deadlines, context.gateway.bodyBudget);
+    const body = await parseBody(
+      request,
+      { ...route, bodyBytesMax: bytesMax },
+      deadlines,
+      context.gateway.bodyBudget,
+    );
     // A body may take minutes to arrive: access that was revoked meanwhile must be rejected.
     const allowed =
       request.body === null ? handle : route.allow(await findActor(context, { headers, clientAddress }));
@@ -93,7 +100,9 @@ export function openApiHandler(
     } catch (thrown) {
       const error = asRejection(thrown);
       if (error.status === 500) logFault(context.gateway.log, { request_id: call.requestId }, thrown);
-      response = errorResponse(error, call.requestId);
+      response = call.path.startsWith("/scim/")
+        ? scimErrorResponse(error)
+        : errorResponse(error, call.requestId);
     }
     response.headers.set("x-request-id", call.requestId);
     // Responses are specific to a user or a moment. Only a document that is the same for everyone sets another
@@ -107,35 +116,51 @@ export function openApiHandler(
 /** Accepts only JSON, which a form on another site cannot send. */
 async function parseBody(
   request: IncomingHttpRequest,
-  bytesMax: number,
+  { bodyBytesMax, media }: Pick<ConsoleRoute, "bodyBytesMax" | "media">,
   deadlines: Deadlines,
   bodyBudget: BodyBudget,
 ): Promise<unknown> {
   if (request.body === null) return undefined;
-  const readLimits = { ...limits.bodyReading, bytesMax, idleTimeoutMs: limits.bodyIdleTimeoutMs, deadlines };
+  const readLimits = {
+    ...limits.bodyReading,
+    bytesMax: bodyBytesMax,
+    idleTimeoutMs: limits.bodyIdleTimeoutMs,
+    deadlines,
+  };
   const received = await readBody(request, readLimits, bodyBudget, CONSOLE);
-  if (!("ok" in received)) return parseContent(request, partBytes(received));
+  const valuesMax = bodyBytesMax > limits.apiBodyBytesMax ? limits.apiBulkValuesMax : limits.apiValuesMax;
+  const accepted = { valuesMax, media };
+  if (!("ok" in received)) return parseContent(request, partBytes(received), accepted);
   if (!received.ok) throw bodyError(received);
   try {
-    return parseContent(request, received.bytes);
+    return parseContent(request, received.bytes, accepted);
   } finally {
     received.reservation.release();
   }
 }
 
-function parseContent(request: IncomingHttpRequest, bytes: Uint8Array): unknown {
+function parseContent(
+  request: IncomingHttpRequest,
+  bytes: Uint8Array,
+  { valuesMax, media }: { valuesMax: number; media: string },
+): unknown {
   if (bytes.length === 0) return undefined;
   const type = request.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
-  if (type !== "application/json") {
+  const isScim = type === SCIM_MEDIA && media === SCIM_MEDIA;
+  if (type !== "application/json" && !isScim) {
     throw new ApiError("unsupported_media_type", "Send JSON, with Content-Type: application/json.");
   }
-  const { text, value } = parseJson(bytes);
+  const { text, value } = parseJson(bytes, valuesMax);
   // A long body is searched only if it contains the escape.
   if (text.includes("\\u0000")) rejectNul(value);
   return value;
 }
 
-function parseJson(bytes: Uint8Array): { text: string; value: unknown } {
+function parseJson(bytes: Uint8Array, valuesMax: number): { text: string; value: unknown } {
+  if (hasMoreValues(bytes, valuesMax)) {
+    const message = `The body has more than ${valuesMax.toLocaleString("en-US")} JSON values. Send several requests.`;
+    throw new ApiError("invalid_value", message);
+  }
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     return { text, value: JSON.parse(text) };

@@ -107,6 +107,7 @@ const ACCESS_TEXTS: Readonly<Record<Access, string>> = {
   user: "Requires a signed-in user.",
   auditor: "Requires an administrator or an auditor.",
   admin: "Requires an administrator.",
+  service: "Requires a service account.",
 };
 
 function describeOperation(name: string, route: ConsoleRoute): ApiOperation {
@@ -160,7 +161,7 @@ function describeSecurity({ access, tokenScope, serviceScope }: ConsoleRoute): J
     ...(access === "anyone" ? [{}] : []),
     ...(tokenScope === "none" ? [] : [{ token: [tokenScope] }]),
     ...(serviceScope === "none" ? [] : [{ service: [serviceScope] }]),
-    { session: [] },
+    ...(access === "service" ? [] : [{ session: [] }]),
   ];
 }
 

@@ -36,7 +36,13 @@ import { keyRoutes } from "./keys/keys.ts";
 import { metricsRoutes } from "./metrics/metrics.ts";
 import { modelRoutes } from "./models/models.ts";
 import { documentRoutes } from "./openapi.ts";
+import { scimDiscoveryRoutes } from "./scim/discovery-routes.ts";
+import { scimGroupRoutes } from "./scim/group-routes.ts";
+import { scimSearchRoutes } from "./scim/search-routes.ts";
+import { scimUserRoutes } from "./scim/user-routes.ts";
+import { accountLinkRoutes } from "./sign-in/link-account.ts";
 import { providerSignInRoutes } from "./sign-in/sign-in.ts";
+import { toolRoutes } from "./tools/tool-routes.ts";
 import { usageRoutes } from "./usage/usage.ts";
 import { walletRoutes } from "./wallet/wallet.ts";
 
@@ -74,7 +80,13 @@ const OPERATIONS = {
   ...secondFactorRoutes,
   ...sessionRoutes,
   ...providerSignInRoutes,
+  ...accountLinkRoutes,
+  ...scimDiscoveryRoutes,
+  ...scimGroupRoutes,
+  ...scimSearchRoutes,
+  ...scimUserRoutes,
   ...tokenRoutes,
+  ...toolRoutes,
   ...usageRoutes,
   ...verificationRoutes,
   ...walletRoutes,

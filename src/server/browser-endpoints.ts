@@ -56,7 +56,10 @@ export class BrowserEndpoints {
         // A path instead of a URL: behind a proxy, only the browser knows the host.
         return new Response(null, {
           status: 302,
-          headers: { location: destination.to, "x-request-id": call.requestId },
+          headers: {
+            location: destination.to + (call.query === "" ? "" : `?${call.query}`),
+            "x-request-id": call.requestId,
+          },
         });
       case "api":
         return this.#callApi(call);

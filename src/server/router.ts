@@ -1,6 +1,7 @@
 /** Assigns a request id to each request, routes it to its endpoint, and converts errors to responses. */
 
 import type { NewId } from "../base/clock.ts";
+import type { ToolEndpoints } from "../console-api/tools/oauth-endpoints.ts";
 import { asApiError } from "../errors.ts";
 import type { HttpCall } from "../gateway/call.ts";
 import { buildErrorResponse, JSON_LINES } from "../gateway/endpoints/error-response.ts";
@@ -23,12 +24,15 @@ import { requestFaultError } from "./request-fault.ts";
 import { type Destination, findDestination } from "./routes.ts";
 import { ServerCall } from "./server-call.ts";
 import type { SocketUpgrades } from "./socket-upgrades.ts";
+import { respondToTool, type TelemetryBounds } from "./tool-endpoints.ts";
 import { UnknownUrl } from "./unknown-url.ts";
 
 export interface RouterOptions extends BrowserEndpointsOptions {
   gateway: Gateway;
   newId: NewId;
   readiness: Readiness;
+  tools: ToolEndpoints;
+  toolTelemetry: TelemetryBounds;
 }
 
 type OtherDestination = Exclude<Destination, { kind: "model_call" | "responses_socket" }>;
@@ -103,6 +107,10 @@ export class Router {
       case "usage":
       case "request":
         return this.#callerEndpoints.respond(call, destination);
+      case "tool_sign_in":
+      case "managed_settings":
+      case "tool_telemetry":
+        return respondToTool(this.#options, call, destination);
       case "openapi":
         return this.#openApi.respond(call);
       case "health":

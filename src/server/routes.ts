@@ -1,5 +1,6 @@
 /** The table of all endpoints with their methods. */
 
+import type { ToolAction } from "../console-api/tools/oauth-endpoints.ts";
 import { ApiError } from "../errors.ts";
 import { ENDPOINTS } from "../protocols/endpoints.ts";
 import { type Endpoint, publicPath } from "../protocols/shared/endpoint.ts";
@@ -20,6 +21,9 @@ export type Destination =
   | { kind: "api" }
   | { kind: "site"; site: SiteName }
   | { kind: "moved"; to: string }
+  | { kind: "tool_sign_in"; action: ToolAction }
+  | { kind: "managed_settings" }
+  | { kind: "tool_telemetry" }
   | { kind: "openapi" }
   | { kind: "health" }
   | { kind: "readiness" };
@@ -38,6 +42,15 @@ const EXACT: ReadonlyMap<string, Methods> = new Map<string, Methods>([
   ["/openapi.json", { GET: { kind: "openapi" } }],
   // Claude Code asks here whether the server is there, before it sends its key.
   ["/api/hello", { HEAD: { kind: "health" } }],
+  ["/.well-known/oauth-authorization-server", { GET: { kind: "tool_sign_in", action: "metadata" } }],
+  ["/oauth/device_authorization", { POST: { kind: "tool_sign_in", action: "device" } }],
+  ["/oauth/token", { POST: { kind: "tool_sign_in", action: "token" } }],
+  ["/oauth/revoke", { POST: { kind: "tool_sign_in", action: "revoke" } }],
+  // The page of a code, as tools show it.
+  ["/device", { GET: { kind: "moved", to: "/console/device" } }],
+  ["/managed/settings", { GET: { kind: "managed_settings" } }],
+  ["/v1/metrics", { POST: { kind: "tool_telemetry" } }],
+  ["/v1/logs", { POST: { kind: "tool_telemetry" } }],
   ["/v1/messages/count_tokens", { POST: { kind: "count_tokens" } }],
   ["/v1/models", { GET: { kind: "models" } }],
   ["/v1beta/models", { GET: { kind: "gemini_models" } }],
@@ -51,10 +64,13 @@ const EXACT: ReadonlyMap<string, Methods> = new Map<string, Methods>([
   }),
 ]);
 
+/** Paths of the console API, and of SCIM, which is a part of it. */
+const API_PATH = /^\/(?:api|scim)\//;
+
 export function findDestination(method: string, path: string): Destination {
   // The console API has its own table of methods and paths.
   const exact = EXACT.get(path);
-  if (exact === undefined && (path.startsWith("/api/") || path === "/metrics")) return { kind: "api" };
+  if (exact === undefined && (API_PATH.test(path) || path === "/metrics")) return { kind: "api" };
   const methods = exact ?? matchPattern(path) ?? matchPage(path);
   if (!methods) throw new UnknownUrl(path, suggestPath(path));
   const destination = Object.hasOwn(methods, method) ? methods[method] : undefined;
@@ -132,12 +148,20 @@ const PATTERNS: readonly Pattern[] = [
   },
 ];
 
+/** Not part of the API for programs: pages, and what the sign-in of tools defines (docs/sign-in.md). */
+const UNDOCUMENTED: ReadonlySet<Destination["kind"]> = new Set<Destination["kind"]>([
+  "moved",
+  "tool_sign_in",
+  "managed_settings",
+  "tool_telemetry",
+]);
+
 /** All endpoints, for the documentation. */
 export function listRoutes(): { method: string; path: string }[] {
   const exact = [...EXACT].map(([path, methods]) => ({ path, methods }));
   const patterns = PATTERNS.map(({ path, methods }) => ({ path, methods: methods("") }));
   return [...exact, ...patterns].flatMap(({ path, methods }) =>
-    Object.keys(methods).map((method) => ({ method, path })),
+    Object.entries(methods).flatMap(([method, { kind }]) => (UNDOCUMENTED.has(kind) ? [] : { method, path })),
   );
 }
 

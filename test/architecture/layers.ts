@@ -65,6 +65,7 @@ export const LAYERS: readonly Layer[] = [
       "alerts",
       "mail",
       "openid",
+      "scim",
       "config",
       "gateway",
     ],
@@ -105,6 +106,11 @@ export const LAYERS: readonly Layer[] = [
       "accounts",
       "version",
     ],
+  },
+  {
+    name: "scim",
+    holds: "SCIM 2.0 as directories speak it: filters, PATCH, resources, errors. Pure",
+    mayImport: ["errors", "store", "config"],
   },
   {
     name: "openid",
@@ -170,7 +176,7 @@ export const LAYERS: readonly Layer[] = [
   },
   {
     name: "limits",
-    holds: "exact windows and concurrency in memory, and their division over nodes",
+    holds: "exact windows and concurrency in memory; leases of them for several nodes",
     mayImport: ["records", "money"],
   },
   {

@@ -117,6 +117,10 @@ const WORLD = paidFile({
       accounts: ["frankfurt"],
       billing: { charge: "subscription", plans: ["team"] },
       limits: { rpm: 60, windows: [{ per: "1d", usd: "3" }] },
+      fallback: [
+        { group: "paying", when: ["busy", "failing"], max_price: "2.5", leave_after: "3s", stay: "10m" },
+        { group: "paying", when: ["subscription_used"], pay: "balance" },
+      ],
     },
     { name: "free", interfaces: ["embeddings"], models: ["text-embedding-4"], accounts: ["virginia"] },
   ],

@@ -3,13 +3,19 @@
 import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { eventually } from "../support/eventually.ts";
 import { paidFile } from "../support/paid-gateway.ts";
+import { TEST_KEY } from "../support/running-gateway.ts";
 import { axeFindings, sidewaysScroll } from "./axe.ts";
 import { type ConsoleUnderTest, type Page, PHONE_WIDTH, startConsole } from "./browser.ts";
 
 // The console is built and a browser starts first.
 setDefaultTimeout(90_000);
 
-const MODELS = { one: "sim-fast", two: "sim-fast", three: "sim-fast", four: "sim-fast" };
+const FOUR = { one: "sim-fast", two: "sim-fast", three: "sim-fast", four: "sim-fast" };
+const MODELS = {
+  ...FOUR,
+  unhurried: "sim-fast@events=600,interval=100ms,bytes=6000",
+  "with-tools": "sim-tools",
+};
 
 let console_: ConsoleUnderTest;
 
@@ -57,7 +63,7 @@ test("four models respond side by side, without long tasks, and their bills are 
       for (const entry of list.getEntries()) window.longTasks.push(entry.duration);
     }).observe({ entryTypes: ["longtask"] });`);
   await ask(page, "Write forty lines about gateways. ".repeat(20));
-  for (const model of Object.keys(MODELS)) {
+  for (const model of Object.keys(FOUR)) {
     const reply = page.getByRole("article", { name: model, exact: true });
     await reply.getByText(/First token .* tokens\/s · .* in, .* out/).waitFor();
     await reply.locator("summary", { hasText: "Cost" }).click();
@@ -83,6 +89,7 @@ function bodies(): string[] {
 test("a conversation is continued with its own replies, repeated, and stopped", async () => {
   const page = await openPlayground();
   const turn = (number: number) => page.getByRole("region", { name: `Turn ${number}` });
+  await chooseModel(page, "one");
   await ask(page, "First");
   await turn(1).getByText(FIRST_TOKEN).waitFor();
   await ask(page, "Second");
@@ -93,10 +100,59 @@ test("a conversation is continued with its own replies, repeated, and stopped", 
   await eventually(() => bodies().length > sent);
   expect(bodies().at(-1)).toBe(bodies().at(-2) ?? "");
   await turn(2).getByText(FIRST_TOKEN).waitFor();
+
+  await chooseModel(page, "unhurried");
+  await ask(page, "Third");
+  const reply = turn(3).getByRole("article", { name: "unhurried" });
+  await reply.locator(".reply-text").waitFor();
+  await page.getByRole("button", { name: "Stop" }).click();
+  await reply.getByText("Stopped.").waitFor();
+  // What has arrived stays, and the request is billed.
+  const text = await reply.locator(".reply-text").innerText();
+  await reply.locator("summary", { hasText: "Cost" }).waitFor();
+  expect(await reply.locator(".reply-text").innerText()).toBe(text);
+  await page.getByRole("button", { name: "Repeat" }).waitFor();
+});
+
+async function chooseModel(page: Page, model: string): Promise<void> {
+  await page.getByRole("combobox", { name: "Model 1" }).selectOption(model);
+}
+
+test("system text, temperature and effort are sent, and the code of a reply sends the same request", async () => {
+  const page = await openPlayground();
+  await chooseModel(page, "one");
+  await page.getByText("Options").click();
+  await page.getByRole("textbox", { name: "System text" }).fill("Answer in one word.");
+  await page.getByRole("spinbutton", { name: "Temperature" }).fill("0.3");
+  await page.getByRole("combobox", { name: "Effort" }).selectOption("low");
+  await ask(page, "Capital of Norway?");
+  await page.getByText(FIRST_TOKEN).waitFor();
+  const sent = JSON.parse(bodies().at(-1) ?? "{}");
+  expect(sent).toMatchObject({
+    messages: [
+      { role: "system", content: "Answer in one word." },
+      { role: "user", content: "Capital of Norway?" },
+    ],
+    temperature: 0.3,
+    reasoning_effort: "low",
+  });
+  await page.getByRole("button", { name: "Code" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByRole("tab", { name: "curl" }).click();
+  const command = await dialog.getByRole("region", { name: "curl" }).locator("code").innerText();
+  const env = { PATH: process.env.PATH ?? "", MODEL_GATEWAY_KEY: TEST_KEY };
+  const run = Bun.spawn(["sh", "-c", `${command} --silent`], { env, stdout: "pipe" });
+  expect(await new Response(run.stdout).text()).toContain("chat.completion.chunk");
+  expect(JSON.parse(bodies().at(-1) ?? "{}")).toMatchObject({ ...sent, model: expect.any(String) });
+  const copy = dialog.getByRole("region", { name: "curl" }).getByRole("button", { name: /Copy/ });
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await copy.click();
+  expect(await page.evaluate("navigator.clipboard.readText()")).toBe(command);
 });
 
 test("images and tools are sent, and a tool call is shown", async () => {
   const page = await openPlayground();
+  await chooseModel(page, "with-tools");
   await page.getByText("Options").click();
   await page.getByRole("textbox", { name: "Tools (JSON)" }).fill("[{}]");
   await page.getByText("This is not a JSON array of functions with names.").waitFor();
@@ -111,10 +167,20 @@ test("images and tools are sent, and a tool call is shown", async () => {
   });
   await page.getByRole("img", { name: "Image 1" }).waitFor();
   await ask(page, "What is this?");
-  await page.getByRole("region", { name: "Turn 1" }).getByText(FIRST_TOKEN).waitFor();
+  const turn = page.getByRole("region", { name: "Turn 1" });
+  await turn.getByText(FIRST_TOKEN).waitFor();
   const body = bodies().at(-1) ?? "";
   expect(body).toContain("data:image/png;base64,");
   expect(body).toContain("get_weather");
+  const call = await turn.getByRole("region", { name: "Call of get_weather" }).locator("code").innerText();
+  expect(call).toMatch(/^get_weather\(\{.*\}\)$/);
+  await page.getByRole("textbox", { name: "Result of the tool" }).fill("Sunny");
+  await page.keyboard.press("Enter");
+  await page.getByRole("region", { name: "Turn 2" }).getByText(FIRST_TOKEN).waitFor();
+  expect(JSON.parse(bodies().at(-1) ?? "{}").messages.at(-1)).toMatchObject({
+    role: "tool",
+    content: "Sunny",
+  });
 });
 
 test("the temporary secret is in memory only, and no cookie is sent with a model request", async () => {

@@ -28,6 +28,10 @@ let gateway: RunningGateway;
 
 beforeAll(async () => {
   gateway = await startTestGateway();
+  await gateway.apply(`
+sign_in: { providers: [{ name: corp, issuer: "https://login.example.com", client_id: gateway }] }
+scim: { provider: corp }
+`);
   await signInAs(gateway, "user@example.com");
   await signInAs(gateway, "root@example.com", "admin");
   await signInAs(gateway, "disabled@example.com", "admin");
@@ -61,6 +65,7 @@ const ASKERS = {
   // It extends config.apply and cannot be alone.
   "service with keys.write": () =>
     createServiceClient(gateway, "ci with keys", ["config.apply", "keys.write"]),
+  "service with scim": () => createServiceClient(gateway, "directory", ["scim"]),
 } satisfies Record<string, () => Promise<ConsoleClient>>;
 
 type Asker = keyof typeof ASKERS;
@@ -77,6 +82,7 @@ function expected(name: RouteName, asker: Asker): string | null {
     return "forbidden";
   const isNobody = asker === "nobody" || asker === "disabled administrator";
   if (isNobody) return access === "anyone" ? null : "sign_in_required";
+  if (access === "service") return "forbidden";
   const isAdmin = asker.startsWith("administrator");
   const isAuditor = asker.startsWith("auditor");
   if (access === "admin" && !isAdmin) return "forbidden";
@@ -105,6 +111,28 @@ const OPEN_TO_SERVICES: Readonly<Record<ServiceScope, readonly RouteName[]>> = {
   "wallet.top_up": ["admin.money.top_up"],
   "config.apply": ["admin.config.plan", "admin.config.apply"],
   "keys.write": ["admin.config.plan", "admin.config.apply"],
+  scim: [
+    "scim.config",
+    "scim.resource_type",
+    "scim.resource_types",
+    "scim.schema",
+    "scim.schemas",
+    "scim.search",
+    "scim.users.search",
+    "scim.groups.search",
+    "scim.users.create",
+    "scim.users.delete",
+    "scim.users.get",
+    "scim.users.list",
+    "scim.users.patch",
+    "scim.users.replace",
+    "scim.groups.create",
+    "scim.groups.delete",
+    "scim.groups.get",
+    "scim.groups.list",
+    "scim.groups.patch",
+    "scim.groups.replace",
+  ],
 };
 
 /** Written out, so that the order of the scopes in the code is tested and not repeated. */
@@ -122,6 +150,7 @@ async function codeOf(asking: ConsoleClient, { method, path, body }: ConsoleRout
     method,
     ...(takesBody ? { body: "[]", headers: { "content-type": "application/json" } } : {}),
   });
+  if (!response.ok && path.startsWith("/scim/")) return codeOfScim(response);
   const isJson = response.headers.get("content-type")?.startsWith("application/json");
   if (response.ok || !isJson) {
     await response.body?.cancel();
@@ -129,6 +158,13 @@ async function codeOf(asking: ConsoleClient, { method, path, body }: ConsoleRout
   }
   const { error } = (await response.json()) as { error: { code: string } };
   return error.code;
+}
+
+/** SCIM has its own error bodies, which name no code of the console's API. */
+async function codeOfScim(response: Response): Promise<string | null> {
+  const { detail } = (await response.json()) as { detail: string };
+  if (/page of another site|Origin header is missing/.test(detail)) return "foreign_origin";
+  return response.status === 401 ? "sign_in_required" : response.status === 403 ? "forbidden" : null;
 }
 
 const GATE = ["sign_in_required", "forbidden", "foreign_origin"];
@@ -182,8 +218,9 @@ describe("the scope of a personal access token", () => {
     expect(needing("read")).toEqual([]);
     expect(needing("keys").toSorted()).toEqual(["keys.create", "keys.edit", "keys.revoke", "keys.rotate"]);
     for (const name of needing("admin")) expect(name).toStartWith("admin.");
-    for (const [name, { method, tokenScope }] of EVERY)
-      if (method === "GET")
+    for (const [name, { method, tokenScope, access }] of EVERY)
+      if (access === "service") expect(tokenScope).toBe("none");
+      else if (method === "GET")
         expect(tokenScope).toBe(name === "admin.usage_export.records" ? "export" : "read");
   });
 
@@ -233,10 +270,10 @@ describe("the scope of a personal access token", () => {
 });
 
 describe("request bodies", () => {
-  test("are larger than a form only for administrators", () => {
+  test("are larger than a form only for administrators and directories", () => {
     const more = EVERY.filter(([, { bodyBytesMax }]) => bodyBytesMax > limits.apiBodyBytesMax);
     expect(more).not.toBeEmpty();
-    for (const [, { access }] of more) expect(access).toBe("admin");
+    for (const [, { access }] of more) expect(["admin", "service"]).toContain(access);
   });
 
   const times = EVERY.flatMap(([name, { body }]) =>

@@ -116,11 +116,12 @@ describe("one account", () => {
       for (let i = 0; i < 3; i++) expect(await statusOf(gateway)).toBe(200);
       expect(seenBy(gateway)).toEqual([1, 4]);
 
-      // Another field changes: the credential is still the same.
-      await gateway.apply(poolFile({ accounts: [{ ...PREFERRED, weight: 5 }, SPARE] }, urls));
-      await Bun.sleep(700);
+      // Another field changes: the credential is still the same. The new model shows that the change is active.
+      const spare = { ...SPARE, models: { [PUBLIC_MODEL]: "sim-fast", added: "sim-fast" } };
+      await gateway.apply(poolFile({ accounts: [{ ...PREFERRED, weight: 5 }, spare] }, urls));
+      await eventually(async () => (await statusOf(gateway, { model: "added" })) === 200);
       expect(await statusOf(gateway)).toBe(200);
-      expect(seenBy(gateway)).toEqual([1, 5]);
+      expect(seenBy(gateway)).toEqual([1, 6]);
 
       await gateway.apply(poolFile({ accounts: [{ ...PREFERRED, credential: "renewed" }, SPARE] }, urls));
       await eventually(async () => {

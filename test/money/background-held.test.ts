@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { eventually } from "../support/eventually.ts";
 import { bill, type PaidGateway, PRICE, startPaidGateway } from "../support/paid-gateway.ts";
 import type { GatewayOptions } from "../support/running-gateway.ts";
 
@@ -174,9 +175,13 @@ test("a cancelled response without usage is charged the reasoning that its reque
 
 test("an upstream that fails for a while is polled again", async () => {
   const { requestId } = await begin();
-  respond = () => new Response("no", { status: 500 });
+  let polls = 0;
+  respond = () => {
+    polls++;
+    return new Response("no", { status: 500 });
+  };
   const { records } = await start();
-  await Bun.sleep(2_500);
+  await eventually(() => polls >= 2);
   expect(await records.findRow(requestId)).toBeNull();
   respond = () => Response.json(buildResponse("completed", USED));
   expect(await records.row(requestId)).toMatchObject({ chargedNano: USED_NANO });

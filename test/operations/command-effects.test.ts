@@ -25,8 +25,11 @@ const sourceFile = join(folder, "litellm.db");
 const pricesFile = join(folder, "prices.yaml");
 const missingFolder = join(folder, "missing");
 const MASTER_KEY = Buffer.alloc(32, 7).toString("base64");
-/** Commands that never open the store of an installation; `init` does only at a terminal. */
-const WITHOUT_STORE = ["completion", "init", "schema", "selftest", "simulate"];
+/** Commands that never open the store of an installation; `init` does only at a terminal. Some run on other computers. */
+const WITHOUT_STORE = [
+  ...["completion", "init", "schema", "selftest", "simulate"],
+  ...["login", "logout", "run", "setup", "token"],
+];
 
 /** Arguments with which each command would do its work on a database that has this user. */
 const ARGUMENTS: Readonly<Record<string, readonly string[]>> = {
@@ -50,6 +53,7 @@ const ARGUMENTS: Readonly<Record<string, readonly string[]>> = {
   "service-accounts token": ["ci"],
   "service-accounts revoke-tokens": ["ci"],
   "service-accounts delete": ["ci"],
+  "directory restore": ["corp"],
   "wallet show": ["--user", "a@example.com"],
   "wallet top-up": ["--user", "a@example.com", "--usd", "1"],
   "wallet adjust": ["--user", "a@example.com", "--usd", "1", "--reason", "test"],

@@ -87,6 +87,55 @@ test("an operator's socket left by a killed process is replaced", async () => {
   }
 });
 
+test("the fallback steps of a key are listed, with what keeps requests from them", async () => {
+  const other = mkdtempSync(join(tmpdir(), "model-gateway-explain-"));
+  try {
+    const file = `
+models: [{ id: fast, interfaces: [chat] }]
+accounts: [{ name: sim, kind: simulator }]
+groups:
+  - { name: saver, models: [fast], accounts: [sim], fallback: [{ group: standard, when: [busy, failing], stay: 10m }] }
+  - { name: standard, models: [fast] }
+keys: [{ name: ci, group: saver }]`;
+    await Bun.write(join(other, "gateway.yaml"), file);
+    await runCommand(["apply", "gateway.yaml"], { folder: other });
+    const { output } = await runCommand(["keys", "list"], { folder: other });
+    const id = /\b[0-9A-Za-z]{8}\b/.exec(output)?.[0] ?? "";
+    const explained = await runCommand(["explain", "--key", id, "--model", "fast"], { folder: other });
+    expect(explained.output).toMatch(
+      /^ *1 +standard +fast +busy, failing +none +- +- +10m +no_account_serves *$/m,
+    );
+  } finally {
+    rmSync(other, { recursive: true, force: true });
+  }
+});
+
+test("a key without a user is created in a group with a charging step only if it denies fallback", async () => {
+  const other = mkdtempSync(join(tmpdir(), "model-gateway-explain-"));
+  try {
+    const file = `
+models: [{ id: fast, interfaces: [chat], price: { input: "1" } }]
+accounts: [{ name: sim, kind: simulator }]
+groups:
+  - { name: saver, models: [fast], accounts: [sim], fallback: [{ group: paid, when: [busy] }] }
+  - { name: paid, models: [fast], accounts: [sim], billing: { charge: balance } }`;
+    await Bun.write(join(other, "gateway.yaml"), file);
+    await runCommand(["apply", "gateway.yaml"], { folder: other });
+    const create = (...more: string[]) =>
+      runCommand(["keys", "create", "--name", "ci", "--group", "saver", ...more], { folder: other });
+    const rejected = await create();
+    expect(rejected.code).not.toBe(0);
+    expect(rejected.output).toContain('A fallback step of the group "saver" charges');
+    expect((await create("--fallback", "deny")).code).toBe(0);
+    const { output } = await runCommand(["keys", "list"], { folder: other });
+    const id = /\b[0-9A-Za-z]{8}\b/.exec(output)?.[0] ?? "";
+    const explained = await runCommand(["explain", "--key", id, "--model", "fast"], { folder: other });
+    expect(explained.output).toContain("denied_by_key");
+  } finally {
+    rmSync(other, { recursive: true, force: true });
+  }
+});
+
 describe("explain REQUEST_ID", () => {
   test("shows every attempt with its account, timing and failure, and all candidates", async () => {
     const id = await requestId({ key: "a" });

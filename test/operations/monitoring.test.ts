@@ -21,16 +21,18 @@ const account = (name: string, models: string, more = "") =>
 
 const FILE = `
 models:
-  - { id: fast, interfaces: [chat, responses] }
+  - { id: fast, interfaces: [chat, responses], context_tokens: 100000 }
   - { id: flaky, interfaces: [chat] }
   - { id: foreign, interfaces: [chat, responses] }
+  - { id: broken, interfaces: [chat], fallback: [{ model: fast, when: [failing] }] }
 accounts:
   - ${account("first", "{ fast: sim-fast, flaky: fault/500 }")}
   - ${account("second", "{ flaky: sim-fast }", ", priority: 2")}
+  - ${account("fourth", "{ broken: fault/500 }")}
   - ${account("third", "{ foreign: sim-fast }", ", interfaces: [responses]")}
 request_policies: [{ name: short, output_tokens: { max: 100 } }]
 groups:
-  - { name: default, models: [fast, flaky, foreign], accounts: [first, second, third] }
+  - { name: default, models: [fast, flaky, foreign, broken], accounts: [first, second, third, fourth] }
   - { name: narrow, models: [fast], accounts: [first], request_policy: short, limits: { concurrency: 1 }, queue: { max_waiting: 1, timeout: 1s } }
 users: [{ email: dev@example.com, role: user }]
 usage_export:
@@ -58,7 +60,7 @@ afterAll(async () => {
   await gateway?.stop();
 });
 
-/** One of everything that a dashboard shows: streams, failovers, translations, rules, waits, rejections, turns. */
+/** One of everything that a dashboard shows: streams, failovers, fallback, translations, rules, waits, rejections, turns. */
 async function sendTraffic(): Promise<void> {
   const chat = async (model: string, body: object, key = TEST_KEY) => {
     const response = await gateway.call(
@@ -71,6 +73,7 @@ async function sendTraffic(): Promise<void> {
   await chat("fast", { stream: true });
   await chat("flaky", {});
   await chat("foreign", { seed: 1 });
+  await chat("broken", {});
   await chat("unheard-of", {});
   await Promise.all(
     Array.from({ length: 16 }, () => chat("fast", { stream: true, max_tokens: 1_000 }, NARROW_KEY)),

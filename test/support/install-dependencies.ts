@@ -16,6 +16,10 @@ const NEEDED: readonly { package: string; isThere(): boolean }[] = [
   // Starts nodes with wrong clocks.
   { package: "faketime", isThere: () => Bun.which("faketime") !== null },
   { package: "openssl", isThere: () => Bun.which("openssl") !== null },
+  // Read the completion scripts and the manual page.
+  { package: "zsh", isThere: () => Bun.which("zsh") !== null },
+  { package: "fish", isThere: () => Bun.which("fish") !== null },
+  { package: "groff", isThere: () => Bun.which("groff") !== null },
   { package: "chromium", isThere: () => Bun.which("chromium") !== null },
   { package: "fonts-noto-cjk", isThere: hasChineseFont },
   // Scrapes a running gateway and checks the alert rules.
@@ -59,7 +63,8 @@ export async function installPackages(print: Print): Promise<void> {
   }
 }
 
-async function installClients(print: Print): Promise<void> {
+/** Only the real clients. */
+export async function installClients(print: Print): Promise<void> {
   const installedMs = changedMs("node_modules/.package-lock.json");
   if (installedMs > changedMs("package-lock.json")) return;
   // npm would empty the folder that the link points to, which another checkout uses.

@@ -1,14 +1,19 @@
-/** Several gateway processes on one port, as `start --processes` runs them, on a new PostgreSQL database. */
+/**
+ * Several gateway processes on one port, as `start --processes` runs them, on a new PostgreSQL database. Only in a network
+ * namespace of `own-network.ts`, whose kernel switch it sets.
+ */
 
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eventually } from "./eventually.ts";
 import { type GatewayProcess, type Run, runCommand, startGatewayProcess } from "./gateway-process.ts";
+import { hasOwnNetwork } from "./own-network.ts";
 import { type Postgres, startPostgres } from "./postgres.ts";
 
-/** Makes the kernel move connections that a closing listener has not accepted yet. Of the whole machine; needs root. */
+/** Makes the kernel move connections that a closing listener has not accepted yet. Of a network namespace. */
 const MIGRATE_SWITCH = "/proc/sys/net/ipv4/tcp_migrate_req";
+/** Of one process. Replacements start one after another. */
 const READY_WITHIN_MS = 90_000;
 
 export interface ProcessesOptions {
@@ -25,7 +30,6 @@ export class ProcessesGateway {
   readonly folder = mkdtempSync(join(tmpdir(), "model-gateway-processes-"));
   readonly #environment: Record<string, string>;
   readonly #postgres: Postgres;
-  readonly #migrateBefore = readFileSync(MIGRATE_SWITCH, "utf8");
   #supervisor: GatewayProcess | null = null;
 
   private constructor(postgres: Postgres, { count, environment }: ProcessesOptions) {
@@ -42,6 +46,7 @@ export class ProcessesGateway {
   }
 
   static async create(options: ProcessesOptions): Promise<ProcessesGateway> {
+    if (!hasOwnNetwork()) throw new Error("this process has no network namespace of its own");
     const gateway = new ProcessesGateway(await startPostgres(), options);
     await Bun.write(join(gateway.folder, "gateway.yaml"), options.file);
     await Bun.write(gateway.environmentPath, options.environmentFile ?? "");
@@ -94,7 +99,7 @@ export class ProcessesGateway {
     await eventually(() => {
       const pids = this.pids();
       return pids.length === this.count && pids.every(condition);
-    }, READY_WITHIN_MS);
+    }, READY_WITHIN_MS * this.count);
   }
 
   run(...args: string[]): Promise<Run> {
@@ -102,7 +107,6 @@ export class ProcessesGateway {
   }
 
   async remove(): Promise<void> {
-    writeFileSync(MIGRATE_SWITCH, this.#migrateBefore);
     await this.#supervisor?.stop();
     await this.#postgres.stop();
     rmSync(this.folder, { recursive: true, force: true });

@@ -6,7 +6,7 @@ import { limitsBody, limitsValue } from "../../forms/limits.tsx";
 import { useText } from "../../text/text.tsx";
 import { Awaited } from "../../ui/awaited.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
-import { TextField } from "../../ui/field.tsx";
+import { CheckboxField, TextField } from "../../ui/field.tsx";
 import { CancelButton, Form, useForm } from "../../ui/form.tsx";
 import { EmptyState, Notice } from "../../ui/notice.tsx";
 import { type Expiry, ExpiryFields, useExpiresAt } from "./expiry.tsx";
@@ -60,6 +60,7 @@ interface KeyFormProps {
 
 function KeyForm({ offers, wallet, onCancel, onMade }: KeyFormProps) {
   const t = useText("keys").form;
+  const { key: fallback } = useText("fallback");
   const expiresAt = useExpiresAt();
   const create = useChange("keys.create", { invalidates: ["keys.", "models."] });
   const form = useForm(
@@ -70,6 +71,7 @@ function KeyForm({ offers, wallet, onCancel, onMade }: KeyFormProps) {
       date: "",
       limits: limitsValue(),
       requestPolicy: "",
+      allowsFallback: true,
     },
     async (values) => {
       const { secret } = await create.mutateAsync({
@@ -79,6 +81,7 @@ function KeyForm({ offers, wallet, onCancel, onMade }: KeyFormProps) {
           expires_at: expiresAt(values) ?? null,
           limits: limitsBody(values.limits),
           request_policy: values.requestPolicy === "" ? null : values.requestPolicy,
+          fallback: values.allowsFallback ? "allow" : "deny",
         },
       });
       onMade(secret, chosen);
@@ -94,6 +97,11 @@ function KeyForm({ offers, wallet, onCancel, onMade }: KeyFormProps) {
       )}
       <ExpiryFields form={form} />
       <KeyPolicy binding={form.bind("requestPolicy", "request_policy")} />
+      <CheckboxField
+        {...form.bind("allowsFallback", "fallback")}
+        label={fallback.label}
+        hint={fallback.hint}
+      />
       <OwnLimits form={form} within={chosen?.limits} />
     </Form>
   );

@@ -4,9 +4,10 @@ import { useState } from "react";
 import type { ResponseBody } from "../../api.ts";
 import { useApi, useChange } from "../../data.ts";
 import { limitsBody, limitsValue } from "../../forms/limits.tsx";
+import { useUser } from "../../session.tsx";
 import { useFormat, useText } from "../../text/text.tsx";
 import { ConfirmDialog, Dialog } from "../../ui/dialog.tsx";
-import { SelectField, TextField } from "../../ui/field.tsx";
+import { CheckboxField, SelectField, TextField } from "../../ui/field.tsx";
 import { CancelButton, Form, useForm } from "../../ui/form.tsx";
 import { useToast } from "../../ui/toast.tsx";
 import { type Expiry, ExpiryFields, useExpiresAt } from "./expiry.tsx";
@@ -24,6 +25,8 @@ interface KeyDialogProps {
 export function EditKeyDialog({ shown, onClose }: KeyDialogProps) {
   const t = useText("keys");
   const kit = useText("kit");
+  const { key: fallback } = useText("fallback");
+  const user = useUser();
   const format = useFormat();
   const showToast = useToast();
   const expiresAt = useExpiresAt();
@@ -36,6 +39,7 @@ export function EditKeyDialog({ shown, onClose }: KeyDialogProps) {
       date: "",
       limits: limitsValue(shown.limits),
       requestPolicy: shown.request_policy ?? "",
+      allowsFallback: shown.fallback === "allow",
     },
     async (values) => {
       const expires = expiresAt(values);
@@ -45,6 +49,7 @@ export function EditKeyDialog({ shown, onClose }: KeyDialogProps) {
           name: values.name.trim(),
           limits: limitsBody(values.limits),
           request_policy: values.requestPolicy === "" ? null : values.requestPolicy,
+          fallback: values.allowsFallback ? "allow" : "deny",
           ...(expires === undefined ? {} : { expires_at: expires }),
         },
       });
@@ -59,6 +64,12 @@ export function EditKeyDialog({ shown, onClose }: KeyDialogProps) {
         <TextField {...form.bind("name")} label={t.form.name} maxLength={64} />
         <ExpiryFields form={form} keep={`${t.edit.keep}: ${now}`} />
         <KeyPolicy binding={form.bind("requestPolicy", "request_policy")} />
+        <CheckboxField
+          {...form.bind("allowsFallback", "fallback")}
+          label={fallback.label}
+          hint={fallback.hint}
+          disabled={shown.fallback === "deny" && user.role !== "admin"}
+        />
         <OwnLimits
           form={form}
           within={offers.data?.data.find(({ name }) => name === shown.group)?.limits}

@@ -6,16 +6,20 @@ import { Badge } from "../../ui/values.tsx";
 
 type Key = ResponseBody<"keys.list">["data"][number];
 
-const TONES = { active: "good", expired: "warn", revoked: "soft" } as const;
+const TONES = { active: "good", expired: "warn", suspended: "warn", revoked: "soft" } as const;
 
 export function KeyStatus({ status }: Pick<Key, "status">) {
   const t = useText("keys");
   return <Badge tone={TONES[status]}>{t.status[status]}</Badge>;
 }
 
+type Hinted = Pick<Key, "public_id" | "last4" | "is_tool">;
+
 /** The beginning and the end of the secret: enough to recognise it, too little to use it. */
-export function KeyHint({ public_id: publicId, last4 }: Pick<Key, "public_id" | "last4">) {
+export function KeyHint({ public_id: publicId, last4, is_tool: isTool }: Hinted) {
   const t = useText("keys").detail;
+  // The secret of a tool is replaced every hour.
+  if (isTool) return <Badge tone="plain">{t.tool}</Badge>;
   return last4 === "" ? (
     <span className="soft">{t.imported}</span>
   ) : (

@@ -53,12 +53,18 @@ function KeyDetails({ detail }: { detail: KeyDetail }) {
         actions={
           detail.status !== "revoked" && (
             <>
-              <Button icon="edit" onClick={() => setOpen("edit")}>
-                {t.edit.action}
-              </Button>
-              <Button icon="refresh" onClick={() => setOpen("rotate")}>
-                {t.rotate.action}
-              </Button>
+              {detail.suspension === null && (
+                <>
+                  <Button icon="edit" onClick={() => setOpen("edit")}>
+                    {t.edit.action}
+                  </Button>
+                  {!detail.is_tool && (
+                    <Button icon="refresh" onClick={() => setOpen("rotate")}>
+                      {t.rotate.action}
+                    </Button>
+                  )}
+                </>
+              )}
               <Button tone="danger" icon="trash" onClick={() => setOpen("revoke")}>
                 {t.revoke.action}
               </Button>
@@ -66,6 +72,13 @@ function KeyDetails({ detail }: { detail: KeyDetail }) {
           )
         }
       />
+      {detail.suspension !== null && (
+        <Notice tone="warn" title={t.detail.suspended.title}>
+          {detail.suspension.group === null
+            ? t.detail.suspended.person
+            : t.detail.suspended.group(detail.suspension.group)}
+        </Notice>
+      )}
       <Stats>
         <Stat label={t.detail.requests} value={<Count value={countRequests(detail.days)} />} />
         <Stat label={t.detail.spend} value={<Money value={detail.usage.charged} />} />
@@ -169,6 +182,7 @@ function KeyFacts({ shown }: { shown: KeyDetail }) {
   const format = useFormat();
   const limits = useLimitsText()(shown.limits);
   const policies = useText("adminPolicies");
+  const { key: fallback } = useText("fallback");
   const { former_secrets: former } = shown;
   return (
     <Facts
@@ -195,8 +209,14 @@ function KeyFacts({ shown }: { shown: KeyDetail }) {
         [t.expires, <Time key="expires" at={shown.expires_at} exact />],
         ...(shown.revoked_at === null
           ? []
-          : [[t.revoked, <Time key="revoked" at={shown.revoked_at} exact />] as const]),
+          : [
+              [
+                shown.suspension === null ? t.revoked : t.suspended.since,
+                <Time key="revoked" at={shown.revoked_at} exact />,
+              ] as const,
+            ]),
         [t.own, limits ?? kit.none],
+        ...(shown.fallback === "allow" ? [] : [[fallback.fact, fallback.denied] as const]),
         ...(shown.request_policy === null ? [] : [[policies.ofKey, shown.request_policy] as const]),
       ]}
     />

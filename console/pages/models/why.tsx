@@ -139,8 +139,39 @@ function Explanation({ why }: { why: Why }) {
           </li>
         ))}
       </ol>
+      {why.fallback.length > 0 && <FallbackChain steps={why.fallback} />}
       {why.accounts !== null && why.accounts.length > 0 && <Accounts accounts={why.accounts} />}
     </section>
+  );
+}
+
+function FallbackChain({ steps }: { steps: Why["fallback"] }) {
+  const { why: t, reasons } = useText("fallback");
+  const { charges } = useText("policy");
+  return (
+    <Table
+      label={t.title}
+      rows={steps}
+      rowKey={({ step }) => String(step)}
+      empty={null}
+      columns={[
+        { key: "step", header: t.number, cell: ({ step }) => step },
+        { key: "group", header: t.group, kind: "primary", cell: ({ group }) => group },
+        { key: "model", header: t.model, cell: ({ model }) => <code>{model}</code> },
+        { key: "when", header: t.when, cell: ({ when }) => when.map((one) => reasons[one]).join(", ") },
+        {
+          key: "payer",
+          header: t.payer,
+          cell: ({ charge, max_price: factor }) =>
+            factor === null ? charges[charge] : `${charges[charge]}, ${t.maxPrice(factor)}`,
+        },
+        {
+          key: "state",
+          header: t.state,
+          cell: ({ obstacle }) => (obstacle === null ? t.eligible : t.obstacles[obstacle]),
+        },
+      ]}
+    />
   );
 }
 

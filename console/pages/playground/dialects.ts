@@ -154,7 +154,7 @@ function chatMessage(message: Message): JsonObject {
     };
   if (message.images.length === 0) return { role: "user", content: message.text };
   const images = message.images.map((url) => ({ type: "image_url", image_url: { url } }));
-  return { role: "user", content: [{ type: "text", text: message.text }, ...images] };
+  return { role: "user", content: [...textPart("text", message.text), ...images] };
 }
 
 function responsesItems(message: Message): JsonObject[] {
@@ -173,7 +173,7 @@ function responsesItems(message: Message): JsonObject[] {
       })),
     ];
   const images = message.images.map((url) => ({ type: "input_image", image_url: url }));
-  return [{ role: "user", content: [{ type: "input_text", text: message.text }, ...images] }];
+  return [{ role: "user", content: [...textPart("input_text", message.text), ...images] }];
 }
 
 function messagesMessage(message: Message): JsonObject {
@@ -196,7 +196,12 @@ function messagesMessage(message: Message): JsonObject {
       ],
     };
   const images = message.images.map((url) => ({ type: "image", source: imageSource(url) }));
-  return { role: "user", content: [...images, { type: "text", text: message.text }] };
+  return { role: "user", content: [...images, ...textPart("text", message.text)] };
+}
+
+/** Vendors reject an empty text beside an image. */
+function textPart(type: "text" | "input_text", text: string): JsonObject[] {
+  return text === "" ? [] : [{ type, text }];
 }
 
 function imageSource(dataUrl: string): JsonObject {

@@ -106,6 +106,15 @@ describe("a request", () => {
     });
   });
 
+  test("of an image alone has no empty text", () => {
+    const alone = { ...request, messages: [{ role: "user" as const, text: "", images: [IMAGE] }] };
+    for (const { buildBody } of Object.values(DIALECTS)) {
+      const body = JSON.stringify(buildBody(alone));
+      expect(body).toContain("iVBORw0KGgo=");
+      expect(body).not.toContain('"text":""');
+    }
+  });
+
   test("uses an interface of the accounts themselves before a translated one", () => {
     expect(chooseInterface({ interfaces: ["chat", "messages"], translated_interfaces: ["chat"] })).toBe(
       "messages",

@@ -78,6 +78,7 @@ function Inspector({ request }: { request: Inspection }) {
           <RequestTimeline request={request} />
         </Card>
       </Section>
+      <FallbackSteps request={request} />
       {request.policy_changes.length > 0 && (
         <Section title={policies.title} about={policies.about}>
           <Card>
@@ -103,6 +104,51 @@ function Inspector({ request }: { request: Inspection }) {
       {request.candidates && request.candidates.length > 0 && <Candidates candidates={request.candidates} />}
     </>
   );
+}
+
+type FallbackStep = Inspection["fallback_steps"][number];
+
+/** What became of each step, for a request that has left the first one. */
+function FallbackSteps({ request }: { request: Inspection }) {
+  const { request: t, why: names, reasons } = useText("fallback");
+  const format = useFormat();
+  const { fallback, fallback_steps: steps } = request;
+  if (steps.length === 0) return null;
+  const known = [reasons, t.skips];
+  const group = fallback?.requested_group ?? steps[0]?.group ?? "";
+  const model = fallback?.requested_model ?? steps[0]?.model ?? "";
+  return (
+    <Section title={t.title} about={t.about(group, model)}>
+      <Table<FallbackStep>
+        label={t.title}
+        rows={steps}
+        rowKey={({ step, at_ms: atMs, result }) => `${step} ${atMs} ${result}`}
+        empty={null}
+        columns={[
+          { key: "step", header: names.number, cell: ({ step }) => (step === 0 ? t.first : step) },
+          { key: "group", header: names.group, kind: "primary", cell: (one) => one.group },
+          { key: "model", header: names.model, cell: (one) => <code>{one.model}</code> },
+          { key: "result", header: t.result, cell: ({ result }) => t.results[result] },
+          {
+            key: "reason",
+            header: t.reason,
+            cell: ({ reason }) => (reason === null ? "–" : findReason(known, reason)),
+          },
+          { key: "at", header: t.at, kind: "end", cell: ({ at_ms: atMs }) => format.duration(atMs) },
+          {
+            key: "cost",
+            header: t.forecast,
+            kind: "end",
+            cell: ({ expected_cost: usd }) => (usd === null ? "–" : <Money value={usd} />),
+          },
+        ]}
+      />
+    </Section>
+  );
+}
+
+function findReason(texts: readonly Readonly<Record<string, string>>[], reason: string): string {
+  return texts.map((known) => known[reason]).find((text) => text !== undefined) ?? reason;
 }
 
 /** For administrators. */

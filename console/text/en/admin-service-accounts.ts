@@ -15,6 +15,7 @@ export const adminServiceAccounts = {
     "config.apply":
       "Preview and apply a file that changes models, accounts, request policies, groups and plans.",
     "keys.write": "With config.apply: the file may also change API keys.",
+    scim: "Push people and groups of the company's directory by SCIM. Opens nothing else.",
   },
   usdPerCall: "Top-up per call, at most (USD)",
   usdPerDay: "Top-ups per day (UTC), at most (USD)",

@@ -32,9 +32,11 @@ export const connect = {
     cursor:
       "In Cursor Settings → Models → API Keys, turn on OpenAI API Key and paste the key, then turn on Override OpenAI Base URL. Cursor's servers send the requests, so the address must be reachable from the internet.",
     vsCode:
-      "Run the command “Chat: Manage Language Models”, choose Add Models → Custom Endpoint, and paste the key. Then add this entry to the file that opens.",
-    openWebUi: "Inside the container, 127.0.0.1 is the container itself: use an address that it can reach.",
-    libreChat: "Add this to librechat.yaml and the variable to .env. Restart LibreChat.",
+      "Run the command “Chat: Manage Language Models”, choose Add Models → Custom Endpoint, enter a name, paste the key and choose any API type. In the file that opens, replace the models of the new entry by these.",
+    openWebUi:
+      "Inside the container, 127.0.0.1 is the container itself: use an address that it can reach. The variables apply to a new volume only; later, change Admin Panel → Settings → Connections.",
+    libreChat:
+      "Add this to librechat.yaml and the variable to .env, and restart LibreChat. In a container, mount librechat.yaml, and use an address that the container can reach instead of 127.0.0.1.",
     python: "Install the SDK and run the program with Python 3.",
     typescript: "Install the SDK and run the program with Node.",
     curl: "Run this in a shell.",

@@ -10,7 +10,7 @@ export const keys = {
   search: "Search by name or ID",
   show: "Filter keys",
   filter: { active: "Active", revoked: "Revoked", all: "All" },
-  status: { active: "Active", expired: "Expired", revoked: "Revoked" },
+  status: { active: "Active", expired: "Expired", suspended: "Suspended", revoked: "Revoked" },
   columns: {
     name: "Name",
     group: "Group",
@@ -125,9 +125,19 @@ export const keys = {
     created: "Created",
     expires: "Expires",
     revoked: "Revoked",
+    suspended: {
+      title: "This key is suspended",
+      group: (group: string) =>
+        `Its owner is no longer a member of the group ${group} at the provider. The key works again when the owner signs in with the group.`,
+      person:
+        "Its owner has lost access at the provider. The key works again after the next successful sign-in.",
+      since: "Suspended",
+    },
     own: "Key limits",
     former: "Old secrets that are still valid",
-    formerUntil: (last4: string, until: string) => `…${last4}, until ${until}`,
+    formerUntil: (last4: string, until: string) =>
+      last4 === "" ? `imported, until ${until}` : `…${last4}, until ${until}`,
+    tool: "Signed-in tool",
     imported: "Imported · secret not stored",
     models: "Available models",
     seeUsage: "View usage",

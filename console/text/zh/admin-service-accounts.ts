@@ -14,6 +14,7 @@ export const adminServiceAccounts: Area<"adminServiceAccounts"> = {
     "wallet.top_up": "在下方限额内为钱包充值。",
     "config.apply": "预览并应用更改模型、账号、请求策略、分组和套餐的配置文件。",
     "keys.write": "与 config.apply 一起使用：文件还可以更改 API 密钥。",
+    scim: "通过 SCIM 推送公司目录中的人员和组，不开放其他任何操作。",
   },
   usdPerCall: "单次充值上限（USD）",
   usdPerDay: "每日（UTC）充值上限（USD）",

@@ -32,9 +32,11 @@ export const connect: Area<"connect"> = {
     cursor:
       "在 Cursor Settings → Models → API Keys 中启用 OpenAI API Key 并粘贴密钥，然后启用 Override OpenAI Base URL。请求由 Cursor 的服务器发送，因此该地址必须能从互联网访问。",
     vsCode:
-      "运行命令“Chat: Manage Language Models”，选择 Add Models → Custom Endpoint，粘贴密钥，然后将以下条目添加到打开的文件中。",
-    openWebUi: "在容器内，127.0.0.1 指容器自身，请使用容器可以访问的地址。",
-    libreChat: "将以下内容添加到 librechat.yaml，并将变量添加到 .env，然后重启 LibreChat。",
+      "运行命令“Chat: Manage Language Models”，选择 Add Models → Custom Endpoint，输入名称，粘贴密钥，并选择任意 API 类型。在打开的文件中，将新条目的 models 替换为以下内容。",
+    openWebUi:
+      "在容器内，127.0.0.1 指容器自身，请使用容器可以访问的地址。这些变量仅对新的数据卷生效，之后请在 Admin Panel → Settings → Connections 中修改。",
+    libreChat:
+      "将以下内容添加到 librechat.yaml，并将变量添加到 .env，然后重启 LibreChat。使用容器时，请挂载 librechat.yaml，并将 127.0.0.1 替换为容器可以访问的地址。",
     python: "安装 SDK，然后使用 Python 3 运行程序。",
     typescript: "安装 SDK，然后使用 Node 运行程序。",
     curl: "在终端运行以下命令。",

@@ -9,7 +9,7 @@ export const keys: Area<"keys"> = {
   search: "按名称或 ID 搜索密钥",
   show: "筛选密钥",
   filter: { active: "有效", revoked: "已吊销", all: "全部" },
-  status: { active: "有效", expired: "已过期", revoked: "已吊销" },
+  status: { active: "有效", expired: "已过期", suspended: "已暂停", revoked: "已吊销" },
   columns: {
     name: "名称",
     group: "分组",
@@ -122,9 +122,18 @@ export const keys: Area<"keys"> = {
     created: "创建时间",
     expires: "过期时间",
     revoked: "吊销时间",
+    suspended: {
+      title: "此密钥已暂停",
+      group: (group) =>
+        `密钥所有者在身份提供方已不属于分组 ${group}。所有者以该分组重新登录后，密钥恢复可用。`,
+      person: "密钥所有者在身份提供方已失去访问权限。下次成功登录后，密钥恢复可用。",
+      since: "暂停时间",
+    },
     own: "密钥限额",
     former: "仍然有效的旧密钥",
-    formerUntil: (last4, until) => `…${last4}，有效至 ${until}`,
+    formerUntil: (last4, until) =>
+      last4 === "" ? `导入的密钥，有效至 ${until}` : `…${last4}，有效至 ${until}`,
+    tool: "已登录的工具",
     imported: "外部导入 · 未存储密钥内容",
     models: "可用模型",
     seeUsage: "查看用量",

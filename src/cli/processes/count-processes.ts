@@ -2,6 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
+import { join } from "node:path";
 import type { Settings } from "../../config/installation/environment.ts";
 import { limits } from "../../config/limits/product-limits.ts";
 import { misuse } from "../command.ts";
@@ -34,16 +35,32 @@ export function countProcesses(
 
 /** The CPU limit of a container or service counts, rounded up. */
 function countCores(): number {
-  return Math.max(1, Math.min(availableParallelism(), readCpuLimit() ?? Number.POSITIVE_INFINITY));
+  const limit = readCpuLimit({ cgroups: "/sys/fs/cgroup", membership: "/proc/self/cgroup" });
+  return Math.max(1, Math.min(availableParallelism(), limit));
 }
 
-function readCpuLimit(): number | null {
+/**
+ * The least limit of this process's control group and of those around it, in cores; infinite without one. A container
+ * sees its own group as the root, a service is in a group below it.
+ */
+export function readCpuLimit({ cgroups, membership }: { cgroups: string; membership: string }): number {
+  const [, own = "/"] = /^0::(.*)$/m.exec(readText(membership)) ?? [];
+  const names = own.split("/").filter((name) => name !== "" && name !== "..");
+  const groups = Array.from({ length: names.length + 1 }, (_, depth) =>
+    join(cgroups, ...names.slice(0, depth)),
+  );
+  const cores = groups.map((group) => {
+    const [quota, period] = readText(join(group, "cpu.max")).split(" ").map(Number);
+    return quota && period ? Math.ceil(quota / period) : Number.POSITIVE_INFINITY;
+  });
+  return Math.min(...cores);
+}
+
+/** Empty if the file does not exist. */
+function readText(path: string): string {
   try {
-    const [quota, period] = readFileSync("/sys/fs/cgroup/cpu.max", "utf8").split(" ").map(Number);
-    return quota === undefined || period === undefined || Number.isNaN(quota)
-      ? null
-      : Math.ceil(quota / period);
+    return readFileSync(path, "utf8");
   } catch {
-    return null;
+    return "";
   }
 }

@@ -12,7 +12,7 @@ import {
   changeObject,
   changeResponse,
   planName,
-  problemObject,
+  problemObjects,
   problemsResponse,
 } from "../changes/config-view.ts";
 import type { ConsoleContext } from "../context.ts";
@@ -52,7 +52,7 @@ export const adminConfigRoutes = {
     async run(context, { actor, body }) {
       const result = await plan(context, actor, body);
       if (!result.ok) {
-        return { problems: result.problems.map(problemObject), changes: [], notes: [], plan: null };
+        return { problems: problemObjects(result.problems), changes: [], notes: [], plan: null };
       }
       const { changes, notes } = result.plan;
       return {
@@ -107,9 +107,13 @@ async function plan(
   const permit = caller.kind === "service" ? { permit: buildPermit(caller.account.scopes) } : {};
   const result = await planChanges(installation, from, { prune, fromConsole: true, ...permit });
   if (!result.ok && result.isOutOfScope) {
-    throw new ApiError("not_in_scope", result.problems.map(formatProblem).join("\n"), {
-      param: result.problems[0]?.field ?? null,
-    });
+    throw new ApiError(
+      "not_in_scope",
+      result.problems.slice(0, limits.apiProblemsMax).map(formatProblem).join("\n"),
+      {
+        param: result.problems[0]?.field ?? null,
+      },
+    );
   }
   return result;
 }

@@ -6,12 +6,16 @@ import { ApiError } from "../../errors.ts";
 import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { unlinkIdentity } from "../../store/identity/directory-grants.ts";
+import { findDirectoryLosses } from "../../store/identity/directory-losses.ts";
 import { listIdentities } from "../../store/identity/external-identities.ts";
+import { listRejectedPushes, readScimSummary } from "../../store/identity/scim-records.ts";
 import { listRejections } from "../../store/identity/sign-in-records.ts";
+import { GROUP_SOURCES, readScimProvider } from "../../store/settings/scim-settings.ts";
 import { requireLiveActor } from "../auth/actor.ts";
-import { buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { auditLogActor, buildChangeEntry } from "../changes/audit-log-entry.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { EMPTY_INPUT, forAdmins, NO_INPUT } from "../http/route.ts";
+import { restoreLostPeople } from "../sign-in/end-access.ts";
 import { requireUser } from "./users.ts";
 
 const personResponse = z.object({
@@ -26,6 +30,8 @@ const personResponse = z.object({
   /** Since when all keys of the person are suspended; null while the person has access. */
   suspended_at: z.number().nullable(),
   suspended_keys: z.number(),
+  /** Whether the directory pushes the person, by SCIM, and has deactivated or removed the person. */
+  pushed: z.enum(["no", "active", "deactivated", "removed"]),
 });
 
 const rejectionResponse = z.object({
@@ -38,6 +44,29 @@ const rejectionResponse = z.object({
   email: z.string().nullable(),
   /** The network address of the browser. */
   address: z.string(),
+});
+
+const scimResponse = z.object({
+  /** The provider whose directory pushes; null if SCIM is off. */
+  provider: z.string().nullable(),
+  /** Where roles and groups of pushed people come from. */
+  groups_from: z.enum(GROUP_SOURCES).nullable(),
+  people: z.number(),
+  groups: z.number(),
+  last_push_at: z.number().nullable(),
+  /** The name of the service account. */
+  last_push_by: z.string().nullable(),
+  /** Newest first. */
+  rejected: z.array(
+    z.object({
+      at: z.number(),
+      service_account: z.string(),
+      /** Method and path. */
+      request: z.string(),
+      status: z.number(),
+      reason: z.string(),
+    }),
+  ),
 });
 
 export const adminDirectoryRoutes = {
@@ -64,6 +93,7 @@ export const adminDirectoryRoutes = {
           signed_in_at: one.signedInAtMs,
           suspended_at: one.suspendedAtMs,
           suspended_keys: one.suspendedKeys,
+          pushed: one.pushed,
         })),
         next:
           found.length > limit && last !== undefined ? cursorText([last.signedInAtMs, last.userId]) : null,
@@ -80,6 +110,77 @@ export const adminDirectoryRoutes = {
     async run({ installation: { db } }) {
       const rejected = await listRejections(db, limits.companySignIn.rejectionsMax);
       return { data: rejected.map(({ id: _, atMs, ...one }) => ({ at: atMs, ...one })), next: null };
+    },
+  }),
+
+  "admin.directory.losses": forAdmins({
+    ...EMPTY_INPUT,
+    method: "GET",
+    path: "/api/admin/directory/losses",
+    summary: "List the providers that have lost many people at once within a day, and have not got them back",
+    response: z.object({
+      data: z.array(
+        z.object({
+          provider: z.string(),
+          suspended: z.number(),
+          /** Who had access before. */
+          people: z.number(),
+          /** The first and the last of them. */
+          from_at: z.number(),
+          to_at: z.number(),
+        }),
+      ),
+      next: z.null(),
+    }),
+    async run({ installation: { db, clock } }) {
+      const losses = await findDirectoryLosses(db, clock.nowMs(), limits.alerts.directoryLoss);
+      return {
+        data: losses.map(({ fromMs, toMs, ...loss }) => ({ ...loss, from_at: fromMs, to_at: toMs })),
+        next: null,
+      };
+    },
+  }),
+
+  "admin.directory.scim": forAdmins({
+    ...EMPTY_INPUT,
+    method: "GET",
+    path: "/api/admin/directory/scim",
+    summary: "Get the state of SCIM: the last push, and the last rejected pushes with the reason",
+    response: scimResponse,
+    async run({ installation: { db } }) {
+      const scim = await readScimProvider(db);
+      const rejected = await listRejectedPushes(db, limits.scim.rejectionsMax);
+      const summary = scim === null ? null : await readScimSummary(db, scim.provider.issuer);
+      return {
+        provider: scim?.provider.name ?? null,
+        groups_from: scim?.settings.groups ?? null,
+        people: summary?.people ?? 0,
+        groups: summary?.groups ?? 0,
+        last_push_at: summary?.lastSync?.atMs ?? null,
+        last_push_by: summary?.lastSync?.serviceAccount ?? null,
+        rejected: rejected.map(({ atMs, serviceAccount, request, status, reason }) => ({
+          at: atMs,
+          service_account: serviceAccount,
+          request,
+          status,
+          reason,
+        })),
+      };
+    },
+  }),
+
+  "admin.directory.restore": forAdmins({
+    ...EMPTY_INPUT,
+    method: "POST",
+    path: "/api/admin/directory/restore",
+    summary: "Restore the people whom a provider has lost at once. Their keys work again",
+    body: z.strictObject({ provider: z.string().max(64) }),
+    response: z.object({ people: z.number(), keys: z.number() }),
+    async run(context, input) {
+      const by = { actor: auditLogActor(input.actor), address: input.clientAddress };
+      const restored = await restoreLostPeople(context.installation, input.body.provider, by);
+      if (restored.keys > 0) await context.gateway.policy.refresh();
+      return restored;
     },
   }),
 

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { previewDocument } from "../../config/plan/apply.ts";
-import { groupToFile, userToFile } from "../../config/state/to-file-shape.ts";
+import { groupToFile, nameRecords, userToFile } from "../../config/state/to-file-shape.ts";
 import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import { type CheckedPublication, isHidden, openPublicationChecks } from "../../policy/publication.ts";
@@ -281,7 +281,7 @@ async function findGroup(
 }
 
 function toDocument({ group, records }: GroupLookup) {
-  return groupToFile(group, new Map(records.accounts.map(({ id, name }) => [id, name])));
+  return groupToFile(group, nameRecords(records));
 }
 
 async function readGroupDetail(

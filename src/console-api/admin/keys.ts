@@ -5,7 +5,13 @@ import { listKeyPage } from "../../store/policy/key-list.ts";
 import { lookUpNames } from "../../store/reports/names.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
-import { listedKeyObject, listedKeyResponse, recentDays } from "../keys/key-view.ts";
+import {
+  keyStatusQuery,
+  listedKeyObject,
+  listedKeyResponse,
+  listedStatus,
+  recentDays,
+} from "../keys/key-view.ts";
 import { flushUsage } from "../usage/flush-usage.ts";
 
 const keyCursor = z.tuple([z.number(), z.string()]);
@@ -30,8 +36,7 @@ export const adminKeyRoutes = {
       user: z.string().max(100).optional(),
       /** The name of a group. */
       group: z.string().max(200).optional(),
-      /** Revoked keys are listed only on request. */
-      status: z.enum(["active", "revoked", "all"]).default("active"),
+      status: keyStatusQuery,
     }),
     response: buildPage(ownedKeyResponse),
     async run(context, { query }) {
@@ -44,7 +49,7 @@ export const adminKeyRoutes = {
         db,
         {
           ...owner,
-          ...(query.status === "all" ? {} : { status: query.status }),
+          ...listedStatus(query.status),
           ...(query.search === undefined ? {} : { search: readKeySearch(query.search), isWideSearch: true }),
         },
         { after: cursor === null ? null : { createdAtMs: cursor[0], id: cursor[1] }, limit: query.limit },

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { limits } from "../../config/limits/product-limits.ts";
 import type { GatewayDocument } from "../../config/schema/schema.ts";
-import { accountToFile, groupToFile, modelToFile } from "../../config/state/to-file-shape.ts";
+import { accountToFile, groupToFile, modelToFile, nameRecords } from "../../config/state/to-file-shape.ts";
 import { ApiError } from "../../errors.ts";
 import { INTERFACES } from "../../records/interfaces.ts";
 import type { ModelRecord } from "../../records/model.ts";
@@ -20,6 +20,7 @@ import { EMPTY_INPUT, forAdmins, forAuditors } from "../http/route.ts";
 import { modelResponse, openModelView } from "./model-view.ts";
 
 const byId = { params: z.strictObject({ id: z.string() }) };
+const groupNameList = z.array(z.string()).max(1_000).default([]);
 const modelIdList = z.array(z.string()).min(1).max(1_000);
 const changedResponse = z.object({ changed: z.number() });
 const mapping = z.strictObject({
@@ -120,14 +121,15 @@ export const adminModelRoutes = {
     summary: "Publish models in groups, or remove them, in bulk",
     body: z.strictObject({
       models: modelIdList,
-      add: z.array(z.string()).default([]),
-      remove: z.array(z.string()).default([]),
+      add: groupNameList,
+      remove: groupNameList,
     }),
     bodyBytesMax: limits.apiBulkBodyBytesMax,
     response: changedResponse,
     async run(context, input) {
       const { models, add, remove } = input.body;
-      const conflicting = add.find((name) => remove.includes(name));
+      const removed = new Set(remove);
+      const conflicting = add.find((name) => removed.has(name));
       if (conflicting !== undefined) {
         const message = `remove: the group "${conflicting}" is in both lists. Add or remove its models, not both.`;
         throw new ApiError("invalid_value", message, { param: "remove" });
@@ -221,13 +223,13 @@ function withPublications(
   names: readonly string[],
   change: (models: readonly string[]) => string[],
 ): { groups: NonNullable<GatewayDocument["groups"]> } {
-  const accountNames = new Map(records.accounts.map(({ id, name }) => [id, name]));
+  const recordNames = nameRecords(records);
   return {
     groups: names.map((name) => {
       const group = records.groups.find((one) => one.name === name);
       if (group === undefined) throw notFoundError("group", name, "groups");
       const models = change(group.models);
-      const { billing, ...written } = groupToFile(group, accountNames);
+      const { billing, ...written } = groupToFile(group, recordNames);
       const keepPublished = <Value>(named: Readonly<Record<string, Value>> = {}) =>
         Object.fromEntries(Object.entries(named).filter(([model]) => models.includes(model)));
       return {

@@ -11,7 +11,7 @@ import { transaction } from "../../store/engine/db.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
 import { readPriceList, writePriceList } from "../../store/policy/price-list.ts";
 import { buildChangeEntry } from "../changes/audit-log-entry.ts";
-import { changeObject, changeResponse, problemObject, problemsResponse } from "../changes/config-view.ts";
+import { changeObject, changeResponse, problemObjects, problemsResponse } from "../changes/config-view.ts";
 import { priceForm } from "../forms/policy-forms.ts";
 import { namedPage } from "../http/named-page.ts";
 import { buildPage, pageQuery, searchQuery } from "../http/page.ts";
@@ -87,7 +87,7 @@ export const adminPriceRoutes = {
     summary: "Update the custom price list, or preview the changes",
     body: z.strictObject({
       /** YAML or JSON with `date`, and `models` with a `price` each. */
-      text: z.string(),
+      text: z.string().max(limits.configFileBytesMax),
       dry_run: z.boolean(),
     }),
     bodyBytesMax: limits.apiBulkBodyBytesMax,
@@ -102,10 +102,10 @@ export const adminPriceRoutes = {
     }),
     async run({ installation: { db, clock }, gateway }, input) {
       const { text, dry_run: dry } = input.body;
-      const parsed = parsePriceList(text, "prices", await readPriceList(db));
+      const parsed = await parsePriceList(text, "prices", await readPriceList(db));
       if (!parsed.ok) {
         return {
-          problems: parsed.problems.map(problemObject),
+          problems: problemObjects(parsed.problems),
           changes: [],
           applied: false,
           unpriced: [],

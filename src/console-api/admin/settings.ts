@@ -46,18 +46,19 @@ const smtpFields = {
   private_network: z.boolean().optional(),
 };
 
+const rate = z.strictObject({
+  enabled: z.boolean(),
+  percent: z.number(),
+  over: z.string(),
+  min_requests: z.number(),
+});
+
 const ruleFields = {
   account_parked: z.strictObject({ enabled: z.boolean() }).optional(),
   pool_empty: z.strictObject({ enabled: z.boolean(), for: z.string() }).optional(),
   spend: z.strictObject({ enabled: z.boolean(), usd_per_day: z.string() }).optional(),
-  error_rate: z
-    .strictObject({
-      enabled: z.boolean(),
-      percent: z.number(),
-      over: z.string(),
-      min_requests: z.number(),
-    })
-    .optional(),
+  error_rate: rate.optional(),
+  fallback_rate: rate.optional(),
   overruns: z.strictObject({ enabled: z.boolean(), count: z.number(), over: z.string() }).optional(),
 };
 

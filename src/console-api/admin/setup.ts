@@ -11,7 +11,7 @@ import {
   SETUP_VENDORS,
   type SetupVendor,
 } from "../../config/first-run/setup.ts";
-import { groupToFile } from "../../config/state/to-file-shape.ts";
+import { groupToFile, nameRecords } from "../../config/state/to-file-shape.ts";
 import { ApiError } from "../../errors.ts";
 import type { PolicyGroup, PublishedModel } from "../../policy/snapshot.ts";
 import { INTERFACES } from "../../records/interfaces.ts";
@@ -154,12 +154,12 @@ interface NewGroup {
 function extendGroup(records: PolicyRecords, { name, models, accounts }: NewGroup) {
   const group = records.groups.find((one) => one.name === name);
   if (group === undefined) return { name, models, accounts };
-  const names = new Map(records.accounts.map((account) => [account.id, account.name]));
+  const names = nameRecords(records);
   const written = groupToFile(group, names);
   return {
     ...written,
     models: [...new Set([...group.models, ...models])],
-    accounts: [...group.accounts.flatMap((id) => names.get(id) ?? []), ...accounts],
+    accounts: [...group.accounts.flatMap((id) => names.accounts.get(id) ?? []), ...accounts],
   };
 }
 

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { userToFile } from "../../config/state/to-file-shape.ts";
 import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
-import { ROLES, USER_STATUSES, type UserRecord } from "../../records/user.ts";
+import { type DirectoryGrants, ROLES, USER_STATUSES, type UserRecord } from "../../records/user.ts";
 import { type ListedUser, listUserPage } from "../../store/identity/user-list.ts";
 import { findUser, findUserByEmail, foldEmail } from "../../store/identity/users.ts";
 import { computeDebt } from "../../store/money/wallets.ts";
@@ -49,9 +49,15 @@ const userDetailResponse = z.object({
   groups: z.array(z.string()),
   /** The role that the file or the console gave. `role` is the higher one of it and that of the directory. */
   local_role: z.enum(ROLES),
-  /** What the claims of the last sign-in at a provider grant; null for users who do not sign in at one. */
+  /** What the directory grants: by claims of the last sign-in, or pushed by SCIM. Null for other users. */
   directory: z
-    .object({ provider: z.string(), role: z.enum(ROLES).nullable(), groups: z.array(z.string()) })
+    .object({
+      provider: z.string(),
+      role: z.enum(ROLES).nullable(),
+      groups: z.array(z.string()),
+      /** Whether the directory has deactivated the person by SCIM; `status` is `disabled` then. */
+      deactivated: z.boolean(),
+    })
     .nullable(),
 });
 
@@ -143,6 +149,7 @@ export const adminUserRoutes = {
         const user = await requireUser(context, id);
         const { role = user.role, status = user.status, groups, limits } = input.body;
         if (role !== "admin" || status !== "active") rejectOwnAccount(input.actor, user);
+        if (input.body.status === "active") rejectDeactivated(user);
         const names = new Map((await listGroups(context.installation.db)).map((one) => [one.id, one.name]));
         const written = userToFile(user, names, undefined);
         return {
@@ -208,6 +215,15 @@ function rejectOwnAccount(actor: Actor, user: UserRecord): void {
   );
 }
 
+function rejectDeactivated({ directory }: UserRecord): void {
+  if (directory?.isDeactivated !== true) return;
+  throw new ApiError(
+    "conflict",
+    "The directory has deactivated this person. Activate the person at the provider, or unlink the user.",
+    { param: "status" },
+  );
+}
+
 function spendStartMs(nowMs: number): number {
   return startOfDay(nowMs) - (SPEND_DAYS - 1) * DAY_MS;
 }
@@ -251,7 +267,13 @@ async function readUserDetail(
     limits: limitsObject(user.limits),
     groups: nameGroups(user.groups),
     local_role: user.role,
-    directory:
-      user.directory === undefined ? null : { ...user.directory, groups: nameGroups(user.directory.groups) },
+    directory: user.directory === undefined ? null : directoryObject(user.directory, nameGroups),
   };
+}
+
+function directoryObject(
+  { provider, role, groups, isDeactivated }: DirectoryGrants,
+  nameGroups: (ids: readonly string[]) => string[],
+) {
+  return { provider, role, groups: nameGroups(groups), deactivated: isDeactivated };
 }

@@ -4,6 +4,7 @@
  */
 
 import { z } from "zod";
+import { limits } from "../../config/limits/product-limits.ts";
 import {
   applyChanges,
   applyExclusively,
@@ -105,7 +106,9 @@ export function problemObjects(
   problems: readonly Problem[],
   prefix: string,
 ): { field: string; message: string }[] {
-  return problems.map(({ field, message }) => ({ field: stripPrefix(field, prefix), message }));
+  return problems
+    .slice(0, limits.apiProblemsMax)
+    .map(({ field, message }) => ({ field: stripPrefix(field, prefix), message }));
 }
 
 /** A document with one entry is the form of that entry: its fields are named relative to it. */

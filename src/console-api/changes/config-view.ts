@@ -2,6 +2,7 @@
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { limits } from "../../config/limits/product-limits.ts";
 import type { PlannedChanges } from "../../config/plan/apply.ts";
 import type { Problem } from "../../config/state/problem.ts";
 import type { Change } from "../../config/state/step.ts";
@@ -34,13 +35,10 @@ export const problemsResponse = z.array(
   }),
 );
 
-export function problemObject({
-  line,
-  column,
-  field,
-  message,
-}: Problem): z.input<typeof problemsResponse>[number] {
-  return { line, column, field, message };
+export function problemObjects(problems: readonly Problem[]): z.input<typeof problemsResponse> {
+  return problems
+    .slice(0, limits.apiProblemsMax)
+    .map(({ line, column, field, message }) => ({ line, column, field, message }));
 }
 
 /** Identifies a plan: two plans with the same name change the same entries to the same values. */

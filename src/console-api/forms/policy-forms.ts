@@ -8,6 +8,7 @@ import { z } from "zod";
 import { account, group } from "../../config/schema/policy.ts";
 import { ACCOUNT_KINDS } from "../../records/account.ts";
 import { CAPTURE_MODES } from "../../records/capture.ts";
+import { FALLBACK_CONDITIONS } from "../../records/fallback.ts";
 import { CHARGES, GROUP_ACCESS, ON_DISCONNECT } from "../../records/group.ts";
 import { INTERFACES } from "../../records/interfaces.ts";
 import type { Price } from "../../records/price.ts";
@@ -60,12 +61,24 @@ function switches<Shape extends z.ZodRawShape>({ shape }: z.ZodObject<Shape>): S
   return Object.fromEntries(names.map((name) => [name, z.boolean().optional()])) as Switches<Shape>;
 }
 
+const fallbackConditions = {
+  when: z.array(z.enum(FALLBACK_CONDITIONS)),
+  /** The payer, instead of that of the target group. */
+  pay: z.enum(CHARGES).optional(),
+  /** A factor of the cost at the first step: `2.5`. */
+  max_price: z.string().optional(),
+  leave_after: z.string().optional(),
+  stay: z.string().optional(),
+};
+
 export const modelForm = z.strictObject({
   id: z.string(),
   interfaces,
   price: priceForm.optional(),
   context_tokens: z.number().optional(),
   max_output_tokens: z.number().optional(),
+  /** Other models that serve a request in the same group, in this order. */
+  fallback: z.array(z.strictObject({ model: z.string(), ...fallbackConditions })).optional(),
 });
 
 export const accountForm = z.strictObject({
@@ -119,6 +132,8 @@ export const groupForm = z.strictObject({
   capture: z.enum(CAPTURE_MODES).optional(),
   /** The name of the request policy of all its keys. */
   request_policy: z.string().optional(),
+  /** Other groups that serve a request, in this order. */
+  fallback: z.array(z.strictObject({ group: z.string(), ...fallbackConditions })).optional(),
   ...switches(group),
 });
 

@@ -1,12 +1,15 @@
 /**
- * The cookies of the console: that of a session, and that of a sign-in at a provider. With the prefix `__Host-`, browsers
- * send them only to this host, over https or locally. Scripts cannot read them.
+ * The cookies of the console: those of a session, of a sign-in at a provider, of a confirmation there, and of an account
+ * that is about to be linked. With the prefix `__Host-`, browsers send them only to this host, over https or locally. Scripts
+ * cannot read them.
  */
 
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 
 const SESSION_COOKIE = "__Host-session";
 const SIGN_IN_COOKIE = "__Host-sign-in";
+const CONFIRMATION_COOKIE = "__Host-confirmation";
+const PENDING_LINK_COOKIE = "__Host-pending-link";
 const ATTRIBUTES = "Path=/; Secure; HttpOnly; SameSite=Lax";
 
 export function sessionCookie(secret: string, maxAgeMs: number): string {
@@ -32,6 +35,26 @@ export function endedSignInCookie(): string {
 
 export function presentedSignIn(headers: HeaderReader): string | null {
   return readCookie(headers, SIGN_IN_COOKIE);
+}
+
+export function confirmationCookie(sealed: string, maxAgeMs: number): string {
+  return `${CONFIRMATION_COOKIE}=${sealed}; ${ATTRIBUTES}; Max-Age=${Math.floor(maxAgeMs / 1000)}`;
+}
+
+export function presentedConfirmation(headers: HeaderReader): string | null {
+  return readCookie(headers, CONFIRMATION_COOKIE);
+}
+
+export function pendingLinkCookie(sealed: string, maxAgeMs: number): string {
+  return `${PENDING_LINK_COOKIE}=${sealed}; ${ATTRIBUTES}; Max-Age=${Math.floor(maxAgeMs / 1000)}`;
+}
+
+export function endedPendingLinkCookie(): string {
+  return `${PENDING_LINK_COOKIE}=; ${ATTRIBUTES}; Max-Age=0`;
+}
+
+export function presentedPendingLink(headers: HeaderReader): string | null {
+  return readCookie(headers, PENDING_LINK_COOKIE);
 }
 
 function readCookie(headers: HeaderReader, wanted: string): string | null {

@@ -16,8 +16,11 @@ import { parseInput } from "./parse-input.ts";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
-/** Who may call a route: everyone, signed-in users, auditors and administrators, or administrators alone. */
-export type Access = "anyone" | "user" | "auditor" | "admin";
+/**
+ * Who may call a route: everyone, signed-in users, auditors and administrators, administrators alone, or only service
+ * accounts.
+ */
+export type Access = "anyone" | "user" | "auditor" | "admin" | "service";
 
 /** An authenticated person. */
 export interface Actor {
@@ -71,7 +74,7 @@ interface Shape<
 > {
   readonly method: Method;
   /** `:id` matches one segment, `:id*` the rest of the path. */
-  readonly path: `/api/${string}` | "/metrics";
+  readonly path: `/api/${string}` | `/scim/v2/${string}` | "/metrics";
   /** One line for the documentation. */
   readonly summary: string;
   readonly params: Params;
@@ -204,6 +207,36 @@ export function forUsersAndServices<
   return makeRoute(withServices("user", signedIn, shape.serviceScope), shape, shape.run);
 }
 
+/** For service accounts with the scope, and no one else. */
+export function forServices<
+  P extends z.ZodType,
+  Q extends z.ZodType,
+  B extends z.ZodType,
+  A extends z.ZodType,
+>(
+  shape: Shape<P, Q, B, A> & { serviceScope: ServiceScope; run: Run<P, Q, B, A, ServiceActor> },
+): ConsoleRoute<P, Q, B, A> {
+  const { serviceScope } = shape;
+  return makeRoute(
+    {
+      access: "service",
+      serviceScope,
+      admitPerson: (actor) => rejectPerson(actor, serviceScope),
+      admitService: (service) => requireServiceScope(service, serviceScope),
+    },
+    { ...shape, tokenScope: "none" },
+    shape.run,
+  );
+}
+
+function rejectPerson(actor: Actor | null, scope: ServiceScope): never {
+  throw new ApiError(
+    actor === null ? "sign_in_required" : "forbidden",
+    `Send a token of a service account with the scope \`${scope}\` as bearer token.`,
+    actor === null ? { headers: { "www-authenticate": "Bearer" } } : {},
+  );
+}
+
 /** Who may call a route. The functions throw if the caller may not. */
 interface Admission<Who extends ApiCaller | null> {
   readonly access: Access;
@@ -228,9 +261,12 @@ function withServices(
     access,
     serviceScope,
     admitPerson,
-    admitService: (service) =>
-      service.account.scopes.includes(serviceScope) ? service : rejectService(service, serviceScope),
+    admitService: (service) => requireServiceScope(service, serviceScope),
   };
+}
+
+function requireServiceScope(service: ServiceActor, scope: ServiceScope): ServiceActor {
+  return service.account.scopes.includes(scope) ? service : rejectService(service, scope);
 }
 
 function rejectService({ account: { name } }: ServiceActor, scope?: ServiceScope): never {

@@ -5,12 +5,14 @@
  */
 
 import { limits as productLimits } from "../../config/limits/product-limits.ts";
+import { NO_PAYER } from "../../config/parse/check-charging.ts";
 import { keyTitle, newKey } from "../../config/plan/plan-keys.ts";
 import { limitsText } from "../../config/schema/usage-limits.ts";
 import { changedFields, createdFields, secretChange, secretSet } from "../../config/state/difference.ts";
 import { formatKey } from "../../config/state/to-file-shape.ts";
 import { ApiError } from "../../errors.ts";
 import type { PolicyGroup } from "../../policy/snapshot.ts";
+import type { KeyFallback } from "../../records/fallback.ts";
 import type { KeyRecord } from "../../records/key.ts";
 import type { CallerLimits } from "../../records/limits.ts";
 import type { FieldChange } from "../../records/policy.ts";
@@ -33,6 +35,7 @@ import {
   rotateKey,
 } from "../../store/policy/keys.ts";
 import { listRequestPolicies } from "../../store/policy/request-policies.ts";
+import { isToolKey } from "../../store/policy/tool-keys.ts";
 import { requireLiveActor } from "../auth/actor.ts";
 import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import type { ConsoleAuthor } from "../changes/change.ts";
@@ -48,6 +51,7 @@ export interface NewKeyRequest {
   expiresAtMs: number | null;
   limits: CallerLimits;
   requestPolicy: string | null;
+  fallback: KeyFallback;
 }
 
 export async function createKey(
@@ -57,13 +61,13 @@ export async function createKey(
 ): Promise<{ key: KeyRecord; secret: string }> {
   const { installation, gateway } = context;
   const { db, clock } = installation;
-  const { name, userId, expiresAtMs, limits, requestPolicy } = keyRequest;
+  const { name, userId, expiresAtMs, limits, requestPolicy, fallback } = keyRequest;
   const user = await findUser(db, userId);
   if (user === null) throw new ApiError("not_found", "This user does not exist.", { param: "user" });
   const group = requireGroup(context, author, user, keyRequest.group);
   rejectPast(expiresAtMs, clock.nowMs());
   rejectLooserLimits(limits, group);
-  const settings = { name, userId, groupId: group.id, expiresAtMs, limits, requestPolicy };
+  const settings = { name, userId, groupId: group.id, expiresAtMs, limits, requestPolicy, fallback };
   const { record, secret } = newKey(settings, installation);
   await transaction(db, async (tx) => {
     // The insertion takes the lock for key changes: data that was read before it may be outdated.
@@ -79,7 +83,9 @@ export async function createKey(
   return { key: record, secret };
 }
 
-export type KeyEdit = Partial<Pick<KeyRecord, "name" | "expiresAtMs" | "limits" | "requestPolicy">>;
+export type KeyEdit = Partial<
+  Pick<KeyRecord, "name" | "expiresAtMs" | "limits" | "requestPolicy" | "fallback">
+>;
 
 export async function editKey(
   context: Pick<ConsoleContext, "installation" | "gateway">,
@@ -100,6 +106,7 @@ export async function editKey(
     await bumpKeyRevision(tx);
     const present = await findKey(tx, key.id);
     if (present?.status !== "active") throw alreadyRevokedError();
+    if (edit.expiresAtMs !== undefined) await rejectTool(tx, key.id);
     const after: KeyRecord = { ...present, ...edit };
     const changes = changedFields(describeKey(present), describeKey(after));
     if (changes.length === 0) return present;
@@ -109,6 +116,7 @@ export async function editKey(
     const mayMake = group !== undefined && user !== null && mayUse(group, user);
     if (!isOperator) rejectBeyond(edit, mayMake ? ceiling : present);
     await rejectForeignPolicy(tx, author, { from: present.requestPolicy, to: after.requestPolicy });
+    if (present.fallback === "deny" && after.fallback === null) rejectFallback(author, { key: after, group });
     const newCeiling = isOperator ? changedBounds(present, after) : {};
     await changeKey(tx, key.id, after, { ...ceiling, ...newCeiling });
     if (after.name !== present.name) await rejectTakenName(tx, after);
@@ -137,6 +145,7 @@ export async function rotate(
   const worksUntilMs = atMs + overlapMs;
   const formerMax = productLimits.formerSecretsMax;
   await transaction(db, async (tx) => {
+    await rejectTool(tx, key.id);
     if (!(await rotateKey(tx, key.id, fresh, { atMs, worksUntilMs, formerMax }))) throw alreadyRevokedError();
     await requireLiveActor(tx, author.actor);
     const overlapChange = {
@@ -245,6 +254,22 @@ async function rejectForeignPolicy(
   );
 }
 
+/** Owners may deny fallback, and not allow it again. */
+function rejectFallback(
+  { actor }: ConsoleAuthor,
+  { key, group }: { key: KeyRecord; group: PolicyGroup | undefined },
+): void {
+  if (actor.role !== "admin")
+    throw new ApiError("invalid_value", "fallback: only an administrator can allow it again for this key.", {
+      param: "fallback",
+    });
+  const steps = [...(group?.models.values() ?? [])].flatMap((model) => model.fallback);
+  if (key.userId === null && steps.some((step) => step.group.billing.charge !== "none"))
+    throw new ApiError("invalid_value", `fallback: a step of the key's group charges, and ${NO_PAYER}.`, {
+      param: "fallback",
+    });
+}
+
 function rejectPast(expiresAtMs: number | null, nowMs: number): void {
   if (expiresAtMs === null || expiresAtMs > nowMs) return;
   throw new ApiError(
@@ -269,6 +294,15 @@ async function rejectTooManyKeys(tx: Db, { actor }: ConsoleAuthor, userId: strin
   throw new ApiError(
     "conflict",
     `You have ${productLimits.keysPerUserMax} keys, which is the maximum. Revoke an unused key.`,
+  );
+}
+
+/** Its secrets are access tokens, which the tool itself renews. */
+async function rejectTool(tx: Db, keyId: string): Promise<void> {
+  if (!(await isToolKey(tx, keyId))) return;
+  throw new ApiError(
+    "conflict",
+    "This is the key of a signed-in tool, which renews its secret and expiry. End the sign-in, or create a key.",
   );
 }
 

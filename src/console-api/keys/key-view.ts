@@ -2,14 +2,15 @@
 
 import { z } from "zod";
 import { usdText } from "../../money/nano.ts";
+import { KEY_FALLBACK } from "../../records/fallback.ts";
 import type { KeyRecord } from "../../records/key.ts";
 import type { Db } from "../../store/engine/db.ts";
-import { type KeyDay, type ListedKey, listKeyDays } from "../../store/policy/key-list.ts";
+import { type KeyDay, type KeyFilter, type ListedKey, listKeyDays } from "../../store/policy/key-list.ts";
 import { DAY_MS, readFoldedBefore, startOfDay } from "../../store/usage/usage-day.ts";
 import type { ConsoleContext } from "../context.ts";
 import { limitsObject, limitsShape } from "../forms/limits-form.ts";
 
-const KEY_STATUSES = ["active", "expired", "revoked"] as const;
+const KEY_STATUSES = ["active", "expired", "suspended", "revoked"] as const;
 
 const keyFields = {
   id: z.string(),
@@ -27,6 +28,10 @@ const keyFields = {
   limits: limitsShape,
   /** The request policy of the key itself, in addition to that of its group. */
   request_policy: z.string().nullable(),
+  /** Whether it is the key of a signed-in tool. Its secrets are access tokens, and the tool renews them. */
+  is_tool: z.boolean(),
+  /** Whether its requests may take the fallback steps of its group and models. */
+  fallback: z.enum(KEY_FALLBACK),
 };
 
 export const keyResponse = z.object(keyFields);
@@ -34,6 +39,8 @@ export const keyResponse = z.object(keyFields);
 export const listedKeyResponse = z.object({
   ...keyFields,
   last_used_at: z.number().nullable(),
+  /** Why a key is suspended: its owner lost this group at the provider, or (null) all access. */
+  suspension: z.object({ group: z.string().nullable(), since: z.number() }).nullable(),
   /** The last 30 days, including today. */
   usage: z.object({
     requests: z.number(),
@@ -45,7 +52,15 @@ export const listedKeyResponse = z.object({
   }),
 });
 
-export function keyStatus({ status, expiresAtMs }: KeyRecord, nowMs: number): (typeof KEY_STATUSES)[number] {
+/** `active` has suspended keys too, which work again when their owner returns. Revoked keys are listed only on request. */
+export const keyStatusQuery = z.enum(["active", "revoked", "all"]).default("active");
+
+export function listedStatus(status: z.output<typeof keyStatusQuery>): Pick<KeyFilter, "status"> {
+  if (status === "all") return {};
+  return { status: status === "active" ? "current" : "revoked" };
+}
+
+function keyStatus({ status, expiresAtMs }: KeyRecord, nowMs: number): (typeof KEY_STATUSES)[number] {
   if (status === "revoked") return "revoked";
   return expiresAtMs !== null && expiresAtMs <= nowMs ? "expired" : "active";
 }
@@ -71,6 +86,8 @@ export function keyObject(
     revoked_at: key.revokedAtMs,
     limits: limitsObject(key.limits),
     request_policy: key.requestPolicy,
+    is_tool: context.gateway.policy.keys.get(key.id)?.isTool === true,
+    fallback: key.fallback ?? "allow",
   };
 }
 
@@ -97,12 +114,21 @@ export function listedKeyObject(
   days: readonly KeyDay[],
   firstDayMs: number,
 ): z.input<typeof listedKeyResponse> {
+  const { suspension } = key;
   const requestsByDay = Array<number>(CHART_DAYS).fill(0);
   for (const { dayMs, requests } of days) requestsByDay[(dayMs - firstDayMs) / DAY_MS] = requests;
   const sum = (readDay: "costNano" | "chargedNano") =>
     usdText(days.reduce((total, day) => total + day[readDay], 0n));
   return {
     ...keyObject(context, key),
+    ...(suspension === null ? {} : { status: "suspended" }),
+    suspension:
+      suspension === null
+        ? null
+        : {
+            group: suspension.groupId === null ? null : lookUpGroupName(context, suspension.groupId),
+            since: suspension.sinceMs,
+          },
     last_used_at: key.lastUsedAtMs,
     usage: {
       requests: days.reduce((total, { requests }) => total + requests, 0),

@@ -4,9 +4,11 @@ import { z } from "zod";
 import { limits as productLimits } from "../../config/limits/product-limits.ts";
 import { parseCallerLimits } from "../../config/schema/usage-limits.ts";
 import { usdText } from "../../money/nano.ts";
+import { KEY_FALLBACK } from "../../records/fallback.ts";
 import type { KeyRecord } from "../../records/key.ts";
 import { listKeyPage, readLastUse } from "../../store/policy/key-list.ts";
 import { listFormerSecrets } from "../../store/policy/keys.ts";
+import { readSuspensions } from "../../store/policy/suspended-keys.ts";
 import { keyTotals } from "../../store/usage/usage.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { ownerQuery, ownKey, resolveOwner } from "../auth/owner.ts";
@@ -22,8 +24,10 @@ import {
   CHART_DAYS,
   keyObject,
   keyResponse,
+  keyStatusQuery,
   listedKeyObject,
   listedKeyResponse,
+  listedStatus,
   recentDays,
 } from "./key-view.ts";
 import { buildMeters, meterResponse } from "./meters.ts";
@@ -34,6 +38,10 @@ const keyCursor = z.tuple([z.number(), z.string()]);
 const expiresAt = instantField.nullable();
 /** The name of a request policy; null for none. Owners may choose those that an administrator offers. */
 const requestPolicy = z.string().nullable();
+
+/** Whether requests may take fallback steps. Owners may change it to `deny` only. */
+const fallback = z.enum(KEY_FALLBACK);
+const parseFallback = (value: z.output<typeof fallback> | undefined) => (value === "deny" ? value : null);
 
 const DEFAULT_OVERLAP_MS = DAY_MS;
 
@@ -69,8 +77,7 @@ export const keyRoutes = {
       ...pageQuery,
       ...searchQuery,
       ...ownerQuery,
-      /** Revoked keys are listed only on request. */
-      status: z.enum(["active", "revoked", "all"]).default("active"),
+      status: keyStatusQuery,
     }),
     response: buildPage(listedKeyResponse),
     async run(context, { actor, query }) {
@@ -82,7 +89,7 @@ export const keyRoutes = {
         db,
         {
           owner,
-          ...(query.status === "all" ? {} : { status: query.status }),
+          ...listedStatus(query.status),
           ...(query.search === undefined ? {} : { search: query.search }),
         },
         {
@@ -112,6 +119,7 @@ export const keyRoutes = {
       expires_at: expiresAt.optional(),
       limits: limitsInput.optional(),
       request_policy: requestPolicy.optional(),
+      fallback: fallback.optional(),
       /** The owner; if omitted, the caller. */
       user: z.string().optional(),
     }),
@@ -127,6 +135,7 @@ export const keyRoutes = {
         expiresAtMs: body.expires_at ?? null,
         limits: parseCallerLimits(body.limits),
         requestPolicy: body.request_policy ?? null,
+        fallback: parseFallback(body.fallback),
       });
       return { key: keyObject(context, key), secret };
     },
@@ -150,13 +159,14 @@ export const keyRoutes = {
     tokenScope: "keys",
     method: "PATCH",
     path: "/api/keys/:id",
-    summary: "Update a key's name, expiry, limits or request policy; omitted fields are unchanged",
+    summary: "Update a key's name, expiry, limits, request policy or fallback; omitted fields are unchanged",
     body: z.strictObject({
       name: nameField.optional(),
       expires_at: expiresAt.optional(),
       /** The complete limits: omitted ones are removed. */
       limits: limitsInput.optional(),
       request_policy: requestPolicy.optional(),
+      fallback: fallback.optional(),
     }),
     response: keyResponse,
     async run(context, input) {
@@ -167,6 +177,7 @@ export const keyRoutes = {
         ...(body.expires_at === undefined ? {} : { expiresAtMs: body.expires_at }),
         ...(body.limits === undefined ? {} : { limits: parseCallerLimits(body.limits) }),
         ...(body.request_policy === undefined ? {} : { requestPolicy: body.request_policy }),
+        ...(body.fallback === undefined ? {} : { fallback: parseFallback(body.fallback) }),
       });
       return keyObject(context, edited);
     },
@@ -252,8 +263,9 @@ async function buildDetail(
   const group = gateway.policy.snapshot().groups.get(key.groupId);
   const former = key.status === "active" ? await listFormerSecrets(db, key.id, nowMs) : [];
   const lastUsedAtMs = await readLastUse(db, key.id);
+  const suspension = (await readSuspensions(db, [key.id])).get(key.id) ?? null;
   return {
-    ...listedKeyObject(context, { ...key, lastUsedAtMs }, days, firstDayMs),
+    ...listedKeyObject(context, { ...key, lastUsedAtMs, suspension }, days, firstDayMs),
     first_day_at: firstDayMs,
     days: Array.from({ length: CHART_DAYS }, (_, i) => {
       const at = firstDayMs + i * DAY_MS;

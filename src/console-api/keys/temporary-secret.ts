@@ -6,13 +6,13 @@ import type { KeyRecord } from "../../records/key.ts";
 import { mintApiKey } from "../../secrets/api-key.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { findUser } from "../../store/identity/users.ts";
-import { listNodes } from "../../store/nodes/nodes.ts";
 import { insertTemporarySecret } from "../../store/policy/temporary-secrets.ts";
 import { requireLiveActor } from "../auth/actor.ts";
 import type { ConsoleAuthor } from "../changes/change.ts";
 import type { ConsoleContext } from "../context.ts";
 import { alreadyRevokedError, logChange } from "./key-changes.ts";
 import { mayUse } from "./reachable-groups.ts";
+import { waitForOtherNodes } from "./wait-for-nodes.ts";
 
 /** When the promise resolves, every node accepts the secret. */
 export async function createTemporarySecret(
@@ -47,15 +47,6 @@ export async function createTemporarySecret(
     await logChange(tx, author, "key.temporary_secret", { key, user, atMs, changes: [worksUntil] });
   });
   await context.gateway.policy.refresh();
-  await waitForOtherNodes(context);
+  await waitForOtherNodes(context, 1);
   return { secret, worksUntilMs };
 }
-
-/** A request with the secret may reach any node, and each knows it after its next poll. */
-async function waitForOtherNodes({ installation }: Pick<ConsoleContext, "installation">): Promise<void> {
-  const { db, clock } = installation;
-  const nodes = await listNodes(db, clock);
-  if (nodes.length > 1) await Bun.sleep(limits.policyPollMs + POLL_ROUND_TRIP_MS);
-}
-
-const POLL_ROUND_TRIP_MS = 100;

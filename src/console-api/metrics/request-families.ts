@@ -95,6 +95,10 @@ export function measuredFamilies(metrics: RequestMetrics): MetricFamily[] {
       "gateway_failovers_total",
       metrics.failovers.list().map(([model, reason, count]) => [{ model, reason }, count]),
     ),
+    samples(
+      "gateway_fallbacks_total",
+      [...metrics.fallbacks.values()].map(({ from, to, reason, count }) => [{ from, to, reason }, count]),
+    ),
     histogram("gateway_settlement_seconds", metrics.settlements.bounds, [[{}, metrics.settlements]]),
     histogram("gateway_limit_share_wait_seconds", metrics.shareWait.bounds, [[{}, metrics.shareWait]]),
     single("gateway_sockets_open", metrics.socketsOpen),

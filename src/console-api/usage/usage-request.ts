@@ -10,6 +10,7 @@ import { RULES } from "../../records/request-policy.ts";
 import { hasCapture } from "../../store/captures/captures.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { readTerms } from "../../store/money/tariffs.ts";
+import { lookUpNames } from "../../store/reports/names.ts";
 import { USAGE_FLAGS, USAGE_PAYERS, USAGE_SOURCES, type UsageRow } from "../../store/usage/usage-row.ts";
 import type { Tracer } from "../../telemetry/tracer.ts";
 import { type Actor, seesEverything } from "../http/route.ts";
@@ -31,6 +32,19 @@ const stepResponse = z.object({
   reason: z.string().nullable().optional(),
 });
 
+const fallbackStepResponse = z.object({
+  /** 0: the requested model in the key's group. */
+  step: z.number(),
+  group: z.string(),
+  model: z.string(),
+  /** When the step ended, was skipped or began to serve: since the request arrived. */
+  at_ms: z.number(),
+  result: z.enum(["served", "failed", "skipped"]),
+  reason: z.string().nullable(),
+  /** USD; null if it was not computed. */
+  expected_cost: z.string().nullable(),
+});
+
 export const inspectionResponse = requestResponse.extend({
   started_at: z.number(),
   /** The error message that the client received, if the request was rejected or failed. */
@@ -47,6 +61,18 @@ export const inspectionResponse = requestResponse.extend({
   response_id: z.string().nullable(),
   usage_source: z.enum(USAGE_SOURCES),
   steps: z.array(stepResponse),
+  /** What a request asked for that another step than the first served; null for every other request. */
+  fallback: z
+    .object({
+      requested_group: z.string().nullable(),
+      requested_model: z.string().nullable(),
+      step: z.number(),
+      /** Why the request left the step before. */
+      reason: z.string().nullable(),
+    })
+    .nullable(),
+  /** The steps of a request that has left its first one, in their order. */
+  fallback_steps: z.array(fallbackStepResponse),
   payer: z.enum(USAGE_PAYERS).nullable(),
   flags: z.array(z.enum(USAGE_FLAGS)),
   /** Null if there is no price, if the token counts were not plausible, or if the prices of an unpaid request changed. */
@@ -111,6 +137,13 @@ export async function inspect(
     response_id: row.responseId,
     usage_source: row.usageSource,
     steps: stepObjects(row, trace, hasAllFields ? (listed.account ?? null) : undefined),
+    fallback: await buildFallback(db, row),
+    fallback_steps: (trace?.steps ?? []).map(({ number, atMs, forecast, ...step }) => ({
+      ...step,
+      step: number,
+      at_ms: atMs,
+      expected_cost: forecast,
+    })),
     payer: row.payer,
     flags: [...row.flags],
     calculation: await buildCalculation({ db, policy }, row),
@@ -123,6 +156,20 @@ export async function inspect(
           candidates: buildCandidates(trace),
         }
       : {}),
+  };
+}
+
+async function buildFallback(
+  db: Db,
+  { requestedGroup, requestedModel, fallbackStep, fallbackReason }: UsageRow,
+): Promise<z.input<typeof inspectionResponse>["fallback"]> {
+  if (fallbackStep === null) return null;
+  const names = await lookUpNames(db, "group", [requestedGroup]);
+  return {
+    requested_group: requestedGroup === null ? null : (names.get(requestedGroup) ?? null),
+    requested_model: requestedModel,
+    step: fallbackStep,
+    reason: fallbackReason,
   };
 }
 

@@ -8,13 +8,15 @@ import { type AlertsRecord, DEFAULT_ALERTS, webhookRecord } from "./settings-rec
 const SETTING = "alerts";
 
 const enabled = z.boolean();
+const rate = z.object({ enabled, percent: z.int(), overMs: z.int(), requestsMin: z.int() });
 const alertsSchema: z.ZodType<AlertsRecord> = z.object({
   webhooks: z.array(webhookRecord),
   accountParked: z.object({ enabled }),
   poolEmpty: z.object({ enabled, forMs: z.int() }),
   spend: z.object({ enabled, usdPerDay: z.string() }),
-  errorRate: z.object({ enabled, percent: z.int(), overMs: z.int(), requestsMin: z.int() }),
-  // Settings saved before this rule existed lack it.
+  errorRate: rate,
+  // Settings saved before these rules existed lack them.
+  fallbackRate: rate.default(() => DEFAULT_ALERTS.fallbackRate),
   overruns: z.object({ enabled, count: z.int(), overMs: z.int() }).default(() => DEFAULT_ALERTS.overruns),
 });
 

@@ -40,6 +40,8 @@ export interface AlertsRecord {
   /** USD as a decimal string, per UTC day. */
   spend: { enabled: boolean; usdPerDay: string };
   errorRate: { enabled: boolean; percent: number; overMs: number; requestsMin: number };
+  /** Requests that fallback steps serve. */
+  fallbackRate: { enabled: boolean; percent: number; overMs: number; requestsMin: number };
   /** The number of overruns of one user within this time. */
   overruns: { enabled: boolean; count: number; overMs: number };
 }
@@ -50,5 +52,6 @@ export const DEFAULT_ALERTS: AlertsRecord = {
   poolEmpty: { enabled: true, forMs: 60_000 },
   spend: { enabled: false, usdPerDay: "100" },
   errorRate: { enabled: true, percent: 20, overMs: 300_000, requestsMin: 20 },
+  fallbackRate: { enabled: true, percent: 50, overMs: 300_000, requestsMin: 20 },
   overruns: { enabled: true, count: 3, overMs: 3_600_000 },
 };

@@ -8,8 +8,11 @@ import { deleteSetting, readJsonSetting, writeSetting } from "./settings.ts";
 export const PASSWORD_SIGN_IN = ["allowed", "admins", "off"] as const;
 /** `verified`: the provider must confirm the address. `trusted`: for providers that do not send `email_verified`. */
 export const ADDRESS_TRUST = ["verified", "trusted"] as const;
-/** Who gets a user at the first sign-in: everyone whom the provider's settings admit, or invited people. */
-export const USER_CREATION = ["on_sign_in", "invited"] as const;
+/**
+ * Who gets a user: at the first sign-in everyone whom the provider's settings admit, or invited people; `scim`: people
+ * whom the directory pushes.
+ */
+export const USER_CREATION = ["on_sign_in", "invited", "scim"] as const;
 
 const provider = z.object({
   name: z.string(),
@@ -39,16 +42,31 @@ export type ProviderRecord = z.output<typeof provider>;
 const signIn = z.object({ password: z.enum(PASSWORD_SIGN_IN), providers: z.array(provider) });
 export type SignInRecord = z.output<typeof signIn>;
 
+/** Nodes of the version before reject `scim`: for them such a provider admits invited people. */
+const storedProvider = provider.extend({ createsByScim: z.boolean().default(false) });
+const storedSignIn = signIn
+  .extend({ providers: z.array(storedProvider) })
+  .transform(({ providers, ...rest }) => ({ ...rest, providers: providers.map(fromStored) }));
+
+function fromStored({ createsByScim, ...rest }: z.output<typeof storedProvider>): ProviderRecord {
+  return createsByScim ? { ...rest, createUsers: "scim" } : rest;
+}
+
+function toStored(record: ProviderRecord): z.input<typeof storedProvider> {
+  return record.createUsers === "scim" ? { ...record, createUsers: "invited", createsByScim: true } : record;
+}
+
 export const DEFAULT_SIGN_IN: SignInRecord = { password: "allowed", providers: [] };
 
 const SETTING = "sign_in";
 
 export async function readSignIn(db: Db): Promise<SignInRecord> {
-  return (await readJsonSetting(db, SETTING, signIn)) ?? DEFAULT_SIGN_IN;
+  return (await readJsonSetting(db, SETTING, storedSignIn)) ?? DEFAULT_SIGN_IN;
 }
 
 export async function writeSignIn(db: Db, record: SignInRecord): Promise<void> {
   if (record.password === DEFAULT_SIGN_IN.password && record.providers.length === 0)
     await deleteSetting(db, SETTING);
-  else await writeSetting(db, SETTING, JSON.stringify(record));
+  else
+    await writeSetting(db, SETTING, JSON.stringify({ ...record, providers: record.providers.map(toStored) }));
 }

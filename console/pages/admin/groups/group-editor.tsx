@@ -1,6 +1,7 @@
 /** The form of a group: general settings, models, accounts, billing, limits and the queue, with a preview beside it. */
 
 import { useList } from "../../../data.ts";
+import { FallbackFields } from "../../../forms/fallback.tsx";
 import { LimitsFields } from "../../../forms/limits.tsx";
 import { SwitchFields } from "../../../forms/switches.tsx";
 import { useText } from "../../../text/text.tsx";
@@ -58,6 +59,7 @@ export function GroupEditor({ form, isNew = false }: { form: GroupForm; isNew?: 
             <QueueFields form={form} />
           </Card>
         </Section>
+        <GroupFallback form={form} />
         <SaveBar form={form} isNew={isNew} />
       </Form>
       <GroupPreview document={groupDocument(form.values)} />
@@ -158,6 +160,24 @@ function BillingFields({ form }: { form: GroupForm }) {
         placeholder="10"
       />
     </>
+  );
+}
+
+function GroupFallback({ form }: { form: GroupForm }) {
+  const t = useText("fallback");
+  const groups = useList("admin.groups.list", { query: { limit: 200 } });
+  return (
+    <Section title={t.title} about={t.ofGroup}>
+      <Card>
+        <FallbackFields
+          target="group"
+          choices={groups.rows.map(({ name }) => name).filter((name) => name !== form.values.name)}
+          value={form.values.fallback}
+          onChange={(steps) => form.set("fallback", steps)}
+          problemAt={form.problemAt}
+        />
+      </Card>
+    </Section>
   );
 }
 

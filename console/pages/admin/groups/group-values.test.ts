@@ -19,6 +19,10 @@ const GROUP: GroupDocument = {
   queue: { max_waiting: 10, timeout: "30s" },
   on_disconnect: "drain",
   websocket: false,
+  fallback: [
+    { group: "standard", when: ["busy", "failing"], max_price: "2.5", leave_after: "3s", stay: "10m" },
+    { group: "standard", when: ["subscription_used"], pay: "balance" },
+  ],
 };
 
 test("a group survives the round trip through its form", () => {

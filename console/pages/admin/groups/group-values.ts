@@ -1,6 +1,7 @@
 /** A group as its form holds it, and as the API accepts it. */
 
 import type { ResponseBody } from "../../../api.ts";
+import { type StepValue, stepConditions, stepValues } from "../../../forms/fallback.tsx";
 import { type LimitsValue, limitsBody, limitsValue } from "../../../forms/limits.tsx";
 import { type OtherSwitch, readSwitches, type Switches } from "../../../forms/switches.tsx";
 import { type PriceValues, priceDocument, priceValues } from "../policy/price.ts";
@@ -46,6 +47,7 @@ export interface GroupValues {
   capture: NonNullable<GroupDocument["capture"]>;
   /** Empty: none. */
   requestPolicy: string;
+  fallback: readonly StepValue[];
 }
 
 export function groupValues(document: GroupDocument): GroupValues {
@@ -72,6 +74,7 @@ export function groupValues(document: GroupDocument): GroupValues {
     switches: readSwitches(document, ["websocket"]),
     capture: document.capture ?? "off",
     requestPolicy: document.request_policy ?? "",
+    fallback: stepValues("group", document.fallback),
   };
 }
 
@@ -114,5 +117,8 @@ export function groupDocument(values: GroupValues): GroupDocument {
     ...values.switches,
     ...(values.capture === "off" ? {} : { capture: values.capture }),
     ...(values.requestPolicy === "" ? {} : { request_policy: values.requestPolicy }),
+    ...(values.fallback.length === 0
+      ? {}
+      : { fallback: values.fallback.map((step) => ({ group: step.target, ...stepConditions(step) })) }),
   };
 }

@@ -1,10 +1,11 @@
 /** The dialog that creates or edits a model. */
 
 import { useChange, useList } from "../../../data.ts";
+import { FallbackFields, type StepValue, stepConditions, stepValues } from "../../../forms/fallback.tsx";
 import { useText } from "../../../text/text.tsx";
 import { Dialog } from "../../../ui/dialog.tsx";
 import { MultiSelect, NumberField, TextField } from "../../../ui/field.tsx";
-import { CancelButton, Form, useForm } from "../../../ui/form.tsx";
+import { CancelButton, Form, type FormState, useForm } from "../../../ui/form.tsx";
 import { useToast } from "../../../ui/toast.tsx";
 import { INTERFACES } from "../groups/group-values.ts";
 import { priceDocument, priceValues } from "../policy/price.ts";
@@ -72,8 +73,29 @@ export function ModelForm({ model, onClose }: ModelFormProps) {
             optional
           />
         </div>
+        <ModelFallback form={form} />
       </Form>
     </Dialog>
+  );
+}
+
+function ModelFallback({ form }: { form: FormState<ModelValues> }) {
+  const t = useText("fallback");
+  const models = useList("admin.models.list", { query: { limit: 200 } });
+  return (
+    <>
+      <div>
+        <h3>{t.title}</h3>
+        <p className="small soft">{t.ofModel}</p>
+      </div>
+      <FallbackFields
+        target="model"
+        choices={models.rows.map(({ document }) => document.id).filter((id) => id !== form.values.id)}
+        value={form.values.fallback}
+        onChange={(steps) => form.set("fallback", steps)}
+        problemAt={form.problemAt}
+      />
+    </>
   );
 }
 
@@ -107,6 +129,7 @@ function modelValues(document: Model["document"] | undefined) {
     price: priceValues(document?.price),
     context: document?.context_tokens ?? null,
     output: document?.max_output_tokens ?? null,
+    fallback: stepValues("model", document?.fallback) as readonly StepValue[],
   };
 }
 
@@ -118,5 +141,8 @@ function modelDocument(values: ModelValues) {
     ...(price === undefined ? {} : { price }),
     ...(values.context === null ? {} : { context_tokens: values.context }),
     ...(values.output === null ? {} : { max_output_tokens: values.output }),
+    ...(values.fallback.length === 0
+      ? {}
+      : { fallback: values.fallback.map((step) => ({ model: step.target, ...stepConditions(step) })) }),
   };
 }

@@ -7,7 +7,7 @@ import { MultiSelect, TextField } from "../../../ui/field.tsx";
 import { CancelButton, Form, useForm } from "../../../ui/form.tsx";
 import type { ServiceAccount } from "./service-account.ts";
 
-const SCOPES = ["wallet.read", "wallet.top_up", "config.apply", "keys.write"] as const;
+const SCOPES = ["wallet.read", "wallet.top_up", "config.apply", "keys.write", "scim"] as const;
 
 interface ServiceAccountDialogProps {
   /** Null: a new one. */

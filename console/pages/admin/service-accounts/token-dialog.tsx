@@ -3,11 +3,9 @@
 import { useState } from "react";
 import { useChange } from "../../../data.ts";
 import { useText } from "../../../text/text.tsx";
-import { Button } from "../../../ui/button.tsx";
-import { Dialog } from "../../../ui/dialog.tsx";
+import { Dialog, ShownOnceDialog } from "../../../ui/dialog.tsx";
 import { SelectField } from "../../../ui/field.tsx";
 import { CancelButton, Form, useForm } from "../../../ui/form.tsx";
-import { Notice } from "../../../ui/notice.tsx";
 import { CodeBlock } from "../../../ui/values.tsx";
 
 const HOUR_MS = 3_600_000;
@@ -26,17 +24,9 @@ export function TokenDialog({ name, onClose }: { name: string; onClose(): void }
   });
   if (secret !== null) {
     return (
-      <Dialog title={t.made}>
-        <div className="stack wide">
-          <Notice tone="warn">{t.once}</Notice>
-          <CodeBlock code={secret} label={t.secret} wrap />
-          <div className="form-actions end">
-            <Button tone="primary" onClick={onClose}>
-              {t.done}
-            </Button>
-          </div>
-        </div>
-      </Dialog>
+      <ShownOnceDialog title={t.made} warning={t.once} done={t.done} onClose={onClose}>
+        <CodeBlock code={secret} label={t.secret} wrap />
+      </ShownOnceDialog>
     );
   }
   return (

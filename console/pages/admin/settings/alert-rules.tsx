@@ -17,7 +17,7 @@ function secondsIn(duration: string | undefined): number | null {
 
 type RuleValues = ReturnType<typeof ruleValues>;
 
-function ruleValues({ account_parked, pool_empty, spend, error_rate, overruns }: Alerts) {
+function ruleValues({ account_parked, pool_empty, spend, error_rate, fallback_rate, overruns }: Alerts) {
   return {
     accountParked: account_parked?.enabled ?? true,
     poolEmpty: pool_empty?.enabled ?? true,
@@ -28,6 +28,10 @@ function ruleValues({ account_parked, pool_empty, spend, error_rate, overruns }:
     percent: (error_rate?.percent ?? 20) as number | null,
     minutes: Math.round((secondsIn(error_rate?.over) ?? 300) / 60) as number | null,
     minRequests: (error_rate?.min_requests ?? 20) as number | null,
+    fallbackRate: fallback_rate?.enabled ?? true,
+    fallbackPercent: (fallback_rate?.percent ?? 50) as number | null,
+    fallbackMinutes: Math.round((secondsIn(fallback_rate?.over) ?? 300) / 60) as number | null,
+    fallbackRequests: (fallback_rate?.min_requests ?? 20) as number | null,
     overruns: overruns?.enabled ?? true,
     overrunCount: (overruns?.count ?? 3) as number | null,
     overrunMinutes: Math.round((secondsIn(overruns?.over) ?? 3_600) / 60) as number | null,
@@ -44,6 +48,12 @@ function rulesBody(values: RuleValues) {
       percent: values.percent ?? 0,
       over: `${values.minutes ?? 0}m`,
       min_requests: values.minRequests ?? 0,
+    },
+    fallback_rate: {
+      enabled: values.fallbackRate,
+      percent: values.fallbackPercent ?? 0,
+      over: `${values.fallbackMinutes ?? 0}m`,
+      min_requests: values.fallbackRequests ?? 0,
     },
     overruns: {
       enabled: values.overruns,
@@ -81,6 +91,7 @@ export function AlertRules({ alerts }: { alerts: Alerts }) {
             />
           </div>
           <ErrorRateFields form={form} />
+          <FallbackRateFields form={form} />
           <OverrunFields form={form} />
         </Form>
       </Card>
@@ -103,6 +114,35 @@ function ErrorRateFields({ form }: { form: FormState<RuleValues> }) {
         />
         <NumberField {...form.bind("minutes", "error_rate.over")} label={t.minutes} min={1} max={60} />
         <NumberField {...form.bind("minRequests", "error_rate.min_requests")} label={t.minRequests} min={1} />
+      </div>
+    </>
+  );
+}
+
+function FallbackRateFields({ form }: { form: FormState<RuleValues> }) {
+  const t = useText("adminSettings").alerts;
+  return (
+    <>
+      <CheckboxField {...form.bind("fallbackRate")} label={t.fallbackRate} hint={t.fallbackRateHint} />
+      <div className="columns">
+        <NumberField
+          {...form.bind("fallbackPercent", "fallback_rate.percent")}
+          label={t.percent}
+          min={1}
+          max={100}
+          suffix="%"
+        />
+        <NumberField
+          {...form.bind("fallbackMinutes", "fallback_rate.over")}
+          label={t.minutes}
+          min={1}
+          max={60}
+        />
+        <NumberField
+          {...form.bind("fallbackRequests", "fallback_rate.min_requests")}
+          label={t.minRequests}
+          min={1}
+        />
       </div>
     </>
   );

@@ -16,12 +16,13 @@ import type { UserDetail } from "./user-detail.ts";
 /** Where role and groups come from, for users who sign in at a provider. */
 function listSources({ directory, local_role }: UserDetail, t: Catalogue["adminUsers"]): [string, string][] {
   if (directory === null) return [];
-  const { provider, role, groups } = directory;
+  const { provider, role, groups, deactivated } = directory;
   return [
     [t.sources.signIn, provider],
     [t.sources.local, t.roles[local_role]],
     [t.sources.role(provider), role === null ? t.sources.none : t.roles[role]],
     [t.sources.groups(provider), groups.join(", ") || t.sources.none],
+    ...(deactivated ? [[t.sources.status(provider), t.sources.deactivated] as [string, string]] : []),
   ];
 }
 

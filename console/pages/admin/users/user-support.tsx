@@ -15,7 +15,7 @@ import type { UserDetail } from "./user-detail.ts";
 
 type View = ResponseBody<"admin.users.support">;
 const HOUR_MS = 3_600_000;
-const KEY_TONES = { active: "good", expired: "warn", revoked: "soft" } as const;
+const KEY_TONES = { active: "good", expired: "warn", suspended: "warn", revoked: "soft" } as const;
 
 export function UserSupport({ user }: { user: UserDetail }) {
   const t = useText("adminUsers").support;

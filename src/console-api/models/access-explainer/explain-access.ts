@@ -10,13 +10,18 @@ import { LEAST_USE } from "../../../limits/amounts.ts";
 import type { Shortage } from "../../../limits/limiter.ts";
 import { usdText } from "../../../money/nano.ts";
 import { explainAccess, type Reason } from "../../../policy/explain.ts";
+import { explainFallback, FALLBACK_OBSTACLES } from "../../../policy/explain-fallback.ts";
 import { nearestName } from "../../../policy/nearest-name.ts";
 import type { PolicyGroup } from "../../../policy/snapshot.ts";
 import { isFault } from "../../../pool/health.ts";
 import type { Candidate } from "../../../pool/pool.ts";
+import { FALLBACK_CONDITIONS } from "../../../records/fallback.ts";
+import { CHARGES } from "../../../records/group.ts";
 import { DIALECTS, type Interface } from "../../../records/interfaces.ts";
 import type { KeyRecord } from "../../../records/key.ts";
 import { MINUTE_MS, UNITS } from "../../../records/limits.ts";
+import type { PolicyRecords } from "../../../records/policy.ts";
+import { effectiveStatus } from "../../../records/user.ts";
 import { findUser } from "../../../store/identity/users.ts";
 import { readPolicy } from "../../../store/policy/policy.ts";
 import type { ConsoleContext } from "../../context.ts";
@@ -40,6 +45,22 @@ export const whyResponse = z.object({
   /** Whether a request would be served, immediately or after waiting in a queue. */
   allowed: z.boolean(),
   steps: z.array(stepResponse),
+  /** The steps that requests may take when the first one cannot serve them, in their order. */
+  fallback: z.array(
+    z.object({
+      step: z.number(),
+      group: z.string(),
+      model: z.string(),
+      when: z.array(z.enum(FALLBACK_CONDITIONS)),
+      charge: z.enum(CHARGES),
+      /** A factor of the cost at the first step. */
+      max_price: z.string().nullable(),
+      leave_after_ms: z.number().nullable(),
+      stay_ms: z.number().nullable(),
+      /** Why requests of this key never take the step; null if they may. */
+      obstacle: z.enum(FALLBACK_OBSTACLES).nullable(),
+    }),
+  ),
   /** Only for administrators. */
   accounts: z
     .array(
@@ -88,7 +109,8 @@ export async function explainKey(
     reason: isAdmin ? reason : hideUnknownModel(reason),
     facts,
   }));
-  if (user?.status === "disabled") steps.unshift({ ok: false, reason: "owner_disabled", facts });
+  if (user !== null && effectiveStatus(user) === "disabled")
+    steps.unshift({ ok: false, reason: "owner_disabled", facts });
 
   const cachedKey = gateway.policy.keys.get(key.id);
   const routes = group?.models.get(accessQuery.model)?.routes.get(accessQuery.interface) ?? [];
@@ -119,6 +141,7 @@ export async function explainKey(
   return {
     allowed: failed === -1,
     steps: shownSteps.map((step) => ({ ...step, text: describeStep(step.reason, step.facts) })),
+    fallback: buildFallback(records, accessQuery),
     accounts: !isAdmin
       ? null
       : configured.accounts.map(({ name, upstreamModel, translation, reason }) => {
@@ -133,6 +156,13 @@ export async function explainKey(
           };
         }),
   };
+}
+
+function buildFallback(records: PolicyRecords, { key, model, interface: iface }: AccessQuery) {
+  const steps = explainFallback(records, key, model, iface);
+  return steps.map(({ number, maxPrice, leaveAfterMs, stayMs, ...step }) => {
+    return { ...step, step: number, max_price: maxPrice, leave_after_ms: leaveAfterMs, stay_ms: stayMs };
+  });
 }
 
 /** A request over a concurrency limit waits, if its group has a queue; over any other limit it is rejected. */
