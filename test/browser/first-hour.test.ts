@@ -100,8 +100,7 @@ test("from the claim link to an answer of a vendor's model in few clicks and inp
   await person.press("Create key");
   await person.press("Say hello in one sentence.");
   const reply = page.getByRole("article", { name: "sim-fast" });
-  await reply.getByText(/^First token/).waitFor();
-  expect(await reply.innerText()).toContain("built-in simulator");
+  await reply.getByText("built-in simulator").waitFor();
   expect(modelCalls().map(({ model }) => model)).toEqual(["sim-fast"]);
   expect(person.clicks).toBeLessThanOrEqual(CLICKS_MAX);
   expect(person.inputs).toBeLessThanOrEqual(INPUTS_MAX);

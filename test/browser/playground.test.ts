@@ -32,7 +32,8 @@ beforeAll(async () => {
 afterAll(() => console_.stop());
 afterEach(() => expect(console_.complaints()).toEqual([]));
 
-const FIRST_TOKEN = /^First token/;
+/** The figures of a reply with its tokens, which are known when the whole reply has arrived. */
+const COMPLETE = /^First token.* in, .* out$/;
 
 let people = 0;
 async function openPlayground(looks = {}): Promise<Page> {
@@ -65,7 +66,7 @@ test("four models respond side by side, without long tasks, and their bills are 
   await ask(page, "Write forty lines about gateways. ".repeat(20));
   for (const model of Object.keys(FOUR)) {
     const reply = page.getByRole("article", { name: model, exact: true });
-    await reply.getByText(/First token .* tokens\/s · .* in, .* out/).waitFor();
+    await reply.getByText(/^First token .* tokens\/s · .* in, .* out$/).waitFor();
     await reply.locator("summary", { hasText: "Cost" }).click();
     const total = await reply.locator("tfoot td").innerText();
     const href = await reply.getByRole("link", { name: "Request" }).getAttribute("href");
@@ -91,15 +92,15 @@ test("a conversation is continued with its own replies, repeated, and stopped", 
   const turn = (number: number) => page.getByRole("region", { name: `Turn ${number}` });
   await chooseModel(page, "one");
   await ask(page, "First");
-  await turn(1).getByText(FIRST_TOKEN).waitFor();
+  await turn(1).getByText(COMPLETE).waitFor();
   await ask(page, "Second");
-  await turn(2).getByText(FIRST_TOKEN).waitFor();
+  await turn(2).getByText(COMPLETE).waitFor();
   expect(bodies().at(-1)).toMatch(/First.*assistant.*Second/);
   const sent = bodies().length;
   await page.getByRole("button", { name: "Repeat" }).click();
   await eventually(() => bodies().length > sent);
   expect(bodies().at(-1)).toBe(bodies().at(-2) ?? "");
-  await turn(2).getByText(FIRST_TOKEN).waitFor();
+  await turn(2).getByText(COMPLETE).waitFor();
 
   await chooseModel(page, "unhurried");
   await ask(page, "Third");
@@ -126,7 +127,7 @@ test("system text, temperature and effort are sent, and the code of a reply send
   await page.getByRole("spinbutton", { name: "Temperature" }).fill("0.3");
   await page.getByRole("combobox", { name: "Effort" }).selectOption("low");
   await ask(page, "Capital of Norway?");
-  await page.getByText(FIRST_TOKEN).waitFor();
+  await page.getByText(COMPLETE).waitFor();
   const sent = JSON.parse(bodies().at(-1) ?? "{}");
   expect(sent).toMatchObject({
     messages: [
@@ -168,7 +169,7 @@ test("images and tools are sent, and a tool call is shown", async () => {
   await page.getByRole("img", { name: "Image 1" }).waitFor();
   await ask(page, "What is this?");
   const turn = page.getByRole("region", { name: "Turn 1" });
-  await turn.getByText(FIRST_TOKEN).waitFor();
+  await turn.getByText(COMPLETE).waitFor();
   const body = bodies().at(-1) ?? "";
   expect(body).toContain("data:image/png;base64,");
   expect(body).toContain("get_weather");
@@ -176,7 +177,7 @@ test("images and tools are sent, and a tool call is shown", async () => {
   expect(call).toMatch(/^get_weather\(\{.*\}\)$/);
   await page.getByRole("textbox", { name: "Result of the tool" }).fill("Sunny");
   await page.keyboard.press("Enter");
-  await page.getByRole("region", { name: "Turn 2" }).getByText(FIRST_TOKEN).waitFor();
+  await page.getByRole("region", { name: "Turn 2" }).getByText(COMPLETE).waitFor();
   expect(JSON.parse(bodies().at(-1) ?? "{}").messages.at(-1)).toMatchObject({
     role: "tool",
     content: "Sunny",
@@ -192,7 +193,7 @@ test("the temporary secret is in memory only, and no cookie is sent with a model
     sent.push({ authorization: headers.authorization ?? "", cookie: headers.cookie });
   });
   await ask(page, "Hello");
-  await page.getByText(FIRST_TOKEN).waitFor();
+  await page.getByText(COMPLETE).waitFor();
   await eventually(() => sent.length > 0);
   const [first] = sent;
   expect(first?.cookie).toBeUndefined();
@@ -216,7 +217,7 @@ const STORED = `(async () => {
 test("conversations are kept in the browser, opened again, and deleted", async () => {
   const page = await openPlayground();
   await ask(page, "Remember this");
-  await page.getByText(FIRST_TOKEN).waitFor();
+  await page.getByText(COMPLETE).waitFor();
   await eventually(async () => String(await page.evaluate(STORED)).includes("Remember this"));
   await console_.goTo(page, "/playground");
   await page.getByRole("textbox", { name: "Message" }).waitFor();
