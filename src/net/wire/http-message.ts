@@ -39,10 +39,11 @@ export type BodyLoss = { readonly kind: "gone" } | { readonly kind: "broken"; re
 /** Header lines, each terminated by CR LF. The server adds the framing headers and `date`. */
 export type HeaderLines = string;
 
-/**
- * Builds header lines. Names and values come from the code or were validated, so none of them can contain a line
- * break.
- */
+/** Anything else would be cut to its low byte when it is written, and U+010A to a line feed. */
+const PLAIN_VALUE = /^[ -$&-~]*$/;
+const NOT_PLAIN = /[^ -$&-~]/gu;
+
+/** Builds header lines. Values from the code or of checked characters are plain; names that people choose may not be. */
 export class HeaderWriter {
   lines: HeaderLines;
 
@@ -50,9 +51,14 @@ export class HeaderWriter {
     this.lines = lines;
   }
 
+  /** What is no printable ASCII is percent-encoded, and the percent sign too, so that each value can be decoded. */
   set(name: string, value: string): void {
-    this.lines += `${name}: ${value}\r\n`;
+    this.lines += `${name}: ${PLAIN_VALUE.test(value) ? value : percentEncode(value)}\r\n`;
   }
+}
+
+function percentEncode(value: string): string {
+  return value.toWellFormed().replace(NOT_PLAIN, (character) => encodeURIComponent(character));
 }
 
 /** A complete response. The parts of its body are joined when they are written. */
