@@ -22,6 +22,8 @@ import { limitSearches, type SearchOffer } from "./search-limit.ts";
  */
 export const ROUTING_FIELDS = [
   "model",
+  "models",
+  "fallbacks",
   "stream",
   "stream_options",
   "n",

@@ -32,6 +32,20 @@ export function readModel(bytes: Uint8Array, field: JsonField | undefined, chars
   return model;
 }
 
+/** OpenRouter and LiteLLM serve a request by one of these models if they choose to, at its price. */
+const MODEL_CHOICES = ["models", "fallbacks"] as const;
+
+/** The key's group names the models and their prices, so no upstream may choose among models that a client names. */
+export function rejectModelChoice(fields: BodyFields): void {
+  const name = MODEL_CHOICES.find((one) => isPresent(fields[one]));
+  if (name === undefined) return;
+  throw new ApiError(
+    "unsupported_parameter",
+    `\`${name}\` is not supported: the upstream could use a model that your key does not have. Send one \`model\`; an administrator sets the fallback to other models.`,
+    { param: name },
+  );
+}
+
 export function readBoolean(field: JsonField | undefined, name: string): boolean {
   if (!field || field.kind === "null") return false;
   const value = booleanValue(field);

@@ -25,6 +25,7 @@ import {
   readPreviousResponse,
   readStream,
   readThread,
+  rejectModelChoice,
   wrongTypeError,
 } from "./json-fields.ts";
 import { checkEmbeddingInputs, checkListBounds } from "./list-bounds.ts";
@@ -159,6 +160,7 @@ class JsonRequest implements ModelRequest {
     this.stream = readStream(fields.stream, endpoint);
     if (inspection !== null) this.usage = inspection.usage;
     else {
+      rejectModelChoice(fields);
       endpoint.checkContent(bytes, fields);
       if (endpoint.output === "vector") checkEmbeddingInputs(bytes, fields.input);
       else checkListBounds(bytes, scan);
