@@ -14,7 +14,8 @@ test("find, compare, copy and decode return the same as views", () => {
       (bytes, other, a, b) => {
         const start = Math.min(a, b, bytes.length);
         const end = Math.min(Math.max(a, b), bytes.length);
-        expect(findBytes(bytes, other, start)).toBe(Buffer.from(bytes).indexOf(other, start));
+        const found = Buffer.from(bytes.slice(start, end)).indexOf(other);
+        expect(findBytes(bytes, other, start, end)).toBe(found === -1 ? -1 : start + found);
         expect(startsWithAt(bytes, start, other)).toBe(
           Buffer.from(bytes.slice(start, start + other.length)).equals(other),
         );

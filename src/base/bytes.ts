@@ -3,7 +3,10 @@
  * that came from the network costs half a microsecond, as much as reading a whole event can cost.
  */
 
-const { compare, copy, indexOf, latin1Slice, toString: text } = Buffer.prototype;
+const { compare, copy, latin1Slice, toString: text } = Buffer.prototype;
+type IndexOf = (this: Uint8Array, needle: Uint8Array, from: number, end: number) => number;
+/** The declared types do not know its end. */
+const indexOf = Buffer.prototype.indexOf as unknown as IndexOf;
 
 /** Decodes each byte as one character, as HTTP heads require. */
 export function decodeLatin1(bytes: Uint8Array, start: number, end: number): string {
@@ -14,9 +17,9 @@ export function decodeText(bytes: Uint8Array, start: number, end: number): strin
   return text.call(bytes, "utf8", start, end);
 }
 
-/** Returns the position of `needle` at or after `from`, or -1. */
-export function findBytes(bytes: Uint8Array, needle: Uint8Array, from: number): number {
-  return indexOf.call(bytes, needle, from);
+/** Returns the position of the first `needle` in `[from, end)`, or -1. */
+export function findBytes(bytes: Uint8Array, needle: Uint8Array, from: number, end: number): number {
+  return indexOf.call(bytes, needle, from, end);
 }
 
 export function startsWithAt(bytes: Uint8Array, at: number, expected: Uint8Array): boolean {

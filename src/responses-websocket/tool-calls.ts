@@ -17,8 +17,7 @@ export interface ToolCalls {
 
 export function findToolCalls(bytes: Uint8Array, array: ByteRange, depthMax: number): ToolCalls {
   const calls: ToolCalls = { made: [], completed: [] };
-  const first = findBytes(bytes, CALL_ID, array.start);
-  if (first === -1 || first >= array.end) return calls;
+  if (findBytes(bytes, CALL_ID, array.start, array.end) === -1) return calls;
   for (const item of firstElements(bytes, array, Number.POSITIVE_INFINITY))
     recordToolCall(bytes, item, depthMax, calls);
   return calls;

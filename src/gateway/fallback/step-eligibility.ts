@@ -67,11 +67,10 @@ interface RequestNeeds {
 function readNeeds(request: ModelRequest): RequestNeeds {
   const { files, remotePictures } = request.inputReach();
   const part = request.scannedBody()?.part ?? null;
-  const at = part === null ? -1 : findBytes(part.bytes, JSON_SCHEMA, part.start);
   return {
     hasFiles: files > 0,
     hasRemotePictures: remotePictures > 0,
-    hasSchema: part !== null && at !== -1 && at < part.end,
+    hasSchema: part !== null && findBytes(part.bytes, JSON_SCHEMA, part.start, part.end) !== -1,
   };
 }
 

@@ -65,9 +65,9 @@ function listObjects(array: unknown): Record<string, unknown>[] {
 /** Nearly every chunk has the field, nearly always null: only a string is worth parsing for. */
 export function hasFinishReason(bytes: Uint8Array, from: number, end: number): boolean {
   for (
-    let at = findBytes(bytes, FINISH_REASON, from);
-    at !== -1 && at < end;
-    at = findBytes(bytes, FINISH_REASON, at)
+    let at = findBytes(bytes, FINISH_REASON, from, end);
+    at !== -1;
+    at = findBytes(bytes, FINISH_REASON, at, end)
   ) {
     at += FINISH_REASON.length;
     while (bytes[at] === 0x3a || bytes[at] === 0x20) at++;
@@ -77,8 +77,7 @@ export function hasFinishReason(bytes: Uint8Array, from: number, end: number): b
 }
 
 export function containsBytes(bytes: Uint8Array, needle: Uint8Array, from: number, end: number): boolean {
-  const at = findBytes(bytes, needle, from);
-  return at !== -1 && at < end;
+  return findBytes(bytes, needle, from, end) !== -1;
 }
 
 /** Chunks have no event name: an event named `error` is an error in any format. */

@@ -295,8 +295,8 @@ class ChatReader implements StreamReader {
   #addText(bytes: Uint8Array, from: number, start: number, end: number): void {
     const sink = this.#sink;
     if (sink === null) return;
-    const at = findBytes(bytes, DELTA, from);
-    if (at === -1 || at >= end) return;
+    const at = findBytes(bytes, DELTA, from, end);
+    if (at === -1) return;
     if (this.#choices === 1) {
       addChatDelta(bytes, at + DELTA.length, end, 0, sink);
       return;

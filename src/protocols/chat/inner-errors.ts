@@ -47,8 +47,7 @@ export function rewriteInnerErrors(
   depthMax: number,
   toPublicMessage: ErrorWriter,
 ): Splice[] {
-  const errorAt = findBytes(bytes, ERROR_IN_QUOTES, start);
-  if (errorAt === -1 || errorAt >= end) return [];
+  if (findBytes(bytes, ERROR_IN_QUOTES, start, end) === -1) return [];
   const objects: ByteRange[] = choices?.kind === "array" ? firstElements(bytes, choices, CHOICES_MAX) : [];
   const scan = scanObject(bytes, start, end, GROQ, { depthMax });
   if (scan.ok && scan.fields.x_groq !== undefined) objects.push(scan.fields.x_groq);

@@ -46,8 +46,8 @@ export function shortenCallIds(bytes: Uint8Array, messages: JsonField | undefine
   const ids = new ShortCallIds();
   const splices: Splice[] = [];
   const { end } = messages;
-  let at = findBytes(bytes, NAME_START, messages.start);
-  while (at !== -1 && at < end && splices.length < IDS_MAX) {
+  let at = findBytes(bytes, NAME_START, messages.start, end);
+  while (at !== -1 && splices.length < IDS_MAX) {
     const member = readMember(bytes, at, end);
     for (const id of member?.ids ?? []) {
       const callId = stringValue(bytes, id);
@@ -55,7 +55,7 @@ export function shortenCallIds(bytes: Uint8Array, messages: JsonField | undefine
       if (shortId !== null && shortId !== callId) splices.push(replaceValue(id, jsonString(shortId)));
     }
     // Calls within a call are none: reading each level again would multiply the work by the depth.
-    at = findBytes(bytes, NAME_START, member?.end ?? at + NAME_START.length);
+    at = findBytes(bytes, NAME_START, member?.end ?? at + NAME_START.length, end);
   }
   return splices;
 }

@@ -23,15 +23,15 @@ export function callIds(
   const splices: Splice[] = [];
   if (contents === undefined) return splices;
   const end = Math.min(contents.end, bodyEnd);
-  let at = findBytes(bytes, NAME_START, contents.start);
-  for (let found = 0; at !== -1 && at < end && found < CALLS_MAX; found++) {
+  let at = findBytes(bytes, NAME_START, contents.start, end);
+  for (let found = 0; at !== -1 && found < CALLS_MAX; found++) {
     const callStart = findCall(bytes, at, end);
     const callEnd = callStart < 0 ? -1 : valueEnd(bytes, callStart, end, DEPTH_LIMIT);
     if (callEnd > 0) {
       const call = scanObject(bytes, callStart, callEnd, ID, { depthMax });
       if (call.ok && call.fields.id !== undefined) splices.push(...editMembers(bytes, call, { id: null }));
     }
-    at = findBytes(bytes, NAME_START, callEnd > 0 ? callEnd : at + NAME_START.length);
+    at = findBytes(bytes, NAME_START, callEnd > 0 ? callEnd : at + NAME_START.length, end);
   }
   return splices;
 }

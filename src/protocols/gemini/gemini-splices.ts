@@ -74,11 +74,11 @@ const SIGNATURES_MAX = 10_000;
  */
 export function foreignSignatures({ bytes, start, end }: Part): Splice[] {
   const splices: Splice[] = [];
-  for (let at = findBytes(bytes, ENVELOPE, start); at !== -1 && at < end; ) {
+  for (let at = findBytes(bytes, ENVELOPE, start, end); at !== -1; ) {
     const close = stringEnd(bytes, at + 1, end, at);
     if (close < 0 || splices.length === SIGNATURES_MAX) break;
     if (isSignatureValue(bytes, at)) splices.push({ start: at, end: close, insert: PLACEHOLDER });
-    at = findBytes(bytes, ENVELOPE, close);
+    at = findBytes(bytes, ENVELOPE, close, end);
   }
   return splices;
 }
@@ -88,7 +88,7 @@ const SIGNATURE_NAMES = ["thoughtSignature", "thought_signature"].map((name) => 
 export function allSignatures({ bytes, start, end }: Part): Splice[] {
   const splices: Splice[] = [];
   for (const name of SIGNATURE_NAMES) {
-    for (let at = findBytes(bytes, name, start); at !== -1 && at < end; at = findBytes(bytes, name, at + 1)) {
+    for (let at = findBytes(bytes, name, start, end); at !== -1; at = findBytes(bytes, name, at + 1, end)) {
       const colon = skipSpace(bytes, at + name.length, end);
       const value = skipSpace(bytes, colon + 1, end);
       if (bytes[colon] !== COLON || bytes[value] !== QUOTE) continue;

@@ -184,8 +184,7 @@ class GeminiReader implements StreamReader {
 
 /** In JSON a quote inside a string is escaped, so a member name in quotes is found without parsing. */
 function hasMember(bytes: Uint8Array, { start, end }: JsonField, name: Uint8Array): boolean {
-  const at = findBytes(bytes, name, start);
-  return at !== -1 && at < end;
+  return findBytes(bytes, name, start, end) !== -1;
 }
 
 /** The sink takes the content of JSON strings. */

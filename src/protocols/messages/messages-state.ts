@@ -40,8 +40,8 @@ export const MESSAGES_STATE: OpaqueStateForm = {
   },
 };
 
-function contains({ bytes, start }: Part, mark: Uint8Array): boolean {
-  return findBytes(bytes, mark, start) !== -1;
+function contains({ bytes, start, end }: Part, mark: Uint8Array): boolean {
+  return findBytes(bytes, mark, start, end) !== -1;
 }
 
 const THINKING_MARK = Buffer.from('thinking"');
@@ -118,8 +118,7 @@ class ThinkingRemoval {
   }
 
   #hasResult({ start, end, kind }: JsonField): boolean {
-    // Searched as a view: beyond this message the search would pass over the whole body for each message.
-    return kind === "array" && findBytes(this.#part.bytes.subarray(start, end), RESULT_MARK, 0) !== -1;
+    return kind === "array" && findBytes(this.#part.bytes, RESULT_MARK, start, end) !== -1;
   }
 
   #dropBlocks(content: JsonField): readonly Splice[] {

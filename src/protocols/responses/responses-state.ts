@@ -15,14 +15,14 @@ const ENCRYPTED = Buffer.from('"encrypted_content"');
 
 /** Almost every body contains no mark, and costs only the search. */
 export const RESPONSES_STATE: OpaqueStateForm = {
-  dropSealed({ bytes, start }, { input }, depthMax) {
-    if (input?.kind !== "array" || findBytes(bytes, ENVELOPE, start) === -1) return [];
+  dropSealed({ bytes, start, end }, { input }, depthMax) {
+    if (input?.kind !== "array" || findBytes(bytes, ENVELOPE, start, end) === -1) return [];
     return removeElements(input, listItems(bytes, input), (item) =>
       isForeignState(readEncrypted(bytes, item, depthMax)),
     );
   },
-  dropAll({ bytes, start }, { input }, depthMax) {
-    if (input?.kind !== "array" || findBytes(bytes, ENCRYPTED, start) === -1) return [];
+  dropAll({ bytes, start, end }, { input }, depthMax) {
+    if (input?.kind !== "array" || findBytes(bytes, ENCRYPTED, start, end) === -1) return [];
     return removeElements(
       input,
       listItems(bytes, input),

@@ -340,7 +340,7 @@ class ForwardSearch {
   isIn(bytes: Uint8Array, start: number, end: number): boolean {
     if (bytes !== this.#searchedBytes || (this.#at !== -1 && this.#at < start)) {
       this.#searchedBytes = bytes;
-      this.#at = findBytes(bytes, this.#needle, start);
+      this.#at = findBytes(bytes, this.#needle, start, bytes.length);
     }
     return this.#at !== -1 && this.#at < end;
   }

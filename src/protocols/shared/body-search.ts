@@ -15,11 +15,10 @@ const ERROR_SEARCH_BYTES_PER_TURN = 256 * 1024;
 
 export function mentionsWord({ bytes, start, end }: Part, word: string): boolean {
   const needle = Buffer.from(word);
-  if (end - start <= SEARCH_BYTES_MAX) return findBytes(bytes, needle, start) !== -1;
+  if (end - start <= SEARCH_BYTES_MAX) return findBytes(bytes, needle, start, end) !== -1;
   const half = SEARCH_BYTES_MAX / 2;
   return (
-    findBytes(bytes.subarray(start, start + half), needle, 0) !== -1 ||
-    findBytes(bytes, needle, end - half) !== -1
+    findBytes(bytes, needle, start, start + half) !== -1 || findBytes(bytes, needle, end - half, end) !== -1
   );
 }
 

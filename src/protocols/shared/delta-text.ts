@@ -155,8 +155,8 @@ function isReasoning({ bytes, start }: Part): boolean {
  * member name in quotes is found by a search.
  */
 function memberQuote({ bytes, start, end }: Part, key: Uint8Array): number {
-  const keyAt = findBytes(bytes, key, start);
-  if (keyAt === -1 || keyAt >= end) return -1;
+  const keyAt = findBytes(bytes, key, start, end);
+  if (keyAt === -1) return -1;
   const at = colonEnd(bytes, keyAt + key.length, end);
   return at >= 0 && bytes[at] === QUOTE ? at : -1;
 }

@@ -260,8 +260,7 @@ class InputReachWalk {
   }
 
   #isImage(value: number): boolean {
-    const head = this.#body.subarray(value, value + MEDIA_TYPE_BYTES_MAX);
-    return findBytes(head, IMAGE_TYPE, 0) !== -1;
+    return findBytes(this.#body, IMAGE_TYPE, value, value + MEDIA_TYPE_BYTES_MAX) !== -1;
   }
 
   /** The type of a tool or an input item. */

@@ -31,7 +31,7 @@ const KEY_BYTES_MAX = 16;
  */
 export function measureInputSize(body: Uint8Array, inlineMarkers: readonly Uint8Array[] = AUDIO): InputSize {
   const size: InputSize = { textBytes: body.length, media: 0 };
-  for (let at = findBytes(body, DATA_URL, 0); at !== -1; at = findBytes(body, DATA_URL, at)) {
+  for (let at = nextMarker(body, DATA_URL, 0); at !== -1; at = nextMarker(body, DATA_URL, at)) {
     const open = quoteBefore(body, at, DATA_URL_HEAD_BYTES_MAX);
     const isMedia = open !== -1 && MEDIA_KEYS.has(keyBefore(body, open));
     at += DATA_URL.length;
@@ -42,8 +42,12 @@ export function measureInputSize(body: Uint8Array, inlineMarkers: readonly Uint8
   return size;
 }
 
+function nextMarker(body: Uint8Array, marker: Uint8Array, from: number): number {
+  return findBytes(body, marker, from, body.length);
+}
+
 function skipInlineMedia(body: Uint8Array, marker: Uint8Array, size: InputSize): void {
-  for (let at = findBytes(body, marker, 0); at !== -1; at = findBytes(body, marker, at)) {
+  for (let at = nextMarker(body, marker, 0); at !== -1; at = nextMarker(body, marker, at)) {
     at += marker.length;
     const data = dataAfter(body, at);
     if (data === -1) continue;
@@ -53,7 +57,7 @@ function skipInlineMedia(body: Uint8Array, marker: Uint8Array, size: InputSize):
 }
 
 function skipSourceMedia(body: Uint8Array, size: InputSize): void {
-  for (let at = findBytes(body, SOURCE, 0); at !== -1; at = findBytes(body, SOURCE, at)) {
+  for (let at = nextMarker(body, SOURCE, 0); at !== -1; at = nextMarker(body, SOURCE, at)) {
     at += SOURCE.length;
     const open = sourceData(body, at);
     if (open !== -1) at = skipMedia(body, open, size);

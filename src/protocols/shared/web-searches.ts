@@ -71,6 +71,5 @@ export function withSearches(usage: TokenUsage | null, searches: number): TokenU
 }
 
 function contains(bytes: Uint8Array, range: Pick<JsonField, "start" | "end">, mark: Uint8Array): boolean {
-  const at = findBytes(bytes, mark, range.start);
-  return at !== -1 && at < range.end;
+  return findBytes(bytes, mark, range.start, range.end) !== -1;
 }
