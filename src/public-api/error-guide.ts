@@ -61,7 +61,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example: "The upstream rejected the request as invalid.",
   },
   unsupported_parameter: {
-    why: "the model or the endpoint does not support `param` (for example `background` over a WebSocket)",
+    why: "the model or the endpoint does not support `param` (for example `background` over a WebSocket), or `param` lets the upstream choose another model (`models`, `fallbacks`)",
     todo: "remove the field",
     retry: "no",
     example: "Unsupported parameter: `logprobs` is not supported with this model.",
