@@ -30,6 +30,8 @@ export interface LimitClusterOptions {
   readonly nodes?: number;
   /** How long a response takes. */
   readonly responseMs?: number;
+  /** How long a request waits for a slot. */
+  readonly queueTimeout?: string;
   /** How long a client waits between two requests. */
   readonly pauseMs?: { readonly least: number; readonly most: number };
   readonly env?: Readonly<Record<string, string>>;
@@ -198,7 +200,7 @@ export class LimitCluster {
   }
 
   #buildFile(): object {
-    const { rpm, concurrency, responseMs = 200 } = this.#options;
+    const { rpm, concurrency, responseMs = 200, queueTimeout = "1s" } = this.#options;
     const limits = { rpm, concurrency };
     const { subjects } = this;
     return {
@@ -218,7 +220,7 @@ export class LimitCluster {
         interfaces: ["chat"],
         models: [kind],
         accounts: [kind],
-        queue: { max_waiting: 50, timeout: "1s" },
+        queue: { max_waiting: 50, timeout: queueTimeout },
         ...(kind === "group" ? { group_limits: limits } : {}),
       })),
       users: [{ email: "limited@example.com", role: "user", limits }],
