@@ -58,8 +58,10 @@ export class Holding<Owner extends HoldingOwner = HoldingOwner> {
   lastUseMs = Number.NEGATIVE_INFINITY;
   /** Own use of the last minute, for the time without a coordinator, and for one that has lost its state. */
   readonly own: SlidingWindow | null;
-  /** The part of `idle` that was not lent, while no node reaches the coordinator; null: see `addLossPart`. */
+  /** The part of a window for the time without a coordinator; null until it is needed after a report. */
   #lossPart: number | null = null;
+  /** Whether it is in `idle`. */
+  #isLossPartIdle = false;
   #knownAtMs = Number.NEGATIVE_INFINITY;
   #used = 0;
   #returned = 0;
@@ -227,6 +229,7 @@ export class Holding<Owner extends HoldingOwner = HoldingOwner> {
 
   applyLent(lent: number): void {
     this.#lossPart = null;
+    this.#isLossPartIdle = false;
     this.idle = lent - this.inUse - this.#used - this.#returned;
   }
 
@@ -236,7 +239,7 @@ export class Holding<Owner extends HoldingOwner = HoldingOwner> {
    */
   renew(terms: RenewalTerms): Omit<MeterHolding, "record"> | null {
     const { isNewEpoch, keepsIdle, nowMs } = terms;
-    this.idle -= this.#lossPart ?? 0;
+    this.removeLossPart();
     const debt = this.kind === "slots" ? 0 : Math.min(this.#used, Math.max(0, -this.idle));
     const kept = keepsIdle ? Math.max(0, this.idle) : 0;
     this.#returned = 0;
@@ -255,15 +258,23 @@ export class Holding<Owner extends HoldingOwner = HoldingOwner> {
 
   /** Without a coordinator, each node may use a part of what was free in the minute of the loss. */
   addLossPart(nodes: number, nowMs: number): void {
-    if (this.kind !== "window" || this.known === null || this.#lossPart !== null) return;
-    if (nowMs - this.#knownAtMs > MINUTE_MS) return;
-    this.#lossPart = Math.floor(Math.max(0, this.known.free) / nodes);
+    if (this.kind !== "window" || this.known === null || this.#isLossPartIdle) return;
+    if (this.#lossPart === null && nowMs - this.#knownAtMs > MINUTE_MS) return;
+    // Once for each report: the node may lose the coordinator again before the next one.
+    this.#lossPart ??= Math.floor(Math.max(0, this.known.free) / nodes);
+    this.#isLossPartIdle = true;
     this.idle += this.#lossPart;
+  }
+
+  /** A node reaches the coordinator again, so only what is lent may be used. */
+  removeLossPart(): void {
+    if (this.#isLossPartIdle) this.idle -= this.#lossPart ?? 0;
+    this.#isLossPartIdle = false;
   }
 
   /** Whether it is known what this node may use without a coordinator. */
   get hasLossPart(): boolean {
-    return this.kind !== "window" || this.#lossPart !== null;
+    return this.kind !== "window" || this.#isLossPartIdle;
   }
 
   /** Use of this node within the last minute. */
@@ -279,7 +290,7 @@ export class Holding<Owner extends HoldingOwner = HoldingOwner> {
     this.#rate = (1 - RATE_WEIGHT) * this.#rate + (RATE_WEIGHT * this.#usedInTick * SECOND_MS) / tickMs;
     this.#usedInTick = 0;
     if (this.#rate < 0.01) this.#rate = 0;
-    if (this.idle <= 0 || this.#lossPart !== null) return;
+    if (this.idle <= 0 || this.#isLossPartIdle) return;
     const kept = nowMs - this.lastUseMs > keepMs ? 0 : this.computeReserve();
     if (this.idle > 2 * kept && this.waiting === 0) this.giveBack(this.idle - kept);
   }

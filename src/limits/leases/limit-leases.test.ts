@@ -254,6 +254,20 @@ describe("without the coordinator", () => {
     expect(await countAfter(70_000)).toBe(0);
   });
 
+  test("the part of a window ends with the loss, also if the node has kept its term", async () => {
+    const { cluster, node, pass } = await setUp(2);
+    const subjects = [money(1_000)];
+    const readRest = () => node(0).leases.limiter.computeRemainingNano(subjects);
+    void node(0).send({ subjects, nano: 100, usedNano: 100 });
+    await pass(5_000);
+    cluster.faults.isFrozen = true;
+    await pass(2_500);
+    expect(readRest()).toBe(450);
+    cluster.faults.isFrozen = false;
+    await pass(1_000);
+    expect(readRest()).toBe(0);
+  });
+
   test("what was used meanwhile counts afterwards", async () => {
     const { cluster, count } = await lose("open");
     const subjects = [keySubject({ rpm: 9 })];

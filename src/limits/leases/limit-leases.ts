@@ -84,6 +84,7 @@ export class LimitLeases {
       listNodes: () => this.#registry.listLastKnown(),
       links: this.#links,
       onShare: (link, nodes) => this.#serveShares(link, nodes),
+      onShareEnd: (link) => this.#endShares(link),
       onCutOff: (link) => this.#serveWithout(link),
     });
   }
@@ -336,6 +337,11 @@ export class LimitLeases {
     for (const { holdings } of this.#listRecords(link))
       for (const holding of holdings) holding.addLossPart(nodes, nowMs);
     this.#serveWithout(link);
+  }
+
+  #endShares(link: CoordinatorLink): void {
+    for (const { holdings } of this.#listRecords(link))
+      for (const holding of holdings) holding.removeLossPart();
   }
 }
 

@@ -21,6 +21,8 @@ export interface LossWatchOptions {
   listNodes(): Promise<readonly RegisteredNode[]>;
   /** Each of this number of nodes uses its share from now on. */
   onShare(link: CoordinatorLink, nodes: number): void;
+  /** A node reaches the coordinator again. */
+  onShareEnd(link: CoordinatorLink): void;
   /** Others reach the coordinator: requests that this node cannot serve from what it holds are rejected. */
   onCutOff(link: CoordinatorLink): void;
 }
@@ -50,7 +52,7 @@ export class LossWatch {
   noteState(link: CoordinatorLink, state: CoordinatorState): void {
     if (state === "up") {
       this.#lost.delete(link);
-      link.loss = null;
+      this.#endShare(link);
       return;
     }
     this.#lost.set(link, this.#options.monotonicMs());
@@ -85,12 +87,18 @@ export class LossWatch {
     // A node that has just started does not know what its former process has used.
     const isKnown = link.hasOpened || link.sinceStartMs > timing.unknownUseMs;
     if (isReached || !isKnown) {
-      link.loss = null;
+      this.#endShare(link);
       if (this.isCutOff(link)) this.#options.onCutOff(link);
       return;
     }
     const isNew = link.loss === null;
     link.loss = { nodes: lossRule === "open" ? 1 : nodes };
     if (isNew) onShare(link, link.loss.nodes);
+  }
+
+  #endShare(link: CoordinatorLink): void {
+    if (link.loss === null) return;
+    link.loss = null;
+    this.#options.onShareEnd(link);
   }
 }
