@@ -53,7 +53,8 @@ export const nodeLimits = {
     itemsMax: 1_500,
     refundsMax: 5_000,
     asksMax: 500,
-    wantsMax: 32,
+    /** Those of a key, its user, its group and the key in the group: three rates, and three units of four windows. */
+    wantsMax: 60,
     holdingsMax: 500,
     usesMax: 120,
   },

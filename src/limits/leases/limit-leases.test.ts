@@ -87,6 +87,24 @@ describe("borrowing", () => {
     await pass(1_500);
     expect((await send(node(1), { subjects, tokens: 90 })).outcome).toBe("served");
   });
+
+  test("a request with all limits that a configuration may have is one ask", async () => {
+    const { node, send } = await setUp(1);
+    const windows = [5, 24, 7 * 24, 30 * 24].map((hours) => ({
+      perMs: hours * HOUR_MS,
+      requests: 100,
+      tokens: 10_000,
+      nano: 10_000,
+    }));
+    const limits = { ...keySubject({ rpm: 60, tpm: 6_000, concurrency: 2, windows }).limits };
+    const subjects = [
+      { scope: "key", id: "k1", limits },
+      { scope: "user", id: "u1", limits },
+      { scope: "key", id: "k1 in g1", limits },
+      { scope: "group", id: "g1", limits },
+    ] as const;
+    expect((await send(node(0), { subjects, tokens: 10, nano: 10 })).outcome).toBe("served");
+  });
 });
 
 describe("what another node holds", () => {
