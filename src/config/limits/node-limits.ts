@@ -34,6 +34,7 @@ export const nodeLimits = {
     exhaustedMs: 200,
     closedMs: 5_000,
     recordsPerCallMax: 400,
+    refundsPerCallMax: 4_000,
     holdingsPerBatchMax: 450,
     burialMs: 10_000,
     sweepMs: 60_000,

@@ -143,15 +143,15 @@ export class CoordinatorLink implements RecordLink {
     const nowMs = monotonicMs();
     const call = new PendingCall();
     for (const ask of listAsks()) {
-      if (call.isFull(timing.recordsPerCallMax)) break;
+      if (call.isFull(timing)) break;
       call.addAsk(ask, nowMs);
     }
     for (const refill of refills) {
-      if (call.isFull(timing.recordsPerCallMax)) break;
+      if (call.isFull(timing)) break;
       call.addAsk(refill, nowMs);
     }
     for (const record of extent === "all" ? this.#changed : this.#urgent) {
-      if (call.isFull(timing.recordsPerCallMax)) break;
+      if (call.isFull(timing)) break;
       call.addRecord(record);
     }
     if (call.isEmpty && nowMs - this.#repliedSentMs < timing.beatMs) return;

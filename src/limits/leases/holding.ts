@@ -17,6 +17,8 @@ const RATE_WEIGHT = 0.3;
 const PEAK_DECAY = 0.9;
 /** A peak below this is one request at a time: nothing is kept for a second one. */
 const PEAK_MIN = 1.5;
+/** Buckets of a second that may still count, and some for the delay of calls. */
+const REFUND_BUCKETS = 65;
 
 /** Use that was reported in one call. A refund names the bucket that the reply had. */
 export interface UseBatch {
@@ -66,7 +68,10 @@ export class Holding<Owner extends HoldingOwner = HoldingOwner> {
   #used = 0;
   #returned = 0;
   #confirms = 0;
-  #refunds: [bucketNo: number, amount: number][] = [];
+  /** Amounts by bucket. */
+  #refunds = new Map<number, number>();
+  /** The newest bucket that use of this node was booked in. */
+  #newestNo = 0;
   #batch: UseBatch | null = null;
   #usedInTick = 0;
   #rate = 0;
@@ -92,7 +97,7 @@ export class Holding<Owner extends HoldingOwner = HoldingOwner> {
       this.inUse === 0 &&
       this.#used === 0 &&
       this.#returned === 0 &&
-      this.#refunds.length === 0
+      this.#refunds.size === 0
     );
   }
 
@@ -193,12 +198,12 @@ export class Holding<Owner extends HoldingOwner = HoldingOwner> {
     const used = this.#used;
     const returned = this.#returned;
     const confirms = this.#confirms;
-    const refunds = this.#refunds;
+    const refunds = [...this.#refunds];
     if (used === 0 && returned === 0 && confirms === 0 && refunds.length === 0) return null;
     this.#used = 0;
     this.#returned = 0;
     this.#confirms = 0;
-    this.#refunds = [];
+    this.#refunds.clear();
     if (this.#batch !== null) {
       this.#batch.status = "sent";
       sent.push(this.#batch);
@@ -216,6 +221,7 @@ export class Holding<Owner extends HoldingOwner = HoldingOwner> {
   noteBooked(batch: UseBatch, bucketNo: number): void {
     batch.status = "booked";
     batch.bucketNo = bucketNo;
+    this.#newestNo = Math.max(this.#newestNo, bucketNo);
     if (batch.refund > 0) this.#addRefund(bucketNo, batch.refund);
     batch.refund = 0;
   }
@@ -243,7 +249,8 @@ export class Holding<Owner extends HoldingOwner = HoldingOwner> {
     const debt = this.kind === "slots" ? 0 : Math.min(this.#used, Math.max(0, -this.idle));
     const kept = keepsIdle ? Math.max(0, this.idle) : 0;
     this.#returned = 0;
-    this.#refunds = [];
+    this.#refunds.clear();
+    this.#newestNo = 0;
     this.#confirms = 0;
     if (this.#batch !== null) this.#batch.status = "void";
     this.#batch = null;
@@ -312,10 +319,10 @@ export class Holding<Owner extends HoldingOwner = HoldingOwner> {
     return reserve - Math.max(0, this.idle);
   }
 
+  /** A bucket that has left the minute takes no refund. */
   #addRefund(bucketNo: number, amount: number): void {
-    const last = this.#refunds.at(-1);
-    if (last?.[0] === bucketNo) last[1] += amount;
-    else this.#refunds.push([bucketNo, amount]);
+    if (bucketNo < this.#newestNo - REFUND_BUCKETS) return;
+    this.#refunds.set(bucketNo, (this.#refunds.get(bucketNo) ?? 0) + amount);
     this.record.noteChange();
   }
 

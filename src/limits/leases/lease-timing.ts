@@ -26,8 +26,9 @@ export interface LeaseTiming {
   readonly exhaustedMs: number;
   /** How long a request waits for a coordinator that lends nothing. */
   readonly closedMs: number;
-  /** Records, and asks, of one call. The last ask may add some. */
+  /** Records, asks and refunds of one call. The last ask may add some. */
   readonly recordsPerCallMax: number;
+  readonly refundsPerCallMax: number;
   readonly holdingsPerBatchMax: number;
   /** How often the coordinators are asked for terms of processes that are not registered. */
   readonly burialMs: number;

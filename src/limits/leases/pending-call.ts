@@ -8,6 +8,7 @@ import type {
   MeterReport,
 } from "../coordinator/protocol.ts";
 import type { UseBatch } from "./holding.ts";
+import type { LeaseTiming } from "./lease-timing.ts";
 import type { LeasedRecord, RecordHolding } from "./leased-record.ts";
 
 /** The position of a record in the call; adds it if it is new. */
@@ -20,6 +21,8 @@ export interface AskSource {
   onResult(result: AskResult, nowMs: number): void;
 }
 
+type CallBounds = Pick<LeaseTiming, "recordsPerCallMax" | "refundsPerCallMax">;
+
 export type OkReply = Extract<ExchangeReply, { kind: "ok" }>;
 
 export class PendingCall {
@@ -31,6 +34,7 @@ export class PendingCall {
   readonly #sent: { readonly holding: RecordHolding; readonly batches: UseBatch[] }[] = [];
   readonly #asks: MeterAsk[] = [];
   readonly #sources: AskSource[] = [];
+  #refundCount = 0;
 
   readonly #indexOf: RecordIndex = (record) => {
     let index = this.#indexByRecord.get(record);
@@ -50,8 +54,9 @@ export class PendingCall {
     return this.#records.length === 0;
   }
 
-  isFull(max: number): boolean {
-    return this.#records.length >= max || this.#asks.length >= max;
+  isFull({ recordsPerCallMax, refundsPerCallMax }: CallBounds): boolean {
+    const count = Math.max(this.#records.length, this.#asks.length);
+    return count >= recordsPerCallMax || this.#refundCount >= refundsPerCallMax;
   }
 
   addRecord(record: LeasedRecord): void {
@@ -106,7 +111,10 @@ export class PendingCall {
     for (const holding of record.holdings) {
       const batches: UseBatch[] = [];
       const item = holding.takeReport(index, batches);
-      if (item !== null) this.#items.push(item);
+      if (item !== null) {
+        this.#items.push(item);
+        this.#refundCount += item.refunds.length;
+      }
       if (batches.length > 0) this.#sent.push({ holding, batches });
     }
   }
