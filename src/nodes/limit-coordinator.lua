@@ -35,7 +35,7 @@ end
 
 local function is_state(s)
   if s.run ~= run_id or type(s.epoch) ~= 'string' or type(s.offset) ~= 'number' or type(s.open) ~= 'boolean'
-    or type(s.minutes) ~= 'number' or type(s.terms) ~= 'table' then return false end
+    or type(s.minutes) ~= 'number' or type(s.began or 0) ~= 'number' or type(s.terms) ~= 'table' then return false end
   for id, t in pairs(s.terms) do
     if type(id) ~= 'string' or type(t) ~= 'table' or type(t.process) ~= 'string' or type(t.folder) ~= 'string'
       or type(t.seq) ~= 'number' or type(t.alive) ~= 'number' then return false end

@@ -57,6 +57,7 @@ const WRONG_VALUES: Readonly<Record<string, (key: string) => Promise<unknown>>> 
   "an empty table": (key) => client.send(pack("{}")[0], [...pack("{}")[1], key]),
   "a table with a missing field": (key) => damage(key, "value.holders, value.terms = nil, nil"),
   "a table with a text for a number": (key) => damage(key, "value.offset = 'x'; value.revision = 'x'"),
+  "a table with a text for a time": (key) => damage(key, "value.began = 'x'; value.buckets = { 'x', 0, 0 }"),
   "a table with a wrong holder, and a wrong term": (key) =>
     damage(key, "if value.holders then value.holders.x = { 1, 2 } else value.terms.x = { seq = 'x' } end"),
 };
@@ -94,6 +95,21 @@ test("a restarted server begins an epoch, also if it has kept its data", async (
   );
   await declareAgain(node);
   expect(await node.read(RECORD, SLOTS)).toMatchObject({ lent: 1 });
+});
+
+test("after a call to a former primary, which is a replica now, another connection is opened", async () => {
+  const countConnections = async () =>
+    Number(/total_connections_received:(\d+)/.exec(String(await client.send("INFO", ["stats"])))?.[1]);
+  await cluster.start("p1");
+  await client.send("REPLICAOF", ["127.0.0.1", "1"]);
+  try {
+    const before = await countConnections();
+    for (let call = 0; call < 2; call += 1)
+      expect(await under.coordinator.sweep().catch(String)).toContain("READONLY");
+    expect((await countConnections()) - before).toBe(1);
+  } finally {
+    await client.send("REPLICAOF", ["NO", "ONE"]);
+  }
 });
 
 test("notes arrive again after a restart of the server", async () => {

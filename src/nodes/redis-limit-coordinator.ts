@@ -148,7 +148,8 @@ export class RedisLimitCoordinator implements LimitCoordinator {
       return await this.#send(connection, operation, JSON.stringify({ ...call, conf: this.#conf() }), names);
     } catch (error) {
       // The next call opens another connection, and reads the run id again.
-      if (!connection.client.connected && connection === this.#connection) this.#dropConnection();
+      const mustReconnect = !connection.client.connected || isFromReplica(error);
+      if (mustReconnect && connection === this.#connection) this.#dropConnection();
       throw error;
     } finally {
       this.#pending.delete(command);
@@ -203,6 +204,11 @@ export class RedisLimitCoordinator implements LimitCoordinator {
     runId.catch(() => {});
     return { client, runId };
   }
+}
+
+/** After a failover the address may lead to the new primary, while this connection stays with the former one. */
+function isFromReplica(error: unknown): boolean {
+  return error instanceof Error && error.message.includes("READONLY");
 }
 
 async function readRunId(client: RedisClient): Promise<string> {
