@@ -27,7 +27,7 @@ const NODE_RULES: readonly NodeRule[] = [
     rule: "coordinator_lost",
     applies: (node, { uncoordinatedNodeIds }) => isCurrent(node) && uncoordinatedNodeIds.has(node.id),
     describe: () =>
-      "cannot reach the coordinator of limits and serves without the other nodes. Check Redis or PostgreSQL and its network; the log line coordinator_lost has the reason.",
+      "cannot reach the coordinator of limits. If another node reaches it, this one rejects requests with limits; otherwise on_coordinator_loss decides. Check Redis or PostgreSQL and its network; the log line coordinator_lost has the reason.",
     details: ({ coordinator }) => ({ coordinator: coordinator ?? "" }),
   },
   {

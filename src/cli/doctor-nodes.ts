@@ -146,7 +146,7 @@ function checkCoordinators(nodes: readonly NodeRecord[]): Finding[] {
     .map((node) =>
       doubtful(
         "coordinator",
-        `${describeNode(node)} cannot reach the coordinator of limits and serves without the other nodes`,
+        `${describeNode(node)} cannot reach the coordinator of limits: if another node reaches it, this one rejects requests with limits; otherwise \`on_coordinator_loss\` decides`,
         "Check Redis or PostgreSQL and the network of this node. Its log line coordinator_lost has the reason.",
       ),
     );
