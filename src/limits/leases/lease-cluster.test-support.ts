@@ -22,6 +22,8 @@ export interface ModelFaults {
   /** The longest delay of a message in one direction. */
   delayMs: number;
   isFrozen: boolean;
+  /** How often the connections for notes were lost without a reset. */
+  silences: number;
 }
 
 /** What a request of the model needs. */
@@ -241,7 +243,7 @@ export class ModelCluster {
   readonly time = new VirtualTime();
   readonly oracle = new UseOracle();
   readonly random: () => number;
-  readonly faults: ModelFaults = { loss: 0, delayMs: 2, isFrozen: false };
+  readonly faults: ModelFaults = { loss: 0, delayMs: 2, isFrozen: false, silences: 0 };
   readonly nodes: ModelNode[] = [];
   /** Registered processes of an earlier version, which know no coordinator. */
   readonly older: RegisteredNode[] = [];
@@ -365,15 +367,18 @@ export class ModelCluster {
       bury: (value) => call(() => coordinator.bury(value)),
       listProcesses: () => call(() => coordinator.listProcesses()),
       sweep: () => call(() => coordinator.sweep()),
-      subscribe: (process, { onNote, onConnected }) =>
-        coordinator.subscribe(process, {
+      subscribe: (process, { onNote, onConnected }) => {
+        const { silences } = this.faults;
+        return coordinator.subscribe(process, {
           onConnected,
           onNote: (note) => {
+            if (silences !== this.faults.silences) return;
             void travel().then((arrives) => {
               if (arrives) node.run(() => onNote(note));
             });
           },
-        }),
+        });
+      },
       close: async () => {},
     };
   }

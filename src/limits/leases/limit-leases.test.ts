@@ -147,6 +147,24 @@ describe("what another node holds", () => {
     }
   });
 
+  test("a slot goes to the node that waits, also after its connection for notes was lost silently", async () => {
+    const { node, pass, cluster, time } = await setUp(2);
+    const request = { subjects: [keySubject({ concurrency: 1 })], holdMs: 300, queueMs: 5_000 };
+    cluster.faults.silences += 1;
+    cluster.faults.isFrozen = true;
+    await pass(3_000);
+    cluster.faults.isFrozen = false;
+    await pass(3_000);
+    const servedMs: number[] = [];
+    for (const index of [0, 1])
+      void node(index)
+        .send(request)
+        .then(() => servedMs.push(time.nowMs));
+    await pass(2_000);
+    const [firstMs = 0, secondMs = Number.POSITIVE_INFINITY] = servedMs;
+    expect(secondMs - firstMs).toBeLessThan(350);
+  });
+
   test("a slot goes to the node that waits, and a node that stops returns everything", async () => {
     const { node, send, cluster, pass } = await setUp(2);
     const subjects = [keySubject({ concurrency: 1, rpm: 100 })];

@@ -63,7 +63,7 @@ export class LimitLeases {
   readonly #borrowings = new Set<Borrowing>();
   readonly #queued = new Map<string, { readonly borrowing: Borrowing; count: number }>();
   readonly #refreshes = new Set<{ readonly records: Set<LeasedRecord>; resolve(): void }>();
-  readonly #subscriptions: NoteSubscription[] = [];
+  readonly #subscriptions = new Map<CoordinatorLink, NoteSubscription>();
   #cancelTick: (() => void) | null = null;
   #isStopped = false;
 
@@ -106,14 +106,9 @@ export class LimitLeases {
 
   /** Resolves when all terms are open, or their coordinators do not respond. */
   async start(): Promise<void> {
-    const { process, timers, timing } = this.#options;
+    const { timers, timing } = this.#options;
     for (const link of this.#links) {
-      this.#subscriptions.push(
-        link.coordinator.subscribe(process, {
-          onNote: (note) => this.#receive(link, note),
-          onConnected: () => this.#askAgain(link),
-        }),
-      );
+      this.#subscribe(link);
       link.start();
     }
     this.#registry.start();
@@ -130,7 +125,7 @@ export class LimitLeases {
     this.#loss.stop();
     for (const borrowing of [...this.#borrowings]) borrowing.end("lost");
     await this.#bookings.bookAll().catch(() => {});
-    for (const subscription of this.#subscriptions) await subscription.stop();
+    for (const subscription of this.#subscriptions.values()) await subscription.stop();
     await Promise.all(this.#links.map((link) => link.stop(() => this.#returnAll(link))));
     await Promise.all(this.#links.map(({ coordinator }) => coordinator.close()));
   }
@@ -229,9 +224,24 @@ export class LimitLeases {
       onStateChange: (state, reason) => {
         this.#options.onStateChange(coordinator, state, reason);
         this.#loss.noteState(link, state);
+        // Its connection may have been lost without a reset, which nothing would report.
+        if (state === "up" && !this.#isStopped) this.#subscribe(link);
       },
     });
     return link;
+  }
+
+  /** Again if there is a subscription. */
+  #subscribe(link: CoordinatorLink): void {
+    this.#subscriptions
+      .get(link)
+      ?.stop()
+      .catch(() => {});
+    const subscription = link.coordinator.subscribe(this.#options.process, {
+      onNote: (note) => this.#receive(link, note),
+      onConnected: () => this.#askAgain(link),
+    });
+    this.#subscriptions.set(link, subscription);
   }
 
   *#listRecords(link: CoordinatorLink): Iterable<LeasedRecord> {
