@@ -35,6 +35,7 @@ export const nodeLimits = {
     closedMs: 5_000,
     recordsPerCallMax: 400,
     refundsPerCallMax: 4_000,
+    windowsPerCallMax: 25,
     holdingsPerBatchMax: 450,
     burialMs: 10_000,
     sweepMs: 60_000,

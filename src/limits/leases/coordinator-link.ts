@@ -57,6 +57,8 @@ export class CoordinatorLink implements RecordLink {
   #respondedMs = 0;
   #faults = 0;
   #isScheduled = false;
+  /** The last call had no space for all that has changed. */
+  #isBehind = false;
   #isEpochOpen = true;
   #idle: (() => void)[] = [];
   readonly #startedMs: number;
@@ -108,12 +110,15 @@ export class CoordinatorLink implements RecordLink {
 
   /** Reports and returns everything, and ends the term. */
   async stop(returnAll: () => void): Promise<void> {
-    const { timers, timing } = this.#options;
+    const { timers, timing, monotonicMs } = this.#options;
     returnAll();
     if (this.#phase === "ready" && this.#state === "up") {
+      const untilMs = monotonicMs() + timing.callMaxMs;
       await this.#untilIdle();
-      this.#send("all");
-      await this.#untilIdle();
+      do {
+        this.#send("all");
+        await this.#untilIdle();
+      } while (this.#isBehind && monotonicMs() < untilMs);
     }
     const wasReady = this.#phase === "ready" && this.#state === "up";
     this.#phase = "stopped";
@@ -128,7 +133,7 @@ export class CoordinatorLink implements RecordLink {
     this.#isScheduled = true;
     queueMicrotask(() => {
       this.#isScheduled = false;
-      this.#send("urgent");
+      this.#send(this.#isBehind ? "all" : "urgent");
     });
   }
 
@@ -142,6 +147,7 @@ export class CoordinatorLink implements RecordLink {
     if (this.#phase !== "ready" || this.#call !== null) return;
     const nowMs = monotonicMs();
     const call = new PendingCall();
+    this.#isBehind = false;
     for (const ask of listAsks()) {
       if (call.isFull(timing)) break;
       call.addAsk(ask, nowMs);
@@ -150,10 +156,13 @@ export class CoordinatorLink implements RecordLink {
       if (call.isFull(timing)) break;
       call.addAsk(refill, nowMs);
     }
-    for (const record of extent === "all" ? this.#changed : this.#urgent) {
-      if (call.isFull(timing)) break;
-      call.addRecord(record);
-    }
+    const changed = extent === "all" ? [this.#urgent, this.#changed] : [this.#urgent];
+    for (const records of changed)
+      for (const record of records) {
+        this.#isBehind = call.isFull(timing);
+        if (this.#isBehind) break;
+        call.addRecord(record);
+      }
     if (call.isEmpty && nowMs - this.#repliedSentMs < timing.beatMs) return;
     for (const record of call.records) {
       this.#changed.delete(record);
@@ -264,7 +273,7 @@ export class CoordinatorLink implements RecordLink {
     if (!(await listRegistered()).includes(process)) throw new Error("this process is not registered");
     const { batches, held } = declareHoldings(listRecords(), {
       terms: { isNewEpoch, keepsIdle, nowMs: monotonicMs() },
-      batchMax: timing.holdingsPerBatchMax,
+      timing,
     });
     const last = { replaces: this.#term, isSurvivor: isNewEpoch };
     for (const [index, batch] of batches.entries()) {

@@ -2,9 +2,12 @@
 
 import type { DeclareCall, MeterHolding, RecordRef } from "../coordinator/protocol.ts";
 import type { RenewalTerms } from "./holding.ts";
+import type { LeaseTiming } from "./lease-timing.ts";
 import type { LeasedRecord, RecordHolding } from "./leased-record.ts";
 
 type Batch = Pick<DeclareCall, "records" | "holdings">;
+
+type BatchBounds = Pick<LeaseTiming, "holdingsPerBatchMax" | "windowsPerCallMax">;
 
 export interface Declaration {
   /** At least one. */
@@ -14,12 +17,13 @@ export interface Declaration {
 
 export function declareHoldings(
   records: Iterable<LeasedRecord>,
-  { terms, batchMax }: { terms: RenewalTerms; batchMax: number },
+  { terms, timing }: { terms: RenewalTerms; timing: BatchBounds },
 ): Declaration {
   const held: { holding: RecordHolding; lent: number }[] = [];
   const batches: Batch[] = [];
   let refs: RecordRef[] = [];
   let holdings: MeterHolding[] = [];
+  let windows = 0;
   for (const record of records) {
     let index = -1;
     for (const holding of record.holdings) {
@@ -29,10 +33,12 @@ export function declareHoldings(
       holdings.push({ record: index, ...declared });
       held.push({ holding, lent: declared.lent });
     }
-    if (holdings.length < batchMax) continue;
+    if (index !== -1 && record.perMs !== null) windows += 1;
+    if (holdings.length < timing.holdingsPerBatchMax && windows < timing.windowsPerCallMax) continue;
     batches.push({ records: refs, holdings });
     refs = [];
     holdings = [];
+    windows = 0;
   }
   batches.push({ records: refs, holdings });
   return { batches, held };

@@ -29,6 +29,11 @@ export interface LeaseTiming {
   /** Records, asks and refunds of one call. The last ask may add some. */
   readonly recordsPerCallMax: number;
   readonly refundsPerCallMax: number;
+  /**
+   * Long windows of one call. The stored use of each may have to be read, in 2 to 20 ms, and a call that takes longer
+   * than the server allows would be repeated for ever.
+   */
+  readonly windowsPerCallMax: number;
   readonly holdingsPerBatchMax: number;
   /** How often the coordinators are asked for terms of processes that are not registered. */
   readonly burialMs: number;

@@ -105,6 +105,23 @@ describe("borrowing", () => {
     ] as const;
     expect((await send(node(0), { subjects, tokens: 10, nano: 10 })).outcome).toBe("served");
   });
+
+  test("many keys that use their windows for the first time are served in several calls, without a pause", async () => {
+    const { node, pass, cluster, time } = await setUp(1);
+    const startedMs = time.nowMs;
+    const waited: number[] = [];
+    for (let key = 0; key < 200; key += 1) {
+      const { limits } = money(1_000);
+      const subjects = [{ scope: "key", id: `k${key}`, limits }] as const;
+      void node(0)
+        .send({ key: `k${key}`, subjects, nano: 10 })
+        .then((outcome) => outcome === "served" && waited.push(time.nowMs - startedMs));
+    }
+    await pass(1_000);
+    expect(waited.length).toBe(200);
+    // Eight calls.
+    expect(Math.max(...waited)).toBeLessThan(8 * 2 * cluster.faults.delayMs + 1);
+  });
 });
 
 describe("what another node holds", () => {

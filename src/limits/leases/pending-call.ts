@@ -21,7 +21,7 @@ export interface AskSource {
   onResult(result: AskResult, nowMs: number): void;
 }
 
-type CallBounds = Pick<LeaseTiming, "recordsPerCallMax" | "refundsPerCallMax">;
+type CallBounds = Pick<LeaseTiming, "recordsPerCallMax" | "refundsPerCallMax" | "windowsPerCallMax">;
 
 export type OkReply = Extract<ExchangeReply, { kind: "ok" }>;
 
@@ -35,12 +35,14 @@ export class PendingCall {
   readonly #asks: MeterAsk[] = [];
   readonly #sources: AskSource[] = [];
   #refundCount = 0;
+  #windowCount = 0;
 
   readonly #indexOf: RecordIndex = (record) => {
     let index = this.#indexByRecord.get(record);
     if (index === undefined) {
       index = this.#records.push(record) - 1;
       this.#indexByRecord.set(record, index);
+      if (record.perMs !== null) this.#windowCount += 1;
       this.#report(record, index);
     }
     return index;
@@ -54,9 +56,12 @@ export class PendingCall {
     return this.#records.length === 0;
   }
 
-  isFull({ recordsPerCallMax, refundsPerCallMax }: CallBounds): boolean {
-    const count = Math.max(this.#records.length, this.#asks.length);
-    return count >= recordsPerCallMax || this.#refundCount >= refundsPerCallMax;
+  isFull({ recordsPerCallMax, refundsPerCallMax, windowsPerCallMax }: CallBounds): boolean {
+    return (
+      Math.max(this.#records.length, this.#asks.length) >= recordsPerCallMax ||
+      this.#refundCount >= refundsPerCallMax ||
+      this.#windowCount >= windowsPerCallMax
+    );
   }
 
   addRecord(record: LeasedRecord): void {
