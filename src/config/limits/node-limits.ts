@@ -46,6 +46,7 @@ export const nodeLimits = {
     termMs: 10_000,
     unknownUseMs: 70_000,
     endedTermMs: 600_000,
+    windowsPerSweepMax: 100,
     slotWaitMs: 2_000,
     recallWaitMs: 500,
     waitingMax: 1_000,

@@ -9,6 +9,8 @@ export interface CoordinatorLimits {
   readonly unknownUseMs: number;
   /** How long an ended term is remembered, so that a late duplicate of a call finds that it has ended. */
   readonly endedTermMs: number;
+  /** How many idle windows are deleted in one statement. */
+  readonly windowsPerSweepMax: number;
   /** How long a request waits for a slot, and for other meters, without asking again. */
   readonly slotWaitMs: number;
   readonly recallWaitMs: number;

@@ -58,6 +58,14 @@ const DECLARE = buildCall("limit_declare", [
   "BIGINT",
 ]);
 
+const SWEEP = "SELECT limit_sweep($1::BIGINT, $2::BIGINT, $3::BIGINT) AS windows";
+
+interface SweepBounds {
+  readonly endedTermMs: number;
+  readonly termMs: number;
+  readonly windowsPerSweepMax: number;
+}
+
 export interface OpenedTermRow {
   readonly nowMs: number;
   readonly epoch: string;
@@ -129,11 +137,15 @@ export async function markWindowsUnread(db: Db): Promise<void> {
   await db.sql`UPDATE limit_window SET used = NULL`;
 }
 
+/** One statement for some of the windows, until all that are idle are deleted. */
 export async function sweepLimits(
   db: Db,
-  { endedTermMs, termMs }: { endedTermMs: number; termMs: number },
+  { endedTermMs, termMs, windowsPerSweepMax }: SweepBounds,
 ): Promise<void> {
-  await callFunction(db, "SELECT limit_sweep($1::BIGINT, $2::BIGINT)", [endedTermMs, termMs]);
+  const values = [endedTermMs, termMs, windowsPerSweepMax];
+  let row: Row;
+  do row = await callFunction(db, SWEEP, values);
+  while (integer(row, "windows") === windowsPerSweepMax);
 }
 
 /** Notes for the terms of a process. */

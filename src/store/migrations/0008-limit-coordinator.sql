@@ -995,15 +995,18 @@ BEGIN
 END
 $$;
 
--- Deletes records that nothing depends on. A window that was not used for an hour is read again at its next use.
-CREATE FUNCTION limit_sweep(p_ended_ms BIGINT, p_term_ms BIGINT) RETURNS VOID LANGUAGE plpgsql AS $$
+-- Deletes records that nothing depends on. A window that was not used for an hour is read again at its next use. A window
+-- has up to 720 buckets, so only some are deleted at once, and calls about them wait for a moment only. Returns how many.
+CREATE FUNCTION limit_sweep(p_ended_ms BIGINT, p_term_ms BIGINT, p_windows_max BIGINT) RETURNS BIGINT
+LANGUAGE plpgsql AS $$
 DECLARE
   c_hour CONSTANT BIGINT := 3600000;
   v_now BIGINT;
+  v_windows BIGINT;
 BEGIN
   -- The time of the last call: the clock of the server may have been set since.
   SELECT max(alive_until_ms) - p_term_ms INTO v_now FROM limit_term WHERE state = 0;
-  IF v_now IS NULL THEN RETURN; END IF;
+  IF v_now IS NULL THEN RETURN 0; END IF;
   DELETE FROM limit_subject WHERE id IN (
     SELECT id FROM limit_subject s
     WHERE COALESCE((s.bucket_nos[cardinality(s.bucket_nos)] + 1) * 1000 <= v_now - 60000, TRUE)
@@ -1015,12 +1018,14 @@ BEGIN
     WHERE COALESCE((s.bucket_nos[2] + 1) * limit_bucket_width(substring(s.id FROM '\d+$')::BIGINT) <= v_now - c_hour, TRUE)
       AND NOT limit_is_held(s.holders, s.lent, v_now - 60000)
       AND NOT EXISTS (SELECT 1 FROM unnest(s.wait_numbers) WITH ORDINALITY AS x (value, i) WHERE i % 4 = 0 AND value > v_now)
-    FOR UPDATE SKIP LOCKED
+    LIMIT p_windows_max FOR UPDATE SKIP LOCKED
   ), buckets AS (
     DELETE FROM limit_window_bucket WHERE window_id IN (SELECT id FROM idle)
   )
   DELETE FROM limit_window WHERE id IN (SELECT id FROM idle);
+  GET DIAGNOSTICS v_windows = ROW_COUNT;
   DELETE FROM limit_term WHERE state > 0 AND alive_until_ms < v_now - p_ended_ms;
+  RETURN v_windows;
 END
 $$;
 
