@@ -105,8 +105,11 @@ export function reconcile(ledgers: Ledgers): Reconciliation {
     const entry = entryById.get(row.upstreamRequestId ?? "");
     if (entry !== undefined) rowByMarker.set(readMarker(entry), row);
   }
+  const reached = new Map(truth.map((entry) => [readMarker(entry), entry]));
+  // Rejections share rows, also if they arrive as an event of a stream that has waited.
+  const isRejected = ({ errorCode, marker }: ClientRecord) => errorCode !== null && !reached.has(marker);
   for (const one of asked) {
-    if (!sawTheEnd(one)) continue;
+    if (!sawTheEnd(one) || isRejected(one)) continue;
     const row = rowById.get(one.requestId ?? "") ?? rowByMarker.get(one.marker);
     if (row === undefined) found.terminalWithoutRow.push(`${one.requestId} ${one.model}`);
     else if (row.flags.includes("recovered")) found.terminalBeforeRow.push(`${one.requestId} ${one.model}`);
@@ -139,7 +142,6 @@ export function reconcile(ledgers: Ledgers): Reconciliation {
     }
   }
 
-  const reached = new Map(truth.map((entry) => [readMarker(entry), entry]));
   const isPaid = (marker: string) => !unpaidKeys.has(askedByMarker.get(marker)?.key ?? "");
   const unlinked = [...reached].filter(([marker]) => !linked.has(marker) && isPaid(marker));
   for (const [marker, entry] of unlinked) {
