@@ -1,8 +1,10 @@
 /** People join, change and leave by SCIM: what they lose, what stays, and what other gateways got wrong here. */
 
 import { describe, expect, test } from "bun:test";
+import { admitPerson } from "../../src/console-api/sign-in/admit-person.ts";
 import { findIdentityOfUser } from "../../src/store/identity/external-identities.ts";
-import { signInAs } from "../support/console-client.ts";
+import { readSignIn } from "../../src/store/settings/sign-in-settings.ts";
+import { createTokenClient, signInAs } from "../support/console-client.ts";
 import { eachEngine } from "../support/each-engine.ts";
 import { oktaUser, useScimGateway } from "./scim-gateway.ts";
 
@@ -128,6 +130,20 @@ eachEngine((engine) => {
       expect((await one.detail(id)).role).toBe("user");
     });
 
+    test("of this moment count at a sign-in, not those that were read before it", async () => {
+      const id = await one.push("ivo");
+      const { installation } = one.gateway;
+      const { providers } = await readSignIn(installation.db);
+      const [provider] = providers;
+      if (provider === undefined) throw new Error("There is no provider.");
+      const { issuer } = provider;
+      const email = "ivo@example.com";
+      const person = { issuer, subject: "ivo", email, role: "admin", groups: ["engineering"] } as const;
+      const client = { headers: new Headers(), clientAddress: "127.0.0.1", userAgent: "test" };
+      await admitPerson(installation, client, { provider, person, linkUserId: null });
+      expect(await one.detail(id)).toMatchObject({ role: "user", groups: [] });
+    });
+
     test("that are required decide about all access", async () => {
       await one.configure("      require_group: [llm-users]");
       const id = await one.push("hal");
@@ -195,7 +211,11 @@ eachEngine((engine) => {
       expect(taken).toMatchObject({ status: 409, body: { scimType: "uniqueness" } });
       const emails = (name: string) => [{ value: `${name}@adopted.example.com`, primary: true }];
       const nina = await signInAs(one.gateway, "nina@adopted.example.com");
+      const token = await createTokenClient(one.gateway, "nina@adopted.example.com", "read");
       expect(await one.push("nina", { emails: emails("nina") })).toBe(nina.user.id);
+      // Another person may have registered the address: the session and the token end.
+      expect((await nina.send("keys.list")).status).toBe(401);
+      expect((await token.send("keys.list")).status).toBe(401);
       for (const role of ["admin", "auditor"] as const) {
         await signInAs(one.gateway, `${role}@adopted.example.com`, role);
         expect((await one.scim.send("POST", "/Users", oktaUser(role, { emails: emails(role) }))).status).toBe(

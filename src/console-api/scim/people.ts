@@ -9,6 +9,7 @@ import { ScimError } from "../../scim/scim-error.ts";
 import { chooseAddress, type PushedUser } from "../../scim/user.ts";
 import { appendChange } from "../../store/audit-log/audit-log.ts";
 import type { Db } from "../../store/engine/db.ts";
+import { deleteAccessTokens } from "../../store/identity/access-tokens.ts";
 import { markVerified } from "../../store/identity/credentials.ts";
 import { findIdentity, insertIdentity, writeSubject } from "../../store/identity/external-identities.ts";
 import { deleteLinksTo } from "../../store/identity/links.ts";
@@ -21,6 +22,7 @@ import {
   type ScimUserRecord,
   updateScimUser,
 } from "../../store/identity/scim-users.ts";
+import { deleteSessions } from "../../store/identity/sessions.ts";
 import { findUser, findUserByEmail, putUser } from "../../store/identity/users.ts";
 import { auditLogActor } from "../changes/audit-log-entry.ts";
 import { applyNow, type PushAuthor } from "./apply-directory.ts";
@@ -193,6 +195,9 @@ async function findOrCreateUser(tx: Db, push: Push, pushed: PushedUser): Promise
   const local = await findUserByEmail(tx, email);
   if (local !== null && isAdoptable(local, push)) {
     await linkUser(tx, push, { user: local, externalId: pushed.externalId });
+    // Another person may have registered the address, and may be signed in.
+    await deleteSessions(tx, local.id, null);
+    await deleteAccessTokens(tx, local.id);
     return { user: local, action: "directory.link" };
   }
   await freeAddress(tx, email);

@@ -6,7 +6,7 @@
 import type { Installation } from "../../config/installation/installation.ts";
 import { formatList, secretSet } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
-import type { Person } from "../../openid/claims.ts";
+import { computeGrants, type Person } from "../../openid/claims.ts";
 import { NO_LIMITS } from "../../records/limits.ts";
 import type { FieldChange } from "../../records/policy.ts";
 import { effectiveStatus, type UserRecord } from "../../records/user.ts";
@@ -27,6 +27,7 @@ import type { ProviderRecord } from "../../store/settings/sign-in-settings.ts";
 import { beginSession, type NewSession } from "../auth/session.ts";
 import { accountDisabledError } from "../auth/sessions.ts";
 import { buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { readPushedGroups } from "./pushed-groups.ts";
 
 export interface AdmittedPerson {
   userId: string;
@@ -76,14 +77,15 @@ export async function admitPerson(
         ? await linkPerson(tx, installation, { provider, person, linkUserId })
         : await requireUser(tx, identity.userId, linkUserId);
     if (effectiveStatus(user) === "disabled") throw accountDisabledError();
+    const grants = await readCurrentGrants(tx, provider, person);
     const groups = await listGroups(tx);
     const names = new Map(groups.map(({ id, name }) => [id, name]));
-    const granted = groups.filter(({ name }) => person.groups.includes(name)).map(({ id }) => id);
+    const granted = groups.filter(({ name }) => grants.groups.includes(name)).map(({ id }) => id);
     const nowMs = clock.nowMs();
     const wanted = {
       source: "sign_in",
       provider: provider.name,
-      role: person.role,
+      role: grants.role,
       groups: granted,
     } as const;
     const change = await applyGrants(tx, user.id, wanted, nowMs);
@@ -109,6 +111,22 @@ export async function admitPerson(
       changedKeys: change.suspendedKeys.length + change.restoredKeys.length > 0,
     };
   });
+}
+
+/** Inside the transaction: the directory may have pushed other groups since they were read for the claims. */
+async function readCurrentGrants(
+  tx: Db,
+  provider: ProviderRecord,
+  { issuer, subject, role, groups }: Person,
+): Promise<Pick<Person, "role" | "groups">> {
+  const pushed = await readPushedGroups(tx, issuer, subject);
+  if (pushed === null) return { role, groups };
+  const grants = computeGrants(provider, pushed);
+  if (grants !== null) return grants;
+  throw new ApiError(
+    "not_assigned",
+    "The directory of your company has taken you out of the groups that are required. Ask an administrator.",
+  );
 }
 
 async function requireUser(tx: Db, userId: string, linkUserId: string | null): Promise<UserRecord> {
