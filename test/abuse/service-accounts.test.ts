@@ -89,6 +89,19 @@ describe("config.apply is no way to administrator: each file is rejected with it
     "a key": ["keys:\n  - { name: stolen, user: ada@example.com, group: default }", 2],
     "its own scopes": ["service_accounts:\n  - { name: ci, scopes: [config.apply, keys.write] }", 2],
     "another service account": ["service_accounts:\n  - { name: other, scopes: [wallet.read] }", 2],
+    "a provider whose claims grant the role of administrator": [
+      "sign_in: { providers: [{ name: evil, issuer: 'https://evil.example', client_id: x, roles: { admin: [everyone] } }] }",
+      1,
+    ],
+    "the directory that pushes people": [
+      "scim: { provider: evil }\nsign_in: { providers: [{ name: evil, issuer: 'https://evil.example', client_id: x }] }",
+      1,
+    ],
+    "who may sign in tools": ["models: []\ntool_sign_in: { groups: [default] }", 2],
+    "settings that run commands on other computers": [
+      "tool_sign_in:\n  claude_code: { managed_settings: { default: ./evil.json } }",
+      2,
+    ],
     "open registration": ["registration: open", 1],
     "the mail server, which receives password links": [
       "smtp: { host: evil.example, from: a@evil.example }",

@@ -1,6 +1,7 @@
 /** Service accounts on a running gateway: tokens, top-ups within bounds, and files that they apply. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { applyChanges, planChanges } from "../../src/config/plan/apply.ts";
 import {
   type ConsoleClient,
   createServiceClient,
@@ -169,9 +170,10 @@ describe("the rules of a service account", () => {
     expect((await save({ scopes: ["wallet.top_up"], bounds: reversed })).param).toBe("bounds.usd_per_day");
   });
 
-  test("keys.write needs config.apply, and a scope is needed", async () => {
+  test("keys.write needs config.apply, scim is alone, and a scope is needed", async () => {
     expect((await save({ scopes: ["keys.write"] })).param).toBe("scopes");
     expect((await save({ scopes: [] })).param).toBe("scopes");
+    expect((await save({ scopes: ["scim", "config.apply"] })).param).toBe("scopes");
   });
 });
 
@@ -217,5 +219,36 @@ describe("a service account with config.apply", () => {
     const { changes } = await apply(ci, without, true);
     expect(changes.map(({ kind, what }) => `${kind} ${what}`)).toEqual(["remove model ci-model"]);
     expect((await admin.call("admin.users.list")).data.length).toBeGreaterThan(1);
+  });
+
+  test("applies an exported file with sign-in, a directory and settings for tools", async () => {
+    const source = {
+      text: `
+sign_in: { password: admins, providers: [{ name: corp, issuer: "https://login.example.com", client_id: x, client_secret: s3cret-of-corp }] }
+scim: { provider: corp }
+tool_sign_in: { claude_code: { managed_settings: { default: ./claude.json } } }`,
+      fileName: "gateway.yaml",
+      environment: {},
+      readFile: () => "{}",
+    };
+    const planned = await planChanges(gateway.installation, source, { prune: false });
+    if (!planned.ok) throw new Error(JSON.stringify(planned.problems));
+    await applyChanges(gateway.installation, planned.plan);
+    const ci = await createServiceClient(gateway, "ci", ["config.apply"]);
+    const { text } = await admin.call("admin.config.export");
+    expect(text).toContain("password: admins");
+    const { changes, problems } = await apply(
+      ci,
+      `${text}\nplans: [{ name: ci-plan, windows: [{ per: day, usd: "5" }] }]`,
+    );
+    expect(problems).toEqual([]);
+    expect(changes.map(({ what }) => what)).toEqual(["plan ci-plan"]);
+    expect(
+      (
+        await ci.callRejected("admin.config.plan", {
+          body: { text: text.replace("password: admins", "password: allowed") },
+        })
+      ).code,
+    ).toBe("not_in_scope");
   });
 });

@@ -24,5 +24,10 @@ export function checkServiceAccount({ path, value }: Item): FieldProblem[] {
       path: [...path, "scopes"],
       message: "has keys.write without config.apply, which it extends. Add config.apply.",
     });
+  if (scopes.includes("scim") && scopes.length > 1)
+    problems.push({
+      path: [...path, "scopes"],
+      message: "has scim with other scopes. Create a service account for the directory alone.",
+    });
   return problems;
 }

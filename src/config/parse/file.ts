@@ -171,15 +171,20 @@ function firstPerField(problems: FieldProblem[]): FieldProblem[] {
 }
 
 /** Fields whose value is a secret even if it is written directly in the file. */
-export const SECRET_FIELDS: ReadonlySet<string> = new Set([
-  "credential",
-  "password",
-  "secret",
-  "client_secret",
-]);
+const SECRET_FIELDS: ReadonlySet<string> = new Set(["credential", "password", "secret", "client_secret"]);
+
+/** Whether the value at the path is a secret, or a part of one. */
+export function isSecretPath(path: Path): boolean {
+  return path.some(
+    (part, i) =>
+      typeof part === "string" &&
+      SECRET_FIELDS.has(part) &&
+      !(path[0] === "sign_in" && part === "password" && i === 1),
+  );
+}
 
 function describeValue(tree: Tree, path: Path, value: string): string {
-  if (path.some((part) => typeof part === "string" && SECRET_FIELDS.has(part))) return "(not shown)";
+  if (isSecretPath(path)) return "(not shown)";
   const variables = tree.variablesIn(path);
   if (variables.length > 0) return `from \${${variables.join("}, ${")}}`;
   return JSON.stringify(value.length > 80 ? `${value.slice(0, 79)}…` : value);

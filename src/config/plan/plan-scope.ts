@@ -5,7 +5,7 @@
 
 import type { ServiceScope } from "../../records/service-account.ts";
 import { reachProblems } from "../parse/check-destinations.ts";
-import { SECRET_FIELDS } from "../parse/file.ts";
+import { isSecretPath } from "../parse/file.ts";
 import { isRecord } from "../parse/items.ts";
 import type { GatewayFile } from "../schema/schema.ts";
 import type { FieldProblem, Path } from "../state/problem.ts";
@@ -72,9 +72,10 @@ export function findForbiddenSecrets(
 function findSecrets(value: unknown, path: Path): Path[] {
   if (Array.isArray(value)) return value.flatMap((item, i) => findSecrets(item, [...path, i]));
   if (!isRecord(value)) return [];
-  return Object.entries(value).flatMap(([name, field]) =>
-    SECRET_FIELDS.has(name) && field !== undefined ? [[...path, name]] : findSecrets(field, [...path, name]),
-  );
+  return Object.entries(value).flatMap(([name, field]) => {
+    const fieldPath = [...path, name];
+    return isSecretPath(fieldPath) && field !== undefined ? [fieldPath] : findSecrets(field, fieldPath);
+  });
 }
 
 export function findForbiddenChanges(
