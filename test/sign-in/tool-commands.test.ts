@@ -41,10 +41,10 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(home, { recursive: true }));
 
-function spawn(args: string[]) {
+function spawn(args: string[], environment: Readonly<Record<string, string>> = {}) {
   return Bun.spawn([LAUNCHER, ...args], {
     cwd: home,
-    env: { PATH: `${join(home, "bin")}:${process.env.PATH}`, HOME: home },
+    env: { PATH: `${join(home, "bin")}:${process.env.PATH}`, HOME: home, ...environment },
     stdin: "ignore",
     stdout: "pipe",
     stderr: "pipe",
@@ -86,6 +86,8 @@ test("login stores tokens for this user only, token prints one, logout ends the 
   expect(statSync(credentialsPath()).mode & 0o777).toBe(0o600);
   const printed = await run("token");
   expect(printed).toMatchObject({ code: 0, err: "" });
+  // The address as it may be copied from another tool.
+  expect(await run("token", "--url", `${gateway.url}/v1/`)).toMatchObject({ code: 0, out: printed.out });
   const access = printed.out.trim();
   const tool = new ToolClient(gateway.url);
   expect((await tool.callModel(access)).status).toBe(200);
@@ -151,12 +153,17 @@ test("setup shows the change, keeps other settings, and writes nothing twice", a
 
   mkdirSync(join(home, ".codex"));
   const codex = join(home, ".codex/config.toml");
-  writeFileSync(codex, 'model = "a"\nmodel_provider = "openai"\n\n[analytics]\nenabled = false\n');
+  const profile = '[profiles.direct]\nmodel_provider = "openai"\n';
+  writeFileSync(
+    codex,
+    `model = "a"\nmodel_provider = "openai"\n\n[analytics]\nenabled = false\n\n${profile}`,
+  );
   for (let i = 0; i < 2; i++) expect((await run("setup", "codex", "--yes")).code).toBe(0);
   expect(Bun.TOML.parse(readFileSync(codex, "utf8"))).toMatchObject({
     model: "a",
     model_provider: "model-gateway",
     analytics: { enabled: false },
+    profiles: { direct: { model_provider: "openai" } },
     model_providers: { "model-gateway": { base_url: `${gateway.url}/v1` } },
   });
 
@@ -181,6 +188,22 @@ test("run passes address, token and arguments, and returns the exit code of the 
   expect(ran.out).toStartWith(`${gateway.url} gwk_`);
   expect(ran.out.trim()).toEndWith("-p say hello");
   expect(existsSync(join(home, ".gemini"))).toBe(false);
+});
+
+test("a credential of another provider in the shell is not sent to the gateway by Claude Code", async () => {
+  await logIn("claude");
+  mkdirSync(join(home, "bin"));
+  writeFileSync(
+    join(home, "bin/claude"),
+    '#!/bin/sh\necho "$ANTHROPIC_BASE_URL [$ANTHROPIC_API_KEY$ANTHROPIC_AUTH_TOKEN]"\n',
+  );
+  chmodSync(join(home, "bin/claude"), 0o755);
+  const shell = { ANTHROPIC_API_KEY: "key-of-the-vendor", ANTHROPIC_AUTH_TOKEN: "token-of-the-vendor" };
+  const ran = await readProcessResult(spawn(["run", "claude"], shell));
+  expect(ran.out).toBe(`${gateway.url} []\n`);
+  const shown = await readProcessResult(spawn(["setup", "claude", "--yes"], shell));
+  expect(shown.code).toBe(0);
+  expect(shown.err).toContain("ANTHROPIC_API_KEY and ANTHROPIC_AUTH_TOKEN");
 });
 
 test("login refuses an address to which tokens would be sent in the clear", async () => {

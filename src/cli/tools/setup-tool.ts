@@ -11,6 +11,7 @@ import { ToolCredentials } from "./credentials.ts";
 import { checkGatewayUrl } from "./gateway-client.ts";
 import { URL_OPTION } from "./sign-in.ts";
 import {
+  CLAUDE_CREDENTIALS,
   editClaude,
   editClaudeMachine,
   editCodex,
@@ -59,6 +60,11 @@ export const setupTool: Command = {
     input.terminal.print(`Wrote ${path}.`);
     if (GETS_TOKEN_AT_START.has(tool))
       input.terminal.printNote(`It gets its token at the start: ${PROGRAM} run ${tool}`);
+    const others = CLAUDE_CREDENTIALS.filter((name) => Boolean(input.environment[name]));
+    if (tool === "claude" && others.length > 0)
+      input.terminal.printNote(
+        `Claude Code prefers ${others.join(" and ")} of your shell, and would send it to the gateway. Remove it, or start Claude Code with: ${PROGRAM} run claude`,
+      );
     return 0;
   },
 };

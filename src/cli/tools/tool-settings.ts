@@ -90,6 +90,9 @@ const BEGIN = "# model-gateway: begin";
 const END = "# model-gateway: end";
 const BLOCK = new RegExp(`\\n*${BEGIN}\\n[^]*?${END}\\n?`);
 
+/** The line that begins a table of TOML. */
+const TABLE = /^[ \t]*\[[^\]\n]+\]{1,2}[ \t]*(?:#.*)?$/m;
+
 /** The provider of Codex as `key = value` pairs, for its file and for its command line. */
 function codexProvider(url: string): readonly (readonly [key: string, value: string])[] {
   const [command = "", ...args] = tokenCommand(url);
@@ -107,7 +110,11 @@ function codexProvider(url: string): readonly (readonly [key: string, value: str
 
 /** Keys of the file stand before its first table, so the choice of the provider is at the top. */
 export function editCodex(url: string, before: string | null): string {
-  const rest = (before ?? "").replace(BLOCK, "\n").replace(/^model_provider\s*=.*\n?/m, "");
+  const text = (before ?? "").replace(BLOCK, "\n");
+  // Profiles, which are tables, may have a provider of their own.
+  const tables = text.search(TABLE);
+  const end = tables === -1 ? text.length : tables;
+  const rest = text.slice(0, end).replace(/^model_provider\s*=.*\n?/m, "") + text.slice(end);
   if (rest.includes(`[model_providers.${PROVIDER}]`))
     fail(
       `config.toml of Codex already has a provider "${PROVIDER}".`,
@@ -124,14 +131,19 @@ export function editCodex(url: string, before: string | null): string {
 
 interface ToolRun {
   readonly args: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
+  /** Undefined: the tool does not get the variable of this shell. */
+  readonly env: Readonly<Record<string, string | undefined>>;
 }
+
+/** Claude Code prefers these to its helper, and would send the credential of another provider to the gateway. */
+export const CLAUDE_CREDENTIALS = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"] as const;
 
 /** The arguments and variables with which a tool runs once, without changing its files. */
 export const RUN_ONCE: Readonly<Record<Tool, (url: string, token: string) => ToolRun>> = {
   claude(url) {
     const { env, ...settings } = claudeSettings(url);
-    return { args: ["--settings", JSON.stringify(settings)], env };
+    const others = Object.fromEntries(CLAUDE_CREDENTIALS.map((name) => [name, undefined]));
+    return { args: ["--settings", JSON.stringify(settings)], env: { ...env, ...others } };
   },
   codex(url) {
     const settings = [

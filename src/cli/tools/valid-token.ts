@@ -3,7 +3,7 @@
 import { fail } from "../command.ts";
 import { PROGRAM } from "../program-name.ts";
 import type { StoredTokens, ToolCredentials } from "./credentials.ts";
-import { requestTokens } from "./gateway-client.ts";
+import { checkGatewayUrl, requestTokens } from "./gateway-client.ts";
 
 /** A token with less time left is refreshed: a tool caches what it gets for a few minutes. */
 const REFRESH_BEFORE_MS = 6 * 60_000;
@@ -12,8 +12,9 @@ const REFRESH_BEFORE_MS = 6 * 60_000;
 export function chooseGateway(credentials: ToolCredentials, named: string | undefined): string {
   const urls = [...credentials.read().keys()];
   if (named !== undefined) {
-    if (urls.includes(named)) return named;
-    fail(`This computer is not signed in at ${named}.`, `Run: ${PROGRAM} login ${named}`);
+    const url = checkGatewayUrl(named);
+    if (urls.includes(url)) return url;
+    fail(`This computer is not signed in at ${url}.`, `Run: ${PROGRAM} login ${url}`);
   }
   const [only, ...others] = urls;
   if (only === undefined)
