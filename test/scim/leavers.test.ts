@@ -6,6 +6,7 @@ import { findIdentityOfUser } from "../../src/store/identity/external-identities
 import { readSignIn } from "../../src/store/settings/sign-in-settings.ts";
 import { createTokenClient, signInAs } from "../support/console-client.ts";
 import { eachEngine } from "../support/each-engine.ts";
+import { ToolClient } from "../support/tool-client.ts";
 import { oktaUser, useScimGateway } from "./scim-gateway.ts";
 
 eachEngine((engine) => {
@@ -40,6 +41,28 @@ eachEngine((engine) => {
     });
 
     // LiteLLM PR#26861: people removed by SCIM kept working keys.
+    test("gets no tokens for a tool that was approved before", async () => {
+      await one.gateway.apply("tool_sign_in: { groups: [default] }");
+      await one.configure("      require_group: [tool-users]");
+      const id = await one.push("tom");
+      const group = await one.pushGroup("tool-users", [id]);
+      const tool = new ToolClient(one.gateway.url);
+      while ((await tool.metadata()).status !== 200) await Bun.sleep(50);
+      const deactivated = { op: "replace", path: "active", value: false };
+      for (const [path, operation] of [
+        [`/Users/${id}`, deactivated],
+        [`/Groups/${group}`, { op: "remove", path: "members" }],
+      ] as const) {
+        const session = await signInAs(one.gateway, "tom@example.com");
+        const { userCode, deviceCode } = await tool.start();
+        await session.call("tools.approve", { body: { user_code: userCode, name: path, group: "default" } });
+        expect((await one.patch(path, operation)).status).toBeLessThan(300);
+        expect(await tool.poll(deviceCode)).toMatchObject({ status: 400, error: "expired_token" });
+        await one.patch(`/Users/${id}`, { ...deactivated, value: true });
+      }
+      await one.configure();
+    });
+
     test("who is deleted keeps no key, is not listed, and returns with the same id, wallet and keys", async () => {
       const id = await one.push("bob");
       const group = await one.pushGroup("ml", [id]);

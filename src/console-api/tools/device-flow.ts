@@ -2,6 +2,7 @@
 
 import { limits } from "../../config/limits/product-limits.ts";
 import { ApiError } from "../../errors.ts";
+import { effectiveStatus } from "../../records/user.ts";
 import { mintSecret, secretDigest } from "../../secrets/random-secret.ts";
 import { formatUserCode, mintUserCode, parseUserCode } from "../../secrets/user-code.ts";
 import { appendChange } from "../../store/audit-log/audit-log.ts";
@@ -109,7 +110,7 @@ async function collectTokens(context: ToolContext, deviceDigest: string): Promis
     const approval = await takeApproved(tx, deviceDigest, clock.nowMs());
     if (approval === null) throw invalidGrant();
     const user = await findUser(tx, approval.userId);
-    if (user?.status !== "active") return null;
+    if (user === null || effectiveStatus(user) === "disabled") return null;
     const groups = listOfferedGroups(context, policy, user);
     if (!groups.some(({ id }) => id === approval.groupId)) return null;
     return createToolKey(tx, context, policy, { ...approval, user });

@@ -7,7 +7,7 @@ import { limits } from "../../config/limits/product-limits.ts";
 import { keyTitle, newKey } from "../../config/plan/plan-keys.ts";
 import type { ToolSignInPolicy } from "../../policy/tool-sign-in.ts";
 import type { KeyRecord } from "../../records/key.ts";
-import type { UserRecord } from "../../records/user.ts";
+import { effectiveStatus, type UserRecord } from "../../records/user.ts";
 import { mintApiKey } from "../../secrets/api-key.ts";
 import type { RandomBytes } from "../../secrets/keyring.ts";
 import { isRefreshToken, mintRefreshToken, secretDigest } from "../../secrets/random-secret.ts";
@@ -134,7 +134,7 @@ async function mayContinue(
   { userId, groupId }: KeyRecord,
 ): Promise<boolean> {
   const user = userId === null ? null : await findUser(tx, userId);
-  if (user?.status !== "active") return false;
+  if (user === null || effectiveStatus(user) === "disabled") return false;
   return listOfferedGroups(context, policy, user).some(({ id }) => id === groupId);
 }
 

@@ -14,6 +14,7 @@ import { type Db, transaction } from "../engine/db.ts";
 import { bumpKeyRevision } from "../engine/revisions.ts";
 import { endSuspensions, restoreKeys, suspendKeys } from "../policy/suspended-keys.ts";
 import { deleteAccessTokens } from "./access-tokens.ts";
+import { deleteDeviceRequests } from "./device-requests.ts";
 import { writeMembers } from "./directory-columns.ts";
 import { roleColumns } from "./role-column.ts";
 import { writeScimSuspension } from "./scim-users.ts";
@@ -101,6 +102,7 @@ export async function suspendPerson(db: Db, userId: string, atMs: number): Promi
       UPDATE external_identity SET granted_role = NULL, local_role = ${user.role}, suspended_at_ms = ${atMs}
       WHERE user_id = ${userId}`;
     await writeRole(tx, userId, { from: effectiveRole(user), to: user.role });
+    await deleteDeviceRequests(tx, userId);
     return {
       sessions: await deleteSessions(tx, userId, null),
       tokens: await deleteAccessTokens(tx, userId),
@@ -140,6 +142,7 @@ export async function unlinkIdentity(db: Db, userId: string): Promise<boolean> {
     await putUser(tx, { ...local, status: effectiveStatus(user) });
     await deleteSessions(tx, userId, null);
     await deleteAccessTokens(tx, userId);
+    await deleteDeviceRequests(tx, userId);
     await endSuspensions(tx, userId);
     return true;
   });
