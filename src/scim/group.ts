@@ -4,7 +4,7 @@ import { limits } from "../config/limits/product-limits.ts";
 import type { FilterCondition } from "./filter.ts";
 import type { PatchOperation } from "./patch.ts";
 import { ScimError } from "./scim-error.ts";
-import { readList, readMembers, readOptionalText, readRequiredText } from "./values.ts";
+import { readList, readMembers, readOptionalText, readRequiredText, unwrapValue } from "./values.ts";
 
 export interface PushedGroup {
   externalId: string | null;
@@ -43,9 +43,9 @@ function applyOperation(
     return;
   }
   if (conditions === null && sub === null && attribute === "displayname")
-    group.displayName = readRequiredText(op === "remove" ? null : value, "displayName");
+    group.displayName = readRequiredText(op === "remove" ? null : unwrapValue(value), "displayName");
   else if (conditions === null && sub === null && attribute === "externalid")
-    group.externalId = op === "remove" ? null : readOptionalText(value, "externalId");
+    group.externalId = op === "remove" ? null : readOptionalText(unwrapValue(value), "externalId");
   else
     throw new ScimError(
       "invalidPath",

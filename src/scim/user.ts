@@ -13,6 +13,7 @@ import {
   readMembers,
   readOptionalText,
   readRequiredText,
+  unwrapValue,
 } from "./values.ts";
 
 export interface PushedUser {
@@ -103,10 +104,11 @@ function applyOperation(attributes: JsonMembers, operation: PatchOperation): voi
   if (conditions !== null) throw new ScimError("invalidPath", `${attribute}: has one value, not a list.`);
   if (attribute === "name") {
     const name = attributes.get("name") as JsonMembers;
-    if (sub !== null) name.set(sub, op === "remove" ? null : value);
+    if (sub !== null) name.set(sub, op === "remove" ? null : unwrapValue(value));
     else if (op === "remove") name.clear();
     else for (const [part, text] of readMembers(value ?? {}, "name")) name.set(part, text);
-  } else if (SIMPLE.has(attribute) && sub === null) attributes.set(attribute, op === "remove" ? null : value);
+  } else if (SIMPLE.has(attribute) && sub === null)
+    attributes.set(attribute, op === "remove" ? null : unwrapValue(value));
   else
     throw new ScimError(
       "invalidPath",
@@ -140,7 +142,7 @@ function patchSelected(
     : [];
   const all = [...emails, ...created];
   for (const email of [...selected, ...created]) {
-    if (sub !== null) email.set(sub, op === "remove" ? null : value);
+    if (sub !== null) email.set(sub, op === "remove" ? null : unwrapValue(value));
     else for (const [part, one] of readMembers(value, "emails")) email.set(part, one);
     if (sub === "primary" || sub === null) keepOnePrimary(all, email);
   }

@@ -45,3 +45,12 @@ export function readList(value: unknown, what: string, countMax: number): readon
     throw new ScimError("tooMany", `${what}: has more than ${countMax} values. Send fewer in one request.`);
   return list;
 }
+
+/** Microsoft Entra may send the value of an attribute as a list of one object: `[{ "value": "False" }]`. */
+export function unwrapValue(value: unknown): unknown {
+  if (!Array.isArray(value) || value.length !== 1) return value;
+  const [only]: readonly unknown[] = value;
+  return typeof only === "object" && only !== null && !Array.isArray(only)
+    ? readMembers(only, "value").get("value")
+    : only;
+}

@@ -157,13 +157,17 @@ eachEngine((engine) => {
       expect(removed.body.emails).toHaveLength(1);
     });
 
-    test("sends the status as text", async () => {
+    test("sends the status as text, or as a list of one value", async () => {
       const { id } = await one.requireUser("updated@example.com");
-      const send = (value: string) => one.patch(`/Users/${id}`, { op: "Replace", path: "active", value });
-      expect((await send("False")).body.active).toBe(false);
-      expect((await one.detail(id)).status).toBe("disabled");
-      expect((await send("True")).body.active).toBe(true);
-      expect((await one.detail(id)).status).toBe("active");
+      const send = (value: unknown) => one.patch(`/Users/${id}`, { op: "Replace", path: "active", value });
+      for (const wrap of [(value: string) => value, (value: string) => [{ $ref: null, value }]]) {
+        expect((await send(wrap("False"))).body.active).toBe(false);
+        expect((await one.detail(id)).status).toBe("disabled");
+        expect((await send(wrap("True"))).body.active).toBe(true);
+        expect((await one.detail(id)).status).toBe("active");
+      }
+      for (const value of [[], [{ value: "False" }, { value: "True" }], [["False"]], [{ value: ["False"] }]])
+        expect(await send(value)).toMatchObject({ status: 400, body: { scimType: "invalidValue" } });
     });
 
     test("adds and removes members of a group, also as a list without a filter", async () => {
@@ -216,6 +220,7 @@ eachEngine((engine) => {
         [patch({ op: "add", path: "emails", value: [{ value: "no address" }] }), "invalidValue"],
         [one.scim.send("PATCH", `/Users/${id}`, { schemas: [PATCH_OP] }), "invalidSyntax"],
         [send("POST", "/Users", { schemas: [USER] }), "invalidValue"],
+        [send("POST", "/Users", "text"), "invalidValue"],
         [send("POST", "/Users", { schemas: [USER], userName: "no-address" }), "invalidValue"],
         [send("POST", "/Groups", { displayName: "g", members: [{ value: "user_unknown" }] }), "invalidValue"],
         [

@@ -41,7 +41,7 @@ export interface Push {
 
 const SEARCH_SCHEMA = "urn:ietf:params:scim:api:messages:2.0:SearchRequest";
 const params = z.record(z.string(), z.string().max(limits.scim.valueCharsMax));
-const anyObject = z.record(z.string(), z.unknown());
+const anyObject = z.record(z.string(), z.unknown(), { error: "a JSON object" });
 
 interface PushShape {
   readonly method: Method;
