@@ -1,7 +1,7 @@
-/** The real Claude Code signs in with `/login`, reads its settings, streams and signs in again after the end. */
+/** The real Claude Code signs in with `/login`, reads its settings, streams, refreshes its token and signs out. */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { applyChanges, planChanges } from "../../src/config/plan/apply.ts";
@@ -44,6 +44,7 @@ beforeAll(async () => {
   if (!planned.ok) throw new Error(JSON.stringify(planned.problems));
   await applyChanges(gateway.installation, planned.plan);
   home = mkdtempSync(join(tmpdir(), "model-gateway-claude-login-"));
+  prepareComputer();
   claude = startClaude();
 });
 afterAll(async () => {
@@ -52,8 +53,7 @@ afterAll(async () => {
   rmSync(home, { recursive: true });
 });
 
-/** The managed settings of the machine exist in the mount namespace of this program only. */
-function startClaude(): ProgramInTerminal {
+function prepareComputer(): void {
   const work = join(home, "work");
   const etc = join(home, "etc");
   mkdirSync(work);
@@ -63,9 +63,13 @@ function startClaude(): ProgramInTerminal {
   const project = { hasTrustDialogAccepted: true, hasCompletedProjectOnboarding: true };
   const state = { hasCompletedOnboarding: true, theme: "dark", projects: { [work]: project } };
   writeFileSync(join(home, ".claude.json"), JSON.stringify(state));
-  const mount = `mount -t overlay overlay -o lowerdir=${etc}:/etc /etc && exec ${CLAUDE} --model sim-fast`;
+}
+
+/** The managed settings of the machine exist in the mount namespace of this program only. */
+function startClaude(): ProgramInTerminal {
+  const mount = `mount -t overlay overlay -o lowerdir=${join(home, "etc")}:/etc /etc && exec ${CLAUDE} --model sim-fast`;
   return startInTerminal(["unshare", "-m", "sh", "-c", mount], {
-    cwd: work,
+    cwd: join(home, "work"),
     env: {
       PATH: process.env.PATH ?? "",
       HOME: home,
@@ -109,4 +113,38 @@ test("reads the settings of its group and sends requests with its access token",
   }, 60_000);
   expect(used).toMatchObject({ name: "Claude Code" });
   expect(readdirSync(join(home, ".claude"))).toContain("remote-settings.json");
+});
+
+interface StoredTokens {
+  enterpriseGateway: { jwt: string; expiresAt: number; idpRefreshToken: string };
+}
+
+test("refreshes its token before the end, and works with the new one", async () => {
+  await claude.stop();
+  const path = join(home, ".claude/.credentials.json");
+  const readTokens = (): StoredTokens => JSON.parse(readFileSync(path, "utf8"));
+  const stored = readTokens();
+  const { jwt, idpRefreshToken } = stored.enterpriseGateway;
+  // As when the access token has a minute left.
+  stored.enterpriseGateway.expiresAt = Date.now() + 60_000;
+  writeFileSync(path, JSON.stringify(stored));
+  claude = startClaude();
+  await claude.shows(/Welcome\s*to\s*the\s*gateway\s*of\s*the\s*team/);
+  await Bun.sleep(2_000);
+  claude.type("Say hello again");
+  await Bun.sleep(1_000);
+  claude.type(KEYS.enter);
+  await claude.shows(/built-in\s*simulator/);
+  const refreshed = readTokens().enterpriseGateway;
+  expect(refreshed.jwt).not.toBe(jwt);
+  expect(refreshed.idpRefreshToken).not.toBe(idpRefreshToken);
+  expect(refreshed.expiresAt).toBeGreaterThan(Date.now() + 5 * 60_000);
+  expect((await ada.call("tools.list")).data).toHaveLength(1);
+});
+
+test("/logout ends the sign-in on the gateway", async () => {
+  claude.type("/logout");
+  await Bun.sleep(2_000);
+  claude.type(KEYS.enter);
+  await eventually(async () => (await ada.call("tools.list")).data.length === 0, 60_000);
 });
