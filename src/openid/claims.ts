@@ -72,12 +72,11 @@ export function readPerson(
   if (pushedGroups === null) return readGroups(rules, claims, userinfo, person, reject);
   const granted = computeGrants(rules, pushedGroups);
   if (granted !== null) return { ok: true, person: { ...person, ...granted } };
-  return reject(
-    "not_assigned",
-    "Your account at the provider is not assigned to this gateway: the directory has pushed no group that is required. Ask an administrator.",
-    true,
-  );
+  return reject("not_assigned", REQUIRED_GROUP_NOT_PUSHED, true);
 }
+
+export const REQUIRED_GROUP_NOT_PUSHED =
+  "Your account at the provider is not assigned to this gateway: the directory has pushed no group that is required. Ask an administrator.";
 
 /** Null if the claims contain no such text. */
 export function readSubject({ subjectClaim }: Pick<Rules, "subjectClaim">, claims: Claims): string | null {

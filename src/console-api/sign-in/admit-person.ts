@@ -6,7 +6,7 @@
 import type { Installation } from "../../config/installation/installation.ts";
 import { formatList, secretSet } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
-import { computeGrants, type Person } from "../../openid/claims.ts";
+import { computeGrants, type Person, REQUIRED_GROUP_NOT_PUSHED } from "../../openid/claims.ts";
 import { NO_LIMITS } from "../../records/limits.ts";
 import type { FieldChange } from "../../records/policy.ts";
 import { effectiveStatus, type UserRecord } from "../../records/user.ts";
@@ -123,10 +123,7 @@ async function readCurrentGrants(
   if (pushed === null) return { role, groups };
   const grants = computeGrants(provider, pushed);
   if (grants !== null) return grants;
-  throw new ApiError(
-    "not_assigned",
-    "The directory of your company has taken you out of the groups that are required. Ask an administrator.",
-  );
+  throw new ApiError("not_assigned", REQUIRED_GROUP_NOT_PUSHED);
 }
 
 async function requireUser(tx: Db, userId: string, linkUserId: string | null): Promise<UserRecord> {
