@@ -249,6 +249,10 @@ eachEngine((engine) => {
       const { body } = await browser.post("/api/tokens", { name: "t", scope: "read", expires_at: null });
       const token = { authorization: `Bearer ${body.secret}` };
       expect((await fetch(`${gateway.url}/api/keys`, { headers: token })).status).toBe(200);
+      const link = await admin.call("admin.links.create", {
+        body: { purpose: "sign_in", email: "ida@example.com" },
+      });
+      const linkToken = new URL(link.url).hash.slice(1);
       setPerson("ida", ["eng-all"]);
       const rejected = await signIn("ida");
       expect(rejected).toMatchObject({ status: 403, code: "not_assigned" });
@@ -256,6 +260,8 @@ eachEngine((engine) => {
       expect((await callModel(secret)).status).toBe(401);
       expect((await fetch(`${gateway.url}/api/keys`, { headers: token })).status).toBe(401);
       expect((await browser.get("/api/keys")).status).toBe(401);
+      const read = await admin.callRejected("links.read", { body: { token: linkToken } });
+      expect(read.code).toBe("link_used_up");
       const { id } = await requireUser("ida@example.com");
       const [key] = (await admin.call("admin.keys.list", { query: { user: id } })).data;
       expect(key).toMatchObject({ status: "suspended", suspension: { group: null } });

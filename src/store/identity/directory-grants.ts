@@ -16,6 +16,7 @@ import { endSuspensions, restoreKeys, suspendKeys } from "../policy/suspended-ke
 import { deleteAccessTokens } from "./access-tokens.ts";
 import { deleteDeviceRequests } from "./device-requests.ts";
 import { writeMembers } from "./directory-columns.ts";
+import { deleteLinksTo } from "./links.ts";
 import { roleColumns } from "./role-column.ts";
 import { writeScimSuspension } from "./scim-users.ts";
 import { deleteSessions } from "./sessions.ts";
@@ -103,6 +104,8 @@ export async function suspendPerson(db: Db, userId: string, atMs: number): Promi
       WHERE user_id = ${userId}`;
     await writeRole(tx, userId, { from: effectiveRole(user), to: user.role });
     await deleteDeviceRequests(tx, userId);
+    // A link that was created before would sign in without the provider.
+    await deleteLinksTo(tx, user.email);
     return {
       sessions: await deleteSessions(tx, userId, null),
       tokens: await deleteAccessTokens(tx, userId),
