@@ -95,7 +95,8 @@ const CHECKS: readonly LongCheck[] = [
   },
   {
     name: "identity-versions",
-    promise: "suspended keys, auditors and service accounts are safe on a node of the version before",
+    promise:
+      "suspended keys, auditors, service accounts, tools and leavers are safe on a node of the version before",
     run: versionsAgree,
   },
 ];

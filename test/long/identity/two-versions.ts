@@ -1,6 +1,6 @@
 /**
  * A node of this version and a node of the version before all that on one PostgreSQL database: suspended keys, an
- * auditor, a service account and an alert that only this version knows.
+ * auditor, a service account, a tool, a leaver of the directory, and an alert that only this version knows.
  */
 
 import { expect } from "bun:test";
@@ -14,6 +14,8 @@ import { type GatewayProcess, runCommand, startGatewayProcess } from "../../supp
 import { CLIENT, type OpenidProvider, startOpenidProvider } from "../../support/openid-provider.ts";
 import { freePort, startPostgres } from "../../support/postgres.ts";
 import { ProviderBrowser } from "../../support/provider-browser.ts";
+import { sendScim } from "../../support/scim-client.ts";
+import { ToolClient } from "../../support/tool-client.ts";
 import { extractEarlierVersion } from "./earlier-version.ts";
 
 const PASSWORD = "correct horse battery staple";
@@ -22,6 +24,7 @@ models: [{ id: fast-chat, interfaces: [chat] }]
 accounts: [{ name: sim, kind: simulator, models: { fast-chat: sim-fast } }]
 groups:
   - { name: engineering, access: members, models: [fast-chat], accounts: [sim] }
+  - { name: default, models: [fast-chat], accounts: [sim] }
 users:
   - { email: root@example.com, role: admin, password: "${PASSWORD}" }
   - { email: olga@example.com, password: "${PASSWORD}" }
@@ -66,18 +69,23 @@ export async function versionsAgree(): Promise<string> {
     const nodes = { earlier, current, provider };
     const seconds = await checkSuspendedKey(nodes);
     await checkAuditor(nodes);
-    await checkServiceAccount(nodes, { folder: join(folder, "current"), env });
+    const options = { folder: join(folder, "current"), env };
+    await checkServiceAccount(nodes, options);
+    await checkTool(nodes);
+    const leaverSeconds = await checkLeaver(nodes, await createToken("directory", options));
     await checkAlert(nodes, postgres.url);
     const faults = earlier.output().match(/.*(?:"level":"error"| ERROR ).*/g) ?? [];
     expect(faults).toEqual([]);
-    return `with ${commit}: a suspended key stopped on the earlier node after ${seconds.toFixed(2)} s; auditor, service account and alert are safe on it`;
+    return `with ${commit}: a suspended key stopped on the earlier node after ${seconds.toFixed(2)} s, a leaver of the directory after ${leaverSeconds.toFixed(2)} s; auditor, service account, tool and alert are safe on it`;
   } finally {
     for (const stop of stops.reverse()) await stop();
   }
 }
 
 const signInFile = ({ issuer }: OpenidProvider) => `
-service_accounts: [{ name: ci, scopes: [config.apply] }]
+service_accounts: [{ name: ci, scopes: [config.apply] }, { name: directory, scopes: [scim] }]
+tool_sign_in: {}
+scim: { provider: corp }
 sign_in:
   providers:
     - name: corp
@@ -89,10 +97,14 @@ sign_in:
       roles: { auditor: [finance] }
 `;
 
-async function signIn({ current, provider }: Nodes, groups: readonly string[]): Promise<ProviderBrowser> {
-  provider.people.set("ada", { email: "ada@example.com", email_verified: true, groups });
+async function signIn(
+  { current, provider }: Nodes,
+  groups: readonly string[],
+  name = "ada",
+): Promise<ProviderBrowser> {
+  provider.people.set(name, { email: `${name}@example.com`, email_verified: true, groups });
   const browser = new ProviderBrowser(current);
-  const reply = await browser.finish(await provider.visit(await browser.start("corp"), "ada"));
+  const reply = await browser.finish(await provider.visit(await browser.start("corp"), name));
   expect(reply).toMatchObject({ status: 200 });
   return browser;
 }
@@ -154,13 +166,20 @@ async function checkAuditor(nodes: Nodes): Promise<void> {
   expect((await moveTo(current, local).get("/api/admin/audit")).status).toBe(200);
 }
 
-async function checkServiceAccount(
-  { earlier, current }: Nodes,
-  options: { folder: string; env: Record<string, string> },
-): Promise<void> {
-  const made = await runCommand(["service-accounts", "token", "ci", "--print-secret"], options);
+interface CommandPlace {
+  readonly folder: string;
+  readonly env: Record<string, string>;
+}
+
+async function createToken(account: string, place: CommandPlace): Promise<string> {
+  const made = await runCommand(["service-accounts", "token", account, "--print-secret"], place);
   const token = /gws_\w+/.exec(made.output)?.[0];
   if (token === undefined) throw new Error(made.output);
+  return token;
+}
+
+async function checkServiceAccount({ earlier, current }: Nodes, place: CommandPlace): Promise<void> {
+  const token = await createToken("ci", place);
   const plan = ({ url }: GatewayProcess) =>
     fetch(`${url}/api/admin/config/plan`, {
       method: "POST",
@@ -169,6 +188,47 @@ async function checkServiceAccount(
     });
   expect((await plan(current)).status).toBe(200);
   expect((await plan(earlier)).status).toBe(401);
+}
+
+/** The token of a tool is a secret of an ordinary key: the earlier node accepts it, its successor, and its end. */
+async function checkTool({ earlier, current }: Nodes): Promise<void> {
+  const olga = new ProviderBrowser(current);
+  await olga.post("/api/session", { email: "olga@example.com", password: PASSWORD });
+  const tool = new ToolClient(current.url);
+  const { userCode, deviceCode } = await tool.start();
+  const approval = { user_code: userCode, name: "laptop", group: "default" };
+  expect(await olga.post("/api/tools/approve", approval)).toMatchObject({ status: 200 });
+  const first = await tool.poll(deviceCode);
+  const second = await tool.refresh(first.refresh);
+  for (const { access } of [first, second])
+    await eventually(async () => (await callModel(earlier, access)) === 200, 2_000);
+  const response = await moveTo(earlier, olga).get("/api/keys");
+  expect(await response.json()).toMatchObject({ data: [{ name: "laptop", status: "active" }] });
+  expect((await tool.revoke(second.refresh)).status).toBe(200);
+  for (const { access } of [first, second])
+    await eventually(async () => (await callModel(earlier, access)) === 401, 2_000);
+}
+
+/** Returns after how many seconds a person whom the directory deactivates has no access to the earlier node. */
+async function checkLeaver(nodes: Nodes, token: string): Promise<number> {
+  const { earlier, current } = nodes;
+  const send = sendScim(current.url, token);
+  const person = { userName: "lea@example.com", externalId: "lea" };
+  const { body: pushed } = await send("POST", "/Users", person);
+  const browser = await signIn(nodes, [], "lea");
+  const { body } = await browser.post("/api/keys", { name: "leaver", group: "default" });
+  const secret = String(body.secret);
+  await eventually(async () => (await callModel(earlier, secret)) === 200);
+  const session = moveTo(earlier, browser);
+  expect((await session.get("/api/keys")).status).toBe(200);
+  const startedMs = performance.now();
+  const leaving = { Operations: [{ op: "replace", path: "active", value: false }] };
+  expect((await send("PATCH", `/Users/${pushed.id}`, leaving)).status).toBe(200);
+  expect((await session.get("/api/keys")).status).toBe(401);
+  await eventually(async () => (await callModel(earlier, secret)) === 401, 2_000);
+  const seconds = (performance.now() - startedMs) / 1_000;
+  expect((await sendScim(earlier.url, token)("GET", "/Users")).status).toBeGreaterThanOrEqual(400);
+  return seconds;
 }
 
 /** The earlier node lists an alert whose rule it does not know, and leaves it open. */
