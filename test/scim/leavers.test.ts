@@ -1,7 +1,9 @@
 /** People join, change and leave by SCIM: what they lose, what stays, and what other gateways got wrong here. */
 
 import { describe, expect, test } from "bun:test";
+import { applyWholeDirectory } from "../../src/console-api/scim/apply-directory.ts";
 import { admitPerson } from "../../src/console-api/sign-in/admit-person.ts";
+import { restorePerson } from "../../src/store/identity/directory-grants.ts";
 import { findIdentityOfUser } from "../../src/store/identity/external-identities.ts";
 import { readSignIn } from "../../src/store/settings/sign-in-settings.ts";
 import { createTokenClient, signInAs } from "../support/console-client.ts";
@@ -180,6 +182,12 @@ eachEngine((engine) => {
         status: 403,
         code: "not_assigned",
       });
+      // Restored by an administrator, but the group is still missing: the hourly check.
+      const { installation } = one.gateway;
+      expect(await restorePerson(installation.db, id)).toEqual(["tool"]);
+      await applyWholeDirectory(installation);
+      const keys = await one.admin.call("admin.keys.list", { query: { user: id } });
+      expect(keys.data.map(({ status }) => status)).toEqual(["suspended"]);
       await one.patch(`/Groups/${group}`, { op: "add", path: "members", value: [{ value: id }] });
       expect(await one.callModel(secret)).toBe(200);
       await one.configure();

@@ -125,6 +125,8 @@ export async function restorePerson(db: Db, userId: string): Promise<string[] | 
       UPDATE external_identity SET suspended_at_ms = NULL
       WHERE user_id = ${userId} AND suspended_at_ms IS NOT NULL RETURNING user_id`;
     if (restored.length === 0) return null;
+    // The hourly check suspends again whom the directory still gives no access.
+    await writeScimSuspension(tx, userId, false);
     return restoreKeys(tx, userId, effectiveGroups(await requireUser(tx, userId)));
   });
 }
