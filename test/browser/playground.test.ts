@@ -1,6 +1,7 @@
 /** The playground in a real browser: models side by side, their bills, and conversations that stay in the browser. */
 
 import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { endTemporarySecrets } from "../../src/store/policy/temporary-secrets.ts";
 import { eventually } from "../support/eventually.ts";
 import { paidFile } from "../support/paid-gateway.ts";
 import { TEST_KEY } from "../support/running-gateway.ts";
@@ -204,6 +205,31 @@ test("the temporary secret is in memory only, and no cookie is sent with a model
   expect(await page.content()).not.toContain(secret);
   expect(await page.evaluate(STORED)).not.toContain(secret);
 });
+
+test("after a rejection of the temporary secret, Repeat uses a new one", async () => {
+  const page = await openPlayground();
+  const sent = page.waitForRequest((request) => request.url().includes("/v1/"));
+  await ask(page, "Hello");
+  const { authorization = "" } = await (await sent).allHeaders();
+  await page.getByText(COMPLETE).waitFor();
+  // As after a rotation of the key in another window.
+  const { db } = console_.gateway.installation;
+  const rows = await db.sql`SELECT session_id FROM temporary_secret`;
+  await endTemporarySecrets(
+    db,
+    rows.map((row) => String(row.session_id)),
+  );
+  await eventually(async () => (await listModels(authorization)) === 401);
+  await ask(page, "Again");
+  await page.getByText(/Incorrect API key/).waitFor();
+  await page.getByRole("button", { name: "Repeat" }).click();
+  await page.getByRole("region", { name: "Turn 2" }).getByText(COMPLETE).waitFor();
+});
+
+async function listModels(authorization: string): Promise<number> {
+  const { status } = await fetch(`${console_.gateway.url}/v1/models`, { headers: { authorization } });
+  return status;
+}
 
 /** Everything that the page has stored in the browser. */
 const STORED = `(async () => {

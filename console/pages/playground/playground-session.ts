@@ -104,8 +104,10 @@ export class PlaygroundSession {
     if (model === undefined || body === null) return { ...NEW_REPLY, state: "failed", problem: "" };
     const dialect = DIALECTS[model.interface];
     try {
-      const secret = await this.#options.secrets.get(keyId);
-      return await streamReply({ dialect, body, secret, signal }, (step) =>
+      const { secrets } = this.#options;
+      const secret = await secrets.get(keyId);
+      const onSecretRejected = () => secrets.forget(keyId);
+      return await streamReply({ dialect, body, secret, signal, onSecretRejected }, (step) =>
         this.#setReply(column.id, turnIndex, step),
       );
     } catch (error) {

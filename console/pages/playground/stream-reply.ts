@@ -11,11 +11,13 @@ export interface ReplyRequest {
   /** The secret of a key. It is sent in the header, and nowhere else. */
   readonly secret: string;
   readonly signal: AbortSignal;
+  /** The gateway does not accept the secret. */
+  onSecretRejected?(): void;
 }
 
 /** Calls `onStep` with every step, and returns the last one. */
 export async function streamReply(
-  { dialect, body, secret, signal }: ReplyRequest,
+  { dialect, body, secret, signal, onSecretRejected }: ReplyRequest,
   onStep: (reply: Reply) => void,
 ): Promise<Reply> {
   const startedMs = performance.now();
@@ -35,6 +37,7 @@ export async function streamReply(
       signal,
     });
     step({ requestId: response.headers.get("x-request-id") });
+    if (response.status === 401) onSecretRejected?.();
     if (!response.ok || response.body === null)
       step({ problem: readMessage(parsed(await response.text())) ?? String(response.status) });
     else {

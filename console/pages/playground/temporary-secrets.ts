@@ -10,8 +10,16 @@ export class TemporarySecrets {
 
   /** Columns that ask at the same time share one secret. */
   async get(keyId: string): Promise<string> {
-    const { secret, works_until_at: untilMs } = await (this.#byKey.get(keyId) ?? this.#create(keyId));
-    return untilMs - Date.now() > RENEWED_BEFORE_MS ? secret : (await this.#create(keyId)).secret;
+    const known = this.#byKey.get(keyId) ?? this.#create(keyId);
+    const { secret, works_until_at: untilMs } = await known;
+    if (untilMs - Date.now() > RENEWED_BEFORE_MS) return secret;
+    const newer = this.#byKey.get(keyId);
+    return (await (newer === undefined || newer === known ? this.#create(keyId) : newer)).secret;
+  }
+
+  /** After a rejection: it may have ended with another session, or the clock of this computer may be slow. */
+  forget(keyId: string): void {
+    this.#byKey.delete(keyId);
   }
 
   #create(keyId: string): Promise<{ secret: string; works_until_at: number }> {
