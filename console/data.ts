@@ -172,9 +172,12 @@ interface Page<Row> {
   next: string | null;
 }
 
+/** Operations. An area ends with a dot: `keys.` means all of `keys`. */
+type Invalidated = readonly (RouteName | `${string}.`)[];
+
 interface ChangeOptions<Name extends RouteName> {
-  /** Cached responses of these operations are fetched again. An area ends with a dot: `keys.` means all of `keys`. */
-  invalidates?: readonly (RouteName | `${string}.`)[];
+  /** Cached responses of these operations are fetched again. */
+  invalidates?: Invalidated;
   onDone?(response: ResponseBody<Name>, input: Input<Name>): void;
 }
 
@@ -182,15 +185,22 @@ export function useChange<Name extends RouteName>(
   name: Name,
   { invalidates = [], onDone }: ChangeOptions<Name> = {},
 ): UseMutationResult<ResponseBody<Name>, Error, Input<Name>> {
-  const client = useQueryClient();
+  const invalidate = useInvalidate();
   return useMutation({
     mutationFn: (input: Input<Name>) => api(name, input),
     onSuccess: async (response, input) => {
       onDone?.(response, input);
-      await client.invalidateQueries({
-        predicate: ({ queryKey: [asked] }) =>
-          invalidates.some((one) => one === asked || (one.endsWith(".") && String(asked).startsWith(one))),
-      });
+      await invalidate(invalidates);
     },
   });
+}
+
+/** Fetches cached responses again, after a change that is no operation of the console. */
+export function useInvalidate(): (operations: Invalidated) => Promise<void> {
+  const client = useQueryClient();
+  return (operations) =>
+    client.invalidateQueries({
+      predicate: ({ queryKey: [asked] }) =>
+        operations.some((one) => one === asked || (one.endsWith(".") && String(asked).startsWith(one))),
+    });
 }

@@ -13,8 +13,8 @@ import { writePriceList } from "../../src/store/policy/price-list.ts";
 
 import { UPSTREAM_CREDENTIAL } from "../support/running-gateway.ts";
 import { addVendorAddress, removeVendorAddress, VENDOR_ADDRESS } from "../support/vendor-address.ts";
-import { axeFindings } from "./axe.ts";
-import { type ConsoleUnderTest, type Page, startConsole } from "./browser.ts";
+import { axeFindings, sidewaysScroll } from "./axe.ts";
+import { type ConsoleUnderTest, type Page, PHONE_WIDTH, startConsole } from "./browser.ts";
 
 // The console is built and a browser starts first.
 setDefaultTimeout(90_000);
@@ -124,6 +124,13 @@ test("the real call is a button of its own", async () => {
   await page.getByText(/built-in simulator/).waitFor();
   expect(modelCalls().length).toBe(before + 1);
   expect(modelCalls().at(-1)?.outputTokens).toBeLessThanOrEqual(256);
+  await page.locator(".setup-steps .done", { hasText: "See the first request" }).waitFor();
+  await page.setViewportSize({ width: PHONE_WIDTH, height: 800 });
+  expect(await sidewaysScroll(page)).toBe(0);
+  await page.setViewportSize({ width: 1360, height: 900 });
+  await page.locator("section").getByRole("link", { name: "Connect a tool" }).click();
+  await page.getByRole("button", { name: "Create key" }).waitFor();
+  expect(await page.getByLabel("Group", { exact: true }).inputValue()).toBe("team");
 });
 
 test("a wrong credential is named, and creates nothing", async () => {

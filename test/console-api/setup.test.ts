@@ -42,6 +42,9 @@ test("one step creates the account, its models and a group; the credential is se
   expect(account).toMatchObject({ vendor: "openai", models: { "gpt-4o-mini": "gpt-4o-mini" } });
   expect(account?.sealedCredential).not.toContain("sk-secret-1");
   expect(await steps()).toEqual({ ...NOTHING, account: true, models: true, price: true });
+  // Pages propose the first group for a new key.
+  const { data: groups } = await admin.call("groups.list");
+  expect(groups.map(({ name }) => name)).toEqual(["team", "demo"]);
 });
 
 test("a second account of the vendor gets another name and extends the group", async () => {

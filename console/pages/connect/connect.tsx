@@ -13,7 +13,8 @@ const MODELS_LISTED = 200;
 
 export default function ConnectPage() {
   const t = useText("connect");
-  const wanted = new URLSearchParams(useSearch()).get("key");
+  const search = new URLSearchParams(useSearch());
+  const wanted = { key: search.get("key"), group: search.get("group") };
   const [chosen, setChosen] = useState<ChosenKey | null>(null);
   const models = useApi(
     "models.list",

@@ -23,8 +23,8 @@ export interface ChosenKey {
 }
 
 interface KeyStepProps {
-  /** The id of a key, from the address. */
-  wanted: string | null;
+  /** The id of a key and the name of a group, from the address. */
+  wanted: { readonly key: string | null; readonly group: string | null };
   chosen: ChosenKey | null;
   onChoose(key: ChosenKey): void;
 }
@@ -54,7 +54,12 @@ export function KeyStep({ wanted, chosen, onChoose }: KeyStepProps) {
     <div className="columns">
       {groups.length > 0 && (
         <Card>
-          <NewKey groups={groups} taken={keys.data.data.map(({ name }) => name)} onChoose={onChoose} />
+          <NewKey
+            groups={groups}
+            wanted={wanted}
+            taken={keys.data.data.map(({ name }) => name)}
+            onChoose={onChoose}
+          />
         </Card>
       )}
       {active.length > 0 && (
@@ -66,19 +71,21 @@ export function KeyStep({ wanted, chosen, onChoose }: KeyStepProps) {
   );
 }
 
-interface NewKeyProps extends Pick<KeyStepProps, "onChoose"> {
+interface NewKeyProps extends Pick<KeyStepProps, "wanted" | "onChoose"> {
   groups: readonly string[];
   /** Names of the person's keys, which are unique. */
   taken: readonly string[];
 }
 
-function NewKey({ groups, taken, onChoose }: NewKeyProps) {
+function NewKey({ groups, wanted, taken, onChoose }: NewKeyProps) {
   const t = useText("connect");
+  const group = groups.find((name) => name === wanted.group) ?? groups[0] ?? "";
   const proposed = chooseFreeName(t.keyName, taken);
   const create = useChange("keys.create", { invalidates: ["keys.", "models."] });
-  const form = useForm({ name: "", group: groups[0] ?? "" }, async ({ name, group }) => {
+  const form = useForm({ name: "", group }, async (values) => {
     const sinceMs = Date.now();
-    const { key, secret } = await create.mutateAsync({ body: { name: name.trim() || proposed, group } });
+    const body = { name: values.name.trim() || proposed, group: values.group };
+    const { key, secret } = await create.mutateAsync({ body });
     onChoose({ id: key.id, name: key.name, secret, sinceMs });
   });
   return (
@@ -107,7 +114,7 @@ interface ExistingKeyProps extends Pick<KeyStepProps, "wanted" | "onChoose"> {
 
 function ExistingKey({ keys, wanted, onChoose }: ExistingKeyProps) {
   const t = useText("connect");
-  const [picked, setPicked] = useState(wanted);
+  const [picked, setPicked] = useState(wanted.key);
   const key = keys.find(({ id }) => id === picked) ?? keys[0];
   if (key === undefined) return null;
   const { id, name } = key;

@@ -138,7 +138,8 @@ export const adminAccounts = {
       simulator: "The simulator is built in and always available.",
       not_json:
         "The server returned a web page, not an API response. Check the base URL; it usually ends with /v1.",
-      refused: "The upstream rejected the credential.",
+      refused:
+        "The upstream rejected the credential. Check that it is complete, and that it was not revoked.",
       list_denied:
         "Connected, but the upstream denied the list of models. The credential is invalid, or it may call models only. Send a request to find out.",
       no_list:

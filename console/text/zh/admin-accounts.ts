@@ -123,7 +123,7 @@ export const adminAccounts: Area<"adminAccounts"> = {
     results: {
       simulator: "模拟器为内置服务，始终可用。",
       not_json: "服务器返回的是网页而不是 API 响应。请检查 Base URL，通常以 /v1 结尾。",
-      refused: "上游拒绝了凭据。",
+      refused: "上游拒绝了凭据。请检查凭据是否完整、是否已被吊销。",
       list_denied: "连接成功，但上游拒绝列出模型。凭据可能无效，或只允许调用模型。请发送一个请求确认。",
       no_list: "连接成功，但上游没有模型列表。部分上游不提供；否则请检查 Base URL。",
       limited: "连接成功，但账号被限流或配额已用尽。请查看服务商控制台。",

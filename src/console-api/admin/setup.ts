@@ -13,7 +13,7 @@ import {
 } from "../../config/first-run/setup.ts";
 import { groupToFile, nameRecords } from "../../config/state/to-file-shape.ts";
 import { ApiError } from "../../errors.ts";
-import type { PolicyGroup, PublishedModel } from "../../policy/snapshot.ts";
+import type { PolicyGroup } from "../../policy/snapshot.ts";
 import { INTERFACES } from "../../records/interfaces.ts";
 import type { PolicyRecords } from "../../records/policy.ts";
 import type { Db } from "../../store/engine/db.ts";
@@ -27,6 +27,7 @@ import type { ConsoleContext } from "../context.ts";
 import { nameField } from "../forms/fields.ts";
 import { priceForm } from "../forms/policy-forms.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { hasVendor } from "../keys/reachable-groups.ts";
 import { flushUsage } from "../usage/flush-usage.ts";
 import { probeResponse, testAccount } from "./account-test.ts";
 
@@ -168,7 +169,7 @@ async function computeSteps(context: ConsoleContext): Promise<z.input<typeof ste
   const { db, clock } = installation;
   const { accounts, groups } = gateway.policy.snapshot();
   const offers = [...groups.values()]
-    .map((group) => ({ group, models: [...group.models.values()].filter(isReal) }))
+    .map((group) => ({ group, models: [...group.models.values()].filter(hasVendor) }))
     .filter(({ models }) => models.length > 0);
   const realGroups = new Set(offers.map(({ group }) => group.id));
   await flushUsage(context);
@@ -183,10 +184,6 @@ async function computeSteps(context: ConsoleContext): Promise<z.input<typeof ste
       offers.map(({ group }) => group),
     ),
   };
-}
-
-function isReal({ routes }: PublishedModel): boolean {
-  return [...routes.values()].some((serving) => serving.some(({ account }) => !isBuiltIn(account.kind)));
 }
 
 const LINKS_READ = 100;

@@ -1,6 +1,7 @@
 /** Determines the groups in which a user may create keys. */
 
-import type { PolicyGroup, Snapshot } from "../../policy/snapshot.ts";
+import { isBuiltIn } from "../../accounts/kinds/table.ts";
+import type { PolicyGroup, PublishedModel, Snapshot } from "../../policy/snapshot.ts";
 import { effectiveGroups, effectiveRole, type UserRecord } from "../../records/user.ts";
 
 type Member = Pick<UserRecord, "groups" | "role" | "directory">;
@@ -12,6 +13,18 @@ export function mayUse(group: PolicyGroup, user: Member): boolean {
   );
 }
 
+/** Groups that only the simulator serves, such as the demo group, are last: pages propose the first one for a new key. */
 export function filterUsableGroups({ groups }: Snapshot, user: Member): PolicyGroup[] {
-  return [...groups.values()].filter((group) => mayUse(group, user));
+  return [...groups.values()]
+    .filter((group) => mayUse(group, user))
+    .toSorted((a, b) => Number(isSimulated(a)) - Number(isSimulated(b)));
+}
+
+function isSimulated({ models }: PolicyGroup): boolean {
+  return models.size > 0 && ![...models.values()].some(hasVendor);
+}
+
+/** Whether an account of a vendor serves the model, and not only the simulator. */
+export function hasVendor({ routes }: PublishedModel): boolean {
+  return [...routes.values()].some((serving) => serving.some(({ account }) => !isBuiltIn(account.kind)));
 }

@@ -2,6 +2,7 @@
 
 import { useState } from "react";
 import { api } from "../../../api.ts";
+import { useInvalidate } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";
 import { Button, LinkButton } from "../../../ui/button.tsx";
 import { Notice } from "../../../ui/notice.tsx";
@@ -28,7 +29,7 @@ export function PublishedNotice({ published }: { published: Published }) {
         <LinkButton tone="primary" to={`/playground?group=${encodeURIComponent(group)}`} icon="spark">
           {t.playground}
         </LinkButton>
-        <LinkButton to="/connect" icon="link">
+        <LinkButton to={`/connect?group=${encodeURIComponent(group)}`} icon="link">
           {t.connect}
         </LinkButton>
       </div>
@@ -43,16 +44,19 @@ function TestRequest({ group, model }: { group: string; model: CallableModel }) 
   const [isBusy, setBusy] = useState(false);
   const [reply, setReply] = useState<Reply | null>(null);
   const showProblem = useProblemToast();
+  const invalidate = useInvalidate();
   const send = () => {
     setBusy(true);
     void sendTestRequest(group, model.id, t.keyName)
       .then(setReply, showProblem)
+      // The checklist of this page.
+      .then(() => invalidate(["admin.setup.get"]))
       .finally(() => setBusy(false));
   };
   const costMax = computeCostMax(model);
   return (
     <div className="stack">
-      <div>
+      <div className="setup-test">
         <Button isBusy={isBusy} onClick={send}>
           {costMax === null ? t.callUnpriced(model.id) : t.call(model.id, format.money(costMax))}
         </Button>
