@@ -137,6 +137,17 @@ test("it overwrites nothing", async () => {
   expect(readFileSync(join(folder, "gateway.env"), "utf8")).toBe("KEPT=1\n");
 });
 
+test("Ctrl+C and Ctrl+D end it at each question, and write nothing", async () => {
+  const { vendor, credential } = QUESTIONS;
+  for (const key of ["\x03", "\x04"]) {
+    for (const lines of [[[vendor[0], key]], [vendor, [credential[0], key]]] as const) {
+      const { code, shown } = await runInTerminal(lines);
+      expect([code, shown.includes("The question was not answered.")]).toEqual([130, true]);
+    }
+  }
+  expect(existsSync(join(folder, "gateway.env"))).toBe(false);
+});
+
 test("a rejected credential writes nothing", async () => {
   const { code, shown } = await runInTerminal([QUESTIONS.vendor, ["API key of OpenAI", "wrong"]]);
   expect(code).toBe(1);

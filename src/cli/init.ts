@@ -110,7 +110,9 @@ async function askModels(proposed: readonly ProposedModel[], { terminal }: Input
   terminal.printNote(`\nWith a list price: ${priced.map(({ id }) => id).join(", ") || "none"}`);
   if (unpriced.length > 0)
     terminal.printNote(`Without a price, so free: ${unpriced.map(({ id }) => id).join(", ")}`);
-  const otherwise = `all ${count(priced.length, "model")} with a price`;
+  const [first] = proposed;
+  const otherwise =
+    priced.length > 0 ? `all ${count(priced.length, "model")} with a price` : (first?.id ?? "");
   const typed = await askLine("\nModels to publish, separated by commas", otherwise);
   if (typed === otherwise && priced.length > 0) return priced;
   const names = typed.split(",").map((name) => name.trim());

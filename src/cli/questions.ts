@@ -1,7 +1,7 @@
 /** Asks a person at a terminal, on standard error, so that the output of the command stays clean. */
 
 import { createInterface } from "node:readline/promises";
-import { fail, type Input } from "./command.ts";
+import { Failure, fail, type Input } from "./command.ts";
 
 export function requireTerminal(what: string, hint: string): void {
   if (!process.stdin.isTTY) fail(`${what}, because standard input is not a terminal.`, hint);
@@ -13,12 +13,22 @@ export async function askLine(prompt: string, otherwise: string): Promise<string
   try {
     const typed = (await lines.question(`${prompt} [${otherwise}]: `)).trim();
     return typed === "" ? otherwise : typed;
+  } catch {
+    throw interruption();
   } finally {
     lines.close();
   }
 }
 
-const CTRL_C = "\x03";
+/** As shells count a command that Ctrl+C has ended. */
+const INTERRUPTED_CODE = 130;
+
+function interruption(): Failure {
+  return new Failure("The question was not answered.", null, INTERRUPTED_CODE);
+}
+
+/** Ctrl+C and Ctrl+D. */
+const INTERRUPTS = ["\x03", "\x04"];
 const BACKSPACE = ["\x7f", "\b"];
 
 /** The typed text is not shown. */
@@ -39,9 +49,9 @@ export function askSecret(prompt: string, { terminal }: Pick<Input, "terminal">)
     };
     const take = (chunk: string) => {
       for (const character of chunk) {
-        if (character === CTRL_C) {
+        if (INTERRUPTS.includes(character)) {
           end();
-          reject(new Error("interrupted"));
+          reject(interruption());
           return;
         }
         if (character === "\r" || character === "\n") {
