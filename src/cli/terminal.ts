@@ -71,7 +71,8 @@ export function table(header: readonly string[], rows: readonly (readonly string
 }
 
 export function count(number: number, noun: string): string {
-  return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+  const plural = `${noun.replace(/([^aeiou])y$/, "$1ie")}s`;
+  return `${number.toLocaleString("en")} ${number === 1 ? noun : plural}`;
 }
 
 function identity(text: string): string {

@@ -85,6 +85,8 @@ class ChangeBuilder {
   readonly #findings: ImportFinding[] = [];
   readonly #presentUsers: ReadonlyMap<string, ConfigState["users"][number]>;
   readonly #presentPublicIds: ReadonlySet<string>;
+  /** How many keys of the source have this public id, which follows from the secret. */
+  readonly #publicIds: ReadonlyMap<string, number>;
   readonly #takenNames: Set<string>;
   readonly #takenFormerDigests = new Set<string>();
   /** Limits of imported users, by address. */
@@ -104,6 +106,7 @@ class ChangeBuilder {
     this.#userLimits = new Map(this.#users.map((user) => [user.email, user.limits]));
     this.#presentUsers = new Map(state.users.map((user) => [user.email.toLowerCase(), user]));
     this.#presentPublicIds = new Set(state.keys.map(({ publicId }) => publicId));
+    this.#publicIds = countPublicIds(imported.keys, options.digest);
     const emails = new Map(state.users.map(({ id, email }) => [id, email]));
     const active = state.keys.filter(({ status }) => status === "active");
     this.#takenNames = new Set(active.map((key) => importIdentity(describeOwner(key, emails))));
@@ -132,7 +135,8 @@ class ChangeBuilder {
     const problem = findSecretProblem(key.secret);
     const secret = problem === null ? storeSecret(key.secret, this.#options.digest) : null;
     if (secret !== null && this.#isKnown(secret)) return;
-    const rights = problem ?? this.#findWiderOwner(key) ?? this.#chooseRights(key);
+    const rights =
+      problem ?? this.#findSameSecret(secret) ?? this.#findWiderOwner(key) ?? this.#chooseRights(key);
     if (typeof rights === "string" || secret === null) {
       this.#findings.push({ subject: key.title, message: `not created: ${rights}.` });
       return;
@@ -160,6 +164,12 @@ class ChangeBuilder {
     return this.#presentPublicIds.has(publicId) || this.#state.formerDigests.has(digest);
   }
 
+  /** Which of the keys the source finds for the secret is unknown, so none of them is created. */
+  #findSameSecret(secret: StoredSecret | null): string | null {
+    const count = this.#publicIds.get(secret?.publicId ?? "") ?? 0;
+    return count > 1 ? "another key of the source has the same secret" : null;
+  }
+
   /** Those that still work, latest expiry first, and that no key here has or had. */
   #chooseFormerSecrets({ title, formerSecrets = [] }: ImportedKey): FormerSecret[] {
     const unknown = formerSecrets
@@ -168,7 +178,8 @@ class ChangeBuilder {
         last4: "",
         worksUntilMs,
       }))
-      .filter((secret) => !this.#isKnown(secret) && !this.#takenFormerDigests.has(secret.digest))
+      .filter((secret) => !this.#isKnown(secret) && !this.#publicIds.has(secret.publicId))
+      .filter(({ digest }) => !this.#takenFormerDigests.has(digest))
       .sort((a, b) => b.worksUntilMs - a.worksUntilMs);
     const left = unknown.length - limits.formerSecretsMax;
     if (left > 0)
@@ -295,6 +306,19 @@ function findSecretProblem(secret: SourceSecret): string | null {
   if (plain.length > limits.keySecretCharsMax || !/^[\x21-\x7e]+$/.test(plain))
     return "its secret is too long or has characters that no header can carry";
   return hasKeyPrefix(plain) && !hasValidChecksum(plain) ? "its secret begins with gwk_" : null;
+}
+
+function countPublicIds(
+  keys: readonly ImportedKey[],
+  digest: BuildOptions["digest"],
+): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const { secret } of keys) {
+    if (findSecretProblem(secret) !== null) continue;
+    const { publicId } = storeSecret(secret, digest);
+    counts.set(publicId, (counts.get(publicId) ?? 0) + 1);
+  }
+  return counts;
 }
 
 type StoredSecret = Pick<ImportedSecret, "digest" | "publicId">;

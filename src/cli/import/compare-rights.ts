@@ -12,6 +12,8 @@ export function findWiderGroup(present: GroupRecord, wanted: ImportedGroup): str
   if (wanted.billing !== undefined && present.billing.charge === "none") return "does not charge";
   if (wanted.billing !== undefined && Number(present.billing.multiplier) < Number(wanted.billing.multiplier))
     return "has a lower multiplier";
+  // Its steps leave the limits and the price of the group.
+  if (present.fallback.length > 0) return "has fallback to other groups";
   return wanted.group_limits !== undefined && isLooser(present.groupLimits, wanted.group_limits)
     ? "has wider limits"
     : null;

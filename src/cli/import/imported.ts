@@ -133,18 +133,18 @@ export interface ImportOptions {
   readonly nowMs: number;
 }
 
-/** A name of this gateway: at most 64 characters, without control characters. */
+/** A name of this gateway: at most 64 characters, without control characters, and never half of a character. */
 export function cleanName(text: string | null, fallback: string): string {
-  const cleaned = (text ?? "").replace(/\p{C}/gu, " ").trim();
-  return (cleaned === "" ? fallback : cleaned).slice(0, 64).trim();
+  const cleaned = cleanText(text ?? "").trim();
+  return (cleaned === "" ? fallback : cleaned)
+    .slice(0, 64)
+    .replace(/\p{Cs}/u, "")
+    .trim();
 }
 
-/** An address for a person without one. Null if there is none to be made. */
-export function makeAddress(name: string | null, domain: string | null): string | null {
-  if (name === null) return null;
-  if (/^[^\s@]+@[^\s@]+$/.test(name)) return name.toLowerCase();
-  const local = name.toLowerCase().replace(/[^a-z0-9._+-]+/g, "-");
-  return domain === null || local === "" ? null : `${local}@${domain.toLowerCase()}`;
+/** A text of the source for a report: control characters could change what a terminal shows. */
+export function cleanText(text: string): string {
+  return text.replace(/\p{C}/gu, " ");
 }
 
 /** The networks of a list of IP addresses; null if it has no entry. An empty entry is no network, and not ignored. */

@@ -3,7 +3,7 @@
  * address and credential become one account.
  */
 
-import { cleanName, type Imported, type ImportedAccount, type ImportOptions } from "./imported.ts";
+import { cleanName, cleanText, type Imported, type ImportedAccount, type ImportOptions } from "./imported.ts";
 import { decryptStored } from "./litellm-cipher.ts";
 import type { SourceTable } from "./source-table.ts";
 import type { TableReader } from "./table-reader.ts";
@@ -43,7 +43,7 @@ export async function readDeployments(
 ): Promise<AccessGroups> {
   const deployments = readConfigured(imported, options);
   await reader.eachIfPresent(MODELS, (row) => {
-    const subject = `model ${row.requireText("model_name")} (${row.id})`;
+    const subject = `model ${cleanText(row.requireText("model_name"))} (${row.shownId})`;
     if (row.flag("blocked")) return imported.findings.push({ subject, message: "is blocked: not imported." });
     const params = decryptParams(row.object("litellm_params"), options.litellm.saltKey);
     if (params === null)
@@ -88,7 +88,9 @@ function readConfigured({ findings }: Imported, { litellm, environment }: Import
       }),
     );
     const info = readMember(entry, "model_info");
-    return [{ subject: `model ${name}`, name, params: resolved, info: isRecord(info) ? info : {} }];
+    return [
+      { subject: `model ${cleanText(name)}`, name, params: resolved, info: isRecord(info) ? info : {} },
+    ];
   });
 }
 
@@ -197,7 +199,8 @@ function findUnsupported(name: string, params: Params, info: Params): string | n
   if (name.includes("*") || params.model.includes("*")) return "a name with * has no counterpart";
   if (info.team_id !== undefined && info.team_id !== null) return "a model of one team has no counterpart";
   const { provider } = splitModel(params);
-  if (LITELLM_PROVIDERS[provider] === undefined) return `the provider "${provider}" has no counterpart`;
+  if (LITELLM_PROVIDERS[provider] === undefined)
+    return `the provider "${cleanText(provider)}" has no counterpart`;
   if (params.litellm_credential_name !== undefined && params.litellm_credential_name !== null)
     return "it uses a named credential, which has no counterpart";
   return null;
@@ -207,6 +210,6 @@ function isRecord(value: unknown): value is Params {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function readMember(value: unknown, name: string): unknown {
+export function readMember(value: unknown, name: string): unknown {
   return isRecord(value) ? value[name] : undefined;
 }

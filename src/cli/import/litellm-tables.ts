@@ -41,6 +41,7 @@ export const TEAMS: SourceTable = {
     "policies",
     "access_group_ids",
     "budget_limits",
+    "model_id",
   ],
   ignored: [
     ...TIMES,
@@ -52,9 +53,16 @@ export const TEAMS: SourceTable = {
     "router_settings",
     "team_member_permissions",
     "default_team_member_models",
-    "model_id",
     "allow_team_guardrail_config",
   ],
+};
+
+/** The aliases of teams, whose `model_id` is the id here. */
+export const TEAM_ALIASES: SourceTable = {
+  name: "LiteLLM_ModelTable",
+  key: "id",
+  required: ["aliases"],
+  ignored: TIMES,
 };
 
 export const USERS: SourceTable = {
@@ -102,11 +110,11 @@ export const KEYS: SourceTable = {
     "access_group_ids",
     "allowed_routes",
     "budget_limits",
+    "aliases",
   ],
   ignored: [
     ...TIMES,
     "soft_budget_cooldown",
-    "aliases",
     "config",
     "router_settings",
     "permissions",

@@ -41,6 +41,7 @@ export interface LitellmRows {
   keys?: Rows;
   formerSecrets?: Rows;
   teams?: Rows;
+  teamAliases?: Rows;
   users?: Rows;
   budgets?: Rows;
   organizations?: Rows;
@@ -67,9 +68,14 @@ export function litellm(rows: LitellmRows): SourceContent {
         spend: "float",
         models: "list",
         blocked: "bool",
+        model_id: "int",
         created_at: "time",
       },
       rows: rows.teams ?? [],
+    },
+    LiteLLM_ModelTable: {
+      columns: { id: "int", aliases: "json", created_at: "time" },
+      rows: rows.teamAliases ?? [],
     },
     LiteLLM_UserTable: {
       columns: {

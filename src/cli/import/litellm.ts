@@ -3,6 +3,7 @@
  * the keys are not created.
  */
 
+import { type Addressed, chooseAddress, SHARED_ADDRESS, separateAddresses } from "./addresses.ts";
 import { buildWindow } from "./budget-window.ts";
 import {
   cleanName,
@@ -11,10 +12,10 @@ import {
   type Imported,
   type ImportedLimits,
   type ImportOptions,
-  makeAddress,
+  readNetworks,
   type SourceFormerSecret,
 } from "./imported.ts";
-import { type AccessGroups, readDeployments } from "./litellm-deployments.ts";
+import { type AccessGroups, readDeployments, readMember } from "./litellm-deployments.ts";
 import {
   BUDGETS,
   DAILY_SPENDING,
@@ -23,6 +24,7 @@ import {
   MEMBERSHIPS,
   ORGANIZATIONS,
   REQUEST_LOG,
+  TEAM_ALIASES,
   TEAMS,
   USERS,
 } from "./litellm-tables.ts";
@@ -38,7 +40,19 @@ interface Scope {
   readonly obstacle: string | null;
 }
 
+/** Names of models, and the models that requests with these names get instead. */
+type Aliases = Readonly<Record<string, unknown>>;
+
+interface AddressedUser extends Addressed {
+  readonly id: string;
+  /** For reports. */
+  readonly subject: string;
+  readonly scope: Scope;
+}
+
 const NO_SCOPE: Scope = { limits: {}, models: [], obstacle: null };
+/** Of a row that is missing or not as expected: what it limits is unknown. */
+const UNREADABLE: Scope = { ...NO_SCOPE, obstacle: "limits of the source cannot be read" };
 
 export async function readLitellm(source: SourceDatabase, options: ImportOptions): Promise<Imported> {
   const imported = createImported();
@@ -55,7 +69,9 @@ class LitellmReader {
   readonly #budgets = new Map<string, Scope>();
   readonly #organizations = new Map<string, Scope>();
   readonly #teams = new Map<string, Scope & { name: string }>();
+  readonly #teamAliases = new Map<string, Aliases>();
   readonly #groupNames: Set<string>;
+  readonly #networks: readonly string[] | null;
   readonly #users = new Map<string, Scope & { email: string | null }>();
   /** Budgets of one person in one team. */
   readonly #members = new Set<string>();
@@ -68,14 +84,22 @@ class LitellmReader {
     this.#options = options;
     this.#accessGroups = accessGroups;
     this.#groupNames = new Set([options.group]);
+    this.#networks = readNetworks(readAllowedAddresses(options.litellm.config));
   }
 
   async read(): Promise<Imported> {
     const reader = this.#reader;
-    await reader.eachIfPresent(BUDGETS, (row) => this.#budgets.set(row.id, this.#readScope(row)));
+    await reader.eachIfPresent(BUDGETS, (row) => {
+      // A row that is skipped must not become a budget without limits.
+      this.#budgets.set(row.id, UNREADABLE);
+      this.#budgets.set(row.id, this.#readOwnScope(row));
+    });
     await reader.eachIfPresent(ORGANIZATIONS, (row) => this.#organizations.set(row.id, this.#readScope(row)));
+    await reader.eachIfPresent(TEAM_ALIASES, (row) => this.#teamAliases.set(row.id, row.object("aliases")));
     await reader.each(TEAMS, (row) => this.#readTeam(row));
-    await reader.each(USERS, (row) => this.#readUser(row));
+    const users: AddressedUser[] = [];
+    await reader.each(USERS, (row) => users.push(...this.#readUser(row)));
+    this.#addUsers(users);
     await reader.eachIfPresent(MEMBERSHIPS, (row) => this.#readMembership(row));
     this.#addGroup(this.#options.group, NO_SCOPE);
     await reader.eachIfPresent(FORMER_SECRETS, (row) => this.#readFormerSecret(row));
@@ -111,31 +135,44 @@ class LitellmReader {
     });
   }
 
-  #readUser(row: SourceRow): void {
+  /** None if the user has no address. */
+  #readUser(row: SourceRow): AddressedUser[] {
+    this.#users.set(row.id, { ...UNREADABLE, email: null });
     const scope = this.#readScope(row);
-    const email =
-      makeAddress(row.text("user_email"), null) ?? makeAddress(row.id, this.#options.addressDomain);
-    this.#users.set(row.id, { ...scope, email });
-    if (email === null) {
-      const remedy = "--address-domain makes an address";
-      this.#report(
-        `user ${row.shownId}`,
-        `has no e-mail address: not imported, nor are the keys. ${remedy}.`,
-      );
-      return;
-    }
-    if (scope.obstacle !== null)
-      this.#report(`user ${row.shownId}`, `${scope.obstacle}, so the keys of the user are not created.`);
-    this.#imported.users.push({
-      email,
-      groups: [],
-      ...(hasLimits(scope.limits) ? { limits: scope.limits } : {}),
+    const subject = `user ${row.shownId}`;
+    // An administrator chose the id, which may be an address.
+    const address = chooseAddress({
+      id: row.id,
+      email: row.text("user_email") ?? row.id,
+      name: row.id,
+      domain: this.#options.addressDomain,
     });
+    this.#users.set(row.id, { ...scope, email: address?.email ?? null });
+    if (address !== null) return [{ ...address, id: row.id, subject, scope }];
+    const remedy = "--address-domain makes an address";
+    this.#report(subject, `has no e-mail address: not imported, nor are the keys. ${remedy}.`);
+    return [];
+  }
+
+  #addUsers(users: readonly AddressedUser[]): void {
+    const { separate, shared } = separateAddresses(users);
+    for (const { id, subject, scope } of shared) {
+      this.#users.set(id, { ...scope, email: null, obstacle: "its address belongs to another user" });
+      this.#report(subject, SHARED_ADDRESS);
+    }
+    for (const { email, subject, scope } of separate) {
+      if (scope.obstacle !== null)
+        this.#report(subject, `${scope.obstacle}, so the keys of the user are not created.`);
+      this.#imported.users.push({
+        email,
+        groups: [],
+        ...(hasLimits(scope.limits) ? { limits: scope.limits } : {}),
+      });
+    }
   }
 
   #readMembership(row: SourceRow): void {
-    const budget = this.#budgets.get(row.text("budget_id") ?? "");
-    if (budget === undefined || !isRestricted(budget)) return;
+    if (!isRestricted(findScope(this.#budgets, row.text("budget_id")))) return;
     this.#members.add(JSON.stringify([row.requireText("user_id"), row.requireText("team_id")]));
   }
 
@@ -167,7 +204,7 @@ class LitellmReader {
       user: user?.email ?? null,
       group: team?.name ?? this.#options.group,
       models,
-      networks: null,
+      networks: this.#networks,
       secret: { sha256Hex: row.id },
       formerSecrets: this.#formerSecrets.get(row.id) ?? [],
       expiresAtMs: row.instantMs("expires"),
@@ -222,19 +259,38 @@ class LitellmReader {
       );
   }
 
+  /** With the budget and the organization that the row names. */
   #readScope(row: SourceRow): Scope {
-    const budget = this.#budgets.get(row.text("budget_id") ?? "") ?? NO_SCOPE;
-    const own = readLimits(row);
-    const organization = this.#organizations.get(row.text("organization_id") ?? "");
-    const ofOrganization =
-      organization !== undefined && isRestricted(organization)
-        ? "limits of an organization have no counterpart"
-        : null;
+    const own = this.#readOwnScope(row);
+    const budget = findScope(this.#budgets, row.text("budget_id"));
+    const organization = findScope(this.#organizations, row.text("organization_id"));
+    const ofOrganization = isRestricted(organization)
+      ? "limits of an organization have no counterpart"
+      : null;
     return {
       limits: combineLimits(own.limits, budget.limits),
-      models: [...row.list("models"), ...row.list("allowed_models")],
-      obstacle: findObstacle(row) ?? own.obstacle ?? budget.obstacle ?? ofOrganization,
+      models: own.models,
+      obstacle: own.obstacle ?? budget.obstacle ?? ofOrganization,
     };
+  }
+
+  #readOwnScope(row: SourceRow): Scope {
+    const { limits, obstacle } = readLimits(row);
+    return {
+      limits,
+      models: [...row.list("models"), ...row.list("allowed_models")],
+      obstacle: findObstacle(row) ?? this.#findHiddenModel(row) ?? obstacle,
+    };
+  }
+
+  /** A model that an alias replaces by another one: without the alias the key could call it. */
+  #findHiddenModel(row: SourceRow): string | null {
+    const ofTeam = row.text("model_id");
+    const teamAliases = ofTeam === null ? {} : this.#teamAliases.get(ofTeam);
+    if (teamAliases === undefined) return "its model aliases cannot be read";
+    const aliases = { ...teamAliases, ...row.object("aliases") };
+    const hidden = this.#imported.models.find(({ id }) => Object.hasOwn(aliases, id) && aliases[id] !== id);
+    return hidden === undefined ? null : `its alias for the model ${hidden.id} has no counterpart`;
   }
 
   async #readSpending(): Promise<void> {
@@ -250,8 +306,18 @@ class LitellmReader {
   }
 }
 
+/** `general_settings.allowed_ips` of config.yaml, which applies to every request. */
+function readAllowedAddresses(config: unknown): string[] {
+  const list = readMember(readMember(config, "general_settings"), "allowed_ips");
+  return Array.isArray(list) ? list.map(String) : [];
+}
+
 function isSha256Hex(text: string): boolean {
   return /^[0-9a-f]{64}$/.test(text);
+}
+
+function findScope(scopes: ReadonlyMap<string, Scope>, id: string | null): Scope {
+  return id === null ? NO_SCOPE : (scopes.get(id) ?? UNREADABLE);
 }
 
 function hasLimits(limits: ImportedLimits): boolean {

@@ -4,16 +4,10 @@
  */
 
 import { lowest } from "../../base/lowest.ts";
+import { type Addressed, chooseAddress, SHARED_ADDRESS, separateAddresses } from "./addresses.ts";
 import { ENABLED, readChannels, splitList } from "./channels.ts";
 import { type GroupRules, readGroupRules } from "./group-rules.ts";
-import {
-  cleanName,
-  createImported,
-  type Imported,
-  type ImportOptions,
-  makeAddress,
-  readNetworks,
-} from "./imported.ts";
+import { cleanName, createImported, type Imported, type ImportOptions, readNetworks } from "./imported.ts";
 import { type QuotaOptions, readQuotaOptions } from "./quota-options.ts";
 import type { SourceDatabase } from "./source-database.ts";
 import { SourceOptions } from "./source-options.ts";
@@ -102,9 +96,12 @@ interface TokenOptions extends ImportOptions {
   readonly rules: GroupRules;
 }
 
-interface Owner {
-  readonly email: string;
+interface Owner extends Addressed {
+  readonly id: string;
+  /** For reports. */
+  readonly subject: string;
   readonly group: string;
+  readonly quotaUnits: bigint;
   /** The rate limit counts all requests of a user, and the strictest group that the user's keys are in decides. */
   rpm: number | null;
 }
@@ -122,36 +119,54 @@ class TokenReader {
   }
 
   async read(): Promise<Imported> {
-    await this.#reader.each(USERS, (row) => this.#readUser(row));
+    const users: Owner[] = [];
+    await this.#reader.each(USERS, (row) => users.push(...this.#readUser(row)));
+    this.#addOwners(users);
     await this.#reader.each(TOKENS, (row) => this.#readToken(row));
     for (const owner of this.#owners.values()) this.#addUser(owner);
-    const toNano = (row: SourceRow) =>
-      this.#options.quota.toNano(BigInt(row.integer("amount") ?? 0)).amountNano;
+    const toNano = (row: SourceRow) => this.#options.quota.toNano(row.bigInteger("amount") ?? 0n).amountNano;
     this.#imported.spending.push(...(await this.#reader.readSpending(LOG, toNano)));
     return this.#imported;
   }
 
-  #readUser(row: SourceRow): void {
-    if (row.text("deleted_at") !== null) return;
+  /** None if the user is not imported. */
+  #readUser(row: SourceRow): Owner[] {
+    if (row.text("deleted_at") !== null) return [];
     const name = row.text("username");
     const subject = `user ${row.shownId} "${cleanName(name, "")}"`;
-    const email = makeAddress(row.text("email"), null) ?? makeAddress(name, this.#options.addressDomain);
+    const address = chooseAddress({
+      id: row.id,
+      email: row.text("email"),
+      name,
+      domain: this.#options.addressDomain,
+    });
     if (row.integer("status") !== ENABLED) {
       this.#report(subject, "is disabled: not imported, nor are the keys and the balance.");
-      return;
+      return [];
     }
-    if (email === null) {
+    if (address === null) {
       this.#report(
         subject,
         "has no e-mail address: not imported, nor are the keys and the balance. --address-domain makes an address.",
       );
-      return;
+      return [];
     }
     const group = cleanName(row.text("group"), "default");
-    this.#owners.set(row.id, { email, group, rpm: this.#options.rules.findRpm(group) });
-    const { amountNano, isExact } = this.#options.quota.toNano(BigInt(row.integer("quota") ?? 0));
-    if (!isExact) this.#report(`balance of ${email}`, "was rounded down to a billionth of a dollar.");
-    this.#imported.balances.push({ sourceId: row.id, email, amountNano });
+    const rpm = this.#options.rules.findRpm(group);
+    const quotaUnits = row.bigInteger("quota") ?? 0n;
+    return [{ ...address, id: row.id, subject, group, quotaUnits, rpm }];
+  }
+
+  #addOwners(users: readonly Owner[]): void {
+    const { separate, shared } = separateAddresses(users);
+    for (const { subject } of shared) this.#report(subject, SHARED_ADDRESS);
+    for (const owner of separate) {
+      const { id, email, quotaUnits } = owner;
+      this.#owners.set(id, owner);
+      const { amountNano, isExact } = this.#options.quota.toNano(quotaUnits);
+      if (!isExact) this.#report(`balance of ${email}`, "was rounded down to a billionth of a dollar.");
+      this.#imported.balances.push({ sourceId: id, email, amountNano });
+    }
   }
 
   #addUser({ email, group, rpm }: Owner): void {

@@ -4,6 +4,7 @@ import { usdText } from "../../money/nano.ts";
 import type { Input } from "../command.ts";
 import { formatUsd } from "../money-input.ts";
 import { count } from "../terminal.ts";
+import { cleanText } from "./imported.ts";
 import type { ImportPlan } from "./plan-import.ts";
 
 /** Longer lists are cut on a terminal; `--json` has all. */
@@ -23,7 +24,7 @@ export function printImport(plan: ImportPlan, { flag, terminal }: Input): void {
   };
   const kinds = Map.groupBy(plan.plan.changes, ({ what }) => what.split(" ", 1)[0] ?? "");
   for (const [kind, changes] of kinds) {
-    print(paint.bold(`${count(changes.length, kind)} to create`));
+    print(paint.bold(`${count(changes.length, kind.replace("_", " "))} to create`));
     printAll(
       changes.map(({ what, fields }) => {
         const details = fields.filter(({ to }) => to !== null).map(({ field, to }) => `${field}: ${to}`);
@@ -46,7 +47,11 @@ export function printImport(plan: ImportPlan, { flag, terminal }: Input): void {
   for (const note of plan.plan.notes) print(`${paint.dim("note:")} ${note}`);
   if (plan.findings.length > 0) {
     print(paint.bold("\nNot carried over, or not as it was"));
-    printAll(plan.findings.map(({ subject, message }) => `${paint.yellow(subject)}  ${message}`));
+    printAll(
+      plan.findings.map(
+        ({ subject, message }) => `${paint.yellow(cleanText(subject))}  ${cleanText(message)}`,
+      ),
+    );
   }
   if (isDry) print("\nDry run: no changes were written.");
 }

@@ -2,6 +2,7 @@
 
 import { limits } from "../../config/limits/product-limits.ts";
 import { parseDecimal } from "../../money/nano.ts";
+import { cleanText } from "./imported.ts";
 import type { SourceTable } from "./source-table.ts";
 
 /** The message never contains the value, which may be a secret. */
@@ -27,7 +28,7 @@ export class SourceRow {
   /** For reports. */
   get shownId(): string {
     const id = this.#cells.get(this.#table.key) ?? "(null)";
-    return this.#table.isKeySecret ? `${id.slice(0, 8)}…` : id.slice(0, 64).replace(/\p{C}/gu, " ");
+    return this.#table.isKeySecret ? `${id.slice(0, 8)}…` : cleanText(id.slice(0, 64));
   }
 
   /** Null if the column is null or empty, or if the source has no such column. */
@@ -49,6 +50,13 @@ export class SourceRow {
     return /^-?\d+$/.test(text) && Number.isSafeInteger(value)
       ? value
       : this.#reject(column, "is not a whole number");
+  }
+
+  /** For amounts, which may be above the safe integers. */
+  bigInteger(column: string): bigint | null {
+    const text = this.text(column);
+    if (text === null) return null;
+    return /^-?\d{1,40}$/.test(text) ? BigInt(text) : this.#reject(column, "is not a whole number");
   }
 
   flag(column: string): boolean {

@@ -4,16 +4,17 @@
  */
 
 import { durationMs } from "../../config/schema/usage-limits.ts";
-import { usdText } from "../../money/nano.ts";
+import { type Nano, usdText } from "../../money/nano.ts";
 import { BUNDLED_PRICES } from "../../money/price-list.ts";
+import { type Addressed, chooseAddress, SHARED_ADDRESS, separateAddresses } from "./addresses.ts";
 import {
   cleanName,
+  cleanText,
   createImported,
   type Imported,
   type ImportedAccount,
   type ImportedLimits,
   type ImportOptions,
-  makeAddress,
   readNetworks,
 } from "./imported.ts";
 import type { SourceDatabase } from "./source-database.ts";
@@ -49,6 +50,15 @@ interface SourceGroup {
   readonly obstacle: string | null;
 }
 
+interface SourceUser extends Addressed {
+  readonly id: string;
+  /** For reports. */
+  readonly subject: string;
+  readonly limits: ImportedLimits;
+  readonly balanceNano: Nano;
+  readonly frozenNano: Nano;
+}
+
 class Sub2apiReader {
   readonly #reader: TableReader;
   readonly #imported: Imported;
@@ -72,7 +82,9 @@ class Sub2apiReader {
     await reader.each(ACCOUNTS, (row) => this.#readAccount(row));
     await reader.eachIfPresent(ACCOUNT_GROUPS, (row) => this.#readMember(row));
     this.#addGroups();
-    await reader.each(USERS, (row) => this.#readUser(row));
+    const users: SourceUser[] = [];
+    await reader.each(USERS, (row) => users.push(...this.#readUser(row)));
+    this.#addUsers(users);
     await reader.eachIfPresent(QUOTAS, (row) => {
       const limits = ["daily_limit_usd", "weekly_limit_usd", "monthly_limit_usd"];
       // A limit of 0 denies the platform.
@@ -110,7 +122,7 @@ class Sub2apiReader {
       return;
     }
     if (upstream === undefined) {
-      this.#report(subject, `its platform ${row.text("platform")} has no counterpart.`);
+      this.#report(subject, `its platform ${cleanText(row.requireText("platform"))} has no counterpart.`);
       return;
     }
     if (row.text("status") !== ACTIVE) {
@@ -154,28 +166,39 @@ class Sub2apiReader {
     this.#imported.models.push(...[...models].map((id) => ({ id })));
   }
 
-  #readUser(row: SourceRow): void {
-    if (row.text("deleted_at") !== null) return;
-    const email = makeAddress(row.text("email"), this.#options.addressDomain);
+  /** None if the user is not imported. */
+  #readUser(row: SourceRow): SourceUser[] {
+    if (row.text("deleted_at") !== null) return [];
+    const email = row.text("email");
+    const address = chooseAddress({ id: row.id, email, name: email, domain: this.#options.addressDomain });
     const subject = `user ${row.shownId}`;
-    if (email === null) {
-      this.#report(subject, "has no e-mail address: not imported, nor are the keys.");
-      return;
+    if (address === null) {
+      this.#report(subject, "has no e-mail address: not imported, nor are the keys and the balance.");
+      return [];
     }
     if (row.text("status") !== ACTIVE) {
       this.#report(subject, "is not active: not imported, nor are the keys and the balance.");
-      return;
+      return [];
     }
-    this.#users.set(row.id, email);
     const limits: ImportedLimits = {};
     const [concurrency, rpm] = [row.integer("concurrency") ?? 0, row.integer("rpm_limit") ?? 0];
     if (concurrency > 0) limits.concurrency = concurrency;
     if (rpm > 0) limits.rpm = rpm;
-    this.#imported.users.push({ email, groups: [], ...(Object.keys(limits).length > 0 ? { limits } : {}) });
-    this.#imported.balances.push({ sourceId: row.id, email, amountNano: row.decimal("balance", 9) ?? 0n });
+    const balanceNano = row.decimal("balance", 9) ?? 0n;
     const frozenNano = row.decimal("frozen_balance", 9) ?? 0n;
-    if (frozenNano > 0n)
-      this.#report(`balance of ${email}`, `the frozen $${usdText(frozenNano)} are not booked.`);
+    return [{ ...address, id: row.id, subject, limits, balanceNano, frozenNano }];
+  }
+
+  #addUsers(users: readonly SourceUser[]): void {
+    const { separate, shared } = separateAddresses(users);
+    for (const { subject } of shared) this.#report(subject, SHARED_ADDRESS);
+    for (const { id, email, limits, balanceNano, frozenNano } of separate) {
+      this.#users.set(id, email);
+      this.#imported.users.push({ email, groups: [], ...(Object.keys(limits).length > 0 ? { limits } : {}) });
+      this.#imported.balances.push({ sourceId: id, email, amountNano: balanceNano });
+      if (frozenNano > 0n)
+        this.#report(`balance of ${email}`, `the frozen $${usdText(frozenNano)} are not booked.`);
+    }
   }
 
   #readKey(row: SourceRow): void {

@@ -2,7 +2,7 @@
 
 import type { Nano } from "../../money/nano.ts";
 import { fail } from "../command.ts";
-import type { ImportFinding, MonthlySpending } from "./imported.ts";
+import { cleanText, type ImportFinding, type MonthlySpending } from "./imported.ts";
 import type { SourceDatabase } from "./source-database.ts";
 import { BadRow, type SourceRow } from "./source-row.ts";
 import type { SourceTable, SpendingTable } from "./source-table.ts";
@@ -44,12 +44,23 @@ export class TableReader {
     return true;
   }
 
-  /** What requests cost in each month. Months without costs are left out. */
+  /**
+   * What requests cost in each month. Months without costs are left out. Times and amounts that the database cannot
+   * add up must not end the import, which needs them for its report only.
+   */
   async readSpending(table: SpendingTable, readNano: (row: SourceRow) => Nano): Promise<MonthlySpending[]> {
-    const rows = await this.#source.monthlySums(table);
-    return rows
-      .map((row) => ({ month: row.text("month") ?? "", amountNano: readNano(row) }))
-      .filter(({ month, amountNano }) => month !== "" && amountNano > 0n);
+    try {
+      const rows = await this.#source.monthlySums(table);
+      return rows
+        .map((row) => ({ month: row.text("month") ?? "", amountNano: readNano(row) }))
+        .filter(({ month, amountNano }) => /^\d{4}-\d\d$/.test(month) && amountNano > 0n);
+    } catch {
+      this.#findings.push({
+        subject: `table ${table.name}`,
+        message: "the costs of each month cannot be added up, and are not reported.",
+      });
+      return [];
+    }
   }
 
   #reportUnknown(table: SourceTable, columns: readonly string[]): void {
@@ -63,7 +74,7 @@ export class TableReader {
     if (unknown.length > 0)
       this.#findings.push({
         subject: `table ${table.name}`,
-        message: `columns that this version does not know are not read: ${unknown.join(", ")}.`,
+        message: `columns that this version does not know are not read: ${cleanText(unknown.join(", "))}.`,
       });
   }
 }
