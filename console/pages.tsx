@@ -125,7 +125,7 @@ export const PAGES: readonly PageEntry[] = [
     path: "/admin/directory",
     who: "admin",
     load: () => import("./pages/admin/directory/directory.tsx"),
-    nav: { label: (t) => t.adminDirectory.title, icon: "shield" },
+    nav: { label: (t) => t.adminDirectory.title, icon: "lock" },
   },
   {
     path: "/admin/service-accounts",

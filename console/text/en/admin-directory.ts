@@ -42,7 +42,7 @@ export const adminDirectory = {
     text: "The user becomes a local one: roles and groups of the directory end, with all sessions and tokens. Suspended keys stay revoked. To sign in again, the user needs a password or a link.",
   },
   noPeople: {
-    title: "No one yet",
+    title: "No people yet",
     text: "People are listed here after their first sign-in at a provider, or when the directory pushes them.",
   },
   scim: {
@@ -58,12 +58,12 @@ export const adminDirectory = {
     source: "Roles and groups",
     sources: { pushed: "From pushed groups", claims: "From the claims of sign-ins" },
     rejected: "Rejected pushes",
-    noRejected: "No push was rejected in the last 30 days.",
+    noRejected: "No push was rejected in the last 30 days",
     request: "Request",
   },
   rejected: "Rejected sign-ins",
   aboutRejected: "The last 30 days, with the reason that only administrators see.",
-  noRejected: "None.",
+  noRejected: "No sign-in was rejected",
   at: "Time",
   unknown: "unknown",
   code: "Error",

@@ -59,7 +59,8 @@ export const playground = {
   codeTitle: (model: string) => `Code for ${model}`,
   codeAbout: "The code sends the same request. It reads the key from an environment variable.",
   codeImages: "Images are shortened here. Insert the whole data URL of each image.",
-  keptAbout: "Conversations are stored in this browser only, never on the server.",
+  keptAbout:
+    "Conversations are stored in this browser only. If an administrator captures requests, those of the playground are captured as well.",
   noneKept: "No conversations yet.",
   onlyImages: "Images",
   deleteConversation: "Delete conversation",

@@ -56,7 +56,7 @@ export const playground: Area<"playground"> = {
   codeTitle: (model) => `${model} 的代码`,
   codeAbout: "以下代码发送相同的请求，并从环境变量读取密钥。",
   codeImages: "此处的图片已缩短，请填入每张图片完整的 data URL。",
-  keptAbout: "对话仅保存在此浏览器中，不会保存到服务器。",
+  keptAbout: "对话仅保存在此浏览器中。如果管理员启用了请求捕获，试用台的请求也会被捕获。",
   noneKept: "还没有对话。",
   onlyImages: "图片",
   deleteConversation: "删除对话",

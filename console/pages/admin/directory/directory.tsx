@@ -156,7 +156,7 @@ function Rejections() {
         rows={rejections}
         rowKey={({ at, address, reason }) => `${at} ${address} ${reason}`}
         columns={columns}
-        empty={<p>{t.noRejected}</p>}
+        empty={<EmptyState icon="check" title={t.noRejected} />}
       />
     </Section>
   );

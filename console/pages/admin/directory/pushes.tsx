@@ -3,6 +3,7 @@
 import type { ResponseBody } from "../../../api.ts";
 import { useApi, wholeList } from "../../../data.ts";
 import { useText } from "../../../text/text.tsx";
+import { EmptyState } from "../../../ui/notice.tsx";
 import { Facts, Section } from "../../../ui/page.tsx";
 import { type Column, Table } from "../../../ui/table.tsx";
 import { Time } from "../../../ui/values.tsx";
@@ -36,7 +37,7 @@ export function Pushes() {
         rows={wholeList({ ...response, data: { data: data.rejected } })}
         rowKey={({ at, request, reason }) => `${at} ${request} ${reason}`}
         columns={columns}
-        empty={<p>{t.scim.noRejected}</p>}
+        empty={<EmptyState icon="check" title={t.scim.noRejected} />}
       />
     </Section>
   );
