@@ -22,6 +22,7 @@ import {
   recover,
   TARIFF,
 } from "../engine/direct-billing.test-support.ts";
+import type { BillingLimits } from "../engine/direct-billing.ts";
 import { MortalDb } from "../engine/mortal-db.test-support.ts";
 import { reconcileLedger } from "../maintenance/reconciliation.ts";
 
@@ -62,14 +63,22 @@ interface Life {
 
 function start(db: Db, lane: keyof typeof WRITE_BEHIND): Life {
   const mortal = new MortalDb(db);
-  const change = { clock, limits: { ...LIMITS, progressMs: 1, checkpointMs: 1 } };
   const writeBehind = WRITE_BEHIND[lane];
-  const engineOf = writeBehind === undefined ? {} : { writeBehind };
-  const engine = makeBilling(mortal.db, { ...change, ...engineOf, processId: `inc_kill_${++lives}` });
+  const create = (own: Db, change: { limits: BillingLimits; dir?: string }) =>
+    makeBilling(own, {
+      clock,
+      ...(writeBehind === undefined ? {} : { writeBehind }),
+      ...change,
+      processId: `inc_kill_${++lives}`,
+    });
+  const limits = { ...LIMITS, progressMs: 1, checkpointMs: 1 };
+  const engine = create(mortal.db, { limits });
   async function recoverWith(folder: { dir?: string }): Promise<void> {
     mortal.dieAfter(0);
+    // A process that stops would wait for its database.
+    limits.transactionMs = 0;
     await engine.stop();
-    const heir = makeBilling(db, { ...change, ...engineOf, ...folder, processId: `inc_kill_${++lives}` });
+    const heir = create(db, { limits: LIMITS, ...folder });
     const recovery = await recover(db, heir, { clock });
     await recovery.stop();
     await recovery.unregister();
@@ -136,10 +145,13 @@ async function checkCharge(
     balanceNano: FUNDS_NANO - (payer === "balance" ? chargedNano : 0n),
     heldNano: 0n,
   });
-  expect(
-    (await reconcileLedger(db, { nowMs: NOON, holdAgeMaxMs: 3_600_000, findingsMax: 9 })).findings,
-  ).toEqual([]);
   return { tariffId: tariffId ?? "", chargedNano };
+}
+
+/** The ledger agrees with the requests of all processes of a test. */
+async function checkLedger(db: Db): Promise<void> {
+  const { findings } = await reconcileLedger(db, { nowMs: NOON, holdAgeMaxMs: 3_600_000, findingsMax: 9 });
+  expect(findings).toEqual([]);
 }
 
 const OLD_SENT = { tariffId: TARIFF.id, chargedNano: OLD_CHARGE_NANO };
@@ -180,6 +192,7 @@ eachEngine(({ open }) => {
             const switched = outcomes.findIndex((one) => Bun.deepEquals(one, NEXT_UNSENT));
             expect(switched).toBeGreaterThan(0);
             expect(outcomes).toEqual(outcomes.map((_, index) => (index < switched ? OLD_SENT : NEXT_UNSENT)));
+            await checkLedger(db);
           }, 120_000);
 
         test("killed after the step was sent, the new hold is charged", async () => {
@@ -197,6 +210,7 @@ eachEngine(({ open }) => {
             tariffId: NEXT_TARIFF.id,
             chargedNano: NEXT_CHARGE_NANO,
           });
+          await checkLedger(db);
         });
 
         test("killed after a rejected replacement, nothing that was sent is charged", async () => {
@@ -212,6 +226,7 @@ eachEngine(({ open }) => {
           await restart();
           // The old hold stands, and no account is processing the request.
           expect(await checkCharge(db, id, user)).toEqual({ tariffId: TARIFF.id, chargedNano: 0n });
+          await checkLedger(db);
         });
 
         test("killed at any statement of a release, the hold is charged or gone", async () => {
@@ -239,6 +254,7 @@ eachEngine(({ open }) => {
           const ended = outcomes.indexOf("gone");
           expect(ended).toBeGreaterThan(1);
           expect(outcomes).toEqual(outcomes.map((_, index) => (index < ended ? OLD_SENT : "gone")));
+          await checkLedger(db);
         }, 120_000);
       });
 });
