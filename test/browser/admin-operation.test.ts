@@ -55,8 +55,9 @@ afterAll(async () => {
   await listener.stop();
   await mailServer.stop();
 });
-afterEach(() => {
+afterEach(async () => {
   expect(console.complaints()).toEqual([]);
+  await console.closePages();
 });
 
 const open = (path: string, looks = {}) => console.openAs(ADMIN, "admin", path, looks);

@@ -18,8 +18,9 @@ beforeAll(async () => {
 
 afterAll(() => console.stop());
 
-afterEach(() => {
+afterEach(async () => {
   expect(console.complaints()).toEqual([]);
+  await console.closePages();
 });
 
 const open = (path: string, looks = {}) => console.openAs("ops@example.com", "admin", path, looks);

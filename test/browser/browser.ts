@@ -15,6 +15,7 @@ import {
 } from "playwright-core";
 import { type BuiltApp, buildConsole } from "../../console/build.ts";
 import type { Role } from "../../src/records/user.ts";
+import { findChromium } from "../support/chromium.ts";
 import { signInAs } from "../support/console-client.ts";
 import { type GatewayOptions, type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
 
@@ -42,6 +43,8 @@ export interface ConsoleUnderTest {
   goTo(page: Page, path: string): Promise<void>;
   /** The errors of all pages since the last call. */
   complaints(): string[];
+  /** Open pages keep reading live data. */
+  closePages(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -62,7 +65,7 @@ function buildApart(): Promise<BuiltApp> {
 /** As root, as in a container, Chromium has no sandbox. */
 export function launchBrowser(): Promise<Browser> {
   return chromium.launch({
-    executablePath: Bun.which("chromium") ?? "/usr/bin/chromium",
+    executablePath: findChromium() ?? "/usr/bin/chromium-headless-shell",
     args: process.getuid?.() === 0 ? ["--no-sandbox"] : [],
   });
 }
@@ -110,11 +113,16 @@ export async function startConsole(options: GatewayOptions = {}): Promise<Consol
     },
     goTo,
     complaints: () => pageErrors.splice(0),
+    closePages: () => closeContexts(browser),
     async stop() {
       await browser.close();
       await gateway.stop();
     },
   };
+}
+
+export async function closeContexts(browser: Browser): Promise<void> {
+  await Promise.all(browser.contexts().map((context) => context.close()));
 }
 
 export function contextOptions({

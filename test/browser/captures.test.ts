@@ -23,8 +23,9 @@ beforeAll(async () => {
   keyId = String(row?.id);
 });
 afterAll(() => console.stop());
-afterEach(() => {
+afterEach(async () => {
   expect(console.complaints()).toEqual([]);
+  await console.closePages();
 });
 
 async function send(content: string): Promise<string> {

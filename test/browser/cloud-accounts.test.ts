@@ -16,8 +16,9 @@ beforeAll(async () => {
   console = await startConsole();
 });
 afterAll(() => console.stop());
-afterEach(() => {
+afterEach(async () => {
   expect(console.complaints()).toEqual([]);
+  await console.closePages();
 });
 
 const KEY_FILE = serviceAccountFile({ token_uri: "https://oauth2.googleapis.com/token" });

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { buildExplorer } from "../../console/build.ts";
 import { type GatewayOptions, type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
-import { contextOptions, type Looks, launchBrowser } from "./browser.ts";
+import { closeContexts, contextOptions, type Looks, launchBrowser } from "./browser.ts";
 
 export interface ExplorerUnderTest {
   gateway: RunningGateway;
@@ -56,9 +56,7 @@ export async function startExplorer(options: GatewayOptions = {}): Promise<Explo
       await page.locator("h1").waitFor();
       return page;
     },
-    async closePages() {
-      await Promise.all(browser.contexts().map((context) => context.close()));
-    },
+    closePages: () => closeContexts(browser),
     complaints: () => pageErrors.splice(0),
     async stop() {
       await browser.close();

@@ -44,7 +44,10 @@ afterAll(async () => {
   await vendor.stop();
   removeVendorAddress();
 });
-afterEach(() => expect(console_.complaints()).toEqual([]));
+afterEach(async () => {
+  expect(console_.complaints()).toEqual([]);
+  await console_.closePages();
+});
 
 /** Requests that reached a model of the vendor, not its list of models. */
 function modelCalls() {

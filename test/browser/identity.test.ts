@@ -1,6 +1,6 @@
 /** Sign-up, sign-in, authentication and sign-out in a real browser. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { offerAdminClaim } from "../../src/config/first-run/admin-claim.ts";
 import { totpCode, totpStep } from "../../src/secrets/totp.ts";
 import { signInAs } from "../support/console-client.ts";
@@ -20,6 +20,7 @@ let mailbox: SmtpServer;
 beforeAll(async () => {
   [site, mailbox] = await Promise.all([startConsole(), startSmtpServer()]);
 });
+afterEach(() => site.closePages());
 afterAll(async () => {
   expect(site.complaints()).toEqual([]);
   await site.stop();

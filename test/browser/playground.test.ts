@@ -31,7 +31,10 @@ beforeAll(async () => {
   });
 });
 afterAll(() => console_.stop());
-afterEach(() => expect(console_.complaints()).toEqual([]));
+afterEach(async () => {
+  expect(console_.complaints()).toEqual([]);
+  await console_.closePages();
+});
 
 /** The figures of a reply with its tokens, which are known when the whole reply has arrived. */
 const COMPLETE = /^First token.* in, .* out$/;

@@ -18,7 +18,10 @@ beforeAll(async () => {
   - { name: enforced, output_tokens: { max: 50 } }`);
 });
 afterAll(() => console.stop());
-afterEach(() => expect(console.complaints()).toEqual([]));
+afterEach(async () => {
+  expect(console.complaints()).toEqual([]);
+  await console.closePages();
+});
 
 test("an owner creates a key with a policy that is offered, and sees no other", async () => {
   const page = await console.openAs("ada@example.com", "user", "/keys");

@@ -8,7 +8,10 @@ beforeAll(async () => {
   world = await startWorld();
 });
 afterAll(() => world.stop());
-afterEach(() => expect(world.complaints()).toEqual([]));
+afterEach(async () => {
+  expect(world.complaints()).toEqual([]);
+  await world.closePages();
+});
 
 const open = (path: string) => world.openAs("ada@example.com", "admin", path);
 

@@ -13,8 +13,9 @@ beforeAll(async () => {
   console = await startConsole({ file: paidFile({ balance: "10" }) });
 });
 afterAll(() => console.stop());
-afterEach(() => {
+afterEach(async () => {
   expect(console.complaints()).toEqual([]);
+  await console.closePages();
 });
 
 test("a service account is created, its token is shown once and works, and it is deleted", async () => {

@@ -8,7 +8,10 @@ beforeAll(async () => {
   console = await startConsole();
 });
 afterAll(() => console.stop());
-afterEach(() => expect(console.complaints()).toEqual([]));
+afterEach(async () => {
+  expect(console.complaints()).toEqual([]);
+  await console.closePages();
+});
 
 const PERSON = "dev@example.com";
 

@@ -19,7 +19,10 @@ beforeAll(async () => {
   });
 });
 afterAll(() => console.stop());
-afterEach(() => expect(console.complaints()).toEqual([]));
+afterEach(async () => {
+  expect(console.complaints()).toEqual([]);
+  await console.closePages();
+});
 
 async function ask(model: string, secret?: string): Promise<string> {
   const headers = secret === undefined ? {} : { headers: { authorization: `Bearer ${secret}` } };

@@ -36,7 +36,10 @@ beforeAll(async () => {
   });
 });
 afterAll(() => console_.stop());
-afterEach(() => expect(console_.complaints()).toEqual([]));
+afterEach(async () => {
+  expect(console_.complaints()).toEqual([]);
+  await console_.closePages();
+});
 
 let people = 0;
 /** A new user for each test, so that tests do not share state. */

@@ -2,6 +2,7 @@
 
 import { lstatSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { findChromium } from "./chromium.ts";
 import { findMariaDb } from "./mariadb.ts";
 import { findRedisServer } from "./redis.ts";
 
@@ -20,7 +21,7 @@ const NEEDED: readonly { package: string; isThere(): boolean }[] = [
   { package: "zsh", isThere: () => Bun.which("zsh") !== null },
   { package: "fish", isThere: () => Bun.which("fish") !== null },
   { package: "groff", isThere: () => Bun.which("groff") !== null },
-  { package: "chromium", isThere: () => Bun.which("chromium") !== null },
+  { package: "chromium-headless-shell", isThere: () => findChromium() !== null },
   { package: "fonts-noto-cjk", isThere: hasChineseFont },
   // Scrapes a running gateway and checks the alert rules.
   { package: "prometheus", isThere: () => Bun.which("prometheus") !== null },
