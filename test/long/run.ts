@@ -10,6 +10,7 @@ import { parseArgs } from "node:util";
 import { abortsLeaveNothing } from "./aborts.ts";
 import { fallbackHoldsOnPostgres, fallbackHoldsOnSqlite } from "./fallback-over-nodes.ts";
 import { type SessionRunOptions, toolsSurviveSwitches } from "./fallback-sessions.ts";
+import { workGrowsLinearly } from "./growth.ts";
 import { keycloakSignsIn } from "./identity/keycloak.ts";
 import { versionsAgree } from "./identity/two-versions.ts";
 import { scimPasses } from "./identity-scim.ts";
@@ -36,6 +37,11 @@ const CHECKS: readonly LongCheck[] = [
     name: "aborts",
     promise: "10,000 clients that leave at random leave nothing behind",
     run: abortsLeaveNothing,
+  },
+  {
+    name: "growth",
+    promise: "the work for a document grows no faster than its size, on every route",
+    run: workGrowsLinearly,
   },
   {
     name: "python-threads",

@@ -16,10 +16,19 @@ import {
   imagesResponse,
 } from "../../../src/public-api/schemas/images.ts";
 import { listEventCases, listGrowthCases } from "./grow.ts";
-import { type Dialect, eventStream, json, type Lab, type Sent, startLab } from "./lab.ts";
+import {
+  type Canned,
+  type Dialect,
+  eventStream,
+  json,
+  type Lab,
+  type Result,
+  type Sent,
+  startLab,
+} from "./lab.ts";
 import { judgeAll } from "./measure.ts";
 import { listMissingPlaces } from "./places.ts";
-import { CPU_MS_PER_MIB } from "./routes.ts";
+import { CPU_MS_PER_MIB, isUnavailable } from "./routes.ts";
 import type { JsonDocument } from "./sample.ts";
 import {
   GEMINI_BATCH,
@@ -103,6 +112,14 @@ function recover(route: Route): Promise<void> {
   );
 }
 
+/** Runs with a model that is available: a failure of the run before counts against its model. */
+async function run(route: Route, body: string, reply: Canned): Promise<Result> {
+  const result = await lab.run(request(route, body), reply);
+  if (!isUnavailable(result)) return result;
+  await recover(route);
+  return lab.run(request(route, body), reply);
+}
+
 test.each(ROUTES.map((route) => [route.name, route] as const))(
   "the work for %s grows linearly",
   async (name, route) => {
@@ -112,22 +129,14 @@ test.each(ROUTES.map((route) => [route.name, route] as const))(
       listGrowthCases(sample.json).map(({ place, variant, build }) => ({
         name: `request ${sample.name}: ${place}, ${variant}`,
         msPerMib: msPerMib(route),
-        async send(bytes: number) {
-          const result = await lab.run(request(route, build(bytes)), reply);
-          await recover(route);
-          return result;
-        },
+        send: (bytes: number) => run(route, build(bytes), reply),
       })),
     );
     const responses = route.upstream.responses.flatMap((sample) =>
       listGrowthCases(sample.json).map(({ place, variant, build }) => ({
         name: `response ${sample.name}: ${place}, ${variant}`,
         msPerMib: msPerMib(route),
-        async send(bytes: number) {
-          const result = await lab.run(request(route, plainBody(route)), json(build(bytes)));
-          await recover(route);
-          return result;
-        },
+        send: (bytes: number) => run(route, plainBody(route), json(build(bytes))),
       })),
     );
     expect(await judgeAll(name, [...requests, ...responses])).toEqual([]);

@@ -5,6 +5,9 @@
 
 import type { JsonDocument, StreamSample } from "./sample.ts";
 
+/** The variable that `npm run test:long` sets: every document grows on every route. */
+export const EVERY_ROUTE = "GROWTH_ON_EVERY_ROUTE";
+
 export interface GrowthCase {
   /** `messages[tool].content[text].text` */
   readonly place: string;

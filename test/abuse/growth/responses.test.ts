@@ -4,7 +4,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { listEventCases, listGrowthCases } from "./grow.ts";
 import { type Canned, type Dialect, eventStream, json, type Result } from "./lab.ts";
 import { type GrowthRun, judgeAll } from "./measure.ts";
-import { CPU_MS_PER_MIB, plainRequest, ROUTES, recover, useWarmLab } from "./routes.ts";
+import { CPU_MS_PER_MIB, chooseCases, plainRequest, ROUTES, runOnAccount, useWarmLab } from "./routes.ts";
 import { SAMPLES } from "./samples.ts";
 
 setDefaultTimeout(600_000);
@@ -14,7 +14,7 @@ const lab = useWarmLab();
 describe("the work for a whole response grows linearly", () => {
   test.each(ROUTES)("to %s from %s", async (client, account) => {
     const runs = SAMPLES[account].responses.flatMap((sample) =>
-      listGrowthCases(sample.json).map(({ place, variant, build }) => ({
+      chooseCases(listGrowthCases(sample.json), [account, client]).map(({ place, variant, build }) => ({
         ...runFor(client, account, {
           stream: false,
           reply: (bytes) => json(build(bytes)),
@@ -30,7 +30,7 @@ describe("the work for a whole response grows linearly", () => {
 describe("the work for a streamed response grows linearly", () => {
   test.each(ROUTES)("to %s from %s", async (client, account) => {
     const runs = SAMPLES[account].streams.flatMap((sample) =>
-      listEventCases(sample).map(({ place, variant, build }) => ({
+      chooseCases(listEventCases(sample), [account, client]).map(({ place, variant, build }) => ({
         ...runFor(client, account, {
           stream: true,
           reply: (bytes) => eventStream(account, build(bytes)),
@@ -61,9 +61,8 @@ function runFor(
       CPU_MS_PER_MIB[client === account ? "passed" : "translated"] +
       (reportsUsage ? 0 : CPU_MS_PER_MIB.counted),
     async send(bytes): Promise<Result> {
-      const sent = plainRequest(client, { model: lab().model(account), stream });
-      const result = await lab().run(sent, reply(bytes));
-      await recover(lab(), account);
+      const request = (model: string) => plainRequest(client, { model, stream });
+      const result = await runOnAccount(lab(), account, request, reply(bytes));
       if (!result.isForwarded) throw new Error(`the account of ${account} was not used: ${result.text}`);
       return result;
     },

@@ -1,6 +1,7 @@
 /** The routes of the growth tests: every dialect of a client with every dialect of an account. */
 
 import { afterAll, beforeAll } from "bun:test";
+import { EVERY_ROUTE } from "./grow.ts";
 import {
   buildRequest,
   type Canned,
@@ -9,6 +10,8 @@ import {
   eventStream,
   json,
   type Lab,
+  type Result,
+  type Sent,
   startLab,
 } from "./lab.ts";
 import type { StreamSample } from "./sample.ts";
@@ -47,13 +50,39 @@ async function warmUp(lab: Lab): Promise<void> {
         );
 }
 
-/** An upstream's response that is a failure counts against the account. */
-export function recover(lab: Lab, account: Dialect): Promise<void> {
-  return lab.recover(
+/** An upstream's response that is a failure counts against the account, so the next run may need another model. */
+export async function runOnAccount(
+  lab: Lab,
+  account: Dialect,
+  request: (model: string) => Sent,
+  reply: Canned,
+): Promise<Result> {
+  const result = await lab.run(request(lab.model(account)), reply);
+  if (!isUnavailable(result)) return result;
+  await lab.recover(
     account,
     (model) => plainRequest(account, { model, stream: false }),
     plainReply(account, false),
   );
+  return lab.run(request(lab.model(account)), reply);
+}
+
+/** The gateway has rejected the request because the model cools down. */
+export function isUnavailable({ isForwarded, status }: Result): boolean {
+  return !isForwarded && (status === 429 || status >= 500);
+}
+
+/**
+ * The cases for one route of several with the same documents. What is passed is tried in full. Each document is
+ * translated to one other dialect, in turn; `npm run test:long` tries all of them.
+ */
+export function chooseCases<T>(
+  cases: readonly T[],
+  [fixed, other]: readonly [Dialect, Dialect],
+): readonly T[] {
+  if (fixed === other || process.env[EVERY_ROUTE] !== undefined) return cases;
+  const others = DIALECTS.filter((dialect) => dialect !== fixed);
+  return cases.filter((_, at) => others[at % others.length] === other);
 }
 
 /** A short request that every account serves. */
