@@ -492,6 +492,7 @@ describe("the WebSocket protocol", () => {
     ["an extension", (key) => good(key, "Sec-WebSocket-Extensions: permessage-deflate\r\n"), "extension"],
     ["a subprotocol", (key) => good(key, "Sec-WebSocket-Protocol: chat\r\n"), "subprotocol"],
     ["no HTTP response", () => "SSH-2.0-OpenSSH\r\n\r\n", "not an HTTP/1 response"],
+    ["endless interim responses", () => "HTTP/1.1 100 \r\n\r\n".repeat(50_000), "16384"],
     ["an endless head", () => `HTTP/1.1 101 X\r\nA: ${"x".repeat(20_000)}\r\n`, "16384"],
   ];
   for (const [what, response, reason] of refused) {

@@ -144,6 +144,17 @@ test("a read is searched for line breaks once, for any number of messages", () =
   expect(read.searched).toBe(2 * read.length);
 });
 
+test("a read is searched once, if other messages of several frames are between its messages", () => {
+  const message = `{"type":"${DELTA}"}`;
+  const read = new Counted(Buffer.from(message.repeat(500)));
+  const text = new EventText();
+  for (let at = 0; at < read.length; at += message.length) {
+    text.add(read, at, at + message.length);
+    text.add(Buffer.from(message), 0, message.length);
+  }
+  expect(read.searched).toBe(2 * read.length);
+});
+
 /** Counts the bytes that are examined in searches. */
 class Counted extends Uint8Array {
   searched = 0;

@@ -165,8 +165,12 @@ class LineEnds {
   #lf = 0;
   #cr = 0;
 
-  /** Must be called for the messages of a read in order. */
+  /**
+   * Must be called for the messages of a read in order. A message of several frames has an array of its own; the
+   * positions in the read are kept meanwhile.
+   */
   isWithin(bytes: Uint8Array, start: number, end: number): boolean {
+    if (start === 0 && end === bytes.length) return bytes.includes(LF) || bytes.includes(CR);
     const isNew = bytes !== this.#bytes;
     if (isNew || this.#lf < start) this.#lf = findNext(bytes, LF, start);
     if (isNew || this.#cr < start) this.#cr = findNext(bytes, CR, start);

@@ -86,6 +86,7 @@ export class UpstreamLane {
   }
 }
 
+const LF = 0x0a;
 const NORMAL = 1000;
 /** Normal, going away, restart: close codes that are unrelated to the last request. */
 const ORDERLY_CLOSES: ReadonlySet<number> = new Set([NORMAL, 1001, 1012]);
@@ -223,7 +224,13 @@ export class UpstreamSocket implements ConnectionUser {
   #readHandshake(bytes: Buffer): void {
     const { headBytesMax } = this.#setting;
     this.#headBytes = this.#headBytes.length === 0 ? bytes : Buffer.concat([this.#headBytes, bytes]);
-    const head = parseResponseHead(this.#headBytes, 0);
+    // Without a line end the head cannot be complete.
+    let head = bytes.includes(LF) ? parseResponseHead(this.#headBytes, 0) : null;
+    // Interim responses are counted, so that they cannot continue forever.
+    while (head !== null && typeof head !== "string" && head.status < 200 && head.status !== 101) {
+      if (head.bodyAt > headBytesMax) break;
+      head = parseResponseHead(this.#headBytes, head.bodyAt);
+    }
     if (typeof head === "string") this.#closeWithFailure({ kind: "bad_http", reason: head });
     else if ((head?.bodyAt ?? this.#headBytes.length) > headBytesMax) {
       this.#closeWithFailure({ kind: "bad_http", reason: `the response head exceeds ${headBytesMax} bytes` });
@@ -245,9 +252,6 @@ export class UpstreamSocket implements ConnectionUser {
       this.openedAtMs = this.#setting.monotonicMs();
       this.user.onOpen(this);
       if (rest.length > 0 && this.isOpen) this.#readFrames(rest);
-    } else if (head.status < 200) {
-      // Another head follows. The deadline limits how many.
-      if (rest.length > 0) this.#readHandshake(rest);
     } else {
       this.#phase = "rejection";
       this.#rejection = { head, body: new FramedBody(head.framing, true), parts: [], bytes: 0 };
