@@ -73,4 +73,8 @@ export const responseBounds = {
    * which may be half a million tokens long.
    */
   eventParsedBytesMax: 2 * 1_048_576,
+  /** JSON values of one event that is only scanned: a response of 6,000 tokens with 20 log probabilities each. */
+  scannedEventValuesMax: 1_048_576,
+  /** Its bytes without long plain strings: instructions of a million tokens. */
+  scannedEventBytesMax: 4 * 1_048_576,
 } as const;

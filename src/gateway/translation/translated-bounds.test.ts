@@ -1,26 +1,15 @@
-/** One event, and all events of a stream, are bounded before they are parsed. */
+/** A translated stream is bounded: the text of one event, and all events together. */
 
 import { describe, expect, test } from "bun:test";
-import { wholeBytesPart } from "../../base/parts.ts";
 import { responseBounds } from "../../count-limits.ts";
 import { lookUpCodec } from "../../protocols/codecs.ts";
 import { clientTarget, hubRequest, NO_TOOL_NAMES } from "../../protocols/hub/codec.test-support.ts";
-import { checkEvent } from "./event-bounds.ts";
 import { TranslatedReader } from "./translated-reader.ts";
 
-const { eventValuesMax, eventParsedBytesMax, eventTextCharsMax, streamBytesMax } = responseBounds;
+const { eventTextCharsMax, streamBytesMax } = responseBounds;
 
 const describeBound = (max: number, what: string) =>
   `The response has more than ${max.toLocaleString("en-US")} ${what}.`;
-
-test.each<[string, number, (count: number) => string]>([
-  ["JSON values in one event", eventValuesMax, (n) => `[${"0,".repeat(n - 1)}0]`],
-  ["bytes of JSON in one event", eventParsedBytesMax, (n) => " ".repeat(n)],
-])("an event has bounded %s (%d)", (what, max, build) => {
-  const check = (count: number) => checkEvent(wholeBytesPart(Buffer.from(build(count))));
-  expect(() => check(max)).not.toThrow();
-  expect(() => check(max + 1)).toThrow(describeBound(max, what));
-});
 
 describe("a translated stream", () => {
   function openReader(): TranslatedReader {

@@ -26,7 +26,6 @@ import {
 } from "../../protocols/shared/stream.ts";
 import type { UpstreamError } from "../../protocols/shared/upstream-error.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
-import { checkEvent } from "./event-bounds.ts";
 import { DEPTH_MAX, isTooDeep } from "./json-depth.ts";
 
 const utf8 = new TextEncoder();
@@ -98,7 +97,6 @@ export class TranslatedReader implements StreamReader {
     if (data === null) return DROPPED;
     this.#bytes += end - start;
     if (this.#bytes > streamBytesMax) throw new ResponseBoundError(streamBytesMax, "bytes");
-    checkEvent(data);
     if (isTooDeep(data)) throw new ResponseBoundError(DEPTH_MAX, "levels of nesting");
     const name = type === null ? null : decodeText(type.bytes, type.start, type.end);
     const events = this.#options.upstream.read(decodeText(data.bytes, data.start, data.end), name);

@@ -5,6 +5,7 @@
 
 import type { Part } from "../../base/parts.ts";
 import { SseSplitter } from "../../net/wire/sse.ts";
+import { findEventFault, PARSED_EVENT } from "../../protocols/shared/event-bounds.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
 import type { UpstreamError } from "../../protocols/shared/upstream-error.ts";
 
@@ -31,6 +32,8 @@ export function openEventFlow(reader: StreamReader, eventBytesMax: number): Even
     // Events after a terminal event or an error are not part of the response.
     if (kind === "comment" || step.terminal !== null || step.error !== null) return;
     step.dataEvents++;
+    step.error = findEventFault({ bytes, start, end }, reader.eventBounds ?? PARSED_EVENT);
+    if (step.error !== null) return;
     const verdict = reader.read(bytes, start, end);
     switch (verdict.phase) {
       case "dropped":

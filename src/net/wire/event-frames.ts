@@ -4,7 +4,7 @@
  */
 
 import { crc32 } from "node:zlib";
-import { writeBytes } from "../../base/bytes.ts";
+import { decodeText, writeBytes } from "../../base/bytes.ts";
 import type { Part } from "../../base/parts.ts";
 
 export interface EventFrame {
@@ -104,14 +104,11 @@ function readHeaders(bytes: Uint8Array): Map<string, string> | null {
       fixedBytes < 0 ? (bytes[nameEnd + 1] ?? 0) * 256 + (bytes[nameEnd + 2] ?? 0) : fixedBytes;
     const valueEnd = valueAt + valueBytes;
     if (valueEnd > bytes.length) return null;
-    if (type === STRING_TYPE) headers.set(toText(bytes, at + 1, nameEnd), toText(bytes, valueAt, valueEnd));
+    if (type === STRING_TYPE)
+      headers.set(decodeText(bytes, at + 1, nameEnd), decodeText(bytes, valueAt, valueEnd));
     at = valueEnd;
   }
   return headers;
-}
-
-function toText(bytes: Uint8Array, start: number, end: number): string {
-  return new TextDecoder().decode(bytes.subarray(start, end));
 }
 
 function readUint32(bytes: Uint8Array, at: number): number {

@@ -5,6 +5,7 @@
 
 import { responseBounds } from "../../count-limits.ts";
 import { isObject } from "../../json/parse.ts";
+import { outOfBoundsError } from "../shared/event-bounds.ts";
 import type { UpstreamError } from "../shared/upstream-error.ts";
 import type { Citation } from "./hub-request.ts";
 import type { Json } from "./json-values.ts";
@@ -14,14 +15,9 @@ export class ResponseBoundError extends Error {
   readonly upstreamError: UpstreamError;
 
   constructor(max: number, what: string) {
-    super(`The response has more than ${max.toLocaleString("en-US")} ${what}.`);
-    this.upstreamError = {
-      code: null,
-      type: null,
-      param: null,
-      message: this.message,
-      isOutOfBounds: true,
-    };
+    const upstreamError = outOfBoundsError(max, what);
+    super(upstreamError.message);
+    this.upstreamError = upstreamError;
   }
 }
 

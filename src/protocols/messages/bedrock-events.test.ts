@@ -2,6 +2,7 @@
 
 import { expect, test } from "bun:test";
 import { partBytes, wholeBytesPart } from "../../base/parts.ts";
+import { responseBounds } from "../../count-limits.ts";
 import { encodeEventFrame } from "../../net/wire/encode-event-frame.ts";
 import { BedrockEventDecoder } from "./bedrock-events.ts";
 
@@ -70,6 +71,16 @@ test.each([
 ])("%s is a fault, and events before it are delivered", (_, frame) => {
   const decoded = decode([Buffer.concat([chunk(START), frame, chunk(DELTA)])]);
   expect(decoded).toEqual({ text: `event: message_start\ndata: ${START}\n\n`, fault: "corrupt" });
+});
+
+test("a frame that would take long to parse is a fault", () => {
+  const values = `[${"0,".repeat(responseBounds.eventValuesMax)}0]`;
+  const encode = (json: string) =>
+    encodeEventFrame({ ":message-type": "event", ":event-type": "chunk" }, json);
+  for (const frame of [encode(`{"bytes":"e30=","x":${values}}`), chunk(`{"type":"ping","x":${values}}`)]) {
+    const decoder = new BedrockEventDecoder({ eventBytesMax: frame.length });
+    expect(decoder.decode(wholeBytesPart(frame))).toEqual({ events: null, fault: "corrupt" });
+  }
 });
 
 test("an event over the limit is a fault", () => {

@@ -1,8 +1,9 @@
 /** Turns the frames of an Amazon Bedrock stream into the server-sent events of Messages. */
 
 import { type Part, wholeBytesPart } from "../../base/parts.ts";
-import { isObject, parseJson } from "../../json/parse.ts";
+import { isObject } from "../../json/parse.ts";
 import { type EventFrame, type EventFrameFault, FrameSplitter } from "../../net/wire/event-frames.ts";
+import { parseEventPart } from "../shared/event-bounds.ts";
 
 export const EVENT_FRAMES_TYPE = "application/vnd.amazon.eventstream";
 
@@ -40,7 +41,7 @@ const NOTHING = new Uint8Array(0);
 
 /** Returns null if the frame is not one of this API. */
 function toServerEvent({ headers, payload }: EventFrame): Uint8Array | null {
-  const json = parseJson(payload);
+  const json = parseEventPart(wholeBytesPart(payload));
   switch (headers.get(":message-type")) {
     case "event": {
       // Events of later versions of the API are not part of the response.
@@ -58,8 +59,9 @@ function toServerEvent({ headers, payload }: EventFrame): Uint8Array | null {
 
 /** The payload of a chunk is the JSON of one event of Messages. */
 function readChunk(base64: string): Uint8Array | null {
-  const text = Buffer.from(base64, "base64").toString();
-  const event = parseJson(Buffer.from(text));
+  const bytes = Buffer.from(base64, "base64");
+  const text = bytes.toString();
+  const event = parseEventPart(wholeBytesPart(bytes));
   if (!isObject(event) || typeof event.type !== "string" || !EVENT_NAME.test(event.type)) return null;
   return formatEvent(event.type, LINE_BREAK.test(text) ? JSON.stringify(event) : text);
 }

@@ -3,8 +3,9 @@
 import { decodeText } from "../../base/bytes.ts";
 import type { Part } from "../../base/parts.ts";
 import type { ApiError, ApiErrorCode } from "../../errors.ts";
-import { isObject, parseJson } from "../../json/parse.ts";
+import { isObject } from "../../json/parse.ts";
 import { DONE, formatEvent } from "../../net/wire/sse-format.ts";
+import { parseEventPart } from "../shared/event-bounds.ts";
 
 /** A lifecycle event and its `response`, as sent to the client. */
 export interface LifecycleEvent {
@@ -38,7 +39,7 @@ export function responseErrorCode({ code }: Pick<ApiError, "code">): ApiErrorCod
 /** The end of a broken stream: `response.failed` with the state of the response so far. */
 export function formatFailure(failure: ResponseFailure): Uint8Array {
   const { error, lastSequence } = failure;
-  const base = failure.lastLifecycle ? parsePart(failure.lastLifecycle.response) : null;
+  const base = failure.lastLifecycle ? parseEventPart(failure.lastLifecycle.response) : null;
   const response = {
     ...emptyResponse(failure.publicModel, Math.floor(failure.nowMs / 1000), failure.requestId),
     previous_response_id: failure.previousResponseId,
@@ -64,7 +65,7 @@ function formatLifecycle(type: string, sequence: number, response: object): Uint
 
 /** Repeats the state of the response, for clients that ignore keep-alive comments. */
 export function formatProgress({ event, response }: LifecycleEvent): Uint8Array {
-  const parsedEvent = parsePart(event);
+  const parsedEvent = parseEventPart(event);
   const sequence = JSON.stringify((isObject(parsedEvent) ? parsedEvent.sequence_number : undefined) ?? 1);
   const state = decodeText(response.bytes, response.start, response.end);
   return formatEvent(
@@ -112,8 +113,4 @@ export function emptyResponse(model: string, createdAt: number, requestId: strin
     safety_identifier: null,
     prompt_cache_key: null,
   };
-}
-
-function parsePart({ bytes, start, end }: Part): unknown {
-  return parseJson(bytes, start, end);
 }

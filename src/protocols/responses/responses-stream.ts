@@ -6,7 +6,6 @@
 import { decodeText, findBytes } from "../../base/bytes.ts";
 import { type Part, wholeBytesPart } from "../../base/parts.ts";
 import type { ApiError } from "../../errors.ts";
-import { parseJson } from "../../json/parse.ts";
 import {
   integerValue,
   type JsonField,
@@ -19,6 +18,7 @@ import { applySplices, editMembers, jsonString, replaceValue, type Splice } from
 import { isDone, isPlain, readEvent } from "../../net/wire/sse.ts";
 import { DONE, eventParts } from "../../net/wire/sse-format.ts";
 import { addResponsesDelta } from "../shared/delta-text.ts";
+import { parseEventPart, SCANNED_EVENT } from "../shared/event-bounds.ts";
 import type { ResponseFacts } from "../shared/response-facts.ts";
 import { readResponseTexts } from "../shared/response-text.ts";
 import {
@@ -100,6 +100,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
 
 class ResponsesReader implements StreamReader {
   readonly endMarker = DONE;
+  readonly eventBounds = SCANNED_EVENT;
   usage: TokenUsage | null = null;
   responseId: string | null = null;
   #model: string | null = null;
@@ -239,7 +240,7 @@ class ResponsesReader implements StreamReader {
     if (model) this.#model ??= stringValue(bytes, model);
     if (id) this.responseId = stringValue(bytes, id) ?? this.responseId;
     if (isEnd && usage?.kind === "object") {
-      const reported = readUsage(parseJson(bytes, usage.start, usage.end));
+      const reported = readUsage(parseEventPart({ bytes, start: usage.start, end: usage.end }));
       const tiered = withTier(reported, tier === undefined ? null : stringValue(bytes, tier));
       this.usage = withSearches(tiered, countSearchesInOutput(bytes, output)) ?? this.usage;
     }
@@ -308,7 +309,7 @@ class ResponsesReader implements StreamReader {
 /** Reads the text from the terminal event of an upstream that streams no deltas and reports no usage. */
 function addWholeText(data: Part, response: JsonField, sink: TextSink): void {
   const { outputTexts, reasoningTexts } = readResponseTexts(
-    parseJson(data.bytes, response.start, response.end),
+    parseEventPart({ bytes: data.bytes, start: response.start, end: response.end }),
   );
   const add = (text: string, channel: number): void => {
     const json = jsonString(text);
@@ -323,7 +324,9 @@ function hasError({ fields: { error } }: ResponseScan): boolean {
 }
 
 function readError(json: Part): UpstreamError {
-  return readUpstreamError(parsePart(json)) ?? { code: "server_error", type: null, param: null, message: "" };
+  return (
+    readUpstreamError(parseEventPart(json)) ?? { code: "server_error", type: null, param: null, message: "" }
+  );
 }
 
 /** Tests successive ranges for the needle. One search serves all ranges of the same array. */
@@ -354,10 +357,6 @@ function endsWithDone({ bytes, end }: Part): boolean {
 /** A truncated line would break the client's whole stream. This check finds nearly all of them without a scan. */
 function looksComplete(data: Part): boolean {
   return data.bytes[data.start] === 0x7b && data.bytes[data.end - 1] === 0x7d;
-}
-
-function parsePart({ bytes, start, end }: Part): unknown {
-  return parseJson(bytes, start, end);
 }
 
 function decodePart({ bytes, start, end }: Part): string {

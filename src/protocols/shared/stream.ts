@@ -5,6 +5,7 @@
 
 import type { Part } from "../../base/parts.ts";
 import type { ApiError } from "../../errors.ts";
+import type { EventBounds } from "./event-bounds.ts";
 import type { ResponseFacts } from "./response-facts.ts";
 import type { UpstreamError } from "./upstream-error.ts";
 import type { TokenUsage } from "./usage.ts";
@@ -45,6 +46,8 @@ export interface StreamReader {
 
   /** How many bytes are read in one turn of the event loop; without it, all that have arrived. */
   readonly turnBytesMax?: number;
+  /** The bounds of a long event; without them, those of an event that is parsed. */
+  readonly eventBounds?: EventBounds;
   /** The upstream gave a reason for a response without output, or the translation dropped it: it is a response. */
   readonly mayBeEmpty?: boolean;
   readonly usage: TokenUsage | null;

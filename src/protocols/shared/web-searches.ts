@@ -4,6 +4,7 @@ import { findBytes } from "../../base/bytes.ts";
 import { firstElements } from "../../json/array.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
 import type { JsonField } from "../../json/scan.ts";
+import { parseEventPart } from "./event-bounds.ts";
 import type { TokenUsage } from "./usage.ts";
 
 const SEARCH_CALL = "web_search_call";
@@ -26,7 +27,7 @@ export function countSearchesInOutput(bytes: Uint8Array, output: JsonField | und
   let searches = 0;
   for (const element of firstElements(bytes, output, Number.POSITIVE_INFINITY)) {
     if (!contains(bytes, element, SEARCH_CALL_MARK)) continue;
-    if (isSearchItem(parseJson(bytes, element.start, element.end))) searches++;
+    if (isSearchItem(parseEventPart({ bytes, start: element.start, end: element.end }))) searches++;
   }
   return searches;
 }

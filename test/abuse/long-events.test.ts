@@ -1,0 +1,200 @@
+/**
+ * One long event of a stream that is passed on does not hold the event loop: an upstream writes it into each place that
+ * a reader parses. The gateway ends a stream whose event exceeds the bounds, and serves one just within them.
+ */
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { responseBounds } from "../../src/count-limits.ts";
+import { TEST_KEY } from "../support/running-gateway.ts";
+import { type AttackTarget, measureAttack, startAttackTarget } from "./attack-setup.ts";
+
+setDefaultTimeout(120_000);
+
+const MIB = 1024 * 1024;
+const DIALECTS = ["chat", "responses", "messages", "gemini"] as const;
+type Dialect = (typeof DIALECTS)[number];
+const KINDS = { chat: "openai", responses: "openai", messages: "anthropic", gemini: "gemini" } as const;
+
+/** The long value of an event. All but the first are just within the bounds of every dialect. */
+const VALUES: Readonly<Record<string, string>> = {
+  "too many objects": objects(12 * MIB),
+  "many objects": objects((responseBounds.eventValuesMax * 3) / 2 - 3_000),
+  escapes: `"${'\\"'.repeat(MIB - 4_096)}"`,
+};
+/** What only Responses passes: its events are scanned, and not parsed. */
+const SCANNED_VALUES: Readonly<Record<string, string>> = {
+  "a million values": objects((responseBounds.scannedEventValuesMax * 3) / 2 - 3_000),
+  "4 MiB of escapes": `"${'\\"'.repeat(2 * MIB - 4_096)}"`,
+  "4 MiB of digits": "1".repeat(4 * MIB - 4_096),
+};
+const ALL_VALUES: Readonly<Record<string, string>> = { ...VALUES, ...SCANNED_VALUES, short: "1" };
+
+function objects(bytes: number): string {
+  return `[${"{},".repeat(bytes / 3)}{}]`;
+}
+
+const event = (type: string, members: string) => `event: ${type}\ndata: {"type":"${type}",${members}}\n\n`;
+const data = (members: string) => `data: {${members}}\n\n`;
+const delta = '"index":0,"delta":{"content":"a"}';
+const USAGE = '"input_tokens":1,"output_tokens":1';
+const GEMINI_TEXT = '"content":{"parts":[{"text":"a"}]}';
+
+/** Before the event, the places of its long value, and after it. */
+const STREAMS: Readonly<
+  Record<Dialect, readonly [string, Record<string, (value: string) => string>, string]>
+> = {
+  chat: [
+    "",
+    {
+      choice: (value) =>
+        data(`"id":"c","choices":[{${delta},"error":null,"finish_reason":"stop","x":${value}}]`),
+      usage: (value) => data(`"id":"c","choices":[{${delta}}],"usage":{"prompt_tokens":1,"x":${value}}`),
+      error: (value) => data(`"error":{"message":"a","x":${value}}`),
+    },
+    `${data(`"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]`)}data: [DONE]\n\n`,
+  ],
+  responses: [
+    event("response.created", '"response":{"id":"r","output":[]}') +
+      event("response.output_text.delta", '"delta":"a"'),
+    {
+      output: (value) => event("response.x", `"item":${value}`),
+      usage: (value) => event("response.completed", `"response":{"id":"r","usage":{${USAGE},"x":${value}}}`),
+      error: (value) =>
+        event("response.failed", `"response":{"id":"r","error":{"message":"a","x":${value}}}`),
+    },
+    event("response.completed", `"response":{"id":"r","output":[],"usage":{${USAGE}}}`),
+  ],
+  messages: [
+    event("message_start", `"message":{"id":"m","usage":{${USAGE}}}`) +
+      event("content_block_delta", '"index":0,"delta":{"type":"text_delta","text":"a"}'),
+    {
+      block: (value) =>
+        event("content_block_start", `"index":1,"content_block":{"type":"text","x":${value}}`),
+      usage: (value) => event("message_delta", `"delta":{},"usage":{"output_tokens":1,"x":${value}}`),
+      error: (value) => event("error", `"error":{"type":"a","message":"b","x":${value}}`),
+    },
+    event("message_delta", '"delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":1}') +
+      event("message_stop", '"x":1'),
+  ],
+  gemini: [
+    "",
+    {
+      candidate: (value) => data(`"candidates":[{${GEMINI_TEXT},"x":${value}}]`),
+      usage: (value) =>
+        data(`"candidates":[{${GEMINI_TEXT}}],"usageMetadata":{"promptTokenCount":1,"x":${value}}`),
+      error: (value) => data(`"error":{"message":"a","x":${value}}`),
+    },
+    data('"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":1}'),
+  ],
+};
+
+const PLACES = DIALECTS.flatMap((dialect) =>
+  Object.keys(STREAMS[dialect][1]).map((place) => [dialect, place] as const),
+);
+
+let target: AttackTarget;
+let upstream: ReturnType<typeof Bun.serve>;
+/** What the upstream sends. */
+let stream = "";
+
+beforeAll(async () => {
+  upstream = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    idleTimeout: 0,
+    async fetch(request) {
+      await request.arrayBuffer();
+      return new Response(stream, { headers: { "content-type": "text/event-stream" } });
+    },
+  });
+  target = await startAttackTarget({ file: buildFile(`http://127.0.0.1:${upstream.port}`) });
+  // The first requests compile the code.
+  for (const [dialect, place] of PLACES)
+    for (let run = 0; run < 3; run++) await send(dialect, place, "short");
+});
+afterAll(async () => {
+  await target?.stop();
+  await upstream.stop(true);
+});
+
+/** A model for each attack: failures must not end the use of a model for the next one. */
+const nameModel = (dialect: Dialect, place: string, value: string) =>
+  `${dialect}-${place}-${value.replaceAll(" ", "-")}`;
+
+function buildFile(origin: string): string {
+  const listModels = (dialect: Dialect) =>
+    Object.keys(ALL_VALUES).flatMap((value) =>
+      Object.keys(STREAMS[dialect][1]).map((place) => nameModel(dialect, place, value)),
+    );
+  const models = DIALECTS.flatMap(listModels);
+  return JSON.stringify({
+    models: models.map((id) => ({ id, interfaces: DIALECTS })),
+    accounts: DIALECTS.map((dialect) => ({
+      name: dialect,
+      kind: KINDS[dialect],
+      base_url: dialect === "gemini" ? origin : `${origin}/v1`,
+      credential: "credential",
+      private_network: true,
+      ...(KINDS[dialect] === "openai" ? { interfaces: [dialect] } : {}),
+      models: Object.fromEntries(listModels(dialect).map((model) => [model, model])),
+    })),
+    groups: [{ name: "default", interfaces: DIALECTS, models, accounts: DIALECTS }],
+    users: [{ email: "dev@example.com", role: "user" }],
+    keys: [{ name: "test", user: "dev@example.com", group: "default", secret: TEST_KEY }],
+  });
+}
+
+function buildRequest(dialect: Dialect, model: string): [path: string, body: object] {
+  const turn = [{ role: "user", content: "Hello" }];
+  switch (dialect) {
+    case "chat":
+      return ["/v1/chat/completions", { model, messages: turn, stream: true }];
+    case "responses":
+      return ["/v1/responses", { model, input: turn, stream: true }];
+    case "messages":
+      return ["/v1/messages", { model, messages: turn, max_tokens: 9, stream: true }];
+    case "gemini":
+      return [
+        `/v1beta/models/${model}:streamGenerateContent?alt=sse`,
+        { contents: [{ role: "user", parts: [{ text: "Hello" }] }] },
+      ];
+  }
+}
+
+/** Returns the text that the client receives. */
+async function send(dialect: Dialect, place: string, value: string): Promise<string> {
+  const [before, places, after] = STREAMS[dialect];
+  stream = before + (places[place]?.(ALL_VALUES[value] ?? "") ?? "") + after;
+  const [path, body] = buildRequest(dialect, nameModel(dialect, place, value));
+  const response = await fetch(target.url + path, {
+    method: "POST",
+    headers: { authorization: `Bearer ${TEST_KEY}`, "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  return response.text();
+}
+
+async function attack(dialect: Dialect, place: string, value: string): Promise<string> {
+  let received = "";
+  const run = async () => {
+    received = await send(dialect, place, value);
+  };
+  await measureAttack(`${value} as ${place} of ${dialect}`, target, { bytes: MIB, run });
+  return received;
+}
+
+const FAULT = "JSON values in one event";
+
+test.each(PLACES)("a long value of %s, in its %s", async (dialect, place) => {
+  expect(await attack(dialect, place, "too many objects")).toContain(FAULT);
+  for (const value of ["many objects", "escapes"]) {
+    const received = await attack(dialect, place, value);
+    expect(received).not.toContain(FAULT);
+    expect(received.length > MIB / 16).toBe(place !== "error");
+  }
+});
+
+test.each(Object.keys(SCANNED_VALUES))("%s in an event of Responses are passed on", async (value) => {
+  expect((await attack("responses", "output", value)).length).toBeGreaterThan(MIB);
+  expect((await attack("responses", "usage", value)).length).toBeGreaterThan(MIB);
+});
