@@ -1,9 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { joinParts, wholePart } from "../base/parts.ts";
+import { responseBounds } from "../count-limits.ts";
 import { lookUpEndpoint } from "./endpoints.ts";
 import type { EndpointName } from "./shared/endpoint.ts";
-import type { Audience } from "./shared/upstream-error.ts";
+import { type Audience, UNKNOWN_ERROR } from "./shared/upstream-error.ts";
 import { isEmptyResponse, readWholeResponse } from "./whole-response.ts";
 
 const AUDIENCE = {
@@ -32,9 +33,37 @@ function respond(endpoint: EndpointName, body: unknown, audience: Audience = AUD
   return { ...found, text: new TextDecoder().decode(joinParts(found.body)) };
 }
 
+/** More values than are parsed at once. */
+const LONG = Array.from({ length: responseBounds.eventValuesMax + 1 }, () => 0);
+
 const USAGE = { prompt_tokens: 3, completion_tokens: 4 };
 
 describe("a whole response", () => {
+  test("shows nothing of an error that is too long to be read", () => {
+    const error = { message: "org-secret", x: LONG };
+    for (const body of [{ choices: [{ error }] }, { choices: [], x_groq: { error } }]) {
+      const { text } = respond("chat.completions", body);
+      expect(text).toContain('{"code":"server_error","message":"The model failed to respond."}');
+      expect(text).not.toContain("org-secret");
+    }
+    expect(read("chat.completions", { error })).toEqual({ kind: "error", error: UNKNOWN_ERROR });
+  });
+
+  test("has no usage if the report is too long to be one, and is not empty if it is too long to be parsed", () => {
+    expect(respond("chat.completions", { choices: [], usage: { ...USAGE, x: LONG } }).usage).toBeNull();
+    expect(isEmptyResponse(wholePart(Buffer.from(JSON.stringify({ choices: [], x: LONG }))))).toBe(false);
+  });
+
+  test("has the queries of candidates that are too long to be parsed", () => {
+    const candidate = { groundingMetadata: { webSearchQueries: ["a", "b"] }, logprobsResult: LONG };
+    const body = {
+      candidates: [candidate, 1, {}],
+      usageMetadata: { promptTokenCount: 1, candidatesTokenCount: 1 },
+      modelVersion: "gemini-3-pro",
+    };
+    expect(respond("gemini.generate_content", body).usage?.webSearches).toBe(2);
+  });
+
   test("has the public model instead of the upstream model, and is otherwise unchanged", () => {
     const body = '{ "id":"x", "model" : "gpt-6-eu-0419",\n"big":12345678901234567890, "a":1.0, "a":2 }';
     expect(respond("chat.completions", body).text).toBe(body.replace("gpt-6-eu-0419", "fast"));

@@ -3,7 +3,7 @@
  * received.
  */
 
-import { joinParts, type Part } from "../base/parts.ts";
+import { joinParts, type Part, wholeBytesPart } from "../base/parts.ts";
 import { isObject, parseJson } from "../json/parse.ts";
 import {
   BOM_BYTES,
@@ -16,6 +16,7 @@ import {
 import { jsonString, replaceValue, type Splice, spliceParts } from "../json/splice.ts";
 import { publicError } from "./chat/inner-errors.ts";
 import type { BodyFields, Endpoint } from "./shared/endpoint.ts";
+import { findEventFault, PARSED_EVENT, parseMember } from "./shared/event-bounds.ts";
 import { readImageKind } from "./shared/image-kind.ts";
 import { publicMessage } from "./shared/public-message.ts";
 import { type ResponseFacts, readResponseFacts } from "./shared/response-facts.ts";
@@ -112,7 +113,7 @@ export function readWholeResponse(
   }
   const toPublicMessage = (message: string) => publicMessage(message, audience);
   if (error && hasError) {
-    const errorForClient = publicError(parseJson(bytes, error.start, error.end), toPublicMessage);
+    const errorForClient = publicError(parseMember(bytes, error), toPublicMessage);
     splices.push(replaceValue(error, Buffer.from(JSON.stringify(errorForClient))));
   }
   if (endpoint.editWhole !== null) {
@@ -148,7 +149,9 @@ function readReportedKind(bytes: Uint8Array, start: number, end: number, depthMa
 
 /** True for a chat completion or Gemini response whose choices are all blank, and for a message or a response without content. */
 export function isEmptyResponse(body: readonly Part[]): boolean {
-  const json = parseJson(joinParts(body));
+  const whole = joinParts(body);
+  if (findEventFault(wholeBytesPart(whole), PARSED_EVENT) !== null) return false;
+  const json = parseJson(whole);
   if (!isObject(json)) return true;
   if (Array.isArray(json.output)) return json.output.length === 0;
   if (Array.isArray(json.candidates)) return json.candidates.every(isEmptyCandidate);

@@ -1,6 +1,8 @@
 /**
  * One long event of a stream that is passed on does not hold the event loop: an upstream writes it into each place that
- * a reader parses. The gateway ends a stream whose event exceeds the bounds, and serves one just within them.
+ * a reader parses. The gateway ends a stream whose event exceeds the bounds, and serves one just within them. A whole
+ * response has no such bounds, because it may have millions of log probabilities: it is scanned, and only short members
+ * of it are parsed.
  */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
@@ -27,6 +29,7 @@ const SCANNED_VALUES: Readonly<Record<string, string>> = {
   "4 MiB of escapes": `"${'\\"'.repeat(2 * MIB - 4_096)}"`,
   "4 MiB of digits": "1".repeat(4 * MIB - 4_096),
 };
+const WHOLE_BYTES = 12 * MIB;
 const ALL_VALUES: Readonly<Record<string, string>> = { ...VALUES, ...SCANNED_VALUES, short: "1" };
 
 function objects(bytes: number): string {
@@ -96,6 +99,7 @@ let target: AttackTarget;
 let upstream: ReturnType<typeof Bun.serve>;
 /** What the upstream sends. */
 let stream = "";
+let contentType = "text/event-stream";
 
 beforeAll(async () => {
   upstream = Bun.serve({
@@ -104,7 +108,7 @@ beforeAll(async () => {
     idleTimeout: 0,
     async fetch(request) {
       await request.arrayBuffer();
-      return new Response(stream, { headers: { "content-type": "text/event-stream" } });
+      return new Response(stream, { headers: { "content-type": contentType } });
     },
   });
   target = await startAttackTarget({ file: buildFile(`http://127.0.0.1:${upstream.port}`) });
@@ -144,18 +148,21 @@ function buildFile(origin: string): string {
   });
 }
 
-function buildRequest(dialect: Dialect, model: string): [path: string, body: object] {
+function buildRequest(
+  dialect: Dialect,
+  { model, stream }: { model: string; stream: boolean },
+): [path: string, body: object] {
   const turn = [{ role: "user", content: "Hello" }];
   switch (dialect) {
     case "chat":
-      return ["/v1/chat/completions", { model, messages: turn, stream: true }];
+      return ["/v1/chat/completions", { model, messages: turn, stream }];
     case "responses":
-      return ["/v1/responses", { model, input: turn, stream: true }];
+      return ["/v1/responses", { model, input: turn, stream }];
     case "messages":
-      return ["/v1/messages", { model, messages: turn, max_tokens: 9, stream: true }];
+      return ["/v1/messages", { model, messages: turn, max_tokens: 9, stream }];
     case "gemini":
       return [
-        `/v1beta/models/${model}:streamGenerateContent?alt=sse`,
+        `/v1beta/models/${model}:${stream ? "streamGenerateContent?alt=sse" : "generateContent"}`,
         { contents: [{ role: "user", parts: [{ text: "Hello" }] }] },
       ];
   }
@@ -165,7 +172,12 @@ function buildRequest(dialect: Dialect, model: string): [path: string, body: obj
 async function send(dialect: Dialect, place: string, value: string): Promise<string> {
   const [before, places, after] = STREAMS[dialect];
   stream = before + (places[place]?.(ALL_VALUES[value] ?? "") ?? "") + after;
-  const [path, body] = buildRequest(dialect, nameModel(dialect, place, value));
+  contentType = "text/event-stream";
+  return request(dialect, { model: nameModel(dialect, place, value), stream: true });
+}
+
+async function request(dialect: Dialect, options: { model: string; stream: boolean }): Promise<string> {
+  const [path, body] = buildRequest(dialect, options);
   const response = await fetch(target.url + path, {
     method: "POST",
     headers: { authorization: `Bearer ${TEST_KEY}`, "content-type": "application/json" },
@@ -197,4 +209,38 @@ test.each(PLACES)("a long value of %s, in its %s", async (dialect, place) => {
 test.each(Object.keys(SCANNED_VALUES))("%s in an event of Responses are passed on", async (value) => {
   expect((await attack("responses", "output", value)).length).toBeGreaterThan(MIB);
   expect((await attack("responses", "usage", value)).length).toBeGreaterThan(MIB);
+});
+
+const CHOICE = '"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"';
+const WHOLE: readonly [Dialect, string, (value: string) => string][] = [
+  ["chat", "usage", (value) => `{"choices":[{${CHOICE}}],"usage":{"prompt_tokens":1,"x":${value}}}`],
+  ["chat", "error of a choice", (value) => `{"choices":[{${CHOICE},"error":{"x":${value}}}]}`],
+  ["chat", "error", (value) => `{"error":{"message":"a","x":${value}}}`],
+  ["responses", "output", (value) => `{"id":"r","status":"completed","output":[{"x":${value}}]}`],
+  [
+    "messages",
+    "usage",
+    (value) => `{"id":"m","content":[{"type":"text","text":"a"}],"usage":{${USAGE},"x":${value}}}`,
+  ],
+  [
+    "gemini",
+    "candidate",
+    (value) =>
+      `{"candidates":[{${GEMINI_TEXT},"groundingMetadata":{"webSearchQueries":["a"]},"x":${value}}],"usageMetadata":{"promptTokenCount":1}}`,
+  ],
+];
+/** A scan takes up to 9 ms for a MiB, and errors of choices are searched in two more. */
+const WHOLE_TURN_MS_MAX = 300;
+const WHOLE_MEMORY_MAX = 160 * MIB;
+
+test.each(WHOLE)("a whole response of %s with a long %s is not parsed", async (dialect, place, build) => {
+  const model = nameModel(dialect, Object.keys(STREAMS[dialect][1])[0] ?? "", "short");
+  contentType = "application/json";
+  stream = build(objects(WHOLE_BYTES));
+  const { memoryGrowthBytes } = await measureAttack(`whole response with ${place} of ${dialect}`, target, {
+    bytes: MIB,
+    turnMsMax: WHOLE_TURN_MS_MAX,
+    run: async () => void (await request(dialect, { model, stream: false })),
+  });
+  expect(memoryGrowthBytes).toBeLessThan(WHOLE_MEMORY_MAX);
 });

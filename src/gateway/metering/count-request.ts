@@ -1,7 +1,9 @@
 /** Counts the tokens of a whole request or response, for upstreams that report no usage. */
 
+import { wholeBytesPart } from "../../base/parts.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
 import type { Endpoint } from "../../protocols/shared/endpoint.ts";
+import { findEventFault, SCANNED_EVENT } from "../../protocols/shared/event-bounds.ts";
 import { readWholeResponseTexts } from "../../protocols/shared/response-text.ts";
 import { countingTurns } from "./counting-turns.ts";
 import { MEDIA_TOKENS } from "./media.ts";
@@ -12,6 +14,8 @@ import { loadTokenizer } from "./tokenizer.ts";
 /** The tokens that OpenAI adds to each message (its frame and role) and to the whole. */
 const MESSAGE_TOKENS = 4;
 const REPLY_TOKENS = 3;
+/** Of a response that is too long to be parsed. */
+const BYTES_PER_TOKEN = 4;
 /** Encrypted reasoning is base64 of what was once text. */
 const ENCRYPTED_CHARS_PER_TOKEN = 6;
 
@@ -83,6 +87,9 @@ export async function countTexts(texts: readonly string[]): Promise<number> {
 
 /** The output tokens of a whole response. Images and vectors have none. */
 export async function countResponse(body: Uint8Array): Promise<CountedOutput> {
+  // No model writes so much: the response is counted by its bytes, and charged at most its hold.
+  if (findEventFault(wholeBytesPart(body), SCANNED_EVENT) !== null)
+    return { outputTokens: Math.ceil(body.length / BYTES_PER_TOKEN), reasoningTokens: 0 };
   const { outputTexts, reasoningTexts } = readWholeResponseTexts(parseJson(body));
   const reasoningTokens = await countTexts(reasoningTexts);
   return { outputTokens: reasoningTokens + (await countTexts(outputTexts)), reasoningTokens };

@@ -4,7 +4,7 @@
  */
 
 import type { Clock } from "../../base/clock.ts";
-import { joinParts, type Part } from "../../base/parts.ts";
+import { joinParts, type Part, wholeBytesPart } from "../../base/parts.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import {
   buildHeldSettlement,
@@ -13,11 +13,12 @@ import {
   type HeldUse,
 } from "../../billing/recovery/held-settlement.ts";
 import { usageLimits } from "../../count-limits.ts";
-import { isObject, parseJson } from "../../json/parse.ts";
+import { isObject } from "../../json/parse.ts";
 import { buildTariff, computeTariffCosts, type Tariff } from "../../money/tariff.ts";
 import { NO_TOKENS } from "../../money/token-counts.ts";
 import type { Log } from "../../observe/log.ts";
 import type { LivePolicy } from "../../policy/live-policy.ts";
+import { parseWithin, SCANNED_EVENT } from "../../protocols/shared/event-bounds.ts";
 import type { ModelWindow } from "../../protocols/shared/usage.ts";
 import type { EndedResponse } from "../../protocols/whole-response.ts";
 import type { Db } from "../../store/engine/db.ts";
@@ -135,7 +136,7 @@ async function measureHeld(
 /** A response repeats the limit that its request set, which the gateway has added. Null if it does not. */
 function readSearchLimit({ usage, body }: EndedResponse["response"]): number | null {
   if (usage === null || usage.webSearches === 0) return null;
-  const json = parseJson(joinParts(body));
+  const json = parseWithin(wholeBytesPart(joinParts(body)), SCANNED_EVENT);
   const limit = isObject(json) ? json.max_tool_calls : null;
   if (typeof limit !== "number" || !Number.isSafeInteger(limit) || limit < 0) return null;
   return Math.min(limit, usageLimits.webSearchesMax);
@@ -145,7 +146,7 @@ const NO_WINDOW: ModelWindow = { contextTokens: null, outputTokensMax: null };
 
 /** A response repeats the effort that its request set. */
 function readEffort(body: readonly Part[]): string | null {
-  const json = parseJson(joinParts(body));
+  const json = parseWithin(wholeBytesPart(joinParts(body)), SCANNED_EVENT);
   const reasoning = isObject(json) && isObject(json.reasoning) ? json.reasoning : {};
   return typeof reasoning.effort === "string" ? reasoning.effort : null;
 }

@@ -7,7 +7,7 @@ import type { Part } from "../../base/parts.ts";
 import { SseSplitter } from "../../net/wire/sse.ts";
 import { findEventFault, PARSED_EVENT } from "../../protocols/shared/event-bounds.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
-import type { UpstreamError } from "../../protocols/shared/upstream-error.ts";
+import { outOfBoundsError, type UpstreamError } from "../../protocols/shared/upstream-error.ts";
 
 export interface FlowStep {
   /** Whole events in order, up to but excluding the terminal one; empty if there is nothing to write. */
@@ -32,8 +32,11 @@ export function openEventFlow(reader: StreamReader, eventBytesMax: number): Even
     // Events after a terminal event or an error are not part of the response.
     if (kind === "comment" || step.terminal !== null || step.error !== null) return;
     step.dataEvents++;
-    step.error = findEventFault({ bytes, start, end }, reader.eventBounds ?? PARSED_EVENT);
-    if (step.error !== null) return;
+    const fault = findEventFault({ bytes, start, end }, reader.eventBounds ?? PARSED_EVENT);
+    if (fault !== null) {
+      step.error = outOfBoundsError(fault);
+      return;
+    }
     const verdict = reader.read(bytes, start, end);
     switch (verdict.phase) {
       case "dropped":

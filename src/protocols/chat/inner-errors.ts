@@ -6,10 +6,11 @@
 import { findBytes } from "../../base/bytes.ts";
 import type { Part } from "../../base/parts.ts";
 import { type ByteRange, firstElements } from "../../json/array.ts";
-import { isObject, parseJson } from "../../json/parse.ts";
+import { isObject } from "../../json/parse.ts";
 import { type JsonField, scanObject, wantedFields } from "../../json/scan.ts";
 import { replaceValue, type Splice } from "../../json/splice.ts";
 import { OBJECT_OPEN } from "../../json/walk.ts";
+import { parseMember } from "../shared/event-bounds.ts";
 import { readUpstreamError } from "../shared/upstream-error.ts";
 
 const ERROR = wantedFields(["error"]);
@@ -65,8 +66,11 @@ function errorSplice(
   if (!scan.ok) return { ...object, insert: rewriteObject(bytes, object, toPublicMessage) };
   const { error } = scan.fields;
   if (error === undefined) return null;
-  const json = parseJson(bytes, error.start, error.end);
-  return isEmptyError(json) ? null : replaceValue(error, encodeJson(rewriteError(json, toPublicMessage)));
+  const json = parseMember(bytes, error);
+  const isUnread = json === null && error.kind !== "null";
+  return isEmptyError(json) && !isUnread
+    ? null
+    : replaceValue(error, encodeJson(rewriteError(json, toPublicMessage)));
 }
 
 /** The object has two errors, and clients differ in which one they show. */
@@ -75,7 +79,7 @@ function rewriteObject(
   { start, end }: ByteRange,
   toPublicMessage: ErrorWriter,
 ): Uint8Array {
-  const json = parseJson(bytes, start, end);
+  const json = parseMember(bytes, { start, end });
   if (!isObject(json)) return encodeJson({});
   return encodeJson(
     isEmptyError(json.error) ? json : { ...json, error: rewriteError(json.error, toPublicMessage) },

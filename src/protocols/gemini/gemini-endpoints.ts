@@ -1,9 +1,9 @@
 /** The endpoints of Gemini's API. Those for embeddings stand with the others of their interface. */
 
 import { ApiError } from "../../errors.ts";
-import { parseJson } from "../../json/parse.ts";
 import { stringValue } from "../../json/scan.ts";
 import { type BodyFields, defineEndpoint } from "../shared/endpoint.ts";
+import { parseMember } from "../shared/event-bounds.ts";
 import type { TokenUsage } from "../shared/usage.ts";
 import { countQueriesInCandidates, withQueries } from "../shared/web-searches.ts";
 import { pick } from "./gemini-fields.ts";
@@ -63,7 +63,7 @@ export function readWholeGeminiUsage(
 ): TokenUsage | null {
   if (usageMetadata?.kind !== "object") return null;
   return withQueries(
-    readGeminiUsage(parseJson(bytes, usageMetadata.start, usageMetadata.end)),
+    readGeminiUsage(parseMember(bytes, usageMetadata)),
     countQueriesInCandidates(bytes, candidates),
     modelVersion === undefined ? null : stringValue(bytes, modelVersion),
   );

@@ -5,8 +5,7 @@
 
 import { responseBounds } from "../../count-limits.ts";
 import { isObject } from "../../json/parse.ts";
-import { outOfBoundsError } from "../shared/event-bounds.ts";
-import type { UpstreamError } from "../shared/upstream-error.ts";
+import { outOfBoundsError, type UpstreamError } from "../shared/upstream-error.ts";
 import type { Citation } from "./hub-request.ts";
 import type { Json } from "./json-values.ts";
 
@@ -15,7 +14,7 @@ export class ResponseBoundError extends Error {
   readonly upstreamError: UpstreamError;
 
   constructor(max: number, what: string) {
-    const upstreamError = outOfBoundsError(max, what);
+    const upstreamError = outOfBoundsError({ max, what });
     super(upstreamError.message);
     this.upstreamError = upstreamError;
   }

@@ -2,11 +2,11 @@
 
 import type { Part } from "../../base/parts.ts";
 import { type ApiError, errorObject } from "../../errors.ts";
-import { parseJson } from "../../json/parse.ts";
 import { type JsonField, type ObjectScan, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
 import { editMembers, jsonString, spliceParts } from "../../json/splice.ts";
 import { isDone, isPlain, readEvent } from "../../net/wire/sse.ts";
 import { eventParts, formatEvent } from "../../net/wire/sse-format.ts";
+import { parseMember } from "../shared/event-bounds.ts";
 import { readImageKind } from "../shared/image-kind.ts";
 import {
   DROPPED,
@@ -106,7 +106,7 @@ class ImagesReader implements StreamReader {
 
   #takeUsage({ bytes }: Part, { fields: { usage } }: EventScan): void {
     if (usage?.kind !== "object") return;
-    this.#usage = readUsage(parseJson(bytes, usage.start, usage.end)) ?? this.#usage;
+    this.#usage = readUsage(parseMember(bytes, usage)) ?? this.#usage;
   }
 
   /**

@@ -3,7 +3,7 @@
 import { type Part, wholeBytesPart } from "../../base/parts.ts";
 import { isObject } from "../../json/parse.ts";
 import { type EventFrame, type EventFrameFault, FrameSplitter } from "../../net/wire/event-frames.ts";
-import { parseEventPart } from "../shared/event-bounds.ts";
+import { parseWithin } from "../shared/event-bounds.ts";
 
 export const EVENT_FRAMES_TYPE = "application/vnd.amazon.eventstream";
 
@@ -41,7 +41,7 @@ const NOTHING = new Uint8Array(0);
 
 /** Returns null if the frame is not one of this API. */
 function toServerEvent({ headers, payload }: EventFrame): Uint8Array | null {
-  const json = parseEventPart(wholeBytesPart(payload));
+  const json = parseWithin(wholeBytesPart(payload));
   switch (headers.get(":message-type")) {
     case "event": {
       // Events of later versions of the API are not part of the response.
@@ -61,7 +61,7 @@ function toServerEvent({ headers, payload }: EventFrame): Uint8Array | null {
 function readChunk(base64: string): Uint8Array | null {
   const bytes = Buffer.from(base64, "base64");
   const text = bytes.toString();
-  const event = parseEventPart(wholeBytesPart(bytes));
+  const event = parseWithin(wholeBytesPart(bytes));
   if (!isObject(event) || typeof event.type !== "string" || !EVENT_NAME.test(event.type)) return null;
   return formatEvent(event.type, LINE_BREAK.test(text) ? JSON.stringify(event) : text);
 }

@@ -5,7 +5,7 @@ import type { Part } from "../../base/parts.ts";
 import type { ApiError, ApiErrorCode } from "../../errors.ts";
 import { isObject } from "../../json/parse.ts";
 import { DONE, formatEvent } from "../../net/wire/sse-format.ts";
-import { parseEventPart } from "../shared/event-bounds.ts";
+import { parseWithin } from "../shared/event-bounds.ts";
 
 /** A lifecycle event and its `response`, as sent to the client. */
 export interface LifecycleEvent {
@@ -39,7 +39,7 @@ export function responseErrorCode({ code }: Pick<ApiError, "code">): ApiErrorCod
 /** The end of a broken stream: `response.failed` with the state of the response so far. */
 export function formatFailure(failure: ResponseFailure): Uint8Array {
   const { error, lastSequence } = failure;
-  const base = failure.lastLifecycle ? parseEventPart(failure.lastLifecycle.response) : null;
+  const base = failure.lastLifecycle ? parseWithin(failure.lastLifecycle.response) : null;
   const response = {
     ...emptyResponse(failure.publicModel, Math.floor(failure.nowMs / 1000), failure.requestId),
     previous_response_id: failure.previousResponseId,
@@ -65,7 +65,7 @@ function formatLifecycle(type: string, sequence: number, response: object): Uint
 
 /** Repeats the state of the response, for clients that ignore keep-alive comments. */
 export function formatProgress({ event, response }: LifecycleEvent): Uint8Array {
-  const parsedEvent = parseEventPart(event);
+  const parsedEvent = parseWithin(event);
   const sequence = JSON.stringify((isObject(parsedEvent) ? parsedEvent.sequence_number : undefined) ?? 1);
   const state = decodeText(response.bytes, response.start, response.end);
   return formatEvent(

@@ -18,7 +18,7 @@ import { applySplices, editMembers, jsonString, replaceValue, type Splice } from
 import { isDone, isPlain, readEvent } from "../../net/wire/sse.ts";
 import { DONE, eventParts } from "../../net/wire/sse-format.ts";
 import { addResponsesDelta } from "../shared/delta-text.ts";
-import { parseEventPart, SCANNED_EVENT } from "../shared/event-bounds.ts";
+import { parseMember, parseWithin, SCANNED_EVENT } from "../shared/event-bounds.ts";
 import type { ResponseFacts } from "../shared/response-facts.ts";
 import { readResponseTexts } from "../shared/response-text.ts";
 import {
@@ -240,7 +240,7 @@ class ResponsesReader implements StreamReader {
     if (model) this.#model ??= stringValue(bytes, model);
     if (id) this.responseId = stringValue(bytes, id) ?? this.responseId;
     if (isEnd && usage?.kind === "object") {
-      const reported = readUsage(parseEventPart({ bytes, start: usage.start, end: usage.end }));
+      const reported = readUsage(parseMember(bytes, usage));
       const tiered = withTier(reported, tier === undefined ? null : stringValue(bytes, tier));
       this.usage = withSearches(tiered, countSearchesInOutput(bytes, output)) ?? this.usage;
     }
@@ -308,9 +308,7 @@ class ResponsesReader implements StreamReader {
 
 /** Reads the text from the terminal event of an upstream that streams no deltas and reports no usage. */
 function addWholeText(data: Part, response: JsonField, sink: TextSink): void {
-  const { outputTexts, reasoningTexts } = readResponseTexts(
-    parseEventPart({ bytes: data.bytes, start: response.start, end: response.end }),
-  );
+  const { outputTexts, reasoningTexts } = readResponseTexts(parseMember(data.bytes, response));
   const add = (text: string, channel: number): void => {
     const json = jsonString(text);
     sink.addWhole(json, 1, json.length - 1, channel);
@@ -325,7 +323,7 @@ function hasError({ fields: { error } }: ResponseScan): boolean {
 
 function readError(json: Part): UpstreamError {
   return (
-    readUpstreamError(parseEventPart(json)) ?? { code: "server_error", type: null, param: null, message: "" }
+    readUpstreamError(parseWithin(json)) ?? { code: "server_error", type: null, param: null, message: "" }
   );
 }
 

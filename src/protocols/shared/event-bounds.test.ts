@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { wholeBytesPart } from "../../base/parts.ts";
 import { responseBounds } from "../../count-limits.ts";
-import { findEventFault, PARSED_EVENT, parseEventPart, SCANNED_EVENT } from "./event-bounds.ts";
+import { findEventFault, PARSED_EVENT, parseWithin, SCANNED_EVENT } from "./event-bounds.ts";
 
 const { eventValuesMax, eventParsedBytesMax, scannedEventValuesMax, scannedEventBytesMax } = responseBounds;
 const values = (count: number) => `[${"0,".repeat(count - 1)}0]`;
@@ -13,9 +13,9 @@ test.each([
   ["bytes of JSON in one event", scannedEventBytesMax, SCANNED_EVENT, (n: number) => " ".repeat(n)],
   ["JSON values in one event", scannedEventValuesMax, SCANNED_EVENT, values],
 ] as const)("an event has bounded %s (%d)", (what, max, bounds, build) => {
-  const find = (count: number) => findEventFault(part(build(count)), bounds)?.message ?? null;
+  const find = (count: number) => findEventFault(part(build(count)), bounds);
   expect(find(max)).toBeNull();
-  expect(find(max + 1)).toBe(`The response has more than ${max.toLocaleString("en-US")} ${what}.`);
+  expect(find(max + 1)).toEqual({ max, what });
 });
 
 test("a long plain string has any length and contains no values", () => {
@@ -24,6 +24,6 @@ test("a long plain string has any length and contains no values", () => {
 });
 
 test("a part of an event is parsed if it is within the bounds", () => {
-  expect(parseEventPart(part('{"a":1}'))).toEqual({ a: 1 });
-  expect(parseEventPart(part(values(eventValuesMax + 1)))).toBeNull();
+  expect(parseWithin(part('{"a":1}'))).toEqual({ a: 1 });
+  expect(parseWithin(part(values(eventValuesMax + 1)))).toBeNull();
 });

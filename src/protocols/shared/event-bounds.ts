@@ -1,5 +1,5 @@
 /**
- * Checks a long event of an upstream's stream before it is parsed, so that no event holds the event loop. Long plain
+ * Checks a long event of an upstream's stream, or a part of a response, before it is parsed, so that none holds the event loop. Long plain
  * strings are parsed fast: they are images, which arrive as single events.
  */
 
@@ -7,7 +7,12 @@ import type { Part } from "../../base/parts.ts";
 import { responseBounds } from "../../count-limits.ts";
 import { parseJson } from "../../json/parse.ts";
 import { ARRAY_OPEN, BACKSLASH, COMMA, OBJECT_OPEN, QUOTE } from "../../json/walk.ts";
-import type { UpstreamError } from "./upstream-error.ts";
+
+/** The bound that is exceeded. */
+export interface BoundFault {
+  readonly max: number;
+  readonly what: string;
+}
 
 export interface EventBounds {
   readonly valuesMax: number;
@@ -30,8 +35,8 @@ export const SCANNED_EVENT: EventBounds = {
 const CHECKED_BYTES_MIN = 64 * 1024;
 const LONG_STRING_BYTES_MIN = 16 * 1024;
 
-/** Returns the error of an event that has too many values, or too much text that is not plain. */
-export function findEventFault({ bytes, start, end }: Part, bounds: EventBounds): UpstreamError | null {
+/** Finds out whether an event has too many values, or too much text that is not plain. */
+export function findEventFault({ bytes, start, end }: Part, bounds: EventBounds): BoundFault | null {
   if (end - start < CHECKED_BYTES_MIN) return null;
   const { valuesMax, bytesMax } = bounds;
   let values = 0;
@@ -44,20 +49,20 @@ export function findEventFault({ bytes, start, end }: Part, bounds: EventBounds)
       at = close;
     } else if (byte === COMMA || byte === OBJECT_OPEN || byte === ARRAY_OPEN) values++;
     counted++;
-    if (values > valuesMax) return outOfBoundsError(valuesMax, "JSON values in one event");
-    if (counted > bytesMax) return outOfBoundsError(bytesMax, "bytes of JSON in one event");
+    if (values > valuesMax) return { max: valuesMax, what: "JSON values in one event" };
+    if (counted > bytesMax) return { max: bytesMax, what: "bytes of JSON in one event" };
   }
   return null;
 }
 
-/** Parses a part of an event that is only scanned otherwise. Returns null if parsing takes too long. */
-export function parseEventPart(part: Part): unknown {
-  return findEventFault(part, PARSED_EVENT) === null ? parseJson(part.bytes, part.start, part.end) : null;
+/** Parses a part of an event or response that is only scanned otherwise. Returns null if parsing takes too long. */
+export function parseWithin(part: Part, bounds = PARSED_EVENT): unknown {
+  return findEventFault(part, bounds) === null ? parseJson(part.bytes, part.start, part.end) : null;
 }
 
-export function outOfBoundsError(max: number, what: string): UpstreamError {
-  const message = `The response has more than ${max.toLocaleString("en-US")} ${what}.`;
-  return { code: null, type: null, param: null, message, isOutOfBounds: true };
+/** The same for a member. */
+export function parseMember(bytes: Uint8Array, { start, end }: Pick<Part, "start" | "end">): unknown {
+  return parseWithin({ bytes, start, end });
 }
 
 /** The position of the closing quote, or the end. A string with escapes is not followed beyond the bound. */

@@ -2,8 +2,9 @@
 
 import type { Part } from "../../base/parts.ts";
 import { responseBounds } from "../../count-limits.ts";
-import { isObject, parseJson } from "../../json/parse.ts";
+import { isObject } from "../../json/parse.ts";
 import { type JsonField, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
+import { parseMember } from "./event-bounds.ts";
 
 export interface ResponseFacts {
   readonly id: string | null;
@@ -50,7 +51,7 @@ export function readResponseFacts({ bytes, start, end }: Part, depthMax: number)
 
 function listReasons(bytes: Uint8Array, list: JsonField | undefined, member: string): string[] {
   if (list?.kind !== "array") return [];
-  const choices: unknown = parseJson(bytes, list.start, list.end);
+  const choices: unknown = parseMember(bytes, list);
   return (Array.isArray(choices) ? choices.slice(0, responseBounds.choicesMax) : []).flatMap((choice) => {
     const reason = isObject(choice) ? choice[member] : null;
     return typeof reason === "string" ? [reason] : [];

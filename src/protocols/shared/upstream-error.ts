@@ -1,7 +1,8 @@
 /** Reads the errors of upstreams. `publicMessage` rewrites them for clients. */
 
 import type { Part } from "../../base/parts.ts";
-import { isObject, parseJson } from "../../json/parse.ts";
+import { isObject } from "../../json/parse.ts";
+import { type BoundFault, parseWithin } from "./event-bounds.ts";
 import { isGoogleError, readGoogleError } from "./google-error.ts";
 
 export interface UpstreamError {
@@ -22,9 +23,15 @@ export interface UpstreamError {
 /** The error of an upstream that reports a failure and nothing else. */
 export const UNKNOWN_ERROR: UpstreamError = { code: null, type: null, param: null, message: "" };
 
+/** The error of a response that exceeds a bound. */
+export function outOfBoundsError({ max, what }: BoundFault): UpstreamError {
+  const message = `The response has more than ${max.toLocaleString("en-US")} ${what}.`;
+  return { ...UNKNOWN_ERROR, message, isOutOfBounds: true };
+}
+
 /** The error of a body or event that reports a failure. */
-export function readFailure({ bytes, start, end }: Part): UpstreamError {
-  return readUpstreamError(parseJson(bytes, start, end)) ?? UNKNOWN_ERROR;
+export function readFailure(part: Part): UpstreamError {
+  return readUpstreamError(parseWithin(part)) ?? UNKNOWN_ERROR;
 }
 
 /** Finds the error in a JSON body or event of any OpenAI-compatible upstream; null if there is none. */

@@ -2,14 +2,18 @@
 
 import { findBytes } from "../../base/bytes.ts";
 import { firstElements } from "../../json/array.ts";
-import { isObject, parseJson } from "../../json/parse.ts";
-import type { JsonField } from "../../json/scan.ts";
-import { parseEventPart } from "./event-bounds.ts";
+import { isObject } from "../../json/parse.ts";
+import { type JsonField, scanObject, wantedFields } from "../../json/scan.ts";
+import { OBJECT_OPEN } from "../../json/walk.ts";
+import { parseMember } from "./event-bounds.ts";
 import type { TokenUsage } from "./usage.ts";
 
 const SEARCH_CALL = "web_search_call";
 const SEARCH_CALL_MARK = Buffer.from(`"${SEARCH_CALL}"`);
 const QUERIES_MARK = Buffer.from('"webSearchQueries"');
+const CANDIDATE = wantedFields(["groundingMetadata"]);
+/** The depth of the whole response is checked before. */
+const DEPTH_MAX = 128;
 
 /** Responses: the items of the output that are searches. Opening a found page is not one. */
 export function countSearchItems(output: unknown): number {
@@ -27,7 +31,7 @@ export function countSearchesInOutput(bytes: Uint8Array, output: JsonField | und
   let searches = 0;
   for (const element of firstElements(bytes, output, Number.POSITIVE_INFINITY)) {
     if (!contains(bytes, element, SEARCH_CALL_MARK)) continue;
-    if (isSearchItem(parseEventPart({ bytes, start: element.start, end: element.end }))) searches++;
+    if (isSearchItem(parseMember(bytes, element))) searches++;
   }
   return searches;
 }
@@ -42,8 +46,14 @@ export function countQueries(candidate: unknown): number {
 /** The same in JSON, of all candidates. */
 export function countQueriesInCandidates(bytes: Uint8Array, candidates: JsonField | undefined): number {
   if (candidates?.kind !== "array" || !contains(bytes, candidates, QUERIES_MARK)) return 0;
-  const json: unknown = parseJson(bytes, candidates.start, candidates.end);
-  return Array.isArray(json) ? json.reduce<number>((sum, one) => sum + countQueries(one), 0) : 0;
+  let queries = 0;
+  for (const { start, end } of firstElements(bytes, candidates, Number.POSITIVE_INFINITY)) {
+    if (bytes[start] !== OBJECT_OPEN) continue;
+    const scan = scanObject(bytes, start, end, CANDIDATE, { depthMax: DEPTH_MAX });
+    const metadata = scan.ok ? scan.fields.groundingMetadata : undefined;
+    if (metadata !== undefined) queries += countQueries({ groundingMetadata: parseMember(bytes, metadata) });
+  }
+  return queries;
 }
 
 /** Google bills models before Gemini 3 once for a prompt, whatever number of queries it leads to. */
