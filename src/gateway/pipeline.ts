@@ -389,5 +389,6 @@ function wasServed({ trace }: RequestContext, error: ApiError): boolean {
 /** The client may reuse its Idempotency-Key as long as no account can have processed the request. */
 function isKeySpent(context: RequestContext, { error, batchedWork }: Rejection): boolean {
   if (context.claim === null) return false;
-  return batchedWork !== null || wasServed(context, error) || countWastedAttempts(context.trace) > 0;
+  const hasWorked = batchedWork !== null || context.fallback?.hasLeftWork === true;
+  return hasWorked || wasServed(context, error) || countWastedAttempts(context.trace) > 0;
 }

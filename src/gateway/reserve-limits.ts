@@ -28,6 +28,7 @@ import { estimateCounts } from "./metering/limited-use.ts";
 import { endWait, waitedMs } from "./request/trace.ts";
 import type { AdmittedRequest, AuthenticatedRequest } from "./request-context.ts";
 import { mayLeaveGroup } from "./steps/find-conditions.ts";
+import { leavingQueueBeforeBody } from "./steps/leaving-queue.ts";
 import { clientGone } from "./upstream/send-request.ts";
 
 /** The services that reserving limits uses. */
@@ -320,9 +321,14 @@ interface FailedWait {
   readonly queue: QueueSettings;
 }
 
-function findQueue({ caller, fallback }: AuthenticatedRequest, { id }: Shortage): QueueSettings {
-  if (fallback === null) return caller.group.queue;
-  return fallback.limitQueue(groupSubjects(caller).some((subject) => subject.id === id));
+function findQueue(
+  { caller, endpoint, request, fallback }: AuthenticatedRequest,
+  { id }: Shortage,
+): QueueSettings {
+  const isOfGroup = groupSubjects(caller).some((subject) => subject.id === id);
+  if (fallback !== null) return fallback.limitQueue(isOfGroup);
+  const isUnread = request === null && endpoint.output !== "count";
+  return isUnread && isOfGroup ? leavingQueueBeforeBody(caller) : caller.group.queue;
 }
 
 function buildRejection(

@@ -23,6 +23,11 @@ export interface FallbackSetup {
   first?: string;
   /** Further fields of the account, the groups, the models and the key. */
   firstAccount?: object;
+  /** The upstream model of the second group, and further fields of its account. */
+  second?: string;
+  secondAccount?: object;
+  /** Accounts of the first group after the account `first`: the upstream model of each. */
+  moreAccounts?: Readonly<Record<string, string>>;
   saver?: object;
   standard?: object;
   asked?: object;
@@ -47,6 +52,7 @@ const account = (name: string, models: object, more: object = {}) => ({
 
 export function fallbackFile(setup: FallbackSetup): string {
   const { steps = [{ group: "standard", when: ["failing", "busy"] }], modelSteps = [] } = setup;
+  const moreAccounts = Object.entries(setup.moreAccounts ?? {});
   return JSON.stringify({
     models: [
       {
@@ -61,7 +67,8 @@ export function fallbackFile(setup: FallbackSetup): string {
     ],
     accounts: [
       account("first", { asked: setup.first ?? "fault/500", other: "sim-other" }, setup.firstAccount),
-      account("second", { asked: "sim-fast", other: "sim-other" }),
+      account("second", { asked: setup.second ?? "sim-fast", other: "sim-other" }, setup.secondAccount),
+      ...moreAccounts.map(([name, asked], at) => account(name, { asked }, { priority: at + 2 })),
     ],
     plans: setup.plans ?? [],
     request_policies: setup.policies ?? [],
@@ -70,7 +77,7 @@ export function fallbackFile(setup: FallbackSetup): string {
         name: "saver",
         interfaces: INTERFACES,
         models: ["asked", "other"],
-        accounts: ["first"],
+        accounts: ["first", ...moreAccounts.map(([name]) => name)],
         billing: { charge: "balance", multiplier: "0.5" },
         ...(steps.length === 0 ? {} : { fallback: steps }),
         ...setup.saver,

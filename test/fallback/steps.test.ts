@@ -208,16 +208,22 @@ describe("the request stays at its first step", () => {
   });
 
   test("for a mistake of the client and for a content filter", async () => {
-    for (const first of ["fault/400", "fault/content_filter"]) {
+    for (const code of ["invalid_value", "content_filter"]) {
+      const upstream = Bun.serve({
+        hostname: "127.0.0.1",
+        port: 0,
+        fetch: () => Response.json({ error: { message: "Rejected.", code } }, { status: 400 }),
+      });
       const gateway = await start({
-        first,
+        firstAccount: { base_url: `http://127.0.0.1:${upstream.port}/v1` },
         steps: [{ group: "standard", when: ["busy", "failing", "too_long"] }],
       });
-      const response = await ask(gateway);
-      expect([response.status, asRecord(asRecord(await response.json()).error).tried]).toEqual([
-        400,
-        undefined,
-      ]);
+      for (const stream of [false, true]) {
+        const response = await ask(gateway, { stream });
+        const error = asRecord(asRecord(await response.json()).error);
+        expect([response.status, error.code, error.tried]).toEqual([400, code, undefined]);
+      }
+      await upstream.stop(true);
     }
   });
 

@@ -11,7 +11,11 @@ import { estimateInputMin } from "../metering/input-range.ts";
 import type { AdmittedRequest } from "../request-context.ts";
 
 const NO_ROUTES: readonly AccountRoute[] = [];
-const JSON_SCHEMA = Buffer.from('"json_schema"');
+/** Names in requests for a response with a schema: of OpenAI and Anthropic, and of Google. */
+const SCHEMA_NAMES = [
+  "json_schema",
+  ...["responseSchema", "response_schema", "responseJsonSchema", "response_json_schema"],
+].map((name) => Buffer.from(`"${name}"`));
 
 /** The request uses what only the accounts of its first step have: stored conversations, prompts or files. */
 export function isStateful({ request, storedConversation }: AdmittedRequest): boolean {
@@ -70,7 +74,8 @@ function readNeeds(request: ModelRequest): RequestNeeds {
   return {
     hasFiles: files > 0,
     hasRemotePictures: remotePictures > 0,
-    hasSchema: part !== null && findBytes(part.bytes, JSON_SCHEMA, part.start, part.end) !== -1,
+    hasSchema:
+      part !== null && SCHEMA_NAMES.some((name) => findBytes(part.bytes, name, part.start, part.end) !== -1),
   };
 }
 

@@ -56,11 +56,28 @@ export function applyRequestPolicy(
 
 function noteChanges(
   actions: PolicyActions,
-  { trace }: AdmittedRequest,
+  { trace, fallback }: AdmittedRequest,
   changes: readonly PolicyChange[],
 ): void {
-  trace.policyChanges = changes;
+  trace.policyChanges = addChanges(fallback?.requested.policyChanges ?? null, changes);
   for (const { rule, to } of changes) actions.add(rule, to === null ? "drop" : "change");
+}
+
+/** A fallback step restricts what the requested target has restricted before. */
+function addChanges(
+  earlier: readonly PolicyChange[] | null,
+  changes: readonly PolicyChange[],
+): readonly PolicyChange[] {
+  if (earlier === null) return changes;
+  const isSame = (a: PolicyChange, b: PolicyChange) =>
+    a.rule === b.rule && a.param === b.param && a.to !== null && b.to !== null;
+  return [
+    ...earlier.filter((before) => !changes.some((change) => isSame(before, change))),
+    ...changes.map((change) => ({
+      ...change,
+      from: (earlier.find((before) => isSame(before, change)) ?? change).from,
+    })),
+  ];
 }
 
 function countRejection({ policyActions }: RequestPolicyServices, error: unknown): never {

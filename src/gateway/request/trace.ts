@@ -75,6 +75,8 @@ export interface BatchedWork {
 
 /** A request that is sent in batches. */
 export interface BatchedRequest {
+  /** An upstream has worked on at least one batch. */
+  readonly hasWorked: boolean;
   /** Null if no batch was worked on. */
   measureWork(): Promise<BatchedWork | null>;
 }
@@ -96,7 +98,10 @@ export interface Trace {
   /** The part of them that was for the caller's concurrency limit. */
   slotWaitMs: number;
   waitingSinceMs: number | null;
-  /** The batches of the request, for each upstream model that was tried; null if it is sent whole. */
+  /**
+   * The batches of the request, for each upstream model that was tried; null if it is sent whole. With fallback, those of
+   * the step in progress.
+   */
   batches: BatchedRequest[] | null;
   /** Null without fallback. */
   steps: readonly StepTrace[] | null;

@@ -18,6 +18,7 @@ import type { StepTrace, Trace } from "../request/trace.ts";
 import type { DispatchStep } from "../upstream/dispatch-request.ts";
 import type { Retries } from "../upstream/retry-budget.ts";
 import type { StayingStep } from "./conversation-stays.ts";
+import { findLeaveAfterMs, leavingQueue } from "./leaving-queue.ts";
 
 /** The request as it was admitted, before any step. */
 export interface RequestedTarget extends ModelAccess {
@@ -65,6 +66,8 @@ export class FallbackRun {
   leaseGroupId: string | null;
   /** Attempts of earlier steps. */
   attemptsBefore = 0;
+  /** Upstreams have finished batches for a step that the request has left. They are the cost of the operator. */
+  hasLeftWork = false;
   /** The request has left a step. */
   #hasMoved = false;
   readonly #remaining: StepOrRequested[];
@@ -140,6 +143,8 @@ export class FallbackRun {
       this.#met.add(condition);
     }
     this.#record("failed", conditions[0] ?? error.code);
+    this.hasLeftWork ||= this.#trace.batches?.some(({ hasWorked }) => hasWorked) === true;
+    this.#trace.batches = null;
   }
 
   /** Skips the step in progress, or one that was not entered. */
@@ -208,10 +213,17 @@ export class FallbackRun {
     };
   }
 
-  /** How many attempts the step in progress may make. One is kept for the steps after it. */
+  /** How many attempts the step in progress may make. One is kept for a later step that its failure can lead to. */
   countAttemptsLeft(): number {
     const left = this.#attemptsMax - this.#trace.attempts.length;
-    return this.#remaining.length > 0 ? Math.max(Math.min(1, left), left - 1) : left;
+    const isOneKept = this.#remaining.some((step) => this.#mayFollowFailure(step));
+    return isOneKept ? Math.max(Math.min(1, left), left - 1) : left;
+  }
+
+  /** Failed attempts do not use up the money or the windows of a step. */
+  #mayFollowFailure(step: StepOrRequested): boolean {
+    if (step === null || step.when.has("busy") || step.when.has("failing")) return true;
+    return [...this.#met].some((condition) => step.when.has(condition));
   }
 
   /**
@@ -220,7 +232,9 @@ export class FallbackRun {
    */
   limitQueue(isOfGroup: boolean): QueueSettings {
     if (!this.isFirst) return NO_WAIT;
-    return isOfGroup ? this.accountQueue() : this.requested.caller.group.queue;
+    const { caller, model } = this.requested;
+    // A long body has waited for the same limit before it was read.
+    return isOfGroup ? leavingQueue(caller.group.queue, model.fallback) : caller.group.queue;
   }
 
   /** The queue for accounts. The time includes what the request has waited before. */
@@ -228,8 +242,7 @@ export class FallbackRun {
     // Where a conversation stays, it does not wait.
     if (this.step !== null && !this.#hasMoved) return NO_WAIT;
     const { queue } = this.requested.caller.group;
-    const leaving = this.#remaining.find((step) => step?.when.has("busy"));
-    const leaveAfterMs = leaving?.leaveAfterMs ?? null;
+    const leaveAfterMs = findLeaveAfterMs(this.#remaining);
     if (leaveAfterMs === null) return queue;
     const timeoutMs = Math.min(queue.timeoutMs, this.#trace.endedWaitsMs + leaveAfterMs);
     return { maxWaiting: queue.maxWaiting, timeoutMs };

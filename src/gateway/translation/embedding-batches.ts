@@ -115,10 +115,14 @@ export class EmbeddingBatches implements BatchedRequest {
     return null;
   }
 
+  get hasWorked(): boolean {
+    return this.#finished.size + this.#abandoned.size > 0;
+  }
+
   /** What upstreams have worked on so far; null if nothing. */
   async measureWork(): Promise<BatchedWork | null> {
+    if (!this.hasWorked) return null;
     const finished = [...this.#finished.values()];
-    if (finished.length + this.#abandoned.size === 0) return null;
     const uncounted = [...this.#finished].flatMap(([at, { usage }]) => (usage === null ? [at] : []));
     let countedTokens = 0;
     for (const at of [...uncounted, ...this.#abandoned]) {
