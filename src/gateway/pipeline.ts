@@ -39,6 +39,7 @@ import {
   type RequestContext,
   type ReservedRequest,
   setCaller,
+  setHolder,
   setLease,
   setModel,
   setRequest,
@@ -46,10 +47,10 @@ import {
 import { applyRequestPolicy } from "./request-policy/apply-request-policy.ts";
 import { reserveLimits, reserveLimitsBeforeBody } from "./reserve-limits.ts";
 import { announceResponse, rememberResponse, settleOrFollow } from "./response-calls/remember-response.ts";
-import { findOrigin, findSameAccount } from "./response-calls/same-account.ts";
 import { lookUpStoredTokens } from "./response-calls/stored-tokens.ts";
 import { countWastedAttempts } from "./settlement/compute-money.ts";
 import { settleRequest } from "./settlement/settle.ts";
+import { findHolder, findOrigin } from "./steps/conversation-holder.ts";
 import type { FallbackRun } from "./steps/fallback-run.ts";
 import { measureBatches } from "./translation/embedding-batches.ts";
 import type { Transport } from "./transport.ts";
@@ -102,7 +103,7 @@ export class Pipeline<C extends Call, Out> {
         const found = storedResponses.findConversation(previousResponseId, context.caller.key.id);
         context.storedConversation = isPending(found) ? await found : found;
         if (context.storedConversation === null)
-          context.routes = await findSameAccount(gateway.responses, context, previousResponseId);
+          setHolder(context, await findHolder(gateway.responses, context, previousResponseId));
       }
 
       // Apply the request policy.

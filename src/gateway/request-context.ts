@@ -19,6 +19,7 @@ import type { Call } from "./call.ts";
 import type { RequestCharge } from "./charging/charge.ts";
 import type { WindowBudget } from "./charging/window-budget.ts";
 import { openTrace, type Trace } from "./request/trace.ts";
+import type { ConversationHolder } from "./steps/conversation-holder.ts";
 import type { FallbackRun } from "./steps/fallback-run.ts";
 import type { StoredConversation } from "./stored-responses/stored-conversations.ts";
 import type { AccountSlot } from "./upstream/account-slot.ts";
@@ -39,6 +40,8 @@ export interface RequestContext<C extends Call = Call> {
   fallback: FallbackRun | null;
   /** The conversation that the request continues, if the gateway itself stores it. */
   storedConversation: StoredConversation | null;
+  /** Where the conversation continues that the request names; null unless an upstream holds it. */
+  holder: ConversationHolder | null;
   /** The maximum cost against the caller's USD windows; null if the caller has none. */
   budget: WindowBudget | null;
   /** The maximum output tokens of each choice, if a USD window affords fewer than the client requested. */
@@ -113,6 +116,7 @@ export function openContext<C extends Call>(
     routes: NO_ROUTES,
     fallback: null,
     storedConversation: null,
+    holder: null,
     budget: null,
     windowCap: null,
     windowSearches: null,
@@ -163,6 +167,12 @@ export function setStep(
   context.budget = null;
   context.windowCap = null;
   context.windowSearches = null;
+}
+
+/** The request continues where its conversation is. A fallback step is entered later. */
+export function setHolder(context: AdmittedRequest, holder: ConversationHolder): void {
+  context.holder = holder;
+  if (holder.step === null) context.routes = holder.routes;
 }
 
 export function setLease<C extends Call>(

@@ -169,3 +169,69 @@ test("a stream that fails after its first content stays at its step", async () =
   expect([response.status, response.headers.get("x-gateway-step")]).toEqual([200, "0"]);
   expect(await response.text()).toContain('"error"');
 });
+
+/** The account of the step holds a response, and the first step works again. */
+async function storeAtStep(gateway: PaidGateway): Promise<string> {
+  gateway.simulator.force("500", 1);
+  const response = await gateway.call("/v1/responses", { model: "asked", input: "One", store: true });
+  const { group, text } = await readServed(gateway, response);
+  expect(group).toBe("standard");
+  return String(asRecord(JSON.parse(text)).id);
+}
+
+test("a response that an account of a step stores is retrieved, and continued at the price of the step", async () => {
+  const gateway = await start({
+    first: "sim-fast",
+    key: { limits: { concurrency: 2, windows: [{ per: "5h", usd: "1.00" }] } },
+    standard: { group_limits: { rpm: 10 } },
+  });
+  const id = await storeAtStep(gateway);
+  const retrieved = await gateway.call(`/v1/responses/${id}`);
+  expect([retrieved.status, asRecord(await retrieved.json()).id]).toEqual([200, id]);
+  for (const stream of [false, true]) {
+    const response = await gateway.call("/v1/responses", {
+      model: "asked",
+      input: "Two",
+      previous_response_id: id,
+      stream,
+    });
+    const { row, group } = await readServed(gateway, response);
+    expect([group, row.fallbackStep, row.fallbackReason]).toEqual(["standard", 1, null]);
+    expect(response.headers.get("x-gateway-step")).toBe("1");
+    expect(row.chargedNano).toBe(billRow(row, PRICE, "2"));
+  }
+  expect((await readServed(gateway, await ask(gateway))).group).toBe("saver");
+  const deleted = await gateway.call(`/v1/responses/${id}`, undefined, { method: "DELETE" });
+  expect([deleted.status, asRecord(await deleted.json()).deleted]).toEqual([200, true]);
+});
+
+test("the conversation of a step is not continued there without the permission of the client", async () => {
+  const gateway = await start({ first: "sim-fast" });
+  const id = await storeAtStep(gateway);
+  const body = { model: "asked", input: "Two", previous_response_id: id };
+  for (const headers of [{ "x-gateway-fallback": "none" }, { "x-gateway-max-price": "3.9" }]) {
+    const response = await gateway.call("/v1/responses", body, { headers });
+    const error = asRecord(asRecord(await response.json()).error);
+    expect([response.status, error.code]).toEqual([400, "previous_response_not_found"]);
+  }
+  const background = await gateway.call("/v1/responses", { ...body, background: true });
+  expect([background.status, await background.text()]).toEqual([400, expect.stringContaining("stateful")]);
+});
+
+test("a conversation that only a step can continue ends with the error of that step", async () => {
+  const gateway = await start({ first: "sim-fast", modelSteps: [{ model: "other", when: ["failing"] }] });
+  const id = await storeAtStep(gateway);
+  gateway.simulator.force("500", 3);
+  const response = await gateway.call("/v1/responses", {
+    model: "asked",
+    input: "Two",
+    previous_response_id: id,
+  });
+  const error = asRecord(asRecord(await response.json()).error);
+  expect([response.status, error.code, error.tried]).toEqual([
+    502,
+    "upstream_error",
+    [{ group: "standard", model: "asked", reason: "failing" }],
+  ]);
+  gateway.simulator.force(null);
+});

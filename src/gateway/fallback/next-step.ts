@@ -9,6 +9,7 @@ import { callerSubjects } from "../admission/caller-limits.ts";
 import { HoldRejection } from "../charging/hold-error.ts";
 import { type AdmittedRequest, setStep } from "../request-context.ts";
 import { applyRequestPolicy, type RequestPolicyServices } from "../request-policy/apply-request-policy.ts";
+import { conversationNotFound } from "../steps/conversation-holder.ts";
 import type { ConversationStays } from "../steps/conversation-stays.ts";
 import { FallbackRun } from "../steps/fallback-run.ts";
 import { findConditions } from "../steps/find-conditions.ts";
@@ -36,7 +37,10 @@ export async function openFallback(
 ): Promise<FallbackRun | null> {
   const { caller, call, request, model, routes, policyCap, trace } = context;
   const headers = readFallbackHeaders(call.request.headers);
-  if (caller.key.fallback === "deny" || headers.isDenied) return null;
+  if (caller.key.fallback === "deny" || headers.isDenied) {
+    if ((context.holder?.step ?? null) !== null) throw notFound(context);
+    return null;
+  }
   const { outputTokensMax } = request;
   const name = nameStay(context);
   const run = new FallbackRun({
@@ -58,12 +62,38 @@ export async function openFallback(
     monotonicMs: services.clock.monotonicMs,
   });
   context.fallback = run;
-  const stay = name === null ? null : services.stays.find(name, model.fallback);
-  if (stay !== null) {
-    run.startAt(stay);
-    await enterNext(services, context, run);
+  try {
+    await enterFirst(services, context, run);
+  } catch (cause) {
+    restoreRequested(context, run);
+    run.abandon();
+    run.close();
+    throw cause;
   }
   return run;
+}
+
+/** A request that continues a conversation may begin at a later step. */
+async function enterFirst(
+  services: FallbackServices,
+  context: AdmittedRequest,
+  run: FallbackRun,
+): Promise<void> {
+  const holdingStep = context.holder?.step ?? null;
+  if (holdingStep !== null) {
+    run.stayAt(holdingStep);
+    if (!(await enterNext(services, context, run))) throw withTried(notFound(context), run.tried);
+    return;
+  }
+  const stay =
+    run.conversation === null ? null : services.stays.find(run.conversation, context.model.fallback);
+  if (stay === null) return;
+  run.startAt(stay);
+  await enterNext(services, context, run);
+}
+
+function notFound({ endpoint, request }: AdmittedRequest): ApiError {
+  return conversationNotFound(endpoint, request.previousResponseId ?? "");
 }
 
 /** A conversation stays within its key, group and model. Null if the request names none, or no step keeps them. */
@@ -146,10 +176,12 @@ async function enterStep(
 ): Promise<string | null> {
   const { requested, retries } = run;
   if (run.countAttemptsLeft() <= 0) return "attempts";
-  if (isStateful(context)) return "stateful";
+  const holder = context.holder?.step === step ? context.holder : null;
+  if (context.request.background || (holder === null && isStateful(context))) return "stateful";
   const caller = { key: requested.caller.key, group: step.group };
   const firstNano = forecastPrice(services.estimates, context, requested);
-  const routes = findStepRoutes(services.estimates, context, step);
+  const eligible = findStepRoutes(services.estimates, context, step);
+  const routes = holder === null ? eligible : eligible.filter((route) => holder.routes.includes(route));
   if (routes.length === 0) return "not_eligible";
   if (!(await allowsPolicy(services, context, { requested: requested.caller, caller }))) return "policy";
   context.request.publicModel = step.model.id;

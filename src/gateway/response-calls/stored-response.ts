@@ -42,6 +42,7 @@ import { isClientDisconnect } from "../client-disconnect.ts";
 import { EVENT_STREAM_LINES, JSON_LINES } from "../endpoints/error-response.ts";
 import { asReported } from "../metering/meter.ts";
 import { boundLateReport, type MeteredModel } from "../metering/usage-bounds.ts";
+import { findGroupOfAccount } from "../steps/conversation-holder.ts";
 import type { ResponseRoute, ResponseRoutes } from "../stored-responses/response-routes.ts";
 import type { KeepAliveTimer } from "../stream/keep-alive-timer.ts";
 import { Relay, type RelayTiming } from "../stream/relay.ts";
@@ -125,16 +126,17 @@ export async function callStoredResponse(
   if (own !== null) return own;
   const knownRoute = await services.responses.find(stored.responseId, caller.key.id);
   if (!knownRoute) throw notFound(stored.responseId);
+  const holder = findGroupOfAccount(caller.group, knownRoute.accountId);
   // A response that was created by another process, or before a restart, is priced at the current price.
   const route = {
     ...knownRoute,
-    terms: knownRoute.terms ?? caller.group.models.get(knownRoute.publicModel) ?? NO_TERMS,
+    terms: knownRoute.terms ?? holder?.group.models.get(knownRoute.publicModel) ?? NO_TERMS,
   };
-  const account = caller.group.accounts.find(({ id }) => id === route.accountId);
-  if (!account) {
+  if (holder === null) {
     const mayComeBack = await hasAccount(services.db, route.accountId);
     throw mayComeBack ? temporarilyUnavailable(stored.responseId) : notFound(stored.responseId);
   }
+  const { account } = holder;
   // After deletion the usage could no longer be read.
   if (stored.method === "DELETE" && route.checkSettled !== undefined && !(await route.checkSettled()))
     throw stillInProgress();

@@ -71,6 +71,8 @@ export class FallbackRun {
   /** The request has left a step. */
   #hasMoved = false;
   readonly #remaining: StepOrRequested[];
+  /** The only step that can serve the request; null if any can. */
+  #holdingStep: PublishedFallbackStep | null = null;
   readonly #met = new Set<FallbackCondition>();
   readonly #tried: TriedStep[] = [];
   readonly #trace: Trace;
@@ -95,6 +97,12 @@ export class FallbackRun {
     this.#remaining.splice(this.#remaining.indexOf(step), 1);
     this.#remaining.unshift(step, null);
     this.#met.add(reason);
+  }
+
+  /** An account of this step holds the conversation, so no other step can serve the request. */
+  stayAt(step: PublishedFallbackStep): void {
+    this.#remaining.splice(0, this.#remaining.length, step);
+    this.#holdingStep = step;
   }
 
   enter(step: StepOrRequested): void {
@@ -164,8 +172,8 @@ export class FallbackRun {
         return null;
       }
       const reason = [...this.#met].findLast((condition) => step.when.has(condition));
-      if (reason === undefined) continue;
-      this.reason = reason;
+      if (reason === undefined && step !== this.#holdingStep) continue;
+      this.reason = reason ?? null;
       return step;
     }
   }
@@ -231,16 +239,17 @@ export class FallbackRun {
    * wait for its limits.
    */
   limitQueue(isOfGroup: boolean): QueueSettings {
-    if (!this.isFirst) return NO_WAIT;
     const { caller, model } = this.requested;
+    if (this.#holdingStep !== null) return caller.group.queue;
+    if (!this.isFirst) return NO_WAIT;
     // A long body has waited for the same limit before it was read.
     return isOfGroup ? leavingQueue(caller.group.queue, model.fallback) : caller.group.queue;
   }
 
   /** The queue for accounts. The time includes what the request has waited before. */
   accountQueue(): QueueSettings {
-    // Where a conversation stays, it does not wait.
-    if (this.step !== null && !this.#hasMoved) return NO_WAIT;
+    // Where a conversation stays, it does not wait: the requested target is next.
+    if (this.#remaining.includes(null)) return NO_WAIT;
     const { queue } = this.requested.caller.group;
     const leaveAfterMs = findLeaveAfterMs(this.#remaining);
     if (leaveAfterMs === null) return queue;
