@@ -15,6 +15,8 @@ const USED_NANO = bill([
   [USED.input_tokens, PRICE.input],
   [USED.output_tokens, PRICE.output],
 ]);
+/** USD for each search. */
+const SEARCH_PRICE = { ...PRICE, per_call: { web_search: "0.01" } };
 const TEXT = "The quick brown fox jumps over the lazy dog.";
 
 let folder: string;
@@ -67,7 +69,7 @@ async function start(limits: GatewayOptions["limits"] = {}, account: object = {}
     ...account,
   };
   gateway = await startPaidGateway(
-    { balance: "10.00", models: { paid: "up" }, accounts: [own] },
+    { balance: "10.00", models: { paid: { upstream: "up", price: SEARCH_PRICE } }, accounts: [own] },
     {
       databaseUrl: `sqlite:${join(folder, "gateway.db")}`,
       environment: { MODEL_GATEWAY_MASTER_KEY: Buffer.alloc(32, 7).toString("base64") },
@@ -78,9 +80,10 @@ async function start(limits: GatewayOptions["limits"] = {}, account: object = {}
 }
 
 /** Begins a response, stops the gateway while it is in progress, and returns its request and its hold. */
-async function begin(): Promise<{ requestId: string; heldNano: bigint }> {
+async function begin(more: object = {}): Promise<{ requestId: string; heldNano: bigint }> {
   const first = await start();
-  const begun = await first.call("/v1/responses", { model: "paid", input: "Hello", background: true });
+  const body = { model: "paid", input: "Hello", background: true, ...more };
+  const begun = await first.call("/v1/responses", body);
   await begun.text();
   const { heldNano } = await first.records.wallet();
   await first.stop();
@@ -185,4 +188,23 @@ test("an upstream that fails for a while is polled again", async () => {
   expect(await records.findRow(requestId)).toBeNull();
   respond = () => Response.json(buildResponse("completed", USED));
   expect(await records.row(requestId)).toMatchObject({ chargedNano: USED_NANO });
+});
+
+test.each([
+  ["the limit that the response repeats", 3, 3],
+  ["the bound of its group, if the response repeats none", null, 10],
+])("searches are charged up to %s", async (_, limit, charged) => {
+  const { requestId } = await begin({ tools: [{ type: "web_search" }] });
+  const search = { type: "web_search_call", status: "completed", action: { type: "search", query: "news" } };
+  response = {
+    ...buildResponse("completed", USED),
+    output: Array.from({ length: 12 }, (__, at) => ({ ...search, id: `ws_${at}` })),
+    max_tool_calls: limit,
+  };
+  const { records } = await start();
+  expect(await records.row(requestId)).toMatchObject({
+    outcome: "completed",
+    webSearches: charged,
+    chargedNano: USED_NANO + BigInt(charged) * 10_000_000n,
+  });
 });
