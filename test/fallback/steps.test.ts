@@ -255,6 +255,7 @@ describe("the request stays at its first step", () => {
       { input: [{ type: "item_reference", id: "msg_1" }] },
       { input: "Hello", prompt: { id: "pmpt_1" } },
       { input: "Hello", conversation: "conv_1" },
+      { input: "Hello", tools: [{ type: "file_search", vector_store_ids: ["vs_1"] }] },
     ]) {
       const response = await gateway.call("/v1/responses", { model: "asked", ...body });
       const { tried } = asRecord(asRecord(await response.json()).error);

@@ -15,7 +15,9 @@ const NO_ROUTES: readonly AccountRoute[] = [];
 const SCHEMA_NAMES = [
   "json_schema",
   ...["responseSchema", "response_schema", "responseJsonSchema", "response_json_schema"],
-].map((name) => Buffer.from(`"${name}"`));
+].map(quote);
+/** Names in requests for collections of files at the upstream: of OpenAI, and of Google. */
+const COLLECTION_NAMES = ["vector_store_ids", "fileSearchStoreNames", "file_search_store_names"].map(quote);
 
 /** The request uses what only the accounts of its first step have: stored conversations, prompts or files. */
 export function isStateful({ request, storedConversation }: AdmittedRequest): boolean {
@@ -23,7 +25,17 @@ export function isStateful({ request, storedConversation }: AdmittedRequest): bo
   if (storedConversation === null && (request.readsKept || request.previousResponseId !== null)) return true;
   if (storedConversation !== null && namesPrompt(request)) return true;
   const { namesKept, remoteFiles } = request.inputReach();
-  return namesKept || remoteFiles > 0;
+  return namesKept || remoteFiles > 0 || mentions(request, COLLECTION_NAMES);
+}
+
+function quote(name: string): Buffer {
+  return Buffer.from(`"${name}"`);
+}
+
+/** Quotes within texts are escaped, so only members and values match. */
+function mentions(request: ModelRequest, names: readonly Buffer[]): boolean {
+  const part = request.scannedBody()?.part ?? null;
+  return part !== null && names.some((name) => findBytes(part.bytes, name, part.start, part.end) !== -1);
 }
 
 function namesPrompt(request: ModelRequest): boolean {
@@ -70,12 +82,10 @@ interface RequestNeeds {
 
 function readNeeds(request: ModelRequest): RequestNeeds {
   const { files, remotePictures } = request.inputReach();
-  const part = request.scannedBody()?.part ?? null;
   return {
     hasFiles: files > 0,
     hasRemotePictures: remotePictures > 0,
-    hasSchema:
-      part !== null && SCHEMA_NAMES.some((name) => findBytes(part.bytes, name, part.start, part.end) !== -1),
+    hasSchema: mentions(request, SCHEMA_NAMES),
   };
 }
 
