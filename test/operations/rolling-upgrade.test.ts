@@ -1,6 +1,6 @@
 /**
  * Two nodes are replaced by the next version and back, one after the other, while clients send requests, to which a
- * request policy applies.
+ * request policy applies. A fallback step serves some of them.
  */
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
@@ -13,7 +13,7 @@ import { SCHEMA_KNOWN } from "../../src/store/migrations/index.ts";
 import { type GatewayProcess, startGatewayProcess } from "../support/gateway-process.ts";
 import { type LoadBalancer, startLoadBalancer } from "../support/load-balancer.ts";
 import { buildNextVersion, type NextVersion } from "../support/next-version.ts";
-import { bill, openBillingRecords, PRICE, paidFile } from "../support/paid-gateway.ts";
+import { bill, openBillingRecords, PRICE, paidFile, SIMULATOR } from "../support/paid-gateway.ts";
 import { type Postgres, startPostgres } from "../support/postgres.ts";
 import { TEST_KEY } from "../support/running-gateway.ts";
 import { openSocketClient, type SocketClient } from "../support/turn-client.ts";
@@ -26,11 +26,26 @@ const PAUSE_MS = 25;
 
 /** A background response of `slow` outlives a node that is being replaced. */
 const MODELS = { paid: "sim-fast", slow: "sim-fast@background=1500ms,bytes=4000" };
+const FAILING = { failing: "fault/500" };
+const account = (name: string, models: object) => ({
+  name,
+  kind: "openai",
+  base_url: SIMULATOR,
+  credential: "credential",
+  private_network: true,
+  models,
+});
 const FILE = paidFile({
   balance: "100",
-  models: MODELS,
+  models: {
+    ...MODELS,
+    paid: { upstream: MODELS.paid, more: { context_tokens: 100_000 } },
+    failing: { upstream: FAILING.failing, more: { fallback: [{ model: "paid", when: ["failing"] }] } },
+  },
+  accounts: [account("sim", MODELS), account("broken", FAILING)],
   policies: [{ name: "no-search", tools: { deny: ["web_search"] } }],
-  group: { request_policy: "no-search" },
+  // Without a queue, a request leaves a failing account at once.
+  group: { request_policy: "no-search", queue: { max_waiting: 0 } },
 });
 const HEADERS = { authorization: `Bearer ${TEST_KEY}`, "content-type": "application/json" };
 
@@ -99,6 +114,8 @@ interface BackgroundResponse {
 class Load {
   readonly failures: string[] = [];
   responses = 0;
+  /** The responses that a fallback step served. */
+  moved = 0;
   turns = 0;
   reconnects = 0;
   /** The usage of each background response, by its request. */
@@ -107,7 +124,7 @@ class Load {
   readonly #clients: Promise<void>[] = [];
 
   start(): void {
-    for (let i = 0; i < HTTP_CLIENTS; i += 1) this.#clients.push(this.#sendRequests(i % 2 === 0));
+    for (let i = 0; i < HTTP_CLIENTS; i += 1) this.#clients.push(this.#sendRequests(i));
     for (let i = 0; i < SOCKET_CLIENTS; i += 1) this.#clients.push(this.#takeTurns());
     for (let i = 0; i < BACKGROUND_CLIENTS; i += 1) this.#clients.push(this.#followResponses());
   }
@@ -117,9 +134,12 @@ class Load {
     await Promise.all(this.#clients);
   }
 
-  async #sendRequests(stream: boolean): Promise<void> {
+  async #sendRequests(client: number): Promise<void> {
+    const stream = client % 2 === 0;
+    const isMoved = client < HTTP_CLIENTS / 2;
     const messages = [{ role: "user", content: "Hello" }];
-    const body = JSON.stringify({ model: "paid", stream, messages, web_search_options: {} });
+    const model = isMoved ? "failing" : "paid";
+    const body = JSON.stringify({ model, stream, messages, web_search_options: {} });
     while (!this.#isStopped) {
       try {
         const response = await fetch(`${balancer.url}/v1/chat/completions`, {
@@ -130,8 +150,11 @@ class Load {
         const text = await response.text();
         const isWhole = stream ? text.trimEnd().endsWith("data: [DONE]") : text.includes('"usage"');
         const isRestricted = response.headers.get("x-gateway-policy")?.startsWith("tools=-") ?? false;
-        if (response.status === 200 && isWhole && isRestricted) this.responses += 1;
-        else this.failures.push(`${response.status} ${text.slice(-300)}`);
+        const isServed = (response.headers.get("x-gateway-step") === "1") === isMoved;
+        if (response.status === 200 && isWhole && isRestricted && isServed) {
+          this.responses += 1;
+          if (isMoved) this.moved += 1;
+        } else this.failures.push(`${response.status} ${text.slice(-300)}`);
       } catch (error) {
         this.failures.push(String(error));
       }
@@ -170,7 +193,7 @@ class Load {
         const closed = client.closed.then(() => "closed" as const);
         const ended = await Promise.race([client.turn({ model: "paid", input: "Hello" }), closed]);
         if (ended !== "closed" && ended.last.type === "response.completed") this.turns += 1;
-        else if (ended === "closed" || isMoved(ended.last)) {
+        else if (ended === "closed" || isClosing(ended.last)) {
           this.reconnects += 1;
           client = null;
         } else this.failures.push(JSON.stringify(ended.last));
@@ -183,7 +206,7 @@ class Load {
   }
 }
 
-function isMoved({ error }: Record<string, unknown>): boolean {
+function isClosing({ error }: Record<string, unknown>): boolean {
   return JSON.stringify(error)?.includes("websocket_connection_limit_reached") ?? false;
 }
 
@@ -229,4 +252,9 @@ test("nodes are upgraded and rolled back one by one without a failed request", a
   }
   const [booked] = await db.sql`SELECT COUNT(*) AS many FROM usage_row WHERE charged_nano > 0`;
   expect(Number(booked?.many)).toBeGreaterThanOrEqual(load.responses + load.turns);
+  expect(load.moved).toBeGreaterThan(HTTP_CLIENTS * 5);
+  const [moved] = await db.sql`
+    SELECT COUNT(*) AS many FROM usage
+    WHERE fallback_step = 1 AND requested_model = 'failing' AND public_model = 'paid' AND charged_nano > 0`;
+  expect(Number(moved?.many)).toBeGreaterThanOrEqual(load.moved);
 }, 120_000);
