@@ -2,7 +2,7 @@
 
 import { FALLBACK_STEPS_MAX, type FallbackStep } from "../records/fallback.ts";
 import type { Charge, GroupRecord } from "../records/group.ts";
-import type { Interface } from "../records/interfaces.ts";
+import { DIALECTS, type Interface } from "../records/interfaces.ts";
 import type { KeyRecord } from "../records/key.ts";
 import type { PolicyRecords } from "../records/policy.ts";
 import { explainAccount } from "./explain.ts";
@@ -16,6 +16,7 @@ export const FALLBACK_OBSTACLES = [
   "model_not_published",
   "policy_excludes_model",
   "price_unknown",
+  "window_unknown",
   "no_account_serves",
 ] as const;
 export type FallbackObstacle = (typeof FALLBACK_OBSTACLES)[number];
@@ -54,7 +55,11 @@ export function explainFallback(
         return "model_not_published";
       if (!isAllowed(records, [own.requestPolicy, key.requestPolicy, group.requestPolicy], target.id))
         return "policy_excludes_model";
-      if (charge !== "none" && termsFor(group)(target).price === null) return "price_unknown";
+      const { price, contextTokens } = termsFor(group)(target);
+      if (charge !== "none" && price === null) return "price_unknown";
+      // Whether the input fits another model must be known.
+      const isText = DIALECTS.some((dialect) => dialect === iface);
+      if (target !== model && isText && contextTokens === null) return "window_unknown";
       return isServed(records, group, target.id, iface) ? null : "no_account_serves";
     };
     const { when, maxPrice, leaveAfterMs, stayMs } = step;

@@ -99,7 +99,7 @@ test("the chain of a key is explained, with what keeps requests from a step", as
       stay_ms: 600_000,
       obstacle: null,
     },
-    expect.objectContaining({ step: 2, group: "saver", model: "slow", charge: "none", obstacle: null }),
+    expect.objectContaining({ step: 2, group: "saver", model: "slow", obstacle: "window_unknown" }),
   ]);
   const responses = await owner.call("models.why", { query: { ...query, interface: "responses" } });
   expect(responses.fallback.map(({ obstacle }) => obstacle)).toEqual([

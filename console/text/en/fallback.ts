@@ -62,6 +62,7 @@ export const fallback = {
       model_not_published: "model not published, or not through this interface",
       policy_excludes_model: "excluded by a request policy",
       price_unknown: "charges, and the model has no price",
+      window_unknown: "the model declares no context window",
       no_account_serves: "no account serves the model",
     },
   },

@@ -60,6 +60,7 @@ export const fallback: Area<"fallback"> = {
       model_not_published: "模型未发布，或不支持该接口",
       policy_excludes_model: "被请求策略排除",
       price_unknown: "需要付费，但模型没有价格",
+      window_unknown: "该模型未声明上下文窗口",
       no_account_serves: "没有账号提供该模型",
     },
   },
