@@ -27,6 +27,7 @@ function open(url: string, model: keyof typeof MODELS, deaf: boolean): StreamCli
 
 describe("clients that never read", () => {
   const CLIENTS = 20;
+  const GROWN_BYTES_MAX = (CLIENTS * STREAM_BYTES) / 5;
   let simulator: Simulator;
   let gateway: SpawnedGateway;
 
@@ -50,12 +51,15 @@ describe("clients that never read", () => {
 
     // Sent data is in the kernel's socket buffers on both sides of the gateway.
     const sentBytes = (eventsSent(simulator) * EVENT_BYTES) / CLIENTS;
-    const grownBytes = gateway.residentBytes() - beforeBytes;
+    // What has passed through the gateway is garbage, which is returned to the system a little later.
+    const computeGrowth = () => gateway.residentBytes() - beforeBytes;
+    await eventually(() => computeGrowth() < GROWN_BYTES_MAX, 20_000).catch(() => {});
+    const grownBytes = computeGrowth();
     console.log(
       `${CLIENTS} clients that never read ${STREAM_BYTES / MB} MB each: ${(sentBytes / MB).toFixed(1)} MB sent to each, gateway grew by ${(grownBytes / MB).toFixed(0)} MB`,
     );
     expect(sentBytes).toBeLessThan(STREAM_BYTES / 2);
-    expect(grownBytes).toBeLessThan((CLIENTS * STREAM_BYTES) / 5);
+    expect(grownBytes).toBeLessThan(GROWN_BYTES_MAX);
 
     // Clients that read are served meanwhile.
     const reader = open(gateway.url, "short", false);
