@@ -14,7 +14,6 @@ import { RequestReader } from "../gateway/request/read-request.ts";
 import { HeldResponses } from "../gateway/response-calls/held-responses.ts";
 import { ConversationStays } from "../gateway/steps/conversation-stays.ts";
 import { openResponseRoutes } from "../gateway/stored-responses/response-routes.ts";
-import type { StoredResponses } from "../gateway/stored-responses/stored-responses.ts";
 import { openDrains } from "../gateway/stream/drains.ts";
 import type { TranslationServices } from "../gateway/translation/request-translator.ts";
 import { StateSeals } from "../gateway/translation/state-seals.ts";
@@ -63,12 +62,12 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
   const { installation, settings, limits, log, closers } = context;
   const { clock, db } = installation;
   const { policy, limiter, leases, billing, timers, tracer } = services;
-  const { billingEngine } = billing;
   const { deadlines, keepAliveTimer } = timers;
   // Requests that wait for a slot and those that wait for an account count together.
   const occupancy = new QueueOccupancy();
   const loop = openLoopWatch(context);
-  const dispatcher = openDispatcher(context, { ...services, occupancy, billingEngine, loop });
+  const threads = openTranslationThreads(context);
+  const dispatcher = openDispatcher(context, { ...services, ...billing, occupancy, loop, threads });
   const bodies = openBodyBudgets(limits, settings.largeBodiesBytes, { ...clock, deadlines });
   const requests = new RequestReader(
     { ...limits, spoolDir: spoolFolder(context), deadlines, monotonicMs: clock.monotonicMs },
@@ -98,7 +97,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     concurrencyQueue: new ConcurrencyQueue(limiter, occupancy, clock),
     tokenCounts: new KeySlots(limits.tokenCountsOfKey),
     reads: new KeyRate(limits.readsOfKey, clock.monotonicMs),
-    billingEngine,
+    billingEngine: billing.billingEngine,
     rejections: billing.rejections,
     billingFaults: billing.faults,
     idempotency: billing.idempotency,
@@ -121,7 +120,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
       checkHeld: (requestId, ended) => heldResponses.checkSettled(requestId, ended),
     }),
     heldResponses,
-    translation: openTranslation(context, storedResponses, inputCounter),
+    translation: openTranslation(context, { storedResponses, inputCounter, threads }),
     dispatcher,
     keepAliveTimer,
     timing: limits,
@@ -187,24 +186,24 @@ function openInputCounter({ installation, limits, closers }: ProcessContext): In
   return counter;
 }
 
+function openTranslationThreads({ installation, limits, closers }: ProcessContext): TranslationThreads {
+  const { keyring, clock } = installation;
+  const { monotonicMs } = clock;
+  const threads = new TranslationThreads({ limits: limits.translationThreads, keyring, monotonicMs });
+  closers.add(() => threads.close());
+  return threads;
+}
+
 function openTranslation(
-  { installation, limits, closers }: ProcessContext,
-  storedResponses: StoredResponses,
-  inputCounter: InputCounter,
+  { installation }: ProcessContext,
+  services: Pick<TranslationServices, "storedResponses" | "inputCounter" | "threads">,
 ): TranslationServices {
   const { keyring, clock } = installation;
-  const threads = new TranslationThreads({
-    limits: limits.translationThreads,
-    keyring,
-    monotonicMs: clock.monotonicMs,
-  });
-  closers.add(() => threads.close());
+  const { inputCounter } = services;
   return {
+    ...services,
     seals: new StateSeals(keyring),
-    threads,
-    storedResponses,
     counts: new TranslationCounts(),
-    inputCounter,
     factors: new TokenFactors(clock.monotonicMs, inputCounter),
     newId: (prefix) => prefix + installation.newId("id").slice("id_".length),
   };

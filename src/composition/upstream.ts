@@ -6,6 +6,7 @@ import type { Clock } from "../base/clock.ts";
 import { type Deadlines, openDeadlines } from "../base/deadlines.ts";
 import type { BillingEngine } from "../billing/engine/billing-engine.ts";
 import { type KeepAliveTimer, openKeepAliveTimer } from "../gateway/stream/keep-alive-timer.ts";
+import type { TranslationThreads } from "../gateway/translation/translation-threads.ts";
 import type { Dispatcher } from "../gateway/upstream/dispatch.ts";
 import { openRetryBudget } from "../gateway/upstream/retry-budget.ts";
 import type { LimitLeases } from "../limits/leases/limit-leases.ts";
@@ -49,6 +50,7 @@ export interface DispatcherServices {
   readonly billingEngine: BillingEngine;
   readonly loop: LoopWatch;
   readonly timers: Timers;
+  readonly threads: TranslationThreads;
 }
 
 export function openDispatcher(context: ProcessContext, services: DispatcherServices): Dispatcher {
@@ -93,6 +95,7 @@ export function openDispatcher(context: ProcessContext, services: DispatcherServ
     responseBytesMax: limits.responseBytesMax,
     eventBytesMax: limits.eventBytesMax,
     jsonDepthMax: limits.jsonDepthMax,
+    threads: services.threads,
     attemptsMax: limits.attemptsMax,
     timing: limits,
   };

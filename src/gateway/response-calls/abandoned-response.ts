@@ -108,7 +108,11 @@ class AbandonedResponse {
     const route = this.#route;
     const { responseId } = this.#ending;
     const result = await callStored(this.#services, route, { responseId, method, deadlineMs });
-    const progress = readProgress(this.#services, messageAudience(this.#context.request, route), result);
+    const progress = await readProgress(
+      this.#services,
+      messageAudience(this.#context.request, route),
+      result,
+    );
     switch (progress.kind) {
       case "gone":
       case "running":

@@ -12,7 +12,6 @@ import type { Audience } from "../../protocols/shared/upstream-error.ts";
 import {
   type EndedResponse,
   readResponseEnd,
-  readWholeResponse,
   type UpstreamResponse,
 } from "../../protocols/whole-response.ts";
 import { countResponse } from "../metering/count-request.ts";
@@ -22,6 +21,7 @@ import type { RequestEnding } from "../settlement/request-ending.ts";
 import { type SettlementServices, settleRequest } from "../settlement/settle.ts";
 import type { ResponseRoutes } from "../stored-responses/response-routes.ts";
 import { messageAudience } from "../upstream/message-audience.ts";
+import { type PassedResponseServices, readPassedResponse } from "../upstream/passed-response.ts";
 import { type OutboundRequest, sendRequest } from "../upstream/send-request.ts";
 import type { WholeResult } from "../whole-result.ts";
 
@@ -41,7 +41,7 @@ export type ResponseProgress =
 
 /** How calls on a stored response are sent. */
 export interface StoredCallServices {
-  readonly dispatcher: OutboundRequest & { readonly jsonDepthMax: number };
+  readonly dispatcher: OutboundRequest & PassedResponseServices;
 }
 
 /** The services that following a background response uses. */
@@ -117,7 +117,11 @@ class BackgroundResponse {
     if (this.#context.isSettled) return true;
     const { responseId } = this.#ending;
     const result = await callStored(this.#services, route, { responseId, method, deadlineMs });
-    const progress = readProgress(this.#services, messageAudience(this.#context.request, route), result);
+    const progress = await readProgress(
+      this.#services,
+      messageAudience(this.#context.request, route),
+      result,
+    );
     if (progress.kind === "running") return false;
     await this.settle(progress);
     return true;
@@ -200,13 +204,18 @@ export function callStored(
   });
 }
 
-export function readProgress(
+export async function readProgress(
   { dispatcher }: StoredCallServices,
   audience: Audience,
   result: WholeResult,
-): ResponseProgress {
+): Promise<ResponseProgress> {
   if (result.kind === "failed") return { kind: result.failure.status === 404 ? "gone" : "running" };
-  const response = readWholeResponse(result.body, RESPONSES, audience, dispatcher.jsonDepthMax);
+  const owner = audience.account?.name ?? "";
+  const response = await readPassedResponse(dispatcher, result.body, {
+    endpoint: RESPONSES,
+    audience,
+    owner,
+  });
   if (response.kind !== "response") return { kind: "running" };
   const outcome = readResponseEnd(response);
   return outcome === null ? { kind: "running" } : { kind: "ended", outcome, response };

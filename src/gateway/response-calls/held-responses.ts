@@ -166,6 +166,6 @@ export class HeldResponses {
       { responseId, method, deadlineMs },
     );
     const audience = { publicModel, upstreamModel, account, mentions: (word: string) => word === responseId };
-    return readProgress(this.#services, audience, result);
+    return await readProgress(this.#services, audience, result);
   }
 }

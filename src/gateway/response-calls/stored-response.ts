@@ -31,7 +31,7 @@ import { openResponsesReader } from "../../protocols/responses/responses-stream.
 import type { StreamReader } from "../../protocols/shared/stream.ts";
 import type { Audience } from "../../protocols/shared/upstream-error.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
-import { readResponseEnd, readWholeResponse, type UpstreamResponse } from "../../protocols/whole-response.ts";
+import { readResponseEnd, type UpstreamResponse } from "../../protocols/whole-response.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { hasAccount } from "../../store/policy/accounts.ts";
 import { type PendingUse, settlePending } from "../../store/usage/usage.ts";
@@ -46,6 +46,7 @@ import { findGroupOfAccount } from "../steps/conversation-holder.ts";
 import type { ResponseRoute, ResponseRoutes } from "../stored-responses/response-routes.ts";
 import type { KeepAliveTimer } from "../stream/keep-alive-timer.ts";
 import { Relay, type RelayTiming } from "../stream/relay.ts";
+import { type PassedResponseServices, readPassedResponse } from "../upstream/passed-response.ts";
 import {
   clientGone,
   type OutboundRequest,
@@ -87,15 +88,15 @@ export interface StoredResponseServices extends OwnResponseServices {
   readonly auth: Authenticator;
   readonly billingEngine: Pick<BillingEngine, "flush">;
   readonly responses: Pick<ResponseRoutes, "find" | "add" | "remove">;
-  readonly dispatcher: OutboundRequest & {
-    readonly jsonDepthMax: number;
-    readonly eventBytesMax: number;
-    readonly timing: {
-      readonly firstByteTimeoutMs: number;
-      readonly unaryTimeoutMs: number;
-      readonly keepAliveMs: number;
+  readonly dispatcher: OutboundRequest &
+    PassedResponseServices & {
+      readonly eventBytesMax: number;
+      readonly timing: {
+        readonly firstByteTimeoutMs: number;
+        readonly unaryTimeoutMs: number;
+        readonly keepAliveMs: number;
+      };
     };
-  };
   readonly keepAliveTimer: KeepAliveTimer;
   readonly timing: RelayTiming;
 }
@@ -151,7 +152,8 @@ async function forwardWhole(lookup: Lookup): Promise<HttpResponse> {
   const { dispatcher, responses } = services;
   const result = await sendRequest(dispatcher, buildAttempt(lookup, false));
   if (result.kind === "failed") throw toApiError(result.failure, lookup);
-  const response = readWholeResponse(result.body, RESPONSES, audience, dispatcher.jsonDepthMax);
+  const terms = { endpoint: RESPONSES, audience, owner: lookup.account.name };
+  const response = await readPassedResponse(dispatcher, result.body, terms);
   if (response.kind !== "response") {
     throw clientError(upstreamFailure("bad_answer", "not a JSON object"), audience);
   }

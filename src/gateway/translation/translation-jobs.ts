@@ -7,6 +7,9 @@ import type {
   RepeatedRequest,
   ToolNames,
 } from "../../protocols/hub/dialect-codec.ts";
+import type { EndpointName } from "../../protocols/shared/endpoint.ts";
+import type { Audience } from "../../protocols/shared/upstream-error.ts";
+import type { UpstreamResponse, WholeResponseResult } from "../../protocols/whole-response.ts";
 import type { Dialect } from "../../records/interfaces.ts";
 import type { Keyring } from "../../secrets/keyring.ts";
 import type { InputItemsTerms } from "../stored-responses/input-items.ts";
@@ -74,7 +77,31 @@ export interface InputItemsJob {
   readonly terms: InputItemsTerms;
 }
 
-export type TranslationJob = RequestJob | ResponseJob | EmbeddingsJob | VectorsJob | InputItemsJob;
+/** A long response that passes. */
+export interface PassedJob {
+  readonly kind: "passed";
+  readonly body: Uint8Array<ArrayBuffer>;
+  readonly terms: PassedTerms;
+}
+
+export interface PassedTerms {
+  readonly endpoint: EndpointName;
+  readonly audience: Omit<Audience, "mentions">;
+  readonly depthMax: number;
+}
+
+/** Nothing describes so long a response for traces. */
+export type PassedResponse =
+  | (Omit<UpstreamResponse, "body" | "describe"> & { readonly body: Uint8Array<ArrayBuffer> })
+  | Exclude<WholeResponseResult, UpstreamResponse>;
+
+export type TranslationJob =
+  | RequestJob
+  | ResponseJob
+  | EmbeddingsJob
+  | VectorsJob
+  | InputItemsJob
+  | PassedJob;
 
 export interface RequestJobResult extends Omit<RequestTranslation, "toolNames" | "repeated"> {
   readonly kind: "request";
@@ -95,7 +122,8 @@ export type TranslationResult =
   | RequestJobResult
   | ResponseJobResult
   | { readonly kind: "embeddings"; readonly translation: EmbeddingsTranslation }
-  | { readonly kind: "input_items"; readonly body: Uint8Array<ArrayBuffer> };
+  | { readonly kind: "input_items"; readonly body: Uint8Array<ArrayBuffer> }
+  | { readonly kind: "passed"; readonly response: PassedResponse };
 
 /** A client can name any number of keys in its state. */
 const MISSING_KIDS_MAX = 8;

@@ -1,9 +1,13 @@
-/** Translates long requests and responses in threads, so that none of them blocks the event loop. */
+/**
+ * Translates long requests and responses in threads, and reads long responses that pass there, so that none of them
+ * blocks the event loop.
+ */
 
 import { copyInTurns } from "../../base/next-turn.ts";
-import { type Part, partBytes } from "../../base/parts.ts";
+import { type Part, partBytes, wholePart } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
 import type { ToolNames } from "../../protocols/hub/dialect-codec.ts";
+import type { WholeResponseResult } from "../../protocols/whole-response.ts";
 import type { Keyring } from "../../secrets/keyring.ts";
 import type { InputItemsTerms } from "../stored-responses/input-items.ts";
 import { JobLimitError, jobError } from "../threads/job-limit-error.ts";
@@ -16,6 +20,7 @@ import type { ResponseTranslation } from "./translate-response.ts";
 import {
   type ClientTerms,
   KnownToolNames,
+  type PassedTerms,
   parseRepeated,
   type RequestJobResult,
   type SealKeys,
@@ -57,7 +62,7 @@ export interface TranslatedLongResponse {
   readonly dropped: readonly string[];
 }
 
-/** A request or response of embeddings, or the input of a stored response. */
+/** A request or response of embeddings, the input of a stored response, or a response that passes. */
 export interface LongPart<Terms> {
   readonly owner: string;
   readonly body: Part;
@@ -143,6 +148,21 @@ export class TranslationThreads {
     const result = await this.#runForClient({ owner, bytes: body.end - body.start, open });
     if (result.kind !== "input_items") throw new Error("expected a list of input items");
     return result.body;
+  }
+
+  /** A response that exceeds a limit, or finds too many others waiting, counts as malformed. */
+  async readPassed({ owner, body, terms }: LongPart<PassedTerms>): Promise<WholeResponseResult> {
+    const open = () => openPart(body, (copy) => ({ kind: "passed", body: copy, terms }));
+    try {
+      const result = await this.#pool.run({ owner, bytes: body.end - body.start, open });
+      if (result.kind !== "passed") throw new Error("expected a response that passes");
+      const { response } = result;
+      if (response.kind !== "response") return response;
+      return { ...response, body: wholePart(Buffer.from(response.body.buffer)) };
+    } catch (error) {
+      if (!(error instanceof JobLimitError)) throw error;
+      return { kind: "malformed" };
+    }
   }
 
   close(): void {

@@ -1,8 +1,10 @@
 /** Worker that translates long requests and responses. See `translation-threads.ts`. */
 
 import { uuidV7 } from "../../base/clock.ts";
-import { wholeBytesPart } from "../../base/parts.ts";
+import { joinParts, wholeBytesPart } from "../../base/parts.ts";
+import { lookUpEndpoint } from "../../protocols/endpoints.ts";
 import { DroppedFields } from "../../protocols/hub/dropped-fields.ts";
+import { readWholeResponse } from "../../protocols/whole-response.ts";
 import { listInputItems } from "../stored-responses/input-items.ts";
 import { type JobResult, serveJobs } from "../threads/serve-jobs.ts";
 import { StateSeals } from "./state-seals.ts";
@@ -14,6 +16,7 @@ import {
   type InputItemsJob,
   JobKeyring,
   KnownToolNames,
+  type PassedJob,
   parseRepeated,
   type RequestJob,
   type ResponseJob,
@@ -33,6 +36,8 @@ serveJobs<TranslationJob, TranslationResult>((job) => {
       return runInputItems(job);
     case "vectors":
       return returnResponse(translateVectors(wholeBytesPart(job.body), job.terms), []);
+    case "passed":
+      return runPassed(job);
   }
 });
 
@@ -103,6 +108,20 @@ function runEmbeddings({ body, terms }: EmbeddingsJob): JobResult<TranslationRes
 function runInputItems({ body, terms }: InputItemsJob): JobResult<TranslationResult> {
   const list = ownBuffer(listInputItems(wholeBytesPart(body), terms));
   return { result: { kind: "input_items", body: list }, transfer: [list.buffer] };
+}
+
+function runPassed({ body, terms }: PassedJob): JobResult<TranslationResult> {
+  // The request is not here, so each word of an error may be the upstream's own.
+  const audience = { ...terms.audience, mentions: () => false };
+  const endpoint = lookUpEndpoint(terms.endpoint);
+  const read = readWholeResponse(wholeBytesPart(body), endpoint, audience, terms.depthMax);
+  if (read.kind !== "response") return { result: { kind: "passed", response: read }, transfer: [] };
+  const { describe: _describe, ...response } = read;
+  const joined = new Uint8Array(joinParts(response.body));
+  return {
+    result: { kind: "passed", response: { ...response, body: joined } },
+    transfer: [joined.buffer],
+  };
 }
 
 /** As in the composition root. */

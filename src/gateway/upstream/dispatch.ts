@@ -24,7 +24,7 @@ import type { Pool } from "../../pool/pool.ts";
 import type { WaitingQueue } from "../../pool/waiting-queue.ts";
 import type { HostedForm, RequestBody } from "../../protocols/shared/request.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
-import { readWholeResponse, type UpstreamResponse } from "../../protocols/whole-response.ts";
+import type { UpstreamResponse } from "../../protocols/whole-response.ts";
 import { coordinatorLost } from "../admission/caller-limits.ts";
 import { CLIENT_DISCONNECTED_UNSENT, isClientDisconnect } from "../client-disconnect.ts";
 import {
@@ -43,13 +43,14 @@ import type { DispatchRequest, SocketTurn } from "./dispatch-request.ts";
 import { Failover } from "./failover.ts";
 import { messageAudience } from "./message-audience.ts";
 import { describeNoAccount, NONE_LEFT, type NoSlot } from "./no-account.ts";
+import { type PassedResponseServices, readPassedResponse } from "./passed-response.ts";
 import type { RetryBudget } from "./retry-budget.ts";
 import { clientGone, type OutboundRequest, openStream, type UpstreamAttempt } from "./send-request.ts";
 import { sendWhole } from "./send-whole.ts";
 import { UpstreamStream } from "./upstream-stream.ts";
 import { findWholeFailure } from "./whole-failure.ts";
 
-export interface Dispatcher extends OutboundRequest {
+export interface Dispatcher extends OutboundRequest, PassedResponseServices {
   pool: Pool;
   billingEngine: Pick<BillingEngine, "recordDispatch" | "recordRequeue">;
   waitingQueue: WaitingQueue;
@@ -66,7 +67,6 @@ export interface Dispatcher extends OutboundRequest {
     keepAliveMs: number;
   };
   attemptsMax: number;
-  jsonDepthMax: number;
 }
 
 interface WholeContent {
@@ -331,7 +331,11 @@ async function sendAndRead(
   const { endpoint, request } = dispatchRequest;
   const read =
     translated === null
-      ? readWholeResponse(body, endpoint, messageAudience(request, route), dispatcher.jsonDepthMax)
+      ? readPassedResponse(dispatcher, body, {
+          endpoint,
+          audience: messageAudience(request, route),
+          owner: route.account.name,
+        })
       : translated.readWhole(body);
   const response = isPending(read) ? await read : read;
   const failure = findWholeFailure(response, endpoint);
