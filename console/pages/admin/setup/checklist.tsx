@@ -1,6 +1,7 @@
 /** The steps from an empty installation to the first request, computed from the state of the gateway. */
 
 import type { ResponseBody } from "../../../api.ts";
+import { useApi } from "../../../data.ts";
 import { useText } from "../../../text/text.tsx";
 import { IconButton, LinkButton } from "../../../ui/button.tsx";
 import { classes } from "../../../ui/class.ts";
@@ -10,6 +11,9 @@ import "./setup.css";
 
 type Steps = ResponseBody<"admin.setup.get">["steps"];
 type StepName = keyof Steps;
+
+/** The first request may come from a tool at any time. */
+const REFRESH_MS = 5_000;
 
 /** In the order in which they are done; each with the page that does it. */
 const STEP_PAGES: readonly (readonly [name: StepName, page: string])[] = [
@@ -26,8 +30,11 @@ export function isSetUp(steps: Steps): boolean {
 }
 
 /** `onClose` is omitted where the checklist cannot be closed. */
-export function Checklist({ steps, onClose }: { steps: Steps; onClose?(): void }) {
+export function Checklist({ onClose }: { onClose?(): void }) {
   const t = useText("adminSetup");
+  const setup = useApi("admin.setup.get", {}, { refreshMs: REFRESH_MS });
+  if (setup.data === undefined) return null;
+  const { steps } = setup.data;
   const next = STEP_PAGES.find(([name]) => !steps[name])?.[0];
   return (
     <Card>

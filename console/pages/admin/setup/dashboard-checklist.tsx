@@ -14,7 +14,6 @@ export function DashboardChecklist() {
   if (isClosed || setup.data === undefined || isSetUp(setup.data.steps)) return null;
   return (
     <Checklist
-      steps={setup.data.steps}
       onClose={() => {
         closeChecklist();
         setClosed(true);

@@ -28,7 +28,7 @@ export default function SetupPage() {
               <AddVendor vendors={setup.data.vendors} />
             </Card>
           </Section>
-          <Checklist steps={setup.data.steps} />
+          <Checklist />
         </>
       )}
     </Page>
