@@ -34,6 +34,7 @@ export function prepareRouting(setup: Setup, charge: string): Setup {
         seeker: `sim-seeker@searches=${SEARCHES_MADE},events=20,interval=5ms`,
       },
     },
+    contextTokens: { "stand-in": 200_000 },
     ownPrices: {
       "stand-in": { input: "4.00", cached_input: "2.00", output: "7.00" },
       seeker: { input: "1.10", cached_input: "0.30", output: "5.00", per_call: { web_search: "0.0007" } },

@@ -47,6 +47,8 @@ export interface Setup {
   users: number;
   /** Of all models; `PRICE` unless set. */
   price?: ListPrice;
+  /** The context windows of models. Another model serves as a fallback step only if its window is known. */
+  readonly contextTokens?: Readonly<Record<string, number>>;
   /** Of some models, instead of `price`. */
   ownPrices?: Readonly<Record<string, ListPrice>>;
   /** The fallback steps of models. */
@@ -92,7 +94,7 @@ export function accountsOfGroup(setup: Setup, { accounts }: SetupGroup): readonl
 }
 
 export function buildConfiguration(setup: Setup, simulatorUrl: string): object {
-  const { messages = {}, modelFallback = {}, ownPrices = {}, price = PRICE } = setup;
+  const { messages = {}, modelFallback = {}, contextTokens = {}, ownPrices = {}, price = PRICE } = setup;
   const accounts = listAccounts(setup);
   const ids = [...new Set(accounts.flatMap(({ models }) => Object.keys(models)))];
   const users = Array.from({ length: setup.users }, (_, user) => ({
@@ -107,6 +109,7 @@ export function buildConfiguration(setup: Setup, simulatorUrl: string): object {
       interfaces: id in messages ? ["messages"] : INTERFACES,
       price: ownPrices[id] ?? price,
       max_output_tokens: setup.outputTokensMax ?? 4_096,
+      ...(contextTokens[id] === undefined ? {} : { context_tokens: contextTokens[id] }),
       ...(modelFallback[id] === undefined ? {} : { fallback: modelFallback[id] }),
     })),
     accounts: accounts.map(({ isShared, ...account }) => ({
