@@ -76,6 +76,8 @@ interface Scenario
   tolerated?: readonly (keyof Reconciliation)[];
   /** A node cannot learn new prices meanwhile, and charges those that it knows. */
   isCutOff?: true;
+  /** Ids of requests have wrong times, so it is not known which price was in force. */
+  hasWrongClocks?: true;
   /** PostgreSQL loses what it has confirmed. The nodes restore their charges, but no top-up, refund or price. */
   losesConfirmed?: true;
   /** All keys unless set. */
@@ -107,7 +109,7 @@ async function underTraffic(options: FaultOptions, scenario: Scenario): Promise<
     setup,
     prices,
     booksMoney: payer === "balance" && !scenario.losesConfirmed,
-    changesPrices: !scenario.isCutOff && !scenario.losesConfirmed,
+    changesPrices: !scenario.isCutOff && !scenario.losesConfirmed && !scenario.hasWrongClocks,
   });
   const routing = new RoutingSwitch({ cluster, operator, traffic, plain, routed, isSwitched });
   const pauses = new PauseMeter();
@@ -291,6 +293,7 @@ export const NODE_FAULTS: readonly Fault[] = [
     disrupt: partitionUntilTakeover,
   }),
   fault("nodes-clock", "the clocks of two nodes are ten minutes wrong, ahead and behind", {
+    hasWrongClocks: true,
     environment: shiftClock,
     async disrupt() {
       await Bun.sleep(SKEWED_MS);
