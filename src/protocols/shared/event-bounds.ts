@@ -1,6 +1,6 @@
 /**
- * Checks a long event of an upstream's stream, or a part of a response, before it is parsed, so that none holds the event loop. Long plain
- * strings are parsed fast: they are images, which arrive as single events.
+ * Checks a long event of an upstream's stream, or a part of a response, before it is parsed, so that none holds the
+ * event loop. Long plain strings are parsed fast: they are images, which arrive as single events.
  */
 
 import type { Part } from "../../base/parts.ts";
