@@ -67,6 +67,9 @@ export class MemoryLimitCoordinator implements LimitCoordinator {
 
   async exchange(call: ExchangeCall): Promise<ExchangeReply> {
     checkExchange(call, this.#options.limits);
+    // PostgreSQL rejects it as well, and the node would repeat it until its term is over.
+    if (new Set(call.records.map(nameRecord)).size < call.records.length)
+      throw new Error("A call names a record twice.");
     if (this.#epoch === null) {
       this.#beginEpoch();
       return { kind: "declare" };

@@ -5,7 +5,7 @@ import { clampAmount } from "../amounts.ts";
 import { includesSubject } from "../lease.ts";
 import type { Amounts, LimitLease, Subject, TrueUse } from "../limiter-types.ts";
 import type { UseBatch } from "./holding.ts";
-import type { RecordHolding } from "./leased-record.ts";
+import type { LeasedSubject, RecordHolding } from "./leased-record.ts";
 
 /** What the request has taken of one meter over time. */
 export interface BorrowedShare {
@@ -23,6 +23,7 @@ export interface BookingQueue {
 }
 
 export interface BorrowedLeaseOptions {
+  readonly subjects: readonly LeasedSubject[];
   readonly slots: readonly RecordHolding[];
   readonly shares: readonly BorrowedShare[];
   readonly bookings: BookingQueue;
@@ -37,6 +38,8 @@ export class BorrowedLease implements LimitLease {
 
   constructor(taken: BorrowedLeaseOptions) {
     this.#taken = taken;
+    const nowMs = taken.nowMs();
+    for (const subject of taken.subjects) subject.beginLease(nowMs);
   }
 
   isHeld(): boolean {
@@ -72,11 +75,14 @@ export class BorrowedLease implements LimitLease {
     if (this.#slots !== "held") return;
     const all = this.#taken;
     const isCancelled = (holding: RecordHolding) => includesSubject(subjects, holding.record.subject);
+    const nowMs = all.nowMs();
+    for (const subject of all.subjects) if (includesSubject(subjects, subject)) subject.endLease(nowMs);
     const slots = all.slots.filter(isCancelled);
     for (const holding of slots) holding.free(1);
     for (const share of all.shares) if (isCancelled(share.holding)) this.#change(share, 0);
     this.#taken = {
       ...all,
+      subjects: all.subjects.filter((subject) => !includesSubject(subjects, subject)),
       slots: all.slots.filter((holding) => !isCancelled(holding)),
       shares: all.shares.filter(({ holding }) => !isCancelled(holding)),
     };
@@ -127,6 +133,8 @@ export class BorrowedLease implements LimitLease {
   #end(state: "released" | "cancelled"): boolean {
     if (this.#slots !== "held") return false;
     this.#slots = state;
+    const nowMs = this.#taken.nowMs();
+    for (const subject of this.#taken.subjects) subject.endLease(nowMs);
     for (const slots of this.#taken.slots) slots.free(1);
     return true;
   }

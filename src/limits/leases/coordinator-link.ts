@@ -97,6 +97,10 @@ export class CoordinatorLink implements RecordLink {
     this.#changed.add(record);
   }
 
+  hasNoted(record: LeasedRecord): boolean {
+    return this.#changed.has(record) || this.#urgent.has(record);
+  }
+
   noteUrgent(record: LeasedRecord): void {
     this.#changed.add(record);
     this.#urgent.add(record);

@@ -85,7 +85,7 @@ export class LeasedLimiter implements Limiter {
             shares.push({ holding, unit: holding.unit, amount, atMs: nowMs, batch });
           else if (amount > 0) slots.push(holding);
         }
-    return new BorrowedLease({ slots, shares, bookings: this.#bookings, nowMs: this.#nowMs });
+    return new BorrowedLease({ subjects, slots, shares, bookings: this.#bookings, nowMs: this.#nowMs });
   }
 
   raise(lease: LimitLease, subjects: readonly Subject[], estimate: EstimatedUse): Shortage | null {

@@ -12,6 +12,8 @@ export interface RecordLink {
   noteChange(record: LeasedRecord): void;
   /** The same, at once. */
   noteUrgent(record: LeasedRecord): void;
+  /** Whether the record is part of the next exchange. */
+  hasNoted(record: LeasedRecord): boolean;
   /** Whether what is borrowed may be used. */
   isValid(nowMs: number): boolean;
   /** How limits are divided while no node reaches the coordinator; null if that is not so. */
@@ -41,7 +43,9 @@ export class LeasedRecord {
     this.limits = [null, null, null];
   }
 
+  /** A record that is still to be sent is not: a second one of the same name would be in the same call. */
   get isEmpty(): boolean {
+    if (this.link.hasNoted(this)) return false;
     return this.holdings.every(({ isEmpty, waiting }) => isEmpty && waiting === 0);
   }
 
@@ -108,6 +112,9 @@ export class LeasedSubject {
   onRelease: (() => void) | null = null;
   /** Of the policy that the limits are from. */
   revision = 0;
+  /** Requests in flight: what they have used is settled in these records. */
+  #leases = 0;
+  #usedAtMs = Number.NEGATIVE_INFINITY;
   readonly #services: SubjectServices;
 
   constructor({ scope, id, limits }: Subject, services: SubjectServices) {
@@ -143,12 +150,20 @@ export class LeasedSubject {
       this.records.find(({ perMs }) => perMs === null)?.holdings.find(({ kind }) => kind === "slots") ?? null;
   }
 
+  beginLease(nowMs: number): void {
+    this.#leases += 1;
+    this.#usedAtMs = nowMs;
+  }
+
+  endLease(nowMs: number): void {
+    this.#leases -= 1;
+    this.#usedAtMs = nowMs;
+  }
+
   /** When nothing of it is held, and its last use has left the minute. */
   isIdle(nowMs: number): boolean {
-    if (this.onRelease !== null) return false;
-    return this.records.every(
-      (record) => record.isEmpty && record.holdings.every(({ lastUseMs }) => nowMs - lastUseMs > IDLE_MS),
-    );
+    if (this.onRelease !== null || this.#leases > 0 || nowMs - this.#usedAtMs <= IDLE_MS) return false;
+    return this.records.every(({ isEmpty }) => isEmpty);
   }
 }
 

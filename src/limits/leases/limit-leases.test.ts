@@ -124,6 +124,42 @@ describe("borrowing", () => {
   });
 });
 
+describe("a subject stays in memory", () => {
+  test("until its requests have ended: a late settlement counts, and the next request follows at once", async () => {
+    const { node, send, pass } = await setUp(1);
+    const subjects = [keySubject({ tpm: 1_000 })];
+    const others = [keySubject({ tpm: 1_000 }, "k2")];
+    const long = { subjects, tokens: 10, usedTokens: 900, holdMs: 90_000 };
+    expect((await send(node(0), long)).outcome).toBe("served");
+    await pass(80_000);
+    for (let sent = 0; sent < 4; sent += 1) await send(node(0), { key: "k2", subjects: others, tokens: 1 });
+    await pass(10_000);
+    expect((await send(node(0), { subjects, tokens: 50 })).outcome).toBe("served");
+    await pass(2_000);
+    expect(node(0).leases.state).toBe("up");
+    expect((await send(node(0), { subjects, tokens: 200 })).outcome).toBe("rejected");
+  });
+
+  test("until it is part of the next call, also if no request has used it", async () => {
+    const { node, pass, cluster } = await setUp(1);
+    const subjects = [keySubject({ rpm: 10 })];
+    const others = [keySubject({ rpm: 10 }, "k2")];
+    const { leases } = node(0);
+    cluster.faults.delayMs = 100;
+    const first = node(0).send({ key: "k2", subjects: others });
+    await pass(0);
+    // Asked for while that call is in flight, so it waits for the next one.
+    const refreshed = leases.refresh(subjects);
+    leases.limiter.admit(others, { tokens: 0 });
+    leases.limiter.admit(others, { tokens: 0 });
+    const second = node(0).send({ subjects });
+    await pass(3_000);
+    await refreshed;
+    expect(await Promise.all([first, second])).toEqual(["served", "served"]);
+    expect(leases.state).toBe("up");
+  });
+});
+
 describe("what another node holds", () => {
   test("is recalled within half a second", async () => {
     const { node, send, pass } = await setUp(2);
