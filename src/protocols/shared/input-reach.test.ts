@@ -43,6 +43,11 @@ describe("the input that a request can reach", () => {
     [{ input: [{ role: "user", content: "a" }, { id: "msg_1" }] }, { namesKept: true }],
     [{ tools: [{ type: "web_search" }] }, { hostsTools: true, searchesWeb: true }],
     [{ tools: [{ type: "function" }, { type: "mcp", server_url: "https://a" }] }, { hostsTools: true }],
+    [
+      { input: [{ type: "additional_tools", tools: [{ type: "web_search" }] }] },
+      { hostsTools: true, searchesWeb: true },
+    ],
+    [{ input: [{ type: "tool_search_output", tools: [{ type: "mcp" }] }] }, { hostsTools: true }],
     [{ web_search_options: {} }, { hostsTools: true, searchesWeb: true }],
     [
       { tools: [{ type: "image_generation", input_image_mask: { file_id: "file-1" } }] },
@@ -76,6 +81,17 @@ describe("the input that a request can reach", () => {
     { contents: [{ parts: [{ functionCall: { name: "fetch", args: { url: "https://a" } } }] }] },
     { contents: [{ parts: [{ functionResponse: { name: "fetch", response: { url: "https://a" } } }] }] },
     { metadata: { type: "web_search" } },
+    {
+      input: [{ type: "additional_tools", tools: [{ type: "function" }], content: [{ type: "web_search" }] }],
+    },
+    {
+      input: [
+        {
+          type: "additional_tools",
+          tools: [{ type: "function", parameters: { properties: { file_id: { type: "string" } } } }],
+        },
+      ],
+    },
     { messages: [{ role: "user", content: '{"file_id":"file-1"}' }] },
   ])("contains nothing more in %j", (body) => {
     expect(reachOf(body)).toMatchObject(NOTHING);

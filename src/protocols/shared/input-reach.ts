@@ -98,6 +98,8 @@ const PDF_TYPE = Buffer.from('"application/pdf"');
 const MEDIA_TYPE_BYTES_MAX = 64;
 /** The depth of the members of a tool or an item: in an object, in an array, in the body. */
 const ENTRY_DEPTH = 3;
+/** The depth of the members of a tool that an input item offers. */
+const ITEM_TOOL_DEPTH = 5;
 
 /** The body was scanned before, so its structure is valid. `size` is that of the same body. */
 export function measureInputReach(body: Uint8Array, size: InputSize): InputReach {
@@ -113,6 +115,8 @@ class InputReachWalk {
   #section: string | undefined;
   /** An input item with neither a role nor a type is a reference to an earlier item. */
   #isReference = false;
+  /** An input item is being read, and in it the member `tools`, which offers further tools. */
+  #isInItemTools = false;
   /** The depth of the member whose object is the data of a tool, which may have any names; null outside of one. */
   #toolDataDepth: number | null = null;
 
@@ -179,12 +183,12 @@ class InputReachWalk {
   }
 
   #readMember(name: string | undefined, value: number): void {
-    if (this.#depth === 1) this.#section = name;
+    this.#noteSection(name);
     if (name === undefined || this.#toolDataDepth !== null) return;
     const isText = this.#body[value] === QUOTE;
     const isObject = this.#body[value] === OBJECT_OPEN;
     // The schema of a parameter with this name.
-    if (isObject && this.#section === "tools" && this.#depth > ENTRY_DEPTH) return;
+    if (isObject && this.#depth > this.#toolDepth()) return;
     switch (name) {
       case "input":
       case "args":
@@ -194,9 +198,7 @@ class InputReachWalk {
         return;
       case "url":
       case "image_url":
-        if (!isText) return;
-        this.#reach.pictures++;
-        if (!startsWithAt(this.#body, value, DATA_URL)) this.#reach.remotePictures++;
+        if (isText) this.#addPicture(value);
         return;
       case "file_data":
         if (isText) this.#reach.files++;
@@ -212,9 +214,8 @@ class InputReachWalk {
         return;
       case "file_id":
       case "file_url":
-        if (!isText) return;
-        this.#reach.files++;
-        if (!startsWithAt(this.#body, value, DATA_URL)) this.#reach.remoteFiles++;
+      case "document_url":
+        if (isText) this.#addFile(value);
         return;
       case "input_audio":
       case "audio_url":
@@ -239,7 +240,8 @@ class InputReachWalk {
         if (this.#depth === ENTRY_DEPTH && isText) this.#isReference = false;
         return;
       case "type":
-        if (this.#depth === ENTRY_DEPTH) this.#readEntryType(value);
+        if (this.#depth === this.#toolDepth()) this.#readToolType(value);
+        else if (this.#depth === ENTRY_DEPTH) this.#readItemType(value);
         return;
       default:
         // The rest are the names of tools that Google runs.
@@ -247,6 +249,28 @@ class InputReachWalk {
         this.#reach.hostsTools = true;
         if (classifyGeminiTool(camelCase(name)) === "web_search") this.#reach.searchesWeb = true;
     }
+  }
+
+  #noteSection(name: string | undefined): void {
+    if (this.#depth > ENTRY_DEPTH) return;
+    if (this.#depth === 1) this.#section = name;
+    this.#isInItemTools = this.#depth === ENTRY_DEPTH && this.#section === "input" && name === "tools";
+  }
+
+  #addPicture(address: number): void {
+    this.#reach.pictures++;
+    if (!startsWithAt(this.#body, address, DATA_URL)) this.#reach.remotePictures++;
+  }
+
+  #addFile(address: number): void {
+    this.#reach.files++;
+    if (!startsWithAt(this.#body, address, DATA_URL)) this.#reach.remoteFiles++;
+  }
+
+  /** The depth of the members of a tool. */
+  #toolDepth(): number {
+    if (this.#isInItemTools) return ITEM_TOOL_DEPTH;
+    return this.#section === "tools" ? ENTRY_DEPTH : Number.POSITIVE_INFINITY;
   }
 
   #isOff(value: number): boolean {
@@ -263,14 +287,13 @@ class InputReachWalk {
     return findBytes(this.#body, IMAGE_TYPE, value, value + MEDIA_TYPE_BYTES_MAX) !== -1;
   }
 
-  /** The type of a tool or an input item. */
-  #readEntryType(value: number): void {
+  #readItemType(value: number): void {
     if (this.#body[value] === QUOTE) this.#isReference = false;
-    if (this.#section === "tools" && !this.#isOneOf(CLIENT_TOOLS, value)) this.#addHostedTool(value);
     if (this.#section === "input" && this.#isOneOf(ITEM_REFERENCE, value)) this.#reach.namesKept = true;
   }
 
-  #addHostedTool(type: number): void {
+  #readToolType(type: number): void {
+    if (this.#isOneOf(CLIENT_TOOLS, type)) return;
     this.#reach.hostsTools = true;
     if (this.#body[type] !== QUOTE) return;
     const end = stringEnd(this.#body, type + 1, this.#body.length, type);

@@ -5,6 +5,7 @@ export const MEDIA_MEMBERS = [
   "file_data",
   "file_id",
   "file_url",
+  "document_url",
   "input_audio",
   "audio_url",
   "video_url",
