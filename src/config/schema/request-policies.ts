@@ -87,7 +87,7 @@ const force = describeFields(
       .boolean()
       .refine((value): value is false => !value, { error: "false" })
       .optional(),
-    means: `\`false\` sets \`${member}\` of every Responses request to \`false\``,
+    means: `\`false\` sets \`${member}\` of requests to \`false\``,
     leftOut: "as the client sends it",
   })),
 );

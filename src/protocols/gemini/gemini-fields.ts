@@ -33,6 +33,7 @@ const FIELDS = [
   "generate_content_request",
   "serviceTier",
   "service_tier",
+  "store",
 ] as const;
 export type GeminiField = (typeof FIELDS)[number];
 export type GeminiScan = ObjectScan<GeminiField>;

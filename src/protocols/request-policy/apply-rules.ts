@@ -49,7 +49,7 @@ const FORCED_PLACES: Readonly<
   responses: { store: "absent", background: "present" },
   chat: { store: "present" },
   messages: null,
-  gemini: null,
+  gemini: { store: "present" },
   embeddings: null,
   images: null,
 };
@@ -104,7 +104,7 @@ export function applyRules(source: ScannedBody, rules: BodyRules, endpoint: Endp
   if (rules.tools !== null) applyTools(body, rules.tools);
   if (rules.effort !== null) applyEffort(body, rules.effort);
   const outputCap = rules.outputTokens === null ? null : limitOutput(body, rules.outputTokens, endpoint);
-  for (const member of rules.forced) forceFalse(body, member);
+  for (const member of rules.forced) forceFalse(body, member, endpoint);
   return { changes: body.changes, bytes: body.build(), outputCap };
 }
 
@@ -119,11 +119,13 @@ function checkTiers(body: PolicyBody, tiers: readonly string[]): void {
   }
 }
 
-function forceFalse(body: PolicyBody, member: ForcedMember): void {
+function forceFalse(body: PolicyBody, member: ForcedMember, { stores }: Endpoint): void {
   const place = FORCED_PLACES[body.interface]?.[member];
   if (place === undefined) return;
   const value = body.member(member);
-  if (value?.kind === "false" || (value === null && place === "present")) return;
+  // An endpoint that stores nothing rejects a member that it does not have.
+  const isAdded = place === "absent" && stores === "by_default";
+  if (value?.kind === "false" || (value === null && !isAdded)) return;
   body.setMember(member, "false");
   body.note("force", member, body.show(value), "false");
 }

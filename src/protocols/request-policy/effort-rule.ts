@@ -7,8 +7,11 @@ import { type PolicyBody, violation } from "./policy-body.ts";
 
 type EffortRule = NonNullable<BodyRules["effort"]>;
 
-/** How a place expresses the effort: one of these words, a number of tokens, or whether the model thinks at all. */
-type EffortForm = { readonly words: readonly Effort[] } | "budget" | "mode";
+/**
+ * How a place expresses the effort: one of these words, a number of tokens, whether the model thinks at all, or in a way
+ * of one vendor, which is always rejected.
+ */
+type EffortForm = { readonly words: readonly Effort[] } | "budget" | "mode" | "opaque";
 
 interface EffortPlace {
   readonly path: readonly [string, ...string[]];
@@ -26,7 +29,10 @@ export const EFFORT_PLACES: Readonly<Record<Interface, readonly EffortPlace[] | 
     { path: ["reasoning_effort"], form: OPENAI_WORDS },
     { path: ["reasoning", "effort"], form: OPENAI_WORDS },
     { path: ["reasoning", "max_tokens"], form: "budget" },
+    { path: ["thinking", "type"], form: "mode" },
     { path: ["thinking", "budget_tokens"], form: "budget" },
+    { path: ["thinking_budget"], form: "budget" },
+    { path: ["extra_body"], form: "opaque" },
   ],
   messages: [
     { path: ["thinking", "type"], form: "mode" },
@@ -60,6 +66,7 @@ export function applyEffort(body: PolicyBody, rule: EffortRule): void {
     const value = findValue(body, path);
     if (value === null || body.isEdited(path[0])) continue;
     const param = path.join(".");
+    if (form === "opaque") throw violation(param, "its content may set the effort of reasoning.");
     if (form === "budget") applyBudget(body, rule, { value, param });
     else applyWord(body, rule, { value, param }, form.words);
   }
@@ -111,7 +118,10 @@ function applyBudget(body: PolicyBody, { max, over }: EffortRule, { value, param
 
 const DISABLED = '{"type":"disabled"}';
 
-/** Messages: adaptive thinking uses a high effort unless `output_config` has another, and no effort is no thinking. */
+/**
+ * No effort is no thinking. Messages: adaptive thinking uses a high effort unless `output_config` has another. Where
+ * no member sets the effort of adaptive thinking, it is turned off.
+ */
 function applyThinkingMode(body: PolicyBody, { max, over }: EffortRule): void {
   const thinking = body.member("thinking");
   if (thinking === null || EFFORTS.indexOf(max) >= EFFORTS.indexOf("high")) return;
@@ -119,7 +129,8 @@ function applyThinkingMode(body: PolicyBody, { max, over }: EffortRule): void {
     thinking.kind === "object" ? body.members(thinking, ["type"], "thinking").get("type") : undefined;
   const mode = type === undefined ? null : body.text(type);
   if (mode === "disabled" || (mode === "enabled" && max !== "none")) return;
-  if (mode === "adaptive" && EFFORTS.indexOf(max) >= EFFORTS.indexOf("low")) {
+  const hasConfig = EFFORT_PLACES[body.interface]?.some(({ path }) => path[0] === "output_config");
+  if (mode === "adaptive" && hasConfig && EFFORTS.indexOf(max) >= EFFORTS.indexOf("low")) {
     const config = body.member("output_config");
     if (config !== null && findValue(body, ["output_config", "effort"]) !== null) return;
     if (over === "reject") throw tooHigh("thinking.type", max);

@@ -3,6 +3,7 @@
 import { decodeText } from "../../base/bytes.ts";
 import {
   type JsonValue,
+  listMembers,
   type ObjectReading,
   type ObjectVisitor,
   readArray,
@@ -22,11 +23,12 @@ export type InputCounts = Record<InputKind, number>;
 
 /** The members that contain inputs. Null: all inputs of the interface are text. */
 export const INPUT_PLACES: Readonly<Record<Interface, readonly string[] | null>> = {
-  responses: ["input"],
+  responses: ["input", "prompt.variables"],
   chat: ["messages"],
   messages: ["messages"],
   gemini: ["contents"],
-  embeddings: null,
+  // Of Gemini. Other APIs embed text only.
+  embeddings: ["content", "requests"],
   // Not a member that its reader knows: it may be a file of a form, so the gateway counts images by their reader.
   images: ["image"],
 };
@@ -34,9 +36,13 @@ export const INPUT_PLACES: Readonly<Record<Interface, readonly string[] | null>>
 export function applyInputs(body: PolicyBody, inputsMax: BodyRules["inputsMax"]): void {
   const counts: InputCounts = { images: 0, files: 0, urls: 0, audio: 0 };
   const places = INPUT_PLACES[body.interface] ?? [];
-  for (const name of places) {
+  for (const place of places) {
+    const [name = "", inner] = place.split(".");
     const value = body.member(name);
-    if (value !== null) new InputCount(body, counts).walk(value.start);
+    if (value === null) continue;
+    const count = new InputCount(body, counts);
+    if (inner === undefined) count.walk(value.start);
+    else count.walkVariables(value, name, inner);
   }
   rejectInputs(counts, inputsMax, places[0] ?? "input");
 }
@@ -73,6 +79,7 @@ const MEDIA_TYPES = {
   file: "files",
   input_file: "files",
   document: "files",
+  document_url: "files",
   container_upload: "files",
 } as const satisfies Record<string, InputKind>;
 type MediaType = keyof typeof MEDIA_TYPES;
@@ -135,6 +142,14 @@ class InputCount {
     return end;
   };
 
+  /** The variables of a stored prompt, which have names of their own, may be images and files. */
+  walkVariables(prompt: JsonValue, path: string, name: string): void {
+    if (prompt.kind !== "object") return;
+    const variables = this.#body.members(prompt, [name], path).get(name);
+    if (variables?.kind !== "object") return;
+    for (const { start } of listMembers(this.#body.bytes, variables)) this.walk(start);
+  }
+
   #countPart(part: Part): void {
     const { type, image_url: image, file_id: fileId } = part;
     const kind = this.#findKind(type) ?? findMemberKind(part);
@@ -144,7 +159,7 @@ class InputCount {
     if (kind === "files" && (sourceType === "text" || sourceType === "content")) return;
     this.#counts[kind]++;
     if (kind === "images" && (isSet(fileId) || sourceType === "file")) this.#counts.files++;
-    const addresses = [image, part.file_url, part.audio_url, part.video_url];
+    const addresses = [image, part.file_url, part.audio_url, part.video_url, part.document_url];
     if (sourceType === "url" || addresses.some((value) => this.#isRemote(value))) this.#counts.urls++;
   }
 
@@ -188,7 +203,8 @@ class InputCount {
 function findMemberKind(part: Part): InputKind | null {
   if (isSet(part.image_url)) return "images";
   if (isSet(part.input_audio) || isSet(part.audio_url) || isSet(part.video_url)) return "audio";
-  return isSet(part.file_data) || isSet(part.file_id) || isSet(part.file_url) ? "files" : null;
+  const files = [part.file_data, part.file_id, part.file_url, part.document_url];
+  return files.some(isSet) ? "files" : null;
 }
 
 function rejectRepeated(name: string): never {

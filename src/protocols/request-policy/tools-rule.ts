@@ -1,7 +1,14 @@
 /** Removes denied tools of vendors from a request, or rejects it. Functions of the client are never denied. */
 
-import { removeElements } from "../../json/array.ts";
-import { type JsonValue, listElements, readArray, readObject, skipValue } from "../../json/members.ts";
+import { type ByteRange, removeElements } from "../../json/array.ts";
+import {
+  type JsonValue,
+  listElements,
+  type ObjectVisitor,
+  readArray,
+  readObject,
+  skipValue,
+} from "../../json/members.ts";
 import { wantedFields } from "../../json/scan.ts";
 import { editMembers } from "../../json/splice.ts";
 import { ARRAY_OPEN, OBJECT_OPEN } from "../../json/walk.ts";
@@ -14,22 +21,36 @@ import { type PolicyBody, violation } from "./policy-body.ts";
 
 type ToolsRule = NonNullable<BodyRules["tools"]>;
 
+/** Of the items of a conversation. */
+const ITEM_TOOLS = "input.tools";
+
 /** The members that name tools. Null: the interface has no tools. */
 export const TOOL_PLACES: Readonly<Record<Interface, readonly string[] | null>> = {
-  responses: ["tools", "tool_choice", "prompt"],
-  chat: ["tools", "tool_choice", "web_search_options", "search_parameters", "enable_search", "plugins"],
+  responses: ["tools", "tool_choice", ITEM_TOOLS, "prompt"],
+  chat: [
+    "tools",
+    "tool_choice",
+    "web_search_options",
+    "search_parameters",
+    "enable_search",
+    "plugins",
+    "extra_body",
+  ],
   messages: ["tools", "tool_choice", "mcp_servers"],
-  gemini: ["tools", "toolConfig"],
+  gemini: ["tools", "toolConfig", "cachedContent"],
   embeddings: null,
   images: null,
 };
 
+/** What they name or contain may have tools of its own, which cannot be removed. */
+const OPAQUE_MEMBERS = ["prompt", "cachedContent", "extra_body"];
+
 export function applyTools(body: PolicyBody, rule: ToolsRule): void {
   const places = TOOL_PLACES[body.interface];
   if (places === null) return;
-  // A stored prompt may have tools of its own, which cannot be removed.
-  if (places.includes("prompt") && body.member("prompt") !== null)
-    throw violation("prompt", "a stored prompt may use denied tools.");
+  for (const name of OPAQUE_MEMBERS)
+    if (places.includes(name) && body.member(name) !== null)
+      throw violation(name, "its content may use denied tools.");
   for (const { name, kind } of TOOL_MEMBERS) {
     const value = places.includes(name) ? body.member(name) : null;
     if (value === null || value.kind === "false" || !rule.deny.includes(kind)) continue;
@@ -37,12 +58,13 @@ export function applyTools(body: PolicyBody, rule: ToolsRule): void {
     body.setMember(name, null);
     body.note("tools", name, kind, null);
   }
-  const tools = new ToolList(body, rule);
+  const tools = new ToolLists(body, rule);
   tools.apply();
   checkToolChoice(body, rule, tools);
 }
 
 const TOOL_MEMBERS_READ = wantedFields(["type", "name", "tools"], { rejectsCaseVariants: true });
+const ITEM_MEMBERS_READ = wantedFields(["tools"], { rejectsCaseVariants: true });
 
 function rejectRepeated(name: string): never {
   throw repeatedError(`tools.${name}`);
@@ -52,8 +74,14 @@ function rejectVariant(name: string): never {
   throw caseVariantError(`tools.${name}`, "in `tools`");
 }
 
-/** The list of tools, without the denied ones. */
-class ToolList {
+interface ToolList {
+  readonly end: number;
+  readonly elements: readonly ByteRange[];
+  readonly dropped: ReadonlySet<ByteRange>;
+}
+
+/** The lists of tools, without the denied ones. */
+class ToolLists {
   readonly #body: PolicyBody;
   readonly #rule: ToolsRule;
   /** Names of tools that were dropped, which a choice may name. */
@@ -68,30 +96,63 @@ class ToolList {
 
   apply(): void {
     const body = this.#body;
+    if (TOOL_PLACES[body.interface]?.includes(ITEM_TOOLS)) this.#applyToItems();
     const list = body.member("tools");
     if (list === null) return;
-    // Google accepts a single tool in place of a list.
-    const elements: JsonValue[] = [];
-    const dropped = new Set<JsonValue>();
-    const read = (start: number): number => {
-      const { end, isKept } = this.#read(start);
-      const element: JsonValue = { start, end, kind: "object" };
+    const { elements, dropped } = this.#readList(list.start);
+    if (dropped.size === 0) return;
+    if (dropped.size < elements.length)
+      body.splice(removeElements(list, elements, (one) => dropped.has(one)));
+    else this.#removeAll();
+  }
+
+  /** Items of a conversation may offer further tools (`additional_tools`, `tool_search_output`). */
+  #applyToItems(): void {
+    const body = this.#body;
+    const { bytes } = body;
+    const input = body.member("input");
+    if (input?.kind !== "array") return;
+    const visitor: ObjectVisitor<"tools"> = {
+      wanted: ITEM_MEMBERS_READ,
+      onRepeated: () => {
+        throw repeatedError("input.tools");
+      },
+      onVariant: () => {
+        throw caseVariantError("input.tools", "in `input`");
+      },
+      descend: (_, at) => {
+        if (bytes[at] !== ARRAY_OPEN) return null;
+        const { end, elements, dropped } = this.#readList(at);
+        body.splice(removeElements({ start: at, end }, elements, (one) => dropped.has(one)));
+        return end;
+      },
+    };
+    readArray(bytes, input.start, (at) =>
+      bytes[at] === OBJECT_OPEN ? readObject(bytes, at, visitor).end : skipValue(bytes, at),
+    );
+  }
+
+  #readList(start: number): ToolList {
+    const { bytes } = this.#body;
+    const elements: ByteRange[] = [];
+    const dropped = new Set<ByteRange>();
+    const read = (at: number): number => {
+      const { end, isKept } = this.#read(at);
+      const element = { start: at, end };
       elements.push(element);
       if (!isKept) dropped.add(element);
       return end;
     };
-    if (list.kind === "array") readArray(body.bytes, list.start, read);
-    else read(list.start);
-    this.remaining = elements.length - dropped.size;
-    if (dropped.size === 0) return;
-    if (this.remaining > 0)
-      body.splice(removeElements(list, elements, (one) => dropped.has(one as JsonValue)));
-    else this.#removeAll();
+    // Google accepts a single tool in place of a list.
+    const end = bytes[start] === ARRAY_OPEN ? readArray(bytes, start, read) : read(start);
+    this.remaining += elements.length - dropped.size;
+    return { end, elements, dropped };
   }
 
   /** Without tools, upstreams reject what belongs to them. */
   #removeAll(): void {
     this.#body.setMember("tools", null);
+    if (this.remaining > 0) return;
     if (!this.#body.isGoogle && this.#body.member("parallel_tool_calls") !== null)
       this.#body.setMember("parallel_tool_calls", null);
   }
@@ -166,7 +227,7 @@ function deniedError(param: string, tool: string) {
 }
 
 /** A choice that needs a denied tool cannot be met. */
-function checkToolChoice(body: PolicyBody, rule: ToolsRule, tools: ToolList): void {
+function checkToolChoice(body: PolicyBody, rule: ToolsRule, tools: ToolLists): void {
   const name = body.isGoogle ? "toolConfig" : "tool_choice";
   const choice = body.member(name);
   if (choice === null) return;
@@ -179,7 +240,7 @@ function checkToolChoice(body: PolicyBody, rule: ToolsRule, tools: ToolList): vo
 const CHOICE_MEMBERS = ["type", "name", "mode", "tools", "allowed_tools", "function"];
 
 /** A choice names a tool, or has a list of tools, itself or in `allowed_tools`. Such a list has no further lists. */
-function namesDenied(body: PolicyBody, rule: ToolsRule, tools: ToolList, choice: JsonValue): boolean {
+function namesDenied(body: PolicyBody, rule: ToolsRule, tools: ToolLists, choice: JsonValue): boolean {
   if (body.isGoogle || choice.kind !== "object") return false;
   const isDeniedTool = (members: ReadonlyMap<string, JsonValue>) => {
     const type = members.get("type");

@@ -60,6 +60,8 @@ export const ROUTING_FIELDS = [
   "search_parameters",
   "enable_search",
   "plugins",
+  "thinking_budget",
+  "extra_body",
 ] as const;
 export type RoutingField = (typeof ROUTING_FIELDS)[number];
 export type RoutingScan = ObjectScan<RoutingField>;
