@@ -4,6 +4,7 @@ import { z } from "zod";
 import { type Db, placeholder, type Row, transaction } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { integer, integerOrNull, json, oneOf, text, textOrNull } from "../engine/row.ts";
+import { choice, rowReader } from "../engine/row-reader.ts";
 import { selectIn } from "../engine/select-in.ts";
 
 const FIRST_RULES = [
@@ -54,21 +55,22 @@ export interface AlertRecord {
 
 export const DELIVERY_STATES = ["pending", "delivered", "failed"] as const;
 
-export interface DeliveryRecord {
-  id: string;
-  alertId: string;
-  event: AlertEvent;
+const toDelivery = rowReader({
+  id: text,
+  alertId: text,
+  event: choice(ALERT_EVENTS),
   /** Name of the webhook. */
-  webhook: string;
-  body: string;
-  state: (typeof DELIVERY_STATES)[number];
-  attempts: number;
-  dueAtMs: number;
+  webhook: text,
+  body: text,
+  state: choice(DELIVERY_STATES),
+  attempts: integer,
+  dueAtMs: integer,
   /** Result of the last attempt, as text. */
-  response: string | null;
-  createdAtMs: number;
-  endedAtMs: number | null;
-}
+  response: textOrNull,
+  createdAtMs: integer,
+  endedAtMs: integerOrNull,
+});
+export type DeliveryRecord = ReturnType<typeof toDelivery>;
 
 export type NewDelivery = Pick<DeliveryRecord, "id" | "event" | "webhook" | "body">;
 
@@ -192,7 +194,8 @@ export async function claimDeliveries(
     const [own] = await db.sql`
       UPDATE alert_delivery SET due_at_ms = ${againAtMs}, attempts = attempts + 1
       WHERE id = ${text(row, "id")} AND state = 'pending' AND due_at_ms <= ${nowMs}
-      RETURNING id, alert_id, event, webhook, body, state, attempts, due_at_ms, answer, created_at_ms, ended_at_ms`;
+      RETURNING id, alert_id, event, webhook, body, state, attempts, due_at_ms, answer AS response, created_at_ms,
+        ended_at_ms`;
     if (own !== undefined) claimed.push(toDelivery(own));
   }
   return claimed;
@@ -225,7 +228,7 @@ export async function removeAlerts(db: Db, beforeMs: number): Promise<void> {
 
 const SELECT =
   "SELECT id, rule, later_rule, subject, node, message, details, started_at_ms, ended_at_ms FROM alert";
-const SELECT_DELIVERY = `SELECT id, alert_id, event, webhook, body, state, attempts, due_at_ms, answer, created_at_ms,
+const SELECT_DELIVERY = `SELECT id, alert_id, event, webhook, body, state, attempts, due_at_ms, answer AS response, created_at_ms,
   ended_at_ms FROM alert_delivery`;
 
 function isLaterRule(rule: string): rule is (typeof LATER_RULES)[number] {
@@ -243,22 +246,6 @@ function toAlert(row: Row): AlertRecord {
     message: text(row, "message"),
     details: json(row, "details", detailsSchema),
     startedAtMs: integer(row, "started_at_ms"),
-    endedAtMs: integerOrNull(row, "ended_at_ms"),
-  };
-}
-
-function toDelivery(row: Row): DeliveryRecord {
-  return {
-    id: text(row, "id"),
-    alertId: text(row, "alert_id"),
-    event: oneOf(row, "event", ALERT_EVENTS),
-    webhook: text(row, "webhook"),
-    body: text(row, "body"),
-    state: oneOf(row, "state", DELIVERY_STATES),
-    attempts: integer(row, "attempts"),
-    dueAtMs: integer(row, "due_at_ms"),
-    response: textOrNull(row, "answer"),
-    createdAtMs: integer(row, "created_at_ms"),
     endedAtMs: integerOrNull(row, "ended_at_ms"),
   };
 }

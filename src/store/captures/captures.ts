@@ -1,23 +1,25 @@
 /** Captured requests. Their content is sealed; the sum of their sizes stays within the budget. */
 
-import { type Db, placeholder, type Row, type SqlValue, transaction } from "../engine/db.ts";
-import { integer, oneOf, text, textOrNull } from "../engine/row.ts";
-import { USAGE_OUTCOMES, type UsageOutcome } from "../usage/usage-row.ts";
+import { type Db, placeholder, type SqlValue, transaction } from "../engine/db.ts";
+import { integer, text, textOrNull } from "../engine/row.ts";
+import { choice, rowReader } from "../engine/row-reader.ts";
+import { USAGE_OUTCOMES } from "../usage/usage-row.ts";
 import { claimCapture } from "./key-captures.ts";
 
 /** What lists show of a capture. */
-export interface CaptureSummary {
-  readonly requestId: string;
-  readonly atMs: number;
-  readonly keyId: string;
-  readonly userId: string | null;
-  readonly groupId: string;
-  readonly endpoint: string;
-  readonly model: string;
-  readonly status: number;
-  readonly outcome: UsageOutcome;
-  readonly storedBytes: number;
-}
+const toSummary = rowReader({
+  requestId: text,
+  atMs: integer,
+  keyId: text,
+  userId: textOrNull,
+  groupId: text,
+  endpoint: text,
+  model: text,
+  status: integer,
+  outcome: choice(USAGE_OUTCOMES),
+  storedBytes: integer,
+});
+export type CaptureSummary = ReturnType<typeof toSummary>;
 
 export interface SealedCapture extends CaptureSummary {
   readonly sealedKey: string;
@@ -216,19 +218,4 @@ function buildCondition(
     if (value !== undefined) where.push(`${column} = ${placeholder(engine, values.push(value))}`);
   }
   return { where, values };
-}
-
-function toSummary(row: Row): CaptureSummary {
-  return {
-    requestId: text(row, "request_id"),
-    atMs: integer(row, "at_ms"),
-    keyId: text(row, "key_id"),
-    userId: textOrNull(row, "user_id"),
-    groupId: text(row, "group_id"),
-    endpoint: text(row, "endpoint"),
-    model: text(row, "model"),
-    status: integer(row, "status"),
-    outcome: oneOf(row, "outcome", USAGE_OUTCOMES),
-    storedBytes: integer(row, "stored_bytes"),
-  };
 }

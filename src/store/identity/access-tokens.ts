@@ -1,7 +1,8 @@
 /** Personal access tokens. The store has only their digests; the token itself is shown once. */
 
-import type { Db, Row } from "../engine/db.ts";
+import type { Db } from "../engine/db.ts";
 import { integer, integerOrNull, oneOf, text } from "../engine/row.ts";
+import { choice, rowReader } from "../engine/row-reader.ts";
 import { type Owner, toOwner } from "./sessions.ts";
 
 export const TOKEN_SCOPES = ["read", "keys", "admin", "export"] as const;
@@ -24,20 +25,21 @@ export function needsAdmin(scope: TokenScope): boolean {
   return scope === "admin" || scope === "export";
 }
 
-export interface AccessTokenRecord {
-  id: string;
-  userId: string;
-  name: string;
-  last4: string;
+const toToken = rowReader({
+  id: text,
+  userId: text,
+  name: text,
+  last4: text,
   /**
    * `read` may read, `keys` may also change its owner's API keys, `admin` may also administer the gateway. `export` may
    * only read the usage feed.
    */
-  scope: TokenScope;
-  createdAtMs: number;
-  expiresAtMs: number | null;
-  usedAtMs: number | null;
-}
+  scope: choice(TOKEN_SCOPES),
+  createdAtMs: integer,
+  expiresAtMs: integerOrNull,
+  usedAtMs: integerOrNull,
+});
+export type AccessTokenRecord = ReturnType<typeof toToken>;
 
 export async function insertAccessToken(db: Db, token: AccessTokenRecord, digest: string): Promise<void> {
   await db.sql`
@@ -101,17 +103,4 @@ export async function findTokenOwner(db: Db, id: string): Promise<{ id: string; 
 export async function deleteAccessTokens(db: Db, userId: string): Promise<number> {
   const deleted = await db.sql`DELETE FROM access_token WHERE user_id = ${userId} RETURNING id`;
   return deleted.length;
-}
-
-function toToken(row: Row): AccessTokenRecord {
-  return {
-    id: text(row, "id"),
-    userId: text(row, "user_id"),
-    name: text(row, "name"),
-    last4: text(row, "last4"),
-    scope: oneOf(row, "scope", TOKEN_SCOPES),
-    createdAtMs: integer(row, "created_at_ms"),
-    expiresAtMs: integerOrNull(row, "expires_at_ms"),
-    usedAtMs: integerOrNull(row, "used_at_ms"),
-  };
 }

@@ -4,38 +4,40 @@
  */
 
 import { z } from "zod";
-import { type Role, USER_STATUSES, type UserStatus } from "../../records/user.ts";
+import { USER_STATUSES } from "../../records/user.ts";
 import { type Db, type Row, transaction } from "../engine/db.ts";
 import { bumpKeyRevision } from "../engine/revisions.ts";
-import { flag, integer, integerOrNull, json, oneOf, text, textOrNull } from "../engine/row.ts";
+import { flag, integer, integerOrNull, text, textOrNull } from "../engine/row.ts";
+import { choice, parsedJson, rowReader } from "../engine/row-reader.ts";
 import { deleteDeviceRequests } from "./device-requests.ts";
 import { deleteEntryLinks } from "./links.ts";
 import { readRole } from "./role-column.ts";
 import { deleteSessions } from "./sessions.ts";
 import { foldEmail } from "./users.ts";
 
-export interface Credentials {
-  userId: string;
-  email: string;
-  role: Role;
-  status: UserStatus;
-  passwordHash: string | null;
+const digestsSchema = z.array(z.string());
+
+const toCredentials = rowReader({
+  userId: (row) => text(row, "id"),
+  email: text,
+  role: readRole,
+  status: choice(USER_STATUSES),
+  passwordHash: textOrNull,
   /** Null without a second factor. `sinceMs` is null until the owner has confirmed it with a code. */
-  secondFactor: { sealedSecret: string; sinceMs: number | null } | null;
-  recoveryDigests: string[];
+  secondFactor: readSecondFactor,
+  recoveryDigests: parsedJson(digestsSchema),
   /**
    * True for users who registered when an account was created before its verification: they must verify their
    * address first.
    */
-  mustVerify: boolean;
+  mustVerify: flag,
   /** When the owner last opened a link sent to the address; null if never. */
-  emailVerifiedAtMs: number | null;
-  createdAtMs: number;
+  emailVerifiedAtMs: integerOrNull,
+  createdAtMs: integer,
   /** The provider at which the user signs in instead of with a password; null if none. */
-  provider: string | null;
-}
-
-const digestsSchema = z.array(z.string());
+  provider: textOrNull,
+});
+export type Credentials = ReturnType<typeof toCredentials>;
 
 /** Case-insensitive. */
 export async function findCredentialsByEmail(db: Db, email: string): Promise<Credentials | null> {
@@ -172,20 +174,7 @@ export async function markVerified(db: Db, userId: string, atMs: number): Promis
   await db.sql`UPDATE app_user SET must_verify = 0, email_verified_at_ms = ${atMs} WHERE id = ${userId}`;
 }
 
-function toCredentials(row: Row): Credentials {
+function readSecondFactor(row: Row) {
   const sealedSecret = textOrNull(row, "sealed_totp");
-  return {
-    userId: text(row, "id"),
-    email: text(row, "email"),
-    role: readRole(row),
-    status: oneOf(row, "status", USER_STATUSES),
-    passwordHash: textOrNull(row, "password_hash"),
-    secondFactor:
-      sealedSecret === null ? null : { sealedSecret, sinceMs: integerOrNull(row, "totp_since_ms") },
-    recoveryDigests: json(row, "recovery_digests", digestsSchema),
-    mustVerify: flag(row, "must_verify"),
-    emailVerifiedAtMs: integerOrNull(row, "email_verified_at_ms"),
-    createdAtMs: integer(row, "created_at_ms"),
-    provider: textOrNull(row, "provider"),
-  };
+  return sealedSecret === null ? null : { sealedSecret, sinceMs: integerOrNull(row, "totp_since_ms") };
 }

@@ -1,26 +1,28 @@
 /** Sign-ins of tools that are pending, approved or denied (RFC 8628). Codes are stored as digests. */
 
-import { type Db, type Row, transaction } from "../engine/db.ts";
-import { integer, oneOf, text, textOrNull } from "../engine/row.ts";
+import { type Db, transaction } from "../engine/db.ts";
+import { integer, text, textOrNull } from "../engine/row.ts";
+import { choice, rowReader } from "../engine/row-reader.ts";
 
 const STATES = ["pending", "approved", "denied", "used"] as const;
 
-export interface DeviceRequest {
-  readonly deviceDigest: string;
-  readonly userCodeDigest: string;
+const toRequest = rowReader({
+  deviceDigest: text,
+  userCodeDigest: text,
   /** The network address of the tool. */
-  readonly address: string;
+  address: text,
   /** The block of addresses that counts as one caller. */
-  readonly addressBlock: string;
-  readonly state: (typeof STATES)[number];
-  readonly createdAtMs: number;
-  readonly expiresAtMs: number;
+  addressBlock: text,
+  state: choice(STATES),
+  createdAtMs: integer,
+  expiresAtMs: integer,
   /** The earliest time of the next poll, and the pause after it. */
-  readonly pollFromMs: number;
-  readonly intervalMs: number;
+  pollFromMs: integer,
+  intervalMs: integer,
   /** Who answered; null while the request is pending. */
-  readonly userId: string | null;
-}
+  userId: textOrNull,
+});
+export type DeviceRequest = ReturnType<typeof toRequest>;
 
 export type NewDeviceRequest = Omit<DeviceRequest, "state" | "userId">;
 
@@ -147,19 +149,4 @@ export async function takeApproved(
 /** For a person whose access ends: approved requests must not become keys afterwards. */
 export async function deleteDeviceRequests(tx: Db, userId: string): Promise<void> {
   await tx.sql`DELETE FROM device_request WHERE user_id = ${userId}`;
-}
-
-function toRequest(row: Row): DeviceRequest {
-  return {
-    deviceDigest: text(row, "device_digest"),
-    userCodeDigest: text(row, "user_code_digest"),
-    address: text(row, "address"),
-    addressBlock: text(row, "address_block"),
-    state: oneOf(row, "state", STATES),
-    createdAtMs: integer(row, "created_at_ms"),
-    expiresAtMs: integer(row, "expires_at_ms"),
-    pollFromMs: integer(row, "poll_from_ms"),
-    intervalMs: integer(row, "interval_ms"),
-    userId: textOrNull(row, "user_id"),
-  };
 }

@@ -2,22 +2,24 @@
 
 import type { Role } from "../../records/user.ts";
 import { orDuplicate } from "../engine/conflict.ts";
-import { type Db, placeholder, type Row, type SqlValue } from "../engine/db.ts";
+import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
 import { integer, integerOrNull, oneOf, text } from "../engine/row.ts";
+import { rowReader } from "../engine/row-reader.ts";
 import { contains } from "../engine/search.ts";
 import { selectIn } from "../engine/select-in.ts";
 
-export interface ExternalIdentity {
-  userId: string;
-  issuer: string;
-  subject: string;
+const toIdentity = rowReader({
+  userId: text,
+  issuer: text,
+  subject: text,
   /** The name of the provider at the last sign-in. */
-  provider: string;
-  createdAtMs: number;
-  signedInAtMs: number;
+  provider: text,
+  createdAtMs: integer,
+  signedInAtMs: integer,
   /** Since when all keys of the person are suspended; null while the person has access. */
-  suspendedAtMs: number | null;
-}
+  suspendedAtMs: integerOrNull,
+});
+export type ExternalIdentity = ReturnType<typeof toIdentity>;
 
 const COLUMNS = "user_id, issuer, subject, provider, created_at_ms, signed_in_at_ms, suspended_at_ms";
 
@@ -120,16 +122,4 @@ export async function listOverdueIdentities(
     WHERE provider = ${provider} AND signed_in_at_ms < ${signedInBeforeMs} AND suspended_at_ms IS NULL
     ORDER BY signed_in_at_ms LIMIT ${limit}`;
   return rows.map(toIdentity);
-}
-
-function toIdentity(row: Row): ExternalIdentity {
-  return {
-    userId: text(row, "user_id"),
-    issuer: text(row, "issuer"),
-    subject: text(row, "subject"),
-    provider: text(row, "provider"),
-    createdAtMs: integer(row, "created_at_ms"),
-    signedInAtMs: integer(row, "signed_in_at_ms"),
-    suspendedAtMs: integerOrNull(row, "suspended_at_ms"),
-  };
 }

@@ -1,26 +1,27 @@
 /** One-time links that expire. The store has only the digest of their token. */
 
-import type { Role } from "../../records/user.ts";
-import type { Db, Row } from "../engine/db.ts";
+import type { Db } from "../engine/db.ts";
 import { integer, oneOf, text, textOrNull } from "../engine/row.ts";
+import { choice, rowReader } from "../engine/row-reader.ts";
 import { readRole, roleColumns } from "./role-column.ts";
 
 export const LINK_PURPOSES = ["invite", "reset", "verify", "sign_in"] as const;
 export type LinkPurpose = (typeof LINK_PURPOSES)[number];
 
-export interface LinkRecord {
-  id: string;
-  purpose: LinkPurpose;
-  email: string;
+const toLink = rowReader({
+  id: text,
+  purpose: choice(LINK_PURPOSES),
+  email: text,
   /** The role that an invitation grants; null for other purposes. */
-  role: Role | null;
+  role: (row) => (row.role === null ? null : readRole(row)),
   /** The user the link is for; null for an invitation, and for the verification of an address without an account. */
-  userId: string | null;
-  createdAtMs: number;
+  userId: textOrNull,
+  createdAtMs: integer,
   /** The creator's e-mail address, or the operator's login name on the machine. */
-  createdBy: string;
-  expiresAtMs: number;
-}
+  createdBy: text,
+  expiresAtMs: integer,
+});
+export type LinkRecord = ReturnType<typeof toLink>;
 
 /**
  * Deletes earlier unused links of the same purpose for the same address: only the newest works. Verification links
@@ -106,17 +107,4 @@ export async function deleteLinksTo(tx: Db, email: string): Promise<void> {
 
 export async function sweepLinks(db: Db, expiredBeforeMs: number): Promise<void> {
   await db.sql`DELETE FROM one_time_link WHERE expires_at_ms < ${expiredBeforeMs}`;
-}
-
-function toLink(row: Row): LinkRecord {
-  return {
-    id: text(row, "id"),
-    purpose: oneOf(row, "purpose", LINK_PURPOSES),
-    email: text(row, "email"),
-    role: row.role === null ? null : readRole(row),
-    userId: textOrNull(row, "user_id"),
-    createdAtMs: integer(row, "created_at_ms"),
-    createdBy: text(row, "created_by"),
-    expiresAtMs: integer(row, "expires_at_ms"),
-  };
 }

@@ -1,22 +1,24 @@
 /** Groups that a directory pushes by SCIM, and their members. They grant what the configuration maps their names to. */
 
 import { orDuplicate } from "../engine/conflict.ts";
-import { type Db, placeholder, type Row, type SqlValue } from "../engine/db.ts";
+import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
 import { integer, text, textOrNull } from "../engine/row.ts";
+import { rowReader } from "../engine/row-reader.ts";
 import { selectIn } from "../engine/select-in.ts";
 import { foldEmail } from "./users.ts";
 
-export interface ScimGroupRecord {
-  id: string;
+const toScimGroup = rowReader({
+  id: text,
   /** The issuer of the provider. */
-  issuer: string;
-  externalId: string | null;
+  issuer: text,
+  externalId: textOrNull,
   /** Unique, without regard to case. */
-  displayName: string;
-  version: number;
-  createdAtMs: number;
-  changedAtMs: number;
-}
+  displayName: text,
+  version: integer,
+  createdAtMs: integer,
+  changedAtMs: integer,
+});
+export type ScimGroupRecord = ReturnType<typeof toScimGroup>;
 
 const COLUMNS =
   "id, issuer, external_id, display_name, version, scim_group.created_at_ms AS created_at_ms, scim_group.changed_at_ms AS changed_at_ms";
@@ -140,16 +142,4 @@ export async function readScimMemberships(
       list.map((row) => ({ id: text(row, "id"), displayName: text(row, "display_name") })),
     ]),
   );
-}
-
-function toScimGroup(row: Row): ScimGroupRecord {
-  return {
-    id: text(row, "id"),
-    issuer: text(row, "issuer"),
-    externalId: textOrNull(row, "external_id"),
-    displayName: text(row, "display_name"),
-    version: integer(row, "version"),
-    createdAtMs: integer(row, "created_at_ms"),
-    changedAtMs: integer(row, "changed_at_ms"),
-  };
 }

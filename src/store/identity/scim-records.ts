@@ -1,7 +1,8 @@
 /** Records of pushes by SCIM for administrators: the last one, how much there is, and the rejected ones. */
 
-import type { Db, Row } from "../engine/db.ts";
+import type { Db } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
+import { rowReader } from "../engine/row-reader.ts";
 
 export interface ScimSync {
   atMs: number;
@@ -43,18 +44,19 @@ export async function readScimSummary(db: Db, issuer: string): Promise<ScimSumma
   };
 }
 
-export interface RejectedPush {
+const toRejectedPush = rowReader({
   /** Time-ordered. */
-  id: string;
-  atMs: number;
-  serviceAccount: string;
+  id: text,
+  atMs: integer,
+  serviceAccount: text,
   /** Method and path. */
-  request: string;
+  request: text,
   /** The HTTP status of the response. */
-  status: number;
+  status: integer,
   /** The detail of the response. */
-  reason: string;
-}
+  reason: text,
+});
+export type RejectedPush = ReturnType<typeof toRejectedPush>;
 
 /** Keeps the newest `keptMax`. */
 export async function recordRejectedPush(db: Db, push: RejectedPush, keptMax: number): Promise<void> {
@@ -75,15 +77,4 @@ export async function listRejectedPushes(db: Db, limit: number): Promise<Rejecte
 
 export async function sweepRejectedPushes(db: Db, beforeMs: number): Promise<void> {
   await db.sql`DELETE FROM rejected_push WHERE at_ms < ${beforeMs}`;
-}
-
-function toRejectedPush(row: Row): RejectedPush {
-  return {
-    id: text(row, "id"),
-    atMs: integer(row, "at_ms"),
-    serviceAccount: text(row, "service_account"),
-    request: text(row, "request"),
-    status: integer(row, "status"),
-    reason: text(row, "reason"),
-  };
 }

@@ -3,8 +3,9 @@
 import { z } from "zod";
 import type { UserStatus } from "../../records/user.ts";
 import { orDuplicate } from "../engine/conflict.ts";
-import { type Db, placeholder, type Row, type SqlValue } from "../engine/db.ts";
-import { flag, integer, integerOrNull, json, text, textOrNull } from "../engine/row.ts";
+import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
+import { flag, integer, integerOrNull, text, textOrNull } from "../engine/row.ts";
+import { parsedJson, rowReader } from "../engine/row-reader.ts";
 import { selectIn } from "../engine/select-in.ts";
 import { foldEmail } from "./users.ts";
 
@@ -21,25 +22,26 @@ const profileSchema = z.object({
 /** What the directory sends about a person, beside what identifies the person. */
 export type ScimProfile = z.output<typeof profileSchema>;
 
-export interface ScimUserRecord {
+const toScimUser = rowReader({
   /** The id of the user, which never changes. */
-  userId: string;
+  userId: text,
   /** The issuer of the provider. */
-  issuer: string;
+  issuer: text,
   /** The subject of the person at the provider; null if the directory has not sent it. */
-  externalId: string | null;
-  userName: string;
-  profile: ScimProfile;
-  isActive: boolean;
+  externalId: textOrNull,
+  userName: text,
+  profile: parsedJson(profileSchema),
+  isActive: flag,
   /** Whether the directory has suspended the keys: the person is inactive, or has lost a required group. */
-  isSuspended: boolean;
+  isSuspended: flag,
   /** Grows with each change. */
-  version: number;
-  createdAtMs: number;
-  changedAtMs: number;
+  version: integer,
+  createdAtMs: integer,
+  changedAtMs: integer,
   /** Since when the directory no longer lists the person; null while it does. */
-  removedAtMs: number | null;
-}
+  removedAtMs: integerOrNull,
+});
+export type ScimUserRecord = ReturnType<typeof toScimUser>;
 
 const COLUMNS =
   "scim_user.user_id AS user_id, issuer, external_id, user_name, profile, is_active, is_suspended, version, scim_user.created_at_ms AS created_at_ms, changed_at_ms, removed_at_ms";
@@ -152,20 +154,4 @@ const DUPLICATE = "Another person of the directory has this userName or external
 
 function foldDisplayName({ profile }: Pick<ScimUserRecord, "profile">): string | null {
   return profile.displayName === null ? null : foldEmail(profile.displayName);
-}
-
-function toScimUser(row: Row): ScimUserRecord {
-  return {
-    userId: text(row, "user_id"),
-    issuer: text(row, "issuer"),
-    externalId: textOrNull(row, "external_id"),
-    userName: text(row, "user_name"),
-    profile: json(row, "profile", profileSchema),
-    isActive: flag(row, "is_active"),
-    isSuspended: flag(row, "is_suspended"),
-    version: integer(row, "version"),
-    createdAtMs: integer(row, "created_at_ms"),
-    changedAtMs: integer(row, "changed_at_ms"),
-    removedAtMs: integerOrNull(row, "removed_at_ms"),
-  };
 }

@@ -1,20 +1,22 @@
 /** Tokens of service accounts. The store has only their digests; the token itself is shown once. */
 
 import type { ServiceAccountRecord } from "../../records/service-account.ts";
-import type { Db, Row } from "../engine/db.ts";
+import type { Db } from "../engine/db.ts";
 import { integer, integerOrNull, text } from "../engine/row.ts";
+import { rowReader } from "../engine/row-reader.ts";
 import { selectIn } from "../engine/select-in.ts";
 import { toServiceAccount } from "./service-accounts.ts";
 
-export interface ServiceTokenRecord {
-  id: string;
-  serviceAccountId: string;
-  last4: string;
-  createdAtMs: number;
+const toServiceToken = rowReader({
+  id: text,
+  serviceAccountId: text,
+  last4: text,
+  createdAtMs: integer,
   /** The end of the overlap after a newer token was created; null for the newest. */
-  worksUntilMs: number | null;
-  usedAtMs: number | null;
-}
+  worksUntilMs: integerOrNull,
+  usedAtMs: integerOrNull,
+});
+export type ServiceTokenRecord = ReturnType<typeof toServiceToken>;
 
 /** Returns null if the token or its account does not exist, has expired or was replaced. */
 export async function findServiceToken(
@@ -88,15 +90,4 @@ export async function deleteServiceTokens(db: Db, serviceAccountId: string): Pro
   const deleted = await db.sql`
     DELETE FROM service_token WHERE service_account_id = ${serviceAccountId} RETURNING id`;
   return deleted.length;
-}
-
-function toServiceToken(row: Row): ServiceTokenRecord {
-  return {
-    id: text(row, "id"),
-    serviceAccountId: text(row, "service_account_id"),
-    last4: text(row, "last4"),
-    createdAtMs: integer(row, "created_at_ms"),
-    worksUntilMs: integerOrNull(row, "works_until_ms"),
-    usedAtMs: integerOrNull(row, "used_at_ms"),
-  };
 }

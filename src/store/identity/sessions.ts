@@ -4,17 +4,19 @@ import type { Role } from "../../records/user.ts";
 import { type Db, numberPlaceholders, type Row, type SqlValue, transaction } from "../engine/db.ts";
 import { bumpKeyRevision } from "../engine/revisions.ts";
 import { integer, text } from "../engine/row.ts";
+import { rowReader } from "../engine/row-reader.ts";
 import { endTemporarySecrets } from "../policy/temporary-secrets.ts";
 import { readRole } from "./role-column.ts";
 
-export interface SessionRecord {
-  id: string;
-  userId: string;
-  createdAtMs: number;
-  seenAtMs: number;
-  address: string;
-  userAgent: string;
-}
+const toSession = rowReader({
+  id: text,
+  userId: text,
+  createdAtMs: integer,
+  seenAtMs: integer,
+  address: text,
+  userAgent: text,
+});
+export type SessionRecord = ReturnType<typeof toSession>;
 
 /** Sessions created or last seen before these times have expired. */
 export interface SessionBounds {
@@ -120,15 +122,4 @@ async function endSessions(db: Db, condition: string, values: readonly SqlValue[
 
 export function toOwner(row: Row): Owner {
   return { userId: text(row, "user_id"), email: text(row, "email"), role: readRole(row) };
-}
-
-function toSession(row: Row): SessionRecord {
-  return {
-    id: text(row, "id"),
-    userId: text(row, "user_id"),
-    createdAtMs: integer(row, "created_at_ms"),
-    seenAtMs: integer(row, "seen_at_ms"),
-    address: text(row, "address"),
-    userAgent: text(row, "user_agent"),
-  };
 }

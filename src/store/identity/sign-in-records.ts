@@ -1,7 +1,8 @@
 /** Records of sign-ins at providers: each `state` is accepted once on all nodes, and rejections are kept for a while. */
 
-import type { Db, Row } from "../engine/db.ts";
+import type { Db } from "../engine/db.ts";
 import { integer, text, textOrNull } from "../engine/row.ts";
+import { rowReader } from "../engine/row-reader.ts";
 
 /** Returns false if the state was used before, on any node. */
 export async function takeState(db: Db, digest: string, expiresAtMs: number): Promise<boolean> {
@@ -11,22 +12,23 @@ export async function takeState(db: Db, digest: string, expiresAtMs: number): Pr
   return taken.length > 0;
 }
 
-export interface RejectedSignIn {
+const toRejection = rowReader({
   /** Time-ordered. */
-  id: string;
-  atMs: number;
+  id: text,
+  atMs: integer,
   /** The name of the provider. */
-  provider: string;
+  provider: text,
   /** An error code. */
-  code: string;
+  code: text,
   /** What an administrator needs to know. It contains no token. */
-  reason: string;
+  reason: text,
   /** Null if the provider did not name a person that could be verified. */
-  subject: string | null;
-  email: string | null;
+  subject: textOrNull,
+  email: textOrNull,
   /** The network address of the browser. */
-  address: string;
-}
+  address: text,
+});
+export type RejectedSignIn = ReturnType<typeof toRejection>;
 
 /** Keeps the newest `keptMax`. */
 export async function recordRejection(db: Db, rejected: RejectedSignIn, keptMax: number): Promise<void> {
@@ -53,17 +55,4 @@ export async function sweepSignIns(
 ): Promise<void> {
   await db.sql`DELETE FROM used_sign_in_state WHERE expires_at_ms < ${nowMs}`;
   await db.sql`DELETE FROM rejected_sign_in WHERE at_ms < ${rejectedBeforeMs}`;
-}
-
-function toRejection(row: Row): RejectedSignIn {
-  return {
-    id: text(row, "id"),
-    atMs: integer(row, "at_ms"),
-    provider: text(row, "provider"),
-    code: text(row, "code"),
-    reason: text(row, "reason"),
-    subject: textOrNull(row, "subject"),
-    email: textOrNull(row, "email"),
-    address: text(row, "address"),
-  };
 }

@@ -4,6 +4,7 @@ import type { Nano } from "../../money/nano.ts";
 import { type Role, USER_STATUSES, type UserStatus } from "../../records/user.ts";
 import { type Db, placeholder, type Row, type SqlValue } from "../engine/db.ts";
 import { flag, integer, integerOrNull, nano, oneOf, text } from "../engine/row.ts";
+import { rowReader } from "../engine/row-reader.ts";
 import { contains } from "../engine/search.ts";
 import { selectIn } from "../engine/select-in.ts";
 import { readRole, roleColumns } from "./role-column.ts";
@@ -96,11 +97,12 @@ export async function listUserPage(
   };
 }
 
-interface UsageSums {
-  requests: number;
-  costNano: Nano;
-  chargedNano: Nano;
-}
+const toSums = rowReader({
+  requests: integer,
+  costNano: nano,
+  chargedNano: nano,
+});
+type UsageSums = ReturnType<typeof toSums>;
 
 async function readUsageSince(
   db: Db,
@@ -116,16 +118,7 @@ async function readUsageSince(
     "GROUP BY scope_id",
     [sinceMs],
   );
-  return new Map(
-    rows.map((row) => [
-      text(row, "scope_id"),
-      {
-        requests: integer(row, "requests"),
-        costNano: nano(row, "cost_nano"),
-        chargedNano: nano(row, "charged_nano"),
-      },
-    ]),
-  );
+  return new Map(rows.map((row) => [text(row, "scope_id"), toSums(row)]));
 }
 
 function toListedUser(row: Row, keys: number, use: UsageSums | undefined): ListedUser {

@@ -1,11 +1,11 @@
 /** Holds of paid requests in flight. */
 
-import type { Nano } from "../../money/nano.ts";
-import { INTERFACES, type Interface } from "../../records/interfaces.ts";
-import { type Db, placeholder, type Row } from "../engine/db.ts";
+import { INTERFACES } from "../../records/interfaces.ts";
+import { type Db, placeholder } from "../engine/db.ts";
 import { isSharedServer, lockClause } from "../engine/dialect.ts";
 import { insertRows } from "../engine/insert-rows.ts";
-import { flag, integer, nano, oneOf, text, textOrNull } from "../engine/row.ts";
+import { flag, integer, nano, text, textOrNull } from "../engine/row.ts";
+import { choice, rowReader } from "../engine/row-reader.ts";
 import { selectIn } from "../engine/select-in.ts";
 import { clip, storableId } from "../usage/storable-values.ts";
 
@@ -27,23 +27,28 @@ export const UNSENT: HoldProgress = {
   outputTokens: 0,
 };
 
-export interface Hold extends HoldProgress {
-  requestId: string;
-  processId: string;
-  atMs: number;
-  userId: string;
+const toHold = rowReader({
+  requestId: text,
+  processId: text,
+  state: choice(HOLD_STATES),
+  atMs: integer,
+  userId: text,
   /** Null if the user's wallet pays. */
-  subscriptionId: string | null;
-  amountNano: Nano;
-  tariffId: string;
-  keyId: string;
-  groupId: string;
-  interface: Interface;
-  endpoint: string;
-  publicModel: string;
-  stream: boolean;
-  inputTokens: number;
-}
+  subscriptionId: textOrNull,
+  amountNano: nano,
+  tariffId: text,
+  keyId: text,
+  groupId: text,
+  accountId: textOrNull,
+  interface: choice(INTERFACES),
+  endpoint: text,
+  publicModel: text,
+  upstreamModel: textOrNull,
+  stream: flag,
+  inputTokens: integer,
+  outputTokens: integer,
+});
+export type Hold = ReturnType<typeof toHold>;
 
 const COLUMNS = [
   "request_id",
@@ -97,7 +102,14 @@ function toValues(hold: Hold) {
 }
 
 /** The fields of a hold that its settlement needs. */
-export type EndedHold = Pick<Hold, "requestId" | "userId" | "subscriptionId" | "amountNano" | "atMs">;
+export const toEndedHold = rowReader({
+  requestId: text,
+  userId: text,
+  subscriptionId: textOrNull,
+  amountNano: nano,
+  atMs: integer,
+});
+export type EndedHold = ReturnType<typeof toEndedHold>;
 
 /**
  * Deletes holds and returns those that existed. Only one caller can delete a hold, and that caller books its
@@ -110,18 +122,7 @@ export async function endHolds(tx: Db, requestIds: readonly string[]): Promise<M
     requestIds,
     "RETURNING request_id, user_id, subscription_id, CAST(amount_nano AS TEXT) AS amount_nano, at_ms",
   );
-  return new Map(
-    rows.map((row) => [
-      text(row, "request_id"),
-      {
-        requestId: text(row, "request_id"),
-        userId: text(row, "user_id"),
-        subscriptionId: textOrNull(row, "subscription_id"),
-        amountNano: nano(row, "amount_nano"),
-        atMs: integer(row, "at_ms"),
-      },
-    ]),
-  );
+  return new Map(rows.map((row) => [text(row, "request_id"), toEndedHold(row)]));
 }
 
 /** Locks holds until the transaction ends: only the caller can end them. */
@@ -245,27 +246,4 @@ export async function writeProgress(
       ]),
     );
   }
-}
-
-function toHold(row: Row): Hold {
-  return {
-    requestId: text(row, "request_id"),
-    processId: text(row, "process_id"),
-    state: oneOf(row, "state", HOLD_STATES),
-    atMs: integer(row, "at_ms"),
-    userId: text(row, "user_id"),
-    subscriptionId: textOrNull(row, "subscription_id"),
-    amountNano: nano(row, "amount_nano"),
-    tariffId: text(row, "tariff_id"),
-    keyId: text(row, "key_id"),
-    groupId: text(row, "group_id"),
-    accountId: textOrNull(row, "account_id"),
-    interface: oneOf(row, "interface", INTERFACES),
-    endpoint: text(row, "endpoint"),
-    publicModel: text(row, "public_model"),
-    upstreamModel: textOrNull(row, "upstream_model"),
-    stream: flag(row, "stream"),
-    inputTokens: integer(row, "input_tokens"),
-    outputTokens: integer(row, "output_tokens"),
-  };
 }

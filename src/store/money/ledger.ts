@@ -6,7 +6,8 @@
 import type { Nano } from "../../money/nano.ts";
 import type { Db, Row } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
-import { integer, nano, oneOf, text, textOrNull } from "../engine/row.ts";
+import { integer, nano, text, textOrNull } from "../engine/row.ts";
+import { choice, rowReader } from "../engine/row-reader.ts";
 import { changeWallet, lockWallet } from "./wallets.ts";
 
 /** `correction`: the amount that a late settlement adds to its request's charge, or returns from it. */
@@ -21,21 +22,22 @@ export const ENTRY_KINDS = [
 ] as const;
 export type EntryKind = (typeof ENTRY_KINDS)[number];
 
-export interface Transfer {
+export const toTransfer = rowReader({
   /** Identifies the booking: posting the same id again books nothing. `charge:<request id>`, `redeem:<digest>`, … */
-  id: string;
-  atMs: number;
-  kind: EntryKind;
-  debit: string;
-  credit: string;
-  amountNano: Nano;
-  userId: string | null;
-  subscriptionId: string | null;
-  requestId: string | null;
+  id: text,
+  atMs: integer,
+  kind: choice(ENTRY_KINDS),
+  debit: text,
+  credit: text,
+  amountNano: nano,
+  userId: textOrNull,
+  subscriptionId: textOrNull,
+  requestId: textOrNull,
   /** Who requested the entry: a user id, `system` or `cli`. */
-  actor: string;
-  reason: string | null;
-}
+  actor: text,
+  reason: textOrNull,
+});
+export type Transfer = ReturnType<typeof toTransfer>;
 
 /** An entry with this id and other content exists. This is a caller's error, and never books a second entry. */
 export class TransferConflict extends Error {
@@ -151,21 +153,4 @@ export async function findEntry(db: Db, id: string): Promise<Transfer | null> {
       request_id, actor, reason
     FROM entry WHERE id = ${id}`;
   return row === undefined ? null : toTransfer(row);
-}
-
-/** Reads a row with all columns, with the amount as text. */
-export function toTransfer(row: Row): Transfer {
-  return {
-    id: text(row, "id"),
-    atMs: integer(row, "at_ms"),
-    kind: oneOf(row, "kind", ENTRY_KINDS),
-    debit: text(row, "debit"),
-    credit: text(row, "credit"),
-    amountNano: nano(row, "amount_nano"),
-    userId: textOrNull(row, "user_id"),
-    subscriptionId: textOrNull(row, "subscription_id"),
-    requestId: textOrNull(row, "request_id"),
-    actor: text(row, "actor"),
-    reason: textOrNull(row, "reason"),
-  };
 }

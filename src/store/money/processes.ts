@@ -5,21 +5,23 @@ import { type Db, transaction } from "../engine/db.ts";
 import { readServerClock } from "../engine/dialect.ts";
 import { checkSchemaForRegistration } from "../engine/migrate.ts";
 import { integer, integerOrNull, text, textOrNull } from "../engine/row.ts";
+import { rowReader } from "../engine/row-reader.ts";
 import { SCHEMA_KNOWN } from "../migrations/index.ts";
 import { SET_ASIDE } from "./set-aside-holds.ts";
 
-export interface ProcessRecord {
-  id: string;
+const toProcess = rowReader({
+  id: text,
   /** Identifies one kernel and one PID namespace. */
-  host: string;
-  pid: number;
-  startedAtMs: number;
-  beatAtMs: number;
+  host: text,
+  pid: integer,
+  startedAtMs: integer,
+  beatAtMs: integer,
   /** Id of the data folder that the process has locked; null if it has locked none. */
-  folderId: string | null;
+  folderId: textOrNull,
   /** When the kernel started the process, in ticks since boot; null if the system does not report it. */
-  startTicks: number | null;
-}
+  startTicks: integerOrNull,
+});
+export type ProcessRecord = ReturnType<typeof toProcess>;
 
 /**
  * Call it before the process serves. Until its row is deleted, no migration removes what the process needs. Throws
@@ -53,15 +55,7 @@ export async function storeNowMs(db: Db, clock: Pick<Clock, "nowMs">): Promise<n
 export async function listProcesses(db: Db): Promise<ProcessRecord[]> {
   const rows = await db.sql`
     SELECT id, host, pid, started_at_ms, beat_at_ms, folder_id, start_ticks FROM process ORDER BY id`;
-  return rows.map((row) => ({
-    id: text(row, "id"),
-    host: text(row, "host"),
-    pid: integer(row, "pid"),
-    startedAtMs: integer(row, "started_at_ms"),
-    beatAtMs: integer(row, "beat_at_ms"),
-    folderId: textOrNull(row, "folder_id"),
-    startTicks: integerOrNull(row, "start_ticks"),
-  }));
+  return rows.map(toProcess);
 }
 
 /** Owners of holds and wallet reservations without a process row: they were deleted as dead and then wrote again. */

@@ -6,6 +6,7 @@ import type { Nano } from "../../money/nano.ts";
 import { type Db, placeholder, type Row } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { integer, integerOrNull, nano, text, textOrNull } from "../engine/row.ts";
+import { rowReader } from "../engine/row-reader.ts";
 import { selectIn } from "../engine/select-in.ts";
 
 /** What each code of a batch grants. */
@@ -110,6 +111,8 @@ export async function listRedeemBatches(
   return { batches, next: more ? { createdAtMs: last.createdAtMs, name: last.name } : null };
 }
 
+const toCounts = rowReader({ codes: integer, redeemed: integer, voided: integer });
+
 async function countCodes(db: Db, batchNames: readonly string[]) {
   const rows = await selectIn(
     db,
@@ -118,26 +121,18 @@ async function countCodes(db: Db, batchNames: readonly string[]) {
     batchNames,
     "GROUP BY batch",
   );
-  return new Map(
-    rows.map((row) => [
-      text(row, "batch"),
-      {
-        codes: integer(row, "codes"),
-        redeemed: integer(row, "redeemed"),
-        voided: integer(row, "voided"),
-      },
-    ]),
-  );
+  return new Map(rows.map((row) => [text(row, "batch"), toCounts(row)]));
 }
 
-export interface ListedCode {
-  digest: string;
+const toListedCode = rowReader({
+  digest: text,
   /** The first group of the code's characters. */
-  hint: string;
-  voidedAtMs: number | null;
-  redeemedAtMs: number | null;
-  redeemedBy: string | null;
-}
+  hint: text,
+  voidedAtMs: integerOrNull,
+  redeemedAtMs: integerOrNull,
+  redeemedBy: textOrNull,
+});
+export type ListedCode = ReturnType<typeof toListedCode>;
 
 /** Ordered by digest, which is effectively random. */
 export async function listRedeemCodes(
@@ -148,13 +143,7 @@ export async function listRedeemCodes(
   const found = await db.sql`
     SELECT digest, hint, voided_at_ms, redeemed_at_ms, redeemed_by FROM redeem_code
     WHERE batch = ${batch} AND digest > ${page.after ?? ""} ORDER BY digest LIMIT ${page.limit + 1}`;
-  const codes = found.slice(0, page.limit).map((row) => ({
-    digest: text(row, "digest"),
-    hint: text(row, "hint"),
-    voidedAtMs: integerOrNull(row, "voided_at_ms"),
-    redeemedAtMs: integerOrNull(row, "redeemed_at_ms"),
-    redeemedBy: textOrNull(row, "redeemed_by"),
-  }));
+  const codes = found.slice(0, page.limit).map(toListedCode);
   return { codes, next: found.length > page.limit ? (codes.at(-1)?.digest ?? null) : null };
 }
 

@@ -5,9 +5,9 @@
 
 import type { Nano } from "../../money/nano.ts";
 import { type Db, transaction } from "../engine/db.ts";
-import { integer, nano, text, textOrNull } from "../engine/row.ts";
+import { text, textOrNull } from "../engine/row.ts";
 import { recordBillingFault } from "./billing-faults.ts";
-import { type EndedHold, endHolds } from "./holds.ts";
+import { type EndedHold, endHolds, toEndedHold } from "./holds.ts";
 
 /** The owner of these holds. No process has this id. */
 export const SET_ASIDE = "set_aside";
@@ -58,11 +58,7 @@ export async function listSetAsideHolds(db: Db, limit: number): Promise<SetAside
       LEFT JOIN billing_fault f ON f.id = 'hold ' || h.request_id
     WHERE h.process_id = ${SET_ASIDE} ORDER BY h.at_ms, h.request_id LIMIT ${limit}`;
   return rows.map((row) => ({
-    requestId: text(row, "request_id"),
-    userId: text(row, "user_id"),
-    subscriptionId: textOrNull(row, "subscription_id"),
-    amountNano: nano(row, "amount_nano"),
-    atMs: integer(row, "at_ms"),
+    ...toEndedHold(row),
     email: textOrNull(row, "email"),
     reason: text(row, "reason"),
   }));

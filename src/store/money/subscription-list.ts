@@ -2,14 +2,16 @@
 
 import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
+import { rowReader } from "../engine/row-reader.ts";
 import { contains } from "../engine/search.ts";
 
-export interface ListedSubscription {
-  id: string;
-  userId: string;
-  email: string;
-  createdAtMs: number;
-}
+const toListed = rowReader({
+  id: text,
+  userId: text,
+  email: text,
+  createdAtMs: integer,
+});
+export type ListedSubscription = ReturnType<typeof toListed>;
 
 export interface SubscriptionFilter {
   planId?: string;
@@ -42,12 +44,7 @@ export async function listSubscriptionPage(
      WHERE ${where.join(" AND ")} ORDER BY s.created_at_ms DESC, s.id DESC LIMIT ${page.limit + 1}`,
     values,
   );
-  const found = rows.slice(0, page.limit).map((row) => ({
-    id: text(row, "id"),
-    userId: text(row, "user_id"),
-    email: text(row, "email"),
-    createdAtMs: integer(row, "created_at_ms"),
-  }));
+  const found = rows.slice(0, page.limit).map(toListed);
   const last = found.at(-1);
   const more = rows.length > page.limit && last !== undefined;
   return { found, next: more ? { createdAtMs: last.createdAtMs, id: last.id } : null };

@@ -5,20 +5,22 @@
  */
 
 import type { Nano } from "../../money/nano.ts";
-import { PLAN_PERIODS, type PlanPeriod } from "../../records/plan.ts";
+import { PLAN_PERIODS } from "../../records/plan.ts";
 import { type Db, placeholder, type Row } from "../engine/db.ts";
 import { isSharedServer } from "../engine/dialect.ts";
 import { insertRows } from "../engine/insert-rows.ts";
-import { integer, nano, oneOf, text } from "../engine/row.ts";
+import { integer, nano, text } from "../engine/row.ts";
+import { choice, rowReader } from "../engine/row-reader.ts";
 import { selectIn } from "../engine/select-in.ts";
 import { BY_HAND, chargedNano } from "./entries.ts";
 
-export interface WindowSpan {
-  subscriptionId: string;
-  per: PlanPeriod;
-  startsAtMs: number;
-  endsAtMs: number;
-}
+const toSpan = rowReader({
+  subscriptionId: text,
+  per: choice(PLAN_PERIODS),
+  startsAtMs: integer,
+  endsAtMs: integer,
+});
+export type WindowSpan = ReturnType<typeof toSpan>;
 
 export interface WindowUse {
   usedNano: Nano;
@@ -252,15 +254,6 @@ function selectRowsAfter(db: Db, subscriptionIds: readonly string[], atMs: numbe
 
 function toKeyValues({ subscriptionId, per, startsAtMs, endsAtMs }: WindowSpan) {
   return [subscriptionId, endsAtMs, startsAtMs, per];
-}
-
-function toSpan(row: Row): WindowSpan {
-  return {
-    subscriptionId: text(row, "subscription_id"),
-    per: oneOf(row, "per", PLAN_PERIODS),
-    startsAtMs: integer(row, "starts_at_ms"),
-    endsAtMs: integer(row, "ends_at_ms"),
-  };
 }
 
 function toUse(row: Row): WindowUse {

@@ -3,6 +3,7 @@
 import type { KeyRecord } from "../../records/key.ts";
 import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
 import { integer, integerOrNull, nano, text } from "../engine/row.ts";
+import { rowReader } from "../engine/row-reader.ts";
 import { contains, likeText } from "../engine/search.ts";
 import { DAY_MS } from "../usage/usage-day.ts";
 import { KEY_COLUMNS, toKey } from "./keys.ts";
@@ -119,16 +120,17 @@ export async function readLastUse(db: Db, keyId: string): Promise<number | null>
   return row === undefined ? null : integerOrNull(row, "last_used_at_ms");
 }
 
-export interface KeyDay {
-  keyId: string;
+const toKeyDay = rowReader({
+  keyId: text,
   /** Start of the day. */
-  dayMs: number;
-  requests: number;
-  failed: number;
-  refused: number;
-  costNano: bigint;
-  chargedNano: bigint;
-}
+  dayMs: integer,
+  requests: integer,
+  failed: integer,
+  refused: integer,
+  costNano: nano,
+  chargedNano: nano,
+});
+export type KeyDay = ReturnType<typeof toKeyDay>;
 
 /**
  * Usage of each key on each day, in one query: from the daily roll-up as far as it is complete, and from the hourly
@@ -145,7 +147,7 @@ export async function listKeyDays(
   const mark = (value: SqlValue) => placeholder(db.engine, values.push(value));
   const ids = () => keyIds.map(mark).join(", ");
   const rows = await db.sql.text(
-    `SELECT key_id, at_day_ms, CAST(SUM(requests) AS BIGINT) AS requests, CAST(SUM(failed) AS BIGINT) AS failed,
+    `SELECT key_id, at_day_ms AS day_ms, CAST(SUM(requests) AS BIGINT) AS requests, CAST(SUM(failed) AS BIGINT) AS failed,
        CAST(SUM(refused) AS BIGINT) AS refused, CAST(SUM(cost_nano) AS TEXT) AS cost_nano,
        CAST(SUM(charged_nano) AS TEXT) AS charged_nano
      FROM (
@@ -159,15 +161,7 @@ export async function listKeyDays(
      ) AS used GROUP BY key_id, at_day_ms ORDER BY key_id, at_day_ms`,
     values,
   );
-  return rows.map((row) => ({
-    keyId: text(row, "key_id"),
-    dayMs: integer(row, "at_day_ms"),
-    requests: integer(row, "requests"),
-    failed: integer(row, "failed"),
-    refused: integer(row, "refused"),
-    costNano: nano(row, "cost_nano"),
-    chargedNano: nano(row, "charged_nano"),
-  }));
+  return rows.map(toKeyDay);
 }
 
 /** Number of the user's currently valid keys, by group id. */

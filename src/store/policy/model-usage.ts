@@ -1,15 +1,16 @@
 /** Recent usage of each model, summed over all callers. */
 
-import type { Nano } from "../../money/nano.ts";
 import type { Db } from "../engine/db.ts";
 import { integer, nano, text } from "../engine/row.ts";
+import { rowReader } from "../engine/row-reader.ts";
 import { HOUR_MS } from "../usage/usage-day.ts";
 
-export interface ModelUse {
-  requests: number;
-  failed: number;
-  chargedNano: Nano;
-}
+const toModelUse = rowReader({
+  requests: integer,
+  failed: integer,
+  chargedNano: nano,
+});
+export type ModelUse = ReturnType<typeof toModelUse>;
 
 /** Counts from the hour that contains `sinceMs`, as of the last fold. */
 export async function readModelUse(db: Db, sinceMs: number): Promise<Map<string, ModelUse>> {
@@ -19,14 +20,5 @@ export async function readModelUse(db: Db, sinceMs: number): Promise<Map<string,
     FROM usage_day
     WHERE scope = 'all_hour' AND scope_id = '' AND day_ms >= ${Math.floor(sinceMs / HOUR_MS) * HOUR_MS}
     GROUP BY public_model`;
-  return new Map(
-    rows.map((row) => [
-      text(row, "public_model"),
-      {
-        requests: integer(row, "requests"),
-        failed: integer(row, "failed"),
-        chargedNano: nano(row, "charged_nano"),
-      },
-    ]),
-  );
+  return new Map(rows.map((row) => [text(row, "public_model"), toModelUse(row)]));
 }

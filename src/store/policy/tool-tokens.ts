@@ -6,17 +6,19 @@
 import { type Db, transaction } from "../engine/db.ts";
 import { bumpKeyRevision } from "../engine/revisions.ts";
 import { integer, integerOrNull, text } from "../engine/row.ts";
+import { rowReader } from "../engine/row-reader.ts";
 import { revokeKey, rotateKey } from "./keys.ts";
 import { ENDED_TOKEN_KNOWN_MS, type ToolKeyRecord } from "./tool-keys.ts";
 
-export interface RefreshToken {
-  readonly digest: string;
-  readonly keyId: string;
-  readonly createdAtMs: number;
-  readonly expiresAtMs: number;
+const toRefreshToken = rowReader({
+  digest: text,
+  keyId: text,
+  createdAtMs: integer,
+  expiresAtMs: integer,
   /** When its first successor was issued; null: never. */
-  readonly replacedAtMs: number | null;
-}
+  replacedAtMs: integerOrNull,
+});
+export type RefreshToken = ReturnType<typeof toRefreshToken>;
 
 export async function insertToolKey(tx: Db, tool: ToolKeyRecord, refreshDigest: string): Promise<void> {
   const { keyId, address, createdAtMs, idleEndMs } = tool;
@@ -39,14 +41,7 @@ export async function findRefreshToken(db: Db, digest: string): Promise<RefreshT
   const [row] = await db.sql`
     SELECT digest, key_id, created_at_ms, expires_at_ms, replaced_at_ms FROM refresh_token
     WHERE digest = ${digest}`;
-  if (row === undefined) return null;
-  return {
-    digest: text(row, "digest"),
-    keyId: text(row, "key_id"),
-    createdAtMs: integer(row, "created_at_ms"),
-    expiresAtMs: integer(row, "expires_at_ms"),
-    replacedAtMs: integerOrNull(row, "replaced_at_ms"),
-  };
+  return row === undefined ? null : toRefreshToken(row);
 }
 
 export interface TokenSuccessor {

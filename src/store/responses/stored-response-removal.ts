@@ -2,14 +2,16 @@
 
 import { type Db, transaction } from "../engine/db.ts";
 import { flag, integer, text, textOrNull } from "../engine/row.ts";
+import { rowReader } from "../engine/row-reader.ts";
 
-interface RemovedRow {
-  readonly id: string;
-  readonly conversationId: string;
-  readonly previousId: string | null;
-  readonly bytes: number;
-  readonly isDeleted: boolean;
-}
+const toRemovedRow = rowReader({
+  id: text,
+  conversationId: text,
+  previousId: textOrNull,
+  bytes: integer,
+  isDeleted: flag,
+});
+type RemovedRow = ReturnType<typeof toRemovedRow>;
 
 /**
  * Deletes one response of a key. If a later response continues it, the content stays as the input of that one and is
@@ -57,14 +59,7 @@ async function findRow(tx: Db, id: string): Promise<RemovedRow | null> {
   const [row] = await tx.sql`
     SELECT id, conversation_id, previous_id, LENGTH(sealed) AS bytes, is_deleted FROM stored_response
     WHERE id = ${id}`;
-  if (row === undefined) return null;
-  return {
-    id: text(row, "id"),
-    conversationId: text(row, "conversation_id"),
-    previousId: textOrNull(row, "previous_id"),
-    bytes: integer(row, "bytes"),
-    isDeleted: flag(row, "is_deleted"),
-  };
+  return row === undefined ? null : toRemovedRow(row);
 }
 
 async function freeBytes(tx: Db, owner: string, bytes: number): Promise<void> {

@@ -5,16 +5,18 @@
 
 import { type Db, transaction } from "../engine/db.ts";
 import { integer, integerOrNull, text, textOrNull } from "../engine/row.ts";
+import { rowReader } from "../engine/row-reader.ts";
 
-export interface StoredResponseRow {
-  readonly id: string;
-  readonly keyId: string;
-  readonly previousId: string | null;
-  readonly atMs: number;
-  readonly tokens: number | null;
-  readonly memoryBytes: number;
-  readonly sealed: string;
-}
+const toResponse = rowReader({
+  id: text,
+  keyId: text,
+  previousId: textOrNull,
+  atMs: integer,
+  tokens: integerOrNull,
+  memoryBytes: integer,
+  sealed: text,
+});
+export type StoredResponseRow = ReturnType<typeof toResponse>;
 
 export interface NewStoredResponse extends StoredResponseRow {
   /** The user of the key, or the key itself. */
@@ -141,16 +143,4 @@ export async function findStoredChain(
     ORDER BY chain.depth DESC`;
   const responses = rows.map(toResponse);
   return responses[0]?.previousId === null ? responses : [];
-}
-
-function toResponse(row: Parameters<typeof text>[0]): StoredResponseRow {
-  return {
-    id: text(row, "id"),
-    keyId: text(row, "key_id"),
-    previousId: textOrNull(row, "previous_id"),
-    atMs: integer(row, "at_ms"),
-    tokens: integerOrNull(row, "tokens"),
-    memoryBytes: integer(row, "memory_bytes"),
-    sealed: text(row, "sealed"),
-  };
 }

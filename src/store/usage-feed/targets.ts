@@ -1,27 +1,29 @@
 /** How far each webhook has received the usage feed. */
 
-import type { Db, Row } from "../engine/db.ts";
+import type { Db } from "../engine/db.ts";
 import { integer, integerOrNull, text, textOrNull } from "../engine/row.ts";
+import { rowReader } from "../engine/row-reader.ts";
 import type { UsageFeed } from "./feed.ts";
 
-export interface ExportTarget {
+const toTarget = rowReader({
   /** Name of the webhook. */
-  readonly name: string;
-  readonly feedId: string;
-  readonly deliveredTo: number;
+  name: text,
+  feedId: text,
+  deliveredTo: integer,
   /** The last entry of the batch in delivery; null if there is none. A retry sends the same batch. */
-  readonly sendingTo: number | null;
+  sendingTo: integerOrNull,
   /** Failed attempts since the last success. */
-  readonly failures: number;
-  readonly dueAtMs: number;
+  failures: integer,
+  dueAtMs: integer,
   /** Result of the last attempt, as text. */
-  readonly response: string | null;
-  readonly deliveredAtMs: number | null;
-}
+  response: textOrNull,
+  deliveredAtMs: integerOrNull,
+});
+export type ExportTarget = ReturnType<typeof toTarget>;
 
 export async function listTargets(db: Db): Promise<ExportTarget[]> {
   const rows = await db.sql`
-    SELECT name, feed_id, delivered_to, sending_to, failures, due_at_ms, answer, delivered_at_ms
+    SELECT name, feed_id, delivered_to, sending_to, failures, due_at_ms, answer AS response, delivered_at_ms
     FROM usage_export_target ORDER BY name`;
   return rows.map(toTarget);
 }
@@ -53,17 +55,4 @@ export async function writeTarget(db: Db, target: ExportTarget): Promise<void> {
 
 export async function deleteTarget(db: Db, name: string): Promise<void> {
   await db.sql`DELETE FROM usage_export_target WHERE name = ${name}`;
-}
-
-function toTarget(row: Row): ExportTarget {
-  return {
-    name: text(row, "name"),
-    feedId: text(row, "feed_id"),
-    deliveredTo: integer(row, "delivered_to"),
-    sendingTo: integerOrNull(row, "sending_to"),
-    failures: integer(row, "failures"),
-    dueAtMs: integer(row, "due_at_ms"),
-    response: textOrNull(row, "answer"),
-    deliveredAtMs: integerOrNull(row, "delivered_at_ms"),
-  };
 }

@@ -3,8 +3,8 @@
 import type { Nano } from "../../money/nano.ts";
 import type { Costs } from "../../money/tariff.ts";
 import type { TokenCounts } from "../../money/token-counts.ts";
-import { type Db, type Engine, placeholder, type Row, transaction } from "../engine/db.ts";
-import { flag, integer, nano, oneOf, text, textOrNull } from "../engine/row.ts";
+import { type Db, type Engine, placeholder, transaction } from "../engine/db.ts";
+import { flag, integer, nano, text, textOrNull } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
 import { insertUsage, kindNumber } from "./insert-usage.ts";
 import { nanoValue, storableCost, storableId } from "./storable-values.ts";
@@ -43,16 +43,19 @@ export {
   type UsageSource,
 } from "./usage-row.ts";
 
-export interface StoredResponseRoute {
-  requestId: string;
-  keyId: string;
-  accountId: string | null;
-  publicModel: string;
-  upstreamModel: string | null;
-  outcome: UsageOutcome;
+import { choice, rowReader } from "../engine/row-reader.ts";
+
+const readRoute = rowReader({
+  requestId: text,
+  keyId: text,
+  accountId: textOrNull,
+  publicModel: text,
+  upstreamModel: textOrNull,
+  outcome: choice(USAGE_OUTCOMES),
   /** The response is still being produced and is paid when it ends: it has a hold and no row yet. */
-  isHeld: boolean;
-}
+  isHeld: flag,
+});
+export type StoredResponseRoute = ReturnType<typeof readRoute>;
 
 /** Inserts rows and roll-up of new requests. A single row that already exists fails all of them. */
 export async function insertNewUsage(tx: Db, numbering: Numbering, rows: readonly UsageRow[]): Promise<void> {
@@ -98,12 +101,12 @@ export async function findRoute(db: Db, responseId: string): Promise<StoredRespo
   const id = storableId(responseId);
   if (id === null) return null;
   const [row] = await db.sql`
-    SELECT request_id, key_id, account_id, public_model, upstream_model, outcome, at_ms, 0 AS held
+    SELECT request_id, key_id, account_id, public_model, upstream_model, outcome, at_ms, 0 AS is_held
     FROM usage WHERE response_id = ${id} AND interface = 'responses'
     UNION ALL
     SELECT request_id, key_id, account_id, public_model, upstream_model, 'pending', at_ms, 1
     FROM hold WHERE response_id = ${id}
-    ORDER BY held, at_ms, request_id LIMIT 1`;
+    ORDER BY is_held, at_ms, request_id LIMIT 1`;
   return row === undefined ? null : readRoute(row);
 }
 
@@ -119,7 +122,7 @@ export async function findMessageRoute(
   const id = storableId(message.messageId);
   if (id === null) return null;
   const [row] = await db.sql`
-    SELECT request_id, key_id, account_id, public_model, upstream_model, outcome, 0 AS held
+    SELECT request_id, key_id, account_id, public_model, upstream_model, outcome, 0 AS is_held
     FROM usage WHERE request_id IN (
       SELECT request_id FROM (
         SELECT request_id, response_id, interface FROM usage_row
@@ -127,18 +130,6 @@ export async function findMessageRoute(
       ) AS latest WHERE response_id = ${id} AND interface = 'messages')
     ORDER BY at_ms, request_id LIMIT 1`;
   return row === undefined ? null : readRoute(row);
-}
-
-function readRoute(row: Row): StoredResponseRoute {
-  return {
-    requestId: text(row, "request_id"),
-    keyId: text(row, "key_id"),
-    accountId: textOrNull(row, "account_id"),
-    publicModel: text(row, "public_model"),
-    upstreamModel: textOrNull(row, "upstream_model"),
-    outcome: oneOf(row, "outcome", USAGE_OUTCOMES),
-    isHeld: flag(row, "held"),
-  };
 }
 
 /**
