@@ -62,6 +62,8 @@ export interface RequestContext<C extends Call = Call> {
   capture: RequestCapture | null;
   /** A stream can end in several ways at once: the first one is settled. */
   isSettled: boolean;
+  /** Resolves when the settlement is stored; null before it begins, and if there is nothing to wait for. */
+  settlement: Promise<void> | null;
   /** Its cost by the tariff; null until it is settled. */
   settledCostNano: Nano | null;
   /**
@@ -127,6 +129,7 @@ export function openContext<C extends Call>(
     accountSlot: null,
     capture: null,
     isSettled: false,
+    settlement: null,
     settledCostNano: null,
     followUp: null,
   };

@@ -1,6 +1,7 @@
 /** Paid background responses on two nodes that are killed, stopped and replaced: each is charged once, to the nano-dollar. */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { SQL } from "bun";
 import { eventually } from "../support/eventually.ts";
 import type { GatewayProcess } from "../support/gateway-process.ts";
 import { type BegunResponse, PaidNodes } from "../support/paid-nodes.ts";
@@ -42,6 +43,11 @@ async function expectCharged(begun: BegunResponse): Promise<void> {
   expect(entries.map(({ amount_nano }) => BigInt(amount_nano as number))).toEqual([row.chargedNano]);
 }
 
+async function countRows(): Promise<number> {
+  const [sum] = await cluster.db.sql`SELECT COUNT(*) AS rows FROM usage_row`;
+  return Number(sum?.rows);
+}
+
 test("the responses of a killed node are charged by the other one, whether or not a client retrieves them", async () => {
   const [killed, other] = [await startNode(), await startNode()];
   const [retrieved, left] = [await cluster.begin(killed), await cluster.begin(killed)];
@@ -52,6 +58,32 @@ test("the responses of a killed node are charged by the other one, whether or no
   expect(row?.chargedNano).toBe(await cluster.price(retrieved));
   for (const begun of [retrieved, left]) await expectCharged(begun);
   expect(await cluster.status(other, left)).toBe("completed");
+  await cluster.stop(other);
+});
+
+test("a response is charged exactly although its node is killed while other requests wait for a locked wallet", async () => {
+  const [killed, other] = [await startNode(), await startNode()];
+  const beginning = cluster.begin(killed, "late");
+  await eventually(async () => (await cluster.records.holds()) === 1);
+  const sql = new SQL(postgres.url);
+  const unlocked = Promise.withResolvers<void>();
+  const locked = Promise.withResolvers<void>();
+  const locking = sql.begin(async (tx) => {
+    await tx`SELECT 1 FROM wallet FOR UPDATE`;
+    locked.resolve();
+    await unlocked.promise;
+  });
+  await locked.promise;
+  const waiting = cluster.begin(killed).catch(() => {});
+  const begun = await beginning;
+  const [hold] = await sql`SELECT response_id FROM hold WHERE request_id = ${begun.requestId}`;
+  expect(hold.response_id).toBe(begun.id);
+  await cluster.kill(killed);
+  unlocked.resolve();
+  await Promise.all([locking, waiting]);
+  await sql.close();
+  await expectCharged(begun);
+  expect(await cluster.status(other, begun)).toBe("completed");
   await cluster.stop(other);
 });
 
@@ -115,6 +147,7 @@ class BackgroundLoad {
 
 test("nodes are replaced one by one while clients create and retrieve responses", async () => {
   let nodes = [await startNode(), await startNode()];
+  const before = await countRows();
   const load = new BackgroundLoad(() => {
     const node = nodes[Math.floor(Math.random() * nodes.length)];
     if (node === undefined) throw new Error("no node runs");
@@ -139,8 +172,6 @@ test("nodes are replaced one by one while clients create and retrieve responses"
   expect(load.failures).toEqual([]);
   expect(load.begun.length).toBeGreaterThan(20);
   for (const begun of load.begun) await expectCharged(begun);
-  const [sum] = await cluster.db.sql`SELECT COUNT(*) AS rows FROM usage_row`;
-  // Those of the tests before: two and one.
-  expect(Number(sum?.rows)).toBe(load.begun.length + 3);
+  expect(await countRows()).toBe(before + load.begun.length);
   expect(await cluster.records.holds()).toBe(0);
 });

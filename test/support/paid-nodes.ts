@@ -11,8 +11,12 @@ import { type GatewayProcess, startGatewayProcess } from "./gateway-process.ts";
 import { type BillingRecords, bill, openBillingRecords, PRICE, paidFile } from "./paid-gateway.ts";
 import { TEST_KEY } from "./running-gateway.ts";
 
-/** Models whose background responses end soon, and not within a test. */
-const MODELS = { paid: "sim-fast@background=2s,bytes=4000", endless: "sim-fast@background=600s" };
+/** Models whose background responses end soon, begin late, and do not end within a test. */
+const MODELS = {
+  paid: "sim-fast@background=2s,bytes=4000",
+  late: "sim-fast@first=1500ms,background=2s,bytes=4000",
+  endless: "sim-fast@background=600s",
+};
 
 export interface BegunResponse {
   readonly requestId: string;

@@ -8,7 +8,7 @@
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { InFlightRequests } from "../request/in-flight-requests.ts";
 import type { PaidRequest } from "../request-context.ts";
-import { type SettlementServices, settleRequest } from "../settlement/settle.ts";
+import { isSettlementStored, type SettlementServices, settleRequest } from "../settlement/settle.ts";
 import type { ResponseRoutes } from "../stored-responses/response-routes.ts";
 import { messageAudience } from "../upstream/message-audience.ts";
 import type { WholeResult } from "../whole-result.ts";
@@ -104,7 +104,7 @@ class AbandonedResponse {
 
   /** Reads the state of the response (`POST` cancels it) and settles it if it has ended. */
   async #pollAndSettle(method: "GET" | "POST", deadlineMs: number): Promise<boolean> {
-    if (this.#context.isSettled) return true;
+    if (await isSettlementStored(this.#context)) return true;
     const route = this.#route;
     const { responseId } = this.#ending;
     const result = await callStored(this.#services, route, { responseId, method, deadlineMs });

@@ -18,7 +18,7 @@ import { countResponse } from "../metering/count-request.ts";
 import type { InFlightRequests } from "../request/in-flight-requests.ts";
 import type { PaidRequest } from "../request-context.ts";
 import type { RequestEnding } from "../settlement/request-ending.ts";
-import { type SettlementServices, settleRequest } from "../settlement/settle.ts";
+import { isSettlementStored, type SettlementServices, settleRequest } from "../settlement/settle.ts";
 import type { ResponseRoutes } from "../stored-responses/response-routes.ts";
 import { messageAudience } from "../upstream/message-audience.ts";
 import { type PassedResponseServices, readPassedResponse } from "../upstream/passed-response.ts";
@@ -114,7 +114,7 @@ class BackgroundResponse {
 
   /** Reads the state of the response (`POST` cancels it) and settles it unless it is running. */
   async #poll(route: AccountRoute, method: "GET" | "POST", deadlineMs: number): Promise<boolean> {
-    if (this.#context.isSettled) return true;
+    if (await isSettlementStored(this.#context)) return true;
     const { responseId } = this.#ending;
     const result = await callStored(this.#services, route, { responseId, method, deadlineMs });
     const progress = await readProgress(

@@ -12,7 +12,7 @@ import { meteringTerms } from "../metering/meter.ts";
 import { requestLogIds } from "../request/log-ids.ts";
 import { isPaid, type PaidRequest, type ReservedRequest } from "../request-context.ts";
 import type { RequestEnding, ResponseState } from "../settlement/request-ending.ts";
-import { settleRequest } from "../settlement/settle.ts";
+import { isSettlementStored, settleRequest } from "../settlement/settle.ts";
 import type { ResponseRoute, ResponseRoutes } from "../stored-responses/response-routes.ts";
 import { waitWithin } from "../wait-within.ts";
 import { type AbandonedServices, followAbandonedResponse } from "./abandoned-response.ts";
@@ -47,7 +47,7 @@ export function rememberResponse(
   if (state === "background") responseRoute.terms = meteringTerms(context.model);
   // A paid response must not be deleted before its settlement: its usage could no longer be read.
   else if (state === "streaming" && context.charge !== null)
-    responseRoute.checkSettled = async () => context.isSettled;
+    responseRoute.checkSettled = () => isSettlementStored(context);
   responses.add(responseId, responseRoute);
   return responseId;
 }
@@ -77,25 +77,48 @@ export async function announceResponse(
   const { trace, charge } = context;
   const { route } = trace;
   if (responseId === null || route === null || charge === null) return;
-  const announced = announceHold(services, context, { responseId, route }).catch((cause: unknown) =>
-    logFault(services.log, requestLogIds(context), cause),
-  );
+  const announced = announceHold(services, context, { responseId, route });
   await waitWithin(announced, ANNOUNCE_MS, services.dispatcher.deadlines);
 }
 
-/**
- * The hold may still be only in memory: an upstream may continue in the background although the request did not set
- * `background`.
- */
+/** Tries again while the database fails: without the id, a process that ends leaves a response that is charged by estimate. */
 async function announceHold(
-  { billingEngine, responses }: AnnouncementServices,
-  { call, caller }: ReservedRequest,
-  { responseId, route }: { readonly responseId: string; readonly route: AccountRoute },
+  services: AnnouncementServices,
+  context: ReservedRequest,
+  response: AnnouncedResponse,
 ): Promise<void> {
-  if (caller.key.userId !== null) await billingEngine.flushUser(caller.key.userId);
-  await responses.announce(responseId, call.requestId, route.account.id, route.upstreamModel);
+  for (let isFirst = true; ; isFirst = false) {
+    try {
+      return await recordInHold(services, context, response);
+    } catch (cause) {
+      if (isFirst) logFault(services.log, requestLogIds(context), cause);
+      if (context.isSettled) return;
+    }
+    await Bun.sleep(RETRY_MS);
+  }
 }
 
+/**
+ * The hold of a request with `background` is in the database. Another one may still be only in memory: an upstream may
+ * continue in the background although the request did not set it.
+ */
+async function recordInHold(
+  { billingEngine, responses }: AnnouncementServices,
+  { call, caller }: ReservedRequest,
+  { responseId, route }: AnnouncedResponse,
+): Promise<void> {
+  const record = () => responses.announce(responseId, call.requestId, route.account.id, route.upstreamModel);
+  if ((await record()) || caller.key.userId === null) return;
+  await billingEngine.flushUser(caller.key.userId);
+  await record();
+}
+
+interface AnnouncedResponse {
+  readonly responseId: string;
+  readonly route: AccountRoute;
+}
+
+const RETRY_MS = 500;
 /** Until then no other node finds the response, or could charge it. This process knows it if the database is slower. */
 const ANNOUNCE_MS = 10_000;
 

@@ -28,7 +28,7 @@ import { ReasoningEstimates } from "../metering/reasoning-estimate.ts";
 import { beginAttempt, failAttempt, UNCHANGED } from "../request/trace.ts";
 import { openContext, type RequestContext } from "../request-context.ts";
 import type { RequestEnding } from "./request-ending.ts";
-import { type SettlementServices, settleRequest } from "./settle.ts";
+import { isSettlementStored, type SettlementServices, settleRequest } from "./settle.ts";
 
 const CHARGE: RequestCharge = {
   tariff: TARIFF,
@@ -154,6 +154,27 @@ describe("a paid request", () => {
     booking.resolve();
     await settled;
     expect(isOver).toBe(true);
+  });
+
+  test("is not stored before its settlement is recorded, and a second settlement waits for the first", async () => {
+    const { books } = setUp();
+    const recorded = Promise.withResolvers<void>();
+    const billingEngine = { ...books.billingEngine, settle: () => recorded.promise };
+    const services = { ...books, billingEngine };
+    const context = contextWith();
+    expect(await isSettlementStored(context)).toBe(false);
+    void settleRequest(services, context, ENDING);
+    const order: string[] = [];
+    const waits = [
+      isSettlementStored(context).then((isStored) => order.push(`asked: ${isStored}`)),
+      Promise.resolve(settleRequest(services, context, ENDING)).then(() => order.push("settled again")),
+    ];
+    await new Promise((resolve) => setImmediate(resolve));
+    order.push("recorded");
+    recorded.resolve();
+    await Promise.all(waits);
+    expect(order[0]).toBe("recorded");
+    expect(order.toSorted()).toEqual(["asked: true", "recorded", "settled again"]);
   });
 
   test("completes synchronously if the settlement is synchronous", () => {
@@ -446,7 +467,7 @@ describe("the settlement of a request", () => {
     const { books, settlements } = setUp();
     const context = contextWith();
     await settleRequest(books, context, { ...ENDING, outcome: "client_gone" });
-    expect(settleRequest(books, context, ENDING)).toBeNull();
+    await settleRequest(books, context, ENDING);
     expect(settlements.map(({ row }) => row.outcome)).toEqual(["client_gone"]);
   });
 

@@ -59,21 +59,31 @@ export interface SettlementServices extends RecordingServices {
   readonly dispatcher: { readonly pool: Pick<Pool, "recordBrokenStream"> };
 }
 
-/** Returns null if there is nothing to wait for. Only the first call for a request has an effect. */
+/** Returns null if there is nothing to wait for. Only the first call for a request has an effect; later ones wait for it. */
 export function settleRequest(
   services: SettlementServices,
   context: RequestContext,
   ending: RequestEnding,
 ): Promise<void> | null {
-  if (context.isSettled) return null;
+  if (context.isSettled) return context.settlement;
   context.isSettled = true;
   const settled = settle(services, context, ending);
+  context.settlement = settled;
   if (settled === null) context.lease?.finish();
   else {
     const finish = () => context.lease?.finish();
     void settled.then(finish, finish);
   }
   return settled;
+}
+
+/** False until it is settled. A paid response that can be retrieved is not served before. */
+export async function isSettlementStored({
+  isSettled,
+  settlement,
+}: Pick<RequestContext, "isSettled" | "settlement">): Promise<boolean> {
+  await settlement;
+  return isSettled;
 }
 
 function settle(

@@ -144,8 +144,10 @@ describe("a stored response", () => {
   });
 
   test("in progress is found by its hold, and has ended when the hold has ended", async () => {
+    const { announce } = openResponseRoutes(db, options(db));
+    expect(await announce("resp_1", "req_1", "a1", "gpt-6")).toBe(false);
     await insertHolds(db, [hold]);
-    await openResponseRoutes(db, options(db)).announce("resp_1", "req_1", "a1", "gpt-6");
+    expect(await announce("resp_1", "req_1", "a1", "gpt-6")).toBe(true);
     const routes = openResponseRoutes(db, options(db));
     const found = await routes.find("resp_1", "mine");
     // The process that follows the response settles it.

@@ -30,8 +30,11 @@ export interface ResponseRoute {
 
 export interface ResponseRoutes {
   add(responseId: string, route: ResponseRoute): void;
-  /** Announces a paid response in progress to the other processes on this database. */
-  announce(responseId: string, requestId: string, accountId: string, upstreamModel: string): Promise<void>;
+  /**
+   * Announces a paid response in progress to the other processes on this database. Returns false if the database has no
+   * hold of the request.
+   */
+  announce(responseId: string, requestId: string, accountId: string, upstreamModel: string): Promise<boolean>;
   /** Returns null if the response is unknown or belongs to another key. */
   find(responseId: string, keyId: string): Promise<ResponseRoute | null>;
   /** The same for a message that a thread continues from. */

@@ -169,19 +169,20 @@ export async function listUserHolds(db: Db, userId: string, limit: number): Prom
 
 /**
  * Records a response that the account continues to produce after the request. It is found by its id until the
- * request has a usage row.
+ * request has a usage row. Returns false if there is no hold.
  */
 export async function recordResponse(
   db: Db,
   requestId: string,
   response: { responseId: string; accountId: string; upstreamModel: string },
-): Promise<void> {
+): Promise<boolean> {
   const responseId = storableId(response.responseId);
-  if (responseId === null) return;
-  await db.sql`
+  if (responseId === null) return true;
+  const rows = await db.sql`
     UPDATE hold SET response_id = ${responseId}, state = 'dispatched', account_id = ${response.accountId},
       upstream_model = ${clip(response.upstreamModel)}
-    WHERE request_id = ${requestId}`;
+    WHERE request_id = ${requestId} RETURNING request_id`;
+  return rows.length > 0;
 }
 
 /** The hold of a response that its account continues after the request. */
