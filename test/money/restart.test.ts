@@ -17,7 +17,7 @@ import { join } from "node:path";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { eventually } from "../support/eventually.ts";
 import { type GatewayProcess, runCommand, startGatewayProcess } from "../support/gateway-process.ts";
-import { PAYER, type PaidSetup, paidFile } from "../support/paid-gateway.ts";
+import { PAYER, type PaidSetup, paidFile, SIMULATOR } from "../support/paid-gateway.ts";
 import { TEST_KEY } from "../support/running-gateway.ts";
 
 setDefaultTimeout(60_000);
@@ -171,6 +171,54 @@ describe("after a restart", () => {
     expect(Number(report.money.charged)).toBeGreaterThan(0);
     expect(Number(billing.balance)).toBeCloseTo(1 - Number(report.money.charged), 9);
     expect((await run("audit")).code).toBe(0);
+  });
+
+  test("a killed process charges no input for a request whose connection was not open", async () => {
+    let handshakes = 0;
+    const silent = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => void handshakes++ } });
+    try {
+      const account = { kind: "openai", credential: "credential", private_network: true };
+      const SLOW = "sim-fast@events=400,interval=10ms";
+      await start({
+        balance: "1.00",
+        models: { silent: "sim-fast", slow: SLOW },
+        accounts: [
+          { ...account, name: "sim", base_url: SIMULATOR, models: { slow: SLOW } },
+          // It never completes the TLS handshake.
+          {
+            ...{ ...account, name: "silent", base_url: `https://127.0.0.1:${silent.port}` },
+            models: { silent: "sim-fast" },
+          },
+        ],
+      });
+      const unsent = call("/v1/responses", { model: "silent", input: "Hello" }).catch(() => null);
+      await eventually(() => handshakes > 0);
+      const sent = await call("/v1/responses", { model: "slow", input: "Hello", stream: true });
+      const store = openStore(true);
+      const states = () =>
+        store.query("SELECT public_model, state FROM hold ORDER BY public_model").values() as [
+          string,
+          string,
+        ][];
+      // What was recorded of the earlier request is written with, or before, that of the later one.
+      await eventually(() => states().some(([model, state]) => model === "slow" && state === "dispatched"));
+      expect(states()[0]).toEqual(["silent", "admitted"]);
+      store.close();
+      process.kill(gateway?.pid ?? 0, "SIGKILL");
+      await gateway?.exited;
+      gateway = null;
+      await unsent;
+      await restart();
+      const { billing, usage: used } = await usage();
+      const id = sent.headers.get("x-request-id") ?? "";
+      const report = (await (await call(`/v1/requests/${id}`)).json()) as { money: { charged: string } };
+      expect(Number(report.money.charged)).toBeGreaterThan(0);
+      expect(used.total.charged).toBe(report.money.charged);
+      expect(billing.held).toBe("0.00");
+      expect((await run("audit")).code).toBe(0);
+    } finally {
+      silent.stop(true);
+    }
   });
 });
 

@@ -65,6 +65,8 @@ class Notes {
   error: { status: number | null; headers: ResponseHeaders; text: string } | null = null;
   exchange: HttpExchange | null = null;
   readonly over = Promise.withResolvers<string>();
+  /** How often the request was written to a socket. */
+  written = 0;
   afterData: () => void = () => {};
 
   head(status: number, headers: ResponseHeaders): void {
@@ -124,6 +126,7 @@ function ask(of: SocketClient, port: number, asked: Asked = {}): Notes {
       upstreamLane,
       wholeBody: parts(asked.body ?? { model: "sim-fast", input: "hello", stream: true, store: false }),
       tail: tail && { responseId: tail.responseId, body: () => parts(tail.body) },
+      beforeWrite: () => notes.written++,
     },
     notes,
   );
@@ -146,6 +149,7 @@ describe("an upstream with WebSocket support", () => {
     const notes = ask(client(), simulator.port);
     expect(await notes.over.promise).toBe("end");
     expect([notes.status, notes.headers?.get("content-type")]).toEqual([200, "text/event-stream"]);
+    expect(notes.written).toBe(1);
     expect(notes.calls[0]).toBe("head");
     expect(notes.types[0]).toBe("response.created");
     expect(notes.types.at(-1)).toBe("response.completed");
@@ -400,7 +404,9 @@ describe("an upstream with WebSocket support", () => {
     for (const status of [404, 405, 426]) {
       simulator.force(`upgrade@${status}`, 1);
       const one = account({ id: `acct_${status}` });
-      expect(await ask(of, simulator.port, { account: one }).over.promise).toBe(`unsupported ${status}`);
+      const rejected = ask(of, simulator.port, { account: one });
+      expect(await rejected.over.promise).toBe(`unsupported ${status}`);
+      expect(rejected.written).toBe(0);
       expect(of.isSupported(one)).toBe(false);
       expect(of.isSupported({ ...one, baseUrl: "http://other.example" })).toBe(true);
     }
@@ -600,7 +606,9 @@ describe("the WebSocket protocol", () => {
   test("a handshake without a response times out, and a closed port is refused", async () => {
     const { port } = await handMade(() => "");
     const of = client({ handshakeTimeoutMs: 20 });
-    expect(await ask(of, port).over.promise).toStartWith("connect_timeout: ");
+    const silent = ask(of, port);
+    expect(await silent.over.promise).toStartWith("connect_timeout: ");
+    expect(silent.written).toBe(0);
     const closed = await handMade(good);
     closed.server.close();
     expect(await ask(of, closed.port).over.promise).toStartWith("refused: ");

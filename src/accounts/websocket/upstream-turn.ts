@@ -45,6 +45,8 @@ export interface TurnRequest {
   readonly wholeBody: readonly Part[];
   /** The request without the part before the response that it continues; null if it continues none. */
   readonly tail: TurnTail | null;
+  /** See `OutgoingRequest.beforeWrite`. A handshake is not a part of the request. */
+  readonly beforeWrite?: (() => void) | null;
 }
 
 export interface TurnTail {
@@ -158,6 +160,7 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
     this.hasBegun = true;
     this.#hasReceived = false;
     this.#sentAtMs = this.#context.setting.monotonicMs();
+    this.#request.beforeWrite?.();
     socket.send(buildMessage(body));
   }
 

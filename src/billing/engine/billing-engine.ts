@@ -18,7 +18,10 @@ export interface BillingEngine {
    * while no account processes the request. If it rejects, the request must end unsent, with `settle`.
    */
   releaseHold(requestId: string): Promise<void>;
-  /** The request is about to be sent to this account. Written within `progressMs`; the caller does not wait. */
+  /**
+   * The first byte of the request is about to be written to a connection of this account. Saved within `progressMs`; the
+   * caller does not wait.
+   */
   recordDispatch(requestId: string, accountId: string, upstreamModel: string): void;
   /** The request is queued again: no account is processing it. */
   recordRequeue(requestId: string): void;

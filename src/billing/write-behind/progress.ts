@@ -13,16 +13,6 @@ export interface WriteBehindProgressOptions {
   write(due: Iterable<ReservedHold>): boolean;
 }
 
-/**
- * A hold is made in the same turn of the event loop as its request. If that turn is long, a timer fires before anything
- * was sent. Sockets are served between two immediates, so after the second one the bytes have been sent.
- */
-export function untilSocketsServed(): Promise<void> {
-  return new Promise((resolve) => {
-    setImmediate(() => setImmediate(resolve));
-  });
-}
-
 /** Owns which holds have progress that the journal does not have. */
 export class WriteBehindProgress {
   readonly #options: WriteBehindProgressOptions;
@@ -44,7 +34,7 @@ export class WriteBehindProgress {
     if (!isEqual(this.#latest, now)) this.#latest = now;
     held.progress = this.#latest;
     this.#markChanged(held);
-    this.#changeTimer ??= setTimeout(() => this.#writeChangesSoon(), this.#options.limits.progressMs);
+    this.#changeTimer ??= setTimeout(() => this.#writeChanged(), this.#options.limits.progressMs);
   }
 
   recordOutputTokens(held: ReservedHold, outputTokens: number): void {
@@ -64,15 +54,10 @@ export class WriteBehindProgress {
     if (this.#countTimer !== null) clearTimeout(this.#countTimer);
   }
 
-  #writeChangesSoon(): void {
+  #writeChanged(): void {
     this.#changeTimer = null;
     const due = this.#changed;
     this.#changed = [];
-    void untilSocketsServed().then(() => this.#writeChanged(due));
-  }
-
-  /** Changes after this point are written the next time. */
-  #writeChanged(due: readonly ReservedHold[]): void {
     for (const held of due) held.isChanged = false;
     this.#writeDue(due);
   }

@@ -22,7 +22,6 @@ import {
 } from "./book-reservations.ts";
 import { BookingRounds } from "./booking-rounds.ts";
 import { recoverOwnReservations } from "./own-recovery.ts";
-import { untilSocketsServed } from "./progress.ts";
 import { ReservationFence } from "./reservation-fence.ts";
 import type { ReservationLimits } from "./reservation-limits.ts";
 import { StepPacer } from "./step-pacer.ts";
@@ -258,8 +257,6 @@ export class ReservationStore {
     for (const held of holds) held.storing = promise;
     try {
       const storedProgress = holds.map(({ progress }) => progress);
-      // A request that was dispatched in this turn of the event loop must be sent before its hold is marked so.
-      if (holds.some(({ isChanged }) => isChanged)) await untilSocketsServed();
       const rows = holds.map(({ request, atMs }, index) => {
         const amount = { amountNano: request.wantedNano, subscriptionId: null };
         return { ...buildHold(request, amount, processId, atMs), ...storedProgress[index] };

@@ -695,27 +695,3 @@ test("with durability on disk, a hold waits until the journal is on disk", async
   await holding;
   await billing.stop();
 });
-
-test("a request counts as dispatched only after the sockets had a turn to send it", async () => {
-  const billing = makeBilling(db, { writeBehind: {}, limits: { ...LIMITS, progressMs: 1 } });
-  await billing.hold(buildHoldRequest("first"));
-  const upstream = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
-  const connected = (open: () => void) =>
-    Bun.connect({ hostname: "127.0.0.1", port: upstream.port, socket: { data() {}, open } });
-  const isTold = () =>
-    journals(billing).some((name) =>
-      readFileSync(join(billing.dir, name), "utf8").includes('{"event":"progress","state":"dispatched",'),
-    );
-  const { promise: heldTooSoon, resolve } = Promise.withResolvers<boolean>();
-  // A turn for sockets, as when requests arrive.
-  await connected(async () => {
-    await billing.hold(buildHoldRequest("r1"));
-    billing.recordDispatch("r1", "acc_1", "gpt");
-    void connected(() => resolve(isTold()));
-    Bun.sleepSync(20);
-  });
-  expect(await heldTooSoon).toBe(false);
-  await eventually(isTold);
-  upstream.stop(true);
-  await billing.stop();
-});

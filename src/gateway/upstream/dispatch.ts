@@ -4,16 +4,10 @@
  * While every account is busy, limited or overloaded the request waits in the queue, if its group allows it.
  */
 
-import type { PolicyAccount } from "../../accounts/account.ts";
-import { selectBetas } from "../../accounts/cloud/betas.ts";
 import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import { upstreamRequestId } from "../../accounts/headers.ts";
-import { KINDS } from "../../accounts/kinds/table.ts";
-import { vendorForm } from "../../accounts/profile.ts";
 import { isPending } from "../../base/maybe-promise.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
-import type { AttemptCapture } from "../../capture/attempt-capture.ts";
-import type { RequestCapture } from "../../capture/request-capture.ts";
 import { ApiError } from "../../errors.ts";
 import type { LimitLeases } from "../../limits/leases/limit-leases.ts";
 import type { ResponseHeaders } from "../../net/http-client/contract.ts";
@@ -22,27 +16,19 @@ import type { LoopWatch } from "../../observe/loop-watch.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { Pool } from "../../pool/pool.ts";
 import type { WaitingQueue } from "../../pool/waiting-queue.ts";
-import type { HostedForm, RequestBody } from "../../protocols/shared/request.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { UpstreamResponse } from "../../protocols/whole-response.ts";
 import { coordinatorLost } from "../admission/caller-limits.ts";
 import { CLIENT_DISCONNECTED_UNSENT, isClientDisconnect } from "../client-disconnect.ts";
-import {
-  beginAttempt,
-  failAttempt,
-  latencyMs,
-  noteFirstByte,
-  type RequestChanges,
-  traceLines,
-  UNCHANGED,
-} from "../request/trace.ts";
-import { DROPPED_STATE, type TranslatedAttempt } from "../translation/translated-attempt.ts";
+import { failAttempt, latencyMs, noteFirstByte } from "../request/trace.ts";
+import type { TranslatedAttempt } from "../translation/translated-attempt.ts";
 import { type AccountSlot, NO_FAILURES, takeAccountSlot } from "./account-slot.ts";
 import { checkEventStream, checkJson } from "./check-content-type.ts";
-import type { DispatchRequest, SocketTurn } from "./dispatch-request.ts";
+import type { DispatchRequest } from "./dispatch-request.ts";
 import { Failover } from "./failover.ts";
 import { messageAudience } from "./message-audience.ts";
 import { describeNoAccount, NONE_LEFT, type NoSlot } from "./no-account.ts";
+import { type AttemptServices, openAttempt } from "./open-attempt.ts";
 import { type PassedResponseServices, readPassedResponse } from "./passed-response.ts";
 import type { RetryBudget } from "./retry-budget.ts";
 import { clientGone, type OutboundRequest, openStream, type UpstreamAttempt } from "./send-request.ts";
@@ -50,7 +36,7 @@ import { sendWhole } from "./send-whole.ts";
 import { UpstreamStream } from "./upstream-stream.ts";
 import { findWholeFailure } from "./whole-failure.ts";
 
-export interface Dispatcher extends OutboundRequest, PassedResponseServices {
+export interface Dispatcher extends OutboundRequest, PassedResponseServices, AttemptServices {
   pool: Pool;
   billingEngine: Pick<BillingEngine, "recordDispatch" | "recordRequeue">;
   waitingQueue: WaitingQueue;
@@ -185,129 +171,6 @@ async function translateFor(
     if (cause instanceof ApiError && cause.status < 500) return cause;
     throw cause;
   }
-}
-
-interface AttemptSource {
-  readonly route: AccountRoute;
-  readonly translated: TranslatedAttempt | null;
-  /** The body for accounts that have the client's interface. */
-  readonly body: RequestBody;
-}
-
-/** Records the attempt, then writes its body, which may fail when it is read. */
-function openAttempt(
-  dispatcher: Dispatcher,
-  dispatchRequest: DispatchRequest,
-  { route, translated, body }: AttemptSource,
-): UpstreamAttempt {
-  const { requestId, request, trace, client, capture, step } = dispatchRequest;
-  const { account, upstreamModel } = route;
-  const nativeBody = translated === null ? applyCaps(dispatchRequest, route, body) : body;
-  const changes = translated ?? findChanges(dispatchRequest, account);
-  beginAttempt(trace, { route, changes, step, nowMs: dispatcher.monotonicMs() });
-  if (dispatchRequest.isCharged)
-    dispatcher.billingEngine.recordDispatch(requestId, account.id, upstreamModel);
-  const content =
-    translated === null ? writeNative(dispatchRequest, route, nativeBody) : writeTranslated(translated);
-  return {
-    account,
-    method: "POST",
-    upstreamModel,
-    traceLines: account.propagateTrace ? traceLines(trace) : "",
-    capture: capture === null ? null : captureAttempt(capture, route, step),
-    wantsEvents: request.stream,
-    deadlineMs: request.stream ? dispatcher.timing.firstByteTimeoutMs : dispatcher.timing.unaryTimeoutMs,
-    client,
-    ...content,
-  };
-}
-
-function applyCaps({ cap, searchCap }: DispatchRequest, route: AccountRoute, body: RequestBody): RequestBody {
-  const capped = cap === null ? body : cap.applyTo(body, route);
-  return searchCap === null ? capped : searchCap.applyTo(capped, route);
-}
-
-type AttemptContent = Pick<UpstreamAttempt, "path" | "clientHeaders" | "body" | "turn">;
-
-function writeNative(
-  dispatchRequest: DispatchRequest,
-  route: AccountRoute,
-  body: RequestBody,
-): AttemptContent {
-  const { endpoint, clientHeaders, socketTurn } = dispatchRequest;
-  const { upstreamModel } = route;
-  const form = openHostedForm(dispatchRequest, route);
-  return {
-    path: endpoint.path,
-    clientHeaders,
-    body: { contentType: body.contentType, content: body.forUpstream(upstreamModel, form) },
-    turn: socketTurn === null ? null : buildTurn(socketTurn, body, upstreamModel),
-  };
-}
-
-/** Headers of the client are meant for its own dialect, so they are not forwarded. */
-function writeTranslated({ path, headers, body }: TranslatedAttempt): AttemptContent {
-  return {
-    path,
-    clientHeaders: headers,
-    body: { contentType: "application/json", content: body },
-    turn: null,
-  };
-}
-
-/** What the account does not receive of a request that passes through. */
-function findChanges(
-  { endpoint, request, clientHeaders, seals }: DispatchRequest,
-  account: PolicyAccount,
-): RequestChanges {
-  const { hosting } = KINDS[account.kind];
-  if (seals === null && hosting === null) return UNCHANGED;
-  const dropped: string[] = [];
-  if (hosting !== null) {
-    const { areDropped } = selectBetas(account, hosting.betas, clientHeaders.get("anthropic-beta"));
-    if (areDropped) dropped.push("anthropic-beta");
-    if (endpoint.stores === "in_threads" && request.storesResponse) dropped.push("thread");
-  }
-  // The envelopes of translated accounts are left out of a body that passes through.
-  if (seals !== null) dropped.push(DROPPED_STATE);
-  return { dialect: null, dropped, isStateDropped: seals !== null };
-}
-
-/** Null unless the account has another form of the API than its inventor. */
-function openHostedForm(
-  { endpoint, clientHeaders }: DispatchRequest,
-  { account }: AccountRoute,
-): HostedForm | null {
-  const { hosting } = KINDS[account.kind];
-  if (hosting === null) return vendorForm(account, endpoint.interface);
-  const { accepted } = selectBetas(account, hosting.betas, clientHeaders.get("anthropic-beta"));
-  return hosting.form(endpoint.interface, accepted);
-}
-
-function captureAttempt(
-  capture: RequestCapture,
-  { account: { name, credential }, upstreamModel }: AccountRoute,
-  step: DispatchRequest["step"],
-): AttemptCapture {
-  return capture.beginAttempt({
-    account: name,
-    upstreamModel,
-    credential,
-    step: step === null ? null : { number: step.number, group: step.group },
-  });
-}
-
-/** What a WebSocket needs about a turn, in addition to the whole request. */
-function buildTurn(
-  { upstreamLane, knownPrefix }: SocketTurn,
-  body: RequestBody,
-  upstreamModel: string,
-): NonNullable<UpstreamAttempt["turn"]> {
-  const tail = knownPrefix && {
-    responseId: knownPrefix.responseId,
-    body: () => body.forUpstreamAfter(upstreamModel, knownPrefix),
-  };
-  return { upstreamLane, tail };
 }
 
 interface OpenedAttempt {

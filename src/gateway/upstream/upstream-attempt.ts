@@ -29,11 +29,13 @@ export interface UpstreamAttempt {
   traceLines?: string;
   body: { contentType: string; content: UpstreamBody } | null;
   /** The turn of a client's WebSocket, sent by WebSocket if the account supports it. */
-  turn?: Omit<TurnRequest, "wholeBody"> | null;
+  turn?: Omit<TurnRequest, "wholeBody" | "beforeWrite"> | null;
   wantsEvents: boolean;
   /** The time to the head of a stream, or to the last byte of a whole response. */
   deadlineMs: number;
   client: Client;
+  /** Called immediately before the request is written to a connection. */
+  beforeWrite?: (() => void) | null;
   /** Null unless the request is captured. */
   capture?: AttemptCapture | null;
 }

@@ -149,6 +149,7 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
         path,
         headers,
         body: attempt.body === null ? null : attempt.body.content,
+        beforeWrite: attempt.beforeWrite ?? null,
       },
       this,
     );
@@ -158,14 +159,14 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
   #sendOverSocket(target: DialTarget): boolean {
     const out = this.#out;
     const attempt = this.#attempt;
-    const { account, body, turn = null } = attempt;
+    const { account, body, turn = null, beforeWrite = null } = attempt;
     if (turn === null || !account.websocket || body === null || "open" in body.content) return false;
     if (!out.sockets.isSupported(account)) return false;
     const headers = headerLines(out.userAgent, { ...attempt, body: null, wantsEvents: false }, null);
     const path = lookUpPath(attempt);
     if (attempt.capture) captureSent(attempt.capture, attempt, { transport: "websocket", path, headers });
     this.#httpExchange = out.sockets.send(
-      { ...turn, account, target, path, headers, wholeBody: body.content },
+      { ...turn, account, target, path, headers, wholeBody: body.content, beforeWrite },
       this,
     );
     return true;

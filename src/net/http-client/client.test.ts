@@ -88,6 +88,24 @@ describe("an exchange", () => {
     expect(received).toBeLessThan(32 * 1024 * 1024);
   });
 
+  test.each<[string, OutgoingRequest["body"]]>([
+    ["without a body", null],
+    ["with a short body", wholePart(Buffer.from("hello"))],
+    ["with a long body", wholePart(Buffer.alloc(100_000, "x"))],
+    ["with a streamed body", { contentLength: 5, open: () => new Blob(["hello"]).stream() }],
+  ])("%s calls back before each time it is written, and not without a connection", async (_, body) => {
+    const server = await upstream((socket) => socket.write(OK));
+    const closed = await upstream(() => {});
+    closed.close();
+    const http = client();
+    let writes = 0;
+    const send = (port: number) => ask(http, port, { body, beforeWrite: () => writes++ }).over;
+    expect([await send(server.port), writes]).toEqual(["end", 1]);
+    // The same connection.
+    expect([await send(server.port), writes, server.connections.length]).toEqual(["end", 2, 1]);
+    expect([await send(closed.port), writes]).toEqual([expect.stringContaining("refused"), 2]);
+  });
+
   test("reaches an IPv6 address", async () => {
     const server = await upstream((socket) => socket.write(OK), "::1");
     const { notes, over } = ask(client(), 0, { target: makeTarget(server.port, "[::1]") });

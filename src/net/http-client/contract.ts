@@ -22,6 +22,8 @@ export interface OutgoingRequest {
   readonly headers: string;
   /** Parts must stay unchanged until the exchange ends, because long parts are not copied. */
   readonly body: readonly Part[] | StreamedBody | null;
+  /** Called immediately before the first byte is written, for each connection that the request is written to. */
+  readonly beforeWrite?: (() => void) | null;
 }
 
 /** A body that is too large for memory. */

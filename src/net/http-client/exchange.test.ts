@@ -20,6 +20,8 @@ function begin(takes: number[]) {
   const written: string[] = [];
   const received: string[] = [];
   const connections: ClientConnectionSocket[] = [];
+  /** How many writes there were before each call. */
+  const begun: number[] = [];
   function connect(): ClientConnectionSocket {
     const socket = {
       write(bytes: Uint8Array, from: number, length: number): number {
@@ -66,21 +68,22 @@ function begin(takes: number[]) {
     path: "/",
     headers: "",
     body: null,
+    beforeWrite: () => void begun.push(written.length),
   };
   // Even if single-write batches of other tests have disabled batching.
   while (writeBatcher.reserve(1) < 0);
   const exchange = new ClientExchange(context, request, sink);
   exchange.start();
-  return { exchange, written, received, connections };
+  return { exchange, written, received, connections, begun };
 }
 
 const respond = (connection: ClientConnectionSocket | undefined) => connection?.onData(Buffer.from(RESPONSE));
 
 test("a batched request is sent at the end of the turn, and its connection is reusable", async () => {
-  const { exchange, written, received, connections } = begin([10_000]);
-  expect([written, exchange.hasBegun]).toEqual([[], false]);
+  const { exchange, written, received, connections, begun } = begin([10_000]);
+  expect([written, exchange.hasBegun, begun]).toEqual([[], false, []]);
   await new Promise((resolve) => setImmediate(resolve));
-  expect([written, exchange.hasBegun]).toEqual([[expect.stringContaining("host: up")], true]);
+  expect([written, exchange.hasBegun, begun]).toEqual([[expect.stringContaining("host: up")], true, [0]]);
   respond(connections[0]);
   expect(received).toEqual(["head", "kept", "end"]);
 });
@@ -97,10 +100,10 @@ test("a batched request is sent in order if the socket accepts few bytes at a ti
 });
 
 test("a batched request is not sent after an abort", () => {
-  const { exchange, written } = begin([10_000]);
+  const { exchange, written, begun } = begin([10_000]);
   exchange.abort();
   writeBatcher.flush();
-  expect([written, exchange.hasBegun]).toEqual([[], false]);
+  expect([written, exchange.hasBegun, begun]).toEqual([[], false, []]);
 });
 
 test("a response before the request was sent ends the exchange and its connection", () => {
@@ -111,11 +114,11 @@ test("a response before the request was sent ends the exchange and its connectio
 });
 
 test("a batched request is sent once on another connection if its own closed before", () => {
-  const { exchange, written, received, connections } = begin([10_000]);
+  const { exchange, written, received, connections, begun } = begin([10_000]);
   connections[0]?.onEnd(undefined);
   exchange.onOpen();
   writeBatcher.flush();
-  expect([written.length, received]).toEqual([1, ["again"]]);
+  expect([written.length, received, begun]).toEqual([1, ["again"], [0]]);
   respond(connections[1]);
   expect(received).toEqual(["again", "head", "kept", "end"]);
 });

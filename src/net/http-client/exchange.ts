@@ -8,14 +8,13 @@
 import { type Part, wholeBytesPart } from "../../base/parts.ts";
 import { FramedBody } from "../wire/framed-body.ts";
 import { UNTIL_CLOSE } from "../wire/http-fields.ts";
-import type { BatchedWriter } from "../wire/write-batcher.ts";
 import type { ClientConnectionSocket, ConnectionEnd, ConnectionUser } from "./connection.ts";
 import type { ConnectionRoute, Connections } from "./connections.ts";
 import type { HttpExchange, HttpFailure, OutgoingRequest, ResponseSink } from "./contract.ts";
 import { buildHead, encodeHead, findHeadFault } from "./request-head.ts";
 import { parseResponseHead, type ResponseHead } from "./response-head.ts";
 import { Upload } from "./upload.ts";
-import { isFreed, writeParts, writeRequest } from "./whole-request.ts";
+import { isFreed, type RequestSender, writeParts, writeRequest } from "./whole-request.ts";
 
 export interface ExchangeContext {
   readonly connections: Connections;
@@ -29,7 +28,7 @@ const STALE_MS = 250;
 const NO_PARTS: readonly Part[] = [];
 
 /** A class, so that an exchange costs one object and no closures. */
-export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWriter {
+export class ClientExchange implements HttpExchange, ConnectionUser, RequestSender {
   readonly #context: ExchangeContext;
   readonly #request: OutgoingRequest;
   readonly #sink: ResponseSink;
@@ -159,22 +158,20 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
     const { body } = this.#request;
     const head = buildHead(this.#request, route.hostLine);
     if (body !== null && "open" in body) {
-      this.#markBegun();
+      this.beginWrite();
       this.#upload = new Upload({ head: encodeHead(head), body, connection, listener: this });
       this.#upload.start();
       return;
     }
     const unsent = writeRequest(connection, this, head, body ?? NO_PARTS);
     if (unsent === null) this.#batchedOn = connection;
-    else {
-      this.#markBegun();
-      this.#recordUnsent(unsent);
-    }
+    else this.#recordUnsent(unsent);
   }
 
-  #markBegun(): void {
+  beginWrite(): void {
     this.hasBegun = true;
     this.#sentAtMs = this.#context.monotonicMs();
+    this.#request.beforeWrite?.();
   }
 
   /** Called by the write batcher. */
@@ -183,7 +180,7 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
     // The exchange has ended, or it restarts on another connection.
     if (connection === null || connection !== this.#batchedOn) return;
     this.#batchedOn = null;
-    this.#markBegun();
+    this.beginWrite();
     const written = connection.write(bytes, from, to);
     const unsentBytes = to - from - written;
     this.#recordUnsent(

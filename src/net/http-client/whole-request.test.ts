@@ -12,8 +12,12 @@ const LONG = 70_000;
 /** Accepts these numbers of bytes per write, the last number for all further writes. */
 function outlet(takes: readonly number[]) {
   const writes: Buffer[] = [];
+  /** How many writes there were before each `beginWrite`. */
+  const begun: number[] = [];
   return {
     writes,
+    begun,
+    beginWrite: () => void begun.push(writes.length),
     write(bytes: Uint8Array, from: number, to: number): number {
       const length = Math.min(to - from, takes[Math.min(writes.length, takes.length - 1)] ?? 0);
       writes.push(Buffer.copyBytesFrom(bytes, from, length));
@@ -90,8 +94,21 @@ describe("a request in memory", () => {
     const bytes = Buffer.allocUnsafeSlow(LONG);
     const out = outlet([100]);
     const left = writeRequest(out, out, headOf(HEAD), [{ bytes, start: 0, end: LONG }]) ?? [];
+    expect(out.begun).toEqual([0]);
     expect(left.some(isFreed)).toBe(false);
     freeBytes(bytes);
     expect(left.some(isFreed)).toBe(true);
+  });
+
+  test.each([
+    ["short", 10],
+    ["too long for the write batcher", 20_000],
+    ["long", LONG],
+  ])("of a %s body begins once, before its first write", (_, length) => {
+    const out = outlet([1_000_000]);
+    const left = writeRequest(out, out, headOf(HEAD), [{ bytes: pattern(length), start: 0, end: length }]);
+    // The write batcher sends with `send`, which begins the write itself.
+    expect(out.begun).toEqual(left === null ? [] : [0]);
+    writeBatcher.flush();
   });
 });

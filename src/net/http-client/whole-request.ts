@@ -10,6 +10,11 @@ interface ByteWriter {
   write(bytes: Uint8Array, from: number, to: number): number;
 }
 
+export interface RequestSender extends BatchedWriter {
+  /** Called before the first byte is written here. The write batcher calls `send` instead. */
+  beginWrite(): void;
+}
+
 /** Up to this size, head and body are copied together. A longer part is written directly. */
 const TOGETHER_BYTES_MAX = 65_536;
 /** A write copies into the kernel or does nothing, so one buffer serves all requests. */
@@ -21,19 +26,24 @@ const scratch = Buffer.allocUnsafeSlow(TOGETHER_BYTES_MAX);
  */
 export function writeRequest(
   out: ByteWriter,
-  sender: BatchedWriter,
+  sender: RequestSender,
   head: OutgoingHead,
   body: readonly Part[],
 ): readonly Part[] | null {
   const { start, end } = head;
   const length = start.length + end.length + partsLength(body);
-  if (length > TOGETHER_BYTES_MAX) return writeParts(out, joinShortParts(head, body));
+  if (length > TOGETHER_BYTES_MAX) {
+    const parts = joinShortParts(head, body);
+    sender.beginWrite();
+    return writeParts(out, parts);
+  }
   const at = writeBatcher.reserve(length);
   if (at >= 0) {
     writeBatcher.add(sender, putRequest(writeBatcher.bytes, at, head, body));
     return null;
   }
   putRequest(scratch, 0, head, body);
+  sender.beginWrite();
   const written = out.write(scratch, 0, length);
   return written === length
     ? NO_PARTS
