@@ -220,11 +220,14 @@ const isLostResponse = ({ first, second }: Repeat) =>
   first.isWhole && first.status === 200 && !first.stream && !isReplay(second);
 
 function findWorkedTwice(repeats: readonly Repeat[], truth: readonly LedgerEntry[]): string[] {
-  const worked = new Set(truth.map(readMarker));
+  const worked = new Set(truth.filter(isWork).map(readMarker));
   return repeats
     .filter(({ first, second }) => worked.has(first.marker) && worked.has(second.marker))
-    .map(({ first }) => first.marker);
+    .map(({ first }) => `${first.marker} for ${first.model}, first ${first.status} ${first.errorCode}`);
 }
+
+/** The account of a step that fails has done nothing, and a request that then finds no step leaves its key free. */
+const isWork = ({ model }: LedgerEntry) => !model.startsWith("fault/");
 
 /** As an operator does it beside the running server: some of them twice, with one key. */
 function startRefunds(rig: Target, sinceMs: number) {
