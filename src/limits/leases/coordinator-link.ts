@@ -97,8 +97,8 @@ export class CoordinatorLink implements RecordLink {
     this.#changed.add(record);
   }
 
-  hasNoted(record: LeasedRecord): boolean {
-    return this.#changed.has(record) || this.#urgent.has(record);
+  isPending(record: LeasedRecord): boolean {
+    return this.#changed.has(record) || this.#urgent.has(record) || this.#call?.has(record) === true;
   }
 
   noteUrgent(record: LeasedRecord): void {

@@ -12,8 +12,8 @@ export interface RecordLink {
   noteChange(record: LeasedRecord): void;
   /** The same, at once. */
   noteUrgent(record: LeasedRecord): void;
-  /** Whether the record is part of the next exchange. */
-  hasNoted(record: LeasedRecord): boolean;
+  /** Whether the record is part of the exchange in flight, or of the next one. */
+  isPending(record: LeasedRecord): boolean;
   /** Whether what is borrowed may be used. */
   isValid(nowMs: number): boolean;
   /** How limits are divided while no node reaches the coordinator; null if that is not so. */
@@ -43,9 +43,9 @@ export class LeasedRecord {
     this.limits = [null, null, null];
   }
 
-  /** A record that is still to be sent is not: a second one of the same name would be in the same call. */
+  /** A pending record is not: with a second one of the same name it could be part of the same call. */
   get isEmpty(): boolean {
-    if (this.link.hasNoted(this)) return false;
+    if (this.link.isPending(this)) return false;
     return this.holdings.every(({ isEmpty, waiting }) => isEmpty && waiting === 0);
   }
 

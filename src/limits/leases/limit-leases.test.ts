@@ -158,6 +158,24 @@ describe("a subject stays in memory", () => {
     expect(await Promise.all([first, second])).toEqual(["served", "served"]);
     expect(leases.state).toBe("up");
   });
+
+  test("until the reply to its call has arrived, also if its request has left", async () => {
+    const { node, pass, cluster } = await setUp(1);
+    const subjects = [keySubject({ concurrency: 1 })];
+    const others = [keySubject({ rpm: 10 }, "k2")];
+    const { leases } = node(0);
+    cluster.faults.delayMs = 100;
+    const use = { tokens: 0, nano: 0 };
+    const ask = leases.queue({ key: "k", subjects, use, leastNano: 0, raises: null, attempt: () => false });
+    await pass(0);
+    ask.stop();
+    leases.limiter.admit(others, use);
+    leases.limiter.admit(others, use);
+    const second = node(0).send({ subjects });
+    await pass(3_000);
+    expect(await second).toBe("served");
+    expect(leases.state).toBe("up");
+  });
 });
 
 describe("what another node holds", () => {

@@ -10,7 +10,7 @@ import { type LeasedRecord, LeasedSubject, type RecordHolding } from "./leased-r
 import { PendingCall } from "./pending-call.ts";
 
 const { limitLeases: timing, limitCoordinator: limits } = nodeLimits;
-const LINK = { noteChange() {}, noteUrgent() {}, hasNoted: () => false, isValid: () => true, loss: null };
+const LINK = { noteChange() {}, noteUrgent() {}, isPending: () => false, isValid: () => true, loss: null };
 
 function openHolding(id: string, limits: Partial<CallerLimits>): RecordHolding {
   const services = { findLink: () => LINK, revision: () => 1 };

@@ -56,6 +56,10 @@ export class PendingCall {
     return this.#records.length === 0;
   }
 
+  has(record: LeasedRecord): boolean {
+    return this.#indexByRecord.has(record);
+  }
+
   isFull({ recordsPerCallMax, refundsPerCallMax, windowsPerCallMax }: CallBounds): boolean {
     return (
       Math.max(this.#records.length, this.#asks.length) >= recordsPerCallMax ||
