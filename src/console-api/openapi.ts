@@ -14,14 +14,13 @@ import {
   toJsonSchema,
 } from "../openapi.ts";
 import { VERSION } from "../version.ts";
-import { type Access, type ConsoleRoute, EMPTY_INPUT, forAnyone } from "./http/route.ts";
+import { type Access, type ConsoleRoute, forAnyone } from "./http/route.ts";
 
 /** The route that returns the document. The document includes it. */
 export function documentRoutes(others: Readonly<Record<string, ConsoleRoute>>) {
   let document: Promise<StaticDocument> | null = null;
   const documentRoute = {
     "openapi.read": forAnyone({
-      ...EMPTY_INPUT,
       method: "GET",
       path: "/api/openapi.json",
       summary: "Get this document",

@@ -15,7 +15,7 @@ import type { ConsoleContext } from "../context.ts";
 import { accountForm, computeVersion } from "../forms/policy-forms.ts";
 import { namedPage, selectMembers } from "../http/named-page.ts";
 import { buildPage, groupQuery, pageQuery, searchQuery } from "../http/page.ts";
-import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { forAdmins } from "../http/route.ts";
 import { probeResponse, testAccount } from "./account-test.ts";
 import {
   accountFacts,
@@ -50,7 +50,6 @@ const byName = { params: z.strictObject({ name: z.string() }) };
 
 export const adminAccountRoutes = {
   "admin.accounts.list": forAdmins({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/accounts",
     summary: "List accounts, with their health in this process, upstream cost and charges",
@@ -68,7 +67,6 @@ export const adminAccountRoutes = {
     },
   }),
   "admin.accounts.get": forAdmins({
-    ...EMPTY_INPUT,
     ...byName,
     method: "GET",
     path: "/api/admin/accounts/:name",
@@ -77,7 +75,6 @@ export const adminAccountRoutes = {
     run: (context, { params }) => readAccountResponse(context, params.name),
   }),
   "admin.accounts.create": forAdmins({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/accounts",
     summary: "Create an account",
@@ -100,7 +97,6 @@ export const adminAccountRoutes = {
     },
   }),
   "admin.accounts.save": forAdmins({
-    ...EMPTY_INPUT,
     ...byName,
     method: "PUT",
     path: "/api/admin/accounts/:name",
@@ -134,7 +130,6 @@ export const adminAccountRoutes = {
     },
   }),
   "admin.accounts.delete": forAdmins({
-    ...EMPTY_INPUT,
     ...byName,
     method: "DELETE",
     path: "/api/admin/accounts/:name",
@@ -147,7 +142,6 @@ export const adminAccountRoutes = {
     },
   }),
   "admin.accounts.test": forAdmins({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/account-test",
     summary: "Test an account, saved or not, by listing its models; an omitted credential is the stored one",
@@ -156,7 +150,6 @@ export const adminAccountRoutes = {
     run: (context, { body }) => testAccount(context, withCredential(body.document, body.credential)),
   }),
   "admin.accounts.set_credential": forAdmins({
-    ...EMPTY_INPUT,
     ...byName,
     method: "PUT",
     path: "/api/admin/accounts/:name/credential",
@@ -172,7 +165,6 @@ export const adminAccountRoutes = {
     },
   }),
   "admin.accounts.act": forAdmins({
-    ...EMPTY_INPUT,
     ...byName,
     method: "POST",
     path: "/api/admin/accounts/:name/actions",

@@ -13,7 +13,7 @@ import {
 import type { Db } from "../../store/engine/db.ts";
 import { instantQuery } from "../forms/fields.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
-import { EMPTY_INPUT, forAuditors } from "../http/route.ts";
+import { forAuditors } from "../http/route.ts";
 import { streamedFile } from "../http/streamed-file.ts";
 
 const entryResponse = z.object({
@@ -43,7 +43,6 @@ const filterQuery = {
 
 export const adminAuditLogRoutes = {
   "admin.audit.list": forAuditors({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/audit",
     summary: "List audit log entries, newest first",
@@ -60,7 +59,6 @@ export const adminAuditLogRoutes = {
   }),
 
   "admin.audit.verify": forAuditors({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/audit/verify",
     summary:
@@ -81,7 +79,6 @@ export const adminAuditLogRoutes = {
   }),
 
   "admin.audit.export": forAuditors({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/audit/export",
     summary: "Export audit log entries, one JSON object per line, newest first",

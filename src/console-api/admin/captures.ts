@@ -23,7 +23,7 @@ import { USAGE_OUTCOMES } from "../../store/usage/usage-row.ts";
 import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
-import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { forAdmins } from "../http/route.ts";
 import { captureOrder, readKeyOrder, setKeyOrder } from "../keys/key-capture.ts";
 
 const captureResponse = z.object({
@@ -50,11 +50,10 @@ const filterQuery = {
   group: idText.optional(),
 };
 const captureCursor = z.tuple([z.number(), z.string()]);
-const byId = { ...EMPTY_INPUT, params: z.strictObject({ id: idText }) };
+const byId = { params: z.strictObject({ id: idText }) };
 
 export const adminCaptureRoutes = {
   "admin.captures.list": forAdmins({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/captures",
     summary: "List captured requests, newest first, without their content",
@@ -75,7 +74,6 @@ export const adminCaptureRoutes = {
   }),
 
   "admin.captures.storage": forAdmins({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/capture-storage",
     summary: "Get the number and size of all captures, their budget and their retention",
@@ -137,7 +135,6 @@ export const adminCaptureRoutes = {
   }),
 
   "admin.captures.clear": forAdmins({
-    ...EMPTY_INPUT,
     method: "DELETE",
     path: "/api/admin/captures",
     summary: "Delete the captured requests of a key, a user or a group; all of them without a filter",

@@ -25,7 +25,7 @@ import { lookUpNames } from "../../store/reports/names.ts";
 import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import { instantField, nameField, usdField } from "../forms/fields.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
-import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { forAdmins } from "../http/route.ts";
 
 /** An amount of money, or a plan for a number of days. */
 const worthFields = {
@@ -80,7 +80,6 @@ const byName = { params: z.strictObject({ name: z.string() }) };
 
 export const adminCodeRoutes = {
   "admin.codes.list": forAdmins({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/codes",
     summary: "List batches of redeem codes, newest first",
@@ -116,7 +115,6 @@ export const adminCodeRoutes = {
   }),
 
   "admin.codes.create": forAdmins({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/codes",
     summary: "Create a batch of redeem codes. The codes are returned only once.",
@@ -151,7 +149,6 @@ export const adminCodeRoutes = {
   }),
 
   "admin.codes.get": forAdmins({
-    ...EMPTY_INPUT,
     ...byName,
     method: "GET",
     path: "/api/admin/codes/:name",
@@ -178,7 +175,6 @@ export const adminCodeRoutes = {
   }),
 
   "admin.codes.void": forAdmins({
-    ...EMPTY_INPUT,
     ...byName,
     method: "POST",
     path: "/api/admin/codes/:name/void",

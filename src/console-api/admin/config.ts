@@ -16,7 +16,7 @@ import {
   problemsResponse,
 } from "../changes/config-view.ts";
 import type { ConsoleContext } from "../context.ts";
-import { type ApiCaller, EMPTY_INPUT, forAdmins, forAdminsAndServices } from "../http/route.ts";
+import { type ApiCaller, forAdmins, forAdminsAndServices } from "../http/route.ts";
 
 const source = {
   text: z.string().max(limits.configFileBytesMax),
@@ -26,7 +26,6 @@ const source = {
 
 export const adminConfigRoutes = {
   "admin.config.export": forAdmins({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/config",
     summary: "Export the configuration as gateway.yaml, without secrets; applying it again changes nothing",
@@ -34,7 +33,6 @@ export const adminConfigRoutes = {
     run: async ({ installation: { db, clock } }) => ({ text: await exportFile(db, clock) }),
   }),
   "admin.config.plan": forAdminsAndServices({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/config/plan",
     summary: "Preview the changes of a file, or list its errors; nothing is written",
@@ -64,7 +62,6 @@ export const adminConfigRoutes = {
     },
   }),
   "admin.config.apply": forAdminsAndServices({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/config/apply",
     summary: "Apply a file after a preview; rejected if the changes differ from the preview",

@@ -14,7 +14,7 @@ import {
 import { DAY_MS, HOUR_MS, startOfDay } from "../../store/usage/usage-day.ts";
 import { findActor, type PresentedCredentials } from "../auth/actor.ts";
 import type { ConsoleContext } from "../context.ts";
-import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { forAdmins } from "../http/route.ts";
 import { liveResponse } from "../live/live-frame.ts";
 
 const pointResponse = z.object({
@@ -48,7 +48,6 @@ const TOP_ENTRIES = 8;
 
 export const adminDashboardRoutes = {
   "admin.dashboard.get": forAdmins({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/dashboard",
     summary: "Get charts and top spenders over all users, with a delay of up to one minute",
@@ -102,7 +101,6 @@ export const adminDashboardRoutes = {
   }),
 
   "admin.dashboard.live": forAdmins({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/dashboard/live",
     summary:

@@ -14,7 +14,7 @@ import { GROUP_SOURCES, readScimProvider } from "../../store/settings/scim-setti
 import { requireLiveActor } from "../auth/actor.ts";
 import { auditLogActor, buildChangeEntry } from "../changes/audit-log-entry.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
-import { EMPTY_INPUT, forAdmins, NO_INPUT } from "../http/route.ts";
+import { forAdmins, NO_FIELDS } from "../http/route.ts";
 import { restoreLostPeople } from "../sign-in/end-access.ts";
 import { requireUser } from "./users.ts";
 
@@ -71,7 +71,6 @@ const scimResponse = z.object({
 
 export const adminDirectoryRoutes = {
   "admin.directory.list": forAdmins({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/directory",
     summary: "List the people who sign in at a provider, last sign-in first",
@@ -102,7 +101,6 @@ export const adminDirectoryRoutes = {
   }),
 
   "admin.directory.rejected": forAdmins({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/directory/rejected",
     summary: "List the last rejected sign-ins at providers, newest first, with the reason",
@@ -114,7 +112,6 @@ export const adminDirectoryRoutes = {
   }),
 
   "admin.directory.losses": forAdmins({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/directory/losses",
     summary: "List the providers that have lost many people at once within a day, and have not got them back",
@@ -142,7 +139,6 @@ export const adminDirectoryRoutes = {
   }),
 
   "admin.directory.scim": forAdmins({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/directory/scim",
     summary: "Get the state of SCIM: the last push, and the last rejected pushes with the reason",
@@ -170,7 +166,6 @@ export const adminDirectoryRoutes = {
   }),
 
   "admin.directory.restore": forAdmins({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/directory/restore",
     summary: "Restore the people whom a provider has lost at once. Their keys work again",
@@ -185,13 +180,12 @@ export const adminDirectoryRoutes = {
   }),
 
   "admin.directory.unlink": forAdmins({
-    ...EMPTY_INPUT,
     method: "DELETE",
     path: "/api/admin/directory/:id",
     summary:
       "Unlink a user from the person at the provider. What the directory granted ends, with sessions and tokens",
     params: z.strictObject({ id: z.string().max(100) }),
-    response: NO_INPUT,
+    response: NO_FIELDS,
     async run(context, input) {
       const { db, clock } = context.installation;
       await transaction(db, async (tx) => {

@@ -23,7 +23,7 @@ import type { ConsoleContext } from "../context.ts";
 import { computeVersion, groupForm } from "../forms/policy-forms.ts";
 import { namedPage } from "../http/named-page.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
-import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { forAdmins } from "../http/route.ts";
 import { buildPreview, modelPreviewResponse } from "./group-preview.ts";
 
 const groupFacts = {
@@ -73,7 +73,6 @@ const byName = { params: z.strictObject({ name: z.string() }) };
 
 export const adminGroupRoutes = {
   "admin.groups.list": forAdmins({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/groups",
     summary: "List groups, with their models, accounts, keys and members",
@@ -97,7 +96,6 @@ export const adminGroupRoutes = {
     },
   }),
   "admin.groups.get": forAdmins({
-    ...EMPTY_INPUT,
     ...byName,
     method: "GET",
     path: "/api/admin/groups/:name",
@@ -106,7 +104,6 @@ export const adminGroupRoutes = {
     run: async (context, { params }) => readGroupDetail(context, params.name),
   }),
   "admin.groups.create": forAdmins({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/groups",
     summary: "Create a group",
@@ -126,7 +123,6 @@ export const adminGroupRoutes = {
     },
   }),
   "admin.groups.save": forAdmins({
-    ...EMPTY_INPUT,
     ...byName,
     method: "PUT",
     path: "/api/admin/groups/:name",
@@ -159,7 +155,6 @@ export const adminGroupRoutes = {
     },
   }),
   "admin.groups.delete": forAdmins({
-    ...EMPTY_INPUT,
     ...byName,
     method: "DELETE",
     path: "/api/admin/groups/:name",
@@ -172,7 +167,6 @@ export const adminGroupRoutes = {
     },
   }),
   "admin.groups.preview": forAdmins({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/group-preview",
     summary: "Preview the models of a group, saved or not",
@@ -192,7 +186,6 @@ export const adminGroupRoutes = {
     },
   }),
   "admin.groups.members": forAdmins({
-    ...EMPTY_INPUT,
     ...byName,
     method: "GET",
     path: "/api/admin/groups/:name/members",
@@ -216,7 +209,6 @@ export const adminGroupRoutes = {
     },
   }),
   "admin.groups.add_member": forAdmins({
-    ...EMPTY_INPUT,
     ...byName,
     method: "POST",
     path: "/api/admin/groups/:name/members",
@@ -230,7 +222,6 @@ export const adminGroupRoutes = {
       ]),
   }),
   "admin.groups.remove_member": forAdmins({
-    ...EMPTY_INPUT,
     method: "DELETE",
     path: "/api/admin/groups/:name/members/:email",
     summary: "Remove a member from a group; the member's keys stay valid",

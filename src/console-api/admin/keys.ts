@@ -4,7 +4,7 @@ import { z } from "zod";
 import { listKeyPage } from "../../store/policy/key-list.ts";
 import { lookUpNames } from "../../store/reports/names.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
-import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { forAdmins } from "../http/route.ts";
 import {
   keyStatusQuery,
   listedKeyObject,
@@ -24,7 +24,6 @@ const ownedKeyResponse = z.object({
 
 export const adminKeyRoutes = {
   "admin.keys.list": forAdmins({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/keys",
     summary:

@@ -16,7 +16,7 @@ import type { ConsoleContext } from "../context.ts";
 import { modelForm, priceForm } from "../forms/policy-forms.ts";
 import { namedPage, selectMembers } from "../http/named-page.ts";
 import { buildPage, groupQuery, pageQuery, searchQuery } from "../http/page.ts";
-import { EMPTY_INPUT, forAdmins, forAuditors } from "../http/route.ts";
+import { forAdmins, forAuditors } from "../http/route.ts";
 import { modelResponse, openModelView } from "./model-view.ts";
 
 const byId = { params: z.strictObject({ id: z.string() }) };
@@ -33,7 +33,6 @@ const mapping = z.strictObject({
 
 export const adminModelRoutes = {
   "admin.models.list": forAuditors({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/models",
     summary: "List public models, with their groups, accounts and prices",
@@ -48,7 +47,6 @@ export const adminModelRoutes = {
     },
   }),
   "admin.models.get": forAuditors({
-    ...EMPTY_INPUT,
     ...byId,
     method: "GET",
     path: "/api/admin/models/:id",
@@ -57,7 +55,6 @@ export const adminModelRoutes = {
     run: (context, { params }) => readModelResponse(context, params.id),
   }),
   "admin.models.create": forAdmins({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/models",
     summary: "Create a model and publish it in groups",
@@ -82,7 +79,6 @@ export const adminModelRoutes = {
     },
   }),
   "admin.models.save": forAdmins({
-    ...EMPTY_INPUT,
     ...byId,
     method: "PUT",
     path: "/api/admin/models/:id",
@@ -101,7 +97,6 @@ export const adminModelRoutes = {
     },
   }),
   "admin.models.delete": forAdmins({
-    ...EMPTY_INPUT,
     ...byId,
     method: "DELETE",
     path: "/api/admin/models/:id",
@@ -115,7 +110,6 @@ export const adminModelRoutes = {
     },
   }),
   "admin.models.publish": forAdmins({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/model-publications",
     summary: "Publish models in groups, or remove them, in bulk",
@@ -147,7 +141,6 @@ export const adminModelRoutes = {
     },
   }),
   "admin.models.map": forAdmins({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/model-mappings",
     summary: "Map models to the upstream names of accounts, in bulk",
@@ -166,7 +159,6 @@ export const adminModelRoutes = {
     },
   }),
   "admin.models.edit": forAdmins({
-    ...EMPTY_INPUT,
     method: "PATCH",
     path: "/api/admin/models",
     summary: "Update the same fields of several models",

@@ -24,13 +24,7 @@ import { resolveNamedUser } from "../auth/owner.ts";
 import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { orderKeyField, readOrderKey } from "../http/idempotency-key.ts";
-import {
-  type ApiCaller,
-  EMPTY_INPUT,
-  forAdmins,
-  forAdminsAndServices,
-  type RouteInput,
-} from "../http/route.ts";
+import { type ApiCaller, forAdmins, forAdminsAndServices, type RouteInput } from "../http/route.ts";
 import { flushUsage, flushUsageFor } from "../usage/flush-usage.ts";
 import { topUpWithinBounds } from "./service-top-up.ts";
 
@@ -68,7 +62,6 @@ const postedResponse = z.object({
 
 export const adminMoneyRoutes = {
   "admin.money.adjust": forAdmins({
-    ...EMPTY_INPUT,
     params: z.strictObject({ id: z.string().max(100) }),
     method: "POST",
     path: "/api/admin/users/:id/adjust",
@@ -87,7 +80,6 @@ export const adminMoneyRoutes = {
   }),
 
   "admin.money.top_up": forAdminsAndServices({
-    ...EMPTY_INPUT,
     /** Service accounts may send the user's address instead of the id. */
     params: z.strictObject({ id: z.string().max(254) }),
     method: "POST",
@@ -117,7 +109,6 @@ export const adminMoneyRoutes = {
   }),
 
   "admin.money.refund": forAdmins({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/requests/:id/refund",
     summary: "Refund the charge of a request, fully or partly, to its payer",

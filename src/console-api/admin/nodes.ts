@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { isSharedServer } from "../../store/engine/dialect.ts";
 import { findCondition, listNodes, NODE_CONDITIONS } from "../../store/nodes/nodes.ts";
-import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { forAdmins } from "../http/route.ts";
 
 const nodeResponse = z.object({
   id: z.string(),
@@ -26,7 +26,6 @@ const nodeResponse = z.object({
 
 export const adminNodeRoutes = {
   "admin.nodes.list": forAdmins({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/nodes",
     summary: "List the nodes that run on this database, oldest first",

@@ -24,7 +24,7 @@ import { emailField, instantField } from "../forms/fields.ts";
 import { orderKeyField, readOrderKey } from "../http/idempotency-key.ts";
 import { namedPage } from "../http/named-page.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
-import { EMPTY_INPUT, forAdmins, forAuditors } from "../http/route.ts";
+import { forAdmins, forAuditors } from "../http/route.ts";
 
 /** In the shape of gateway.yaml. The schema of the file validates the values. */
 const planForm = z.strictObject({
@@ -70,7 +70,6 @@ const byName = { params: z.strictObject({ name: z.string() }) };
 
 export const adminPlanRoutes = {
   "admin.plans.list": forAuditors({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/plans",
     summary: "List plans, with their number of subscribers",
@@ -83,7 +82,6 @@ export const adminPlanRoutes = {
   }),
 
   "admin.plans.save": forAdmins({
-    ...EMPTY_INPUT,
     ...byName,
     method: "PUT",
     path: "/api/admin/plans/:name",
@@ -106,7 +104,6 @@ export const adminPlanRoutes = {
   }),
 
   "admin.plans.delete": forAdmins({
-    ...EMPTY_INPUT,
     ...byName,
     method: "DELETE",
     path: "/api/admin/plans/:name",
@@ -121,7 +118,6 @@ export const adminPlanRoutes = {
   }),
 
   "admin.subscriptions.list": forAuditors({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/subscriptions",
     summary: "List subscriptions, newest first, with their remaining quota",
@@ -154,7 +150,6 @@ export const adminPlanRoutes = {
   }),
 
   "admin.subscriptions.grant": forAdmins({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/subscriptions",
     summary: "Grant a plan to a user",
@@ -212,7 +207,6 @@ export const adminPlanRoutes = {
   }),
 
   "admin.subscriptions.cancel": forAdmins({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/subscriptions/:id/cancel",
     summary: "Cancel a subscription, now or at the end of its term",

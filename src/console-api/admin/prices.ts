@@ -15,13 +15,12 @@ import { changeObject, changeResponse, problemObjects, problemsResponse } from "
 import { priceForm } from "../forms/policy-forms.ts";
 import { namedPage } from "../http/named-page.ts";
 import { buildPage, pageQuery, searchQuery } from "../http/page.ts";
-import { EMPTY_INPUT, forAdmins, forAuditors } from "../http/route.ts";
+import { forAdmins, forAuditors } from "../http/route.ts";
 
 const listInfo = z.object({ date: z.string(), models: z.number() });
 
 export const adminPriceRoutes = {
   "admin.prices.list": forAuditors({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/prices",
     summary: "List the entries of the price lists, with their dates",
@@ -63,7 +62,6 @@ export const adminPriceRoutes = {
     },
   }),
   "admin.prices.about": forAuditors({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/price-lists",
     summary: "List the price lists, with their dates",
@@ -81,7 +79,6 @@ export const adminPriceRoutes = {
     },
   }),
   "admin.prices.update": forAdmins({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/prices",
     summary: "Update the custom price list, or preview the changes",

@@ -21,7 +21,7 @@ import type { ConsoleContext } from "../context.ts";
 import { computeVersion, requestPolicyForm } from "../forms/policy-forms.ts";
 import { namedPage } from "../http/named-page.ts";
 import { buildPage, pageQuery, searchQuery } from "../http/page.ts";
-import { EMPTY_INPUT, forAdmins, forUsers } from "../http/route.ts";
+import { forAdmins, forUsers } from "../http/route.ts";
 
 const policyResponse = z.object({
   document: requestPolicyForm,
@@ -52,7 +52,6 @@ const ENDPOINTS: Readonly<Record<Dialect, EndpointName>> = {
 
 export const requestPolicyRoutes = {
   "request_policies.list": forUsers({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/request-policies",
     summary: "List the request policies that the caller may choose for a key: administrators all of them",
@@ -64,7 +63,6 @@ export const requestPolicyRoutes = {
     },
   }),
   "admin.request_policies.list": forAdmins({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/request-policies",
     summary: "List request policies, with the groups and keys that use them",
@@ -77,7 +75,6 @@ export const requestPolicyRoutes = {
     },
   }),
   "admin.request_policies.get": forAdmins({
-    ...EMPTY_INPUT,
     ...byName,
     method: "GET",
     path: "/api/admin/request-policies/:name",
@@ -86,7 +83,6 @@ export const requestPolicyRoutes = {
     run: (context, { params }) => readPolicyDetail(context, params.name),
   }),
   "admin.request_policies.create": forAdmins({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/request-policies",
     summary: "Create a request policy",
@@ -108,7 +104,6 @@ export const requestPolicyRoutes = {
     },
   }),
   "admin.request_policies.save": forAdmins({
-    ...EMPTY_INPUT,
     ...byName,
     method: "PUT",
     path: "/api/admin/request-policies/:name",
@@ -141,7 +136,6 @@ export const requestPolicyRoutes = {
     },
   }),
   "admin.request_policies.delete": forAdmins({
-    ...EMPTY_INPUT,
     ...byName,
     method: "DELETE",
     path: "/api/admin/request-policies/:name",
@@ -154,7 +148,6 @@ export const requestPolicyRoutes = {
     },
   }),
   "admin.request_policies.preview": forAdmins({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/request-policy-preview",
     summary: "Preview what a request policy, saved or not, would do to a request",

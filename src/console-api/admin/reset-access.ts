@@ -8,12 +8,11 @@ import { accessResetEmail } from "../auth/email-templates.ts";
 import { sendIfPossible } from "../auth/links.ts";
 import { endAccess } from "../auth/user-access.ts";
 import { auditLogActor } from "../changes/audit-log-entry.ts";
-import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { forAdmins } from "../http/route.ts";
 import { requireUser } from "./users.ts";
 
 export const resetAccessRoutes = {
   "admin.users.reset_access": forAdmins({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/users/:id/reset-access",
     summary:

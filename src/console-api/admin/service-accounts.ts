@@ -27,7 +27,7 @@ import { changePolicy } from "../changes/change.ts";
 import { instantField, nameField, windowUsdField } from "../forms/fields.ts";
 import { namedPage } from "../http/named-page.ts";
 import { buildPage, pageQuery, searchQuery } from "../http/page.ts";
-import { EMPTY_INPUT, forAdmins, NO_INPUT } from "../http/route.ts";
+import { forAdmins, NO_FIELDS } from "../http/route.ts";
 
 const boundsField = z.strictObject({ usd_per_call: windowUsdField, usd_per_day: windowUsdField });
 
@@ -57,7 +57,6 @@ const byName = { params: z.strictObject({ name: nameField }) };
 
 export const adminServiceAccountRoutes = {
   "admin.service_accounts.list": forAdmins({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/service-accounts",
     summary: "List service accounts by name, with their tokens and the top-ups of today",
@@ -70,7 +69,6 @@ export const adminServiceAccountRoutes = {
   }),
 
   "admin.service_accounts.save": forAdmins({
-    ...EMPTY_INPUT,
     ...byName,
     method: "PUT",
     path: "/api/admin/service-accounts/:name",
@@ -102,12 +100,11 @@ export const adminServiceAccountRoutes = {
   }),
 
   "admin.service_accounts.delete": forAdmins({
-    ...EMPTY_INPUT,
     ...byName,
     method: "DELETE",
     path: "/api/admin/service-accounts/:name",
     summary: "Delete a service account. Its tokens are rejected at once",
-    response: NO_INPUT,
+    response: NO_FIELDS,
     async run(context, input) {
       await changePolicy(context, input, {}, { service_accounts: [input.params.name] });
       return {};
@@ -115,7 +112,6 @@ export const adminServiceAccountRoutes = {
   }),
 
   "admin.service_accounts.create_token": forAdmins({
-    ...EMPTY_INPUT,
     ...byName,
     method: "POST",
     path: "/api/admin/service-accounts/:name/tokens",
@@ -142,7 +138,6 @@ export const adminServiceAccountRoutes = {
   }),
 
   "admin.service_accounts.revoke_tokens": forAdmins({
-    ...EMPTY_INPUT,
     ...byName,
     method: "DELETE",
     path: "/api/admin/service-accounts/:name/tokens",

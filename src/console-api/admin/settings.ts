@@ -26,7 +26,7 @@ import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import { changePolicy } from "../changes/change.ts";
 import { emailField } from "../forms/fields.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
-import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { forAdmins } from "../http/route.ts";
 import {
   testResponse,
   webhookObjects,
@@ -128,7 +128,6 @@ const alertResponse = z.object({
 
 export const adminSettingsRoutes = {
   "admin.settings.get": forAdmins({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/settings",
     summary: "Get the settings, in the format of gateway.yaml, without secrets",
@@ -137,7 +136,6 @@ export const adminSettingsRoutes = {
   }),
 
   "admin.settings.save": forAdmins({
-    ...EMPTY_INPUT,
     method: "PATCH",
     path: "/api/admin/settings",
     summary: "Update the settings; each section that is sent is replaced as a whole",
@@ -153,7 +151,6 @@ export const adminSettingsRoutes = {
   }),
 
   "admin.settings.test_mail": forAdmins({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/settings/test-mail",
     summary: "Send a test mail with the saved settings, and return the result",
@@ -188,7 +185,6 @@ export const adminSettingsRoutes = {
   ...webhookTestRoutes,
 
   "admin.alerts.list": forAdmins({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/alerts",
     summary: "List alerts, newest first, with their delivery status",

@@ -26,7 +26,7 @@ import { changePolicy } from "../changes/change.ts";
 import type { ConsoleContext } from "../context.ts";
 import { nameField } from "../forms/fields.ts";
 import { priceForm } from "../forms/policy-forms.ts";
-import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { forAdmins } from "../http/route.ts";
 import { hasVendor } from "../keys/reachable-groups.ts";
 import { flushUsage } from "../usage/flush-usage.ts";
 import { probeResponse, testAccount } from "./account-test.ts";
@@ -52,7 +52,6 @@ const stepsResponse = z.object({
 
 export const adminSetupRoutes = {
   "admin.setup.get": forAdmins({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/setup",
     summary: "Get the steps of the first setup that are done, and the vendors to choose from",
@@ -68,7 +67,6 @@ export const adminSetupRoutes = {
     },
   }),
   "admin.setup.propose": forAdmins({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/setup-proposal",
     summary:
@@ -95,7 +93,6 @@ export const adminSetupRoutes = {
     },
   }),
   "admin.setup.publish": forAdmins({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/setup",
     summary:

@@ -13,7 +13,7 @@ import { listUsage } from "../../store/reports/usage-list.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { USAGE_OUTCOMES, type UsageOutcome } from "../../store/usage/usage-row.ts";
 import { buildChangeEntry } from "../changes/audit-log-entry.ts";
-import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { forAdmins } from "../http/route.ts";
 import { flushUsage } from "../usage/flush-usage.ts";
 import { requireUser } from "./users.ts";
 
@@ -37,7 +37,6 @@ const FAILED_OUTCOMES: readonly UsageOutcome[] = ["refused", "failed", "upstream
 
 export const adminSupportRoutes = {
   "admin.users.support": forAdmins({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/users/:id/support",
     summary:

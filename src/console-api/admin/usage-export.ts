@@ -10,7 +10,7 @@ import { countEntries, readFeed, type UsageFeed } from "../../store/usage-feed/f
 import { listTargets } from "../../store/usage-feed/targets.ts";
 import { formatCursor, parseCursor } from "../../usage-export/cursor.ts";
 import { readBearer } from "../auth/actor.ts";
-import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { forAdmins } from "../http/route.ts";
 import { flushUsage } from "../usage/flush-usage.ts";
 
 /** A longer backlog is shown as this number. */
@@ -45,7 +45,6 @@ const statusResponse = z.object({
 
 export const adminUsageExportRoutes = {
   "admin.usage_export.get": forAdmins({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/usage-export",
     summary: "Get the state of the usage export, with the position of each webhook",
@@ -54,7 +53,6 @@ export const adminUsageExportRoutes = {
   }),
 
   "admin.usage_export.records": forAdmins({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/usage-export/records",
     summary:

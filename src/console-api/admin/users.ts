@@ -15,7 +15,7 @@ import type { ConsoleContext } from "../context.ts";
 import { emailField } from "../forms/fields.ts";
 import { limitsInput, limitsObject, limitsShape } from "../forms/limits-form.ts";
 import { buildPage, cursorText, groupQuery, pageQuery, readCursor, searchQuery } from "../http/page.ts";
-import { type Actor, EMPTY_INPUT, forAdmins, forAuditors } from "../http/route.ts";
+import { type Actor, forAdmins, forAuditors } from "../http/route.ts";
 
 const SPEND_DAYS = 30;
 
@@ -65,7 +65,6 @@ const byId = { params: z.strictObject({ id: z.string().max(100) }) };
 
 export const adminUserRoutes = {
   "admin.users.list": forAuditors({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/users",
     summary: "List users by address, with balance, keys and usage of the last 30 days",
@@ -94,7 +93,6 @@ export const adminUserRoutes = {
   }),
 
   "admin.users.get": forAuditors({
-    ...EMPTY_INPUT,
     ...byId,
     method: "GET",
     path: "/api/admin/users/:id",
@@ -104,7 +102,6 @@ export const adminUserRoutes = {
   }),
 
   "admin.users.create": forAdmins({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/users",
     summary: "Create a user without a password; create a password link with POST /api/admin/links",
@@ -129,7 +126,6 @@ export const adminUserRoutes = {
   }),
 
   "admin.users.change": forAdmins({
-    ...EMPTY_INPUT,
     ...byId,
     method: "PATCH",
     path: "/api/admin/users/:id",
@@ -169,7 +165,6 @@ export const adminUserRoutes = {
   }),
 
   "admin.users.delete": forAdmins({
-    ...EMPTY_INPUT,
     ...byId,
     method: "DELETE",
     path: "/api/admin/users/:id",

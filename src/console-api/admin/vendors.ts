@@ -6,7 +6,7 @@ import { KINDS } from "../../accounts/kinds/table.ts";
 import { VENDOR_PRESETS, VENDORS } from "../../accounts/vendors.ts";
 import { ACCOUNT_KINDS } from "../../records/account.ts";
 import { INTERFACES } from "../../records/interfaces.ts";
-import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { forAdmins } from "../http/route.ts";
 
 const interfaces = z.array(z.enum(INTERFACES));
 
@@ -25,7 +25,6 @@ const kindObject = z.object({
 
 export const adminVendorRoutes = {
   "admin.vendors.list": forAdmins({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/vendors",
     summary: "List the kinds of accounts, and the vendors of OpenAI-compatible APIs that have a preset",

@@ -8,7 +8,7 @@ import { appendChange } from "../../store/audit-log/audit-log.ts";
 import type { WebhookRecord } from "../../store/settings/settings-records.ts";
 import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
-import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { forAdmins } from "../http/route.ts";
 
 const webhookFields = {
   name: z.string(),
@@ -41,7 +41,6 @@ interface WebhookTest {
 /** Sends a test, records it in the audit log, and returns its result. */
 function testRoute({ path, summary, action, send }: WebhookTest) {
   return forAdmins({
-    ...EMPTY_INPUT,
     method: "POST",
     path,
     summary,

@@ -13,7 +13,7 @@ import { findUserByEmail } from "../../store/identity/users.ts";
 import { auditLogActor, buildChangeEntry } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { emailField, linkTokenField } from "../forms/fields.ts";
-import { EMPTY_INPUT, forAdmins, forAnyone, NO_INPUT } from "../http/route.ts";
+import { forAdmins, forAnyone, NO_FIELDS } from "../http/route.ts";
 import { createLink, type LinkRequest } from "./create-link.ts";
 import { invitationEmail, resetEmail, signInEmail } from "./email-templates.ts";
 import { accessResponse, listAccess } from "./user-access.ts";
@@ -37,7 +37,6 @@ const linkResponse = z.object({
 
 export const linkRoutes = {
   "links.read": forAnyone({
-    ...EMPTY_INPUT,
     // The token is a secret, so it is sent in a body: URLs are logged on the way.
     method: "POST",
     path: "/api/links/read",
@@ -63,7 +62,6 @@ export const linkRoutes = {
   }),
 
   "admin.links.create": forAdmins({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/links",
     summary: "Create a one-time link: to invite a user, or for a user who cannot sign in",
@@ -109,7 +107,6 @@ export const linkRoutes = {
   }),
 
   "admin.links.list": forAdmins({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/links",
     summary: "List active links, newest first. The links themselves are not returned",
@@ -136,12 +133,11 @@ export const linkRoutes = {
   }),
 
   "admin.links.revoke": forAdmins({
-    ...EMPTY_INPUT,
     method: "DELETE",
     path: "/api/admin/links/:id",
     summary: "Revoke a link",
     params: z.strictObject({ id: z.string() }),
-    response: NO_INPUT,
+    response: NO_FIELDS,
     async run({ installation }, input) {
       const { db, clock } = installation;
       await transaction(db, async (tx) => {

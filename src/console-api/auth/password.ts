@@ -27,7 +27,7 @@ import {
   passwordField,
 } from "../forms/fields.ts";
 import { rejectInsecure } from "../http/origin.ts";
-import { EMPTY_INPUT, forAnyone, forUsers, NO_INPUT } from "../http/route.ts";
+import { forAnyone, forUsers, NO_FIELDS } from "../http/route.ts";
 import { addressBlock } from "../throttling/throttle.ts";
 import { requireLiveActor } from "./actor.ts";
 import { createLink } from "./create-link.ts";
@@ -41,7 +41,6 @@ import { requirePassword } from "./verify-credentials.ts";
 
 export const passwordRoutes = {
   "password.change": forUsers({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/password",
     summary: "Change your password. All other sessions are signed out",
@@ -53,7 +52,7 @@ export const passwordRoutes = {
       new_password: newPasswordField,
     }),
     tokenScope: "none",
-    response: NO_INPUT,
+    response: NO_FIELDS,
     async run(context, input) {
       const { installation, identity } = context;
       const verified = await requirePassword(context, input.actor, input.body);
@@ -77,12 +76,11 @@ export const passwordRoutes = {
   }),
 
   "password.forgot": forAnyone({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/password/forgot",
     summary: "Send a password reset link. The response does not reveal whether the user exists",
     body: z.strictObject({ email: emailField }),
-    response: NO_INPUT,
+    response: NO_FIELDS,
     async run(context, { body, clientAddress }) {
       if ((await context.mail()) === null) {
         throw new ApiError(
@@ -98,7 +96,6 @@ export const passwordRoutes = {
   }),
 
   "password.reset": forAnyone({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/password/reset",
     summary:
@@ -140,7 +137,6 @@ export const passwordRoutes = {
   }),
 
   "session.create_by_link": forAnyone({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/session/link",
     summary: "Sign in with a one-time link. With two-factor authentication, also send `code`",

@@ -20,7 +20,7 @@ import { readRegistration } from "../../store/settings/registration.ts";
 import type { ConsoleContext } from "../context.ts";
 import { emailField, linkTokenField, newPasswordField } from "../forms/fields.ts";
 import { rejectInsecure } from "../http/origin.ts";
-import { EMPTY_INPUT, forAnyone } from "../http/route.ts";
+import { forAnyone } from "../http/route.ts";
 import { addressBlock } from "../throttling/throttle.ts";
 import { accountExistsError, addUser, logRegistration, signInNewUser } from "./create-account.ts";
 import { alreadyRegisteredEmail } from "./email-templates.ts";
@@ -32,7 +32,6 @@ import { registrationClosedError, sendVerification } from "./verification.ts";
 
 export const registrationRoutes = {
   "claim.use": forAnyone({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/claim",
     summary: "Create the first administrator, with the token printed at the first start",
@@ -57,7 +56,6 @@ export const registrationRoutes = {
   }),
 
   "registration.create": forAnyone({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/registration",
     summary:
@@ -88,7 +86,6 @@ export const registrationRoutes = {
   }),
 
   "invitation.accept": forAnyone({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/invitations/accept",
     summary: "Accept an invitation and create the account",

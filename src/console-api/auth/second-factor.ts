@@ -17,7 +17,7 @@ import { findUser } from "../../store/identity/users.ts";
 import { auditLogActor, buildChangeEntry } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { codeField, passwordField } from "../forms/fields.ts";
-import { EMPTY_INPUT, forAdmins, forUsers, NO_INPUT } from "../http/route.ts";
+import { forAdmins, forUsers, NO_FIELDS } from "../http/route.ts";
 import { requireLiveActor } from "./actor.ts";
 import { dropSecondFactor } from "./remove-second-factor.ts";
 import { beginSession, withCookie } from "./session.ts";
@@ -37,7 +37,6 @@ const codesResponse = z.object({ recovery_codes: z.array(z.string()) });
 
 export const secondFactorRoutes = {
   "second_factor.read": forUsers({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/second-factor",
     summary: "Get the state of your two-factor authentication, and the number of remaining recovery codes",
@@ -49,7 +48,6 @@ export const secondFactorRoutes = {
   }),
 
   "second_factor.begin": forUsers({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/second-factor",
     summary: "Create a secret for an authenticator app. It is active after a code of it is confirmed",
@@ -68,7 +66,6 @@ export const secondFactorRoutes = {
   }),
 
   "second_factor.confirm": forUsers({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/second-factor/confirm",
     summary: "Enable two-factor authentication with a code. All other sessions are signed out",
@@ -106,14 +103,13 @@ export const secondFactorRoutes = {
   }),
 
   "second_factor.remove": forUsers({
-    ...EMPTY_INPUT,
     method: "DELETE",
     path: "/api/second-factor",
     summary:
       "Disable two-factor authentication, with the password and a code. All other sessions are signed out",
     body: z.strictObject(proofFields),
     tokenScope: "none",
-    response: NO_INPUT,
+    response: NO_FIELDS,
     async run(context, input) {
       const { installation } = context;
       const { userId, email } = await requireBothFactors(context, input);
@@ -130,7 +126,6 @@ export const secondFactorRoutes = {
   }),
 
   "recovery_codes.create": forUsers({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/recovery-codes",
     summary: "Create ten new recovery codes, with the password and a code; the old codes stop working",
@@ -161,13 +156,12 @@ export const secondFactorRoutes = {
   }),
 
   "admin.users.remove_second_factor": forAdmins({
-    ...EMPTY_INPUT,
     method: "DELETE",
     path: "/api/admin/users/:id/second-factor",
     summary: "Disable two-factor authentication for a user who has lost access to it",
     params: z.strictObject({ id: z.string() }),
     tokenScope: "none",
-    response: NO_INPUT,
+    response: NO_FIELDS,
     async run({ installation }, input) {
       await transaction(installation.db, async (tx) => {
         const user = await findUser(tx, input.params.id);

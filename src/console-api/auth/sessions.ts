@@ -27,7 +27,7 @@ import type { ConsoleContext } from "../context.ts";
 import { codeField, emailField, passwordField } from "../forms/fields.ts";
 import { endedSessionCookie } from "../http/cookies.ts";
 import { isLoopback, rejectInsecure } from "../http/origin.ts";
-import { EMPTY_INPUT, forAnyone, forUsers, NO_INPUT } from "../http/route.ts";
+import { forAnyone, forUsers, NO_FIELDS } from "../http/route.ts";
 import { sessionBounds } from "./actor.ts";
 import { mayUsePassword } from "./password-sign-in.ts";
 import { beginSession, type NewSession, withCookie } from "./session.ts";
@@ -62,7 +62,6 @@ export const signedInResponse = z.object({ user: personResponse });
 
 export const sessionRoutes = {
   "session.current": forAnyone({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/session",
     summary: "Get the signed-in user, and the registration mode",
@@ -107,7 +106,6 @@ export const sessionRoutes = {
   }),
 
   "session.create": forAnyone({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/session",
     summary: "Sign in. With two-factor authentication, also send `code`: six digits, or a recovery code",
@@ -141,11 +139,10 @@ export const sessionRoutes = {
   }),
 
   "session.end": forUsers({
-    ...EMPTY_INPUT,
     method: "DELETE",
     path: "/api/session",
     summary: "Sign out",
-    response: NO_INPUT,
+    response: NO_FIELDS,
     tokenScope: "none",
     async run({ installation, gateway }, { actor }) {
       await deleteSession(installation.db, actor.userId, actor.via.id);
@@ -155,7 +152,6 @@ export const sessionRoutes = {
   }),
 
   "sessions.list": forUsers({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/sessions",
     summary: "List your active sessions, most recently used first",
@@ -191,12 +187,11 @@ export const sessionRoutes = {
   }),
 
   "sessions.revoke": forUsers({
-    ...EMPTY_INPUT,
     method: "DELETE",
     path: "/api/sessions/:id",
     summary: "Sign out a session",
     params: z.strictObject({ id: z.string() }),
-    response: NO_INPUT,
+    response: NO_FIELDS,
     async run({ installation, gateway }, input) {
       const { db, clock } = installation;
       await transaction(db, async (tx) => {
@@ -220,7 +215,6 @@ export const sessionRoutes = {
   }),
 
   "sessions.revoke_others": forUsers({
-    ...EMPTY_INPUT,
     method: "DELETE",
     path: "/api/sessions",
     summary: "Sign out all other sessions",

@@ -17,7 +17,7 @@ import {
 } from "../../store/identity/access-tokens.ts";
 import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import { instantField, nameField } from "../forms/fields.ts";
-import { EMPTY_INPUT, forUsers, NO_INPUT } from "../http/route.ts";
+import { forUsers, NO_FIELDS } from "../http/route.ts";
 import { requireLiveActor } from "./actor.ts";
 
 const tokenResponse = z.object({
@@ -32,7 +32,6 @@ const tokenResponse = z.object({
 
 export const tokenRoutes = {
   "tokens.list": forUsers({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/tokens",
     summary: "List your personal access tokens, newest first",
@@ -44,7 +43,6 @@ export const tokenRoutes = {
   }),
 
   "tokens.create": forUsers({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/tokens",
     summary: "Create a personal access token. Its secret is returned only once",
@@ -105,12 +103,11 @@ export const tokenRoutes = {
   }),
 
   "tokens.revoke": forUsers({
-    ...EMPTY_INPUT,
     method: "DELETE",
     path: "/api/tokens/:id",
     summary: "Revoke a personal access token",
     params: z.strictObject({ id: z.string() }),
-    response: NO_INPUT,
+    response: NO_FIELDS,
     async run({ installation }, input) {
       const { db, clock } = installation;
       await transaction(db, async (tx) => {

@@ -15,7 +15,7 @@ import { auditLogActor } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { linkTokenField, newPasswordField } from "../forms/fields.ts";
 import { rejectInsecure } from "../http/origin.ts";
-import { EMPTY_INPUT, forAnyone, forUsers, NO_INPUT } from "../http/route.ts";
+import { forAnyone, forUsers, NO_FIELDS } from "../http/route.ts";
 import { accountExistsError, addUser, logRegistration, signInNewUser } from "./create-account.ts";
 import { createLink } from "./create-link.ts";
 import { verificationEmail } from "./email-templates.ts";
@@ -29,7 +29,6 @@ import { lookUpCredentials } from "./verify-credentials.ts";
 
 export const verificationRoutes = {
   "email.verify": forAnyone({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/email/verify",
     summary:
@@ -59,11 +58,10 @@ export const verificationRoutes = {
   }),
 
   "email.send_link": forUsers({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/email/link",
     summary: "Resend the link that verifies your address",
-    response: NO_INPUT,
+    response: NO_FIELDS,
     async run(context, input) {
       const { userId, email, mustVerify } = await lookUpCredentials(context, input.actor);
       if (!mustVerify) throw new ApiError("conflict", "Your address is already verified.");

@@ -61,10 +61,9 @@ export interface RouteInput<Params, Query, Body, Who extends ApiCaller | null> {
 /** The request as received. Nothing is validated yet. */
 export type RawRouteInput = Omit<RouteInput<unknown, unknown, unknown, null>, "actor">;
 
-export const NO_INPUT = z.strictObject({});
-
-/** Spread first into a route. The inputs that the route does have follow and override it. */
-export const EMPTY_INPUT = { params: NO_INPUT, query: NO_INPUT, body: z.undefined() };
+/** The default of parameters and query, and the response of an operation that returns nothing. */
+export const NO_FIELDS = z.strictObject({});
+const NO_BODY = z.undefined();
 
 interface Shape<
   Params extends z.ZodType,
@@ -77,10 +76,10 @@ interface Shape<
   readonly path: `/api/${string}` | `/scim/v2/${string}` | "/metrics";
   /** One line for the documentation. */
   readonly summary: string;
-  readonly params: Params;
-  readonly query: Query;
-  /** `z.undefined()` if there is none. */
-  readonly body: Body;
+  /** If parameters, query or body are omitted, the route has none, and a request that sends some is rejected. */
+  readonly params?: Params;
+  readonly query?: Query;
+  readonly body?: Body;
   readonly response: ResponseBody;
   /** The media type of a successful response that is a `Response` instead of JSON. */
   readonly media?: string;
@@ -131,31 +130,53 @@ type Run<
   input: RouteInput<z.output<Params>, z.output<Query>, z.output<Body>, Who>,
 ) => Promise<z.input<ResponseBody> | Response | SharedResponse>;
 
-export function forAnyone<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>(
-  shape: Shape<P, Q, B, A> & { run: Run<P, Q, B, A, Actor | null> },
-): ConsoleRoute<P, Q, B, A> {
-  return makeRoute(
+/** Declares a route. `More` is what its shape has in addition. */
+type RouteDeclaration<Who extends ApiCaller | null, More = unknown> = <
+  Params extends z.ZodType = typeof NO_FIELDS,
+  Query extends z.ZodType = typeof NO_FIELDS,
+  Body extends z.ZodType = typeof NO_BODY,
+  ResponseBody extends z.ZodType = z.ZodType,
+>(
+  shape: Shape<Params, Query, Body, ResponseBody> &
+    More & { run: Run<Params, Query, Body, ResponseBody, Who> },
+) => ConsoleRoute<Params, Query, Body, ResponseBody>;
+
+export const forAnyone: RouteDeclaration<Actor | null> = (shape) =>
+  makeRoute(
     peopleOnly("anyone", (actor) => actor),
     shape,
-    shape.run,
   );
-}
 
-export function forUsers<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>(
-  shape: Shape<P, Q, B, A> & { run: Run<P, Q, B, A, Actor> },
-): ConsoleRoute<P, Q, B, A> {
-  return makeRoute(peopleOnly("user", signedIn), shape, shape.run);
-}
+export const forUsers: RouteDeclaration<Actor> = (shape) => makeRoute(peopleOnly("user", signedIn), shape);
 
 /** For routes that only read. */
-export function forAuditors<
-  P extends z.ZodType,
-  Q extends z.ZodType,
-  B extends z.ZodType,
-  A extends z.ZodType,
->(shape: Shape<P, Q, B, A> & { method: "GET"; run: Run<P, Q, B, A, Actor> }): ConsoleRoute<P, Q, B, A> {
-  return makeRoute(peopleOnly("auditor", requireReader), shape, shape.run);
-}
+export const forAuditors: RouteDeclaration<Actor, { method: "GET" }> = (shape) =>
+  makeRoute(peopleOnly("auditor", requireReader), shape);
+
+export const forAdmins: RouteDeclaration<Actor> = (shape) =>
+  makeRoute(peopleOnly("admin", requireAdmin), shape);
+
+/** For administrators, and for service accounts with the scope. */
+export const forAdminsAndServices: RouteDeclaration<ApiCaller, { serviceScope: ServiceScope }> = (shape) =>
+  makeRoute(withServices("admin", requireAdmin, shape.serviceScope), shape);
+
+/** For signed-in users, and for service accounts with the scope. */
+export const forUsersAndServices: RouteDeclaration<ApiCaller, { serviceScope: ServiceScope }> = (shape) =>
+  makeRoute(withServices("user", signedIn, shape.serviceScope), shape);
+
+/** For service accounts with the scope, and no one else. */
+export const forServices: RouteDeclaration<ServiceActor, { serviceScope: ServiceScope }> = (shape) => {
+  const { serviceScope } = shape;
+  return makeRoute(
+    {
+      access: "service",
+      serviceScope,
+      admitPerson: (actor) => rejectPerson(actor, serviceScope),
+      admitService: (service) => requireServiceScope(service, serviceScope),
+    },
+    { ...shape, tokenScope: "none" },
+  );
+};
 
 function requireReader(actor: Actor | null): Actor {
   const found = signedIn(actor);
@@ -168,65 +189,10 @@ export function seesEverything({ role }: Pick<Actor, "role">): boolean {
   return role === "admin" || role === "auditor";
 }
 
-export function forAdmins<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>(
-  shape: Shape<P, Q, B, A> & { run: Run<P, Q, B, A, Actor> },
-): ConsoleRoute<P, Q, B, A> {
-  return makeRoute(peopleOnly("admin", requireAdmin), shape, shape.run);
-}
-
 function requireAdmin(actor: Actor | null): Actor {
   const found = signedIn(actor);
   if (found.role === "admin") return found;
   throw new ApiError("forbidden", "Only administrators may do this. Ask an administrator.");
-}
-
-type ServiceShape<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType> = Shape<
-  P,
-  Q,
-  B,
-  A
-> & { serviceScope: ServiceScope; run: Run<P, Q, B, A, ApiCaller> };
-
-/** For administrators, and for service accounts with the scope. */
-export function forAdminsAndServices<
-  P extends z.ZodType,
-  Q extends z.ZodType,
-  B extends z.ZodType,
-  A extends z.ZodType,
->(shape: ServiceShape<P, Q, B, A>): ConsoleRoute<P, Q, B, A> {
-  return makeRoute(withServices("admin", requireAdmin, shape.serviceScope), shape, shape.run);
-}
-
-/** For signed-in users, and for service accounts with the scope. */
-export function forUsersAndServices<
-  P extends z.ZodType,
-  Q extends z.ZodType,
-  B extends z.ZodType,
-  A extends z.ZodType,
->(shape: ServiceShape<P, Q, B, A>): ConsoleRoute<P, Q, B, A> {
-  return makeRoute(withServices("user", signedIn, shape.serviceScope), shape, shape.run);
-}
-
-/** For service accounts with the scope, and no one else. */
-export function forServices<
-  P extends z.ZodType,
-  Q extends z.ZodType,
-  B extends z.ZodType,
-  A extends z.ZodType,
->(
-  shape: Shape<P, Q, B, A> & { serviceScope: ServiceScope; run: Run<P, Q, B, A, ServiceActor> },
-): ConsoleRoute<P, Q, B, A> {
-  const { serviceScope } = shape;
-  return makeRoute(
-    {
-      access: "service",
-      serviceScope,
-      admitPerson: (actor) => rejectPerson(actor, serviceScope),
-      admitService: (service) => requireServiceScope(service, serviceScope),
-    },
-    { ...shape, tokenScope: "none" },
-    shape.run,
-  );
 }
 
 function rejectPerson(actor: Actor | null, scope: ServiceScope): never {
@@ -287,13 +253,17 @@ function makeRoute<
 >(
   { access, serviceScope, admitPerson, admitService }: Admission<Who>,
   {
+    // A schema that is not declared has the type of its default.
+    params = NO_FIELDS as z.ZodType as P,
+    query = NO_FIELDS as z.ZodType as Q,
+    body = NO_BODY as z.ZodType as B,
     adminFields = [],
     takesIdempotencyKey = false,
     media = "application/json",
     bodyBytesMax = limits.apiBodyBytesMax,
+    run,
     ...shape
-  }: Shape<P, Q, B, A>,
-  run: Run<P, Q, B, A, Who>,
+  }: Shape<P, Q, B, A> & { run: Run<P, Q, B, A, Who> },
 ): ConsoleRoute<P, Q, B, A> {
   const tokenScope = shape.tokenScope ?? defaultScope(access, shape.method);
   const admit = (caller: ApiCaller | null): Who => {
@@ -304,6 +274,9 @@ function makeRoute<
   };
   return {
     ...shape,
+    params,
+    query,
+    body,
     adminFields,
     tokenScope,
     takesIdempotencyKey,
@@ -318,9 +291,9 @@ function makeRoute<
         return run(context, {
           ...raw,
           actor,
-          params: parseInput("path", shape.params, raw.params),
-          query: parseInput("query", shape.query, raw.query),
-          body: parseInput("body", shape.body, raw.body),
+          params: parseInput("path", params, raw.params),
+          query: parseInput("query", query, raw.query),
+          body: parseInput("body", body, raw.body),
         });
       };
     },

@@ -8,7 +8,7 @@ import { findUser } from "../../store/identity/users.ts";
 import { ownerQuery, resolveOwner } from "../auth/owner.ts";
 import { limitsObject, limitsShape } from "../forms/limits-form.ts";
 import { priceObject, priceResponse } from "../forms/price-form.ts";
-import { EMPTY_INPUT, forUsers } from "../http/route.ts";
+import { forUsers } from "../http/route.ts";
 import { filterUsableGroups } from "./reachable-groups.ts";
 
 const interfaces = z.array(z.enum(INTERFACES));
@@ -39,7 +39,6 @@ const groupResponse = z.object({
 
 export const groupRoutes = {
   "groups.list": forUsers({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/groups",
     summary: "List the groups in which you can create keys, with models, interfaces, prices and limits",

@@ -17,7 +17,7 @@ import type { ConsoleContext } from "../context.ts";
 import { instantField, nameField } from "../forms/fields.ts";
 import { limitsInput } from "../forms/limits-form.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
-import { EMPTY_INPUT, forUsers, NO_INPUT } from "../http/route.ts";
+import { forUsers, NO_FIELDS } from "../http/route.ts";
 import { flushUsage } from "../usage/flush-usage.ts";
 import { createKey, editKey, revoke, rotate } from "./key-changes.ts";
 import {
@@ -33,7 +33,7 @@ import {
 import { buildMeters, meterResponse } from "./meters.ts";
 import { createTemporarySecret } from "./temporary-secret.ts";
 
-const byId = { ...EMPTY_INPUT, params: z.strictObject({ id: z.string() }) };
+const byId = { params: z.strictObject({ id: z.string() }) };
 const keyCursor = z.tuple([z.number(), z.string()]);
 const expiresAt = instantField.nullable();
 /** The name of a request policy; null for none. Owners may choose those that an administrator offers. */
@@ -69,7 +69,6 @@ const keyDetail = z.object({
 
 export const keyRoutes = {
   "keys.list": forUsers({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/keys",
     summary: "List API keys, newest first, with usage of the last 30 days",
@@ -107,7 +106,6 @@ export const keyRoutes = {
   }),
 
   "keys.create": forUsers({
-    ...EMPTY_INPUT,
     tokenScope: "keys",
     method: "POST",
     path: "/api/keys",
@@ -210,7 +208,7 @@ export const keyRoutes = {
     method: "POST",
     path: "/api/keys/:id/temporary-secret",
     summary: "Create a temporary secret of your key. It works for 15 minutes, at most as long as the session",
-    body: NO_INPUT,
+    body: NO_FIELDS,
     response: z.object({ secret: z.string(), works_until_at: z.number() }),
     async run(context, input) {
       await requireVerified(context, input.actor.userId);

@@ -8,13 +8,12 @@ import { METRICS_TYPE, type MetricFamily, metricsText } from "../../observe/metr
 import { OPEN_METRICS_TYPE, openMetricsText } from "../../observe/open-metrics-text.ts";
 import { VERSION } from "../../version.ts";
 import type { ConsoleContext, ConsoleGateway } from "../context.ts";
-import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { forAdmins } from "../http/route.ts";
 import { histogram, labelledHistogram, samples, single } from "./families.ts";
 import { measuredFamilies, requestFamilies } from "./request-families.ts";
 
 export const metricsRoutes = {
   "metrics.get": forAdmins({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/metrics",
     summary:

@@ -10,7 +10,7 @@ import { countKeysByGroup, listNewestKeys } from "../../store/policy/key-list.ts
 import { ownerQuery, ownKey, resolveOwner } from "../auth/owner.ts";
 import type { ConsoleContext } from "../context.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
-import { EMPTY_INPUT, forUsers } from "../http/route.ts";
+import { forUsers } from "../http/route.ts";
 import { offeredModelObject, offeredModelResponse } from "../keys/groups.ts";
 import { filterUsableGroups } from "../keys/reachable-groups.ts";
 import { explainKey, whyResponse } from "./access-explainer/explain-access.ts";
@@ -31,7 +31,6 @@ const modelCursor = z.tuple([z.string(), z.string()]);
 
 export const modelRoutes = {
   "models.list": forUsers({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/models",
     summary: "List the models that your keys can call, by group, with prices and availability",
@@ -84,7 +83,6 @@ export const modelRoutes = {
   }),
 
   "models.why": forUsers({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/models/why",
     summary: "Explain step by step why a key can or cannot call a model",

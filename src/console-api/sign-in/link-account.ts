@@ -21,7 +21,7 @@ import { accountDisabledError, needsCode, personResponse, requireCode } from "..
 import type { ConsoleContext } from "../context.ts";
 import { codeField, linkTokenField, passwordField } from "../forms/fields.ts";
 import { rejectInsecure } from "../http/origin.ts";
-import { type Actor, EMPTY_INPUT, forAnyone, NO_INPUT } from "../http/route.ts";
+import { type Actor, forAnyone, NO_FIELDS } from "../http/route.ts";
 import { admitPerson, type LinkProof } from "./admit-person.ts";
 import { signInExpiredError } from "./flow.ts";
 import { type PendingLink, pendingCookie, readPendingLink } from "./pending-link.ts";
@@ -36,7 +36,6 @@ type PresentedProof = z.output<typeof proofBody>;
 
 export const accountLinkRoutes = {
   "sign_in.link.read": forAnyone({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/sign-in/link",
     summary: "Get the sign-in at a provider whose address belongs to an account that can be linked",
@@ -55,13 +54,12 @@ export const accountLinkRoutes = {
   }),
 
   "sign_in.link.mail": forAnyone({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/sign-in/link/mail",
     summary:
       "Send a link that proves the ownership of the account. It works in this browser only, and not for administrators",
     tokenScope: "none",
-    response: NO_INPUT,
+    response: NO_FIELDS,
     async run(context, { headers, actor, clientAddress }) {
       const { installation, publicUrl } = context;
       rejectInsecure(headers, publicUrl);
@@ -80,7 +78,6 @@ export const accountLinkRoutes = {
   }),
 
   "sign_in.link.finish": forAnyone({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/sign-in/link",
     summary:

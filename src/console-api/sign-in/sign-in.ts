@@ -17,7 +17,7 @@ import type { ConsoleContext } from "../context.ts";
 import { codeField, passwordField } from "../forms/fields.ts";
 import { endedPendingLinkCookie, endedSignInCookie } from "../http/cookies.ts";
 import { isLoopback, rejectInsecure } from "../http/origin.ts";
-import { type Actor, EMPTY_INPUT, forAnyone } from "../http/route.ts";
+import { type Actor, forAnyone } from "../http/route.ts";
 import { addressBlock } from "../throttling/throttle.ts";
 import { AddressTaken, admitPerson } from "./admit-person.ts";
 import { endPersonAccess } from "./end-access.ts";
@@ -35,7 +35,6 @@ const nextField = z
 
 export const providerSignInRoutes = {
   "sign_in.start": forAnyone({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/sign-in/start",
     summary:
@@ -86,7 +85,6 @@ export const providerSignInRoutes = {
   }),
 
   "sign_in.finish": forAnyone({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/sign-in/finish",
     summary: "Complete a sign-in with the query that the provider added to the redirect URI",

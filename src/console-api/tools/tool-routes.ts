@@ -8,7 +8,7 @@ import { listTools } from "../../store/policy/tool-keys.ts";
 import { ownerQuery, resolveOwner } from "../auth/owner.ts";
 import { requireVerified } from "../auth/verified-email.ts";
 import { nameField } from "../forms/fields.ts";
-import { EMPTY_INPUT, forUsers } from "../http/route.ts";
+import { forUsers } from "../http/route.ts";
 import { lookUpGroupName } from "../keys/key-view.ts";
 import { flushUsage } from "../usage/flush-usage.ts";
 import { approve, deny, findRequest } from "./device-flow.ts";
@@ -19,7 +19,6 @@ const userCode = z.string().min(1).max(64);
 
 export const toolRoutes = {
   "tools.find": forUsers({
-    ...EMPTY_INPUT,
     tokenScope: "none",
     method: "POST",
     path: "/api/tools/find",
@@ -49,7 +48,6 @@ export const toolRoutes = {
   }),
 
   "tools.approve": forUsers({
-    ...EMPTY_INPUT,
     tokenScope: "none",
     method: "POST",
     path: "/api/tools/approve",
@@ -71,7 +69,6 @@ export const toolRoutes = {
   }),
 
   "tools.deny": forUsers({
-    ...EMPTY_INPUT,
     tokenScope: "none",
     method: "POST",
     path: "/api/tools/deny",
@@ -85,7 +82,6 @@ export const toolRoutes = {
   }),
 
   "tools.list": forUsers({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/tools",
     summary: "List signed-in tools, newest first. To end a sign-in, revoke the key with its id",

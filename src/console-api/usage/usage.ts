@@ -11,7 +11,7 @@ import { findRoute, findUsage } from "../../store/usage/usage.ts";
 import { USAGE_OUTCOMES, type UsageRow } from "../../store/usage/usage-row.ts";
 import type { ConsoleContext } from "../context.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
-import { type Actor, EMPTY_INPUT, forUsers, seesEverything } from "../http/route.ts";
+import { type Actor, forUsers, seesEverything } from "../http/route.ts";
 import { streamedFile } from "../http/streamed-file.ts";
 import { flushUsage } from "./flush-usage.ts";
 import { buildChart, chartResponse } from "./usage-chart.ts";
@@ -33,7 +33,6 @@ const CHOICES_MAX = 500;
 
 export const usageRoutes = {
   "usage.chart": forUsers({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/usage/chart",
     summary: "Get usage over time, by day or hour, grouped by model, key, user or group",
@@ -58,7 +57,6 @@ export const usageRoutes = {
   }),
 
   "usage.requests": forUsers({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/usage/requests",
     summary: "List requests, newest first. A page may be short if few requests match the filters",
@@ -81,7 +79,6 @@ export const usageRoutes = {
   }),
 
   "usage.request": forUsers({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/usage/requests/:id",
     summary: "Get a request, by its own id or the id of its response",
@@ -101,7 +98,6 @@ export const usageRoutes = {
   }),
 
   "usage.export": forUsers({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/usage/export",
     summary: "Export requests as CSV, newest first",
@@ -126,7 +122,6 @@ export const usageRoutes = {
   }),
 
   "usage.choices": forUsers({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/usage/choices",
     summary: "List the values that usage can be filtered by",

@@ -22,7 +22,7 @@ import { ownerQuery, resolveOwner, resolveWalletOwner } from "../auth/owner.ts";
 import { buildChangeEntry } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
-import { EMPTY_INPUT, forUsers, forUsersAndServices } from "../http/route.ts";
+import { forUsers, forUsersAndServices } from "../http/route.ts";
 import { filterUsableGroups } from "../keys/reachable-groups.ts";
 import { flushUsageFor } from "../usage/flush-usage.ts";
 
@@ -95,7 +95,6 @@ const entryCursor = z.tuple([z.number(), z.string()]);
 
 export const walletRoutes = {
   "wallet.get": forUsersAndServices({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/wallet",
     summary: "Get the balance, holds, subscriptions with their remaining quota, and the order of payers",
@@ -117,7 +116,6 @@ export const walletRoutes = {
   }),
 
   "wallet.ledger": forUsersAndServices({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/wallet/ledger",
     summary: "List ledger entries, newest first",
@@ -142,7 +140,6 @@ export const walletRoutes = {
   }),
 
   "wallet.holds": forUsers({
-    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/wallet/holds",
     summary: "List the holds of requests in flight, oldest first",
@@ -179,7 +176,6 @@ export const walletRoutes = {
   }),
 
   "wallet.redeem": forUsers({
-    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/wallet/redeem",
     summary: "Redeem a code: adds its amount to the balance, or grants its plan",
