@@ -15,12 +15,16 @@ const SENTENCE_WORDS_MIN = 4;
 
 /** Comments, and strings that are long enough to be sentences. */
 export function readProse(text: string): Prose[] {
-  return [...text.matchAll(COMMENT_OR_STRING)]
-    .filter(([found]) => found.startsWith("/") || found.split(/\s+/).length >= SENTENCE_WORDS_MIN)
-    .map((match) => ({
-      line: text.slice(0, match.index).split("\n").length,
-      text: match[0].replaceAll(/\$\{[^}]*\}/g, ""),
-    }));
+  const prose: Prose[] = [];
+  let line = 1;
+  let countedTo = 0;
+  for (const { 0: found, index } of text.matchAll(COMMENT_OR_STRING)) {
+    if (!found.startsWith("/") && found.split(/\s+/).length < SENTENCE_WORDS_MIN) continue;
+    line += text.slice(countedTo, index).split("\n").length - 1;
+    countedTo = index;
+    prose.push({ line, text: found.replaceAll(/\$\{[^}]*\}/g, "") });
+  }
+  return prose;
 }
 
 /** The text without comments and strings. */
