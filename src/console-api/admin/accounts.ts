@@ -7,9 +7,8 @@ import { findTranslation } from "../../policy/translation.ts";
 import type { AccountRecord } from "../../records/account.ts";
 import { INTERFACES, type Interface } from "../../records/interfaces.ts";
 import type { PolicyRecords } from "../../records/policy.ts";
-import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
-import { buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { recordChange } from "../changes/audit-log-entry.ts";
 import { changePolicy } from "../changes/change.ts";
 import type { ConsoleContext } from "../context.ts";
 import { accountForm, computeVersion } from "../forms/policy-forms.ts";
@@ -189,10 +188,12 @@ export const adminAccountRoutes = {
         const { db, clock } = context.installation;
         const target = `account ${account.name}`;
         setParked(context, account, action === "park");
-        await appendChange(
-          db,
-          buildChangeEntry(input, { atMs: clock.nowMs(), action: `account.${action}`, target, changes: [] }),
-        );
+        await recordChange(db, input, {
+          atMs: clock.nowMs(),
+          action: `account.${action}`,
+          target,
+          changes: [],
+        });
       }
       return readAccountResponse(context, input.params.name);
     },

@@ -9,7 +9,6 @@ import { openCapture } from "../../capture/sealed-content.ts";
 import { limits } from "../../config/limits/product-limits.ts";
 import { ApiError } from "../../errors.ts";
 import { CAPTURE_MODES } from "../../records/capture.ts";
-import { appendChange } from "../../store/audit-log/audit-log.ts";
 import {
   type CaptureSummary,
   deleteCaptures,
@@ -20,7 +19,7 @@ import {
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { lookUpNames } from "../../store/reports/names.ts";
 import { USAGE_OUTCOMES } from "../../store/usage/usage-row.ts";
-import { buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { type ChangeAuthor, recordChange } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { forAdmins } from "../http/route.ts";
@@ -110,10 +109,7 @@ export const adminCaptureRoutes = {
       const changes = reason === "" ? [] : [{ field: "reason", from: null, to: reason }];
       const target = `capture ${capture.requestId}`;
       // First: what cannot be recorded is not shown.
-      await appendChange(
-        db,
-        buildChangeEntry(input, { atMs: clock.nowMs(), action: "capture.read", target, changes }),
-      );
+      await recordChange(db, input, { atMs: clock.nowMs(), action: "capture.read", target, changes });
       const [summary] = await captureObjects(db, [capture]);
       if (summary === undefined) throw noCapture();
       return { ...summary, document: await openCapture(keyring, capture) };
@@ -194,7 +190,7 @@ function buildFilter({ key, user, group }: Partial<Record<keyof typeof filterQue
 
 async function deleteLogged(
   { installation: { db, clock } }: Pick<ConsoleContext, "installation">,
-  author: Parameters<typeof buildChangeEntry>[0],
+  author: ChangeAuthor,
   filter: Parameters<typeof deleteCaptures>[1],
   target: string,
 ): Promise<number> {
@@ -202,10 +198,7 @@ async function deleteLogged(
     const deleted = await deleteCaptures(tx, filter);
     if (deleted > 0) {
       const changes = [{ field: "captures", from: String(deleted), to: null }];
-      await appendChange(
-        tx,
-        buildChangeEntry(author, { atMs: clock.nowMs(), action: "capture.delete", target, changes }),
-      );
+      await recordChange(tx, author, { atMs: clock.nowMs(), action: "capture.delete", target, changes });
     }
     return deleted;
   });

@@ -11,7 +11,6 @@ import {
 } from "../../billing/operations/redeem.ts";
 import { ApiError } from "../../errors.ts";
 import { parseUsd, usdText } from "../../money/nano.ts";
-import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { listPlans } from "../../store/money/plans.ts";
 import {
@@ -22,7 +21,7 @@ import {
   listRedeemCodes,
 } from "../../store/money/redeem-codes.ts";
 import { lookUpNames } from "../../store/reports/names.ts";
-import { buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { recordChange } from "../changes/audit-log-entry.ts";
 import { instantField, nameField, usdField } from "../forms/fields.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { forAdmins } from "../http/route.ts";
@@ -138,10 +137,7 @@ export const adminCodeRoutes = {
           { field: "worth", from: null, to: codeWorth },
         ];
         const atMs = installation.clock.nowMs();
-        await appendChange(
-          tx,
-          buildChangeEntry(input, { atMs, action: "codes.create", target: `codes ${name}`, changes }),
-        );
+        await recordChange(tx, input, { atMs, action: "codes.create", target: `codes ${name}`, changes });
         return created;
       });
       return { name, codes };
@@ -196,10 +192,7 @@ export const adminCodeRoutes = {
         if (codesVoided > 0) {
           const changes = [{ field: "withdrawn", from: null, to: String(codesVoided) }];
           const atMs = installation.clock.nowMs();
-          await appendChange(
-            tx,
-            buildChangeEntry(input, { atMs, action: "codes.void", target: `codes ${name}`, changes }),
-          );
+          await recordChange(tx, input, { atMs, action: "codes.void", target: `codes ${name}`, changes });
         }
         return codesVoided;
       });

@@ -3,7 +3,6 @@
 import { z } from "zod";
 import { limits } from "../../config/limits/product-limits.ts";
 import { ApiError } from "../../errors.ts";
-import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { unlinkIdentity } from "../../store/identity/directory-grants.ts";
 import { findDirectoryLosses } from "../../store/identity/directory-losses.ts";
@@ -12,7 +11,7 @@ import { listRejectedPushes, readScimSummary } from "../../store/identity/scim-r
 import { listRejections } from "../../store/identity/sign-in-records.ts";
 import { GROUP_SOURCES, readScimProvider } from "../../store/settings/scim-settings.ts";
 import { requireLiveActor } from "../auth/actor.ts";
-import { auditLogActor, buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { auditLogActor, recordChange } from "../changes/audit-log-entry.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { forAdmins, NO_FIELDS } from "../http/route.ts";
 import { restoreLostPeople } from "../sign-in/end-access.ts";
@@ -203,7 +202,7 @@ export const adminDirectoryRoutes = {
           target: `user ${user.email}`,
           changes,
         };
-        await appendChange(tx, buildChangeEntry(input, entry));
+        await recordChange(tx, input, entry);
       });
       await context.gateway.policy.refresh();
       return {};

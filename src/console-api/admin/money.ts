@@ -15,13 +15,12 @@ import {
 } from "../../billing/operations/operations.ts";
 import { usd } from "../../config/schema/basic-values.ts";
 import { parseUsd, usdText } from "../../money/nano.ts";
-import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { loggedEntryFields } from "../../store/checks/entries-in-audit-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { findUser } from "../../store/identity/users.ts";
 import { computeDebt } from "../../store/money/wallets.ts";
 import { resolveNamedUser } from "../auth/owner.ts";
-import { buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { recordChange } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { orderKeyField, readOrderKey } from "../http/idempotency-key.ts";
 import { type ApiCaller, forAdmins, forAdminsAndServices, type RouteInput } from "../http/route.ts";
@@ -158,7 +157,7 @@ async function postAndLog(
     const user = posted.entry.userId === null ? null : await findUser(tx, posted.entry.userId);
     const changes = loggedEntryFields(posted.entry);
     const target = `user ${user?.email ?? posted.entry.userId}`;
-    await appendChange(tx, buildChangeEntry(input, { atMs: clock.nowMs(), action, target, changes }));
+    await recordChange(tx, input, { atMs: clock.nowMs(), action, target, changes });
     return posted;
   });
   return {

@@ -6,7 +6,6 @@ import { planToFile } from "../../config/plan/plan-grants.ts";
 import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import { COUNTED, PLAN_PERIODS, type PlanRecord, RENEWALS } from "../../records/plan.ts";
-import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { findUser, findUserByEmail } from "../../store/identity/users.ts";
 import { listPlans } from "../../store/money/plans.ts";
@@ -17,7 +16,7 @@ import {
 } from "../../store/money/subscription-standing.ts";
 import { findSubscription } from "../../store/money/subscriptions.ts";
 import { listGroups } from "../../store/policy/groups.ts";
-import { buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { recordChange } from "../changes/audit-log-entry.ts";
 import { changePolicy } from "../changes/change.ts";
 import type { ConsoleContext } from "../context.ts";
 import { emailField, instantField } from "../forms/fields.ts";
@@ -195,10 +194,7 @@ export const adminPlanRoutes = {
           { field: "renews", from: null, to: renews },
         ];
         const target = `subscription ${plan} of ${user.email}`;
-        await appendChange(
-          tx,
-          buildChangeEntry(input, { atMs: nowMs, action: "subscription.grant", target, changes }),
-        );
+        await recordChange(tx, input, { atMs: nowMs, action: "subscription.grant", target, changes });
         return granted;
       });
       await gateway.policy.refresh();
@@ -231,15 +227,12 @@ export const adminPlanRoutes = {
         const plan = (await listPlans(tx)).find((one) => one.id === record.planId)?.name ?? record.planId;
         const to = cancelled.kind === "ending" ? new Date(cancelled.endsAtMs).toISOString() : "now";
         const address = user?.email ?? record.userId;
-        await appendChange(
-          tx,
-          buildChangeEntry(input, {
-            atMs: installation.clock.nowMs(),
-            action: "subscription.cancel",
-            target: `subscription ${plan} of ${address}`,
-            changes: [{ field: "ends", from: null, to }],
-          }),
-        );
+        await recordChange(tx, input, {
+          atMs: installation.clock.nowMs(),
+          action: "subscription.cancel",
+          target: `subscription ${plan} of ${address}`,
+          changes: [{ field: "ends", from: null, to }],
+        });
         return address;
       });
       await gateway.policy.refresh();

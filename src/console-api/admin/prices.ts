@@ -6,11 +6,10 @@ import { listChanges, listedModelFields, parsePriceList } from "../../config/par
 import { BUNDLED_PRICES, findListed } from "../../money/price-list.ts";
 import { computeOldestDate, listOldPrices } from "../../policy/old-prices.ts";
 import { unpricedPublications } from "../../policy/publication.ts";
-import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
 import { readPriceList, writePriceList } from "../../store/policy/price-list.ts";
-import { buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { recordChange } from "../changes/audit-log-entry.ts";
 import { changeObject, changeResponse, problemObjects, problemsResponse } from "../changes/config-view.ts";
 import { priceForm } from "../forms/policy-forms.ts";
 import { namedPage } from "../http/named-page.ts";
@@ -115,10 +114,7 @@ export const adminPriceRoutes = {
         if (changesFound.length === 0 || dry) return changesFound;
         await writePriceList(tx, list);
         const entry = { atMs: clock.nowMs(), action: "price_list.change", target: "price list" };
-        await appendChange(
-          tx,
-          buildChangeEntry(input, { ...entry, changes: changesFound.flatMap(listedModelFields) }),
-        );
+        await recordChange(tx, input, { ...entry, changes: changesFound.flatMap(listedModelFields) });
         return changesFound;
       });
       if (!dry) await gateway.policy.refresh();

@@ -8,7 +8,6 @@ import { formatInstant } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import { SERVICE_SCOPES, type ServiceAccountRecord } from "../../records/service-account.ts";
-import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import {
   listServiceAccounts,
@@ -22,7 +21,7 @@ import {
 } from "../../store/identity/service-tokens.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { requireLiveActor } from "../auth/actor.ts";
-import { buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { recordChange } from "../changes/audit-log-entry.ts";
 import { changePolicy } from "../changes/change.ts";
 import { instantField, nameField, windowUsdField } from "../forms/fields.ts";
 import { namedPage } from "../http/named-page.ts";
@@ -131,7 +130,7 @@ export const adminServiceAccountRoutes = {
         const target = serviceAccountTitle(account.name);
         const atMs = installation.clock.nowMs();
         const action = "service_account.create_token";
-        await appendChange(tx, buildChangeEntry(input, { atMs, action, target, changes }));
+        await recordChange(tx, input, { atMs, action, target, changes });
         return { secret };
       });
     },
@@ -150,7 +149,7 @@ export const adminServiceAccountRoutes = {
         const target = serviceAccountTitle(account.name);
         const changes = [{ field: "tokens", from: String(revoked), to: "0" }];
         const action = "service_account.revoke_tokens";
-        await appendChange(tx, buildChangeEntry(input, { atMs: clock.nowMs(), action, target, changes }));
+        await recordChange(tx, input, { atMs: clock.nowMs(), action, target, changes });
         return { revoked };
       });
     },

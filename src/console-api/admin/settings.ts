@@ -12,7 +12,6 @@ import {
   type ListedAlert,
   listAlerts,
 } from "../../store/alerts/alerts.ts";
-import { appendChange } from "../../store/audit-log/audit-log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { readResponsesKept } from "../../store/responses/response-retention.ts";
 import { readAlertSettings } from "../../store/settings/alert-settings.ts";
@@ -22,7 +21,7 @@ import { readSmtp } from "../../store/settings/smtp.ts";
 import { readUsageExport } from "../../store/settings/usage-export-settings.ts";
 import { readUsageRowsKept } from "../../store/usage/usage-removal.ts";
 import { testEmail } from "../auth/email-templates.ts";
-import { buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { recordChange } from "../changes/audit-log-entry.ts";
 import { changePolicy } from "../changes/change.ts";
 import { emailField } from "../forms/fields.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
@@ -167,15 +166,12 @@ export const adminSettingsRoutes = {
       const { to } = input.body;
       const rejection = await mail.send(testEmail(to, context.publicUrl)).then(() => null, rejectionText);
       const change = { field: "result", from: null, to: rejection ?? "sent" };
-      await appendChange(
-        db,
-        buildChangeEntry(input, {
-          atMs: clock.nowMs(),
-          action: "smtp.test",
-          target: `mail ${to}`,
-          changes: [change],
-        }),
-      );
+      await recordChange(db, input, {
+        atMs: clock.nowMs(),
+        action: "smtp.test",
+        target: `mail ${to}`,
+        changes: [change],
+      });
       return rejection === null
         ? { ok: true, message: `The mail server accepted the mail to ${to}.` }
         : { ok: false, message: rejection };

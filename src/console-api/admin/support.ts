@@ -6,13 +6,12 @@
 
 import { z } from "zod";
 import { INTERFACES } from "../../records/interfaces.ts";
-import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { lookUpNames } from "../../store/reports/names.ts";
 import { readUsageSeries } from "../../store/reports/usage-charts.ts";
 import { listUsage } from "../../store/reports/usage-list.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { USAGE_OUTCOMES, type UsageOutcome } from "../../store/usage/usage-row.ts";
-import { buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { recordChange } from "../changes/audit-log-entry.ts";
 import { forAdmins } from "../http/route.ts";
 import { flushUsage } from "../usage/flush-usage.ts";
 import { requireUser } from "./users.ts";
@@ -75,15 +74,12 @@ export const adminSupportRoutes = {
         "key",
         rows.map(({ keyId }) => keyId),
       );
-      await appendChange(
-        db,
-        buildChangeEntry(input, {
-          atMs: nowMs,
-          action: "user.support_view",
-          target: `user ${user.email}`,
-          changes: [],
-        }),
-      );
+      await recordChange(db, input, {
+        atMs: nowMs,
+        action: "user.support_view",
+        target: `user ${user.email}`,
+        changes: [],
+      });
       return {
         since: fromMs,
         rejections: rows.map((row) => ({

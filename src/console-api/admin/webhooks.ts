@@ -4,9 +4,8 @@ import { z } from "zod";
 import type { WebhookResponse } from "../../alerts/post-webhook.ts";
 import { webhooksToFile } from "../../config/plan/plan-webhooks.ts";
 import { ApiError } from "../../errors.ts";
-import { appendChange } from "../../store/audit-log/audit-log.ts";
 import type { WebhookRecord } from "../../store/settings/settings-records.ts";
-import { buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { recordChange } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { forAdmins } from "../http/route.ts";
 
@@ -55,15 +54,12 @@ function testRoute({ path, summary, action, send }: WebhookTest) {
           "not_found",
           "No webhook has this name. Save the webhook first, then send a test.",
         );
-      await appendChange(
-        db,
-        buildChangeEntry(input, {
-          atMs: clock.nowMs(),
-          action,
-          target: `webhook ${webhook}`,
-          changes: [{ field: "result", from: null, to: result.response }],
-        }),
-      );
+      await recordChange(db, input, {
+        atMs: clock.nowMs(),
+        action,
+        target: `webhook ${webhook}`,
+        changes: [{ field: "result", from: null, to: result.response }],
+      });
       return { ok: result.ok, message: result.response };
     },
   });

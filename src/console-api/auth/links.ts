@@ -5,12 +5,11 @@ import { ApiError } from "../../errors.ts";
 import type { MailMessage } from "../../mail/mail.ts";
 import { ROLES } from "../../records/user.ts";
 import { secretDigest } from "../../secrets/random-secret.ts";
-import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { findCredentials } from "../../store/identity/credentials.ts";
 import { deleteLink, findLink, LINK_PURPOSES, listLinks } from "../../store/identity/links.ts";
 import { findUserByEmail } from "../../store/identity/users.ts";
-import { auditLogActor, buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { auditLogActor, recordChange } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { emailField, linkTokenField } from "../forms/fields.ts";
 import { forAdmins, forAnyone, NO_FIELDS } from "../http/route.ts";
@@ -145,10 +144,7 @@ export const linkRoutes = {
         if (deleted === null)
           throw new ApiError("not_found", "This link does not exist, or was already used.");
         const target = `${deleted.purpose === "invite" ? "invitation" : "user"} ${deleted.email}`;
-        await appendChange(
-          tx,
-          buildChangeEntry(input, { atMs: clock.nowMs(), action: "link.revoke", target, changes: [] }),
-        );
+        await recordChange(tx, input, { atMs: clock.nowMs(), action: "link.revoke", target, changes: [] });
       });
       return {};
     },

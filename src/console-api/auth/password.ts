@@ -4,7 +4,6 @@ import { z } from "zod";
 import { secretChange, secretSet } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
 import { secretDigest } from "../../secrets/random-secret.ts";
-import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { bumpKeyRevision } from "../../store/engine/revisions.ts";
 import {
@@ -16,7 +15,7 @@ import {
 } from "../../store/identity/credentials.ts";
 import { findLink, takeLink } from "../../store/identity/links.ts";
 import { readSignIn } from "../../store/settings/sign-in-settings.ts";
-import { auditLogActor, buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { auditLogActor, recordChange } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import {
   codeField,
@@ -68,7 +67,7 @@ export const passwordRoutes = {
         const changes = [passwordHash === null ? secretSet("password") : secretChange("password")];
         const atMs = installation.clock.nowMs();
         const target = `user ${email}`;
-        await appendChange(tx, buildChangeEntry(input, { atMs, action: "password.change", target, changes }));
+        await recordChange(tx, input, { atMs, action: "password.change", target, changes });
         return newCookie;
       });
       return withCookie({}, cookie);

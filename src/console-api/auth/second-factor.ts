@@ -5,7 +5,6 @@ import { ApiError } from "../../errors.ts";
 import { mintRecoveryCode, recoveryCodeSecret } from "../../secrets/recovery-code.ts";
 import { seal, totpBinding } from "../../secrets/seal.ts";
 import { mintTotpSecret, otpauthUrl } from "../../secrets/totp.ts";
-import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import {
   beginSecondFactor,
@@ -14,7 +13,7 @@ import {
 } from "../../store/identity/credentials.ts";
 import { deleteSessions } from "../../store/identity/sessions.ts";
 import { findUser } from "../../store/identity/users.ts";
-import { auditLogActor, buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { auditLogActor, recordChange } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { codeField, passwordField } from "../forms/fields.ts";
 import { forAdmins, forUsers, NO_FIELDS } from "../http/route.ts";
@@ -92,10 +91,7 @@ export const secondFactorRoutes = {
         const newCookie = await beginSession(tx, installation, input, userId);
         const changes = [{ field: "second_factor", from: "off", to: "on" }];
         const target = `user ${email}`;
-        await appendChange(
-          tx,
-          buildChangeEntry(input, { atMs, action: "second_factor.confirm", target, changes }),
-        );
+        await recordChange(tx, input, { atMs, action: "second_factor.confirm", target, changes });
         return newCookie;
       });
       return withCookie({ recovery_codes: codes.shown }, cookie);
@@ -146,10 +142,7 @@ export const secondFactorRoutes = {
           { field: "recovery_codes", from: String(recoveryDigests.length), to: String(RECOVERY_CODES) },
         ];
         const target = `user ${email}`;
-        await appendChange(
-          tx,
-          buildChangeEntry(input, { atMs, action: "recovery_codes.create", target, changes }),
-        );
+        await recordChange(tx, input, { atMs, action: "recovery_codes.create", target, changes });
       });
       return { recovery_codes: codes.shown };
     },

@@ -5,7 +5,6 @@ import { isUnclaimed } from "../../config/first-run/admin-claim.ts";
 import { limits } from "../../config/limits/product-limits.ts";
 import { ApiError } from "../../errors.ts";
 import { ROLES } from "../../records/user.ts";
-import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import {
   type Credentials,
@@ -22,7 +21,7 @@ import {
   readSignIn,
   type SignInRecord,
 } from "../../store/settings/sign-in-settings.ts";
-import { buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { recordChange } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { codeField, emailField, passwordField } from "../forms/fields.ts";
 import { endedSessionCookie } from "../http/cookies.ts";
@@ -199,15 +198,12 @@ export const sessionRoutes = {
         if (!(await deleteSession(tx, actor.userId, params.id))) {
           throw new ApiError("not_found", "You have no such session. It may have already ended.");
         }
-        await appendChange(
-          tx,
-          buildChangeEntry(input, {
-            atMs: clock.nowMs(),
-            action: "session.revoke",
-            target: `user ${actor.email}`,
-            changes: [],
-          }),
-        );
+        await recordChange(tx, input, {
+          atMs: clock.nowMs(),
+          action: "session.revoke",
+          target: `user ${actor.email}`,
+          changes: [],
+        });
       });
       await gateway.policy.refresh();
       return {};
@@ -227,10 +223,7 @@ export const sessionRoutes = {
         if (revoked > 0) {
           const changes = [{ field: "sessions", from: String(revoked), to: "0" }];
           const target = `user ${actor.email}`;
-          await appendChange(
-            tx,
-            buildChangeEntry(input, { atMs: clock.nowMs(), action: "session.revoke", target, changes }),
-          );
+          await recordChange(tx, input, { atMs: clock.nowMs(), action: "session.revoke", target, changes });
         }
         return { revoked };
       });
@@ -293,17 +286,15 @@ export async function signIn(
   const cookie = await transaction(db, async (tx) => {
     await before?.(tx);
     const newCookie = await beginSession(tx, installation, client, credentials.userId);
-    await appendChange(
+    await recordChange(
       tx,
-      buildChangeEntry(
-        { actor: credentials, clientAddress: client.clientAddress },
-        {
-          atMs: clock.nowMs(),
-          action: "session.create",
-          target: `user ${credentials.email}`,
-          changes: [{ field: "by", from: null, to: by }],
-        },
-      ),
+      { actor: credentials, clientAddress: client.clientAddress },
+      {
+        atMs: clock.nowMs(),
+        action: "session.create",
+        target: `user ${credentials.email}`,
+        changes: [{ field: "by", from: null, to: by }],
+      },
     );
     return newCookie;
   });

@@ -5,7 +5,6 @@ import { limits } from "../../config/limits/product-limits.ts";
 import { formatInstant } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
 import { mintAccessToken } from "../../secrets/random-secret.ts";
-import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import {
   type AccessTokenRecord,
@@ -15,7 +14,7 @@ import {
   needsAdmin,
   TOKEN_SCOPES,
 } from "../../store/identity/access-tokens.ts";
-import { buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { recordChange } from "../changes/audit-log-entry.ts";
 import { instantField, nameField } from "../forms/fields.ts";
 import { forUsers, NO_FIELDS } from "../http/route.ts";
 import { requireLiveActor } from "./actor.ts";
@@ -93,10 +92,7 @@ export const tokenRoutes = {
           { field: "scope", from: null, to: scope },
           { field: "expires", from: null, to: formatInstant(expiresAtMs) },
         ];
-        await appendChange(
-          tx,
-          buildChangeEntry(input, { atMs, action: "token.create", target: `token ${name}`, changes }),
-        );
+        await recordChange(tx, input, { atMs, action: "token.create", target: `token ${name}`, changes });
       });
       return { ...tokenObject(token), secret };
     },
@@ -115,10 +111,7 @@ export const tokenRoutes = {
         if (deleted === null) throw new ApiError("not_found", "You have no such token.");
         const target = `token ${deleted.name}`;
         const changes = [{ field: "scope", from: deleted.scope, to: null }];
-        await appendChange(
-          tx,
-          buildChangeEntry(input, { atMs: clock.nowMs(), action: "token.revoke", target, changes }),
-        );
+        await recordChange(tx, input, { atMs: clock.nowMs(), action: "token.revoke", target, changes });
       });
       return {};
     },

@@ -6,12 +6,11 @@ import { changedFields } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
 import { CAPTURE_MODES, type CaptureMode, type KeyCapture } from "../../records/capture.ts";
 import type { KeyRecord } from "../../records/key.ts";
-import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { readKeyCapture, writeKeyCapture } from "../../store/captures/key-captures.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { findUser } from "../../store/identity/users.ts";
 import { ownKey } from "../auth/owner.ts";
-import { buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { recordChange } from "../changes/audit-log-entry.ts";
 import type { ConsoleAuthor } from "../changes/change.ts";
 import type { ConsoleContext } from "../context.ts";
 import type { Actor } from "../http/route.ts";
@@ -66,7 +65,7 @@ export async function setKeyOrder(
     const changes = changedFields(formatOrder(before, atMs), formatOrder(after, atMs));
     if (changes.length > 0) {
       const target = keyTitle(key.name, user?.email ?? null);
-      await appendChange(tx, buildChangeEntry(author, { atMs, action: "key.capture", target, changes }));
+      await recordChange(tx, author, { atMs, action: "key.capture", target, changes });
     }
     return after;
   });

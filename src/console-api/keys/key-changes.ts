@@ -18,7 +18,6 @@ import type { CallerLimits } from "../../records/limits.ts";
 import type { FieldChange } from "../../records/policy.ts";
 import type { UserRecord } from "../../records/user.ts";
 import { mintApiKey } from "../../secrets/api-key.ts";
-import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { bumpKeyRevision } from "../../store/engine/revisions.ts";
 import { findUser } from "../../store/identity/users.ts";
@@ -37,7 +36,7 @@ import {
 import { listRequestPolicies } from "../../store/policy/request-policies.ts";
 import { isToolKey } from "../../store/policy/tool-keys.ts";
 import { requireLiveActor } from "../auth/actor.ts";
-import { buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { recordChange } from "../changes/audit-log-entry.ts";
 import type { ConsoleAuthor } from "../changes/change.ts";
 import type { ConsoleContext } from "../context.ts";
 import { rejectLimitsBeyond, rejectLooserLimits } from "../forms/limits-form.ts";
@@ -197,7 +196,7 @@ export async function logChange(
   { key, user, atMs, changes }: LoggedChange,
 ) {
   const target = keyTitle(key.name, user?.email ?? null);
-  await appendChange(tx, buildChangeEntry(author, { atMs, action, target, changes }));
+  await recordChange(tx, author, { atMs, action, target, changes });
 }
 
 function requireGroup(

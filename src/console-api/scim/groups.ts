@@ -19,7 +19,7 @@ import {
 import { findScimUsers } from "../../store/identity/scim-users.ts";
 import { auditLogActor } from "../changes/audit-log-entry.ts";
 import { applyDirectory } from "./apply-directory.ts";
-import { changeDirectory, type Push, recordChange, requireVersion } from "./push.ts";
+import { changeDirectory, type Push, recordDirectoryChange, requireVersion } from "./push.ts";
 
 export async function createGroup(
   push: Push,
@@ -133,7 +133,7 @@ function record(
   { verb, displayName, changes }: { verb: string; displayName: string; changes: FieldChange[] },
 ): Promise<void> {
   const target = `directory_group ${displayName}`;
-  return recordChange(tx, push, { action: `directory_group.${verb}`, target, changes });
+  return recordDirectoryChange(tx, push, { action: `directory_group.${verb}`, target, changes });
 }
 
 function describeMembers(added: readonly string[], removed: readonly string[]): FieldChange[] {

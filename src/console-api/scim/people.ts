@@ -26,7 +26,7 @@ import { deleteSessions } from "../../store/identity/sessions.ts";
 import { findUser, findUserByEmail, putUser } from "../../store/identity/users.ts";
 import { auditLogActor } from "../changes/audit-log-entry.ts";
 import { applyNow, type PushAuthor } from "./apply-directory.ts";
-import { changeDirectory, type Push, recordChange, requireVersion } from "./push.ts";
+import { changeDirectory, type Push, recordDirectoryChange, requireVersion } from "./push.ts";
 
 /** No provider has this issuer: the subject of the person is not known yet. */
 const UNKNOWN_ISSUER = "scim";
@@ -150,7 +150,7 @@ async function settle(
   const address = email === user.email ? [] : [{ field: "email", from: user.email, to: email }];
   const provider =
     action === "directory.update" ? [] : [{ field: "provider", from: null, to: scim.provider.name }];
-  await recordChange(tx, push, {
+  await recordDirectoryChange(tx, push, {
     action,
     target: `user ${email}`,
     changes: [...provider, ...changes, ...address],

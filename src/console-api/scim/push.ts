@@ -6,13 +6,13 @@ import { limits } from "../../config/limits/product-limits.ts";
 import { ApiError } from "../../errors.ts";
 import { type Projection, project, type Resource, readProjection } from "../../scim/projection.ts";
 import { SCIM_MEDIA } from "../../scim/scim-error.ts";
-import { appendChange, type ChangeEntry } from "../../store/audit-log/audit-log.ts";
+import type { ChangeEntry } from "../../store/audit-log/audit-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { bumpKeyRevision } from "../../store/engine/revisions.ts";
 import { recordRejectedPush, recordSync } from "../../store/identity/scim-records.ts";
 import { readScimProvider, type ScimProvider } from "../../store/settings/scim-settings.ts";
 import { requireLiveActor } from "../auth/actor.ts";
-import { buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { recordChange } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { asRejection } from "../http/rejections.ts";
 import {
@@ -157,12 +157,12 @@ export function changeDirectory<Result>(
 }
 
 /** Last in a transaction: it locks the end of the audit log. */
-export function recordChange(
+export function recordDirectoryChange(
   tx: Db,
   { installation, input }: Push,
   entry: Pick<ChangeEntry, "action" | "target" | "changes">,
 ): Promise<void> {
-  return appendChange(tx, buildChangeEntry(input, { ...entry, atMs: installation.clock.nowMs() }));
+  return recordChange(tx, input, { ...entry, atMs: installation.clock.nowMs() });
 }
 
 interface Representation {

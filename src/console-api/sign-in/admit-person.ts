@@ -10,7 +10,6 @@ import { computeGrants, type Person, REQUIRED_GROUP_NOT_PUSHED } from "../../ope
 import { NO_LIMITS } from "../../records/limits.ts";
 import type { FieldChange } from "../../records/policy.ts";
 import { effectiveStatus, type UserRecord } from "../../records/user.ts";
-import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { bumpKeyRevision } from "../../store/engine/revisions.ts";
 import { markVerified } from "../../store/identity/credentials.ts";
@@ -26,7 +25,7 @@ import { listGroups } from "../../store/policy/groups.ts";
 import type { ProviderRecord } from "../../store/settings/sign-in-settings.ts";
 import { beginSession, type NewSession } from "../auth/session.ts";
 import { accountDisabledError } from "../auth/sessions.ts";
-import { buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { recordChange } from "../changes/audit-log-entry.ts";
 import { readPushedGroups } from "./pushed-groups.ts";
 
 export interface AdmittedPerson {
@@ -98,13 +97,12 @@ export async function admitPerson(
         secretSet("subject"),
         ...(proof === undefined ? [] : [{ field: "proof", from: null, to: proof.by }]),
       ];
-      await appendChange(tx, buildChangeEntry(author, { ...entry, action: "directory.link", changes }));
+      await recordChange(tx, author, { ...entry, action: "directory.link", changes });
     }
     const changes = describeChange(change, names);
-    if (changes.length > 0)
-      await appendChange(tx, buildChangeEntry(author, { ...entry, action: "directory.change", changes }));
+    if (changes.length > 0) await recordChange(tx, author, { ...entry, action: "directory.change", changes });
     const by = [{ field: "by", from: null, to: provider.name }];
-    await appendChange(tx, buildChangeEntry(author, { ...entry, action: "session.create", changes: by }));
+    await recordChange(tx, author, { ...entry, action: "session.create", changes: by });
     return {
       userId: user.id,
       cookie,

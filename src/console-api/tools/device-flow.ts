@@ -5,7 +5,6 @@ import { ApiError } from "../../errors.ts";
 import { effectiveStatus } from "../../records/user.ts";
 import { mintSecret, secretDigest } from "../../secrets/random-secret.ts";
 import { formatUserCode, mintUserCode, parseUserCode } from "../../secrets/user-code.ts";
-import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { bumpKeyRevision } from "../../store/engine/revisions.ts";
 import {
@@ -22,7 +21,7 @@ import { findUser } from "../../store/identity/users.ts";
 import { countActiveKeys, isKeyNameTaken } from "../../store/policy/keys.ts";
 import { countTools } from "../../store/policy/tool-keys.ts";
 import { requireLiveActor } from "../auth/actor.ts";
-import { buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { recordChange } from "../changes/audit-log-entry.ts";
 import type { ConsoleAuthor } from "../changes/change.ts";
 import { waitForOtherNodes } from "../keys/wait-for-nodes.ts";
 import { addressBlock } from "../throttling/throttle.ts";
@@ -169,15 +168,12 @@ export async function approve(
     await rejectTooMany(tx, userId);
     const approval = { userId, groupId: group.id, name };
     if (!(await approveRequest(tx, request.userCodeDigest, approval, clock.nowMs()))) throw unknownCode();
-    await appendChange(
-      tx,
-      buildChangeEntry(author, {
-        atMs: clock.nowMs(),
-        action: "tool.approve",
-        target: `tool ${name} at ${request.address}`,
-        changes: [{ field: "group", from: null, to: group.name }],
-      }),
-    );
+    await recordChange(tx, author, {
+      atMs: clock.nowMs(),
+      action: "tool.approve",
+      target: `tool ${name} at ${request.address}`,
+      changes: [{ field: "group", from: null, to: group.name }],
+    });
   });
 }
 
@@ -201,15 +197,12 @@ export async function deny(
   await transaction(db, async (tx) => {
     if (!(await denyRequest(tx, request.userCodeDigest, { userId: author.actor.userId, nowMs })))
       throw unknownCode();
-    await appendChange(
-      tx,
-      buildChangeEntry(author, {
-        atMs: nowMs,
-        action: "tool.deny",
-        target: `tool at ${request.address}`,
-        changes: [],
-      }),
-    );
+    await recordChange(tx, author, {
+      atMs: nowMs,
+      action: "tool.deny",
+      target: `tool at ${request.address}`,
+      changes: [],
+    });
   });
 }
 

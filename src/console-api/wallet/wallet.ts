@@ -6,7 +6,6 @@ import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import { CHARGES } from "../../records/group.ts";
 import { COUNTED, PLAN_PERIODS, RENEWALS } from "../../records/plan.ts";
-import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { findUser } from "../../store/identity/users.ts";
 import { listUserEntries } from "../../store/money/entries.ts";
@@ -19,7 +18,7 @@ import {
 import { computeDebt, readWallet, type Wallet } from "../../store/money/wallets.ts";
 import { countKeysByGroup } from "../../store/policy/key-list.ts";
 import { ownerQuery, resolveOwner, resolveWalletOwner } from "../auth/owner.ts";
-import { buildChangeEntry } from "../changes/audit-log-entry.ts";
+import { recordChange } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { forUsers, forUsersAndServices } from "../http/route.ts";
@@ -197,15 +196,12 @@ export const walletRoutes = {
         const atMs = installation.clock.nowMs();
         const worth = describeRedemption(redemption);
         const change = { field: worth.plan === null ? "balance" : "plan", from: null, to: worthText(worth) };
-        await appendChange(
-          tx,
-          buildChangeEntry(input, {
-            atMs,
-            action: "code.redeem",
-            target: `user ${email}`,
-            changes: [change],
-          }),
-        );
+        await recordChange(tx, input, {
+          atMs,
+          action: "code.redeem",
+          target: `user ${email}`,
+          changes: [change],
+        });
         return { ...worth, ...balanceObject(redemption.wallet) };
       });
       redeemTries.release(userId);
