@@ -65,7 +65,6 @@ export const claimAdmin: Command = {
         throw error;
       }
       input.terminal.print(`${email} is now the administrator. The one-time token has been used.`);
-      return 0;
     }),
 };
 
@@ -151,7 +150,6 @@ ${SECRET_RULE}`,
       input.terminal.printNote(
         `\nThe link works once, for an hour. It gives access to the account of ${user.email}: send it only to this user.`,
       );
-      return 0;
     }),
 };
 

@@ -34,6 +34,5 @@ start the server, and run \`${PROGRAM} audit\`.`,
           ? "Back up MODEL_GATEWAY_MASTER_KEY separately: without it the credentials in the backup cannot be decrypted."
           : `Back up ${settings.masterKeyFile} separately: without it the credentials in the backup cannot be decrypted.`,
       );
-      return 0;
     }),
 };

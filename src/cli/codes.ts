@@ -17,6 +17,7 @@ import { type Command, DATA_OPTION, type Input, JSON_OPTION, misuse } from "./co
 import { EXPIRES_OPTION, instantFrom, instantText, shortInstant } from "./instants.ts";
 import { cliActor, formatUsd, usdFrom, wholeNumberFrom } from "./money-input.ts";
 import { runLogged } from "./operator.ts";
+import { printJson, printList } from "./output.ts";
 import { flushUser } from "./running-server.ts";
 import {
   chooseSecretTarget,
@@ -26,7 +27,7 @@ import {
   storeSecrets,
 } from "./secret-output.ts";
 import { requireUser, withInstallation } from "./store-access.ts";
-import { count, table } from "./terminal.ts";
+import { count } from "./terminal.ts";
 import { report } from "./wallet.ts";
 
 export const createRedeemCodes: Command = {
@@ -75,8 +76,7 @@ export const createRedeemCodes: Command = {
       if (input.flag("json")) {
         const expires = instantText(expiresAtMs);
         const delivered = file === null ? { codes } : { codes_file: file };
-        print(JSON.stringify({ batch: name, ...worthToJson(worth), expires, ...delivered }, null, 2));
-        return 0;
+        return printJson(input, { batch: name, ...worthToJson(worth), expires, ...delivered });
       }
       const made = `${count(codes.length, "code")} of ${formatWorth(worth)}, batch ${paint.bold(name)}`;
       if (file === null) {
@@ -85,7 +85,6 @@ export const createRedeemCodes: Command = {
         for (const code of codes) print(code);
       } else print(`${made}: ${secretFileText(file)}`);
       remark(paint.dim(`\nTo void the unused codes: ${input.command("codes void", name)}`));
-      return 0;
     }),
 };
 
@@ -98,9 +97,9 @@ export const listCodes: Command = {
     withInstallation(input, async ({ db, clock }) => {
       const batches = await allBatches(db, clock.nowMs());
       const plans = new Map((await listPlans(db)).map(({ id, name }) => [id, name]));
-      const { print, printNote: remark, paint } = input.terminal;
-      if (input.flag("json")) {
-        const batchList = batches.map((batch) => ({
+      const { paint } = input.terminal;
+      printList(input, {
+        json: batches.map((batch) => ({
           batch: batch.name,
           ...worthToJson(nameWorth(batch, plans)),
           created: instantText(batch.createdAtMs),
@@ -110,30 +109,21 @@ export const listCodes: Command = {
           redeemed: batch.redeemed,
           voided: batch.voided,
           unused: batch.open,
-        }));
-        print(JSON.stringify(batchList, null, 2));
-        return 0;
-      }
-      if (batches.length === 0) {
-        remark(
-          `No codes yet. To create codes: ${input.command("codes create", "--count", "10", "--usd", "5")}`,
-        );
-        return 0;
-      }
-      const rows = batches.map((batch) => [
-        batch.name,
-        formatWorth(nameWorth(batch, plans)),
-        String(batch.codes),
-        String(batch.redeemed),
-        batch.open > 0 ? paint.green(String(batch.open)) : "0",
-        batch.voided > 0 ? paint.red(String(batch.voided)) : "0",
-        instantText(batch.expiresAtMs)?.slice(0, 10) ?? "-",
-        instantText(batch.createdAtMs).slice(0, 10),
-        batch.createdBy,
-      ]);
-      const header = ["BATCH", "EACH", "CODES", "REDEEMED", "UNUSED", "VOIDED", "EXPIRES", "CREATED", "BY"];
-      print(table(header, rows, paint));
-      return 0;
+        })),
+        header: ["BATCH", "EACH", "CODES", "REDEEMED", "UNUSED", "VOIDED", "EXPIRES", "CREATED", "BY"],
+        rows: batches.map((batch) => [
+          batch.name,
+          formatWorth(nameWorth(batch, plans)),
+          String(batch.codes),
+          String(batch.redeemed),
+          batch.open > 0 ? paint.green(String(batch.open)) : "0",
+          batch.voided > 0 ? paint.red(String(batch.voided)) : "0",
+          instantText(batch.expiresAtMs)?.slice(0, 10) ?? "-",
+          instantText(batch.createdAtMs).slice(0, 10),
+          batch.createdBy,
+        ]),
+        empty: `No codes yet. To create codes: ${input.command("codes create", "--count", "10", "--usd", "5")}`,
+      });
     }),
 };
 
@@ -170,17 +160,9 @@ export const redeemCode: Command = {
       const { print, paint } = input.terminal;
       if (input.flag("json")) {
         const starts = instantText(subscription.startsAtMs);
-        print(
-          JSON.stringify(
-            { plan, subscription_id: subscription.id, starts, ends: instantText(ends) },
-            null,
-            2,
-          ),
-        );
-        return 0;
+        return printJson(input, { plan, subscription_id: subscription.id, starts, ends: instantText(ends) });
       }
       print(paint.green(`${email} has the plan ${plan} until ${shortInstant(ends)} UTC.`));
-      return 0;
     }),
 };
 
@@ -203,7 +185,6 @@ export const voidCodes: Command = {
       );
       if (input.flag("json")) input.terminal.print(JSON.stringify({ batch, voided }));
       else input.terminal.print(`${count(voided, "code")} of batch "${batch}" voided.`);
-      return 0;
     }),
 };
 

@@ -37,8 +37,8 @@ export interface Command {
   /** Names of the positional values; one in brackets is optional, and a last one with `...` may have several. */
   positionals?: readonly string[];
   options: Readonly<Record<string, Option>>;
-  /** Resolves to the exit code. */
-  run(input: Input): Promise<number>;
+  /** Resolves to the exit code, or to nothing for 0. */
+  run(input: Input): Promise<number> | Promise<void>;
 }
 
 export interface Input {
@@ -159,7 +159,7 @@ export async function runCommand(
     const value = values.get(name);
     return typeof value === "string" ? value : undefined;
   };
-  return command.run({
+  const exitCode = await command.run({
     text,
     require: (name) => text(name) ?? misuse(`${name} is missing.`, help),
     flag: (name) => values.get(name) === true,
@@ -169,6 +169,7 @@ export async function runCommand(
     environment,
     terminal,
   });
+  return exitCode ?? 0;
 }
 
 export function commandText(words: string, args: readonly string[], data: string | undefined): string {

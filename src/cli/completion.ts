@@ -25,7 +25,7 @@ export function completionCommand(listCommands: () => readonly Command[]): Comma
       const shell = SHELLS.find((one) => one === require("SHELL"));
       if (shell === undefined) misuse(`SHELL must be ${SHELLS.join(", ")}.`, "For example: completion bash");
       terminal.print(completionScript(shell, listCommands()));
-      return 0;
+      return;
     },
   };
 }

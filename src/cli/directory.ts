@@ -3,6 +3,7 @@
 import { restoreLostPeople } from "../console-api/sign-in/end-access.ts";
 import { type Command, DATA_OPTION, JSON_OPTION } from "./command.ts";
 import { operator } from "./operator.ts";
+import { printJson } from "./output.ts";
 import { withInstallation } from "./store-access.ts";
 import { count } from "./terminal.ts";
 
@@ -19,9 +20,8 @@ export const restoreDirectory: Command = {
       const provider = input.require("PROVIDER");
       const restored = await restoreLostPeople(installation, provider, { actor: operator(), address: null });
       const { print } = input.terminal;
-      if (input.flag("json")) print(JSON.stringify({ provider, ...restored }, null, 2));
+      if (input.flag("json")) printJson(input, { provider, ...restored });
       else if (restored.people === 0) print(`The provider ${provider} has not lost many people at once.`);
       else print(`Restored ${count(restored.people, "user")} and ${count(restored.keys, "key")}.`);
-      return 0;
     }),
 };

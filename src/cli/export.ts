@@ -13,6 +13,5 @@ export const exportState: Command = {
   run: (input) =>
     withInstallation(input, async ({ db }) => {
       input.terminal.print((await exportFile(db)).trimEnd());
-      return 0;
     }),
 };

@@ -133,12 +133,13 @@ function writeNew(file: string, text: string, mode: number): void {
   writeFileSync(file, text, { mode, flag: "wx" });
 }
 
-function applyFile(input: Input, file: string, variables: Readonly<Record<string, string>>): Promise<number> {
-  return apply.run({
+async function applyFile(input: Input, file: string, variables: Readonly<Record<string, string>>) {
+  const exitCode = await apply.run({
     ...input,
     require: (name) => (name === "FILE" ? file : input.require(name)),
     environment: { ...input.environment, ...variables },
   });
+  return exitCode ?? 0;
 }
 
 function printNext({ terminal, command }: Input, configFile: string, environmentFile: string): void {

@@ -20,6 +20,7 @@ import { readSuspendedKeys } from "../store/policy/suspended-keys.ts";
 import { type Command, DATA_OPTION, fail, type Input, JSON_OPTION, misuse } from "./command.ts";
 import { EXPIRES_OPTION, instantFrom, instantText } from "./instants.ts";
 import { runLogged } from "./operator.ts";
+import { printJson } from "./output.ts";
 import {
   chooseSecretTarget,
   SECRET_OPTIONS,
@@ -87,15 +88,13 @@ export const createKey: Command = {
           ...(fallback === null ? {} : { fallback }),
           ...(file === null ? { secret } : { secret_file: file }),
         };
-        print(JSON.stringify(made, null, 2));
-        return 0;
+        return printJson(input, made);
       }
       if (file === null) {
         print(`Key ${paint.bold(name)} for group ${group}, shown only once:\n`);
         print(`  ${paint.bold(secret)}\n`);
       } else print(`Key ${paint.bold(name)} for group ${group} is in ${secretFileText(file)}`);
       print(paint.dim(`To revoke it: ${input.command("keys revoke", publicId)}`));
-      return 0;
     }),
 };
 
@@ -183,8 +182,7 @@ export const listAllKeys: Command = {
       }));
       if (input.flag("json")) {
         const keyList = keys.map((key) => ({ ...key, limits: limitsToFile(key.limits) ?? null }));
-        print(JSON.stringify(keyList, null, 2));
-        return 0;
+        return printJson(input, keyList);
       }
       const hidden = all.length - keys.length;
       if (keys.length > 0) {
@@ -213,7 +211,6 @@ export const listAllKeys: Command = {
       }
       if (hidden > 0)
         remark(paint.dim(`\n${count(hidden, "revoked key")} not shown; use --all to include them.`));
-      return 0;
     }),
 };
 
@@ -246,7 +243,6 @@ export const revoke: Command = {
           `Key "${key.name}" (${publicId}) is revoked. Running servers reject it within a second.`,
         );
       else input.terminal.print(`Key "${key.name}" (${publicId}) was already revoked.`);
-      return 0;
     }),
 };
 

@@ -49,6 +49,5 @@ export const rotateMasterKey: Command = {
         print(`Old keys stay in ${settings.masterKeyFile} for older backups; --drop-old removes them.`);
       }
       print("Back up the master key separately from the database.");
-      return 0;
     }),
 };

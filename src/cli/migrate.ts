@@ -5,6 +5,7 @@ import { parseSqlitePath } from "../store/engine/db.ts";
 import { changesAhead } from "../store/engine/migrate.ts";
 import { type Command, DATA_OPTION, JSON_OPTION } from "./command.ts";
 import { lockDataFolder } from "./folder-in-use.ts";
+import { printJson } from "./output.ts";
 import { readCommandSettings, withInstallation, withStore } from "./store-access.ts";
 
 export const migrateSchema: Command = {
@@ -26,9 +27,8 @@ With PostgreSQL, nodes of the earlier version may run, unless \`upgrade-check\` 
         lock?.release();
       }
     }
-    if (input.flag("json")) print(JSON.stringify({ migrated: ahead !== null, schema: ahead }, null, 2));
+    if (input.flag("json")) printJson(input, { migrated: ahead !== null, schema: ahead });
     else if (ahead === null) print("The database already has the schema of this version.");
     else print(`The database now has schema ${ahead.to}.`);
-    return 0;
   },
 };

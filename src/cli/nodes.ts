@@ -2,8 +2,9 @@
 
 import { findCondition, listNodes, type NodeCondition, type NodeRecord } from "../store/nodes/nodes.ts";
 import { type Command, DATA_OPTION, JSON_OPTION } from "./command.ts";
+import { printList } from "./output.ts";
 import { withInstallation } from "./store-access.ts";
-import { type Paint, table } from "./terminal.ts";
+import type { Paint } from "./terminal.ts";
 
 export const listAllNodes: Command = {
   words: "nodes",
@@ -14,23 +15,15 @@ which takes about a minute.`,
   options: { json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
     withInstallation(input, async ({ db, clock }) => {
-      const { print, printNote, paint } = input.terminal;
       const nodes = await listNodes(db, clock);
-      if (input.flag("json")) print(JSON.stringify(nodes.map(nodeObject), null, 2));
-      else if (nodes.length === 0) printNote("No node runs. To start one: npx model-gateway start");
-      else
-        print(
-          table(
-            HEADER,
-            nodes.map((node) => buildRow(node, paint)),
-            paint,
-          ),
-        );
-      return 0;
+      printList(input, {
+        json: nodes.map(nodeObject),
+        header: ["NODE", "STATE", "VERSION", "SCHEMA", "STARTED", "HEARTBEAT", "CLOCK", "LIMITS", "JOBS"],
+        rows: nodes.map((node) => buildRow(node, input.terminal.paint)),
+        empty: "No node runs. To start one: npx model-gateway start",
+      });
     }),
 };
-
-const HEADER = ["NODE", "STATE", "VERSION", "SCHEMA", "STARTED", "HEARTBEAT", "CLOCK", "LIMITS", "JOBS"];
 
 function nodeObject(node: NodeRecord) {
   return {

@@ -19,6 +19,7 @@ import { readConfigFile } from "./apply.ts";
 import { differenceText, printProblems } from "./apply-output.ts";
 import { type Command, DATA_OPTION, fail, JSON_OPTION } from "./command.ts";
 import { runLogged } from "./operator.ts";
+import { printJson } from "./output.ts";
 import { PROGRAM } from "./program-name.ts";
 import { withInstallation } from "./store-access.ts";
 import { table } from "./terminal.ts";
@@ -80,8 +81,7 @@ TIMES is the multiplier of the group.`,
           quotation: findQuotation(resolvedPrice, records.priceList ?? null),
           price: resolvedPrice?.price ?? null,
         }));
-        print(JSON.stringify(output, null, 2));
-        return 0;
+        return printJson(input, output);
       }
       if (rows.length > 0) {
         const cells = rows.map(({ model, groups, resolvedPrice, multiplier }) => [
@@ -98,7 +98,6 @@ TIMES is the multiplier of the group.`,
         print(table(["MODEL", "GROUPS", "TIMES", "SOURCE", "DATE", "USD"], cells, paint));
       }
       if (own.length === 0 && only === undefined) remark("No models yet. Apply a configuration file first.");
-      return 0;
     }),
 };
 

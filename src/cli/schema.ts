@@ -1,6 +1,7 @@
 /** `model-gateway schema`: prints the schema of the configuration file. */
 
 import type { Command } from "./command.ts";
+import { printJson } from "./output.ts";
 import { PROGRAM } from "./program-name.ts";
 
 export const printSchema: Command = {
@@ -14,14 +15,13 @@ export const printSchema: Command = {
 To write the schema: ${PROGRAM} schema > gateway.schema.json
 The schema covers fields and values. \`apply --dry-run\` also checks references between the parts of the file.`,
   options: {},
-  async run({ terminal }) {
+  async run(input) {
     // Imported only when used: no other command needs these modules.
     const [{ buildJsonSchema }, { buildOutline }, { gatewayFile }] = await Promise.all([
       import("../config/reference/json-schema.ts"),
       import("../config/reference/outline.ts"),
       import("../config/schema/schema.ts"),
     ]);
-    terminal.print(JSON.stringify(buildJsonSchema(buildOutline(gatewayFile)), null, 2));
-    return 0;
+    printJson(input, buildJsonSchema(buildOutline(gatewayFile)));
   },
 };

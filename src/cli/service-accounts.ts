@@ -16,6 +16,7 @@ import { deleteServiceTokens, listServiceTokens } from "../store/identity/servic
 import { type Command, DATA_OPTION, fail, type Input, JSON_OPTION, misuse } from "./command.ts";
 import { EXPIRES_OPTION, instantText } from "./instants.ts";
 import { operator, runLogged } from "./operator.ts";
+import { printJson, printList } from "./output.ts";
 import {
   chooseSecretTarget,
   SECRET_OPTIONS,
@@ -25,7 +26,6 @@ import {
   storeSecrets,
 } from "./secret-output.ts";
 import { withInstallation } from "./store-access.ts";
-import { table } from "./terminal.ts";
 
 export const createServiceAccount: Command = {
   words: "service-accounts create",
@@ -107,7 +107,7 @@ async function deliverToken(
   input: Input,
   installation: Installation,
   { name, target, overlapMs }: TokenDelivery,
-): Promise<number> {
+): Promise<void> {
   const { secret } = await runLogged(
     installation,
     async (tx) =>
@@ -120,8 +120,7 @@ async function deliverToken(
   );
   const file = storeSecrets(target, [{ name, secret }]);
   const { print, paint } = input.terminal;
-  if (input.flag("json"))
-    print(JSON.stringify({ name, ...(file === null ? { secret } : { secret_file: file }) }, null, 2));
+  if (input.flag("json")) printJson(input, { name, ...(file === null ? { secret } : { secret_file: file }) });
   else {
     const title = `Token of the service account ${paint.bold(name)}`;
     print(
@@ -130,7 +129,6 @@ async function deliverToken(
         : `${title}: ${secretFileText(file)}`,
     );
   }
-  return 0;
 }
 
 export const listAllServiceAccounts: Command = {
@@ -140,14 +138,13 @@ export const listAllServiceAccounts: Command = {
   options: { json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
     withInstallation(input, async ({ db, clock }) => {
-      const { print, printNote, paint } = input.terminal;
       const accounts = await listServiceAccounts(db);
       const tokens = await listServiceTokens(
         db,
         accounts.map(({ id }) => id),
         clock.nowMs(),
       );
-      const rows = accounts.map(({ id, name, scopes, bounds, expiresAtMs }) => {
+      const json = accounts.map(({ id, name, scopes, bounds, expiresAtMs }) => {
         const own = tokens.filter(({ serviceAccountId }) => serviceAccountId === id);
         const usedAtMs = Math.max(0, ...own.map((token) => token.usedAtMs ?? 0));
         return {
@@ -159,25 +156,20 @@ export const listAllServiceAccounts: Command = {
           used: usedAtMs === 0 ? null : instantText(usedAtMs),
         };
       });
-      if (input.flag("json")) print(JSON.stringify(rows, null, 2));
-      else if (rows.length === 0) printNote("No service accounts yet.");
-      else
-        print(
-          table(
-            ["NAME", "SCOPES", "PER CALL", "PER DAY", "EXPIRES", "TOKENS", "USED"],
-            rows.map(({ name, scopes, bounds, expires, tokens: count, used }) => [
-              name,
-              scopes.join(", "),
-              bounds === null ? "-" : `$${bounds.usd_per_call}`,
-              bounds === null ? "-" : `$${bounds.usd_per_day}`,
-              expires?.slice(0, 10) ?? "-",
-              String(count),
-              used?.slice(0, 10) ?? "never",
-            ]),
-            paint,
-          ),
-        );
-      return 0;
+      printList(input, {
+        json,
+        header: ["NAME", "SCOPES", "PER CALL", "PER DAY", "EXPIRES", "TOKENS", "USED"],
+        rows: json.map(({ name, scopes, bounds, expires, tokens: count, used }) => [
+          name,
+          scopes.join(", "),
+          bounds === null ? "-" : `$${bounds.usd_per_call}`,
+          bounds === null ? "-" : `$${bounds.usd_per_day}`,
+          expires?.slice(0, 10) ?? "-",
+          String(count),
+          used?.slice(0, 10) ?? "never",
+        ]),
+        empty: "No service accounts yet.",
+      });
     }),
 };
 
@@ -202,7 +194,6 @@ export const revokeServiceTokens: Command = {
       input.terminal.print(
         `${name}: ${revoked} revoked. To create a new token: ${input.command("service-accounts token", name)}`,
       );
-      return 0;
     }),
 };
 
@@ -217,7 +208,6 @@ export const deleteServiceAccount: Command = {
       const { name } = await requireByName(installation.db, input.require("NAME"), input);
       await applyDocument(installation, {}, { removals: { service_accounts: [name] } });
       input.terminal.print(`The service account ${name} was deleted.`);
-      return 0;
     }),
 };
 

@@ -69,6 +69,5 @@ export const simulate: Command = {
       process.once("SIGTERM", resolve);
     });
     await simulator.stop();
-    return 0;
   },
 };

@@ -18,6 +18,7 @@ import { type Command, DATA_OPTION, fail, JSON_OPTION, misuse } from "./command.
 import { instantFrom, instantText, shortInstant } from "./instants.ts";
 import { alignDecimalPoints, formatUsd } from "./money-input.ts";
 import { runLogged } from "./operator.ts";
+import { printJson, printList } from "./output.ts";
 import { requireUser, withInstallation } from "./store-access.ts";
 import { count, type Paint, table } from "./terminal.ts";
 
@@ -31,28 +32,21 @@ export const listAllPlans: Command = {
       const plans = await listPlans(db);
       const active = (await listSubscriptions(db)).filter(({ status }) => status === "active");
       const granted = (planId: string) => active.filter((one) => one.planId === planId).length;
-      const { print, printNote: remark, paint } = input.terminal;
-      if (input.flag("json")) {
-        const planList = plans.map(({ id, name, timeZone, windows }) => {
+      printList(input, {
+        json: plans.map(({ id, name, timeZone, windows }) => {
           return { name, time_zone: timeZone, windows, subscriptions: granted(id) };
-        });
-        print(JSON.stringify(planList, null, 2));
-        return 0;
-      }
-      if (plans.length === 0) {
-        remark("No plans yet. Add them to a configuration file, under plans, and apply it.");
-        return 0;
-      }
-      const rows = plans.flatMap(({ id, name, timeZone, windows }) =>
-        windows.map(({ per, usd, counted }, i) => [
-          ...(i === 0 ? [name, timeZone, String(granted(id))] : ["", "", ""]),
-          per,
-          `$${usd}`,
-          counted,
-        ]),
-      );
-      print(table(["NAME", "TIME ZONE", "SUBSCRIPTIONS", "WINDOW", "LIMIT", "COUNTED"], rows, paint));
-      return 0;
+        }),
+        header: ["NAME", "TIME ZONE", "SUBSCRIPTIONS", "WINDOW", "LIMIT", "COUNTED"],
+        rows: plans.flatMap(({ id, name, timeZone, windows }) =>
+          windows.map(({ per, usd, counted }, i) => [
+            ...(i === 0 ? [name, timeZone, String(granted(id))] : ["", "", ""]),
+            per,
+            `$${usd}`,
+            counted,
+          ]),
+        ),
+        empty: "No plans yet. Add them to a configuration file, under plans, and apply it.",
+      });
     }),
 };
 
@@ -83,21 +77,16 @@ export const listAllSubscriptions: Command = {
         .map((one) => ({ one, user: emails.get(one.userId) ?? one.userId }))
         .sort((a, b) => (a.user < b.user ? -1 : a.user > b.user ? 1 : 0));
       const { print, printNote: remark, paint } = input.terminal;
-      if (input.flag("json")) {
-        print(
-          JSON.stringify(
-            listed.map(({ one, user }) => toJson(one, user)),
-            null,
-            2,
-          ),
+      if (input.flag("json"))
+        return printJson(
+          input,
+          listed.map(({ one, user }) => toJson(one, user)),
         );
-        return 0;
-      }
       if (listed.length === 0) {
         remark(
           `No subscriptions yet. To grant one: ${input.command("subscriptions grant", "--user", "EMAIL", "--plan", "PLAN")}`,
         );
-        return 0;
+        return;
       }
       print(listed.map(({ one, user }) => formatSubscription(one, user, paint)).join("\n\n"));
       print(
@@ -105,7 +94,6 @@ export const listAllSubscriptions: Command = {
           `\n${count(listed.length, "subscription")}; the lowest priority is charged first. Times are UTC.`,
         ),
       );
-      return 0;
     }),
 };
 
@@ -157,13 +145,9 @@ export const grantSubscription: Command = {
       );
       if (made === undefined) fail("The subscription was granted, but was cancelled in the meantime.");
       const { print, paint } = input.terminal;
-      if (input.flag("json")) {
-        print(JSON.stringify(toJson(made, user.email), null, 2));
-        return 0;
-      }
+      if (input.flag("json")) return printJson(input, toJson(made, user.email));
       print(`${user.email} has the plan ${paint.bold(plan)} ${termText(made, startsAtMs === null)}.`);
       print(paint.dim(`To cancel it: ${input.command("subscriptions cancel", subscription.id)}`));
-      return 0;
     }),
 };
 
@@ -204,7 +188,7 @@ export const cancelOneSubscription: Command = {
       const endsAtMs = result.kind === "ending" ? result.endsAtMs : null;
       if (input.flag("json")) {
         input.terminal.print(JSON.stringify({ id, result: result.kind, ends: instantText(endsAtMs) }));
-        return 0;
+        return;
       }
       input.terminal.print(
         endsAtMs !== null
@@ -213,7 +197,6 @@ export const cancelOneSubscription: Command = {
             ? "The subscription is cancelled. Requests in flight are still charged to it."
             : "The subscription was already cancelled.",
       );
-      return 0;
     }),
 };
 

@@ -18,6 +18,7 @@ import { listUsers } from "../store/identity/users.ts";
 import { type Command, DATA_OPTION, fail, JSON_OPTION, misuse } from "./command.ts";
 import { EXPIRES_OPTION, instantFrom, instantText } from "./instants.ts";
 import { runLogged } from "./operator.ts";
+import { printJson, printList } from "./output.ts";
 import {
   chooseSecretTarget,
   SECRET_OPTIONS,
@@ -26,7 +27,6 @@ import {
   storeSecrets,
 } from "./secret-output.ts";
 import { requireUser, withInstallation } from "./store-access.ts";
-import { table } from "./terminal.ts";
 
 const SCOPES = TOKEN_SCOPES.join(", ");
 
@@ -94,15 +94,13 @@ ${SECRET_RULE}`,
       const file = storeSecrets(target, [{ name, secret }]);
       if (input.flag("json")) {
         const delivered = file === null ? { secret } : { secret_file: file };
-        print(JSON.stringify({ id: token.id, name, user: user.email, scope, ...delivered }, null, 2));
-        return 0;
+        return printJson(input, { id: token.id, name, user: user.email, scope, ...delivered });
       }
       const made = `Token ${paint.bold(name)} of ${user.email}, scope ${scope}`;
       print(
         file === null ? `${made}, shown only once:\n\n  ${secret}\n` : `${made}: ${secretFileText(file)}`,
       );
       print(paint.dim(`To revoke it: ${input.command("tokens revoke", token.id)}`));
-      return 0;
     }),
 };
 
@@ -117,7 +115,6 @@ export const listAllTokens: Command = {
   },
   run: (input) =>
     withInstallation(input, async ({ db }) => {
-      const { print, printNote, paint } = input.terminal;
       const email = input.text("user");
       const users = email === undefined ? await listUsers(db) : [await requireUser(db, email)];
       const tokens = [];
@@ -133,10 +130,10 @@ export const listAllTokens: Command = {
             expires: instantText(token.expiresAtMs),
             used: instantText(token.usedAtMs),
           });
-      if (input.flag("json")) print(JSON.stringify(tokens, null, 2));
-      else if (tokens.length === 0) printNote("No tokens yet.");
-      else {
-        const rows = tokens.map((token) => [
+      printList(input, {
+        json: tokens,
+        header: ["ID", "NAME", "USER", "SCOPE", "ENDS", "CREATED", "EXPIRES", "USED"],
+        rows: tokens.map((token) => [
           token.id,
           token.name,
           token.user,
@@ -145,10 +142,9 @@ export const listAllTokens: Command = {
           token.created.slice(0, 10),
           token.expires?.slice(0, 10) ?? "-",
           token.used?.slice(0, 10) ?? "never",
-        ]);
-        print(table(["ID", "NAME", "USER", "SCOPE", "ENDS", "CREATED", "EXPIRES", "USED"], rows, paint));
-      }
-      return 0;
+        ]),
+        empty: "No tokens yet.",
+      });
     }),
 };
 
@@ -179,6 +175,5 @@ export const revokeToken: Command = {
       );
       if (input.flag("json")) input.terminal.print(JSON.stringify({ id, revoked: revoked !== null }));
       else input.terminal.print(`Token "${revoked?.name}" of ${owner.email} is revoked.`);
-      return 0;
     }),
 };

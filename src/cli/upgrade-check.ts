@@ -13,6 +13,7 @@ import {
 } from "../store/engine/migrate.ts";
 import { VERSION } from "../version.ts";
 import { type Command, DATA_OPTION, Failure, fail, type Input, JSON_OPTION } from "./command.ts";
+import { printJson } from "./output.ts";
 import { isForOperators, isInstallationMissing, readCommandSettings, storeFailure } from "./store-access.ts";
 import { count } from "./terminal.ts";
 
@@ -42,9 +43,8 @@ copies and shows how long the migration takes.`,
   },
   async run(input) {
     const report = await inspect(input);
-    if (input.flag("json")) input.terminal.print(JSON.stringify(report, null, 2));
+    if (input.flag("json")) printJson(input, report);
     else printReport(report, input);
-    return 0;
   },
 };
 

@@ -21,9 +21,9 @@ import { listGroups } from "../store/policy/groups.ts";
 import { type Command, DATA_OPTION, fail, type Input, JSON_OPTION, misuse } from "./command.ts";
 import { instantText } from "./instants.ts";
 import { operator, runLogged } from "./operator.ts";
+import { printJson, printList } from "./output.ts";
 import { readPassword } from "./password.ts";
 import { requireUser, withInstallation } from "./store-access.ts";
-import { table } from "./terminal.ts";
 
 export const listAllUsers: Command = {
   words: "users list",
@@ -32,7 +32,7 @@ export const listAllUsers: Command = {
   options: { json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
     withInstallation(input, async ({ db }) => {
-      const { print, printNote, paint } = input.terminal;
+      const { paint } = input.terminal;
       const groups = await readGroupNames(db);
       const users = (await listUsers(db)).map((user) => ({
         email: user.email,
@@ -43,21 +43,19 @@ export const listAllUsers: Command = {
         provider: user.directory?.provider ?? null,
         created: instantText(user.createdAtMs),
       }));
-      if (input.flag("json")) print(JSON.stringify(users, null, 2));
-      else if (users.length === 0)
-        printNote(`No users yet. To create one: ${input.command("users create", "EMAIL")}`);
-      else {
-        const rows = users.map((user) => [
+      printList(input, {
+        json: users,
+        header: ["EMAIL", "ROLE", "STATUS", "PASSWORD", "GROUPS", "CREATED"],
+        rows: users.map((user) => [
           user.email,
           user.role,
           user.status === "active" ? paint.green(user.status) : paint.red(user.status),
           user.has_password ? "yes" : "no",
           user.groups.join(", ") || "-",
           user.created.slice(0, 10),
-        ]);
-        print(table(["EMAIL", "ROLE", "STATUS", "PASSWORD", "GROUPS", "CREATED"], rows, paint));
-      }
-      return 0;
+        ]),
+        empty: `No users yet. To create one: ${input.command("users create", "EMAIL")}`,
+      });
     }),
 };
 
@@ -84,12 +82,11 @@ export const createUser: Command = {
         fail(`A user ${email} already exists.`, `See: ${input.command("users list")}`);
       await applyUser(installation, { email, role, groups });
       const { print, paint } = input.terminal;
-      if (input.flag("json")) print(JSON.stringify({ email, role, groups }, null, 2));
+      if (input.flag("json")) printJson(input, { email, role, groups });
       else {
         print(`User ${paint.bold(email)} created, role ${role}.`);
         print(paint.dim(`To set a password: ${input.command("users password", email)}`));
       }
-      return 0;
     }),
 };
 
@@ -143,11 +140,10 @@ export const setPassword: Command = {
         }),
       );
       input.terminal.print(`${user.email} has a new password, and all sessions have ended.`);
-      return 0;
     }),
 };
 
-function changeUser(input: Input, change: { role?: Role; status?: UserStatus }): Promise<number> {
+function changeUser(input: Input, change: { role?: Role; status?: UserStatus }): Promise<void> {
   return withInstallation(input, async (installation) => {
     const user = await requireUser(installation.db, input.require("EMAIL"));
     const { role = user.role, status = user.status } = change;
@@ -155,7 +151,6 @@ function changeUser(input: Input, change: { role?: Role; status?: UserStatus }):
     const written = userToFile(user, await readGroupNames(installation.db), undefined);
     await applyUser(installation, { ...written, role, status });
     input.terminal.print(`${user.email}: role ${role}, ${status}.`);
-    return 0;
   });
 }
 

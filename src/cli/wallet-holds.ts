@@ -8,8 +8,8 @@ import { type Command, DATA_OPTION, JSON_OPTION, type Option } from "./command.t
 import { instantText, shortInstant } from "./instants.ts";
 import { cliActor, formatUsd, usdFrom } from "./money-input.ts";
 import { runLogged } from "./operator.ts";
+import { printJson, printList } from "./output.ts";
 import { withInstallation } from "./store-access.ts";
-import { table } from "./terminal.ts";
 import { parseReason, report } from "./wallet.ts";
 
 const SHOWN_MAX = 1_000;
@@ -29,11 +29,12 @@ Resolve each with "wallet charge-hold" or "wallet release-hold".`,
   run: (input) =>
     withInstallation(input, async ({ db }) => {
       const holds = await listSetAsideHolds(db, SHOWN_MAX);
-      const { print, printNote, paint } = input.terminal;
-      if (input.flag("json")) print(JSON.stringify(holds.map(toJson), null, 2));
-      else if (holds.length === 0) printNote("No hold was set aside.");
-      else print(table(["REQUEST", "SINCE (UTC)", "USER", "HELD", "REASON"], holds.map(toRow), paint));
-      return 0;
+      printList(input, {
+        json: holds.map(toJson),
+        header: ["REQUEST", "SINCE (UTC)", "USER", "HELD", "REASON"],
+        rows: holds.map(toRow),
+        empty: "No hold was set aside.",
+      });
     }),
 };
 
@@ -93,11 +94,8 @@ export const releaseHold: Command = {
       );
       const { print, paint } = input.terminal;
       if (input.flag("json"))
-        print(
-          JSON.stringify({ request_id: requestId, user_id: userId, released: usdText(amountNano) }, null, 2),
-        );
+        printJson(input, { request_id: requestId, user_id: userId, released: usdText(amountNano) });
       else print(paint.green(`${formatUsd(amountNano)} of ${requestId} released.`));
-      return 0;
     }),
 };
 

@@ -20,6 +20,7 @@ import { type Command, DATA_OPTION, type Input, JSON_OPTION, misuse, type Option
 import { instantText, shortInstant } from "./instants.ts";
 import { alignDecimalPoints, cliActor, formatUsd, usdFrom, wholeNumberFrom } from "./money-input.ts";
 import { type CommandChange, runLogged } from "./operator.ts";
+import { printJson } from "./output.ts";
 import { flushUser } from "./running-server.ts";
 import { requireUser, withInstallation } from "./store-access.ts";
 import { type Paint, table } from "./terminal.ts";
@@ -52,8 +53,7 @@ export const showWallet: Command = {
       const { print, paint } = input.terminal;
       if (input.flag("json")) {
         const output = { user: user.email, ...walletToJson(wallet), set_aside: usdText(reservedNano) };
-        print(JSON.stringify({ ...output, entries: entries.map(entryToJson) }, null, 2));
-        return 0;
+        return printJson(input, { ...output, entries: entries.map(entryToJson) });
       }
       print(`${paint.bold(user.email)}\n\n${walletText(wallet, paint)}`);
       if (reservedNano > 0n) {
@@ -61,7 +61,6 @@ export const showWallet: Command = {
         print(paint.dim(note));
       }
       if (entries.length > 0) print(`\n${ledgerTable(entries, user.id, paint)}`);
-      return 0;
     }),
 };
 
@@ -179,10 +178,9 @@ export const showLedger: Command = {
       await flushUser(settings, user.id);
       const entries = await listUserEntries(db, user.id, { limit });
       const { print, printNote: remark, paint } = input.terminal;
-      if (input.flag("json")) print(JSON.stringify(entries.map(entryToJson), null, 2));
+      if (input.flag("json")) printJson(input, entries.map(entryToJson));
       else if (entries.length === 0) remark(`No ledger entries for ${user.email} yet.`);
       else print(ledgerTable(entries, user.id, paint));
-      return 0;
     }),
 };
 
@@ -210,11 +208,11 @@ export function parseReason(input: Input): string | null {
 }
 
 /** Prints what was done and the new state of the wallet. */
-export function report(input: Input, { entry, wallet, repeated }: MoneyResult, sentence: string): number {
+export function report(input: Input, { entry, wallet, repeated }: MoneyResult, sentence: string): void {
   const { print, paint } = input.terminal;
   if (input.flag("json")) {
-    print(JSON.stringify({ entry: entryToJson(entry), repeated, wallet: walletToJson(wallet) }, null, 2));
-    return 0;
+    printJson(input, { entry: entryToJson(entry), repeated, wallet: walletToJson(wallet) });
+    return;
   }
   if (repeated)
     print(
@@ -222,7 +220,6 @@ export function report(input: Input, { entry, wallet, repeated }: MoneyResult, s
     );
   else print(paint.green(sentence));
   print(`\n${walletText(wallet, paint)}\n${paint.dim(`entry      ${entry.id}`)}`);
-  return 0;
 }
 
 function walletText(wallet: Wallet, paint: Paint): string {

@@ -61,12 +61,11 @@ Try it with --dry-run first. docs/migrate-from.md describes what is carried over
     return withInstallation(input, async (installation) => {
       const plan = await planImport(installation, imported, { source, prefix: input.text("prefix") ?? "" });
       printImport(plan, input);
-      if (input.flag("dry-run") || plan.isEmpty) return 0;
+      if (input.flag("dry-run") || plan.isEmpty) return;
       await requireSameVersion(installation, plan.plan);
       await apply(installation, plan.plan);
       await bookTopUps(installation, source, plan.topUps);
       if (!input.flag("json")) input.terminal.print("\nImported.");
-      return 0;
     });
   },
 };

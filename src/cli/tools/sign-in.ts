@@ -41,7 +41,6 @@ export const login: Command = {
     await credentials.exclusively(async () => credentials.write(url, tokens));
     terminal.print(`Signed in at ${url}.`);
     terminal.printNote(`To set up a tool: ${PROGRAM} setup claude|codex|gemini|opencode`);
-    return 0;
   },
 };
 
@@ -86,7 +85,6 @@ export const logout: Command = {
         "End the sign-in in the console: Profile and security, Signed-in tools.",
       );
     input.terminal.print(`Signed out at ${url}.`);
-    return 0;
   },
 };
 
@@ -101,6 +99,5 @@ export const printToken: Command = {
     const credentials = new ToolCredentials(input.environment);
     const url = chooseGateway(credentials, input.text("url"));
     input.terminal.print(await getValidToken(credentials, url, input.terminal.printNote));
-    return 0;
   },
 };
