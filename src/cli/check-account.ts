@@ -9,7 +9,7 @@ import { limits } from "../config/limits/product-limits.ts";
 import { type HttpClient, openHttpClient } from "../net/http-client/client.ts";
 import { Dialer } from "../net/http-client/dial.ts";
 import { VERSION } from "../version.ts";
-import type { Finding } from "./finding.ts";
+import { type Finding, failed, passed, warned } from "./finding.ts";
 
 /** Probes an account and describes the result in words. */
 export async function checkAccount(
@@ -17,8 +17,7 @@ export async function checkAccount(
   dialer: Dialer,
   http: HttpClient,
 ): Promise<Finding> {
-  const probe = await sendProbe(account, dialer, http);
-  return { what: `account ${account.name}`, ...describeProbe(probe, account) };
+  return describeProbe(await sendProbe(account, dialer, http), account);
 }
 
 function sendProbe(account: PolicyAccount, dialer: Dialer, http: HttpClient): Promise<Probe> {
@@ -41,7 +40,7 @@ function sendProbe(account: PolicyAccount, dialer: Dialer, http: HttpClient): Pr
 
 export type ListedModels =
   | { readonly ok: true; readonly models: readonly string[] }
-  | { readonly ok: false; readonly finding: ProbeFinding };
+  | { readonly ok: false; readonly finding: Finding };
 
 /** Lists the models of one account, with connections that end with the call. */
 export async function listAccountModels(account: PolicyAccount): Promise<ListedModels> {
@@ -83,76 +82,74 @@ export async function withConnections<T>(work: (connections: CheckConnections) =
   }
 }
 
-export type ProbeFinding = Omit<Finding, "what">;
-
-function describeProbe(probe: Probe, account: PolicyAccount): ProbeFinding {
+function describeProbe(probe: Probe, account: PolicyAccount): Finding {
+  const what = `account ${account.name}`;
   switch (probe.kind) {
     case "answers":
-      return { state: "good", message: "is reachable and accepts the credential", todo: null };
+      return passed(what, "is reachable and accepts the credential");
     case "not_json":
-      return createBroken(
+      return failed(
+        what,
         "returned a response that is not JSON",
         `${account.baseUrl} serves a page, not an API. Check base_url, which usually ends in /v1.`,
       );
     case "refused":
-      return createBroken(
+      return failed(
+        what,
         `rejected the credential (${probe.status})`,
         account.credential === null
           ? "Set the account's credential in the configuration file and apply it."
           : "Set a valid credential in the configuration file and apply it.",
       );
     case "list_denied":
-      return {
-        state: "doubtful",
-        message: `is reachable, but the credential may not list models (${probe.status})`,
-        todo: "The credential is invalid, or it may call models only. Send a request to find out.",
-      };
+      return warned(
+        what,
+        `is reachable, but the credential may not list models (${probe.status})`,
+        "The credential is invalid, or it may call models only. Send a request to find out.",
+      );
     case "no_list":
-      return {
-        state: "doubtful",
-        message: `is reachable, but does not list models (${probe.status})`,
-        todo: "Some upstreams do not support this. Otherwise check base_url, which usually ends in /v1.",
-      };
+      return warned(
+        what,
+        `is reachable, but does not list models (${probe.status})`,
+        "Some upstreams do not support this. Otherwise check base_url, which usually ends in /v1.",
+      );
     case "limited":
-      return {
-        state: "doubtful",
-        message: "is rate limited or out of quota (429)",
-        todo: "Check the quota at the provider.",
-      };
+      return warned(what, "is rate limited or out of quota (429)", "Check the quota at the provider.");
     case "redirects":
-      return createBroken(
+      return failed(
+        what,
         `redirects (${probe.status}); redirects are not followed`,
         "Set base_url to the final address.",
       );
     case "fails":
-      return createBroken(
+      return failed(
+        what,
         `returned an error (${probe.status})`,
         "Check the provider's status page, or try again later.",
       );
     case "unreachable":
-      return createBroken(...FAILURES[probe.failure]);
+      return failed(what, ...PROBE_FAILURES[probe.failure]);
     case "forbidden_address":
-      return createBroken(
+      return failed(
+        what,
         probe.reason,
         account.privateNetwork
           ? "This address is blocked, because it serves the secrets of the machine (metadata service). Use another address."
           : "If this is intended, set private_network: true for the account in the configuration file and apply it.",
       );
     case "unknown_host":
-      return createBroken(
+      return failed(
+        what,
         "has a host name that cannot be resolved",
         "Check the host name of base_url, and the DNS of this machine.",
       );
     case "bad_url":
-      return createBroken("cannot be reached", "Check base_url.");
+      return failed(what, "cannot be reached", "Check base_url.");
   }
 }
 
-function createBroken(message: string, todo: string): ProbeFinding {
-  return { state: "broken", message, todo };
-}
-
-const FAILURES: Readonly<Record<ProbeFailure, readonly [message: string, todo: string]>> = {
+/** What is wrong with the account, and what to do. */
+export const PROBE_FAILURES: Readonly<Record<ProbeFailure, readonly [message: string, todo: string]>> = {
   refused: [
     "cannot be connected to",
     "Check that the upstream is running, and check host and port of base_url and firewalls.",
@@ -166,7 +163,3 @@ const FAILURES: Readonly<Record<ProbeFailure, readonly [message: string, todo: s
   bad_http: ["does not speak HTTP", "Check the scheme and the port of base_url."],
   late: [`did not respond within ${limits.doctorTimeoutMs / 1_000} s`, "Check base_url and firewalls."],
 };
-
-export function failureMeaning(kind: ProbeFailure): ProbeFinding {
-  return createBroken(...FAILURES[kind]);
-}

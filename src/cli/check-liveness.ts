@@ -1,7 +1,7 @@
 /** Whether the server of a data folder responds. */
 
 import { localUrl, type Settings } from "../config/installation/environment.ts";
-import type { Finding } from "./finding.ts";
+import { type Finding, failed, passed } from "./finding.ts";
 import { sendToServer } from "./running-server.ts";
 
 const TIMEOUT_MS = 2_000;
@@ -13,13 +13,12 @@ const TIMEOUT_MS = 2_000;
 export async function checkLiveness(settings: Settings): Promise<Finding> {
   const what = "server";
   if ((await sendToServer(settings, "/health", {})).length > 0 || (await respondsToHttp(settings)))
-    return { what, state: "good", message: "answers", todo: null };
-  return {
+    return passed(what, "answers");
+  return failed(
     what,
-    state: "broken",
-    message: `No server answers for ${settings.dataDir}.`,
-    todo: "Start it, or set the data folder of the server with --data.",
-  };
+    `No server answers for ${settings.dataDir}.`,
+    "Start it, or set the data folder of the server with --data.",
+  );
 }
 
 async function respondsToHttp({ host, port }: Settings): Promise<boolean> {

@@ -8,8 +8,8 @@ import type { Deadlines } from "../base/deadlines.ts";
 import { limits } from "../config/limits/product-limits.ts";
 import type { Dialer } from "../net/http-client/dial.ts";
 import { VERSION } from "../version.ts";
-import { failureMeaning, type ProbeFinding } from "./check-account.ts";
-import type { Finding } from "./finding.ts";
+import { PROBE_FAILURES } from "./check-account.ts";
+import { type Finding, failed, passed, warned } from "./finding.ts";
 
 /**
  * Checks whether an account that is configured for WebSocket supports it. Null if the check over HTTP was
@@ -27,25 +27,22 @@ export async function checkSocket(
     userAgent: `model-gateway/${VERSION}`,
     limits,
   });
-  return handshake === null
-    ? null
-    : { what: `account ${account.name}, WebSocket`, ...describeHandshake(handshake) };
+  return handshake === null ? null : describeHandshake(`account ${account.name}, WebSocket`, handshake);
 }
 
-function describeHandshake(handshake: HandshakeProbe): ProbeFinding {
-  if (handshake.kind === "open") return { state: "good", message: "is supported", todo: null };
-  if (handshake.kind === "failed") return failureMeaning(handshake.failure.kind);
+function describeHandshake(what: string, handshake: HandshakeProbe): Finding {
+  if (handshake.kind === "open") return passed(what, "is supported");
+  if (handshake.kind === "failed") return failed(what, ...PROBE_FAILURES[handshake.failure.kind]);
   const { status } = handshake;
-  if (status === 401 || status === 403) {
-    return {
-      state: "broken",
-      message: `rejected the credential (${status})`,
-      todo: "Set a valid credential in the configuration file and apply it.",
-    };
-  }
-  return {
-    state: "doubtful",
-    message: `is rejected (${status}), so HTTP is used`,
-    todo: "Set websocket: false for the account, or check base_url.",
-  };
+  return status === 401 || status === 403
+    ? failed(
+        what,
+        `rejected the credential (${status})`,
+        "Set a valid credential in the configuration file and apply it.",
+      )
+    : warned(
+        what,
+        `is rejected (${status}), so HTTP is used`,
+        "Set websocket: false for the account, or check base_url.",
+      );
 }

@@ -17,7 +17,7 @@ import {
   measureClockSkew,
   type NodeRecord,
 } from "../store/nodes/nodes.ts";
-import type { Finding } from "./finding.ts";
+import { type Finding, failed, passed, warned } from "./finding.ts";
 import { count } from "./terminal.ts";
 
 const SET_ASIDE_SHOWN_MAX = 1_000;
@@ -38,10 +38,10 @@ export async function checkNodes(db: Db): Promise<Finding[]> {
 export async function checkRedis(url: string): Promise<Finding> {
   try {
     const problem = await findRedisProblem(url);
-    if (problem === null) return good("redis", "answers, and keeps what nodes share");
-    return doubtful("redis", problem.message, problem.todo);
+    if (problem === null) return passed("redis", "answers, and keeps what nodes share");
+    return warned("redis", problem.message, problem.todo);
   } catch {
-    return doubtful(
+    return warned(
       "redis",
       "cannot be reached, so that `on_coordinator_loss` decides about limits",
       "Check REDIS_URL and that the server runs.",
@@ -55,7 +55,7 @@ export async function checkSetAsideHolds(db: Db): Promise<Finding[]> {
   if (holds.length === 0) return [];
   const [first] = holds;
   return [
-    doubtful(
+    warned(
       "holds",
       `${count(holds.length, "hold")} of ended processes could not be settled: ${first?.reason}`,
       "List them with `wallet holds`. Resolve each with `wallet charge-hold` or `wallet release-hold`.",
@@ -70,10 +70,10 @@ export async function checkNotifications(listenUrl: string): Promise<Finding[]> 
   const set = "Set DATABASE_LISTEN_URL to the address of PostgreSQL itself.";
   try {
     const problem = await findListenProblem(listenUrl);
-    return problem === null ? [] : [doubtful(what, `${problem}, so ${effect}`, set)];
+    return problem === null ? [] : [warned(what, `${problem}, so ${effect}`, set)];
   } catch (error) {
     const [reason, todo] = error instanceof StoreProblem ? [error.problem, error.todo] : ["unknown", set];
-    return [doubtful(what, `are not available, so ${effect}: ${reason}`, todo)];
+    return [warned(what, `are not available, so ${effect}: ${reason}`, todo)];
   }
 }
 
@@ -86,9 +86,9 @@ async function checkWaitingMigrations(db: Db, nodes: readonly NodeRecord[]): Pro
   const waiting = await findWaitingMigrations(db);
   return waiting.map(({ name, processIds }) => {
     if (processIds.length === 0)
-      return doubtful("migrations", `"${name}" is pending`, "A running node applies it within a minute.");
+      return warned("migrations", `"${name}" is pending`, "A running node applies it within a minute.");
     const inTheWay = nodes.filter(({ id }) => processIds.includes(id)).map(describeNode);
-    return doubtful(
+    return warned(
       "migrations",
       `"${name}" waits for nodes of an earlier version: ${inTheWay.join(", ")}`,
       "Upgrade or stop these nodes. A node that was killed is removed after a minute.",
@@ -106,7 +106,7 @@ function checkVersions(nodes: readonly NodeRecord[]): Finding[] {
       (name) => `${count(names.filter((one) => one === name).length, "node")} with ${name}`,
     );
     return [
-      doubtful(
+      warned(
         "nodes",
         `run different versions: ${perVersion.join("; ")}`,
         "Finish the rolling upgrade: replace the older nodes.",
@@ -116,7 +116,7 @@ function checkVersions(nodes: readonly NodeRecord[]): Finding[] {
   const isOther = nodes.length > 0 && nodes[0]?.schemaKnown !== SCHEMA_KNOWN;
   if (isOther) {
     return [
-      doubtful(
+      warned(
         "nodes",
         `run ${versions[0]}, and this command knows schema ${SCHEMA_KNOWN}`,
         "Use the same version for commands and nodes.",
@@ -125,14 +125,14 @@ function checkVersions(nodes: readonly NodeRecord[]): Finding[] {
   }
   return nodes.length === 0
     ? []
-    : [good("nodes", `${count(nodes.length, "node")} with version ${versions[0]}`)];
+    : [passed("nodes", `${count(nodes.length, "node")} with version ${versions[0]}`)];
 }
 
 function checkSilent(nodes: readonly NodeRecord[]): Finding[] {
   return nodes
     .filter((node) => findCondition(node) === "silent")
     .map((node) =>
-      doubtful(
+      warned(
         "nodes",
         `${describeNode(node)} has sent no heartbeat for ${Math.round(node.sinceHeartbeatMs / 1_000)} s`,
         "If the node was killed, a running node removes it after a minute. Otherwise check its connection to the database.",
@@ -144,7 +144,7 @@ function checkCoordinators(nodes: readonly NodeRecord[]): Finding[] {
   return nodes
     .filter(hasLostCoordinator)
     .map((node) =>
-      doubtful(
+      warned(
         "coordinator",
         `${describeNode(node)} cannot reach the coordinator of limits: if another node reaches it, this one rejects requests with limits; otherwise \`on_coordinator_loss\` decides`,
         "Check Redis or PostgreSQL and the network of this node. Its log line coordinator_lost has the reason.",
@@ -161,13 +161,13 @@ async function checkClocks(db: Db, nodes: readonly NodeRecord[]): Promise<Findin
   const wrong = measured.filter(({ skewMs }) => hasWrongClock({ clockSkewMs: skewMs }));
   if (wrong.length === 0)
     return [
-      good(
+      passed(
         "clocks",
         `at most ${Math.max(...measured.map(({ skewMs }) => Math.abs(skewMs)))} ms from the database`,
       ),
     ];
   return wrong.map(({ name, skewMs }) =>
-    doubtful(
+    warned(
       "clocks",
       `${name} is ${(Math.abs(skewMs) / 1_000).toFixed(1)} s ${skewMs > 0 ? "ahead of" : "behind"} the database`,
       "Synchronize the clocks of all machines (NTP).",
@@ -179,30 +179,21 @@ async function checkPrivileges(db: Db): Promise<Finding[]> {
   const { data, schema } = await listMissingPrivileges(db);
   if (data.length > 0) {
     return [
-      {
-        what: "privileges",
-        state: "broken",
-        message: `the database role lacks ${data.join(", ")}`,
-        todo: "Grant SELECT, INSERT, UPDATE and DELETE on all tables of the schema to the role of DATABASE_URL.",
-      },
+      failed(
+        "privileges",
+        `the database role lacks ${data.join(", ")}`,
+        "Grant SELECT, INSERT, UPDATE and DELETE on all tables of the schema to the role of DATABASE_URL.",
+      ),
     ];
   }
   if (schema.length > 0) {
     return [
-      doubtful(
+      warned(
         "privileges",
         `the database role cannot migrate: ${schema.join(", ")}`,
         "Upgrades need a role that owns the tables and may create others. Let such a role run the first start of a new version.",
       ),
     ];
   }
-  return [good("privileges", "the database role can read, write and migrate")];
-}
-
-function good(what: string, message: string): Finding {
-  return { what, state: "good", message, todo: null };
-}
-
-function doubtful(what: string, message: string, todo: string): Finding {
-  return { what, state: "doubtful", message, todo };
+  return [passed("privileges", "the database role can read, write and migrate")];
 }

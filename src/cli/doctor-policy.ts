@@ -18,7 +18,7 @@ import type { PolicyRecords } from "../records/policy.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { accountCredentialBinding, unseal } from "../secrets/seal.ts";
 import type { Registration } from "../store/settings/settings-records.ts";
-import type { Finding } from "./finding.ts";
+import { type Finding, failed, passed, warned } from "./finding.ts";
 import { PROGRAM } from "./program-name.ts";
 
 /** Enabled accounts with their credentials. An account whose credential cannot be unsealed becomes a finding. */
@@ -31,16 +31,16 @@ export function openAccounts(
   for (const record of records.accounts) {
     const what = `account ${record.name}`;
     if (!record.enabled) {
-      findings.push({ what, state: "good", message: "is disabled and was not checked", todo: null });
+      findings.push(passed(what, "is disabled and was not checked"));
     } else if (isBuiltIn(record.kind)) {
-      findings.push({ what, state: "good", message: "is the built-in simulator", todo: null });
+      findings.push(passed(what, "is the built-in simulator"));
     } else {
       try {
         accounts.push(...compileAccount(record, keyring));
       } catch {
         const todo =
           "Restore the master key that encrypted it, or set the credential in the configuration file and apply it.";
-        findings.push({ what, state: "broken", message: "has a credential that cannot be decrypted", todo });
+        findings.push(failed(what, "has a credential that cannot be decrypted", todo));
       }
     }
   }
@@ -68,7 +68,7 @@ export function checkGroups(records: PolicyRecords): Finding[] {
     const pool = group.accounts.flatMap((id) => accounts.get(id) ?? []).filter(({ enabled }) => enabled);
     if (pool.length === 0) {
       const todo = "Add an account to the group in the configuration file, or enable one of its accounts.";
-      return [{ what, state: "broken", message: "publishes models but has no enabled account", todo }];
+      return [failed(what, "publishes models but has no enabled account", todo)];
     }
     const findings = checkPublications(group).flatMap((publication) =>
       publication.shortcomings.map((shortcoming) => ({
@@ -77,8 +77,7 @@ export function checkGroups(records: PolicyRecords): Finding[] {
         ...describeShortcoming(shortcoming, group, publication, pool),
       })),
     );
-    if (findings.length > 0) return findings;
-    return [{ what, state: "good", message: "every published model has an account", todo: null }];
+    return findings.length > 0 ? findings : [passed(what, "every published model has an account")];
   });
 }
 
@@ -93,12 +92,13 @@ export function checkOpenAccess(
       ({ access, billing, models }) =>
         access === "everyone" && billing.charge === "none" && models.length > 0,
     )
-    .map(({ name }) => ({
-      what: `group ${name}`,
-      state: "doubtful",
-      message: "is free and open to everyone, and registration is open",
-      todo: "Set access: members, charge a balance or a subscription, or close registration.",
-    }));
+    .map(({ name }) =>
+      warned(
+        `group ${name}`,
+        "is free and open to everyone, and registration is open",
+        "Set access: members, charge a balance or a subscription, or close registration.",
+      ),
+    );
 }
 
 /** The address of a client behind a proxy is known only if the public URL is https. */
@@ -106,13 +106,13 @@ export function checkNetworks({ requestPolicies = [] }: PolicyRecords, publicUrl
   if (publicUrl.startsWith("https:")) return [];
   return requestPolicies
     .filter(({ rules }) => rules?.networks !== undefined)
-    .map(({ name }) => ({
-      what: `request policy ${name}`,
-      state: "doubtful",
-      message:
+    .map(({ name }) =>
+      warned(
+        `request policy ${name}`,
         "restricts networks, and server.public_url is not https: requests through a proxy are rejected",
-      todo: "Set server.public_url to the https address of the proxy, unless clients connect directly.",
-    }));
+        "Set server.public_url to the https address of the proxy, unless clients connect directly.",
+      ),
+    );
 }
 
 function describeShortcoming(

@@ -10,7 +10,7 @@ import type { Db } from "../store/engine/db.ts";
 import { canAdministratorSignIn } from "../store/identity/users.ts";
 import { type ProviderRecord, readSignIn } from "../store/settings/sign-in-settings.ts";
 import type { CheckConnections } from "./check-account.ts";
-import type { Finding } from "./finding.ts";
+import { type Finding, failed, passed, warned } from "./finding.ts";
 
 interface SignInChecks {
   db: Db;
@@ -48,19 +48,13 @@ function checkAddress(publicUrl: string): Finding[] {
   const { protocol, hostname } = new URL(publicUrl);
   if (protocol === "https:") return [];
   const isLocal = hostname === "localhost" || hostname === "127.0.0.1";
-  return [
-    {
-      what: WHAT,
-      state: isLocal ? "doubtful" : "broken",
-      message: `server.public_url is ${publicUrl}, so ${isLocal ? "only browsers on this machine" : "no browser"} can sign in at a provider`,
-      todo: "Set server.public_url (PUBLIC_URL) to the https address of the gateway.",
-    },
-  ];
+  const message = `server.public_url is ${publicUrl}, so ${isLocal ? "only browsers on this machine" : "no browser"} can sign in at a provider`;
+  const todo = "Set server.public_url (PUBLIC_URL) to the https address of the gateway.";
+  return [isLocal ? warned(WHAT, message, todo) : failed(WHAT, message, todo)];
 }
 
 function describeProvider({ name, issuer }: ProviderRecord, publicUrl: string): Finding {
-  const message = `${issuer} responds. Redirect URI: ${publicUrl}/console/sign-in/callback`;
-  return { what: `${WHAT} ${name}`, state: "good", message, todo: null };
+  return passed(`${WHAT} ${name}`, `${issuer} responds. Redirect URI: ${publicUrl}/console/sign-in/callback`);
 }
 
 function describeFailure({ name }: ProviderRecord, { kind, message }: SignInFailure): Finding {
@@ -68,7 +62,7 @@ function describeFailure({ name }: ProviderRecord, { kind, message }: SignInFail
     kind === "unavailable"
       ? "Check the address of the issuer, and that this machine reaches it."
       : "Set issuer exactly as the provider shows it.";
-  return { what: `${WHAT} ${name}`, state: "broken", message, todo };
+  return failed(`${WHAT} ${name}`, message, todo);
 }
 
 /** A token counts as expired or not valid yet if the clocks differ by more. */
@@ -86,18 +80,16 @@ async function checkClock(
   const differenceMs = Math.abs(theirsMs - systemClock.nowMs());
   if (!(differenceMs > CLOCK_DIFFERENCE_MS_MAX)) return [];
   return [
-    {
-      what: `${WHAT} ${name}`,
-      state: "doubtful",
-      message: `the clocks of this machine and of the provider differ by ${Math.round(differenceMs / 1000)} seconds`,
-      todo: "Synchronize the clock of this machine, for example with chrony.",
-    },
+    warned(
+      `${WHAT} ${name}`,
+      `the clocks of this machine and of the provider differ by ${Math.round(differenceMs / 1000)} seconds`,
+      "Synchronize the clock of this machine, for example with chrony.",
+    ),
   ];
 }
 
-const NO_LOCAL_ADMINISTRATOR: Finding = {
-  what: WHAT,
-  state: "doubtful",
-  message: "no administrator can sign in with a password while the provider is down",
-  todo: "Create an administrator with a password who is not linked to a provider.",
-};
+const NO_LOCAL_ADMINISTRATOR = warned(
+  WHAT,
+  "no administrator can sign in with a password while the provider is down",
+  "Create an administrator with a password who is not linked to a provider.",
+);

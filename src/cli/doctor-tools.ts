@@ -6,7 +6,7 @@ import { isLoopback } from "../console-api/http/origin.ts";
 import { findLocalAddress } from "../net/http-client/ip-addresses.ts";
 import type { Db } from "../store/engine/db.ts";
 import { readToolSignIn } from "../store/settings/tool-sign-in-settings.ts";
-import type { Finding } from "./finding.ts";
+import { type Finding, failed, passed, warned } from "./finding.ts";
 
 const WHAT = "tool sign-in";
 
@@ -16,41 +16,34 @@ export async function checkToolSignIn(
 ): Promise<Finding[]> {
   if ((await readToolSignIn(db))?.enabled !== true) return [];
   const { protocol, hostname } = new URL(publicUrl);
-  if (isLoopback(hostname)) return [good(`${publicUrl}: tools on this machine can sign in`)];
+  if (isLoopback(hostname)) return [passed(WHAT, `${publicUrl}: tools on this machine can sign in`)];
   if (protocol !== "https:")
     return [
-      {
-        what: WHAT,
-        state: "broken",
-        message: `server.public_url is ${publicUrl}, so no tool can sign in`,
-        todo: "Set server.public_url (PUBLIC_URL) to the https address of the gateway.",
-      },
+      failed(
+        WHAT,
+        `server.public_url is ${publicUrl}, so no tool can sign in`,
+        "Set server.public_url (PUBLIC_URL) to the https address of the gateway.",
+      ),
     ];
   const addresses = await resolveAll(hostname);
   if (addresses.length === 0)
     return [
-      {
-        what: WHAT,
-        state: "doubtful",
-        message: `${hostname} has no address here, so it is unknown whether Claude Code accepts it for /login`,
-        todo: "Check the name on a computer of the people who sign in.",
-      },
+      warned(
+        WHAT,
+        `${hostname} has no address here, so it is unknown whether Claude Code accepts it for /login`,
+        "Check the name on a computer of the people who sign in.",
+      ),
     ];
   const open = addresses.filter((address) => findLocalAddress(toUrl(address)) === null);
   if (open.length === 0)
-    return [good(`${publicUrl}: Claude Code accepts it for /login, other tools as well`)];
+    return [passed(WHAT, `${publicUrl}: Claude Code accepts it for /login, other tools as well`)];
   return [
-    {
-      what: WHAT,
-      state: "doubtful",
-      message: `${hostname} is at ${open.join(", ")}. Claude Code rejects public addresses for /login; other tools, and Claude Code with \`setup claude\`, can sign in`,
-      todo: "Use a private address for /login, or connect Claude Code with `login` and `setup claude`.",
-    },
+    warned(
+      WHAT,
+      `${hostname} is at ${open.join(", ")}. Claude Code rejects public addresses for /login; other tools, and Claude Code with \`setup claude\`, can sign in`,
+      "Use a private address for /login, or connect Claude Code with `login` and `setup claude`.",
+    ),
   ];
-}
-
-function good(message: string): Finding {
-  return { what: WHAT, state: "good", message, todo: null };
 }
 
 function toUrl(address: string): string {

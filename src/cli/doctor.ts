@@ -27,7 +27,7 @@ import { checkGroups, checkNetworks, checkOpenAccess, openAccounts } from "./doc
 import { checkProcesses } from "./doctor-processes.ts";
 import { checkSignIn } from "./doctor-sign-in.ts";
 import { checkToolSignIn } from "./doctor-tools.ts";
-import { type Finding, printFinding } from "./finding.ts";
+import { type Finding, failed, passed, printFinding, warned } from "./finding.ts";
 import { PROGRAM } from "./program-name.ts";
 import { isForOperators, MOVED_HINT, readCommandSettings, storeFailure } from "./store-access.ts";
 import { count } from "./terminal.ts";
@@ -295,16 +295,4 @@ async function checkConfig(
   const parsed = parseGatewayFile(source.text, { ...source, known });
   if (parsed.ok) return [passed("configuration", `${fileName} is valid`)];
   return parsed.problems.map((problem) => failed("configuration", formatProblem(problem), null));
-}
-
-function passed(what: string, message: string): Finding {
-  return { what, state: "good", message, todo: null };
-}
-
-function warned(what: string, message: string, todo: string): Finding {
-  return { what, state: "doubtful", message, todo };
-}
-
-function failed(what: string, message: string, todo: string | null): Finding {
-  return { what, state: "broken", message, todo };
 }

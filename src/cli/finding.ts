@@ -10,6 +10,18 @@ export interface Finding {
   todo: string | null;
 }
 
+export function passed(what: string, message: string): Finding {
+  return { what, state: "good", message, todo: null };
+}
+
+export function warned(what: string, message: string, todo: string): Finding {
+  return { what, state: "doubtful", message, todo };
+}
+
+export function failed(what: string, message: string, todo: string | null): Finding {
+  return { what, state: "broken", message, todo };
+}
+
 export function printFinding({ what, state, message, todo }: Finding, { print, paint }: Terminal): void {
   const mark = { good: paint.green("✓"), doubtful: paint.yellow("!"), broken: paint.red("✗") }[state];
   print(`${mark} ${paint.bold(what)}: ${message}`);

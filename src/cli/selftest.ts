@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Command, JSON_OPTION } from "./command.ts";
-import { printFinding } from "./finding.ts";
+import { failed, passed, printFinding } from "./finding.ts";
 
 export const selftest: Command = {
   words: "selftest",
@@ -26,10 +26,7 @@ folder. Needs no installation, no configuration and no network. Exits with 1 if 
         );
         results.push({ check: name, ok, detail });
         if (!input.flag("json"))
-          printFinding(
-            { what: name, state: ok ? "good" : "broken", message: detail, todo: null },
-            input.terminal,
-          );
+          printFinding(ok ? passed(name, detail) : failed(name, detail, null), input.terminal);
       }
     } finally {
       rmSync(folder, { recursive: true, force: true });
