@@ -12,19 +12,15 @@ import {
 } from "../../store/identity/scim-groups.ts";
 import { readFilterConditions, readText, unsearchable } from "./filters.ts";
 import { changeGroup, createGroup, deleteGroup, fitPage, requireGroup } from "./groups.ts";
-import { formatMeta, listResponse, type Push, readPaging, respondWith, scimRoute } from "./push.ts";
-import { type ResourcePage, readId } from "./user-routes.ts";
+import { formatMeta, type Push, type ResourcePage, respondWith, runList, scimRoute } from "./push.ts";
+import { readId } from "./user-routes.ts";
 
 export const scimGroupRoutes = {
   "scim.groups.list": scimRoute({
     method: "GET",
     path: "/scim/v2/Groups",
     summary: "SCIM: list groups that the directory has pushed",
-    async run(push) {
-      const { startIndex, count } = readPaging(push.query);
-      const { total, resources } = await listPushedGroups(push, { offset: startIndex - 1, limit: count });
-      return listResponse(resources, { total, startIndex });
-    },
+    run: runList(listPushedGroups),
   }),
 
   "scim.groups.get": scimRoute({

@@ -221,6 +221,22 @@ export function listResponse(
   });
 }
 
+export interface ResourcePage {
+  total: number;
+  resources: readonly Resource[];
+}
+
+export type ListResources = (push: Push, page: { offset: number; limit: number }) => Promise<ResourcePage>;
+
+/** The operation of a route that lists or searches one kind of resources. */
+export function runList(list: ListResources): (push: Push) => Promise<Response> {
+  return async (push) => {
+    const { startIndex, count } = readPaging(push.query);
+    const { total, resources } = await list(push, { offset: startIndex - 1, limit: count });
+    return listResponse(resources, { total, startIndex });
+  };
+}
+
 /** Values out of bounds are reduced, as RFC 7644 requires. */
 export function readPaging(query: Push["query"]): { startIndex: number; count: number } {
   const { pageMax } = limits.scim;

@@ -1,8 +1,8 @@
 /** Searches whose parameters are in the body (RFC 7644, section 3.4.3). */
 
 import { listPushedGroups } from "./group-routes.ts";
-import { listResponse, type Push, readPaging, scimRoute } from "./push.ts";
-import { listPeople, type ResourcePage } from "./user-routes.ts";
+import { type ListResources, listResponse, readPaging, runList, scimRoute } from "./push.ts";
+import { listPeople } from "./user-routes.ts";
 
 export const scimSearchRoutes = {
   "scim.search": scimRoute({
@@ -23,17 +23,11 @@ export const scimSearchRoutes = {
   "scim.groups.search": searchRoute("Groups", listPushedGroups),
 };
 
-type List = (push: Push, page: { offset: number; limit: number }) => Promise<ResourcePage>;
-
-function searchRoute(name: "Users" | "Groups", list: List) {
+function searchRoute(name: "Users" | "Groups", list: ListResources) {
   return scimRoute({
     method: "POST",
     path: `/scim/v2/${name}/.search`,
     summary: `SCIM: search ${name} with parameters in the body`,
-    async run(push) {
-      const { startIndex, count } = readPaging(push.query);
-      const { total, resources } = await list(push, { offset: startIndex - 1, limit: count });
-      return listResponse(resources, { total, startIndex });
-    },
+    run: runList(list),
   });
 }

@@ -9,18 +9,14 @@ import { readScimMemberships } from "../../store/identity/scim-groups.ts";
 import { listScimUsers, type ScimUserFilter, type ScimUserRecord } from "../../store/identity/scim-users.ts";
 import { readFilterConditions, readText, unsearchable } from "./filters.ts";
 import { changePerson, createPerson, removePerson, requirePerson } from "./people.ts";
-import { formatMeta, listResponse, type Push, readPaging, respondWith, scimRoute } from "./push.ts";
+import { formatMeta, type Push, type ResourcePage, respondWith, runList, scimRoute } from "./push.ts";
 
 export const scimUserRoutes = {
   "scim.users.list": scimRoute({
     method: "GET",
     path: "/scim/v2/Users",
     summary: "SCIM: list people whom the directory has pushed",
-    async run(push) {
-      const { startIndex, count } = readPaging(push.query);
-      const { total, resources } = await listPeople(push, { offset: startIndex - 1, limit: count });
-      return listResponse(resources, { total, startIndex });
-    },
+    run: runList(listPeople),
   }),
 
   "scim.users.get": scimRoute({
@@ -79,11 +75,6 @@ export const scimUserRoutes = {
     },
   }),
 };
-
-export interface ResourcePage {
-  total: number;
-  resources: readonly Resource[];
-}
 
 /** The people whom the query of the request selects. */
 export async function listPeople(push: Push, page: { offset: number; limit: number }): Promise<ResourcePage> {
@@ -160,32 +151,15 @@ function withoutNulls(members: Readonly<Record<string, unknown>>): Record<string
 function buildUserFilter(conditions: readonly FilterCondition[]): ScimUserFilter {
   const filter: { -readonly [Name in keyof ScimUserFilter]: ScimUserFilter[Name] } = {};
   for (const { attribute, value } of conditions) {
-    switch (attribute) {
-      case "id":
-        filter.id = readText(filter.id, value);
-        break;
-      case "externalid":
-        filter.externalId = readText(filter.externalId, value);
-        break;
-      case "username":
-        filter.userName = readText(filter.userName, value);
-        break;
-      case "displayname":
-        filter.displayName = readText(filter.displayName, value);
-        break;
-      case "emails.value":
-        filter.email = readText(filter.email, value);
-        break;
-      case "groups.value":
-        filter.groupId = readText(filter.groupId, value);
-        break;
-      case "active":
-        filter.isActive = readText(undefined, String(value)).toLowerCase() === "true";
-        break;
-      default:
-        if (!isEmailPart(attribute) || !conditions.some((one) => one.attribute === "emails.value"))
-          throw unsearchable(attribute);
-    }
+    if (attribute === "id") filter.id = readText(filter.id, value);
+    else if (attribute === "externalid") filter.externalId = readText(filter.externalId, value);
+    else if (attribute === "username") filter.userName = readText(filter.userName, value);
+    else if (attribute === "displayname") filter.displayName = readText(filter.displayName, value);
+    else if (attribute === "emails.value") filter.email = readText(filter.email, value);
+    else if (attribute === "groups.value") filter.groupId = readText(filter.groupId, value);
+    else if (attribute === "active") filter.isActive = String(value).toLowerCase() === "true";
+    else if (!isEmailPart(attribute) || !conditions.some((one) => one.attribute === "emails.value"))
+      throw unsearchable(attribute);
   }
   return filter;
 }
