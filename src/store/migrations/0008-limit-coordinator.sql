@@ -72,38 +72,33 @@ CREATE FUNCTION limit_server_ms() RETURNS BIGINT LANGUAGE sql VOLATILE AS $$
   SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT
 $$;
 
--- The time of a call. It is booked at the latest time that it can have (book_ms), and what expires does so by the earliest
--- (now_ms): nodes know them better than the server, whose clock may be set. NULL: the bounds are wrong, because the
--- process was paused. `p_ahead` is NULL unless the last reply has proven that the server's clock is ahead.
-CREATE FUNCTION limit_read_time(p_offset BIGINT, p_lo BIGINT, p_hi BIGINT, p_ahead BIGINT, p_process TEXT,
-  p_term_ms BIGINT, OUT now_ms BIGINT, OUT book_ms BIGINT, OUT server_ms BIGINT) LANGUAGE plpgsql AS $$
+-- By how much the time of the server is outside of the bounds of a call: a positive number if its clock is ahead, a
+-- negative one if it is behind, otherwise 0. `p_ahead` is NULL unless the last reply has proven that the clock is ahead.
+CREATE FUNCTION limit_clock_error(p_server BIGINT, p_lo BIGINT, p_hi BIGINT, p_ahead BIGINT) RETURNS BIGINT
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN p_server - p_hi > 2000 OR p_server > p_hi AND p_server - p_hi >= p_ahead THEN p_server - p_hi
+    WHEN p_server < p_lo - 2000 THEN p_server - p_lo ELSE 0 END
+$$;
+
+-- The clock of the server was set: the earliest time that the call can have is the time from now on. Returns false if the
+-- bounds are wrong instead, because the process was paused.
+CREATE FUNCTION limit_correct_clock(p_lo BIGINT, p_hi BIGINT, p_ahead BIGINT, p_process TEXT, p_term_ms BIGINT)
+RETURNS BOOLEAN LANGUAGE plpgsql AS $$
 DECLARE
-  v_offset BIGINT := p_offset;
-  v_is_locked BOOLEAN := FALSE;
-  v_late BIGINT;
-  v_is_ahead BOOLEAN;
+  v_server BIGINT;
+  v_error BIGINT;
 BEGIN
-  LOOP
-    server_ms := limit_server_ms() + v_offset;
-    v_late := server_ms - p_hi;
-    v_is_ahead := v_late > 2000 OR v_late > 0 AND v_late >= COALESCE(p_ahead, v_late + 1);
-    EXIT WHEN NOT v_is_ahead AND server_ms >= p_lo - 2000;
-    IF v_is_locked THEN
-      -- The clock was set, and after the calls of all others: one within this time would have corrected it.
-      IF EXISTS (SELECT 1 FROM limit_term WHERE state = 0 AND process <> p_process
-        AND server_ms >= alive_until_ms - p_term_ms
-        AND server_ms - (alive_until_ms - p_term_ms) < CASE WHEN v_is_ahead THEN v_late ELSE p_term_ms END)
-      THEN RETURN; END IF;
-      UPDATE limit_epoch SET offset_ms = v_offset + p_lo - server_ms;
-      server_ms := p_lo;
-      EXIT;
-    END IF;
-    -- Another call may have corrected it.
-    SELECT offset_ms INTO v_offset FROM limit_epoch FOR UPDATE;
-    v_is_locked := TRUE;
-  END LOOP;
-  now_ms := LEAST(server_ms, p_lo);
-  book_ms := GREATEST(server_ms, p_lo);
+  -- Another call may have corrected it.
+  SELECT limit_server_ms() + offset_ms INTO v_server FROM limit_epoch FOR UPDATE;
+  v_error := limit_clock_error(v_server, p_lo, p_hi, p_ahead);
+  IF v_error = 0 THEN RETURN TRUE; END IF;
+  -- It was set after the calls of all others: one within this time would have corrected it.
+  IF EXISTS (SELECT 1 FROM limit_term WHERE state = 0 AND process <> p_process
+    AND v_server >= alive_until_ms - p_term_ms
+    AND v_server - (alive_until_ms - p_term_ms) < CASE WHEN v_error > 0 THEN v_error ELSE p_term_ms END)
+  THEN RETURN FALSE; END IF;
+  UPDATE limit_epoch SET offset_ms = offset_ms + p_lo - v_server;
+  RETURN TRUE;
 END
 $$;
 
@@ -122,18 +117,19 @@ CREATE FUNCTION limit_open_term(p_term TEXT, p_process TEXT, p_folder TEXT, p_lo
   p_epoch TEXT, p_term_ms BIGINT, OUT now_ms BIGINT, OUT epoch TEXT, OUT beat BIGINT, OUT has_unknown_use BIGINT)
 LANGUAGE plpgsql AS $$
 DECLARE
-  v_offset BIGINT;
+  v_error BIGINT;
   v_earliest BIGINT;
 BEGIN
   PERFORM limit_begin_epoch();
   UPDATE limit_term SET state = 3 WHERE folder = p_folder AND process <> p_process AND state IN (0, 2);
-  SELECT e.epoch, e.offset_ms INTO epoch, v_offset FROM limit_epoch e;
-  IF p_epoch = epoch THEN
-    SELECT t.now_ms, t.server_ms INTO v_earliest, now_ms
-    FROM limit_read_time(v_offset, p_lo, p_hi, p_ahead, p_process, p_term_ms) t;
-  END IF;
+  LOOP
+    SELECT e.epoch, limit_server_ms() + e.offset_ms INTO epoch, now_ms FROM limit_epoch e;
+    EXIT WHEN p_epoch IS DISTINCT FROM epoch;
+    v_error := limit_clock_error(now_ms, p_lo, p_hi, p_ahead);
+    IF v_error = 0 THEN v_earliest := LEAST(now_ms, p_lo); END IF;
+    EXIT WHEN v_error = 0 OR NOT limit_correct_clock(p_lo, p_hi, p_ahead, p_process, p_term_ms);
+  END LOOP;
   IF v_earliest IS NULL THEN
-    now_ms := limit_server_ms() + v_offset;
     SELECT max(alive_until_ms) - p_term_ms INTO beat FROM limit_term WHERE state = 0 AND folder <> p_folder;
   END IF;
   UPDATE limit_epoch SET began_ms = now_ms WHERE began_ms IS NULL;
@@ -147,35 +143,49 @@ BEGIN
 END
 $$;
 
--- Accepts a call of a living term: `new` or `repeated`. Otherwise `gone`, or `declare`.
+-- The terms, as arrays of equal length, and when the epoch began. Their rows are not locked: a term that seems to be over
+-- may only count too much as used.
+CREATE TYPE limit_terms AS (ids TEXT[], processes TEXT[], alive BIGINT[], states BIGINT[], began BIGINT);
+CREATE VIEW limit_all_terms AS
+  SELECT ROW(array_agg(id), array_agg(process), array_agg(alive_until_ms), array_agg(state),
+    (SELECT began_ms FROM limit_epoch))::limit_terms AS terms FROM limit_term;
+
+-- Accepts a call of a living term: `new` or `repeated`. Otherwise `gone`, or `declare`. The call is booked at the latest
+-- time that it can have (book_ms), and what expires does so by the earliest (now_ms): nodes know them better than the
+-- server, whose clock may be set. One query computes it all, because the server prepares each expression of a function
+-- again for each call.
 CREATE FUNCTION limit_accept(p_term TEXT, p_seq BIGINT, p_lo BIGINT, p_hi BIGINT, p_ahead BIGINT, p_term_ms BIGINT,
-  p_is_exchange BOOLEAN, OUT status TEXT, OUT now_ms BIGINT, OUT book_ms BIGINT, OUT server_ms BIGINT,
-  OUT is_open BIGINT, OUT are_minutes_open BOOLEAN)
-LANGUAGE plpgsql AS $$
+  p_is_exchange BOOLEAN) RETURNS RECORD LANGUAGE plpgsql AS $$
 DECLARE
   v RECORD;
 BEGIN
-  status := 'gone';
-  SELECT t.process, t.seq, t.alive_until_ms, t.state, t.has_declared, e.offset_ms, e.is_open,
-    e.minutes_open_at_ms INTO v
-  FROM limit_term t CROSS JOIN limit_epoch e WHERE t.id = p_term FOR UPDATE OF t;
-  IF NOT FOUND THEN
-    IF p_is_exchange AND NOT EXISTS (SELECT 1 FROM limit_epoch) THEN status := 'declare'; END IF;
-    PERFORM limit_begin_epoch();
-    RETURN;
+  LOOP
+    SELECT CASE WHEN t.state > 0 OR LEAST(c.server_ms, p_lo) > t.alive_until_ms THEN 'gone'
+        WHEN p_is_exchange AND t.has_declared = 0 THEN 'declare'
+        WHEN p_seq = t.seq THEN 'repeated'
+        WHEN p_seq = t.seq + 1 AND (p_is_exchange OR t.has_declared = 0) THEN 'new' ELSE 'gone' END AS status,
+      LEAST(c.server_ms, p_lo) AS now_ms, GREATEST(c.server_ms, p_lo) AS book_ms, c.server_ms, e.is_open,
+      e.is_open = 1 AND LEAST(c.server_ms, p_lo) >= e.minutes_open_at_ms AS are_minutes_open, a.terms, t.process,
+      CASE t.state WHEN 0 THEN limit_clock_error(c.server_ms, p_lo, p_hi, p_ahead) ELSE 0 END AS clock_error INTO v
+    FROM limit_term t CROSS JOIN limit_epoch e CROSS JOIN limit_all_terms a
+      CROSS JOIN LATERAL (SELECT limit_server_ms() + e.offset_ms AS server_ms) c
+    WHERE t.id = p_term FOR UPDATE OF t;
+    IF NOT FOUND THEN
+      v.status := CASE WHEN p_is_exchange AND NOT EXISTS (SELECT 1 FROM limit_epoch) THEN 'declare' ELSE 'gone' END;
+      PERFORM limit_begin_epoch();
+      RETURN v;
+    END IF;
+    EXIT WHEN v.clock_error = 0;
+    IF NOT limit_correct_clock(p_lo, p_hi, p_ahead, v.process, p_term_ms) THEN
+      v.status := 'gone';
+      RETURN v;
+    END IF;
+  END LOOP;
+  IF v.status IN ('new', 'repeated') THEN
+    UPDATE limit_term SET seq = p_seq, alive_until_ms = GREATEST(alive_until_ms, v.now_ms + p_term_ms)
+    WHERE id = p_term;
   END IF;
-  IF v.state > 0 THEN RETURN; END IF;
-  SELECT t.now_ms, t.book_ms, t.server_ms INTO now_ms, book_ms, server_ms
-  FROM limit_read_time(v.offset_ms, p_lo, p_hi, p_ahead, v.process, p_term_ms) t;
-  IF now_ms IS NULL OR now_ms > v.alive_until_ms THEN RETURN; END IF;
-  IF p_is_exchange AND v.has_declared = 0 THEN status := 'declare'; RETURN; END IF;
-  IF p_seq <> v.seq AND p_seq <> v.seq + 1 THEN RETURN; END IF;
-  IF NOT p_is_exchange AND v.has_declared > 0 AND p_seq = v.seq + 1 THEN RETURN; END IF;
-  status := CASE WHEN p_seq = v.seq THEN 'repeated' ELSE 'new' END;
-  is_open := v.is_open;
-  are_minutes_open := v.is_open = 1 AND now_ms >= v.minutes_open_at_ms;
-  UPDATE limit_term SET seq = p_seq, alive_until_ms = GREATEST(alive_until_ms, now_ms + p_term_ms)
-  WHERE id = p_term;
+  RETURN v;
 END
 $$;
 
@@ -294,10 +304,9 @@ CREATE FUNCTION limit_book(r limit_subject, p_per BIGINT, p_at BIGINT, p_amounts
 LANGUAGE plpgsql AS $$
 DECLARE
   v_no BIGINT := p_at / limit_bucket_width(p_per);
-  v_last INT := cardinality(r.bucket_nos);
-  j INT := v_last;
+  j INT := cardinality(r.bucket_nos);
 BEGIN
-  FOR m IN 1..3 LOOP r.used[m] := r.used[m] + p_amounts[m]; END LOOP;
+  r.used := ARRAY[r.used[1] + p_amounts[1], r.used[2] + p_amounts[2], r.used[3] + p_amounts[3]];
   IF p_per > 0 THEN
     INSERT INTO limit_window_bucket AS b (window_id, no, requests, tokens, nano)
     VALUES (r.id, v_no, p_amounts[1], p_amounts[2], p_amounts[3])
@@ -307,13 +316,12 @@ BEGIN
     RETURN r;
   END IF;
   WHILE j > 0 AND r.bucket_nos[j] > v_no LOOP j := j - 1; END LOOP;
-  IF j = 0 OR r.bucket_nos[j] < v_no THEN
+  IF r.bucket_nos[j] = v_no THEN
+    r.bucket_used[2 * j - 1:2 * j] := ARRAY[r.bucket_used[2 * j - 1] + p_amounts[2], r.bucket_used[2 * j] + p_amounts[3]];
+  ELSE
     r.bucket_nos := r.bucket_nos[:j] || v_no || r.bucket_nos[j + 1:];
-    r.bucket_used := r.bucket_used[:2 * j] || '{0,0}'::BIGINT[] || r.bucket_used[2 * j + 1:];
-    j := j + 1;
+    r.bucket_used := r.bucket_used[:2 * j] || p_amounts[2:3] || r.bucket_used[2 * j + 1:];
   END IF;
-  r.bucket_used[2 * j - 1] := r.bucket_used[2 * j - 1] + p_amounts[2];
-  r.bucket_used[2 * j] := r.bucket_used[2 * j] + p_amounts[3];
   RETURN r;
 END
 $$;
@@ -322,18 +330,20 @@ $$;
 CREATE FUNCTION limit_expire(r limit_subject, p_per BIGINT, p_now BIGINT) RETURNS limit_subject
 LANGUAGE plpgsql AS $$
 DECLARE
-  v_width BIGINT := limit_bucket_width(p_per);
   -- The first bucket that counts.
-  v_first BIGINT := (p_now - GREATEST(p_per, 60000)) / v_width;
+  v_first BIGINT := (p_now - GREATEST(p_per, 60000)) / limit_bucket_width(p_per);
   v_gone BIGINT[];
+  v_requests BIGINT := 0;
+  v_tokens BIGINT := 0;
   k INT := 0;
 BEGIN
   IF p_per = 0 THEN
     WHILE r.bucket_nos[k + 1] < v_first LOOP
       k := k + 1;
-      r.used[2] := r.used[2] - r.bucket_used[2 * k - 1];
-      r.used[3] := r.used[3] - r.bucket_used[2 * k];
+      v_requests := v_requests + r.bucket_used[2 * k - 1];
+      v_tokens := v_tokens + r.bucket_used[2 * k];
     END LOOP;
+    r.used := ARRAY[0, r.used[2] - v_requests, r.used[3] - v_tokens];
     r.bucket_nos := r.bucket_nos[k + 1:];
     r.bucket_used := r.bucket_used[2 * k + 1:];
     RETURN r;
@@ -350,13 +360,11 @@ BEGIN
 END
 $$;
 
--- The terms, as arrays of equal length, and when the epoch began.
-CREATE TYPE limit_terms AS (ids TEXT[], processes TEXT[], alive BIGINT[], states BIGINT[], began BIGINT);
-
 -- Removes what is lent to terms that are over, and requests that no longer wait.
-CREATE FUNCTION limit_advance(r limit_subject, p_per BIGINT, p_now BIGINT, t limit_terms) RETURNS limit_subject
+CREATE FUNCTION limit_advance(r limit_subject, p_per BIGINT, p_now BIGINT, p_terms limit_terms) RETURNS limit_subject
 LANGUAGE plpgsql AS $$
 DECLARE
+  t limit_terms := p_terms;
   -- How long the usage of a dead process may take to be stored, by a process that starts in its folder.
   c_folder_returns CONSTANT BIGINT := 60000;
   v_holders TEXT[] := '{}';
@@ -371,6 +379,8 @@ DECLARE
   k INT;
 BEGIN
   IF r.used IS NULL THEN r.used := '{0,0,0}'; END IF;
+  -- A term that began after the terms were read, and before the record was locked.
+  IF NOT r.holders <@ t.ids THEN t := (SELECT terms FROM limit_all_terms); END IF;
   FOR w IN 1..cardinality(r.wait_terms) LOOP
     CONTINUE WHEN NOT limit_is_alive(t, r.wait_terms[w], p_now) OR r.wait_numbers[4 * w] <= p_now;
     v_terms := v_terms || r.wait_terms[w];
@@ -417,9 +427,6 @@ BEGIN
   r.wait_numbers := v_numbers;
   IF v_must_read THEN r := limit_read_window(r, p_per, p_now); END IF;
   WHILE r.days[1] < p_now - p_per LOOP r := limit_split_day(r, p_per, p_now); END LOOP;
-  IF (r.bucket_nos[1] + 1) * limit_bucket_width(p_per) <= p_now - GREATEST(p_per, 60000) THEN
-    r := limit_expire(r, p_per, p_now);
-  END IF;
   RETURN r;
 END
 $$;
@@ -489,15 +496,6 @@ BEGIN
     END IF;
   END LOOP;
   RETURN r;
-END
-$$;
-
--- Reads the terms. Their rows are not locked: a term that seems to be over may only count too much as used.
-CREATE FUNCTION limit_read_terms(OUT t limit_terms) LANGUAGE plpgsql AS $$
-BEGIN
-  SELECT array_agg(id), array_agg(process), array_agg(alive_until_ms), array_agg(state),
-    (SELECT began_ms FROM limit_epoch)
-  INTO t.ids, t.processes, t.alive, t.states, t.began FROM limit_term;
 END
 $$;
 
@@ -683,13 +681,10 @@ CREATE FUNCTION limit_apply(r limit_subject, p_per BIGINT, p_now BIGINT, p_book 
   p_revision BIGINT, p_limits BIGINT[], p_items BIGINT[], p_refunds BIGINT[], p_is_open BOOLEAN,
   p_are_minutes_open BOOLEAN) RETURNS limit_subject LANGUAGE plpgsql AS $$
 DECLARE
-  v_width BIGINT := CASE WHEN p_per = 0 THEN 1000 ELSE limit_bucket_width(p_per) END;
   v_is_stale BOOLEAN;
   v_lent BIGINT[];
-  v_used BIGINT[];
   v_booked BIGINT[];
   h INT;
-  j INT;
   k INT;
   m INT;
 BEGIN
@@ -697,9 +692,7 @@ BEGIN
     r.revision := p_revision;
     r.limits := p_limits;
   END IF;
-  v_is_stale := r.used IS NULL OR r.wait_terms <> '{}'
-    OR COALESCE((r.bucket_nos[1] + 1) * v_width <= p_now - GREATEST(p_per, 60000), FALSE)
-    OR COALESCE(r.days[1] < p_now - p_per, FALSE);
+  v_is_stale := r.used IS NULL OR r.wait_terms <> '{}' OR COALESCE(r.days[1] < p_now - p_per, FALSE);
   FOR i IN 1..cardinality(r.holders) LOOP
     EXIT WHEN v_is_stale;
     CONTINUE WHEN r.holders[i] = p_term;
@@ -707,6 +700,9 @@ BEGIN
     v_is_stale := k IS NULL OR t.states[k] > 0 OR p_now > t.alive[k];
   END LOOP;
   IF v_is_stale THEN r := limit_advance(r, p_per, p_now, t); END IF;
+  IF (r.bucket_nos[1] + 1) * limit_bucket_width(p_per) <= p_now - GREATEST(p_per, 60000) THEN
+    r := limit_expire(r, p_per, p_now);
+  END IF;
   h := array_position(r.holders, p_term);
   IF h IS NULL THEN
     r.holders := r.holders || p_term;
@@ -726,17 +722,7 @@ BEGIN
       IF p_items[x + 4] BETWEEN r.confirmed[k] + 1 AND r.recalls[m] THEN r.confirmed[k] := p_items[x + 4]; END IF;
     END LOOP;
     r.lent := v_lent;
-    j := cardinality(r.bucket_nos);
-    IF v_booked = '{0,0,0}' THEN NULL;
-    ELSIF p_per = 0 AND r.bucket_nos[j] = p_book / v_width THEN
-      v_used := r.bucket_used;
-      v_used[2 * j - 1] := v_used[2 * j - 1] + v_booked[2];
-      v_used[2 * j] := v_used[2 * j] + v_booked[3];
-      r.bucket_used := v_used;
-      r.used := ARRAY[0, r.used[2] + v_booked[2], r.used[3] + v_booked[3]];
-    ELSE
-      r := limit_book(r, p_per, p_book, v_booked);
-    END IF;
+    IF v_booked <> '{0,0,0}' THEN r := limit_book(r, p_per, p_book, v_booked); END IF;
   END IF;
   IF p_refunds <> '{}' AND p_per = 0 THEN r := limit_refund(r, p_refunds); END IF;
   IF p_is_open AND r.wait_terms <> '{}' THEN r := limit_serve(r, p_per, p_now, t, p_are_minutes_open); END IF;
@@ -802,7 +788,7 @@ BEGIN
   status := 'ok';
   now_ms := v_accepted.now_ms;
   is_open := v_accepted.is_open;
-  IF p_ids <> '{}' THEN t := limit_read_terms(); END IF;
+  t := v_accepted.terms;
   IF cardinality(p_ids) = 1 AND p_pers[1] = 0 THEN
     SELECT * INTO r FROM limit_subject WHERE id = p_ids[1] FOR UPDATE;
     recs[1] := r;
@@ -948,19 +934,19 @@ DECLARE
   recs limit_subject[];
   r limit_subject;
   v_amounts BIGINT[];
-  v_now BIGINT;
-  v_book BIGINT;
+  v_accepted RECORD;
   i INT;
   h INT;
   m INT;
 BEGIN
-  SELECT a.status, a.server_ms, a.now_ms, a.book_ms INTO status, now_ms, v_now, v_book
-  FROM limit_accept(p_term, p_seq, p_lo, p_hi, p_ahead, p_term_ms, FALSE) a;
+  v_accepted := limit_accept(p_term, p_seq, p_lo, p_hi, p_ahead, p_term_ms, FALSE);
+  status := v_accepted.status;
+  now_ms := v_accepted.server_ms;
   IF status = 'new' THEN
     recs := limit_lock(p_ids, p_pers);
     FOR i IN 1..cardinality(p_ids) LOOP
-      recs[i] := limit_apply(recs[i], p_pers[i], v_now, v_book, limit_read_terms(), p_term, p_revisions[i],
-        p_record_limits[3 * i - 2:3 * i], '{}', '{}', FALSE, FALSE);
+      recs[i] := limit_apply(recs[i], p_pers[i], v_accepted.now_ms, v_accepted.book_ms, v_accepted.terms,
+        p_term, p_revisions[i], p_record_limits[3 * i - 2:3 * i], '{}', '{}', FALSE, FALSE);
     END LOOP;
     FOR x IN 0..cardinality(p_holdings) / 3 - 1 LOOP
       i := p_holdings[3 * x + 1];
@@ -976,7 +962,7 @@ BEGIN
       CONTINUE WHEN p_pers[i] > 0 OR m = 1;
       v_amounts := '{0,0,0}';
       v_amounts[m] := p_uses[4 * x + 4];
-      recs[i] := limit_book(recs[i], 0, v_book - p_uses[4 * x + 3], v_amounts);
+      recs[i] := limit_book(recs[i], 0, v_accepted.book_ms - p_uses[4 * x + 3], v_amounts);
     END LOOP;
     FOR i IN 1..cardinality(p_ids) LOOP PERFORM limit_store(recs[i], p_pers[i]); END LOOP;
     IF p_is_last = 1 THEN
