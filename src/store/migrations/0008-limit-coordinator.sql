@@ -535,18 +535,23 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION limit_store(r limit_subject, p_per BIGINT) RETURNS VOID LANGUAGE plpgsql AS $$
+-- Writes the records of a call. All rows exist and are locked; an insert that conflicts finds them by their ids, whatever
+-- size the tables had when the statement was planned.
+CREATE FUNCTION limit_store(p_recs limit_subject[], p_pers BIGINT[]) RETURNS VOID LANGUAGE plpgsql AS $$
 BEGIN
-  IF p_per = 0 THEN
-    UPDATE limit_subject SET revision = r.revision, limits = r.limits, holders = r.holders, lent = r.lent,
-      confirmed = r.confirmed, recalls = r.recalls, wait_terms = r.wait_terms, wait_keys = r.wait_keys,
-      wait_numbers = r.wait_numbers, used = r.used, bucket_nos = r.bucket_nos, bucket_used = r.bucket_used
-    WHERE id = r.id;
-  ELSE
-    UPDATE limit_window SET revision = r.revision, limits = r.limits, holders = r.holders, lent = r.lent,
-      confirmed = r.confirmed, recalls = r.recalls, wait_terms = r.wait_terms, wait_keys = r.wait_keys,
-      wait_numbers = r.wait_numbers, used = r.used, bucket_nos = r.bucket_nos, days = r.days
-    WHERE id = r.id;
+  IF 0 = ANY (p_pers) THEN
+    INSERT INTO limit_subject SELECT r.* FROM unnest(p_recs) AS r WHERE r.id LIKE '%:' ON CONFLICT (id) DO UPDATE SET
+      revision = excluded.revision, limits = excluded.limits, holders = excluded.holders, lent = excluded.lent,
+      confirmed = excluded.confirmed, recalls = excluded.recalls, wait_terms = excluded.wait_terms,
+      wait_keys = excluded.wait_keys, wait_numbers = excluded.wait_numbers, used = excluded.used,
+      bucket_nos = excluded.bucket_nos, bucket_used = excluded.bucket_used;
+  END IF;
+  IF 0 < ANY (p_pers) THEN
+    INSERT INTO limit_window SELECT r.* FROM unnest(p_recs) AS r WHERE r.id NOT LIKE '%:' ON CONFLICT (id) DO UPDATE SET
+      revision = excluded.revision, limits = excluded.limits, holders = excluded.holders, lent = excluded.lent,
+      confirmed = excluded.confirmed, recalls = excluded.recalls, wait_terms = excluded.wait_terms,
+      wait_keys = excluded.wait_keys, wait_numbers = excluded.wait_numbers, used = excluded.used,
+      bucket_nos = excluded.bucket_nos, days = excluded.days;
   END IF;
 END
 $$;
@@ -879,8 +884,8 @@ BEGIN
     IF v_lent[3 * i - 2:3 * i] <> '{0,0,0}' THEN
       r.lent[h + 1:h + 3] := ARRAY[r.lent[h + 1] + v_lent[3 * i - 2], r.lent[h + 2] + v_lent[3 * i - 1],
         r.lent[h + 3] + v_lent[3 * i]];
+      recs[i] := r;
     END IF;
-    PERFORM limit_store(r, p_pers[i]);
     v_waits := '{0,0,0}';
     FOR w IN 1..cardinality(r.wait_terms) LOOP
       IF r.wait_terms[w] <> p_term THEN v_waits[r.wait_numbers[4 * w - 3]] := 1; END IF;
@@ -894,6 +899,7 @@ BEGIN
         CASE WHEN r.used[m] > 0 THEN v_reset ELSE 0 END, v_waits[m]];
     END LOOP;
   END LOOP;
+  PERFORM limit_store(recs, p_pers);
   now_ms := v_accepted.server_ms;
   states := array_to_string(v_states, ',');
   results := array_to_string(v_results, ',');
@@ -964,7 +970,7 @@ BEGIN
       v_amounts[m] := p_uses[4 * x + 4];
       recs[i] := limit_book(recs[i], 0, v_accepted.book_ms - p_uses[4 * x + 3], v_amounts);
     END LOOP;
-    FOR i IN 1..cardinality(p_ids) LOOP PERFORM limit_store(recs[i], p_pers[i]); END LOOP;
+    PERFORM limit_store(recs, p_pers);
     IF p_is_last = 1 THEN
       UPDATE limit_term SET has_declared = 1 + p_is_survivor WHERE id = p_term;
       -- A process has one term. The one that it had before is unknown if the state was lost.
