@@ -50,7 +50,7 @@ async function countedByReader(endpoint: EndpointName, body: string, bytesMax: n
   const choices = Number(/"n":(\d)/.exec(body)?.[1] ?? 1);
   const request = { publicModel: "m", hidesUsage: true, choices };
   const reader = lookUpEndpoint(endpoint).openReader(request, { depthMax: 64, nowMs: () => 0, sink });
-  const splitter = new SseSplitter({ eventBytesMax: 1_000_000 });
+  const splitter = new SseSplitter({ eventBytesMax: 1_000_000, eventLinesMax: 1_000 });
   const leave = new AbortController();
   const response = await ask(endpoint, body, leave.signal);
   let seen = 0;

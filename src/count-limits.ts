@@ -66,6 +66,8 @@ export const responseBounds = {
   streamBytesMax: 256 * 1_048_576,
   /** Text of one item in one event. */
   eventTextCharsMax: 1_048_576,
+  /** Lines of one event: most have two. */
+  eventLinesMax: 16_384,
   /** JSON values of one event: parsing more holds the event loop. */
   eventValuesMax: 65_536,
   /**

@@ -22,7 +22,7 @@ function parseEvents(messages: readonly string[]): ParsedEvents {
     return text.add(read, start, at);
   });
   const events: ParsedEvents["events"] = [];
-  const splitter = new SseSplitter({ eventBytesMax: 1_000_000 });
+  const splitter = new SseSplitter({ eventBytesMax: 1_000_000, eventLinesMax: 1_000 });
   splitter.push(wholeBytesPart(text.take() ?? new Uint8Array(0)), (bytes, start, end) => {
     const { type, data } = readEvent(bytes, start, end);
     events.push({

@@ -29,8 +29,6 @@ import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import { DEPTH_MAX, isTooDeep } from "./json-depth.ts";
 
 const utf8 = new TextEncoder();
-/** Short events cost most: this many bytes of them take a few milliseconds. */
-const TURN_BYTES_MAX = 64 * 1024;
 const { streamBytesMax, eventTextCharsMax } = responseBounds;
 
 export interface TranslatedReaderOptions {
@@ -63,7 +61,6 @@ interface TranslatedEvents {
 
 export class TranslatedReader implements StreamReader {
   readonly badEvents = 0;
-  readonly turnBytesMax = TURN_BYTES_MAX;
   outcome: StreamOutcome = "failed";
   usage: TokenUsage | null = null;
   endMarker: Uint8Array | null = null;

@@ -4,6 +4,7 @@
  */
 
 import type { Part } from "../../base/parts.ts";
+import { responseBounds } from "../../count-limits.ts";
 import { SseSplitter } from "../../net/wire/sse.ts";
 import { findEventFault, PARSED_EVENT } from "../../protocols/shared/event-bounds.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
@@ -25,7 +26,7 @@ export interface EventFlow {
 }
 
 export function openEventFlow(reader: StreamReader, eventBytesMax: number): EventFlow {
-  const splitter = new SseSplitter({ eventBytesMax });
+  const splitter = new SseSplitter({ eventBytesMax, eventLinesMax: responseBounds.eventLinesMax });
   let step: FlowStep;
 
   function onBlock(bytes: Uint8Array, start: number, end: number, kind: "event" | "comment"): void {

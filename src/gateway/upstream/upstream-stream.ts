@@ -72,6 +72,8 @@ const LINGER_MS = 2_000;
 const LINGER_PIECES_MAX = 16;
 /** How many bytes are held before the stream has a sink. Above it, reading is paused. */
 const HELD_BYTES_MAX = 64 * 1024;
+/** Read before the next turn of the event loop. Short events cost most: this many bytes of them take several milliseconds. */
+const TURN_BYTES_MAX = 64 * 1024;
 
 export class UpstreamStream implements BodySink<Part, UpstreamFailure>, Backpressure {
   readonly reader: StreamReader;
@@ -88,7 +90,7 @@ export class UpstreamStream implements BodySink<Part, UpstreamFailure>, Backpres
   readonly #held = new HeldEvents();
   #sink: EventSink = this.#held;
   #state: State;
-  /** The bytes that this turn of the event loop has read. */
+  /** The bytes that were read since the stream last left the event loop to others. */
   #turnBytes = 0;
 
   /** `onOpened` is called once: with a stream that has content, or with the failure. */
@@ -172,12 +174,10 @@ export class UpstreamStream implements BodySink<Part, UpstreamFailure>, Backpres
     this.#handleClose("broke off", failure);
   }
 
-  /** A reader whose events cost much leaves the event loop to other requests from time to time. */
+  /** A stream that arrives fast leaves the event loop to other requests from time to time. */
   #spendTurn(bytes: number): void {
-    const { turnBytesMax } = this.reader;
-    if (turnBytesMax === undefined) return;
     this.#turnBytes += bytes;
-    if (this.#turnBytes < turnBytesMax) return;
+    if (this.#turnBytes < TURN_BYTES_MAX) return;
     this.#turnBytes = 0;
     this.#call.pause();
     void nextTurn().then(() => {

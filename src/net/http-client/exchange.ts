@@ -23,6 +23,8 @@ export interface ExchangeContext {
 }
 
 const LF = 10;
+/** A longer read is passed on in pieces, between which a sink that works on them can pause. */
+const PIECE_BYTES_MAX = 64 * 1024;
 const STALE_MS = 250;
 
 const NO_PARTS: readonly Part[] = [];
@@ -221,7 +223,7 @@ export class ClientExchange implements HttpExchange, ConnectionUser, RequestSend
     const body = this.#body;
     if (read === null) return this.#nextRead();
     if (body === null) return this.#stepHead(read);
-    const piece = body.next(read);
+    const piece = body.next(read, Math.min(read.length, body.at + PIECE_BYTES_MAX));
     if (piece !== null) {
       // After the last piece of a read, nothing has to be held while paused.
       if (body.at === read.length && !body.hasEnded) this.#read = null;
@@ -230,7 +232,7 @@ export class ClientExchange implements HttpExchange, ConnectionUser, RequestSend
     }
     if (body.fault !== null) this.#failNow({ kind: "bad_http", reason: body.fault });
     else if (body.hasEnded) this.#endNow(body.at < read.length);
-    else this.#read = null;
+    else if (body.at >= read.length) this.#read = null;
     return true;
   }
 

@@ -79,12 +79,14 @@ export class FramedBody {
     this.hasEnded = framing === 0;
   }
 
-  /** Returns the next piece, or null when the read is consumed, the body has ended or its framing is invalid. */
-  next(bytes: Buffer): Part | null {
-    if (this.hasEnded || this.fault !== null || this.at >= bytes.length) return null;
-    if (this.framing === CHUNKED) return this.#nextChunked(bytes);
+  /**
+   * Returns the next piece, or null when the read is consumed up to `to`, the body has ended or its framing is invalid.
+   */
+  next(bytes: Buffer, to = bytes.length): Part | null {
+    if (this.hasEnded || this.fault !== null || this.at >= to) return null;
+    if (this.framing === CHUNKED) return this.#nextChunked(bytes, to);
     const start = this.at;
-    let end = bytes.length;
+    let end = to;
     if (this.framing !== UNTIL_CLOSE) {
       end = Math.min(end, start + this.#remaining);
       this.#remaining -= end - start;
@@ -94,8 +96,7 @@ export class FramedBody {
     return { bytes, start, end };
   }
 
-  #nextChunked(bytes: Buffer): Part | null {
-    const end = bytes.length;
+  #nextChunked(bytes: Buffer, end: number): Part | null {
     let from = 0;
     let to = 0;
     while (this.at < end && !this.hasEnded && this.fault === null) {

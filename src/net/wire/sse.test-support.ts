@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { type Part, wholeBytesPart } from "../../base/parts.ts";
 import { readEvent, type SseBlockKind, SseSplitter } from "./sse.ts";
 
-export const LARGE = { eventBytesMax: 1_000_000 };
+export const LARGE = { eventBytesMax: 1_000_000, eventLinesMax: 1_000 };
 
 /** One character per byte, so that arbitrary bytes can be compared as text. */
 export function latin1(text: string): Uint8Array {

@@ -83,22 +83,38 @@ describe("splitting a stream", () => {
     const whole = [latin1(stream)];
     const bytewise = [...stream].map(latin1);
     for (const chunks of [whole, bytewise]) {
-      expect(split(chunks, { eventBytesMax: 11 })).toMatchObject({ open: true });
-      const { blocks, open } = split(chunks, { eventBytesMax: 10 });
+      expect(split(chunks, { ...LARGE, eventBytesMax: 11 })).toMatchObject({ open: true });
+      const { blocks, open } = split(chunks, { ...LARGE, eventBytesMax: 10 });
       expect(blocks.map(({ bytes, start, end }) => text(bytes, start, end))).toEqual(["data: a"]);
       expect(open).toBe(false);
     }
   });
 
+  test("a block of too many lines ends the splitting, for any chunks", () => {
+    for (const line of [":\n", "data\n", "a\n"]) {
+      const lines = (count: number) => `${line.repeat(count)}\n`;
+      const stream = `data: a\n\n${lines(4)}data: b\n\n${lines(5)}data: c\n\n`;
+      for (const chunks of [[latin1(stream)], [...stream].map(latin1)]) {
+        const { blocks, open } = split(chunks, { ...LARGE, eventLinesMax: 4 });
+        expect(blocks.map(({ bytes, start, end }) => text(bytes, start, end))).toEqual([
+          "data: a",
+          lines(4).trimEnd(),
+          "data: b",
+        ]);
+        expect(open).toBe(false);
+      }
+    }
+  });
+
   test("an LF that completes a CRLF adds nothing to the size of a block", () => {
-    expect(split(["abc\r", "\n", "\r\n"].map(latin1), { eventBytesMax: 3 })).toMatchObject({
+    expect(split(["abc\r", "\n", "\r\n"].map(latin1), { ...LARGE, eventBytesMax: 3 })).toMatchObject({
       open: true,
       left: 0,
     });
   });
 
   test("an endless line is rejected before its end", () => {
-    const splitter = new SseSplitter({ eventBytesMax: 100 });
+    const splitter = new SseSplitter({ ...LARGE, eventBytesMax: 100 });
     const chunk = latin1("x".repeat(40));
     const verdicts = [1, 2, 3, 4].map(() => splitter.push(wholeBytesPart(chunk), () => {}));
     expect(verdicts).toEqual([true, true, false, false]);
@@ -146,7 +162,7 @@ describe("arbitrary bytes in arbitrary chunks", () => {
     fc.assert(
       fc.property(streams, cuts, fc.integer({ min: 1, max: 30 }), (input, places, eventBytesMax) => {
         const view = (chunks: Uint8Array[]) => {
-          const { blocks, open, left } = split(chunks, { eventBytesMax });
+          const { blocks, open, left } = split(chunks, { ...LARGE, eventBytesMax });
           return { blocks: blocks.map((b) => [b.kind, text(b.bytes, b.start, b.end + 2)]), open, left };
         };
         const whole = view([latin1(input)]);

@@ -32,9 +32,16 @@ const NOTHING = new Uint8Array(0);
 /** A stream may begin with a byte order mark. After a block over the limit, nothing more is emitted. */
 type SplitterPhase = "byte_order_mark" | "blocks" | "overflowed";
 
+export interface SseLimits {
+  readonly eventBytesMax: number;
+  /** Of one event: each line costs as much as many bytes. */
+  readonly eventLinesMax: number;
+}
+
 /** A byte order mark is not part of the first block. It may arrive in several chunks. */
 export class SseSplitter {
   readonly #eventBytesMax: number;
+  readonly #eventLinesMax: number;
   #phase: SplitterPhase = "byte_order_mark";
   #markBytes = 0;
   /** The unfinished block, in an array that grows by doubling, so that many small pieces cost linear time. */
@@ -43,8 +50,9 @@ export class SseSplitter {
   /** The last chunk ended in CR: a following LF belongs to it. */
   #isAfterCr = false;
 
-  constructor(options: { eventBytesMax: number }) {
-    this.#eventBytesMax = options.eventBytesMax;
+  constructor({ eventBytesMax, eventLinesMax }: SseLimits) {
+    this.#eventBytesMax = eventBytesMax;
+    this.#eventLinesMax = eventLinesMax;
   }
 
   /** Returns false once a block exceeded the limit. No blocks are emitted from then on. */
@@ -104,16 +112,14 @@ export class SseSplitter {
       if (at < 0) return this.#carryOver(chunk, start, chunkEnd);
       if (this.#carriedBytes + at - start - 2 > this.#eventBytesMax) return this.#overflow();
       this.#append(chunk, start, at);
-      this.#emitCarried(onBlock);
+      if (!this.#emitCarried(onBlock)) return false;
     }
     for (;;) {
       while (at < chunkEnd && chunk[at] === LF) at++;
       if (at === chunkEnd) return true;
       const next = afterBlankLine(chunk, at, chunkEnd);
       if (next < 0) return this.#carryOver(chunk, at, chunkEnd);
-      const end = next - 2;
-      if (end - at > this.#eventBytesMax) return this.#overflow();
-      onBlock(chunk, at, end, classifyBlock(chunk, at, end));
+      if (!this.#emit(chunk, at, next - 2, onBlock)) return false;
       at = next;
     }
   }
@@ -124,11 +130,18 @@ export class SseSplitter {
     return isBlankLineSplit ? start + 1 : afterBlankLine(chunk, start, chunkEnd);
   }
 
-  #emitCarried(onBlock: OnSseBlock): void {
+  #emitCarried(onBlock: OnSseBlock): boolean {
     const bytes = this.#carry;
     const end = this.#carriedBytes - 2;
     this.#dropCarried();
-    onBlock(bytes, 0, end, classifyBlock(bytes, 0, end));
+    return this.#emit(bytes, 0, end, onBlock);
+  }
+
+  #emit(bytes: Uint8Array, start: number, end: number, onBlock: OnSseBlock): boolean {
+    if (end - start > this.#eventBytesMax || hasMoreLines(bytes, start, end, this.#eventLinesMax))
+      return this.#overflow();
+    onBlock(bytes, start, end, classifyBlock(bytes, start, end));
+    return true;
   }
 
   #carryOver(chunk: Uint8Array, start: number, end: number): boolean {
@@ -170,6 +183,15 @@ function afterBlankLine(bytes: Uint8Array, from: number, end: number): number {
     lf = bytes.indexOf(LF, lf + 1);
   }
   return -1;
+}
+
+function hasMoreLines(bytes: Uint8Array, start: number, end: number, linesMax: number): boolean {
+  // No line is blank, so each takes two bytes.
+  if (end - start < 2 * linesMax) return false;
+  let lines = 1;
+  for (let at = lineEnd(bytes, start, end); at < end && lines <= linesMax; at = lineEnd(bytes, at + 1, end))
+    lines++;
+  return lines > linesMax;
 }
 
 /** A block that contains only comment lines is a comment. */

@@ -27,7 +27,7 @@ function writeBytes(codec: DialectCodec, events: readonly HubEvent[]): Uint8Arra
 
 /** Reads bytes as the gateway does, cut at these places. */
 function readBytes(codec: DialectCodec, bytes: Uint8Array, cuts: readonly number[]): HubEvent[] {
-  const splitter = new SseSplitter({ eventBytesMax: 1_000_000 });
+  const splitter = new SseSplitter({ eventBytesMax: 1_000_000, eventLinesMax: 1_000 });
   const reader = codec.openStreamReader(NO_TOOL_NAMES);
   const read: HubEvent[] = [];
   const places = [0, ...cuts.map((cut) => cut % (bytes.length + 1)).toSorted((a, b) => a - b), bytes.length];

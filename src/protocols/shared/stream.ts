@@ -44,8 +44,6 @@ export interface StreamReader {
   /** A data event that reports continued work, for clients that ignore comments; null if the interface has none. */
   progressEvent(): Uint8Array | null;
 
-  /** How many bytes are read in one turn of the event loop; without it, all that have arrived. */
-  readonly turnBytesMax?: number;
   /** The bounds of a long event; without them, those of an event that is parsed. */
   readonly eventBounds?: EventBounds;
   /** The upstream gave a reason for a response without output, or the translation dropped it: it is a response. */
