@@ -37,30 +37,29 @@ export function exchangeOnce(
       exchange.abort();
       resolve(reply);
     };
-    const finishWithResponse = (isComplete: boolean) => {
-      const body = isComplete
-        ? unpack(joinParts(pieces), headersReceived?.get("content-encoding") ?? null, bytesMax)
-        : null;
+    const finishWithResponse = (body: Uint8Array | null) =>
       finish({ kind: "responded", status, contentType: headersReceived?.get("content-type") ?? null, body });
-    };
     const exchange = http.send(request, {
       head(code, received) {
         status = code;
         headersReceived = received;
         // The status of an error is sufficient, and the upstream's text must not be shown.
-        if (code < 200 || code >= 300) finishWithResponse(false);
+        if (code < 200 || code >= 300) finishWithResponse(null);
       },
       data(piece) {
         bytes += piece.end - piece.start;
-        if (bytes > bytesMax) finishWithResponse(false);
+        if (bytes > bytesMax) finishWithResponse(null);
         else pieces.push(piece);
       },
-      end: () => finishWithResponse(true),
+      end: () => {
+        const encoding = headersReceived?.get("content-encoding") ?? null;
+        void unpack(joinParts(pieces), encoding, bytesMax).then(finishWithResponse);
+      },
       fail: ({ kind }) => finish({ kind: "failed", failure: kind }),
     });
     const timer = setTimeout(() => {
       if (headersReceived === null) finish({ kind: "failed", failure: "late" });
-      else finishWithResponse(false);
+      else finishWithResponse(null);
     }, timeoutMs);
   });
 }

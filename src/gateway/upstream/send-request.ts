@@ -2,6 +2,8 @@
 
 import { unpack } from "../../accounts/decompress.ts";
 import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
+import { type MaybePromise, whenReady } from "../../base/maybe-promise.ts";
+import { joinPartsInTurns } from "../../base/next-turn.ts";
 import { joinParts, type Part, partBytes, wholeBytesPart } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
 import type { ResponseHeaders, ResponseSink } from "../../net/http-client/client.ts";
@@ -23,12 +25,16 @@ export function sendRequest(out: OutboundRequest, attempt: UpstreamAttempt): Pro
 class WholeResponseSink implements ResponseSink<UpstreamFailure> {
   readonly #out: OutboundRequest;
   readonly #call: UpstreamCall;
-  readonly #resolve: (whole: WholeResult) => void;
+  readonly #resolve: (whole: MaybePromise<WholeResult>) => void;
   readonly #body: BodyCollector;
   #status = 0;
   #headers: ResponseHeaders = NO_HEADERS;
 
-  constructor(out: OutboundRequest, attempt: UpstreamAttempt, resolve: (whole: WholeResult) => void) {
+  constructor(
+    out: OutboundRequest,
+    attempt: UpstreamAttempt,
+    resolve: (whole: MaybePromise<WholeResult>) => void,
+  ) {
     this.#out = out;
     this.#resolve = resolve;
     this.#body = new BodyCollector(out.responseBytesMax);
@@ -53,9 +59,11 @@ class WholeResponseSink implements ResponseSink<UpstreamFailure> {
 
   end(): void {
     const status = this.#status;
-    const body = this.#body.take();
-    if (isSuccess(status)) this.#resolve(readSuccess(this.#headers, body, this.#out.responseBytesMax));
-    else this.fail(failureByStatus(status, this.#headers, body && partBytes(body), this.#out.nowMs()));
+    const headers = this.#headers;
+    const { nowMs, responseBytesMax } = this.#out;
+    if (isSuccess(status))
+      this.#resolve(whenReady(this.#body.take(), (body) => readSuccess(headers, body, responseBytesMax)));
+    else this.fail(failureByStatus(status, headers, this.#body.takeShort(), nowMs()));
   }
 
   fail(failure: UpstreamFailure): void {
@@ -151,8 +159,7 @@ class ErrorBodySink implements BodySink<Part, UpstreamFailure> {
 
   end(): void {
     const { status, headers } = this.#response;
-    const body = this.#body.take();
-    this.fail(failureByStatus(status, headers, body && partBytes(body), this.#out.nowMs()));
+    this.fail(failureByStatus(status, headers, this.#body.takeShort(), this.#out.nowMs()));
   }
 
   fail(failure: UpstreamFailure): void {
@@ -171,26 +178,33 @@ function isSuccess(status: number): boolean {
   return status >= 200 && status < 300;
 }
 
-function readSuccess(headers: ResponseHeaders, body: Part | null, bytesMax: number): WholeResult {
+function readSuccess(
+  headers: ResponseHeaders,
+  body: Part | null,
+  bytesMax: number,
+): MaybePromise<WholeResult> {
   if (body === null)
     return { kind: "failed", failure: upstreamFailure("too_large", "the response is too large") };
   const encoding = headers.get("content-encoding");
   if (encoding === null) return { kind: "responded", headers, body };
-  const plain = unpack(partBytes(body), encoding, bytesMax);
-  if (plain !== null) return { kind: "responded", headers, body: wholeBytesPart(plain) };
-  return {
-    kind: "failed",
-    failure: upstreamFailure("bad_answer", "compressed too much, or with an unsupported encoding"),
-  };
+  return unpack(partBytes(body), encoding, bytesMax).then((plain) =>
+    plain === null
+      ? { kind: "failed", failure: upstreamFailure("bad_answer", COMPRESSED_REASON) }
+      : { kind: "responded", headers, body: wholeBytesPart(plain) },
+  );
 }
 
-const NOTHING = wholeBytesPart(new Uint8Array(0));
+const COMPRESSED_REASON = "compressed too much, or with an unsupported encoding";
 
-/** Collects a body. Most bodies arrive in one piece, which is not copied. */
+const NOTHING = wholeBytesPart(new Uint8Array(0));
+/** Copying this many bytes takes a few milliseconds. */
+const JOINED_AT_ONCE_MAX = 1024 * 1024;
+
+/** Collects a body. Most bodies arrive in one read, which is not copied. */
 class BodyCollector {
   bytesMax: number;
-  #first: Part | null = null;
-  #more: Part[] | null = null;
+  readonly #before: Part[] = [];
+  #last: Part | null = null;
   #total = 0;
 
   constructor(bytesMax: number) {
@@ -201,16 +215,31 @@ class BodyCollector {
   add(piece: Part): boolean {
     this.#total += piece.end - piece.start;
     if (this.#total > this.bytesMax) return false;
-    if (this.#first === null) this.#first = piece;
-    else if (this.#more === null) this.#more = [this.#first, piece];
-    else this.#more.push(piece);
+    const last = this.#last;
+    // A long read arrives in several pieces.
+    if (last?.bytes === piece.bytes && last.end === piece.start)
+      this.#last = { bytes: last.bytes, start: last.start, end: piece.end };
+    else {
+      if (last !== null) this.#before.push(last);
+      this.#last = piece;
+    }
     return true;
   }
 
-  /** Returns null if the body exceeded its limit. */
-  take(): Part | null {
+  /** Returns null if the body exceeded its limit. A long one is joined in turns of the event loop. */
+  take(): MaybePromise<Part | null> {
     if (this.#total > this.bytesMax) return null;
-    return this.#more === null ? (this.#first ?? NOTHING) : wholeBytesPart(joinParts(this.#more));
+    const last = this.#last ?? NOTHING;
+    if (this.#before.length === 0) return last;
+    const parts = [...this.#before, last];
+    return this.#total > JOINED_AT_ONCE_MAX
+      ? joinPartsInTurns(parts).then(wholeBytesPart)
+      : wholeBytesPart(joinParts(parts));
+  }
+
+  /** The same for the body of an error, whose limit is low. */
+  takeShort(): Uint8Array | null {
+    return this.#total > this.bytesMax ? null : joinParts([...this.#before, this.#last ?? NOTHING]);
   }
 }
 
