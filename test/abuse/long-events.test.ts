@@ -6,6 +6,7 @@
  */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { gzipSync } from "node:zlib";
 import { responseBounds } from "../../src/count-limits.ts";
 import { TEST_KEY } from "../support/running-gateway.ts";
 import { type AttackTarget, measureAttack, startAttackTarget } from "./attack-setup.ts";
@@ -98,8 +99,9 @@ const PLACES = DIALECTS.flatMap((dialect) =>
 let target: AttackTarget;
 let upstream: ReturnType<typeof Bun.serve>;
 /** What the upstream sends. */
-let stream = "";
+let stream: string | Uint8Array<ArrayBuffer> = "";
 let contentType = "text/event-stream";
+let contentEncoding = "identity";
 
 beforeAll(async () => {
   upstream = Bun.serve({
@@ -108,7 +110,9 @@ beforeAll(async () => {
     idleTimeout: 0,
     async fetch(request) {
       await request.arrayBuffer();
-      return new Response(stream, { headers: { "content-type": contentType } });
+      return new Response(stream, {
+        headers: { "content-type": contentType, "content-encoding": contentEncoding },
+      });
     },
   });
   target = await startAttackTarget({ file: buildFile(`http://127.0.0.1:${upstream.port}`) });
@@ -252,4 +256,20 @@ test.each(WHOLE)("a whole response of %s with a long %s is not parsed", async (d
   expect(memoryGrowthBytes).toBeLessThan(WHOLE_MEMORY_MAX);
   // The client gets what the upstream sent, but no error as the upstream wrote it.
   expect(received.includes("{},".repeat(1_000))).toBe(!place.startsWith("error"));
+});
+
+test("a whole response that is compressed without being requested is not unpacked on the event loop", async () => {
+  const text = " ".repeat(24 * MIB);
+  contentType = "application/json";
+  contentEncoding = "gzip";
+  stream = new Uint8Array(gzipSync(`{"id":"c","choices":[{${CHOICE}}],"x":"${text}"}`));
+  let received = 0;
+  await measureAttack("whole response, unpacked to a thousand times its size", target, {
+    bytes: stream.length,
+    run: async () => {
+      received = (await request("chat", { model: nameModel("chat", "usage", "short"), stream: false }))
+        .length;
+    },
+  });
+  expect(received).toBeGreaterThan(text.length);
 });

@@ -35,8 +35,11 @@ export function readPassedResponse(
 }
 
 /** Images are long plain strings, which are read fast: most responses of several MiB need no thread. */
+const PLAIN_BYTES_MAX = 16 * 1024 * 1024;
+
 function isSlow(body: Part, bytesMin: number): boolean {
-  return body.end - body.start > bytesMin && findEventFault(body, SCANNED_EVENT) !== null;
+  const length = body.end - body.start;
+  return length > PLAIN_BYTES_MAX || (length > bytesMin && findEventFault(body, SCANNED_EVENT) !== null);
 }
 
 /** The account has functions as well. */
