@@ -41,6 +41,7 @@ export function openEntry(arrival: Arrival, simulation: Simulation): LedgerEntry
     images: 0,
     eventsSent: 0,
     textDeltasSent: 0,
+    sentAt: null,
     finished: false,
     abortedByClient: false,
   };

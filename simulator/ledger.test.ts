@@ -121,6 +121,7 @@ function entryNumber(number: number): LedgerEntry {
     images: 0,
     eventsSent: 0,
     textDeltasSent: 0,
+    sentAt: null,
     finished: true,
     abortedByClient: false,
   };

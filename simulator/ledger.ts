@@ -24,6 +24,8 @@ export interface LedgerEntry {
   images: number;
   eventsSent: number;
   textDeltasSent: number;
+  /** When its last event, or its whole body, was sent. */
+  sentAt: number | null;
   /** The response was sent to its end. */
   finished: boolean;
   abortedByClient: boolean;

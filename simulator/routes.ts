@@ -105,10 +105,9 @@ export async function handle(
   );
   entry.stream = fields?.get("stream") === "true";
   simulation.ledger.open(entry);
-  const nowMs = entry.at;
-  const { ledger, tokens } = simulation;
+  const { clock, ledger, tokens } = simulation;
   const api = isMessages(path) ? "messages" : "openai";
-  const delivery: Delivery = { request, api, behaviour, fault, entry, ledger, tokens, requestId, nowMs };
+  const delivery: Delivery = { request, api, behaviour, fault, entry, ledger, tokens, requestId, clock };
   return deliver(delivery, () => {
     if (fields === null) return notJson();
     if (model === null) return missing("model");
@@ -118,7 +117,7 @@ export async function handle(
       behaviour,
       fault,
       seed: simulation.seed,
-      createdAt: Math.floor(nowMs / 1_000),
+      createdAt: Math.floor(entry.at / 1_000),
       newId: simulation.newId,
       promptCache: simulation.promptCache,
       tokens: simulation.tokens,
@@ -164,19 +163,18 @@ async function handleModelPath(
   const fields = topLevelFields(body.text);
   const { api, model } = target;
   const { headers } = request;
-  const { ledger, tokens } = simulation;
+  const { clock, ledger, tokens } = simulation;
   const behaviour = readBehaviour(model);
   const fault = forcedFault(simulation) ?? behaviour.fault;
   const requestId = simulation.newId(REQUEST_ID);
   const entry = openEntry({ id: requestId, path, headers, model, body, socket: null }, simulation);
   entry.stream = target.streams;
   ledger.open(entry);
-  const nowMs = entry.at;
-  const delivery: Delivery = { request, api, behaviour, fault, entry, ledger, tokens, requestId, nowMs };
+  const delivery: Delivery = { request, api, behaviour, fault, entry, ledger, tokens, requestId, clock };
   return deliver(delivery, () => {
     if (fields === null) return notJson();
     const { seed, newId, promptCache } = simulation;
-    const createdAt = Math.floor(nowMs / 1_000);
+    const createdAt = Math.floor(entry.at / 1_000);
     const call: Call = { fields, headers, behaviour, fault, seed, createdAt, newId, promptCache, tokens };
     return target.respond(call, query, simulation);
   });
@@ -312,7 +310,7 @@ async function respondOther(
     ledger: simulation.ledger,
     tokens: simulation.tokens,
     requestId,
-    nowMs: entry.at,
+    clock: simulation.clock,
   };
   return deliver(delivery, () =>
     otherReply(request.method, path, route, new URLSearchParams(query), simulation),

@@ -1,6 +1,7 @@
 /** Delivers the responses of the simulator with their pace and faults, and records them in the ledger. */
 
 import { gzipSync } from "node:zlib";
+import type { Clock } from "../../src/base/clock.ts";
 import { BEDROCK_FRAMES } from "../cloud/bedrock-frames.ts";
 import { toBedrockRejection } from "../cloud/cloud-errors.ts";
 import type { Rejection } from "../errors.ts";
@@ -28,7 +29,7 @@ export interface Delivery {
   ledger: Ledger;
   tokens: TokenRule;
   requestId: string;
-  nowMs: number;
+  clock: Clock;
 }
 
 export const SLOW_HEADERS_MS = 5_000;
@@ -51,9 +52,8 @@ async function deliverLate(delivery: Delivery, buildReply: () => Reply): Promise
   if (delayMs > 0 && !(await waitFor(delayMs, request.signal))) return closeAborted(delivery);
 
   if (fault !== null) {
-    const { nowMs } = delivery;
     const credential = readCredential(request.headers) ?? "";
-    const early = earlyFault(fault, { streams: entry.stream, nowMs, credential });
+    const early = earlyFault(fault, { streams: entry.stream, nowMs: entry.at, credential });
     if (early === "never") {
       await waitFor(null, request.signal);
       return closeAborted(delivery);
@@ -108,7 +108,7 @@ function closeAborted(delivery: Delivery): Response {
 }
 
 function respondWhole(delivery: Delivery, reply: JsonReply): Response {
-  const { fault, entry, ledger } = delivery;
+  const { clock, fault, entry, ledger } = delivery;
   const headers = headersFor(delivery, "application/json");
   if (fault !== null && BODY_FAULTS.has(fault.name)) {
     // Bun omits the length of a streamed body. Behind the fault proxy the header is kept, with a wrong length.
@@ -118,6 +118,7 @@ function respondWhole(delivery: Delivery, reply: JsonReply): Response {
   const isEmpty = fault?.name === "empty";
   if (!isEmpty) book(entry, reply, reply.usage.output);
   entry.finished = true;
+  entry.sentAt = clock.nowMs();
   ledger.close(entry);
   if (isEmpty) return new Response("", { headers });
   if (fault?.name === "gzip") {
@@ -145,11 +146,12 @@ function respondStream(
   headers: Record<string, string>,
   reply: EventsReply | JsonReply | null = null,
 ): Response {
-  const { entry, ledger } = delivery;
+  const { clock, entry, ledger } = delivery;
   const tally = delivery.tokens.openTally();
   const body = bodyStream(ops[Symbol.iterator](), delivery.behaviour?.intervalMs ?? 0, {
     sent(frame) {
       entry.eventsSent++;
+      entry.sentAt = clock.nowMs();
       if (frame.isTextDelta) entry.textDeltasSent++;
       tally.add(frame);
     },
@@ -194,14 +196,14 @@ function apiHeaders(delivery: Delivery, contentType: string): Record<string, str
   }
 }
 
-function messagesHeaders({ requestId, nowMs }: Delivery, contentType: string): Record<string, string> {
+function messagesHeaders({ requestId, entry }: Delivery, contentType: string): Record<string, string> {
   return {
     "content-type": contentType,
     "request-id": requestId,
     "anthropic-organization-id": "org-simulator",
     "anthropic-ratelimit-requests-limit": "1000",
     "anthropic-ratelimit-requests-remaining": "999",
-    "anthropic-ratelimit-requests-reset": new Date(nowMs + 60_000).toISOString(),
+    "anthropic-ratelimit-requests-reset": new Date(entry.at + 60_000).toISOString(),
   };
 }
 

@@ -31,6 +31,8 @@ export interface ClientRecord {
   stream: boolean;
   prompt: string;
   search: SearchOffer | null;
+  /** The response is made in the background, and asked about until its end. */
+  isInBackground: boolean;
   sentMs: number;
   sentAtMs: number;
   endedAtMs: number;
@@ -66,6 +68,7 @@ export function createClientRecord(asking: ClientRequest): ClientRecord {
     stream,
     prompt,
     search,
+    isInBackground: false,
     sentMs: performance.now(),
     sentAtMs: Date.now(),
     endedAtMs: 0,

@@ -80,7 +80,8 @@ export const nodesMixed: Fault = {
   name: "nodes-mixed",
   promise: `${PROMISE}, also when another node gets the repeat`,
   async run(options) {
-    const cluster = await NodeCluster.start({ nodes: options.nodes, buildFile });
+    const { nodes, withRedis } = options;
+    const cluster = await NodeCluster.start({ nodes, withRedis, buildFile });
     return killAmongMixed(options, {
       url: () => cluster.url(),
       db: cluster.db,

@@ -24,6 +24,7 @@ export const MUST_NOT: readonly (readonly [keyof Reconciliation, string])[] = [
   ["wrongCost", "cost or charge not by the configured price"],
   ["wrongStep", "recorded for another step or payer than served"],
   ["wrongSearches", "charged for other searches than were made and allowed"],
+  ["wrongBackground", "background response charged for another use than was produced"],
 ];
 
 export function listed(one: Reconciliation, name: keyof Reconciliation): string[] {

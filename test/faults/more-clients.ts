@@ -52,6 +52,7 @@ const ENDED = new Set(["completed", "incomplete"]);
 export async function sendInBackground(asking: ClientRequest): Promise<ClientRecord> {
   const { url, nextUrl = () => url, key, model, prompt } = asking;
   const asked = createClientRecord({ ...asking, family: "responses", stream: false });
+  asked.isInBackground = true;
   const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
   try {
     const made = await fetch(`${url}/v1/responses`, {

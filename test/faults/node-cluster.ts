@@ -20,6 +20,7 @@ import {
 import type { PostgresServer, PostgresSettings } from "../support/postgres-server.ts";
 import { startRedis, type TestRedis } from "../support/redis.ts";
 import type { SilentProxy } from "../support/silent-proxy.ts";
+import { checked, type Finding } from "./fault.ts";
 import { NodeNetwork } from "./node-network.ts";
 import { type DatabaseLink, type NodePlace, openProxy, startDatabase, useNamespace } from "./node-places.ts";
 
@@ -48,8 +49,21 @@ export interface ClusterOptions {
   program?: string | undefined;
 }
 
+/** Runs one work after another. */
+class Turns {
+  #last: Promise<unknown> = Promise.resolve();
+
+  take<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#last.then(work);
+    this.#last = done.catch(() => {});
+    return done;
+  }
+}
+
 interface NodeOptions extends NodePlace {
   folder: string;
+  /** A node that starts reads its file, and applies it a moment later: nothing else applies one meanwhile. */
+  turns: Turns;
   program: string | undefined;
 }
 
@@ -58,6 +72,7 @@ export class ClusterNode {
   readonly databaseLink: DatabaseLink;
   readonly #environment: Readonly<Record<string, string>>;
   readonly #wrapper: readonly string[];
+  readonly #turns: Turns;
   /** Whether the traffic includes it; a load balancer leaves out a node that does not respond. */
   isBalanced = true;
   /** By the last check of its readiness, if it is checked. */
@@ -66,8 +81,9 @@ export class ClusterNode {
   #process: GatewayProcess | null = null;
   #output = "";
 
-  constructor({ folder, environment, wrapper, databaseLink, program }: NodeOptions) {
+  constructor({ folder, environment, wrapper, databaseLink, program, turns }: NodeOptions) {
     this.folder = folder;
+    this.#turns = turns;
     this.#program = program;
     this.databaseLink = databaseLink;
     this.#environment = environment;
@@ -99,14 +115,16 @@ export class ClusterNode {
   }
 
   async start(): Promise<void> {
-    this.#process = await startGatewayProcess({
-      folder: this.folder,
-      args: ["--config", "gateway.yaml"],
-      env: this.#environment,
-      ...(this.#program === undefined ? {} : { program: this.#program }),
-      // Nodes look up the processes of their own host. Each node here has a host name of its own.
-      wrapper: [...this.#wrapper, ...UNDER_HOST_NAME, basename(this.folder)],
-    });
+    this.#process = await this.#turns.take(() =>
+      startGatewayProcess({
+        folder: this.folder,
+        args: ["--config", "gateway.yaml"],
+        env: this.#environment,
+        ...(this.#program === undefined ? {} : { program: this.#program }),
+        // Nodes look up the processes of their own host. Each node here has a host name of its own.
+        wrapper: [...this.#wrapper, ...UNDER_HOST_NAME, basename(this.folder)],
+      }),
+    );
   }
 
   async kill(): Promise<void> {
@@ -161,6 +179,7 @@ interface ClusterParts {
   server: PostgresServer;
   db: Db;
   redis: TestRedis | null;
+  turns: Turns;
 }
 
 export class NodeCluster {
@@ -194,6 +213,7 @@ export class NodeCluster {
     });
     const file = JSON.stringify(options.buildFile(simulator.url));
     const redis = options.withRedis ? await startRedis() : null;
+    const turns = new Turns();
     const nodes: ClusterNode[] = [];
     const proxies: SilentProxy[] = [];
     for (let index = 0; index < options.nodes; index += 1) {
@@ -209,10 +229,12 @@ export class NodeCluster {
         ...place.environment,
         ...options.environment?.(index),
       };
-      nodes.push(new ClusterNode({ ...place, folder: nodeFolder, environment, program: options.program }));
+      const { program } = options;
+      nodes.push(new ClusterNode({ ...place, folder: nodeFolder, environment, program, turns }));
     }
     const db = await openDb(server.url("gateway"));
-    const parts = { nodes, proxies, network, networkFailure: reason, simulator, folder, server, db, redis };
+    const own = { nodes, proxies, simulator, folder, server, db, redis, turns };
+    const parts = { ...own, network, networkFailure: reason };
     const cluster = new NodeCluster(parts);
     try {
       for (const node of nodes) await node.start();
@@ -312,6 +334,14 @@ export class NodeCluster {
     return Number(row?.many);
   }
 
+  /** The nodes have recorded limits there, if there is one. */
+  async checkRedis(): Promise<Finding[]> {
+    const { redis } = this.#parts;
+    if (redis === null) return [];
+    const keys = await redis.countKeys();
+    return [checked("records of limits in Redis", keys, "some", keys > 0)];
+  }
+
   countLogged(event: string): number {
     return this.nodes.reduce((sum, { output }) => sum + output.split(`"${event}"`).length - 1, 0);
   }
@@ -324,6 +354,11 @@ export class NodeCluster {
   /** Applies a file in the folder of the first node. */
   apply(name = "gateway.yaml"): Promise<Run> {
     return this.#run(["apply", this.pathOf(name)]);
+  }
+
+  /** Changes the files of nodes and applies them, while no node starts. */
+  changeFiles<T>(change: () => Promise<T>): Promise<T> {
+    return this.#parts.turns.take(change);
   }
 
   /** Of a file in the folder of the first node. */

@@ -11,7 +11,7 @@ import { checked, type Fault, type FaultOptions, type Finding, figure, none } fr
 import { nodesMixed } from "./kill9-mixed.ts";
 import { readMarker } from "./killable-gateway.ts";
 import { checkBooks, checkRecovered, checkRouting, listed, MUST_NOT } from "./ledger-checks.ts";
-import { checkLimits, chooseLimits } from "./limit-checks.ts";
+import { checkLimits, chooseLimits, isMeasurable } from "./limit-checks.ts";
 import { type ClusterOptions, NodeCluster } from "./node-cluster.ts";
 import {
   fillDisk,
@@ -42,7 +42,7 @@ import { RoutingSwitch } from "./routing-switch.ts";
 import { buildConfiguration } from "./setup.ts";
 import { oneCentOnNodes } from "./small-balance.ts";
 import { StepOracle } from "./step-oracle.ts";
-import { FAULTY, NODES_MIX, ROUTED_NODES_MIX, startTraffic } from "./traffic.ts";
+import { FAULTY, type Mix, NODES_MIX, ROUTED_NODES_MIX, startTraffic } from "./traffic.ts";
 import { waitUntilSettled } from "./wait-until-settled.ts";
 
 const PER_SECOND = 60;
@@ -103,14 +103,18 @@ async function underTraffic(options: FaultOptions, scenario: Scenario): Promise<
     buildFile: (url) => buildConfiguration(setup, url),
   });
   const mix = isSwitched ? NODES_MIX : ROUTED_NODES_MIX;
-  const traffic = startTraffic({ url: () => cluster.url(), keys, perSecond: PER_SECOND, mix });
-  const operator = new Operator({
-    cluster,
-    setup,
-    prices,
+  const traffic = startTraffic({
+    url: () => cluster.url(),
+    keys,
+    perSecond: PER_SECOND,
+    mix,
+    isMeasurable,
+  });
+  const duties = {
     booksMoney: payer === "balance" && !scenario.losesConfirmed,
     changesPrices: !scenario.isCutOff && !scenario.losesConfirmed && !scenario.hasWrongClocks,
-  });
+  };
+  const operator = new Operator({ cluster, setup, prices, ...duties });
   const routing = new RoutingSwitch({ cluster, operator, traffic, plain, routed, isSwitched });
   const pauses = new PauseMeter();
   try {
@@ -128,7 +132,9 @@ async function underTraffic(options: FaultOptions, scenario: Scenario): Promise<
       ...seen,
       figure("all nodes ready again after, ms", readyMs.toFixed(0)),
       checked("served after it was over", served, "some", served > 0),
-      ...describeOperator(sums),
+      ...describeOperator(sums, duties),
+      checkServed(mix, responses),
+      ...(await cluster.checkRedis()),
       ...(scenario.checkResponses?.(responses) ?? []),
       ...(await compareLedgers(
         cluster,
@@ -218,6 +224,20 @@ function describeErrors(responses: readonly ClientRecord[]): string {
   for (const { errorCode } of responses)
     if (errorCode !== null) counts.set(errorCode, (counts.get(errorCode) ?? 0) + 1);
   return [...counts].map(([code, many]) => `${many} ${code}`).join(", ") || "none";
+}
+
+/** A kind of request that is always rejected shows nothing. */
+function checkServed(mix: Mix, responses: readonly ClientRecord[]): Finding {
+  const kinds = mix.map(([, { family, model, stream }]) => `${family} ${model} ${stream}`);
+  const served = new Set(
+    responses
+      .filter(({ isWhole, status, errorCode }) => isWhole && status === 200 && errorCode === null)
+      .map(({ family, model, stream }) => `${family} ${model} ${stream}`),
+  );
+  return none(
+    "kinds of requests that were never served",
+    kinds.filter((kind) => !served.has(kind)),
+  );
 }
 
 /** Requests that neither the client, a limit nor the upstream ended. */

@@ -8,7 +8,7 @@ import { systemClock, uuidV7 } from "../../src/base/clock.ts";
 import { refund, topUp } from "../../src/billing/operations/operations.ts";
 import { MoneyOperationRejected } from "../../src/billing/operations/rejection.ts";
 import type { Run } from "../support/gateway-process.ts";
-import { type Finding, figure } from "./fault.ts";
+import { checked, type Finding, figure } from "./fault.ts";
 import type { NodeCluster } from "./node-cluster.ts";
 import type { PriceOracle } from "./price-oracle.ts";
 import { buildConfiguration, type ListPrice, PRICE, type Setup } from "./setup.ts";
@@ -21,14 +21,17 @@ const PRICE_CHANGE_EVERY = 8;
 const TRIED_FILE = "tried.yaml";
 const TOP_UP_NANO = 1_234_567_891n;
 
-interface OperatorOptions {
+export interface OperatorDuties {
+  /** Whether it books top-ups and refunds, which belong to balances. */
+  readonly booksMoney: boolean;
+  readonly changesPrices: boolean;
+}
+
+interface OperatorOptions extends OperatorDuties {
   readonly cluster: NodeCluster;
   /** That the nodes begin with. */
   readonly setup: Setup;
   readonly prices: PriceOracle;
-  /** Whether it books top-ups and refunds, which belong to balances. */
-  readonly booksMoney: boolean;
-  readonly changesPrices: boolean;
 }
 
 /** What was booked beside the charges. */
@@ -47,7 +50,6 @@ export class Operator {
   #priceChanges = 0;
   #setup: Setup;
   #price: ListPrice = PRICE;
-  #lastChange: Promise<void> = Promise.resolve();
   #isStopping = false;
 
   constructor(options: OperatorOptions) {
@@ -108,7 +110,7 @@ export class Operator {
     const { prices } = this.#options;
     this.#priceChanges += 1;
     const output = `${10 + this.#priceChanges}.07`;
-    await this.#inTurn(async () => {
+    await this.#options.cluster.changeFiles(async () => {
       this.#price = { ...PRICE, output };
       prices.beginChange(this.#price, Date.now());
       await this.#applyFiles();
@@ -118,7 +120,7 @@ export class Operator {
 
   /** The nodes and their files have this setup from now on. */
   async useFile(setup: Setup): Promise<void> {
-    await this.#inTurn(() => {
+    await this.#options.cluster.changeFiles(() => {
       this.#setup = setup;
       return this.#applyFiles();
     });
@@ -126,7 +128,7 @@ export class Operator {
 
   /** Nodes that start and later price changes apply this setup. */
   async writeFiles(setup: Setup): Promise<void> {
-    await this.#inTurn(() => {
+    await this.#options.cluster.changeFiles(() => {
       this.#setup = setup;
       return this.#writeFiles();
     });
@@ -139,7 +141,7 @@ export class Operator {
     return cluster.apply(TRIED_FILE);
   }
 
-  /** A node that starts meanwhile applies the file in its folder, so the files change first. */
+  /** A node that starts later applies the file in its folder, so the files change as well. */
   async #applyFiles(): Promise<void> {
     await this.#writeFiles();
     await this.#untilConfirmed(async () => {
@@ -159,13 +161,6 @@ export class Operator {
     );
   }
 
-  /** Two changes of the files never overlap. */
-  #inTurn(change: () => Promise<void>): Promise<void> {
-    const changed = this.#lastChange.then(change);
-    this.#lastChange = changed.catch(() => {});
-    return changed;
-  }
-
   get #context() {
     return { db: this.#options.cluster.db, clock: systemClock, newId: uuidV7 };
   }
@@ -183,10 +178,15 @@ export class Operator {
   }
 }
 
-export function describeOperator({ toppedUpNano, refundedNano, priceChanges }: OperatorSums): Finding[] {
+export function describeOperator(
+  { toppedUpNano, refundedNano, priceChanges }: OperatorSums,
+  { booksMoney, changesPrices }: OperatorDuties,
+): Finding[] {
+  const some = (what: string, got: number | bigint, isWanted: boolean) =>
+    isWanted ? checked(what, got, "some", got > 0) : figure(what, got);
   return [
-    figure("topped up, nano-dollars", toppedUpNano),
-    figure("refunded, nano-dollars", refundedNano),
-    figure("changes of the prices", priceChanges),
+    some("topped up, nano-dollars", toppedUpNano, booksMoney),
+    some("refunded, nano-dollars", refundedNano, booksMoney),
+    some("changes of the prices", priceChanges, changesPrices),
   ];
 }

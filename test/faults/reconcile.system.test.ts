@@ -2,6 +2,8 @@
 
 import { expect, test } from "bun:test";
 import type { LedgerEntry } from "../../simulator/ledger.ts";
+import { usageRow } from "../../src/store/usage/usage-row.test-support.ts";
+import type { UsageRow } from "../../src/store/usage/usage-row.ts";
 import { createClientRecord } from "./client.ts";
 import { MARKER_HEADERS } from "./killable-gateway.ts";
 import { buildPaidSetup } from "./paid-setup.ts";
@@ -29,4 +31,51 @@ test("a response needs a row; a rejection as an event of a stream does not, if i
     isTimed: false,
   });
   expect(terminalWithoutRow).toEqual(["req_served short", "req_broken short"]);
+});
+
+test("a background response whose client got its id is charged what was produced, and never by estimate", () => {
+  const setup = buildPaidSetup("balance");
+  const request = {
+    url: "",
+    key: "k",
+    family: "responses",
+    model: "later",
+    stream: false,
+    prompt: "",
+  } as const;
+  const client = {
+    ...createClientRecord(request),
+    isInBackground: true,
+    status: 200,
+    requestId: "req_begun",
+  };
+  const entry = {
+    id: "1",
+    headers: { [MARKER_HEADERS.openai]: client.marker },
+    inputTokens: 4,
+    outputTokens: 67,
+    cachedTokens: 0,
+  } as Partial<LedgerEntry> as LedgerEntry;
+  const findWrong = (rows: readonly UsageRow[]) =>
+    reconcile({
+      asked: [client],
+      rows,
+      truth: [entry],
+      prices: buildOracle(setup),
+      steps: new StepOracle(setup),
+      groupNames: new Map(),
+      unpaidKeys: new Set(),
+      isTimed: false,
+    }).wrongBackground;
+  const whole = usageRow({
+    requestId: "req_begun",
+    inputTokens: 4,
+    outputTokens: 67,
+    usageSource: "upstream",
+  });
+  expect(findWrong([whole])).toEqual([]);
+  expect(findWrong([])).toEqual(["req_begun has no row, and 67 produced"]);
+  expect(findWrong([{ ...whole, outcome: "upstream_cut", outputTokens: 0, usageSource: "partial" }])).toEqual(
+    ["req_begun upstream_cut, 0 tokens by partial, and 67 produced"],
+  );
 });

@@ -38,6 +38,8 @@ export interface Reconciliation {
   wrongCost: string[];
   wrongStep: string[];
   wrongSearches: string[];
+  /** Its client got the id of the response, so no process may charge it by estimate. */
+  wrongBackground: string[];
   chargedAboveTruth: string[];
   asked: number;
   whole: number;
@@ -79,6 +81,7 @@ export function reconcile(ledgers: Ledgers): Reconciliation {
     wrongCost: [],
     wrongStep: [],
     wrongSearches: [],
+    wrongBackground: [],
     chargedAboveTruth: [],
     asked: asked.length,
     whole: asked.filter(sawTheEnd).length,
@@ -106,6 +109,7 @@ export function reconcile(ledgers: Ledgers): Reconciliation {
     if (entry !== undefined) rowByMarker.set(readMarker(entry), row);
   }
   const reached = new Map(truth.map((entry) => [readMarker(entry), entry]));
+  const isPaid = (marker: string) => !unpaidKeys.has(askedByMarker.get(marker)?.key ?? "");
   // Rejections share rows, also if they arrive as an event of a stream that has waited.
   const isRejected = ({ errorCode, marker }: ClientRecord) => errorCode !== null && !reached.has(marker);
   for (const one of asked) {
@@ -113,6 +117,13 @@ export function reconcile(ledgers: Ledgers): Reconciliation {
     const row = rowById.get(one.requestId ?? "") ?? rowByMarker.get(one.marker);
     if (row === undefined) found.terminalWithoutRow.push(`${one.requestId} ${one.model}`);
     else if (row.flags.includes("recovered")) found.terminalBeforeRow.push(`${one.requestId} ${one.model}`);
+  }
+
+  for (const one of asked.filter(isBegun)) {
+    const row = rowById.get(one.requestId ?? "");
+    const entry = reached.get(one.marker);
+    if (row === undefined ? isPaid(one.marker) : !isAsProduced(row, entry))
+      found.wrongBackground.push(`${one.requestId} ${describeUse(row)}, and ${entry?.outputTokens} produced`);
   }
 
   // A row without a client that knows its id: the client disconnected, or was cut off, before the response's head.
@@ -142,7 +153,6 @@ export function reconcile(ledgers: Ledgers): Reconciliation {
     }
   }
 
-  const isPaid = (marker: string) => !unpaidKeys.has(askedByMarker.get(marker)?.key ?? "");
   const unlinked = [...reached].filter(([marker]) => !linked.has(marker) && isPaid(marker));
   for (const [marker, entry] of unlinked) {
     const id = askedByMarker.get(marker)?.requestId;
@@ -183,6 +193,25 @@ export function reconcile(ledgers: Ledgers): Reconciliation {
 
 function sawTheEnd({ isWhole, status }: ClientRecord): boolean {
   return isWhole && status === 200;
+}
+
+/** A background response whose client got its id. */
+function isBegun({ isInBackground, status, errorCode }: ClientRecord): boolean {
+  return isInBackground && status === 200 && errorCode === null;
+}
+
+function isAsProduced(row: UsageRow, entry: LedgerEntry | undefined): boolean {
+  return (
+    row.usageSource === "upstream" &&
+    row.inputTokens === entry?.inputTokens &&
+    row.outputTokens === entry.outputTokens
+  );
+}
+
+function describeUse(row: UsageRow | undefined): string {
+  return row === undefined
+    ? "has no row"
+    : `${row.outcome}, ${row.outputTokens} tokens by ${row.usageSource}`;
 }
 
 /** Text that is counted in two pieces may be one token more than the whole. */

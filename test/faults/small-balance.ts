@@ -32,8 +32,9 @@ export const oneCentOnNodes: Fault = {
   name: "nodes-lastcent",
   promise: "300 requests at once on all nodes and a balance of one cent overspend nothing",
   async run(options) {
-    const { nodes } = options;
-    const cluster = await NodeCluster.start({ nodes, buildFile: (url) => buildConfiguration(SETUP, url) });
+    const { nodes, withRedis } = options;
+    const buildFile = (url: string) => buildConfiguration(SETUP, url);
+    const cluster = await NodeCluster.start({ nodes, withRedis, buildFile });
     return spendOneCent(options, cluster, 300);
   },
 };

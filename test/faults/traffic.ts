@@ -9,6 +9,8 @@ export const MODELS = {
   long: "sim-fast@events=100,interval=40ms",
   reason: "sim-reason@interval=5ms",
   slow: "sim-fast@first=150ms",
+  /** In the background: long enough for its node to be killed or replaced meanwhile. */
+  later: "sim-fast@events=20,background=2s",
   shaky: "sim-fast",
 };
 
@@ -69,7 +71,7 @@ export const NODES_MIX: Mix = [
   ...MIX,
   [6, { family: "messages", model: "claude", stream: true }],
   [4, { family: "messages", model: "claude", stream: false }],
-  [5, { family: "responses", model: "short", stream: false, inBackground: true }],
+  [5, { family: "responses", model: "later", stream: false, inBackground: true }],
 ];
 export const ROUTED_NODES_MIX: Mix = [...NODES_MIX, ...ROUTED];
 const FAULTY_SHARE = 0.08;
@@ -110,22 +112,32 @@ export interface TrafficOptions {
   keys: readonly string[];
   perSecond: number;
   mix?: Mix;
+  /** Whether a request of the key for this model can be checked; any can unless set. */
+  isMeasurable?: (key: string, model: string) => boolean;
 }
 
-export function startTraffic({ url, keys, perSecond, mix: firstMix = MIX }: TrafficOptions): Traffic {
+export function startTraffic({
+  url,
+  keys,
+  perSecond,
+  mix: firstMix = MIX,
+  isMeasurable = () => true,
+}: TrafficOptions): Traffic {
   let mix = firstMix;
   const responses: Promise<ClientRecord>[] = [];
   const beganMs = performance.now();
   const timer = setInterval(() => {
     const due = ((performance.now() - beganMs) / 1000) * perSecond;
     while (responses.length < due) {
+      const key = pick(keys);
       const { inBackground, ...shape } = shapeAtRandom(mix);
+      if (!isMeasurable(key, shape.model)) continue;
       const leaves = Math.random() < LEAVING_SHARE;
       const leaveAfterMs = leaves ? Math.random() * (shape.model === "long" ? 3_000 : 250) : null;
       const asking = {
         url: url(),
         nextUrl: url,
-        key: pick(keys),
+        key,
         prompt: pick(PROMPTS),
         leaveAfterMs,
         ...shape,

@@ -15,6 +15,7 @@ export interface TestRedis {
   /** Starts again without its data. */
   restart(): Promise<void>;
   configure(name: string, value: string): Promise<void>;
+  countKeys(): Promise<number>;
   stop(): Promise<void>;
 }
 
@@ -31,15 +32,17 @@ export async function startRedis(): Promise<TestRedis> {
   const run = async (command: string, args: string[]) => {
     const client = new RedisClient(url, { autoReconnect: false });
     await client.connect();
-    await client.send(command, args);
+    const reply: unknown = await client.send(command, args);
     client.close();
+    return reply;
   };
   return {
     url,
     freeze: () => child.kill("SIGSTOP"),
     thaw: () => child.kill("SIGCONT"),
-    flush: () => run("FLUSHALL", []),
-    configure: (name, value) => run("CONFIG", ["SET", name, value]),
+    flush: async () => void (await run("FLUSHALL", [])),
+    configure: async (name, value) => void (await run("CONFIG", ["SET", name, value])),
+    countKeys: async () => Number(await run("DBSIZE", [])),
     async restart() {
       child.kill("SIGKILL");
       await child.exited;
