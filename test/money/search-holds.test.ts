@@ -38,6 +38,15 @@ const DIALECTS = {
     body: { model: "openai", input: "What is new?", store: false, tools: [{ type: "web_search" }] },
     readLimit: (body) => body.max_tool_calls,
   },
+  "responses by an item": {
+    path: "/v1/responses",
+    body: {
+      model: "openai",
+      input: [{ type: "additional_tools", role: "developer", tools: [{ type: "web_search" }] }, ...TURNS],
+      store: false,
+    },
+    readLimit: (body) => body.max_tool_calls,
+  },
   messages: {
     path: "/v1/messages",
     body: { model: "anthropic", messages: TURNS, max_tokens: OUTPUT_MAX, tools: [SEARCH] },
