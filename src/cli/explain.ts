@@ -91,10 +91,31 @@ async function explainRequest(db: Db, requestId: string, terminal: Terminal): Pr
       terminal.print(`served by ${account?.name ?? row.accountId} at the first attempt`);
     return 0;
   }
+  printSteps(trace, terminal);
   printAttempts(trace, row.outcome, terminal);
   printTranslation(trace, terminal);
   printCandidates(trace, terminal);
   return 0;
+}
+
+function printSteps({ steps = [] }: DispatchTrace, { print, paint }: Terminal): void {
+  if (steps.length === 0) return;
+  print();
+  print(
+    table(
+      ["step", "group", "model", "after", "result", "reason", "forecast"],
+      steps.map(({ number, group, model, atMs, result, reason, forecast }) => [
+        String(number),
+        group,
+        model,
+        `${atMs} ms`,
+        result,
+        reason ?? "-",
+        forecast === null ? "-" : `$${forecast}`,
+      ]),
+      paint,
+    ),
+  );
 }
 
 function printAttempts(trace: DispatchTrace, outcome: string, terminal: Terminal): void {

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { eventually } from "../support/eventually.ts";
 import { type GatewayProcess, runCommand, startGatewayProcess } from "../support/gateway-process.ts";
-import { poolFile, sendToGateway } from "../support/pooled-gateway.ts";
+import { keySecret, poolFile, sendToGateway } from "../support/pooled-gateway.ts";
 
 setDefaultTimeout(60_000);
 
@@ -137,6 +137,24 @@ groups:
 });
 
 describe("explain REQUEST_ID", () => {
+  test("shows the steps of a request with fallback", async () => {
+    const file = `
+groups:
+  - name: leaving
+    interfaces: [chat]
+    models: [pooled]
+    accounts: [account-0]
+    fallback: [{ group: default, when: [failing] }]
+keys: [{ name: leaving, group: leaving, secret: ${keySecret("leaving")} }]`;
+    await Bun.write(join(folder, "leaving.yaml"), file);
+    expect(await runCommand(["apply", "leaving.yaml"], { folder })).toMatchObject({ code: 0 });
+    const send = () => sendToGateway(gateway.url, { key: "leaving" });
+    await eventually(async () => (await send()).status === 200);
+    const { output } = await explain(await requestId({ key: "leaving" }));
+    expect(output).toMatch(/^0 +leaving +pooled +\d+ ms +failed +failing +-\s*$/m);
+    expect(output).toMatch(/^1 +default +pooled +\d+ ms +served +failing +-\s*$/m);
+  });
+
   test("shows every attempt with its account, timing and failure, and all candidates", async () => {
     const id = await requestId({ key: "a" });
     const { code, output } = await explain(id);
