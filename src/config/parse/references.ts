@@ -128,7 +128,8 @@ class NameTable {
 
   constructor(stored: ReadonlySet<string>, inFile: readonly FileName[]) {
     this.#all = new Set([...stored, ...inFile.map(({ name }) => name)]);
-    this.#shown = [...stored, ...inFile.filter(({ isShowable }) => isShowable).map(({ name }) => name)];
+    const showable = inFile.filter(({ isShowable }) => isShowable).map(({ name }) => name);
+    this.#shown = [...new Set([...stored, ...showable])];
   }
 
   has(name: string): boolean {

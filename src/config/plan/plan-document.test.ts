@@ -128,6 +128,15 @@ test("a document cannot refer to a record that it removes", async () => {
   ]);
 });
 
+test("a record that is stored and in the document is named once", async () => {
+  const document = {
+    groups: [{ name: "default", models: [], accounts: [], fallback: [{ group: "nowhere", when: ["busy"] }] }],
+  };
+  expect(await problemsOf(document)).toEqual([
+    'groups[0].fallback[0].group: the group "nowhere" does not exist. Known: default, other.',
+  ]);
+});
+
 test("an unknown record cannot be removed", async () => {
   expect(await problemsOf({}, { removals: { groups: ["nowhere"] } })).toEqual([
     'groups[0]: the group "nowhere" does not exist.',
