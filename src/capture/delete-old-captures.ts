@@ -1,6 +1,7 @@
 /** Deletes captures after their retention, periodically and on one node at a time. */
 
 import type { Clock } from "../base/clock.ts";
+import { PeriodicTask } from "../base/periodic-task.ts";
 import type { Log } from "../observe/log.ts";
 import { deleteOldCaptures } from "../store/captures/captures.ts";
 import { type Db, transaction } from "../store/engine/db.ts";
@@ -17,27 +18,21 @@ export interface CaptureRetentionOptions {
   readonly runJob: RunJob;
 }
 
-export function startDeletingCaptures(options: CaptureRetentionOptions): { stop(): void } {
+export function startDeletingCaptures(options: CaptureRetentionOptions): PeriodicTask {
   const { db, clock, log, keptMs, everyMs, batchRows, runJob } = options;
-  let isStopped = false;
-  const run = () =>
-    runJob(async (lease) => {
-      const beforeMs = clock.nowMs() - keptMs;
-      const deleteBatch = () =>
-        transaction(db, async (tx) => {
-          await lease.check(tx);
-          return deleteOldCaptures(tx, beforeMs, batchRows);
-        });
-      while (!isStopped && (await deleteBatch()) === batchRows);
-    }).catch((error: unknown) => {
-      log.warn("capture_retention_failed", { reason: error instanceof Error ? error.message : "unknown" });
-    });
-  const timer = setInterval(() => void run(), everyMs);
-  timer.unref();
-  return {
-    stop() {
-      isStopped = true;
-      clearInterval(timer);
-    },
-  };
+  const task = new PeriodicTask({
+    everyMs,
+    run: () =>
+      runJob(async (lease) => {
+        const beforeMs = clock.nowMs() - keptMs;
+        const deleteBatch = () =>
+          transaction(db, async (tx) => {
+            await lease.check(tx);
+            return deleteOldCaptures(tx, beforeMs, batchRows);
+          });
+        while (!task.isStopped && (await deleteBatch()) === batchRows);
+      }),
+    onError: (reason) => log.warn("capture_retention_failed", { reason }),
+  });
+  return task;
 }

@@ -1,6 +1,7 @@
 /** Registers this process among the nodes of the database, and finishes migrations that wait for other nodes. */
 
 import { systemClock } from "../base/clock.ts";
+import { PeriodicTask } from "../base/periodic-task.ts";
 import { describeProcess } from "../billing/recovery/process-watch.ts";
 import { isSharedServer } from "../store/engine/dialect.ts";
 import { finishMigrations } from "../store/engine/migrate.ts";
@@ -35,21 +36,14 @@ export async function openThisNode(context: ProcessContext): Promise<ThisNode> {
 export function startFinishingMigrations({ installation, limits, log, closers }: ProcessContext): void {
   const { db } = installation;
   if (!isSharedServer(db)) return;
-  let running: Promise<void> = Promise.resolve();
-  async function finish(): Promise<void> {
-    const { applied } = await finishMigrations(db);
-    for (const name of applied) log.info("migration_finished", { name });
-  }
-  const start = () => {
-    running = finish().catch((error: unknown) => {
-      log.warn("migration_failed", { reason: error instanceof Error ? error.message : "unknown" });
-    });
-  };
-  start();
-  const timer = setInterval(start, limits.finishMigrationsMs);
-  timer.unref();
-  closers.add(async () => {
-    clearInterval(timer);
-    await running;
+  const task = new PeriodicTask({
+    everyMs: limits.finishMigrationsMs,
+    async run() {
+      const { applied } = await finishMigrations(db);
+      for (const name of applied) log.info("migration_finished", { name });
+    },
+    onError: (reason) => log.warn("migration_failed", { reason }),
   });
+  void task.run();
+  closers.add(() => task.stop());
 }

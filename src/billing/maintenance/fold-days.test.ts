@@ -36,24 +36,24 @@ eachEngine(({ open }) => {
     const db = await open();
     const { job } = folding(db);
     await insertUsage(db, [usageRow({ atMs: NOW_MS })]);
-    await Promise.all([job.fold(), job.fold()]);
+    await Promise.all([job.run(), job.run()]);
     expect(await counted(db)).toBe(1);
     await job.stop();
     await insertUsage(db, [usageRow({ atMs: NOW_MS })]);
-    await job.fold();
+    await job.run();
     expect(await counted(db)).toBe(1);
   });
 
   test("a request longer than the grace period is folded within the hour, without a mark", async () => {
     const db = await open();
     const { job, clock } = folding(db);
-    await job.fold();
+    await job.run();
     await insertUsage(db, [usageRow({ atMs: NOW_MS - 10 * HOUR_MS })]);
     clock.nowMs += 60_000;
-    await job.fold();
+    await job.run();
     expect(await counted(db)).toBe(0);
     clock.nowMs += HOUR_MS;
-    await job.fold();
+    await job.run();
     expect(await counted(db)).toBe(1);
     await job.stop();
   });
@@ -62,10 +62,10 @@ eachEngine(({ open }) => {
     const db = await open();
     const { job, clock } = folding(db);
     await insertUsage(db, [usageRow({ atMs: NOW_MS })]);
-    await job.fold();
+    await job.run();
     for (const days of [0, 2, 5, 9]) await insertUsage(db, [usageRow({ atMs: NOW_MS + days * DAY_MS })]);
     clock.nowMs += 9 * DAY_MS;
-    await job.fold();
+    await job.run();
     expect(await counted(db)).toBe(5);
     await job.stop();
   });
@@ -75,10 +75,10 @@ eachEngine(({ open }) => {
     const { job, lines } = folding(db);
     await insertUsage(db, [usageRow({ atMs: NOW_MS })]);
     await db.sql.script("ALTER TABLE usage_day RENAME TO away");
-    await job.fold();
+    await job.run();
     expect(lines.join("")).toContain("usage_fold_failed");
     await db.sql.script("ALTER TABLE away RENAME TO usage_day");
-    await job.fold();
+    await job.run();
     expect(await counted(db)).toBe(1);
     await job.stop();
   });

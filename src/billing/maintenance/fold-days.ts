@@ -5,6 +5,7 @@
  */
 
 import type { Clock } from "../../base/clock.ts";
+import { PeriodicTask } from "../../base/periodic-task.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import type { RunJob } from "../../store/nodes/job-leases.ts";
@@ -39,55 +40,31 @@ export async function foldDays(db: Db, nowMs: number, whole: boolean): Promise<n
   return folded;
 }
 
-export interface DayFolding {
-  /** Folds at once; joins a pass in flight. */
-  fold(): Promise<void>;
-  /** No pass starts after it; resolves when none is in flight. */
-  stop(): Promise<void>;
-}
-
-export function startFoldingDays(options: {
+export function startFoldingDays({
+  db,
+  log,
+  clock,
+  everyMs,
+  runJob,
+}: {
   db: Db;
   log: Log;
   clock: Pick<Clock, "nowMs">;
   everyMs: number;
   runJob: RunJob;
-}): DayFolding {
-  const { db, log, clock, runJob } = options;
+}): PeriodicTask {
   let wholeAtMs = 0;
-  let inFlight: Promise<void> | null = null;
-  let stopped = false;
-
-  async function pass(): Promise<void> {
-    const nowMs = clock.nowMs();
-    const whole = Math.abs(nowMs - wholeAtMs) >= HOUR_MS;
-    try {
-      await runJob(async () => {
+  return new PeriodicTask({
+    everyMs,
+    run() {
+      const nowMs = clock.nowMs();
+      const whole = Math.abs(nowMs - wholeAtMs) >= HOUR_MS;
+      return runJob(async () => {
         await foldDays(db, nowMs, whole);
         if (whole) wholeAtMs = nowMs;
       });
-    } catch (error) {
-      // The next pass starts where the last successful one ended.
-      log.warn("usage_fold_failed", { reason: error instanceof Error ? error.message : "unknown" });
-    }
-  }
-
-  function fold(): Promise<void> {
-    if (stopped) return Promise.resolve();
-    inFlight ??= pass().finally(() => {
-      inFlight = null;
-    });
-    return inFlight;
-  }
-
-  const timer = setInterval(() => void fold(), options.everyMs);
-  timer.unref();
-  return {
-    fold,
-    async stop() {
-      stopped = true;
-      clearInterval(timer);
-      await inFlight;
     },
-  };
+    // The next pass starts where the last successful one ended.
+    onError: (reason) => log.warn("usage_fold_failed", { reason }),
+  });
 }

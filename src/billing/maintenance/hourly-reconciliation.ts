@@ -3,6 +3,7 @@
  * a million rows would block every request.
  */
 
+import { PeriodicTask } from "../../base/periodic-task.ts";
 import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { Log } from "../../observe/log.ts";
 import type { RunJob } from "../../store/nodes/job-leases.ts";
@@ -58,21 +59,15 @@ export function startHourlyReconciliation({
     if (result.report.findings.length > 0) faults.add("reconciliation_failed");
   }
 
-  async function run(): Promise<void> {
-    if (worker !== null) return;
-    try {
-      await runJob(reconcile);
-    } catch (error) {
-      log.error("audit_unavailable", { reason: error instanceof Error ? error.message : "unknown" });
-    }
-  }
-
-  const timer = setInterval(() => void run(), everyMs);
-  timer.unref();
+  const task = new PeriodicTask({
+    everyMs,
+    run: () => runJob(reconcile),
+    onError: (reason) => log.error("audit_unavailable", { reason }),
+  });
   return {
-    run,
+    run: () => task.run(),
     stop() {
-      clearInterval(timer);
+      void task.stop();
       worker?.terminate();
     },
   };

@@ -4,6 +4,7 @@
  */
 
 import type { Clock } from "../../base/clock.ts";
+import { PeriodicTask } from "../../base/periodic-task.ts";
 import type { Log } from "../../observe/log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import type { JobLease, RunJob } from "../../store/nodes/job-leases.ts";
@@ -37,32 +38,27 @@ export interface RowRemovalOptions {
 export class RowRemoval {
   readonly #options: RowRemovalOptions;
   readonly #firstTimer: ReturnType<typeof setTimeout>;
-  readonly #timer: ReturnType<typeof setInterval>;
-  #inFlight: Promise<void> | null = null;
-  #isStopped = false;
+  readonly #task: PeriodicTask;
 
   constructor(options: RowRemovalOptions) {
     this.#options = options;
+    this.#task = new PeriodicTask({
+      everyMs: options.everyMs,
+      run: () => this.#pass(),
+      onError: (reason) => options.log.warn("usage_removal_failed", { reason }),
+    });
     this.#firstTimer = setTimeout(() => void this.remove(), options.firstAfterMs);
     this.#firstTimer.unref();
-    this.#timer = setInterval(() => void this.remove(), options.everyMs);
-    this.#timer.unref();
   }
 
   /** Runs at once; joins a pass in flight. */
   remove(): Promise<void> {
-    if (this.#isStopped) return Promise.resolve();
-    this.#inFlight ??= this.#pass().finally(() => {
-      this.#inFlight = null;
-    });
-    return this.#inFlight;
+    return this.#task.run();
   }
 
-  async stop(): Promise<void> {
-    this.#isStopped = true;
+  stop(): Promise<void> {
     clearTimeout(this.#firstTimer);
-    clearInterval(this.#timer);
-    await this.#inFlight;
+    return this.#task.stop();
   }
 
   async #pass(): Promise<void> {
@@ -78,10 +74,9 @@ export class RowRemoval {
         if (beforeMs === null) return;
         for (const table of dropped.tables) removed += await this.#removeExpired(lease, { beforeMs, table });
       });
-    } catch (error) {
-      log.warn("usage_removal_failed", { reason: error instanceof Error ? error.message : "unknown" });
+    } finally {
+      if (removed > 0) log.info("usage_rows_removed", { rows: removed });
     }
-    if (removed > 0) log.info("usage_rows_removed", { rows: removed });
   }
 
   /** Returns the number of rows that were dropped, and the tables whose rows must be removed one by one. */
@@ -90,7 +85,8 @@ export class RowRemoval {
     keptMs: number | null,
   ): Promise<{ removed: number; tables: string[] }> {
     const { db, openMaintenanceDb, log } = this.#options;
-    if (this.#isStopped || !(await canPartitionUsageRows(db))) return { removed: 0, tables: ["usage_row"] };
+    if (this.#task.isStopped || !(await canPartitionUsageRows(db)))
+      return { removed: 0, tables: ["usage_row"] };
     const maintenanceDb = await openMaintenanceDb();
     const job = { db: maintenanceDb, nowMs, lease };
     try {
@@ -114,7 +110,7 @@ export class RowRemoval {
   ): Promise<number> {
     const { db, rowsMax, pauseMs } = this.#options;
     let removed = 0;
-    while (!this.#isStopped) {
+    while (!this.#task.isStopped) {
       const removedNow = await transaction(db, async (tx) => {
         await lease.check(tx);
         return removeUsageRows(tx, { beforeMs, rowsMax, table });

@@ -1,6 +1,7 @@
 /** Starts the periodic jobs of billing, each of which one node runs for all. */
 
 import type { Clock } from "../../base/clock.ts";
+import { PeriodicTask } from "../../base/periodic-task.ts";
 import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { Log } from "../../observe/log.ts";
 import { type Db, openDb } from "../../store/engine/db.ts";
@@ -35,14 +36,14 @@ export function startMaintenance(
 ): { stop(): Promise<void> } {
   const { db, databaseUrl, clock, log, jobs, faults, limits } = options;
   const runSweep = jobs.forJob("idempotency", limits.idempotencySweepMs);
-  const sweepTimer = setInterval(() => {
-    runSweep(async () => {
-      await Promise.all([idempotency.endOrphanedClaims(), idempotency.deleteExpired()]);
-    }).catch((error: unknown) => {
-      log.warn("idempotency_sweep_failed", { reason: error instanceof Error ? error.message : "unknown" });
-    });
-  }, limits.idempotencySweepMs);
-  sweepTimer.unref();
+  const sweep = new PeriodicTask({
+    everyMs: limits.idempotencySweepMs,
+    run: () =>
+      runSweep(async () => {
+        await Promise.all([idempotency.endOrphanedClaims(), idempotency.deleteExpired()]);
+      }),
+    onError: (reason) => log.warn("idempotency_sweep_failed", { reason }),
+  });
   const folding = startFoldingDays({
     db,
     log,
@@ -68,9 +69,8 @@ export function startMaintenance(
   });
   return {
     async stop() {
-      clearInterval(sweepTimer);
       reconciliation.stop();
-      await Promise.all([folding.stop(), removal.stop()]);
+      await Promise.all([sweep.stop(), folding.stop(), removal.stop()]);
     },
   };
 }

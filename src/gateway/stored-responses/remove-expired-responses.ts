@@ -1,6 +1,7 @@
 /** Removes stored responses after their retention, those of revoked keys, and the oldest ones above the total limit. */
 
 import type { Clock } from "../../base/clock.ts";
+import { PeriodicTask } from "../../base/periodic-task.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import type { RunJob } from "../../store/nodes/job-leases.ts";
@@ -23,31 +24,14 @@ export interface ResponseSweepOptions {
 /** Keys that were revoked earlier have been swept, unless every node was stopped: then the retention applies. */
 const REVOKED_SINCE_MS = 86_400_000;
 
-export function startSweepingResponses(options: ResponseSweepOptions): { stop(): Promise<void> } {
+export function startSweepingResponses(options: ResponseSweepOptions): PeriodicTask {
   const { log, runJob, sweepMs } = options;
-  let running: Promise<void> | null = null;
-  let isStopped = false;
-  const timer = setInterval(() => {
-    running ??= runJob(() => removeExpiredResponses(options, () => isStopped))
-      .then(
-        () => {},
-        (error: unknown) =>
-          log.warn("stored_response_sweep_failed", {
-            reason: error instanceof Error ? error.message : "unknown",
-          }),
-      )
-      .finally(() => {
-        running = null;
-      });
-  }, sweepMs);
-  timer.unref();
-  return {
-    async stop() {
-      isStopped = true;
-      clearInterval(timer);
-      await running;
-    },
-  };
+  const task = new PeriodicTask({
+    everyMs: sweepMs,
+    run: () => runJob(() => removeExpiredResponses(options, () => task.isStopped)),
+    onError: (reason) => log.warn("stored_response_sweep_failed", { reason }),
+  });
+  return task;
 }
 
 export async function removeExpiredResponses(
