@@ -70,17 +70,10 @@ async function readRecovered(tx: Db, late: readonly Settlement[]): Promise<Map<s
   return charges;
 }
 
-/** What a payer without a hold is charged, and the part of the cost that the payer cannot cover. */
-export interface AvailableCharge {
-  chargedNano: Nano;
-  uncoveredNano: Nano;
-}
-
 /** Charges at most what is available. A negative amount is returned in full. */
-export function chargeAvailable(wantedNano: Nano, availableNano: Nano): AvailableCharge {
+export function chargeAvailable(wantedNano: Nano, availableNano: Nano): Nano {
   const maxNano = availableNano > 0n ? availableNano : 0n;
-  const chargedNano = wantedNano < maxNano ? wantedNano : maxNano;
-  return { chargedNano, uncoveredNano: wantedNano - chargedNano };
+  return wantedNano < maxNano ? wantedNano : maxNano;
 }
 
 /** The part of the batch state that late settlements read and change. */
@@ -136,7 +129,7 @@ function bookLate(settlement: Settlement, facts: LateFacts, wallet: Wallet | und
   const { subscriptionId, userId, atMs, availableNano } = payer;
   const beforeNano = before?.charge?.amountNano ?? 0n;
   const wantedNano = settlement.chargedNano < 0n ? 0n : settlement.chargedNano;
-  const { chargedNano: addedNano } = chargeAvailable(wantedNano - beforeNano, availableNano);
+  const addedNano = chargeAvailable(wantedNano - beforeNano, availableNano);
   const chargedNano = beforeNano + addedNano;
   const row = buildChargedRow(settlement.row, chargedNano, before?.row.atMs ?? settlement.row.atMs);
   const book = subscriptionId === null ? userBook(userId) : subscriptionBook(subscriptionId);

@@ -3,20 +3,13 @@
 import type { PriceList } from "../../records/price.ts";
 import { type Db, transaction } from "../engine/db.ts";
 import { bumpPolicyRevision } from "../engine/revisions.ts";
-import { CorruptRow } from "../engine/row.ts";
-import { readSetting, writeSetting } from "../settings/settings.ts";
+import { readJsonSetting, writeSetting } from "../settings/settings.ts";
 import { priceListForm } from "./price-column.ts";
 
 const SETTING = "price_list";
 
 export async function readPriceList(db: Db): Promise<PriceList | null> {
-  const stored = await readSetting(db, SETTING);
-  if (stored === null) return null;
-  try {
-    return priceListForm.parse(JSON.parse(stored));
-  } catch {
-    throw new CorruptRow(`The setting ${SETTING} is not a price list.`);
-  }
+  return readJsonSetting(db, SETTING, priceListForm);
 }
 
 /** Increases the policy revision, so that running servers reload the list. */
