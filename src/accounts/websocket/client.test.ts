@@ -541,6 +541,25 @@ describe("the WebSocket protocol", () => {
     expect(notes.text).not.toContain("too late");
   });
 
+  test("a read of many short messages is handled in slices, before the close that follows it", async () => {
+    const count = 100_000;
+    const { port } = await handMade(good, (socket) => {
+      const messages = Buffer.concat(Array.from({ length: count }, () => delta("a")));
+      socket.end(Buffer.concat([created("resp_1"), messages]));
+    });
+    const notes = ask(client(), port);
+    let longest = 0;
+    let before = 0;
+    notes.afterData = () => {
+      longest = Math.max(longest, notes.text.length - before);
+      before = notes.text.length;
+    };
+    expect(await notes.over.promise).toBe("reset: the upstream closed the connection");
+    expect(notes.types.length).toBe(count + 1);
+    // Each message becomes an event of twice its length.
+    expect(longest).toBeLessThan(3 * 64 * 1024);
+  });
+
   test("pings are answered, and idle sockets are pinged", async () => {
     const made = await handMade(good, (socket) => {
       socket.write(buildFrame(PING, wholePart(Buffer.from("abc")), null));

@@ -1,6 +1,7 @@
 /** One WebSocket to one upstream, from the handshake to the close. It reports its events to its current user. */
 
 import type { Deadline, Deadlines } from "../../base/deadlines.ts";
+import { nextTurn } from "../../base/next-turn.ts";
 import { joinParts, type Part, wholePart } from "../../base/parts.ts";
 import type {
   ClientConnectionSocket,
@@ -88,6 +89,8 @@ export class UpstreamLane {
 
 const LF = 0x0a;
 const NORMAL = 1000;
+/** A longer read is handled in slices: its short messages would hold the event loop. */
+const SLICE_BYTES_MAX = 64 * 1024;
 /** Normal, going away, restart: close codes that are unrelated to the last request. */
 const ORDERLY_CLOSES: ReadonlySet<number> = new Set([NORMAL, 1001, 1012]);
 
@@ -122,6 +125,8 @@ export class UpstreamSocket implements ConnectionUser {
   /** Sent after the unsent bytes. The pong for the last ping replaces earlier ones. */
   #pong: Uint8Array | null = null;
   #isPaused = false;
+  /** Slices of reads that are still to be handled. Meanwhile the connection is paused. */
+  #slices: Promise<void> | null = null;
   #isStarting = true;
 
   constructor(setting: SocketSetting, address: SocketAddress, user: SocketUser) {
@@ -162,7 +167,7 @@ export class UpstreamSocket implements ConnectionUser {
 
   resume(): void {
     this.#isPaused = false;
-    this.#connection.resume();
+    if (this.#slices === null) this.#connection.resume();
   }
 
   /** Sends a close frame first, if possible. The user is not notified. */
@@ -195,7 +200,8 @@ export class UpstreamSocket implements ConnectionUser {
     this.hasReceived = true;
     switch (this.#phase) {
       case "open":
-        this.#readFrames(bytes);
+        if (this.#slices === null && bytes.length <= SLICE_BYTES_MAX) this.#readFrames(bytes);
+        else this.#readInSlices(bytes);
         return;
       case "handshake":
         this.#readHandshake(bytes);
@@ -212,6 +218,7 @@ export class UpstreamSocket implements ConnectionUser {
   onClose(connection: ClientConnectionSocket, end: ConnectionEnd): void {
     // Some failures are reported during the connecting call, before the socket is known to its user.
     if (this.#isStarting) queueMicrotask(() => this.onClose(connection, end));
+    else if (this.#slices !== null) void this.#slices.then(() => this.onClose(connection, end));
     else if (this.#phase === "rejection" && end.kind === "fin") this.#endRejection();
     else {
       this.isClosedByUpstream = true;
@@ -283,6 +290,27 @@ export class UpstreamSocket implements ConnectionUser {
     this.#connection.destroy();
     const isWhole = rejection.bytes <= this.#setting.errorBytesMax && rejection.body.fault === null;
     user.onReject(rejection.head.status, rejection.head, isWhole ? joinParts(rejection.parts) : null);
+  }
+
+  #readInSlices(bytes: Uint8Array): void {
+    this.#connection.pause();
+    const handled = this.#handleSlices(this.#slices, bytes);
+    const slices = handled
+      .catch(() => this.fail("a message could not be handled"))
+      .then(() => {
+        if (this.#slices !== slices) return;
+        this.#slices = null;
+        if (!this.#isPaused) this.#connection.resume();
+      });
+    this.#slices = slices;
+  }
+
+  async #handleSlices(before: Promise<void> | null, bytes: Uint8Array): Promise<void> {
+    await before;
+    for (let at = 0; at < bytes.length && this.isOpen; at += SLICE_BYTES_MAX) {
+      if (at > 0) await nextTurn();
+      this.#readFrames(bytes.subarray(at, at + SLICE_BYTES_MAX));
+    }
   }
 
   #readFrames(bytes: Uint8Array): void {
