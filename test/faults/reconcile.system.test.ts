@@ -79,3 +79,27 @@ test("a background response whose client got its id is charged what was produced
     ["req_begun upstream_cut, 0 tokens by partial, and 67 produced"],
   );
 });
+
+test("a charge that differs from the configured price by a nano-dollar is reported", () => {
+  const setup = buildPaidSetup("balance");
+  // 40 × 2,500 + 20 × 10,000, times 1.3
+  const right = 390_000n;
+  const findWrong = (costNano: bigint, chargedNano: bigint) => {
+    const used = { inputTokens: 40, cachedTokens: 0, outputTokens: 20, usageSource: "upstream" } as const;
+    const paid = { payer: "balance", groupId: "group_1", publicModel: "fast" } as const;
+    const row = usageRow({ requestId: "req_1", ...used, ...paid, costNano, chargedNano });
+    return reconcile({
+      asked: [],
+      rows: [row],
+      truth: [],
+      prices: buildOracle(setup),
+      steps: new StepOracle(setup),
+      groupNames: new Map([["group_1", "default"]]),
+      unpaidKeys: new Set(),
+      isTimed: false,
+    }).wrongCost;
+  };
+  expect(findWrong(right, right)).toEqual([]);
+  expect(findWrong(right + 1n, right + 1n)).toEqual(["req_1 charged 390001 of 390001, not 390000"]);
+  expect(findWrong(right, right - 1n)).toEqual(["req_1 charged 389999 of 390000, not 390000"]);
+});
