@@ -17,6 +17,11 @@ const RATE_WEIGHT = 0.3;
 const PEAK_DECAY = 0.9;
 /** A peak below this is one request at a time: nothing is kept for a second one. */
 const PEAK_MIN = 1.5;
+/**
+ * Of the use of a second. A refill goes with the report of that use, so it costs no call; a request that lacks something
+ * does. Slots are refilled below half, because what exceeds the peak is returned soon.
+ */
+const REFILL_BELOW = 0.75;
 /** Buckets of a second that may still count, and some for the delay of calls. */
 const REFUND_BUCKETS = 65;
 
@@ -312,7 +317,8 @@ export class Holding<Owner extends HoldingOwner = HoldingOwner> {
   computeRefill(nowMs: number): number {
     const reserve = this.computeReserve();
     const isVain = Math.max(this.refillAfterMs, this.exhaustedUntilMs, this.contendedUntilMs) > nowMs;
-    if (isVain || this.idle >= reserve / 2) return 0;
+    const enough = this.kind === "slots" ? reserve / 2 : REFILL_BELOW * reserve;
+    if (isVain || this.idle >= enough) return 0;
     if (this.kind === "slots") {
       if (this.#peak < PEAK_MIN || this.isScarce) return 0;
     } else if (reserve <= 1) return 0;

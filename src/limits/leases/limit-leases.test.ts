@@ -56,6 +56,24 @@ describe("borrowing", () => {
     expect(limiter.admit(request.subjects, { tokens: 10 }).ok).toBe(true);
   });
 
+  test("keys with spare limits are refilled with the reports of their use", async () => {
+    const { node, pass, cluster } = await setUp(3);
+    const pick = (count: number) => Math.floor(cluster.random() * count);
+    const run = async (requests: number) => {
+      for (let sent = 0; sent < requests; sent += 1) {
+        const subjects = [keySubject({ rpm: 60_000, tpm: 60_000_000 }, `k${pick(50)}`)];
+        void node(pick(3)).send({ subjects, tokens: 10 + pick(20), holdMs: 10 });
+        // A thousand requests a second on average, at irregular times.
+        await pass(pick(3));
+      }
+    };
+    await run(4_000);
+    const before = cluster.calls;
+    await run(8_000);
+    // Reports take 5 of them.
+    expect((cluster.calls - before) / 8 / 3).toBeLessThan(12);
+  });
+
   test("a key that is used up costs at most five calls a second", async () => {
     const { node, send, pass, cluster } = await setUp(1);
     const subjects = [keySubject({ rpm: 5 })];
