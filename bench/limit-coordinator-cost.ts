@@ -1,6 +1,7 @@
 /**
  * What the coordinator of limits costs on PostgreSQL and on Redis: calls a second and CPU time of the server for each
- * call, with one subject and with fifty. Each call reports use, returns a slot and asks again.
+ * call, with one subject and with fifty. Each call reports use, returns a slot and asks again. Then requests for random
+ * subjects at a fixed rate: a node has one call in flight, and what arrives meanwhile goes into the next.
  * `bun bench/limit-coordinator-cost.ts [seconds of each]`
  */
 
@@ -19,6 +20,8 @@ const seconds = Number(process.argv[2] ?? 5);
 const NODES = 10;
 const WARM_UP_CALLS = 30;
 const SUBJECTS = 10_000;
+const ARRIVALS_EVERY_MS = 5;
+const BATCH_MAX = 50;
 const LOADS = [
   { name: "one subject", perCall: 1, of: SUBJECTS },
   { name: "one subject, the same in all calls", perCall: 1, of: 1 },
@@ -30,6 +33,8 @@ interface Measured {
   readonly name: string;
   readonly serverPid: number;
   readonly coordinator: LimitCoordinator;
+  /** Of all nodes together. */
+  readonly requestsPerSecond: number;
   close(): Promise<void>;
 }
 
@@ -46,6 +51,7 @@ async function openPostgres(): Promise<Measured> {
     name: "PostgreSQL",
     serverPid: await findPostmaster(db),
     coordinator,
+    requestsPerSecond: 3_000,
     async close() {
       await coordinator.close();
       await stop();
@@ -75,6 +81,7 @@ async function openRedis(): Promise<Measured> {
     name: "Redis",
     serverPid: Number(/^process_id:(\d+)/m.exec(String(info))?.[1]),
     coordinator,
+    requestsPerSecond: 10_000,
     async close() {
       await coordinator.close();
       await redis.stop();
@@ -138,16 +145,16 @@ const NOTHING = { used: 0, refunds: [], returned: 0, confirms: 0 };
 function pickRecords(perCall: number, of: number): RecordRef[] {
   const ids = new Set<number>();
   while (ids.size < perCall) ids.add(Math.floor(Math.random() * of));
-  return [...ids].map((id) => ({
-    scope: "key",
-    id: `key_${id}`,
-    perMs: null,
-    revision: 1,
-    limits: [500, 10_000_000, 1_000_000_000],
-  }));
+  return [...ids].map(refer);
 }
 
-async function measure({ serverPid, coordinator, name }: Measured): Promise<void> {
+function refer(subject: number): RecordRef {
+  const limits = [500, 10_000_000, 1_000_000_000] as const;
+  return { scope: "key", id: `key_${subject}`, perMs: null, revision: 1, limits };
+}
+
+async function measure(measured: Measured): Promise<void> {
+  const { serverPid, coordinator, name } = measured;
   const nodes = Array.from({ length: NODES }, (_, i) => new BenchNode(coordinator, `node_${i}`));
   for (const node of nodes) await node.open();
   for (const load of LOADS) {
@@ -173,6 +180,57 @@ async function measure({ serverPid, coordinator, name }: Measured): Promise<void
       `${name}, ${load.name}: ${rate} calls/s, p50 ${median(tookMs).toFixed(2)} ms, server CPU ${micros.toFixed(0)} µs a call`,
     );
   }
+  await measureArrivals(measured, nodes);
+}
+
+/** The subjects of requests that wait for the next call of a node, and since when. */
+class ArrivalQueue {
+  readonly #waiting: { readonly subject: number; readonly sinceMs: number }[] = [];
+
+  add(count: number): void {
+    const sinceMs = performance.now();
+    for (let i = 0; i < count; i++)
+      this.#waiting.push({ subject: Math.floor(Math.random() * SUBJECTS), sinceMs });
+  }
+
+  takeBatch(): readonly { readonly subject: number; readonly sinceMs: number }[] {
+    return this.#waiting.splice(0, BATCH_MAX);
+  }
+}
+
+async function measureArrivals(
+  { serverPid, name, requestsPerSecond }: Measured,
+  nodes: readonly BenchNode[],
+) {
+  const queues = nodes.map(() => new ArrivalQueue());
+  const startedMs = performance.now();
+  let arrived = 0;
+  const timer = setInterval(() => {
+    const due = Math.floor(((performance.now() - startedMs) * requestsPerSecond) / 1_000) - arrived;
+    for (const [i, queue] of queues.entries()) queue.add(Math.floor((due + i) / NODES));
+    arrived += due;
+  }, ARRIVALS_EVERY_MS);
+  const before = readCpu(serverPid);
+  const tookMs: number[] = [];
+  await Promise.all(
+    nodes.map(async (node, i) => {
+      while (performance.now() - startedMs < seconds * 1_000) {
+        const batch = queues[i]?.takeBatch() ?? [];
+        if (batch.length === 0) await Bun.sleep(1);
+        else await node.call([...new Set(batch.map(({ subject }) => subject))].map(refer));
+        for (const { sinceMs } of batch) tookMs.push(performance.now() - sinceMs);
+      }
+    }),
+  );
+  clearInterval(timer);
+  const elapsedMs = performance.now() - startedMs;
+  const busy = cpuMicrosBetween(before, readCpu(serverPid)) / elapsedMs / 1_000;
+  const sorted = tookMs.sort((a, b) => a - b);
+  const [p50 = 0, p99 = 0] = [0.5, 0.99].map((part) => sorted[Math.floor(part * (sorted.length - 1))]);
+  const served = Math.round((tookMs.length * 1_000) / elapsedMs);
+  console.log(
+    `${name}, ${requestsPerSecond} requests/s arrive: ${served}/s served, p50 / p99 ${p50.toFixed(1)} / ${p99.toFixed(1)} ms, server uses ${busy.toFixed(2)} cores`,
+  );
 }
 
 for (const open of [openPostgres, openRedis]) {
