@@ -180,7 +180,7 @@ export class CoordinatorLink implements RecordLink {
   /** One attempt at a call. The first reply to any of its attempts counts. */
   #attempt(call: PendingCall, seq: number): void {
     const { timing, timers, monotonicMs } = this.#options;
-    if (this.#call !== call || this.#term === null) return;
+    if (this.#call !== call || this.#term === null || this.#isStopped()) return;
     const sentMs = monotonicMs();
     const bounds = this.#computeBounds(sentMs);
     call.attempts += 1;

@@ -405,6 +405,20 @@ describe("without the coordinator", () => {
     expect(outcomes).toEqual(["rejected", "rejected"]);
   });
 
+  test("a node that stops sends no more calls", async () => {
+    const { node, send, pass, cluster } = await setUp(1);
+    await send(node(0), { subjects: [keySubject({ rpm: 30 })] });
+    node(0).isCutOff = true;
+    await pass(6_000);
+    expect(node(0).leases.state).toBe("lost");
+    const stopped = node(0).leases.stop();
+    await pass(5_000);
+    await stopped;
+    const before = cluster.calls;
+    await pass(5_000);
+    expect(cluster.calls).toBe(before);
+  });
+
   test("a node that alone is cut off uses what it holds, and is not ready", async () => {
     const { node, send, pass } = await setUp(3);
     const subjects = [keySubject({ rpm: 30 })];
