@@ -27,12 +27,13 @@ export type DeviceRequest = ReturnType<typeof toRequest>;
 export type NewDeviceRequest = Omit<DeviceRequest, "state" | "userId">;
 
 /** What a person approved. */
-export interface DeviceApproval {
-  readonly userId: string;
-  readonly groupId: string;
+const toApproval = rowReader({
+  userId: text,
+  groupId: text,
   /** The name of the tool. */
-  readonly name: string;
-}
+  name: text,
+});
+export type DeviceApproval = ReturnType<typeof toApproval>;
 
 export interface PendingMax {
   readonly inTotal: number;
@@ -137,13 +138,7 @@ export async function takeApproved(
     UPDATE device_request SET state = 'used'
     WHERE device_digest = ${deviceDigest} AND state = 'approved' AND expires_at_ms > ${nowMs}
     RETURNING user_id, group_id, name, address`;
-  if (row === undefined) return null;
-  return {
-    userId: text(row, "user_id"),
-    groupId: text(row, "group_id"),
-    name: text(row, "name"),
-    address: text(row, "address"),
-  };
+  return row === undefined ? null : { ...toApproval(row), address: text(row, "address") };
 }
 
 /** For a person whose access ends: approved requests must not become keys afterwards. */

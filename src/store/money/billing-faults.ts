@@ -2,15 +2,17 @@
 
 import type { Db } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
+import { rowReader } from "../engine/row-reader.ts";
 
-export interface BillingFaultRecord {
+const toFault = rowReader({
   /** Identifies what is faulty, such as a file name. Each id is recorded once. */
-  id: string;
-  atMs: number;
-  kind: string;
+  id: text,
+  atMs: integer,
+  kind: text,
   /** One sentence. */
-  detail: string;
-}
+  detail: text,
+});
+export type BillingFaultRecord = ReturnType<typeof toFault>;
 
 export async function recordBillingFault(
   db: Db,
@@ -25,10 +27,5 @@ export async function recordBillingFault(
 export async function listBillingFaults(db: Db, limit: number): Promise<BillingFaultRecord[]> {
   const rows = await db.sql`
     SELECT id, at_ms, kind, detail FROM billing_fault ORDER BY at_ms DESC, id LIMIT ${limit}`;
-  return rows.map((row) => ({
-    id: text(row, "id"),
-    atMs: integer(row, "at_ms"),
-    kind: text(row, "kind"),
-    detail: text(row, "detail"),
-  }));
+  return rows.map(toFault);
 }

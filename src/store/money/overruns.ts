@@ -6,7 +6,8 @@
 import type { Nano } from "../../money/nano.ts";
 import { type Db, placeholder } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
-import { integer, nano, text } from "../engine/row.ts";
+import { integer, nano, text, textOrNull } from "../engine/row.ts";
+import { rowReader } from "../engine/row-reader.ts";
 
 export interface Overrun {
   requestId: string;
@@ -43,13 +44,14 @@ export async function insertOverruns(tx: Db, overruns: readonly Overrun[]): Prom
   await insertRows(tx, "overrun", COLUMNS, rows);
 }
 
-export interface RepeatedOverruns {
-  userId: string;
-  email: string | null;
-  overruns: number;
+const toRepeated = rowReader({
+  userId: text,
+  email: textOrNull,
+  overruns: integer,
   /** Sum of the charges above the holds. */
-  overNano: Nano;
-}
+  overNano: nano,
+});
+export type RepeatedOverruns = ReturnType<typeof toRepeated>;
 
 /** Users with at least `leastCount` overruns since `sinceMs`, most frequent first. */
 export async function readRepeatedOverruns(
@@ -64,10 +66,5 @@ export async function readRepeatedOverruns(
      GROUP BY o.user_id HAVING COUNT(*) >= ${mark(2)} ORDER BY COUNT(*) DESC, o.user_id LIMIT ${mark(3)}`,
     [sinceMs, leastCount, limit],
   );
-  return rows.map((row) => ({
-    userId: text(row, "user_id"),
-    email: row.email === null ? null : text(row, "email"),
-    overruns: integer(row, "overruns"),
-    overNano: nano(row, "over_nano"),
-  }));
+  return rows.map(toRepeated);
 }

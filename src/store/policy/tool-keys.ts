@@ -2,18 +2,20 @@
 
 import type { Db, Row } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
+import { rowReader } from "../engine/row-reader.ts";
 
 /** How long an ended access token is still recognized: its error says to sign in again. */
 export const ENDED_TOKEN_KNOWN_MS = 86_400_000;
 
-export interface ToolKeyRecord {
-  readonly keyId: string;
+const toTool = rowReader({
+  keyId: text,
   /** The network address at the sign-in. */
-  readonly address: string;
-  readonly createdAtMs: number;
+  address: text,
+  createdAtMs: integer,
   /** Without a refresh, the sign-in ends at this time. */
-  readonly idleEndMs: number;
-}
+  idleEndMs: integer,
+});
+export type ToolKeyRecord = ReturnType<typeof toTool>;
 
 export async function isToolKey(db: Db, keyId: string): Promise<boolean> {
   const found = await db.sql`SELECT key_id FROM tool_key WHERE key_id = ${keyId}`;
@@ -39,12 +41,7 @@ export async function listTools(db: Db, userId: string): Promise<ToolKeyRecord[]
     SELECT key_id, address, tool_key.created_at_ms AS created_at_ms, idle_end_ms
     FROM tool_key JOIN api_key ON api_key.id = key_id
     WHERE user_id = ${userId} AND status = 'active' ORDER BY tool_key.created_at_ms DESC, key_id`;
-  return rows.map((row) => ({
-    keyId: text(row, "key_id"),
-    address: text(row, "address"),
-    createdAtMs: integer(row, "created_at_ms"),
-    idleEndMs: integer(row, "idle_end_ms"),
-  }));
+  return rows.map(toTool);
 }
 
 /** Of the keys that changed after a revision: those of tools. */

@@ -6,6 +6,7 @@
 
 import { type Db, numberPlaceholders, type SqlValue } from "../engine/db.ts";
 import { integer, nano, text } from "../engine/row.ts";
+import { rowReader } from "../engine/row-reader.ts";
 import { DAY_MS, HOUR_MS, startOfDay, startOfWeek } from "../usage/usage-day.ts";
 import { TOTALS, toTotals, type UsageTotals } from "../usage/usage-hour.ts";
 
@@ -114,13 +115,14 @@ export interface RankingRequest {
   limit: number;
 }
 
-export interface TopEntry {
+const toTop = rowReader({
   /** An id, or a model name. */
-  id: string;
-  requests: number;
-  costNano: bigint;
-  chargedNano: bigint;
-}
+  id: text,
+  requests: integer,
+  costNano: nano,
+  chargedNano: nano,
+});
+export type TopEntry = ReturnType<typeof toTop>;
 
 /** Counts whole days. Ordered by cost, then by requests. */
 export async function readTopUsage(db: Db, request: RankingRequest): Promise<TopEntry[]> {
@@ -129,18 +131,13 @@ export async function readTopUsage(db: Db, request: RankingRequest): Promise<Top
   const rows = await db.sql.text(
     numberPlaceholders(
       db.engine,
-      `SELECT name, CAST(SUM(requests) AS BIGINT) AS requests, CAST(SUM(cost_nano) AS TEXT) AS cost_nano,
+      `SELECT name AS id, CAST(SUM(requests) AS BIGINT) AS requests, CAST(SUM(cost_nano) AS TEXT) AS cost_nano,
          CAST(SUM(charged_nano) AS TEXT) AS charged_nano
        FROM (${from}) AS days GROUP BY name ORDER BY SUM(cost_nano) DESC, SUM(requests) DESC, name LIMIT ?`,
     ),
     [...values, request.limit],
   );
-  return rows.map((row) => ({
-    id: text(row, "name"),
-    requests: integer(row, "requests"),
-    costNano: nano(row, "cost_nano"),
-    chargedNano: nano(row, "charged_nano"),
-  }));
+  return rows.map(toTop);
 }
 
 function buildModelSource({ within, fromMs, toMs }: RankingRequest): Omit<Source, "at"> {

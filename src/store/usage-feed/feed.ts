@@ -6,6 +6,7 @@
 import { type Db, transaction } from "../engine/db.ts";
 import { isSharedServer } from "../engine/dialect.ts";
 import { flag, integer, text } from "../engine/row.ts";
+import { rowReader } from "../engine/row-reader.ts";
 
 export interface UsageFeed {
   /** Part of every cursor: a cursor of an earlier feed is not valid in this one. */
@@ -15,11 +16,12 @@ export interface UsageFeed {
   readonly removedTo: number;
 }
 
-export interface FeedEntry {
-  readonly feedNo: number;
-  readonly requestId: string;
-  readonly appendedAtMs: number;
-}
+const toEntry = rowReader({
+  feedNo: integer,
+  requestId: text,
+  appendedAtMs: integer,
+});
+export type FeedEntry = ReturnType<typeof toEntry>;
 
 /** Null if the export was never enabled. */
 export async function readFeed(db: Db): Promise<UsageFeed | null> {
@@ -73,11 +75,7 @@ export async function readEntries(
   const rows = await db.sql`
     SELECT feed_no, request_id, appended_at_ms FROM usage_export
     WHERE feed_no > ${after} AND feed_no <= ${to} ORDER BY feed_no LIMIT ${limit}`;
-  return rows.map((row) => ({
-    feedNo: integer(row, "feed_no"),
-    requestId: text(row, "request_id"),
-    appendedAtMs: integer(row, "appended_at_ms"),
-  }));
+  return rows.map(toEntry);
 }
 
 /** The number of entries after `after`, counted up to `max`. */
