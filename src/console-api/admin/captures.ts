@@ -19,7 +19,7 @@ import {
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { lookUpNames } from "../../store/reports/names.ts";
 import { USAGE_OUTCOMES } from "../../store/usage/usage-row.ts";
-import { type ChangeAuthor, recordChange } from "../changes/audit-log-entry.ts";
+import { type RouteCaller, recordChange } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { forAdmins } from "../http/route.ts";
@@ -190,7 +190,7 @@ function buildFilter({ key, user, group }: Partial<Record<keyof typeof filterQue
 
 async function deleteLogged(
   { installation: { db, clock } }: Pick<ConsoleContext, "installation">,
-  author: ChangeAuthor,
+  caller: RouteCaller,
   filter: Parameters<typeof deleteCaptures>[1],
   target: string,
 ): Promise<number> {
@@ -198,7 +198,7 @@ async function deleteLogged(
     const deleted = await deleteCaptures(tx, filter);
     if (deleted > 0) {
       const changes = [{ field: "captures", from: String(deleted), to: null }];
-      await recordChange(tx, author, { atMs: clock.nowMs(), action: "capture.delete", target, changes });
+      await recordChange(tx, caller, { atMs: clock.nowMs(), action: "capture.delete", target, changes });
     }
     return deleted;
   });

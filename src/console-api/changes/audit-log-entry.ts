@@ -7,7 +7,7 @@ import type { Actor, ServiceActor } from "../http/route.ts";
 type Author = Pick<Actor, "userId" | "email"> | ServiceActor;
 
 /** The caller of a route, as the audit log names it. */
-export interface ChangeAuthor {
+export interface RouteCaller {
   readonly actor: Author;
   readonly clientAddress: string;
 }
@@ -20,7 +20,7 @@ export function auditLogActor(author: Author): ChangeActor {
 /** Last in a transaction: it locks the end of the audit log. */
 export function recordChange(
   tx: Db,
-  { actor, clientAddress }: ChangeAuthor,
+  { actor, clientAddress }: RouteCaller,
   entry: Pick<ChangeEntry, "atMs" | "action" | "target" | "changes">,
 ): Promise<void> {
   return appendChange(tx, { ...entry, actor: auditLogActor(actor), address: clientAddress });
