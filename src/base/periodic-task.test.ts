@@ -7,7 +7,8 @@ test("runs at intervals, also after a failure, until it is stopped", async () =>
   let runs = 0;
   const task = new PeriodicTask({
     everyMs: 1,
-    async run() {
+    // Before it returns a promise.
+    run() {
       if (++runs === 3) third.resolve();
       throw new Error(`run ${runs}`);
     },

@@ -28,7 +28,9 @@ export class PeriodicTask {
   /** Runs at once; joins a run in flight. */
   async run(): Promise<void> {
     if (this.#isStopped) return;
-    this.#inFlight ??= this.#runOnce();
+    this.#inFlight ??= this.#runOnce().finally(() => {
+      this.#inFlight = null;
+    });
     await this.#inFlight;
   }
 
@@ -44,8 +46,6 @@ export class PeriodicTask {
       await this.#options.run();
     } catch (error) {
       this.#options.onError(error instanceof Error ? error.message : "unknown");
-    } finally {
-      this.#inFlight = null;
     }
   }
 }
