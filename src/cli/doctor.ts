@@ -11,7 +11,7 @@ import { type Keyring, openKeyring } from "../secrets/keyring.ts";
 import { type Db, openDb } from "../store/engine/db.ts";
 import { isStandby } from "../store/engine/dialect.ts";
 import { changesAhead, hasVersions, readSchemaVersion } from "../store/engine/migrate.ts";
-import { describeMove, readMove } from "../store/engine/moved-store.ts";
+import { findMove } from "../store/engine/moved-store.ts";
 import { canAdministratorSignIn, listUsers } from "../store/identity/users.ts";
 import { listPlans } from "../store/money/plans.ts";
 import { readPolicy } from "../store/policy/policy.ts";
@@ -29,7 +29,7 @@ import { checkSignIn } from "./doctor-sign-in.ts";
 import { checkToolSignIn } from "./doctor-tools.ts";
 import { type Finding, failed, passed, printFinding, warned } from "./finding.ts";
 import { PROGRAM } from "./program-name.ts";
-import { isForOperators, MOVED_HINT, readCommandSettings, storeFailure } from "./store-access.ts";
+import { isForOperators, moveHint, readCommandSettings, storeFailure } from "./store-access.ts";
 import { count } from "./terminal.ts";
 
 export const doctor: Command = {
@@ -257,8 +257,8 @@ async function findStoreDoubt(db: Db): Promise<Finding | null> {
     );
   if (!(await hasVersions(db)))
     return warned(what, "the database is empty", `The first start initializes it: ${PROGRAM} start`);
-  const move = await readMove(db);
-  if (move !== null) return failed(what, describeMove(move), MOVED_HINT);
+  const moved = await findMove(db);
+  if (moved !== null) return failed(what, moved.message, moveHint(moved));
   const ahead = await changesAhead(db);
   if (ahead === null) return null;
   return warned(

@@ -90,6 +90,8 @@ function readTarget(input: Input, { databaseUrl, dataDir }: Settings): MoveTarge
     const path = to === SQLITE_SCHEME ? join(dataDir, "gateway.db") : resolve(parseSqlitePath(to) ?? "");
     return { url: `sqlite:${path}`, name: path, sqlitePath: path };
   }
+  if (to === SQLITE_SCHEME)
+    fail("The installation already uses SQLite.", "To move it back from PostgreSQL, set DATABASE_URL to it.");
   if (!/^postgres(ql)?:\/\/./.test(to))
     fail("--to must be a PostgreSQL database.", "For example: --to postgres://user:password@host/database");
   const { host, pathname } = new URL(to);

@@ -17,7 +17,7 @@ import { SealError } from "../secrets/seal.ts";
 import { StoreConflict } from "../store/engine/conflict.ts";
 import type { Db } from "../store/engine/db.ts";
 import { MigrationBlocked, ProgramTooOld, SchemaTooOld } from "../store/engine/migrate.ts";
-import { StoreMoved } from "../store/engine/moved-store.ts";
+import { findMove, StoreMoved } from "../store/engine/moved-store.ts";
 import { StoreProblem } from "../store/engine/store-problem.ts";
 import { findUserByEmail } from "../store/identity/users.ts";
 import { Failure, fail, type Input, misuse } from "./command.ts";
@@ -28,9 +28,16 @@ export function readCommandSettings(input: Input): Settings {
   return result.ok ? result.settings : misuse(result.problems.join("\n"), WRONG_SETTING);
 }
 
-/** For a store that was moved, or is being moved. */
-export const MOVED_HINT =
-  "Use the other database: set or remove DATABASE_URL. `migrate-store` completes a move, moves the installation back, and `migrate-store --cancel` ends an incomplete move.";
+/** What to do with a store that was moved, or is being moved. */
+export function moveHint({ move }: StoreMoved): string {
+  if (move === null)
+    return "Run the same `migrate-store` again on the database that it copies, and then use this one.";
+  if (move.state === "moving")
+    return "Run the same `migrate-store` again to complete the move, or `migrate-store --cancel` to use this database.";
+  return /^postgres/.test(move.target)
+    ? "Set DATABASE_URL to the new database. To move back: `migrate-store --to sqlite`, with DATABASE_URL set."
+    : "Remove DATABASE_URL, and use the data folder of the new database.";
+}
 
 export const WRONG_SETTING = "Correct the flag or the variable.";
 
@@ -55,6 +62,7 @@ export async function withInstallation<T>(
     (error: unknown) => failToOpen(input, settings, error),
   );
   try {
+    if (input.isReading) await noteMove(input, installation.db);
     return await work(installation);
   } finally {
     await installation.db.close();
@@ -75,6 +83,12 @@ export async function withStore<T>(
   }
 }
 
+/** A command that reads still works on a store that was moved: its output must not pass for the present state. */
+async function noteMove({ terminal }: Input, db: Db): Promise<void> {
+  const moved = await findMove(db);
+  if (moved !== null) terminal.printNote(`Note: ${moved.message}\n${moveHint(moved)}\n`);
+}
+
 function failToOpen(input: Input, settings: Settings, error: unknown): never {
   if (error instanceof NoInstallationError) fail(error.message, error.hint);
   if (error instanceof SchemaTooOld)
@@ -82,7 +96,7 @@ function failToOpen(input: Input, settings: Settings, error: unknown): never {
       error.message,
       `Run this command with the version that serves this database, or migrate it: ${input.command("migrate")}`,
     );
-  if (error instanceof StoreMoved) fail(error.message, MOVED_HINT);
+  if (error instanceof StoreMoved) fail(error.message, moveHint(error));
   throw isForOperators(error) ? error : new Failure(...storeFailure(settings, error), 1);
 }
 

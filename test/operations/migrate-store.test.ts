@@ -120,14 +120,27 @@ test("no server starts on the database that was moved, no command changes it, an
   }
   const doctor = await runCommand(["doctor"], { folder });
   expect([doctor.code, doctor.output]).toEqual([1, expect.stringMatching(moved)]);
-  expect(await runCommand(["audit"], { folder })).toMatchObject({ code: 0 });
+  expect(doctor.output).toContain("Set DATABASE_URL to the new database.");
   expect(await runCommand(["migrate-store", "--cancel"], { folder })).toMatchObject({ code: 1 });
+});
+
+test("a command that reads the moved database says that its output is old", async () => {
+  for (const args of [["audit"], ["keys", "list"], ["wallet", "show", "--user", "payer@example.com"]]) {
+    const { code, output } = await runCommand(args, { folder });
+    expect([args, code, output]).toEqual([args, 0, expect.stringContaining("Note: This database was moved")]);
+  }
+  expect((await runCommand(["keys", "list"], onPostgres())).output).not.toContain("was moved");
 });
 
 test("a database that has an installation is not overwritten", async () => {
   const { code, output } = await move();
   expect(code).toBe(1);
   expect(output).toContain("already contains an installation");
+});
+
+test("a move to SQLite without the address of PostgreSQL names the missing variable", async () => {
+  const { code, output } = await move("sqlite");
+  expect([code, output]).toEqual([1, expect.stringContaining("set DATABASE_URL to it")]);
 });
 
 const onPostgres = () => ({ folder, env: { DATABASE_URL: postgres.url } });
@@ -152,7 +165,7 @@ test("a move back to SQLite is fenced while it is incomplete, and can be cancell
   const db = await openDb(postgres.url);
   await markMove(db, { state: "moving", target: "elsewhere", atMs: Date.now() });
   await expect(start({ DATABASE_URL: postgres.url })).rejects.toThrow(
-    /move of this database to elsewhere began/,
+    /move of this database to elsewhere began[\s\S]*migrate-store --cancel/,
   );
   expect(await runCommand(["migrate-store", "--cancel"], onPostgres())).toMatchObject({ code: 0 });
   expect(await readMove(db)).toBeNull();

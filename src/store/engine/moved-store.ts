@@ -24,6 +24,12 @@ export interface StoreMove {
 /** The installation was moved to another store, or a move has begun. */
 export class StoreMoved extends Error {
   override readonly name = "StoreMoved";
+  /** Null for the target of a move, while the copy is not complete. */
+  readonly move: StoreMove | null;
+  constructor(move: StoreMove | null) {
+    super(move === null ? INCOMPLETE_COPY : describeMove(move));
+    this.move = move;
+  }
 }
 
 export function describeMove({ state, target, atMs }: StoreMove): string {
@@ -33,7 +39,7 @@ export function describeMove({ state, target, atMs }: StoreMove): string {
     : `A move of this database to ${target} began on ${at} UTC and is not complete.`;
 }
 
-/** Null for a store in use. */
+/** Null for a store that did not move. */
 export async function readMove(db: Db): Promise<StoreMove | null> {
   if (!(await hasTable(db, MOVE_TABLE))) return null;
   const [row] = await db.sql`SELECT state, target, at_ms FROM moved_store`;
@@ -46,11 +52,16 @@ export async function readMove(db: Db): Promise<StoreMove | null> {
       };
 }
 
+/** Null for a store in use. */
+export async function findMove(db: Db): Promise<StoreMoved | null> {
+  const move = await readMove(db);
+  return move !== null || (await hasTable(db, COPY_PROGRESS_TABLE)) ? new StoreMoved(move) : null;
+}
+
 /** Throws `StoreMoved` if no server may run on the store and no command may change it. */
 export async function requireUnmoved(db: Db): Promise<void> {
-  const move = await readMove(db);
-  if (move !== null) throw new StoreMoved(describeMove(move));
-  if (await hasTable(db, COPY_PROGRESS_TABLE)) throw new StoreMoved(INCOMPLETE_COPY);
+  const moved = await findMove(db);
+  if (moved !== null) throw moved;
 }
 
 /**
