@@ -3,8 +3,9 @@
  * with other readers, so a command prints a secret there only on explicit request.
  */
 
-import { appendFileSync, chmodSync, existsSync, statSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, fchmodSync, statSync, writeFileSync, writeSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import { openPrivateFile } from "../base/private-file.ts";
 import type { Settings } from "../config/installation/environment.ts";
 import { fail, type Input, misuse, type Option } from "./command.ts";
 
@@ -71,9 +72,11 @@ export function storeSecrets(target: SecretTarget, secrets: readonly NamedSecret
     .join("");
   if (target.kind === "create") writeFileSync(file, text, { mode: 0o600, flag: "wx" });
   else {
-    appendFileSync(file, text, { mode: 0o600 });
+    const handle = openPrivateFile(file, "a");
     // The file may exist with another mode.
-    chmodSync(file, 0o600);
+    fchmodSync(handle, 0o600);
+    writeSync(handle, text);
+    closeSync(handle);
   }
   return file;
 }

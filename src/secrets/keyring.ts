@@ -10,7 +10,6 @@ import {
   fsyncSync,
   linkSync,
   mkdirSync,
-  openSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -18,6 +17,7 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname } from "node:path";
+import { openPrivateFile } from "../base/private-file.ts";
 
 const KEY_BYTES = 32;
 const KID = /^[A-Za-z0-9-]{1,32}$/;
@@ -197,7 +197,7 @@ function createKey(randomBytes: RandomBytes): MasterKey {
 function createFile(file: string, randomBytes: RandomBytes): void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   const draft = `${file}.${Buffer.from(randomBytes(4)).toString("hex")}`;
-  const handle = openSync(draft, "wx", 0o600);
+  const handle = openPrivateFile(draft, "wx");
   try {
     writeKeys(handle, [createKey(randomBytes)]);
     // A link, unlike a rename, never replaces a key that another starting process has just created.
@@ -230,7 +230,7 @@ function rewriteFile(file: string, change: (keys: MasterKeys) => MasterKeys): vo
 
 function openDraft(draft: string): number {
   try {
-    return openSync(draft, "wx", 0o600);
+    return openPrivateFile(draft, "wx");
   } catch (error) {
     if (!hasErrorCode(error, "EEXIST")) throw error;
     throw new KeyringError(

@@ -4,19 +4,11 @@
  */
 
 import { Database, SQLiteError } from "bun:sqlite";
-import {
-  closeSync,
-  existsSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { closeSync, existsSync, mkdirSync, readFileSync, renameSync, statSync, writeSync } from "node:fs";
 import { hostname } from "node:os";
 import { dirname, join } from "node:path";
 import { z } from "zod";
+import { createPrivateFile, openPrivateFile } from "../../base/private-file.ts";
 import { readMachineId } from "./machine-id.ts";
 
 export interface FolderLock {
@@ -87,7 +79,7 @@ function lockStore(storePath: string): Database | null {
 /** Returns null if another connection holds the lock, in this process or another one. */
 function lockFile(path: string): Database | null {
   // Closing a file releases every lock that this process has on it, so an existing file is not opened here.
-  if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
+  if (!existsSync(path)) createPrivateFile(path);
   const file = new Database(path);
   try {
     file.run("PRAGMA busy_timeout = 0");
@@ -112,6 +104,8 @@ function readHolder(dir: string): LockHolder | null {
 /** Written atomically: a process that fails to get the lock may read the file at any moment. */
 function writeHolder(dir: string, holder: LockHolder): void {
   const path = join(dir, HOLDER_NAME);
-  writeFileSync(`${path}.new`, `${JSON.stringify(holder)}\n`, { mode: 0o600 });
+  const file = openPrivateFile(`${path}.new`, "w");
+  writeSync(file, `${JSON.stringify(holder)}\n`);
+  closeSync(file);
   renameSync(`${path}.new`, path);
 }

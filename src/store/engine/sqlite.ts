@@ -1,9 +1,10 @@
 /** The SQLite engine, on `bun:sqlite`. */
 
 import { Database, SQLiteError, type Statement } from "bun:sqlite";
-import { chmodSync, closeSync, existsSync, mkdirSync, openSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { dirname } from "node:path";
+import { createPrivateFile } from "../../base/private-file.ts";
 import { integer } from "./row.ts";
 import { sharedSync } from "./shared-sync.ts";
 import {
@@ -32,7 +33,7 @@ const CACHE_KB = 16_000;
 export async function openSqlite(path: string, access: StoreAccess): Promise<Db> {
   const inMemory = path === ":memory:";
   const isReadOnly = access === "read";
-  if (!inMemory && !isReadOnly) createPrivateFile(path);
+  if (!inMemory && !isReadOnly) createDatabaseFile(path);
   const leavesWal = isReadOnly && !existsSync(`${path}-wal`);
   const writeQueue = inMemory ? openQueue() : lookUpWriteQueue(path);
   const { isAwaited } = writeQueue;
@@ -270,11 +271,11 @@ function runAsPromise<T>(work: () => T): Promise<T> {
 }
 
 /** SQLite creates its -wal and -shm files with the mode of the database file. */
-function createPrivateFile(path: string): void {
+function createDatabaseFile(path: string): void {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   // Only a file that does not exist: closing a file releases the locks that this process holds on it by another
   // connection.
-  if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
+  if (!existsSync(path)) createPrivateFile(path);
   chmodSync(path, 0o600);
 }
 
