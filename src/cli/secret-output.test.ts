@@ -26,7 +26,8 @@ test("a command that creates a secret names a private file if its output is a pi
   for (const [name, args] of Object.entries(commands)) {
     const { code, out, err } = await run(...args);
     const file = join(folder(), "data", name);
-    expect([code, out + err]).toEqual([0, expect.stringContaining(`${file}, readable only by you.`)]);
+    const advice = `${file}, readable only by you. Copy it to a safe place and delete the file.`;
+    expect([code, out + err]).toEqual([0, expect.stringContaining(advice)]);
     expect(out + err).not.toMatch(SECRET);
     expect(readFileSync(file, "utf8")).toMatch(SECRET);
     expect(statSync(file).mode & 0o777).toBe(0o600);
@@ -38,7 +39,10 @@ test("a command that creates a secret names a private file if its output is a pi
 
 test("--secret-file creates the file, --print-secret prints, and a file that exists creates no key", async () => {
   const file = join(folder(), "ci.key");
-  expect(await runOk(...CREATE, "ci", "--secret-file", "ci.key")).not.toMatch(SECRET);
+  const created = await runOk(...CREATE, "ci", "--secret-file", "ci.key");
+  expect(created).not.toMatch(SECRET);
+  // Another program reads this file: it stays.
+  expect(created).not.toContain("delete the file");
   expect(readFileSync(file, "utf8")).toMatch(/^gwk_\w+\n$/);
   expect(statSync(file).mode & 0o777).toBe(0o600);
   expect(await runFailing(...CREATE, "two", "--secret-file", "ci.key")).toContain("already exists");

@@ -4,7 +4,7 @@
  */
 
 import { closeSync, existsSync, fchmodSync, statSync, writeFileSync, writeSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { openPrivateFile } from "../base/private-file.ts";
 import type { Settings } from "../config/installation/environment.ts";
 import { fail, type Input, misuse, type Option } from "./command.ts";
@@ -81,7 +81,8 @@ export function storeSecrets(target: SecretTarget, secrets: readonly NamedSecret
   return file;
 }
 
-/** The sentence for an operator about a file with secrets. */
+/** The sentence for an operator about a file with secrets. Only those in the data folder are on their way elsewhere. */
 export function secretFileText(file: string): string {
-  return `${file}, readable only by you. Copy it to a safe place and delete the file.`;
+  const isDefault = Object.values<string>(DEFAULT_FILES).includes(basename(file));
+  return `${file}, readable only by you.${isDefault ? " Copy it to a safe place and delete the file." : ""}`;
 }
