@@ -30,6 +30,8 @@ export class NodeStatus {
   #writtenAtMs: number;
   #timer: ReturnType<typeof setInterval> | null = null;
   #publishing: Promise<void> = Promise.resolve();
+  /** Waits for the one in flight, and publishes what is known then: a database that is away gets one later, not many. */
+  #nextPublishing: Promise<void> | null = null;
 
   constructor(options: NodeStatusOptions) {
     this.#options = options;
@@ -61,12 +63,16 @@ export class NodeStatus {
   async stop(): Promise<void> {
     if (this.#timer !== null) clearInterval(this.#timer);
     this.#timer = null;
-    await this.#publishing;
+    await (this.#nextPublishing ?? this.#publishing);
   }
 
   #publish(): Promise<void> {
-    this.#publishing = this.#publishing.then(() => this.#write());
-    return this.#publishing;
+    this.#nextPublishing ??= this.#publishing.then(() => {
+      this.#nextPublishing = null;
+      this.#publishing = this.#write();
+      return this.#publishing;
+    });
+    return this.#nextPublishing;
   }
 
   async #write(): Promise<void> {

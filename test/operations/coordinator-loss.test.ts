@@ -1,4 +1,7 @@
-/** What `server.on_coordinator_loss` does to the requests of two running gateways while Redis does not respond. */
+/**
+ * What `server.on_coordinator_loss` does to the requests of two running gateways while Redis does not respond, and how
+ * nodes end that have lost their coordinator.
+ */
 
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { eventually } from "../support/eventually.ts";
@@ -10,12 +13,15 @@ import {
   sendLimited,
 } from "../support/limit-cluster.ts";
 import { startPostgres } from "../support/postgres.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { startRedis, type TestRedis } from "../support/redis.ts";
 
 setDefaultTimeout(120_000);
 
 const RPM = 8;
 const WITHIN_MS = 40_000;
+/** A service manager kills a process that takes longer (`TimeoutStopSec`, `terminationGracePeriodSeconds`). */
+const ENDS_WITHIN_MS = 30_000;
 
 let closers: (() => Promise<void>)[] = [];
 
@@ -134,4 +140,42 @@ test("a node that starts without the coordinator is not ready, and rejects reque
   await eventually(async () => (await readiness()) === 200, WITHIN_MS);
   // The others return to Redis within seconds, and give a part of their shares then.
   await eventually(async () => countServed(await sendMany(node, subject("key"), 1)) === 1, WITHIN_MS);
+});
+
+/** The exit codes of nodes that are asked to stop at the same time. */
+async function endNodes(nodes: readonly GatewayProcess[]): Promise<(number | "still runs")[]> {
+  for (const node of nodes) node.signal("SIGTERM");
+  const late = Bun.sleep(ENDS_WITHIN_MS).then(() => "still runs" as const);
+  return Promise.all(nodes.map(({ exited }) => Promise.race([exited, late])));
+}
+
+test("nodes that are stopped while Redis does not respond end", async () => {
+  const { redis, nodes, subject } = await startNodes("share");
+  for (const node of nodes) expect(await sendMany(node, subject("key"), 1)).toEqual([200]);
+  redis.freeze();
+  await waitForLog(nodes, "coordinator_lost");
+  expect(await endNodes(nodes)).toEqual([0, 0]);
+});
+
+test("nodes that are stopped while PostgreSQL is away end", async () => {
+  const server = await PostgresServer.create();
+  closers.push(() => server.remove());
+  await server.run("CREATE DATABASE gateway");
+  const cluster = await LimitCluster.start({
+    nodes: 2,
+    rpm: RPM,
+    concurrency: RPM,
+    responseMs: 1,
+    subjects: ["key"],
+    databaseUrl: server.url("gateway"),
+    env: { DRAIN_DELAY: "0s" },
+  });
+  closers.push(() => cluster.stop());
+  const nodes = cluster.nodes.flatMap(({ process }) => process ?? []);
+  const [key] = cluster.subjects;
+  if (key === undefined) throw new Error("there is no subject");
+  for (const node of nodes) expect(await sendMany(node, key, 1)).toEqual([200]);
+  await server.stop("immediate");
+  await waitForLog(nodes, "coordinator_lost");
+  expect(await endNodes(nodes)).toEqual([0, 0]);
 });
