@@ -164,6 +164,17 @@ describe("the live policy", () => {
     expect(policy.snapshot()).toBe(current);
   });
 
+  test("while the database does not answer, each check logs once, however many polls wait for it", async () => {
+    policy.close();
+    let wait: Promise<void> | null = null;
+    policy = await open({ ...db, sql: respondingAfter(() => wait) }, 2, 60);
+    wait = new Promise(() => {});
+    const startedMs = performance.now();
+    while (logged.length < 2) await Bun.sleep(1);
+    // Both checks were abandoned after their time.
+    expect(performance.now() - startedMs).toBeGreaterThan(110);
+  });
+
   test("unseals credentials with the keyring", async () => {
     await putAccount(db, account(seal(keyring(), accountCredentialBinding("a1"), "upstream secret")));
     await policy.refresh();

@@ -96,6 +96,8 @@ class PolledPolicy implements LivePolicy {
   startPolling(): void {
     const { log, pollMs } = this.#options;
     this.#timer = setInterval(() => {
+      // While the database does not respond, a check takes many intervals: one is queued already, and logs its failure.
+      if (this.#queued !== null) return;
       this.refresh().catch((error: unknown) => {
         log.error("policy_refresh_failed", { reason: error instanceof Error ? error.message : "unknown" });
       });
