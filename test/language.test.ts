@@ -201,6 +201,19 @@ describe("one word for one thing", () => {
     "refused_requests",
   ]);
 
+  test("texts and documents say audit log", () => {
+    const CHANGE_LOG = /\bchange[- ]log\b/i;
+    const other = [
+      ...sources
+        .filter(({ file }) => file !== "test/language.test.ts")
+        .flatMap(({ file, text }) =>
+          readProse(text).map(({ line, text }) => ({ place: `${file}:${line}`, line: text })),
+        ),
+      ...readPages(),
+    ].filter(({ line }) => CHANGE_LOG.test(line));
+    expect(other).toEqual([]);
+  });
+
   test("names use it", () => {
     const other = sources
       .filter(({ file }) => !/^(?:test|release|deploy)\//.test(file))

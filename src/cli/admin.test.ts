@@ -34,7 +34,7 @@ async function within<T>(work: (db: Db) => Promise<T>): Promise<T> {
 const logged = (): Promise<ChangeRow[]> =>
   within(async (db) => (await listChanges(db, {}, { after: null, limit: 100 })).rows.toReversed());
 
-test("every command that changes something is in the change log, with its actor", async () => {
+test("every command that changes something is in the audit log, with its actor", async () => {
   const before = (await logged()).length;
   await done("keys", "create", "--name", "ci", "--group", "default", "--user", "ada@example.com");
   await done("wallet", "top-up", "--user", "ada@example.com", "--usd", "5", "--idempotency-key", "once");
@@ -57,17 +57,17 @@ test("every command that changes something is in the change log, with its actor"
   expect(new Set(rows.map(({ actor }) => actor.kind))).toEqual(new Set(["cli"]));
   expect(JSON.stringify(rows)).not.toContain(batch.codes[0]);
   expect(JSON.stringify(rows)).not.toMatch(/gwk_/);
-  expect(await done("audit")).toContain("Change log check passed");
+  expect(await done("audit")).toContain("Audit log check passed");
 });
 
-test("the audit reports a modified change log", async () => {
+test("the audit reports a modified audit log", async () => {
   await within((db) => db.sql.script("UPDATE audit SET target = 'nothing' WHERE seq = 1"));
   const { code, out } = await run("audit");
   expect(code).toBe(1);
-  expect(out).toContain(" of the change log was modified after it was written.");
+  expect(out).toContain(" of the audit log was modified after it was written.");
 });
 
-test("a sign-in link contains a valid token and is in the change log", async () => {
+test("a sign-in link contains a valid token and is in the audit log", async () => {
   const url = "https://gateway.example.com/";
   const link = (
     await done("admin", "link", "--email", "ADA@example.com", "--url", url, "--print-secret")

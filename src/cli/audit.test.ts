@@ -47,14 +47,14 @@ test.each([
     "topup:1",
     "nothing",
     "amount $5.00, entry topup:1",
-    "topup:1 differs between the change log and the ledger.\n    change log  amount $5.00, entry topup:1\n    ledger      nothing",
+    "topup:1 differs between the audit log and the ledger.\n    audit log  amount $5.00, entry topup:1\n    ledger     nothing",
   ],
   [
     "entry_log",
     "topup:1",
     "5000000000",
     "topup",
-    "topup:1, kind topup, amount $5.00, is missing from the change log.",
+    "topup:1, kind topup, amount $5.00, is missing from the audit log.",
   ],
   ["refund", "req_1", "7", "5", "req_1 was refunded $0.000000007, but only $0.000000005 was charged."],
   [

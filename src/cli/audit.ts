@@ -12,10 +12,10 @@ const FINDINGS_MAX = 100;
 
 export const auditLedger: Command = {
   words: "audit",
-  summary: "Check the consistency of ledger, usage and change log",
+  summary: "Check the consistency of ledger, usage and audit log",
   changes: "nothing",
   about:
-    "Compares balances, holds, ledger entries, usage rows and roll-ups, and verifies the hash chain of the change log.\nLists every inconsistency and exits with 1, or with 0 if there is none. Does not change any data.",
+    "Compares balances, holds, ledger entries, usage rows and roll-ups, and verifies the hash chain of the audit log.\nLists every inconsistency and exits with 1, or with 0 if there is none. Does not change any data.",
   options: { data: DATA_OPTION, json: JSON_OPTION },
   run: (input) =>
     withInstallation(input, async ({ db, clock }) => {
@@ -41,7 +41,7 @@ export const auditLedger: Command = {
         ];
         print(`${paint.green("✓")} Ledger check passed: ${compared.join(", ")}.`);
         const log = `${changes.entries.toLocaleString("en")} ${changes.entries === 1 ? "entry" : "entries"}`;
-        print(`${paint.green("✓")} Change log check passed: ${log}.`);
+        print(`${paint.green("✓")} Audit log check passed: ${log}.`);
         if (changes.head !== "") print(paint.dim(`  Last hash: ${changes.head}`));
         return exitCode;
       }
@@ -88,15 +88,15 @@ export function findingText({ check, subject, is, ought }: ReconciliationFinding
     case "set_aside":
       return `${subject} could not be settled, and ${usd(is)} stays held: ${ought}. Resolve it: wallet charge-hold or wallet release-hold.`;
     case "log_entry":
-      return `${subject} differs between the change log and the ledger.\n    change log  ${ought}\n    ledger      ${is}`;
+      return `${subject} differs between the audit log and the ledger.\n    audit log  ${ought}\n    ledger     ${is}`;
     case "entry_log":
-      return `${subject}, kind ${ought}, amount ${usd(is)}, is missing from the change log.`;
+      return `${subject}, kind ${ought}, amount ${usd(is)}, is missing from the audit log.`;
     case "changes":
       return is === "cut"
-        ? `The change log ends with ${subject}, but later entries existed.`
+        ? `The audit log ends with ${subject}, but later entries existed.`
         : is === "missing"
-          ? `The change log has a gap before ${subject}.`
-          : `${subject} of the change log was modified after it was written.`;
+          ? `The audit log has a gap before ${subject}.`
+          : `${subject} of the audit log was modified after it was written.`;
     case "roll_up":
       return `The hourly roll-up ${subject} differs from the sum of its requests.\n    roll-up   ${is}\n    requests  ${ought}`;
     case "days":

@@ -21,7 +21,7 @@ export function operator(): ChangeActor {
   return { kind: "cli", id: null, name: operatorName() };
 }
 
-/** The change-log entry of a command. */
+/** The entry of a command in the audit log. */
 export type CommandChange = Pick<ChangeEntry, "action" | "target" | "changes">;
 
 /** Runs `work` and appends to the audit log, atomically. `describeChange` returns null if nothing was changed. */

@@ -2,7 +2,7 @@
 
 import type { CallerLimits } from "./limits.ts";
 
-/** An `auditor` reads usage, prices, ledgers and the change log of everyone, and changes nothing of others. */
+/** An `auditor` reads usage, prices, ledgers and the audit log of everyone, and changes nothing of others. */
 export const ROLES = ["admin", "auditor", "user"] as const;
 export type Role = (typeof ROLES)[number];
 

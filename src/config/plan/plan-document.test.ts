@@ -181,7 +181,7 @@ test("the console cannot send a stored credential to another base URL", async ()
   expect(unseal(gateway.keyring, binding, account?.sealedCredential ?? "")).toBe("sk-canary-4");
 });
 
-test("each change is in the change log, without secrets", async () => {
+test("each change is in the audit log, without secrets", async () => {
   const author = { actor: { kind: "user", id: "user_1", name: "ops@example.com" }, address: "::1" } as const;
   const plan = await planned(
     planDocument(gateway, { accounts: [{ ...UP, weight: 3, credential: "sk-canary-5" }] }),

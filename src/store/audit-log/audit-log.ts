@@ -52,7 +52,7 @@ const changesSchema = z.array(
 export async function appendChange(db: Db, entry: ChangeEntry): Promise<void> {
   await transaction(db, async (tx) => {
     const [head] = await tx.sql`UPDATE audit_head SET seq = seq + 1 WHERE id = 1 RETURNING seq, hash`;
-    if (head === undefined) throw new Error("The head of the change log is missing from the database.");
+    if (head === undefined) throw new Error("The head of the audit log is missing from the database.");
     const seq = integer(head, "seq");
     const changes = JSON.stringify(entry.changes.map(({ field, from, to }) => ({ field, from, to })));
     const hash = computeHash(text(head, "hash"), seq, entry, changes);

@@ -14,7 +14,7 @@ import { type Contradiction, findContradictions } from "./ledger.ts";
 
 const PAGE_ROWS = 500;
 
-/** The change-log fields of a ledger entry that a person created. */
+/** The fields in the audit log of a ledger entry that a person created. */
 export function loggedEntryFields({ id, credit, amountNano, reason, requestId }: Transfer): FieldChange[] {
   const addedField = (field: string, to: string | null) => ({ field, from: null, to });
   return [
@@ -56,7 +56,7 @@ const selectLoggedEntries = (db: Db): string =>
    WHERE audit.action LIKE 'wallet.%' AND ${jsonMember(db, "field", "field")} = 'entry'`;
 
 /**
- * Finds manual ledger entries without a change-log row, after the first entry that the log mentions. Requires a
+ * Finds manual ledger entries without a row of the audit log, after the first entry that the log mentions. Requires an
  * audit log with an unbroken chain.
  */
 export function findUnloggedEntries(db: Db, limit: number): Promise<Contradiction[]> {

@@ -17,7 +17,7 @@ describe("a query for", () => {
       "one_time_link_email",
     ],
     ["expired links", "one_time_link WHERE expires_at_ms < 1", "one_time_link_expires"],
-    ["an action of the change log", "audit WHERE action = '' ORDER BY seq DESC", "audit_action"],
+    ["an action of the audit log", "audit WHERE action = '' ORDER BY seq DESC", "audit_action"],
     [
       "the subscriptions of a plan",
       "subscription WHERE plan_id = '' ORDER BY created_at_ms DESC, id DESC",
