@@ -20,7 +20,7 @@ export interface WebhookRequest {
   body: string;
 }
 
-/** `answer`: a short phrase for administrators. It never repeats text of the receiver. */
+/** `response`: a short phrase for administrators. It never repeats text of the receiver. */
 export interface WebhookResponse {
   ok: boolean;
   response: string;

@@ -1,4 +1,4 @@
-/** `model-gateway init`: writes and applies the first gateway.yaml, from the answers of a person at a terminal. */
+/** `model-gateway init`: writes and applies the first gateway.yaml, from the input of a person at a terminal. */
 
 import { existsSync, writeFileSync } from "node:fs";
 import { stringify } from "yaml";

@@ -20,7 +20,7 @@ export default function LinkAccountPage() {
   const t = useText("entry");
   const [token] = useState(() => location.hash.slice(1));
   const pending = useApi("sign_in.link.read");
-  // The page stays until the next one opens: after the link, the answer would be that nothing is pending.
+  // The page stays until the next one opens: after the link, the response would be that nothing is pending.
   const shown = useRef<PendingLink>(undefined);
   shown.current ??= pending.data;
   if (shown.current !== undefined) return <LinkAccount pending={shown.current} token={token} />;

@@ -25,7 +25,7 @@ export function usePlayground(): Playground {
   const secrets = useRef(new TemporarySecrets());
   const [kept, setKept] = useState<readonly Conversation[]>([]);
   const [conversation, setConversation] = useState(() => startConversation(null));
-  // A browser may refuse to store anything, for example in a private window.
+  // A browser may reject all storage, for example in a private window.
   const onNotKept = () => showToast(t.notKept, "bad");
   const refresh = () => listConversations(userId).then(setKept, onNotKept);
   const start = (begun: Conversation) =>

@@ -11,7 +11,7 @@ import type { AdmittedRequest } from "../request-context.ts";
 import { type Demand, describeDemand, estimateUse, type LimitServices } from "../reserve-limits.ts";
 import { clientGone } from "../upstream/send-request.ts";
 
-/** Never waits for a slot. Rejects with the error of the limit that refuses; the request then has no reserved amounts. */
+/** Never waits for a slot. Rejects with the error of the limit that has no room; the request then has no reserved amounts. */
 export async function moveLimits(
   services: LimitServices,
   context: AdmittedRequest,

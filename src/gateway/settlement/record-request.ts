@@ -47,7 +47,7 @@ export function recordRequest(
     attempts: trace.attempts,
     isSocketTurn: call.socketTurn !== null,
     traceReference,
-    // A failed request has restored its first step, or was refused at this one.
+    // A failed request has restored its first step, or was rejected at this one.
     fallback: row.status < 400 ? (context.fallback?.describeMove() ?? null) : null,
   });
   context.capture?.settle(row);

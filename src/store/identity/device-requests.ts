@@ -19,7 +19,7 @@ const toRequest = rowReader({
   /** The earliest time of the next poll, and the pause after it. */
   pollFromMs: integer,
   intervalMs: integer,
-  /** Who answered; null while the request is pending. */
+  /** Who decided; null while the request is pending. */
   userId: textOrNull,
 });
 export type DeviceRequest = ReturnType<typeof toRequest>;
@@ -102,7 +102,7 @@ export async function recordPoll(
   return false;
 }
 
-/** Returns false if the request was answered before, or has expired. */
+/** Returns false if the request was decided before, or has expired. */
 export async function approveRequest(
   db: Db,
   userCodeDigest: string,
