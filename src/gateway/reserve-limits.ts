@@ -9,7 +9,7 @@ import type { ApiError } from "../errors.ts";
 import { LEAST_USE, NO_AMOUNTS } from "../limits/amounts.ts";
 import type { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
 import type { LimitLeases } from "../limits/leases/limit-leases.ts";
-import type { Admission, EstimatedUse, Limiter, LimitLease, Shortage } from "../limits/limiter.ts";
+import type { Admission, EstimatedUse, Limiter, LimitLease, Shortage, Subject } from "../limits/limiter.ts";
 import type { RequestMetrics } from "../observe/request-metrics.ts";
 import type { QueueSettings } from "../records/group.ts";
 import {
@@ -91,10 +91,8 @@ export function reserveLimits(services: LimitServices, context: AdmittedRequest)
     return lease;
   }
   if (limiter.raise(lease, subjects, use) === null) return lease;
-  return raiseLater({ ...services, leases }, context, {
-    demand: describeDemand(services, context, use),
-    lease,
-  });
+  const demand = describeDemand(services, context, use);
+  return raiseLease(services, context, { demand, lease, subjects }).then(() => lease);
 }
 
 /** What a request wants of its limits. */
@@ -184,71 +182,88 @@ function rejectOrWait(
   return waitForSlot(services, context, failed);
 }
 
-/** Borrows what this node lacks: usually one round trip, and half a second if other nodes hold it. */
 async function borrowAndReserve(
   services: LeaseServices,
   context: AuthenticatedRequest,
   failed: FailedReservation,
 ): Promise<LimitLease> {
-  const { limiter, leases, clock } = services;
-  const { subjects, call, trace, caller } = context;
-  const startedMs = clock.monotonicMs();
-  let lease: LimitLease | null = null;
-  const outcome = await leases.borrow({
-    key: caller.key.id,
-    subjects,
-    use: failed.use,
-    leastNano: failed.leastNano,
-    raises: null,
-    attempt(extent) {
-      const admission = limiter.admit(subjects, failed.estimate(extent));
-      if (admission.ok) lease = admission.lease;
-      return admission.ok;
-    },
-  });
-  trace.slotWaitMs += Math.round(recordBorrowing(services, startedMs));
-  const taken = lease as LimitLease | null;
-  if (call.request.signal.aborted) {
-    taken?.cancel();
-    throw clientGone();
-  }
-  if (taken !== null) return taken;
-  if (outcome === "lost") throw coordinatorLost();
-  const again = limiter.admit(subjects, failed.estimate(outcome === "rejected" ? "final" : "whole"));
+  const { subjects } = context;
+  const { lease, isFinal } = await borrowLease(services, context, { demand: failed, subjects });
+  if (lease !== null) return lease;
+  const again = services.limiter.admit(subjects, failed.estimate(isFinal ? "final" : "whole"));
   return again.ok ? again.lease : rejectOrWait(services, context, { ...failed, ...again });
 }
 
-async function raiseLater(
-  services: LeaseServices,
-  { subjects, call, caller }: AdmittedRequest,
-  { demand, lease }: { readonly demand: Demand; readonly lease: LimitLease },
-): Promise<LimitLease> {
-  const { limiter, leases, clock } = services;
+interface BorrowedReservation {
+  /** Null if other nodes hold what is lacking. */
+  readonly lease: LimitLease | null;
+  /** Nothing more is lent: only a shorter output can fit. */
+  readonly isFinal: boolean;
+}
+
+/** Borrows what this node lacks: usually one round trip, and half a second if other nodes hold it. */
+export async function borrowLease(
+  { limiter, leases, clock, requestMetrics }: LeaseServices,
+  { caller, call, trace }: AuthenticatedRequest,
+  { demand, subjects }: { readonly demand: Demand; readonly subjects: readonly Subject[] },
+): Promise<BorrowedReservation> {
   const startedMs = clock.monotonicMs();
-  const { use, leastNano, estimate } = demand;
+  let borrowed: LimitLease | null = null;
   const outcome = await leases.borrow({
     key: caller.key.id,
     subjects,
-    use,
-    leastNano,
-    raises: lease,
-    attempt: (extent) => limiter.raise(lease, subjects, estimate(extent)) === null,
+    use: demand.use,
+    leastNano: demand.leastNano,
+    raises: null,
+    attempt(extent) {
+      const admission = limiter.admit(subjects, demand.estimate(extent));
+      if (admission.ok) borrowed = admission.lease;
+      return admission.ok;
+    },
   });
-  recordBorrowing(services, startedMs);
-  if (call.request.signal.aborted) throw clientGone();
-  if (outcome === "lost") throw coordinatorLost();
-  if (outcome !== "taken") raiseReservation(services, { lease, subjects }, estimate("final"));
-  return lease;
-}
-
-/** Returns the wait in milliseconds. */
-function recordBorrowing(
-  { clock, requestMetrics }: Pick<LimitServices, "clock" | "requestMetrics">,
-  startedMs: number,
-): number {
   const tookMs = clock.monotonicMs() - startedMs;
   requestMetrics.shareWait.add(tookMs / 1_000);
-  return tookMs;
+  trace.slotWaitMs += Math.round(tookMs);
+  const lease = borrowed as LimitLease | null;
+  if (call.request.signal.aborted) {
+    lease?.cancel();
+    throw clientGone();
+  }
+  if (lease === null && outcome === "lost") throw coordinatorLost();
+  return { lease, isFinal: outcome === "rejected" };
+}
+
+interface Raise {
+  readonly demand: Demand;
+  readonly lease: LimitLease;
+  readonly subjects: readonly Subject[];
+}
+
+/** Raises the reservation to the demand. On several nodes the missing part is borrowed. */
+export async function raiseLease(
+  services: LimitServices,
+  { caller, call }: AuthenticatedRequest,
+  { demand, lease, subjects }: Raise,
+): Promise<void> {
+  const { limiter, leases, clock, requestMetrics } = services;
+  const { use, leastNano, estimate } = demand;
+  if (limiter.raise(lease, subjects, use) === null) return;
+  if (leases !== null) {
+    const startedMs = clock.monotonicMs();
+    const outcome = await leases.borrow({
+      key: caller.key.id,
+      subjects,
+      use,
+      leastNano,
+      raises: lease,
+      attempt: (extent) => limiter.raise(lease, subjects, estimate(extent)) === null,
+    });
+    requestMetrics.shareWait.add((clock.monotonicMs() - startedMs) / 1_000);
+    if (call.request.signal.aborted) throw clientGone();
+    if (outcome === "lost") throw coordinatorLost();
+    if (outcome === "taken") return;
+  }
+  raiseReservation(services, { lease, subjects }, estimate("final"));
 }
 
 /** A reservation that the limits have rejected. */
