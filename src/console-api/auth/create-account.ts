@@ -1,9 +1,10 @@
 /** Creates accounts: the user, the audit log entry and the first session. */
 
+import type { Installation } from "../../config/installation/installation.ts";
 import { secretSet } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
 import { NO_LIMITS } from "../../records/limits.ts";
-import type { Role, UserRecord } from "../../records/user.ts";
+import type { UserRecord } from "../../records/user.ts";
 import { appendChange } from "../../store/audit-log/audit-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { findCredentials } from "../../store/identity/credentials.ts";
@@ -15,8 +16,8 @@ import { personObject } from "./sessions.ts";
 
 export async function addUser(
   tx: Db,
-  { installation: { clock, newId } }: Pick<ConsoleContext, "installation">,
-  { email, role, passwordHash }: { email: string; role: Role; passwordHash: string },
+  { clock, newId }: Pick<Installation, "clock" | "newId">,
+  { email, role, passwordHash }: Pick<UserRecord, "email" | "role" | "passwordHash">,
 ): Promise<UserRecord> {
   const user: UserRecord = {
     id: newId("user"),

@@ -105,7 +105,11 @@ export const registrationRoutes = {
         if (link === null) throw linkUsedError();
         const { email, role } = link;
         if ((await findUserByEmail(tx, email)) !== null) throw accountExistsError(email);
-        const created = await addUser(tx, context, { email, role: role ?? "user", passwordHash });
+        const created = await addUser(tx, context.installation, {
+          email,
+          role: role ?? "user",
+          passwordHash,
+        });
         await markVerified(tx, created.id, clock.nowMs());
         await deleteLinksTo(tx, email);
         await logRegistration(tx, context, input, created, "user.join");
@@ -127,7 +131,7 @@ async function registerWithoutMail(
   const passwordHash = await identity.passwords.hash(password);
   const user = await transaction(installation.db, async (tx) => {
     if ((await findUserByEmail(tx, email)) !== null) throw accountExistsError(email);
-    const created = await addUser(tx, context, { email, role: "user", passwordHash });
+    const created = await addUser(tx, context.installation, { email, role: "user", passwordHash });
     await logRegistration(tx, context, client, created, "user.register");
     return created;
   });

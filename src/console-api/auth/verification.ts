@@ -89,7 +89,7 @@ async function openAccount(
   const registration = await readRegistration(tx);
   if (registration !== "open") throw registrationClosedError(registration);
   if ((await findUserByEmail(tx, email)) !== null) throw accountExistsError(email);
-  const user = await addUser(tx, context, { email, role: "user", passwordHash });
+  const user = await addUser(tx, context.installation, { email, role: "user", passwordHash });
   await markVerified(tx, user.id, context.installation.clock.nowMs());
   await deleteLinksTo(tx, email);
   await logRegistration(tx, context, input, user, "user.register");

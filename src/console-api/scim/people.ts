@@ -2,7 +2,6 @@
 
 import { secretChange } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
-import { NO_LIMITS } from "../../records/limits.ts";
 import type { FieldChange } from "../../records/policy.ts";
 import type { UserRecord } from "../../records/user.ts";
 import { ScimError } from "../../scim/scim-error.ts";
@@ -24,6 +23,7 @@ import {
 } from "../../store/identity/scim-users.ts";
 import { deleteSessions } from "../../store/identity/sessions.ts";
 import { findUser, findUserByEmail, putUser } from "../../store/identity/users.ts";
+import { addUser } from "../auth/create-account.ts";
 import { auditLogActor } from "../changes/audit-log-entry.ts";
 import { applyNow, type PushAuthor } from "./apply-directory.ts";
 import { changeDirectory, type Push, recordDirectoryChange, requireVersion } from "./push.ts";
@@ -201,8 +201,7 @@ async function findOrCreateUser(tx: Db, push: Push, pushed: PushedUser): Promise
     return { user: local, action: "directory.link" };
   }
   await freeAddress(tx, email);
-  const user = buildUser(push, email);
-  await putUser(tx, user);
+  const user = await addUser(tx, push.installation, { email, role: "user", passwordHash: null });
   await linkUser(tx, push, { user, externalId: pushed.externalId });
   return { user, action: "directory.create" };
 }
@@ -211,19 +210,6 @@ async function findOrCreateUser(tx: Db, push: Push, pushed: PushedUser): Promise
 function isAdoptable({ email, role, directory }: UserRecord, { scim }: Push): boolean {
   const domain = email.slice(email.lastIndexOf("@") + 1).toLowerCase();
   return directory === undefined && role === "user" && scim.settings.adoptDomains.includes(domain);
-}
-
-function buildUser({ installation: { clock, newId } }: Push, email: string): UserRecord {
-  return {
-    id: newId("user"),
-    email,
-    role: "user",
-    status: "active",
-    passwordHash: null,
-    limits: NO_LIMITS,
-    groups: [],
-    createdAtMs: clock.nowMs(),
-  };
 }
 
 async function linkUser(

@@ -7,7 +7,6 @@ import type { Installation } from "../../config/installation/installation.ts";
 import { formatList, secretSet } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
 import { computeGrants, type Person, REQUIRED_GROUP_NOT_PUSHED } from "../../openid/claims.ts";
-import { NO_LIMITS } from "../../records/limits.ts";
 import type { FieldChange } from "../../records/policy.ts";
 import { effectiveStatus, type UserRecord } from "../../records/user.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
@@ -20,9 +19,10 @@ import {
   insertIdentity,
 } from "../../store/identity/external-identities.ts";
 import { deleteLinksTo, hasInvitation } from "../../store/identity/links.ts";
-import { canAdministratorSignIn, findUser, findUserByEmail, putUser } from "../../store/identity/users.ts";
+import { canAdministratorSignIn, findUser, findUserByEmail } from "../../store/identity/users.ts";
 import { listGroups } from "../../store/policy/groups.ts";
 import type { ProviderRecord } from "../../store/settings/sign-in-settings.ts";
+import { addUser } from "../auth/create-account.ts";
 import { beginSession, type NewSession } from "../auth/session.ts";
 import { accountDisabledError } from "../auth/sessions.ts";
 import { recordChange } from "../changes/audit-log-entry.ts";
@@ -164,7 +164,7 @@ async function linkPerson(tx: Db, installation: Installation, link: NewLink): Pr
 /** An address is never a link: anyone at another provider could have it. */
 async function createUser(
   tx: Db,
-  { clock, newId }: Installation,
+  installation: Installation,
   { createUsers }: ProviderRecord,
   { email }: Person,
 ): Promise<UserRecord> {
@@ -176,25 +176,14 @@ async function createUser(
       `The account with the address ${email} is already linked to another person of a provider. Ask an administrator.`,
     );
   }
-  if (createUsers === "invited" && !(await hasInvitation(tx, email, clock.nowMs())))
+  if (createUsers === "invited" && !(await hasInvitation(tx, email, installation.clock.nowMs())))
     throw new ApiError("not_assigned", `${email} is not invited. Ask an administrator for an invitation.`);
   if (createUsers === "scim")
     throw new ApiError(
       "not_assigned",
       `The directory of your company has not sent ${email} to this gateway. Ask an administrator to assign you.`,
     );
-  const user: UserRecord = {
-    id: newId("user"),
-    email,
-    role: "user",
-    status: "active",
-    passwordHash: null,
-    limits: NO_LIMITS,
-    groups: [],
-    createdAtMs: clock.nowMs(),
-  };
-  await putUser(tx, user);
-  return user;
+  return addUser(tx, installation, { email, role: "user", passwordHash: null });
 }
 
 async function requireLinkable(tx: Db, userId: string): Promise<UserRecord> {
