@@ -364,7 +364,7 @@ describe("rotating a key", () => {
     expect((await chat(secret)).status).toBe(200);
     expect((await chat(rotated.secret)).status).toBe(429);
     const detail = await ada.call("keys.get", { params: { id: key.id } });
-    expect(detail.usage.requests).toBe(3);
+    expect(detail.usage.requests).toBe(4);
     expect(detail.former_secrets).toEqual([
       { last4: secret.slice(-4), works_until_at: rotated.old_secret_works_until_at },
     ]);

@@ -1,6 +1,7 @@
 /** Usage in the console's API: for its users and for administrators. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { foldDay, startOfDay } from "../../src/store/usage/usage-day.ts";
 import { type SignedInClient, signInAs } from "../support/console-client.ts";
 import { PAYER, type PaidGateway, PRICE, startPaidGateway } from "../support/paid-gateway.ts";
 
@@ -82,6 +83,37 @@ describe("the tiles and the list", () => {
     expect(total.refused).toBeGreaterThan(0);
     expect(data.filter(({ outcome }) => outcome === "refused")).toHaveLength(total.refused);
     expect(data).toHaveLength(total.requests + total.refused);
+  });
+
+  test("agree with every number that links to the list", async () => {
+    await idOf(await ask("paid", LIMITED_SECRET));
+    await idOf(await ask("unknown-model", LIMITED_SECRET));
+    const { db } = gateway.installation;
+    const dayMs = startOfDay(Date.now());
+    const count = async (query: object) =>
+      (await admin.call("usage.requests", { query: { whose: "everybody", limit: 200, ...query } })).data
+        .length;
+    // The list writes pending rows.
+    await count({});
+    await foldDay(db, dayMs, dayMs);
+    const [group] = (await admin.call("admin.groups.list", { query: { search: "free" } })).data;
+    expect(group?.requests_last_day).toBe(await count({ group: "free" }));
+    const { data: models } = await admin.call("admin.models.list", {});
+    expect(models.find(({ document }) => document.id === "paid")?.requests_last_day).toBe(
+      await count({ model: "paid" }),
+    );
+    const { data: users } = await admin.call("admin.users.list", {});
+    const user = "other@example.com";
+    expect(users.find(({ email }) => email === user)?.requests_30d).toBe(await count({ user }));
+    const key = (await other.call("keys.list", {})).data.find(({ name }) => name === "limited");
+    const ofKey = await count({ key: key?.id });
+    expect(key?.usage.requests).toBe(ofKey);
+    expect(key?.usage.requests_by_day.at(-1)).toBe(ofKey);
+    expect(ofKey).toBeGreaterThan(1);
+    // A name that only rejected requests contain is not among those that spent most.
+    const { models: spenders } = await admin.call("admin.dashboard.get", { query: { range: "day" } });
+    expect(spenders.find(({ id }) => id === "paid")?.requests).toBe(await count({ model: "paid" }));
+    expect(spenders.map(({ id }) => id)).not.toContain("unknown-model");
   });
 
   test("report a first token that is not later than the end for every request", async () => {

@@ -28,7 +28,7 @@ export function buildSeries(chart: Chart, metric: Metric, t: Catalogue): Series[
   const measure = MEASURES[metric];
   const named = chart.series.map(({ id, label, points }) => ({
     key: id,
-    label: label === "" ? t.usage.ranking.unnamed : label,
+    label: label === "" ? t.usage.requests.noModel : label,
     values: listValues(points, times, measure),
   }));
   if (!isStacked(metric)) return named;
@@ -43,7 +43,7 @@ export function buildSeries(chart: Chart, metric: Metric, t: Catalogue): Series[
 type Measure = (totals: Totals) => number | null;
 
 const MEASURES: Readonly<Record<Metric, Measure>> = {
-  requests: ({ requests }) => requests,
+  requests: ({ requests, refused }) => requests + refused,
   cost: ({ cost }) => Number(cost),
   tokens: ({ input_tokens, output_tokens }) => input_tokens + output_tokens,
   latency: ({ duration_ms }) => duration_ms,

@@ -5,22 +5,22 @@ import { Section } from "../../ui/page.tsx";
 import { type Column, Table } from "../../ui/table.tsx";
 import { Count, Money } from "../../ui/values.tsx";
 import type { Chart } from "./chart-series.ts";
-import { cacheShare, errorShare } from "./stats.tsx";
+import { cacheShare, countAll, errorShare } from "./stats.tsx";
 import type { Split } from "./usage-query.ts";
 
 type Ranked = Chart["ranking"][number];
 
 export function Ranking({ chart, by }: { chart: Chart; by: Split }) {
-  const { ranking: t, split } = useText("usage");
+  const { ranking: t, requests, split } = useText("usage");
   const format = useFormat();
   const columns: Column<Ranked>[] = [
     {
       key: "name",
       header: split[by],
       kind: "primary",
-      cell: ({ label }) => (label === "" ? t.unnamed : label),
+      cell: ({ label }) => (label === "" ? requests.noModel : label),
     },
-    { key: "requests", header: t.requests, kind: "end", cell: ({ requests }) => <Count value={requests} /> },
+    { key: "requests", header: t.requests, kind: "end", cell: (one) => <Count value={countAll(one)} /> },
     { key: "errors", header: t.errors, kind: "end", cell: (one) => format.percent(errorShare(one)) },
     {
       key: "tokens",

@@ -58,7 +58,7 @@ export function UsageStats({ chart }: { chart: Chart | undefined }) {
 }
 
 /** As the list below has them: requests that were rejected count too. */
-function countAll({ requests, refused }: Pick<Totals, "requests" | "refused">): number {
+export function countAll({ requests, refused }: Pick<Totals, "requests" | "refused">): number {
   return requests + refused;
 }
 

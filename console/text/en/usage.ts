@@ -87,7 +87,6 @@ export const usage = {
     cost: "Cost",
     firstToken: "First token",
     duration: "Duration",
-    unnamed: "(unnamed)",
   },
   requests: {
     title: "Requests",

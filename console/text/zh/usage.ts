@@ -74,7 +74,6 @@ export const usage: Area<"usage"> = {
     cost: "费用",
     firstToken: "首 Token",
     duration: "耗时",
-    unnamed: "（未命名）",
   },
   requests: {
     title: "请求",

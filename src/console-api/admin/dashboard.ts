@@ -7,6 +7,7 @@ import type { Db } from "../../store/engine/db.ts";
 import { lookUpNames } from "../../store/reports/names.ts";
 import {
   type ChartPoint,
+  type RankingRequest,
   readTopUsage,
   readUsageSeries,
   type TopEntry,
@@ -90,12 +91,12 @@ export const adminDashboardRoutes = {
         to: toMs,
         points: series.map(pointObject),
         top_from: topFromMs,
-        models: (await readTopUsage(db, { ...top, rankBy: "model" })).map((entry) =>
+        models: (await readSpenders(db, { ...top, rankBy: "model" })).map((entry) =>
           rankedObject(entry, entry.id),
         ),
-        keys: await rankedWithNames(db, "key", await readTopUsage(db, { ...top, rankBy: "key" })),
-        users: await rankedWithNames(db, "user", await readTopUsage(db, { ...top, rankBy: "user" })),
-        groups: await rankedWithNames(db, "group", await readTopUsage(db, { ...top, rankBy: "group" })),
+        keys: await rankedWithNames(db, "key", await readSpenders(db, { ...top, rankBy: "key" })),
+        users: await rankedWithNames(db, "user", await readSpenders(db, { ...top, rankBy: "user" })),
+        groups: await rankedWithNames(db, "group", await readSpenders(db, { ...top, rankBy: "group" })),
       };
     },
   }),
@@ -145,6 +146,11 @@ function pointObject(at: ChartPoint): z.input<typeof pointResponse> {
   };
 }
 
+/** Rejected requests spend nothing, and clients choose the model names in them. */
+async function readSpenders(db: Db, request: RankingRequest): Promise<TopEntry[]> {
+  return (await readTopUsage(db, request)).filter(({ requests }) => requests > 0);
+}
+
 async function rankedWithNames(db: Db, kind: "key" | "user" | "group", entries: readonly TopEntry[]) {
   const names = await lookUpNames(
     db,
@@ -154,6 +160,6 @@ async function rankedWithNames(db: Db, kind: "key" | "user" | "group", entries: 
   return entries.map((entry) => rankedObject(entry, names.get(entry.id) ?? null));
 }
 
-function rankedObject({ id, requests, costNano, chargedNano }: TopEntry, name: string | null) {
-  return { id, name, requests, cost: usdText(costNano), charged: usdText(chargedNano) };
+function rankedObject({ id, requests, refused, costNano, chargedNano }: TopEntry, name: string | null) {
+  return { id, name, requests: requests + refused, cost: usdText(costNano), charged: usdText(chargedNano) };
 }

@@ -116,7 +116,9 @@ export function listedKeyObject(
 ): z.input<typeof listedKeyResponse> {
   const { suspension } = key;
   const requestsByDay = Array<number>(CHART_DAYS).fill(0);
-  for (const { dayMs, requests } of days) requestsByDay[(dayMs - firstDayMs) / DAY_MS] = requests;
+  // As the list of requests has them: rejected ones count too.
+  for (const { dayMs, requests, refused } of days)
+    requestsByDay[(dayMs - firstDayMs) / DAY_MS] = requests + refused;
   const sum = (readDay: "costNano" | "chargedNano") =>
     usdText(days.reduce((total, day) => total + day[readDay], 0n));
   return {
@@ -131,7 +133,7 @@ export function listedKeyObject(
           },
     last_used_at: key.lastUsedAtMs,
     usage: {
-      requests: days.reduce((total, { requests }) => total + requests, 0),
+      requests: days.reduce((total, { requests, refused }) => total + requests + refused, 0),
       cost: sum("costNano"),
       charged: sum("chargedNano"),
       requests_by_day: requestsByDay,

@@ -111,7 +111,7 @@ async function readUsageSince(
 ): Promise<Map<string, UsageSums>> {
   const rows = await selectIn(
     db,
-    `SELECT scope_id, CAST(SUM(requests) AS BIGINT) AS requests, CAST(SUM(cost_nano) AS TEXT) AS cost_nano,
+    `SELECT scope_id, CAST(SUM(requests + refused) AS BIGINT) AS requests, CAST(SUM(cost_nano) AS TEXT) AS cost_nano,
        CAST(SUM(charged_nano) AS TEXT) AS charged_nano
      FROM usage_day WHERE scope = 'user_sum' AND day_ms >= ${placeholder(db.engine, 1)} AND scope_id`,
     userIds,

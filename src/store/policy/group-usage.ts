@@ -40,7 +40,7 @@ export async function readGroupFacts(
   for (const row of members) mergeFacts(facts, text(row, "group_id"), { members: integer(row, "members") });
   const usageRows = await selectIn(
     db,
-    `SELECT group_id, CAST(SUM(requests) AS BIGINT) AS requests, CAST(SUM(failed) AS BIGINT) AS failed,
+    `SELECT group_id, CAST(SUM(requests + refused) AS BIGINT) AS requests, CAST(SUM(failed) AS BIGINT) AS failed,
        CAST(SUM(charged_nano) AS TEXT) AS charged_nano
      FROM usage_hour WHERE hour_ms >= ${placeholder(db.engine, 1)} AND group_id`,
     groupIds,

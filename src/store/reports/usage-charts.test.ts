@@ -240,10 +240,11 @@ eachEngine(({ open, emptyUrl }) => {
       const range = { fromMs: TODAY_MS - (days - 1) * DAY_MS, toMs: NOW_MS, limit: 5 };
       const slow = {
         requests: days,
+        refused: 0,
         costNano: BigInt((days * (days - 1)) / 2),
         chargedNano: 3n * BigInt(days),
       };
-      const fast = { requests: days, costNano: BigInt(days), chargedNano: 3n * BigInt(days) };
+      const fast = { requests: days, refused: 0, costNano: BigInt(days), chargedNano: 3n * BigInt(days) };
       const inOrder = (dear: string, cheap: string) => {
         const both = [
           { id: dear, ...slow },

@@ -118,7 +118,9 @@ export interface RankingRequest {
 const toTop = rowReader({
   /** An id, or a model name. */
   id: text,
+  /** Admitted ones. */
   requests: integer,
+  refused: integer,
   costNano: nano,
   chargedNano: nano,
 });
@@ -131,8 +133,8 @@ export async function readTopUsage(db: Db, request: RankingRequest): Promise<Top
   const rows = await db.sql.text(
     numberPlaceholders(
       db.engine,
-      `SELECT name AS id, CAST(SUM(requests) AS BIGINT) AS requests, CAST(SUM(cost_nano) AS TEXT) AS cost_nano,
-         CAST(SUM(charged_nano) AS TEXT) AS charged_nano
+      `SELECT name AS id, CAST(SUM(requests) AS BIGINT) AS requests, CAST(SUM(refused) AS BIGINT) AS refused,
+         CAST(SUM(cost_nano) AS TEXT) AS cost_nano, CAST(SUM(charged_nano) AS TEXT) AS charged_nano
        FROM (${from}) AS days GROUP BY name ORDER BY SUM(cost_nano) DESC, SUM(requests) DESC, name LIMIT ?`,
     ),
     [...values, request.limit],
@@ -142,7 +144,7 @@ export async function readTopUsage(db: Db, request: RankingRequest): Promise<Top
 
 function buildModelSource({ within, fromMs, toMs }: RankingRequest): Omit<Source, "at"> {
   return {
-    from: `SELECT public_model AS name, requests, cost_nano, charged_nano FROM usage_day
+    from: `SELECT public_model AS name, requests, refused, cost_nano, charged_nano FROM usage_day
       WHERE scope = ? AND scope_id = ? AND day_ms >= ? AND day_ms < ?`,
     values: [within.kind, within.kind === "all" ? "" : within.id, startOfDay(fromMs), toMs],
   };
@@ -159,7 +161,7 @@ function buildOwnerSource(
   const ownerCondition =
     within.kind === "all" ? "" : `AND scope_id IN (SELECT id FROM api_key WHERE ${within.kind}_id = ?)`;
   const part = (scope: string, startMs: number, endMs: number) => ({
-    from: `SELECT scope_id AS name, requests, cost_nano, charged_nano FROM usage_day
+    from: `SELECT scope_id AS name, requests, refused, cost_nano, charged_nano FROM usage_day
       WHERE scope = '${scope}' AND day_ms >= ? AND day_ms < ? ${ownerCondition}`,
     values: [startMs, endMs, ...(within.kind === "all" ? [] : [within.id])],
   });
