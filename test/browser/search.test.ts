@@ -39,6 +39,18 @@ test("a number of keys links to the keys that it counts", async () => {
   await page.getByText("Notebook").waitFor();
 });
 
+test("the number of requests of a key links to these requests", async () => {
+  const page = await open("/admin/keys");
+  const row = page.getByRole("row").filter({ hasText: "CI runner" });
+  await row.locator('a[href*="/usage?"]').click();
+  await page.getByRole("heading", { name: "Usage" }).waitFor();
+  const { searchParams } = new URL(page.url());
+  expect([searchParams.get("key"), searchParams.get("range")]).toEqual([
+    expect.stringContaining("key_"),
+    "month",
+  ]);
+});
+
 test("numbers of models and accounts of a group link to their lists", async () => {
   const page = await open("/admin/groups");
   const row = page.getByRole("row").filter({ hasText: "research" });

@@ -28,6 +28,8 @@ describe("users", () => {
     expect(data).toMatchObject([
       { email: PAYER, role: "user", status: "active", balance: "10.00", keys: 1, has_second_factor: false },
     ]);
+    // Logs and exports have the id only.
+    expect(await emails({ search: data[0]?.id ?? "" })).toEqual([PAYER]);
   });
 
   test("become administrators only through a session, not through a token", async () => {

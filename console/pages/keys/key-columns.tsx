@@ -4,8 +4,8 @@ import type { ListRow } from "../../api.ts";
 import { Spark } from "../../charts/small.tsx";
 import { useText } from "../../text/text.tsx";
 import type { Column } from "../../ui/table.tsx";
-import { Count, Money, Time } from "../../ui/values.tsx";
-import { KeyHint, KeyStatus } from "./key-values.tsx";
+import { Money, Time } from "../../ui/values.tsx";
+import { KeyHint, KeyStatus, RequestCount } from "./key-values.tsx";
 import "./keys.css";
 
 type Key = ListRow<"keys.list">;
@@ -35,10 +35,10 @@ export function useKeyColumns(): readonly Column<Key>[] {
       key: "requests",
       header: t.columns.requests,
       kind: "end",
-      cell: ({ usage }) => (
+      cell: ({ id, usage }) => (
         <span className="key-use">
           <Spark values={usage.requests_by_day} label={t.requestsIn30Days(usage.requests)} />
-          <Count value={usage.requests} />
+          <RequestCount keyId={id} range="month" value={usage.requests} />
         </span>
       ),
     },

@@ -2,7 +2,8 @@
 
 import type { ResponseBody } from "../../api.ts";
 import { useText } from "../../text/text.tsx";
-import { Badge } from "../../ui/values.tsx";
+import { Link } from "../../ui/button.tsx";
+import { Badge, Count } from "../../ui/values.tsx";
 
 type Key = ResponseBody<"keys.list">["data"][number];
 
@@ -26,5 +27,20 @@ export function KeyHint({ public_id: publicId, last4, is_tool: isTool }: Hinted)
     <code className="nowrap small">
       gwk_{publicId}…{last4}
     </code>
+  );
+}
+
+interface RequestCountProps {
+  keyId: string;
+  range: "day" | "month";
+  value: number;
+}
+
+/** The number of requests of a key, with a link to their list. */
+export function RequestCount({ keyId, range, value }: RequestCountProps) {
+  return (
+    <Link to={`/usage?${new URLSearchParams({ key: keyId, range })}`}>
+      <Count value={value} />
+    </Link>
   );
 }

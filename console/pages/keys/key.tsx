@@ -12,11 +12,11 @@ import { Awaited } from "../../ui/awaited.tsx";
 import { Button, LinkButton } from "../../ui/button.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Card, Facts, Page, PageHeader, Section, Stat, Stats } from "../../ui/page.tsx";
-import { Copy, Count, Money, Time } from "../../ui/values.tsx";
+import { Copy, Money, Time } from "../../ui/values.tsx";
 import { KeyCaptures } from "../admin/captures/key-captures.tsx";
 import { Examples } from "./examples.tsx";
 import { EditKeyDialog, RevokeKeyDialog, RotateKeyDialog } from "./key-dialogs.tsx";
-import { KeyHint, KeyStatus } from "./key-values.tsx";
+import { KeyHint, KeyStatus, RequestCount } from "./key-values.tsx";
 import { KeyMeters } from "./meters.tsx";
 import "./keys.css";
 
@@ -80,9 +80,15 @@ function KeyDetails({ detail }: { detail: KeyDetail }) {
         </Notice>
       )}
       <Stats>
-        <Stat label={t.detail.requests} value={<Count value={countRequests(detail.days)} />} />
+        <Stat
+          label={t.detail.requests}
+          value={<RequestCount keyId={detail.id} range="month" value={detail.usage.requests} />}
+        />
         <Stat label={t.detail.spend} value={<Money value={detail.usage.charged} />} />
-        <Stat label={t.detail.lastDay} value={<Count value={detail.requests_last_day} />} />
+        <Stat
+          label={t.detail.lastDay}
+          value={<RequestCount keyId={detail.id} range="day" value={detail.requests_last_day} />}
+        />
         <Stat label={t.detail.lastUsed} value={<Time at={detail.last_used_at} />} />
       </Stats>
       <ChartSection detail={detail} />
@@ -95,11 +101,6 @@ function KeyDetails({ detail }: { detail: KeyDetail }) {
       {Dialog && <Dialog shown={detail} onClose={() => setOpen(null)} />}
     </Page>
   );
-}
-
-/** Rejected ones too, as in the chart and in the count of the last day. */
-function countRequests(days: KeyDetail["days"]): number {
-  return days.reduce((sum, { requests, refused }) => sum + requests + refused, 0);
 }
 
 function ChartSection({ detail: { id, days } }: { detail: KeyDetail }) {

@@ -64,7 +64,7 @@ export async function listUserPage(
     if (role === "user") where.push(`is_auditor = ${mark(isAuditor)}`);
   }
   if (filter.status !== undefined) where.push(`status = ${mark(filter.status)}`);
-  if (filter.search) where.push(contains("email", filter.search, mark));
+  if (filter.search) where.push(`(${contains("email", filter.search, mark)} OR id = ${mark(filter.search)})`);
   const found = await db.sql.text(
     `SELECT id, email, email_folded, role, is_auditor, status, created_at_ms, signed_in_at_ms,
        CASE WHEN password_hash IS NULL THEN 0 ELSE 1 END AS has_password,
