@@ -187,7 +187,7 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "store",
     holds:
-      "SQL. Only `store/engine/` names the database engine; other files ask `engine/dialect.ts` for its properties",
+      "SQL. Only `store/engine/`, and `billing/` where it has one implementation per engine, compare the database engine; other files ask `engine/dialect.ts` for its properties",
     mayImport: ["records", "money", "secrets"],
   },
   {
