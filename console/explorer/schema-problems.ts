@@ -17,7 +17,7 @@ export type SchemaProblem = { readonly path: JsonPath } & (
   | { readonly kind: "pattern"; readonly pattern: string }
 );
 
-export const JSON_TYPES = ["string", "number", "integer", "boolean", "object", "array", "null"] as const;
+const JSON_TYPES = ["string", "number", "integer", "boolean", "object", "array", "null"] as const;
 export type JsonType = (typeof JSON_TYPES)[number];
 
 export function findSchemaProblems(schema: JsonSchema, value: unknown, path: JsonPath = []): SchemaProblem[] {

@@ -11,7 +11,7 @@ import { DEBIAN_ARCHITECTURES, type Target } from "../targets.ts";
 import { type ImageConfig, type ImagePlatform, writeImage } from "./layout.ts";
 
 /** The user `nonroot` of other minimal images, so that policies and volumes of a cluster fit. */
-export const IMAGE_USER = 65_532;
+const IMAGE_USER = 65_532;
 const PROGRAM = "usr/bin/model-gateway";
 const SECOND_NS = 1_000_000_000;
 

@@ -31,7 +31,7 @@ export function invalidBedrock(message: string): Rejection {
 }
 
 /** As the service writes it, with a capital letter. */
-export function invalidBedrockKey(): Rejection {
+function invalidBedrockKey(): Rejection {
   const rejection = bedrockRejection(403, "AccessDeniedException", "");
   return {
     ...rejection,

@@ -30,7 +30,7 @@ export function invalidArgument(message: string): Rejection {
 }
 
 /** Google reports an invalid key with status 400. */
-export function invalidKey(): Rejection {
+function invalidKey(): Rejection {
   return googleRejection(400, "API key not valid. Please pass a valid API key.", [
     {
       "@type": "type.googleapis.com/google.rpc.ErrorInfo",

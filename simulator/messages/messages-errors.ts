@@ -30,11 +30,7 @@ const MESSAGE_BY_CODE: Readonly<Record<string, string>> = {
     "This request would exceed your organization's rate limit of 3 requests per minute. Please try again in 2s.",
 };
 
-export function messagesRejection(
-  status: number,
-  message: string,
-  headers: Record<string, string> = {},
-): Rejection {
+function messagesRejection(status: number, message: string, headers: Record<string, string> = {}): Rejection {
   const type = TYPE_BY_STATUS[status] ?? "api_error";
   const body = JSON.stringify({ type: "error", error: { type, message }, request_id: "req_simulator" });
   return { kind: "rejection", status, body, headers };

@@ -53,7 +53,7 @@ const CACHE_KEYS_MAX = 10_000;
 const CHOICES_MAX = 8;
 export const CALLS_MAX = 8;
 /** The text that a model with `text` in its name produces before it calls a tool. */
-export const BEFORE_CALLS = "I will look that up.";
+const BEFORE_CALLS = "I will look that up.";
 
 export function createPromptCache(): PromptCache {
   const keys = new Set<string>();

@@ -20,7 +20,7 @@ import { chooseSecretTarget, SECRET_OPTIONS, SECRET_RULE, storeSecrets } from ".
 import { isInstallationMissing, readCommandSettings, withInstallation } from "./store-access.ts";
 
 /** The hint for a missing configuration file. */
-export const NO_FILE = `docs/configuration.md has an example, and \`${PROGRAM} export\` prints the current configuration.`;
+const NO_FILE = `docs/configuration.md has an example, and \`${PROGRAM} export\` prints the current configuration.`;
 
 export const apply: Command = {
   words: "apply",

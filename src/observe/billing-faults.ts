@@ -6,7 +6,7 @@
  * request cost far more than its hold, and the rest was not charged. `searches_bounded`: a request searched the web more
  * often than was paid for, and the rest was not charged.
  */
-export const BILLING_FAULTS = [
+const BILLING_FAULTS = [
   "unpaid_row",
   "journal_damaged",
   "hold_set_aside",

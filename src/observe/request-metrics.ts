@@ -6,12 +6,12 @@
 import { HistogramCounts, LabelledHistogram, PairCounter, type TraceReference } from "./histogram.ts";
 
 /** In seconds. Reasoning models may take minutes to begin. */
-export const LATENCY_BOUNDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300] as const;
+const LATENCY_BOUNDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300] as const;
 /** Output tokens in a second. */
-export const SPEED_BOUNDS = [1, 2.5, 5, 10, 20, 40, 60, 80, 100, 150, 200, 300, 500, 1_000] as const;
+const SPEED_BOUNDS = [1, 2.5, 5, 10, 20, 40, 60, 80, 100, 150, 200, 300, 500, 1_000] as const;
 
 /** In seconds. Settlements and waits for other nodes take milliseconds. */
-export const SHORT_WAIT_BOUNDS = [
+const SHORT_WAIT_BOUNDS = [
   0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5,
 ] as const;
 

@@ -47,6 +47,6 @@ export function canServe(interfaces: Iterable<Interface>, iface: Interface): boo
   return findTranslation(interfaces, iface) !== "none";
 }
 
-export function isDialect(name: string): name is Dialect {
+function isDialect(name: string): name is Dialect {
   return DIALECTS.some((dialect) => dialect === name);
 }

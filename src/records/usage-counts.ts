@@ -2,7 +2,7 @@
 
 import { mapKinds } from "../base/map-kinds.ts";
 
-export const USAGE_COUNTS = {
+const USAGE_COUNTS = {
   input_tokens: "inputTokens",
   cached_tokens: "cachedTokens",
   cache_write_tokens: "cacheWriteTokens",

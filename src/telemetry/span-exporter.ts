@@ -31,7 +31,7 @@ export interface SpanExporterOptions {
  * `queue_full`: the queue was full. `unavailable`: the collector did not accept the batch in time. `rejected`: the
  * collector rejected the batch or some of its spans. `shutdown`: the process stopped before the spans were sent.
  */
-export const DROP_REASONS = ["queue_full", "unavailable", "rejected", "shutdown"] as const;
+const DROP_REASONS = ["queue_full", "unavailable", "rejected", "shutdown"] as const;
 export type DropReason = (typeof DROP_REASONS)[number];
 
 type State =

@@ -35,7 +35,7 @@ export interface PlaygroundDialect {
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 /** In the order of preference. */
-export const PLAYGROUND_INTERFACES = ["chat", "responses", "messages"] as const;
+const PLAYGROUND_INTERFACES = ["chat", "responses", "messages"] as const;
 export type PlaygroundInterface = (typeof PLAYGROUND_INTERFACES)[number];
 
 interface OfferedInterfaces {

@@ -51,7 +51,7 @@ export function geminiBase(basePath: string): string {
 }
 
 /** Gemini has the model in the path. */
-export function geminiPath({ path, upstreamModel }: Pick<PathTarget, "path" | "upstreamModel">): string {
+function geminiPath({ path, upstreamModel }: Pick<PathTarget, "path" | "upstreamModel">): string {
   const model = upstreamModel.split("/").map(encodeURIComponent).join("/");
   const query = path.endsWith(":streamGenerateContent") ? "?alt=sse" : "";
   return `${path.replace("{model}", model)}${query}`;

@@ -30,7 +30,7 @@ export const openai: KindDefinition = {
   },
 };
 
-export function requireBaseUrl(account: FileFields): readonly FieldFault[] {
+function requireBaseUrl(account: FileFields): readonly FieldFault[] {
   if (Object.hasOwn(account, "base_url") || Object.hasOwn(account, "vendor")) return [];
   const message = "is missing. Set the base URL of the upstream, like https://api.openai.com/v1.";
   return [{ field: "base_url", message }];

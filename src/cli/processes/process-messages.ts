@@ -10,7 +10,7 @@ export type ProcessCommand = "stop" | "replace";
  * `first`: applies the configuration file and prints what an operator must know. `further`: reads the file only.
  * `recover`: settles what an earlier process left in its folder, and ends.
  */
-export const PROCESS_ROLES = ["first", "further", "recover"] as const;
+const PROCESS_ROLES = ["first", "further", "recover"] as const;
 export type ProcessRole = (typeof PROCESS_ROLES)[number];
 
 /** Set by the supervisor for the processes that it starts. */

@@ -12,7 +12,7 @@ const SELF: readonly string[] = Bun.isStandaloneExecutable
   ? [process.execPath]
   : [join(import.meta.dir, "../../../bin/model-gateway")];
 
-export function tokenCommand(url: string): readonly string[] {
+function tokenCommand(url: string): readonly string[] {
   return [...SELF, "token", "--url", url];
 }
 
@@ -51,7 +51,7 @@ function quote(words: readonly string[]): string {
     .join(" ");
 }
 
-export function claudeSettings(url: string) {
+function claudeSettings(url: string) {
   return {
     apiKeyHelper: quote(tokenCommand(url)),
     env: { ANTHROPIC_BASE_URL: url, CLAUDE_CODE_API_KEY_HELPER_TTL_MS: "300000" },

@@ -27,7 +27,7 @@ const TYPE_RULES: Readonly<Record<string, string>> = {
  * Returns the valid form, as the end of the sentence "must be …". For unknown fields, returns the allowed ones,
  * like the schemas of gateway.yaml do.
  */
-export function describeRule(issue: RawIssue): string {
+function describeRule(issue: RawIssue): string {
   switch (issue.code) {
     case "invalid_type":
       return TYPE_RULES[issue.expected] ?? "left out";

@@ -72,7 +72,7 @@ export const adminKeyRoutes = {
 };
 
 /** A secret may have been pasted: only its public part is searched. */
-export function readKeySearch(search: string): string {
+function readKeySearch(search: string): string {
   return /^gwk_([0-9A-Za-z]{1,8})/.exec(search)?.[1] ?? search;
 }
 

@@ -194,7 +194,7 @@ export function scimJson(
   return new Response(JSON.stringify(body), { status, headers: { ...headers, "content-type": SCIM_MEDIA } });
 }
 
-export function formatEtag(version: number): string {
+function formatEtag(version: number): string {
   return `W/"${version}"`;
 }
 

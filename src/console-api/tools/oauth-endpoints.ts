@@ -16,7 +16,7 @@ import { OAuthError } from "./oauth-error.ts";
 import { requireToolSignIn } from "./tool-context.ts";
 import { type IssuedTokens, refreshTokens, revokeByToken } from "./tool-tokens.ts";
 
-export const TOOL_PATHS = {
+const TOOL_PATHS = {
   metadata: "/.well-known/oauth-authorization-server",
   device: "/oauth/device_authorization",
   token: "/oauth/token",

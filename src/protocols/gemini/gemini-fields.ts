@@ -115,6 +115,6 @@ export function readThinkingLevel(bytes: Uint8Array, config: ConfigScan | null):
   return level === undefined ? null : (stringValue(bytes, level)?.toLowerCase() ?? null);
 }
 
-export function objectError(name: string): ApiError {
+function objectError(name: string): ApiError {
   return new ApiError("invalid_type", `Invalid type for \`${name}\`: expected an object.`, { param: name });
 }

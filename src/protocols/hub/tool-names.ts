@@ -7,7 +7,7 @@
 import type { ChangedToolName, ClientTool, ToolNames } from "./dialect-codec.ts";
 import type { HubItem, HubTool } from "./hub-request.ts";
 
-export const TOOL_NAME_CHARS_MAX = 64;
+const TOOL_NAME_CHARS_MAX = 64;
 const NAMESPACE_SEPARATOR = "__";
 const DIGEST_CHARS = 6;
 

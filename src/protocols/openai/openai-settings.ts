@@ -75,7 +75,7 @@ export function writeSchemaFormat({
 }
 
 /** Collects the settings of a request. Those that the account does not support are dropped and named. */
-export class SettingsWriter {
+class SettingsWriter {
   readonly fields: Record<string, unknown> = {};
   readonly #dropped: DroppedFields;
 

@@ -308,7 +308,7 @@ function inputEvent({ tool }: StartedCall, phase: "delta" | "done"): string {
     : `response.function_call_arguments.${phase}`;
 }
 
-export function idPrefix(item: StartedItem): string {
+function idPrefix(item: StartedItem): string {
   switch (item.kind) {
     case "text":
     case "refusal":

@@ -13,7 +13,7 @@ import type { Db } from "./transaction.ts";
  * `policy`: keys and policy. `health`: the health of upstream accounts. `recall`: a node needs money that others have
  * reserved.
  */
-export const TOPICS = ["policy", "health", "recall"] as const;
+const TOPICS = ["policy", "health", "recall"] as const;
 export type Topic = (typeof TOPICS)[number];
 
 const CHANNEL = "model_gateway";

@@ -3,7 +3,7 @@
 import type { Db } from "../engine/db.ts";
 import { oneOf } from "../engine/row.ts";
 
-export const MONEY_ORDER_KINDS = ["entry", "plan"] as const;
+const MONEY_ORDER_KINDS = ["entry", "plan"] as const;
 export type MoneyOrderKind = (typeof MONEY_ORDER_KINDS)[number];
 
 /**

@@ -11,7 +11,7 @@ import { text } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
 
 /** How long nodes make no reservation for a recalled user. Meanwhile direct billing sees the whole wallet. */
-export const RECALL_TERM_MS = 10_000;
+const RECALL_TERM_MS = 10_000;
 
 export async function insertRecall(db: Db, userId: string): Promise<void> {
   await transaction(db, (tx) => insertRecalls(tx, [userId]));

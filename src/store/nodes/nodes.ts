@@ -6,7 +6,7 @@ import { readServerClock } from "../engine/dialect.ts";
 import { integer, integerOrNull, text, textOrNull } from "../engine/row.ts";
 import { listJobs } from "./job-leases.ts";
 
-export const NODE_STATES = ["starting", "ready", "draining"] as const;
+const NODE_STATES = ["starting", "ready", "draining"] as const;
 export type NodeState = (typeof NODE_STATES)[number];
 
 /** What a process publishes besides its heartbeat. */
