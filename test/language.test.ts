@@ -186,7 +186,6 @@ describe("one word for one thing", () => {
     "REFUSAL",
     "REFUSAL_CHANNEL",
     "RefusalPart",
-    "answer",
     "answer_too_large",
     "bad_answer",
     "gateway_large_bodies_refused_total",

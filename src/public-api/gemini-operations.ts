@@ -32,7 +32,7 @@ const REQUEST = content(
   { name: "text", value: examples.request },
   { name: "tools", value: examples.requestWithTools },
 );
-const RESPONSE = content("GeminiResponse", geminiResponse, { name: "answer", value: examples.response });
+const RESPONSE = content("GeminiResponse", geminiResponse, { name: "response", value: examples.response });
 const ERRORS = [...MODEL_ERRORS, "context_length_exceeded"] as const;
 
 /** A request whose model is in the path. Its idempotency key has no special form. */

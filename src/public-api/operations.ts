@@ -62,9 +62,9 @@ const RESPONSE_ID = parameter(
   "resp_0199f3c5",
 );
 
-const RESPONSE = content("Response", responseObject, { name: "answer", value: examples.response });
+const RESPONSE = content("Response", responseObject, { name: "response", value: examples.response });
 const EVENTS = content("ResponseEvent", responseEvent, { name: "stream", value: examples.responseStream });
-const IMAGES_CONTENT = content("Images", imagesResponse, { name: "picture", value: examples.images });
+const IMAGES_CONTENT = content("Images", imagesResponse, { name: "images", value: examples.images });
 
 export const OPERATIONS = {
   "GET /v1/models": describeRead({
@@ -193,7 +193,7 @@ export const OPERATIONS = {
       { name: "message", value: examples.chatRequest },
       { name: "stream", value: { ...examples.chatRequest, stream: true } },
     ),
-    response: content("ChatCompletion", chatCompletion, { name: "answer", value: examples.chatCompletion }),
+    response: content("ChatCompletion", chatCompletion, { name: "response", value: examples.chatCompletion }),
     stream: content("ChatChunk", chatChunk, { name: "stream", value: examples.chatStream }),
     errors: [...MODEL_ERRORS, "context_length_exceeded"],
   }),
@@ -209,7 +209,7 @@ export const OPERATIONS = {
       { name: "message", value: examples.messageRequest },
       { name: "stream", value: { ...examples.messageRequest, stream: true } },
     ),
-    response: content("Message", messageObject, { name: "answer", value: examples.messageResponse }),
+    response: content("Message", messageObject, { name: "response", value: examples.messageResponse }),
     stream: content("MessageEvent", messageEvent, { name: "stream", value: examples.messageStream }),
     errors: [...MODEL_ERRORS, "context_length_exceeded", "thread_not_found"],
   }),
@@ -257,7 +257,7 @@ export const OPERATIONS = {
     about:
       "Takes JSON with image URLs or data URLs, or a multipart form with files. A mask marks the areas to edit.",
     body: content("ImageEditRequest", imageEditRequest, {
-      name: "picture",
+      name: "image",
       value: examples.imageEditRequest,
     }),
     form: content("ImageEditForm", imageEditForm, { name: "form", value: examples.imageEditForm }),

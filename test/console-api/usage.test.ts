@@ -201,7 +201,7 @@ describe("the inspector", () => {
   test("shows the timeline and a price whose lines add up to the cost", async () => {
     const id = await idOf(await ask("paid"));
     const request = await payer.call("usage.request", { params: { id } });
-    expect(request.steps.map(({ kind }) => kind)).toEqual(["checks", "attempt", "answer"]);
+    expect(request.steps.map(({ kind }) => kind)).toEqual(["checks", "attempt", "response"]);
     expect(request.steps.at(-1)?.to_ms).toBe(request.duration_ms);
     const lines = request.calculation?.lines ?? [];
     const sum = lines.reduce((all, { cost }) => all + Math.round(Number(cost) * 1e9), 0);

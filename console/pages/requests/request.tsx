@@ -209,7 +209,7 @@ function stepText(step: Step, isAdmitted: boolean, t: Texts): Pick<TimelineSpan,
       return { tone: "soft", label: isAdmitted ? t.steps.checks : t.steps.rejectedChecks };
     case "wait":
       return { tone: "warn", label: t.steps.wait };
-    case "answer":
+    case "response":
       return { tone: "good", label: t.steps.response };
     case "attempt":
       return {

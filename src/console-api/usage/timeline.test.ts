@@ -22,7 +22,7 @@ test("a successful request has checks, one attempt and its response", () => {
   expect(buildTimeline(row, attempts)).toEqual([
     { kind: "checks", fromMs: 0, toMs: 0 },
     { kind: "attempt", number: 1, status: 200, failure: null, fromMs: 0, toMs: 40 },
-    { kind: "answer", fromMs: 40, toMs: 100 },
+    { kind: "response", fromMs: 40, toMs: 100 },
   ]);
 });
 
@@ -37,7 +37,7 @@ test("a wait comes before the attempt it ended with, and a failed attempt before
     { kind: "attempt", number: 1, status: 429, failure: "rate_limited", fromMs: 60, toMs: 200 },
     { kind: "wait", fromMs: 200, toMs: 400 },
     { kind: "attempt", number: 2, status: 200, failure: null, fromMs: 400, toMs: 700 },
-    { kind: "answer", fromMs: 700, toMs: 900 },
+    { kind: "response", fromMs: 700, toMs: 900 },
   ]);
 });
 

@@ -9,7 +9,7 @@ export type TimelineStep = { fromMs: number; toMs: number } & (
   /** Until the first byte, or until the failure. */
   | { kind: "attempt"; number: number; status: number | null; failure: string | null }
   /** From the first byte on. */
-  | { kind: "answer" }
+  | { kind: "response" }
 );
 
 export interface Attempt {
@@ -87,5 +87,5 @@ function attemptSteps(attempt: Attempt, durationMs: number): TimelineStep[] {
   const untilMs = failure === null ? (firstByteMs ?? durationMs) : (endedMs ?? durationMs);
   const step = { kind: "attempt", number, status, failure, fromMs: startedMs, toMs: untilMs } as const;
   if (failure !== null || firstByteMs === null) return [step];
-  return [step, { kind: "answer", fromMs: firstByteMs, toMs: durationMs }];
+  return [step, { kind: "response", fromMs: firstByteMs, toMs: durationMs }];
 }

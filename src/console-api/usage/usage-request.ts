@@ -18,7 +18,7 @@ import { type Attempt, buildTimeline, readAttempts, readTrace } from "./timeline
 import { requestObjects, requestResponse } from "./usage-rows.ts";
 
 const stepResponse = z.object({
-  kind: z.enum(["checks", "wait", "attempt", "answer"]),
+  kind: z.enum(["checks", "wait", "attempt", "response"]),
   /** Since the request arrived. */
   from_ms: z.number(),
   to_ms: z.number(),

@@ -58,11 +58,11 @@ function open(): StreamedResponse & { sink: Promise<StreamSink> } {
 
 describe("a connection is closed", () => {
   test("gracefully after the idle timeout", async () => {
-    await start(() => textResponse("<answer>"));
+    await start(() => textResponse("<body>"));
     await pass(IDLE_MS);
     expect(client.ending()).toBe("open");
     client.send(GET);
-    await client.waitForText("<answer>");
+    await client.waitForText("<body>");
     await pass(IDLE_MS);
     expect(client.ending()).toBe("open");
     await pass(1);
@@ -71,7 +71,7 @@ describe("a connection is closed", () => {
   });
 
   test("with an error if a head is incomplete after its timeout, even if bytes keep arriving", async () => {
-    await start(() => textResponse("<answer>"));
+    await start(() => textResponse("<body>"));
     client.send("GET / HTTP/1.1\r\n");
     await arrived();
     await pass(HEAD_MS);
@@ -84,20 +84,20 @@ describe("a connection is closed", () => {
   });
 
   test("but not for an empty line that arrives in two parts", async () => {
-    await start(() => textResponse("<answer>"));
+    await start(() => textResponse("<body>"));
     client.send("\r");
     await arrived();
     client.send("\n");
     await arrived();
     await pass(HEAD_MS + 1);
     client.send(GET);
-    expect(await client.waitForText("<answer>")).not.toContain("late");
+    expect(await client.waitForText("<body>")).not.toContain("late");
   });
 
   test("if the client keeps sending long after the last response", async () => {
-    await start(() => textResponse("<answer>"));
+    await start(() => textResponse("<body>"));
     client.send(post("Connection: close", "Content-Length: 1000000"), "x");
-    await client.waitForText("<answer>");
+    await client.waitForText("<body>");
     await pass(LINGER_MS);
     client.send("y");
     await arrived();
@@ -110,9 +110,9 @@ describe("a connection is closed", () => {
   });
 
   test("if an unread body does not end in time", async () => {
-    await start(() => textResponse("<answer>"));
+    await start(() => textResponse("<body>"));
     client.send(post("Content-Length: 1000000"), "x");
-    await client.waitForText("<answer>");
+    await client.waitForText("<body>");
     await pass(LINGER_MS + 1);
     await client.end();
     expect(client.ending()).toBe("reset");
@@ -144,8 +144,8 @@ describe("a connection stays open", () => {
       client.send(body);
       const respond = await next();
       await pass(1_000_000);
-      respond(textResponse("<answer>"));
-      await eventually(() => client.received().slice(before).includes("<answer>"));
+      respond(textResponse("<body>"));
+      await eventually(() => client.received().slice(before).includes("<body>"));
     }
   });
 
@@ -197,8 +197,8 @@ describe("closing the listener", () => {
     });
     await listener.nextCheck();
     expect(isClosed).toBe(false);
-    respond(textResponse("<answer>"));
-    expect(await client.end()).toMatch(/connection: close.*<answer>/s);
+    respond(textResponse("<body>"));
+    expect(await client.end()).toMatch(/connection: close.*<body>/s);
     expect(client.ending()).toBe("closed");
     await closing;
   });
@@ -234,11 +234,11 @@ describe("closing the listener", () => {
 
 describe("a connection without any byte", () => {
   test("is closed sooner than an idle connection between two requests", async () => {
-    listener = listenForTest(() => textResponse("<answer>"), { ...LIMITS, firstByteMs: 300 });
+    listener = listenForTest(() => textResponse("<body>"), { ...LIMITS, firstByteMs: 300 });
     client = await dial(listener.port);
     const spoken = await dial(listener.port);
     spoken.send(GET);
-    await spoken.waitForText("<answer>");
+    await spoken.waitForText("<body>");
     await pass(301);
     expect(await client.end()).toBe("");
     expect([client.ending(), spoken.ending()]).toEqual(["closed", "open"]);
@@ -248,7 +248,7 @@ describe("a connection without any byte", () => {
   });
 
   test("or with empty lines only is closed as well", async () => {
-    listener = listenForTest(() => textResponse("<answer>"), { ...LIMITS, firstByteMs: 300 });
+    listener = listenForTest(() => textResponse("<body>"), { ...LIMITS, firstByteMs: 300 });
     client = await dial(listener.port);
     client.send("\r\n\r\n\r");
     await pass(301);
@@ -261,12 +261,12 @@ describe("the connection limit", () => {
   async function clientOfResponse(): Promise<RawClient> {
     const opened = await dial(listener.port);
     opened.send(GET);
-    await opened.waitForText("<answer>");
+    await opened.waitForText("<body>");
     return opened;
   }
 
   test("closes the longest idle connection for a new one", async () => {
-    listener = listenForTest(() => textResponse("<answer>"), { max: 3 });
+    listener = listenForTest(() => textResponse("<body>"), { max: 3 });
     client = await clientOfResponse();
     await pass(10);
     const second = await clientOfResponse();
@@ -274,7 +274,7 @@ describe("the connection limit", () => {
     const third = await clientOfResponse();
     await pass(10);
     client.send(GET);
-    await eventually(() => client.received().split("<answer>").length === 3);
+    await eventually(() => client.received().split("<body>").length === 3);
     await pass(10);
     const fourth = await clientOfResponse();
     await second.end();
@@ -285,7 +285,7 @@ describe("the connection limit", () => {
   });
 
   test("closes a lingering connection for a new one", async () => {
-    listener = listenForTest(() => textResponse("<answer>"), { max: 1 });
+    listener = listenForTest(() => textResponse("<body>"), { max: 1 });
     client = await dial(listener.port);
     client.send(post("Connection: close"));
     await client.end();
@@ -294,7 +294,7 @@ describe("the connection limit", () => {
   });
 
   test("closes a connection with an incomplete head for a new one", async () => {
-    listener = listenForTest(() => textResponse("<answer>"), { max: 1 });
+    listener = listenForTest(() => textResponse("<body>"), { max: 1 });
     client = await dial(listener.port);
     client.send("GET / HT");
     await pass(10);
@@ -313,7 +313,7 @@ describe("the connection limit", () => {
           waiting++;
           await gate.promise;
         }
-        return textResponse("<answer>");
+        return textResponse("<body>");
       },
       { max: 3 },
     );
@@ -325,7 +325,7 @@ describe("the connection limit", () => {
     await pass(10);
     const stranger = await dial(listener.port);
     stranger.send(GET.replace("/", "/stranger"));
-    await stranger.waitForText("<answer>");
+    await stranger.waitForText("<body>");
     await pass(10);
     const fourth = await clientOfResponse();
     await stranger.end();
@@ -333,7 +333,7 @@ describe("the connection limit", () => {
     const fifth = await clientOfResponse();
     await idle.end();
     gate.resolve();
-    await client.waitForText("<answer>");
+    await client.waitForText("<body>");
     for (const one of [stranger, idle, fourth, fifth]) one.destroy();
   });
 
@@ -351,8 +351,8 @@ describe("the connection limit", () => {
     const give = await next();
     const second = await dial(listener.port);
     expect(await second.end()).toBe("");
-    give(textResponse("<answer>"));
-    await client.waitForText("<answer>");
+    give(textResponse("<body>"));
+    await client.waitForText("<body>");
     second.destroy();
   });
 });
@@ -364,7 +364,7 @@ describe("connections of one address block", () => {
       [true, 4],
     ] as const) {
       listener = listenForTest(
-        () => textResponse("<answer>"),
+        () => textResponse("<body>"),
         { max: 4 },
         undefined,
         () => isProxy,
@@ -377,7 +377,7 @@ describe("connections of one address block", () => {
       await eventually(() => clients.filter((one) => one.ending() === "open").length === openMax);
       client = clients[3] as RawClient;
       client.send(GET);
-      await client.waitForText("<answer>");
+      await client.waitForText("<body>");
       for (const one of clients) one.destroy();
       listener.closeNow();
     }
@@ -385,9 +385,9 @@ describe("connections of one address block", () => {
 });
 
 test("a listener reports its address", async () => {
-  await start(() => textResponse("<answer>"));
+  await start(() => textResponse("<body>"));
   expect(listener.hostname).toBe("127.0.0.1");
-  expect(await (await fetch(`http://127.0.0.1:${listener.port}/`)).text()).toBe("<answer>");
+  expect(await (await fetch(`http://127.0.0.1:${listener.port}/`)).text()).toBe("<body>");
 });
 
 /** Waits until everything sent before was read: another client that connected later has its response. */

@@ -144,7 +144,7 @@ function Viewer({ capture }: { capture: Capture }) {
             label: t.attempt(i + 1, attempt.account),
             content: <AttemptPart attempt={attempt} />,
           })),
-          { key: "answer", label: t.response, content: <ResponsePart response={response} /> },
+          { key: "response", label: t.response, content: <ResponsePart response={response} /> },
           ...differenceTab(t.difference, capture.document),
         ]}
       />
