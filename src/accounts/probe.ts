@@ -7,9 +7,9 @@ import type { HttpClient } from "../net/http-client/contract.ts";
 import { DialError, type Dialer } from "../net/http-client/dial.ts";
 import type { PolicyAccount } from "./account.ts";
 import { AccessTokenError, type AccessTokens } from "./cloud/access-tokens.ts";
-import { exchangeOnce, type SingleReply, type SingleReplyFailure } from "./exchange.ts";
 import { credentialHeader, KINDS } from "./kinds/table.ts";
 import { readModelNames } from "./model-names.ts";
+import { type SingleReply, type SingleReplyFailure, sendSingleRequest } from "./single-request.ts";
 
 export interface ProbeOptions {
   dialer: Dialer;
@@ -70,7 +70,7 @@ async function listModels(account: PolicyAccount, options: ProbeOptions): Promis
       headers: `${headers.join("\r\n")}\r\n`,
       body: null,
     };
-    const reply = await exchangeOnce(options.http, request, options);
+    const reply = await sendSingleRequest(options.http, request, options);
     probe =
       reply.kind === "responded"
         ? interpretReply(account, reply)

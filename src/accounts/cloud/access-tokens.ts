@@ -11,8 +11,8 @@ import type { HttpClient } from "../../net/http-client/contract.ts";
 import { DialError, type Dialer } from "../../net/http-client/dial.ts";
 import { parseServiceAccount, type ServiceAccount, signAssertion } from "../../secrets/service-account.ts";
 import type { PolicyAccount } from "../account.ts";
-import { exchangeOnce } from "../exchange.ts";
 import { type FailureClass, type UpstreamFailure, upstreamFailure } from "../failure.ts";
+import { sendSingleRequest } from "../single-request.ts";
 
 export interface AccessTokenOptions {
   readonly dialer: Dialer;
@@ -111,7 +111,7 @@ export class AccessTokens {
       grant_type: "urn:ietf:params:oauth:grant-type:jwt-bearer",
       assertion: signAssertion(serviceAccount, clock.nowMs()),
     });
-    const reply = await exchangeOnce(
+    const reply = await sendSingleRequest(
       http,
       {
         target: await resolveTarget(dialer, url.origin, account),

@@ -22,7 +22,7 @@ export type SingleReply =
   | { kind: "responded"; status: number; contentType: string | null; body: Uint8Array | null }
   | { kind: "failed"; failure: SingleReplyFailure };
 
-export function exchangeOnce(
+export function sendSingleRequest(
   http: HttpClient,
   request: OutgoingRequest,
   { timeoutMs, bytesMax }: SingleRequestLimits,
