@@ -96,7 +96,6 @@ export const adminCaptures = {
     response: "Response",
     difference: "Difference",
     headers: "Headers",
-    noHeaders: "No headers were captured.",
     body: "Body",
     upstreamResponse: "Upstream response",
     noBody: "No body was captured: there was none, it was a form, or the request was rejected before.",

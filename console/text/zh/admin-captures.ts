@@ -88,7 +88,6 @@ export const adminCaptures: Area<"adminCaptures"> = {
     response: "响应",
     difference: "差异",
     headers: "头部",
-    noHeaders: "没有捕获到头部。",
     body: "正文",
     upstreamResponse: "上游响应",
     noBody: "没有捕获到正文：请求没有正文、正文是表单，或请求在此之前已被拒绝。",
