@@ -225,6 +225,9 @@ async function explainKey(db: Db, settings: Settings, input: Input, nowMs: numbe
   if (key === null) fail(`Key ${keyId} does not exist.`, `See: ${input.command("keys list")}`);
   const records = await readPolicy(db);
   const { allowed, steps, accounts } = explainAccess(records, key, model, iface, nowMs);
+  const fallback = explainFallback(records, key, model, iface);
+  const names = new Set(accounts.map(({ name }) => name));
+  const blocked = findBlocked(records.accounts.filter(({ name }) => names.has(name)));
   for (const { ok, text } of steps) {
     terminal.print(`${ok ? terminal.paint.green("✓") : terminal.paint.red("✗")} ${text}`);
     if (!ok) break;
@@ -239,19 +242,28 @@ async function explainKey(db: Db, settings: Settings, input: Input, nowMs: numbe
           account.upstreamModel ?? "-",
           String(account.priority),
           String(account.weight),
-          account.reason ?? describeEligible(account),
+          account.reason ?? (blocked.has(account.name) ? "address not allowed" : describeEligible(account)),
         ]),
         terminal.paint,
       ),
     );
   }
-  printFallback(explainFallback(records, key, model, iface), terminal);
-  const names = new Set(accounts.map(({ name }) => name));
-  for (const account of records.accounts) if (names.has(account.name)) printBlocked(account, terminal);
+  printFallback(fallback, terminal);
+  for (const [name, text] of blocked) terminal.print(`${terminal.paint.red("✗")} ${name}: ${text}`);
+  const isServed =
+    accounts.some(({ name, reason }) => reason === null && !blocked.has(name)) ||
+    fallback.some(({ obstacle }) => obstacle === null);
   terminal.print();
-  terminal.print(allowed ? `Result: this key can call ${model}.` : `Result: this key cannot call ${model}.`);
+  terminal.print(describeResult(model, { allowed, isServed }));
   await printLive(settings, { keyId: key.id, model, interface: iface }, terminal);
-  return allowed ? 0 : 1;
+  return allowed && isServed ? 0 : 1;
+}
+
+function describeResult(model: string, { allowed, isServed }: { allowed: boolean; isServed: boolean }) {
+  if (!allowed) return `Result: this key cannot call ${model}.`;
+  return isServed
+    ? `Result: this key can call ${model}.`
+    : `Result: this key may call ${model}, but the address of every account is blocked.`;
 }
 
 function printFallback(steps: readonly FallbackExplanation[], terminal: Terminal): void {
@@ -276,12 +288,14 @@ function printFallback(steps: readonly FallbackExplanation[], terminal: Terminal
   );
 }
 
-function printBlocked({ name, kind, baseUrl, privateNetwork }: AccountRecord, terminal: Terminal): void {
-  const address = isBuiltIn(kind) || privateNetwork ? null : findLocalAddress(baseUrl);
-  if (address !== null)
-    terminal.print(
-      `${terminal.paint.red("✗")} ${name}: private_network ${localAddressText(baseUrl, address)}`,
-    );
+/** Accounts whose address the gateway does not dial, with what to change. */
+function findBlocked(accounts: readonly AccountRecord[]): ReadonlyMap<string, string> {
+  const blocked = new Map<string, string>();
+  for (const { name, kind, baseUrl, privateNetwork } of accounts) {
+    const address = isBuiltIn(kind) || privateNetwork ? null : findLocalAddress(baseUrl);
+    if (address !== null) blocked.set(name, `private_network ${localAddressText(baseUrl, address)}`);
+  }
+  return blocked;
 }
 
 function describeEligible({ translation }: AccountExplanation): string {

@@ -79,4 +79,6 @@ test("a request to a blocked address, and a dry run, explain what to change", as
   const keys = JSON.parse((await runCommand(["keys", "list", "--json"], { folder })).output);
   const dry = await runCommand(["explain", "--key", keys[0].public_id, "--model", "m"], { folder });
   expect(dry.output).toContain(ADVICE);
+  expect(dry.output).toContain("but the address of every account is blocked");
+  expect(dry).toMatchObject({ code: 1 });
 });
