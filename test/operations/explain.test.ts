@@ -138,13 +138,21 @@ groups:
 
 describe("explain REQUEST_ID", () => {
   test("shows the steps of a request with fallback", async () => {
+    // Accounts and groups of its own: the failures of this test must not cool down the account of the next one.
     const file = `
+accounts:
+  - name: failing
+    kind: openai
+    base_url: ${upstreams[0]?.url}
+    private_network: true
+    models: { pooled: fault/500 }
 groups:
   - name: leaving
     interfaces: [chat]
     models: [pooled]
-    accounts: [account-0]
-    fallback: [{ group: default, when: [failing] }]
+    accounts: [failing]
+    fallback: [{ group: arriving, when: [failing] }]
+  - { name: arriving, interfaces: [chat], models: [pooled], accounts: [account-1] }
 keys: [{ name: leaving, group: leaving, secret: ${keySecret("leaving")} }]`;
     await Bun.write(join(folder, "leaving.yaml"), file);
     expect(await runCommand(["apply", "leaving.yaml"], { folder })).toMatchObject({ code: 0 });
@@ -152,7 +160,7 @@ keys: [{ name: leaving, group: leaving, secret: ${keySecret("leaving")} }]`;
     await eventually(async () => (await send()).status === 200);
     const { output } = await explain(await requestId({ key: "leaving" }));
     expect(output).toMatch(/^0 +leaving +pooled +\d+ ms +failed +failing +-\s*$/m);
-    expect(output).toMatch(/^1 +default +pooled +\d+ ms +served +failing +-\s*$/m);
+    expect(output).toMatch(/^1 +arriving +pooled +\d+ ms +served +failing +-\s*$/m);
   });
 
   test("shows every attempt with its account, timing and failure, and all candidates", async () => {
