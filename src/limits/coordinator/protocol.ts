@@ -13,12 +13,10 @@ import type { Scope } from "../limiter-types.ts";
  */
 export type RecordKind = "rates" | "window";
 
-/** The meters of a record, by position. Amounts are whole numbers; money is in nano-USD. */
-export const RATE_METERS = ["slots", "requests", "tokens"] as const;
-export const WINDOW_METERS = ["requests", "tokens", "nano"] as const;
-export type RateMeter = (typeof RATE_METERS)[number];
-export type WindowMeter = (typeof WINDOW_METERS)[number];
-/** A position in RATE_METERS or in WINDOW_METERS. */
+/**
+ * The position of a meter in a record: slots, requests and tokens in one of rates; requests, tokens and nano-USD in one
+ * of a window. Amounts are whole numbers.
+ */
 export type MeterNo = 0 | 1 | 2;
 export const METER_NOS: readonly MeterNo[] = [0, 1, 2];
 /** `slots` in a record of rates: lent while in use, never booked as used. */
