@@ -48,7 +48,7 @@ test("a temporary secret works beside the secret of the key, and counts against 
   expect(await chat(secret)).toBe(200);
   expect(await chat(temporary.secret)).toBe(200);
   expect(await chat(secret)).toBe(429);
-  expect((await ada.call("keys.get", { params })).usage.requests).toBe(3);
+  expect((await ada.call("keys.get", { params })).usage.requests).toBe(4);
 });
 
 test("it is not a former secret: it is not listed, and is no rotation", async () => {
