@@ -30,7 +30,7 @@ export const ACCOUNT_FIELDS = {
   interfaces: field.interfaceList,
   websocket: field.flag(
     false,
-    "whether the upstream's `/responses` accepts WebSocket. Turns that arrive over a WebSocket are then sent over one. If the upstream rejects it, HTTP is used for ten minutes and `websocket_unsupported` is logged; `doctor` checks it in advance",
+    "whether the upstream's `/responses` accepts WebSocket. Turns that arrive over a WebSocket are then sent over one, longer ones than 16 MiB by HTTP. If the upstream rejects it, HTTP is used for ten minutes and `websocket_unsupported` is logged; `doctor` checks it in advance",
     "requires `responses` in `interfaces`",
   ),
   /** Azure only: the dated API version; null uses the undated v1 API. */

@@ -58,6 +58,7 @@ test("every turn ends once, receives only its own response, and leaks no socket"
     idleMs: 100,
     pingMs: 5_000,
     freeMax: FREE_MAX,
+    sentBytesMax: 1024 * 1024,
     reuseDelayMs: 0,
     unsupportedMs: 1,
     onUnsupported() {},

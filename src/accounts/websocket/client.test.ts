@@ -42,6 +42,7 @@ function client(options: Partial<SocketClientOptions> = {}): SocketClient {
     idleMs: 3_600_000,
     pingMs: 60_000,
     freeMax: 4,
+    sentBytesMax: 1024 * 1024,
     reuseDelayMs: 0,
     unsupportedMs: 60_000,
     onUnsupported: (_, status) => unsupported.push(status),
@@ -54,6 +55,7 @@ function client(options: Partial<SocketClientOptions> = {}): SocketClient {
   return opened;
 }
 
+const BODY = wholePart(Buffer.from("{}"));
 const account = (change: Partial<PolicyAccount> = {}) => socketAccount({ credential: CREDENTIAL, ...change });
 
 /** The calls of a turn in order, and its end. */
@@ -407,8 +409,8 @@ describe("an upstream with WebSocket support", () => {
       const rejected = ask(of, simulator.port, { account: one });
       expect(await rejected.over.promise).toBe(`unsupported ${status}`);
       expect(rejected.written).toBe(0);
-      expect(of.isSupported(one)).toBe(false);
-      expect(of.isSupported({ ...one, baseUrl: "http://other.example" })).toBe(true);
+      expect(of.isSupported(one, BODY)).toBe(false);
+      expect(of.isSupported({ ...one, baseUrl: "http://other.example" }, BODY)).toBe(true);
     }
     expect(unsupported).toEqual([404, 405, 426]);
     simulator.force("upgrade@429,retry=7", 1);
@@ -420,7 +422,13 @@ describe("an upstream with WebSocket support", () => {
     const overloaded = ask(of, simulator.port);
     await overloaded.over.promise;
     expect(overloaded.status).toBe(503);
-    expect(of.isSupported(account())).toBe(true);
+    expect(of.isSupported(account(), BODY)).toBe(true);
+  });
+
+  test("a long request is not for a WebSocket", () => {
+    const of = client({ sentBytesMax: 2 });
+    expect(of.isSupported(account(), BODY)).toBe(true);
+    expect(of.isSupported(account(), wholePart(Buffer.from("{ }")))).toBe(false);
   });
 });
 

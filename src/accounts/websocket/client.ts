@@ -3,6 +3,7 @@
  * socket is reused.
  */
 
+import { type Part, partsLength } from "../../base/parts.ts";
 import { ConnectionPool, type ConnectionsOptions } from "../../net/http-client/connections.ts";
 import type { HttpExchange, ResponseSink } from "../../net/http-client/contract.ts";
 import type { DialTarget } from "../../net/http-client/dial.ts";
@@ -24,8 +25,11 @@ export interface SocketRequest extends TurnRequest {
 }
 
 export interface SocketClient {
-  /** Returns false while the upstream is known not to accept WebSocket upgrades, even if it is configured to. */
-  isSupported(account: PolicyAccount): boolean;
+  /**
+   * Returns false for a long request, and while the upstream is known not to accept WebSocket upgrades, even if it is
+   * configured to.
+   */
+  isSupported(account: PolicyAccount, wholeBody: readonly Part[]): boolean;
   /** See `HttpClient.send`. */
   send(request: SocketRequest, sink: ResponseSink<TurnFailure>): HttpExchange;
   /** Closes sockets of other accounts and of outdated credentials as soon as they are free. */
@@ -38,6 +42,8 @@ export interface SocketClientOptions
   extends Omit<ConnectionsOptions, "clock" | "idleMs" | "idlePerOriginMax">,
     Omit<SocketSetting, "connections">,
     WarmSocketsOptions {
+  /** A longer request is sent by HTTP. */
+  sentBytesMax: number;
   /** How long HTTP is used for an upstream that rejected a handshake. */
   unsupportedMs: number;
   onUnsupported(account: PolicyAccount, status: number): void;
@@ -55,7 +61,8 @@ export function openSocketClient(options: SocketClientOptions): SocketClient {
   const warm = new WarmSockets(options);
   const unsupported = new Map<string, { account: PolicyAccount; untilMs: number }>();
 
-  function isSupported(account: PolicyAccount): boolean {
+  function isSupported(account: PolicyAccount, wholeBody: readonly Part[]): boolean {
+    if (partsLength(wholeBody) > options.sentBytesMax) return false;
     const entry = unsupported.get(account.id);
     if (entry === undefined) return true;
     if (isSame(entry.account, account) && monotonicMs() < entry.untilMs) return false;

@@ -29,6 +29,8 @@ export const upstreamLimits = {
     freeMax: 256,
     /** Delay after a response before a socket serves another conversation than its own. */
     reuseDelayMs: 250,
+    /** A longer request is sent by HTTP: a message is copied and masked at once, and HTTP is written in pieces. */
+    sentBytesMax: 16 * 1024 * 1024,
     /** How long HTTP is used for an account whose upstream rejected the WebSocket handshake. */
     unsupportedMs: 600_000,
   },

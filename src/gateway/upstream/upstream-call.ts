@@ -161,7 +161,7 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
     const attempt = this.#attempt;
     const { account, body, turn = null, beforeWrite = null } = attempt;
     if (turn === null || !account.websocket || body === null || "open" in body.content) return false;
-    if (!out.sockets.isSupported(account)) return false;
+    if (!out.sockets.isSupported(account, body.content)) return false;
     const headers = headerLines(out.userAgent, { ...attempt, body: null, wantsEvents: false }, null);
     const path = lookUpPath(attempt);
     if (attempt.capture) captureSent(attempt.capture, attempt, { transport: "websocket", path, headers });

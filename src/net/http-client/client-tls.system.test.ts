@@ -254,6 +254,7 @@ describe("a WebSocket over TLS", () => {
       idleMs: 60_000,
       pingMs: 60_000,
       freeMax: 1,
+      sentBytesMax: 1024 * 1024,
       reuseDelayMs: 0,
       unsupportedMs: 60_000,
       onUnsupported() {},
