@@ -212,7 +212,8 @@ export class NodeCluster {
       ...(network === null ? {} : { hostname: network.simulatorHost }),
     });
     const file = JSON.stringify(options.buildFile(simulator.url));
-    const redis = options.withRedis ? await startRedis() : null;
+    // In a namespace a node does not reach the loopback interface of the host.
+    const redis = options.withRedis ? await startRedis(network?.databaseHost) : null;
     const turns = new Turns();
     const nodes: ClusterNode[] = [];
     const proxies: SilentProxy[] = [];

@@ -24,11 +24,11 @@ export function findRedisServer(): string | null {
   return Bun.which("valkey-server") ?? Bun.which("redis-server");
 }
 
-export async function startRedis(): Promise<TestRedis> {
+export async function startRedis(host = "127.0.0.1"): Promise<TestRedis> {
   const folder = mkdtempSync(join(tmpdir(), "model-gateway-redis-"));
   const port = findFreePort();
-  const url = `redis://127.0.0.1:${port}`;
-  let child = await spawnRedis(port, folder);
+  const url = `redis://${host}:${port}`;
+  let child = await spawnRedis(host, port, folder);
   const run = async (command: string, args: string[]) => {
     const client = new RedisClient(url, { autoReconnect: false });
     await client.connect();
@@ -46,7 +46,7 @@ export async function startRedis(): Promise<TestRedis> {
     async restart() {
       child.kill("SIGKILL");
       await child.exited;
-      child = await spawnRedis(port, folder);
+      child = await spawnRedis(host, port, folder);
     },
     async stop() {
       child.kill("SIGKILL");
@@ -63,14 +63,15 @@ function findFreePort(): number {
   return port;
 }
 
-async function spawnRedis(port: number, folder: string) {
-  const settings = ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
+async function spawnRedis(host: string, port: number, folder: string) {
+  const address = ["--port", String(port), "--bind", host, "--protected-mode", "no"];
+  const settings = [...address, "--save", "", "--appendonly", "no"];
   const child = Bun.spawn([findRedisServer() ?? "redis-server", ...settings, "--dir", folder], {
     stdout: "ignore",
     stderr: "ignore",
   });
   await eventually(async () => {
-    const client = new RedisClient(`redis://127.0.0.1:${port}`, { autoReconnect: false });
+    const client = new RedisClient(`redis://${host}:${port}`, { autoReconnect: false });
     const isReady = await client
       .connect()
       .then(() => true)
