@@ -17,6 +17,7 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname } from "node:path";
+import { hasErrorCode } from "../base/error-code.ts";
 import { openPrivateFile } from "../base/private-file.ts";
 
 const KEY_BYTES = 32;
@@ -244,8 +245,4 @@ function writeKeys(handle: number, keys: readonly MasterKey[]): void {
   const lines = keys.map((key) => `${key.kid}:${Buffer.from(key.bytes).toString("base64")}\n`);
   writeSync(handle, lines.join(""));
   fsyncSync(handle);
-}
-
-function hasErrorCode(error: unknown, code: string): boolean {
-  return error instanceof Error && "code" in error && error.code === code;
 }

@@ -1,0 +1,5 @@
+/** Codes of system errors, like `ENOENT`. */
+
+export function hasErrorCode(error: unknown, code: string): boolean {
+  return error instanceof Error && "code" in error && error.code === code;
+}
