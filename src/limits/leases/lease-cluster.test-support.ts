@@ -373,9 +373,7 @@ export class ModelCluster {
           onConnected,
           onNote: (note) => {
             if (silences !== this.faults.silences) return;
-            void travel().then((arrives) => {
-              if (arrives) node.run(() => onNote(note));
-            });
+            void travel().then((arrives) => arrives && node.run(() => onNote(note)));
           },
         });
       },
@@ -386,11 +384,10 @@ export class ModelCluster {
   /** The stored usage of a window, as the sums of the database have it. */
   #readUse({ scope, id, perMs }: RecordId): Bucket[] {
     const widthMs = bucketWidthMs(perMs);
-    const nowMs = SERVER_START_MS;
     return this.stored
       .filter(({ subject }) => subject === `${scope} ${id}`)
       .map(({ atMs, requests, tokens, nano }) => ({
-        no: Math.floor((nowMs + atMs) / widthMs),
+        no: Math.floor((SERVER_START_MS + atMs) / widthMs),
         used: [requests, tokens, nano] as [number, number, number],
       }));
   }
