@@ -124,6 +124,7 @@ end
 
 -- What is lent to a term (1 to 3, by meter), and the newest recall that it has responded to (4 to 6).
 local CONFIRMED = 3
+local NOTHING_HELD = { 0, 0, 0 }
 local function holder(r, term)
   local h = r.holders[term]
   if not h then
@@ -381,19 +382,22 @@ local function ask(records, a, are_minutes_open)
   return 0, -1, -1
 end
 
-local function add(list, ...)
-  for _, n in ipairs({ ... }) do list[#list + 1] = string.format('%.0f', n) end
+local RESULT_FORMAT = '%.0f,%.0f,%.0f'
+local STATE_FORMAT = '%.0f' .. string.rep(',%.0f', 15)
+
+local function has_others_waiting(r, meter)
+  for _, w in ipairs(r.waiting) do if w.meter == meter and w.term ~= call.term then return 1 end end
+  return 0
 end
 
-local function add_state(list, r)
+local function state_text(r)
   local reset = r.buckets[1] and math.max(0, expires_at(r, #r.buckets - 2) - call.now) or 0
-  local h = r.holders[call.term]
-  add(list, math.floor(call.book / WIDTH_MS))
-  for meter = 1, 3 do
-    local used, others = r.used[meter], 0
-    for _, w in ipairs(r.waiting) do if w.meter == meter and w.term ~= call.term then others = 1 end end
-    add(list, h and h[meter] or 0, free(r, meter), used, used > 0 and reset or 0, others)
-  end
+  local h, used = r.holders[call.term] or NOTHING_HELD, r.used
+  local resets = { used[1] > 0 and reset or 0, used[2] > 0 and reset or 0, used[3] > 0 and reset or 0 }
+  return string.format(STATE_FORMAT, math.floor(call.book / WIDTH_MS),
+    h[1], free(r, 1), used[1], resets[1], has_others_waiting(r, 1),
+    h[2], free(r, 2), used[2], resets[2], has_others_waiting(r, 2),
+    h[3], free(r, 3), used[3], resets[3], has_others_waiting(r, 3))
 end
 
 local function is_open_text() return state.open and '1' or '0' end
@@ -453,11 +457,11 @@ function ops.exchange()
   end
   local results, states = {}, {}
   for a = 1, #call.modes do
-    if not is_new then add(results, 4, -1, -1)
-    elseif not state.open then add(results, 3, -1, -1)
-    else add(results, ask(records, a, are_minutes_open)) end
+    local kind, lacks, frees = is_new and 3 or 4, -1, -1
+    if is_new and state.open then kind, lacks, frees = ask(records, a, are_minutes_open) end
+    results[a] = string.format(RESULT_FORMAT, kind, lacks, frees)
   end
-  for _, r in ipairs(records) do add_state(states, r) end
+  for i, r in ipairs(records) do states[i] = state_text(r) end
   save_records(records, now)
   save_state()
   return { 'ok', string.format('%.0f', call.server), is_open_text(), table.concat(states, ','), table.concat(results, ',') }
