@@ -12,7 +12,8 @@ export const rotateMasterKey: Command = {
   summary: "Encrypt all stored secrets with a new master key",
   changes: "secrets",
   about: `A running server uses the new key without a restart. The old key is kept, because existing backups need it;
---drop-old removes it. If MODEL_GATEWAY_MASTER_KEY is set, put the new key first in it, restart, and run this command.`,
+--drop-old removes it. If MODEL_GATEWAY_MASTER_KEY is set, put the new key and a comma before the old one in it, restart,
+and run this command.`,
   options: { "drop-old": { about: "remove the old master keys afterwards" }, data: DATA_OPTION },
   run: (input) =>
     withInstallation(input, async (installation) => {

@@ -143,12 +143,29 @@ test("a bare key from the environment gets a stable id, different for each key",
   expect(fromEnv(keyOf(2)).activeKid).not.toBe(keyring.activeKid);
 });
 
+test("bare keys are rotated: the new one seals, the old one unseals, and the new one alone works later", () => {
+  const old = fromEnv(keyOf(1)).activeKid;
+  const both = fromEnv(`${keyOf(2)},${keyOf(1)}`);
+  expect(both.get(old)).toEqual(new Uint8Array(32).fill(1));
+  expect(fromEnv(keyOf(2)).activeKid).toBe(both.activeKid);
+});
+
+test("the content of a master key file is accepted from the environment", () => {
+  const file = freshFile();
+  const first = open(file).activeKid;
+  const added = addMasterKey(file);
+  const keyring = fromEnv(readFileSync(file, "utf8"));
+  expect(keyring.activeKid).toBe(added);
+  expect(keyring.get(first)).not.toBeNull();
+});
+
 test("an empty, short or mistyped key in the environment is rejected and not shown", () => {
   for (const wrong of [
     "",
     "AAAA",
     `${keyOf(1).slice(0, 20)}!${keyOf(1).slice(21)}`,
     `one:${keyOf(1)},`.repeat(2),
+    `${keyOf(1)},${keyOf(1)}`,
   ]) {
     expect(reasonOf(() => fromEnv(wrong))).toBe("malformed");
     if (wrong !== "") expect(() => fromEnv(wrong)).not.toThrow(wrong);

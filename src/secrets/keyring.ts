@@ -34,7 +34,8 @@ export interface Keyring {
 export interface KeyringOptions {
   file: string;
   /**
-   * MODEL_GATEWAY_MASTER_KEY: `kid:base64` pairs separated by commas, or one bare base64 key. It replaces the file.
+   * MODEL_GATEWAY_MASTER_KEY: `kid:base64` pairs or bare base64 keys, one per line or separated by commas. It replaces
+   * the file.
    */
   fromEnv: string | undefined;
   randomBytes?: RandomBytes;
@@ -145,19 +146,29 @@ function readKeys(file: string): MasterKeys {
   return parseLines(readFileSync(file, "utf8").split("\n"), file);
 }
 
+/** Lines as in the file, or bare keys. Commas separate them too. */
 function parseEnv(text: string): MasterKeys {
   const source = "MODEL_GATEWAY_MASTER_KEY";
-  if (text.includes(":")) return parseLines(text.split(","), source);
-  const bytes = decodeKey(text.trim(), source);
-  const kid = createHash("sha256").update("kid").update(bytes).digest("hex").slice(0, 8);
-  return [{ kid, bytes }];
+  return parseLines(text.split(/[,\n]/), source, (line) =>
+    line.includes(":") ? parseLine(line, source) : parseBareKey(line, source),
+  );
 }
 
-function parseLines(lines: readonly string[], source: string): MasterKeys {
+function parseBareKey(line: string, source: string): MasterKey {
+  const bytes = decodeKey(line, source);
+  const kid = createHash("sha256").update("kid").update(bytes).digest("hex").slice(0, 8);
+  return { kid, bytes };
+}
+
+function parseLines(
+  lines: readonly string[],
+  source: string,
+  parse: (line: string, source: string) => MasterKey = parseLine,
+): MasterKeys {
   const keys = lines
     .map((line) => line.trim())
     .filter((line) => line !== "")
-    .map((line) => parseLine(line, source));
+    .map((line) => parse(line, source));
   const [active, ...old] = keys;
   if (active === undefined) throw new KeyringError("malformed", `${source} contains no master key.`);
   if (new Set(keys.map((key) => key.kid)).size !== keys.length) {
