@@ -110,7 +110,7 @@ export const PAGES: readonly PageEntry[] = [
     path: "/admin/policies",
     who: "admin",
     load: () => import("./pages/admin/policies/policies.tsx"),
-    nav: { label: (t) => t.adminPolicies.title, icon: "shield", key: "o" },
+    nav: { label: (t) => t.adminPolicies.title, icon: "shield", key: "q" },
   },
   { path: "/admin/policies/-/new", who: "admin", load: () => import("./pages/admin/policies/policy.tsx") },
   { path: "/admin/policies/:name", who: "admin", load: () => import("./pages/admin/policies/policy.tsx") },

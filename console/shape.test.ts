@@ -3,6 +3,7 @@
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
+import { PAGES } from "./pages.tsx";
 
 interface Source {
   name: string;
@@ -72,4 +73,9 @@ test("colours are defined in one file", () => {
       ].flatMap(([colour]) => (isInk(colour) ? [] : [`${name}: ${colour}`])),
     );
   expect(style).toEqual([]);
+});
+
+test("no two pages have the same keyboard shortcut", () => {
+  const keys = PAGES.flatMap(({ nav }) => nav?.key ?? []);
+  expect(keys.filter((key, i) => keys.indexOf(key) !== i)).toEqual([]);
 });

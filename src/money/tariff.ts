@@ -67,7 +67,7 @@ export const NOTHING_USED: PricedUsage = { ...NO_TOKENS, imageKind: null };
 export type CostUnit = TokenUnit | CallUnit | "image" | "request";
 
 /** In the order of the lines. */
-const COST_UNITS = [
+export const COST_UNITS = [
   "input",
   "cached_input",
   "cache_write",

@@ -69,7 +69,7 @@ test("an auditor sees users, ledgers, prices and the audit log, and no button th
   await console.goTo(page, "/usage?whose=everybody");
   await page.getByLabel("User", { exact: false }).first().waitFor();
   await console.goTo(page, "/admin/captures");
-  await page.getByRole("heading", { name: "Administrators only" }).waitFor();
+  await page.getByRole("heading", { name: "No access" }).waitFor();
 });
 
 test("the role of a user is changed in its menu", async () => {

@@ -78,7 +78,7 @@ test("a signed-out user is redirected to sign in and keeps the requested address
 
 test("administrator pages are hidden from other users, and unknown addresses are reported", async () => {
   const page = await console.openAs(PERSON, "user", "/admin/users");
-  await page.getByRole("heading", { name: "Administrators only" }).waitFor();
+  await page.getByRole("heading", { name: "No access" }).waitFor();
   expect(await page.getByRole("link", { name: "Users" }).count()).toBe(0);
   await console.goTo(page, "/nowhere");
   await page.getByRole("heading", { name: "Page not found" }).waitFor();

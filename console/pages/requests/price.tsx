@@ -43,8 +43,6 @@ export function PriceLines({ request }: { request: Inspection }) {
   const { request: t } = useText("usage");
   const format = useFormat();
   const { priceColumns: names } = t;
-  const units: Readonly<Record<string, string>> = t.units;
-  const pers: Readonly<Record<string, string>> = t.per;
   return (
     <table className="sum">
       <thead>
@@ -59,10 +57,10 @@ export function PriceLines({ request }: { request: Inspection }) {
         {request.calculation?.lines.map(({ unit, count, price, per, long_context, cost }) => (
           <tr key={`${unit} ${price}`}>
             <td>
-              {units[unit] ?? unit}
+              {t.units[unit]}
               {long_context && ` (${t.longContext})`}
               <div className="small soft number">
-                {format.number(count)} × {format.moneyExact(price)} / {pers[per] ?? per}
+                {format.number(count)} × {format.moneyExact(price)} / {t.per[per]}
               </div>
             </td>
             <td className="end">{format.moneyExact(cost)}</td>

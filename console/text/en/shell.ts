@@ -31,8 +31,8 @@ export const shell = {
     home: "Go to the home page",
   },
   forbidden: {
-    title: "Administrators only",
-    text: "Your account has no access to this page. Ask an administrator.",
+    title: "No access",
+    text: "This page needs another role. Ask an administrator.",
   },
   documentTitle: (page: string) => `${page} · Model Gateway`,
 };

@@ -33,8 +33,8 @@ export const shell: Area<"shell"> = {
     home: "返回首页",
   },
   forbidden: {
-    title: "仅限管理员",
-    text: "您的账户无权访问此页面，请联系管理员。",
+    title: "无权访问",
+    text: "此页面需要其他角色，请联系管理员。",
   },
   documentTitle: (page) => `${page} · Model Gateway`,
 };

@@ -1,10 +1,10 @@
 /** The details of one request: timeline, usage, price calculation and the reason of a rejection. */
 
 import { z } from "zod";
-import { buildCostLines, formatPrice } from "../../gateway/endpoints/request-report.ts";
+import { buildCostLines, formatPrice, PRICED_PER } from "../../gateway/endpoints/request-report.ts";
 import type { DispatchTrace } from "../../gateway/request/trace.ts";
 import { usdText } from "../../money/nano.ts";
-import { buildTariff, multiplierText, type Tariff } from "../../money/tariff.ts";
+import { buildTariff, COST_UNITS, multiplierText, type Tariff } from "../../money/tariff.ts";
 import type { Snapshot } from "../../policy/snapshot.ts";
 import { RULES } from "../../records/request-policy.ts";
 import { hasCapture } from "../../store/captures/captures.ts";
@@ -81,10 +81,10 @@ export const inspectionResponse = requestResponse.extend({
       multiplier: z.string(),
       lines: z.array(
         z.object({
-          unit: z.string(),
+          unit: z.enum(COST_UNITS),
           count: z.number(),
           price: z.string(),
-          per: z.string(),
+          per: z.enum(PRICED_PER),
           long_context: z.boolean(),
           cost: z.string(),
         }),

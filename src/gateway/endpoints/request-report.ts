@@ -108,8 +108,13 @@ function lineObject({ unit, count, picoEach, longContext, nano }: CostLine): unk
   return { unit, count, ...formatPrice(unit, picoEach), long_context: longContext, cost: usdText(nano) };
 }
 
-/** As in price lists: per million tokens. */
-export function formatPrice(unit: CostUnit, picoEach: bigint): { price: string; per: string } {
+/** What a price is for: as in price lists, per million tokens. */
+export const PRICED_PER = ["1M tokens", "image", "web_search", "request"] as const;
+
+export function formatPrice(
+  unit: CostUnit,
+  picoEach: bigint,
+): { price: string; per: (typeof PRICED_PER)[number] } {
   return unit === "image" || unit === "request" || unit === "web_search"
     ? { price: usdText(picoEach / 1_000n), per: unit }
     : { price: usdText(picoEach * 1_000n), per: "1M tokens" };
