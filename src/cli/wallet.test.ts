@@ -95,7 +95,7 @@ test("the wallet reservation of a server is shown separately", async () => {
   await db.sql`INSERT INTO wallet_reservation (process_id, user_id, amount_nano) SELECT 'inc', user_id, 500000000 FROM wallet`;
   await db.sql`UPDATE wallet SET held_nano = 500000000`;
   await db.close();
-  expect(await json("wallet", "show", ...ADA)).toMatchObject({ held: "0.50", set_aside: "0.50" });
+  expect(await json("wallet", "show", ...ADA)).toMatchObject({ held: "0.50", reserved: "0.50" });
   expect(await done("wallet", "show", ...ADA)).toContain("$0.50 of the held amount is reserved by a server");
 });
 

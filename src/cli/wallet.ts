@@ -52,7 +52,7 @@ export const showWallet: Command = {
       const entries = await listUserEntries(db, user.id, { limit: ENTRIES_WITH_WALLET });
       const { print, paint } = input.terminal;
       if (input.flag("json")) {
-        const output = { user: user.email, ...walletToJson(wallet), set_aside: usdText(reservedNano) };
+        const output = { user: user.email, ...walletToJson(wallet), reserved: usdText(reservedNano) };
         return printJson(input, { ...output, entries: entries.map(entryToJson) });
       }
       print(`${paint.bold(user.email)}\n\n${walletText(wallet, paint)}`);

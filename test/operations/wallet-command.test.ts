@@ -74,7 +74,7 @@ async function untilSomethingIsSetAside(): Promise<string> {
 test("wallet show returns the balance after all charges, and no wallet reservation as held", async () => {
   await untilSomethingIsSetAside();
   const shown = JSON.parse(await run("wallet", "show", "--user", PAYER, "--json"));
-  expect(shown).toMatchObject({ held: "0.00", set_aside: "0.00", available: shown.balance });
+  expect(shown).toMatchObject({ held: "0.00", reserved: "0.00", available: shown.balance });
   const usage = await fetch(`${gateway.url}/v1/usage`, { headers: { authorization: `Bearer ${TEST_KEY}` } });
   const { billing } = (await usage.json()) as { billing: { balance: string } };
   expect(shown.balance).toBe(billing.balance);
