@@ -1,7 +1,7 @@
 /** The command line for tests: each command is a separate process, in a temporary folder. */
 
-import { afterEach, beforeEach, expect, setDefaultTimeout } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, setDefaultTimeout } from "bun:test";
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { type ProcessResult, readProcessResult } from "../../test/support/process-result.ts";
@@ -20,11 +20,12 @@ export interface CommandLine {
   json(...args: string[]): Promise<ReturnType<typeof JSON.parse>>;
 }
 
-/** For a whole test file. With `file`, every test starts with an installation that the file was applied to. */
+/** For a whole test file. With `file`, every test starts with a copy of an installation that the file was applied to. */
 export function openCommandLine(file?: string): CommandLine {
   // A command is a separate process, and the machine may be busy.
   setDefaultTimeout(120_000);
   let folder = "";
+  let installed = "";
 
   function run(...args: string[]): Promise<ProcessResult> {
     const env = { PATH: process.env.PATH ?? "" };
@@ -39,13 +40,20 @@ export function openCommandLine(file?: string): CommandLine {
     return out;
   }
 
-  beforeEach(async () => {
-    folder = mkdtempSync(join(tmpdir(), "model-gateway-cli-"));
+  const createFolder = () => mkdtempSync(join(tmpdir(), "model-gateway-cli-"));
+
+  beforeAll(async () => {
+    installed = folder = createFolder();
     if (file === undefined) return;
     writeFileSync(join(folder, "gateway.yaml"), file);
     await runOk("apply", "gateway.yaml");
   });
+  beforeEach(() => {
+    folder = createFolder();
+    cpSync(installed, folder, { recursive: true });
+  });
   afterEach(() => rmSync(folder, { recursive: true }));
+  afterAll(() => rmSync(installed, { recursive: true }));
 
   return {
     folder: () => folder,
