@@ -135,7 +135,7 @@ ${SECRET_RULE}`,
       const by = { actor: operator(), address: null };
       const { link, ended } = await transaction(installation.db, async (tx) => {
         const change: AccessChange = { user, action: "user.reset_access", by };
-        const ended = revokesAll ? await endAccess(tx, installation, change, null) : null;
+        const ended = revokesAll ? await endAccess(tx, installation, change) : null;
         if (input.flag("drop-second-factor")) await dropSecondFactor(tx, installation, user, by);
         return { ended, link: await createLink(tx, installation, { purpose, user }, by) };
       });

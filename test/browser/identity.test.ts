@@ -310,22 +310,6 @@ smtp: { host: 127.0.0.1, port: ${mailbox.port}, security: none, from: gateway@ex
     await heading(again, "API keys");
   });
 
-  test("an older account without a verified address is asked to verify it", async () => {
-    await makeUser("early@example.com");
-    await site.gateway.installation.db
-      .sql`UPDATE app_user SET must_verify = 1 WHERE email = ${"early@example.com"}`;
-    const page = await site.openAs("early@example.com", "user", "/profile");
-    await page.getByText("Verify your address").waitFor();
-    await press(page, "Resend link");
-    await site.goTo(page, pathIn(await mailbox.textTo("early@example.com")));
-    await fill(page, "Password", NEW_PASSWORD);
-    await press(page, "Verify and sign in");
-    await heading(page, "API keys");
-    await site.goTo(page, "/profile");
-    await page.getByRole("heading", { name: "Active sessions" }).waitFor();
-    expect(await page.getByText("Verify your address").count()).toBe(0);
-  });
-
   test("a reset shows the keys, marks the new ones, and revokes the selected ones", async () => {
     const email = "hijacked@example.com";
     await makeUser(email);

@@ -104,7 +104,7 @@ describe("claiming the address of an existing user", () => {
     await confirmSecondFactor(db, id, { sealedSecret: "sealed", sinceMs: 1 }, ["digest"]);
     const by = { actor: { kind: "system", id: null, name: "gateway" }, address: null } as const;
     await createLink(db, other.installation, { purpose: "sign_in", user: before.user }, by);
-    await createLink(db, other.installation, { purpose: "verify", user: before.user }, by);
+    await createLink(db, other.installation, { purpose: "reset", user: before.user }, by);
     const link = await offerAdminClaim(other.installation, other.url);
     const anonymous = openConsoleClient(other.url, { origin: other.url });
     const body = { token: tokenIn(link ?? ""), email: "boss@example.com", password: NEW_PASSWORD };
@@ -534,7 +534,7 @@ describe("registration", () => {
       code: "invalid_value",
     });
     const browser = browserOf(await stranger().send("registration.create", register("new@example.com")));
-    expect((await browser.call("session.current")).user).toMatchObject({ role: "user", must_verify: false });
+    expect((await browser.call("session.current")).user).toMatchObject({ role: "user" });
     expect(await stranger().callRejected("registration.create", register("NEW@example.com"))).toMatchObject({
       status: 409,
       param: "email",
@@ -602,7 +602,7 @@ users:
     expect(await signIn("new@example.com")).toEqual(await signIn("owner@example.com"));
     const token = tokenIn(await smtp.textTo("new@example.com"));
     const verified = await open().call("email.verify", { body: { token, password: PASSWORD } });
-    expect(verified).toMatchObject({ email: "new@example.com", user: { must_verify: false, role: "user" } });
+    expect(verified).toMatchObject({ email: "new@example.com", user: { role: "user" } });
     const body = { email: "new@example.com", password: PASSWORD };
     expect((await open().call("session.create", { body })).user.email).toBe("new@example.com");
   });
@@ -617,26 +617,6 @@ users:
     });
     await other.apply("registration: open");
     await open().call("email.verify", { body });
-  });
-
-  test("an older account without a verified address cannot create keys", async () => {
-    const email = "fresh@example.com";
-    const browser = await signInAs(other, email);
-    await other.installation.db.sql`UPDATE app_user SET must_verify = 1 WHERE email = ${email}`;
-    expect((await browser.call("session.current")).user?.must_verify).toBe(true);
-    const key = { body: { name: "mine", group: "default" } };
-    expect(await browser.callRejected("keys.create", key)).toMatchObject({
-      code: "forbidden",
-      message: expect.stringContaining("Verify"),
-    });
-    await browser.call("email.send_link");
-    const token = tokenIn(await smtp.textTo(email));
-    const response = await open().send("email.verify", { body: { token, password: PASSWORD } });
-    const [cookie = ""] = response.headers.get("set-cookie")?.split(";") ?? [];
-    const owner = openConsoleClient(other.url, { cookie, origin: other.url });
-    expect((await owner.call("session.current")).user?.must_verify).toBe(false);
-    await owner.call("keys.create", key);
-    expect(await owner.callRejected("email.send_link")).toMatchObject({ code: "conflict" });
   });
 
   test("the number of e-mails per hour is limited", async () => {

@@ -5,11 +5,7 @@ import { randomBytes } from "node:crypto";
 import { seal, totpBinding } from "../../src/secrets/seal.ts";
 import { mintTotpSecret, totpCode, totpStep } from "../../src/secrets/totp.ts";
 import { listChanges } from "../../src/store/audit-log/audit-log.ts";
-import {
-  beginSecondFactor,
-  confirmSecondFactor,
-  findCredentials,
-} from "../../src/store/identity/credentials.ts";
+import { beginSecondFactor, confirmSecondFactor } from "../../src/store/identity/credentials.ts";
 import { listLinks } from "../../src/store/identity/links.ts";
 import { findUserByEmail } from "../../src/store/identity/users.ts";
 import {
@@ -109,10 +105,9 @@ describe("registering with a mail server", () => {
     expect(await stranger().call("links.read", { body: { token } })).toMatchObject({
       purpose: "verify",
       email,
-      has_account: false,
     });
     const browser = browserOf(await stranger().send("email.verify", { body: { token, password: OWNER } }));
-    expect((await browser.call("session.current")).user).toMatchObject({ email, must_verify: false });
+    expect((await browser.call("session.current")).user).toMatchObject({ email });
     expect(await signInStatus(email, ATTACKER)).toBe(401);
     expect(await signInStatus(email, OWNER)).toBe(200);
     expect(
@@ -163,65 +158,6 @@ describe("registering with a mail server", () => {
       },
     );
     expect((await findUserByEmail(gateway.installation.db, email))?.passwordHash).toBeNull();
-  });
-});
-
-describe("an older account that was never verified", () => {
-  beforeAll(start);
-  afterAll(stop);
-
-  async function unverified(email: string) {
-    await gateway.apply(`users: [{ email: ${email}, password: ${JSON.stringify(ATTACKER)} }]`);
-    const access = await makeAccess(email);
-    await turnOnSecondFactor(access.userId);
-    await gateway.installation.db.sql`UPDATE app_user SET must_verify = 1 WHERE email = ${email}`;
-    return access;
-  }
-
-  test("loses all previous access when its owner verifies it", async () => {
-    const email = "legacy@example.com";
-    const access = await unverified(email);
-    const { url } = await admin.call("admin.links.create", { body: { purpose: "sign_in", email } });
-    await stranger().call("registration.create", { body: { email } });
-    const token = await linkTo(email);
-    await stranger().call("email.verify", { body: { token, password: OWNER } });
-    await expectEnded(access);
-    const body = { token: tokenIn(url) };
-    expect(await stranger().callRejected("session.create_by_link", { body })).toMatchObject({
-      code: "link_used_up",
-    });
-    expect(await findCredentials(gateway.installation.db, access.userId)).toMatchObject({
-      mustVerify: false,
-      secondFactor: null,
-    });
-    expect(await signInStatus(email, ATTACKER)).toBe(401);
-    expect(await signInStatus(email, OWNER)).toBe(200);
-  });
-
-  test("that is disabled is not activated by the link and gets no session", async () => {
-    const email = "legacy-disabled@example.com";
-    const { userId } = await unverified(email);
-    await stranger().call("registration.create", { body: { email } });
-    const token = await linkTo(email);
-    await admin.call("admin.users.change", { params: { id: userId }, body: { status: "disabled" } });
-    expect(await stranger().callRejected("email.verify", { body: { token, password: OWNER } })).toMatchObject(
-      {
-        code: "forbidden",
-      },
-    );
-    const { db } = gateway.installation;
-    expect(await db.sql`SELECT id FROM session WHERE user_id = ${userId}`).toHaveLength(0);
-    expect(await findCredentials(db, userId)).toMatchObject({ mustVerify: true });
-  });
-
-  test("loses all previous access after a reset too", async () => {
-    const email = "legacy-reset@example.com";
-    const access = await unverified(email);
-    await stranger().call("password.forgot", { body: { email } });
-    const token = await linkTo(email);
-    await stranger().call("password.reset", { body: { token, password: OWNER } });
-    await expectEnded(access);
-    expect(await signInStatus(email, OWNER)).toBe(200);
   });
 });
 

@@ -10,9 +10,7 @@ export default function VerifyPage() {
   const t = useText("entry").verify;
   return (
     <WithLink purpose="verify" title={t.title}>
-      {({ email, has_account: hasAccount }, token) => (
-        <Verify about={hasAccount ? t.aboutPresent(email) : t.about(email)} token={token} />
-      )}
+      {({ email }, token) => <Verify about={t.about(email)} token={token} />}
     </WithLink>
   );
 }

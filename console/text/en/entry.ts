@@ -104,8 +104,6 @@ export const entry = {
   verify: {
     title: "Verify your address",
     about: (email: string) => `Choose a password for ${email} to create your account.`,
-    aboutPresent: (email: string) =>
-      `Choose a password for ${email}. Sessions, tokens, API keys and two-factor authentication that were created before verification are removed.`,
     submit: "Verify and sign in",
   },
   link: {

@@ -11,13 +11,6 @@ export const profile = {
     provider: "Sign-in",
     roles: { admin: "Administrator", auditor: "Auditor", user: "User" },
   },
-  verify: {
-    title: "Verify your address",
-    text: (email: string) =>
-      `To create keys, open the link that was sent to ${email} and choose a new password.`,
-    again: "Resend link",
-    sent: "Link sent.",
-  },
   provider: {
     title: "Company sign-in",
     about:

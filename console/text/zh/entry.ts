@@ -98,8 +98,6 @@ export const entry: Area<"entry"> = {
   verify: {
     title: "验证邮箱",
     about: (email) => `请为 ${email} 设置密码，以创建您的账户。`,
-    aboutPresent: (email) =>
-      `请为 ${email} 设置密码。验证之前创建的会话、令牌、API 密钥和两步验证都会被移除。`,
     submit: "验证并登录",
   },
   link: {

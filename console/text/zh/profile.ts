@@ -11,12 +11,6 @@ export const profile: Area<"profile"> = {
     provider: "登录方式",
     roles: { admin: "管理员", auditor: "审计员", user: "用户" },
   },
-  verify: {
-    title: "验证您的邮箱",
-    text: (email) => `要创建密钥，请打开发送到 ${email} 的链接并设置新密码。`,
-    again: "重新发送链接",
-    sent: "链接已发送。",
-  },
   provider: {
     title: "公司登录",
     about: "关联账户后，您将通过公司登录，而不再使用密码。管理员可以撤销。",

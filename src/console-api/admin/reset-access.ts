@@ -42,7 +42,7 @@ export const resetAccessRoutes = {
       }
       const by = { actor: auditLogActor(input.actor), address: input.clientAddress };
       const { ended, link } = await transaction(installation.db, async (tx) => ({
-        ended: await endAccess(tx, installation, { user, action: "user.reset_access", by }, null),
+        ended: await endAccess(tx, installation, { user, action: "user.reset_access", by }),
         link: await createLink(tx, installation, { purpose: "reset", user }, by),
       }));
       await gateway.policy.refresh();

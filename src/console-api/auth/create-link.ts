@@ -12,8 +12,8 @@ import { insertLink } from "../../store/identity/links.ts";
 export type LinkRequest =
   | { purpose: "invite"; email: string; role: Role }
   | { purpose: "reset" | "sign_in"; user: { id: string; email: string } }
-  /** The id is null as long as there is no account. The link creates it. */
-  | { purpose: "verify"; user: { id: string | null; email: string } };
+  /** The link creates the account. */
+  | { purpose: "verify"; email: string };
 
 export interface CreatedLink {
   /**
@@ -33,7 +33,8 @@ export async function createLink(
   by: Pick<ChangeEntry, "actor" | "address">,
 ): Promise<CreatedLink> {
   const { purpose } = linkRequest;
-  const email = purpose === "invite" ? linkRequest.email : linkRequest.user.email;
+  const { id: userId, email } =
+    "user" in linkRequest ? linkRequest.user : { id: null, email: linkRequest.email };
   const role = purpose === "invite" ? linkRequest.role : null;
   const nowMs = clock.nowMs();
   const expiresAtMs = nowMs + limits.linkTtlMs[purpose];
@@ -45,7 +46,7 @@ export async function createLink(
       purpose,
       email,
       role,
-      userId: purpose === "invite" ? null : linkRequest.user.id,
+      userId,
       createdAtMs: nowMs,
       createdBy: by.actor.name,
       expiresAtMs,

@@ -44,8 +44,6 @@ export const linkRoutes = {
     body: z.strictObject({ token: linkTokenField }),
     response: z.object({
       ...linkResponse.pick({ purpose: true, email: true, expires_at: true }).shape,
-      /** False if the link creates the account: an invitation, or the verification of an address without an account. */
-      has_account: z.boolean(),
       /** Only for a password reset link; otherwise null. */
       access: accessResponse.nullable(),
     }),
@@ -56,7 +54,7 @@ export const linkRoutes = {
       const { purpose, email, userId } = link;
       const user = purpose === "reset" && userId !== null ? await findCredentials(db, userId) : null;
       const access = user === null ? null : await listAccess(installation, user);
-      return { purpose, email, expires_at: link.expiresAtMs, has_account: userId !== null, access };
+      return { purpose, email, expires_at: link.expiresAtMs, access };
     },
   }),
 

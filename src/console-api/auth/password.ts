@@ -35,7 +35,7 @@ import { linkUsedError, sendIfPossible } from "./links.ts";
 import { mayUsePassword } from "./password-sign-in.ts";
 import { beginSession, withCookie } from "./session.ts";
 import { requireCode, signedInResponse, signIn } from "./sessions.ts";
-import { type AccessChange, endAccess, resetPassword } from "./user-access.ts";
+import { type AccessChange, resetPassword } from "./user-access.ts";
 import { requirePassword } from "./verify-credentials.ts";
 
 export const passwordRoutes = {
@@ -120,15 +120,12 @@ export const passwordRoutes = {
       const credentials = await resetCredentials(context, digest);
       if (ids.length > 0 || sinceMs !== null) await verifyCodeForKeys(context, input, credentials);
       const passwordHash = await identity.passwords.hash(password);
-      const { userId, email, mustVerify } = credentials;
+      const { userId, email } = credentials;
       const ended = await transaction(db, async (tx) => {
         if ((await takeLink(tx, digest, "reset", clock.nowMs())) === null) throw linkUsedError();
         const by = { actor: auditLogActor({ userId, email }), address: input.clientAddress };
         const change: AccessChange = { user: { id: userId, email }, action: "password.reset", by };
-        // Access that was created before the address was verified may not belong to its owner.
-        return mustVerify
-          ? endAccess(tx, installation, change, passwordHash)
-          : resetPassword(tx, installation, change, { passwordHash, revokeKeys });
+        return resetPassword(tx, installation, change, { passwordHash, revokeKeys });
       });
       if (ended.keys > 0) await gateway.policy.refresh();
       return { revoked_keys: ended.keys, revoked_tokens: ended.tokens, ended_sessions: ended.sessions };
@@ -190,7 +187,7 @@ async function verifyCodeForKeys(
   { clientAddress, body: { code } }: { clientAddress: string; body: { code?: string | undefined } },
   credentials: Credentials,
 ): Promise<void> {
-  if (credentials.mustVerify || (credentials.secondFactor?.sinceMs ?? null) === null) return;
+  if ((credentials.secondFactor?.sinceMs ?? null) === null) return;
   if (code === undefined) {
     throw new ApiError(
       "second_factor_required",

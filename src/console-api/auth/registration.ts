@@ -148,10 +148,8 @@ async function sendRegistrationEmail(
   try {
     if (identity.emails.take(`to ${email}`) !== null) return;
     const found = await findCredentialsByEmail(installation.db, email);
-    if (found === null) await sendVerification(context, { id: null, email }, clientAddress);
+    if (found === null) await sendVerification(context, email, clientAddress);
     else if (found.status === "disabled") return;
-    else if (found.mustVerify)
-      await sendVerification(context, { id: found.userId, email: found.email }, clientAddress);
     else
       await sendIfPossible(
         context,

@@ -36,8 +36,6 @@ export const personResponse = z.object({
   id: z.string(),
   email: z.string(),
   role: z.enum(ROLES),
-  /** Keys cannot be created before the address is verified. */
-  must_verify: z.boolean(),
   has_password: z.boolean(),
   has_second_factor: z.boolean(),
   /** The provider at which the user signs in instead of with a password; null if none. */
@@ -45,12 +43,11 @@ export const personResponse = z.object({
 });
 
 export function personObject(credentials: Credentials): z.input<typeof personResponse> {
-  const { userId, email, role, mustVerify, passwordHash, secondFactor, provider } = credentials;
+  const { userId, email, role, passwordHash, secondFactor, provider } = credentials;
   return {
     id: userId,
     email,
     role,
-    must_verify: mustVerify,
     has_password: passwordHash !== null,
     has_second_factor: secondFactor !== null && secondFactor.sinceMs !== null,
     provider,
@@ -116,13 +113,11 @@ export const sessionRoutes = {
       const credentials = await context.identity.attempts.forAccount(email, input.clientAddress, async () => {
         const found = await findCredentialsByEmail(context.installation.db, email);
         const isRight = await context.identity.passwords.verify(password, found?.passwordHash ?? null);
-        // Signing a new registrant in would reveal that the address had no account before, so the address must
-        // be verified first.
         const hasMail = (await context.mail()) !== null;
         const settings = await readSignIn(context.installation.db);
         // The same error for a right password that may not be used: it must not confirm the password.
         const isUsable = found !== null && isRight && mayUsePassword(settings, found);
-        if (!isUsable || (found.mustVerify && hasMail)) throw wrongPasswordError(hasMail, settings);
+        if (!isUsable) throw wrongPasswordError(hasMail, settings);
         if (code !== undefined) await requireCode(context, found, code);
         return found;
       });

@@ -60,7 +60,7 @@ export const accessResponse = z.object({
 
 export async function listAccess(
   { db, clock }: Pick<Installation, "db" | "clock">,
-  { userId, mustVerify, emailVerifiedAtMs: since, secondFactor }: Credentials,
+  { userId, emailVerifiedAtMs: since, secondFactor }: Credentials,
 ): Promise<z.input<typeof accessResponse>> {
   // First: a key that is created while the rest is read is either listed or newer than this time.
   const atMs = clock.nowMs();
@@ -75,7 +75,7 @@ export async function listAccess(
     at: atMs,
     since,
     second_factor_since: factorSince,
-    needs_code: factorSince !== null && !mustVerify,
+    needs_code: factorSince !== null,
     keys: keys.map((key) => ({
       id: key.id,
       name: key.name,
@@ -107,7 +107,7 @@ export async function listAccess(
 
 export interface AccessChange {
   user: { id: string; email: string };
-  action: "password.reset" | "user.verify" | "user.reset_access";
+  action: "password.reset" | "user.reset_access";
   by: Pick<ChangeEntry, "actor" | "address">;
 }
 
@@ -144,14 +144,13 @@ export async function resetPassword(
 }
 
 /**
- * Ends all access, independent of who created it. The account then belongs to the person who opened a link to
- * its address. If `passwordHash` is null, that person chooses the password later.
+ * Ends all access, independent of who created it. The account then belongs to the person who opens the link to
+ * choose a new password.
  */
 export async function endAccess(
   tx: Db,
   { clock }: AccessEndContext,
   change: AccessChange,
-  passwordHash: string | null,
 ): Promise<EndedAccessReport> {
   const atMs = clock.nowMs();
   const { id, email } = change.user;
@@ -160,11 +159,7 @@ export async function endAccess(
   await bumpKeyRevision(tx);
   const { sessions, tokens, secondFactor } = await revokeAccess(tx, id);
   await deleteLinksTo(tx, email);
-  if (passwordHash === null) await removePassword(tx, id);
-  else {
-    await writePassword(tx, id, passwordHash);
-    await markVerified(tx, id, atMs);
-  }
+  await removePassword(tx, id);
   const keys = await revokeUserKeys(tx, id, "all", atMs);
   const changes = [
     secretChange("password"),

@@ -12,7 +12,6 @@ import { readSuspensions } from "../../store/policy/suspended-keys.ts";
 import { keyTotals } from "../../store/usage/usage.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { ownerQuery, ownKey, resolveOwner } from "../auth/owner.ts";
-import { requireVerified } from "../auth/verified-email.ts";
 import type { ConsoleContext } from "../context.ts";
 import { instantField, nameField } from "../forms/fields.ts";
 import { limitsInput } from "../forms/limits-form.ts";
@@ -125,7 +124,6 @@ export const keyRoutes = {
     response: z.object({ key: keyResponse, secret: z.string() }),
     async run(context, input) {
       const { body, actor } = input;
-      await requireVerified(context, actor.userId);
       const { key, secret } = await createKey(context, input, {
         userId: body.user ?? actor.userId,
         name: body.name,
@@ -211,7 +209,6 @@ export const keyRoutes = {
     body: NO_FIELDS,
     response: z.object({ secret: z.string(), works_until_at: z.number() }),
     async run(context, input) {
-      await requireVerified(context, input.actor.userId);
       const key = await ownKey(context.installation.db, input.actor, input.params.id);
       const { secret, worksUntilMs } = await createTemporarySecret(context, input, key);
       return { secret, works_until_at: worksUntilMs };

@@ -160,12 +160,9 @@ async function verifyProof(
   return { by, confirm: (tx) => confirmProof(tx, pending, { owner, by }) };
 }
 
-/**
- * Not administrators: their mailbox would be sufficient to become one. Not unverified accounts: another person may have
- * registered the address.
- */
-function mayLinkByMail({ role, mustVerify }: Credentials): boolean {
-  return role !== "admin" && !mustVerify;
+/** Not administrators: their mailbox would be sufficient to become one. */
+function mayLinkByMail({ role }: Credentials): boolean {
+  return role !== "admin";
 }
 
 async function confirmProof(

@@ -6,7 +6,6 @@ import { readLastUse } from "../../store/policy/key-list.ts";
 import { findKey } from "../../store/policy/keys.ts";
 import { listTools } from "../../store/policy/tool-keys.ts";
 import { ownerQuery, resolveOwner } from "../auth/owner.ts";
-import { requireVerified } from "../auth/verified-email.ts";
 import { nameField } from "../forms/fields.ts";
 import { forUsers } from "../http/route.ts";
 import { lookUpGroupName } from "../keys/key-view.ts";
@@ -61,7 +60,6 @@ export const toolRoutes = {
     }),
     response: z.object({ name: z.string() }),
     async run(context, input) {
-      await requireVerified(context, input.actor.userId);
       const { user_code, name, group } = input.body;
       await approve(context, input, await findRequest(context, input, user_code), { name, group });
       return { name };

@@ -7,7 +7,7 @@ import { z } from "zod";
 import { USER_STATUSES } from "../../records/user.ts";
 import { type Db, type Row, transaction } from "../engine/db.ts";
 import { bumpKeyRevision } from "../engine/revisions.ts";
-import { flag, integer, integerOrNull, text, textOrNull } from "../engine/row.ts";
+import { integer, integerOrNull, text, textOrNull } from "../engine/row.ts";
 import { choice, parsedJson, rowReader } from "../engine/row-reader.ts";
 import { deleteDeviceRequests } from "./device-requests.ts";
 import { deleteEntryLinks } from "./links.ts";
@@ -26,11 +26,6 @@ const toCredentials = rowReader({
   /** Null without a second factor. `sinceMs` is null until the owner has confirmed it with a code. */
   secondFactor: readSecondFactor,
   recoveryDigests: parsedJson(digestsSchema),
-  /**
-   * True for users who registered when an account was created before its verification: they must verify their
-   * address first.
-   */
-  mustVerify: flag,
   /** When the owner last opened a link sent to the address; null if never. */
   emailVerifiedAtMs: integerOrNull,
   createdAtMs: integer,
@@ -42,7 +37,7 @@ export type Credentials = ReturnType<typeof toCredentials>;
 /** Case-insensitive. */
 export async function findCredentialsByEmail(db: Db, email: string): Promise<Credentials | null> {
   const [row] = await db.sql`
-    SELECT id, email, role, is_auditor, status, password_hash, sealed_totp, totp_since_ms, recovery_digests, must_verify,
+    SELECT id, email, role, is_auditor, status, password_hash, sealed_totp, totp_since_ms, recovery_digests,
       email_verified_at_ms, created_at_ms,
       (SELECT provider FROM external_identity WHERE user_id = app_user.id) AS provider
     FROM app_user WHERE email_folded = ${foldEmail(email)}`;
@@ -51,7 +46,7 @@ export async function findCredentialsByEmail(db: Db, email: string): Promise<Cre
 
 export async function findCredentials(db: Db, userId: string): Promise<Credentials | null> {
   const [row] = await db.sql`
-    SELECT id, email, role, is_auditor, status, password_hash, sealed_totp, totp_since_ms, recovery_digests, must_verify,
+    SELECT id, email, role, is_auditor, status, password_hash, sealed_totp, totp_since_ms, recovery_digests,
       email_verified_at_ms, created_at_ms,
       (SELECT provider FROM external_identity WHERE user_id = app_user.id) AS provider
     FROM app_user WHERE id = ${userId}`;
@@ -171,7 +166,7 @@ export async function markSignedIn(db: Db, userId: string, atMs: number): Promis
 
 /** The owner has opened a link sent to the address: to verify it, accept an invitation, or choose a new password. */
 export async function markVerified(db: Db, userId: string, atMs: number): Promise<void> {
-  await db.sql`UPDATE app_user SET must_verify = 0, email_verified_at_ms = ${atMs} WHERE id = ${userId}`;
+  await db.sql`UPDATE app_user SET email_verified_at_ms = ${atMs} WHERE id = ${userId}`;
 }
 
 function readSecondFactor(row: Row) {

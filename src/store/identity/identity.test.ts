@@ -271,7 +271,6 @@ eachEngine(({ open }) => {
         userId: ada.id,
         passwordHash: "hash",
         secondFactor: null,
-        mustVerify: false,
       });
       expect(await findCredentials(db, "user_none")).toBeNull();
     });
@@ -289,7 +288,7 @@ eachEngine(({ open }) => {
     test("a new password deletes the links that would bypass it", async () => {
       const db = await withUsers();
       const insertAll = async () => {
-        for (const purpose of ["reset", "sign_in", "verify"] as const) {
+        for (const purpose of ["reset", "sign_in"] as const) {
           await insertLink(db, link(`l-${purpose}`, { purpose, userId: ada.id }), purpose);
         }
         await insertLink(db, link("l-bob", { purpose: "reset", userId: bob.id, email: bob.email }), "bob");
@@ -356,13 +355,9 @@ eachEngine(({ open }) => {
 
     test("an e-mail address is unverified until it is marked as verified", async () => {
       const db = await withUsers();
-      await db.sql`UPDATE app_user SET must_verify = 1 WHERE id = ${ada.id}`;
-      expect(await findCredentials(db, ada.id)).toMatchObject({ mustVerify: true, emailVerifiedAtMs: null });
+      expect(await findCredentials(db, ada.id)).toMatchObject({ emailVerifiedAtMs: null });
       await markVerified(db, ada.id, NOW_MS);
-      expect(await findCredentials(db, ada.id)).toMatchObject({
-        mustVerify: false,
-        emailVerifiedAtMs: NOW_MS,
-      });
+      expect(await findCredentials(db, ada.id)).toMatchObject({ emailVerifiedAtMs: NOW_MS });
     });
 
     test("a disabled administrator does not count as administrator", async () => {

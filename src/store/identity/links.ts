@@ -14,7 +14,7 @@ const toLink = rowReader({
   email: text,
   /** The role that an invitation grants; null for other purposes. */
   role: (row) => (row.role === null ? null : readRole(row)),
-  /** The user the link is for; null for an invitation, and for the verification of an address without an account. */
+  /** The user the link is for; null for an invitation and for a verification, which create the account. */
   userId: textOrNull,
   createdAtMs: integer,
   /** The creator's e-mail address, or the operator's login name on the machine. */
@@ -97,7 +97,7 @@ export async function deleteLink(db: Db, id: string): Promise<Pick<LinkRecord, "
 export async function deleteEntryLinks(db: Db, userId: string): Promise<void> {
   await db.sql`
     DELETE FROM one_time_link
-    WHERE user_id = ${userId} AND purpose IN ('reset', 'sign_in', 'verify') AND used_at_ms IS NULL`;
+    WHERE user_id = ${userId} AND purpose IN ('reset', 'sign_in') AND used_at_ms IS NULL`;
 }
 
 /** Deletes every unused link to an address, of any purpose. */

@@ -111,7 +111,7 @@ CREATE TABLE app_user (
   status TEXT NOT NULL DEFAULT 'active',
   limits TEXT NOT NULL DEFAULT '{}',
   password_hash TEXT,
-  -- A user who registered while mail could be sent creates no key before the address is verified.
+  -- No longer read or written: an account is created after its address is verified.
   must_verify BIGINT NOT NULL DEFAULT 0,
   email_verified_at_ms BIGINT,
   -- The second factor: its secret is sealed, and in force once the user has entered a code of it. No step of its clock
@@ -159,7 +159,8 @@ CREATE TABLE access_token (
 );
 CREATE INDEX access_token_user ON access_token (user_id, created_at_ms);
 
--- Links that work once. An invitation names an address and a role; the others name a user.
+-- Links that work once. An invitation names an address and a role, a verification an address; the others
+-- name a user.
 CREATE TABLE one_time_link (
   id TEXT PRIMARY KEY,
   digest TEXT NOT NULL UNIQUE,
