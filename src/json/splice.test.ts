@@ -162,3 +162,10 @@ describe("members", () => {
     );
   });
 });
+
+test("long strings are not kept in memory", () => {
+  const [short, long] = ["word", "word ".repeat(1_000)];
+  expect(jsonString(short)).toBe(jsonString(short));
+  expect(jsonString(long)).not.toBe(jsonString(long));
+  expect(jsonString(long)).toEqual(utf8.encode(JSON.stringify(long)));
+});

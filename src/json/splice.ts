@@ -19,12 +19,15 @@ const NO_BYTES = new Uint8Array(0);
 const stringBytes = new Cache<string, Uint8Array>({ name: "JSON strings as bytes", entriesMax: 4_096 });
 const memberBytes = new Cache<string, Uint8Array>({ name: "JSON members as bytes", entriesMax: 4_096 });
 
+/** Longer strings are text of requests and responses: 4,096 of them would occupy gigabytes. */
+const CACHED_CHARS_MAX = 512;
+
 const encodeString = (text: string): Uint8Array => utf8.encode(JSON.stringify(text));
 const encodeMember = (member: string): Uint8Array => utf8.encode(member);
 
 /** The bytes are shared: do not write to them. */
 export function jsonString(text: string): Uint8Array {
-  return stringBytes.getOrCreate(text, encodeString);
+  return text.length > CACHED_CHARS_MAX ? encodeString(text) : stringBytes.getOrCreate(text, encodeString);
 }
 
 export function replaceValue(field: JsonField, value: Uint8Array): Splice {
@@ -38,7 +41,8 @@ export function addMember(
   json: string,
 ): Splice {
   const member = `${JSON.stringify(name)}:${json}${scan.empty ? "" : ","}`;
-  const insert = memberBytes.getOrCreate(member, encodeMember);
+  const insert =
+    member.length > CACHED_CHARS_MAX ? encodeMember(member) : memberBytes.getOrCreate(member, encodeMember);
   return { start: scan.insertAt, end: scan.insertAt, insert };
 }
 
