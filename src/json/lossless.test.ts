@@ -42,8 +42,8 @@ function joinTokens(lists: readonly (readonly string[])[]): string[] {
 function keepDigits(_name: string, value: unknown, context?: { readonly source?: string }): unknown {
   const source = context?.source ?? "";
   if (typeof value !== "number" || String(value) === source) return value;
-  const isShort = source.length <= 15 && Number.isFinite(value) && !/[eE]/.test(source);
-  return isShort ? value : JSON.rawJSON(source);
+  const isLost = !Number.isFinite(value) || (value === 0 && /[1-9].*[eE]/.test(source));
+  return source.length <= 15 && !isLost ? value : JSON.rawJSON(source);
 }
 
 describe("a value that is parsed without loss", () => {
@@ -88,6 +88,7 @@ describe("a value that is parsed without loss", () => {
   test.each([
     ["one number, many short texts", `{"id":12345678901234567,"a":[${`"0123456789ab",`.repeat(150_000)}1]}`],
     ["one number at the end of many others", `{"a":[${"1,".repeat(500_000)}1],"id":12345678901234567}`],
+    ["one long number, many short exponents", `{"id":12345678901234567,"a":[${"1e5,".repeat(300_000)}1]}`],
     [
       "sixteen digits in a text only",
       `{"id":"1234567890123456","a":[${`"0123456789ab",`.repeat(150_000)}1]}`,

@@ -13,6 +13,7 @@ declare global {
 /** A number may have more digits than a double holds. Almost no text contains one, and the search costs little. */
 const LONG_NUMBER = /[\d.]{16}/;
 const SAFE_CHARS_MAX = 15;
+const SAFE_EXPONENT_DIGITS_MAX = 2;
 
 /** Throws if the text is not JSON. */
 export function parseLossless(text: string): unknown {
@@ -109,15 +110,20 @@ class LongNumbers {
   #passNumber(start: number): number {
     const text = this.#text;
     let at = start + 1;
-    let hasExponent = false;
+    /** Where the digits of the exponent begin; 0 without one. */
+    let exponentAt = 0;
     for (; at < text.length; at++) {
       const c = text.charCodeAt(at);
       if ((c >= DIGIT_0 && c <= DIGIT_9) || c === DOT) continue;
       const isExponent = c === 0x65 || c === 0x45;
       if (!isExponent && c !== PLUS && c !== MINUS) break;
-      hasExponent ||= isExponent;
+      exponentAt = at + 1;
     }
-    if (hasExponent || at - start > SAFE_CHARS_MAX) this.#restoreNumber(text.slice(start, at));
+    const isShort = at - start <= SAFE_CHARS_MAX;
+    // With few digits only a large exponent is too much for a double.
+    if (isShort && (exponentAt === 0 || at - exponentAt <= SAFE_EXPONENT_DIGITS_MAX)) return at;
+    const source = text.slice(start, at);
+    if (!isShort || isLostInDouble(source)) this.#restoreNumber(source);
     return at;
   }
 
@@ -161,6 +167,12 @@ class LongNumbers {
   #readKey({ isArray, index, nameStart, nameEnd }: OpenContainer): string | number {
     return isArray ? index : String(JSON.parse(this.#text.slice(nameStart, nameEnd)));
   }
+}
+
+/** Whether a short number becomes infinite or 0. */
+function isLostInDouble(source: string): boolean {
+  const value = Number(source);
+  return !Number.isFinite(value) || (value === 0 && /[1-9]/.test(source.slice(0, source.search(/[eE]/))));
 }
 
 function asContainer(value: unknown): Container | null {
