@@ -112,6 +112,7 @@ async function checkBodyThread(): Promise<string> {
 async function checkFrameThread(): Promise<string> {
   const inspector = new FrameInspector({
     depthMax: limits.jsonDepthMax,
+    echoBytesMax: limits.socketWarmUpEchoBytesMax,
     threadLimits: limits.inspectionThreads,
     monotonicMs: systemClock.monotonicMs,
   });

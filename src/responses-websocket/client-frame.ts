@@ -14,6 +14,7 @@ import { describeScanError } from "../json/scan-error.ts";
 import { caseVariantError } from "../protocols/shared/case-variant-error.ts";
 import { checkListBounds } from "../protocols/shared/list-bounds.ts";
 import { readConversationName } from "./codex.ts";
+import type { EchoedSettings } from "./echoed-settings.ts";
 import type { ToolCalls } from "./tool-calls.ts";
 
 const FRAME_FIELDS = [
@@ -51,6 +52,8 @@ export interface CreateFrame {
 export interface FrameInspection {
   readonly calls: ToolCalls;
   readonly metadata: FrameMetadata | null;
+  /** Of a warm-up; null for other frames. */
+  readonly settings: EchoedSettings | null;
 }
 
 export interface SteerFrame {

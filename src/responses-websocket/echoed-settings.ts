@@ -51,16 +51,19 @@ const KINDS: Readonly<Record<Setting, readonly ValueKind[]>> = {
 
 const WANTED = wantedFields(SETTINGS);
 
+/** The JSON of each setting. Text, because a long frame is read in a thread, which returns no graph of objects. */
+export type EchoedSettings = Readonly<Record<string, string>>;
+
 /**
- * Reads the settings that the frame contains. A setting that would exceed `bytesMax` in total is omitted: a warm-up
+ * Reads the settings that the frame contains. It walks the whole frame. A setting that would exceed `bytesMax` in total is omitted: a warm-up
  * is free, so its response must not be larger than a reasonable request.
  */
 export function readEchoedSettings(
-  { bytes }: CreateFrame,
+  { bytes }: Pick<CreateFrame, "bytes">,
   limits: { readonly depthMax: number; readonly bytesMax: number },
-): Record<string, unknown> {
+): EchoedSettings {
   const scan = scanObject(bytes, 0, bytes.length, WANTED, { depthMax: limits.depthMax });
-  const settings: Record<string, unknown> = {};
+  const settings: Record<string, string> = {};
   let bytesLeft = limits.bytesMax;
   if (!scan.ok) return settings;
   for (const name of SETTINGS) {
@@ -69,7 +72,7 @@ export function readEchoedSettings(
     const size = field.end - field.start;
     if (size > bytesLeft) continue;
     bytesLeft -= size;
-    settings[name] = completeSetting(name, parseJson(bytes, field.start, field.end));
+    settings[name] = JSON.stringify(completeSetting(name, parseJson(bytes, field.start, field.end)));
   }
   return settings;
 }

@@ -2,10 +2,11 @@
 
 import { type JobResult, serveJobs } from "../gateway/threads/serve-jobs.ts";
 import { readClientFrame, readFrameMetadata } from "./client-frame.ts";
+import { readEchoedSettings } from "./echoed-settings.ts";
 import type { FrameJob, InspectedFrame } from "./frame-inspector.ts";
 import { findToolCalls } from "./tool-calls.ts";
 
-serveJobs<FrameJob, InspectedFrame>(({ bytes, depthMax }): JobResult<InspectedFrame> => {
+serveJobs<FrameJob, InspectedFrame>(({ bytes, depthMax, echoBytesMax }): JobResult<InspectedFrame> => {
   const frame = readClientFrame("text", bytes, depthMax);
   if (frame.kind === "steer")
     return { result: { kind: "steer", previousId: frame.previousId }, transfer: [] };
@@ -16,7 +17,8 @@ serveJobs<FrameJob, InspectedFrame>(({ bytes, depthMax }): JobResult<InspectedFr
   const { input } = frame.scan.fields;
   const calls =
     input?.kind === "array" ? findToolCalls(frame.bytes, input, depthMax) : { made: [], completed: [] };
-  const inspection = { calls, metadata: readFrameMetadata(frame, depthMax) };
+  const settings = frame.generates ? null : readEchoedSettings(frame, { depthMax, bytesMax: echoBytesMax });
+  const inspection = { calls, metadata: readFrameMetadata(frame, depthMax), settings };
   return {
     result: { kind: "create", frame: { ...frame, inspection } },
     transfer: [frame.bytes.buffer as ArrayBuffer],

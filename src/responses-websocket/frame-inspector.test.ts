@@ -5,6 +5,7 @@ import { FrameInspector } from "./frame-inspector.ts";
 
 const inspectorOptions = {
   depthMax: 64,
+  echoBytesMax: limits.socketWarmUpEchoBytesMax,
   threadLimits: limits.inspectionThreads,
   monotonicMs: systemClock.monotonicMs,
 };

@@ -8,6 +8,8 @@ import type { ClientFrame, CreateFrame } from "./client-frame.ts";
 export interface FrameJob {
   readonly bytes: Uint8Array;
   readonly depthMax: number;
+  /** Settings of a warm-up that its response repeats. */
+  readonly echoBytesMax: number;
 }
 
 export type InspectedFrame =
@@ -24,6 +26,7 @@ export type InspectedFrame =
 
 export interface FrameInspectorOptions {
   readonly depthMax: number;
+  readonly echoBytesMax: number;
   readonly threadLimits: ThreadPoolLimits;
   monotonicMs(): number;
 }
@@ -35,11 +38,11 @@ export interface FrameInspectorOptions {
 const CHUNK_BYTES_MAX = 512 * 1024;
 
 export class FrameInspector {
-  readonly #depthMax: number;
+  readonly #terms: Pick<FrameJob, "depthMax" | "echoBytesMax">;
   readonly #pool: ThreadPool<FrameJob, InspectedFrame>;
 
-  constructor({ depthMax, threadLimits, monotonicMs }: FrameInspectorOptions) {
-    this.#depthMax = depthMax;
+  constructor({ depthMax, echoBytesMax, threadLimits, monotonicMs }: FrameInspectorOptions) {
+    this.#terms = { depthMax, echoBytesMax };
     const jobBytesMax = [Number.POSITIVE_INFINITY];
     this.#pool = new ThreadPool({ jobBytesMax, limits: threadLimits, startWorker, monotonicMs });
   }
@@ -66,7 +69,7 @@ export class FrameInspector {
   async #inspect(bytes: Uint8Array, owner: string): Promise<InspectedFrame> {
     const { buffer, length } = bytes;
     const isOwn = buffer instanceof ArrayBuffer && (buffer.byteLength === length || length > CHUNK_BYTES_MAX);
-    const message = { job: { bytes, depthMax: this.#depthMax }, transfer: isOwn ? [buffer] : [] };
+    const message = { job: { bytes, ...this.#terms }, transfer: isOwn ? [buffer] : [] };
     try {
       return await this.#pool.run({ owner, bytes: length, open: async () => message });
     } catch (error) {

@@ -1,5 +1,6 @@
 /** Parses the frames of one connection in order. A long frame is parsed in a thread, and the frames after it wait. */
 
+import { nextTurn } from "../base/next-turn.ts";
 import type { ByteBudget } from "./byte-budget.ts";
 import { type ClientFrame, type MessageKind, readClientFrame } from "./client-frame.ts";
 import type { FrameInspector } from "./frame-inspector.ts";
@@ -38,7 +39,10 @@ export class FrameReading {
     if (!waitingBytes.fits(key, length)) return false;
     waitingBytes.take(key, length);
     const reading = (this.#last ?? Promise.resolve())
-      .then(() => (isLong ? inspector.read(bytes, key) : readClientFrame(kind, bytes, depthMax)))
+      // Each waiting frame is read in a turn of its own: hundreds of them can wait for one long frame.
+      .then(() =>
+        isLong ? inspector.read(bytes, key) : nextTurn().then(() => readClientFrame(kind, bytes, depthMax)),
+      )
       .finally(() => waitingBytes.release(key, length))
       .then(handle)
       .catch((thrown: unknown) => this.#options.onFailure(thrown))

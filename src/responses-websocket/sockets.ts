@@ -177,6 +177,7 @@ function createSessionContext({ gateway, newId, limits }: SocketsOptions): Sessi
     }),
     inspector: new FrameInspector({
       depthMax: limits.jsonDepthMax,
+      echoBytesMax: limits.socketWarmUpEchoBytesMax,
       threadLimits: limits.inspectionThreads,
       monotonicMs: gateway.clock.monotonicMs,
     }),

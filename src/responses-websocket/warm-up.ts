@@ -12,7 +12,7 @@ import type { Gateway } from "../gateway/gateway.ts";
 import { emptyResponse } from "../protocols/responses/generated-events.ts";
 import { RESPONSES } from "../protocols/responses/responses-endpoints.ts";
 import type { ModelRequest } from "../protocols/shared/request.ts";
-import { readEchoedSettings } from "./echoed-settings.ts";
+import { type EchoedSettings, readEchoedSettings } from "./echoed-settings.ts";
 import type { LaneMemory, RememberedTurns } from "./lane-memory.ts";
 import { identifyTurn, type Turn } from "./turn.ts";
 import { buildTurnBody, rejectOrphans, storeAfter, type TurnBody, type TurnLimits } from "./turn-body.ts";
@@ -69,36 +69,43 @@ function buildWarmUp(
   const seconds = Math.floor(gateway.clock.nowMs() / 1000);
   const created = {
     ...emptyResponse(publicModel, seconds, requestId),
-    ...readEchoedSettings(frame, {
-      depthMax: limits.jsonDepthMax,
-      bytesMax: limits.socketWarmUpEchoBytesMax,
-    }),
     previous_response_id: frame.previousId,
   };
+  // The inspector has read those of a long frame.
+  const settings =
+    frame.inspection?.settings ??
+    readEchoedSettings(frame, { depthMax: limits.jsonDepthMax, bytesMax: limits.socketWarmUpEchoBytesMax });
   const completed = { ...created, status: "completed", completed_at: seconds, usage: ZERO_USAGE };
+  const lane = frame.streamId === null ? {} : { stream_id: frame.streamId };
   return {
     turns: storeAfter(before, frame, { responseId: created.id, outputs: [], calls: [] }, limits.jsonDepthMax),
     frames: [
-      eventFrame("response.created", frame.streamId, 0, created, { "x-request-id": requestId }),
-      eventFrame("response.completed", frame.streamId, 1, completed),
+      eventFrame(
+        { type: "response.created", ...lane, sequence_number: 0, headers: { "x-request-id": requestId } },
+        writeResponse(created, settings),
+      ),
+      eventFrame(
+        { type: "response.completed", ...lane, sequence_number: 1 },
+        writeResponse(completed, settings),
+      ),
     ],
   };
 }
 
-function eventFrame(
-  type: string,
-  streamId: string | null,
-  sequence: number,
-  response: object,
-  headers?: object,
-): string {
-  return JSON.stringify({
-    type,
-    ...(streamId === null ? {} : { stream_id: streamId }),
-    sequence_number: sequence,
-    response,
-    headers,
-  });
+/** The JSON of a response with the settings in place of its own members. */
+function writeResponse(response: object, settings: EchoedSettings): string {
+  const replaced = Object.fromEntries(Object.keys(settings).map((name) => [name, undefined]));
+  return withMembers({ ...response, ...replaced }, Object.entries(settings));
+}
+
+function eventFrame(event: object, response: string): string {
+  return withMembers(event, [["response", response]]);
+}
+
+/** Members that are JSON already are added to an object that is not empty. */
+function withMembers(object: object, members: readonly (readonly [name: string, json: string])[]): string {
+  const added = members.map(([name, json]) => `,${JSON.stringify(name)}:${json}`).join("");
+  return `${JSON.stringify(object).slice(0, -1)}${added}}`;
 }
 
 function previousNotFoundError(responseId: string): ApiError {
