@@ -54,6 +54,8 @@ export function countMessageTokens(services: CountTokensServices, call: HttpCall
 
 /** A client waits for the count before it sends its request: after this time the gateway's own count is used. */
 const UPSTREAM_TIMEOUT_MS = 5_000;
+/** The response to a count is a number. It is parsed whole, so a longer one would hold the event loop. */
+const UPSTREAM_BYTES_MAX = 64 * 1024;
 /** Longer texts are estimated: a tokenizer would take longer than a client waits. */
 const TOKENIZED_BYTES_MAX = 256 * 1024;
 
@@ -162,6 +164,7 @@ async function askAccount(
     body: { contentType: body.contentType, content },
     wantsEvents: false,
     deadlineMs: UPSTREAM_TIMEOUT_MS,
+    responseBytesMax: UPSTREAM_BYTES_MAX,
     client: call.request,
   });
   if (result.kind === "failed") {

@@ -27,6 +27,7 @@ class WholeResponseSink implements ResponseSink<UpstreamFailure> {
   readonly #call: UpstreamCall;
   readonly #resolve: (whole: MaybePromise<WholeResult>) => void;
   readonly #body: BodyCollector;
+  readonly #bytesMax: number;
   #status = 0;
   #headers: ResponseHeaders = NO_HEADERS;
 
@@ -37,7 +38,8 @@ class WholeResponseSink implements ResponseSink<UpstreamFailure> {
   ) {
     this.#out = out;
     this.#resolve = resolve;
-    this.#body = new BodyCollector(out.responseBytesMax);
+    this.#bytesMax = attempt.responseBytesMax ?? out.responseBytesMax;
+    this.#body = new BodyCollector(this.#bytesMax);
     this.#call = new UpstreamCall(out, attempt, this);
   }
 
@@ -60,10 +62,9 @@ class WholeResponseSink implements ResponseSink<UpstreamFailure> {
   end(): void {
     const status = this.#status;
     const headers = this.#headers;
-    const { nowMs, responseBytesMax } = this.#out;
     if (isSuccess(status))
-      this.#resolve(whenReady(this.#body.take(), (body) => readSuccess(headers, body, responseBytesMax)));
-    else this.fail(failureByStatus(status, headers, this.#body.takeShort(), nowMs()));
+      this.#resolve(whenReady(this.#body.take(), (body) => readSuccess(headers, body, this.#bytesMax)));
+    else this.fail(failureByStatus(status, headers, this.#body.takeShort(), this.#out.nowMs()));
   }
 
   fail(failure: UpstreamFailure): void {

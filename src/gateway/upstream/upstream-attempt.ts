@@ -33,6 +33,8 @@ export interface UpstreamAttempt {
   wantsEvents: boolean;
   /** The time to the head of a stream, or to the last byte of a whole response. */
   deadlineMs: number;
+  /** The longest whole response, if it is shorter than that of every call. */
+  responseBytesMax?: number;
   client: Client;
   /** Called immediately before the request is written to a connection. */
   beforeWrite?: (() => void) | null;
