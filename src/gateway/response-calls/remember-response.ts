@@ -8,6 +8,7 @@ import type { Deadlines } from "../../base/deadlines.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { type Log, logFault } from "../../observe/log.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
+import { storableId } from "../../store/usage/storable-values.ts";
 import { meteringTerms } from "../metering/meter.ts";
 import { requestLogIds } from "../request/log-ids.ts";
 import { isPaid, type PaidRequest, type ReservedRequest } from "../request-context.ts";
@@ -33,6 +34,8 @@ export function rememberResponse(
   const { call, caller, endpoint, request, trace } = context;
   const { route } = trace;
   if (responseId === null || route === null || !request.storesResponse) return null;
+  // The upstream chooses the id, and memory keeps thousands of them. No client could use one of megabytes.
+  if (storableId(responseId) === null) return null;
   const isThread = endpoint.stores === "in_threads";
   if (isThread && !(state === "ended" && holdsThreads(route))) return null;
   const responseRoute: ResponseRoute = {
