@@ -9,24 +9,34 @@ export interface ByteRange {
   end: number;
 }
 
-/**
- * Returns the byte ranges of the first elements of an array. The array was scanned before, so its structure is valid.
- */
+/** The byte ranges of the elements of an array. The array was scanned before, so its structure is valid. */
+export function* eachElement(
+  bytes: Uint8Array,
+  array: Pick<JsonField, "start" | "end">,
+): Generator<ByteRange, void> {
+  const close = array.end - 1;
+  let at = skipSpace(bytes, array.start + 1, close);
+  while (at < close) {
+    const end = valueEnd(bytes, at, close, DEPTH_LIMIT);
+    if (end < 0) return;
+    yield { start: at, end };
+    at = skipSpace(bytes, end, close);
+    if (bytes[at] !== COMMA) return;
+    at = skipSpace(bytes, at + 1, close);
+  }
+}
+
+/** The same for the first elements. */
 export function firstElements(
   bytes: Uint8Array,
   array: Pick<JsonField, "start" | "end">,
   countMax: number,
 ): ByteRange[] {
   const elements: ByteRange[] = [];
-  const close = array.end - 1;
-  let at = skipSpace(bytes, array.start + 1, close);
-  while (at < close && elements.length < countMax) {
-    const end = valueEnd(bytes, at, close, DEPTH_LIMIT);
-    if (end < 0) break;
-    elements.push({ start: at, end });
-    at = skipSpace(bytes, end, close);
-    if (bytes[at] !== COMMA) break;
-    at = skipSpace(bytes, at + 1, close);
+  if (countMax <= 0) return elements;
+  for (const element of eachElement(bytes, array)) {
+    elements.push(element);
+    if (elements.length >= countMax) break;
   }
   return elements;
 }

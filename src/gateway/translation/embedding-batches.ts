@@ -6,22 +6,15 @@
 
 import { classifyError } from "../../accounts/classify-error.ts";
 import { upstreamFailure } from "../../accounts/failure.ts";
-import { nextTurn } from "../../base/next-turn.ts";
+import type { MaybePromise } from "../../base/maybe-promise.ts";
 import { joinParts, type Part, partsLength, wholeBytesPart } from "../../base/parts.ts";
-import { parseJson } from "../../json/parse.ts";
-import {
-  normalize,
-  readGeminiVector,
-  scanGeminiBatch,
-  writeOpenaiEntry,
-  writeOpenaiTail,
-} from "../../protocols/embeddings/embeddings-response.ts";
-import { readUpstreamError } from "../../protocols/shared/upstream-error.ts";
+import { writeOpenaiTail } from "../../protocols/embeddings/embeddings-response.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { WholeResponseResult } from "../../protocols/whole-response.ts";
 import { CLIENT_DISCONNECTED } from "../client-disconnect.ts";
 import type { BatchedRequest, BatchedWork, Trace } from "../request/trace.ts";
 import type { WholeResult } from "../whole-result.ts";
+import type { BatchReading, BatchTerms } from "./translate-embeddings.ts";
 import type { SendBody } from "./translated-attempt.ts";
 
 export interface EmbeddingBatch {
@@ -38,20 +31,20 @@ export interface BatchOptions {
   /** Counted by the gateway, for upstreams that report no usage. */
   readonly inputTokens: number;
   readonly jsonDepthMax: number;
+  /** Translates the response to a batch. */
+  read(body: Part, terms: BatchTerms): MaybePromise<BatchReading>;
   /** Counts the tokens of a batch. */
   countBody(body: Uint8Array): Promise<number>;
 }
 
 interface FinishedBatch {
   /** Entries of the client's response, as JSON. */
-  readonly entries: Buffer;
+  readonly entries: Uint8Array;
   readonly usage: TokenUsage | null;
 }
 
 /** More would use up the rate limit of the account at once. */
 const CONCURRENT_MAX = 4;
-/** A vector of 3,072 numbers takes half a millisecond. */
-const VECTORS_PER_TURN = 16;
 /** As for other responses that are not streamed. */
 const RESPONSE_BYTES_MAX = 128 * 1024 * 1024;
 const HEAD = Buffer.from('{"object":"list","data":[');
@@ -63,6 +56,8 @@ export class EmbeddingBatches implements BatchedRequest {
   readonly #finished = new Map<number, FinishedBatch>();
   /** Batches that were in flight when the client disconnected. */
   readonly #abandoned = new Set<number>();
+  /** The responses of one request are read one after the other, so that it occupies one thread. */
+  #reading: Promise<unknown> = Promise.resolve();
 
   constructor(batches: readonly EmbeddingBatch[], options: BatchOptions) {
     this.#batches = batches;
@@ -94,25 +89,22 @@ export class EmbeddingBatches implements BatchedRequest {
 
   /** Returns the failure of a response that has no vectors. */
   async #read(at: number, part: Part): Promise<WholeResult | null> {
+    const { isShortened, wantsBase64, jsonDepthMax: depthMax } = this.#options;
     const { count = 0 } = this.#batches[at] ?? {};
-    const batch = scanGeminiBatch(part, count, this.#options.jsonDepthMax);
-    if (batch === null) return failed("the response has not one vector for each text");
-    if (batch.error !== null) {
-      const { start, end } = batch.error;
-      const error = readUpstreamError({ error: parseJson(part.bytes, start, end) });
-      return { kind: "failed", failure: classifyError(200, error, null) };
-    }
-    const entries: string[] = [];
     const firstIndex = this.#batches.slice(0, at).reduce((sum, one) => sum + one.count, 0);
-    for (const [offset, range] of batch.vectors.entries()) {
-      const vector = readGeminiVector(part.bytes, range);
-      if (vector === null) return failed("a vector is not a list of numbers");
-      const written = this.#options.isShortened ? normalize(vector) : vector;
-      entries.push(writeOpenaiEntry(written, firstIndex + offset, this.#options.wantsBase64));
-      if (offset % VECTORS_PER_TURN === VECTORS_PER_TURN - 1) await nextTurn();
+    const terms = { count, firstIndex, isShortened, wantsBase64, depthMax };
+    const reading = this.#reading.then(() => this.#options.read(part, terms));
+    this.#reading = reading.catch(() => {});
+    const result = await reading;
+    switch (result.kind) {
+      case "batch":
+        this.#finished.set(at, { entries: result.entries, usage: result.usage });
+        return null;
+      case "error":
+        return { kind: "failed", failure: classifyError(200, result.error, null) };
+      case "malformed":
+        return failed(result.reason);
     }
-    this.#finished.set(at, { entries: Buffer.from(entries.join(",")), usage: batch.usage });
-    return null;
   }
 
   get hasWorked(): boolean {

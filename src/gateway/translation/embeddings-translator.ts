@@ -3,6 +3,7 @@
  * requests and responses are translated in threads.
  */
 
+import type { MaybePromise } from "../../base/maybe-promise.ts";
 import { type Part, wholePart } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
@@ -16,8 +17,11 @@ import { tokenizerIfLoaded } from "../metering/tokenizer.ts";
 import { noteBatches, type Trace } from "../request/trace.ts";
 import { EmbeddingBatches } from "./embedding-batches.ts";
 import {
+  type BatchReading,
+  type BatchTerms,
   type EmbeddingsTerms,
   type EmbeddingsTranslation,
+  readBatch,
   translateEmbeddings,
   translateVectors,
   type VectorTerms,
@@ -40,6 +44,8 @@ export interface EmbeddingsSource {
 }
 
 const CHARS_PER_TOKEN = 4;
+/** A longer response to a batch is read in a thread. */
+const BATCH_BYTES_MAX = 256 * 1024;
 
 /** As deep as a response with embeddings may be nested. */
 const JSON_DEPTH_MAX = 16;
@@ -99,6 +105,7 @@ export class EmbeddingsTranslator implements Translator {
           // Google often reports no usage, and OpenAI's clients expect it.
           inputTokens: await countTokens(translation),
           jsonDepthMax: JSON_DEPTH_MAX,
+          read: (body, batch) => this.#readBatch(body, batch),
           countBody: (body) => this.#counter.countBody({ body, output: "vector", owner: this.#owner }),
         },
       );
@@ -142,6 +149,12 @@ export class EmbeddingsTranslator implements Translator {
       if (!(error instanceof ApiError) || error.code !== "invalid_json") throw error;
       throw (await request.body.findJsonError()) ?? error;
     }
+  }
+
+  /** A batch usually has several MiB of numbers, which take longer than other content of this length. */
+  #readBatch(body: Part, terms: BatchTerms): MaybePromise<BatchReading> {
+    const isLong = body.end - body.start > BATCH_BYTES_MAX;
+    return isLong ? this.#threads.readBatch({ owner: this.#owner, body, terms }) : readBatch(body, terms);
   }
 
   async #readVectors(body: Part, terms: VectorTerms): Promise<WholeResponseResult> {

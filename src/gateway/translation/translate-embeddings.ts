@@ -12,9 +12,17 @@ import {
   writeGeminiEmbeddings,
   writeOpenaiEmbeddings,
 } from "../../protocols/embeddings/embeddings-request.ts";
-import { readOpenaiVectors, writeGeminiVectors } from "../../protocols/embeddings/embeddings-response.ts";
+import {
+  normalize,
+  readGeminiVector,
+  readOpenaiVectors,
+  scanGeminiBatch,
+  writeGeminiVectors,
+  writeOpenaiEntry,
+} from "../../protocols/embeddings/embeddings-response.ts";
 import { NO_FACTS } from "../../protocols/shared/response-facts.ts";
-import { readUpstreamError } from "../../protocols/shared/upstream-error.ts";
+import { readFailure, readUpstreamError, type UpstreamError } from "../../protocols/shared/upstream-error.ts";
+import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import { invalidJsonError } from "./translate-request.ts";
 import type { ResponseTranslation } from "./translate-response.ts";
 
@@ -95,4 +103,36 @@ export function translateVectors(
     turnHead: null,
     facts: NO_FACTS,
   };
+}
+
+export interface BatchTerms {
+  /** How many texts the batch has, and the index of the first one. */
+  readonly count: number;
+  readonly firstIndex: number;
+  /** The vectors have fewer dimensions than the model's own, so they must be normalized. */
+  readonly isShortened: boolean;
+  readonly wantsBase64: boolean;
+  readonly depthMax: number;
+}
+
+export type BatchReading =
+  /** `entries` are entries of the client's response, as JSON. */
+  | { readonly kind: "batch"; readonly entries: Uint8Array<ArrayBuffer>; readonly usage: TokenUsage | null }
+  | { readonly kind: "error"; readonly error: UpstreamError }
+  | { readonly kind: "malformed"; readonly reason: string };
+
+/** Translates a batch of Google's vectors for a client of OpenAI's API. */
+export function readBatch(part: Part, terms: BatchTerms): BatchReading {
+  const { count, firstIndex, isShortened, wantsBase64, depthMax } = terms;
+  const batch = scanGeminiBatch(part, count, depthMax);
+  if (batch === null) return { kind: "malformed", reason: "the response has not one vector for each text" };
+  if (batch.error !== null) return { kind: "error", error: readFailure(part) };
+  const entries: string[] = [];
+  for (const [offset, range] of batch.vectors.entries()) {
+    const vector = readGeminiVector(part.bytes, range);
+    if (vector === null) return { kind: "malformed", reason: "a vector is not a list of numbers" };
+    const written = isShortened ? normalize(vector) : vector;
+    entries.push(writeOpenaiEntry(written, firstIndex + offset, wantsBase64));
+  }
+  return { kind: "batch", entries: Buffer.from(entries.join(",")), usage: batch.usage };
 }

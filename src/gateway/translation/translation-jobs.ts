@@ -14,7 +14,13 @@ import type { Dialect } from "../../records/interfaces.ts";
 import type { Keyring } from "../../secrets/keyring.ts";
 import type { InputItemsTerms } from "../stored-responses/input-items.ts";
 import type { SealTarget } from "./state-seals.ts";
-import type { EmbeddingsTerms, EmbeddingsTranslation, VectorTerms } from "./translate-embeddings.ts";
+import type {
+  BatchReading,
+  BatchTerms,
+  EmbeddingsTerms,
+  EmbeddingsTranslation,
+  VectorTerms,
+} from "./translate-embeddings.ts";
 import type { RequestTerms, RequestTranslation } from "./translate-request.ts";
 import type { ResponseTranslation } from "./translate-response.ts";
 
@@ -70,6 +76,13 @@ export interface VectorsJob {
   readonly terms: VectorTerms;
 }
 
+/** A batch of vectors of Google's. */
+export interface BatchJob {
+  readonly kind: "batch";
+  readonly body: Uint8Array<ArrayBuffer>;
+  readonly terms: BatchTerms;
+}
+
 /** A page of the input of a stored response. */
 export interface InputItemsJob {
   readonly kind: "input_items";
@@ -100,6 +113,7 @@ export type TranslationJob =
   | ResponseJob
   | EmbeddingsJob
   | VectorsJob
+  | BatchJob
   | InputItemsJob
   | PassedJob;
 
@@ -122,6 +136,7 @@ export type TranslationResult =
   | RequestJobResult
   | ResponseJobResult
   | { readonly kind: "embeddings"; readonly translation: EmbeddingsTranslation }
+  | { readonly kind: "batch"; readonly reading: BatchReading }
   | { readonly kind: "input_items"; readonly body: Uint8Array<ArrayBuffer> }
   | { readonly kind: "passed"; readonly response: PassedResponse };
 

@@ -14,7 +14,13 @@ import { JobLimitError, jobError } from "../threads/job-limit-error.ts";
 import type { JobMessage, PoolJob } from "../threads/pool-thread.ts";
 import { ThreadPool, type ThreadPoolLimits } from "../threads/thread-pool.ts";
 import type { SealTarget } from "./state-seals.ts";
-import type { EmbeddingsTerms, EmbeddingsTranslation, VectorTerms } from "./translate-embeddings.ts";
+import type {
+  BatchReading,
+  BatchTerms,
+  EmbeddingsTerms,
+  EmbeddingsTranslation,
+  VectorTerms,
+} from "./translate-embeddings.ts";
 import type { RequestTerms, RequestTranslation } from "./translate-request.ts";
 import type { ResponseTranslation } from "./translate-response.ts";
 import {
@@ -140,6 +146,19 @@ export class TranslationThreads {
   async translateVectors({ owner, body, terms }: LongPart<VectorTerms>): Promise<ResponseTranslation> {
     const result = await this.#runResponse(owner, body, (copy) => ({ kind: "vectors", body: copy, terms }));
     return result.translation;
+  }
+
+  /** A response that exceeds a limit counts as malformed. */
+  async readBatch({ owner, body, terms }: LongPart<BatchTerms>): Promise<BatchReading> {
+    const open = () => openPart(body, (copy) => ({ kind: "batch", body: copy, terms }));
+    try {
+      const result = await this.#pool.run({ owner, bytes: body.end - body.start, open });
+      if (result.kind !== "batch") throw new Error("expected a batch of vectors");
+      return result.reading;
+    } catch (error) {
+      if (!(error instanceof JobLimitError) || error.isOverload) throw toApiError(error);
+      return { kind: "malformed", reason: "the response is too complex" };
+    }
   }
 
   /** Rejects with the error for the client. */

@@ -8,10 +8,11 @@ import { readWholeResponse } from "../../protocols/whole-response.ts";
 import { listInputItems } from "../stored-responses/input-items.ts";
 import { type JobResult, serveJobs } from "../threads/serve-jobs.ts";
 import { StateSeals } from "./state-seals.ts";
-import { translateEmbeddings, translateVectors } from "./translate-embeddings.ts";
+import { readBatch, translateEmbeddings, translateVectors } from "./translate-embeddings.ts";
 import { translateRequest } from "./translate-request.ts";
 import { type ResponseTranslation, translateResponse } from "./translate-response.ts";
 import {
+  type BatchJob,
   type EmbeddingsJob,
   type InputItemsJob,
   JobKeyring,
@@ -36,6 +37,8 @@ serveJobs<TranslationJob, TranslationResult>((job) => {
       return runInputItems(job);
     case "vectors":
       return returnResponse(translateVectors(wholeBytesPart(job.body), job.terms), []);
+    case "batch":
+      return runBatch(job);
     case "passed":
       return runPassed(job);
   }
@@ -103,6 +106,13 @@ function runEmbeddings({ body, terms }: EmbeddingsJob): JobResult<TranslationRes
     result: { kind: "embeddings", translation: { ...translation, batches } },
     transfer: batches.map((batch) => batch.body.buffer),
   };
+}
+
+function runBatch({ body, terms }: BatchJob): JobResult<TranslationResult> {
+  const reading = readBatch(wholeBytesPart(body), terms);
+  if (reading.kind !== "batch") return { result: { kind: "batch", reading }, transfer: [] };
+  const entries = ownBuffer(reading.entries);
+  return { result: { kind: "batch", reading: { ...reading, entries } }, transfer: [entries.buffer] };
 }
 
 function runInputItems({ body, terms }: InputItemsJob): JobResult<TranslationResult> {

@@ -26,9 +26,12 @@ export function readPassedResponse(
   body: Part,
   { endpoint, audience, owner }: PassedResponseTerms,
 ): MaybePromise<WholeResponseResult> {
-  if (!isSlow(body, threads.limits.responseBytesMin))
-    return readWholeResponse(body, endpoint, audience, jsonDepthMax);
   const { publicModel, upstreamModel, account, wantsBase64 = false } = audience;
+  const { responseBytesMin } = threads.limits;
+  // Vectors are parsed and written in another form, like a translation.
+  const isLongPacking = wantsBase64 && body.end - body.start > responseBytesMin;
+  if (!isLongPacking && !isSlow(body, responseBytesMin))
+    return readWholeResponse(body, endpoint, audience, jsonDepthMax);
   const names = { publicModel, upstreamModel, wantsBase64, account: account && copyNames(account) };
   const terms = { endpoint: endpoint.name, audience: names, depthMax: jsonDepthMax };
   return threads.readPassed({ owner, body, terms });

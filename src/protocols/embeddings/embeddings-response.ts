@@ -6,6 +6,7 @@ import { parseJson } from "../../json/parse.ts";
 import { scanObject, wantedFields } from "../../json/scan.ts";
 import { readGeminiUsage } from "../gemini/gemini-usage.ts";
 import { type Json, readArray, readNumber, readObject, readObjects } from "../hub/json-values.ts";
+import { parseMember } from "../shared/event-bounds.ts";
 import { readUsage, type TokenUsage } from "../shared/usage.ts";
 import { encodeVector } from "./vectors.ts";
 
@@ -48,12 +49,9 @@ export function scanGeminiBatch(
   const { embeddings, usageMetadata, error } = scan.fields;
   if (error?.kind === "object") return { vectors: [], usage: null, error };
   if (embeddings?.kind !== "array") return null;
-  const vectors = firstElements(bytes, embeddings, Number.POSITIVE_INFINITY);
+  const vectors = firstElements(bytes, embeddings, count + 1);
   if (vectors.length !== count) return null;
-  const usage =
-    usageMetadata === undefined
-      ? null
-      : readGeminiUsage(parseJson(bytes, usageMetadata.start, usageMetadata.end));
+  const usage = usageMetadata === undefined ? null : readGeminiUsage(parseMember(bytes, usageMetadata));
   return { vectors, usage, error: null };
 }
 

@@ -1,6 +1,6 @@
 /** Base64 embeddings, the default request of the SDKs, for upstreams that return only numbers. */
 
-import { type ByteRange, firstElements } from "../../json/array.ts";
+import { type ByteRange, eachElement } from "../../json/array.ts";
 import { parseJson } from "../../json/parse.ts";
 import { type JsonField, scanObject, wantedFields } from "../../json/scan.ts";
 import { replaceValue, type Splice } from "../../json/splice.ts";
@@ -17,11 +17,12 @@ export function packVectors(bytes: Uint8Array, data: JsonField, depthMax: number
     const vector = scan.ok ? scan.fields.embedding : undefined;
     return vector?.kind === "array" ? vector : null;
   };
-  const [first] = firstElements(bytes, data, 1);
-  if (first === undefined || readNumbers(first) === null) return [];
   const splices: Splice[] = [];
-  for (const entry of firstElements(bytes, data, Number.POSITIVE_INFINITY)) {
+  let isFirst = true;
+  for (const entry of eachElement(bytes, data)) {
     const field = readNumbers(entry);
+    if (isFirst && field === null) return splices;
+    isFirst = false;
     const vector = field && parseJson(bytes, field.start, field.end);
     if (field !== null && isVector(vector))
       splices.push(replaceValue(field, Buffer.from(`"${encodeVector(vector)}"`)));
