@@ -84,7 +84,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     if (unfinished > 0) log.warn("requests_unfinished", { requests: unfinished });
   });
   const reasoning = new ReasoningEstimates();
-  const heldResponses = openHeldResponses(context, services, { dispatcher, reasoning });
+  const heldResponses = openHeldResponses(context, services, { dispatcher, reasoning, inputCounter });
   return {
     clock,
     log,
@@ -132,7 +132,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
 function openHeldResponses(
   { installation, limits, log, closers }: ProcessContext,
   { policy, billing }: GatewayServices,
-  upstream: Pick<Gateway, "dispatcher" | "reasoning">,
+  upstream: Pick<Gateway, "dispatcher" | "reasoning" | "inputCounter">,
 ): HeldResponses {
   const { db, clock } = installation;
   const { billingEngine, faults: billingFaults, adoptedResponses: adopted } = billing;

@@ -234,11 +234,15 @@ export class Pipeline<C extends Call, Out> {
     // Settle.
     context.capture?.addWholeResponse(200, response.body);
     const isClientGone = lingeringClient !== null && call.request.signal.aborted;
-    const ending = buildWholeEnding(context, response, { responseId, responseState, isClientGone });
+    const end = { responseId, responseState, isClientGone };
+    const ending = buildWholeEnding(gateway, context, response, end);
     const settled = settleOrFollow(gateway, context, ending);
     releaseConcurrency(context);
     if (settled !== null) await settled;
-    if (context.claim !== null) await endClaim(gateway, context.claim, buildStoredResult(response));
+    if (context.claim !== null) {
+      const stored = buildStoredResult(response, gateway.idempotency.responseBytesMax);
+      await endClaim(gateway, context.claim, stored);
+    }
     if (context.followUp === null) disposeBody(context.request);
 
     // Deliver.

@@ -60,6 +60,11 @@ export class Idempotency {
     );
   }
 
+  /** A longer response is not stored. */
+  get responseBytesMax(): number {
+    return this.#options.responseBytesMax;
+  }
+
   /** Durable before it resolves. The caller that gets `new` must end the claim with `finish` or `releaseClaim`. */
   async begin(claim: IdempotencyClaim): Promise<IdempotencyStart> {
     const { db, clock, processId, keptMs } = this.#options;

@@ -1,11 +1,11 @@
 /** Whole responses: what of an account's response the gateway keeps, counts and settles before the client receives it. */
 
-import { joinParts, type Part } from "../../base/parts.ts";
+import { joinParts, partsLength } from "../../base/parts.ts";
 import type { StoredResult } from "../../billing/idempotency/idempotency.ts";
 import { hasTextOutput } from "../../protocols/shared/endpoint.ts";
 import type { UpstreamResponse } from "../../protocols/whole-response.ts";
 import type { UsageRow } from "../../store/usage/usage.ts";
-import { countResponse } from "../metering/count-request.ts";
+import type { InputCounter } from "../metering/count-input.ts";
 import { isWholeCount } from "../metering/meter.ts";
 import type { ReservedRequest } from "../request-context.ts";
 import type { RequestEnding, ResponseState } from "../settlement/request-ending.ts";
@@ -29,8 +29,14 @@ interface WholeEnd {
   readonly isClientGone: boolean;
 }
 
+/** The services that the ending of a whole response uses. */
+interface WholeEndServices {
+  readonly inputCounter: Pick<InputCounter, "countResponse">;
+}
+
 export function buildWholeEnding(
-  { endpoint }: ReservedRequest,
+  { inputCounter }: WholeEndServices,
+  { endpoint, caller }: ReservedRequest,
   response: UpstreamResponse,
   { responseId, responseState, isClientGone }: WholeEnd,
 ): RequestEnding {
@@ -48,15 +54,12 @@ export function buildWholeEnding(
     responseState,
     isServed: true,
     isWhole: true,
-    countOutput: hasTextOutput(endpoint) && !isReported ? openCounter(body) : null,
+    countOutput:
+      hasTextOutput(endpoint) && !isReported ? () => inputCounter.countResponse(body, caller.key.id) : null,
     estimateShown: null,
     isAbandoned: false,
     describeResponse: response.describe,
   };
-}
-
-function openCounter(body: readonly Part[]): NonNullable<RequestEnding["countOutput"]> {
-  return () => countResponse(joinParts(body));
 }
 
 function readOutcome({ status }: UpstreamResponse): UsageRow["outcome"] {
@@ -76,7 +79,9 @@ export function releaseConcurrency({ lease, accountSlot }: ReservedRequest): voi
   accountSlot?.release(null);
 }
 
-/** The response that a repeat with the same Idempotency-Key receives. */
-export function buildStoredResult({ body }: UpstreamResponse): StoredResult {
+/** The response that a repeat with the same Idempotency-Key receives. Null if it is too long to be stored. */
+export function buildStoredResult({ body }: UpstreamResponse, bytesMax: number): StoredResult | null {
+  // Before it is joined: decoding a long response would hold the event loop.
+  if (partsLength(body) > bytesMax) return null;
   return { status: 200, contentType: "application/json", body: new TextDecoder().decode(joinParts(body)) };
 }

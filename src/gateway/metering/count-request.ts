@@ -85,11 +85,15 @@ export async function countTexts(texts: readonly string[]): Promise<number> {
   return tokens;
 }
 
-/** The output tokens of a whole response. Images and vectors have none. */
+/** The output of a response that is not counted, by its bytes. */
+export function estimateResponse(bytes: number): CountedOutput {
+  return { outputTokens: Math.ceil(bytes / BYTES_PER_TOKEN), reasoningTokens: 0 };
+}
+
+/** The output tokens of a whole response. Images and vectors have none. Blocks while it parses the response. */
 export async function countResponse(body: Uint8Array): Promise<CountedOutput> {
   // No model writes so much: the response is counted by its bytes, and charged at most its hold.
-  if (findEventFault(wholeBytesPart(body), SCANNED_EVENT) !== null)
-    return { outputTokens: Math.ceil(body.length / BYTES_PER_TOKEN), reasoningTokens: 0 };
+  if (findEventFault(wholeBytesPart(body), SCANNED_EVENT) !== null) return estimateResponse(body.length);
   const { outputTexts, reasoningTexts } = readWholeResponseTexts(parseJson(body));
   const reasoningTokens = await countTexts(reasoningTexts);
   return { outputTokens: reasoningTokens + (await countTexts(outputTexts)), reasoningTokens };

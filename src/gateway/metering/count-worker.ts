@@ -1,11 +1,15 @@
-/** Worker that counts the input of requests. See `count-input.ts`. */
+/** Worker that counts the input of requests and the output of responses. See `count-input.ts`. */
 
 import { serveJobs } from "../threads/serve-jobs.ts";
-import type { CountJob } from "./count-input.ts";
-import { countInputHere } from "./count-request.ts";
+import type { CountJob, CountResult } from "./count-input.ts";
+import { countInputHere, countResponse } from "./count-request.ts";
 import { loadTokenizer } from "./tokenizer.ts";
 
-serveJobs<CountJob, number>(
-  async ({ bytes, output }) => ({ result: await countInputHere(bytes, output), transfer: [] }),
+serveJobs<CountJob, CountResult>(
+  async (job) => ({
+    result:
+      job.kind === "input" ? await countInputHere(job.bytes, job.output) : await countResponse(job.bytes),
+    transfer: [],
+  }),
   loadTokenizer(),
 );

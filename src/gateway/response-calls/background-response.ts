@@ -5,7 +5,6 @@
  * (`held-responses.ts`).
  */
 
-import { joinParts } from "../../base/parts.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { RESPONSES } from "../../protocols/responses/responses-endpoints.ts";
 import type { Audience } from "../../protocols/shared/upstream-error.ts";
@@ -14,7 +13,6 @@ import {
   readResponseEnd,
   type UpstreamResponse,
 } from "../../protocols/whole-response.ts";
-import { countResponse } from "../metering/count-request.ts";
 import type { InFlightRequests } from "../request/in-flight-requests.ts";
 import type { PaidRequest } from "../request-context.ts";
 import type { RequestEnding } from "../settlement/request-ending.ts";
@@ -129,6 +127,7 @@ class BackgroundResponse {
 
   async settle(progress: ResponseProgress): Promise<void> {
     const ending = this.#ending;
+    const { inputCounter } = this.#services;
     const response = progress.kind === "ended" ? progress.response : null;
     const isCancelled = progress.kind === "ended" && isStopped(progress.outcome, response);
     await settleRequest(this.#services, this.#context, {
@@ -141,7 +140,10 @@ class BackgroundResponse {
       isWhole: progress.kind === "ended" && !isCancelled,
       // The client of a background response may disconnect. Only a cancelled response has output that was not received.
       isAbandoned: isCancelled,
-      countOutput: response === null ? ending.countOutput : () => countResponse(joinParts(response.body)),
+      countOutput:
+        response === null
+          ? ending.countOutput
+          : () => inputCounter.countResponse(response.body, this.#context.caller.key.id),
     });
   }
 }

@@ -25,7 +25,7 @@ import type { Db } from "../../store/engine/db.ts";
 import type { HeldResponse } from "../../store/money/holds.ts";
 import { readTerms } from "../../store/money/tariffs.ts";
 import { storableCost } from "../../store/usage/storable-values.ts";
-import { countResponse } from "../metering/count-request.ts";
+import type { InputCounter } from "../metering/count-input.ts";
 import { asBounded, type MeasuredUsage, reportsAll } from "../metering/meter.ts";
 import type { ReasoningEstimates } from "../metering/reasoning-estimate.ts";
 import { boundLateReport } from "../metering/usage-bounds.ts";
@@ -40,6 +40,7 @@ export interface HeldSettlementServices extends Pick<MoneyServices, "billingFaul
   readonly log: Pick<Log, "info" | "error">;
   readonly policy: Pick<LivePolicy, "snapshot">;
   readonly reasoning: ReasoningEstimates;
+  readonly inputCounter: Pick<InputCounter, "countResponse">;
   readonly billingEngine: Pick<BillingEngine, "book">;
 }
 
@@ -104,7 +105,7 @@ async function computeUse(
 
 /** The reported usage. If it is missing, the output is counted, and the input is the estimate of the hold. */
 async function measureHeld(
-  { policy, reasoning }: HeldSettlementServices,
+  { policy, reasoning, inputCounter }: HeldSettlementServices,
   held: HeldResponse,
   { end, tariff }: { readonly end: EndedResponse; readonly tariff: Tariff },
 ): Promise<MeasuredUsage> {
@@ -117,7 +118,7 @@ async function measureHeld(
       : boundLateReport(response.usage, model, readSearchLimit(response) ?? group?.webSearchesMax);
   if (report !== null && (report.verdict === "implausible" || reportsAll(report.usage, 0)))
     return asBounded(report);
-  const counted = await countResponse(joinParts(response.body));
+  const counted = await inputCounter.countResponse(response.body, held.keyId);
   const how = isStopped(outcome, response) ? "partial" : "estimated";
   const measured: MeasuredUsage = {
     tokens: { ...NO_TOKENS, ...counted, inputTokens: report?.usage?.inputTokens || held.inputTokens },

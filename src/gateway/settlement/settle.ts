@@ -52,7 +52,7 @@ export interface SettlementServices extends RecordingServices {
   readonly log: Log;
   readonly estimates: InputEstimates;
   readonly reasoning: ReasoningEstimates;
-  readonly inputCounter: Pick<InputCounter, "countRequest">;
+  readonly inputCounter: Pick<InputCounter, "countRequest" | "countResponse">;
   readonly rejections: Pick<RejectionRows, "addToCounted">;
   readonly billingFaults: Pick<BillingFaults, "add">;
   readonly billingEngine: Pick<BillingEngine, "push" | "settle">;
