@@ -13,11 +13,13 @@ const ID = utf8.encode("id");
 const EVENT_FIELDS = wantedFields(["response"]);
 const RESPONSE_FIELDS = wantedFields(["id"]);
 const DEPTH_MAX = 128;
+/** As of the ids that requests may continue from. Each lane of a WebSocket remembers one, which no budget counts. */
+const ID_BYTES_MAX = 4_096;
 
-/** Returns null if the event has no id. */
+/** Returns null if the event has no id, or one that is too long to be used. */
 export function findResponseId(bytes: Uint8Array, start: number, end: number): string | null {
   const id = readNearId(bytes, start, end) ?? scanForId(bytes, start, end);
-  return id === null ? null : stringValue(bytes, id);
+  return id === null || id.end - id.start > ID_BYTES_MAX ? null : stringValue(bytes, id);
 }
 
 /** Handles the usual layout without walking the rest of the event, which contains the whole output. */
