@@ -2,7 +2,6 @@
 
 import { parseJson } from "../json/parse.ts";
 import { type JsonField, scanObject, type ValueKind, wantedFields } from "../json/scan.ts";
-import type { CreateFrame } from "./client-frame.ts";
 
 const SETTINGS = [
   "instructions",
@@ -55,11 +54,11 @@ const WANTED = wantedFields(SETTINGS);
 export type EchoedSettings = Readonly<Record<string, string>>;
 
 /**
- * Reads the settings that the frame contains. It walks the whole frame. A setting that would exceed `bytesMax` in total is omitted: a warm-up
+ * Reads the settings that a frame contains. It walks the whole frame. A setting that would exceed `bytesMax` in total is omitted: a warm-up
  * is free, so its response must not be larger than a reasonable request.
  */
 export function readEchoedSettings(
-  { bytes }: Pick<CreateFrame, "bytes">,
+  bytes: Uint8Array,
   limits: { readonly depthMax: number; readonly bytesMax: number },
 ): EchoedSettings {
   const scan = scanObject(bytes, 0, bytes.length, WANTED, { depthMax: limits.depthMax });

@@ -17,7 +17,9 @@ serveJobs<FrameJob, InspectedFrame>(({ bytes, depthMax, echoBytesMax }): JobResu
   const { input } = frame.scan.fields;
   const calls =
     input?.kind === "array" ? findToolCalls(frame.bytes, input, depthMax) : { made: [], completed: [] };
-  const settings = frame.generates ? null : readEchoedSettings(frame, { depthMax, bytesMax: echoBytesMax });
+  const settings = frame.generates
+    ? null
+    : readEchoedSettings(frame.bytes, { depthMax, bytesMax: echoBytesMax });
   const inspection = { calls, metadata: readFrameMetadata(frame, depthMax), settings };
   return {
     result: { kind: "create", frame: { ...frame, inspection } },

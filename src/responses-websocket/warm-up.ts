@@ -74,7 +74,10 @@ function buildWarmUp(
   // The inspector has read those of a long frame.
   const settings =
     frame.inspection?.settings ??
-    readEchoedSettings(frame, { depthMax: limits.jsonDepthMax, bytesMax: limits.socketWarmUpEchoBytesMax });
+    readEchoedSettings(frame.bytes, {
+      depthMax: limits.jsonDepthMax,
+      bytesMax: limits.socketWarmUpEchoBytesMax,
+    });
   const completed = { ...created, status: "completed", completed_at: seconds, usage: ZERO_USAGE };
   const lane = frame.streamId === null ? {} : { stream_id: frame.streamId };
   return {
