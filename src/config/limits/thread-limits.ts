@@ -35,7 +35,8 @@ export const threadLimits = {
   translationThreads: {
     ...thread,
     requestBytesMin: 256 * KiB,
-    responseBytesMin: 1 * MiB,
+    /** A MiB of numbers that must keep their digits takes 80 ms to translate. */
+    responseBytesMin: 256 * KiB,
     shortJobBytesMax,
     /** A request with the stored conversation that it continues. */
     requestBytesMax: 64 * MiB,

@@ -44,8 +44,6 @@ export interface EmbeddingsSource {
 }
 
 const CHARS_PER_TOKEN = 4;
-/** A longer response to a batch is read in a thread. */
-const BATCH_BYTES_MAX = 256 * 1024;
 
 /** As deep as a response with embeddings may be nested. */
 const JSON_DEPTH_MAX = 16;
@@ -151,15 +149,18 @@ export class EmbeddingsTranslator implements Translator {
     }
   }
 
-  /** A batch usually has several MiB of numbers, which take longer than other content of this length. */
   #readBatch(body: Part, terms: BatchTerms): MaybePromise<BatchReading> {
-    const isLong = body.end - body.start > BATCH_BYTES_MAX;
-    return isLong ? this.#threads.readBatch({ owner: this.#owner, body, terms }) : readBatch(body, terms);
+    return this.#isLong(body)
+      ? this.#threads.readBatch({ owner: this.#owner, body, terms })
+      : readBatch(body, terms);
+  }
+
+  #isLong({ start, end }: Part): boolean {
+    return end - start > this.#threads.limits.responseBytesMin;
   }
 
   async #readVectors(body: Part, terms: VectorTerms): Promise<WholeResponseResult> {
-    const isLong = body.end - body.start > this.#threads.limits.responseBytesMin;
-    const translation = isLong
+    const translation = this.#isLong(body)
       ? await this.#threads.translateVectors({ owner: this.#owner, body, terms })
       : translateVectors(body, terms);
     if (translation.kind !== "response") return translation;

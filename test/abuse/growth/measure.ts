@@ -9,7 +9,7 @@ import type { Result } from "./lab.ts";
 
 /** The sizes are a quarter of this and the whole: two doublings. */
 export const DOCUMENT_BYTES = 128 * 1024;
-/** Requests over 256 KiB and whole responses over 1 MiB are handled in threads. */
+/** Documents over 256 KiB are handled in threads. */
 export const LARGE_DOCUMENT_BYTES = 2 * 1024 * 1024;
 const GROWTH_MAX = 2.6;
 /** What a request costs at any size, and what else the process does meanwhile: timers, compilation, collection. */
