@@ -20,6 +20,7 @@ import { type RecentBookingLimits, RecentBookings } from "./engine/recent-bookin
 import { SettlementSpool } from "./engine/settlement-spool.ts";
 import { Idempotency, type IdempotencyOptions } from "./idempotency/idempotency.ts";
 import { Journal } from "./journal/journal.ts";
+import { LateUsage } from "./late-usage.ts";
 import { type MaintenanceLimits, startMaintenance } from "./maintenance/start-maintenance.ts";
 import { measureCommits } from "./measured-db.ts";
 import { type Recovery, type RecoveryLimits, startRecovery } from "./recovery/recovery.ts";
@@ -34,6 +35,7 @@ export interface Billing {
   metrics: BillingMetrics;
   adoptedResponses: Recovery["adoptedResponses"];
   storeReplacement: Pick<StoreReplacement, "replacedAtMs">;
+  lateUsage: Pick<LateUsage, "add">;
   /**
    * Whether a request that arrives now could be recorded. Resolves within a fixed time, even if the database does not
    * respond.
@@ -149,6 +151,7 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
     metrics,
     adoptedResponses: recovery.adoptedResponses,
     storeReplacement,
+    lateUsage: new LateUsage({ db, billingEngine, recentBookings }),
     isReady,
     async close() {
       await maintenance.stop();

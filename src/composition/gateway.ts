@@ -69,11 +69,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
   const threads = openTranslationThreads(context);
   const dispatcher = openDispatcher(context, { ...services, ...billing, occupancy, loop, threads });
   const bodies = openBodyBudgets(limits, settings.largeBodiesBytes, { ...clock, deadlines });
-  const requests = new RequestReader(
-    { ...limits, spoolDir: spoolFolder(context), deadlines, monotonicMs: clock.monotonicMs },
-    bodies,
-  );
-  closers.add(() => requests.close());
+  const requests = openRequestReader(context, deadlines, bodies);
   // Opened before the requests in flight, so that they are closed after them.
   const inputCounter = openInputCounter(context);
   const captures = openCaptures(context);
@@ -100,6 +96,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     billingEngine: billing.billingEngine,
     rejections: billing.rejections,
     billingFaults: billing.faults,
+    lateUsage: billing.lateUsage,
     idempotency: billing.idempotency,
     stays: new ConversationStays(limits.fallbackStaysMax, clock.monotonicMs),
     estimates: createInputEstimates(),
@@ -184,6 +181,19 @@ function openInputCounter({ installation, limits, closers }: ProcessContext): In
   const counter = new InputCounter({ limits: limits.tokenCountThread, monotonicMs });
   closers.add(() => counter.close());
   return counter;
+}
+
+function openRequestReader(
+  context: ProcessContext,
+  deadlines: Timers["deadlines"],
+  bodies: ReturnType<typeof openBodyBudgets>,
+): RequestReader {
+  const { installation, limits, closers } = context;
+  const { monotonicMs } = installation.clock;
+  const options = { ...limits, spoolDir: spoolFolder(context), deadlines, monotonicMs };
+  const requests = new RequestReader(options, bodies);
+  closers.add(() => requests.close());
+  return requests;
 }
 
 function openTranslationThreads({ installation, limits, closers }: ProcessContext): TranslationThreads {

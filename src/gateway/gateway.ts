@@ -7,6 +7,7 @@ import type { Clock } from "../base/clock.ts";
 import type { BillingEngine } from "../billing/engine/billing-engine.ts";
 import type { RejectionRows } from "../billing/engine/rejection-rows.ts";
 import type { Idempotency } from "../billing/idempotency/idempotency.ts";
+import type { LateUsage } from "../billing/late-usage.ts";
 import type { CaptureRecorder } from "../capture/capture-recorder.ts";
 import type { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
 import type { LimitLeases } from "../limits/leases/limit-leases.ts";
@@ -61,6 +62,7 @@ export interface Gateway {
   readonly rejections: Pick<RejectionRows, "addToCounted">;
   /** Faults that the operator is alerted to. */
   readonly billingFaults: Pick<BillingFaults, "add">;
+  readonly lateUsage: Pick<LateUsage, "add">;
   readonly idempotency: Idempotency;
   /** The fallback steps at which conversations stay. */
   readonly stays: ConversationStays;

@@ -30,11 +30,16 @@ interface Booking extends BookedRows {
   atMs: number;
 }
 
+/** Changes a row that was booked before. Called again, it changes nothing. */
+type Change = () => Promise<unknown>;
+
 export class RecentBookings {
   readonly #options: RecentBookingsOptions;
   /** In the order of their commits. */
   #bookings: Booking[] = [];
   #count = 0;
+  /** In the order of their commits. */
+  #changes: { readonly atMs: number; readonly change: Change }[] = [];
 
   constructor(options: RecentBookingsOptions) {
     this.#options = options;
@@ -53,9 +58,19 @@ export class RecentBookings {
     this.add({ count: rows.length, segment: Number.POSITIVE_INFINITY, rows: () => [...rows] });
   }
 
+  addChange(change: Change): void {
+    this.#changes.push({ atMs: this.#options.monotonicMs(), change });
+    if (this.#changes.length > this.#options.limits.requestsMax) this.#changes.shift();
+  }
+
+  listChanges(): Change[] {
+    return this.#changes.map(({ change }) => change);
+  }
+
   /** The database was still the same at this time. While it is away, nothing is dropped. */
   confirm(atMs: number): void {
     const beforeMs = atMs - this.#options.limits.keptMs;
+    this.#changes = this.#changes.filter((one) => one.atMs >= beforeMs);
     for (let [first] = this.#bookings; first !== undefined && first.atMs < beforeMs; [first] = this.#bookings)
       this.#dropFirst();
   }

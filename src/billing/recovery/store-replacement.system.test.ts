@@ -3,6 +3,7 @@ import { eventually } from "../../../test/support/eventually.ts";
 import { FailoverDatabase } from "../../../test/support/standby.ts";
 import { systemClock } from "../../base/clock.ts";
 import { makeTariff } from "../../money/tariff.ts";
+import { NO_TOKENS } from "../../money/token-counts.ts";
 import { type Db, openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
 import { readTerms } from "../../store/money/tariffs.ts";
@@ -18,6 +19,7 @@ import {
   makeBilling,
 } from "../engine/direct-billing.test-support.ts";
 import { RecentBookings } from "../engine/recent-bookings.ts";
+import { LateUsage } from "../late-usage.ts";
 import { reconcileLedger } from "../maintenance/reconciliation.ts";
 import { StoreReplacement } from "./store-replacement.ts";
 
@@ -114,6 +116,29 @@ for (const [name, writeBehind] of Object.entries(ENGINES)) {
     await billingEngine.stop();
   });
 }
+
+test("the usage of an unpaid background response that was lost is added again, once", async () => {
+  const billingEngine = makeBilling(db, { recentBookings });
+  const replacement = await watch(billingEngine);
+  billingEngine.push(
+    usageRow({ requestId: "background", atMs: Date.now(), outcome: "pending", outputTokens: 0 }),
+  );
+  await billingEngine.flush();
+  await database.standby.catchUp();
+  database.standby.stopReplication();
+  const lateUsage = new LateUsage({ db, billingEngine, recentBookings });
+  const tokens = { ...NO_TOKENS, outputTokens: 54 };
+  await lateUsage.add("background", { tokens, costNano: 0n, listNano: 0n }, "completed");
+  await database.failOver();
+  const findOutcome = async () => (await findUsage(db, "background"))?.outcome;
+  await eventually(async () => (await findOutcome().catch(() => null)) === "pending", 60_000);
+  await checkUntilDone(replacement);
+  await checkUntilDone(replacement);
+  expect(await findUsage(db, "background")).toMatchObject({ outcome: "completed", outputTokens: 54 });
+  expect(await findings()).toEqual([]);
+  await replacement.stop();
+  await billingEngine.stop();
+});
 
 test("a reservation whose release was lost is released again, although its node uses none any more", async () => {
   const billingEngine = makeBilling(db, { recentBookings, writeBehind: {} });

@@ -27,6 +27,7 @@ export interface StoreReplacementOptions {
 }
 
 const REQUESTS_AT_ONCE = 500;
+const CHANGES_REPEATED_MS = 60_000;
 
 /** Owns the timer of the check, and whether a replacement was seen that is not handled yet. */
 export class StoreReplacement {
@@ -78,7 +79,14 @@ export class StoreReplacement {
     }
     if (this.#isReplaced) await this.#restore();
     this.#isReplaced = false;
+    if (this.#wasReplacedLately()) for (const change of recentBookings.listChanges()) await change();
     recentBookings.confirm(atMs);
+  }
+
+  /** Another node may book the row of a change again later than this one. */
+  #wasReplacedLately(): boolean {
+    const { clock } = this.#options;
+    return this.#replacedAtMs !== null && clock.nowMs() - this.#replacedAtMs < CHANGES_REPEATED_MS;
   }
 
   async #restore(): Promise<void> {

@@ -12,7 +12,7 @@ import {
 } from "../../accounts/failure.ts";
 import { forwardedResponseHeaders, upstreamRequestId } from "../../accounts/headers.ts";
 import type { Clock } from "../../base/clock.ts";
-import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
+import type { LateUsage } from "../../billing/late-usage.ts";
 import { ApiError } from "../../errors.ts";
 import { computeTariffCosts, NO_COSTS } from "../../money/tariff.ts";
 import type { ResponseHeaders } from "../../net/http-client/contract.ts";
@@ -34,7 +34,7 @@ import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import { readResponseEnd, type UpstreamResponse } from "../../protocols/whole-response.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { hasAccount } from "../../store/policy/accounts.ts";
-import { type PendingUse, settlePending } from "../../store/usage/usage.ts";
+import type { PendingUse } from "../../store/usage/usage.ts";
 import { allowInterface } from "../admission/admit.ts";
 import { type Authenticator, authenticate } from "../admission/authenticate.ts";
 import type { Call } from "../call.ts";
@@ -86,7 +86,7 @@ export interface StoredResponseServices extends OwnResponseServices {
   readonly db: Db;
   readonly policy: Pick<LivePolicy, "snapshot">;
   readonly auth: Authenticator;
-  readonly billingEngine: Pick<BillingEngine, "flush">;
+  readonly lateUsage: Pick<LateUsage, "add">;
   readonly responses: Pick<ResponseRoutes, "find" | "add" | "remove">;
   readonly dispatcher: OutboundRequest &
     PassedResponseServices & {
@@ -272,8 +272,7 @@ async function settleBackground(
     return;
   }
   if (!route.pending) return;
-  await services.billingEngine.flush();
-  await settlePending(services.db, route.requestId, lateUse(response.usage, route.terms), outcome);
+  await services.lateUsage.add(route.requestId, lateUse(response.usage, route.terms), outcome);
   const { terms: _, ...settled } = route;
   services.responses.add(stored.responseId, { ...settled, pending: false });
 }
