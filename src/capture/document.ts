@@ -158,9 +158,16 @@ function buildBody({ head, tail, totalBytes }: KeptBytes, rules: RedactionRules)
   };
 }
 
+const REPLACEMENT = "\uFFFD";
+
 /** A cut in the middle of a character leaves replacement characters at that end. */
 function withoutBrokenCharacter(text: string): string {
-  return text.replace(/^\uFFFD+|\uFFFD+$/g, "");
+  let start = 0;
+  let end = text.length;
+  while (text[start] === REPLACEMENT) start++;
+  // A pattern that ends with `$` would try again at every one of these characters in the text.
+  while (end > start && text[end - 1] === REPLACEMENT) end--;
+  return text.slice(start, end);
 }
 
 function parseLines(lines: string): [string, string][] {
