@@ -123,6 +123,8 @@ function buildRequest(
       namesKept: false,
       hostsTools: false,
       searchesWeb: false,
+      namesCollections: false,
+      hasSchema: false,
     }),
     searchOffer: () => null,
     outputTokensMax: null,

@@ -1,7 +1,6 @@
 /** Whether a fallback step can serve a request: what the request contains, and what the step's accounts can express. */
 
 import { accountProfile } from "../../accounts/profile.ts";
-import { findBytes } from "../../base/bytes.ts";
 import type { AccountRoute, PublishedFallbackStep } from "../../policy/snapshot.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
 import { findRoutes } from "../admission/admit.ts";
@@ -11,31 +10,13 @@ import { estimateInputMin } from "../metering/input-range.ts";
 import type { AdmittedRequest } from "../request-context.ts";
 
 const NO_ROUTES: readonly AccountRoute[] = [];
-/** Names in requests for a response with a schema: of OpenAI and Anthropic, and of Google. */
-const SCHEMA_NAMES = [
-  "json_schema",
-  ...["responseSchema", "response_schema", "responseJsonSchema", "response_json_schema"],
-].map(quote);
-/** Names in requests for collections of files at the upstream: of OpenAI, and of Google. */
-const COLLECTION_NAMES = ["vector_store_ids", "fileSearchStoreNames", "file_search_store_names"].map(quote);
-
 /** The request uses what only the accounts of its first step have: stored conversations, prompts or files. */
 export function isStateful({ request, storedConversation }: AdmittedRequest): boolean {
   if (request.background) return true;
   if (storedConversation === null && (request.readsKept || request.previousResponseId !== null)) return true;
   if (storedConversation !== null && namesPrompt(request)) return true;
-  const { namesKept, remoteFiles } = request.inputReach();
-  return namesKept || remoteFiles > 0 || mentions(request, COLLECTION_NAMES);
-}
-
-function quote(name: string): Buffer {
-  return Buffer.from(`"${name}"`);
-}
-
-/** Quotes within texts are escaped, so only members and values match. */
-function mentions(request: ModelRequest, names: readonly Buffer[]): boolean {
-  const part = request.scannedBody()?.part ?? null;
-  return part !== null && names.some((name) => findBytes(part.bytes, name, part.start, part.end) !== -1);
+  const { namesKept, remoteFiles, namesCollections } = request.inputReach();
+  return namesKept || remoteFiles > 0 || namesCollections;
 }
 
 function namesPrompt(request: ModelRequest): boolean {
@@ -81,12 +62,8 @@ interface RequestNeeds {
 }
 
 function readNeeds(request: ModelRequest): RequestNeeds {
-  const { files, remotePictures } = request.inputReach();
-  return {
-    hasFiles: files > 0,
-    hasRemotePictures: remotePictures > 0,
-    hasSchema: mentions(request, SCHEMA_NAMES),
-  };
+  const { files, remotePictures, hasSchema } = request.inputReach();
+  return { hasFiles: files > 0, hasRemotePictures: remotePictures > 0, hasSchema };
 }
 
 function canExpress(

@@ -17,6 +17,8 @@ const NOTHING = {
   namesKept: false,
   hostsTools: false,
   searchesWeb: false,
+  namesCollections: false,
+  hasSchema: false,
 };
 const content = (...parts: object[]) => ({ input: [{ role: "user", content: parts }] });
 
@@ -61,6 +63,17 @@ describe("the input that a request can reach", () => {
       },
       { pictures: 1, remotePictures: 1 },
     ],
+    [
+      { tools: [{ type: "file_search", vector_store_ids: ["vs_1"] }] },
+      { hostsTools: true, namesCollections: true },
+    ],
+    [
+      { tools: [{ fileSearch: { fileSearchStoreNames: ["fileSearchStores/a"] } }] },
+      { hostsTools: true, namesCollections: true },
+    ],
+    [{ response_format: { type: "json_schema", json_schema: { schema: {} } } }, { hasSchema: true }],
+    [{ text: { format: { type: "json_schema", schema: {} } } }, { hasSchema: true }],
+    [{ generationConfig: { responseJsonSchema: { type: "object" } } }, { hasSchema: true }],
   ] as const)("includes the references of case %#", (body, found) => {
     expect(reachOf(body)).toMatchObject({ ...NOTHING, ...found });
   });
@@ -69,6 +82,7 @@ describe("the input that a request can reach", () => {
     { input: [{ role: "user", content: [{ text: "x" }] }] },
     { input: [{ type: "message", content: [{ id: "msg_1" }] }] },
     { input: ["a", "b"], web_search_options: null },
+    { input: 'a "json_schema" and its "vector_store_ids"', response_format: { type: "json_object" } },
     { tools: [{ type: "function", parameters: { properties: { file_id: { type: "string" } } } }] },
     // Tools of Codex have a parameter `audio_url`.
     { tools: [{ type: "function", parameters: { properties: { audio_url: { type: "string" } } } }] },

@@ -40,6 +40,10 @@ export interface InputReach {
   hostsTools: boolean;
   /** The request offers a search of the web, under any name that a dialect has for it. */
   searchesWeb: boolean;
+  /** The request names collections of files that its upstream stores. */
+  namesCollections: boolean;
+  /** The response must have a schema. */
+  hasSchema: boolean;
 }
 
 /** Members that mean more than their own text, and the members of the body that contain them. */
@@ -74,6 +78,14 @@ const MEMBERS = wantedFields([
   "google_maps",
   "fileSearch",
   "file_search",
+  "vector_store_ids",
+  "fileSearchStoreNames",
+  "file_search_store_names",
+  "json_schema",
+  "responseSchema",
+  "response_schema",
+  "responseJsonSchema",
+  "response_json_schema",
 ]);
 const ITEM_REFERENCE = wantedFields(["item_reference"]);
 /** The client runs these tools: their results come with its next request. */
@@ -91,6 +103,8 @@ const ARRAY_CLOSE = 0x5d;
 const NULL = Buffer.from("null");
 const FALSE = Buffer.from("false");
 const DATA_URL = Buffer.from('"data:');
+/** The type of a format, which in some dialects has its schema beside it. */
+const JSON_SCHEMA = Buffer.from('"json_schema"');
 /** The media types of Messages blocks and Gemini parts. A text file is counted as text. */
 const IMAGE_TYPE = Buffer.from('"image/');
 const PDF_TYPE = Buffer.from('"application/pdf"');
@@ -131,6 +145,8 @@ class InputReachWalk {
       namesKept: false,
       hostsTools: false,
       searchesWeb: false,
+      namesCollections: false,
+      hasSchema: false,
     };
   }
 
@@ -157,7 +173,11 @@ class InputReachWalk {
   /** Reads the string at `[open, end)`, which may be a member name. Returns where to continue. */
   #readString(open: number, end: number): number {
     const next = this.#skipSpace(end);
-    if (this.#body[next] !== COLON) return next;
+    if (this.#body[next] !== COLON) {
+      if (end - open === JSON_SCHEMA.length && startsWithAt(this.#body, open, JSON_SCHEMA))
+        this.#reach.hasSchema = true;
+      return next;
+    }
     const value = this.#skipSpace(next + 1);
     this.#readMember(readMemberName(this.#body, open, end), value);
     return value;
@@ -184,7 +204,7 @@ class InputReachWalk {
 
   #readMember(name: string | undefined, value: number): void {
     this.#noteSection(name);
-    if (name === undefined || this.#toolDataDepth !== null) return;
+    if (name === undefined || this.#noteFeature(name) || this.#toolDataDepth !== null) return;
     const isText = this.#body[value] === QUOTE;
     const isObject = this.#body[value] === OBJECT_OPEN;
     // The schema of a parameter with this name.
@@ -248,6 +268,26 @@ class InputReachWalk {
         if (this.#depth !== ENTRY_DEPTH || this.#section !== "tools") return;
         this.#reach.hostsTools = true;
         if (classifyGeminiTool(camelCase(name)) === "web_search") this.#reach.searchesWeb = true;
+    }
+  }
+
+  /** What some accounts lack, wherever it is named. Returns whether the member means nothing else. */
+  #noteFeature(name: string): boolean {
+    switch (name) {
+      case "vector_store_ids":
+      case "fileSearchStoreNames":
+      case "file_search_store_names":
+        this.#reach.namesCollections = true;
+        return true;
+      case "json_schema":
+      case "responseSchema":
+      case "response_schema":
+      case "responseJsonSchema":
+      case "response_json_schema":
+        this.#reach.hasSchema = true;
+        return true;
+      default:
+        return false;
     }
   }
 
