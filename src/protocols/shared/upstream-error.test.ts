@@ -64,6 +64,12 @@ describe("reading an upstream error", () => {
     expect(readUpstreamError(odd)).toEqual({ code: null, type: null, param: null, message: "" });
   });
 
+  test("without the rest of a text that an event has made very long", () => {
+    const message = "a ".repeat(1024 * 1024);
+    for (const error of [message, { message }, { message, code: 400, status: "INVALID_ARGUMENT" }])
+      expect(readUpstreamError({ error })?.message).toBe(message.slice(0, 64 * 1024));
+  });
+
   test("returns null if there is none", () => {
     for (const json of [
       null,

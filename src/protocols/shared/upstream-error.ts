@@ -39,9 +39,12 @@ export function readUpstreamError(json: unknown): UpstreamError | null {
   if (!isObject(json)) return null;
   const response = json.response;
   const error = json.error ?? (isObject(response) ? response.error : undefined) ?? flatError(json);
-  if (typeof error === "string") return { code: null, type: null, param: null, message: error };
+  if (typeof error === "string") return { code: null, type: null, param: null, message: shorten(error) };
   if (!isObject(error)) return null;
-  if (isGoogleError(error)) return readGoogleError(error);
+  if (isGoogleError(error)) {
+    const found = readGoogleError(error);
+    return { ...found, message: shorten(found.message) };
+  }
   return {
     code: toText(error.code) ?? (isObject(error.details) ? toText(error.details.error_code) : null),
     type: toText(error.type),
@@ -133,6 +136,13 @@ export interface Audience {
   mentions(word: string): boolean;
 }
 
+/** A body with an error is no longer than this, but an event with one may be: its texts are searched by patterns. */
+const TEXT_CHARS_MAX = 64 * 1024;
+
+function shorten(text: string): string {
+  return text.slice(0, TEXT_CHARS_MAX);
+}
+
 function toText(value: unknown): string | null {
-  return typeof value === "string" ? value : typeof value === "number" ? String(value) : null;
+  return typeof value === "string" ? shorten(value) : typeof value === "number" ? String(value) : null;
 }
