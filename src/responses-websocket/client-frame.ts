@@ -195,13 +195,17 @@ function readPreviousId(bytes: Uint8Array, field: JsonField | undefined): string
   });
 }
 
+/** A longer input is not repeated: the reply is free, so its work must be small. */
+const STEER_INPUT_BYTES_MAX = 16 * 1024;
+
 function readSteer(bytes: Uint8Array, { fields }: FrameScan): SteerFrame {
   const { input } = fields;
+  const isRepeated = input !== undefined && input.end - input.start <= STEER_INPUT_BYTES_MAX;
   return {
     kind: "steer",
     streamId: null,
     previousId: readPreviousId(bytes, fields.previous_response_id),
-    input: input === undefined ? null : parseJson(bytes, input.start, input.end),
+    input: isRepeated ? parseJson(bytes, input.start, input.end) : null,
   };
 }
 

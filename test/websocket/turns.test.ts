@@ -492,4 +492,11 @@ describe("an invalid message", () => {
       error: { type: "invalid_request_error", code: "steering_not_supported" },
     });
   });
+
+  test("response.steer gets no long input back, because the reply is free", async () => {
+    const client = await open();
+    client.send({ type: "response.steer", previous_response_id: "resp_1", input: Array(10_000).fill([]) });
+    const [frame] = await client.until("response.steer.failed");
+    expect(frame).toMatchObject({ steer: { previous_response_id: "resp_1", input: null } });
+  });
 });
