@@ -376,6 +376,17 @@ export const limits = {
   // The configuration file.
 
   configFileBytesMax: 16 * MiB,
+  /**
+   * What reading a long file may take. A file of 16 MiB with 160,000 users and keys takes 2.3 GiB and 25 s; a quoted text
+   * of this length with as many lines would take 11 GiB.
+   */
+  configParsing: {
+    baseMemoryBytes: 256 * MiB,
+    memoryBytesPerChar: 256,
+    memoryBytesMax: 3_072 * MiB,
+    timeoutMs: 300_000,
+    checkMs: 50,
+  },
   /** Values that break the rules of their fields, of which one check of a file describes the first. */
   configProblemsMax: 1_000,
   /** Expansions of YAML aliases: above this number, a small file can occupy a lot of memory. */

@@ -113,10 +113,16 @@ function tooLarge(text: string): TextProblem | null {
 function notUtf8(text: string): TextProblem | null {
   const at = text.search(UNREADABLE);
   if (at === -1) return null;
-  const lines = text.slice(0, at + 1).split("\n");
+  let line = 1;
+  let lineStart = 0;
+  // A list of the lines would have one element for each byte of some files.
+  for (let end = text.indexOf("\n"); end !== -1 && end < at; end = text.indexOf("\n", lineStart)) {
+    line++;
+    lineStart = end + 1;
+  }
   return {
-    line: lines.length,
-    column: lines.at(-1)?.length ?? 0,
+    line,
+    column: at - lineStart + 1,
     message: "The file has bytes that are not valid UTF-8 here. Save the file as UTF-8.",
   };
 }
