@@ -545,7 +545,7 @@ describe("the WebSocket protocol", () => {
       "response.output_text.delta",
       "response.completed",
     ]);
-    expect(notes.text).toContain('data: {   "type": "response.output_text.delta",   "delta": "b" }\n\n');
+    expect(notes.text).toContain('data: {   "type": "response.output_text.delta",    "delta": "b" }\n\n');
     expect(notes.text).not.toContain("too late");
   });
 

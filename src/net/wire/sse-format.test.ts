@@ -40,3 +40,16 @@ test("JSON inside a larger array is written without the bytes around it", () => 
   expect(eventParts("x", [{ bytes, start: 2, end: 9 }])).toContainEqual({ bytes, start: 2, end: 9 });
   expect(eventText(2, 11)).toBe('event: x\ndata: {"b":1} c\n\n');
 });
+
+test("a long event that is full of line breaks is written fast", () => {
+  const json = utf8.encode(`[${"1,\n".repeat(2 * 1024 * 1024)}1]`);
+  const runs = Array.from({ length: 4 }, () => {
+    const before = process.cpuUsage();
+    const bytes = formatEvent("x", json);
+    const { user, system } = process.cpuUsage(before);
+    expect(decoder.decode(bytes.subarray(0, 23))).toBe("event: x\ndata: [1, 1, 1");
+    return (user + system) / 1_000;
+  });
+  // As text it took over 100 ms.
+  expect(Math.min(...runs)).toBeLessThan(40);
+});

@@ -4,6 +4,7 @@ import { hasByte, joinParts, type Part, wholeBytesPart } from "../../base/parts.
 
 const LF = 0x0a;
 const CR = 0x0d;
+const SPACE = 0x20;
 const utf8 = new TextEncoder();
 
 /** The start of an event without a type, and the end of every event. */
@@ -22,11 +23,11 @@ export function formatEvent(type: string | null, dataJson: Uint8Array | string):
   return utf8.encode(`${eventPrefix(type)}${removeLineBreaks(dataJson)}\n\n`);
 }
 
-/** Like `formatEvent`, for JSON in parts, none of which is copied. */
+/** Like `formatEvent`, for JSON in parts, which are copied only if they have line breaks. */
 export function eventParts(type: string | null, json: readonly Part[]): Part[] {
-  if (json.some(hasLineBreak))
-    return [wholeBytesPart(formatEvent(type, new TextDecoder().decode(joinParts(json))))];
-  return [type === null ? DATA_FIELD : wholeBytesPart(utf8.encode(eventPrefix(type))), ...json, BLANK_LINE];
+  const prefix = type === null ? DATA_FIELD : wholeBytesPart(utf8.encode(eventPrefix(type)));
+  const line = json.some(hasLineBreak) ? [replaceLineBreaks(json)] : json;
+  return [prefix, ...line, BLANK_LINE];
 }
 
 function eventPrefix(type: string | null): string {
@@ -35,6 +36,15 @@ function eventPrefix(type: string | null): string {
 
 function hasLineBreak(part: Part): boolean {
   return hasByte(part, LF) || hasByte(part, CR);
+}
+
+/** The same as bytes: decoding a long event that is full of line breaks would hold the event loop. */
+function replaceLineBreaks(json: readonly Part[]): Part {
+  const line = joinParts(json);
+  for (let at = 0; at < line.length; at++) {
+    if (line[at] === LF || line[at] === CR) line[at] = SPACE;
+  }
+  return wholeBytesPart(line);
 }
 
 /** Line breaks in JSON are white space, but in an event they would end the field. */
