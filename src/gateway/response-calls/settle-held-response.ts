@@ -4,7 +4,6 @@
  */
 
 import type { Clock } from "../../base/clock.ts";
-import { joinParts, type Part, wholeBytesPart } from "../../base/parts.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import {
   buildHeldSettlement,
@@ -12,13 +11,10 @@ import {
   estimateHeldUse,
   type HeldUse,
 } from "../../billing/recovery/held-settlement.ts";
-import { usageLimits } from "../../count-limits.ts";
-import { isObject } from "../../json/parse.ts";
 import { buildTariff, computeTariffCosts, type Tariff } from "../../money/tariff.ts";
 import { NO_TOKENS } from "../../money/token-counts.ts";
 import type { Log } from "../../observe/log.ts";
 import type { LivePolicy } from "../../policy/live-policy.ts";
-import { parseWithin, SCANNED_EVENT } from "../../protocols/shared/event-bounds.ts";
 import type { ModelWindow } from "../../protocols/shared/usage.ts";
 import type { EndedResponse } from "../../protocols/whole-response.ts";
 import type { Db } from "../../store/engine/db.ts";
@@ -32,6 +28,7 @@ import { boundLateReport } from "../metering/usage-bounds.ts";
 import { cutToHold, isFarAboveHold, type MoneyServices } from "../settlement/compute-money.ts";
 import { addUnseenReasoning } from "../settlement/unseen-output.ts";
 import { isStopped } from "./background-response.ts";
+import { readEffort, readSearchLimit } from "./repeated-settings.ts";
 
 /** The services that settling a held response uses. */
 export interface HeldSettlementServices extends Pick<MoneyServices, "billingFaults"> {
@@ -115,7 +112,11 @@ async function measureHeld(
   const report =
     response.usage === null
       ? null
-      : boundLateReport(response.usage, model, readSearchLimit(response) ?? group?.webSearchesMax);
+      : boundLateReport(
+          response.usage,
+          model,
+          (response.usage.webSearches === 0 ? null : readSearchLimit(response.body)) ?? group?.webSearchesMax,
+        );
   if (report !== null && (report.verdict === "implausible" || reportsAll(report.usage, 0)))
     return asBounded(report);
   const counted = await inputCounter.countResponse(response.body, held.keyId);
@@ -134,20 +135,4 @@ async function measureHeld(
   return addUnseenReasoning(reasoning, stopped, measured);
 }
 
-/** A response repeats the limit that its request set, which the gateway has added. Null if it does not. */
-function readSearchLimit({ usage, body }: EndedResponse["response"]): number | null {
-  if (usage === null || usage.webSearches === 0) return null;
-  const json = parseWithin(wholeBytesPart(joinParts(body)), SCANNED_EVENT);
-  const limit = isObject(json) ? json.max_tool_calls : null;
-  if (typeof limit !== "number" || !Number.isSafeInteger(limit) || limit < 0) return null;
-  return Math.min(limit, usageLimits.webSearchesMax);
-}
-
 const NO_WINDOW: ModelWindow = { contextTokens: null, outputTokensMax: null };
-
-/** A response repeats the effort that its request set. */
-function readEffort(body: readonly Part[]): string | null {
-  const json = parseWithin(wholeBytesPart(joinParts(body)), SCANNED_EVENT);
-  const reasoning = isObject(json) && isObject(json.reasoning) ? json.reasoning : {};
-  return typeof reasoning.effort === "string" ? reasoning.effort : null;
-}
