@@ -54,6 +54,15 @@ describe("a whole response", () => {
     expect(isEmptyResponse(wholePart(Buffer.from(JSON.stringify({ choices: [], x: LONG }))))).toBe(false);
   });
 
+  test("is not joined to find out whether it is empty", () => {
+    const image = Buffer.alloc(100 * 1024 * 1024, "a");
+    const body = ['{"choices":[],"image":"', image, '"}'].flatMap((part) => wholePart(Buffer.from(part)));
+    const before = process.cpuUsage();
+    expect(isEmptyResponse(body)).toBe(false);
+    const { user, system } = process.cpuUsage(before);
+    expect((user + system) / 1_000).toBeLessThan(50);
+  });
+
   test("has the queries of candidates that are too long to be parsed", () => {
     const candidate = { groundingMetadata: { webSearchQueries: ["a", "b"] }, logprobsResult: LONG };
     const body = {

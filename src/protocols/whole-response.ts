@@ -3,7 +3,8 @@
  * received.
  */
 
-import { joinParts, type Part, wholeBytesPart } from "../base/parts.ts";
+import { joinParts, type Part, partsLength, wholeBytesPart } from "../base/parts.ts";
+import { responseBounds } from "../count-limits.ts";
 import { isObject, parseJson } from "../json/parse.ts";
 import {
   BOM_BYTES,
@@ -149,6 +150,8 @@ function readReportedKind(bytes: Uint8Array, start: number, end: number, depthMa
 
 /** True for a chat completion or Gemini response whose choices are all blank, and for a message or a response without content. */
 export function isEmptyResponse(body: readonly Part[]): boolean {
+  // A longer one has content, and joining it would hold the event loop.
+  if (partsLength(body) > responseBounds.eventParsedBytesMax) return false;
   const whole = joinParts(body);
   if (findEventFault(wholeBytesPart(whole), PARSED_EVENT) !== null) return false;
   const json = parseJson(whole);
