@@ -1,5 +1,6 @@
-import { expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/each-engine.ts";
+import { nextTurn } from "../../base/next-turn.ts";
 import { type Db, openDb, transaction } from "../engine/db.ts";
 import { migrate } from "../engine/migrate.ts";
 import { appendChange, type ChangeEntry, listChanges, verifyAuditLog } from "./audit-log.ts";
@@ -98,5 +99,54 @@ eachEngine(({ open, emptyUrl }) => {
     );
     expect(await verifyAuditLog(first)).toMatchObject({ rows: 30, broken: [] });
     for (const db of connections) await db.close();
+  });
+});
+
+describe("a long log on SQLite", () => {
+  const ROWS = 200_000;
+  let db: Db;
+
+  beforeAll(async () => {
+    db = await openDb("sqlite::memory:");
+    await migrate(db);
+    await db.sql.script(`
+      WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${ROWS})
+      INSERT INTO audit (seq, at_ms, actor_kind, actor_id, actor_name, action, target, changes, address, hash)
+      SELECT n, n, 'user', 'user_1', 'ada@example.com', 'key.create', 'key number ' || n, '[]', '10.0.0.1', ''
+      FROM numbers`);
+  });
+  afterAll(() => db.close());
+
+  test("is searched to its first entry, page by page", async () => {
+    const filter = { search: "number 1000" };
+    const targets: string[] = [];
+    let after: number | null = null;
+    do {
+      const page = await listChanges(db, filter, { after, limit: 40 });
+      targets.push(...page.rows.map(({ target }) => target));
+      after = page.next;
+    } while (after !== null);
+    // 1000, 10000 to 10009, and 100000 to 100099.
+    expect(targets).toHaveLength(111);
+    expect(targets.at(-1)).toBe("key number 1000");
+  });
+
+  test("is searched in turns of the event loop", async () => {
+    let isSearching = true;
+    let turnMsMax = 0;
+    const watching = (async () => {
+      while (isSearching) {
+        const before = process.threadCpuUsage();
+        await nextTurn();
+        const { user, system } = process.threadCpuUsage(before);
+        turnMsMax = Math.max(turnMsMax, (user + system) / 1_000);
+      }
+    })();
+    const { rows } = await listChanges(db, { search: "nothing like this" }, { after: null, limit: 10 });
+    isSearching = false;
+    await watching;
+    expect(rows).toEqual([]);
+    // At once it took 140 ms.
+    expect(turnMsMax).toBeLessThan(70);
   });
 });

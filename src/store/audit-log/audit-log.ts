@@ -6,6 +6,7 @@
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { nextTurn } from "../../base/next-turn.ts";
 import type { FieldChange } from "../../records/policy.ts";
 import { type Db, placeholder, type Row, type SqlValue, transaction } from "../engine/db.ts";
 import { integer, json, oneOf, text, textOrNull } from "../engine/row.ts";
@@ -104,13 +105,40 @@ export interface ChangeFilter {
   toMs?: number;
 }
 
+/** Rows that one statement searches: SQLite runs on the event loop, and few filters have an index. */
+const SEARCHED_ROWS_MAX = 10_000;
+
 /** Lists changes, newest first. `next` is the `after` value of the following page. */
 export async function listChanges(
   db: Db,
   filter: ChangeFilter,
-  page: { after: number | null; limit: number },
+  { after, limit }: { after: number | null; limit: number },
 ): Promise<{ rows: ChangeRow[]; next: number | null }> {
-  const conditions: string[] = ["1 = 1"];
+  const found: Row[] = [];
+  let before = after ?? (await readLastSeq(db)) + 1;
+  while (before > 0) {
+    const from = Math.max(0, before - SEARCHED_ROWS_MAX);
+    found.push(...(await selectChanges(db, filter, { from, before, limit: limit + 1 - found.length })));
+    if (found.length > limit) break;
+    before = from;
+    await nextTurn();
+  }
+  const rows = found.slice(0, limit).map(toChangeRow);
+  return { rows, next: found.length > limit ? (rows.at(-1)?.seq ?? null) : null };
+}
+
+async function readLastSeq(db: Db): Promise<number> {
+  const [row] = await db.sql`SELECT COALESCE(MAX(seq), 0) AS seq FROM audit`;
+  return row === undefined ? 0 : integer(row, "seq");
+}
+
+/** The newest matching rows with `from <= seq < before`. */
+function selectChanges(
+  db: Db,
+  filter: ChangeFilter,
+  { from, before, limit }: { from: number; before: number; limit: number },
+): Promise<Row[]> {
+  const conditions: string[] = [];
   const values: SqlValue[] = [];
   const where = (condition: string, ...params: SqlValue[]) => {
     conditions.push(
@@ -131,13 +159,10 @@ export async function listChanges(
   }
   if (filter.fromMs !== undefined) where("at_ms >= ?", filter.fromMs);
   if (filter.toMs !== undefined) where("at_ms < ?", filter.toMs);
-  if (page.after !== null) where("seq < ?", page.after);
-  const found = await db.sql.text(
-    `${SELECT} WHERE ${conditions.join(" AND ")} ORDER BY seq DESC LIMIT ${page.limit + 1}`,
-    values,
-  );
-  const rows = found.slice(0, page.limit).map(toChangeRow);
-  return { rows, next: found.length > page.limit ? (rows.at(-1)?.seq ?? null) : null };
+  where("seq >= ?", from);
+  where("seq < ?", before);
+  const text = `${SELECT} WHERE ${conditions.join(" AND ")} ORDER BY seq DESC LIMIT ${limit}`;
+  return db.sql.text(text, values);
 }
 
 export interface AuditLogVerification {
