@@ -15,6 +15,7 @@ const AT_ONCE = 50;
 const REQUEST_BYTES = 300;
 /** The attack can cross the end of a minute, or of two on a busy machine. */
 const MINUTES_MAX = 3;
+const MODELS_PER_HOUR = 50;
 const ROWS_PER_MINUTE = 60;
 const MIB = 1024 * 1024;
 
@@ -52,13 +53,15 @@ test(
           ),
       });
       await endProcess(target);
-      const { rows, refused, rolledUp } = readRejections(target);
+      const { rows, refused, rolledUp, modelsOfHour } = readRejections(target);
       console.log(`refused ${refused} requests in ${rows} rows`);
       // The first request of a minute is admitted.
       expect(refused).toBeGreaterThanOrEqual(2 * REQUESTS - MINUTES_MAX);
       expect(rolledUp).toBe(refused);
       // Two kinds: over the limit, and an unknown model at two endpoints.
       expect(rows).toBeLessThanOrEqual(MINUTES_MAX * (2 * ROWS_PER_MINUTE + 3));
+      // Each name has rows of its own in the roll-ups, which charts read at once.
+      expect(modelsOfHour).toBeLessThanOrEqual(MODELS_PER_HOUR + 1);
       // With one row for each request it was 4.9 MiB.
       expect(first.diskGrowthBytes + second.diskGrowthBytes).toBeLessThan(3 * MIB);
     } finally {
@@ -102,7 +105,15 @@ function isRunning(pid: number): boolean {
   }
 }
 
-function readRejections({ folder }: AttackTarget): { rows: number; refused: number; rolledUp: number } {
+interface Rejections {
+  readonly rows: number;
+  readonly refused: number;
+  readonly rolledUp: number;
+  /** The most models that one hour of a roll-up names. */
+  readonly modelsOfHour: number;
+}
+
+function readRejections({ folder }: AttackTarget): Rejections {
   const file = readdirSync(folder, { recursive: true, encoding: "utf8" }).find((name) =>
     name.endsWith(".db"),
   );
@@ -116,7 +127,15 @@ function readRejections({ folder }: AttackTarget): { rows: number; refused: numb
     const [summed] = db.query("SELECT SUM(refused) AS refused FROM usage_hour").all() as {
       refused: number;
     }[];
-    return { rows: listed?.rows ?? 0, refused: listed?.refused ?? 0, rolledUp: summed?.refused ?? 0 };
+    const hours = db
+      .query("SELECT COUNT(DISTINCT public_model) AS models FROM usage_hour GROUP BY hour_ms")
+      .all() as { models: number }[];
+    return {
+      rows: listed?.rows ?? 0,
+      refused: listed?.refused ?? 0,
+      rolledUp: summed?.refused ?? 0,
+      modelsOfHour: Math.max(...hours.map(({ models }) => models)),
+    };
   } finally {
     db.close();
   }

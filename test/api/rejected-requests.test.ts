@@ -10,7 +10,7 @@ let gateway: RunningGateway;
 
 beforeAll(async () => {
   gateway = await startTestGateway({
-    limits: { rejectionRows: { rowsPerMinute: 2, kindsMax: 100 } },
+    limits: { rejectionRows: { rowsPerMinute: 2, kindsMax: 100, modelsPerHour: 50 } },
     file: `
 models:
   - { id: fast, interfaces: [chat] }
@@ -69,7 +69,7 @@ describe.each([
       },
       {
         limits: {
-          rejectionRows: { rowsPerMinute: 2, kindsMax: 100 },
+          rejectionRows: { rowsPerMinute: 2, kindsMax: 100, modelsPerHour: 50 },
           writeBehind: { ...limits.writeBehind, busyHolds },
         },
       },

@@ -7,16 +7,21 @@ import { keyTotals, type UsageRow } from "../../store/usage/usage.ts";
 import { UsageNumbers } from "../../store/usage/usage-numbers.ts";
 import { insertUsage, usageRow } from "../../store/usage/usage-row.test-support.ts";
 import { book } from "./booking.ts";
-import { RejectionRows, withoutUsageRow } from "./rejection-rows.ts";
+import { type RejectionRowLimits, RejectionRows, withoutUsageRow } from "./rejection-rows.ts";
 
 /** A time within a minute. */
 const NOW_MS = 1_790_000_000_000;
 const MINUTE_MS = 60_000;
 
-function open(change: { rowsPerMinute?: number; kindsMax?: number } = {}) {
+function open(change: Partial<RejectionRowLimits> = {}) {
   const written: UsageRow[] = [];
   const push = (row: UsageRow) => void written.push(row);
-  const rejections = new RejectionRows(push, { rowsPerMinute: 3, kindsMax: 100, ...change });
+  const rejections = new RejectionRows(push, {
+    rowsPerMinute: 3,
+    kindsMax: 100,
+    modelsPerHour: 50,
+    ...change,
+  });
   const record = (row: UsageRow) => {
     if (!rejections.addToCounted(row)) push(row);
   };
@@ -52,6 +57,37 @@ test("the first rejections of a minute have their own rows, the others share a c
   rejections.writeCounted();
   expect(written).toHaveLength(4);
 });
+
+test("the rows of one user name a bounded number of models in an hour", () => {
+  const { rejections, record, written } = open({ rowsPerMinute: 1_000, modelsPerHour: 10 });
+  // Several keys of one user, and several minutes.
+  for (let i = 0; i < 300; i++)
+    record(
+      refused({
+        userId: "user_1",
+        keyId: `key_${i % 3}`,
+        publicModel: `made-up-${i}`,
+        atMs: NOW_MS + Math.floor(i / 100) * MINUTE_MS,
+      }),
+    );
+  record(refused({ userId: "user_1", publicModel: "made-up-3" }));
+  record(refused({ userId: "user_2", publicModel: "made-up-200" }));
+  rejections.writeCounted();
+  const named = (userId: string) => {
+    const rows = written.filter((row) => row.userId === userId);
+    return [new Set(rows.map(({ publicModel }) => publicModel)).size, countRequests(rows)];
+  };
+  // Ten names, and none for the others.
+  expect(named("user_1")).toEqual([11, 301]);
+  expect(named("user_2")).toEqual([1, 1]);
+  expect(written.filter(({ publicModel }) => publicModel === "").every(({ trace }) => trace === null)).toBe(
+    true,
+  );
+});
+
+function countRequests(rows: readonly UsageRow[]): number {
+  return rows.reduce((sum, { requestCount }) => sum + requestCount, 0);
+}
 
 test("a new minute writes the counted rows of the previous one and starts again", () => {
   const { rejections, record, written } = open();

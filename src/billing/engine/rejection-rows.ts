@@ -11,6 +11,8 @@ export interface RejectionRowLimits {
   readonly rowsPerMinute: number;
   /** Maximum number of kinds tracked at once. Beyond it, counted rows are written early and the count restarts. */
   readonly kindsMax: number;
+  /** Models that the rows of one user name in an hour. Clients invent names, and every name has rows of its own in roll-ups. */
+  readonly modelsPerHour: number;
 }
 
 /** Rejections of one key with one status and error code, in the current minute. */
@@ -21,6 +23,7 @@ interface RejectionKind {
 }
 
 const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
 /** A counted row stays in memory for up to a minute, so it does not keep a long trace. */
 const TRACE_CHARS_MAX = 2_000;
 
@@ -35,6 +38,9 @@ export class RejectionRows {
   /** The minute of wall-clock time that is being counted. A counted row never spans two hours of a roll-up. */
   #minute = 0;
   #timer: ReturnType<typeof setTimeout> | null = null;
+  /** The models that rows of this hour name: of each user, or of a key without a user. */
+  readonly #models = new Map<string, Set<string>>();
+  #hour = 0;
 
   constructor(push: (row: UsageRow) => void, limits: RejectionRowLimits) {
     this.#push = push;
@@ -51,14 +57,16 @@ export class RejectionRows {
     if (minute !== this.#minute || this.#kinds.size >= this.#limits.kindsMax) this.writeCounted();
     this.#minute = minute;
     const kind = this.#lookUpKind(row);
-    if (kind.rows < this.#limits.rowsPerMinute) {
+    const isNamed = this.#mayName(row);
+    if (isNamed && kind.rows < this.#limits.rowsPerMinute) {
       kind.rows++;
       return false;
     }
     const countedKey = `${row.endpoint} ${row.groupId}`;
     const counted = kind.countedRejections.get(countedKey);
-    if (counted === undefined) kind.countedRejections.set(countedKey, new CountedRejections(row));
-    else counted.add(row);
+    const shown = isNamed ? row : withoutModel(row);
+    if (counted === undefined) kind.countedRejections.set(countedKey, new CountedRejections(shown));
+    else counted.add(shown);
     this.#timer ??= this.#scheduleWrite(row.atMs);
     return true;
   }
@@ -71,6 +79,19 @@ export class RejectionRows {
       for (const rejections of counted.values()) this.#push(rejections.toRow());
     }
     this.#kinds.clear();
+  }
+
+  #mayName({ userId, keyId, publicModel, atMs }: UsageRow): boolean {
+    const hour = Math.floor(atMs / HOUR_MS);
+    if (hour !== this.#hour || this.#models.size >= this.#limits.kindsMax) this.#models.clear();
+    this.#hour = hour;
+    const owner = userId ?? keyId;
+    const models = this.#models.get(owner) ?? new Set();
+    this.#models.set(owner, models);
+    if (publicModel === "" || models.has(publicModel)) return true;
+    if (models.size >= this.#limits.modelsPerHour) return false;
+    models.add(publicModel);
+    return true;
   }
 
   #lookUpKind({ keyId, outcome, status, errorCode }: UsageRow): RejectionKind {
@@ -104,6 +125,11 @@ function isUnserved({ outcome, attempts, usageSource, costNano, upstreamNano }: 
 /** The row of a settlement that only ends a hold, because the request is part of a counted row. It is never stored. */
 export function withoutUsageRow(row: UsageRow): UsageRow {
   return { ...row, requestCount: 0 };
+}
+
+/** The trace contains the error message of the request, which may name its model. */
+function withoutModel(row: UsageRow): UsageRow {
+  return { ...row, publicModel: "", trace: null };
 }
 
 /** Rejected requests that share one row. */
@@ -141,7 +167,6 @@ class CountedRejections {
       durationMs: this.#durationMs,
       waitMs: this.#waitMs,
     };
-    // The trace contains the error message of the first request, which may name its model.
-    return this.#isOneModel ? row : { ...row, publicModel: "", trace: null };
+    return this.#isOneModel ? row : withoutModel(row);
   }
 }

@@ -189,7 +189,7 @@ export const limits = {
     flushMs: 50,
   },
   /** Usage rows of unserved requests: see billing/engine/rejection-rows.ts. */
-  rejectionRows: { rowsPerMinute: 60, kindsMax: 10_000 },
+  rejectionRows: { rowsPerMinute: 60, kindsMax: 10_000, modelsPerHour: 50 },
   /** Requests that wait for their user's other requests to release money: see billing/engine/hold-queue.ts. */
   holdQueue: { waitMs: 5_000, waitingMax: 64, retryMs: 250 },
   ...writeBehindLimits,
