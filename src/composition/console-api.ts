@@ -55,6 +55,7 @@ export function openConsoleApi(context: ProcessContext, services: ConsoleService
       monotonicMs: clock.monotonicMs,
       shared: share("redeem"),
     }),
+    changeThrottle: openThrottle({ ...limits.changesOfUser, monotonicMs: clock.monotonicMs }),
     mail: () => openMail({ db, keyring, dialer: gateway.dispatcher.dialer, timeoutMs: limits.mailTimeoutMs }),
     providers: new Providers({
       ...limits.companySignIn,

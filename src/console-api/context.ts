@@ -47,6 +47,8 @@ export interface ConsoleContext {
   readonly identity: AuthThrottles;
   /** Throttle for wrong redeem codes of a user. */
   readonly redeemThrottle: Throttle;
+  /** Throttle for changes of a user. */
+  readonly changeThrottle: Throttle;
   /** Null if no mail server is configured. Call it at each use, because the configuration can change. */
   mail(): Promise<Mail | null>;
   /** OpenID Connect providers at which people sign in. */

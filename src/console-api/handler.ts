@@ -23,7 +23,7 @@ import { rejectForeignOrigin } from "./http/origin.ts";
 import { parseQueryRecord } from "./http/query.ts";
 import { rejectNul } from "./http/reject-nul.ts";
 import { asRejection } from "./http/rejections.ts";
-import type { ConsoleRoute } from "./http/route.ts";
+import type { ApiCaller, ConsoleRoute } from "./http/route.ts";
 
 /** One request as the server received it. */
 export interface ApiCall {
@@ -65,6 +65,8 @@ export function openApiHandler(
     const actor = await findActor(context, { headers, clientAddress });
     if (actor !== null) call.authenticated();
     const handle = route.allow(actor);
+    // What a user removes was added before, and access must end at any time.
+    if (route.method !== "GET" && route.method !== "DELETE") limitChanges(context, actor);
     const bytesMax = actor === null ? limits.anonymousBodyBytesMax : route.bodyBytesMax;
     const query = parseQueryRecord(call.query);
     rejectNul({ ...params, ...query });
@@ -111,6 +113,16 @@ export function openApiHandler(
     response.headers.set("x-content-type-options", "nosniff");
     return response;
   };
+}
+
+/** Administrators change many entries at once, and answer for what they fill the database with. */
+function limitChanges({ changeThrottle }: ConsoleContext, actor: ApiCaller | null): void {
+  if (actor?.kind !== "person" || actor.role === "admin") return;
+  const waitSeconds = changeThrottle.take(actor.userId);
+  if (waitSeconds === null) return;
+  throw new ApiError("rate_limit_exceeded", `Too many changes. Try again in ${waitSeconds} s.`, {
+    headers: { "retry-after": String(waitSeconds) },
+  });
 }
 
 /** Accepts only JSON, which a form on another site cannot send. */

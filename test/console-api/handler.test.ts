@@ -291,3 +291,30 @@ describe("a change with a cookie", () => {
     expect(await readError(await change(headers))).toMatchObject({ status: 403, code: "foreign_origin" });
   });
 });
+
+test("the changes of a user are limited, and those of administrators and removals are not", async () => {
+  const busy = await startTestGateway({ limits: { changesOfUser: { tries: 3, windowMs: 60_000 } } });
+  try {
+    const [user, other, admin] = [
+      await signInAs(busy, "user@example.com"),
+      await signInAs(busy, "other@example.com"),
+      await signInAs(busy, "admin@example.com", "admin"),
+    ];
+    const change = { method: "POST", body: "{}", headers: { "content-type": "application/json" } };
+    const sendAll = async (client: SignedInClient) => {
+      const responses = [];
+      for (let i = 0; i < 4; i++) responses.push(await client.fetch("/api/keys", change));
+      return responses.map(({ status }) => status);
+    };
+    expect(await sendAll(user)).toEqual([400, 400, 400, 429]);
+    const limited = await user.fetch("/api/keys", change);
+    expect(Number(limited.headers.get("retry-after"))).toBeWithin(1, 61);
+    expect(await readError(limited)).toMatchObject({ code: "rate_limit_exceeded" });
+    expect(await sendAll(other)).toContain(429);
+    expect(await sendAll(admin)).toEqual([400, 400, 400, 400]);
+    expect((await user.fetch("/api/keys")).status).toBe(200);
+    expect((await user.fetch("/api/session", { method: "DELETE" })).status).toBe(200);
+  } finally {
+    await busy.stop();
+  }
+});

@@ -335,6 +335,8 @@ export const limits = {
   keysPerUserMax: 1_000,
   /** Wrong redeem codes of one user in a window. */
   redeem: { tries: 10, windowMs: 900_000 },
+  /** Requests of one user that add or change something. Revoked keys and entries of the audit log are kept. */
+  changesOfUser: { tries: 600, windowMs: 600_000 },
   /** How long the previous secret may still work after a key was rotated. */
   rotationOverlapMsMax: 30 * 86_400_000,
   /** Additional secrets of one key that still work. Every process keeps each of them in memory. */
@@ -376,17 +378,6 @@ export const limits = {
   // The configuration file.
 
   configFileBytesMax: 16 * MiB,
-  /**
-   * What reading a long file may take. A file of 16 MiB with 160,000 users and keys takes 2.3 GiB and 25 s; a quoted text
-   * of this length with as many lines would take 11 GiB.
-   */
-  configParsing: {
-    baseMemoryBytes: 256 * MiB,
-    memoryBytesPerChar: 256,
-    memoryBytesMax: 3_072 * MiB,
-    timeoutMs: 300_000,
-    checkMs: 50,
-  },
   /** Values that break the rules of their fields, of which one check of a file describes the first. */
   configProblemsMax: 1_000,
   /** Expansions of YAML aliases: above this number, a small file can occupy a lot of memory. */
