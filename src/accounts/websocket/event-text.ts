@@ -5,9 +5,10 @@
 
 import { decodeLatin1, writeBytes } from "../../base/bytes.ts";
 import { Cache } from "../../base/cache.ts";
+import { type Part, wholeBytesPart } from "../../base/parts.ts";
 import { type ObjectScan, type ScanFailure, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
-import { formatEvent } from "../../net/wire/sse-format.ts";
 import { isPrivateEvent } from "../../protocols/responses/private-event.ts";
+import { findEventFault, PARSED_EVENT } from "../../protocols/shared/event-bounds.ts";
 import { isEventName } from "../../protocols/shared/stream.ts";
 
 /**
@@ -24,6 +25,7 @@ const DEPTH_MAX = 128;
 
 const LF = 0x0a;
 const CR = 0x0d;
+const SPACE = 0x20;
 const QUOTE = 0x22;
 const BLANK_LINE_BYTES = 2;
 const NOTHING = new Uint8Array(0);
@@ -51,22 +53,26 @@ interface Opening {
   readonly lines: Uint8Array;
 }
 
-/** Types are few and short and occur in every response; anything else is not cached. */
+/** Types are few and short and occur in every response. */
 const openingsByType = new Cache<string, Opening>({ name: "event openings by type", entriesMax: 256 });
-const CACHED_TYPE_BYTES_MAX = 64;
+/** No type is longer. A longer one would be decoded, and repeated in the event line. */
+const TYPE_BYTES_MAX = 64;
 
 function lookUpOpening(type: string): Opening {
-  return type.length > CACHED_TYPE_BYTES_MAX
-    ? buildOpening(type)
-    : openingsByType.getOrCreate(type, buildOpening);
+  return openingsByType.getOrCreate(type, buildOpening);
 }
 
 function buildOpening(type: string): Opening {
   return {
     kind: classifyType(type),
     json: utf8.encode(`{"type":"${type}"`),
-    lines: utf8.encode(`event: ${type}\ndata: `),
+    lines: eventLines(type),
   };
+}
+
+/** The lines before the JSON of an event, and the start of its own line. */
+function eventLines(type: string | null): Uint8Array {
+  return utf8.encode(type === null ? "data: " : `event: ${type}\ndata: `);
 }
 
 /** One event: these lines, then a range of an array, then a blank line. */
@@ -89,10 +95,11 @@ export class EventText {
   readonly #lineEnds = new LineEnds();
 
   add(bytes: Uint8Array, start: number, end: number): UpstreamMessageKind {
-    if (this.#lineEnds.isWithin(bytes, start, end)) return this.#addUnusual(bytes, start, end);
+    if (this.#lineEnds.isWithin(bytes, start, end))
+      return this.#addUnusual(withoutLineBreaks(bytes, start, end));
     if (this.#last === null || !startsWith(bytes, start, this.#last.json)) {
       const nameEnd = plainNameEnd(bytes, start, end);
-      if (nameEnd < 0) return this.#addUnusual(bytes, start, end);
+      if (nameEnd < 0) return this.#addUnusual({ bytes, start, end });
       this.#last = lookUpOpening(decodeLatin1(bytes, start + BEFORE_TYPE.length, nameEnd));
     }
     const { kind, lines } = this.#last;
@@ -123,16 +130,15 @@ export class EventText {
     return text;
   }
 
-  /** Handles a message whose type is not the first field, or whose JSON contains line breaks. */
-  #addUnusual(bytes: Uint8Array, start: number, end: number): UpstreamMessageKind {
-    const message = bytes.slice(start, end);
-    const scan = scanEvent(message);
-    const type = readType(message, scan);
+  /** Handles a message whose type is not the first field, or whose JSON contained line breaks. */
+  #addUnusual(message: Part): UpstreamMessageKind {
+    const { bytes, start, end } = message;
+    // Above the bounds, searching the type would hold the event loop: the reader of the stream then decides.
+    const isBounded = findEventFault(message, PARSED_EVENT) === null;
+    const type = isBounded ? readType(bytes, scanEvent(bytes, start, end)) : null;
     const kind = classifyType(type);
     if (kind === "error" || kind === "private") return kind;
-    const name = type !== null && isEventName(type) ? type : null;
-    const event = formatEvent(name, message);
-    this.#append(NOTHING, event, 0, event.length - BLANK_LINE_BYTES);
+    this.#append(eventLines(type !== null && isEventName(type) ? type : null), bytes, start, end);
     return kind;
   }
 
@@ -146,8 +152,9 @@ export class EventText {
 function plainNameEnd(bytes: Uint8Array, start: number, end: number): number {
   if (!startsWith(bytes, start, BEFORE_TYPE)) return -1;
   let at = start + BEFORE_TYPE.length;
-  while (at < end && NAME_BYTE[bytes[at] as number] === 1) at++;
-  return at < end && bytes[at] === QUOTE ? at : -1;
+  const last = Math.min(end - 1, at + TYPE_BYTES_MAX);
+  while (at < last && NAME_BYTE[bytes[at] as number] === 1) at++;
+  return bytes[at] === QUOTE ? at : -1;
 }
 
 /** Compares byte by byte: for so few bytes this is faster than a call of the runtime. */
@@ -189,13 +196,25 @@ function findNext(bytes: Uint8Array, byte: number, from: number): number {
   return at < 0 ? bytes.length : at;
 }
 
+/** Line breaks in JSON are white space, but in an event they would end the line. Decoding the text would take longer. */
+function withoutLineBreaks(bytes: Uint8Array, start: number, end: number): Part {
+  // A message of several frames has an array of its own, and may be megabytes long.
+  const json = start === 0 && end === bytes.length ? bytes : bytes.slice(start, end);
+  for (let at = 0; at < json.length; at++) {
+    const byte = json[at];
+    if (byte === LF || byte === CR) json[at] = SPACE;
+  }
+  return wholeBytesPart(json);
+}
+
 /** Returns the kind of a message that is not forwarded. */
 export function readMessageKind(bytes: Uint8Array, start: number, end: number): UpstreamMessageKind {
   return classifyType(readType(bytes, scanEvent(bytes, start, end)));
 }
 
 function readType(bytes: Uint8Array, scan: EventScan | ScanFailure): string | null {
-  return scan.ok && scan.fields.type ? stringValue(bytes, scan.fields.type) : null;
+  const type = scan.ok ? scan.fields.type : undefined;
+  return type === undefined || type.end - type.start > TYPE_BYTES_MAX ? null : stringValue(bytes, type);
 }
 
 /** A message without a type is passed to the stream parser, which counts such messages. */
@@ -209,6 +228,6 @@ function classifyType(type: string | null): UpstreamMessageKind {
 
 type EventScan = ObjectScan<"type">;
 
-function scanEvent(bytes: Uint8Array, start = 0, end = bytes.length): EventScan | ScanFailure {
+function scanEvent(bytes: Uint8Array, start: number, end: number): EventScan | ScanFailure {
   return scanObject(bytes, start, end, EVENT, { depthMax: DEPTH_MAX });
 }

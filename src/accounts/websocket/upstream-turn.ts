@@ -36,7 +36,8 @@ export interface UpstreamErrorMessage {
   /** Null if the message has no status. */
   readonly status: number | null;
   readonly headers: ResponseHeaders;
-  readonly body: Uint8Array;
+  /** Null if it is longer than an error is read. */
+  readonly body: Uint8Array | null;
 }
 
 export interface TurnRequest {
@@ -201,6 +202,12 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
     }
     if (kind === "created") this.#createdId ??= findResponseId(bytes, start, end);
     if (this.#isReused && this.#createdId === null) {
+      if (kind === "created") {
+        // Only a socket whose responses have ids is reused. All further messages would be dropped.
+        this.abort();
+        this.#sink.fail({ kind: "bad_http", reason: "received the start of a response without an id" });
+        return;
+      }
       // A message of the previous turn.
       this.#text.clear();
       this.#isSocketUnusable = true;
@@ -350,8 +357,9 @@ function streamHeaders(handshake: ResponseHeaders | null, isReused: boolean): Re
   return { get: read, has: (name) => read(name) !== null };
 }
 
-function readError(body: Uint8Array, bytesMax: number): UpstreamErrorMessage {
-  const json = body.length > bytesMax ? null : parseJson(body);
+function readError(message: Uint8Array, bytesMax: number): UpstreamErrorMessage {
+  const body = message.length > bytesMax ? null : message;
+  const json = body === null ? null : parseJson(body);
   const fields = isObject(json) ? json : {};
   const status = fields.status ?? fields.status_code;
   return {

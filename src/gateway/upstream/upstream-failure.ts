@@ -24,11 +24,11 @@ export function failureByStatus(
     : classifyResponse(status, headers, body, nowMs);
 }
 
-/** A message may have no status. Then only its text classifies the failure. */
+/** A message may have no status. Then only its text classifies the failure. `message` is null if it exceeded its limit. */
 export function failureByMessage(
   status: number | null,
   headers: ResponseHeaders,
-  message: Uint8Array,
+  message: Uint8Array | null,
   nowMs: number,
 ): UpstreamFailure {
   return classifyResponse(status ?? 200, headers, message, nowMs);

@@ -6,6 +6,7 @@
 import { memberStart } from "../../json/member.ts";
 import { type JsonField, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
 import { QUOTE, stringEnd } from "../../json/walk.ts";
+import { findEventFault, PARSED_EVENT } from "../shared/event-bounds.ts";
 
 const utf8 = new TextEncoder();
 const RESPONSE = utf8.encode("response");
@@ -22,8 +23,12 @@ export function findResponseId(bytes: Uint8Array, start: number, end: number): s
   return id === null || id.end - id.start > ID_BYTES_MAX ? null : stringValue(bytes, id);
 }
 
+/** In the usual layout the id is among the first bytes: an id may be 4 KiB long, and few members precede it. */
+const NEAR_BYTES = 16 * 1024;
+
 /** Handles the usual layout without walking the rest of the event, which contains the whole output. */
-function readNearId(bytes: Uint8Array, start: number, end: number): JsonField | null {
+function readNearId(bytes: Uint8Array, start: number, eventEnd: number): JsonField | null {
+  const end = Math.min(eventEnd, start + NEAR_BYTES);
   const response = memberStart(bytes, start, end, RESPONSE);
   const id = response < 0 ? response : memberStart(bytes, response, end, ID);
   if (id < 0 || bytes[id] !== QUOTE) return null;
@@ -31,7 +36,9 @@ function readNearId(bytes: Uint8Array, start: number, end: number): JsonField | 
   return idEnd < 0 ? null : { keyStart: id, start: id, end: idEnd, kind: "string", values: 0 };
 }
 
+/** Not in an event that is too long: it is walked twice, and a WebSocket's message before its bounds are checked. */
 function scanForId(bytes: Uint8Array, start: number, end: number): JsonField | null {
+  if (findEventFault({ bytes, start, end }, PARSED_EVENT) !== null) return null;
   const event = scanObject(bytes, start, end, EVENT_FIELDS, { depthMax: DEPTH_MAX });
   const response = event.ok ? event.fields.response : undefined;
   if (response?.kind !== "object") return null;
