@@ -34,6 +34,15 @@ describe("a compressed response", () => {
     expect(await unpack(bomb, encoding, LARGE)).toBeNull();
   });
 
+  test.each([
+    ["gzip", gzipSync],
+    ["br", brotliCompressSync],
+    ["zstd", zstdCompressSync],
+  ])("in %s that expands to a large multiple of what was sent is rejected", async (encoding, pack) => {
+    expect(await unpack(pack(new Uint8Array(LARGE)), encoding, 100 * LARGE)).toHaveLength(LARGE);
+    expect(await unpack(pack(new Uint8Array(20 * LARGE)), encoding, 100 * LARGE)).toBeNull();
+  });
+
   test.each(["gzip, gzip", "gzip,br", "compress", "x-unknown", "constructor", "__proto__"])(
     "in several or unknown encodings (%s) is rejected",
     async (encoding) => {

@@ -122,6 +122,27 @@ test("the response to a token count is read only as far as a number is long", as
   expect(report.memoryGrowthBytes).toBeLessThan(80 * MIB);
 });
 
+test("a long response that reports no output is not parsed to find out whether it is empty", async () => {
+  const none = ',"usage":{"prompt_tokens":1,"completion_tokens":0,"total_tokens":1}';
+  const response = chat(words(40 * MIB), none);
+  const { status, text } = await attack("40 MiB of text and no output tokens", response, () =>
+    send("/v1/chat/completions", CHAT("openai5"), response),
+  );
+  expect([status, text.length > 40 * MIB]).toEqual([200, true]);
+});
+
+test.each([
+  ["15 MiB", "openai6", 15 * MIB],
+  ["60 MiB", "openai7", 60 * MIB],
+])("an error with a message of %s is cut", async (name, model, bytes) => {
+  const response = `{"error":{"type":"invalid_request_error","message":"${"maximum context ".repeat(bytes / 16)}"}}`;
+  const { status, report } = await attack(`an error of ${name}`, response, () =>
+    send("/v1/chat/completions", CHAT(model), response),
+  );
+  expect(status).toBe(400);
+  expect(report.memoryGrowthBytes).toBeLessThan(8 * bytes);
+});
+
 test("a long response without usage is counted in a thread", async () => {
   const response = chat(words(32 * MIB));
   const { status, text } = await attack("32 MiB of text without usage", response, () =>

@@ -88,3 +88,15 @@ test("an event over the limit is a fault", () => {
     "too_large",
   );
 });
+
+test("a frame of megabytes and a long message of an exception are not parsed", () => {
+  const MIB = 1024 * 1024;
+  const decoder = new BedrockEventDecoder({ eventBytesMax: 16 * MIB });
+  const long = exception("throttlingException", "a".repeat(MIB));
+  const { events } = decoder.decode(wholeBytesPart(long));
+  expect(events && new TextDecoder().decode(partBytes(events))).toBe(
+    'event: error\ndata: {"type":"error","error":{"type":"ThrottlingException","message":""}}\n\n',
+  );
+  const tooLong = chunk(`{"type":"ping","x":"${"a".repeat(4 * MIB)}"}`);
+  expect(decoder.decode(wholeBytesPart(tooLong))).toEqual({ events: null, fault: "too_large" });
+});

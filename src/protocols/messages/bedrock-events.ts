@@ -13,12 +13,20 @@ export interface DecodedEvents {
   readonly fault: EventFrameFault | null;
 }
 
+/**
+ * A frame is parsed, decoded and parsed again in one turn, so that 15 MiB would hold the event loop for 150 ms. Its events
+ * have no images: the longest are the results of a search.
+ */
+const FRAME_BYTES_MAX = 4 * 1024 * 1024;
+/** The message of a longer exception is not read. */
+const EXCEPTION_BYTES_MAX = 64 * 1024;
+
 /** One decoder for each response. */
 export class BedrockEventDecoder {
   readonly #frames: FrameSplitter;
 
   constructor(options: { eventBytesMax: number }) {
-    this.#frames = new FrameSplitter({ frameBytesMax: options.eventBytesMax });
+    this.#frames = new FrameSplitter({ frameBytesMax: Math.min(options.eventBytesMax, FRAME_BYTES_MAX) });
   }
 
   /** Events before a fault are returned with it. */
@@ -41,15 +49,17 @@ const NOTHING = new Uint8Array(0);
 
 /** Returns null if the frame is not one of this API. */
 function toServerEvent({ headers, payload }: EventFrame): Uint8Array | null {
-  const json = parseWithin(wholeBytesPart(payload));
   switch (headers.get(":message-type")) {
     case "event": {
       // Events of later versions of the API are not part of the response.
       if (headers.get(":event-type") !== "chunk") return NOTHING;
+      const json = parseWithin(wholeBytesPart(payload));
       return isObject(json) && typeof json.bytes === "string" ? readChunk(json.bytes) : null;
     }
-    case "exception":
+    case "exception": {
+      const json = payload.length > EXCEPTION_BYTES_MAX ? null : parseWithin(wholeBytesPart(payload));
       return errorEvent(headers.get(":exception-type"), isObject(json) ? json.message : null);
+    }
     case "error":
       return errorEvent(headers.get(":error-code"), headers.get(":error-message"));
     default:

@@ -39,18 +39,15 @@ export function readUpstreamError(json: unknown): UpstreamError | null {
   if (!isObject(json)) return null;
   const response = json.response;
   const error = json.error ?? (isObject(response) ? response.error : undefined) ?? flatError(json);
-  if (typeof error === "string") return { code: null, type: null, param: null, message: shorten(error) };
+  if (typeof error === "string") return { code: null, type: null, param: null, message: toText(error) ?? "" };
   if (!isObject(error)) return null;
-  if (isGoogleError(error)) {
-    const found = readGoogleError(error);
-    return { ...found, message: shorten(found.message) };
-  }
+  if (isGoogleError(error)) return withShortTexts(readGoogleError(error));
   return {
     code: toText(error.code) ?? (isObject(error.details) ? toText(error.details.error_code) : null),
     type: toText(error.type),
     param: toText(error.param),
     message: toText(error.message) ?? "",
-    ...(typeof error.failed_generation === "string" ? { failedGeneration: error.failed_generation } : {}),
+    ...readGeneration(error.failed_generation),
     ...readReset(error),
   };
 }
@@ -104,6 +101,13 @@ function formatPath(loc: unknown): string | null {
     .join("");
 }
 
+/** No longer than that of a response that is read whole as an error. */
+const GENERATION_CHARS_MAX = 64 * 1024;
+
+function readGeneration(text: unknown): Pick<UpstreamError, "failedGeneration"> {
+  return typeof text === "string" && text.length <= GENERATION_CHARS_MAX ? { failedGeneration: text } : {};
+}
+
 function readReset(error: Record<string, unknown>): Pick<UpstreamError, "resetsInMs" | "resetsAtMs"> {
   const { resets_in_seconds: seconds, resets_at: at } = error;
   if (typeof seconds === "number" && seconds >= 0) return { resetsInMs: seconds * 1000 };
@@ -136,13 +140,21 @@ export interface Audience {
   mentions(word: string): boolean;
 }
 
-/** A body with an error is no longer than this, but an event with one may be: its texts are searched by patterns. */
-const TEXT_CHARS_MAX = 64 * 1024;
+/** A longer text is cut: a message is searched by several expressions, and crosses to the event loop from a thread. */
+const TEXT_CHARS_MAX = 16 * 1024;
 
-function shorten(text: string): string {
-  return text.slice(0, TEXT_CHARS_MAX);
+function withShortTexts(error: UpstreamError): UpstreamError {
+  const { code, type, param, message } = error;
+  return {
+    ...error,
+    code: toText(code),
+    type: toText(type),
+    param: toText(param),
+    message: toText(message) ?? "",
+  };
 }
 
 function toText(value: unknown): string | null {
-  return typeof value === "string" ? shorten(value) : typeof value === "number" ? String(value) : null;
+  if (typeof value === "string") return value.slice(0, TEXT_CHARS_MAX);
+  return typeof value === "number" ? String(value) : null;
 }
