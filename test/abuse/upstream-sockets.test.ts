@@ -12,7 +12,7 @@ const LONG = 15 * MIB;
 /** A model for each attack, because some of them make the upstream's model cool down. */
 const MODELS = Array.from({ length: 16 }, (_, at) => `model${at}`);
 
-let upstream: ReturnType<typeof Bun.serve>;
+let upstream: Bun.Server<undefined>;
 let target: AttackTarget;
 let messages: readonly string[] = [];
 

@@ -88,7 +88,7 @@ class Notes {
   fail(failure: TurnFailure): void {
     if (failure.kind === "error_message") {
       const { status, headers, body } = failure;
-      this.error = { status, headers, text: Buffer.from(body).toString() };
+      this.error = { status, headers, text: Buffer.from(body ?? []).toString() };
       this.over.resolve("error");
     } else if (failure.kind === "unsupported") this.over.resolve(`unsupported ${failure.status}`);
     else this.over.resolve(`${failure.kind}: ${failure.reason}`);

@@ -1,7 +1,7 @@
 /** The events that the gateway itself writes into a Responses stream: its progress and its failure. */
 
 import { decodeText } from "../../base/bytes.ts";
-import type { Part } from "../../base/parts.ts";
+import { type Part, wholeBytesPart } from "../../base/parts.ts";
 import type { ApiError, ApiErrorCode } from "../../errors.ts";
 import { isObject } from "../../json/parse.ts";
 import { DONE, formatEvent } from "../../net/wire/sse-format.ts";
@@ -11,6 +11,34 @@ import { parseWithin } from "../shared/event-bounds.ts";
 export interface LifecycleEvent {
   readonly event: Part;
   readonly response: Part;
+}
+
+/**
+ * A longer event is not repeated: each minute of silence would send it again, and the gateway would parse and write it in
+ * one turn. Responses repeat the instructions and tools of their requests.
+ */
+const REPEATED_BYTES_MAX = 256 * 1024;
+/** As of the ids that are remembered. */
+const ID_CHARS_MAX = 4_096;
+
+export interface LifecycleTerms {
+  readonly responseId: string | null;
+  readonly publicModel: string;
+  readonly sequence: number;
+  readonly nowMs: number;
+}
+
+/** The event itself, or a short one in its place that has the same id. */
+export function repeatableLifecycle(lifecycle: LifecycleEvent, terms: () => LifecycleTerms): LifecycleEvent {
+  const { event } = lifecycle;
+  if (event.end - event.start <= REPEATED_BYTES_MAX) return lifecycle;
+  const { responseId, publicModel, sequence, nowMs } = terms();
+  const id = responseId === null || responseId.length > ID_CHARS_MAX ? {} : { id: responseId };
+  const response = { ...emptyResponse(publicModel, Math.floor(nowMs / 1000), ""), ...id };
+  return {
+    event: wholeBytesPart(Buffer.from(JSON.stringify({ sequence_number: sequence }))),
+    response: wholeBytesPart(Buffer.from(JSON.stringify(response))),
+  };
 }
 
 export interface ResponseFailure {

@@ -560,3 +560,21 @@ describe("keep-alive by data events", () => {
     });
   });
 });
+
+test("a long state of the response is not repeated, only its id", () => {
+  const reader = open();
+  const long = response({ instructions: "Be brief. ".repeat(200_000) });
+  read(reader, block("response.created", { sequence_number: 4, response: long }));
+  const [progress] = heard(reader.progressEvent() ?? new Uint8Array());
+  expect(JSON.parse(progress?.data ?? "null")).toMatchObject({
+    type: "response.in_progress",
+    sequence_number: 4,
+    response: { id: "resp_1", model: "fast", status: "in_progress", instructions: null },
+  });
+  const failure = reader.failure(new ApiError("upstream_error", "It failed."), "req_1");
+  expect(failure.length).toBeLessThan(4_096);
+  expect(JSON.parse(heard(failure)[0]?.data ?? "null")).toMatchObject({
+    type: "response.failed",
+    response: { id: "resp_1", status: "failed" },
+  });
+});

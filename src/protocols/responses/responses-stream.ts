@@ -34,7 +34,12 @@ import {
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
 import { readUsage, type TokenUsage, withTier } from "../shared/usage.ts";
 import { countSearchesInOutput, withSearches } from "../shared/web-searches.ts";
-import { formatFailure, formatProgress, type LifecycleEvent } from "./generated-events.ts";
+import {
+  formatFailure,
+  formatProgress,
+  type LifecycleEvent,
+  repeatableLifecycle,
+} from "./generated-events.ts";
 import { hasDeclaredType, isPrivateEvent, isResponseEvent } from "./private-event.ts";
 
 const EVENT_FIELDS = ["type", "response", "sequence_number", "headers", "model"] as const;
@@ -283,7 +288,19 @@ class ResponsesReader implements StreamReader {
   }
 
   progressEvent(): Uint8Array | null {
-    return this.#lastLifecycle === null ? null : formatProgress(this.#lastLifecycle);
+    const lifecycle = this.#repeatable();
+    return lifecycle === null ? null : formatProgress(lifecycle);
+  }
+
+  #repeatable(): LifecycleEvent | null {
+    const last = this.#lastLifecycle;
+    if (last === null) return null;
+    return repeatableLifecycle(last, () => ({
+      responseId: this.responseId,
+      publicModel: this.#publicModel,
+      sequence: this.#readSequence(last.event),
+      nowMs: this.#nowMs(),
+    }));
   }
 
   failure(error: ApiError, requestId: string): Uint8Array {
@@ -292,7 +309,7 @@ class ResponsesReader implements StreamReader {
       requestId,
       publicModel: this.#publicModel,
       previousResponseId: this.#previousResponseId,
-      lastLifecycle: this.#lastLifecycle,
+      lastLifecycle: this.#repeatable(),
       lastSequence: this.#lastEvent === null ? null : this.#readSequence(this.#lastEvent),
       nowMs: this.#nowMs(),
     });
