@@ -28,6 +28,8 @@ const STEP_BYTES = 4 * 1024;
  * counted. Then the rough estimate is used.
  */
 const UNCOUNTED_BYTES_MAX = 256 * 1024;
+/** Of a longer piece, the part whose characters are counted. */
+const SAMPLED_BYTES_MAX = 1024 * 1024;
 const PENDING_TEXTS_MAX = 256;
 /** Channels that no reader uses: none, and those of the texts that end because there are too many. */
 const NO_CHANNEL = -(2 ** 31);
@@ -63,8 +65,11 @@ export class OutputCounter implements TextSink {
 
   add(bytes: Uint8Array, start: number, end: number, channel: number): void {
     if (channel !== this.#currentChannel) this.#switchTo(channel);
-    if (end - start > UNCOUNTED_BYTES_MAX) {
-      this.#addCounted(channel, roughTokens(bytes, start, end));
+    const length = end - start;
+    if (length > UNCOUNTED_BYTES_MAX) {
+      // No model writes as much in one piece, so its beginning is enough for an estimate.
+      const sampled = Math.min(length, SAMPLED_BYTES_MAX);
+      this.#addCounted(channel, (roughTokens(bytes, start, start + sampled) * length) / sampled);
       return;
     }
     this.#currentText.append(bytes, start, end);

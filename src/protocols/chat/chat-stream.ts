@@ -14,6 +14,7 @@ import { LF, OBJECT_CLOSE } from "../../json/walk.ts";
 import { isDone, readEvent } from "../../net/wire/sse.ts";
 import { BLANK_LINE, DATA_FIELD, DONE, eventParts, formatEvent } from "../../net/wire/sse-format.ts";
 import { addChatDelta } from "../shared/delta-text.ts";
+import { isLongEvent, parseWithoutLongStrings } from "../shared/long-strings.ts";
 import { NO_FACTS, type ResponseFacts, readResponseFacts } from "../shared/response-facts.ts";
 import {
   DROPPED,
@@ -197,7 +198,7 @@ class ChatReader implements StreamReader {
       if (isPostponed && !hasChoices) return DROPPED;
     }
     if (!this.#hasContent && choices !== undefined) {
-      this.#hasContent = hasDeltaContent(parseJson(bytes, choices.start, choices.end));
+      this.#hasContent = hasDeltaContent(parseWithoutLongStrings(bytes, choices.start, choices.end).json);
     }
     const replacement = eventParts(null, this.#buildPublicChunk(chunk));
     return { phase: this.#hasContent ? "content" : "lifecycle", replacement };
@@ -272,7 +273,7 @@ class ChatReader implements StreamReader {
 
   #recordFinishedChoices(bytes: Uint8Array, from: number, start: number, end: number): void {
     if (!hasFinishReason(bytes, from, end)) return;
-    for (const choice of listChoices(parseJson(bytes, start, end))) {
+    for (const choice of listChoices(parseWithoutLongStrings(bytes, start, end).json)) {
       const { index, finish_reason: reason } = choice;
       if (typeof reason !== "string" || this.#finishedChoices.size >= responseBounds.choicesMax) continue;
       if (!this.#finishedChoices.has(index)) this.#finishReasons.push(reason);
@@ -295,8 +296,14 @@ class ChatReader implements StreamReader {
   #addText(bytes: Uint8Array, from: number, start: number, end: number): void {
     const sink = this.#sink;
     if (sink === null) return;
-    const at = findBytes(bytes, DELTA, from, end);
+    let at = findBytes(bytes, DELTA, from, end);
     if (at === -1) return;
+    if (isLongEvent(start, end)) {
+      // Nobody writes as much for several choices at once, so their texts need not be separated.
+      for (; at !== -1; at = findBytes(bytes, DELTA, at + DELTA.length, end))
+        addChatDelta(bytes, at + DELTA.length, end, 0, sink);
+      return;
+    }
     if (this.#choices === 1) {
       addChatDelta(bytes, at + DELTA.length, end, 0, sink);
       return;

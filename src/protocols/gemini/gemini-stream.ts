@@ -12,6 +12,7 @@ import { type JsonField, type ObjectScan, scanObject, stringValue, wantedFields 
 import { jsonString, replaceValue, spliceParts } from "../../json/splice.ts";
 import { readEvent } from "../../net/wire/sse.ts";
 import { eventParts, formatEvent } from "../../net/wire/sse-format.ts";
+import { type ParsedEvent, parseWithoutLongStrings } from "../shared/long-strings.ts";
 import type { ResponseFacts } from "../shared/response-facts.ts";
 import {
   DROPPED,
@@ -127,13 +128,17 @@ class GeminiReader implements StreamReader {
   #readCandidates(bytes: Uint8Array, field: JsonField): void {
     const mayFinish = hasMember(bytes, field, FINISH_REASON);
     if (this.#hasContent && !mayFinish && this.#sink === null) return;
-    const candidates: unknown = parseJson(bytes, field.start, field.end);
+    const { json: candidates, longString } = parseWithoutLongStrings(bytes, field.start, field.end);
     for (const [at, candidate] of (Array.isArray(candidates) ? candidates : []).entries()) {
-      if (isObject(candidate)) this.#readCandidate(candidate, at);
+      if (isObject(candidate)) this.#readCandidate(candidate, at, longString);
     }
   }
 
-  #readCandidate(candidate: Record<string, unknown>, at: number): void {
+  #readCandidate(
+    candidate: Record<string, unknown>,
+    at: number,
+    longString: ParsedEvent["longString"],
+  ): void {
     const { index = 0, content, finishReason } = candidate;
     const searches = countQueries(candidate);
     const isCounted = this.#searches.has(index) || this.#searches.size < responseBounds.choicesMax;
@@ -141,7 +146,7 @@ class GeminiReader implements StreamReader {
     const parts = isObject(content) && Array.isArray(content.parts) ? content.parts.filter(isObject) : [];
     for (const part of parts) {
       if (part.text !== "") this.#hasContent = true;
-      if (this.#sink !== null) addPartText(part, at, this.#sink);
+      if (this.#sink !== null) addPartText(part, { candidate: at, longString, sink: this.#sink });
     }
     if (typeof finishReason !== "string" || finishReason === "") return;
     if (this.#finishedCandidates.size < responseBounds.choicesMax) {
@@ -188,17 +193,34 @@ function hasMember(bytes: Uint8Array, { start, end }: JsonField, name: Uint8Arra
 }
 
 /** The sink takes the content of JSON strings. */
-function addPartText(part: Record<string, unknown>, candidate: number, sink: TextSink): void {
+interface PartTerms {
+  readonly candidate: number;
+  readonly longString: ParsedEvent["longString"];
+  readonly sink: TextSink;
+}
+
+function addPartText(part: Record<string, unknown>, { candidate, longString, sink }: PartTerms): void {
   const channel = candidate * CHANNELS_PER_CANDIDATE;
   if (typeof part.text === "string" && part.text !== "") {
-    const bytes = Buffer.from(JSON.stringify(part.text));
-    sink.add(bytes, 1, bytes.length - 1, part.thought === true ? reasoningChannel(channel) : channel);
+    const { bytes, start, end } = longString(part.text) ?? writeText(part.text);
+    sink.add(bytes, start, end, part.thought === true ? reasoningChannel(channel) : channel);
   }
   if (!isObject(part.functionCall)) return;
   const { name, args } = part.functionCall;
-  for (const text of [name, JSON.stringify(args ?? {})]) {
-    if (typeof text !== "string" || text === "") continue;
-    const bytes = Buffer.from(JSON.stringify(text));
-    sink.addWhole(bytes, 1, bytes.length - 1, channel + 1);
-  }
+  const long: Part[] = [];
+  const json = JSON.stringify(args ?? {}, (_, value: unknown) => {
+    const text = longString(value);
+    if (text !== null) long.push(text);
+    return value;
+  });
+  const texts = [name, json].flatMap((text) =>
+    typeof text === "string" && text !== "" ? [writeText(text)] : [],
+  );
+  for (const { bytes, start, end } of [...texts, ...long]) sink.addWhole(bytes, start, end, channel + 1);
+}
+
+/** As the content of a JSON string. */
+function writeText(text: string): Part {
+  const bytes = Buffer.from(JSON.stringify(text));
+  return { bytes, start: 1, end: bytes.length - 1 };
 }

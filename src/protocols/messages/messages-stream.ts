@@ -13,6 +13,7 @@ import { OBJECT_CLOSE } from "../../json/walk.ts";
 import { isPlain, readEvent } from "../../net/wire/sse.ts";
 import { eventParts, formatEvent } from "../../net/wire/sse-format.ts";
 import { addMessagesDelta } from "../shared/delta-text.ts";
+import { parseWithoutLongStrings } from "../shared/long-strings.ts";
 import type { ResponseFacts } from "../shared/response-facts.ts";
 import {
   DROPPED,
@@ -149,7 +150,8 @@ class MessagesReader implements StreamReader {
   }
 
   #startBlock(data: Part, block: JsonField | undefined): "content" | "lifecycle" {
-    const json = block === undefined ? null : parseJson(data.bytes, block.start, block.end);
+    const json =
+      block === undefined ? null : parseWithoutLongStrings(data.bytes, block.start, block.end).json;
     if (isObject(json) && typeof json.type === "string" && CALL_BLOCKS.has(json.type)) {
       this.#phase = "content";
       if (this.#sink !== null) addMessagesDelta(data, "start", this.#sink);

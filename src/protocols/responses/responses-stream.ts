@@ -18,7 +18,14 @@ import { applySplices, editMembers, jsonString, replaceValue, type Splice } from
 import { isDone, isPlain, readEvent } from "../../net/wire/sse.ts";
 import { DONE, eventParts } from "../../net/wire/sse-format.ts";
 import { addResponsesDelta } from "../shared/delta-text.ts";
-import { parseMember, parseWithin, SCANNED_EVENT } from "../shared/event-bounds.ts";
+import {
+  findEventFault,
+  PARSED_EVENT,
+  parseMember,
+  parseWithin,
+  SCANNED_EVENT,
+} from "../shared/event-bounds.ts";
+import { parseWithoutLongStrings } from "../shared/long-strings.ts";
 import type { ResponseFacts } from "../shared/response-facts.ts";
 import { readResponseTexts } from "../shared/response-text.ts";
 import {
@@ -325,10 +332,14 @@ class ResponsesReader implements StreamReader {
 
 /** Reads the text from the terminal event of an upstream that streams no deltas and reports no usage. */
 function addWholeText(data: Part, response: JsonField, sink: TextSink): void {
-  const { outputTexts, reasoningTexts } = readResponseTexts(parseMember(data.bytes, response));
+  if (findEventFault({ bytes: data.bytes, start: response.start, end: response.end }, PARSED_EVENT) !== null)
+    return;
+  const { json, longString } = parseWithoutLongStrings(data.bytes, response.start, response.end);
+  const { outputTexts, reasoningTexts } = readResponseTexts(json);
   const add = (text: string, channel: number): void => {
-    const json = jsonString(text);
-    sink.addWhole(json, 1, json.length - 1, channel);
+    const written = jsonString(text);
+    const { bytes, start, end } = longString(text) ?? { bytes: written, start: 1, end: written.length - 1 };
+    sink.addWhole(bytes, start, end, channel);
   };
   for (const text of outputTexts) add(text, 0);
   for (const text of reasoningTexts) add(text, reasoningChannel(0));
