@@ -577,3 +577,14 @@ test("any sequence of chunks is read like by the reference implementation", () =
     { numRuns: 400 },
   );
 });
+
+test("a stream keeps a number and a short reason of each choice, whatever they are", () => {
+  const reader = open({ choices: 2 });
+  const chunk = (index: unknown, finish_reason: string) =>
+    `data: ${JSON.stringify({ id: "c", model: "m", choices: [{ index, delta: { content: "a" }, finish_reason }] })}`;
+  play(reader, [chunk("x".repeat(100_000), "y".repeat(100_000)), chunk(["z"], "stop")]);
+  expect(reader.describe?.().finishReasons).toEqual(["y".repeat(64)]);
+  expect(reader.isEnding()).toBeFalse();
+  play(reader, [chunk(1, "stop")]);
+  expect(reader.isEnding()).toBeTrue();
+});

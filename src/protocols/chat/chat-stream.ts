@@ -15,7 +15,13 @@ import { isDone, readEvent } from "../../net/wire/sse.ts";
 import { BLANK_LINE, DATA_FIELD, DONE, eventParts, formatEvent } from "../../net/wire/sse-format.ts";
 import { addChatDelta } from "../shared/delta-text.ts";
 import { isLongEvent, parseWithoutLongStrings } from "../shared/long-strings.ts";
-import { NO_FACTS, type ResponseFacts, readResponseFacts } from "../shared/response-facts.ts";
+import {
+  choiceIndex,
+  NO_FACTS,
+  type ResponseFacts,
+  readResponseFacts,
+  shortReason,
+} from "../shared/response-facts.ts";
 import {
   DROPPED,
   type EventVerdict,
@@ -95,7 +101,7 @@ class ChatReader implements StreamReader {
   /** Outdated if content followed the usage, final if the usage arrived with the error that ended the response. */
   #usageState: "outdated" | "current" | "final" = "current";
   /** Indexes of the choices that have a finish reason. */
-  readonly #finishedChoices = new Set<unknown>();
+  readonly #finishedChoices = new Set<number>();
   readonly #finishReasons: string[] = [];
   #hasContent = false;
   /**
@@ -274,9 +280,10 @@ class ChatReader implements StreamReader {
   #recordFinishedChoices(bytes: Uint8Array, from: number, start: number, end: number): void {
     if (!hasFinishReason(bytes, from, end)) return;
     for (const choice of listChoices(parseWithoutLongStrings(bytes, start, end).json)) {
-      const { index, finish_reason: reason } = choice;
+      const { finish_reason: reason } = choice;
       if (typeof reason !== "string" || this.#finishedChoices.size >= responseBounds.choicesMax) continue;
-      if (!this.#finishedChoices.has(index)) this.#finishReasons.push(reason);
+      const index = choiceIndex(choice.index);
+      if (!this.#finishedChoices.has(index)) this.#finishReasons.push(shortReason(reason));
       this.#finishedChoices.add(index);
     }
   }

@@ -13,7 +13,7 @@ import { jsonString, replaceValue, spliceParts } from "../../json/splice.ts";
 import { readEvent } from "../../net/wire/sse.ts";
 import { eventParts, formatEvent } from "../../net/wire/sse-format.ts";
 import { type ParsedEvent, parseWithoutLongStrings } from "../shared/long-strings.ts";
-import type { ResponseFacts } from "../shared/response-facts.ts";
+import { choiceIndex, type ResponseFacts, shortReason } from "../shared/response-facts.ts";
 import {
   DROPPED,
   type EventVerdict,
@@ -64,10 +64,10 @@ class GeminiReader implements StreamReader {
   readonly #choices: number;
   readonly #depthMax: number;
   readonly #sink: TextSink | null;
-  readonly #finishedCandidates = new Set<unknown>();
+  readonly #finishedCandidates = new Set<number>();
   #usage: TokenUsage | null = null;
   /** Of each candidate. */
-  readonly #searches = new Map<unknown, number>();
+  readonly #searches = new Map<number, number>();
   #modelVersion: string | null = null;
   #id: string | null = null;
   readonly #finishReasons: string[] = [];
@@ -139,7 +139,8 @@ class GeminiReader implements StreamReader {
     at: number,
     longString: ParsedEvent["longString"],
   ): void {
-    const { index = 0, content, finishReason } = candidate;
+    const { content, finishReason } = candidate;
+    const index = choiceIndex(candidate.index);
     const searches = countQueries(candidate);
     const isCounted = this.#searches.has(index) || this.#searches.size < responseBounds.choicesMax;
     if (searches > 0 && isCounted) this.#searches.set(index, searches);
@@ -150,7 +151,7 @@ class GeminiReader implements StreamReader {
     }
     if (typeof finishReason !== "string" || finishReason === "") return;
     if (this.#finishedCandidates.size < responseBounds.choicesMax) {
-      if (!this.#finishedCandidates.has(index)) this.#finishReasons.push(finishReason);
+      if (!this.#finishedCandidates.has(index)) this.#finishReasons.push(shortReason(finishReason));
       this.#finishedCandidates.add(index);
     }
     if (finishReason !== "STOP") this.#wasStopped = true;

@@ -16,6 +16,20 @@ export interface ResponseFacts {
 
 export const NO_FACTS: ResponseFacts = { id: null, model: null, finishReasons: [] };
 
+/** What a stream keeps of each choice until its end is short, whatever the upstream sends: a number and a word. */
+export function choiceIndex(index: unknown): number {
+  return typeof index === "number" ? index : 0;
+}
+
+const REASON_CHARS_MAX = 64;
+
+export function shortReason(reason: string): string {
+  // Copied: a slice would keep the whole string in memory.
+  return reason.length <= REASON_CHARS_MAX
+    ? reason
+    : Buffer.from(reason.slice(0, REASON_CHARS_MAX)).toString();
+}
+
 /** A longer response is not read a second time. */
 const FACTS_BYTES_MAX = 1024 * 1024;
 
