@@ -180,8 +180,8 @@ class ResponsesReader implements StreamReader {
   /** `eventName` is null if the event must be written again, because it has other lines or no name. */
   #readAny(data: Part, eventName: string | null): EventVerdict {
     const scan = scanObject(data.bytes, data.start, data.end, EVENT, { depthMax: this.#depthMax });
-    const type = scan.ok && scan.fields.type ? stringValue(data.bytes, scan.fields.type) : null;
-    if (!scan.ok || type === null || !isEventName(type)) return this.#dropBadEvent();
+    const type = scan.ok && scan.fields.type ? readTypeName(data.bytes, scan.fields.type) : null;
+    if (!scan.ok || type === null) return this.#dropBadEvent();
     if (isPrivateEvent(type)) return DROPPED;
     // Members that would be headers over HTTP describe the upstream's account, so they are removed like headers.
     if (scan.fields.headers) {
@@ -373,6 +373,14 @@ class ForwardSearch {
     }
     return this.#at !== -1 && this.#at < end;
   }
+}
+
+const TYPE_BYTES_MAX = 256;
+
+/** Null for a type that is no event name. One of megabytes is not decoded to find out. */
+function readTypeName(bytes: Uint8Array, field: JsonField): string | null {
+  const type = field.end - field.start > TYPE_BYTES_MAX ? null : stringValue(bytes, field);
+  return type !== null && isEventName(type) ? type : null;
 }
 
 /** `response.output_text.done` and similar; no other event name has these bytes. */
