@@ -306,7 +306,7 @@ class ChatReader implements StreamReader {
     let at = findBytes(bytes, DELTA, from, end);
     if (at === -1) return;
     if (isLongEvent(start, end)) {
-      // Nobody writes as much for several choices at once, so their texts need not be separated.
+      // No model writes as much for several choices at once, so their texts need not be separated.
       for (; at !== -1; at = findBytes(bytes, DELTA, at + DELTA.length, end))
         addChatDelta(bytes, at + DELTA.length, end, 0, sink);
       return;
