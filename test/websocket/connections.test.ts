@@ -334,9 +334,10 @@ describe("a client", () => {
     socket.send(JSON.stringify({ type: "response.create", model: "held", input: "Hi" }));
     await eventually(() => running.simulator.ledger.totals().inFlight === 1);
     socket.pause();
-    const steer = JSON.stringify({ type: "response.steer", input: "x".repeat(200 * 1024) });
+    // The longest input that the message for the client repeats.
+    const steer = JSON.stringify({ type: "response.steer", input: "x".repeat(15 * 1024) });
     await eventually(() => {
-      socket.send(steer);
+      for (let i = 0; i < 20; i++) socket.send(steer);
       return running.simulator.ledger.last()?.abortedByClient === true;
     });
     socket.destroy();
