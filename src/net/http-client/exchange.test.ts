@@ -41,7 +41,7 @@ function begin(takes: number[]) {
     return connection;
   }
   const context = {
-    headBytesMax: 10_000,
+    headBytesMax: 100_000,
     monotonicMs: () => 0,
     connections: {
       resolveRoute: () => ({ slot: PLACE, hostLine: "host: up\r\n" }),
@@ -97,6 +97,19 @@ test("a batched request is sent in order if the socket accepts few bytes at a ti
   expect(written.join("")).toEndWith("\r\n\r\n");
   respond(connections[0]);
   expect(received).toEqual(["head", "kept", "end"]);
+});
+
+test("a head in many small reads is parsed once", () => {
+  const { received, connections } = begin([10_000]);
+  writeBatcher.flush();
+  const before = process.cpuUsage();
+  connections[0]?.onData(Buffer.from("HTTP/1.1 200 OK\r\n"));
+  for (let line = 0; line < 15_000; line++) connections[0]?.onData(Buffer.from("a:\r\n"));
+  expect(received).toEqual([]);
+  connections[0]?.onData(Buffer.from("content-length: 0\r\n\r\n"));
+  const { user, system } = process.cpuUsage(before);
+  expect(received).toEqual(["head", "kept", "end"]);
+  expect((user + system) / 1_000).toBeLessThan(500);
 });
 
 test("a batched request is not sent after an abort", () => {

@@ -7,7 +7,7 @@
 
 import { type Part, wholeBytesPart } from "../../base/parts.ts";
 import { FramedBody } from "../wire/framed-body.ts";
-import { UNTIL_CLOSE } from "../wire/http-fields.ts";
+import { containsHeadEnd, UNTIL_CLOSE } from "../wire/http-fields.ts";
 import type { ClientConnectionSocket, ConnectionEnd, ConnectionUser } from "./connection.ts";
 import type { ConnectionRoute, Connections } from "./connections.ts";
 import type { HttpExchange, HttpFailure, OutgoingRequest, ResponseSink } from "./contract.ts";
@@ -22,7 +22,6 @@ export interface ExchangeContext {
   monotonicMs(): number;
 }
 
-const LF = 10;
 /** A longer read is passed on in pieces, between which a sink that works on them can pause. */
 const PIECE_BYTES_MAX = 64 * 1024;
 const STALE_MS = 250;
@@ -270,11 +269,12 @@ export class ClientExchange implements HttpExchange, ConnectionUser, RequestSend
     this.#isHeadPartial = true;
     const more = this.#takeQueuedRead();
     if (more === null) return this.#closeIfEnded();
-    this.#read = Buffer.concat([read.subarray(this.#headFrom), more]);
+    const known = read.length - this.#headFrom;
+    const joined = Buffer.concat([read.subarray(this.#headFrom), more]);
+    this.#read = joined;
     this.#headFrom = 0;
-    // Without a line end the head cannot be complete, so a head that arrives byte by byte is not parsed for each
-    // byte.
-    this.#isHeadPartial = !more.includes(LF);
+    // A head that arrives in small pieces is not parsed for each piece.
+    this.#isHeadPartial = !containsHeadEnd(joined, known, joined.length);
     return true;
   }
 

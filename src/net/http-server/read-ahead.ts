@@ -1,7 +1,7 @@
 /** Bytes of one connection that were read and not served: part of a head, or pipelined requests. */
 
 import { freeBytes, writeBytes } from "../../base/bytes.ts";
-import { containsHeadEnd } from "./request-head.ts";
+import { containsHeadEnd } from "../wire/http-fields.ts";
 
 const BUFFER_BYTES_MIN = 1024;
 

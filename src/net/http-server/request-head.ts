@@ -76,14 +76,6 @@ const VERSION = "HTTP/1.";
 const VERSION_BYTES = VERSION.length + 1;
 const FIELDS_MAX = 128;
 
-const HEAD_END = "\r\n\r\n";
-
-/** Whether a head that was incomplete after `knownBytes` bytes may end within the first `length` bytes. */
-export function containsHeadEnd(bytes: Buffer, knownBytes: number, length: number): boolean {
-  const from = Math.max(0, knownBytes - HEAD_END.length + 1);
-  return decodeLatin1(bytes, from, length).includes(HEAD_END);
-}
-
 /** Some clients send an extra empty line after a body. */
 export function skipEmptyLines(bytes: Buffer): number {
   let at = 0;

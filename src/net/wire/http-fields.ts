@@ -125,6 +125,14 @@ function readField(
   return null;
 }
 
+const HEAD_END = "\r\n\r\n";
+
+/** Whether a head that was incomplete after `knownBytes` bytes may end within the first `length` bytes. */
+export function containsHeadEnd(bytes: Buffer, knownBytes: number, length: number): boolean {
+  const from = Math.max(0, knownBytes - HEAD_END.length + 1);
+  return decodeLatin1(bytes, from, length).includes(HEAD_END);
+}
+
 /** A class, so that a head costs one object and no closures. */
 export class HeadText implements HeaderReader {
   readonly #text: string;
