@@ -193,13 +193,13 @@ function hasMember(bytes: Uint8Array, { start, end }: JsonField, name: Uint8Arra
   return findBytes(bytes, name, start, end) !== -1;
 }
 
-/** The sink takes the content of JSON strings. */
 interface PartTerms {
   readonly candidate: number;
   readonly longString: ParsedEvent["longString"];
   readonly sink: TextSink;
 }
 
+/** The sink takes the content of JSON strings. */
 function addPartText(part: Record<string, unknown>, { candidate, longString, sink }: PartTerms): void {
   const channel = candidate * CHANNELS_PER_CANDIDATE;
   if (typeof part.text === "string" && part.text !== "") {
