@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
+import { measureSlowdown } from "../../../test/support/machine-speed.ts";
 import { type StoredConversation, StoredConversations } from "./stored-conversations.ts";
 
 const LIMITS = { storedConversationBytesMax: 1_000, storedConversationKeyBytesMax: 400 };
@@ -73,4 +74,20 @@ test("a removed conversation is unknown and frees its memory, and another key ca
   expect(stored.remove("resp_1", "b")).toBe(false);
   expect(stored.remove("resp_1", "a")).toBe(true);
   expect([stored.find("resp_1", "a"), stored.bytes]).toEqual([null, 0]);
+});
+
+test("the conversations of a key are dropped without a search among those of other keys", () => {
+  const stored = new StoredConversations({
+    storedConversationBytesMax: 1_000_000,
+    storedConversationKeyBytesMax: 100_000,
+  });
+  for (let i = 0; i < 80_000; i++) stored.add(conversation(`resp_a${i}`, `key_${i % 8}`, 10));
+  for (let i = 0; i < 4_000; i++) stored.add(conversation(`resp_b${i}`, "b", 25));
+  const slowdown = measureSlowdown();
+  const before = process.threadCpuUsage();
+  stored.add(conversation("resp_long", "b", 100_000));
+  const { user, system } = process.threadCpuUsage(before);
+  expect(stored.bytes).toBe(900_000);
+  // The search took seconds.
+  expect((user + system) / 1_000).toBeLessThan(50 * slowdown);
 });

@@ -17,11 +17,18 @@ export interface ConversationLimits {
   readonly storedConversationKeyBytesMax: number;
 }
 
+/** The conversations of one key. */
+interface KeyConversations {
+  /** In order of their use, too: a search among those of other keys would hold the event loop for seconds. */
+  readonly byResponse: Map<string, StoredConversation>;
+  bytes: number;
+}
+
 export class StoredConversations {
   readonly #limits: ConversationLimits;
   /** In order of their use: the oldest is dropped first. */
   readonly #byResponse = new Map<string, StoredConversation>();
-  readonly #bytesByKey = new Map<string, number>();
+  readonly #byKey = new Map<string, KeyConversations>();
   #bytes = 0;
 
   constructor(limits: ConversationLimits) {
@@ -43,47 +50,57 @@ export class StoredConversations {
     const { storedConversationBytesMax, storedConversationKeyBytesMax } = this.#limits;
     if (memoryBytes > storedConversationKeyBytesMax) return false;
     if (this.#byResponse.has(responseId)) return true;
+    const own = this.#openKey(keyId);
     this.#byResponse.set(responseId, conversation);
-    this.#count(conversation, memoryBytes);
-    while ((this.#bytesByKey.get(keyId) ?? 0) > storedConversationKeyBytesMax) this.#dropOldest(keyId);
-    while (this.#bytes > storedConversationBytesMax) this.#dropOldest(null);
+    own.byResponse.set(responseId, conversation);
+    own.bytes += memoryBytes;
+    this.#bytes += memoryBytes;
+    while (own.bytes > storedConversationKeyBytesMax) this.#dropOldest(own.byResponse);
+    while (this.#bytes > storedConversationBytesMax) this.#dropOldest(this.#byResponse);
     return true;
   }
 
   /** Returns null if the response is unknown or belongs to another key. */
   find(responseId: string, keyId: string): StoredConversation | null {
-    const conversation = this.#byResponse.get(responseId);
-    if (conversation?.record.keyId !== keyId) return null;
-    this.#byResponse.delete(responseId);
-    this.#byResponse.set(responseId, conversation);
+    const own = this.#byKey.get(keyId)?.byResponse;
+    const conversation = own?.get(responseId);
+    if (own === undefined || conversation === undefined) return null;
+    for (const list of [own, this.#byResponse]) {
+      list.delete(responseId);
+      list.set(responseId, conversation);
+    }
     return conversation;
   }
 
   /** Returns false if the response is unknown or belongs to another key. */
   remove(responseId: string, keyId: string): boolean {
-    const conversation = this.#byResponse.get(responseId);
-    if (conversation?.record.keyId !== keyId) return false;
+    const conversation = this.#byKey.get(keyId)?.byResponse.get(responseId);
+    if (conversation === undefined) return false;
     this.#drop(conversation);
     return true;
   }
 
-  #drop(conversation: StoredConversation): void {
-    const { responseId, memoryBytes } = conversation.record;
-    if (this.#byResponse.delete(responseId)) this.#count(conversation, -memoryBytes);
+  #openKey(keyId: string): KeyConversations {
+    const known = this.#byKey.get(keyId);
+    if (known !== undefined) return known;
+    const opened: KeyConversations = { byResponse: new Map(), bytes: 0 };
+    this.#byKey.set(keyId, opened);
+    return opened;
   }
 
-  #dropOldest(keyId: string | null): void {
-    for (const conversation of this.#byResponse.values()) {
-      if (keyId !== null && conversation.record.keyId !== keyId) continue;
+  #dropOldest(conversations: ReadonlyMap<string, StoredConversation>): void {
+    for (const conversation of conversations.values()) {
       this.#drop(conversation);
       return;
     }
   }
 
-  #count({ record: { keyId } }: StoredConversation, bytes: number): void {
-    this.#bytes += bytes;
-    const keyBytes = (this.#bytesByKey.get(keyId) ?? 0) + bytes;
-    if (keyBytes > 0) this.#bytesByKey.set(keyId, keyBytes);
-    else this.#bytesByKey.delete(keyId);
+  #drop({ record: { responseId, keyId, memoryBytes } }: StoredConversation): void {
+    const own = this.#byKey.get(keyId);
+    if (own === undefined || !this.#byResponse.delete(responseId)) return;
+    own.byResponse.delete(responseId);
+    own.bytes -= memoryBytes;
+    this.#bytes -= memoryBytes;
+    if (own.byResponse.size === 0) this.#byKey.delete(keyId);
   }
 }
