@@ -174,13 +174,20 @@ export const PUBLIC_URL_RULE = "an http:// or https:// address without user, pas
 export function isHttpUrl(value: string): boolean {
   return httpUrl(value)?.search === "";
 }
-export const url = text(PUBLIC_URL_RULE, isHttpUrl).transform((value) => value.replace(/\/+$/, ""));
+export const url = text(PUBLIC_URL_RULE, isHttpUrl).transform(trimSlashes);
+
+/** Not a pattern: it would start again at each slash of a path that ends with something else. */
+function trimSlashes(value: string): string {
+  let end = value.length;
+  while (value[end - 1] === "/") end--;
+  return value.slice(0, end);
+}
 
 /** The path is sent unchanged, so it must not contain characters that need encoding. */
 export const baseUrl = text(
   `${PUBLIC_URL_RULE}, with a path in ASCII without spaces (write %20)`,
-  (value) => isHttpUrl(value) && /^[^/]+\/\/[^/\\\s]+[\x21-\x5b\x5d-\x7e]*$/.test(value),
-).transform((value) => value.replace(/\/+$/, ""));
+  (value) => isHttpUrl(value) && /^[^/]+\/\/[^/\\\s]+(?:\/[\x21-\x5b\x5d-\x7e]*)?$/.test(value),
+).transform(trimSlashes);
 
 /** The URL of a webhook. Many such URLs have a query. */
 export const postUrl = text(

@@ -71,11 +71,11 @@ function messagesErrorType(error: ApiError): string {
 
 /** Anthropic's own words for it. */
 const ANTHROPIC_WORDING = /^(?:prompt is too long\b|input length and `max_tokens` exceed)/;
-/** Limit first: "maximum context length is 8192 tokens … resulted in 9000 tokens". */
+/** The digits are bounded: a message of digits alone would be read again from each of them. Limit first: "maximum context length is 8192 tokens … resulted in 9000 tokens". */
 const LIMIT_FIRST =
-  /(?:maximum context length|context length|context size|context window)[^\d]{0,40}(\d[\d,]*)[^\d]+(\d[\d,]*)/i;
+  /(?:maximum context length|context length|context size|context window)[^\d]{0,40}(\d[\d,]{0,15})[^\d]+(\d[\d,]{0,15})/i;
 /** Size first: "the request has 9000 tokens, which exceeds … 8192", "the input token count (9000) exceeds … (8192)". */
-const SIZE_FIRST = /(\d[\d,]*)[^\d]{0,20}(?:tokens?\b[^\d]*)?exceed[^\d]*(\d[\d,]*)/i;
+const SIZE_FIRST = /(\d[\d,]{0,15})[^\d]{0,20}(?:tokens?\b[^\d]*)?exceed[^\d]*(\d[\d,]{0,15})/i;
 
 /** Claude Code reads both numbers and offers to compact the conversation. */
 export function promptTooLong(message: string): string {
