@@ -200,6 +200,11 @@ export class ApiError extends Error {
   }
 }
 
+/** An error that names the parameter that caused it. */
+export function paramError(param: string | null, code: ApiErrorCode, message: string): ApiError {
+  return new ApiError(code, message, { param });
+}
+
 export interface ErrorObject {
   message: string;
   type: string;

@@ -1,6 +1,13 @@
 /** Failures of attempts: whether another account may be tried, and the error for the client. */
 
-import { ApiError, type ApiErrorCode, errorStatus, isErrorCode, isUpstreamCode } from "../errors.ts";
+import {
+  ApiError,
+  type ApiErrorCode,
+  errorStatus,
+  isErrorCode,
+  isUpstreamCode,
+  paramError,
+} from "../errors.ts";
 import { isPublicPath, publicMessage } from "../protocols/shared/public-message.ts";
 import type { Audience, UpstreamError } from "../protocols/shared/upstream-error.ts";
 import type { TokenUsage } from "../protocols/shared/usage.ts";
@@ -102,10 +109,10 @@ export function clientError(failure: UpstreamFailure, audience: Audience): ApiEr
         { headers: { "x-should-retry": "false" } },
       );
     case "unstreamed":
-      return new ApiError(
+      return paramError(
+        "stream",
         "unsupported_parameter",
         `The model \`${audience.publicModel}\` does not support streaming of images. Remove \`stream\`.`,
-        { param: "stream" },
       );
     case "rate_limited":
       return new ApiError(

@@ -65,3 +65,12 @@ export interface ConsoleContext {
   /** The number of this process, and the metrics of the others on its port; null if it is the only one. */
   readonly otherMetrics: { readonly number: number; ask(): Promise<ProcessMetrics[]> } | null;
 }
+
+/** For functions that read or write the database. */
+export type StoreContext = Pick<ConsoleContext, "installation">;
+
+/** Also with the policy in force, and with the limits, the health and the usage of this process. */
+export type PolicyContext = Pick<ConsoleContext, "installation" | "gateway">;
+
+/** For functions that verify who somebody is. */
+export type IdentityContext = Pick<ConsoleContext, "installation" | "identity">;

@@ -1,12 +1,12 @@
 /** Explains every error code, for the page about errors, the OpenAPI document and the explorer. */
 
 import {
-  ApiError,
   type ErrorCode,
   type ErrorObject,
   errorObject,
   isErrorCode,
   isUpstreamCode,
+  paramError,
 } from "../errors.ts";
 import { CONSOLE_GUIDE, type ErrorGuide } from "./console-codes.ts";
 import { type Advice, UPSTREAM_GUIDE } from "./upstream-codes.ts";
@@ -350,7 +350,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
 
 export function errorExample(code: ErrorCode): { status: number; body: { error: ErrorObject } } {
   const { example, param = null } = ERROR_GUIDE[code];
-  const error = new ApiError(code, example, { param });
+  const error = paramError(param, code, example);
   const body = { error: errorObject(error, "req_0199f3c5a1b27c3e8d4f5a6b7c8d9e0f") };
   return { status: error.status, body };
 }

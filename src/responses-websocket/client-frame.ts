@@ -1,6 +1,6 @@
 /** Parses one message of a client, only as far as the gateway needs it. */
 
-import { ApiError } from "../errors.ts";
+import { ApiError, paramError } from "../errors.ts";
 import { parseJson } from "../json/parse.ts";
 import {
   booleanValue,
@@ -100,10 +100,10 @@ function scanFrame(bytes: Uint8Array, depthMax: number): FrameScan {
   const where = describeScanError(bytes, scan);
   if (scan.reason === "duplicate_field") {
     const field = scan.field ?? "";
-    throw new ApiError(
+    throw paramError(
+      field,
       "duplicate_parameter",
       `The field \`${field}\` appears more than once (${where}). Send it once.`,
-      { param: field },
     );
   }
   if (scan.reason === "case_variant") throw caseVariantError(scan.field ?? "", where);
@@ -112,18 +112,18 @@ function scanFrame(bytes: Uint8Array, depthMax: number): FrameScan {
 
 function readType(bytes: Uint8Array, field: JsonField | undefined): "response.create" | "response.steer" {
   if (field === undefined) {
-    throw new ApiError(
+    throw paramError(
+      "type",
       "missing_required_parameter",
       'The message has no `type`. Send {"type":"response.create",…} together with the fields of POST /v1/responses.',
-      { param: "type" },
     );
   }
   const type = stringValue(bytes, field);
   if (type === "response.create" || type === "response.steer") return type;
-  throw new ApiError(
+  throw paramError(
+    "type",
     "invalid_value",
     "The message has an unknown `type`. Use response.create or response.steer.",
-    { param: "type" },
   );
 }
 
@@ -131,10 +131,10 @@ function readStreamId(bytes: Uint8Array, field: JsonField | undefined): string |
   if (field === undefined || field.kind === "null") return null;
   const streamId = stringValue(bytes, field);
   if (streamId !== null && STREAM_ID.test(streamId)) return streamId;
-  throw new ApiError(
+  throw paramError(
+    "stream_id",
     "invalid_stream_id",
     "`stream_id` must be a string of 1 to 256 letters, digits, dots, dashes or underscores.",
-    { param: "stream_id" },
   );
 }
 
@@ -160,7 +160,7 @@ function readCreate(
 ): CreateFrame {
   const { previous_response_id: previous } = scan.fields;
   if (generate !== undefined && generate.kind !== "null" && booleanValue(generate) === null) {
-    throw new ApiError("invalid_type", "`generate` must be a boolean.", { param: "generate" });
+    throw paramError("generate", "invalid_type", "`generate` must be a boolean.");
   }
   rejectBackground(scan.fields.background);
   // All items of a turn are searched for tool calls, before its body is built and checked as a whole.
@@ -179,10 +179,10 @@ function readCreate(
 /** Open Responses: `background` must not be sent over a WebSocket. `false` has no effect and is accepted. */
 function rejectBackground(field: JsonField | undefined): void {
   if (field === undefined || field.kind === "null" || field.kind === "false") return;
-  throw new ApiError(
+  throw paramError(
+    "background",
     "unsupported_parameter",
     "`background` is not supported over a WebSocket. Remove it, or send the request to POST /v1/responses.",
-    { param: "background" },
   );
 }
 
@@ -190,9 +190,7 @@ function readPreviousId(bytes: Uint8Array, field: JsonField | undefined): string
   if (field === undefined || field.kind === "null") return null;
   const id = stringValue(bytes, field);
   if (id !== null) return id;
-  throw new ApiError("invalid_type", "`previous_response_id` must be a string.", {
-    param: "previous_response_id",
-  });
+  throw paramError("previous_response_id", "invalid_type", "`previous_response_id` must be a string.");
 }
 
 /** A longer input is not repeated: the reply is free, so its work must be small. */

@@ -1,6 +1,6 @@
 /** Parses long frames in a thread, so that other turns and requests are not delayed. */
 
-import { ApiError, type ApiErrorCode } from "../errors.ts";
+import { type ApiErrorCode, paramError } from "../errors.ts";
 import { jobError } from "../gateway/threads/job-limit-error.ts";
 import { ThreadPool, type ThreadPoolLimits } from "../gateway/threads/thread-pool.ts";
 import type { ClientFrame, CreateFrame } from "./client-frame.ts";
@@ -56,7 +56,7 @@ export class FrameInspector {
       case "steer":
         return { kind: "steer", streamId: null, previousId: inspected.previousId, input: null };
       case "bad": {
-        const error = new ApiError(inspected.code, inspected.message, { param: inspected.param });
+        const error = paramError(inspected.param, inspected.code, inspected.message);
         return { kind: "bad", streamId: inspected.streamId, error };
       }
     }

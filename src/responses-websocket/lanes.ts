@@ -1,7 +1,7 @@
 /** The turns of one connection: sequential within each lane, in order of arrival, with a limit in total. */
 
 import { UpstreamLane } from "../accounts/websocket/client.ts";
-import { ApiError } from "../errors.ts";
+import { ApiError, paramError } from "../errors.ts";
 import type { ByteBudget } from "./byte-budget.ts";
 import type { CreateFrame } from "./client-frame.ts";
 
@@ -136,10 +136,10 @@ function heldBytes({ bytes }: CreateFrame): number {
 }
 
 function tooManyLanesError(max: number): ApiError {
-  return new ApiError(
+  return paramError(
+    "stream_id",
     "websocket_stream_limit_reached",
     `A connection can have at most ${max} values of \`stream_id\`. Reuse one of them, or open another connection.`,
-    { param: "stream_id" },
   );
 }
 

@@ -2,7 +2,7 @@
 
 import { joinPartsInTurns } from "../base/next-turn.ts";
 import { joinParts, type Part, partsLength } from "../base/parts.ts";
-import { ApiError } from "../errors.ts";
+import { ApiError, paramError } from "../errors.ts";
 import type { JsonField } from "../json/scan.ts";
 import { editMembers, spliceParts } from "../json/splice.ts";
 import { COMMA, skipSpace } from "../json/walk.ts";
@@ -241,10 +241,10 @@ export function rejectOrphans(frame: CreateFrame, stored: RememberedTurns, depth
   }
   const [orphan] = orphans;
   if (orphan === undefined) return;
-  throw new ApiError(
+  throw paramError(
+    "input",
     "invalid_value",
     `No tool call found for the output with call_id '${orphan.slice(0, 128)}'. Send only outputs of calls that the model made in this conversation.`,
-    { param: "input" },
   );
 }
 

@@ -5,7 +5,7 @@
  */
 
 import { type MaybePromise, whenReady } from "../base/maybe-promise.ts";
-import { ApiError } from "../errors.ts";
+import { type ApiError, paramError } from "../errors.ts";
 import { admit } from "../gateway/admission/admit.ts";
 import type { Caller } from "../gateway/admission/authenticate.ts";
 import type { Gateway } from "../gateway/gateway.ts";
@@ -112,9 +112,9 @@ function withMembers(object: object, members: readonly (readonly [name: string, 
 }
 
 function previousNotFoundError(responseId: string): ApiError {
-  return new ApiError(
+  return paramError(
+    "previous_response_id",
     "previous_response_not_found",
     `Previous response with id '${responseId.slice(0, 128)}' not found. Send the whole conversation as input instead.`,
-    { param: "previous_response_id" },
   );
 }

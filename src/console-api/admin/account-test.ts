@@ -6,7 +6,7 @@ import { probeSocket } from "../../accounts/websocket/probe-socket.ts";
 import { limits } from "../../config/limits/product-limits.ts";
 import { compileUnsavedAccount } from "../../config/plan/unsaved-account.ts";
 import { problemsError } from "../changes/change.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { PolicyContext } from "../context.ts";
 
 export const probeResponse = z.object({
   /** `answers` and `simulator` mean success; `list_denied`, `no_list` and `limited` may. */
@@ -37,7 +37,7 @@ export const probeResponse = z.object({
 
 /** `document` is an account in file shape, with or without a credential. */
 export async function testAccount(
-  { installation, gateway }: Pick<ConsoleContext, "installation" | "gateway">,
+  { installation, gateway }: PolicyContext,
   document: { name: string },
 ): Promise<z.input<typeof probeResponse>> {
   const compiled = await compileUnsavedAccount(installation, document);

@@ -8,7 +8,7 @@ import type { CircuitReport, ModelReport } from "../../pool/health-report.ts";
 import type { AccountRecord } from "../../records/account.ts";
 import { type AccountUsage, type AccountUse, readAccountUsage } from "../../store/reports/account-usage.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { PolicyContext, StoreContext } from "../context.ts";
 
 /**
  * `draining`: disabled, with requests still in flight; `untried`: this process has not used it yet. The other
@@ -53,10 +53,7 @@ export const accountFactsResponse = z.object({
 
 export type AccountFacts = z.input<typeof accountFactsResponse>;
 
-export function accountFacts(
-  { gateway, installation }: Pick<ConsoleContext, "installation" | "gateway">,
-  record: AccountRecord,
-): AccountFacts {
+export function accountFacts({ gateway, installation }: PolicyContext, record: AccountRecord): AccountFacts {
   const { pool } = gateway.dispatcher;
   const nowMs = installation.clock.nowMs();
   const account = gateway.policy.snapshot().accounts.get(record.id);
@@ -121,7 +118,7 @@ interface CachedUsage {
 const usageCache = new WeakMap<Installation, CachedUsage>();
 
 /** The result is shared by all administrators and pages that request it at the same time. */
-export function accountUsage({ installation }: Pick<ConsoleContext, "installation">): Promise<AccountUsage> {
+export function accountUsage({ installation }: StoreContext): Promise<AccountUsage> {
   const { db, clock } = installation;
   const nowMs = clock.nowMs();
   const cached = usageCache.get(installation);

@@ -10,8 +10,9 @@ import type { PolicyRecords } from "../../records/policy.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
 import { recordChange } from "../changes/audit-log-entry.ts";
 import { changePolicy } from "../changes/change.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { ConsoleContext, PolicyContext, StoreContext } from "../context.ts";
 import { accountForm, computeVersion } from "../forms/policy-forms.ts";
+import { fieldError } from "../http/field-error.ts";
 import { namedPage, selectMembers } from "../http/named-page.ts";
 import { buildPage, groupQuery, pageQuery, searchQuery } from "../http/page.ts";
 import { forAdmins } from "../http/route.ts";
@@ -84,11 +85,7 @@ export const adminAccountRoutes = {
       await changePolicy(context, input, async (context) => {
         const { accounts } = await readPolicy(context.installation.db);
         if (accounts.some(({ name }) => name === document.name)) {
-          throw new ApiError(
-            "conflict",
-            "name: another account already has this name. Choose another name.",
-            { param: "name" },
-          );
+          throw fieldError("name", "conflict", "another account already has this name. Choose another name.");
         }
         return { accounts: [withCredential(document, credential)] };
       });
@@ -113,9 +110,11 @@ export const adminAccountRoutes = {
       await changePolicy(context, input, async (context) => {
         const { account } = await findAccount(context, name);
         if (document.name !== name) {
-          const message =
-            "name: the name of an account cannot be changed. Create another account, and disable this one.";
-          throw new ApiError("invalid_value", message, { param: "name" });
+          throw fieldError(
+            "name",
+            "invalid_value",
+            "the name of an account cannot be changed. Create another account, and disable this one.",
+          );
         }
         if (version !== undefined && version !== computeVersion(accountToFile(account))) {
           throw new ApiError(
@@ -223,10 +222,7 @@ interface AccountLookup {
   records: PolicyRecords;
 }
 
-async function findAccount(
-  { installation }: Pick<ConsoleContext, "installation">,
-  name: string,
-): Promise<AccountLookup> {
+async function findAccount({ installation }: StoreContext, name: string): Promise<AccountLookup> {
   const records = await readPolicy(installation.db);
   const account = records.accounts.find((one) => one.name === name);
   if (account !== undefined) return { account, records };
@@ -234,7 +230,7 @@ async function findAccount(
 }
 
 async function readAccountResponse(
-  context: Pick<ConsoleContext, "installation" | "gateway">,
+  context: PolicyContext,
   name: string,
 ): Promise<z.input<typeof accountResponse>> {
   const { account, records } = await findAccount(context, name);
@@ -242,7 +238,7 @@ async function readAccountResponse(
 }
 
 async function accountObject(
-  context: Pick<ConsoleContext, "installation" | "gateway">,
+  context: PolicyContext,
   account: AccountRecord,
   records: PolicyRecords,
 ): Promise<z.input<typeof accountResponse>> {

@@ -20,7 +20,7 @@ import { type Db, transaction } from "../../store/engine/db.ts";
 import { lookUpNames } from "../../store/reports/names.ts";
 import { USAGE_OUTCOMES } from "../../store/usage/usage-row.ts";
 import { type RouteCaller, recordChange } from "../changes/audit-log-entry.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { StoreContext } from "../context.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { forAdmins } from "../http/route.ts";
 import { captureOrder, readKeyOrder, setKeyOrder } from "../keys/key-capture.ts";
@@ -189,7 +189,7 @@ function buildFilter({ key, user, group }: Partial<Record<keyof typeof filterQue
 }
 
 async function deleteLogged(
-  { installation: { db, clock } }: Pick<ConsoleContext, "installation">,
+  { installation: { db, clock } }: StoreContext,
   caller: RouteCaller,
   filter: Parameters<typeof deleteCaptures>[1],
   target: string,

@@ -6,7 +6,7 @@ import { limits } from "../../config/limits/product-limits.ts";
 import { planChanges } from "../../config/plan/apply.ts";
 import { buildPermit } from "../../config/plan/plan-scope.ts";
 import { formatProblem } from "../../config/state/problem.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, paramError } from "../../errors.ts";
 import { changeWithLog } from "../changes/change.ts";
 import {
   changeObject,
@@ -15,7 +15,7 @@ import {
   problemObjects,
   problemsResponse,
 } from "../changes/config-view.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { StoreContext } from "../context.ts";
 import { type ApiCaller, forAdmins, forAdminsAndServices } from "../http/route.ts";
 
 const source = {
@@ -95,7 +95,7 @@ export const adminConfigRoutes = {
 };
 
 async function plan(
-  { installation }: Pick<ConsoleContext, "installation">,
+  { installation }: StoreContext,
   caller: ApiCaller,
   { text, prune }: { text: string; prune: boolean },
 ) {
@@ -104,12 +104,10 @@ async function plan(
   const permit = caller.kind === "service" ? { permit: buildPermit(caller.account.scopes) } : {};
   const result = await planChanges(installation, from, { prune, fromConsole: true, ...permit });
   if (!result.ok && result.isOutOfScope) {
-    throw new ApiError(
+    throw paramError(
+      result.problems[0]?.field ?? null,
       "not_in_scope",
       result.problems.slice(0, limits.apiProblemsMax).map(formatProblem).join("\n"),
-      {
-        param: result.problems[0]?.field ?? null,
-      },
     );
   }
   return result;

@@ -14,7 +14,7 @@ import {
 } from "../../store/reports/usage-charts.ts";
 import { DAY_MS, HOUR_MS, startOfDay } from "../../store/usage/usage-day.ts";
 import { findActor, type PresentedCredentials } from "../auth/actor.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { StoreContext } from "../context.ts";
 import { forAdmins } from "../http/route.ts";
 import { liveResponse } from "../live/live-frame.ts";
 
@@ -119,10 +119,7 @@ export const adminDashboardRoutes = {
 };
 
 /** Returns false only if the role was revoked for certain: a database outage must not close the dashboard. */
-async function isStillAdmin(
-  context: Pick<ConsoleContext, "installation">,
-  presented: PresentedCredentials,
-): Promise<boolean> {
+async function isStillAdmin(context: StoreContext, presented: PresentedCredentials): Promise<boolean> {
   try {
     const caller = await findActor(context, presented);
     return caller?.kind === "person" && caller.role === "admin";

@@ -19,8 +19,9 @@ import {
 import { readPolicy } from "../../store/policy/policy.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { type ConsoleAuthor, changePolicy, problemObjects, problemsResponse } from "../changes/change.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { PolicyContext, StoreContext } from "../context.ts";
 import { computeVersion, groupForm } from "../forms/policy-forms.ts";
+import { fieldError } from "../http/field-error.ts";
 import { namedPage } from "../http/named-page.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { forAdmins } from "../http/route.ts";
@@ -113,9 +114,7 @@ export const adminGroupRoutes = {
       await changePolicy(context, input, async (context) => {
         const { groups } = await readPolicy(context.installation.db);
         if (groups.some(({ name }) => name === input.body.name)) {
-          throw new ApiError("conflict", "name: another group already has this name. Choose another name.", {
-            param: "name",
-          });
+          throw fieldError("name", "conflict", "another group already has this name. Choose another name.");
         }
         return { groups: [input.body] };
       });
@@ -139,9 +138,11 @@ export const adminGroupRoutes = {
       await changePolicy(context, input, async (context) => {
         const before = await findGroup(context, name);
         if (document.name !== name) {
-          const message =
-            "name: the name of a group cannot be changed. Create another group, and create new keys in it.";
-          throw new ApiError("invalid_value", message, { param: "name" });
+          throw fieldError(
+            "name",
+            "invalid_value",
+            "the name of a group cannot be changed. Create another group, and create new keys in it.",
+          );
         }
         if (version !== undefined && version !== computeVersion(toDocument(before))) {
           throw new ApiError(
@@ -261,10 +262,7 @@ interface GroupLookup {
   records: PolicyRecords;
 }
 
-async function findGroup(
-  { installation }: Pick<ConsoleContext, "installation">,
-  name: string,
-): Promise<GroupLookup> {
+async function findGroup({ installation }: StoreContext, name: string): Promise<GroupLookup> {
   const records = await readPolicy(installation.db);
   const group = records.groups.find((one) => one.name === name);
   if (group !== undefined) return { group, records };
@@ -276,7 +274,7 @@ function toDocument({ group, records }: GroupLookup) {
 }
 
 async function readGroupDetail(
-  context: Pick<ConsoleContext, "installation">,
+  context: StoreContext,
   name: string,
 ): Promise<z.input<typeof groupDetailResponse>> {
   const { db, clock } = context.installation;
@@ -293,7 +291,7 @@ async function readGroupDetail(
 }
 
 async function changeMember(
-  context: Pick<ConsoleContext, "installation" | "gateway">,
+  context: PolicyContext,
   author: ConsoleAuthor,
   groupName: string,
   email: string,
@@ -303,8 +301,7 @@ async function changeMember(
   await changePolicy(context, author, async (context) => {
     const { group, records } = await findGroup(context, groupName);
     const user = await findUserByEmail(context.installation.db, email);
-    if (user === null)
-      throw new ApiError("not_found", "email: no user has this address.", { param: "email" });
+    if (user === null) throw fieldError("email", "not_found", "no user has this address.");
     found = user.email;
     const names = new Map(records.groups.map(({ id, name }) => [id, name]));
     const written = userToFile(user, names, undefined);

@@ -12,8 +12,9 @@ import { readModelUse } from "../../store/policy/model-usage.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { changePolicy } from "../changes/change.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { StoreContext } from "../context.ts";
 import { modelForm, priceForm } from "../forms/policy-forms.ts";
+import { fieldError } from "../http/field-error.ts";
 import { namedPage, selectMembers } from "../http/named-page.ts";
 import { buildPage, groupQuery, pageQuery, searchQuery } from "../http/page.ts";
 import { forAdmins, forAuditors } from "../http/route.ts";
@@ -65,9 +66,7 @@ export const adminModelRoutes = {
       await changePolicy(context, input, async (context) => {
         const records = await readPolicy(context.installation.db);
         if (records.models.some(({ id }) => id === document.id)) {
-          throw new ApiError("conflict", "id: another model already has this name. Choose another name.", {
-            param: "id",
-          });
+          throw fieldError("id", "conflict", "another model already has this name. Choose another name.");
         }
         if (groups.length === 0) return { models: [document] };
         return {
@@ -88,9 +87,11 @@ export const adminModelRoutes = {
     async run(context, input) {
       const { model } = await findModel(context, input.params.id);
       if (input.body.id !== model.id) {
-        const message =
-          "id: the name of a model cannot be changed, because clients send it. Create another model.";
-        throw new ApiError("invalid_value", message, { param: "id" });
+        throw fieldError(
+          "id",
+          "invalid_value",
+          "the name of a model cannot be changed, because clients send it. Create another model.",
+        );
       }
       await changePolicy(context, input, { models: [input.body] });
       return readModelResponse(context, model.id);
@@ -125,8 +126,11 @@ export const adminModelRoutes = {
       const removed = new Set(remove);
       const conflicting = add.find((name) => removed.has(name));
       if (conflicting !== undefined) {
-        const message = `remove: the group "${conflicting}" is in both lists. Add or remove its models, not both.`;
-        throw new ApiError("invalid_value", message, { param: "remove" });
+        throw fieldError(
+          "remove",
+          "invalid_value",
+          `the group "${conflicting}" is in both lists. Add or remove its models, not both.`,
+        );
       }
       const { changes } = await changePolicy(context, input, async (context) => {
         const records = await readPolicy(context.installation.db);
@@ -244,7 +248,7 @@ function rejectUnknownModels(models: readonly string[], records: PolicyRecords):
 }
 
 function notFoundError(noun: string, name: string, param: string): ApiError {
-  return new ApiError("not_found", `${param}: the ${noun} "${name}" does not exist.`, { param });
+  return fieldError(param, "not_found", `the ${noun} "${name}" does not exist.`);
 }
 
 interface ModelLookup {
@@ -252,27 +256,18 @@ interface ModelLookup {
   records: PolicyRecords;
 }
 
-async function findModel(
-  { installation }: Pick<ConsoleContext, "installation">,
-  id: string,
-): Promise<ModelLookup> {
+async function findModel({ installation }: StoreContext, id: string): Promise<ModelLookup> {
   const records = await readPolicy(installation.db);
   const model = records.models.find((one) => one.id === id);
   if (model !== undefined) return { model, records };
   throw new ApiError("not_found", "This model does not exist. GET /api/admin/models lists the models.");
 }
 
-async function openView(
-  { installation: { db, clock } }: Pick<ConsoleContext, "installation">,
-  records: PolicyRecords,
-) {
+async function openView({ installation: { db, clock } }: StoreContext, records: PolicyRecords) {
   return openModelView(records, await readModelUse(db, clock.nowMs() - DAY_MS));
 }
 
-async function readModelResponse(
-  context: Pick<ConsoleContext, "installation">,
-  id: string,
-): Promise<z.input<typeof modelResponse>> {
+async function readModelResponse(context: StoreContext, id: string): Promise<z.input<typeof modelResponse>> {
   const { model, records } = await findModel(context, id);
   const view = await openView(context, records);
   return view(model);

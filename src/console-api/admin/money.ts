@@ -21,7 +21,7 @@ import { findUser } from "../../store/identity/users.ts";
 import { computeDebt } from "../../store/money/wallets.ts";
 import { resolveNamedUser } from "../auth/owner.ts";
 import { recordChange } from "../changes/audit-log-entry.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { StoreContext } from "../context.ts";
 import { orderKeyField, readOrderKey } from "../http/idempotency-key.ts";
 import { type ApiCaller, forAdmins, forAdminsAndServices, type RouteInput } from "../http/route.ts";
 import { flushUsage, flushUsageFor } from "../usage/flush-usage.ts";
@@ -140,7 +140,7 @@ interface PostingTerms {
 }
 
 async function postAndLog(
-  context: Pick<ConsoleContext, "installation">,
+  context: StoreContext,
   input: RouteInput<unknown, unknown, { reason: string; idempotency_key?: string | undefined }, ApiCaller>,
   action: string,
   post: (moneyContext: MoneyContext, terms: PostingTerms) => Promise<MoneyResult>,

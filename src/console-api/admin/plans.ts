@@ -18,8 +18,9 @@ import { findSubscription } from "../../store/money/subscriptions.ts";
 import { listGroups } from "../../store/policy/groups.ts";
 import { recordChange } from "../changes/audit-log-entry.ts";
 import { changePolicy } from "../changes/change.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { StoreContext } from "../context.ts";
 import { emailField, instantField } from "../forms/fields.ts";
+import { fieldError } from "../http/field-error.ts";
 import { orderKeyField, readOrderKey } from "../http/idempotency-key.ts";
 import { namedPage } from "../http/named-page.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
@@ -90,12 +91,10 @@ export const adminPlanRoutes = {
     async run(context, input) {
       const { name } = input.params;
       if (input.body.name !== name)
-        throw new ApiError(
+        throw fieldError(
+          "name",
           "invalid_value",
-          "name: the name of a plan cannot be changed. Create another plan.",
-          {
-            param: "name",
-          },
+          "the name of a plan cannot be changed. Create another plan.",
         );
       await changePolicy(context, input, { plans: [input.body] });
       return planObject(context.installation.db, name);
@@ -171,11 +170,10 @@ export const adminPlanRoutes = {
       const { email, plan, starts_at, ends_at, renews, priority, idempotency_key } = input.body;
       const nowMs = installation.clock.nowMs();
       if (ends_at !== null && ends_at <= (starts_at ?? nowMs))
-        throw new ApiError("invalid_value", "ends_at: must be after the start.", { param: "ends_at" });
+        throw fieldError("ends_at", "invalid_value", "must be after the start.");
       const created = await transaction(installation.db, async (tx) => {
         const user = await findUserByEmail(tx, email);
-        if (user === null)
-          throw new ApiError("not_found", `email: the user ${email} does not exist.`, { param: "email" });
+        if (user === null) throw fieldError("email", "not_found", `the user ${email} does not exist.`);
         const grant = {
           userId: user.id,
           plan,
@@ -219,8 +217,7 @@ export const adminPlanRoutes = {
         const user = await findUser(tx, record.userId);
         const cancelled = await cancelGrant({ ...installation, db: tx }, id, when);
         if (cancelled.kind === "open") {
-          const message = "when: this subscription has no end. Cancel it now.";
-          throw new ApiError("conflict", message, { param: "when" });
+          throw fieldError("when", "conflict", "this subscription has no end. Cancel it now.");
         }
         if (cancelled.kind === "cancelled_before")
           throw new ApiError("conflict", "This subscription was already cancelled.");
@@ -262,8 +259,7 @@ async function planObject(db: Db, name: string): Promise<z.input<typeof planResp
 
 async function findPlanId(db: Db, name: string): Promise<string> {
   const plan = (await listPlans(db)).find((one) => one.name === name);
-  if (plan === undefined)
-    throw new ApiError("not_found", "plan: this plan does not exist.", { param: "plan" });
+  if (plan === undefined) throw fieldError("plan", "not_found", "this plan does not exist.");
   return plan.id;
 }
 
@@ -274,11 +270,7 @@ function subscriptionNotFound(): ApiError {
   );
 }
 
-async function requireSubscription(
-  { installation }: Pick<ConsoleContext, "installation">,
-  id: string,
-  email: string,
-) {
+async function requireSubscription({ installation }: StoreContext, id: string, email: string) {
   const [standing] = await readSubscriptionStandings(installation.db, [id], installation.clock.nowMs());
   if (standing === undefined) throw subscriptionNotFound();
   return subscriptionObject(standing, email);

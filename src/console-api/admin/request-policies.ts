@@ -17,8 +17,9 @@ import { DIALECTS, type Dialect } from "../../records/interfaces.ts";
 import { type RequestPolicyRecord, RULES } from "../../records/request-policy.ts";
 import { countPolicyUse, listRequestPolicies } from "../../store/policy/request-policies.ts";
 import { changePolicy, problemObjects, problemsResponse } from "../changes/change.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { StoreContext } from "../context.ts";
 import { computeVersion, requestPolicyForm } from "../forms/policy-forms.ts";
+import { fieldError } from "../http/field-error.ts";
 import { namedPage } from "../http/named-page.ts";
 import { buildPage, pageQuery, searchQuery } from "../http/page.ts";
 import { forAdmins, forUsers } from "../http/route.ts";
@@ -92,10 +93,10 @@ export const requestPolicyRoutes = {
       await changePolicy(context, input, async ({ installation }) => {
         const policies = await listRequestPolicies(installation.db);
         if (policies.some(({ name }) => name === input.body.name)) {
-          throw new ApiError(
+          throw fieldError(
+            "name",
             "conflict",
-            "name: another request policy already has this name. Choose another name.",
-            { param: "name" },
+            "another request policy already has this name. Choose another name.",
           );
         }
         return { request_policies: [input.body] };
@@ -120,9 +121,7 @@ export const requestPolicyRoutes = {
       await changePolicy(context, input, async ({ installation }) => {
         const before = await findPolicy({ installation }, name);
         if (document.name !== name) {
-          throw new ApiError("invalid_value", "name: the name of a request policy cannot be changed.", {
-            param: "name",
-          });
+          throw fieldError("name", "invalid_value", "the name of a request policy cannot be changed.");
         }
         if (version !== undefined && version !== computeVersion(requestPolicyToFile(before))) {
           throw new ApiError(
@@ -218,10 +217,7 @@ function writeSent({ body, publicModel }: ModelRequest, outputCap: number | null
   return new TextDecoder().decode(joinParts(parts));
 }
 
-async function findPolicy(
-  { installation }: Pick<ConsoleContext, "installation">,
-  name: string,
-): Promise<RequestPolicyRecord> {
+async function findPolicy({ installation }: StoreContext, name: string): Promise<RequestPolicyRecord> {
   const policies = await listRequestPolicies(installation.db);
   const found = policies.find((policy) => policy.name === name);
   if (found === undefined) throw new ApiError("not_found", "This request policy does not exist.");
@@ -229,7 +225,7 @@ async function findPolicy(
 }
 
 async function readPolicyDetail(
-  context: Pick<ConsoleContext, "installation">,
+  context: StoreContext,
   name: string,
 ): Promise<z.input<typeof policyResponse>> {
   const policy = await findPolicy(context, name);

@@ -6,12 +6,13 @@ import {
   type MoneyResult,
   topUp,
 } from "../../billing/operations/operations.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, paramError } from "../../errors.ts";
 import { type Nano, usdText } from "../../money/nano.ts";
 import type { TopUpBounds } from "../../records/service-account.ts";
 import { countTopUp, findServiceAccount, readTopUpDayStart } from "../../store/identity/service-accounts.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { requireLiveActor } from "../auth/actor.ts";
+import { fieldError } from "../http/field-error.ts";
 import type { ServiceActor } from "../http/route.ts";
 
 interface TopUpOrder extends MoneyOrder {
@@ -30,10 +31,10 @@ export async function topUpWithinBounds(
   order: TopUpOrder,
 ): Promise<MoneyResult> {
   if (order.idempotencyKey === undefined) {
-    throw new ApiError(
+    throw paramError(
+      "idempotency_key",
       "missing_required_parameter",
       "A service account must send the header Idempotency-Key, so that a retry books once.",
-      { param: "idempotency_key" },
     );
   }
   const { db: tx, clock } = context;
@@ -60,10 +61,10 @@ function rejectExcess(
   const leftNano = bounds.dayNano > usedNano ? bounds.dayNano - usedNano : 0n;
   const left = `Today (UTC) it may still top up $${usdText(leftNano)} of $${usdText(bounds.dayNano)}.`;
   if (amountNano > bounds.callNano) {
-    throw new ApiError(
+    throw fieldError(
+      "amount",
       "bound_exceeded",
-      `amount: this service account may top up at most $${usdText(bounds.callNano)} in one call. ${left}`,
-      { param: "amount" },
+      `this service account may top up at most $${usdText(bounds.callNano)} in one call. ${left}`,
     );
   }
   if (sumNano > bounds.dayNano) {

@@ -12,7 +12,6 @@ import {
   type SetupVendor,
 } from "../../config/first-run/setup.ts";
 import { groupToFile, nameRecords } from "../../config/state/to-file-shape.ts";
-import { ApiError } from "../../errors.ts";
 import type { PolicyGroup } from "../../policy/snapshot.ts";
 import { INTERFACES } from "../../records/interfaces.ts";
 import type { PolicyRecords } from "../../records/policy.ts";
@@ -26,6 +25,7 @@ import { changePolicy } from "../changes/change.ts";
 import type { ConsoleContext } from "../context.ts";
 import { nameField } from "../forms/fields.ts";
 import { priceForm } from "../forms/policy-forms.ts";
+import { fieldError } from "../http/field-error.ts";
 import { forAdmins } from "../http/route.ts";
 import { hasVendor } from "../keys/reachable-groups.ts";
 import { flushUsage } from "../usage/flush-usage.ts";
@@ -127,9 +127,7 @@ export const adminSetupRoutes = {
 function findVendor(id: string): SetupVendor {
   const vendor = SETUP_VENDORS.find((one) => one.id === id);
   if (vendor !== undefined) return vendor;
-  throw new ApiError("invalid_value", "vendor: is not one of the vendors that GET /api/admin/setup lists.", {
-    param: "vendor",
-  });
+  throw fieldError("vendor", "invalid_value", "is not one of the vendors that GET /api/admin/setup lists.");
 }
 
 function chooseAccountName({ id }: SetupVendor, { accounts }: PolicyRecords): string {

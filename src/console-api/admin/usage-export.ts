@@ -3,13 +3,14 @@
 import { z } from "zod";
 import { signBody } from "../../alerts/post-webhook.ts";
 import { limits } from "../../config/limits/product-limits.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, paramError } from "../../errors.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { readUsageExport } from "../../store/settings/usage-export-settings.ts";
 import { countEntries, readFeed, type UsageFeed } from "../../store/usage-feed/feed.ts";
 import { listTargets } from "../../store/usage-feed/targets.ts";
 import { formatCursor, parseCursor } from "../../usage-export/cursor.ts";
 import { readBearer } from "../auth/actor.ts";
+import { fieldError } from "../http/field-error.ts";
 import { forAdmins } from "../http/route.ts";
 import { flushUsage } from "../usage/flush-usage.ts";
 
@@ -98,19 +99,18 @@ export const adminUsageExportRoutes = {
 function resolveCursor(feed: UsageFeed, last: number, after: string | undefined): number {
   if (after === undefined) return feed.removedTo;
   const cursor = parseCursor(after);
-  if (cursor === null)
-    throw new ApiError("invalid_value", "after: is not a cursor of the usage feed.", { param: "after" });
+  if (cursor === null) throw fieldError("after", "invalid_value", "is not a cursor of the usage feed.");
   if (cursor.feedId !== feed.id || cursor.feedNo < feed.removedTo)
-    throw new ApiError(
+    throw paramError(
+      "after",
       "conflict",
       "The records after this cursor are no longer in the feed: the export was disabled meanwhile, or they are too old. Start again without `after`, and fill the gap with the CSV export.",
-      { param: "after" },
     );
   if (cursor.feedNo > last)
-    throw new ApiError(
+    throw paramError(
+      "after",
       "conflict",
       "The cursor is ahead of the feed, because the database was restored from a backup. Start again without `after`.",
-      { param: "after" },
     );
   return cursor.feedNo;
 }

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { userToFile } from "../../config/state/to-file-shape.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, paramError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import { type DirectoryGrants, ROLES, USER_STATUSES, type UserRecord } from "../../records/user.ts";
 import { type ListedUser, listUserPage } from "../../store/identity/user-list.ts";
@@ -11,9 +11,10 @@ import { computeDebt } from "../../store/money/wallets.ts";
 import { listGroups } from "../../store/policy/groups.ts";
 import { DAY_MS, startOfDay } from "../../store/usage/usage-day.ts";
 import { changePolicy } from "../changes/change.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { StoreContext } from "../context.ts";
 import { emailField } from "../forms/fields.ts";
 import { limitsInput, limitsObject, limitsShape } from "../forms/limits-form.ts";
+import { fieldError } from "../http/field-error.ts";
 import { buildPage, cursorText, groupQuery, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { type Actor, forAdmins, forAuditors } from "../http/route.ts";
 
@@ -117,7 +118,7 @@ export const adminUserRoutes = {
       rejectTokens(input.actor, role);
       await changePolicy(context, input, async (context) => {
         if ((await findUserByEmail(context.installation.db, email)) !== null)
-          throw new ApiError("conflict", "email: another user already has this address.", { param: "email" });
+          throw fieldError("email", "conflict", "another user already has this address.");
         return { users: [{ email, role, groups, ...(limits === undefined ? {} : { limits }) }] };
       });
       const created = await findUserByEmail(context.installation.db, email);
@@ -179,10 +180,7 @@ export const adminUserRoutes = {
   }),
 };
 
-export async function requireUser(
-  { installation }: Pick<ConsoleContext, "installation">,
-  id: string,
-): Promise<UserRecord> {
+export async function requireUser({ installation }: StoreContext, id: string): Promise<UserRecord> {
   const user = await findUser(installation.db, id);
   if (user !== null) return user;
   throw new ApiError("not_found", "This user does not exist. GET /api/admin/users lists the users.");
@@ -194,10 +192,10 @@ export async function requireUser(
  */
 function rejectTokens({ via }: Actor, role: UserRecord["role"] | undefined): void {
   if (role === undefined || role === "user" || via.kind !== "token") return;
-  throw new ApiError(
+  throw paramError(
+    "role",
     "forbidden",
     "A personal access token cannot make a user an administrator or an auditor. Sign in to the console.",
-    { param: "role" },
   );
 }
 
@@ -212,10 +210,10 @@ function rejectOwnAccount(actor: Actor, user: UserRecord): void {
 
 function rejectDeactivated({ directory }: UserRecord): void {
   if (directory?.isDeactivated !== true) return;
-  throw new ApiError(
+  throw paramError(
+    "status",
     "conflict",
     "The directory has deactivated this person. Activate the person at the provider, or unlink the user.",
-    { param: "status" },
   );
 }
 
@@ -244,7 +242,7 @@ function listedObject(user: ListedUser): z.input<typeof userListResponse> {
 }
 
 async function readUserDetail(
-  context: Pick<ConsoleContext, "installation">,
+  context: StoreContext,
   id: string,
 ): Promise<z.input<typeof userDetailResponse>> {
   const { db, clock } = context.installation;

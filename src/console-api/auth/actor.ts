@@ -17,7 +17,7 @@ import {
   touchServiceToken,
 } from "../../store/identity/service-tokens.ts";
 import { findSession, lockSession, type SessionBounds, touchSession } from "../../store/identity/sessions.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { StoreContext } from "../context.ts";
 import { presentedSession } from "../http/cookies.ts";
 import type { Actor, ApiCaller, ServiceActor } from "../http/route.ts";
 
@@ -31,7 +31,7 @@ export interface PresentedCredentials {
  * to be authenticated.
  */
 export async function findActor(
-  context: Pick<ConsoleContext, "installation">,
+  context: StoreContext,
   presented: PresentedCredentials,
 ): Promise<ApiCaller | null> {
   const token = readBearer(presented.headers);
@@ -44,10 +44,7 @@ export function readBearer(headers: HeaderReader): string | null {
   return match === null ? null : (match[1] ?? "");
 }
 
-async function findTokenActor(
-  { installation }: Pick<ConsoleContext, "installation">,
-  secret: string,
-): Promise<Actor> {
+async function findTokenActor({ installation }: StoreContext, secret: string): Promise<Actor> {
   const { db, clock } = installation;
   const nowMs = clock.nowMs();
   const found = isAccessToken(secret) ? await findAccessToken(db, secretDigest(secret), nowMs) : null;
@@ -71,10 +68,7 @@ async function findTokenActor(
   return { ...owner, kind: "person", via: { kind: "token", id: token.id, scope: token.scope } };
 }
 
-async function findServiceActor(
-  { installation }: Pick<ConsoleContext, "installation">,
-  secret: string,
-): Promise<ServiceActor> {
+async function findServiceActor({ installation }: StoreContext, secret: string): Promise<ServiceActor> {
   const { db, clock } = installation;
   const nowMs = clock.nowMs();
   const found = await findServiceToken(db, secretDigest(secret), nowMs);
@@ -91,7 +85,7 @@ async function findServiceActor(
 }
 
 async function findSessionActor(
-  { installation }: Pick<ConsoleContext, "installation">,
+  { installation }: StoreContext,
   { headers, clientAddress }: PresentedCredentials,
 ): Promise<Actor | null> {
   const secret = presentedSession(headers);

@@ -2,7 +2,7 @@
 
 import type { Installation } from "../../config/installation/installation.ts";
 import { secretSet } from "../../config/state/difference.ts";
-import { ApiError } from "../../errors.ts";
+import { type ApiError, paramError } from "../../errors.ts";
 import { NO_LIMITS } from "../../records/limits.ts";
 import type { UserRecord } from "../../records/user.ts";
 import { appendChange } from "../../store/audit-log/audit-log.ts";
@@ -10,7 +10,7 @@ import { type Db, transaction } from "../../store/engine/db.ts";
 import { findCredentials } from "../../store/identity/credentials.ts";
 import { putUser } from "../../store/identity/users.ts";
 import { auditLogActor } from "../changes/audit-log-entry.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { StoreContext } from "../context.ts";
 import { beginSession, type NewSession, withCookie } from "./session.ts";
 import { personObject } from "./sessions.ts";
 
@@ -35,7 +35,7 @@ export async function addUser(
 
 export async function logRegistration(
   tx: Db,
-  { installation: { clock } }: Pick<ConsoleContext, "installation">,
+  { installation: { clock } }: StoreContext,
   { clientAddress }: Pick<NewSession, "clientAddress">,
   user: UserRecord,
   action: "user.register" | "user.join",
@@ -52,7 +52,7 @@ export async function logRegistration(
 
 /** Signs in the owner of an account who has just chosen its password. */
 export async function signInNewUser(
-  context: Pick<ConsoleContext, "installation">,
+  context: StoreContext,
   client: NewSession,
   userId: string,
   response: Readonly<Record<string, string>> = {},
@@ -65,9 +65,9 @@ export async function signInNewUser(
 }
 
 export function accountExistsError(email: string): ApiError {
-  return new ApiError(
+  return paramError(
+    "email",
     "conflict",
     `The address ${email} already has an account. Sign in, or reset the password.`,
-    { param: "email" },
   );
 }

@@ -1,7 +1,7 @@
 /** Routes that create and inspect one-time links. */
 
 import { z } from "zod";
-import { ApiError } from "../../errors.ts";
+import { ApiError, paramError } from "../../errors.ts";
 import type { MailMessage } from "../../mail/mail.ts";
 import { ROLES } from "../../records/user.ts";
 import { secretDigest } from "../../secrets/random-secret.ts";
@@ -80,12 +80,12 @@ export const linkRoutes = {
         let linkRequest: LinkRequest;
         if (purpose === "invite") {
           if (user !== null) {
-            throw new ApiError("conflict", `${email} already has an account.`, { param: "email" });
+            throw paramError("email", "conflict", `${email} already has an account.`);
           }
           linkRequest = { purpose, email, role };
         } else {
           if (user === null) {
-            throw new ApiError("not_found", `The user ${email} does not exist.`, { param: "email" });
+            throw paramError("email", "not_found", `The user ${email} does not exist.`);
           }
           linkRequest = { purpose, user };
         }

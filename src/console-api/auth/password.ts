@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { secretChange, secretSet } from "../../config/state/difference.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, paramError } from "../../errors.ts";
 import { secretDigest } from "../../secrets/random-secret.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { bumpKeyRevision } from "../../store/engine/revisions.ts";
@@ -16,7 +16,7 @@ import {
 import { findLink, takeLink } from "../../store/identity/links.ts";
 import { readSignIn } from "../../store/settings/sign-in-settings.ts";
 import { auditLogActor, recordChange } from "../changes/audit-log-entry.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { ConsoleContext, IdentityContext, StoreContext } from "../context.ts";
 import {
   codeField,
   emailField,
@@ -169,10 +169,7 @@ function passwordReplacedError(): ApiError {
 }
 
 /** Returns the user whose password the link resets. Throws if the link is invalid. */
-async function resetCredentials(
-  { installation }: Pick<ConsoleContext, "installation">,
-  digest: string,
-): Promise<Credentials> {
+async function resetCredentials({ installation }: StoreContext, digest: string): Promise<Credentials> {
   const { db, clock } = installation;
   const link = await findLink(db, digest, clock.nowMs());
   const userId = link?.purpose === "reset" ? link.userId : null;
@@ -183,16 +180,16 @@ async function resetCredentials(
 
 /** A second factor also protects the keys: access to the mailbox alone is not enough to revoke them. */
 async function verifyCodeForKeys(
-  context: Pick<ConsoleContext, "installation" | "identity">,
+  context: IdentityContext,
   { clientAddress, body: { code } }: { clientAddress: string; body: { code?: string | undefined } },
   credentials: Credentials,
 ): Promise<void> {
   if ((credentials.secondFactor?.sinceMs ?? null) === null) return;
   if (code === undefined) {
-    throw new ApiError(
+    throw paramError(
+      "code",
       "second_factor_required",
       "Revoking API keys requires a code from your authenticator app, or a recovery code.",
-      { param: "code" },
     );
   }
   await context.identity.attempts.forAccount(credentials.email, clientAddress, () =>

@@ -10,14 +10,14 @@ import {
   checkClaim,
   claimAdministrator,
 } from "../../config/first-run/admin-claim.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, paramError } from "../../errors.ts";
 import { secretDigest } from "../../secrets/random-secret.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { findCredentialsByEmail, markVerified } from "../../store/identity/credentials.ts";
 import { deleteLinksTo, findLink, takeLink } from "../../store/identity/links.ts";
 import { findUserByEmail, hasAdministrator } from "../../store/identity/users.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { ConsoleContext, IdentityContext } from "../context.ts";
 import { emailField, linkTokenField, newPasswordField } from "../forms/fields.ts";
 import { rejectInsecure } from "../http/origin.ts";
 import { forAnyone } from "../http/route.ts";
@@ -122,7 +122,7 @@ export const registrationRoutes = {
 
 /** Without mail an address cannot be verified: the first person to register it owns it. */
 async function registerWithoutMail(
-  context: Pick<ConsoleContext, "installation" | "identity">,
+  context: IdentityContext,
   client: NewSession,
   email: string,
   password: string,
@@ -163,12 +163,12 @@ async function sendRegistrationEmail(
 }
 
 function misplacedPasswordError(hasMail: boolean): ApiError {
-  return new ApiError(
+  return paramError(
+    "password",
     "invalid_value",
     hasMail
       ? "password: is chosen with the link in the e-mail. Remove the field."
       : "password: is missing. This gateway sends no mail, so the password is chosen here.",
-    { param: "password" },
   );
 }
 

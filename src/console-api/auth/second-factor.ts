@@ -14,7 +14,7 @@ import {
 import { deleteSessions } from "../../store/identity/sessions.ts";
 import { findUser } from "../../store/identity/users.ts";
 import { auditLogActor, recordChange } from "../changes/audit-log-entry.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { StoreContext } from "../context.ts";
 import { codeField, passwordField } from "../forms/fields.ts";
 import { forAdmins, forUsers, NO_FIELDS } from "../http/route.ts";
 import { requireLiveActor } from "./actor.ts";
@@ -167,10 +167,7 @@ export const secondFactorRoutes = {
   }),
 };
 
-function createRecoveryCodes(
-  { installation }: Pick<ConsoleContext, "installation">,
-  userId: Credentials["userId"],
-) {
+function createRecoveryCodes({ installation }: StoreContext, userId: Credentials["userId"]) {
   const shown = Array.from({ length: RECOVERY_CODES }, () => mintRecoveryCode(installation.randomBytes));
   return { shown, digests: shown.map((code) => installation.digest(recoveryCodeSecret(userId, code))) };
 }

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { isUnclaimed } from "../../config/first-run/admin-claim.ts";
 import { limits } from "../../config/limits/product-limits.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, paramError } from "../../errors.ts";
 import { ROLES } from "../../records/user.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import {
@@ -22,7 +22,7 @@ import {
   type SignInRecord,
 } from "../../store/settings/sign-in-settings.ts";
 import { recordChange } from "../changes/audit-log-entry.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { IdentityContext, StoreContext } from "../context.ts";
 import { codeField, emailField, passwordField } from "../forms/fields.ts";
 import { endedSessionCookie } from "../http/cookies.ts";
 import { isLoopback, rejectInsecure } from "../http/origin.ts";
@@ -250,7 +250,7 @@ export function needsCode({ secondFactor }: Credentials): boolean {
 }
 
 export async function requireCode(
-  context: Pick<ConsoleContext, "installation" | "identity">,
+  context: IdentityContext,
   credentials: Credentials,
   code: string,
 ): Promise<void> {
@@ -264,7 +264,7 @@ export async function requireCode(
 
 /** Begins a session for verified credentials, unless a code is still required or the user is disabled. */
 export async function signIn(
-  { installation }: Pick<ConsoleContext, "installation">,
+  { installation }: StoreContext,
   client: NewSession,
   credentials: Credentials,
   { hasCode, by, before }: { hasCode: boolean; by: "password" | "link"; before?(tx: Db): Promise<void> },
@@ -273,9 +273,7 @@ export async function signIn(
     throw accountDisabledError();
   }
   if (needsCode(credentials) && !hasCode) {
-    throw new ApiError("second_factor_required", "Enter the code from your authenticator app.", {
-      param: "code",
-    });
+    throw paramError("code", "second_factor_required", "Enter the code from your authenticator app.");
   }
   const { db, clock } = installation;
   const cookie = await transaction(db, async (tx) => {

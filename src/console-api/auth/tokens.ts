@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { limits } from "../../config/limits/product-limits.ts";
 import { formatInstant } from "../../config/state/difference.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, paramError } from "../../errors.ts";
 import { mintAccessToken } from "../../secrets/random-secret.ts";
 import { transaction } from "../../store/engine/db.ts";
 import {
@@ -16,6 +16,7 @@ import {
 } from "../../store/identity/access-tokens.ts";
 import { recordChange } from "../changes/audit-log-entry.ts";
 import { instantField, nameField } from "../forms/fields.ts";
+import { fieldError } from "../http/field-error.ts";
 import { forUsers, NO_FIELDS } from "../http/route.ts";
 import { requireLiveActor } from "./actor.ts";
 
@@ -59,13 +60,13 @@ export const tokenRoutes = {
       const { name, scope, expires_at: expiresAtMs } = input.body;
       const atMs = clock.nowMs();
       if (expiresAtMs !== null && expiresAtMs <= atMs) {
-        throw new ApiError("invalid_value", "expires_at: must be in the future", { param: "expires_at" });
+        throw fieldError("expires_at", "invalid_value", "must be in the future");
       }
       if (needsAdmin(scope) && input.actor.role !== "admin") {
-        throw new ApiError(
+        throw paramError(
+          "scope",
           "forbidden",
           `Only administrators may create a token with the scope \`${scope}\`.`,
-          { param: "scope" },
         );
       }
       const { secret, digest } = mintAccessToken(randomBytes);

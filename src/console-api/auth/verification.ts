@@ -11,7 +11,7 @@ import { markVerified } from "../../store/identity/credentials.ts";
 import { deleteLinksTo, findLink, takeLink } from "../../store/identity/links.ts";
 import { findUserByEmail } from "../../store/identity/users.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { ConsoleContext, StoreContext } from "../context.ts";
 import { linkTokenField, newPasswordField } from "../forms/fields.ts";
 import { rejectInsecure } from "../http/origin.ts";
 import { forAnyone } from "../http/route.ts";
@@ -53,7 +53,7 @@ export const verificationRoutes = {
 /** The account is created only after the address is verified. */
 async function openAccount(
   tx: Db,
-  context: Pick<ConsoleContext, "installation">,
+  context: StoreContext,
   input: Pick<NewSession, "clientAddress">,
   { email, passwordHash }: { email: string; passwordHash: string },
 ): Promise<{ email: string; userId: string }> {

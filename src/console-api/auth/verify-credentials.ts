@@ -1,6 +1,6 @@
 /** Verifies credentials: the password, and a code of the second factor. */
 
-import { ApiError } from "../../errors.ts";
+import { ApiError, paramError } from "../../errors.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import { recoveryCodeSecret } from "../../secrets/recovery-code.ts";
 import { totpBinding, unseal } from "../../secrets/seal.ts";
@@ -11,13 +11,13 @@ import {
   takeRecoveryCode,
   takeTotpStep,
 } from "../../store/identity/credentials.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { ConsoleContext, IdentityContext, StoreContext } from "../context.ts";
 import type { Actor } from "../http/route.ts";
 import { requireConfirmation } from "./confirmation.ts";
 
 /** Checks a code of an authenticator app or a recovery code. Each code works once. */
 export async function isRightCode(
-  { installation }: Pick<ConsoleContext, "installation">,
+  { installation }: StoreContext,
   { userId, secondFactor }: Credentials,
   code: string,
 ): Promise<boolean> {
@@ -30,15 +30,15 @@ export async function isRightCode(
 }
 
 export function wrongCodeError(): ApiError {
-  return new ApiError(
+  return paramError(
+    "code",
     "wrong_credentials",
     "The code is incorrect or was already used. Wait for the next code, or use a recovery code.",
-    { param: "code" },
   );
 }
 
 export async function lookUpCredentials(
-  { installation }: Pick<ConsoleContext, "installation">,
+  { installation }: StoreContext,
   { userId }: Actor,
 ): Promise<Credentials> {
   const found = await findCredentials(installation.db, userId);
@@ -56,7 +56,7 @@ interface PresentedFactors {
  * there is no password. A user with neither signed in by a link and passes.
  */
 export async function requirePassword(
-  context: Pick<ConsoleContext, "installation" | "identity">,
+  context: IdentityContext,
   actor: Actor,
   presented: PresentedFactors,
 ): Promise<Credentials> {
@@ -81,7 +81,7 @@ function rejectExternal({ provider }: Credentials): void {
  * confirm it there.
  */
 export async function requireBothFactors(
-  context: Pick<ConsoleContext, "installation" | "identity">,
+  context: IdentityContext,
   input: { actor: Actor; headers: HeaderReader; body: PresentedFactors },
 ): Promise<Credentials> {
   const { actor, body: presented } = input;
@@ -106,20 +106,20 @@ async function verifyPassword(
 ): Promise<void> {
   await attempts.forVerifiedCaller(`session of ${userId}`, async () => {
     if (await passwords.verify(password, passwordHash)) return;
-    throw new ApiError("wrong_credentials", "The password is incorrect.", { param: "password" });
+    throw paramError("password", "wrong_credentials", "The password is incorrect.");
   });
 }
 
 async function verifyCode(
-  context: Pick<ConsoleContext, "installation" | "identity">,
+  context: IdentityContext,
   credentials: Credentials,
   { code }: PresentedFactors,
 ): Promise<void> {
   if (code === undefined) {
-    throw new ApiError(
+    throw paramError(
+      "code",
       "second_factor_required",
       "Enter the code from your authenticator app, or a recovery code.",
-      { param: "code" },
     );
   }
   await context.identity.attempts.forVerifiedCaller(`session of ${credentials.userId}`, async () => {

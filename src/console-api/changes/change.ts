@@ -16,10 +16,10 @@ import {
 import type { Removals } from "../../config/plan/plan-removals.ts";
 import type { GatewayDocument } from "../../config/schema/schema.ts";
 import type { Problem } from "../../config/state/problem.ts";
-import { ApiError } from "../../errors.ts";
+import { type ApiError, paramError } from "../../errors.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { readRevisions } from "../../store/engine/revisions.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { PolicyContext, StoreContext } from "../context.ts";
 import type { Actor, ApiCaller } from "../http/route.ts";
 import { auditLogActor } from "./audit-log-entry.ts";
 
@@ -30,7 +30,7 @@ export interface ConsoleAuthor<Who extends ApiCaller = Actor> {
 }
 
 /** What planning uses. Its database may be a transaction. */
-export type PlanContext = Pick<ConsoleContext, "installation">;
+export type PlanContext = StoreContext;
 
 /**
  * A document, or a function that builds one from data it reads with the passed context. With a function,
@@ -40,7 +40,7 @@ type DocumentSource = GatewayDocument | ((context: PlanContext) => Promise<Gatew
 
 /** In file shape: entries in the document are created or changed, all others are kept. */
 export function changePolicy(
-  context: Pick<ConsoleContext, "installation" | "gateway">,
+  context: PolicyContext,
   author: ConsoleAuthor,
   source: DocumentSource,
   removals: Removals = {},
@@ -67,7 +67,7 @@ export function changePolicy(
  * without a lock. Only if a concurrent change came first, it is repeated under the lock.
  */
 export async function changeWithLog(
-  context: Pick<ConsoleContext, "installation" | "gateway">,
+  context: PolicyContext,
   { actor, clientAddress }: ConsoleAuthor<ApiCaller>,
   plan: (planContext: PlanContext) => Promise<PlannedChanges>,
 ): Promise<PlannedChanges> {
@@ -96,7 +96,7 @@ function requirePlan(result: PlanResult, prefix: string): PlannedChanges {
 export function problemsError(problems: readonly Problem[], prefix: string): ApiError {
   const problemList = problemObjects(problems, prefix);
   const lines = problemList.map(({ field, message }) => (field === "" ? message : `${field}: ${message}`));
-  return new ApiError("invalid_value", lines.join("\n"), { param: problemList[0]?.field || null });
+  return paramError(problemList[0]?.field || null, "invalid_value", lines.join("\n"));
 }
 
 export const problemsResponse = z.array(z.object({ field: z.string(), message: z.string() }));

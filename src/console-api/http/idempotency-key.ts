@@ -4,9 +4,9 @@
  */
 
 import { z } from "zod";
-import { ApiError } from "../../errors.ts";
 import { readIdempotencyKey } from "../../gateway/idempotency/idempotency-key.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
+import { fieldError } from "./field-error.ts";
 
 /** Repeating a key posts nothing and returns the first response. */
 export const orderKeyField = z
@@ -21,10 +21,10 @@ export function readOrderKey(
 ): { readonly idempotencyKey?: string } {
   const header = readIdempotencyKey(headers) ?? undefined;
   if (header !== undefined && field !== undefined && header !== field) {
-    throw new ApiError(
+    throw fieldError(
+      "idempotency_key",
       "invalid_value",
-      "idempotency_key: differs from the header Idempotency-Key. Send only one of them, or the same value in both.",
-      { param: "idempotency_key" },
+      "differs from the header Idempotency-Key. Send only one of them, or the same value in both.",
     );
   }
   const idempotencyKey = header ?? field;

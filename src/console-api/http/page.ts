@@ -1,7 +1,7 @@
 /** Pagination of lists: each page begins where the previous one ended. */
 
 import { z } from "zod";
-import { ApiError } from "../../errors.ts";
+import { fieldError } from "./field-error.ts";
 import { rejectNul } from "./reject-nul.ts";
 
 const PAGE_LIMIT_MAX = 200;
@@ -38,8 +38,6 @@ export function readCursor<Form extends z.ZodType>(
     rejectNul(decoded);
     return form.parse(decoded);
   } catch {
-    throw new ApiError("invalid_value", "after: is not a valid `next` value of this list.", {
-      param: "after",
-    });
+    throw fieldError("after", "invalid_value", "is not a valid `next` value of this list.");
   }
 }

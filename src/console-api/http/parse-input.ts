@@ -2,7 +2,7 @@
 
 import type { z } from "zod";
 import { describeUnknownField, PREDICATE_MESSAGES } from "../../config/schema/rule.ts";
-import { ApiError } from "../../errors.ts";
+import { paramError } from "../../errors.ts";
 
 /** A body with thousands of invalid items must not cause a response many times its length. */
 const PROBLEMS_LISTED_MAX = 20;
@@ -19,9 +19,7 @@ export function parseInput<Schema extends z.ZodType>(
     .slice(0, PROBLEMS_LISTED_MAX)
     .flatMap((issue) => describeIssue(issue, part))
     .slice(0, PROBLEMS_LISTED_MAX);
-  throw new ApiError("invalid_value", problems.map(({ line }) => line).join("\n"), {
-    param: problems[0]?.field || null,
-  });
+  throw paramError(problems[0]?.field || null, "invalid_value", problems.map(({ line }) => line).join("\n"));
 }
 
 interface InputProblem {

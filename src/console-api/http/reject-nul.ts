@@ -1,6 +1,6 @@
 /** Rejects U+0000, which JSON can express but the database cannot store in a text. */
 
-import { ApiError } from "../../errors.ts";
+import { paramError } from "../../errors.ts";
 
 /** Searches the whole value at any depth. It uses an explicit stack, which cannot overflow. */
 export function rejectNul(input: unknown): void {
@@ -19,7 +19,9 @@ export function rejectNul(input: unknown): void {
 function rejectNulInText(field: string, text: string): void {
   if (!text.includes("\0")) return;
   const message = "contains the character U+0000, which is not allowed. Remove it.";
-  throw new ApiError("invalid_value", field === "" ? `The request ${message}` : `${field}: ${message}`, {
-    param: field || null,
-  });
+  throw paramError(
+    field || null,
+    "invalid_value",
+    field === "" ? `The request ${message}` : `${field}: ${message}`,
+  );
 }

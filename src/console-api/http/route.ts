@@ -5,7 +5,7 @@
 
 import { z } from "zod";
 import { limits } from "../../config/limits/product-limits.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, paramError } from "../../errors.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import type { SharedResponse } from "../../net/wire/http-message.ts";
 import type { ServiceAccountRecord, ServiceScope } from "../../records/service-account.ts";
@@ -336,7 +336,9 @@ function rejectFields(body: unknown, names: readonly string[]): void {
   if (typeof body !== "object" || body === null) return;
   const forbiddenField = names.find((name) => Object.hasOwn(body, name));
   if (forbiddenField === undefined) return;
-  throw new ApiError("forbidden", `Only administrators may set \`${forbiddenField}\`. Remove the field.`, {
-    param: forbiddenField,
-  });
+  throw paramError(
+    forbiddenField,
+    "forbidden",
+    `Only administrators may set \`${forbiddenField}\`. Remove the field.`,
+  );
 }

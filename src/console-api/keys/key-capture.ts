@@ -12,7 +12,7 @@ import { findUser } from "../../store/identity/users.ts";
 import { ownKey } from "../auth/owner.ts";
 import { recordChange } from "../changes/audit-log-entry.ts";
 import type { ConsoleAuthor } from "../changes/change.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { PolicyContext } from "../context.ts";
 import type { Actor } from "../http/route.ts";
 
 export const captureOrder = z.object({
@@ -25,7 +25,7 @@ export const captureOrder = z.object({
   until_at: z.number().nullable(),
 });
 
-type Services = Pick<ConsoleContext, "installation" | "gateway">;
+type Services = PolicyContext;
 
 const NOTHING: KeyCapture = { mode: null, remaining: 0, untilMs: 0 };
 

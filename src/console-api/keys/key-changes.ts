@@ -10,7 +10,7 @@ import { keyTitle, newKey } from "../../config/plan/plan-keys.ts";
 import { limitsText } from "../../config/schema/usage-limits.ts";
 import { changedFields, createdFields, secretChange, secretSet } from "../../config/state/difference.ts";
 import { formatKey } from "../../config/state/to-file-shape.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, paramError } from "../../errors.ts";
 import type { PolicyGroup } from "../../policy/snapshot.ts";
 import type { KeyFallback } from "../../records/fallback.ts";
 import type { KeyRecord } from "../../records/key.ts";
@@ -38,8 +38,9 @@ import { isToolKey } from "../../store/policy/tool-keys.ts";
 import { requireLiveActor } from "../auth/actor.ts";
 import { recordChange } from "../changes/audit-log-entry.ts";
 import type { ConsoleAuthor } from "../changes/change.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { ConsoleContext, PolicyContext } from "../context.ts";
 import { rejectLimitsBeyond, rejectLooserLimits } from "../forms/limits-form.ts";
+import { fieldError } from "../http/field-error.ts";
 import { lookUpGroupName } from "./key-view.ts";
 import { mayUse } from "./reachable-groups.ts";
 
@@ -54,7 +55,7 @@ export interface NewKeyRequest {
 }
 
 export async function createKey(
-  context: Pick<ConsoleContext, "installation" | "gateway">,
+  context: PolicyContext,
   author: ConsoleAuthor,
   keyRequest: NewKeyRequest,
 ): Promise<{ key: KeyRecord; secret: string }> {
@@ -62,7 +63,7 @@ export async function createKey(
   const { db, clock } = installation;
   const { name, userId, expiresAtMs, limits, requestPolicy, fallback } = keyRequest;
   const user = await findUser(db, userId);
-  if (user === null) throw new ApiError("not_found", "This user does not exist.", { param: "user" });
+  if (user === null) throw paramError("user", "not_found", "This user does not exist.");
   const group = requireGroup(context, author, user, keyRequest.group);
   rejectPast(expiresAtMs, clock.nowMs());
   rejectLooserLimits(limits, group);
@@ -87,7 +88,7 @@ export type KeyEdit = Partial<
 >;
 
 export async function editKey(
-  context: Pick<ConsoleContext, "installation" | "gateway">,
+  context: PolicyContext,
   author: ConsoleAuthor,
   key: KeyRecord,
   edit: KeyEdit,
@@ -131,7 +132,7 @@ export async function editKey(
  * `overlapMs`, and both count against the same limits.
  */
 export async function rotate(
-  context: Pick<ConsoleContext, "installation" | "gateway">,
+  context: PolicyContext,
   author: ConsoleAuthor,
   key: KeyRecord,
   overlapMs: number,
@@ -165,7 +166,7 @@ export async function rotate(
 
 /** Returns false if the key was already revoked. */
 export async function revoke(
-  context: Pick<ConsoleContext, "installation" | "gateway">,
+  context: PolicyContext,
   author: ConsoleAuthor,
   key: KeyRecord,
 ): Promise<boolean> {
@@ -209,10 +210,10 @@ function requireGroup(
   const group = groups.find((candidate) => candidate.name === name);
   // Administrators may create a key in any group for any user.
   if (group !== undefined && (actor.role === "admin" || mayUse(group, user))) return group;
-  throw new ApiError(
+  throw fieldError(
+    "group",
     "invalid_value",
-    `group: you cannot create keys in the group "${name}", or it does not exist. GET /api/groups lists your groups.`,
-    { param: "group" },
+    `you cannot create keys in the group "${name}", or it does not exist. GET /api/groups lists your groups.`,
   );
 }
 
@@ -229,10 +230,10 @@ function rejectBeyond({ expiresAtMs, limits }: KeyEdit, ceiling: KeyCeiling): vo
   if (limits !== undefined) rejectLimitsBeyond(limits, ceiling.limits);
   const last = ceiling.expiresAtMs;
   if (expiresAtMs === undefined || last === null || (expiresAtMs !== null && expiresAtMs <= last)) return;
-  throw new ApiError(
+  throw fieldError(
+    "expires_at",
     "invalid_value",
-    `expires_at: an administrator set the expiry of this key to ${new Date(last).toISOString()}. Choose the same or an earlier time, or ask an administrator.`,
-    { param: "expires_at" },
+    `an administrator set the expiry of this key to ${new Date(last).toISOString()}. Choose the same or an earlier time, or ask an administrator.`,
   );
 }
 
@@ -246,10 +247,10 @@ async function rejectForeignPolicy(
   const offered = (await listRequestPolicies(tx)).filter(({ selfService }) => selfService);
   const isOffered = (name: string | null) => name === null || offered.some((policy) => policy.name === name);
   if (isOffered(from) && isOffered(to)) return;
-  throw new ApiError(
+  throw fieldError(
+    "request_policy",
     "invalid_value",
-    "request_policy: choose a request policy that is offered for your keys, or ask an administrator. GET /api/request-policies lists them.",
-    { param: "request_policy" },
+    "choose a request policy that is offered for your keys, or ask an administrator. GET /api/request-policies lists them.",
   );
 }
 
@@ -259,33 +260,25 @@ function rejectFallback(
   { key, group }: { key: KeyRecord; group: PolicyGroup | undefined },
 ): void {
   if (actor.role !== "admin")
-    throw new ApiError("invalid_value", "fallback: only an administrator can allow it again for this key.", {
-      param: "fallback",
-    });
+    throw fieldError("fallback", "invalid_value", "only an administrator can allow it again for this key.");
   const steps = [...(group?.models.values() ?? [])].flatMap((model) => model.fallback);
   if (key.userId === null && steps.some((step) => step.group.billing.charge !== "none"))
-    throw new ApiError("invalid_value", `fallback: a step of the key's group charges, and ${NO_PAYER}.`, {
-      param: "fallback",
-    });
+    throw fieldError("fallback", "invalid_value", `a step of the key's group charges, and ${NO_PAYER}.`);
 }
 
 function rejectPast(expiresAtMs: number | null, nowMs: number): void {
   if (expiresAtMs === null || expiresAtMs > nowMs) return;
-  throw new ApiError(
+  throw fieldError(
+    "expires_at",
     "invalid_value",
-    "expires_at: is in the past. Choose a later time, or remove the expiry.",
-    {
-      param: "expires_at",
-    },
+    "is in the past. Choose a later time, or remove the expiry.",
   );
 }
 
 /** Checked after the write: the key itself is one of them. */
 async function rejectTakenName(tx: Db, { id, userId, name }: KeyRecord): Promise<void> {
   if (!(await isKeyNameTaken(tx, { userId, name, otherThan: id }))) return;
-  throw new ApiError("conflict", `name: a key "${name}" already exists. Choose another name.`, {
-    param: "name",
-  });
+  throw fieldError("name", "conflict", `a key "${name}" already exists. Choose another name.`);
 }
 
 async function rejectTooManyKeys(tx: Db, { actor }: ConsoleAuthor, userId: string): Promise<void> {

@@ -7,7 +7,7 @@ import type { KeyRecord } from "../../records/key.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { type KeyDay, type KeyFilter, type ListedKey, listKeyDays } from "../../store/policy/key-list.ts";
 import { DAY_MS, readFoldedBefore, startOfDay } from "../../store/usage/usage-day.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { ConsoleContext, PolicyContext } from "../context.ts";
 import { limitsObject, limitsShape } from "../forms/limits-form.ts";
 
 const KEY_STATUSES = ["active", "expired", "suspended", "revoked"] as const;
@@ -70,10 +70,7 @@ export function lookUpGroupName({ gateway }: Pick<ConsoleContext, "gateway">, gr
   return gateway.policy.snapshot().groups.get(groupId)?.name ?? groupId;
 }
 
-export function keyObject(
-  context: Pick<ConsoleContext, "installation" | "gateway">,
-  key: KeyRecord,
-): z.input<typeof keyResponse> {
+export function keyObject(context: PolicyContext, key: KeyRecord): z.input<typeof keyResponse> {
   return {
     id: key.id,
     name: key.name,
@@ -109,7 +106,7 @@ export async function recentDays(
 }
 
 export function listedKeyObject(
-  context: Pick<ConsoleContext, "installation" | "gateway">,
+  context: PolicyContext,
   key: ListedKey,
   days: readonly KeyDay[],
   firstDayMs: number,

@@ -12,7 +12,7 @@ import { readSuspensions } from "../../store/policy/suspended-keys.ts";
 import { keyTotals } from "../../store/usage/usage.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { ownerQuery, ownKey, resolveOwner } from "../auth/owner.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { PolicyContext, StoreContext } from "../context.ts";
 import { instantField, nameField } from "../forms/fields.ts";
 import { limitsInput } from "../forms/limits-form.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
@@ -236,18 +236,12 @@ export const keyRoutes = {
   }),
 };
 
-async function requestsLastDay(
-  { installation }: Pick<ConsoleContext, "installation">,
-  key: KeyRecord,
-): Promise<number> {
+async function requestsLastDay({ installation }: StoreContext, key: KeyRecord): Promise<number> {
   const totals = await keyTotals(installation.db, key.id, installation.clock.nowMs() - DAY_MS);
   return totals.requests + totals.refused;
 }
 
-async function buildDetail(
-  context: Pick<ConsoleContext, "installation" | "gateway">,
-  key: KeyRecord,
-): Promise<z.input<typeof keyDetail>> {
+async function buildDetail(context: PolicyContext, key: KeyRecord): Promise<z.input<typeof keyDetail>> {
   const { installation, gateway } = context;
   const { db, clock } = installation;
   const nowMs = clock.nowMs();

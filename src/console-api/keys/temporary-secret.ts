@@ -9,14 +9,14 @@ import { findUser } from "../../store/identity/users.ts";
 import { insertTemporarySecret } from "../../store/policy/temporary-secrets.ts";
 import { requireLiveActor } from "../auth/actor.ts";
 import type { ConsoleAuthor } from "../changes/change.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { PolicyContext } from "../context.ts";
 import { alreadyRevokedError, logChange } from "./key-changes.ts";
 import { mayUse } from "./reachable-groups.ts";
 import { waitForOtherNodes } from "./wait-for-nodes.ts";
 
 /** When the promise resolves, every node accepts the secret. */
 export async function createTemporarySecret(
-  context: Pick<ConsoleContext, "installation" | "gateway">,
+  context: PolicyContext,
   author: ConsoleAuthor,
   key: KeyRecord,
 ): Promise<{ secret: string; worksUntilMs: number }> {

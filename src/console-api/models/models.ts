@@ -1,14 +1,14 @@
 /** Routes that list the models that keys of a user can call, and explain why a key cannot call one. */
 
 import { z } from "zod";
-import { ApiError } from "../../errors.ts";
+import { paramError } from "../../errors.ts";
 import type { PolicyGroup } from "../../policy/snapshot.ts";
 import { CHARGES } from "../../records/group.ts";
 import { INTERFACES } from "../../records/interfaces.ts";
 import { findUser } from "../../store/identity/users.ts";
 import { countKeysByGroup, listNewestKeys } from "../../store/policy/key-list.ts";
 import { ownerQuery, ownKey, resolveOwner } from "../auth/owner.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { PolicyContext } from "../context.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { forUsers } from "../http/route.ts";
 import { offeredModelObject, offeredModelResponse } from "../keys/groups.ts";
@@ -102,12 +102,12 @@ export const modelRoutes = {
 
 /** Groups in which the user has keys stay visible, even if the user may not create more keys in them. */
 async function listVisibleGroups(
-  { installation, gateway }: Pick<ConsoleContext, "installation" | "gateway">,
+  { installation, gateway }: PolicyContext,
   userId: string,
   counts: ReadonlyMap<string, number>,
 ) {
   const user = await findUser(installation.db, userId);
-  if (user === null) throw new ApiError("not_found", "This user does not exist.", { param: "user" });
+  if (user === null) throw paramError("user", "not_found", "This user does not exist.");
   const snapshot = gateway.policy.snapshot();
   const groups = new Set<PolicyGroup>(filterUsableGroups(snapshot, user));
   for (const groupId of counts.keys()) {

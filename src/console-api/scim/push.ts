@@ -13,7 +13,8 @@ import { recordRejectedPush, recordSync } from "../../store/identity/scim-record
 import { readScimProvider, type ScimProvider } from "../../store/settings/scim-settings.ts";
 import { requireLiveActor } from "../auth/actor.ts";
 import { recordChange } from "../changes/audit-log-entry.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { ConsoleContext, PolicyContext } from "../context.ts";
+import { fieldError } from "../http/field-error.ts";
 import { asRejection } from "../http/rejections.ts";
 import {
   type ConsoleRoute,
@@ -123,7 +124,7 @@ function toText(value: unknown): unknown {
 }
 
 async function recordRejection(
-  { installation, gateway }: Pick<ConsoleContext, "installation" | "gateway">,
+  { installation, gateway }: PolicyContext,
   { actor, params, requestId }: PushInput,
   { method, path, error }: { method: string; path: string; error: ApiError },
 ): Promise<void> {
@@ -249,7 +250,7 @@ export function readPaging(query: Push["query"]): { startIndex: number; count: n
 function readWhole(value: unknown, name: string): number | null {
   if (value === undefined) return null;
   if (typeof value === "string" && /^-?\d{1,9}$/.test(value)) return Number(value);
-  throw new ApiError("invalid_value", `${name}: must be a whole number.`, { param: name });
+  throw fieldError(name, "invalid_value", "must be a whole number.");
 }
 
 export function formatMeta(

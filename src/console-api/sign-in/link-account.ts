@@ -4,7 +4,7 @@
  */
 
 import { z } from "zod";
-import { ApiError } from "../../errors.ts";
+import { ApiError, paramError } from "../../errors.ts";
 import { mintSecret, secretDigest } from "../../secrets/random-secret.ts";
 import { appendChange } from "../../store/audit-log/audit-log.ts";
 import type { Db } from "../../store/engine/db.ts";
@@ -18,7 +18,7 @@ import { linkUsedError, sendIfPossible } from "../auth/links.ts";
 import { limitEmails } from "../auth/password.ts";
 import { withCookie } from "../auth/session.ts";
 import { accountDisabledError, needsCode, personResponse, requireCode } from "../auth/sessions.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { ConsoleContext, IdentityContext, StoreContext } from "../context.ts";
 import { codeField, linkTokenField, passwordField } from "../forms/fields.ts";
 import { rejectInsecure } from "../http/origin.ts";
 import { type Actor, forAnyone, NO_FIELDS } from "../http/route.ts";
@@ -116,7 +116,7 @@ export const accountLinkRoutes = {
 
 /** The browser of a signed-in person links no other account. */
 function readOwnPendingLink(
-  { installation }: Pick<ConsoleContext, "installation">,
+  { installation }: StoreContext,
   headers: Parameters<typeof readPendingLink>[1],
   actor: Actor | null,
 ): PendingLink {
@@ -132,7 +132,7 @@ async function findOwner(db: Db, { userId, person }: PendingLink): Promise<Crede
 }
 
 async function verifyProof(
-  context: Pick<ConsoleContext, "installation" | "identity">,
+  context: IdentityContext,
   pending: PendingLink,
   presented: PresentedProof,
 ): Promise<LinkProof> {
@@ -142,7 +142,7 @@ async function verifyProof(
   if ("password" in presented) {
     // Also where passwords do not sign in: it proves the ownership, and the provider signs in.
     if (!(await context.identity.passwords.verify(presented.password, owner.passwordHash)))
-      throw new ApiError("wrong_credentials", "The password is incorrect.", { param: "password" });
+      throw paramError("password", "wrong_credentials", "The password is incorrect.");
   } else {
     if (secretDigest(presented.token) !== pending.mailDigest) throw linkUsedError();
     if (!mayLinkByMail(owner))
@@ -150,10 +150,10 @@ async function verifyProof(
   }
   if (owner.status === "disabled") throw accountDisabledError();
   if (needsCode(owner) && presented.code === undefined)
-    throw new ApiError(
+    throw paramError(
+      "code",
       "second_factor_required",
       "Enter the code from your authenticator app, or a recovery code.",
-      { param: "code" },
     );
   if (presented.code !== undefined) await requireCode(context, owner, presented.code);
   const by = "password" in presented ? "password" : "mail";

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { limits } from "../../config/limits/product-limits.ts";
-import { ApiError, type ErrorCode, isErrorCode } from "../../errors.ts";
+import { ApiError, type ErrorCode, isErrorCode, paramError } from "../../errors.ts";
 import type { Person, PersonRejection } from "../../openid/claims.ts";
 import { SignInFailure } from "../../openid/providers.ts";
 import { secretDigest } from "../../secrets/random-secret.ts";
@@ -13,7 +13,7 @@ import { type ProviderRecord, readSignIn } from "../../store/settings/sign-in-se
 import { confirmSession } from "../auth/confirmation.ts";
 import { personObject, personResponse } from "../auth/sessions.ts";
 import { requirePassword } from "../auth/verify-credentials.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { ConsoleContext, IdentityContext, PolicyContext, StoreContext } from "../context.ts";
 import { codeField, passwordField } from "../forms/fields.ts";
 import { endedPendingLinkCookie, endedSignInCookie } from "../http/cookies.ts";
 import { isLoopback, rejectInsecure } from "../http/origin.ts";
@@ -126,7 +126,7 @@ export const providerSignInRoutes = {
 
 /** The error carries the cookie of the page on which the person proves that the account is the own one. */
 function beginLink(
-  { installation }: Pick<ConsoleContext, "installation">,
+  { installation }: StoreContext,
   { userId }: AddressTaken,
   { flow, person }: { flow: SignInFlow; person: Person },
 ): ApiError {
@@ -146,7 +146,7 @@ function beginLink(
 }
 
 export async function signedInResponse(
-  { installation }: Pick<ConsoleContext, "installation">,
+  { installation }: StoreContext,
   { userId, cookie }: { userId: string; cookie: string },
   next: string,
 ): Promise<Response> {
@@ -167,7 +167,7 @@ function withMaxAge(flow: SignInFlow): SignInFlow & { maxAgeSeconds: number | nu
 
 /** Another person of the provider who uses the same browser confirms nothing. */
 async function confirmPerson(
-  { installation }: Pick<ConsoleContext, "installation">,
+  { installation }: StoreContext,
   actor: Actor,
   { person, next }: { person: Person; next: string },
 ): Promise<Response> {
@@ -182,7 +182,7 @@ async function confirmPerson(
   return Response.json({ user: personObject(credentials), next }, { headers });
 }
 
-type Rejecting = Pick<ConsoleContext, "installation" | "gateway">;
+type Rejecting = PolicyContext;
 type Browser = { readonly clientAddress: string; readonly requestId: string };
 
 /** The person, if the claims admit the person. Otherwise the access that the person had may end. */
@@ -259,19 +259,16 @@ function describeFailure(provider: string, { kind }: SignInFailure): ApiError {
   );
 }
 
-async function requireProvider(
-  { installation }: Pick<ConsoleContext, "installation">,
-  name: string,
-): Promise<ProviderRecord> {
+async function requireProvider({ installation }: StoreContext, name: string): Promise<ProviderRecord> {
   const { providers } = await readSignIn(installation.db);
   const provider = providers.find((one) => one.name === name);
   if (provider !== undefined) return provider;
-  throw new ApiError("not_found", "This provider is not configured.", { param: "provider" });
+  throw paramError("provider", "not_found", "This provider is not configured.");
 }
 
 /** A code of one provider is never sent to another, also if the configuration has changed since the start. */
 export async function requireSameProvider(
-  { installation }: Pick<ConsoleContext, "installation">,
+  { installation }: StoreContext,
   flow: Pick<SignInFlow, "provider" | "issuer" | "clientId">,
 ): Promise<ProviderRecord> {
   const { providers } = await readSignIn(installation.db);
@@ -285,7 +282,7 @@ export async function requireSameProvider(
 
 /** The user who links the own account, after the password. */
 async function requireOwner(
-  context: Pick<ConsoleContext, "installation" | "identity">,
+  context: IdentityContext,
   actor: Actor | null,
   presented: { password?: string | undefined; code?: string | undefined },
 ): Promise<string> {

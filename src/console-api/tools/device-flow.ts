@@ -23,6 +23,7 @@ import { countTools } from "../../store/policy/tool-keys.ts";
 import { requireLiveActor } from "../auth/actor.ts";
 import { recordChange } from "../changes/audit-log-entry.ts";
 import type { ConsoleAuthor } from "../changes/change.ts";
+import { fieldError } from "../http/field-error.ts";
 import { waitForOtherNodes } from "../keys/wait-for-nodes.ts";
 import { addressBlock } from "../throttling/throttle.ts";
 import { invalidGrant, OAuthError } from "./oauth-error.ts";
@@ -158,13 +159,9 @@ export async function approve(
     const groups = user === null ? [] : listOfferedGroups(context, policy, user);
     const group = groups.find((one) => one.name === groupName);
     if (group === undefined)
-      throw new ApiError("invalid_value", `group: you cannot sign in tools for the group "${groupName}".`, {
-        param: "group",
-      });
+      throw fieldError("group", "invalid_value", `you cannot sign in tools for the group "${groupName}".`);
     if (await isKeyNameTaken(tx, { userId, name, otherThan: "" }))
-      throw new ApiError("conflict", `name: a key or tool "${name}" already exists. Choose another name.`, {
-        param: "name",
-      });
+      throw fieldError("name", "conflict", `a key or tool "${name}" already exists. Choose another name.`);
     await rejectTooMany(tx, userId);
     const approval = { userId, groupId: group.id, name };
     if (!(await approveRequest(tx, request.userCodeDigest, approval, clock.nowMs()))) throw unknownCode();
@@ -207,10 +204,10 @@ export async function deny(
 }
 
 function unknownCode(): ApiError {
-  return new ApiError(
+  return fieldError(
+    "user_code",
     "not_found",
-    "user_code: the code is wrong or has expired. Check the code that the tool shows, or start its sign-in again.",
-    { param: "user_code" },
+    "the code is wrong or has expired. Check the code that the tool shows, or start its sign-in again.",
   );
 }
 

@@ -2,7 +2,6 @@
 
 import { z } from "zod";
 import { mapKinds } from "../../base/map-kinds.ts";
-import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import { toUsageCounts, USAGE_COUNT_NAMES } from "../../records/usage-counts.ts";
 import type { Db } from "../../store/engine/db.ts";
@@ -18,6 +17,7 @@ import {
 } from "../../store/reports/usage-series.ts";
 import { readSplitRows } from "../../store/reports/usage-series-rows.ts";
 import type { UsageTotals } from "../../store/usage/usage-hour.ts";
+import { fieldError } from "../http/field-error.ts";
 import { type Actor, seesEverything } from "../http/route.ts";
 import type { ChartRange, UsageScope } from "./usage-scope.ts";
 
@@ -106,10 +106,10 @@ async function readSplit(
     return { ...(await readSplitRows(db, { ...seriesRequest, accountId }, BOUNDS)), previous: null };
   }
   if (!canSplit(seriesRequest)) {
-    throw new ApiError(
+    throw fieldError(
+      "by",
       "invalid_value",
-      `by: usage cannot be grouped by ${seriesRequest.by} with these filters. Remove the filters, or choose another grouping.`,
-      { param: "by" },
+      `usage cannot be grouped by ${seriesRequest.by} with these filters. Remove the filters, or choose another grouping.`,
     );
   }
   const { fromMs, toMs } = seriesRequest;

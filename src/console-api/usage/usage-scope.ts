@@ -1,14 +1,15 @@
 /** The scope and time range of a usage query, shared by charts, lists and exports. */
 
 import { z } from "zod";
-import { ApiError } from "../../errors.ts";
+import { type ApiError, paramError } from "../../errors.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { text } from "../../store/engine/row.ts";
 import { findUser, findUserByEmail } from "../../store/identity/users.ts";
 import { DAY_MS, HOUR_MS } from "../../store/usage/usage-day.ts";
 import { readableKey } from "../auth/owner.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { StoreContext } from "../context.ts";
 import { instantQuery } from "../forms/fields.ts";
+import { fieldError } from "../http/field-error.ts";
 import { type Actor, seesEverything } from "../http/route.ts";
 
 /** Query fields of every route about usage. */
@@ -38,7 +39,7 @@ type ScopeQuery = z.output<z.ZodObject<typeof scopeQuery>>;
 
 /** Users who are neither administrators nor auditors always see only their own usage. */
 export async function resolveScope(
-  context: Pick<ConsoleContext, "installation">,
+  context: StoreContext,
   actor: Actor,
   query: ScopeQuery,
 ): Promise<UsageScope> {
@@ -60,9 +61,11 @@ export async function resolveScope(
 function rejectOthersScope({ whose, user, account }: ScopeQuery): void {
   const param = whose === "everybody" ? "whose" : user !== undefined ? "user" : account && "account";
   if (!param) return;
-  throw new ApiError("forbidden", `Only administrators and auditors may filter by \`${param}\`. Remove it.`, {
+  throw paramError(
     param,
-  });
+    "forbidden",
+    `Only administrators and auditors may filter by \`${param}\`. Remove it.`,
+  );
 }
 
 async function findOwnerScope(db: Db, actor: Actor, { whose, user, group, account, key }: ScopeQuery) {
@@ -94,7 +97,7 @@ async function findAccountByName(db: Db, name: string): Promise<string> {
 }
 
 function notFoundError(what: string, which: string): ApiError {
-  return new ApiError("not_found", `No ${what} ${which} exists. Choose another one.`, { param: what });
+  return paramError(what, "not_found", `No ${what} ${which} exists. Choose another one.`);
 }
 
 /** Query fields of a list or a chart. */
@@ -126,16 +129,14 @@ export function chartRange(
   const toMs = Math.ceil(Math.min(query.to_at ?? nowMs, nowMs + unitMs) / unitMs) * unitMs;
   const fromMs = Math.floor((query.from_at ?? toMs - DEFAULT_MS[granularity]) / unitMs) * unitMs;
   if (fromMs >= toMs) {
-    throw new ApiError("invalid_value", "from_at: must be before to_at, and not in the future.", {
-      param: "from_at",
-    });
+    throw fieldError("from_at", "invalid_value", "must be before to_at, and not in the future.");
   }
   const points = (toMs - fromMs) / unitMs;
   if (points > POINTS_MAX) {
-    throw new ApiError(
+    throw fieldError(
+      "from_at",
       "invalid_value",
-      `from_at: the range has ${points} data points by ${granularity}, and at most ${POINTS_MAX} are allowed. Choose a shorter range.`,
-      { param: "from_at" },
+      `the range has ${points} data points by ${granularity}, and at most ${POINTS_MAX} are allowed. Choose a shorter range.`,
     );
   }
   return { fromMs, toMs, granularity };

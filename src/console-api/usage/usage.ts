@@ -1,7 +1,7 @@
 /** Routes for usage: charts, lists of requests, details of one request, and CSV export. */
 
 import { z } from "zod";
-import { ApiError } from "../../errors.ts";
+import { ApiError, paramError } from "../../errors.ts";
 import { logFault } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { text } from "../../store/engine/row.ts";
@@ -9,7 +9,7 @@ import { listUsage, type UsageFilter } from "../../store/reports/usage-list.ts";
 import { SERIES_SPLITS } from "../../store/reports/usage-series.ts";
 import { findRoute, findUsage } from "../../store/usage/usage.ts";
 import { USAGE_OUTCOMES, type UsageRow } from "../../store/usage/usage-row.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { StoreContext } from "../context.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { type Actor, forUsers, seesEverything } from "../http/route.ts";
 import { streamedFile } from "../http/streamed-file.ts";
@@ -45,9 +45,7 @@ export const usageRoutes = {
     response: chartResponse,
     async run(context, { actor, query }) {
       if (!seesEverything(actor) && query.by === "user") {
-        throw new ApiError("forbidden", "Only administrators and auditors may group usage by user.", {
-          param: "by",
-        });
+        throw paramError("by", "forbidden", "Only administrators and auditors may group usage by user.");
       }
       const range = chartRange(query, context.installation.clock.nowMs());
       const scope = await resolveScope(context, actor, query);
@@ -154,11 +152,7 @@ export const usageRoutes = {
   }),
 };
 
-async function buildFilter(
-  context: Pick<ConsoleContext, "installation">,
-  actor: Actor,
-  query: FilterQuery,
-): Promise<UsageFilter> {
+async function buildFilter(context: StoreContext, actor: Actor, query: FilterQuery): Promise<UsageFilter> {
   return {
     ...(await resolveScope(context, actor, query)),
     ...(query.from_at === undefined ? {} : { fromMs: query.from_at }),

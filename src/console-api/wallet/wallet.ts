@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { type RedemptionResult, redeem } from "../../billing/operations/redeem.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, paramError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import { CHARGES } from "../../records/group.ts";
 import { COUNTED, PLAN_PERIODS, RENEWALS } from "../../records/plan.ts";
@@ -19,7 +19,7 @@ import { computeDebt, readWallet, type Wallet } from "../../store/money/wallets.
 import { countKeysByGroup } from "../../store/policy/key-list.ts";
 import { ownerQuery, resolveOwner, resolveWalletOwner } from "../auth/owner.ts";
 import { recordChange } from "../changes/audit-log-entry.ts";
-import type { ConsoleContext } from "../context.ts";
+import type { PolicyContext } from "../context.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { forUsers, forUsersAndServices } from "../http/route.ts";
 import { filterUsableGroups } from "../keys/reachable-groups.ts";
@@ -269,13 +269,13 @@ function subscriptionObject(subscription: SubscriptionStanding): z.input<typeof 
 }
 
 async function buildSubscriptions(
-  { installation, gateway }: Pick<ConsoleContext, "installation" | "gateway">,
+  { installation, gateway }: PolicyContext,
   userId: string,
   subscriptions: readonly SubscriptionStanding[],
 ): Promise<z.input<typeof walletResponse>["payers"]> {
   const { db, clock } = installation;
   const user = await findUser(db, userId);
-  if (user === null) throw new ApiError("not_found", "This user does not exist.", { param: "user" });
+  if (user === null) throw paramError("user", "not_found", "This user does not exist.");
   const snapshot = gateway.policy.snapshot();
   const keys = await countKeysByGroup(db, userId, clock.nowMs());
   const ownGroups = [...keys.keys()].flatMap((id) => snapshot.groups.get(id) ?? []);

@@ -3,7 +3,7 @@
  */
 
 import { KINDS } from "../../accounts/kinds/table.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, paramError } from "../../errors.ts";
 import { nearestName } from "../../policy/nearest-name.ts";
 import type { AccountRoute, PolicyGroup, PublishedModel } from "../../policy/snapshot.ts";
 import { ENDPOINTS } from "../../protocols/endpoints.ts";
@@ -25,10 +25,10 @@ export function admit(caller: Caller, endpoint: Endpoint, publicModel: string): 
   if (routes.length > 0) return { model, routes };
   const serves = [...model.routes.keys()];
   const suggested = ENDPOINTS.find(({ interface: family }) => family === serves[0]);
-  throw new ApiError(
+  throw paramError(
+    "model",
     "invalid_value",
     `The model \`${publicModel}\` supports ${serves.join(" and ")}, not ${endpoint.interface}. Use ${suggested === undefined ? "another model" : publicPath(suggested)}.`,
-    { param: "model" },
   );
 }
 
@@ -92,9 +92,9 @@ export function allowInterface(caller: Caller, endpoint: Pick<Endpoint, "interfa
 export function modelNotFound({ models }: Pick<PolicyGroup, "models">, publicModel: string): ApiError {
   const near = nearestName(publicModel, models.keys());
   const hint = near === null ? "" : ` Did you mean \`${near}\`?`;
-  return new ApiError(
+  return paramError(
+    "model",
     "model_not_found",
     `The model \`${publicModel}\` does not exist or you do not have access to it.${hint} GET /v1/models lists the models of this key.`,
-    { param: "model" },
   );
 }

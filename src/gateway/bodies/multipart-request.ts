@@ -3,7 +3,7 @@
  */
 
 import type { Deadlines } from "../../base/deadlines.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, paramError } from "../../errors.ts";
 import type { IncomingHttpRequest } from "../../net/wire/http-message.ts";
 import {
   type FormFault,
@@ -93,9 +93,11 @@ function buildRequest(
   const model = form.fields.get("model");
   if (!model || model.value === "") throw missing("model", "an id from GET /v1/models");
   if (model.value.length > modelNameCharsMax) {
-    throw new ApiError("invalid_value", `\`model\` must be 1 to ${modelNameCharsMax} characters long.`, {
-      param: "model",
-    });
+    throw paramError(
+      "model",
+      "invalid_value",
+      `\`model\` must be 1 to ${modelNameCharsMax} characters long.`,
+    );
   }
   const prompt = form.fields.get("prompt")?.value;
   if (prompt === undefined) throw missing("prompt", "a description of the edit");
@@ -187,23 +189,21 @@ function formBody(
 function readStream(value: string | undefined): boolean {
   if (value === undefined || value === "" || value === "false") return false;
   if (value === "true") return true;
-  throw new ApiError("invalid_value", "`stream` must be true or false.", { param: "stream" });
+  throw paramError("stream", "invalid_value", "`stream` must be true or false.");
 }
 
 function readCount(value: string | undefined): number {
   if (value === undefined || value === "") return 1;
   const count = Number(value);
   if (Number.isInteger(count) && count >= 1 && count <= 128) return count;
-  throw new ApiError("invalid_value", "`n` must be between 1 and 128.", { param: "n" });
+  throw paramError("n", "invalid_value", "`n` must be between 1 and 128.");
 }
 
 function missing(name: string, description: string): ApiError {
-  return new ApiError(
+  return paramError(
+    name,
     "missing_required_parameter",
     `Missing required parameter: \`${name}\` (${description}).`,
-    {
-      param: name,
-    },
   );
 }
 

@@ -1,6 +1,6 @@
 /** `GET /v1/models` and `GET /v1/models/{id}`: lists the rows that admission reads. */
 
-import { ApiError } from "../../errors.ts";
+import { paramError } from "../../errors.ts";
 import { listTranslated, type PolicyGroup, type PublishedModel } from "../../policy/snapshot.ts";
 import { INTERFACES, type Interface } from "../../records/interfaces.ts";
 import { modelNotFound } from "../admission/admit.ts";
@@ -64,9 +64,11 @@ export function readModelPage(query: URLSearchParams): ModelPage {
     limit !== null &&
     !(/^\d{1,4}$/.test(limit) && Number(limit) >= 1 && Number(limit) <= PAGE_MODELS_MAX)
   ) {
-    throw new ApiError("invalid_value", `\`limit\` must be a whole number from 1 to ${PAGE_MODELS_MAX}.`, {
-      param: "limit",
-    });
+    throw paramError(
+      "limit",
+      "invalid_value",
+      `\`limit\` must be a whole number from 1 to ${PAGE_MODELS_MAX}.`,
+    );
   }
   return {
     limit: limit === null ? null : Number(limit),

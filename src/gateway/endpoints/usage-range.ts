@@ -1,6 +1,6 @@
 /** `from`, `to` and `granularity` of `GET /v1/usage`: whole hours or days in UTC. */
 
-import { ApiError } from "../../errors.ts";
+import { type ApiError, paramError } from "../../errors.ts";
 
 export interface UsageRange {
   fromMs: number;
@@ -87,15 +87,13 @@ function isoMs(value: string): number | null {
 function readSingle(query: URLSearchParams, param: string): string | null {
   const values = query.getAll(param);
   if (values.length > 1) {
-    throw new ApiError("duplicate_parameter", `\`${param}\` was sent more than once. Send it once.`, {
-      param,
-    });
+    throw paramError(param, "duplicate_parameter", `\`${param}\` was sent more than once. Send it once.`);
   }
   return values[0] ?? null;
 }
 
 function invalidValue(param: string, message: string): ApiError {
-  return new ApiError("invalid_value", message, { param });
+  return paramError(param, "invalid_value", message);
 }
 
 function quote(value: string): string {

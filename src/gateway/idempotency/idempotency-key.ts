@@ -5,7 +5,7 @@
 
 import { nextTurn } from "../../base/next-turn.ts";
 import type { IdempotencyStart } from "../../billing/idempotency/idempotency.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, paramError } from "../../errors.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 
 const HEADER = "idempotency-key";
@@ -18,10 +18,10 @@ export function readIdempotencyKey(headers: HeaderReader): string | null {
   const token = headers.get(HEADER);
   if (token === null) return null;
   if (!FORM.test(token)) {
-    throw new ApiError(
+    throw paramError(
+      HEADER,
       "invalid_value",
       "The header Idempotency-Key must be 1 to 255 visible ASCII characters, such as a UUID.",
-      { param: HEADER },
     );
   }
   return token;
@@ -78,10 +78,10 @@ export function repeatError(start: Exclude<IdempotencyStart, { kind: "new" }>): 
         { param: HEADER, headers: { "x-should-retry": "false" } },
       );
     case "other_body":
-      return new ApiError(
+      return paramError(
+        HEADER,
         "idempotency_key_reused",
         `This Idempotency-Key was used for the request ${start.requestId}, which had different content. Use a new key for each request.`,
-        { param: HEADER },
       );
   }
 }

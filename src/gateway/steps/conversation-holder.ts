@@ -1,7 +1,7 @@
 /** A conversation that an upstream holds continues on its account, and only for the key that began it. */
 
 import type { PolicyAccount } from "../../accounts/account.ts";
-import { ApiError } from "../../errors.ts";
+import { type ApiError, paramError } from "../../errors.ts";
 import type {
   AccountRoute,
   PolicyGroup,
@@ -87,18 +87,18 @@ function isThread({ stores }: Endpoint): boolean {
 const ID_CHARS_MAX = 128;
 
 function responseNotFound(responseId: string): ApiError {
-  return new ApiError(
+  return paramError(
+    "previous_response_id",
     "previous_response_not_found",
     `Previous response with id '${responseId.slice(0, ID_CHARS_MAX)}' not found. Send the whole conversation as input instead.`,
-    { param: "previous_response_id" },
   );
 }
 
 /** Anthropic's SDKs then send the whole conversation, in a new thread or without one. */
 function threadNotFound(messageId: string): ApiError {
-  return new ApiError(
+  return paramError(
+    "thread.previous_message_id",
     "thread_not_found",
     `No thread was found for the message '${messageId.slice(0, ID_CHARS_MAX)}'. Send the whole conversation with \`thread: {"type": "create"}\` or without \`thread\`.`,
-    { param: "thread.previous_message_id" },
   );
 }

@@ -4,7 +4,7 @@
  */
 
 import { readFileSync } from "node:fs";
-import { ApiError } from "../../errors.ts";
+import { paramError } from "../../errors.ts";
 import { type JobLimit, JobLimitError } from "./job-limit-error.ts";
 import type { ThreadMessage } from "./serve-jobs.ts";
 
@@ -135,7 +135,7 @@ export class PoolThread<Job, Result> {
         this.#running?.resolve(message.result);
         return;
       case "rejected":
-        this.#running?.reject(new ApiError(message.code, message.message, { param: message.param }));
+        this.#running?.reject(paramError(message.param, message.code, message.message));
         return;
     }
   }

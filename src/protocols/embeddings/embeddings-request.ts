@@ -1,6 +1,6 @@
 /** Requests for embeddings in the form between OpenAI's and Google's API: reads either, writes either. */
 
-import { ApiError } from "../../errors.ts";
+import { paramError } from "../../errors.ts";
 import { member, unknownMembers } from "../gemini/gemini-members.ts";
 import { DroppedFields } from "../hub/dropped-fields.ts";
 import { type Json, readArray, readNumber, readObject, readString } from "../hub/json-values.ts";
@@ -53,9 +53,7 @@ function readTexts(input: unknown): string[] {
     // A token has a meaning in the vocabulary of one vendor only.
     if (typeof text === "number" || Array.isArray(text))
       throw unsupportedField("input", "Send texts instead of tokens.");
-    throw new ApiError("invalid_type", "`input` must be a string or an array of strings.", {
-      param: "input",
-    });
+    throw paramError("input", "invalid_type", "`input` must be a string or an array of strings.");
   });
 }
 
@@ -63,7 +61,7 @@ function readDimensions(value: unknown, param: string): number | null {
   if (value === undefined || value === null) return null;
   const dimensions = readNumber(value);
   if (dimensions !== null && Number.isInteger(dimensions) && dimensions >= 1) return dimensions;
-  throw new ApiError("invalid_value", `\`${param}\` must be an integer of 1 or more.`, { param });
+  throw paramError(param, "invalid_value", `\`${param}\` must be an integer of 1 or more.`);
 }
 
 const GEMINI_FIELDS: ReadonlySet<string> = new Set([
@@ -81,7 +79,7 @@ export function readGeminiEmbeddings(json: Json): EmbeddingsRequest {
   const parts = requests.map((request, at) => readGeminiPart(request, isBatch ? `requests[${at}]` : ""));
   const [first] = parts;
   if (first === undefined)
-    throw new ApiError("invalid_value", "`requests` must have at least one request.", { param: "requests" });
+    throw paramError("requests", "invalid_value", "`requests` must have at least one request.");
   for (const [at, { dimensions }] of parts.entries()) {
     if (dimensions === first.dimensions) continue;
     const field = `requests[${at}].outputDimensionality`;
@@ -108,14 +106,16 @@ interface GeminiPart {
 
 function readGeminiPart(request: unknown, path: string): GeminiPart {
   const json = readObject(request);
-  if (json === null) throw new ApiError("invalid_type", `\`${path}\` must be an object.`, { param: path });
+  if (json === null) throw paramError(path, "invalid_type", `\`${path}\` must be an object.`);
   const at = (name: string) => (path === "" ? name : `${path}.${name}`);
   const content = readObject(json.content);
   const parts = readArray(content?.parts);
   if (parts.length === 0)
-    throw new ApiError("missing_required_parameter", `Missing required parameter: \`${at("content")}\`.`, {
-      param: at("content"),
-    });
+    throw paramError(
+      at("content"),
+      "missing_required_parameter",
+      `Missing required parameter: \`${at("content")}\`.`,
+    );
   const texts = parts.map((part, index) => {
     const text = readString(readObject(part)?.text);
     if (text === null) throw unsupportedField(at(`content.parts[${index}]`), "Send text only.");
@@ -166,9 +166,11 @@ export interface WrittenBatches extends Omit<WrittenEmbeddings, "body"> {
 export function writeGeminiEmbeddings(request: EmbeddingsRequest, upstreamModel: string): WrittenBatches {
   const { texts, dimensions, taskType, user, unread } = request;
   if (texts.length === 0 || texts.length > OPENAI_TEXTS_MAX)
-    throw new ApiError("invalid_value", `\`input\` must have between 1 and ${OPENAI_TEXTS_MAX} texts.`, {
-      param: "input",
-    });
+    throw paramError(
+      "input",
+      "invalid_value",
+      `\`input\` must have between 1 and ${OPENAI_TEXTS_MAX} texts.`,
+    );
   const dropped = new DroppedFields(unread);
   dropped.addIfSet("user", user);
   const requests = texts.map((text) => ({

@@ -1,6 +1,6 @@
 /** Reads the contents of a Gemini request as items of a conversation. */
 
-import { ApiError } from "../../errors.ts";
+import { paramError } from "../../errors.ts";
 import type { CallItem, HubItem, HubPart, MediaSource } from "../hub/hub-request.ts";
 import { type Json, readObject, readObjects, readString } from "../hub/json-values.ts";
 import { member, objectMember } from "./gemini-members.ts";
@@ -118,10 +118,10 @@ export class ContentReader {
   #takeCall(id: string | null, name: string, path: string): CallItem {
     const call = this.#openCalls.take(id, name);
     if (call !== null) return call;
-    throw new ApiError(
+    throw paramError(
+      path,
       "invalid_value",
       `\`${path}\` contains a response of the function '${name.slice(0, 64)}' without a call before it. Send the call first.`,
-      { param: path },
     );
   }
 }

@@ -1,6 +1,6 @@
 /** The endpoints of Gemini's API. Those for embeddings stand with the others of their interface. */
 
-import { ApiError } from "../../errors.ts";
+import { paramError } from "../../errors.ts";
 import { stringValue } from "../../json/scan.ts";
 import { type BodyFields, defineEndpoint } from "../shared/endpoint.ts";
 import { parseMember } from "../shared/event-bounds.ts";
@@ -76,8 +76,6 @@ export function requireMember(fields: BodyFields, name: "content" | "contents" |
   if (isExpected || (name === "contents" && kind === "object")) return;
   const expected = name === "content" ? "an object" : "an array";
   throw kind === "null"
-    ? new ApiError("missing_required_parameter", `Missing required parameter: \`${name}\` (${expected}).`, {
-        param: name,
-      })
-    : new ApiError("invalid_type", `Invalid type for \`${name}\`: expected ${expected}.`, { param: name });
+    ? paramError(name, "missing_required_parameter", `Missing required parameter: \`${name}\` (${expected}).`)
+    : paramError(name, "invalid_type", `Invalid type for \`${name}\`: expected ${expected}.`);
 }

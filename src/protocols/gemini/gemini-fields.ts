@@ -4,7 +4,7 @@
  */
 
 import type { Part } from "../../base/parts.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, paramError } from "../../errors.ts";
 import {
   integerValue,
   isValidUtf8,
@@ -98,9 +98,11 @@ export function readCandidateCount(bytes: Uint8Array, config: ConfigScan | null)
   if (!field || field.kind === "null") return 1;
   const count = integerValue(bytes, field);
   if (count === null || count < 1 || count > 8) {
-    throw new ApiError("invalid_value", "`generationConfig.candidateCount` must be between 1 and 8.", {
-      param: "generationConfig.candidateCount",
-    });
+    throw paramError(
+      "generationConfig.candidateCount",
+      "invalid_value",
+      "`generationConfig.candidateCount` must be between 1 and 8.",
+    );
   }
   return count;
 }
@@ -116,5 +118,5 @@ export function readThinkingLevel(bytes: Uint8Array, config: ConfigScan | null):
 }
 
 function objectError(name: string): ApiError {
-  return new ApiError("invalid_type", `Invalid type for \`${name}\`: expected an object.`, { param: name });
+  return paramError(name, "invalid_type", `Invalid type for \`${name}\`: expected an object.`);
 }

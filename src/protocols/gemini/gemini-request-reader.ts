@@ -1,6 +1,6 @@
 /** Reads a Gemini request into the form between dialects. */
 
-import { ApiError } from "../../errors.ts";
+import { paramError } from "../../errors.ts";
 import type { ReadOptions } from "../hub/dialect-codec.ts";
 import {
   EFFORTS,
@@ -199,10 +199,10 @@ function readFormat(config: Json): HubFormat | null {
   const type = readString(member(config, "responseMimeType"));
   if (type === null || type === "text/plain") return null;
   if (type !== "application/json")
-    throw new ApiError(
+    throw paramError(
+      "generationConfig.responseMimeType",
       "unsupported_parameter",
       `\`generationConfig.responseMimeType\` ${type.slice(0, 64)} is not supported for this model. Use application/json or text/plain.`,
-      { param: "generationConfig.responseMimeType" },
     );
   const older = objectMember(config, "responseSchema");
   const schema = objectMember(config, "responseJsonSchema") ?? (older === null ? null : toJsonSchema(older));

@@ -5,7 +5,7 @@
 
 import type { Part } from "../../base/parts.ts";
 import { partBytes } from "../../base/parts.ts";
-import { ApiError } from "../../errors.ts";
+import { paramError } from "../../errors.ts";
 import type { RequestedTier } from "../../money/token-counts.ts";
 import { readConversationStart } from "../shared/conversation-name.ts";
 import type { Endpoint } from "../shared/endpoint.ts";
@@ -174,7 +174,9 @@ class GeminiRequest implements ModelRequest {
 
 function requireModel({ model = "" }: Endpoint, charsMax: number): string {
   if (model !== "" && model.length <= charsMax) return model;
-  throw new ApiError("invalid_value", `The model in the path must be 1 to ${charsMax} characters long.`, {
-    param: "model",
-  });
+  throw paramError(
+    "model",
+    "invalid_value",
+    `The model in the path must be 1 to ${charsMax} characters long.`,
+  );
 }

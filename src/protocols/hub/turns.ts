@@ -3,7 +3,7 @@
  * calls and is followed at once by the outputs of the calls. Clients echo their history in other orders.
  */
 
-import { ApiError } from "../../errors.ts";
+import { type ApiError, paramError } from "../../errors.ts";
 import type {
   CallItem,
   CallOutputItem,
@@ -134,9 +134,9 @@ class TurnGrouping {
 }
 
 function orphanError(callId: string): ApiError {
-  return new ApiError(
+  return paramError(
+    "input",
     "invalid_value",
     `No tool call found for the output with call_id '${callId.slice(0, 128)}'. Send the call before its output.`,
-    { param: "input" },
   );
 }

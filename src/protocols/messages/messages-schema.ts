@@ -4,7 +4,7 @@
  */
 
 import { requestCounts } from "../../count-limits.ts";
-import { ApiError } from "../../errors.ts";
+import { type ApiError, paramError } from "../../errors.ts";
 import { isObject } from "../../json/parse.ts";
 import type { DroppedFields } from "../hub/dropped-fields.ts";
 import { readString } from "../hub/json-values.ts";
@@ -55,10 +55,10 @@ const REFERENCE = /^#\/(\$defs|definitions)\/([^/]+)$/;
 
 function tooManyBranchesError(name: string): ApiError {
   const count = requestCounts.schemaBranchesMax.toLocaleString("en-US");
-  return new ApiError(
+  return paramError(
+    "tools",
     "invalid_value",
     `The schema of a tool has more than ${count} alternatives in \`${name}\`. Send at most ${count}.`,
-    { param: "tools" },
   );
 }
 

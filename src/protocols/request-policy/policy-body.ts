@@ -5,7 +5,7 @@
 
 import { decodeText } from "../../base/bytes.ts";
 import { camelCase, snakeCase } from "../../base/name-case.ts";
-import { ApiError } from "../../errors.ts";
+import { type ApiError, paramError } from "../../errors.ts";
 import { type JsonMember, type JsonValue, listMembers } from "../../json/members.ts";
 import { foldCase } from "../../json/name.ts";
 import { integerValue, stringValue } from "../../json/scan.ts";
@@ -162,9 +162,9 @@ export class PolicyBody {
 
 /** A request that a rule rejects. `limit` states the rule: "at most 200000 tokens". */
 export function violation(param: string, message: string): ApiError {
-  return new ApiError(
+  return paramError(
+    param,
     "policy_violation",
     `\`${param}\`: ${message} This is a rule of the key's request policy. Change the request, or ask your administrator.`,
-    { param },
   );
 }

@@ -1,7 +1,7 @@
 /** The fields of a JSON body that the gateway uses, and the body as sent upstream: the received bytes with splices. */
 
 import { type Part, partBytes } from "../../base/parts.ts";
-import { ApiError } from "../../errors.ts";
+import { type ApiError, paramError } from "../../errors.ts";
 import { integerValue, type JsonField, type ObjectScan, wantedFields } from "../../json/scan.ts";
 import {
   addMember,
@@ -103,10 +103,10 @@ export function checkBounds(bytes: Uint8Array, { outputLimits }: Endpoint, field
     if (!isPresent(field)) continue;
     const tokens = integerValue(bytes, field);
     if (tokens !== null && (tokens >= 1 || tokens === UNBOUNDED)) continue;
-    throw new ApiError(
+    throw paramError(
+      name,
       field.kind === "number" ? "invalid_value" : "invalid_type",
       `\`${name}\` must be a whole number of tokens, 1 or more. Remove it to use the model's maximum.`,
-      { param: name },
     );
   }
 }

@@ -1,6 +1,6 @@
 /** Reads the fields of a JSON body that decide how it is served, without decoding more than necessary. */
 
-import { ApiError } from "../../errors.ts";
+import { type ApiError, paramError } from "../../errors.ts";
 import { openKnownStrings } from "../../json/known-strings.ts";
 import {
   booleanValue,
@@ -24,9 +24,7 @@ export function readModel(bytes: Uint8Array, field: JsonField | undefined, chars
   const isShort = field.end - field.start <= charsMax * ESCAPE_BYTES_MAX + 2;
   const model = isShort || field.kind !== "string" ? readString(bytes, field, "model") : "";
   if (model === "" || model.length > charsMax) {
-    throw new ApiError("invalid_value", `\`model\` must be 1 to ${charsMax} characters long.`, {
-      param: "model",
-    });
+    throw paramError("model", "invalid_value", `\`model\` must be 1 to ${charsMax} characters long.`);
   }
   cachedModels.add(bytes, field, model);
   return model;
@@ -39,10 +37,10 @@ const MODEL_CHOICES = ["models", "fallbacks"] as const;
 export function rejectModelChoice(fields: BodyFields): void {
   const name = MODEL_CHOICES.find((one) => isPresent(fields[one]));
   if (name === undefined) return;
-  throw new ApiError(
+  throw paramError(
+    name,
     "unsupported_parameter",
     `\`${name}\` is not supported: the upstream could use a model that your key does not have. Send one \`model\`; an administrator sets the fallback to other models.`,
-    { param: name },
   );
 }
 
@@ -57,10 +55,10 @@ export function readBoolean(field: JsonField | undefined, name: string): boolean
 export function readBackground({ background, store }: RoutingScan["fields"]): boolean {
   const isBackground = readBoolean(background, "background");
   if (isBackground && store?.kind === "false") {
-    throw new ApiError(
+    throw paramError(
+      "background",
       "invalid_value",
       "`background: true` requires `store: true`: a background response is retrieved later by its id. Remove `store` or `background`.",
-      { param: "background" },
     );
   }
   return isBackground;
@@ -70,10 +68,10 @@ export function readBackground({ background, store }: RoutingScan["fields"]): bo
 export function readStream(field: JsonField | undefined, { streaming, path }: Endpoint): boolean {
   const stream = readBoolean(field, "stream");
   if (stream && streaming === "never") {
-    throw new ApiError(
+    throw paramError(
+      "stream",
       "unsupported_parameter",
       `POST /v1${path} does not support streaming. Remove \`stream\`.`,
-      { param: "stream" },
     );
   }
   return stream;
@@ -84,7 +82,7 @@ export function readCount(bytes: Uint8Array, field: JsonField): number {
   const count = integerValue(bytes, field);
   if (count === null) throw wrongTypeError("n", "an integer", field.kind);
   if (count < 1 || count > 128) {
-    throw new ApiError("invalid_value", "`n` must be between 1 and 128.", { param: "n" });
+    throw paramError("n", "invalid_value", "`n` must be between 1 and 128.");
   }
   return count;
 }
@@ -97,9 +95,11 @@ const RESPONSE_ID_BYTES_MAX = 4_096;
 export function readPreviousResponse(bytes: Uint8Array, field: JsonField | undefined): string | null {
   if (!field || field.kind === "null") return null;
   if (field.kind === "string" && field.end - field.start > RESPONSE_ID_BYTES_MAX) {
-    throw new ApiError("invalid_value", "`previous_response_id` is too long to be an id.", {
-      param: "previous_response_id",
-    });
+    throw paramError(
+      "previous_response_id",
+      "invalid_value",
+      "`previous_response_id` is too long to be an id.",
+    );
   }
   return readString(bytes, field, "previous_response_id");
 }
@@ -127,7 +127,7 @@ function readString(bytes: Uint8Array, field: JsonField, name: RoutingField): st
   if (field.kind !== "string") throw wrongTypeError(name, "a string", field.kind);
   const value = stringValue(bytes, field);
   if (value !== null) return value;
-  throw new ApiError("invalid_json", `The value of \`${name}\` is not a valid JSON string.`, { param: name });
+  throw paramError(name, "invalid_json", `The value of \`${name}\` is not a valid JSON string.`);
 }
 
 /** A thread may be continued without a further message. */
@@ -135,9 +135,7 @@ export function checkMessages(bytes: Uint8Array, { thread, messages }: BodyField
   if (thread?.kind === "object" && messages?.kind === "array") return;
   requireKind(messages, "messages", ["array"], "an array of messages");
   if (messages !== undefined && isEmptyArray(bytes, messages)) {
-    throw new ApiError("invalid_value", "`messages` is empty. Send at least one message.", {
-      param: "messages",
-    });
+    throw paramError("messages", "invalid_value", "`messages` is empty. Send at least one message.");
   }
 }
 
@@ -165,20 +163,18 @@ function isEmptyArray(bytes: Uint8Array, field: JsonField): boolean {
 }
 
 export function missingFieldError(name: string, description: string): ApiError {
-  return new ApiError(
+  return paramError(
+    name,
     "missing_required_parameter",
     `Missing required parameter: \`${name}\` (${description}).`,
-    {
-      param: name,
-    },
   );
 }
 
 export function wrongTypeError(name: string, expected: string, kind: ValueKind): ApiError {
-  return new ApiError(
+  return paramError(
+    name,
     "invalid_type",
     `Invalid type for \`${name}\`: expected ${expected}, got ${KIND_NAMES[kind]}.`,
-    { param: name },
   );
 }
 

@@ -4,7 +4,7 @@
  */
 
 import { type Part, partBytes } from "../../base/parts.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, paramError } from "../../errors.ts";
 import { isValidUtf8, scanObject, wantedFields } from "../../json/scan.ts";
 import { describeScanError } from "../../json/scan-error.ts";
 import { editMembers, type Splice } from "../../json/splice.ts";
@@ -276,10 +276,10 @@ function scanRouting({ bytes, start, end }: Part, depthMax: number): RoutingScan
   if (scan.ok) return scan;
   if (scan.reason === "duplicate_field") {
     const field = scan.field ?? "";
-    throw new ApiError(
+    throw paramError(
+      field,
       "duplicate_parameter",
       `The field \`${field}\` appears more than once (${describeScanError(bytes, scan, start)}). Send it once.`,
-      { param: field },
     );
   }
   if (scan.reason === "case_variant") {
@@ -298,9 +298,11 @@ function forceUsage(bytes: Uint8Array, scan: RoutingScan, depthMax: number): Spl
     if (options.reason === "case_variant") {
       throw caseVariantError("stream_options.include_usage", describeScanError(bytes, options));
     }
-    throw new ApiError("duplicate_parameter", "`stream_options.include_usage` appears more than once.", {
-      param: "stream_options",
-    });
+    throw paramError(
+      "stream_options",
+      "duplicate_parameter",
+      "`stream_options.include_usage` appears more than once.",
+    );
   }
   if (options.fields.include_usage?.kind === "true") return null;
   return editMembers(bytes, options, { include_usage: TRUE });

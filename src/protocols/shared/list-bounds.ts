@@ -5,7 +5,7 @@
  */
 
 import { requestCounts } from "../../count-limits.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, paramError } from "../../errors.ts";
 import { type JsonField, type WantedFields, wantedFields, wantedString } from "../../json/scan.ts";
 import {
   ARRAY_CLOSE,
@@ -210,7 +210,7 @@ class BoundsWalk {
     const count = max.toLocaleString("en-US");
     const counted = kind === "list" ? "elements" : "values";
     const message = `\`${param}\` has more than ${count} ${counted}. Send at most ${count}.`;
-    return new ApiError("invalid_value", message, { param });
+    return paramError(param, "invalid_value", message);
   }
 }
 

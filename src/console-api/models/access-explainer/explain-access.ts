@@ -24,7 +24,7 @@ import type { PolicyRecords } from "../../../records/policy.ts";
 import { effectiveStatus } from "../../../records/user.ts";
 import { findUser } from "../../../store/identity/users.ts";
 import { readPolicy } from "../../../store/policy/policy.ts";
-import type { ConsoleContext } from "../../context.ts";
+import type { PolicyContext } from "../../context.ts";
 import type { Actor } from "../../http/route.ts";
 import { filterUsableGroups } from "../../keys/reachable-groups.ts";
 import { flushUsageFor } from "../../usage/flush-usage.ts";
@@ -89,7 +89,7 @@ interface Step {
 }
 
 export async function explainKey(
-  context: Pick<ConsoleContext, "installation" | "gateway">,
+  context: PolicyContext,
   actor: Actor,
   accessQuery: AccessQuery,
 ): Promise<z.input<typeof whyResponse>> {
