@@ -97,12 +97,10 @@ export class OpenApiDocument {
   }
 }
 
-/** A reference to a schema of the components. */
 export function schemaRef(name: string): JsonObject {
   return { $ref: `#/components/schemas/${name}` };
 }
 
-/** A reference to a header of the components. */
 export function headerRef(name: string): JsonObject {
   return { $ref: `#/components/headers/${name}` };
 }

@@ -8,7 +8,6 @@ export interface RateLimitHeaders {
   readResetMs(reset: string, headers: ResponseHeaders): number | null;
 }
 
-/** The names of the headers of one limit. */
 export interface RateLimitNames {
   /** Null for a limit that administrators do not see: it is part of another. */
   readonly unit: "requests" | "tokens" | null;

@@ -58,7 +58,6 @@ function readVendorHeadroom(vendor: RateLimitHeaders, headers: ResponseHeaders):
   return { remaining, resetMs: remaining >= AMPLE_SHARE ? 0 : resetMs || RESET_MS_DEFAULT };
 }
 
-/** All limits that a response reports, for administrators. */
 export function readReportedLimits(headers: ResponseHeaders): ReportedLimit[] {
   for (const vendor of VENDOR_HEADERS) {
     const limits = vendor.limits.flatMap((names): ReportedLimit[] => {

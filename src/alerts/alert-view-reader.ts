@@ -34,7 +34,6 @@ export interface AlertViewOptions {
   startedAtMs: number;
 }
 
-/** What the database holds, as of the last read. */
 interface DatabaseState {
   readonly readAtMs: number;
   readonly spending: FoldedSpending;

@@ -34,7 +34,6 @@ export interface AlertView {
   uncoordinatedNodeIds: ReadonlySet<string>;
   /** Providers that lost many people at once; null until first read. */
   directoryLosses: readonly DirectoryLoss[] | null;
-  /** The silence after which a node is alerted. */
   nodeSilentMs: number;
   /** When this process noticed that the database was replaced; null if it was not. */
   storeReplacedAtMs: number | null;
@@ -63,7 +62,6 @@ export interface AlertLimits {
   databaseAwayMs: number;
   /** How long an alert stays open after a replacement of the database. */
   failoverMs: number;
-  /** When a loss of people at a provider is alerted. */
   directoryLoss: LossBounds;
 }
 

@@ -22,11 +22,9 @@ export interface DatabaseAwayOptions {
   readonly sender: WebhookSender;
   origin(): Origin;
   readonly retriesMs: readonly number[];
-  /** How long the database must be away. */
   readonly awayMs: number;
 }
 
-/** What this node knows of the database. */
 export interface DatabaseState {
   /** Since the database last accepted a write of this node. */
   readonly sinceWrittenMs: number;

@@ -9,7 +9,6 @@ export interface Part {
   readonly end: number;
 }
 
-/** A whole array as one part. */
 export function wholeBytesPart(bytes: Uint8Array): Part {
   return { bytes, start: 0, end: bytes.length };
 }
@@ -19,7 +18,6 @@ export function partBytes({ bytes, start, end }: Part): Uint8Array {
   return copyBytes(bytes, start, end);
 }
 
-/** A whole array as a list of one part. */
 export function wholePart(bytes: Uint8Array): Part[] {
   return [wholeBytesPart(bytes)];
 }

@@ -2,7 +2,6 @@
 
 import type { Part } from "../base/parts.ts";
 
-/** The memory that all captures of the process share. */
 export interface CaptureMemory {
   /** Returns false if the memory is full. */
   reserve(bytes: number): boolean;

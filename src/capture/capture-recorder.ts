@@ -19,7 +19,6 @@ export interface CaptureLimits {
   /** Memory for captures in flight and in the queue. */
   readonly memoryBytesMax: number;
   readonly queueMax: number;
-  /** How long the thread may work on one capture. */
   readonly sealTimeoutMs: number;
   /** How long a reader, or a process that stops, waits for the queue. */
   readonly flushMs: number;

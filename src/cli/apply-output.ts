@@ -7,7 +7,6 @@ import type { Input } from "./command.ts";
 import { secretFileText } from "./secret-output.ts";
 import { count, type Paint, type Terminal } from "./terminal.ts";
 
-/** What a plan prints. */
 export interface PrintedPlan {
   changes: readonly Change[];
   notes: readonly string[];

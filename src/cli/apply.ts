@@ -19,7 +19,6 @@ import { readNamedFiles } from "./secret-files.ts";
 import { chooseSecretTarget, SECRET_OPTIONS, SECRET_RULE, storeSecrets } from "./secret-output.ts";
 import { isInstallationMissing, readCommandSettings, withInstallation } from "./store-access.ts";
 
-/** The hint for a missing configuration file. */
 const NO_FILE = `docs/configuration.md has an example, and \`${PROGRAM} export\` prints the current configuration.`;
 
 export const apply: Command = {

@@ -53,7 +53,6 @@ export const auditLedger: Command = {
     }),
 };
 
-/** Formats a finding in the terms of its check. */
 export function findingText({ check, subject, is, ought }: ReconciliationFinding): string {
   const usd = (nano: string) => formatUsd(BigInt(nano));
   switch (check) {

@@ -148,7 +148,6 @@ function describeProbe(probe: Probe, account: PolicyAccount): Finding {
   }
 }
 
-/** What is wrong with the account, and what to do. */
 export const PROBE_FAILURES: Readonly<Record<ProbeFailure, readonly [message: string, todo: string]>> = {
   refused: [
     "cannot be connected to",

@@ -62,7 +62,6 @@ export const DATA_OPTION: Option = {
   about: "the data folder (MODEL_GATEWAY_DATA, ./data)",
 };
 export const JSON_OPTION: Option = { about: "print JSON" };
-/** The option that every command has. */
 const HELP_OPTION: Option = { about: "show this help" };
 
 /** Ends a command with an error message instead of a stack trace. */

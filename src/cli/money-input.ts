@@ -34,7 +34,6 @@ export function formatUsd(nano: Nano): string {
   return nano < 0n ? `-$${usdText(-nano)}` : `$${usdText(nano)}`;
 }
 
-/** Aligns amounts at the decimal point: they differ in the number of decimals. */
 export function alignDecimalPoints(amounts: readonly string[]): string[] {
   const before = (amount: string) => (amount.includes(".") ? amount.indexOf(".") : amount.length);
   const widest = Math.max(0, ...amounts.map(before));

@@ -16,7 +16,6 @@ export function operatorName(): string {
   return String(process.getuid?.() ?? "unknown");
 }
 
-/** The operator as actor of the audit log. */
 export function operator(): ChangeActor {
   return { kind: "cli", id: null, name: operatorName() };
 }

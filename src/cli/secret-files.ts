@@ -11,7 +11,6 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 const BYTES_MAX = 64 * 1024;
 const NAMED_FILE = /(?<!\$)\$\{file:([^}]+)\}/g;
-/** Variables that are secrets. */
 const SECRET_VARIABLES = ["DATABASE_URL", "MODEL_GATEWAY_MASTER_KEY"];
 
 /**

@@ -9,7 +9,6 @@ import { openPrivateFile } from "../base/private-file.ts";
 import type { Settings } from "../config/installation/environment.ts";
 import { fail, type Input, misuse, type Option } from "./command.ts";
 
-/** The options of every command that creates a secret. */
 export const SECRET_OPTIONS: Readonly<Record<string, Option>> = {
   "secret-file": { value: "FILE", about: "write the secret to this new file, readable only by you" },
   "print-secret": { about: "print the secret even if the output is not a terminal" },

@@ -28,7 +28,6 @@ export function readCommandSettings(input: Input): Settings {
   return result.ok ? result.settings : misuse(result.problems.join("\n"), WRONG_SETTING);
 }
 
-/** What to do with a store that was moved, or is being moved. */
 export function moveHint({ move }: StoreMoved): string {
   if (move === null)
     return "Run the same `migrate-store` again on the database that it copies, and then use this one.";

@@ -12,7 +12,6 @@ export interface NodeStatusOptions {
   /** The clock of the machine, not the one of the database. */
   readonly machineClock: Pick<Clock, "nowMs" | "monotonicMs">;
   readonly log: Log;
-  /** The id of this process. */
   readonly id: string;
   readonly everyMs: number;
 }

@@ -5,7 +5,6 @@ import { askProcesses, type ProcessResponse } from "../nodes/machine-processes.t
 import type { ProcessContext } from "./process-context.ts";
 
 export interface OtherProcesses {
-  /** The number of this process. */
   readonly number: number;
   ask(path: string): Promise<ProcessResponse[]>;
 }

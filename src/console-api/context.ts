@@ -45,9 +45,7 @@ export interface ConsoleContext {
   readonly publicUrl: string;
   /** Throttles that slow down password guessing without affecting other users. */
   readonly identity: AuthThrottles;
-  /** Throttle for wrong redeem codes of a user. */
   readonly redeemThrottle: Throttle;
-  /** Throttle for changes of a user. */
   readonly changeThrottle: Throttle;
   /** Null if no mail server is configured. Call it at each use, because the configuration can change. */
   mail(): Promise<Mail | null>;
@@ -57,10 +55,8 @@ export interface ConsoleContext {
   readonly usageExport: UsageExport;
   /** Whether the database accepts writes now, as in `readyz`. */
   isReady(): Promise<boolean>;
-  /** Billing faults since the process started. */
   readonly billingFaults: Pick<BillingFaults, "list">;
   readonly billingMetrics: BillingMetrics;
-  /** Live data of this process. */
   readonly live: Live;
   /** The number of this process, and the metrics of the others on its port; null if it is the only one. */
   readonly otherMetrics: { readonly number: number; ask(): Promise<ProcessMetrics[]> } | null;
@@ -72,5 +68,5 @@ export type StoreContext = Pick<ConsoleContext, "installation">;
 /** Also with the policy in force, and with the limits, the health and the usage of this process. */
 export type PolicyContext = Pick<ConsoleContext, "installation" | "gateway">;
 
-/** For functions that verify who somebody is. */
+/** For functions that verify the identity of a caller. */
 export type IdentityContext = Pick<ConsoleContext, "installation" | "identity">;

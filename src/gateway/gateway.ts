@@ -51,7 +51,6 @@ export interface Gateway {
   readonly limiter: Limiter;
   /** The queue of requests that exceed a concurrency limit of their caller. */
   readonly concurrencyQueue: ConcurrencyQueue;
-  /** The token counts of each key in progress. */
   readonly tokenCounts: KeySlots;
   /** How often each key calls the endpoints for models, usage and requests. */
   readonly reads: KeyRate;
@@ -66,7 +65,6 @@ export interface Gateway {
   readonly idempotency: Idempotency;
   /** The fallback steps at which conversations stay. */
   readonly stays: ConversationStays;
-  /** Input token estimates, learnt from counted inputs. */
   readonly estimates: InputEstimates;
   /** Estimates of reasoning tokens that are not shown, learnt from responses that reported them. */
   readonly reasoning: ReasoningEstimates;

@@ -24,7 +24,6 @@ import type { FallbackRun } from "./steps/fallback-run.ts";
 import type { StoredConversation } from "./stored-responses/stored-conversations.ts";
 import type { AccountSlot } from "./upstream/account-slot.ts";
 
-/** A request that has arrived. */
 export interface RequestContext<C extends Call = Call> {
   readonly call: C;
   readonly endpoint: Endpoint;
@@ -77,7 +76,6 @@ export interface AuthenticatedRequest<C extends Call = Call> extends RequestCont
   caller: Caller;
 }
 
-/** Its body has been read. */
 export interface ReadRequest<C extends Call = Call> extends AuthenticatedRequest<C> {
   request: ModelRequest;
 }
@@ -87,7 +85,6 @@ export interface AdmittedRequest<C extends Call = Call> extends ReadRequest<C> {
   model: PublishedModel;
 }
 
-/** The caller's limits are reserved. */
 export interface ReservedRequest<C extends Call = Call> extends AdmittedRequest<C> {
   lease: LimitLease;
 }

@@ -31,7 +31,6 @@ import { mayLeaveGroup } from "./steps/find-conditions.ts";
 import { leavingQueueBeforeBody } from "./steps/leaving-queue.ts";
 import { clientGone } from "./upstream/send-request.ts";
 
-/** The services that reserving limits uses. */
 export interface LimitServices {
   readonly limiter: Limiter;
   readonly concurrencyQueue: ConcurrencyQueue;
@@ -266,7 +265,6 @@ export async function raiseLease(
   raiseReservation(services, { lease, subjects }, estimate("final"));
 }
 
-/** A reservation that the limits have rejected. */
 interface FailedReservation extends Demand {
   readonly shortage: Shortage;
   readonly mayGrow: boolean;

@@ -64,7 +64,6 @@ export interface WholeDelivery extends WholeUpstreamResult {
   readonly cost: CostReport | null;
 }
 
-/** A stream on its way to the client. */
 export interface ClientStream {
   readonly relay: Relay;
   /** The headers of the account's response; null if the account has not responded yet. */

@@ -54,7 +54,6 @@ export function listMembers(bytes: Uint8Array, object: Pick<JsonValue, "start" |
   return members;
 }
 
-/** The elements of an array, in their order. */
 export function listElements(bytes: Uint8Array, array: Pick<JsonValue, "start" | "end">): JsonValue[] {
   const elements: JsonValue[] = [];
   const close = array.end - 1;

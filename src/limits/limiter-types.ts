@@ -21,7 +21,6 @@ export interface Subject {
 
 export type LimitKind = RateKind | "window";
 
-/** What is counted of one request. */
 export type Amounts = Readonly<Record<Unit, number>>;
 /** What a request may use, besides one request. An omitted unit is not used. */
 export type EstimatedUse = Readonly<Partial<Record<EstimatedUnit, number>>>;

@@ -7,7 +7,6 @@ import { isUnlimited } from "./subject-state.ts";
 /** Bounds the cost of dropping idle subjects in one admission, even if many subjects were just seeded. */
 const SWEEP_STEPS_MAX = 16;
 
-/** What every state of a subject has. */
 export interface RegisteredSubject {
   readonly scope: Scope;
   readonly id: string;

@@ -41,7 +41,6 @@ const HOSTED_NAMES: readonly HostedNames[] = [
   },
 ];
 
-/** Decimals of a price. */
 const DECIMALS = 6;
 /** Inference profiles of a geography. The global profile has the list price. */
 const GEOGRAPHIES: readonly string[] = ["us", "eu", "apac", "jp", "au"];

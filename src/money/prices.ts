@@ -17,7 +17,6 @@ import { decimalText, parseDecimal } from "./nano.ts";
  */
 export type TokenRates = Readonly<Record<TokenUnit, number>>;
 
-/** The rates of one service tier. */
 export interface TierRates {
   readonly tokens: TokenRates;
   readonly longContext: { readonly above: number; readonly tokens: TokenRates } | null;
@@ -37,7 +36,6 @@ export interface Prices extends TierRates {
   readonly webSearch: bigint;
 }
 
-/** Decimals of a configured price. */
 const PRICE_DECIMALS = 6;
 const PICO_DECIMALS = 12;
 

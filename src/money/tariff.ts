@@ -91,7 +91,6 @@ export interface CostLine {
   count: number;
   /** The list price of one unit, in pico-USD. */
   picoEach: bigint;
-  /** Priced as a long context. */
   longContext: boolean;
   /** With multipliers. */
   nano: Nano;

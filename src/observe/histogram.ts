@@ -36,7 +36,6 @@ export class HistogramCounts {
   }
 }
 
-/** A histogram for each value of a label. */
 export class LabelledHistogram {
   readonly bounds: readonly number[];
   readonly #byLabel = new Map<string, HistogramCounts>();
@@ -59,7 +58,6 @@ export class LabelledHistogram {
   }
 }
 
-/** A counter for each pair of labels. */
 export class PairCounter {
   readonly #counts = new Map<string, Map<string, number>>();
 

@@ -38,7 +38,6 @@ function redact(_: string, value: unknown): unknown {
   return typeof value === "string" ? redactSecrets(value) : value;
 }
 
-/** Replaces everything that has the shape of a secret. */
 export function redactSecrets(text: string): string {
   return text.replace(SECRET_SHAPES, "[redacted]");
 }
@@ -58,7 +57,6 @@ export function openLog(nowMs: () => number, write: (line: string) => void, cons
   };
 }
 
-/** The ids of a request in a log line. */
 export interface RequestLogIds {
   readonly request_id: string | null;
   readonly client_request_id?: string | null;

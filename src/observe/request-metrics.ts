@@ -18,7 +18,6 @@ const SHORT_WAIT_BOUNDS = [
 /** A rate over fewer tokens is not representative of the model. */
 const SPEED_TOKENS_MIN = 16;
 
-/** The limit that rejected a request. */
 export interface LimitRejection {
   readonly scope: "key" | "user" | "group" | "account";
   readonly kind: string;

@@ -30,7 +30,6 @@ export interface AccountHealth {
   readonly models: Map<string, ModelRoute>;
 }
 
-/** One upstream model on one account. */
 export interface ModelRoute {
   readonly circuit: Circuit;
   readonly gauge: Gauge;

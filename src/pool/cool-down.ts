@@ -16,7 +16,6 @@ export interface CoolDown {
   readonly probe: boolean;
 }
 
-/** The consequences of one cause. */
 interface CauseRule {
   /** What the failure concerns: the whole account, or one model on it. */
   readonly scope: "account" | "model";

@@ -17,7 +17,6 @@ export interface CircuitReport {
 }
 
 export interface AccountReport extends CircuitReport {
-  /** Attempts in flight. */
   inFlight: number;
   /** Whether this process has used the account since its last change. If not, its health is unknown. */
   isTried: boolean;

@@ -16,7 +16,6 @@ export interface Circuit {
   cause: Cause | null;
   /** Failures in a row that have not led to a cool-down yet. */
   strikes: number;
-  /** Cool-downs in a row. */
   coolDownsInRow: number;
   /** Another node has reported the current state. */
   isReported: boolean;

@@ -75,7 +75,6 @@ export interface Pool {
   recordFailure(route: AccountRoute, failure: UpstreamFailure): void;
   /** The stored state of the conversation was found at this account and not at its assigned one. */
   moveConversation(routes: readonly AccountRoute[], affinity: string, route: AccountRoute): void;
-  /** A started stream reached its end. */
   recordStreamEnd(route: AccountRoute): void;
   /** A started stream broke off: too late for a failover, but it counts against the account. */
   recordBrokenStream(route: AccountRoute, failure: UpstreamFailure): void;

@@ -86,7 +86,6 @@ export function readResponseEnd({ status }: Pick<UpstreamResponse, "status">): R
   return RESPONSE_ENDS.find((end) => end === status) ?? null;
 }
 
-/** Whether it is a known status of a response. */
 function isKnownStatus(status: string | null): boolean {
   return status === "queued" || status === "in_progress" || readResponseEnd({ status }) !== null;
 }

@@ -355,7 +355,6 @@ export function errorExample(code: ErrorCode): { status: number; body: { error: 
   return { status: error.status, body };
 }
 
-/** Returns the advice for a code of the gateway or of an upstream. */
 export function lookUpAdvice(code: string): Advice | null {
   if (isErrorCode(code)) return ERROR_GUIDE[code];
   return isUpstreamCode(code) ? UPSTREAM_GUIDE[code] : null;

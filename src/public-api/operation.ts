@@ -48,6 +48,5 @@ export interface Operation {
   /** The response with `stream: true`. The example is the text of a stream. */
   readonly stream: Content | null;
   readonly errors: readonly ErrorCode[];
-  /** False if the operation needs no key. */
   readonly needsKey: boolean;
 }

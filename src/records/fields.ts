@@ -24,7 +24,6 @@ export type ValueOf<Declared> = Declared extends Field<infer Value> ? Value : ne
 
 export type RecordOf<Fields extends FieldMap> = { -readonly [Name in keyof Fields]: ValueOf<Fields[Name]> };
 
-/** The fields without a default. */
 type RequiredName<Fields extends FieldMap> = {
   [Name in keyof Fields]: Fields[Name] extends { readonly default: unknown } ? never : Name;
 }[keyof Fields];

@@ -27,7 +27,6 @@ export interface PlanRecord {
 export const RENEWALS = ["none", "month", "year"] as const;
 export type Renewal = (typeof RENEWALS)[number];
 
-/** A plan granted to a user. */
 export interface SubscriptionRecord {
   id: string;
   userId: string;

@@ -14,7 +14,6 @@ export const TOKEN_UNITS = [
 ] as const;
 export type TokenUnit = (typeof TOKEN_UNITS)[number];
 
-/** Units that a long context prices differently. */
 export const LONG_CONTEXT_UNITS = [
   "input",
   "cached_input",

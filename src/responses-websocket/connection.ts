@@ -37,7 +37,6 @@ export interface WebSocketsOptions<Data extends object> {
   onClose(data: Data): void;
 }
 
-/** All WebSockets of the server. */
 export interface WebSockets<Data extends object> {
   /**
    * Opens a WebSocket on an upgraded connection. `data` is passed to the callbacks, and `key` is charged in the
@@ -47,7 +46,6 @@ export interface WebSockets<Data extends object> {
   stop(): void;
 }
 
-/** State that all connections share. */
 interface SharedState<Data extends object> {
   readonly options: WebSocketsOptions<Data>;
   readonly writer: FrameWriter;

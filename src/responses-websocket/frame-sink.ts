@@ -15,7 +15,6 @@ import { findResponseId } from "../protocols/responses/response-id.ts";
 import { outputItem } from "./output-item.ts";
 import { recordToolCall, type ToolCalls } from "./tool-calls.ts";
 
-/** The receiver of frames. */
 export interface FrameReceiver {
   /** Sends a text that consists of `opening` and `bytes[start, end)`, which is UTF-8. */
   send(opening: string, bytes: Uint8Array, start: number, end: number): void;

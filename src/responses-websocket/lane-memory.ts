@@ -20,7 +20,6 @@ export interface RememberedTurns {
   readonly bytes: number;
 }
 
-/** The memory of one connection. */
 export interface LaneMemory {
   find(responseId: string): RememberedTurns | null;
   /** Replaces the turns of the lane; null removes them. */

@@ -20,7 +20,6 @@ export interface LaneTurn {
 export interface TurnLane {
   readonly name: string;
   readonly upstreamLane: UpstreamLane;
-  /** The turn in flight. */
   turn: LaneTurn | null;
   waiting: number;
 }
@@ -38,7 +37,6 @@ const FRAME_BYTES = 1_024;
 export class Lanes {
   readonly #limits: LaneLimits;
   readonly #waitingBytes: ByteBudget;
-  /** The key of the connection. */
   readonly #key: string;
   readonly #lanes = new Map<string, TurnLane>();
   #waiting: WaitingTurn[] = [];

@@ -23,7 +23,6 @@ export interface SocketLimits extends LaneLimits, WarmUpLimits {
   readonly inspectionThreads: ThreadPoolLimits;
 }
 
-/** The services of the gateway that a connection uses. */
 export type SessionServices = WarmUpServices & Pick<Gateway, "log" | "limiter">;
 
 /** State that all connections share. */

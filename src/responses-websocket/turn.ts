@@ -19,7 +19,6 @@ import type { CreateFrame, FrameMetadata } from "./client-frame.ts";
 import type { RememberedTurns } from "./lane-memory.ts";
 import type { TurnLane } from "./lanes.ts";
 
-/** The client of a connection, as it was admitted. */
 export interface AdmittedClient {
   /** Of its key. */
   readonly digest: string;
@@ -32,7 +31,6 @@ export interface TurnHost extends AdmittedClient {
   readonly address: string;
   /** Builds the body of the turn. Throws the error for the client. */
   buildBody(turn: Turn): MaybePromise<Uint8Array>;
-  /** The response stream has started. */
   onResponseStart(turn: Turn, relay: Relay, context: ReservedRequest<Turn>): void;
   onRejected(turn: Turn, error: ApiError): void;
   /** Closes the connection of a client that does not read. */

@@ -35,7 +35,6 @@ export interface WarmUp {
   readonly frames: readonly string[];
 }
 
-/** The services that a warm-up uses. */
 export type WarmUpServices = Pick<Gateway, "policy" | "auth" | "requests" | "clock">;
 
 /** Throws the error for the client, for example an unknown key or model, before a turn depends on it. */

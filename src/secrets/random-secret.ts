@@ -45,7 +45,6 @@ const ACCESS_TOKEN = new TokenFormat("gwp_");
 const SERVICE_TOKEN = new TokenFormat("gws_");
 const REFRESH_TOKEN = new TokenFormat("gwr_");
 
-/** A personal access token. */
 export function mintAccessToken(randomBytes: RandomBytes): RandomSecret {
   return ACCESS_TOKEN.mint(randomBytes);
 }
@@ -54,7 +53,6 @@ export function isAccessToken(text: string): boolean {
   return ACCESS_TOKEN.matches(text);
 }
 
-/** A token of a service account. */
 export function mintServiceToken(randomBytes: RandomBytes): RandomSecret {
   return SERVICE_TOKEN.mint(randomBytes);
 }

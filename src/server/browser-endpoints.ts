@@ -17,7 +17,6 @@ export interface BrowserEndpointsOptions {
   publicUrl: string;
   /** Additional host names under which the pages and the console API are served. */
   allowedHosts: readonly string[];
-  /** Aborts at shutdown. */
   shutdownSignal: AbortSignal;
 }
 

@@ -133,7 +133,6 @@ function chooseCompressed(headers: HeaderReader, name: string, all: ReadonlySet<
 const NOT_BUILT =
   "<h1>The console is not built</h1><p>Run <code>npm run build</code> in the folder of the gateway and reload this page. The API works without the console.</p>";
 
-/** An error page for browsers. */
 export function errorPage(status: number, message: string): SharedResponse {
   return page(status, `<h1>Model Gateway</h1><p>${Bun.escapeHTML(message)}</p>`);
 }

@@ -17,9 +17,7 @@ export type ToolDestination = Extract<
 export interface ToolEndpointOptions {
   readonly gateway: Gateway;
   readonly tools: ToolEndpoints;
-  /** Bounds of the telemetry that tools send. */
   readonly toolTelemetry: TelemetryBounds;
-  /** Aborts at shutdown. */
   readonly shutdownSignal: AbortSignal;
 }
 

@@ -17,7 +17,6 @@ export interface WarmSocketsOptions {
   idleMs: number;
   /** Silence after which a socket is pinged. */
   pingMs: number;
-  /** Maximum number of free sockets per account. */
   freeMax: number;
   /**
    * For this long after a turn, a socket serves only the same lane, so that no other receives its late

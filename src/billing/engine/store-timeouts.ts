@@ -9,7 +9,6 @@ export const EXPIRY_CHECK_MS = 50;
 /** What is currently known about the database. */
 export interface StoreProgress {
   nowMs: number;
-  /** When the last transaction finished. */
   lastCommitMs: number;
   /** Whether the database is known to be available although it finishes no transaction. */
   isAvailable: boolean;

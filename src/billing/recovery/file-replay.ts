@@ -20,7 +20,6 @@ export interface FileReplayOptions {
   log: Log;
   clock: Clock;
   billingEngine: Pick<BillingEngine, "book">;
-  /** Id of this process. */
   selfId: string;
   spoolDir: string;
   faults: BillingFaults;

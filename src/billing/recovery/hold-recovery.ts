@@ -21,7 +21,6 @@ export interface HoldRecoveryOptions {
   log: Log;
   clock: Clock;
   billingEngine: Pick<BillingEngine, "book" | "isOpen">;
-  /** Id of this process. */
   selfId: string;
   faults: BillingFaults;
   limits: {

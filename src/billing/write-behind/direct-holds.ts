@@ -41,12 +41,10 @@ export class DirectHolds {
     return this.#decide(request, () => this.#options.recall.hold(request));
   }
 
-  /** The same as `BillingEngine.replaceHold`. */
   replaceHold(request: HoldRequest): Promise<HoldResult> {
     return this.#decide(request, () => this.#options.recall.replaceHold(request));
   }
 
-  /** The same as `BillingEngine.releaseHold`. */
   async releaseHold(requestId: string): Promise<void> {
     const { reservationState, reservationStore, directBilling, limits, recordStored } = this.#options;
     const held = findReservedHold(reservationState, requestId);

@@ -28,7 +28,6 @@ export const NOTHING_LEFT: OrphanedReservations = { open: [], settlements: [], r
 const LOCK_TRIES_MAX = 30;
 
 export interface RecoveredOwner {
-  /** The process whose reservations are recovered. */
   readonly deadId: string;
   /** This process. It owns the holds of finished requests until it has booked them: others must not settle these. */
   readonly selfId: string;

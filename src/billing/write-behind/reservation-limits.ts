@@ -15,6 +15,5 @@ export interface ReservationLimits {
   bookBeforeYieldMin: number;
   /** Requests per step of a transaction. It runs on the main thread, so everything else waits for a step. */
   bookStepRows: number;
-  /** Number of requests after which the WAL of the database is checkpointed. */
   checkpointAfterRows: number;
 }

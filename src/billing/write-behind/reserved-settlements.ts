@@ -36,7 +36,6 @@ export class ReservedSettlements {
     this.#options = options;
   }
 
-  /** The same as `BillingEngine.settle`. */
   settle(settlement: Settlement): Promise<void> | null {
     const { reservationState, directBilling, disk, limits } = this.#options;
     const held = reservationState.requests.get(settlement.row.requestId);

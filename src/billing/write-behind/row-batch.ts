@@ -6,7 +6,6 @@ import { addToLines, type RollUpEntry } from "../../store/usage/usage-hour.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 
 export class RowBatch {
-  /** The user of all rows. */
   readonly userId: string | null;
   /** Whether the rows are paid from the user's wallet reservation. Otherwise they are unpaid. */
   readonly isPaid: boolean;

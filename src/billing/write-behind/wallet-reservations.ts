@@ -33,7 +33,6 @@ export interface WalletReservation {
   lastUsedMs: number;
   /** The reservation is being released; nothing is held from it meanwhile. */
   isClosing: boolean;
-  /** Number of holds on it that have not ended. */
   openHolds: number;
   /** Finished requests that wait to be booked. The next row goes into `batch` while that accepts more. */
   readonly endedBatches: Set<RowBatch>;
@@ -54,7 +53,6 @@ export interface ReservationState {
   rows: number;
   /** By key: the batch for its next unpaid row, while that accepts more. */
   readonly unpaidBatches: Map<string, RowBatch>;
-  /** Maximum number of rows in one batch. */
   readonly rowsMax: number;
 }
 

@@ -19,7 +19,6 @@ export interface WriteBehindLimits extends ReservationLimits, UpkeepLimits, Reca
 export interface WriteBehindOptions extends DirectBillingOptions {
   journal: Journal;
   bookingDb: Db;
-  /** Checkpoints the WAL of the database. */
   checkpointWal(): void;
   writeBehind: WriteBehindLimits;
 }

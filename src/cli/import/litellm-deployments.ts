@@ -106,7 +106,6 @@ function decryptParams(params: Params, saltKey: string | null): Params | null {
   return plain.some(([, value]) => value === null) ? null : Object.fromEntries(plain);
 }
 
-/** Collects deployments into accounts. */
 class AccountCollector {
   readonly #imported: Imported;
   readonly #accounts: { account: ImportedAccount; identity: string; models: Record<string, string> }[] = [];

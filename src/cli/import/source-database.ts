@@ -25,13 +25,11 @@ export interface SourceDatabase {
 type Cells = Readonly<Record<string, unknown>>;
 type RunQuery = (text: string) => Promise<readonly Cells[]>;
 
-/** How the database of a source is asked. */
 interface SourceDialect {
   /** Starts the transaction in which everything is read. */
   readonly begin: readonly string[];
   readonly quotes: string;
   columnsQuery(table: string): string;
-  /** A column as text. */
   toText(column: string): string;
   /** The month of seconds since 1970, as `2026-11`. */
   monthOfSeconds(column: string): string;

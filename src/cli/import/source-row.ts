@@ -103,7 +103,6 @@ export class SourceRow {
       : this.#reject(column, "is not a JSON object");
   }
 
-  /** Whether a list or object has entries. */
   hasEntries(column: string): boolean {
     const value = this.#json(column);
     return typeof value === "object" && value !== null && Object.keys(value).length > 0;

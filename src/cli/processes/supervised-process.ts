@@ -19,7 +19,6 @@ export interface ChildEvents {
   onEnd(end: ProcessEnd): void;
 }
 
-/** Starts the program as the process with this number. */
 export type SpawnProcess = (number: number, role: ProcessRole, events: ChildEvents) => ChildProcess;
 
 type ProcessState = "starting" | "ready" | "leaving" | "ended";

@@ -30,7 +30,6 @@ export interface CheckOptions {
   isShowable(path: Path): boolean;
 }
 
-/** What a reference can refer to. */
 export type ReferenceKind = "model" | "account" | "request policy" | "group" | "plan" | "user";
 
 /** The section of the file that has the entries of each kind. */
@@ -74,7 +73,6 @@ export class ReferenceChecker {
     };
   }
 
-  /** Checks a field that is a list of names. */
   checkList(item: Item, field: string, kind: ReferenceKind): FieldProblem[] {
     const list = item.value[field];
     if (!Array.isArray(list)) return [];
@@ -136,7 +134,6 @@ class NameTable {
     return this.#all.has(name);
   }
 
-  /** Returns the name that was probably intended. */
   findNearest(name: string): string | null {
     return this.#proposals++ < PROPOSALS_MAX ? nearestName(name, this.#shown) : null;
   }

@@ -16,7 +16,6 @@ import type { GatewayDocument } from "../schema/schema.ts";
 import { type ConfigState, readSettingsState, readState } from "../state/step.ts";
 import type { Removals } from "./plan-removals.ts";
 
-/** Reads the affected part of the state, in one snapshot. */
 export async function readAffectedState(
   db: Db,
   document: GatewayDocument,

@@ -131,7 +131,6 @@ export const priceField = price.refine((units) => Object.keys(units).length > 0,
   when: ({ issues }) => issues.length === 0,
 });
 
-/** Token limits of a model. */
 export const modelSizes = { context_tokens: count.optional(), max_output_tokens: count.optional() };
 
 export const model = describeFields({

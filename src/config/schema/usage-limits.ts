@@ -21,7 +21,6 @@ import {
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-/** The lengths a window may have. */
 const WINDOWS_MS = {
   "5h": 5 * HOUR_MS,
   "1d": DAY_MS,

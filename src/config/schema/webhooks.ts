@@ -22,7 +22,6 @@ interface WebhookTexts {
   readonly list: string;
 }
 
-/** The field `webhooks` of a section. */
 export function describeWebhooks(texts: WebhookTexts) {
   const webhook = describeFields({
     name: { is: name, means: texts.name },

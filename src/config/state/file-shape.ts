@@ -32,7 +32,6 @@ import {
   formatMap,
 } from "./difference.ts";
 
-/** How values of one kind appear in the file and in a difference. */
 interface FileKind<Value, Parsed, Written> {
   /** Undefined if the file omits the field. */
   parse(value: Parsed): Value;

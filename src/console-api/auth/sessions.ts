@@ -67,7 +67,6 @@ export const sessionRoutes = {
       registration: z.enum(REGISTRATIONS),
       /** Names of the providers at which people sign in, in the order of the configuration. */
       providers: z.array(z.string()),
-      /** Who may sign in with a password. */
       password_sign_in: z.enum(PASSWORD_SIGN_IN),
       /**
        * Whether mail is configured: if so, a reset link can be sent by e-mail, otherwise an administrator

@@ -20,7 +20,6 @@ export const emailField = z
   .refine(isEmail, { error: `must be ${EMAIL_RULE}` })
   .transform((value) => value.toLowerCase());
 
-/** A new password. */
 export const newPasswordField = z.string().refine(isPassword, {
   error: `must have ${limits.passwordCharsMin} to ${limits.passwordCharsMax} characters`,
 });
@@ -42,7 +41,6 @@ const INSTANT_ERROR = { error: "must be a time in milliseconds since 1970, befor
 
 export const instantField = z.int(INSTANT_ERROR).min(0, INSTANT_ERROR).max(INSTANT_MS_MAX, INSTANT_ERROR);
 
-/** An instant as a query parameter. */
 export const instantQuery = z.coerce
   .number(INSTANT_ERROR)
   .int(INSTANT_ERROR)

@@ -20,7 +20,6 @@ export function endedSessionCookie(): string {
   return `${SESSION_COOKIE}=; ${ATTRIBUTES}; Max-Age=0`;
 }
 
-/** Returns the cookie of the request, or null. */
 export function presentedSession(headers: HeaderReader): string | null {
   return readCookie(headers, SESSION_COOKIE);
 }

@@ -13,7 +13,6 @@ export const pageQuery = {
   limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(50),
 };
 
-/** Query fields of a list that can be searched. */
 export const searchQuery = { search: z.string().trim().max(200).optional() };
 
 /** Restricts a list to what belongs to a group, by its name. */

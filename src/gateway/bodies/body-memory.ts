@@ -3,7 +3,6 @@
 import { type MaybePromise, whenReady } from "../../base/maybe-promise.ts";
 import type { BodyBudget, BodyOwner, BodyReservation, ReservationResult } from "./body-budget.ts";
 
-/** The maximum size of a small body. */
 export const SMALL_BODY_BYTES_MAX = 1024 * 1024;
 
 export interface BodyMemoryBudgets {

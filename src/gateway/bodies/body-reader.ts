@@ -16,7 +16,6 @@ import {
   tooLarge,
 } from "./body-rejection.ts";
 
-/** How bodies are read, for every kind of body. */
 export interface BodyReading {
   /** Shorter bodies are not counted against the budget. */
   readonly uncountedBytesMax: number;

@@ -61,7 +61,6 @@ export const OUTPUT_TOKENS_MIN = 16;
 /** The most expensive image that is priced by tokens. */
 const IMAGE_OUTPUT_TOKENS = 8_192;
 
-/** The services that holding money uses. */
 export interface HoldServices {
   readonly estimates: Pick<InputEstimates, "estimate">;
   readonly inputCounter: Pick<InputCounter, "countRequest">;

@@ -18,7 +18,6 @@ import type { Translator } from "../translation/translated-attempt.ts";
 import { computeAffinity, type DispatchRequest } from "../upstream/dispatch-request.ts";
 import type { Client } from "../upstream/send-request.ts";
 
-/** The services that reading a response uses. */
 export interface ReaderServices {
   readonly clock: Pick<Clock, "nowMs">;
   readonly dispatcher: { readonly jsonDepthMax: number };
@@ -126,7 +125,6 @@ export function openReader(
   });
 }
 
-/** The services that draining a response uses. */
 export interface DrainServices {
   readonly drains: Drains;
   readonly inFlight: Pick<InFlightRequests, "register">;

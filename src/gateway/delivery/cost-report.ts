@@ -16,7 +16,6 @@ export interface CostReport {
   readonly balanceNano: Nano | null;
 }
 
-/** The services that reporting the cost uses. */
 export interface CostServices {
   readonly db: Db;
   readonly billingEngine: Pick<BillingEngine, "flushUser">;

@@ -50,7 +50,6 @@ import {
   openReader,
 } from "./build-dispatch-request.ts";
 
-/** The services that delivering a stream uses. */
 export type StreamServices = DrainServices &
   DispatchRequestServices &
   RelayServices &

@@ -29,7 +29,6 @@ interface WholeEnd {
   readonly isClientGone: boolean;
 }
 
-/** The services that the ending of a whole response uses. */
 interface WholeEndServices {
   readonly inputCounter: Pick<InputCounter, "countResponse">;
 }

@@ -36,11 +36,9 @@ import { messageAudience } from "../upstream/message-audience.ts";
 import { clientGone, type OutboundRequest, sendRequest } from "../upstream/send-request.ts";
 import { JSON_LINES } from "./error-response.ts";
 
-/** The services that counting uses. */
 export interface CountTokensServices extends LimitServices {
   readonly policy: Pick<LivePolicy, "snapshot">;
   readonly auth: Authenticator;
-  /** The counts in progress. */
   readonly tokenCounts: KeySlots;
   readonly requests: RequestReader;
   readonly inputCounter: Pick<InputCounter, "countRequest">;

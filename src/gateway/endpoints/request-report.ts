@@ -19,7 +19,6 @@ import type { Caller } from "../admission/authenticate.ts";
 import type { DispatchTrace } from "../request/trace.ts";
 import type { ResponseRoutes } from "../stored-responses/response-routes.ts";
 
-/** The services that the report uses. */
 export interface RequestReportServices {
   readonly db: Db;
   readonly billingEngine: Pick<BillingEngine, "flush">;

@@ -82,7 +82,6 @@ const DAY_MS = 86_400_000;
 /** Clients choose the model names of rejected requests, so the number of models is unbounded. */
 const MODELS_MAX = 200;
 
-/** The services that the report uses. */
 export interface UsageReportServices {
   readonly clock: Pick<Clock, "nowMs">;
   readonly db: Db;

@@ -19,7 +19,6 @@ import { readFallbackHeaders } from "./read-fallback-headers.ts";
 import { findStepRoutes, isStateful } from "./step-eligibility.ts";
 import { forecastPrice, isWithinPrice } from "./step-price.ts";
 
-/** The services that fallback uses. */
 export interface FallbackServices extends RequestPolicyServices {
   readonly auth: Pick<Authenticator, "publicUrl">;
   readonly stays: Pick<ConversationStays, "find" | "keep">;

@@ -61,7 +61,6 @@ export function computeFingerprint(endpoint: string): Fingerprint {
   return fingerprint.add(endpoint);
 }
 
-/** The error for a repeat that has no stored response. */
 export function repeatError(start: Exclude<IdempotencyStart, { kind: "new" }>): ApiError {
   switch (start.kind) {
     case "running":

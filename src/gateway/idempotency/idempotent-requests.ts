@@ -94,7 +94,6 @@ export function withSpentKey({
   });
 }
 
-/** The services that ending a claim uses. */
 export interface ClaimEndServices {
   readonly idempotency: Pick<Idempotency, "finish" | "releaseClaim">;
   readonly log: Pick<Log, "error">;

@@ -12,7 +12,6 @@ import { ThreadPool, type ThreadPoolLimits } from "../threads/thread-pool.ts";
 import { countInputHere, countResponse, countTexts, estimateResponse } from "./count-request.ts";
 import type { CountedOutput } from "./output-counter.ts";
 
-/** The job of the thread. */
 export type CountJob =
   | { readonly kind: "input"; readonly bytes: Uint8Array<ArrayBuffer>; readonly output: Endpoint["output"] }
   | { readonly kind: "response"; readonly bytes: Uint8Array<ArrayBuffer> };

@@ -32,7 +32,6 @@ const MODELS_MAX = 2_000;
 interface LearntRatio {
   ratio: number;
   deviation: number;
-  /** The sequence number of the last sample. */
   lastSample: number;
 }
 
@@ -47,7 +46,6 @@ export function createInputEstimates(): InputEstimates {
     return created;
   }
 
-  /** Evicts the model whose last sample is oldest. */
   function evictOldest(): void {
     let oldest: [model: string, lesson: number] | null = null;
     for (const [model, { lastSample: lesson }] of models) {

@@ -27,7 +27,6 @@ export interface MeteredRequest {
 
 const NO_WINDOW: ModelWindow = { contextTokens: null, outputTokensMax: null };
 
-/** A report within the bounds of its request. */
 export interface BoundedReport {
   /** Null if there is none, or if it is implausible. */
   readonly usage: TokenUsage | null;

@@ -38,7 +38,6 @@ export interface CompleteBody {
   readonly reservation: BodyReservation | null;
 }
 
-/** A request after the rules of a policy. */
 export interface RestrictedRequest extends Omit<PolicyResult, "bytes"> {
   /** The same request if no rule changed it. */
   readonly request: ModelRequest;

@@ -32,7 +32,6 @@ export interface AttemptTrace {
   usage?: TokenUsage;
 }
 
-/** What became of a step of a request with fallback. */
 export interface StepTrace {
   /** 0: the requested model in the key's group. */
   readonly number: number;

@@ -30,7 +30,6 @@ const FAILURES_MAX = 5;
 /** The deadline of the last poll before the process exits. */
 const LAST_POLL_MS = 2_000;
 
-/** The services that following an abandoned response uses. */
 export interface AbandonedServices extends SettlementServices {
   readonly inFlight: Pick<InFlightRequests, "register">;
   readonly responses: Pick<ResponseRoutes, "find" | "add" | "remove">;

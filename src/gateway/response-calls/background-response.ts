@@ -37,12 +37,10 @@ export type ResponseProgress =
   | { kind: "gone" }
   | { kind: "running" };
 
-/** How calls on a stored response are sent. */
 export interface StoredCallServices {
   readonly dispatcher: OutboundRequest & PassedResponseServices;
 }
 
-/** The services that following a background response uses. */
 export interface BackgroundServices extends SettlementServices {
   readonly inFlight: Pick<InFlightRequests, "register">;
   readonly responses: Pick<ResponseRoutes, "find" | "add" | "remove">;
@@ -50,7 +48,6 @@ export interface BackgroundServices extends SettlementServices {
   readonly dispatcher: SettlementServices["dispatcher"] & StoredCallServices["dispatcher"];
 }
 
-/** The ending of a request whose response is stored under this id. */
 export type StoredEnding = RequestEnding & { responseId: string };
 
 /**

@@ -26,7 +26,6 @@ export interface HeldResponseLimits {
   readonly pauseMsMax: number;
 }
 
-/** The services that following held responses uses. */
 export interface HeldResponseServices extends HeldSettlementServices, StoredCallServices {
   readonly log: Pick<Log, "info" | "warn" | "error">;
   /** How long a response may take from its request on. */

@@ -60,7 +60,6 @@ function holdsThreads({ account, translation }: AccountRoute): boolean {
   return KINDS[account.kind].holdsThreads && translation === null;
 }
 
-/** The services that announcing a response uses. */
 export interface AnnouncementServices {
   readonly log: Log;
   readonly billingEngine: Pick<BillingEngine, "flushUser">;

@@ -30,7 +30,6 @@ import { addUnseenReasoning } from "../settlement/unseen-output.ts";
 import { isStopped } from "./background-response.ts";
 import { readEffort, readSearchLimit } from "./repeated-settings.ts";
 
-/** The services that settling a held response uses. */
 export interface HeldSettlementServices extends Pick<MoneyServices, "billingFaults"> {
   readonly db: Db;
   readonly clock: Clock;
@@ -41,7 +40,6 @@ export interface HeldSettlementServices extends Pick<MoneyServices, "billingFaul
   readonly billingEngine: Pick<BillingEngine, "book">;
 }
 
-/** What became of a held response. */
 export type HeldResponseEnd =
   | ({ kind: "ended" } & EndedResponse)
   /** Its upstream has deleted or lost it, so no client can retrieve it: what is known is charged. */

@@ -8,7 +8,6 @@ import { firstByteMs, isOrdinary, type Trace, traceRecord, waitedMs } from "../r
 import type { AuthenticatedRequest } from "../request-context.ts";
 import type { RequestEnding } from "./request-ending.ts";
 
-/** How a request ended, and what it used. */
 export interface MeasuredUse {
   readonly ending: RequestEnding;
   readonly measured: MeasuredUsage;

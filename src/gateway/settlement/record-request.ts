@@ -12,7 +12,6 @@ import type { AuthenticatedRequest } from "../request-context.ts";
 import type { RequestEnding } from "./request-ending.ts";
 import { exportSpans } from "./request-spans.ts";
 
-/** The services that record requests. */
 export interface RecordingServices {
   readonly traffic: Traffic;
   readonly requestCounts: RequestCounts;

@@ -46,7 +46,6 @@ import type { RequestEnding } from "./request-ending.ts";
 import { exportUnauthenticatedSpan } from "./request-spans.ts";
 import { learnReasoning, withRequestedImages, withUnseenReasoning } from "./unseen-output.ts";
 
-/** The services that settlement uses. */
 export interface SettlementServices extends RecordingServices {
   readonly clock: Clock;
   readonly log: Log;

@@ -21,7 +21,6 @@ export interface ContinuedRequest {
   readonly routes: readonly AccountRoute[];
 }
 
-/** Where a conversation continues that an upstream holds. */
 export interface ConversationHolder {
   /** To the account that holds it. */
   readonly routes: readonly AccountRoute[];

@@ -128,7 +128,6 @@ export class FallbackRun {
     this.reason = null;
   }
 
-  /** Ends the run. */
   close(): void {
     this.retries.close();
   }

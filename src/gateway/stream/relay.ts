@@ -66,7 +66,6 @@ export interface RelayDelivery {
   settle(end: StreamEnd): Promise<void> | null;
 }
 
-/** The services that a relay uses. */
 export interface RelayServices {
   readonly clock: Pick<Clock, "monotonicMs">;
   readonly keepAliveTimer: KeepAliveTimer;

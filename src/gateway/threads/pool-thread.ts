@@ -9,7 +9,6 @@ import { type JobLimit, JobLimitError } from "./job-limit-error.ts";
 import type { ThreadMessage } from "./serve-jobs.ts";
 
 export interface ThreadLimits {
-  /** CPU time of one job. */
   readonly jobCpuMs: number;
   /** Time of one job where CPU time cannot be measured, and on a machine that gives the thread no CPU. */
   readonly jobMs: number;

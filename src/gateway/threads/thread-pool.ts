@@ -7,7 +7,6 @@ import { JobLimitError } from "./job-limit-error.ts";
 import { type PoolJob, PoolThread, type ThreadLimits, type ThreadOptions } from "./pool-thread.ts";
 
 export interface ThreadPoolLimits extends ThreadLimits {
-  /** Jobs that wait for a thread. */
   readonly waitingMax: number;
   /** Share of the waiting jobs that may belong to one owner. */
   readonly ownerShare: number;

@@ -33,7 +33,6 @@ export interface BatchOptions {
   readonly jsonDepthMax: number;
   /** Translates the response to a batch. */
   read(body: Part, terms: BatchTerms): MaybePromise<BatchReading>;
-  /** Counts the tokens of a batch. */
   countBody(body: Uint8Array): Promise<number>;
 }
 

@@ -29,13 +29,11 @@ import {
 import { NO_HEADERS, type TranslatedAttempt, type Translator } from "./translated-attempt.ts";
 import type { TranslationThreads } from "./translation-threads.ts";
 
-/** The services that the translation of embeddings uses. */
 export interface EmbeddingsServices {
   readonly threads: TranslationThreads;
   readonly inputCounter: InputCounter;
 }
 
-/** What the translation needs of a request. */
 export interface EmbeddingsSource {
   readonly endpoint: Endpoint;
   readonly request: ModelRequest;

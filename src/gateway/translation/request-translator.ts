@@ -33,7 +33,6 @@ import type { AttemptLimits, TranslatedAttempt, Translator } from "./translated-
 import { TranslatedReader } from "./translated-reader.ts";
 import { requestLength, type TranslationThreads } from "./translation-threads.ts";
 
-/** The services that translation uses. */
 export interface TranslationServices {
   readonly seals: StateSeals;
   readonly threads: TranslationThreads;
@@ -44,7 +43,6 @@ export interface TranslationServices {
   newId(prefix: string): string;
 }
 
-/** What translation needs of a request. */
 export interface TranslationSource {
   readonly endpoint: Endpoint;
   readonly request: ModelRequest;

@@ -13,7 +13,6 @@ import type { StoredConversation } from "../stored-responses/stored-conversation
 import { turnInput, turnOutput } from "../stored-responses/stored-turn.ts";
 import type { StateSeals } from "./state-seals.ts";
 
-/** The state of a conversation. */
 export interface ConversationSeals {
   /** The account that issued the latest state; null if it does not serve the request. */
   readonly issuer: AccountRoute | null;

@@ -19,7 +19,6 @@ import type { Dialect } from "../../records/interfaces.ts";
 import { type ConversationItems, readTurns } from "../stored-responses/stored-turn.ts";
 import { DROPPED_STATE } from "./translated-attempt.ts";
 
-/** Where the request goes. */
 export interface RequestTarget {
   readonly dialect: Dialect;
   readonly upstreamModel: string;
@@ -57,7 +56,6 @@ export interface RequestTranslation {
   readonly dropped: readonly string[];
   readonly isStateDropped: boolean;
   readonly toolNames: ToolNames;
-  /** What the response repeats of the request. */
   readonly repeated: RepeatedRequest;
   /** The `input` of Responses as JSON; null if it is not stored. */
   readonly input: Uint8Array<ArrayBuffer> | null;

@@ -18,7 +18,6 @@ export interface AttemptLimits {
   readonly webSearchesMax: number | null;
 }
 
-/** Translates one request for the accounts that it is tried on. */
 export interface Translator {
   /** Throws the error for the client if the request cannot be expressed in the dialect of the account. */
   translate(route: AccountRoute, limits: AttemptLimits): Promise<TranslatedAttempt>;
@@ -28,7 +27,6 @@ export interface Translator {
 
 export const NO_HEADERS: HeaderReader = { get: () => null, has: () => false };
 
-/** Sends one body to the account of the attempt. */
 export type SendBody = (body: readonly Part[]) => Promise<WholeResult>;
 
 /** A request as written for one account, and how its response is read. */

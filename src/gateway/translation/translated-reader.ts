@@ -217,7 +217,6 @@ function joinDeltas(events: readonly HubEvent[]): readonly HubEvent[] {
   return joined;
 }
 
-/** The characters that are kept of an event. */
 function countChars(event: HubEvent): number {
   switch (event.type) {
     case "delta":

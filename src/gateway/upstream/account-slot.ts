@@ -35,7 +35,6 @@ type PickedChoice = Extract<Choice, { kind: "picked" }>;
 type LackingChoice = Extract<Choice, { kind: "lacking" }>;
 type NoChoice = Extract<Choice, { kind: "none" }>;
 
-/** Where account slots are taken from. */
 export interface AccountSlotSource {
   pool: Pool;
   waitingQueue: WaitingQueue;
@@ -60,7 +59,6 @@ function getCountedUnits(routes: readonly AccountRoute[]): CountedUnits {
 
 /** What earlier attempts for the request have shown. */
 export interface PastFailures {
-  /** The accounts that are not tried again. */
   readonly tried: ReadonlySet<AccountRoute>;
   /** The error for the client if no other account can be tried. */
   readonly error: ApiError | null;

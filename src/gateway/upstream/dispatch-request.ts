@@ -25,7 +25,6 @@ export interface SocketTurn {
   readonly knownPrefix: KnownPrefix | null;
 }
 
-/** One step of a request with fallback. */
 export interface DispatchStep {
   readonly number: number;
   /** The name of its group. */

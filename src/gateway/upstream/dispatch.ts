@@ -75,7 +75,6 @@ interface Occupied {
 
 export type WholeUpstreamResult = WholeContent & Occupied;
 export type StreamUpstreamResult = StreamContent & Occupied;
-/** The response of the account that serves the request. */
 export type UpstreamResult = WholeUpstreamResult | StreamUpstreamResult;
 
 /** Rejects with the `ApiError` for the client if no account could serve the request. */

@@ -22,7 +22,6 @@ import type { DispatchRequest } from "./dispatch-request.ts";
 import { messageAudience } from "./message-audience.ts";
 import { clientGone } from "./send-request.ts";
 
-/** The services that a failover uses. */
 export interface FailoverServices {
   readonly pool: Pick<Pool, "moveConversation">;
   readonly billingEngine: Pick<BillingEngine, "recordRequeue">;

@@ -8,7 +8,6 @@ import type { AccountNames, Audience } from "../../protocols/shared/upstream-err
 import { readWholeResponse, type WholeResponseResult } from "../../protocols/whole-response.ts";
 import type { TranslationThreads } from "../translation/translation-threads.ts";
 
-/** What reading a response needs of the dispatcher. */
 export interface PassedResponseServices {
   readonly jsonDepthMax: number;
   readonly threads: Pick<TranslationThreads, "limits" | "readPassed">;

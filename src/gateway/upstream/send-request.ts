@@ -72,7 +72,6 @@ class WholeResponseSink implements ResponseSink<UpstreamFailure> {
   }
 }
 
-/** Receives a streamed response. */
 export interface StreamReceiver {
   /** Returns why the response cannot be read as a stream, or null. It is aborted in the first case. */
   check(headers: ResponseHeaders): UpstreamFailure | null;

@@ -37,7 +37,6 @@ export interface OutboundRequest {
   eventBytesMax: number;
 }
 
-/** The call of a response that is read as a stream. */
 export interface StreamCall extends Backpressure {
   /** The reader of the response now notices a client that disconnects. */
   stopWatching(): void;

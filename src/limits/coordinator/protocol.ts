@@ -52,7 +52,6 @@ export interface MeterReport {
   readonly confirms: number;
 }
 
-/** What an ask wants of one meter. */
 export interface MeterWant {
   /** Position in the records of the call. */
   readonly record: number;
@@ -183,7 +182,6 @@ export interface OpenTermReply {
   readonly epoch: string;
 }
 
-/** What a term holds of one meter. */
 export interface MeterHolding {
   /** Position in the records of the call. */
   readonly record: number;

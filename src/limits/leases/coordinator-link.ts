@@ -26,7 +26,6 @@ export interface CoordinatorLinkOptions {
   listRecords(): Iterable<LeasedRecord>;
   /** Requests that lack something, and have not asked for it. */
   listAsks(): Iterable<AskSource>;
-  /** All registered processes. */
   listRegistered(): Promise<readonly string[]>;
   /** A process has ended within the last minute. */
   hasUnknownUse(): boolean;

@@ -17,12 +17,10 @@ export interface DialTarget {
   readonly tls: { readonly serverName: string } | null;
 }
 
-/** Which addresses may be dialled. */
 export interface DialPermission {
   readonly privateNetwork: boolean;
 }
 
-/** What all routes of one dialer share. */
 export interface RouteContext {
   readonly clock: Pick<Clock, "monotonicMs">;
   readonly lookupTimeoutMs: number;

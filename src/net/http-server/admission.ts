@@ -25,7 +25,6 @@ export interface AdmissionOptions<Connection extends AdmittedConnection> {
   readonly blockShare: number;
   /** Whether an address belongs to a proxy or to this machine. */
   isProxy(address: string): boolean;
-  /** All open connections. */
   all(): Iterable<Connection>;
   /** Time of the last check of all connections. */
   nowMs(): number;

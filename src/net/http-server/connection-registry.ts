@@ -20,7 +20,6 @@ export interface RegistryOptions extends Pick<ServerContext, "serve" | "reject" 
     readonly max: number;
     /** The share of `max` that the addresses of one block may use. */
     readonly blockShare: number;
-    /** Memory that all unauthenticated clients may occupy together. */
     readonly unauthenticatedBytesMax: number;
     /** Memory that pipelined requests of all authenticated clients may occupy together. */
     readonly authenticatedBytesMax: number;

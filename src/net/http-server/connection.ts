@@ -299,7 +299,6 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     if (unparsed !== null) this.#protocol.onData(unparsed.take());
   }
 
-  /** Header lines that belong to the connection. */
   get connectionLines(): string {
     const { dateLine } = this.context;
     if (!this.#keepsAlive) return `${dateLine}connection: close\r\n`;
@@ -313,7 +312,6 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     return true;
   }
 
-  /** The response is complete. */
   endResponse(): void {
     this.bodySource = null;
     this.#request = null;

@@ -21,7 +21,6 @@ const DIFFERENT_IN_ROW_MAX = 3;
 
 export class HeadReader {
   #last: RememberedHead | null = null;
-  /** Number of heads in a row that differed from the one before. */
   #differentInRow = 0;
 
   /** Returns null when the head is incomplete. */

@@ -5,7 +5,6 @@ import type { HttpBody, IncomingHttpRequest } from "../wire/http-message.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { SocketWriter, UpgradedProtocol } from "./socket-writer.ts";
 
-/** The client's connection. */
 export interface ClientConnection extends Pick<SocketWriter, "address" | "terminate"> {
   readonly signal: AbortSignal;
   /** The client presented a valid key, session or token: its connection no longer counts as unauthenticated. */

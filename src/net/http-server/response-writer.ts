@@ -17,7 +17,6 @@ import {
 import { writeBatcher } from "../wire/write-batcher.ts";
 import type { Upgrade } from "./incoming-request.ts";
 
-/** The connection that a response is written to. */
 export interface ResponseWriter {
   /** Header lines that belong to the connection. */
   readonly connectionLines: string;

@@ -42,7 +42,6 @@ export interface ServerContext {
   readonly limits: ConnectionLimits;
   /** Time of the last check of all connections. */
   readonly nowMs: number;
-  /** Memory that the connections of unauthenticated clients occupy together. */
   readonly unauthenticatedBytes: ConnectionBytes;
   /** Memory that pipelined requests of authenticated clients occupy together. */
   readonly authenticatedBytes: ConnectionBytes;
@@ -60,7 +59,6 @@ export interface ServerContext {
   onClose(connection: ManagedConnection): void;
 }
 
-/** A connection as the listener manages it. */
 export interface ManagedConnection extends AdmittedConnection {
   /** Periodic check: closes the connection when it has exceeded a time limit. Returns whether it has. */
   checkTimeouts(nowMs: number): boolean;

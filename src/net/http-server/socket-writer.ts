@@ -1,6 +1,5 @@
 /** Writes bytes to one client. What the kernel does not accept at once is buffered, in order. */
 export interface SocketWriter {
-  /** The client's address. */
   readonly address: string;
   /** Buffered bytes, because the client reads slowly. */
   readonly bufferedBytes: number;

@@ -50,7 +50,6 @@ export class FrameWriter {
     holder.write(this.#bytes, 0, end);
   }
 
-  /** Writes a text message. */
   text(target: SocketWriter, text: string): void {
     const length = Buffer.byteLength(text);
     if (length > COPIED_BYTES_MAX) {

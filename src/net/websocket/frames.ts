@@ -84,7 +84,6 @@ export class FrameReader {
     return !this.#isInPayload && this.#headLength === 0 && this.#messageOpcode === 0;
   }
 
-  /** Bytes of the unfinished message. */
   get unfinishedBytes(): number {
     return this.#message.length;
   }

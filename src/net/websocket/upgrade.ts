@@ -2,9 +2,7 @@
 
 import { computeAcceptKey } from "./accept-key.ts";
 
-/** The values of the handshake. */
 export interface Handshake {
-  /** The headers of the request. */
   headers: Pick<Headers, "get">;
   requestId: string;
   /** The selected subprotocol; empty for none. */

@@ -3,7 +3,6 @@
 /** Receives a body piece by piece. Exactly one of `end` and `fail` is called, as the last call. */
 export interface BodySink<Piece, Failure, Last = void> {
   data(piece: Piece): void;
-  /** The body is complete. */
   end(last: Last): void;
   /** The body broke off. */
   fail(failure: Failure): void;

@@ -153,7 +153,6 @@ export class FramedBody {
       this.fault = "too many small chunks";
   }
 
-  /** Parses one byte of chunk framing. */
   #parseFramingByte(byte: number): void {
     switch (this.#state) {
       case SIZE_FIRST:

@@ -24,7 +24,6 @@ import { noteLogprobs, noteMessageLosses, readContent } from "./chat-content.ts"
 
 const DONE = "[DONE]";
 
-/** A call in progress. */
 interface OpenCall {
   readonly key: string;
   /** As the upstream sent it; empty if it sent none. */

@@ -100,7 +100,6 @@ class ChatReader implements StreamReader {
   #tier: string | null = null;
   /** Outdated if content followed the usage, final if the usage arrived with the error that ended the response. */
   #usageState: "outdated" | "current" | "final" = "current";
-  /** Indexes of the choices that have a finish reason. */
   readonly #finishedChoices = new Set<number>();
   readonly #finishReasons: string[] = [];
   #hasContent = false;

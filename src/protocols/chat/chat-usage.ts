@@ -3,7 +3,6 @@
 import { formatTier } from "../shared/service-tier.ts";
 import type { TokenUsage } from "../shared/usage.ts";
 
-/** The tier and the usage, which are members of the response. */
 export function writeUsageMembers(usage: TokenUsage): Record<string, unknown> {
   return {
     ...(usage.tier === null ? {} : { service_tier: formatTier(usage.tier) }),

@@ -2,7 +2,6 @@
 
 import { type ApiError, errorObject } from "../../errors.ts";
 
-/** Google's names of the statuses, by HTTP status. */
 const STATUS_NAMES: Readonly<Record<number, string>> = {
   400: "INVALID_ARGUMENT",
   401: "UNAUTHENTICATED",

@@ -33,7 +33,6 @@ export class PartialArguments {
     return pieces.every((piece) => this.#addPiece(piece, bounds));
   }
 
-  /** The arguments so far. */
   toJson(): string {
     return writeValue(this.#root);
   }

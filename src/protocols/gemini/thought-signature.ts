@@ -16,7 +16,6 @@ export interface SignedThought {
 /** Google's placeholder for calls that another model made. */
 export const FOREIGN_CALL_SIGNATURE = "skip_thought_signature_validator";
 
-/** The beginning of every encoded envelope. */
 export const ENCODED_ENVELOPE_START = Buffer.from(ENVELOPE_PREFIX).toString("base64").slice(0, 6);
 
 /**

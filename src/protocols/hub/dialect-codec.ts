@@ -17,17 +17,12 @@ export interface DialectCodec {
   readonly responseIdPrefix: string;
   /** The path of a request below the account's base URL: `/chat/completions`. */
   requestPath(options: { readonly upstreamModel: string; readonly stream: boolean }): string;
-  /** Reads a client's request. */
   readRequest(json: Readonly<Record<string, unknown>>, options: ReadOptions): HubRequest;
-  /** Writes the request for an upstream. */
   writeRequest(request: HubRequest, target: WriteTarget): WrittenRequest;
   /** Reads an upstream's whole response. Returns null if the JSON is not a response of this dialect. */
   readResponse(json: Readonly<Record<string, unknown>>, options: ResponseReadOptions): HubResponse | null;
-  /** Writes a whole response for a client. */
   writeResponse(response: HubResponse, client: ClientTarget): Record<string, unknown>;
-  /** Reads an upstream's stream. */
   openStreamReader(options: ResponseReadOptions): HubStreamReader;
-  /** Writes a client's stream. */
   openStreamWriter(client: ClientTarget): HubStreamWriter;
 }
 
@@ -60,7 +55,6 @@ export interface WrittenRequest {
   readonly toolNames: ToolNames;
 }
 
-/** Maps the tool names that the upstream saw to the client's tools. */
 export interface ToolNames {
   resolve(upstreamName: string): ClientTool | null;
   /** The names that `resolve` knows and that differ from the client's, or whose tool is not a plain function. */
@@ -78,7 +72,6 @@ export interface ClientTool {
 
 export interface ResponseReadOptions {
   readonly toolNames: Pick<ToolNames, "resolve">;
-  /** Seals the opaque state of the response. */
   readonly sealer: StateSealer;
   /** Takes the names of content that other dialects cannot express. */
   readonly dropped: Pick<DroppedFields, "add">;
@@ -91,7 +84,6 @@ export interface RepeatedRequest extends Pick<HubRequest, "dialect" | "original"
 
 export interface ClientTarget {
   readonly publicModel: string;
-  /** The settings that a response repeats. */
   readonly request: RepeatedRequest;
   /** The id of the response in the client's dialect, with its prefix. */
   readonly responseId: string;

@@ -15,7 +15,6 @@ interface DialectTraits {
   readonly hasPseudonym: boolean;
   /** The client has a field to carry the state of reasoning. */
   readonly carriesState: boolean;
-  /** A response repeats the settings of its request. */
   readonly repeatsRequest: boolean;
 }
 

@@ -21,7 +21,6 @@ export class DroppedFields {
     this.#onAdd(plain);
   }
 
-  /** Drops a setting that the client has set. */
   addIfSet(name: string, value: unknown): void {
     if (value !== null && value !== undefined) this.add(name);
   }

@@ -7,7 +7,6 @@
 import { ENVELOPE_PREFIX } from "../shared/envelope-prefix.ts";
 import type { Dialect, OpaqueField, OpaqueState } from "./hub-request.ts";
 
-/** The state as the vendor issued it. */
 export interface VendorState {
   readonly field: OpaqueField;
   readonly value: string;

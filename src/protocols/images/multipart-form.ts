@@ -13,7 +13,6 @@ import {
 } from "../../net/wire/multipart.ts";
 
 export interface FormLimits extends MultipartLimits {
-  /** The maximum of one text field's value. */
   fieldBytesMax: number;
   /** The maximum number of files under one name; `image`, `image[]` and `image[3]` are one name. */
   filesMax: number;
@@ -64,7 +63,6 @@ export type FormFaultReason =
   | "too_many_files"
   | "not_text";
 
-/** The part being read. */
 interface OpenPart {
   name: string;
   isFile: boolean;

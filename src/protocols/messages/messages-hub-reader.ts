@@ -25,7 +25,6 @@ interface OpenBlock {
   readonly tool: ClientTool | null;
   /** The input of a call or a search. */
   readonly input: TextPieces;
-  /** The characters of a text. */
   chars: number;
   /** The input that a call began with. It counts if no piece of it follows. */
   readonly wholeInput: string;

@@ -70,7 +70,6 @@ function readRequired(schema: Schema): string[] {
   return Array.isArray(schema.required) ? schema.required.filter((key) => typeof key === "string") : [];
 }
 
-/** The keys that every branch requires. */
 function sharedRequired(branches: readonly Schema[]): string[] {
   const counts = new Map<string, number>();
   for (const branch of branches)

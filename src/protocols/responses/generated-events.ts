@@ -59,7 +59,6 @@ const RESPONSE_CODES: ReadonlyMap<ApiErrorCode, ApiErrorCode> = new Map([
   ["upstream_timeout", "server_error"],
 ]);
 
-/** The code of an error inside a response. */
 export function responseErrorCode({ code }: Pick<ApiError, "code">): ApiErrorCode {
   return RESPONSE_CODES.get(code) ?? code;
 }

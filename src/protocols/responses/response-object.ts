@@ -68,7 +68,6 @@ export function incompleteReason(stop: HubStop): string | null {
   }
 }
 
-/** The tier and the usage, which are members of the response. */
 export function writeUsage(usage: TokenUsage): Record<string, unknown> {
   return {
     ...(usage.tier === null ? {} : { service_tier: formatTier(usage.tier) }),

@@ -120,7 +120,6 @@ class ResponsesReader implements StreamReader {
   badEvents = 0;
 
   readonly #publicModel: string;
-  /** The public model name as JSON. */
   readonly #publicModelJson: Uint8Array;
   readonly #previousResponseId: string | null;
   readonly #depthMax: number;

@@ -35,7 +35,6 @@ export interface Endpoint extends EndpointTraits {
   readonly interface: Interface;
   /** Below the prefix of its API here, and below the base URL upstream. `{model}` stands for the name of the model. */
   readonly path: string;
-  /** The vendor whose API it belongs to. */
   readonly api: VendorApi;
   /** What the upstream returns. A count of tokens is free. */
   readonly output: "text" | "image" | "vector" | "count";
@@ -86,7 +85,6 @@ interface EndpointTraits {
   readonly readsInputOnce: boolean;
   /** The text of reasoning may be billed and not shown. */
   readonly hidesReasoning: boolean;
-  /** The member that limits web searches. */
   readonly searchLimit: SearchLimitMember | null;
   /** The splices that shorten the ids of calls, for a vendor that accepts short ones only. */
   readonly shortenCallIds: ((bytes: Uint8Array, messages: JsonField | undefined) => Splice[]) | null;
@@ -137,13 +135,10 @@ export interface VendorApi {
   readonly prefix: "/v1" | "/v1beta";
   /** The path names the model, and not the body. */
   readonly hasModelInPath: boolean;
-  /** The member of a response that counts tokens. */
   readonly countField: "input_tokens" | "totalTokens";
-  /** Keeps a silent stream alive. */
   readonly keepAlive: Uint8Array;
   /** A header of every response that its SDKs read the id of a request from, besides `x-request-id`. */
   readonly requestIdHeader: "request-id" | null;
-  /** The status that the client receives. */
   errorStatus(error: ApiError): number;
   writeError(error: ApiError, requestId: string): ClientError;
 }
@@ -187,7 +182,6 @@ export interface ReaderOptions {
   readonly previousResponseId?: string | null;
 }
 
-/** The path of the endpoint on this gateway. */
 export function publicPath({ api, path }: Endpoint): string {
   return `${api.prefix}${path}`;
 }

@@ -8,7 +8,6 @@ import { responseBounds } from "../../count-limits.ts";
 import { parseJson } from "../../json/parse.ts";
 import { ARRAY_OPEN, BACKSLASH, COMMA, OBJECT_OPEN, QUOTE } from "../../json/walk.ts";
 
-/** The bound that is exceeded. */
 export interface BoundFault {
   readonly max: number;
   readonly what: string;

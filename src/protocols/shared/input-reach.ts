@@ -307,7 +307,6 @@ class InputReachWalk {
     if (!startsWithAt(this.#body, address, DATA_URL)) this.#reach.remoteFiles++;
   }
 
-  /** The depth of the members of a tool. */
   #toolDepth(): number {
     if (this.#isInItemTools) return ITEM_TOOL_DEPTH;
     return this.#section === "tools" ? ENTRY_DEPTH : Number.POSITIVE_INFINITY;

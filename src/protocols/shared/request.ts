@@ -95,7 +95,6 @@ export interface ModelRequest {
   readonly background: boolean;
   /** The estimated tokens of input and output, from the size and the client's own limit. For limits; settled later. */
   tokensEstimate(): number;
-  /** The input in the body. */
   inputSize(): InputSize;
   /** The input in addition to its text. Computed on first use, for paid requests only. */
   inputReach(): InputReach;

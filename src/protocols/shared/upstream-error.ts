@@ -23,7 +23,6 @@ export interface UpstreamError {
 /** The error of an upstream that reports a failure and nothing else. */
 export const UNKNOWN_ERROR: UpstreamError = { code: null, type: null, param: null, message: "" };
 
-/** The error of a response that exceeds a bound. */
 export function outOfBoundsError({ max, what }: BoundFault): UpstreamError {
   const message = `The response has more than ${max.toLocaleString("en-US")} ${what}.`;
   return { ...UNKNOWN_ERROR, message, isOutOfBounds: true };
@@ -119,7 +118,6 @@ function flatError(json: Record<string, unknown>): unknown {
   return (json.type === "error" || json.object === "error") && json.message !== undefined ? json : undefined;
 }
 
-/** The names by which an upstream may know the account. */
 export interface AccountNames {
   readonly name: string;
   readonly credential: string | null;
@@ -134,7 +132,6 @@ export interface Audience {
   upstreamModel: string;
   /** The account whose message this is; null before an account was selected. */
   account: AccountNames | null;
-  /** The client requested embeddings in Base64. */
   wantsBase64?: boolean;
   /** True if the client's own request contains the word, so that repeating it reveals nothing. */
   mentions(word: string): boolean;

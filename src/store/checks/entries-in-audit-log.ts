@@ -50,7 +50,6 @@ export async function findWrongLoggedEntries(db: Db, limit: number): Promise<Con
   return found;
 }
 
-/** Selects the entry ids that the audit log mentions. */
 const selectLoggedEntries = (db: Db): string =>
   `SELECT ${jsonMember(db, "field", "to")} AS id, audit.at_ms FROM audit, ${jsonElements(db, "audit.changes", "field")}
    WHERE audit.action LIKE 'wallet.%' AND ${jsonMember(db, "field", "field")} = 'entry'`;

@@ -9,7 +9,6 @@ import { foldEmail } from "./users.ts";
 
 const toScimGroup = rowReader({
   id: text,
-  /** The issuer of the provider. */
   issuer: text,
   externalId: textOrNull,
   /** Unique, without regard to case. */
@@ -34,7 +33,6 @@ export interface ScimGroupFilter {
   readonly id?: string;
   readonly externalId?: string;
   readonly displayName?: string;
-  /** The id of a member. */
   readonly memberId?: string;
 }
 

@@ -51,7 +51,6 @@ const toRejectedPush = rowReader({
   serviceAccount: text,
   /** Method and path. */
   request: text,
-  /** The HTTP status of the response. */
   status: integer,
   /** The detail of the response. */
   reason: text,

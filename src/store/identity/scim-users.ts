@@ -25,7 +25,6 @@ export type ScimProfile = z.output<typeof profileSchema>;
 const toScimUser = rowReader({
   /** The id of the user, which never changes. */
   userId: text,
-  /** The issuer of the provider. */
   issuer: text,
   /** The subject of the person at the provider; null if the directory has not sent it. */
   externalId: textOrNull,
@@ -80,7 +79,6 @@ export interface ScimUserFilter {
   /** The address of the user. */
   readonly email?: string;
   readonly isActive?: boolean;
-  /** The id of a pushed group. */
   readonly groupId?: string;
 }
 

@@ -18,7 +18,6 @@ const toRejection = rowReader({
   atMs: integer,
   /** The name of the provider. */
   provider: text,
-  /** An error code. */
   code: text,
   /** What an administrator needs to know. It contains no token. */
   reason: text,

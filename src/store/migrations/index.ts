@@ -56,5 +56,4 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 12, name: "fallback", sql: fallback },
 ];
 
-/** The schema that this program knows. */
 export const SCHEMA_KNOWN = MIGRATIONS.at(-1)?.version ?? 0;

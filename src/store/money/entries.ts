@@ -32,7 +32,6 @@ export const chargedNano = (entry: string): string =>
 export const correctedNano = (requestId: string): string =>
   `COALESCE((SELECT ${chargedNano("c")} FROM entry c WHERE c.id = 'correction:' || ${requestId}), 0)`;
 
-/** Sum of the refunds of a request. */
 export async function refundedNano(db: Db, requestId: string): Promise<Nano> {
   const [row] = await db.sql.text(
     `SELECT CAST(COALESCE(SUM(amount_nano), 0) AS TEXT) AS amount_nano FROM entry

@@ -9,7 +9,6 @@ import { integer, integerOrNull, nano, text, textOrNull } from "../engine/row.ts
 import { rowReader } from "../engine/row-reader.ts";
 import { selectIn } from "../engine/select-in.ts";
 
-/** What each code of a batch grants. */
 export type CodeWorth = { kind: "money"; amountNano: Nano } | { kind: "plan"; planId: string; days: number };
 
 export interface RedeemBatchRecord {
@@ -164,7 +163,6 @@ export async function voidRedeemCode(db: Db, batch: string, digest: string, nowM
   return voided.length > 0;
 }
 
-/** Ids of the plans that redeem codes exist for. */
 export async function listCodePlanIds(db: Db): Promise<Set<string>> {
   const rows = await db.sql`SELECT DISTINCT plan_id FROM redeem_batch WHERE plan_id IS NOT NULL`;
   return new Set(rows.map((row) => text(row, "plan_id")));

@@ -9,7 +9,6 @@ import { integer, integerOrNull, oneOf, text } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
 import { planWindows } from "./plans.ts";
 
-/** A subscription with the terms of its plan. */
 export interface GrantedPlan extends SubscriptionRecord {
   plan: Pick<PlanRecord, "name" | "timeZone" | "windows">;
 }

@@ -101,7 +101,6 @@ export async function sumReservations(db: Db, userId: string): Promise<Nano> {
 }
 
 export interface FundsOfOthers {
-  /** What the wallet has available now. */
   availableNano: Nano;
   /** What other processes have reserved of it. */
   othersNano: Nano;

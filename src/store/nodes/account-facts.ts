@@ -76,7 +76,6 @@ export async function readAccountFacts(
   return { revision, facts };
 }
 
-/** The ids of all registered processes. */
 export async function listNodeIds(db: Db): Promise<string[]> {
   const rows = await db.sql`SELECT id FROM process ORDER BY id`;
   return rows.map((row) => text(row, "id"));

@@ -7,7 +7,6 @@ import { integer, text } from "../engine/row.ts";
 import { bumpSharedRevision, readSharedRevision } from "./shared-revisions.ts";
 
 export interface ThrottleUse {
-  /** The name of the throttle. */
   readonly name: string;
   /** Digest of what is throttled. */
   readonly subject: string;

@@ -111,7 +111,6 @@ function ownerCondition(owner: NonNullable<KeyFilter["owner"]>, mark: (value: Sq
   return owner.userId === null ? "user_id IS NULL" : `user_id = ${mark(owner.userId)}`;
 }
 
-/** Last use of one key. */
 export async function readLastUse(db: Db, keyId: string): Promise<number | null> {
   const [row] = await db.sql.text(
     `SELECT ${LAST_USED} FROM api_key WHERE id = ${placeholder(db.engine, 1)}`,
@@ -173,7 +172,6 @@ export async function countKeysByGroup(db: Db, userId: string, nowMs: number): P
   return new Map(rows.map((row) => [text(row, "group_id"), integer(row, "many")]));
 }
 
-/** The newest valid keys of a user in one group. */
 export async function listNewestKeys(
   db: Db,
   { userId, groupId, nowMs, limit }: { userId: string; groupId: string; nowMs: number; limit: number },

@@ -116,7 +116,6 @@ export async function readSuspensions(
   );
 }
 
-/** Ids of all suspended keys. */
 export async function readSuspendedKeys(db: Db): Promise<ReadonlySet<string>> {
   const rows = await db.sql`SELECT key_id FROM suspended_key`;
   return new Set(rows.map((row) => text(row, "key_id")));

@@ -81,7 +81,6 @@ interface TokenTimes {
   readonly formerMax: number;
 }
 
-/** Refresh tokens of a key that were issued since a time. */
 export async function countTokensSince(tx: Db, keyId: string, sinceMs: number): Promise<number> {
   const [row] = await tx.sql`
     SELECT COUNT(*) AS many FROM refresh_token WHERE key_id = ${keyId} AND created_at_ms >= ${sinceMs}`;

@@ -43,7 +43,6 @@ export interface SeriesPoint extends UsageTotals {
 }
 
 export interface SplitUsage {
-  /** Totals of the range. */
   total: UsageTotals;
   /** In order of time. A day or hour without usage has no point. */
   points: SeriesPoint[];

@@ -9,7 +9,6 @@ export async function readSetting(db: Db, name: string): Promise<string | null> 
   return row === undefined ? null : text(row, "value");
 }
 
-/** A setting that is stored as JSON. */
 export async function readJsonSetting<Value>(
   db: Db,
   name: string,

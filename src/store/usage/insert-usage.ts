@@ -21,7 +21,6 @@ import {
 
 const COLUMNS = [...USAGE_COLUMNS, "charged_with"] as const;
 
-/** Rows per statement. */
 const ROWS_PER_STATEMENT = 32;
 /**
  * Number of kinds whose rows wait for a full statement. Above it, the kind that waited longest is written without
