@@ -83,10 +83,7 @@ const CATALOGUE = {
 
 const INVALID_REQUEST = { status: 400, type: "invalid_request_error" } as const;
 
-/**
- * Errors that only an upstream can detect. Clients act on these codes: for most of them they end a turn that they
- * would otherwise retry.
- */
+/** Errors that only an upstream detects. For most of them clients end a turn instead of retrying it. */
 const UPSTREAM_CATALOGUE = {
   invalid_prompt: INVALID_REQUEST,
   content_filter: INVALID_REQUEST,

@@ -1,7 +1,4 @@
-/**
- * Decompresses a response that was compressed without being requested: a single layer, with a size limit, outside the
- * event loop.
- */
+/** Decompresses an unrequested compression: one layer, with a size limit, outside the event loop. */
 
 import type { Transform } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";

@@ -148,10 +148,7 @@ export function clientError(failure: UpstreamFailure, audience: Audience): ApiEr
   }
 }
 
-/**
- * Chooses which of two accounts' failures to report: one that waiting resolves, and of those the one that is resolved
- * sooner.
- */
+/** Chooses which failure to report: one that waiting resolves, and of those the one resolved sooner. */
 export function moreUsefulFailure(previous: ApiError | null, latest: ApiError): ApiError {
   if (previous === null) return latest;
   if (isForAdministrators(latest)) return isResolvedByWaiting(previous) ? previous : latest;

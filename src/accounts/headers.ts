@@ -66,10 +66,7 @@ export function forwardedResponseHeaders(
 const UPSTREAM_REQUEST_ID =
   /^(?:req_[0-9a-f]{32}|req_(?:vrtx_)?[0-9A-Za-z]{20,32}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$/;
 
-/**
- * The upstream's request id for the provider's support, for usage records and the client. Only values in the form of
- * an id are accepted.
- */
+/** The upstream's request id, for its support. Only values in the form of an id are accepted. */
 export function upstreamRequestId(from: ResponseHeaders): string | null {
   const id =
     from.get("x-request-id") ??

@@ -63,9 +63,7 @@ function lookUpUnit(word: string): number | undefined {
 const TEXT_CHARS_MAX = 2_000;
 const HINT = /\b(?:try(?:ing)? again|retry(?:ing)?)\s+(?:in|after)\s+(?=\d)/gi;
 
-/**
- * Parses "Please try again in 1.5s" or "retry after 20 seconds", because many upstreams report the time only in text.
- */
+/** Parses "Please try again in 1.5s": many upstreams report the time only in text. */
 export function parseRetryHint(text: string): number | null {
   const start = text.slice(0, TEXT_CHARS_MAX);
   for (const { 0: lead, index } of start.matchAll(HINT)) {

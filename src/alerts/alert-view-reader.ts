@@ -47,10 +47,7 @@ interface DatabaseState {
 /** The longest span that any rule looks back. */
 const HISTORY_MS = 3_900_000;
 const DATABASE_READ_INTERVAL_MS = 10_000;
-/**
- * Maximum number of users reported at once. More than a few indicate wrong prices or windows, not a problem with the
- * users.
- */
+/** Users reported at once. More indicate wrong prices or windows, not a problem with the users. */
 const OVERRUN_USERS_MAX = 20;
 
 export class AlertViewReader {

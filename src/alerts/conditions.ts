@@ -1,7 +1,4 @@
-/**
- * Evaluates the alert rules: from the current state and the operator's rules to the alerts to open, and the alerts
- * that are over.
- */
+/** Evaluates the alert rules: which alerts to open, and which are over. */
 
 import { usdText } from "../money/nano.ts";
 import type { BillingFault } from "../observe/billing-faults.ts";

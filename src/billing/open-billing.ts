@@ -36,10 +36,7 @@ export interface Billing {
   adoptedResponses: Recovery["adoptedResponses"];
   storeReplacement: Pick<StoreReplacement, "replacedAtMs">;
   lateUsage: Pick<LateUsage, "add">;
-  /**
-   * Whether a request that arrives now could be recorded. Resolves within a fixed time, even if the database does not
-   * respond.
-   */
+  /** Whether a request could be recorded now. Resolves in time even if the database is silent. */
   isReady(): Promise<boolean>;
   /** Call after the last request has ended and the billing engine was flushed. */
   close(): Promise<void>;

@@ -1,7 +1,4 @@
-/**
- * `model-gateway admin claim` and `admin link`: the first administrator, and one-time links for users who cannot
- * sign in.
- */
+/** `admin claim` and `admin link`: the first administrator, and links for users who cannot sign in. */
 
 import {
   ClaimRejected,

@@ -11,10 +11,7 @@ import { VERSION } from "../version.ts";
 import { PROBE_FAILURES } from "./check-account.ts";
 import { type Finding, failed, passed, warned } from "./finding.ts";
 
-/**
- * Checks whether an account that is configured for WebSocket supports it. Null if the check over HTTP was
- * sufficient.
- */
+/** Checks whether an account supports WebSocket as configured. Null if the check over HTTP sufficed. */
 export async function checkSocket(
   account: PolicyAccount,
   dialer: Dialer,

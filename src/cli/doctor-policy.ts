@@ -1,7 +1,4 @@
-/**
- * The checks of `doctor` that need only the records: credentials that cannot be unsealed, and models without a
- * route.
- */
+/** The checks of `doctor` that need only the records: unusable credentials, models without a route. */
 
 import type { PolicyAccount } from "../accounts/account.ts";
 import { isBuiltIn } from "../accounts/kinds/table.ts";

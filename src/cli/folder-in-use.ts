@@ -28,9 +28,7 @@ class FolderInUse extends Failure {
 
 const RETRY_MS = 100;
 
-/**
- * For one of several processes: a process of a supervisor that was killed still finishes its requests in the folder.
- */
+/** For one of several: a process of a killed supervisor still finishes its requests in the folder. */
 export async function waitForDataFolder(settings: Settings, withinMs: number): Promise<FolderLock> {
   const untilMs = performance.now() + withinMs;
   for (;;) {

@@ -25,10 +25,7 @@ export interface Timers {
   /** Ticks of streams, for comments that keep idle client connections open. */
   readonly keepAliveTimer: KeepAliveTimer;
   readonly deadlines: Deadlines;
-  /**
-   * Reading the clock costs time: the age of an address or of an idle connection need not be exact to the
-   * millisecond.
-   */
+  /** Reading the clock costs time, and ages need not be exact to the millisecond. */
   readonly coarseClock: Clock;
 }
 

@@ -34,10 +34,7 @@ export function documentRoutes(others: Readonly<Record<string, ConsoleRoute>>) {
   return documentRoute;
 }
 
-/**
- * Converting all schemas takes a tenth of a second after the start, so other requests are served after every
- * few routes.
- */
+/** Converting all schemas takes a tenth of a second, so other requests are served in between. */
 const ROUTES_AT_ONCE = 4;
 
 async function describeApi(routes: Readonly<Record<string, ConsoleRoute>>): Promise<JsonObject> {

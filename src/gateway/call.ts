@@ -4,9 +4,7 @@ import type { IncomingHttpRequest } from "../net/wire/http-message.ts";
 import type { SocketTurn } from "./upstream/dispatch-request.ts";
 
 export interface Call {
-  /**
-   * The HTTP request, or the headers and signal of the WebSocket upgrade. The signal fires when the client disconnects.
-   */
+  /** The HTTP request, or headers and signal of the upgrade. The signal fires on a disconnect. */
   readonly request: Pick<IncomingHttpRequest, "headers" | "signal">;
   readonly requestId: string;
   readonly startedMs: number;

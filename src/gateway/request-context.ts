@@ -49,10 +49,7 @@ export interface RequestContext<C extends Call = Call> {
   windowSearches: number | null;
   /** The maximum output tokens of each choice by the request policy of the caller. */
   policyCap: number | null;
-  /**
-   * The limit reservation of the caller; that of the account is in `accountSlot`. Both are settled to the use in the
-   * usage row.
-   */
+  /** The caller's reservation; the account's is in `accountSlot`. Settled to the use in the row. */
   lease: LimitLease | null;
   claim: IdempotencyClaim | null;
   charge: RequestCharge | null;
@@ -65,10 +62,7 @@ export interface RequestContext<C extends Call = Call> {
   settlement: Promise<void> | null;
   /** Its cost by the tariff; null until it is settled. */
   settledCostNano: Nano | null;
-  /**
-   * For a response that continues upstream: resolves when the response is settled. The request body is needed until
-   * then.
-   */
+  /** Resolves when a response that continues upstream is settled. Until then the body is needed. */
   followUp: Promise<void> | null;
 }
 

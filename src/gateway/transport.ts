@@ -49,10 +49,7 @@ export interface Transport<C extends Call, Out> {
   rejectableMs(gateway: Gateway): number;
   sendWhole(gateway: Gateway, context: ReservedRequest<C>, result: WholeDelivery): Out;
   sendStream(gateway: Gateway, context: ReservedRequest<C>, stream: ClientStream): Out;
-  /**
-   * Returns the response to a stream whose request still waits for its limits: keep-alives until it is served, then its
-   * response.
-   */
+  /** A stream whose request still waits for its limits: keep-alives, then its response. */
   keepWaiting(gateway: Gateway, context: AdmittedRequest<C>, wait: LimitWait<Out>): Promise<Out>;
   /** The rejection has the form of the endpoint's interface. */
   reject(call: C, endpoint: Endpoint, error: ApiError): Out;

@@ -1,7 +1,4 @@
-/**
- * A small cache of frequent strings, looked up by their bytes: decoding a string again allocates memory that is not in
- * the CPU cache.
- */
+/** A cache of frequent strings by their bytes: decoding again allocates memory outside the CPU cache. */
 
 import type { JsonField } from "./scan.ts";
 

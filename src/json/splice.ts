@@ -118,10 +118,7 @@ function lastBefore(bytes: Uint8Array, start: number): number {
   return at;
 }
 
-/**
- * Returns the changed body as parts of the old one and of the inserted bytes, without copying. Splices may come in any
- * order.
- */
+/** The body as parts of the old one and the inserted bytes, without copying. Splices in any order. */
 export function spliceParts(
   bytes: Uint8Array,
   splices: readonly Splice[],

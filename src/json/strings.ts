@@ -1,7 +1,4 @@
-/**
- * Checks what the scanner skips: whether the contents of strings are valid JSON. It is slow, so it runs only when a
- * body is suspected.
- */
+/** Checks the contents of strings, which the scanner skips. Slow: only if a body is suspected. */
 
 import type { ScanFailure } from "./scan.ts";
 import { BACKSLASH, END, QUOTE, SPACE } from "./walk.ts";

@@ -1,6 +1,4 @@
-/**
- * The JSON grammar outside strings, byte by byte: each function finds the end of the value that starts at an offset.
- */
+/** The JSON grammar outside strings: each function finds the end of the value at an offset. */
 
 export const QUOTE = 0x22;
 export const BACKSLASH = 0x5c;

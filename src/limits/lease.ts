@@ -1,6 +1,4 @@
-/**
- * The reservation of an admitted request, until its owner ends it: a concurrency slot and its shares of the windows.
- */
+/** The reservation of an admitted request: a concurrency slot and its shares of the windows. */
 
 import type { EstimatedUnit } from "../records/limits.ts";
 import { clampAmount } from "./amounts.ts";

@@ -34,10 +34,7 @@ export interface Shortage {
   kind: LimitKind;
   max: number;
   used: number;
-  /**
-   * Time until it becomes free. Null for concurrency, which a release frees, and for a maximum of zero, which never
-   * becomes free.
-   */
+  /** Time until it frees. Null for concurrency, which releases free, and for a maximum of zero. */
   freesInMs: number | null;
   perMs: number | null;
   unit: Unit;

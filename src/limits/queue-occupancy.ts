@@ -1,7 +1,4 @@
-/**
- * Counts the waiting requests of each group, whether they wait for an account or a slot, so that one `max_waiting`
- * bounds all of them.
- */
+/** Counts each group's waiting requests, for an account or a slot, so one `max_waiting` bounds both. */
 
 export class QueueOccupancy {
   readonly #waitingByGroup = new Map<string, number>();

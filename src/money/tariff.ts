@@ -82,10 +82,7 @@ export const COST_UNITS = [
   "request",
 ] as const satisfies readonly CostUnit[];
 
-/**
- * One line of the calculation. The lines of a request add up to its cost; each is within one nano of its exact
- * amount.
- */
+/** A line of the calculation, within one nano of its exact amount. The lines add up to the cost. */
 export interface CostLine {
   unit: CostUnit;
   count: number;

@@ -1,7 +1,4 @@
-/**
- * List prices of Anthropic's and Google's models, collected in October 2026. Compare them with the vendor's page before
- * charging by them.
- */
+/** Anthropic's and Google's list prices of October 2026. Compare them before charging by them. */
 
 import type { ListedModel, Price, PriceQuotation } from "../records/price.ts";
 

@@ -1,7 +1,4 @@
-/**
- * The log: one JSON line per event, on standard error. Callers pass named fields only, never bodies, credentials or
- * texts of upstreams.
- */
+/** The log: a JSON line per event, on standard error. Never bodies, credentials or upstream texts. */
 
 export type LogFields = Readonly<Record<string, string | number | boolean | null>>;
 
@@ -31,9 +28,7 @@ const SECRET_SHAPES = new RegExp(
   "g",
 );
 
-/**
- * Runs before the text becomes JSON: an escaped line break would end in a letter and hide the beginning of a secret.
- */
+/** Before the text is JSON: an escaped line break ends in a letter, and would hide a secret's start. */
 function redact(_: string, value: unknown): unknown {
   return typeof value === "string" ? redactSecrets(value) : value;
 }

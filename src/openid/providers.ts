@@ -1,6 +1,4 @@
-/**
- * OpenID Connect providers: authorization code flow with PKCE, state and nonce. Signatures of ID tokens are verified.
- */
+/** OpenID Connect: authorization code flow with PKCE, state and nonce. ID tokens are verified. */
 
 import { createHash } from "node:crypto";
 import type { Configuration } from "openid-client";

@@ -1,7 +1,4 @@
-/**
- * In-memory index of keys by the digest of their secret. It is large and changes often, so it is patched per key and
- * not rebuilt.
- */
+/** Keys by the digest of their secret. Large and often changed, so it is patched per key. */
 
 import type { KeyCapture } from "../records/capture.ts";
 import type { KeyFallback } from "../records/fallback.ts";

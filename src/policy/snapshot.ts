@@ -121,10 +121,7 @@ function compileGroup(
 /** The accounts of one or more groups. */
 interface Pool {
   readonly accounts: readonly PolicyAccount[];
-  /**
-   * The routes of a model, best priority first, and native before translated ones. An interface without routes is
-   * omitted.
-   */
+  /** A model's routes: best priority first, native before translated. None: the interface is omitted. */
   findRoutes(model: string): ReadonlyMap<Interface, readonly AccountRoute[]>;
 }
 

@@ -1,7 +1,4 @@
-/**
- * The state of each account and of each model on it. It survives new snapshots; only a new credential or address
- * resets it.
- */
+/** The state of accounts and of models on them. Only a new credential or address resets it. */
 
 import type { PolicyAccount } from "../accounts/account.ts";
 import type { Subject } from "../limits/limiter.ts";

@@ -25,10 +25,7 @@ function mixBits(hash: number): number {
   return (mix ^ (mix >>> 16)) >>> 0;
 }
 
-/**
- * The account with the highest number among those that `isOpenTo` accepts. A higher weight attracts more
- * conversations.
- */
+/** The account with the highest number that `isOpenTo` accepts. Weight attracts conversations. */
 export function findHome<H extends HomeAccount>(
   homes: readonly H[],
   affinity: number,

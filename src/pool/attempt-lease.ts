@@ -5,9 +5,7 @@ import type { PoolSlot } from "./account-state.ts";
 import { abandon } from "./health.ts";
 import type { HealthReporter } from "./shared-health.ts";
 
-/**
- * Counts the attempt as in flight until it ends. If a probe ends without a result, another request can probe.
- */
+/** Counts an attempt in flight until it ends. After a probe without a result another one may probe. */
 export class AttemptLease implements LimitLease {
   readonly #slot: PoolSlot;
   readonly #admitted: LimitLease | null;

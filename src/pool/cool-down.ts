@@ -1,7 +1,4 @@
-/**
- * How long an account cools down after each class of failure, and whether the failure concerns the account or a
- * model.
- */
+/** How long an account cools down after each class of failure, and whether its model or all of it. */
 
 import {
   type BlamelessFailure,

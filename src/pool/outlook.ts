@@ -1,7 +1,4 @@
-/**
- * Decides, from the states of its candidates, whether a request without an account waits, and which error it gets
- * otherwise.
- */
+/** Whether a request without an account waits, and which error it gets otherwise. */
 
 /** The states of the accounts that could serve a request and were not tried yet. Times are relative to now. */
 export interface Obstacles {
@@ -66,10 +63,7 @@ function boundWait({ busy, limitedMs, overloadedMs, firstProbeMs }: Obstacles, l
   return firstProbeMs !== null && firstProbeMs <= probeWaitMs ? probeWaitMs : 0;
 }
 
-/**
- * Healthy accounts go before failing ones, and obstacles that end by themselves before those that need an
- * administrator.
- */
+/** Healthy before failing, and obstacles that end by themselves before those that need a person. */
 function nameReason(obstacles: Obstacles): Pick<SelectionVerdict, "reason" | "freesInMs"> {
   const { busy, limitedMs, overloadedMs, failingMs, neverFits } = obstacles;
   if (busy) return { reason: "busy", freesInMs: soonest(limitedMs, overloadedMs) };

@@ -71,9 +71,7 @@ const SLOWNESS_MAX = 64;
 /** Latency varies with the request: a difference below this factor is treated as noise. */
 const SLOWNESS_CLEAR = 1.5;
 
-/**
- * The relative cost of a request, from latency compared to the typical one, errors and remaining limits: 1 is normal.
- */
+/** A request's relative cost, from latency, errors and remaining limits: 1 is normal. */
 export function computeScoreCost(gauge: Gauge, typicalMs: number, nowMs: number): number {
   const strength = FORGET_MS / (FORGET_MS + nowMs - gauge.measuredAtMs);
   const slowness = 1 + (computeSlowness(gauge.latencyMs, typicalMs) - 1) * strength;

@@ -18,10 +18,7 @@ export interface Ticket<T> {
   timeoutMs: number;
   /** Milliseconds until time alone (a cool-down, a rate window) may help; null if only a release can. */
   freesInMs: number | null;
-  /**
-   * Takes an account slot if there is one. Called in turn; `hopeless` ends the wait, any other failure keeps the
-   * ticket in the queue.
-   */
+  /** Takes a free account slot, in turn. `hopeless` ends the wait; other failures keep the ticket. */
   attempt(): { taken: T } | { freesInMs: number | null } | "hopeless";
   /** Aborts when the client has disconnected. */
   clientSignal: AbortSignal;

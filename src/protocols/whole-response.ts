@@ -1,7 +1,4 @@
-/**
- * Reads a whole (not streamed) response: inserts the public model name, extracts the usage, and leaves the rest as
- * received.
- */
+/** Reads a whole response: inserts the public model name, extracts the usage, leaves the rest. */
 
 import { joinParts, type Part, partsLength, wholeBytesPart } from "../base/parts.ts";
 import { responseBounds } from "../count-limits.ts";

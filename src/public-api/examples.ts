@@ -1,7 +1,4 @@
-/**
- * Example requests and responses. A test validates each against its schema and sends the requests to a running
- * gateway.
- */
+/** Examples. A test validates each against its schema and sends the requests to a gateway. */
 
 import { NO_LIMITS } from "../records/limits.ts";
 

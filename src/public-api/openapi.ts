@@ -1,7 +1,4 @@
-/**
- * Generates the OpenAPI document of the public API from the route table and the schemas. No part of it is written by
- * hand.
- */
+/** Generates the public API's OpenAPI document from routes and schemas, without text by hand. */
 
 import type { z } from "zod";
 import type { ErrorCode } from "../errors.ts";

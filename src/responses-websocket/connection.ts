@@ -38,10 +38,7 @@ export interface WebSocketsOptions<Data extends object> {
 }
 
 export interface WebSockets<Data extends object> {
-  /**
-   * Opens a WebSocket on an upgraded connection. `data` is passed to the callbacks, and `key` is charged in the
-   * budget.
-   */
+  /** Opens a WebSocket on an upgraded connection. `key` is charged in the budget. */
   open(writer: SocketWriter, data: Data, key: string): WebSocketEnd<Data>;
   stop(): void;
 }
@@ -304,9 +301,7 @@ function takeReader<Data extends object>(shared: SharedState<Data>): FrameReader
   return reader ?? new FrameReader({ isMasked: true, messageBytesMax: options.messageBytesMax });
 }
 
-/**
- * Copies a small part of a large array: the part may be kept for long, and a view would keep the whole array alive.
- */
+/** Copies a small part of a large array: a view would keep the whole array alive. */
 function copyIfSmall(bytes: Uint8Array, start: number, end: number): Uint8Array {
   if (2 * (end - start) >= bytes.length) return bytes.subarray(start, end);
   const part = Buffer.allocUnsafeSlow(end - start);

@@ -1,6 +1,4 @@
-/**
- * Formats an error as a WebSocket frame. It always contains the status, because some clients wait forever without it.
- */
+/** An error as a WebSocket frame. Always with the status: some clients wait forever without it. */
 
 import { type ApiError, errorObject } from "../errors.ts";
 

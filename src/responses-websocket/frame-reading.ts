@@ -24,10 +24,7 @@ export class FrameReading {
     this.#options = options;
   }
 
-  /**
-   * Passes the frame to `handle`, at once if no other frame waits. Returns false when the budget for waiting frames
-   * is exhausted.
-   */
+  /** Passes the frame on, at once if none waits. False when the budget for waiting ones is exhausted. */
   read(kind: MessageKind, bytes: Uint8Array, handle: (frame: ClientFrame) => void): boolean {
     const { inspector, waitingBytes, key, depthMax, inspectInThreadAboveBytes } = this.#options;
     const { length } = bytes;

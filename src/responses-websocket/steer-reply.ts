@@ -1,8 +1,6 @@
 /** The reply to `response.steer` messages. */
 
-/**
- * Upstreams receive whole requests, so a response in flight cannot be steered. The input is returned to the client.
- */
+/** A response in flight cannot be steered upstream, so the input is returned to the client. */
 export function steerFailed(previousId: string | null, input: unknown): string {
   return JSON.stringify({
     type: "response.steer.failed",

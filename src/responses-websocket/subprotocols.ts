@@ -9,9 +9,7 @@ import type { HeaderReader } from "../net/wire/http-fields.ts";
 const SUPPORTED = "responses";
 const KEY = "gateway-key.";
 
-/**
- * Returns the headers with the page's key as `authorization`. The caller must have checked the origin of the page.
- */
+/** The headers, with the page's key as `authorization`. Check the origin of the page first. */
 export function readSubprotocolKey(headers: HeaderReader): HeaderReader {
   if (headers.has("authorization") || !headers.has("origin")) return headers;
   const keyProtocol = listOffered(headers).find((protocol) => protocol.startsWith(KEY));
@@ -25,10 +23,7 @@ export function readSubprotocolKey(headers: HeaderReader): HeaderReader {
   };
 }
 
-/**
- * Returns the supported subprotocol if it was offered, else the empty string. Accepting another one would promise to
- * support it.
- */
+/** The supported subprotocol if offered, else the empty string: accepting another would promise it. */
 export function chooseSubprotocol(headers: HeaderReader): string {
   return listOffered(headers).includes(SUPPORTED) ? SUPPORTED : "";
 }

@@ -17,9 +17,7 @@ const OBJECT_CLOSE = Uint8Array.of(0x7d);
 const ARRAY_OPENING = Uint8Array.of(0x5b);
 const ARRAY_CLOSING = Uint8Array.of(0x5d);
 const SEPARATOR = Uint8Array.of(COMMA);
-/**
- * Pieces up to this size are joined, so that a long conversation of short turns does not consist of countless pieces.
- */
+/** Pieces up to this size are joined: a conversation of short turns has no countless pieces. */
 const PIECE_BYTES_MAX = 64 * 1024;
 /** Approximate memory of a piece in addition to its JSON. `CALL_BYTES` is the same for a tool call. */
 const PIECE_BYTES = 256;

@@ -37,10 +37,7 @@ export function hasValidChecksum(secret: string): boolean {
   return FORMAT.test(secret) && hasChecksum(secret);
 }
 
-/**
- * An imported secret may have any format, and no part of it may be shown, so its public id is derived from the
- * digest.
- */
+/** An imported secret has any format and no part to show, so its public id comes from its digest. */
 export function readPublicId(secret: string, digest: string): string {
   if (hasValidChecksum(secret)) return secret.slice(PREFIX.length, PREFIX.length + PUBLIC_ID_CHARS);
   return derivePublicId(Buffer.from(digest, "base64url").subarray(0, 8));

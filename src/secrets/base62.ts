@@ -1,7 +1,4 @@
-/**
- * Base62 encoding of random bytes, which is safe in shells and URLs and is selected by a double click, with a
- * checksum at the end.
- */
+/** Random bytes in base62, safe in shells and URLs, selected by a double click, with a checksum. */
 
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 

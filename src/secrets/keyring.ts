@@ -33,10 +33,7 @@ export interface Keyring {
 
 export interface KeyringOptions {
   file: string;
-  /**
-   * MODEL_GATEWAY_MASTER_KEY: `kid:base64` pairs or bare base64 keys, one per line or separated by commas. It replaces
-   * the file.
-   */
+  /** MODEL_GATEWAY_MASTER_KEY: `kid:base64` pairs or bare keys. It replaces the file. */
   fromEnv: string | undefined;
   randomBytes?: RandomBytes;
 }
@@ -222,10 +219,7 @@ function createFile(file: string, randomBytes: RandomBytes): void {
   }
 }
 
-/**
- * The draft file is also the lock: of two concurrent rotations, one would lose the key that the other has already
- * sealed with.
- */
+/** The draft is also the lock: of two rotations one would lose the key that the other seals with. */
 function rewriteFile(file: string, change: (keys: MasterKeys) => MasterKeys): void {
   const draft = `${file}.new`;
   const handle = openDraft(draft);

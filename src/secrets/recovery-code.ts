@@ -1,7 +1,4 @@
-/**
- * Recovery codes for users who lost their second factor: `7k3q-…`, 60 random bits in an alphabet without letters
- * that look like digits.
- */
+/** Recovery codes for a lost second factor: `7k3q-…`, 60 random bits, no letters like digits. */
 
 import type { RandomBytes } from "./keyring.ts";
 

@@ -1,7 +1,4 @@
-/**
- * Secrets at rest: AES-256-GCM, bound to their row and column, so that a sealed value cannot be moved to another
- * one.
- */
+/** Secrets at rest: AES-256-GCM, bound to row and column, so that no value can be moved. */
 
 import { createCipheriv, createDecipheriv, randomBytes as cryptoRandomBytes, hkdfSync } from "node:crypto";
 import type { Keyring, RandomBytes } from "./keyring.ts";

@@ -25,10 +25,7 @@ export type ServiceAccountProblem =
   | "bad_key"
   | "foreign_token_url";
 
-/**
- * The token URL decides where a signed assertion is sent, so it must be Google's or have the origin of the account's
- * base URL.
- */
+/** Where signed assertions are sent: Google's, or of the same origin as the account's base URL. */
 export function parseServiceAccount(text: string, baseUrl: string): ServiceAccount | ServiceAccountProblem {
   const file = parseObject(text);
   if (file === null) return "not_json";

@@ -27,10 +27,7 @@ export function totpStep(nowMs: number): number {
   return Math.floor(nowMs / STEP_MS);
 }
 
-/**
- * The time step of a code: the current one, the one before or the one after, because clocks differ. Null if it
- * matches none.
- */
+/** The time step of a code: the current or a neighbouring one, because clocks differ; else null. */
 export function findTotpStep(secret: string, code: string, nowMs: number): number | null {
   const now = totpStep(nowMs);
   return [now, now - 1, now + 1].find((step) => equalsConstantTime(totpCode(secret, step), code)) ?? null;

@@ -20,9 +20,7 @@ export interface BrowserEndpointsOptions {
   shutdownSignal: AbortSignal;
 }
 
-/**
- * Neither path exposes anything to another site: `/` only redirects, and metrics are collected under any host name.
- */
+/** Neither path exposes anything: `/` only redirects, and metrics are collected by any host name. */
 const FOR_ANY_HOST: ReadonlySet<string> = new Set(["/", "/metrics"]);
 
 /** One year, without subdomains: the gateway does not decide for other hosts of the domain. */

@@ -33,10 +33,7 @@ export interface Server {
    * next request of the client reaches another node.
    */
   announceClose(): void;
-  /**
-   * Stops accepting connections, lets requests in flight finish, and closes the remaining connections after the
-   * timeout.
-   */
+  /** Stops accepting, lets requests in flight finish, and closes the rest after the timeout. */
   drain(times: DrainTimes): Promise<void>;
 }
 

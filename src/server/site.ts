@@ -66,9 +66,7 @@ export function openSite({ base, folder, isOnePage, cachedBytesMax }: SiteOption
   const cached = new Map<string, StaticDocument>();
   let cachedBytes = 0;
 
-  /**
-   * Lists the existing files, so that no path can lead out of the folder. The list is refreshed after a new build.
-   */
+  /** Lists the files, so that no path leads out of the folder. Refreshed after a new build. */
   function listFiles(): ReadonlySet<string> | null {
     const presentMs = statSync(join(folder, "index.html"), { throwIfNoEntry: false })?.mtimeMs ?? null;
     if (presentMs !== null && presentMs !== builtMs) {

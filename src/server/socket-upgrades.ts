@@ -19,10 +19,7 @@ export interface SocketUpgradesOptions {
   socketIdleSeconds: number;
 }
 
-/**
- * A frame that exceeds the limit by at most this much is still read, so that it can be rejected with an error
- * message.
- */
+/** A frame above the limit by at most this much is read, to reject it with an error message. */
 const FRAME_BYTES_SLACK = 1024 * 1024;
 
 export class SocketUpgrades {

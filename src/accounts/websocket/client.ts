@@ -1,7 +1,4 @@
-/**
- * Client for Responses over WebSockets to upstreams. Each response has its own socket while it lasts; afterwards the
- * socket is reused.
- */
+/** Responses over WebSockets to upstreams: a socket for each response, reused afterwards. */
 
 import { type Part, partsLength } from "../../base/parts.ts";
 import { ConnectionPool, type ConnectionsOptions } from "../../net/http-client/connections.ts";
@@ -25,10 +22,7 @@ export interface SocketRequest extends TurnRequest {
 }
 
 export interface SocketClient {
-  /**
-   * Returns false for a long request, and while the upstream is known not to accept WebSocket upgrades, even if it is
-   * configured to.
-   */
+  /** False for a long request, and while the upstream is known to reject WebSocket upgrades. */
   isSupported(account: PolicyAccount, wholeBody: readonly Part[]): boolean;
   /** See `HttpClient.send`. */
   send(request: SocketRequest, sink: ResponseSink<TurnFailure>): HttpExchange;

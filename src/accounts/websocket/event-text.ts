@@ -83,10 +83,7 @@ interface EventPiece {
   readonly end: number;
 }
 
-/**
- * Collects the events of one read, so that they are passed on in one piece. A class, because it lives as long as a
- * response.
- */
+/** Collects the events of one read, to pass them on in one piece. A class: it lives as long as a response. */
 export class EventText {
   #pieces: EventPiece[] = [];
   #length = 0;
@@ -163,10 +160,7 @@ function startsWith(bytes: Uint8Array, at: number, expected: Uint8Array): boolea
   return true;
 }
 
-/**
- * Remembers the position of the next line break: a read with many messages is searched once, not once for each
- * message.
- */
+/** The position of the next line break: a read with many messages is searched once, not once for each. */
 class LineEnds {
   #bytes: Uint8Array = NOTHING;
   #lf = 0;

@@ -344,9 +344,7 @@ function buildMessage(body: readonly Part[]): Part[] {
   ];
 }
 
-/**
- * The head that an HTTP stream would have. Rate limits in the handshake's headers are used only while they are fresh.
- */
+/** The head of an HTTP stream. Rate limits in the handshake's headers are used only while they are fresh. */
 function streamHeaders(handshake: ResponseHeaders | null, isReused: boolean): ResponseHeaders {
   const read = (name: string) =>
     name === "content-type"

@@ -18,10 +18,7 @@ export interface WarmSocketsOptions {
   /** Silence after which a socket is pinged. */
   pingMs: number;
   freeMax: number;
-  /**
-   * For this long after a turn, a socket serves only the same lane, so that no other receives its late
-   * messages.
-   */
+  /** For this long after a turn a socket serves only its lane, so that no other gets its late messages. */
   reuseDelayMs: number;
 }
 

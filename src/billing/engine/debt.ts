@@ -30,10 +30,7 @@ export function chargeHold(
   return { chargedNano: charged, row: { ...row, chargedNano: charged, payer, flags } };
 }
 
-/**
- * The wallet after a hold ends. Only a charge above the hold creates debt; a smaller charge releases money that
- * covers debt.
- */
+/** The wallet after a hold ends. Only a charge above the hold creates debt; a smaller one covers debt. */
 export function applyCharge(
   { balanceNano, heldNano, debtNano }: LockedWallet,
   holdNano: Nano,

@@ -1,7 +1,4 @@
-/**
- * Tracks the progress of each held request and writes it periodically. Recovery settles by this progress if the
- * process dies.
- */
+/** Tracks the progress of held requests and writes it periodically. Recovery settles by it. */
 
 import type { HoldProgress } from "../../store/money/holds.ts";
 

@@ -29,10 +29,7 @@ const syncFile = promisify(fdatasync);
 const truncateFile = promisify(ftruncate);
 const writeFile = promisify(write);
 
-/**
- * Owns the file and how much of it is reserved, written and synced. The file is created at once, or with the first
- * line if that fails.
- */
+/** Owns the file: how much is reserved, written and synced. Created at once, or with the first line. */
 export class SettlementSpool {
   readonly #dir: string;
   readonly #path: string;
@@ -99,10 +96,7 @@ export class SettlementSpool {
     return this.#file;
   }
 
-  /**
-   * If a full disk accepts only a part of the zeros, readers see them as the end of the lines, and the next lines
-   * overwrite them.
-   */
+  /** If a full disk takes only a part of the zeros, they are the end of the lines for readers. */
   async #reserve(file: number, bytes: number): Promise<void> {
     await writeAll(file, Buffer.alloc(bytes), this.#size);
     this.#size += bytes;

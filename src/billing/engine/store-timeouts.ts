@@ -16,10 +16,7 @@ export interface StoreProgress {
   isFailing: boolean;
 }
 
-/**
- * Whether a hold has waited too long. A slow database that still finishes transactions gets more time than one that
- * is unavailable.
- */
+/** Whether a hold has waited too long. A slow database gets more time than one that is unavailable. */
 export function isHoldExpired(
   limits: Pick<BillingLimits, "holdTimeoutMs" | "storeSilenceMaxMs" | "storeFailureMaxMs">,
   sinceMs: number,

@@ -79,10 +79,7 @@ export async function lockSubscriptionBalances(
   return new Map([...byUser].map(([userId, list]) => [userId, sortByPayingOrder(list)]));
 }
 
-/**
- * Adds the amounts; negative amounts are subtracted. `atMs` is the time of the hold, and must be the time of its
- * entry too.
- */
+/** Negative amounts are subtracted. `atMs`: the time of the hold, which its entry must have too. */
 export async function changeWindows(tx: Db, changes: readonly WindowChange[]): Promise<void> {
   await lockSubscriptions(tx, [...new Set(changes.map(({ subscriptionId }) => subscriptionId))].sort());
   await addToWindows(tx, changes);

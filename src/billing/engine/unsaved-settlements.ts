@@ -40,10 +40,7 @@ export class UnsavedSettlements {
     }
   }
 
-  /**
-   * The database rejected this settlement permanently: its line survives the process and is read again at the next
-   * start.
-   */
+  /** The database rejected this settlement permanently: its line is read again at the next start. */
   async saveForOperator(settlement: Settlement): Promise<void> {
     this.#hasRejected = true;
     await this.save([settlement]);

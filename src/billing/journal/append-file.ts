@@ -20,10 +20,7 @@ export interface JournalLine {
 }
 
 export interface AppendFile {
-  /**
-   * Returns false if the line does not fit. If it throws, the line is not in the file, and nothing more may be
-   * appended.
-   */
+  /** False if the line does not fit. If it throws, the line is not in the file: append nothing more. */
   put(line: JournalLine): boolean;
   /** Everything appended so far survives a power failure once this resolves. */
   sync(): Promise<void>;

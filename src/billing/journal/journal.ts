@@ -89,10 +89,7 @@ export class Journal {
     return this.#append(encodeUnpaidRow(row));
   }
 
-  /**
-   * Everything written so far survives a power failure once this resolves. A segment whose sync failed is written
-   * again to a new file.
-   */
+  /** What was written so far survives a power failure. A segment that was not synced is written again. */
   sync(): Promise<void> {
     return this.#sharedSync.flush();
   }

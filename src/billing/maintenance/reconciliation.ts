@@ -42,9 +42,7 @@ export interface ReconciliationReport {
   /** Faults outside of the database that contradict nothing in it, as text. */
   notes: string[];
   counts: LedgerCounts;
-  /**
-   * Length of the audit log and the hash of its last entry. A saved hash can later prove that the log is unchanged.
-   */
+  /** Length of the audit log and hash of its last entry, which can prove later that it is unchanged. */
   changes: { entries: number; head: string };
 }
 

@@ -140,10 +140,7 @@ function lookUpProcess(pid: number): ProcessLookup {
   return { kind: "there", startTicks: readStartTicks(pid) };
 }
 
-/**
- * The process name may contain spaces and brackets, so fields are counted after it: the 22nd field is the 20th of
- * these.
- */
+/** The process name may contain spaces and brackets: the 22nd field is the 20th of those after it. */
 const START_TICKS_AT = 19;
 
 /** Clock ticks since boot, which do not change with the clock. */

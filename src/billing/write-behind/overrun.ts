@@ -1,7 +1,4 @@
-/**
- * Settles a request of write-behind billing that costs more than its hold: through direct billing, from the whole
- * wallet.
- */
+/** Settles a request of write-behind billing above its hold: by direct billing, from the whole wallet. */
 
 import type { Log } from "../../observe/log.ts";
 import type { Settlement } from "../engine/booking.ts";

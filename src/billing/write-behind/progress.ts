@@ -85,10 +85,7 @@ export class WriteBehindProgress {
 /** Maximum number of requests in one journal line. */
 const LINE_REQUESTS_MAX = 64;
 
-/**
- * Groups the open holds by progress. Most requests sent at about the same time go to few accounts and have the same
- * progress.
- */
+/** By progress: most requests sent at about the same time go to few accounts and have the same. */
 export function groupByProgress(all: Iterable<ReservedHold>): RequestProgress[] {
   const groups: ProgressGroup[] = [];
   const byAccount = new Map<string | null, ProgressGroup[]>();

@@ -108,9 +108,7 @@ export class ReservationStore {
     if (this.#options.reservationState.reservations.size === 0) await this.#fence.release();
   }
 
-  /**
-   * Moves everything on these wallet reservations to the database: settlements, holds in flight and the free amount.
-   */
+  /** Moves all of these wallet reservations to the database: settlements, holds, the free amount. */
   close(userIds: readonly string[]): Promise<void> {
     return this.#closeInParts(userIds, CLOSE_AT_ONCE);
   }

@@ -39,10 +39,7 @@ export interface WalletReservation {
   batch: RowBatch | null;
 }
 
-/**
- * The stored reservation of a user equals the free amount plus the open holds plus the charges that are not booked
- * yet.
- */
+/** The stored reservation equals the free amount, the open holds and the charges not booked yet. */
 export interface ReservationState {
   readonly reservations: Map<string, WalletReservation>;
   /** Paid requests in the order of their start. A finished request refers to the batch that it waits in. */

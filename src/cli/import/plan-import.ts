@@ -1,7 +1,4 @@
-/**
- * Plans an import: the changes by the operation of `apply`, and the top-ups. Entries that `apply` rejects are reported
- * and not imported.
- */
+/** Plans an import by the operation of `apply`. Entries that it rejects are reported, not imported. */
 
 import type { Installation } from "../../config/installation/installation.ts";
 import { type PlannedChanges, planDocument } from "../../config/plan/apply.ts";

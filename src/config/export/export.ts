@@ -20,10 +20,7 @@ import {
   userToFile,
 } from "../state/to-file-shape.ts";
 
-/**
- * Returns the current state as a configuration file. It contains no secrets; applying it again keeps the stored
- * ones.
- */
+/** The current state as a configuration file. It has no secrets; applying it keeps the stored ones. */
 export async function exportFile(db: Db, clock: Clock = systemClock): Promise<string> {
   const state = await readState(db);
   const notes: Notes = {

@@ -1,7 +1,4 @@
-/**
- * Creates the demo configuration of the first run: one group whose only account is the built-in simulator, and
- * a key.
- */
+/** The demo of the first run: a key, and a group whose only account is the built-in simulator. */
 
 import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

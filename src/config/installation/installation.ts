@@ -1,7 +1,4 @@
-/**
- * Opens the database of an installation together with the keys to its secrets. Only `openInstallation` changes a
- * schema.
- */
+/** Opens an installation's database and the keys to its secrets. Only `openInstallation` migrates it. */
 
 import { randomBytes as cryptoRandomBytes } from "node:crypto";
 import { existsSync, mkdirSync, statSync } from "node:fs";
@@ -180,10 +177,7 @@ async function openExisting(
   }
 }
 
-/**
- * False if the SQLite file does not exist yet. Always true for a database server, which has to be queried to
- * find out.
- */
+/** False if the SQLite file does not exist. Always true for a server, which has to be queried. */
 export function hasStore({ databaseUrl }: Settings): boolean {
   const path = parseSqlitePath(databaseUrl);
   return path === null || pathExists(path);

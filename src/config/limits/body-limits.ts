@@ -49,10 +49,7 @@ export const bodyLimits = {
   bodyReading: {
     /** Bodies up to this size are not counted: the number of connections bounds them. */
     uncountedBytesMax: 16 * KiB,
-    /**
-     * Minimum average rate of a body after its first `bodyIdleTimeoutMs`: 128 kbit/s, which a weak mobile link
-     * achieves.
-     */
+    /** Average rate of a body after its first `bodyIdleTimeoutMs`: 128 kbit/s, as a weak mobile link has. */
     bytesPerSecondMin: 16 * KiB,
     /** Maximum ratio of decompressed to compressed size. Results up to `unpackedFreeBytes` are always allowed. */
     unpackedRatioMax: 100,

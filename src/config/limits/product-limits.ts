@@ -210,10 +210,7 @@ export const limits = {
     recoveryIntervalMs: 5_000,
     holdAttemptsMax: 3,
     holdsPerBatch: 100,
-    /**
-     * Age at which a hold of this process that is unknown to it is recovered: its commit succeeded, but the
-     * confirmation was lost.
-     */
+    /** When a hold of this process that it does not know is recovered: its confirmation was lost. */
     orphanMs: 60_000,
   },
   /** How long the database may take to confirm that it accepts writes, and how long the result is cached. */
@@ -321,10 +318,7 @@ export const limits = {
   concurrentPasswordHashesMax: 2,
   waitingPasswordHashesMax: 64,
   signIn: {
-    /**
-     * Wrong passwords and codes in a window: for one account from one address, and for all accounts from one
-     * address.
-     */
+    /** Wrong passwords and codes in a window: for an account from an address, and from an address. */
     accountTries: 10,
     addressTries: 30,
     /** Attempts for one account from all addresses. High, because an attacker could lock the owner out. */

@@ -9,16 +9,10 @@ export const writeBehindLimits = {
     smallBatchDelayMs: 50,
     largeBatchDelayMs: 1_000,
     largeBatchMin: 10,
-    /**
-     * Requests at which a settlement transaction starts without delay, and at which it stops if other work
-     * waits for it.
-     */
+    /** At this many requests a settlement transaction starts at once, and stops if other work waits. */
     bookAtOnceMin: 5_000,
     bookBeforeYieldMin: 100,
-    /**
-     * Rows of one batch: they share a ledger entry and are settled together, unless the database rejects one of
-     * them.
-     */
+    /** Rows of one batch: they share a ledger entry and are settled together, unless one is rejected. */
     batchRows: 128,
     /** Requests of one step of that transaction, which takes about half a millisecond. */
     bookStepRows: 64,

@@ -324,10 +324,7 @@ const SYNTAX_MESSAGES: Partial<Record<ErrorCode, string>> = {
 
 const FIELD_OR_ITEM = /^\s*(- |[^\s'"{}[\],]+:(\s|$))/;
 
-/**
- * Finds the likely cause: for a wrongly indented field or item the parser expects a `-` or a `:`, on this line
- * or the one before.
- */
+/** The likely cause: where an item is wrongly indented, the parser expects a `-` or a `:`. */
 function findLikelyCause(
   { code, pos: [offset] }: YAMLError,
   text: string,

@@ -1,7 +1,4 @@
-/**
- * The `balance` of a user in the file. It is applied once, when the user is created; afterwards the ledger is
- * authoritative.
- */
+/** The `balance` of a user: applied once, when the user is created. Then the ledger is authoritative. */
 
 import { type Nano, parseUsd, usdText } from "../../money/nano.ts";
 import type { UserRecord } from "../../records/user.ts";

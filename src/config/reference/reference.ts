@@ -1,7 +1,4 @@
-/**
- * Generates the tables of docs/configuration.md from the outline of the schema. The text around them is written
- * by hand.
- */
+/** Generates the tables of docs/configuration.md. The text around them is written by hand. */
 
 import { stringify } from "yaml";
 import type { DefaultRule, OutlineField, OutlineValue } from "./outline.ts";

@@ -1,7 +1,4 @@
-/**
- * Routes for money that administrators move, always with a reason. Each creates one ledger entry and one change
- * log entry.
- */
+/** Money that administrators move, with a reason. Each is one ledger entry and one audit log entry. */
 
 import { z } from "zod";
 import {

@@ -26,10 +26,7 @@ export interface PresentedCredentials {
   clientAddress: string;
 }
 
-/**
- * Returns null for an anonymous request. An invalid token is rejected immediately, because its sender expects
- * to be authenticated.
- */
+/** Null for an anonymous request. An invalid token is rejected: its sender expects authentication. */
 export async function findActor(
   context: StoreContext,
   presented: PresentedCredentials,

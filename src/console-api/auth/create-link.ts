@@ -16,10 +16,7 @@ export type LinkRequest =
   | { purpose: "verify"; email: string };
 
 export interface CreatedLink {
-  /**
-   * The path to append to the URL of the console. The token follows the `#`, so that no server or log on the
-   * way sees it.
-   */
+  /** Appended to the URL of the console. No server or log on the way sees what follows the `#`. */
   path: string;
   expiresAtMs: number;
 }

@@ -1,7 +1,4 @@
-/**
- * Routes that create accounts: the first administrator by the link of the first start, others by invitation or
- * registration.
- */
+/** Routes that create accounts: the first administrator, invitations and registrations. */
 
 import { z } from "zod";
 import {

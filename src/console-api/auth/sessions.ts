@@ -68,17 +68,11 @@ export const sessionRoutes = {
       /** Names of the providers at which people sign in, in the order of the configuration. */
       providers: z.array(z.string()),
       password_sign_in: z.enum(PASSWORD_SIGN_IN),
-      /**
-       * Whether mail is configured: if so, a reset link can be sent by e-mail, otherwise an administrator
-       * creates one.
-       */
+      /** With mail, a reset link is sent by e-mail; without, an administrator creates one. */
       mail: z.boolean(),
       /** No administrator exists yet. */
       unclaimed: z.boolean(),
-      /**
-       * The URL at which clients reach the gateway; null if it is not configured. The address of the page works
-       * then.
-       */
+      /** Where clients reach the gateway; null if not configured: then the address of the page works. */
       public_url: z.string().nullable(),
       /** The minimum length of a password. */
       password_chars_min: z.number(),

@@ -1,7 +1,4 @@
-/**
- * Verifies an e-mail address by a link. The person who opens the link controls the address and creates the account
- * with a password.
- */
+/** Verifies an address by a link. Its reader controls the address, and creates the account. */
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";

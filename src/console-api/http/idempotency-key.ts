@@ -1,7 +1,4 @@
-/**
- * Reads the idempotency key of an operation that moves money, from the header `Idempotency-Key` or a field of
- * the body.
- */
+/** The idempotency key of an operation that moves money: `Idempotency-Key`, or a field of the body. */
 
 import { z } from "zod";
 import { readIdempotencyKey } from "../../gateway/idempotency/idempotency-key.ts";

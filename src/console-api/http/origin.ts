@@ -4,10 +4,7 @@ import { ApiError } from "../../errors.ts";
 import { isOwnOrigin, requestScheme } from "../../net/http-server/own-origin.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 
-/**
- * Rejects requests from other sites. Browsers send the origin of a request, and no page can forge it. Programs
- * send none.
- */
+/** Rejects requests from other sites by their origin, which no page can forge. Programs send none. */
 export function rejectForeignOrigin(headers: HeaderReader, publicUrl: string, hasCookie: boolean): void {
   const site = headers.get("sec-fetch-site");
   const origin = headers.get("origin");

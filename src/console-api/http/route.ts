@@ -16,10 +16,7 @@ import { parseInput } from "./parse-input.ts";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
-/**
- * Who may call a route: everyone, signed-in users, auditors and administrators, administrators alone, or only service
- * accounts.
- */
+/** Who may call a route: everyone, users, auditors and administrators, administrators, service accounts. */
 export type Access = "anyone" | "user" | "auditor" | "admin" | "service";
 
 /** An authenticated person. */
@@ -310,10 +307,7 @@ function defaultScope(access: Access, method: Method): TokenScope | "none" {
   return access === "admin" ? "admin" : "none";
 }
 
-/**
- * With the scope `keys`, an administrator's token changes only the administrator's own keys, like the token of
- * any user.
- */
+/** With the scope `keys`, an administrator's token changes only the own keys, like any user's. */
 function withTokenRole<Who extends Actor | null>(actor: Who, needed: TokenScope | "none"): Who {
   if (needed !== "keys" || actor?.via.kind !== "token" || actor.via.scope === "admin") return actor;
   return { ...actor, role: "user" };

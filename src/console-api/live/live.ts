@@ -1,7 +1,4 @@
-/**
- * Streams live data of this process to the console once a second. It is computed once for all viewers, and only
- * while there are any.
- */
+/** Streams live data to the console once a second: computed once for all viewers, if there are any. */
 
 import type { Clock } from "../../base/clock.ts";
 import { ApiError } from "../../errors.ts";

@@ -25,10 +25,7 @@ export interface AuthThrottles {
  * concurrent ones are limited. Afterwards only those that failed with `wrong_credentials` count.
  */
 export interface Attempts {
-  /**
-   * Attempts for an account from an address: a low limit per address, and a high one in total, because others
-   * could lock the owner out.
-   */
+  /** A low limit per address, and a high one in total, because others could lock the owner out. */
   forAccount<T>(account: string, clientAddress: string, attempt: () => Promise<T>): Promise<T>;
   /** Attempts of a caller who has already verified one credential: a separate budget, which others cannot exhaust. */
   forVerifiedCaller<T>(subject: string, attempt: () => Promise<T>): Promise<T>;

@@ -32,10 +32,7 @@ const balanceResponse = z.object({
   held: z.string(),
   /** Negative if there is a debt. */
   available: z.string(),
-  /**
-   * Request costs above the holds that the balance could not cover. Paid requests are rejected until the debt
-   * is paid.
-   */
+  /** What requests cost above holds and balance. Until it is paid, paid requests are rejected. */
   debt: z.string(),
 });
 

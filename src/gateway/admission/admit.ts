@@ -1,6 +1,4 @@
-/**
- * Checks whether a key may call a model through an interface. Reads the same policy rows that `GET /v1/models` lists.
- */
+/** Whether a key may call a model through an interface: by the rows that `GET /v1/models` lists. */
 
 import { KINDS } from "../../accounts/kinds/table.ts";
 import { ApiError, paramError } from "../../errors.ts";

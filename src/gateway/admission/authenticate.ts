@@ -1,7 +1,4 @@
-/**
- * Authenticates a caller: bearer token → digest → key and group. Works in memory: no key, valid or invalid, causes a
- * query.
- */
+/** Authenticates in memory: bearer token → digest → key and group. No key causes a query. */
 
 import { ApiError } from "../../errors.ts";
 import { isInNetworks } from "../../net/http-server/networks.ts";
@@ -205,9 +202,7 @@ function incorrectKey(hint: string, secret: string | null = null): ApiError {
   return authenticationError("invalid_api_key", `Incorrect API key provided${maskedKey}. ${hint}`);
 }
 
-/**
- * The last four characters, enough to identify which key it was. No part of a secret in another format may be shown.
- */
+/** The last four characters identify the key. No part of a secret in another format may be shown. */
 function maskSecret(secret: string): string {
   const end = /^gwk_\w{40,}(\w{4})$/.exec(secret)?.[1];
   return end === undefined ? "" : `: gwk_****${end}`;

@@ -96,9 +96,7 @@ export function userSubject(id: string, limits: CallerLimits): Subject {
   return { scope: "user", id, limits };
 }
 
-/**
- * Throws if the request is larger than what the windows have left. The caller of this function then cancels the lease.
- */
+/** Throws if the request is larger than what the windows have left. The caller then cancels the lease. */
 export function raiseReservation(
   limits: LimitSource,
   { lease, subjects }: { readonly lease: LimitLease; readonly subjects: readonly Subject[] },

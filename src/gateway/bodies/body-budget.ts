@@ -164,10 +164,7 @@ class SharedBodyBudget implements BodyBudget {
     }
   }
 
-  /**
-   * Enqueues the growth, or serves it at once. A body that has partly arrived goes first: others wait for the room it
-   * holds.
-   */
+  /** Enqueues the growth, or serves it at once. A body that has partly arrived goes first. */
   #enqueue(reservation: SharedReservation, bytes: number): Growth {
     const growth: Growth = { reservation, bytes, state: QUEUED };
     reservation.growth = growth;

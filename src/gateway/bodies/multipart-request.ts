@@ -1,6 +1,4 @@
-/**
- * An image edit sent as a multipart form: spooled while it arrives and forwarded unchanged except for the model name.
- */
+/** An image edit as a multipart form: spooled, and forwarded unchanged except for the model name. */
 
 import type { Deadlines } from "../../base/deadlines.ts";
 import { ApiError, paramError } from "../../errors.ts";

@@ -1,7 +1,4 @@
-/**
- * Spools bodies that are too large for memory: written to an unnamed file while they arrive, and readable as often as
- * needed.
- */
+/** Bodies too large for memory: written to an unnamed file, and readable as often as needed. */
 
 import { type FileHandle, mkdir, open, readdir, rm, unlink } from "node:fs/promises";
 import { join } from "node:path";
@@ -211,10 +208,7 @@ function fileBody(file: FileHandle, bytes: number, share: SpoolShare): SpooledBo
   };
 }
 
-/**
- * The file is unlinked at once and exists only as an open handle: a crash leaves nothing behind, and no other user can
- * open it.
- */
+/** The file is unlinked at once: a crash leaves nothing behind, and no other user can open it. */
 async function openUnnamed(dir: string): Promise<FileHandle> {
   const path = join(dir, `spool-${crypto.randomUUID()}`);
   const file = await open(path, "wx+", 0o600);

@@ -174,9 +174,7 @@ interface UnaffordableHold {
   readonly shortage: InsufficientHold;
 }
 
-/**
- * A request is not rejected because of an estimate: the input is counted first, and the hold is tried with that cost.
- */
+/** An estimate rejects no request: the input is counted, and the hold is tried with that cost. */
 async function holdAsCounted(
   { billingEngine, inputCounter }: HoldServices,
   { chargeable, estimated, conversationTokens, shortage }: UnaffordableHold,

@@ -1,7 +1,4 @@
-/**
- * Remembers which parameters that the gateway adds to requests an account rejects. The next one of a list of names is then
- * used, or none.
- */
+/** Which added parameters an account rejects: the next name of a list is used then, or none. */
 
 import type { UpstreamFailure } from "../../accounts/failure.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
@@ -43,10 +40,7 @@ export class RejectedNames {
     return this.#parameter.names[this.#countRejected(route)];
   }
 
-  /**
-   * True if the account rejected the request because of a parameter that its client did not send: a retry then makes
-   * sense.
-   */
+  /** The account rejected a parameter that the client did not send, so a retry makes sense. */
   recordRejection(route: AccountRoute, { class: kind, error }: UpstreamFailure): boolean {
     const { request, foreignNames, memory, monotonicMs } = this.#parameter;
     const rejectedCount = this.#countRejected(route);

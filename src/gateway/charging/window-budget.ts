@@ -35,10 +35,7 @@ export function forecastBudget(
   return { input, forecast, wantedNano: computeMaxCost(input, forecast) };
 }
 
-/**
- * Uses the estimate for text, which can be counted. A hold assumes one token per byte, which would fill windows
- * needlessly.
- */
+/** Text by its estimate, as it can be counted: one token per byte would fill windows needlessly. */
 function computeMaxCost(input: ForecastInput, { tariff, upper, estimatedNano }: Forecast): Nano {
   if (input.endpoint.output === "image") {
     const used = { inputTokens: upper?.inputTokens ?? 0, outputTokens: 0, webSearches: 0 };
@@ -59,10 +56,7 @@ export function likelyCost({ input, forecast }: WindowBudget): Nano {
   return computeTariffCost(forecast.tariff, forecastUsage(input, used));
 }
 
-/**
- * `restNano` is the smallest remainder of the caller's windows. Below the shortest output the limiter rejects the
- * request.
- */
+/** `restNano`: the smallest remainder of the windows. Below the shortest output the limiter rejects. */
 export function reserveWithin({ input, forecast, wantedNano }: WindowBudget, restNano: number): Nano {
   if (Number(wantedNano) <= restNano) return wantedNano;
   if (!input.endpoint.isBounded) return wantedNano;

@@ -1,6 +1,4 @@
-/**
- * The rows of `GET /v1/models?client_version=` in addition to the standard ones: models in the format that Codex reads.
- */
+/** What `GET /v1/models?client_version=` lists in addition: models in the format that Codex reads. */
 
 import type { PolicyGroup, PublishedModel } from "../../policy/snapshot.ts";
 
@@ -28,17 +26,12 @@ export function codexModels(group: PolicyGroup): CodexModel[] {
     .map(describe);
 }
 
-/**
- * An entry would replace Codex's own data about a model, above all its prompts, so models that Codex knows are omitted.
- */
+/** Models that Codex knows are omitted: an entry would replace its own data, above all its prompts. */
 function isBundled(id: string): boolean {
   return id.startsWith("gpt-") || id.startsWith("codex-");
 }
 
-/**
- * Reasoning levels and verbosity are omitted: the policy does not record whether a model has them, and some models
- * reject both.
- */
+/** Reasoning levels and verbosity are omitted: not known here, and some models reject both. */
 function describe(model: PublishedModel, index: number): CodexModel {
   const { id, contextTokens } = model;
   return {

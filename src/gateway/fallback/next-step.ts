@@ -26,10 +26,7 @@ export interface FallbackServices extends RequestPolicyServices {
   readonly dispatcher: { readonly retries: RetryBudget; readonly attemptsMax: number };
 }
 
-/**
- * Sets the run of the context, unless the key or the client allows no fallback. A conversation begins at the step where
- * it stays.
- */
+/** Sets the run, unless key or client allow no fallback. A conversation begins at the step of its stay. */
 export async function openFallback(
   services: FallbackServices,
   context: AdmittedRequest,

@@ -1,7 +1,4 @@
-/**
- * Reads the header `Idempotency-Key` and builds the errors for repeats. The stored state is in
- * billing/idempotency/idempotency.ts.
- */
+/** Reads `Idempotency-Key` and builds the errors for repeats (billing/idempotency/idempotency.ts). */
 
 import { nextTurn } from "../../base/next-turn.ts";
 import type { IdempotencyStart } from "../../billing/idempotency/idempotency.ts";
@@ -34,10 +31,7 @@ export interface Fingerprint {
   end(): string;
 }
 
-/**
- * The fingerprint of a request. A JSON body is one part. A form is added field by field, because clients choose a new
- * boundary each time.
- */
+/** A JSON body is one part. A form is added by field, because clients choose a new boundary each time. */
 export function computeFingerprint(endpoint: string): Fingerprint {
   const hasher = new Bun.CryptoHasher("sha256");
   const fingerprint: Fingerprint = {

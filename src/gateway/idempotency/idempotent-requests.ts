@@ -70,10 +70,7 @@ async function fingerprintRequest(
   return (await fingerprint.addInTurns(partBytes(inputText.body))).end();
 }
 
-/**
- * After such a failure the Idempotency-Key is spent. The error states it, because clients would otherwise retry with
- * the key.
- */
+/** After such a failure the key is spent. The error states it, because clients would retry with it. */
 export function withSpentKey({
   code,
   message,

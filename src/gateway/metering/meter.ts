@@ -19,10 +19,7 @@ export interface UsageEvidence {
   images: number;
   /** Size and quality of those images, as the upstream reports them (`image-kind.ts`). */
   imageKind: string | null;
-  /**
-   * The response was read to its end, whether or not the client was still connected. False if it broke off or was
-   * cancelled.
-   */
+  /** The response was read to its end, with or without its client; false if it broke off. */
   isWhole: boolean;
   /** Counts the received text, for upstreams that report no usage; null for responses without text. */
   countOutput: (() => Promise<CountedOutput>) | null;
@@ -66,10 +63,7 @@ function toTokens(usage: TokenUsage | null, images: number): TokenCounts {
   };
 }
 
-/**
- * Input and output were reported, at the end of the response. Some servers send zeros if they do not count: that counts
- * as no report.
- */
+/** Reported at the end of the response. Zeros, which some servers send instead of counts, are no report. */
 export function isWholeCount({ missing, isEarly, inputTokens, outputTokens }: TokenUsage): boolean {
   return missing === null && !isEarly && inputTokens + outputTokens > 0;
 }

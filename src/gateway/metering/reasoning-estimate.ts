@@ -8,9 +8,7 @@ export interface ReasoningSubject {
   readonly upstreamModel: string;
   /** As the request sets it; null if it does not. */
   readonly effort: string | null;
-  /**
-   * A stream may show reasoning while it is produced. Of a whole response a client that disconnected has seen nothing.
-   */
+  /** A stream may show reasoning. Of a whole response a client that disconnected has seen nothing. */
   readonly stream: boolean;
 }
 
@@ -44,9 +42,7 @@ export class ReasoningEstimates {
   /** Ordered by their last sample. */
   readonly #subjects = new Map<string, LearntReasoning>();
 
-  /**
-   * Learns from a response that ended with usage: this many of its tokens were reasoning that the client did not see.
-   */
+  /** Learns from a response with usage: this many tokens were reasoning that the client did not see. */
   learn(subject: ReasoningSubject, unseenTokens: number): void {
     if (!(unseenTokens >= 0 && unseenTokens <= TOKENS_MAX)) return;
     const key = subjectKey(subject);

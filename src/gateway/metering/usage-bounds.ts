@@ -1,7 +1,4 @@
-/**
- * Bounds the counts of a usage report by what the request allowed. An upstream can report anything, and a user must not
- * pay for it.
- */
+/** Bounds a usage report by what the request allowed: no user pays for what an upstream invents. */
 
 import { lowest } from "../../base/lowest.ts";
 import { usageLimits } from "../../count-limits.ts";

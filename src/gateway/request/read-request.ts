@@ -206,9 +206,7 @@ export class RequestReader {
   }
 }
 
-/**
- * Returns an array that covers its whole buffer. A small body may share its buffer with the head, which is still read.
- */
+/** An array that covers its whole buffer. A small body may share it with a head that is still read. */
 async function ownBytes(bytes: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
   const { buffer } = bytes;
   if (buffer instanceof ArrayBuffer && buffer.byteLength === bytes.length) return new Uint8Array(buffer);

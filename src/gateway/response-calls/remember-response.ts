@@ -67,10 +67,7 @@ export interface AnnouncementServices {
   readonly dispatcher: { readonly deadlines: Deadlines };
 }
 
-/**
- * A paid response has no usage row before its settlement. Until then other processes on this database find it by its
- * hold.
- */
+/** A paid response has no usage row before its settlement: other processes find it by its hold. */
 export async function announceResponse(
   services: AnnouncementServices,
   context: ReservedRequest,

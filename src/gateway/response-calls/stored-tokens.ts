@@ -1,7 +1,4 @@
-/**
- * The length of a conversation that an upstream stores: the input and output of its last response are the input of the
- * next.
- */
+/** The length of a conversation that an upstream stores: input and output of its last response. */
 
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import type { Db } from "../../store/engine/db.ts";

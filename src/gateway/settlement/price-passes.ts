@@ -1,7 +1,4 @@
-/**
- * Prices a request of several passes, each with its own context and perhaps another model: compaction, advice of another
- * model, fallback.
- */
+/** Prices passes, each with its own context and perhaps another model: compaction, advice, fallback. */
 
 import {
   type Costs,

@@ -25,10 +25,7 @@ export interface RequestEnding extends UsageEvidence {
   isServed: boolean;
   /** Estimates the streamed text synchronously; null for responses that are not streamed as text. */
   estimateShown: (() => CountedOutput) | null;
-  /**
-   * The client disconnected before the end. Output that it did not receive is estimated and charged if the group
-   * charges.
-   */
+  /** The client disconnected. Output that it did not receive is charged if the group charges. */
   isAbandoned: boolean;
   /** For traces; absent if there is no response. */
   describeResponse?: (() => ResponseFacts) | undefined;

@@ -136,9 +136,7 @@ function recordUse(services: SettlementServices, context: AuthenticatedRequest, 
   return row;
 }
 
-/**
- * The request was served, and the upstream has not reported all of its use. A background response may still report it.
- */
+/** The request was served, and a background response may still report the rest of its use. */
 function isUnreported(
   { endpoint }: RequestContext,
   { isServed, outcome, usage, images }: RequestEnding,

@@ -1,7 +1,4 @@
-/**
- * Maps a stored response to the key and the account that created it. Later calls on it go to that account, for that key
- * only.
- */
+/** Maps a stored response to its key and account. Later calls go to that account, for that key. */
 
 import type { EndedResponse } from "../../protocols/whole-response.ts";
 import type { Db } from "../../store/engine/db.ts";

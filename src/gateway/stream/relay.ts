@@ -59,10 +59,7 @@ export interface RelayDelivery {
   endDrain(): void;
   /** Closes the connection of a client that does not read. */
   closeConnection(): void;
-  /**
-   * Called once with the end of the stream. The terminal event is written after the promise resolves, or at once if it
-   * is null.
-   */
+  /** Called once. The terminal event is written when the promise resolves, or at once if it is null. */
   settle(end: StreamEnd): Promise<void> | null;
 }
 

@@ -21,9 +21,7 @@ export interface AccountSlot {
   readonly route: AccountRoute;
   /** Whether its limits are still reserved: see `LimitLease`. */
   isHeld(): boolean;
-  /**
-   * Ends the attempt, with its use if that is known. The next request that waits for this account is served at once.
-   */
+  /** Ends the attempt, with its use if known. The next request for this account is served at once. */
   release(use: TrueUse | null): void;
   /** Records the use of the attempt once it is known, before or after its end. */
   settle(use: TrueUse): void;
@@ -229,9 +227,7 @@ function isFailingEverywhere(last: ApiError | null, { reason }: SelectionVerdict
   return last !== null && last.status !== 404 && reason === "failing";
 }
 
-/**
- * Describing all candidates takes microseconds for a few of them. Above this number only the picked one is described.
- */
+/** Describing candidates takes microseconds for a few. Above this number only the picked one is. */
 const DESCRIBED_CANDIDATES_MAX = 12;
 /** If no slot could be taken the reasons matter, but a trace needs no more than this many. */
 const REJECTED_CANDIDATES_MAX = 50;

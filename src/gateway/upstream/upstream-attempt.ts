@@ -11,10 +11,7 @@ import type { UpstreamBody } from "../../protocols/shared/request.ts";
  * which is a cost that fast responses avoid: access it late.
  */
 export interface Client extends Pick<Request, "signal"> {
-  /**
-   * The real client, if this object counts as connected after the disconnect. No attempt starts for a client that
-   * disconnected.
-   */
+  /** The real client, if it still counts as connected. No attempt starts for one that disconnected. */
   readonly realClient?: Client;
 }
 

@@ -321,10 +321,7 @@ function readFailure({ isTooLarge, error }: FlowStep): UpstreamFailure {
     : classifyError(200, error, null);
 }
 
-/**
- * In Chat Completions the terminal event is the end marker itself. Other interfaces may need one after their terminal
- * event.
- */
+/** In Chat Completions the terminal event is the end marker. Others may need one after theirs. */
 function withEndMarker(terminal: readonly Part[], endMarker: Uint8Array | null): readonly Part[] {
   return endMarker === null || terminal[0]?.bytes === endMarker
     ? terminal

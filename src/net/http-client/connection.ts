@@ -16,9 +16,7 @@ export interface ConnectionSlot {
 /** `fin` is an orderly close. Whether it is a failure depends on what was still expected. */
 export type ConnectionEnd = HttpFailure | { readonly kind: "fin" };
 
-/**
- * The user of a connection. It is an object, and all sockets share their callbacks, so a socket costs no closures.
- */
+/** The user of a connection. All sockets share the callbacks of this object: no closures. */
 export interface ConnectionUser {
   /** Connected and, with TLS, verified. */
   onOpen(): void;

@@ -31,10 +31,7 @@ export interface Connections {
   close(): void;
 }
 
-/**
- * Upstreams are configured by the operator, so this many are never in use. The limit bounds what years of DNS changes
- * accumulate.
- */
+/** Never in use: the operator configures upstreams. Bounds what years of DNS changes accumulate. */
 const SLOTS_MAX = 1_024;
 /** An idle connection may stay open for a quarter longer than `idleMs`. */
 const SWEEPS_PER_IDLE = 4;

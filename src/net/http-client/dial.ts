@@ -14,10 +14,7 @@ export interface DialerOptions {
   cacheMs: number;
 }
 
-/**
- * Base URLs are configured by the operator, so this many are never in use. The limit bounds what years of edits
- * accumulate.
- */
+/** Never in use: the operator configures base URLs. Bounds what years of edits accumulate. */
 const ROUTES_MAX = 1_024;
 
 export class Dialer {

@@ -40,10 +40,7 @@ export function mayDial(ip: string, { privateNetwork }: { privateNetwork: boolea
   return { ok: false, reason: kind };
 }
 
-/**
- * Whether a base URL names an address that only `private_network` allows. Null for a name, which is looked up when it is
- * dialled.
- */
+/** Whether an address needs `private_network`. Null for a name, which is looked up when dialled. */
 export function findLocalAddress(baseUrl: string): "private" | "loopback" | null {
   const host = URL.parse(baseUrl)?.hostname ?? "";
   if (host === "localhost" || host.endsWith(".localhost")) return "loopback";
@@ -57,10 +54,7 @@ export function classifyAddress(ip: string): AddressClass {
   return address.family === 4 ? classifyV4(address.value) : classifyV6(address.groups);
 }
 
-/**
- * Returns one spelling per destination, ready for a URL once IPv6 is put in brackets; null for anything but an
- * address.
- */
+/** One spelling per destination, for a URL once IPv6 is in brackets; null for anything but an address. */
 export function canonicalAddress(text: string): string | null {
   const address = parseAddress(text);
   if (address === null) return null;

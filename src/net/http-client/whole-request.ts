@@ -20,10 +20,7 @@ const TOGETHER_BYTES_MAX = 65_536;
 /** A write copies into the kernel or does nothing, so one buffer serves all requests. */
 const scratch = Buffer.allocUnsafeSlow(TOGETHER_BYTES_MAX);
 
-/**
- * Returns the parts that were not accepted. Null: the request is in the write batcher, and `sender` sends it at the
- * end of the turn.
- */
+/** The parts that were not accepted. Null: `sender` sends the request at the end of the turn. */
 export function writeRequest(
   out: ByteWriter,
   sender: RequestSender,
@@ -69,10 +66,7 @@ export function writeParts(out: ByteWriter, parts: readonly Part[]): readonly Pa
   return NO_PARTS;
 }
 
-/**
- * The memory of the part was freed while it waited, because the response was complete without it. The part cannot be
- * sent.
- */
+/** The memory of the part was freed while it waited: the response was complete without it. */
 export function isFreed({ bytes, end }: Part): boolean {
   return bytes.length < end;
 }

@@ -1,7 +1,4 @@
-/**
- * All connections of one server: counts them for admission, checks their time limits, and closes them in order at
- * shutdown.
- */
+/** All connections of a server: counted for admission, checked against limits, closed at shutdown. */
 
 import type { Socket } from "bun";
 import { ConnectionAdmission } from "./admission.ts";

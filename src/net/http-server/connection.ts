@@ -99,10 +99,7 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     this.reportMemory();
   }
 
-  /**
-   * An exception was thrown while handling this connection. Close it, so that the client does not wait for a
-   * response.
-   */
+  /** This connection's handling threw: close it, so that its client does not wait for a response. */
   failResponse(thrown: unknown): void {
     this.context.reportFault(thrown);
     this.terminate();

@@ -12,10 +12,7 @@ export function fileDescriptorsMax(): number {
 
 /** Descriptors reserved for the database, the journal, the log and uploads. */
 const RESERVED_FILES = 64;
-/**
- * One process can serve this many requests at once. Each of them needs a second descriptor for its upstream
- * connection.
- */
+/** Requests at once in a process. Each needs a second descriptor for its upstream connection. */
 const UPSTREAMS_MAX = 5_000;
 
 /** The maximum number of client connections that leaves enough descriptors for upstream connections. */

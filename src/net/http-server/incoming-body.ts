@@ -24,10 +24,7 @@ const PREALLOCATED_BYTES_MAX = 1024 * 1024;
 /** Reserved in front of the body, so that the upstream request head and the body can be sent in one write. */
 const PREFIX_BYTES = 1024;
 
-/**
- * A piece up to this length is appended to the one before it, because a separate array costs more than copying a few
- * bytes.
- */
+/** A piece up to this length is appended to the one before: an array costs more than copying it. */
 const SMALL_PIECE_BYTES_MAX = 1024;
 /** Size of the array that small pieces share. */
 const SMALL_PIECES_BUFFER_BYTES = 16 * 1024;

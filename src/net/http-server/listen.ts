@@ -22,9 +22,7 @@ export interface HttpListener {
   announceClose(): void;
   /** Stops accepting connections. Those that are open are served on. */
   stopListening(): void;
-  /**
-   * Stops accepting connections. Resolves when all connections have received their pending responses and were closed.
-   */
+  /** Stops accepting. Resolves when all connections have got their responses and were closed. */
   close(): Promise<void>;
   /** Closes all remaining connections at once. */
   closeNow(): void;

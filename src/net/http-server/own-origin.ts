@@ -1,7 +1,4 @@
-/**
- * Checks whether a web page belongs to this installation. Browsers set the Origin header themselves, and a page
- * cannot forge it.
- */
+/** Whether a page belongs to this installation, by its Origin, which a page cannot forge. */
 
 export function isOwnOrigin(origin: string, headers: Pick<Headers, "get">, publicUrl: string): boolean {
   if (!URL.canParse(origin)) return false;

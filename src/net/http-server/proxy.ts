@@ -9,10 +9,7 @@ export function isProxy(peer: string, publicUrl: string): boolean {
   return /^(?:::ffff:)?127\.|^::1$/.test(peer) || (publicUrl.startsWith("https:") && PRIVATE.test(peer));
 }
 
-/**
- * A proxy forwards the request, and the public URL does not show that it is trusted: the address of the client is
- * unknown.
- */
+/** An unknown proxy forwards the request, so the address of the client is unknown. */
 export function hidesClientAddress(headers: HeaderReader, peer: string, publicUrl: string): boolean {
   return !publicUrl.startsWith("https:") && PRIVATE.test(peer) && headers.has("x-forwarded-for");
 }

@@ -1,6 +1,4 @@
-/**
- * Parses the request line and headers of a request. A request that two parsers could read differently is rejected.
- */
+/** Parses a request's line and headers. What two parsers could read differently is rejected. */
 
 import { decodeLatin1 } from "../../base/bytes.ts";
 import {

@@ -1,6 +1,4 @@
-/**
- * What all connections of one server share: limits, memory budgets, the request handler and the connection registry.
- */
+/** What the connections of a server share: limits, budgets, the request handler, the registry. */
 
 import type { HttpResponse, WholeResponse } from "../wire/http-message.ts";
 import type { AdmittedConnection } from "./admission.ts";
@@ -18,10 +16,7 @@ export interface ConnectionLimits {
   readonly firstByteMs: number;
   /** Idle time between two requests. */
   readonly idleMs: number;
-  /**
-   * Bytes of pipelined requests above which reading stops, and unsent bytes of a response above which the next
-   * request waits.
-   */
+  /** Pipelined bytes above which reading stops, and unsent ones above which the next request waits. */
   readonly readAheadBytesMax: number;
   /** How long a long body may wait for a reader. The connection is paused until then. */
   readonly unreadBodyMs: number;

@@ -47,9 +47,7 @@ export abstract class SocketSide implements BytesHolder {
 
   // The client.
 
-  /**
-   * One signal for all requests of the connection, because few requests need one and each would have to create it.
-   */
+  /** One signal for all requests of the connection, because few need one, and each would create it. */
   get signal(): AbortSignal {
     this.disconnectController ??= new AbortController();
     if (this.state === "over" && !this.disconnectController.signal.aborted) this.disconnectController.abort();
@@ -77,9 +75,7 @@ export abstract class SocketSide implements BytesHolder {
     return this.#occupiedBytes > 0;
   }
 
-  /**
-   * Reports to the budget. A response counts until it is sent, unless its memory is shared with other connections.
-   */
+  /** Reports to the budget. A response counts until it is sent, unless others share its memory. */
   protected reportMemory(): void {
     const { sender } = this;
     const isUnauthenticated = this.trust !== "authenticated";

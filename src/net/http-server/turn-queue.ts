@@ -1,7 +1,4 @@
-/**
- * Distributes queued work of many connections over turns of the event loop: a fixed number of items per turn, in
- * order.
- */
+/** Distributes work of many connections over turns of the event loop: some items a turn, in order. */
 
 export class Turns {
   #queue: (() => void)[] = [];

@@ -79,9 +79,7 @@ export class FramedBody {
     this.hasEnded = framing === 0;
   }
 
-  /**
-   * Returns the next piece, or null when the read is consumed up to `to`, the body has ended or its framing is invalid.
-   */
+  /** The next piece; null when `to` is reached, the body has ended, or its framing is invalid. */
   next(bytes: Buffer, to = bytes.length): Part | null {
     if (this.hasEnded || this.fault !== null || this.at >= to) return null;
     if (this.framing === CHUNKED) return this.#nextChunked(bytes, to);

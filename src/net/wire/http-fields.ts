@@ -55,10 +55,7 @@ export class Fields {
   keepsAlive = false;
 }
 
-/**
- * Continues from any position in the first line. Returns null when the head is incomplete, and the error text when it
- * is invalid.
- */
+/** Continues anywhere in the first line. Null for an incomplete head, an error text for an invalid one. */
 export function scanFields(bytes: Buffer, from: number): Fields | string | null {
   const end = bytes.length;
   const fields = new Fields();

@@ -7,10 +7,7 @@ import type { HeaderReader } from "./http-fields.ts";
 export interface IncomingHttpRequest {
   readonly method: string;
   readonly headers: HeaderReader;
-  /**
-   * Aborted when the client disconnects. The signal belongs to the connection, so remove listeners when the request
-   * ends.
-   */
+  /** Aborted on a disconnect. It belongs to the connection: remove listeners at the end. */
   readonly signal: AbortSignal;
   /** Null when the request has no body. */
   readonly body: HttpBody | null;

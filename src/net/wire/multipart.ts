@@ -266,9 +266,7 @@ function readDisposition(value: string, contentType: string | null): PartHeaders
   return { name, isFile: filename !== null || parameters.has("filename*"), filename, contentType };
 }
 
-/**
- * Returns quoted values as they are between the quotes. Returns null if text is left over or a parameter is repeated.
- */
+/** Quoted values are as between their quotes. Null if text is left over or a parameter is repeated. */
 function readParameters(text: string, from: number): Map<string, string> | null {
   const parameters = new Map<string, string>();
   PARAMETER.lastIndex = from;

@@ -270,10 +270,7 @@ function joinLines(lines: readonly Part[]): Part {
   return wholeBytesPart(bytes);
 }
 
-/**
- * Whether the block is exactly one `event:` and one `data:` line in the usual format, so that it can be forwarded
- * unchanged.
- */
+/** Exactly one `event:` and one `data:` line in the usual format, which is forwarded unchanged. */
 export function isPlain({ type, data }: SseEvent, bytes: Uint8Array, start: number, end: number): boolean {
   if (type === null || data === null || data.bytes !== bytes) return false;
   return (

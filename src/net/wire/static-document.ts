@@ -1,7 +1,4 @@
-/**
- * A document that does not change while the process runs. Its bytes are built once, and its ETag serves revalidation
- * requests.
- */
+/** A document that does not change: its bytes are built once, and its ETag serves revalidation. */
 
 import type { HeaderReader } from "./http-fields.ts";
 import { SharedResponse } from "./http-message.ts";

@@ -35,10 +35,7 @@ export class WriteBatcher {
     this.#atEndOfTurn = atEndOfTurn;
   }
 
-  /**
-   * Returns the position where `length` bytes can be written before `post`, or -1 if they are too long or should be
-   * sent at once.
-   */
+  /** Where `length` bytes fit before `post`; -1 if they are too long or should be sent at once. */
   reserve(length: number): number {
     if (length > BATCHED_WRITE_BYTES_MAX) return -1;
     if (this.#unbatchedWritesLeft > 0 && this.#ends.length === 0) {

@@ -103,10 +103,7 @@ class ChatReader implements StreamReader {
   readonly #finishedChoices = new Set<number>();
   readonly #finishReasons: string[] = [];
   #hasContent = false;
-  /**
-   * `[DONE]`, preceded by the usage if the client requested it and the upstream sent it too early or only together with
-   * choices.
-   */
+  /** `[DONE]`, after the usage if the upstream sent that too early or only together with choices. */
   #done: Uint8Array = DONE;
   #prefix: SharedPrefix | null = null;
 

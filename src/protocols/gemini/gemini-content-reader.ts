@@ -61,10 +61,7 @@ export class ContentReader {
     this.unread.push(`${path}.${name}`);
   }
 
-  /**
-   * The signature of a call holds what the model thought before it. Other dialects have it in separate reasoning, so
-   * it becomes both.
-   */
+  /** A call's signature holds the thoughts before it, which other dialects have as reasoning. */
   #readCall(call: Json, part: Json): void {
     const signed = readSignature(member(part, "thoughtSignature"));
     if (signed !== null) this.#addReasoning(signed.text, signed.opaque);

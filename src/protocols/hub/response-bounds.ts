@@ -1,7 +1,4 @@
-/**
- * Counts what a reader keeps of one response, and ends a response that exceeds a bound. The table of bounds is
- * `count-limits.ts`.
- */
+/** Counts what a reader keeps of a response, and ends one that exceeds a bound (`count-limits.ts`). */
 
 import { responseBounds } from "../../count-limits.ts";
 import { isObject } from "../../json/parse.ts";

@@ -147,10 +147,7 @@ class ImagesReader implements StreamReader {
     return this.#usage !== null && isEarly ? { ...this.#usage, isEarly } : this.#usage;
   }
 
-  /**
-   * An image that the client or the upstream aborted was generated all the same. The last of several may be in progress
-   * too.
-   */
+  /** An aborted image was generated all the same. The last of several may be in progress too. */
   get images(): number {
     return this.#isImageInProgress() ? this.#finishedImages + 1 : this.#finishedImages;
   }

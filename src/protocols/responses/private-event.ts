@@ -30,10 +30,7 @@ export function isResponseEvent(bytes: Uint8Array, at: number): boolean {
 const TYPE_FIRST = Buffer.from('{"type":"');
 const TYPE_LAST = Buffer.from(',"type":"');
 
-/**
- * Whether the `type` member, first or last in the data, equals the `event:` line. Nearly all events match, so none is
- * parsed for it.
- */
+/** Whether `type`, first or last, equals the `event:` line. Nearly all do, so none is parsed for it. */
 export function hasDeclaredType(name: Part, data: Part): boolean {
   const length = name.end - name.start;
   const last = data.end - 1 - TYPE_LAST.length - length - 1;

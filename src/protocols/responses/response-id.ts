@@ -1,7 +1,4 @@
-/**
- * Finds the response id of an event: lifecycle events of the Responses API contain their response, which begins with
- * its id.
- */
+/** The response id of an event: lifecycle events contain their response, which begins with it. */
 
 import { memberStart } from "../../json/member.ts";
 import { type JsonField, scanObject, stringValue, wantedFields } from "../../json/scan.ts";

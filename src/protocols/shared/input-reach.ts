@@ -33,10 +33,7 @@ export interface InputReach {
   remoteFiles: number;
   /** The request references items of an earlier conversation. */
   namesKept: boolean;
-  /**
-   * The request offers hosted tools, which the upstream runs itself: their results are read as input, perhaps several
-   * times.
-   */
+  /** Hosted tools, which the upstream runs: it reads their results as input, perhaps repeatedly. */
   hostsTools: boolean;
   /** The request offers a search of the web, under any name that a dialect has for it. */
   searchesWeb: boolean;

@@ -17,9 +17,7 @@ import { isPlainBody } from "./plain-body.ts";
 import type { HostedForm, KnownPrefix, RequestBody } from "./request.ts";
 import { limitSearches, type SearchOffer } from "./search-limit.ts";
 
-/**
- * Fields that the gateway uses for routing or metering. None may occur twice: parsers differ in which one they keep.
- */
+/** Fields for routing or metering. None may occur twice: parsers differ in which one they keep. */
 export const ROUTING_FIELDS = [
   "model",
   "models",

@@ -29,10 +29,7 @@ const CHARACTER_RANGE = /^[A-Za-z0-9]-[A-Za-z0-9]$/;
 /** Public documentation pages that explain an error. */
 const DOCUMENTATION =
   /^(?:https:\/\/)?(?:platform\.openai\.com\/docs|help\.openai\.com|go\.microsoft\.com\/fwlink|learn\.microsoft\.com|aka\.ms)(?:[/?#][\w\-/?=#&.]{0,100})?$/;
-/**
- * Words joined by a hyphen or slash in ordinary prose. Accepting any two words would let names such as `acme-prod`
- * through.
- */
+/** Hyphenated words of ordinary prose. Accepting any two would let names like `acme-prod` through. */
 const JOINED_WORDS =
   /^(?:[Nn]on|[Pp]re|re|[Mm]ulti|sub|self|well|read|write|one|two|long|short|real|built|rate|zero|null|time|up|in|out|top|full|end|and|base64|mid|per|input|output)[-/][a-z]{1,14}$/;
 

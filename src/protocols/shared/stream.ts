@@ -30,10 +30,7 @@ export interface StreamReader {
    * may contain parts of it.
    */
   read(bytes: Uint8Array, start: number, end: number): EventVerdict;
-  /**
-   * The upstream ended without a terminal event, by closing or by breaking off. Returns true if the response is
-   * complete all the same.
-   */
+  /** The upstream ended without a terminal event. Returns whether the response is complete. */
   isCompleteWithoutTerminal(how: "closed" | "broke off"): boolean;
   /** The last event ended an item: unless another one begins, only the terminal event and its usage follow. */
   isEnding(): boolean;

@@ -167,20 +167,14 @@ function selectChanges(
 
 export interface AuditLogVerification {
   rows: number;
-  /**
-   * Hash of the last row; empty if the log is empty. A copy stored elsewhere proves later that no earlier row was
-   * changed.
-   */
+  /** Hash of the last row; empty for an empty log. A copy elsewhere proves that nothing changed. */
   head: string;
   broken: AuditLogBreak[];
 }
 
 export interface AuditLogBreak {
   seq: number;
-  /**
-   * `changed`: the row does not match its hash. `missing`: rows before this one are gone. `cut`: the last rows are
-   * gone.
-   */
+  /** `changed`: does not match its hash. `missing`: earlier rows are gone. `cut`: the last are gone. */
   kind: "changed" | "missing" | "cut";
 }
 

@@ -72,9 +72,7 @@ export function findWrongHeld(db: Db, limit: number): Promise<Contradiction[]> {
   );
 }
 
-/**
- * Finds balances that are below the held amount by more than the recorded debt, and debts that the balance covers.
- */
+/** Balances below the held amount by more than the recorded debt, and debts that the balance covers. */
 export function findOverspent(db: Db, limit: number): Promise<Contradiction[]> {
   return findContradictions(
     db,

@@ -3,10 +3,7 @@
 import { isUniqueViolation, type Row } from "./db.ts";
 import { text } from "./row.ts";
 
-/**
- * `referenced`: another record still uses this one. `missing`: it refers to a record that does not exist.
- * `duplicate`: the name is taken.
- */
+/** `referenced`: still used. `missing`: refers to nothing. `duplicate`: the name is taken. */
 export type StoreConflictReason = "referenced" | "missing" | "duplicate";
 
 /** The write contradicts other records. The message can be shown to the operator. */

@@ -44,9 +44,7 @@ export function isOnOtherMachine(folderId: string, other: string): boolean {
 }
 const HOLDER_NAME = "gateway.pid";
 
-/**
- * Locks an existing folder, and the SQLite store at `storePath`, which may be in another folder. Throws `LockHeld`.
- */
+/** Locks an existing folder and its store, which may be in another one. Throws `LockHeld`. */
 export function lockFolder(dir: string, storePath: string | null): FolderLock {
   const path = join(dir, LOCK_NAME);
   const folder = lockFile(path);

@@ -86,10 +86,7 @@ function createSchema(db: Db, migrations: readonly Migration[]): Promise<SchemaC
   });
 }
 
-/**
- * Each migration has its own transaction, so that its locks are held briefly. It is skipped if another process has
- * applied it meanwhile.
- */
+/** One transaction each, so that locks are brief. Skipped if another process has applied it. */
 async function applyOne(db: Db, migration: Migration): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
     try {

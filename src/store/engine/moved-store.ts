@@ -64,9 +64,7 @@ export async function requireUnmoved(db: Db): Promise<void> {
   if (moved !== null) throw moved;
 }
 
-/**
- * Returns false if a process is registered on the store. Afterwards none can register: both take the same lock.
- */
+/** False if a process is registered. Afterwards none can register: both take the same lock. */
 export function markMove(db: Db, move: StoreMove): Promise<boolean> {
   return transaction(db, async (tx) => {
     await lockMigrations(tx);

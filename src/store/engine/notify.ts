@@ -9,10 +9,7 @@ import { hasSession, openDriver } from "./postgres-session.ts";
 import { explainStoreError } from "./store-problem.ts";
 import type { Db } from "./transaction.ts";
 
-/**
- * `policy`: keys and policy. `health`: the health of upstream accounts. `recall`: a node needs money that others have
- * reserved.
- */
+/** `policy`: keys and policy. `health`: accounts. `recall`: a node needs money that others reserved. */
 const TOPICS = ["policy", "health", "recall"] as const;
 export type Topic = (typeof TOPICS)[number];
 

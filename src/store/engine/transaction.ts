@@ -105,10 +105,7 @@ function buildStatementText(engine: Engine, strings: TemplateStringsArray): stri
   return text;
 }
 
-/**
- * Runs `work` in a transaction that the caller began. The caller commits if this resolves and rolls back if it
- * rejects.
- */
+/** Runs `work` in the caller's transaction, which commits if this resolves, else rolls back. */
 export async function withinTransaction<T>(
   connection: StoreConnection,
   work: (tx: Db) => Promise<T>,

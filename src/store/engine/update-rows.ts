@@ -6,10 +6,7 @@ import { isSharedServer } from "./dialect.ts";
 /** A shared server needs few round trips. */
 const ROWS_PER_STATEMENT = 64;
 
-/**
- * `set` and `where` refer to the values of a row as `v.column1`, `v.column2` and so on. All values are text: cast those
- * that are not.
- */
+/** `set` and `where` name the values of a row `v.column1`, …; all of them are text: cast others. */
 export async function updateRows(
   tx: Db,
   { table, set, where }: { table: string; set: string; where: string },

@@ -48,9 +48,7 @@ export async function lockServiceToken(tx: Db, id: string): Promise<boolean> {
   return rows.length > 0;
 }
 
-/**
- * The tokens before it end at `othersUntilMs`, or earlier if their overlap does. Those that have ended are deleted.
- */
+/** Tokens before it end at `othersUntilMs`, or with their overlap. Ended ones are deleted. */
 export async function insertServiceToken(
   tx: Db,
   token: ServiceTokenRecord,

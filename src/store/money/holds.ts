@@ -111,10 +111,7 @@ export const toEndedHold = rowReader({
 });
 export type EndedHold = ReturnType<typeof toEndedHold>;
 
-/**
- * Deletes holds and returns those that existed. Only one caller can delete a hold, and that caller books its
- * settlement.
- */
+/** Returns the holds that existed. Only one caller can delete one, and books its settlement. */
 export async function endHolds(tx: Db, requestIds: readonly string[]): Promise<Map<string, EndedHold>> {
   const rows = await selectIn(
     tx,

@@ -1,7 +1,4 @@
-/**
- * Overruns: requests that cost more than their hold, one row each. Used by the reconciliation of debts and by
- * alerts.
- */
+/** Requests that cost more than their hold, a row each: for the check of debts and for alerts. */
 
 import type { Nano } from "../../money/nano.ts";
 import { type Db, placeholder } from "../engine/db.ts";

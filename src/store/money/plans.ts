@@ -42,10 +42,7 @@ export async function putPlan(db: Db, plan: PlanRecord): Promise<void> {
   });
 }
 
-/**
- * Returns false if the plan did not exist. A plan that was granted, or that has redeem codes, cannot be deleted: the
- * ledger refers to it.
- */
+/** False if there is no such plan. A granted one, or one with codes, stays: the ledger refers to it. */
 export async function deletePlan(db: Db, id: string): Promise<boolean> {
   return transaction(db, async (tx) => {
     await bumpPolicyRevision(tx);

@@ -1,6 +1,4 @@
-/**
- * Redeem codes. The store has only their digests. They are created in batches and voided individually or by batch.
- */
+/** Redeem codes, by their digests: created in batches, voided individually or by batch. */
 
 import type { Nano } from "../../money/nano.ts";
 import { type Db, placeholder, type Row } from "../engine/db.ts";

@@ -39,10 +39,7 @@ const READ = `subscription_id, per, starts_at_ms, ends_at_ms, CAST(used_nano AS 
 /** Placeholder for the used amount until it is summed in the same transaction. */
 const UNSUMMED_MARK = -1;
 
-/**
- * SQL for the sums of a span from ledger and holds; the arguments are SQL. A refund counts at the time of its
- * charge.
- */
+/** Sums of a span, as SQL with SQL arguments. A refund counts at the time of its charge. */
 function buildSums(
   subscriptionId: string,
   startsAt: string,

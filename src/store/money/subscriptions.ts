@@ -60,10 +60,7 @@ export async function putSubscription(db: Db, subscription: SubscriptionRecord):
   });
 }
 
-/**
- * Cancels at once. Past payments stay in the ledger, and requests in flight are still charged to it. Returns false
- * if it was not active.
- */
+/** Cancels at once; requests in flight are still charged to it. False if it was not active. */
 export async function cancelSubscription(db: Db, id: string): Promise<boolean> {
   return transaction(db, async (tx) => {
     await bumpKeyRevision(tx);

@@ -31,10 +31,7 @@ export function rateLimits(row: Row, column: string): RateLimits {
 
 const limitsByText = new Cache<string, CallerLimits>({ name: "caller limits by text", entriesMax: 1_000 });
 
-/**
- * Cached: a hundred thousand keys have few different limits. Each text is parsed once, and equal limits share one
- * object.
- */
+/** Cached: a hundred thousand keys have few different limits, and equal ones share an object. */
 export function callerLimits(row: Row, column: string): CallerLimits {
   const source = text(row, column);
   if (source === NO_LIMITS_TEXT) return NO_LIMITS;

@@ -1,6 +1,4 @@
-/**
- * Prices as a database column: JSON with the field names of the configuration file, checked before it gets a type.
- */
+/** Prices as a column: JSON with the field names of the configuration file, checked when read. */
 
 import { z } from "zod";
 import type {

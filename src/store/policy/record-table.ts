@@ -151,10 +151,7 @@ export class RecordTable<Fields extends FieldMap> {
     return this.#fields.map(({ name, kind }) => (kind.toValue ?? asIs)(values[name]));
   }
 
-  /**
-   * Sets the fields that the file has, as far as `settings` contains them, and further columns. Returns false if there
-   * is no such record.
-   */
+  /** Sets those of `settings` that the file has, and further columns. False if there is no record. */
   async update(
     tx: Db,
     id: string,

@@ -11,9 +11,7 @@ const PEPPER_BYTES = 32;
 export const PEPPER_SETTING = "pepper";
 export const PEPPER_BINDING = "setting|pepper|value";
 
-/**
- * Loads the pepper, and creates it on the first start. It never changes: another pepper would invalidate every key.
- */
+/** Loads the pepper, created on the first start. Another one would invalidate every key. */
 export async function loadPepper(
   db: Db,
   keyring: Keyring,

@@ -93,10 +93,7 @@ export interface RemovalBounds {
   readonly limit: number;
 }
 
-/**
- * Removes the oldest entries and returns their number. The newest entry stays: SQLite continues with the number after
- * it.
- */
+/** Returns their number. The newest stays: SQLite continues with the number after it. */
 export async function removeEntries(db: Db, { beforeMs, upTo, limit }: RemovalBounds): Promise<number> {
   return transaction(db, async (tx) => {
     const oldest = await readEntries(tx, { after: 0, to: upTo, limit: limit + 1 });

@@ -49,10 +49,7 @@ export class SameKindRows {
     return this.rest.length / REST_COUNT;
   }
 
-  /**
-   * Adds a row that is already clamped. `chargedWith` is the request whose ledger entry it shares; null if it has
-   * its own.
-   */
+  /** Adds a clamped row. `chargedWith`: the request whose ledger entry it shares; null for its own. */
   add(row: UsageRow, sharedChargeIds: string | null): void {
     pushRest(this.rest, row);
     this.rest.push(sharedChargeIds);

@@ -96,10 +96,7 @@ export async function readFirstHour(db: Db): Promise<number | null> {
   return row === undefined ? null : integer(row, "hour_ms");
 }
 
-/**
- * Folds the whole day for every key and group with usage from `sinceMs` on, which is the start of an hour. Returns
- * whether there was any.
- */
+/** Folds the day of every key and group with usage since `sinceMs`, the start of an hour. */
 export async function foldDay(db: Db, dayMs: number, sinceMs: number): Promise<boolean> {
   const keyIds = new Set<string>();
   const groupIds = new Set<string>();

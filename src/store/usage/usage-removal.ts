@@ -1,6 +1,4 @@
-/**
- * Retention of usage rows: deletes rows after the time that the operator configured. Roll-ups and the ledger stay.
- */
+/** Deletes usage rows after the configured time. Roll-ups and the ledger stay. */
 
 import { type Db, placeholder, transaction } from "../engine/db.ts";
 import { integer } from "../engine/row.ts";
@@ -32,10 +30,7 @@ export interface RemovalBatch {
   table?: string;
 }
 
-/**
- * Removes about `rowsMax` rows, oldest first, and returns their number. Background responses that may still be
- * settled are kept.
- */
+/** About `rowsMax` rows, oldest first; returns their number. Unsettled background responses stay. */
 export async function removeUsageRows(
   db: Db,
   { beforeMs, rowsMax, table = "usage_row" }: RemovalBatch,
