@@ -9,9 +9,9 @@ import { gatewayFile, OTHER_KEY, TEST_KEY } from "../support/running-gateway.ts"
 import { openSocketClient, type ServerEvent } from "../support/turn-client.ts";
 import {
   type Attack,
-  type AttackReport,
   type AttackTarget,
   measureAttack,
+  type SettledReport,
   startAttackTarget,
   TURN_MS_MAX,
 } from "./attack-setup.ts";
@@ -52,7 +52,7 @@ function post(
 }
 
 /** Fails if the event loop was held for too long, in CPU time: other processes of the machine do not count. */
-async function expectResponsive(name: string, attack: Attack): Promise<AttackReport> {
+async function expectResponsive(name: string, attack: Attack): Promise<SettledReport> {
   const report = await measureAttack(name, target, attack);
   expect(report.worstTurnMs).toBeLessThan(TURN_MS_MAX);
   return report;

@@ -12,7 +12,7 @@ import { ROUTES, type RouteName } from "../../../src/console-api/routes.ts";
 import { toJsonSchema } from "../../../src/openapi.ts";
 import { buildPath } from "../../support/console-client.ts";
 import { gatewayFile } from "../../support/running-gateway.ts";
-import { type AttackTarget, measureAttack, startAttackTarget } from "../attack-setup.ts";
+import { type AttackTarget, measureTurns, startAttackTarget } from "../attack-setup.ts";
 import { isObject, listGrowthCases } from "./grow.ts";
 import type { JsonDocument } from "./sample.ts";
 
@@ -137,7 +137,7 @@ test.each(BODIES)("%s", async (name, route, sample) => {
   const cases = listGrowthCases(sample);
   for (let run = 0; run < WARM_UP_RUNS; run++) await send(route, JSON.stringify(sample));
   const long: string[] = [];
-  await measureAttack(`${cases.length} bodies of ${name}`, target, {
+  await measureTurns(`${cases.length} bodies of ${name}`, target, {
     bytes: bytes * cases.length,
     async run() {
       for (const { place, variant, build } of cases) {
@@ -163,7 +163,7 @@ test.each(Object.entries(FILES))("a file with %s", async (name, text) => {
   const route = ROUTES["admin.config.plan"];
   for (let run = 0; run < WARM_UP_RUNS; run++)
     await send(route, JSON.stringify({ text: `models: [${"a,".repeat(1_000)}]` }));
-  await measureAttack(`a file with ${name}`, target, {
+  await measureTurns(`a file with ${name}`, target, {
     bytes: text.length,
     async run() {
       expect((await send(route, JSON.stringify({ text }))).status).toBe(200);
