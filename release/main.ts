@@ -80,7 +80,7 @@ async function writeExecutable(target: Target, release: ReleaseFolder, source: R
   release.write(`${name}.tar.gz`, gzip(writeTar(files, { timeSeconds, prefix: `${name}/` })));
   if (target.libc !== "glibc") return;
   const debian = `model-gateway_${version}_${DEBIAN_ARCHITECTURES[target.architecture]}.deb`;
-  release.write(debian, buildDebianPackage(target, executable, source));
+  release.write(debian, await buildDebianPackage(target, executable, source));
 }
 
 /** In a separate process: it is the command of developers, too. */

@@ -91,10 +91,10 @@ describe("the image archive", () => {
   });
 });
 
-describe("the Debian package", () => {
+describe("the Debian package", async () => {
   const [target] = TARGETS;
   if (target === undefined) throw new Error("no targets");
-  const members = readAr(buildDebianPackage(target, EXECUTABLE, SOURCE));
+  const members = readAr(await buildDebianPackage(target, EXECUTABLE, SOURCE));
   const unpack = (index: number) => readTar(gunzipSync(members[index]?.content ?? Buffer.alloc(0)));
 
   test("has the members that dpkg expects, in their order", () => {

@@ -1,6 +1,6 @@
 /** Builds the Debian package: the executable, the systemd unit, a configuration to edit, and the maintainer scripts. */
 
-import { COMMANDS } from "../../src/cli/commands.ts";
+import { loadAllCommands } from "../../src/cli/commands.ts";
 import { completionScript } from "../../src/cli/completion.ts";
 import { manPage } from "../../src/cli/man-page.ts";
 import { writeAr } from "../archive/ar.ts";
@@ -40,9 +40,13 @@ const COMPLETION_FILES = [
   ["fish", "usr/share/fish/vendor_completions.d/model-gateway.fish"],
 ] as const;
 
-export function buildDebianPackage(target: Target, executable: Uint8Array, source: ReleaseSource): Buffer {
+export async function buildDebianPackage(
+  target: Target,
+  executable: Uint8Array,
+  source: ReleaseSource,
+): Promise<Buffer> {
   const { timeSeconds } = source;
-  const files = listPackageFiles(executable, source);
+  const files = await listPackageFiles(executable, source);
   const pack = (entries: readonly TarEntry[]) => gzip(writeTar(entries, { timeSeconds, prefix: "./" }));
   const control: TarEntry[] = [
     text("control", buildControl(target, files, source)),
@@ -62,8 +66,9 @@ export function buildDebianPackage(target: Target, executable: Uint8Array, sourc
   );
 }
 
-function listPackageFiles(executable: Uint8Array, source: ReleaseSource): TarEntry[] {
+async function listPackageFiles(executable: Uint8Array, source: ReleaseSource): Promise<TarEntry[]> {
   const [configurationFile = "", environmentFile = ""] = CONFIGURATION_FILES;
+  const commands = await loadAllCommands();
   return [
     { kind: "file", path: "usr/bin/model-gateway", mode: 0o755, content: executable },
     text("lib/systemd/system/model-gateway.service", buildUnit()),
@@ -83,9 +88,9 @@ function listPackageFiles(executable: Uint8Array, source: ReleaseSource): TarEnt
       kind: "file",
       path: "usr/share/man/man1/model-gateway.1.gz",
       mode: 0o644,
-      content: gzip(Buffer.from(manPage(COMMANDS, { version: source.version, date: formatDate(source) }))),
+      content: gzip(Buffer.from(manPage(commands, { version: source.version, date: formatDate(source) }))),
     },
-    ...COMPLETION_FILES.map(([shell, path]) => text(path, `${completionScript(shell, COMMANDS)}\n`)),
+    ...COMPLETION_FILES.map(([shell, path]) => text(path, `${completionScript(shell, commands)}\n`)),
   ];
 }
 

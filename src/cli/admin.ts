@@ -16,7 +16,7 @@ import { type AccessChange, endAccess } from "../console-api/auth/user-access.ts
 import { type Db, transaction } from "../store/engine/db.ts";
 import type { LinkPurpose } from "../store/identity/links.ts";
 import { listUsers } from "../store/identity/users.ts";
-import { type Command, DATA_OPTION, fail, type Input, misuse } from "./command.ts";
+import { type CommandDefinition, DATA_OPTION, fail, type Input, misuse } from "./command.ts";
 import { operator } from "./operator.ts";
 import { readPassword } from "./password.ts";
 import { PROGRAM } from "./program-name.ts";
@@ -29,9 +29,7 @@ import {
 } from "./secret-output.ts";
 import { requireUser, withInstallation } from "./store-access.ts";
 
-export const claimAdmin: Command = {
-  words: "admin claim",
-  summary: "Create the administrator with the one-time token of the first start",
+export const claimAdmin: CommandDefinition = {
   changes: "access",
   about:
     "The token is read from the data folder. It works once, for an hour after the start that created it.",
@@ -95,9 +93,7 @@ async function failClaim(
 
 const FOR_USERS = ["sign_in", "reset"] as const satisfies readonly LinkPurpose[];
 
-export const makeAdminLink: Command = {
-  words: "admin link",
-  summary: "Create a one-time link for a user who cannot sign in",
+export const makeAdminLink: CommandDefinition = {
   changes: "access",
   about: `With --for sign-in the link signs the user in, with --for reset the user chooses a new password. The link works once, for an hour. It begins with PUBLIC_URL. Two-factor authentication stays on; --drop-second-factor turns it off.
 --revoke-all is for a compromised account: with --for reset it invalidates the password, the second factor, and all sessions, tokens, API keys and links of the user.

@@ -12,7 +12,7 @@ import {
 } from "../config/plan/apply.ts";
 import { printDifference, printOutcome, reportProblems } from "./apply-output.ts";
 import { applyRemotely } from "./apply-remote.ts";
-import { type Command, DATA_OPTION, fail, JSON_OPTION } from "./command.ts";
+import { type CommandDefinition, DATA_OPTION, fail, JSON_OPTION } from "./command.ts";
 import { operator } from "./operator.ts";
 import { PROGRAM } from "./program-name.ts";
 import { readNamedFiles } from "./secret-files.ts";
@@ -21,14 +21,11 @@ import { isInstallationMissing, readCommandSettings, withInstallation } from "./
 
 const NO_FILE = `docs/configuration.md has an example, and \`${PROGRAM} export\` prints the current configuration.`;
 
-export const apply: Command = {
-  words: "apply",
-  summary: "Apply a configuration file",
+export const apply: CommandDefinition = {
   changes: "policy",
   about: `Shows the changes first. Objects in the file are created or updated; objects that are not in the file stay unchanged.
 A running server applies the changes without a restart. ${SECRET_RULE}
 With --url, the file is applied to a gateway on another machine, with the token of a service account that has the scope config.apply. Variables are replaced here.`,
-  positionals: ["FILE"],
   options: {
     "dry-run": { about: "show the changes without writing them" },
     prune: {

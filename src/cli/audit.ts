@@ -2,7 +2,7 @@
 
 import { type ReconciliationFinding, reconcileLedger } from "../billing/maintenance/reconciliation.ts";
 import { limits } from "../config/limits/product-limits.ts";
-import { type Command, DATA_OPTION, JSON_OPTION } from "./command.ts";
+import { type CommandDefinition, DATA_OPTION, JSON_OPTION } from "./command.ts";
 import { shortInstant } from "./instants.ts";
 import { formatUsd } from "./money-input.ts";
 import { withInstallation } from "./store-access.ts";
@@ -10,9 +10,7 @@ import { count } from "./terminal.ts";
 
 const FINDINGS_MAX = 100;
 
-export const auditLedger: Command = {
-  words: "audit",
-  summary: "Check the consistency of ledger, usage and audit log",
+export const auditLedger: CommandDefinition = {
   changes: "nothing",
   about:
     "Compares balances, holds, ledger entries, usage rows and roll-ups, and verifies the hash chain of the audit log.\nLists every inconsistency and exits with 1, or with 0 if there is none. Does not change any data.",

@@ -2,18 +2,15 @@
 
 import { resolve } from "node:path";
 import { canCopyStore, copyStore } from "../store/engine/backup.ts";
-import { type Command, DATA_OPTION, fail } from "./command.ts";
+import { type CommandDefinition, DATA_OPTION, fail } from "./command.ts";
 import { PROGRAM } from "./program-name.ts";
 import { withStore } from "./store-access.ts";
 
-export const backUp: Command = {
-  words: "backup",
-  summary: "Back up the database while the server runs",
+export const backUp: CommandDefinition = {
   changes: "nothing",
   about: `Works on the database of an earlier version too. For SQLite; with PostgreSQL use pg_dump. The backup does not include the master key: back it up separately.
 To restore, stop the server, replace gateway.db with the backup, remove gateway.db-wal and gateway.db-shm,
 start the server, and run \`${PROGRAM} audit\`.`,
-  positionals: ["FILE"],
   options: { data: DATA_OPTION },
   run: (input) =>
     withStore(input, async (db, settings) => {

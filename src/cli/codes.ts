@@ -13,7 +13,7 @@ import { usdText } from "../money/nano.ts";
 import type { Db } from "../store/engine/db.ts";
 import { listPlans } from "../store/money/plans.ts";
 import { listRedeemBatches, type RedeemBatch } from "../store/money/redeem-codes.ts";
-import { type Command, DATA_OPTION, type Input, JSON_OPTION, misuse } from "./command.ts";
+import { type CommandDefinition, DATA_OPTION, type Input, JSON_OPTION, misuse } from "./command.ts";
 import { EXPIRES_OPTION, instantFrom, instantText, shortInstant } from "./instants.ts";
 import { cliActor, formatUsd, usdFrom, wholeNumberFrom } from "./money-input.ts";
 import { runLogged } from "./operator.ts";
@@ -30,9 +30,7 @@ import { requireUser, withInstallation } from "./store-access.ts";
 import { count } from "./terminal.ts";
 import { report } from "./wallet.ts";
 
-export const createRedeemCodes: Command = {
-  words: "codes create",
-  summary: "Create redeem codes; they are shown only once",
+export const createRedeemCodes: CommandDefinition = {
   changes: "money",
   about: SECRET_RULE,
   options: {
@@ -88,9 +86,7 @@ export const createRedeemCodes: Command = {
     }),
 };
 
-export const listCodes: Command = {
-  words: "codes list",
-  summary: "List batches of redeem codes",
+export const listCodes: CommandDefinition = {
   changes: "nothing",
   options: { json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
@@ -127,11 +123,8 @@ export const listCodes: Command = {
     }),
 };
 
-export const redeemCode: Command = {
-  words: "codes redeem",
-  summary: "Redeem a code for a user",
+export const redeemCode: CommandDefinition = {
   changes: "money",
-  positionals: ["CODE"],
   options: {
     user: { value: "EMAIL", about: "the user who redeems the code", required: true },
     json: JSON_OPTION,
@@ -166,11 +159,8 @@ export const redeemCode: Command = {
     }),
 };
 
-export const voidCodes: Command = {
-  words: "codes void",
-  summary: "Void the unused codes of a batch",
+export const voidCodes: CommandDefinition = {
   changes: "money",
-  positionals: ["BATCH"],
   options: { json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
     withInstallation(input, async (installation) => {

@@ -1,4 +1,4 @@
-/** The definition of a command: its words, its options and its action. Help and errors are generated from it. */
+/** What a command is: its words, its options and its action. Help and errors are generated from it. */
 
 import { parseArgs } from "node:util";
 import { nearestName } from "../policy/nearest-name.ts";
@@ -27,18 +27,31 @@ export const EFFECTS = {
 } as const;
 export type Effect = keyof typeof EFFECTS;
 
-export interface Command {
+/** A command as the table lists it. */
+export interface CommandEntry {
   /** `keys create` */
-  words: string;
-  summary: string;
+  readonly words: string;
+  readonly summary: string;
+  /** Names of the positional values; one in brackets is optional, and a last one with `...` may have several. */
+  readonly positionals?: readonly string[];
+  /** Imports the module of the command. */
+  load(): Promise<CommandDefinition>;
+}
+
+/** What the module of a command declares. */
+export interface CommandDefinition {
   changes: Effect;
   /** Details for `--help`, beyond the summary. */
   about?: string;
-  /** Names of the positional values; one in brackets is optional, and a last one with `...` may have several. */
-  positionals?: readonly string[];
   options: Readonly<Record<string, Option>>;
   /** Resolves to the exit code, or to nothing for 0. */
   run(input: Input): Promise<number> | Promise<void>;
+}
+
+export type Command = Omit<CommandEntry, "load"> & CommandDefinition;
+
+export async function loadCommand({ load, ...entry }: CommandEntry): Promise<Command> {
+  return { ...entry, ...(await load()) };
 }
 
 export interface Input {

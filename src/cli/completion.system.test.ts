@@ -4,9 +4,11 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { COMMANDS } from "./commands.ts";
+import { loadAllCommands } from "./commands.ts";
 import { completionScript } from "./completion.ts";
 import { manPage } from "./man-page.ts";
+
+const commands = await loadAllCommands();
 
 setDefaultTimeout(60_000);
 
@@ -15,8 +17,8 @@ const zshScript = join(folder, "_model-gateway");
 const fishScript = join(folder, "model-gateway.fish");
 
 beforeAll(() => {
-  writeFileSync(zshScript, completionScript("zsh", COMMANDS));
-  writeFileSync(fishScript, completionScript("fish", COMMANDS));
+  writeFileSync(zshScript, completionScript("zsh", commands));
+  writeFileSync(fishScript, completionScript("fish", commands));
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -81,7 +83,7 @@ test.each(LINES)("fish completes %s", (line, offered) => {
 
 test("the formatter accepts the manual page", () => {
   const file = join(folder, "model-gateway.1");
-  writeFileSync(file, manPage(COMMANDS, { version: "1.2.3", date: "2027-01-31" }));
+  writeFileSync(file, manPage(commands, { version: "1.2.3", date: "2027-01-31" }));
   const page = run("groff", "-man", "-Tascii", "-P-c", "-P-b", "-P-o", "-P-u", "-ww", file);
   expect(page).toContain("keys revoke PUBLIC_ID");
 });

@@ -1,13 +1,15 @@
 /** The completion script of bash as the shell reads it, and what every script and the manual page contain. */
 
 import { expect, test } from "bun:test";
-import { COMMANDS } from "./commands.ts";
+import { loadAllCommands } from "./commands.ts";
 import { completionScript } from "./completion.ts";
 import { manPage } from "./man-page.ts";
 
+const commands = await loadAllCommands();
+
 /** What bash offers after these words; the last one is being typed. */
 function complete(...words: string[]): string[] {
-  const script = `${completionScript("bash", COMMANDS)}
+  const script = `${completionScript("bash", commands)}
 COMP_WORDS=(model-gateway "$@")
 COMP_CWORD=$#
 _model_gateway
@@ -31,11 +33,11 @@ test("bash completes commands, their second words, their options and files", () 
 });
 
 test("every script and the manual page name every command and option", () => {
-  const page = manPage(COMMANDS, { version: "1.2.3", date: "2027-01-31" });
-  const fish = completionScript("fish", COMMANDS);
-  for (const { words, options } of COMMANDS) {
+  const page = manPage(commands, { version: "1.2.3", date: "2027-01-31" });
+  const fish = completionScript("fish", commands);
+  for (const { words, options } of commands) {
     expect(page).toContain(`.SS ${words.replaceAll("-", "\\-")}`);
     for (const name of Object.keys(options)) expect(fish).toContain(` -l ${name}`);
   }
-  expect(completionScript("zsh", COMMANDS)).toStartWith("#compdef model-gateway\n");
+  expect(completionScript("zsh", commands)).toStartWith("#compdef model-gateway\n");
 });

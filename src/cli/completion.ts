@@ -1,30 +1,26 @@
 /** `model-gateway completion`: prints the completion script of a shell, generated from the table of commands. */
 
-import { type Command, misuse, type Option } from "./command.ts";
+import { type Command, type CommandDefinition, misuse, type Option } from "./command.ts";
 import { SOURCES } from "./import/imported.ts";
 
 const SHELLS = ["bash", "zsh", "fish"] as const;
 type Shell = (typeof SHELLS)[number];
 const NAME = "model-gateway";
-const COMPLETION = "completion";
 
-/** `listCommands` returns the table that contains this command. */
-export function completionCommand(listCommands: () => readonly Command[]): Command {
+/** `loadCommands` returns all commands, with this one. */
+export function completionCommand(loadCommands: () => Promise<readonly Command[]>): CommandDefinition {
   return {
-    words: COMPLETION,
-    summary: "Print the completion script of a shell",
     changes: "nothing",
     about: `The Debian package installs the scripts. Elsewhere:
 
   bash   source <(${NAME} completion bash)
   zsh    source <(${NAME} completion zsh)
   fish   ${NAME} completion fish | source`,
-    positionals: ["SHELL"],
     options: {},
     async run({ require, terminal }) {
       const shell = SHELLS.find((one) => one === require("SHELL"));
       if (shell === undefined) misuse(`SHELL must be ${SHELLS.join(", ")}.`, "For example: completion bash");
-      terminal.print(completionScript(shell, listCommands()));
+      terminal.print(completionScript(shell, await loadCommands()));
       return;
     },
   };

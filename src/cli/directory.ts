@@ -1,19 +1,16 @@
 /** `model-gateway directory restore`: gives people back the access that a provider took from many of them at once. */
 
 import { restoreLostPeople } from "../console-api/sign-in/end-access.ts";
-import { type Command, DATA_OPTION, JSON_OPTION } from "./command.ts";
+import { type CommandDefinition, DATA_OPTION, JSON_OPTION } from "./command.ts";
 import { operator } from "./operator.ts";
 import { printJson } from "./output.ts";
 import { withInstallation } from "./store-access.ts";
 import { count } from "./terminal.ts";
 
-export const restoreDirectory: Command = {
-  words: "directory restore",
-  summary: "Restore the people whom a provider has lost at once",
+export const restoreDirectory: CommandDefinition = {
   changes: "access",
   about:
     "Ends the suspension of the people whom the alert directory_shrinks names. Their keys work again; sessions, tokens and roles of the directory return with their next sign-in.",
-  positionals: ["PROVIDER"],
   options: { json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
     withInstallation(input, async (installation) => {

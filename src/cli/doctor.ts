@@ -21,7 +21,7 @@ import { type ConfigSource, readConfigSource } from "./apply.ts";
 import { checkAccount, withConnections } from "./check-account.ts";
 import { checkLiveness } from "./check-liveness.ts";
 import { checkSocket } from "./check-socket.ts";
-import { type Command, DATA_OPTION, Failure, type Input, JSON_OPTION } from "./command.ts";
+import { type CommandDefinition, DATA_OPTION, Failure, type Input, JSON_OPTION } from "./command.ts";
 import { checkNodes, checkNotifications, checkRedis, checkSetAsideHolds } from "./doctor-nodes.ts";
 import { checkGroups, checkNetworks, checkOpenAccess, openAccounts } from "./doctor-policy.ts";
 import { checkProcesses } from "./doctor-processes.ts";
@@ -32,9 +32,7 @@ import { PROGRAM } from "./program-name.ts";
 import { isForOperators, moveHint, readCommandSettings, storeFailure } from "./store-access.ts";
 import { count } from "./terminal.ts";
 
-export const doctor: Command = {
-  words: "doctor",
-  summary: "Check the configuration, the database and every account",
+export const doctor: CommandDefinition = {
   changes: "nothing",
   about: `Does not change any data. Lists the models of each enabled account. Exits with 1 if a check fails.
 With --live it only checks that the server of this data folder answers, as the health check of a container does.`,

@@ -22,20 +22,17 @@ import { readTerms } from "../store/money/tariffs.ts";
 import { findKeyByPublicId } from "../store/policy/keys.ts";
 import { readPolicy } from "../store/policy/policy.ts";
 import { findUsage, type UsageFlag, type UsageRow } from "../store/usage/usage.ts";
-import { type Command, DATA_OPTION, fail, type Input, misuse } from "./command.ts";
+import { type CommandDefinition, DATA_OPTION, fail, type Input, misuse } from "./command.ts";
 import { alignDecimalPoints, formatUsd } from "./money-input.ts";
 import { PROGRAM } from "./program-name.ts";
 import { flushUser, sendToServer } from "./running-server.ts";
 import { withInstallation } from "./store-access.ts";
 import { type Terminal, table } from "./terminal.ts";
 
-export const explain: Command = {
-  words: "explain",
-  summary: "Explain a request, or whether a key can call a model",
+export const explain: CommandDefinition = {
   changes: "nothing",
   about: `With a request id: the full trace of the request. With --key and --model: a dry run, step by step, with the current
 limits and accounts of the running server. The id of a key is the eight characters that \`keys list\` shows.`,
-  positionals: ["[REQUEST_ID]"],
   options: {
     key: { value: "KEY_ID", about: "dry run: the key's public id" },
     model: { value: "MODEL", about: "dry run: the public model name" },

@@ -15,7 +15,7 @@ import { openToPlan } from "../config/installation/installation.ts";
 import { compileUnsavedAccount } from "../config/plan/unsaved-account.ts";
 import { apply } from "./apply.ts";
 import { listAccountModels } from "./check-account.ts";
-import { type Command, DATA_OPTION, fail, type Input, shellWord } from "./command.ts";
+import { type CommandDefinition, DATA_OPTION, fail, type Input, shellWord } from "./command.ts";
 import { PROGRAM } from "./program-name.ts";
 import { askLine, askSecret, requireTerminal } from "./questions.ts";
 import { SECRET_OPTIONS } from "./secret-output.ts";
@@ -25,9 +25,7 @@ import { count } from "./terminal.ts";
 const CONFIG_FILE = "gateway.yaml";
 const ENVIRONMENT_FILE = "gateway.env";
 
-export const init: Command = {
-  words: "init",
-  summary: "Set up a vendor account: write the first gateway.yaml and apply it",
+export const init: CommandDefinition = {
   changes: "policy",
   about: `Lists the models of the account, publishes those that you choose in a group, and creates a key. It calls no model.
 The credential is written to the environment file, readable only by you; gateway.yaml names its variable. Existing files are not overwritten.`,

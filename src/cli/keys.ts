@@ -17,7 +17,7 @@ import { listGroups } from "../store/policy/groups.ts";
 import { findKeyByPublicId, insertKey, listKeys, revokeKey } from "../store/policy/keys.ts";
 import { listModels } from "../store/policy/models.ts";
 import { readSuspendedKeys } from "../store/policy/suspended-keys.ts";
-import { type Command, DATA_OPTION, fail, type Input, JSON_OPTION, misuse } from "./command.ts";
+import { type CommandDefinition, DATA_OPTION, fail, type Input, JSON_OPTION, misuse } from "./command.ts";
 import { EXPIRES_OPTION, instantFrom, instantText } from "./instants.ts";
 import { runLogged } from "./operator.ts";
 import { printJson } from "./output.ts";
@@ -31,9 +31,7 @@ import {
 import { requireUser, withInstallation } from "./store-access.ts";
 import { count, table } from "./terminal.ts";
 
-export const createKey: Command = {
-  words: "keys create",
-  summary: "Create an API key; its secret is shown only once",
+export const createKey: CommandDefinition = {
   changes: "access",
   about: SECRET_RULE,
   options: {
@@ -154,9 +152,7 @@ async function insertNewKey(installation: Installation, order: KeyOrder, input: 
   return { ...output, title: keyTitle(name, user?.email ?? null) };
 }
 
-export const listAllKeys: Command = {
-  words: "keys list",
-  summary: "List API keys",
+export const listAllKeys: CommandDefinition = {
   changes: "nothing",
   options: { all: { about: "include revoked keys" }, json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
@@ -214,11 +210,8 @@ export const listAllKeys: Command = {
     }),
 };
 
-export const revoke: Command = {
-  words: "keys revoke",
-  summary: "Revoke an API key permanently",
+export const revoke: CommandDefinition = {
   changes: "access",
-  positionals: ["PUBLIC_ID"],
   options: { json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
     withInstallation(input, async (installation) => {

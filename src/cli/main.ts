@@ -3,12 +3,11 @@
 import { nearestName } from "../policy/nearest-name.ts";
 import { StoreProblem } from "../store/engine/store-problem.ts";
 import { VERSION } from "../version.ts";
-import { type Command, Failure, misuse, runCommand } from "./command.ts";
+import { type CommandEntry, Failure, loadCommand, misuse, runCommand } from "./command.ts";
 import { COMMANDS } from "./commands.ts";
 import { readEnvironmentFile } from "./environment-file.ts";
 import { PROGRAM } from "./program-name.ts";
 import { readVariableFiles } from "./secret-files.ts";
-import { isForOperators } from "./store-access.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";
 
 const HELP = `See: ${PROGRAM} --help`;
@@ -31,11 +30,16 @@ async function main(argv: readonly string[], terminal: Terminal): Promise<number
     terminal.print(usageText(`${first} COMMAND`, family));
     return 0;
   }
-  return runCommand(command, argv.slice(command.words.split(" ").length), environment, terminal);
+  return runCommand(
+    await loadCommand(command),
+    argv.slice(command.words.split(" ").length),
+    environment,
+    terminal,
+  );
 }
 
 /** `keys` → keys create, keys list and so on. */
-function listFamily(word: string): readonly Command[] {
+function listFamily(word: string): readonly CommandEntry[] {
   return COMMANDS.filter(({ words }) => words.startsWith(`${word} `));
 }
 
@@ -63,10 +67,7 @@ function overview({ paint }: Terminal): string {
   ].join("\n");
 }
 
-function usageText(
-  form: string,
-  commands: readonly Pick<Command, "words" | "summary" | "positionals">[],
-): string {
+function usageText(form: string, commands: readonly CommandEntry[]): string {
   const forms = commands.map(({ words, positionals = [] }) => [words, ...positionals].join(" "));
   const width = Math.max(...forms.map(({ length }) => length));
   return [
@@ -76,18 +77,21 @@ function usageText(
   ].join("\n");
 }
 
+/** Of errors that are not failures of the command line itself, the ones whose message is for operators. */
+async function isForOperators(error: unknown): Promise<boolean> {
+  const access = await import("./store-access.ts");
+  return access.isForOperators(error);
+}
+
 const terminal = openTerminal(process.env);
 try {
   process.exitCode = await main(process.argv.slice(2), terminal);
 } catch (thrown) {
   const error = thrown instanceof StoreProblem ? new Failure(thrown.problem, thrown.todo, 1) : thrown;
-  if (!isForOperators(error)) {
-    const { name, message } = error instanceof Error ? error : { name: "Error", message: String(error) };
-    terminal.printNote(`model-gateway: unexpected ${name}: ${message}`);
-    process.exitCode = 1;
-  } else {
-    terminal.printNote(`model-gateway: ${error.message}`);
-    if (error instanceof Failure && error.hint) terminal.printNote(error.hint);
-    process.exitCode = error instanceof Failure ? error.exitCode : 1;
-  }
+  const isFailure = error instanceof Failure;
+  const { name, message } = error instanceof Error ? error : { name: "Error", message: String(error) };
+  const isExpected = isFailure || (await isForOperators(error));
+  terminal.printNote(`model-gateway: ${isExpected ? "" : `unexpected ${name}: `}${message}`);
+  if (isFailure && error.hint) terminal.printNote(error.hint);
+  process.exitCode = isFailure ? error.exitCode : 1;
 }

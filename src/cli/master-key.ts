@@ -2,14 +2,12 @@
 
 import { addMasterKey, dropOldMasterKeys } from "../secrets/keyring.ts";
 import { rewrapSecrets } from "../store/settings/rotate.ts";
-import { type Command, DATA_OPTION, misuse } from "./command.ts";
+import { type CommandDefinition, DATA_OPTION, misuse } from "./command.ts";
 import { runLogged } from "./operator.ts";
 import { withInstallation } from "./store-access.ts";
 import { count } from "./terminal.ts";
 
-export const rotateMasterKey: Command = {
-  words: "master-key rotate",
-  summary: "Encrypt all stored secrets with a new master key",
+export const rotateMasterKey: CommandDefinition = {
   changes: "secrets",
   about: `A running server uses the new key without a restart. The old key is kept, because existing backups need it;
 --drop-old removes it. If MODEL_GATEWAY_MASTER_KEY is set, put the new key and a comma before the old one in it, restart,

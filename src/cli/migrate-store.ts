@@ -26,16 +26,14 @@ import { SET_ASIDE } from "../store/money/set-aside-holds.ts";
 import { canPartitionUsageRows, createPartitionsAhead } from "../store/usage/usage-partitions.ts";
 import { resumeFeed } from "../store/usage-feed/feed.ts";
 import { findingText } from "./audit.ts";
-import { type Command, DATA_OPTION, fail, type Input, misuse } from "./command.ts";
+import { type CommandDefinition, DATA_OPTION, fail, type Input, misuse } from "./command.ts";
 import { operator } from "./operator.ts";
 import { storeFailure, withInstallation } from "./store-access.ts";
 import { count } from "./terminal.ts";
 
 const FINDINGS_MAX = 20;
 
-export const migrateStore: Command = {
-  words: "migrate-store",
-  summary: "Move the installation from SQLite to PostgreSQL, or back",
+export const migrateStore: CommandDefinition = {
   changes: "store",
   about: `Stop all servers first. Copies every row into an empty database, compares both row by row, and audits the ledger
 before and after. If it is interrupted, run it again: it continues. The old database is marked as moved: no server starts

@@ -3,14 +3,12 @@
 import { openInstallation } from "../config/installation/installation.ts";
 import { parseSqlitePath } from "../store/engine/db.ts";
 import { changesAhead } from "../store/engine/migrate.ts";
-import { type Command, DATA_OPTION, JSON_OPTION } from "./command.ts";
+import { type CommandDefinition, DATA_OPTION, JSON_OPTION } from "./command.ts";
 import { lockDataFolder } from "./folder-in-use.ts";
 import { printJson } from "./output.ts";
 import { readCommandSettings, withInstallation, withStore } from "./store-access.ts";
 
-export const migrateSchema: Command = {
-  words: "migrate",
-  summary: "Migrate the database to the schema of this version",
+export const migrateSchema: CommandDefinition = {
   changes: "schema",
   about: `\`start\` does the same before it listens. No other command changes a schema. With SQLite, stop the server first.
 With PostgreSQL, nodes of the earlier version may run, unless \`upgrade-check\` reports that they have to be stopped.`,

@@ -1,14 +1,12 @@
 /** `model-gateway nodes`: lists the running nodes of the installation. */
 
 import { findCondition, listNodes, type NodeCondition, type NodeRecord } from "../store/nodes/nodes.ts";
-import { type Command, DATA_OPTION, JSON_OPTION } from "./command.ts";
+import { type CommandDefinition, DATA_OPTION, JSON_OPTION } from "./command.ts";
 import { printList } from "./output.ts";
 import { withInstallation } from "./store-access.ts";
 import type { Paint } from "./terminal.ts";
 
-export const listAllNodes: Command = {
-  words: "nodes",
-  summary: "List the nodes that run on this database",
+export const listAllNodes: CommandDefinition = {
   changes: "nothing",
   about: `A node is listed from its start to its end. One that was killed is "silent" until another node removes it,
 which takes about a minute.`,

@@ -17,7 +17,7 @@ import { readPolicy } from "../store/policy/policy.ts";
 import { readPriceList, writePriceList } from "../store/policy/price-list.ts";
 import { readConfigFile } from "./apply.ts";
 import { differenceText, printProblems } from "./apply-output.ts";
-import { type Command, DATA_OPTION, fail, JSON_OPTION } from "./command.ts";
+import { type CommandDefinition, DATA_OPTION, fail, JSON_OPTION } from "./command.ts";
 import { runLogged } from "./operator.ts";
 import { printJson } from "./output.ts";
 import { PROGRAM } from "./program-name.ts";
@@ -33,9 +33,7 @@ interface PriceRow {
   multiplier: string;
 }
 
-export const listPrices: Command = {
-  words: "prices list",
-  summary: "List the price of each model and its source",
+export const listPrices: CommandDefinition = {
   changes: "nothing",
   about: `Order of precedence: the group's price of a model, the model's price, the list of \`prices update\`, the bundled list of ${BUNDLED_PRICES.date}. Prices are USD per million tokens; image and images per image, request per request. A quoted price was not read on the vendor's page; its day is in brackets.
 TIMES is the multiplier of the group.`,
@@ -180,9 +178,7 @@ function importPrices(installation: Installation, list: PriceList): Promise<Chan
   );
 }
 
-export const updatePrices: Command = {
-  words: "prices update",
-  summary: "Import a newer price list from a file",
+export const updatePrices: CommandDefinition = {
   changes: "policy",
   about: `The file is YAML or JSON:
 

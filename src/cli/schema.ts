@@ -1,12 +1,10 @@
 /** `model-gateway schema`: prints the schema of the configuration file. */
 
-import type { Command } from "./command.ts";
+import type { CommandDefinition } from "./command.ts";
 import { printJson } from "./output.ts";
 import { PROGRAM } from "./program-name.ts";
 
-export const printSchema: Command = {
-  words: "schema",
-  summary: "Print a JSON Schema of gateway.yaml, for editors",
+export const printSchema: CommandDefinition = {
   changes: "nothing",
   about: `An editor with a YAML language server completes and explains the fields of a file whose first line is:
 

@@ -3,12 +3,10 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Command, JSON_OPTION } from "./command.ts";
+import { type CommandDefinition, JSON_OPTION } from "./command.ts";
 import { failed, passed, printFinding } from "./finding.ts";
 
-export const selftest: Command = {
-  words: "selftest",
-  summary: "Check that the program itself is complete",
+export const selftest: CommandDefinition = {
   changes: "nothing",
   about: `Starts every worker thread, counts tokens, opens a new database and looks for the built pages, all in a temporary
 folder. Needs no installation, no configuration and no network. Exits with 1 if a check fails.`,

@@ -13,7 +13,7 @@ import { SERVICE_SCOPES, type ServiceAccountRecord } from "../records/service-ac
 import type { Db } from "../store/engine/db.ts";
 import { listServiceAccounts } from "../store/identity/service-accounts.ts";
 import { deleteServiceTokens, listServiceTokens } from "../store/identity/service-tokens.ts";
-import { type Command, DATA_OPTION, fail, type Input, JSON_OPTION, misuse } from "./command.ts";
+import { type CommandDefinition, DATA_OPTION, fail, type Input, JSON_OPTION, misuse } from "./command.ts";
 import { EXPIRES_OPTION, instantText } from "./instants.ts";
 import { operator, runLogged } from "./operator.ts";
 import { printJson, printList } from "./output.ts";
@@ -27,14 +27,11 @@ import {
 } from "./secret-output.ts";
 import { withInstallation } from "./store-access.ts";
 
-export const createServiceAccount: Command = {
-  words: "service-accounts create",
-  summary: "Create a service account with its first token, which is shown only once",
+export const createServiceAccount: CommandDefinition = {
   changes: "access",
   about: `For a payment system: --scopes wallet.top_up,wallet.read --usd-per-call 500 --usd-per-day 5000
 For CI: --scopes config.apply
 ${SECRET_RULE}`,
-  positionals: ["NAME"],
   options: {
     scopes: { value: "SCOPES", about: `separated by commas: ${SERVICE_SCOPES.join(", ")}`, required: true },
     "usd-per-call": { value: "USD", about: "for wallet.top_up: the largest top-up of one call" },
@@ -69,12 +66,9 @@ function readOptions(input: Input, name: string): object {
   };
 }
 
-export const createServiceToken: Command = {
-  words: "service-accounts token",
-  summary: "Create a new token of a service account; earlier tokens end after the overlap",
+export const createServiceToken: CommandDefinition = {
   changes: "access",
   about: SECRET_RULE,
-  positionals: ["NAME"],
   options: {
     overlap: { value: "DURATION", about: "how long earlier tokens still work, like 1h or 7d (1d)" },
     ...SECRET_OPTIONS,
@@ -131,9 +125,7 @@ async function deliverToken(
   }
 }
 
-export const listAllServiceAccounts: Command = {
-  words: "service-accounts list",
-  summary: "List service accounts",
+export const listAllServiceAccounts: CommandDefinition = {
   changes: "nothing",
   options: { json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
@@ -173,11 +165,8 @@ export const listAllServiceAccounts: Command = {
     }),
 };
 
-export const revokeServiceTokens: Command = {
-  words: "service-accounts revoke-tokens",
-  summary: "Revoke all tokens of a service account",
+export const revokeServiceTokens: CommandDefinition = {
   changes: "access",
-  positionals: ["NAME"],
   options: { data: DATA_OPTION },
   run: (input) =>
     withInstallation(input, async (installation) => {
@@ -197,11 +186,8 @@ export const revokeServiceTokens: Command = {
     }),
 };
 
-export const deleteServiceAccount: Command = {
-  words: "service-accounts delete",
-  summary: "Delete a service account; its tokens are rejected at once",
+export const deleteServiceAccount: CommandDefinition = {
   changes: "access",
-  positionals: ["NAME"],
   options: { data: DATA_OPTION },
   run: (input) =>
     withInstallation(input, async (installation) => {

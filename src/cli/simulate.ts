@@ -1,12 +1,10 @@
 /** `model-gateway simulate`: runs the simulator on its own. */
 
 import { startSimulator } from "../../simulator/simulator.ts";
-import { type Command, fail, misuse } from "./command.ts";
+import { type CommandDefinition, fail, misuse } from "./command.ts";
 import { PROGRAM } from "./program-name.ts";
 
-export const simulate: Command = {
-  words: "simulate",
-  summary: "Run the built-in simulator, an upstream without a real model",
+export const simulate: CommandDefinition = {
   changes: "nothing",
   options: {
     port: { value: "PORT", about: "the port to listen on (9001; 0 chooses a free port)" },

@@ -1,10 +1,8 @@
 /** `model-gateway start`: runs the server. */
 
-import { type Command, DATA_OPTION } from "./command.ts";
+import { type CommandDefinition, DATA_OPTION } from "./command.ts";
 
-export const start: Command = {
-  words: "start",
-  summary: "Run the gateway",
+export const start: CommandDefinition = {
   changes: "all",
   about: "Without --config, an empty installation gets a demo group with the built-in simulator.",
   options: {

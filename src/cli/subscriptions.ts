@@ -14,7 +14,7 @@ import {
   type WindowStanding,
 } from "../store/money/subscription-standing.ts";
 import { findSubscription, listSubscriptions } from "../store/money/subscriptions.ts";
-import { type Command, DATA_OPTION, fail, JSON_OPTION, misuse } from "./command.ts";
+import { type CommandDefinition, DATA_OPTION, fail, JSON_OPTION, misuse } from "./command.ts";
 import { instantFrom, instantText, shortInstant } from "./instants.ts";
 import { alignDecimalPoints, formatUsd } from "./money-input.ts";
 import { runLogged } from "./operator.ts";
@@ -22,9 +22,7 @@ import { printJson, printList } from "./output.ts";
 import { requireUser, withInstallation } from "./store-access.ts";
 import { count, type Paint, table } from "./terminal.ts";
 
-export const listAllPlans: Command = {
-  words: "plans list",
-  summary: "List plans",
+export const listAllPlans: CommandDefinition = {
   changes: "nothing",
   options: { json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
@@ -50,9 +48,7 @@ export const listAllPlans: Command = {
     }),
 };
 
-export const listAllSubscriptions: Command = {
-  words: "subscriptions list",
-  summary: "List subscriptions, with their remaining quota",
+export const listAllSubscriptions: CommandDefinition = {
   changes: "nothing",
   options: {
     user: {
@@ -97,9 +93,7 @@ export const listAllSubscriptions: Command = {
     }),
 };
 
-export const grantSubscription: Command = {
-  words: "subscriptions grant",
-  summary: "Grant a plan to a user",
+export const grantSubscription: CommandDefinition = {
   changes: "money",
   options: {
     user: { value: "EMAIL", about: "the user who gets the plan", required: true },
@@ -151,11 +145,8 @@ export const grantSubscription: Command = {
     }),
 };
 
-export const cancelOneSubscription: Command = {
-  words: "subscriptions cancel",
-  summary: "Cancel a subscription",
+export const cancelOneSubscription: CommandDefinition = {
   changes: "money",
-  positionals: ["ID"],
   options: {
     "at-end": { about: "cancel at the end of the current term instead of now" },
     json: JSON_OPTION,

@@ -15,7 +15,7 @@ import {
   TOKEN_SCOPES,
 } from "../store/identity/access-tokens.ts";
 import { listUsers } from "../store/identity/users.ts";
-import { type Command, DATA_OPTION, fail, JSON_OPTION, misuse } from "./command.ts";
+import { type CommandDefinition, DATA_OPTION, fail, JSON_OPTION, misuse } from "./command.ts";
 import { EXPIRES_OPTION, instantFrom, instantText } from "./instants.ts";
 import { runLogged } from "./operator.ts";
 import { printJson, printList } from "./output.ts";
@@ -30,9 +30,7 @@ import { requireUser, withInstallation } from "./store-access.ts";
 
 const SCOPES = TOKEN_SCOPES.join(", ");
 
-export const createToken: Command = {
-  words: "tokens create",
-  summary: "Create a personal access token; its secret is shown only once",
+export const createToken: CommandDefinition = {
   changes: "access",
   about: `For Prometheus, create a token of an administrator with the scope read, and write it to the file that it reads:
 --name prometheus --user ops@example.com --secret-file /etc/prometheus/model-gateway-token
@@ -104,9 +102,7 @@ ${SECRET_RULE}`,
     }),
 };
 
-export const listAllTokens: Command = {
-  words: "tokens list",
-  summary: "List personal access tokens",
+export const listAllTokens: CommandDefinition = {
   changes: "nothing",
   options: {
     user: { value: "EMAIL", about: "only the tokens of this user" },
@@ -148,11 +144,8 @@ export const listAllTokens: Command = {
     }),
 };
 
-export const revokeToken: Command = {
-  words: "tokens revoke",
-  summary: "Revoke a personal access token permanently",
+export const revokeToken: CommandDefinition = {
   changes: "access",
-  positionals: ["ID"],
   options: { json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
     withInstallation(input, async (installation) => {

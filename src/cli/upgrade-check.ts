@@ -12,7 +12,7 @@ import {
   readUpgradeImpact,
 } from "../store/engine/migrate.ts";
 import { VERSION } from "../version.ts";
-import { type Command, DATA_OPTION, Failure, fail, type Input, JSON_OPTION } from "./command.ts";
+import { type CommandDefinition, DATA_OPTION, Failure, fail, type Input, JSON_OPTION } from "./command.ts";
 import { printJson } from "./output.ts";
 import { isForOperators, isInstallationMissing, readCommandSettings, storeFailure } from "./store-access.ts";
 import { count } from "./terminal.ts";
@@ -29,9 +29,7 @@ interface UpgradeReport {
   rollback: "possible" | "needs_backup";
 }
 
-export const upgradeCheck: Command = {
-  words: "upgrade-check",
-  summary: "Show what this version would change in the database",
+export const upgradeCheck: CommandDefinition = {
   changes: "nothing",
   about: `Run it with the new version before you replace the old one, also while the old one runs. Changes nothing.
 With --trial, a copy of a SQLite database is migrated in the data folder and deleted: it needs free space for two

@@ -18,16 +18,14 @@ import {
 import { writePassword } from "../store/identity/credentials.ts";
 import { findUserByEmail, listUsers } from "../store/identity/users.ts";
 import { listGroups } from "../store/policy/groups.ts";
-import { type Command, DATA_OPTION, fail, type Input, JSON_OPTION, misuse } from "./command.ts";
+import { type CommandDefinition, DATA_OPTION, fail, type Input, JSON_OPTION, misuse } from "./command.ts";
 import { instantText } from "./instants.ts";
 import { operator, runLogged } from "./operator.ts";
 import { printJson, printList } from "./output.ts";
 import { readPassword } from "./password.ts";
 import { requireUser, withInstallation } from "./store-access.ts";
 
-export const listAllUsers: Command = {
-  words: "users list",
-  summary: "List users",
+export const listAllUsers: CommandDefinition = {
   changes: "nothing",
   options: { json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
@@ -59,13 +57,10 @@ export const listAllUsers: Command = {
     }),
 };
 
-export const createUser: Command = {
-  words: "users create",
-  summary: "Create a user without a password",
+export const createUser: CommandDefinition = {
   changes: "access",
   about:
     "The user chooses a password with a link of `admin link --for reset`, or an operator sets it with `users password`.",
-  positionals: ["EMAIL"],
   options: {
     role: { value: "ROLE", about: "user, auditor or admin (user)" },
     groups: { value: "GROUPS", about: "names of private groups that the user may use, separated by commas" },
@@ -90,38 +85,26 @@ export const createUser: Command = {
     }),
 };
 
-export const setRole: Command = {
-  words: "users role",
-  summary: "Change the role of a user: user, auditor or admin",
+export const setRole: CommandDefinition = {
   changes: "access",
-  positionals: ["EMAIL", "ROLE"],
   options: { data: DATA_OPTION },
   run: (input) => changeUser(input, { role: roleFrom(input.require("ROLE")) }),
 };
 
-export const disableUser: Command = {
-  words: "users disable",
-  summary: "Disable a user: sign-in and API keys are rejected",
+export const disableUser: CommandDefinition = {
   changes: "access",
-  positionals: ["EMAIL"],
   options: { data: DATA_OPTION },
   run: (input) => changeUser(input, { status: "disabled" }),
 };
 
-export const enableUser: Command = {
-  words: "users enable",
-  summary: "Enable a disabled user again",
+export const enableUser: CommandDefinition = {
   changes: "access",
-  positionals: ["EMAIL"],
   options: { data: DATA_OPTION },
   run: (input) => changeUser(input, { status: "active" }),
 };
 
-export const setPassword: Command = {
-  words: "users password",
-  summary: "Set a new password for a user, and end all sessions",
+export const setPassword: CommandDefinition = {
   changes: "access",
-  positionals: ["EMAIL"],
   options: {
     "password-stdin": { about: "read the password from standard input instead of prompting" },
     data: DATA_OPTION,

@@ -4,7 +4,7 @@ import { chargeSetAside, releaseSetAside } from "../billing/operations/resolve-h
 import { usdText } from "../money/nano.ts";
 import { loggedEntryFields } from "../store/checks/entries-in-audit-log.ts";
 import { listSetAsideHolds, type SetAsideHold } from "../store/money/set-aside-holds.ts";
-import { type Command, DATA_OPTION, JSON_OPTION, type Option } from "./command.ts";
+import { type CommandDefinition, DATA_OPTION, JSON_OPTION, type Option } from "./command.ts";
 import { instantText, shortInstant } from "./instants.ts";
 import { cliActor, formatUsd, usdFrom } from "./money-input.ts";
 import { runLogged } from "./operator.ts";
@@ -19,9 +19,7 @@ const REASON: Option = {
   required: true,
 };
 
-export const listHoldsCommand: Command = {
-  words: "wallet holds",
-  summary: "List holds that could not be settled",
+export const listHoldsCommand: CommandDefinition = {
   changes: "nothing",
   about: `A hold of an ended process that could not be settled in three attempts is set aside, and its money stays held.
 Resolve each with "wallet charge-hold" or "wallet release-hold".`,
@@ -38,12 +36,9 @@ Resolve each with "wallet charge-hold" or "wallet release-hold".`,
     }),
 };
 
-export const chargeHold: Command = {
-  words: "wallet charge-hold",
-  summary: "Charge a hold that could not be settled",
+export const chargeHold: CommandDefinition = {
   changes: "money",
   about: "Deducts the amount from the user's balance and releases the rest of the hold.",
-  positionals: ["REQUEST_ID"],
   options: {
     usd: { value: "AMOUNT", about: "the amount (all that is held)" },
     reason: REASON,
@@ -68,12 +63,9 @@ export const chargeHold: Command = {
     }),
 };
 
-export const releaseHold: Command = {
-  words: "wallet release-hold",
-  summary: "Release a hold that could not be settled, without a charge",
+export const releaseHold: CommandDefinition = {
   changes: "money",
   about: "The held amount is available to the user again.",
-  positionals: ["REQUEST_ID"],
   options: { reason: REASON, json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
     withInstallation(input, async (installation) => {

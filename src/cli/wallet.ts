@@ -16,7 +16,14 @@ import { listUserEntries } from "../store/money/entries.ts";
 import { type Transfer, userBook } from "../store/money/ledger.ts";
 import { sumReservations } from "../store/money/wallet-reservations.ts";
 import { computeDebt, readWallet, type Wallet } from "../store/money/wallets.ts";
-import { type Command, DATA_OPTION, type Input, JSON_OPTION, misuse, type Option } from "./command.ts";
+import {
+  type CommandDefinition,
+  DATA_OPTION,
+  type Input,
+  JSON_OPTION,
+  misuse,
+  type Option,
+} from "./command.ts";
 import { instantText, shortInstant } from "./instants.ts";
 import { alignDecimalPoints, cliActor, formatUsd, usdFrom, wholeNumberFrom } from "./money-input.ts";
 import { type CommandChange, runLogged } from "./operator.ts";
@@ -36,9 +43,7 @@ const ENTRIES_WITH_WALLET = 10;
 const LEDGER_LIMIT = 50;
 const LEDGER_LIMIT_MAX = 10_000;
 
-export const showWallet: Command = {
-  words: "wallet show",
-  summary: "Show a user's balance and latest ledger entries",
+export const showWallet: CommandDefinition = {
   changes: "nothing",
   options: { user: USER, json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
@@ -64,9 +69,7 @@ export const showWallet: Command = {
     }),
 };
 
-export const topUpWallet: Command = {
-  words: "wallet top-up",
-  summary: "Top up a user's balance",
+export const topUpWallet: CommandDefinition = {
   changes: "money",
   options: {
     user: USER,
@@ -94,9 +97,7 @@ export const topUpWallet: Command = {
     }),
 };
 
-export const adjustWallet: Command = {
-  words: "wallet adjust",
-  summary: "Adjust a user's balance, up or down",
+export const adjustWallet: CommandDefinition = {
   changes: "money",
   about: "Amounts held for requests in flight cannot be deducted.",
   options: {
@@ -123,12 +124,9 @@ export const adjustWallet: Command = {
     }),
 };
 
-export const refundRequest: Command = {
-  words: "wallet refund",
-  summary: "Refund the charge of a request",
+export const refundRequest: CommandDefinition = {
   changes: "money",
   about: `The refund goes to the balance or subscription that was charged, and cannot exceed the charge.`,
-  positionals: ["REQUEST_ID"],
   options: {
     usd: { value: "AMOUNT", about: "the amount (the rest of the charge)" },
     reason: REASON,
@@ -161,9 +159,7 @@ function describeEntry(action: string, email: string | null): (booked: MoneyResu
   };
 }
 
-export const showLedger: Command = {
-  words: "wallet ledger",
-  summary: "List a user's ledger entries, newest first",
+export const showLedger: CommandDefinition = {
   changes: "nothing",
   options: {
     user: USER,

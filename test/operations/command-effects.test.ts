@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync }
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Command, EFFECTS, Failure, runCommand } from "../../src/cli/command.ts";
-import { COMMANDS } from "../../src/cli/commands.ts";
+import { loadAllCommands } from "../../src/cli/commands.ts";
 import { litellm } from "../../src/cli/import/litellm.test-support.ts";
 import { writeSqlite } from "../../src/cli/import/source-tables.test-support.ts";
 import { isForOperators } from "../../src/cli/store-access.ts";
@@ -97,7 +97,12 @@ interface LoadedProgram {
   readonly commands: readonly Command[];
 }
 
-const THIS_VERSION: LoadedProgram = { runCommand, isForOperators, Failure, commands: COMMANDS };
+const THIS_VERSION: LoadedProgram = {
+  runCommand,
+  isForOperators,
+  Failure,
+  commands: await loadAllCommands(),
+};
 let next: NextVersion;
 let nextVersion: LoadedProgram;
 
@@ -106,7 +111,7 @@ async function loadProgram(folder: string): Promise<LoadedProgram> {
   const [command, access, list] = await Promise.all(
     ["command.ts", "store-access.ts", "commands.ts"].map(load),
   );
-  return { ...command, ...access, commands: list.COMMANDS };
+  return { ...command, ...access, commands: await list.loadAllCommands() };
 }
 
 /** Runs a command in this process. Unexpected errors are not caught. */
@@ -156,7 +161,9 @@ async function fingerprint(url: string): Promise<string> {
   return hash.digest("hex");
 }
 
-const storeCommands = COMMANDS.filter(({ words }) => words !== "start" && !WITHOUT_STORE.includes(words));
+const storeCommands = THIS_VERSION.commands.filter(
+  ({ words }) => words !== "start" && !WITHOUT_STORE.includes(words),
+);
 const reading = storeCommands.filter(({ changes }) => changes === "nothing");
 const find = (words: string, { commands } = THIS_VERSION) =>
   commands.find((command) => command.words === words) ?? expect.unreachable(words);
@@ -185,7 +192,7 @@ afterAll(() => {
 });
 
 test("every command declares what it changes, shows it in its help, and is in this table", async () => {
-  for (const command of COMMANDS) {
+  for (const command of THIS_VERSION.commands) {
     const lines: string[] = [];
     const terminal = {
       print: (text = "") => void lines.push(text),
@@ -197,7 +204,7 @@ test("every command declares what it changes, shows it in its help, and is in th
     expect(lines.join("\n")).toContain(`Changes: ${EFFECTS[command.changes]}.`);
   }
   const known = [...Object.keys(ARGUMENTS), "migrate", "start", ...WITHOUT_STORE];
-  expect(COMMANDS.map(({ words }) => words).sort()).toEqual(known.sort());
+  expect(THIS_VERSION.commands.map(({ words }) => words).sort()).toEqual(known.sort());
 });
 
 test("no command but start and apply creates a file where no installation exists", async () => {

@@ -7,7 +7,7 @@ import { limits } from "../../config/limits/product-limits.ts";
 import { applyChanges, ConcurrentChangeError, type PlannedChanges } from "../../config/plan/apply.ts";
 import { listNodes } from "../../store/nodes/nodes.ts";
 import { VERSION } from "../../version.ts";
-import { type Command, DATA_OPTION, fail, type Input, JSON_OPTION, misuse } from "../command.ts";
+import { type CommandDefinition, DATA_OPTION, fail, type Input, JSON_OPTION, misuse } from "../command.ts";
 import { operator } from "../operator.ts";
 import { withInstallation } from "../store-access.ts";
 import { type Imported, type ImportOptions, SOURCES, type SourceName } from "./imported.ts";
@@ -28,15 +28,12 @@ const READERS: Readonly<
   sub2api: readSub2api,
 };
 
-export const importGateway: Command = {
-  words: "import",
-  summary: "Import keys, users, balances and accounts of another gateway",
+export const importGateway: CommandDefinition = {
   changes: "import",
   about: `SOURCE is ${SOURCES.slice(0, -1).join(", ")} or ${SOURCES.at(-1)}. Its database is only read.
 Keys keep their secrets. Balances become top-ups. Entries that exist here stay unchanged, so a second run changes nothing.
 A key is not created if it could do more here than in the source; the report lists every such key with the reason.
 Try it with --dry-run first. docs/migrate-from.md describes what is carried over.`,
-  positionals: ["SOURCE"],
   options: {
     from: {
       value: "DATABASE",

@@ -4,7 +4,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, statSync, w
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { z } from "zod";
-import { type Command, fail, type Input, misuse } from "../command.ts";
+import { type CommandDefinition, fail, type Input, misuse } from "../command.ts";
 import { PROGRAM } from "../program-name.ts";
 import { askLine, requireTerminal } from "../questions.ts";
 import { ToolCredentials } from "./credentials.ts";
@@ -29,13 +29,10 @@ import { chooseGateway, getValidToken } from "./valid-token.ts";
 const MACHINE_TOOL: Tool = "claude";
 const CLAUDE_MACHINE_FILE = "/etc/claude-code/managed-settings.json";
 
-export const setupTool: Command = {
-  words: "setup",
-  summary: "Set up a tool of this computer: claude, codex, gemini or opencode",
+export const setupTool: CommandDefinition = {
   changes: "computer",
   about: `Shows the change of the tool's file first, and asks before it is written. The tool then gets its tokens from
 \`token\`. With --machine, Claude Code signs in by /login instead: that needs root, and no \`login\` before.`,
-  positionals: ["TOOL"],
   options: {
     url: URL_OPTION,
     machine: { about: `claude: write ${CLAUDE_MACHINE_FILE}, for all users of this computer` },
@@ -69,14 +66,11 @@ export const setupTool: Command = {
   },
 };
 
-export const runTool: Command = {
-  words: "run",
-  summary: "Run a tool of this computer with the gateway, without changing its files",
+export const runTool: CommandDefinition = {
   changes: "computer",
   about: `TOOL is claude, codex, gemini or opencode. Arguments of the tool follow after --:
 
   ${PROGRAM} run codex -- exec "Say hello"`,
-  positionals: ["TOOL", "[ARGUMENT...]"],
   options: { url: URL_OPTION },
   async run(input) {
     const tool = readTool(input);

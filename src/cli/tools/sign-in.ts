@@ -1,6 +1,6 @@
 /** `model-gateway login`, `logout` and `token`: sign this computer in at a gateway on another machine. */
 
-import { type Command, fail } from "../command.ts";
+import { type CommandDefinition, fail } from "../command.ts";
 import { PROGRAM } from "../program-name.ts";
 import { type StoredTokens, ToolCredentials } from "./credentials.ts";
 import {
@@ -19,13 +19,10 @@ const FAILED_POLLS_MAX = 10;
 
 export const URL_OPTION = { value: "URL", about: "the gateway, if this computer is signed in at several" };
 
-export const login: Command = {
-  words: "login",
-  summary: "Sign this computer in at a gateway, for tools that call models",
+export const login: CommandDefinition = {
   changes: "computer",
   about: `Prints a code, which you approve in the console of the gateway. Tools then get a short-lived token from
 \`token\`, and no key has to be stored. The tokens are in ~/.config/model-gateway/credentials.json.`,
-  positionals: ["URL"],
   options: {},
   async run(input) {
     const { terminal } = input;
@@ -65,9 +62,7 @@ async function waitForApproval(
   return fail("The code has expired.", "Run the same command again.");
 }
 
-export const logout: Command = {
-  words: "logout",
-  summary: "End the sign-in of this computer at a gateway",
+export const logout: CommandDefinition = {
   changes: "computer",
   options: { url: URL_OPTION },
   async run(input) {
@@ -88,9 +83,7 @@ export const logout: Command = {
   },
 };
 
-export const printToken: Command = {
-  words: "token",
-  summary: "Print a valid access token of this computer",
+export const printToken: CommandDefinition = {
   changes: "computer",
   about:
     "Refreshes it when needed. Tools call this command: Codex as auth.command, Claude Code as apiKeyHelper.",
