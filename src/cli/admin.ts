@@ -8,8 +8,7 @@ import {
   readToken,
 } from "../config/first-run/admin-claim.ts";
 import type { Settings } from "../config/installation/environment.ts";
-import { EMAIL_RULE, isEmail } from "../config/schema/basic-values.ts";
-import { isHttpUrl, PUBLIC_URL_RULE } from "../config/schema/schema.ts";
+import { EMAIL_RULE, isEmail, isHttpUrl, PUBLIC_URL_RULE } from "../config/schema/basic-values.ts";
 import { createLink } from "../console-api/auth/create-link.ts";
 import { dropSecondFactor } from "../console-api/auth/remove-second-factor.ts";
 import { type AccessChange, endAccess } from "../console-api/auth/user-access.ts";

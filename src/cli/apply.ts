@@ -4,12 +4,8 @@ import { readFileSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { type Installation, openOrCreate, openToPlan } from "../config/installation/installation.ts";
 import { limits } from "../config/limits/product-limits.ts";
-import {
-  applyChanges,
-  ConcurrentChangeError,
-  type PlannedChanges,
-  planChanges,
-} from "../config/plan/apply.ts";
+import { applyChanges, type PlannedChanges, planChanges } from "../config/plan/apply.ts";
+import { ConcurrentChangeError } from "../config/plan/concurrent-change.ts";
 import { printDifference, printOutcome, reportProblems } from "./apply-output.ts";
 import { applyRemotely } from "./apply-remote.ts";
 import { type CommandDefinition, DATA_OPTION, fail, JSON_OPTION } from "./command.ts";

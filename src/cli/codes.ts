@@ -8,7 +8,7 @@ import {
   redeem,
   voidBatch,
 } from "../billing/operations/redeem.ts";
-import { isName, NAME_RULE } from "../config/schema/schema.ts";
+import { isName, NAME_RULE } from "../config/schema/basic-values.ts";
 import { usdText } from "../money/nano.ts";
 import type { Db } from "../store/engine/db.ts";
 import { listPlans } from "../store/money/plans.ts";

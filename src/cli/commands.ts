@@ -37,7 +37,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   {
     words: "keys create",
     summary: "Create an API key; its secret is shown only once",
-    load: async () => (await import("./keys.ts")).createKey,
+    load: async () => (await import("./create-key.ts")).createKey,
   },
   { words: "keys list", summary: "List API keys", load: async () => (await import("./keys.ts")).listAllKeys },
   {

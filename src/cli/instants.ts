@@ -1,6 +1,6 @@
 /** Parses and prints points in time for commands. All of them are UTC. */
 
-import { INSTANT_RULE, instantMs } from "../config/schema/schema.ts";
+import { INSTANT_RULE, instantMs } from "../config/schema/basic-values.ts";
 import { type Input, misuse, type Option } from "./command.ts";
 
 export const EXPIRES_OPTION: Option = {

@@ -1,7 +1,7 @@
 /** Reads a password for a command. */
 
 import { limits } from "../config/limits/product-limits.ts";
-import { isPassword, PASSWORD_RULE } from "../config/schema/schema.ts";
+import { isPassword, PASSWORD_RULE } from "../config/schema/people.ts";
 import { fail, type Input } from "./command.ts";
 import { askSecret, requireTerminal } from "./questions.ts";
 

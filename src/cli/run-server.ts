@@ -12,7 +12,8 @@ import { defaultDataDir, localUrl, readSettings, type Settings } from "../config
 import { type Installation, openInstallation } from "../config/installation/installation.ts";
 import { limits } from "../config/limits/product-limits.ts";
 import { parseFile } from "../config/parse/file.ts";
-import { applyChanges, ConcurrentChangeError, planChanges } from "../config/plan/apply.ts";
+import { applyChanges, planChanges } from "../config/plan/apply.ts";
+import { ConcurrentChangeError } from "../config/plan/concurrent-change.ts";
 import { gatewayFile } from "../config/schema/schema.ts";
 import { durationText } from "../config/schema/usage-limits.ts";
 import { BUILT_DIR, type Running, type ServerSettings, startGateway } from "../main.ts";

@@ -10,7 +10,7 @@ import {
   openStore,
   openToRead,
 } from "../config/installation/installation.ts";
-import { ConcurrentChangeError } from "../config/plan/apply.ts";
+import { ConcurrentChangeError } from "../config/plan/concurrent-change.ts";
 import type { UserRecord } from "../records/user.ts";
 import { KeyringError } from "../secrets/keyring.ts";
 import { SealError } from "../secrets/seal.ts";

@@ -1,7 +1,7 @@
 /** `model-gateway plans` and `subscriptions`: lists plans, and grants, lists and cancels subscriptions. */
 
 import { cancelGrant, grantPlan } from "../billing/operations/grant.ts";
-import { startMs } from "../config/schema/schema.ts";
+import { startMs } from "../config/schema/basic-values.ts";
 import { usdText } from "../money/nano.ts";
 import { RENEWALS } from "../records/plan.ts";
 import type { Db } from "../store/engine/db.ts";

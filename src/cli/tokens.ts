@@ -1,7 +1,7 @@
 /** `model-gateway tokens`: creates, lists and revokes personal access tokens, also the one for `/metrics`. */
 
 import { limits } from "../config/limits/product-limits.ts";
-import { isName, NAME_RULE } from "../config/schema/schema.ts";
+import { isName, NAME_RULE } from "../config/schema/basic-values.ts";
 import { formatInstant } from "../config/state/difference.ts";
 import { effectiveRole } from "../records/user.ts";
 import { mintAccessToken } from "../secrets/random-secret.ts";

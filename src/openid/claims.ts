@@ -1,7 +1,7 @@
 /** Reads a person from verified claims, by the rules of a provider. Pure. */
 
 import { limits } from "../config/limits/product-limits.ts";
-import { isEmail } from "../config/schema/schema.ts";
+import { isEmail } from "../config/schema/basic-values.ts";
 import type { Role } from "../records/user.ts";
 import type { ProviderRecord } from "../store/settings/sign-in-settings.ts";
 

@@ -50,3 +50,8 @@ export interface KeyOfUser extends KeyRecord {
   /** Only of a signed-in tool: its access tokens that have ended and are still recognized. */
   endedTokens?: readonly Pick<FormerSecret, "digest" | "worksUntilMs">[];
 }
+
+/** How the audit log names a key. */
+export function keyTitle(name: string, email: string | null): string {
+  return email === null ? `key ${name}` : `key ${name} of ${email}`;
+}

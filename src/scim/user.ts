@@ -1,7 +1,7 @@
 /** The SCIM User: what is read of a body, and PATCH of a stored person. Attributes that are not stored are ignored. */
 
 import { limits } from "../config/limits/product-limits.ts";
-import { isEmail } from "../config/schema/schema.ts";
+import { isEmail } from "../config/schema/basic-values.ts";
 import type { ScimProfile } from "../store/identity/scim-users.ts";
 import type { FilterCondition } from "./filter.ts";
 import type { PatchOperation } from "./patch.ts";

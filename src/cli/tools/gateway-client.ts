@@ -1,7 +1,7 @@
 /** Calls the endpoints of a gateway at which tools sign in. */
 
 import { z } from "zod";
-import { isHttpUrl } from "../../config/schema/schema.ts";
+import { isHttpUrl } from "../../config/schema/basic-values.ts";
 import { fail, misuse } from "../command.ts";
 import type { StoredTokens } from "./credentials.ts";
 

@@ -5,8 +5,8 @@
 
 import { resolve } from "node:path";
 import { limits } from "../limits/product-limits.ts";
+import { isHttpUrl, PUBLIC_URL_RULE } from "../schema/basic-values.ts";
 import type { FileCapture } from "../schema/capture.ts";
-import { isHttpUrl, PUBLIC_URL_RULE } from "../schema/schema.ts";
 import {
   COORDINATOR_LOSS,
   type CoordinatorLossSetting,

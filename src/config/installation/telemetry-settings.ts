@@ -2,7 +2,7 @@
 
 import { ACCESS_LOG_MODES, type AccessLogMode } from "../../observe/access-log.ts";
 import { limits } from "../limits/product-limits.ts";
-import { isHttpUrl, PUBLIC_URL_RULE } from "../schema/schema.ts";
+import { isHttpUrl, PUBLIC_URL_RULE } from "../schema/basic-values.ts";
 import {
   DEFAULT_LOG_SAMPLE,
   type FileLog,

@@ -3,7 +3,8 @@
 import { z } from "zod";
 import type { FieldChange } from "../../records/policy.ts";
 import type { ListedModel, PriceList } from "../../records/price.ts";
-import { fields, instantMs, modelName, modelSizes, priceField, text } from "../schema/schema.ts";
+import { fields, instantMs, modelName, text } from "../schema/basic-values.ts";
+import { modelSizes, priceField } from "../schema/models.ts";
 import { changedFields, createdFields, type FormattedFields } from "../state/difference.ts";
 import { MODEL_SHAPE } from "../state/file-shape.ts";
 import type { Problem } from "../state/problem.ts";

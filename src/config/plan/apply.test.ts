@@ -15,7 +15,8 @@ import { type FreshInstallation, freshInstallation } from "../installation/insta
 import type { Installation } from "../installation/installation.ts";
 import { formatProblem } from "../state/problem.ts";
 import { readState } from "../state/step.ts";
-import { applyChanges, ConcurrentChangeError, type PlannedChanges, planChanges } from "./apply.ts";
+import { applyChanges, type PlannedChanges, planChanges } from "./apply.ts";
+import { ConcurrentChangeError } from "./concurrent-change.ts";
 
 // Hashing passwords is slow by design, and the machine may be busy.
 setDefaultTimeout(60_000);

@@ -17,6 +17,7 @@ import { type KnownNames, NO_KNOWN_NAMES } from "../parse/references.ts";
 import type { GatewayDocument, GatewayFile } from "../schema/schema.ts";
 import type { FieldProblem, Problem } from "../state/problem.ts";
 import { type Change, type ConfigState, type PlanStep, readState, type Secrets } from "../state/step.ts";
+import { ConcurrentChangeError } from "./concurrent-change.ts";
 import { openingNotes } from "./opening-balance.ts";
 import { type PlanOptions, planSteps } from "./plan.ts";
 import type { ShownKey } from "./plan-keys.ts";
@@ -155,14 +156,6 @@ async function buildPlan(
     ...file.accounts.flatMap(noteBlockedAddress),
   ];
   return { ok: true, plan: { changes: steps, shown, notes, file, steps, revisions } };
-}
-
-export class ConcurrentChangeError extends Error {
-  override readonly name = "ChangedMeanwhile";
-
-  constructor() {
-    super("The installation was changed by another process in the meantime. No changes were written.");
-  }
 }
 
 /** The author that the audit log records. */

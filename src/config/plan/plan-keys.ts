@@ -4,7 +4,7 @@
  */
 
 import { createRecord, type FileRecord } from "../../records/fields.ts";
-import { type FormerSecret, KEY_FIELDS, type KeyRecord } from "../../records/key.ts";
+import { type FormerSecret, KEY_FIELDS, type KeyRecord, keyTitle } from "../../records/key.ts";
 import { hasValidChecksum, mintApiKey, readPublicId } from "../../secrets/api-key.ts";
 import { changeKey, insertFormerSecrets, insertKey, revokeKey } from "../../store/policy/keys.ts";
 import type { FileKey } from "../schema/schema.ts";
@@ -245,8 +245,4 @@ export function activeKeys(state: ConfigState): Map<string, KeyRecord> {
 
 export function keyIdentity(userId: string | null, name: string): string {
   return JSON.stringify([userId, name]);
-}
-
-export function keyTitle(name: string, email: string | null): string {
-  return email === null ? `key ${name}` : `key ${name} of ${email}`;
 }

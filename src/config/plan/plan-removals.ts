@@ -1,7 +1,7 @@
 /** Plans removals: of everything that the file does not name (pruning), or of entries that are named one by one. */
 
 import { usdText } from "../../money/nano.ts";
-import type { KeyRecord } from "../../records/key.ts";
+import { type KeyRecord, keyTitle } from "../../records/key.ts";
 import { deleteUser } from "../../store/identity/users.ts";
 import { deletePlan } from "../../store/money/plans.ts";
 import { deleteAccount } from "../../store/policy/accounts.ts";
@@ -13,7 +13,7 @@ import type { GatewayDocument, GatewayFile } from "../schema/schema.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import type { ConfigState, PlanStep, Secrets } from "../state/step.ts";
 import { groupToFile, nameRecords } from "../state/to-file-shape.ts";
-import { activeKeys, keyTitle } from "./plan-keys.ts";
+import { activeKeys } from "./plan-keys.ts";
 import { removeServiceAccounts } from "./plan-service-accounts.ts";
 
 /** Identifiers as in the file: e-mail addresses of users, ids of models. */

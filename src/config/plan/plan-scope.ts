@@ -3,6 +3,7 @@
  * everything is rejected that the scopes of the account do not name.
  */
 
+import { keyTitle } from "../../records/key.ts";
 import type { ServiceScope } from "../../records/service-account.ts";
 import { reachProblems } from "../parse/check-destinations.ts";
 import { isSecretPath } from "../parse/file.ts";
@@ -10,7 +11,7 @@ import { isRecord } from "../parse/items.ts";
 import type { GatewayFile } from "../schema/schema.ts";
 import type { FieldProblem, Path } from "../state/problem.ts";
 import type { Change, ConfigState } from "../state/step.ts";
-import { keyTitle } from "./plan-keys.ts";
+
 import { serviceAccountTitle } from "./plan-service-accounts.ts";
 
 /** The sections that each scope opens, with the first word of their changes. */

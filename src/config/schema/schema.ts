@@ -20,23 +20,6 @@ import { log, telemetry } from "./telemetry.ts";
 import { toolSignIn } from "./tool-sign-in.ts";
 import { usageExport } from "./usage-export.ts";
 
-export {
-  EMAIL_RULE,
-  fields,
-  INSTANT_RULE,
-  instantMs,
-  isEmail,
-  isHttpUrl,
-  isName,
-  modelName,
-  NAME_RULE,
-  PUBLIC_URL_RULE,
-  startMs,
-  text,
-} from "./basic-values.ts";
-export { modelSizes, priceField } from "./models.ts";
-export { isPassword, PASSWORD_RULE } from "./people.ts";
-
 const KEEPS_STORED_VALUE = "the current setting is kept";
 
 export const gatewayFile = describeFields({

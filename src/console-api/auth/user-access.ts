@@ -5,8 +5,8 @@
 
 import { z } from "zod";
 import type { Installation } from "../../config/installation/installation.ts";
-import { keyTitle } from "../../config/plan/plan-keys.ts";
 import { secretChange } from "../../config/state/difference.ts";
+import { keyTitle } from "../../records/key.ts";
 import type { FieldChange } from "../../records/policy.ts";
 import { appendChange, type ChangeEntry } from "../../store/audit-log/audit-log.ts";
 import type { Db } from "../../store/engine/db.ts";

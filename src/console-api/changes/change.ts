@@ -8,11 +8,11 @@ import { limits } from "../../config/limits/product-limits.ts";
 import {
   applyChanges,
   applyExclusively,
-  ConcurrentChangeError,
   type PlannedChanges,
   type PlanResult,
   planDocument,
 } from "../../config/plan/apply.ts";
+import { ConcurrentChangeError } from "../../config/plan/concurrent-change.ts";
 import type { Removals } from "../../config/plan/plan-removals.ts";
 import type { GatewayDocument } from "../../config/schema/schema.ts";
 import type { Problem } from "../../config/state/problem.ts";

@@ -12,7 +12,7 @@ import {
   WINDOW_USD_RULE,
   windowUsd,
 } from "../../config/schema/basic-values.ts";
-import { isPassword } from "../../config/schema/schema.ts";
+import { isPassword } from "../../config/schema/people.ts";
 
 /** E-mail addresses are compared case-insensitively, so they are stored in lower case. */
 export const emailField = z

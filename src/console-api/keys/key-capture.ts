@@ -1,11 +1,11 @@
 /** What is captured of one key. An order is recorded in the audit log, and in force when the promise resolves. */
 
 import { z } from "zod";
-import { keyTitle } from "../../config/plan/plan-keys.ts";
+
 import { changedFields } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
 import { CAPTURE_MODES, type CaptureMode, type KeyCapture } from "../../records/capture.ts";
-import type { KeyRecord } from "../../records/key.ts";
+import { type KeyRecord, keyTitle } from "../../records/key.ts";
 import { readKeyCapture, writeKeyCapture } from "../../store/captures/key-captures.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { findUser } from "../../store/identity/users.ts";

@@ -6,14 +6,14 @@
 
 import { limits as productLimits } from "../../config/limits/product-limits.ts";
 import { NO_PAYER } from "../../config/parse/check-charging.ts";
-import { keyTitle, newKey } from "../../config/plan/plan-keys.ts";
+import { newKey } from "../../config/plan/plan-keys.ts";
 import { limitsText } from "../../config/schema/usage-limits.ts";
 import { changedFields, createdFields, secretChange, secretSet } from "../../config/state/difference.ts";
 import { formatKey } from "../../config/state/to-file-shape.ts";
 import { ApiError, paramError } from "../../errors.ts";
 import type { PolicyGroup } from "../../policy/snapshot.ts";
 import type { KeyFallback } from "../../records/fallback.ts";
-import type { KeyRecord } from "../../records/key.ts";
+import { type KeyRecord, keyTitle } from "../../records/key.ts";
 import type { CallerLimits } from "../../records/limits.ts";
 import type { FieldChange } from "../../records/policy.ts";
 import type { UserRecord } from "../../records/user.ts";

@@ -4,9 +4,9 @@
  */
 
 import { limits } from "../../config/limits/product-limits.ts";
-import { keyTitle, newKey } from "../../config/plan/plan-keys.ts";
+import { newKey } from "../../config/plan/plan-keys.ts";
 import type { ToolSignInPolicy } from "../../policy/tool-sign-in.ts";
-import type { KeyRecord } from "../../records/key.ts";
+import { type KeyRecord, keyTitle } from "../../records/key.ts";
 import { effectiveStatus, type UserRecord } from "../../records/user.ts";
 import { mintApiKey } from "../../secrets/api-key.ts";
 import type { RandomBytes } from "../../secrets/keyring.ts";
