@@ -1,6 +1,6 @@
 /** The structure of the code: imports point down, no cycles, files and folders of a readable size. */
 
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { ENDPOINTS } from "../src/protocols/endpoints.ts";
@@ -8,6 +8,9 @@ import { INTERFACES } from "../src/records/interfaces.ts";
 import { BASE, LAYERS, OTHER_PROGRAMS } from "./architecture/layers.ts";
 import { withLayersTable } from "./architecture/layers-table.ts";
 import { createNodeName, layerName, ROOT, readSources, SRC } from "./architecture/source-graph.ts";
+
+/** Most tests read all sources, which takes seconds on a busy machine. */
+setDefaultTimeout(60_000);
 
 const LINES_MAX = 400;
 

@@ -3,12 +3,15 @@
  * functions are short.
  */
 
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, join, relative } from "node:path";
 import { measureFunctions } from "./architecture/function-lengths.ts";
 import { COMMENT, readCode, readProse } from "./architecture/prose.ts";
 import { ROOT, readSources } from "./architecture/source-graph.ts";
+
+/** Most tests read all sources, which takes seconds on a busy machine. */
+setDefaultTimeout(60_000);
 
 /** Words that hide who does what. CONTRIBUTING.md has the rule and examples. */
 const VAGUE_WORDS =

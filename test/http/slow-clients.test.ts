@@ -15,7 +15,14 @@ const server = startServerForTests({
   models: { fast: "sim-fast", slow: "sim-fast@first=700ms", stream: "sim-fast@events=6,interval=120ms" },
   limits: {
     bodyIdleTimeoutMs: 250,
-    connections: { ...limits.connections, headMs: 200, idleMs: 300, lingerMs: 2_000, checkMs: 20 },
+    connections: {
+      ...limits.connections,
+      headMs: 200,
+      firstByteMs: 600,
+      idleMs: 300,
+      lingerMs: 2_000,
+      checkMs: 20,
+    },
   },
 });
 
