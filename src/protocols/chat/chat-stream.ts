@@ -200,7 +200,7 @@ class ChatReader implements StreamReader {
       if (isPostponed && !hasChoices) return DROPPED;
     }
     if (!this.#hasContent && choices !== undefined) {
-      this.#hasContent = hasDeltaContent(parseWithoutLongStrings(bytes, choices.start, choices.end).json);
+      this.#hasContent = hasDeltaContent(parseWithoutLongStrings(bytes, choices.start, choices.end));
     }
     const replacement = eventParts(null, this.#buildPublicChunk(chunk));
     return { phase: this.#hasContent ? "content" : "lifecycle", replacement };
@@ -275,7 +275,7 @@ class ChatReader implements StreamReader {
 
   #recordFinishedChoices(bytes: Uint8Array, from: number, start: number, end: number): void {
     if (!hasFinishReason(bytes, from, end)) return;
-    for (const choice of listChoices(parseWithoutLongStrings(bytes, start, end).json)) {
+    for (const choice of listChoices(parseWithoutLongStrings(bytes, start, end))) {
       const { finish_reason: reason } = choice;
       if (typeof reason !== "string" || this.#finishedChoices.size >= responseBounds.choicesMax) continue;
       const index = choiceIndex(choice.index);

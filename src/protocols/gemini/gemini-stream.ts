@@ -12,7 +12,7 @@ import { type JsonField, type ObjectScan, scanObject, stringValue, wantedFields 
 import { jsonString, replaceValue, spliceParts } from "../../json/splice.ts";
 import { readEvent } from "../../net/wire/sse.ts";
 import { eventParts, formatEvent } from "../../net/wire/sse-format.ts";
-import { type ParsedEvent, parseWithoutLongStrings } from "../shared/long-strings.ts";
+import { isEventString, LongString, parseWithoutLongStrings, textContent } from "../shared/long-strings.ts";
 import { choiceIndex, type ResponseFacts, shortReason } from "../shared/response-facts.ts";
 import {
   DROPPED,
@@ -128,17 +128,13 @@ class GeminiReader implements StreamReader {
   #readCandidates(bytes: Uint8Array, field: JsonField): void {
     const mayFinish = hasMember(bytes, field, FINISH_REASON);
     if (this.#hasContent && !mayFinish && this.#sink === null) return;
-    const { json: candidates, longString } = parseWithoutLongStrings(bytes, field.start, field.end);
+    const candidates = parseWithoutLongStrings(bytes, field.start, field.end);
     for (const [at, candidate] of (Array.isArray(candidates) ? candidates : []).entries()) {
-      if (isObject(candidate)) this.#readCandidate(candidate, at, longString);
+      if (isObject(candidate)) this.#readCandidate(candidate, at);
     }
   }
 
-  #readCandidate(
-    candidate: Record<string, unknown>,
-    at: number,
-    longString: ParsedEvent["longString"],
-  ): void {
+  #readCandidate(candidate: Record<string, unknown>, at: number): void {
     const { content, finishReason } = candidate;
     const index = choiceIndex(candidate.index);
     const searches = countQueries(candidate);
@@ -147,7 +143,7 @@ class GeminiReader implements StreamReader {
     const parts = isObject(content) && Array.isArray(content.parts) ? content.parts.filter(isObject) : [];
     for (const part of parts) {
       if (part.text !== "") this.#hasContent = true;
-      if (this.#sink !== null) addPartText(part, { candidate: at, longString, sink: this.#sink });
+      if (this.#sink !== null) addPartText(part, at, this.#sink);
     }
     if (typeof finishReason !== "string" || finishReason === "") return;
     if (this.#finishedCandidates.size < responseBounds.choicesMax) {
@@ -193,35 +189,23 @@ function hasMember(bytes: Uint8Array, { start, end }: JsonField, name: Uint8Arra
   return findBytes(bytes, name, start, end) !== -1;
 }
 
-interface PartTerms {
-  readonly candidate: number;
-  readonly longString: ParsedEvent["longString"];
-  readonly sink: TextSink;
-}
-
 /** The sink takes the content of JSON strings. */
-function addPartText(part: Record<string, unknown>, { candidate, longString, sink }: PartTerms): void {
+function addPartText(part: Record<string, unknown>, candidate: number, sink: TextSink): void {
   const channel = candidate * CHANNELS_PER_CANDIDATE;
-  if (typeof part.text === "string" && part.text !== "") {
-    const { bytes, start, end } = longString(part.text) ?? writeText(part.text);
+  if (isEventString(part.text)) {
+    const { bytes, start, end } = textContent(part.text);
     sink.add(bytes, start, end, part.thought === true ? reasoningChannel(channel) : channel);
   }
   if (!isObject(part.functionCall)) return;
   const { name, args } = part.functionCall;
-  const long: Part[] = [];
+  const long: LongString[] = [];
   const json = JSON.stringify(args ?? {}, (_, value: unknown) => {
-    const text = longString(value);
-    if (text !== null) long.push(text);
-    return value;
+    if (!(value instanceof LongString)) return value;
+    long.push(value);
+    return "";
   });
-  const texts = [name, json].flatMap((text) =>
-    typeof text === "string" && text !== "" ? [writeText(text)] : [],
-  );
-  for (const { bytes, start, end } of [...texts, ...long]) sink.addWhole(bytes, start, end, channel + 1);
-}
-
-/** As the content of a JSON string. */
-function writeText(text: string): Part {
-  const bytes = Buffer.from(JSON.stringify(text));
-  return { bytes, start: 1, end: bytes.length - 1 };
+  for (const text of [name, json, ...long].filter(isEventString)) {
+    const { bytes, start, end } = textContent(text);
+    sink.addWhole(bytes, start, end, channel + 1);
+  }
 }

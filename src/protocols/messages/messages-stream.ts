@@ -150,8 +150,7 @@ class MessagesReader implements StreamReader {
   }
 
   #startBlock(data: Part, block: JsonField | undefined): "content" | "lifecycle" {
-    const json =
-      block === undefined ? null : parseWithoutLongStrings(data.bytes, block.start, block.end).json;
+    const json = block === undefined ? null : parseWithoutLongStrings(data.bytes, block.start, block.end);
     if (isObject(json) && typeof json.type === "string" && CALL_BLOCKS.has(json.type)) {
       this.#phase = "content";
       if (this.#sink !== null) addMessagesDelta(data, "start", this.#sink);

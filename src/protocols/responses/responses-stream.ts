@@ -25,7 +25,7 @@ import {
   parseWithin,
   SCANNED_EVENT,
 } from "../shared/event-bounds.ts";
-import { parseWithoutLongStrings } from "../shared/long-strings.ts";
+import { type EventString, parseWithoutLongStrings, textContent } from "../shared/long-strings.ts";
 import type { ResponseFacts } from "../shared/response-facts.ts";
 import { readResponseTexts } from "../shared/response-text.ts";
 import {
@@ -333,11 +333,10 @@ class ResponsesReader implements StreamReader {
 function addWholeText(data: Part, response: JsonField, sink: TextSink): void {
   if (findEventFault({ bytes: data.bytes, start: response.start, end: response.end }, PARSED_EVENT) !== null)
     return;
-  const { json, longString } = parseWithoutLongStrings(data.bytes, response.start, response.end);
+  const json = parseWithoutLongStrings(data.bytes, response.start, response.end);
   const { outputTexts, reasoningTexts } = readResponseTexts(json);
-  const add = (text: string, channel: number): void => {
-    const written = jsonString(text);
-    const { bytes, start, end } = longString(text) ?? { bytes: written, start: 1, end: written.length - 1 };
+  const add = (text: EventString, channel: number): void => {
+    const { bytes, start, end } = textContent(text);
     sink.addWhole(bytes, start, end, channel);
   };
   for (const text of outputTexts) add(text, 0);

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { openChatReader } from "../chat/chat-stream.ts";
+import { openGeminiReader } from "../gemini/gemini-stream.ts";
 import { openResponsesReader } from "../responses/responses-stream.ts";
 import { reasoningChannel, type StreamReader, type TextSink } from "./stream.ts";
 
@@ -153,5 +154,39 @@ describe("the text of a Responses stream", () => {
       response: { ...response, usage: { input_tokens: 1, output_tokens: 3 } },
     });
     expect(counted.heard.whole).toEqual([]);
+  });
+});
+
+describe("the text of an event of megabytes is what the upstream wrote, whatever that is", () => {
+  const LONG = "word é ".repeat(200_000);
+  const ODD = ["\uE000long string 0", "\uFFFD", "0", "\0", "{}"];
+
+  test("in the last event of a Responses stream", () => {
+    const heard = listen();
+    const reader = openResponsesReader({ publicModel: "m", depthMax: 64, nowMs: () => 0, sink: heard });
+    const text = (value: string) => ({ type: "output_text", text: value });
+    send(reader, "response.completed", {
+      type: "response.completed",
+      response: {
+        id: "r",
+        status: "completed",
+        output: [
+          { type: "message", content: [text(LONG), ...ODD.map(text)] },
+          { type: "function_call", name: "look", arguments: LONG },
+          { type: "message", content: LONG },
+        ],
+      },
+    });
+    expect(heard.whole).toEqual([LONG, ...ODD, "look", LONG, LONG]);
+  });
+
+  test("in an event of Gemini", () => {
+    const heard = listen();
+    const reader = openGeminiReader({ publicModel: "m", depthMax: 64, choices: 1, sink: heard });
+    const args = { odd: ODD, long: LONG };
+    const parts = [...[LONG, ...ODD].map((text) => ({ text })), { functionCall: { name: "look", args } }];
+    send(reader, null, { candidates: [{ content: { parts } }] });
+    expect(heard.lanes).toEqual({ 0: LONG + ODD.join("") });
+    expect(heard.whole).toEqual(["look", JSON.stringify({ ...args, long: "" }), LONG]);
   });
 });

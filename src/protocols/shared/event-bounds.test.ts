@@ -23,6 +23,16 @@ test("a long plain string has any length and contains no values", () => {
   for (const bounds of [PARSED_EVENT, SCANNED_EVENT]) expect(findEventFault(event, bounds)).toBeNull();
 });
 
+test("a long name counts, because it is decoded", () => {
+  const event = (length: number) => part(`{"${"a".repeat(length)}" : 1}`);
+  expect(findEventFault(event(eventParsedBytesMax - 16), PARSED_EVENT)).toBeNull();
+  const what = "bytes of JSON in one event";
+  expect(findEventFault(event(eventParsedBytesMax), PARSED_EVENT)).toEqual({
+    max: eventParsedBytesMax,
+    what,
+  });
+});
+
 test("a part of an event is parsed if it is within the bounds", () => {
   expect(parseWithin(part('{"a":1}'))).toEqual({ a: 1 });
   expect(parseWithin(part(values(eventValuesMax + 1)))).toBeNull();

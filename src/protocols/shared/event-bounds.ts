@@ -6,7 +6,7 @@
 import type { Part } from "../../base/parts.ts";
 import { responseBounds } from "../../count-limits.ts";
 import { parseJson } from "../../json/parse.ts";
-import { ARRAY_OPEN, BACKSLASH, COMMA, OBJECT_OPEN, QUOTE } from "../../json/walk.ts";
+import { ARRAY_OPEN, BACKSLASH, COLON, COMMA, OBJECT_OPEN, QUOTE, skipSpace } from "../../json/walk.ts";
 
 export interface BoundFault {
   readonly max: number;
@@ -15,7 +15,7 @@ export interface BoundFault {
 
 export interface EventBounds {
   readonly valuesMax: number;
-  /** Without long plain strings. */
+  /** Without long plain strings that are values. */
   readonly bytesMax: number;
 }
 
@@ -44,7 +44,7 @@ export function findEventFault({ bytes, start, end }: Part, bounds: EventBounds)
     const byte = bytes[at];
     if (byte === QUOTE) {
       const close = findClose(bytes, at + 1, end, bytesMax);
-      counted += isLongPlain(bytes, at + 1, close) ? 0 : close - at;
+      counted += isLongPlain(bytes, at + 1, close) && !isName(bytes, close, end) ? 0 : close - at;
       at = close;
     } else if (byte === COMMA || byte === OBJECT_OPEN || byte === ARRAY_OPEN) values++;
     counted++;
@@ -74,6 +74,11 @@ function findClose(bytes: Uint8Array, from: number, end: number, bytesMax: numbe
   let at = from;
   while (at < last && bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1;
   return Math.min(at, end);
+}
+
+/** Whether the string that ends at the quote is the name of a member: names are always decoded. */
+function isName(bytes: Uint8Array, quote: number, end: number): boolean {
+  return bytes[skipSpace(bytes, quote + 1, end)] === COLON;
 }
 
 function isLongPlain(bytes: Uint8Array, from: number, to: number): boolean {

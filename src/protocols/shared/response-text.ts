@@ -1,17 +1,21 @@
 /** Collects the text of a whole response, for responses without usage. */
 
 import { isObject } from "../../json/parse.ts";
+import { type EventString, isEventString } from "./long-strings.ts";
 
-export interface ResponseTexts {
-  outputTexts: string[];
+export interface ResponseTexts<Text = string> {
+  outputTexts: Text[];
   /** The reasoning, as far as it is shown. */
-  reasoningTexts: string[];
+  reasoningTexts: Text[];
 }
 
 /** For any interface; empty if there is no text. */
 export function readWholeResponseTexts(json: unknown): ResponseTexts {
   if (!isObject(json)) return { outputTexts: [], reasoningTexts: [] };
-  if (Array.isArray(json.output)) return readResponseTexts(json);
+  if (Array.isArray(json.output)) {
+    const { outputTexts, reasoningTexts } = readResponseTexts(json);
+    return { outputTexts: strings(outputTexts), reasoningTexts: strings(reasoningTexts) };
+  }
   if (Array.isArray(json.candidates)) return readCandidateTexts(json.candidates);
   if (Array.isArray(json.content)) return readMessageTexts(objects(json.content));
   const messages = objects(json.choices).flatMap(({ message }) => (isObject(message) ? [message] : []));
@@ -63,13 +67,14 @@ function messageTexts(message: Record<string, unknown>): unknown[] {
   ];
 }
 
-export function readResponseTexts(response: unknown): ResponseTexts {
+/** Of a response of the Responses API, also one in a long event. */
+export function readResponseTexts(response: unknown): ResponseTexts<EventString> {
   const items = isObject(response) ? objects(response.output) : [];
   const reasoningItems = items.filter(({ type }) => type === "reasoning");
   const outputItems = items.filter(({ type }) => type !== "reasoning");
   return {
-    outputTexts: strings(outputItems.flatMap(itemTexts)),
-    reasoningTexts: strings(reasoningItems.flatMap(itemTexts)),
+    outputTexts: outputItems.flatMap(itemTexts).filter(isEventString),
+    reasoningTexts: reasoningItems.flatMap(itemTexts).filter(isEventString),
   };
 }
 
@@ -86,7 +91,7 @@ function itemTexts(item: Record<string, unknown>): unknown[] {
 
 /** Content is a text or a list of parts with a text each. */
 function contentTexts(content: unknown): unknown[] {
-  if (typeof content === "string") return [content];
+  if (isEventString(content)) return [content];
   return objects(content).flatMap((part) => [part.text, part.refusal, part.transcript]);
 }
 
