@@ -68,6 +68,11 @@ export const responseBounds = {
   eventTextCharsMax: 1_048_576,
   /** Lines of one event: most have two. */
   eventLinesMax: 16_384,
+  /**
+   * Headers of one frame of Amazon Bedrock: real ones have three. No client causes more, so the response is malformed
+   * then.
+   */
+  frameHeadersMax: 64,
   /** JSON values of one event: parsing more holds the event loop. */
   eventValuesMax: 65_536,
   /**

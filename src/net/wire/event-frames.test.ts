@@ -2,19 +2,22 @@
 
 import { expect, test } from "bun:test";
 import { crc32 } from "node:zlib";
-import { wholeBytesPart } from "../../base/parts.ts";
+import { partBytes, wholeBytesPart } from "../../base/parts.ts";
 import { encodeEventFrame } from "./encode-event-frame.ts";
 import { type EventFrame, type EventFrameFault, FrameSplitter } from "./event-frames.ts";
 
 const FRAME_BYTES_MAX = 1024;
+const HEADERS_MAX = 12;
 
 function split(pieces: readonly Uint8Array[]): { frames: EventFrame[]; fault: EventFrameFault | null } {
-  const splitter = new FrameSplitter({ frameBytesMax: FRAME_BYTES_MAX });
+  const splitter = new FrameSplitter({ frameBytesMax: FRAME_BYTES_MAX, headersMax: HEADERS_MAX });
   const frames: EventFrame[] = [];
   let fault: EventFrameFault | null = null;
   for (const piece of pieces) fault = splitter.push(wholeBytesPart(piece), (frame) => frames.push(frame));
   return { frames, fault };
 }
+
+const NAMES = [":message-type", ":event-type", ":exception-type"];
 
 const STREAM = Buffer.concat([
   encodeEventFrame({ ":message-type": "event", ":event-type": "chunk" }, '{"bytes":"e30="}'),
@@ -26,27 +29,18 @@ const STREAM = Buffer.concat([
 ]);
 
 function describeFrames(frames: readonly EventFrame[]): unknown[] {
-  return frames.map(({ headers, payload }) => [[...headers], new TextDecoder().decode(payload)]);
+  return frames.map(({ headers, payload }) => [
+    NAMES.flatMap((name) => headers.get(name) ?? []),
+    Buffer.from(partBytes(payload)).toString(),
+  ]);
 }
 
 test("a stream yields the same frames, wherever it is cut", () => {
   const whole = describeFrames(split([STREAM]).frames);
   expect(whole).toEqual([
-    [
-      [
-        [":message-type", "event"],
-        [":event-type", "chunk"],
-      ],
-      '{"bytes":"e30="}',
-    ],
+    [["event", "chunk"], '{"bytes":"e30="}'],
     [[], ""],
-    [
-      [
-        [":message-type", "exception"],
-        [":exception-type", "throttlingException"],
-      ],
-      "é".repeat(40),
-    ],
+    [["exception", "throttlingException"], "é".repeat(40)],
   ]);
   for (let first = 0; first <= STREAM.length; first++) {
     for (const gap of [1, 7, 12, 40]) {
@@ -87,10 +81,38 @@ test("headers of every type are skipped, and a header beyond its end is a fault"
     [7, 0, 2, 0x6f, 0x6b],
   ];
   const list = [...values, ...wide].map((value) => Buffer.from([1, 0x61, ...value]));
-  expect([...(split([rawFrame(Buffer.concat(list))]).frames[0]?.headers ?? [])]).toEqual([["a", "ok"]]);
+  expect(split([rawFrame(Buffer.concat(list))]).frames[0]?.headers.get("a")).toBe("ok");
   expect(split([rawFrame(Buffer.from([1, 0x61, 7, 0, 9, 0x6f]))]).fault).toBe("corrupt");
   expect(split([rawFrame(Buffer.from([1, 0x61, 10]))]).fault).toBe("corrupt");
 });
+
+test("a header is found by its whole name, and the last of several counts", () => {
+  const frame = rawFrame(Buffer.concat([header("a", "1"), header("ab", "2"), header("a", "é")]));
+  const { headers } = split([frame]).frames[0] ?? {};
+  expect(["a", "ab", "abc", "b", ""].map((name) => headers?.get(name))).toEqual([
+    "é",
+    "2",
+    undefined,
+    undefined,
+    undefined,
+  ]);
+});
+
+test("a frame has a bounded number of headers", () => {
+  const build = (count: number) => rawFrame(Buffer.concat(Array(count).fill(header("a", ""))));
+  expect(split([build(HEADERS_MAX)])).toMatchObject({ frames: [{}], fault: null });
+  expect(split([build(HEADERS_MAX + 1)])).toEqual({ frames: [], fault: "corrupt" });
+});
+
+function header(name: string, value: string): Buffer {
+  const [nameBytes, valueBytes] = [Buffer.from(name), Buffer.from(value)];
+  return Buffer.concat([
+    Buffer.from([nameBytes.length]),
+    nameBytes,
+    Buffer.from([7, 0, valueBytes.length]),
+    valueBytes,
+  ]);
+}
 
 /** A frame with valid checksums around any header bytes. */
 function rawFrame(headers: Buffer): Buffer {

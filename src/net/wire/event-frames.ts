@@ -8,15 +8,19 @@ import { decodeText, writeBytes } from "../../base/bytes.ts";
 import type { Part } from "../../base/parts.ts";
 
 export interface EventFrame {
-  /** Headers whose value is a string. The others have no meaning here. */
-  readonly headers: ReadonlyMap<string, string>;
-  readonly payload: Uint8Array;
+  readonly headers: FrameHeaders;
+  readonly payload: Part;
 }
 
 export type EventFrameFault =
   | "too_large"
-  /** A checksum does not match, or the lengths contradict each other. */
+  /** A checksum does not match, the lengths contradict each other, or there are too many headers. */
   | "corrupt";
+
+export interface FrameLimits {
+  readonly frameBytesMax: number;
+  readonly headersMax: number;
+}
 
 const PRELUDE_BYTES = 12;
 const CHECKSUM_BYTES = 4;
@@ -26,17 +30,17 @@ const BUFFER_BYTES_MIN = 4 * 1024;
 
 /** After a fault no more frames are emitted, because the position of the next frame is unknown. */
 export class FrameSplitter {
-  readonly #frameBytesMax: number;
+  readonly #limits: FrameLimits;
   /** The unfinished frame, in an array that grows by doubling. */
   #buffer: Uint8Array = new Uint8Array(0);
   #bufferedBytes = 0;
   #fault: EventFrameFault | null = null;
 
-  constructor(options: { frameBytesMax: number }) {
-    this.#frameBytesMax = options.frameBytesMax;
+  constructor(limits: FrameLimits) {
+    this.#limits = limits;
   }
 
-  /** Returns the fault of the stream, or null. Payloads are copies. */
+  /** Returns the fault of the stream, or null. Headers and payloads are copies. */
   push({ bytes, start, end }: Part, onFrame: (frame: EventFrame) => void): EventFrameFault | null {
     let at = start;
     while (this.#fault === null && at < end) {
@@ -49,7 +53,7 @@ export class FrameSplitter {
       const frameBytes = readUint32(this.#buffer, 0);
       at = this.#append(bytes, at, Math.min(end, at + frameBytes - this.#bufferedBytes));
       if (this.#bufferedBytes < frameBytes) break;
-      const frame = readFrame(this.#buffer, frameBytes);
+      const frame = readFrame(this.#buffer, frameBytes, this.#limits.headersMax);
       this.#bufferedBytes = 0;
       if (frame === null) this.#fault = "corrupt";
       else onFrame(frame);
@@ -58,12 +62,12 @@ export class FrameSplitter {
   }
 
   #checkPrelude(): EventFrameFault | null {
-    const prelude = this.#buffer.subarray(0, PRELUDE_BYTES - CHECKSUM_BYTES);
+    const prelude = Buffer.copyBytesFrom(this.#buffer, 0, PRELUDE_BYTES - CHECKSUM_BYTES);
     if (crc32(prelude) !== readUint32(this.#buffer, PRELUDE_BYTES - CHECKSUM_BYTES)) return "corrupt";
     const frameBytes = readUint32(this.#buffer, 0);
     const headersBytes = readUint32(this.#buffer, 4);
     if (frameBytes < FRAME_BYTES_MIN + headersBytes) return "corrupt";
-    return frameBytes > this.#frameBytesMax || headersBytes > HEADERS_BYTES_MAX ? "too_large" : null;
+    return frameBytes > this.#limits.frameBytesMax || headersBytes > HEADERS_BYTES_MAX ? "too_large" : null;
   }
 
   /** Returns the position after the copied bytes. */
@@ -79,36 +83,67 @@ export class FrameSplitter {
   }
 }
 
-function readFrame(bytes: Uint8Array, frameBytes: number): EventFrame | null {
+function readFrame(bytes: Uint8Array, frameBytes: number, headersMax: number): EventFrame | null {
   const end = frameBytes - CHECKSUM_BYTES;
-  if (crc32(bytes.subarray(0, end)) !== readUint32(bytes, end)) return null;
-  const payloadAt = PRELUDE_BYTES + readUint32(bytes, 4);
-  const headers = readHeaders(bytes.subarray(PRELUDE_BYTES, payloadAt));
-  return headers === null ? null : { headers, payload: new Uint8Array(bytes.subarray(payloadAt, end)) };
+  // A copy, because the buffer is used for the next frame. It costs less than a view for each of the parts.
+  const frame = Buffer.copyBytesFrom(bytes, 0, end);
+  if (crc32(frame) !== readUint32(bytes, end)) return null;
+  const headers = { bytes: frame, start: PRELUDE_BYTES, end: PRELUDE_BYTES + readUint32(frame, 4) };
+  if (!areHeaders(headers, headersMax)) return null;
+  return { headers: new FrameHeaders(headers), payload: { bytes: frame, start: headers.end, end } };
 }
 
 /** The bytes of a header value by its type; the types 6 and 7 have a length of their own. */
 const VALUE_BYTES: readonly number[] = [0, 0, 1, 2, 4, 8, -1, -1, 8, 16];
 const STRING_TYPE = 7;
+const LENGTH_BYTES = 2;
 
-/** Returns null if a header extends beyond the end, or has an unknown type. */
-function readHeaders(bytes: Uint8Array): Map<string, string> | null {
-  const headers = new Map<string, string>();
-  for (let at = 0; at < bytes.length; ) {
-    const nameEnd = at + 1 + (bytes[at] ?? 0);
-    const type = bytes[nameEnd] ?? -1;
-    const fixedBytes = VALUE_BYTES[type];
-    if (fixedBytes === undefined) return null;
-    const valueAt = nameEnd + (fixedBytes < 0 ? 3 : 1);
-    const valueBytes =
-      fixedBytes < 0 ? (bytes[nameEnd + 1] ?? 0) * 256 + (bytes[nameEnd + 2] ?? 0) : fixedBytes;
-    const valueEnd = valueAt + valueBytes;
-    if (valueEnd > bytes.length) return null;
-    if (type === STRING_TYPE)
-      headers.set(decodeText(bytes, at + 1, nameEnd), decodeText(bytes, valueAt, valueEnd));
-    at = valueEnd;
+/** Whether the bytes are headers that all end where they should, of known types, and at most this many. */
+function areHeaders({ bytes, start, end }: Part, max: number): boolean {
+  let at = start;
+  for (let count = 0; at < end; count++) {
+    const next = count < max ? headerEnd(bytes, at) : -1;
+    if (next < 0) return false;
+    at = next;
   }
-  return headers;
+  return at === end;
+}
+
+/** Negative if the type is unknown. */
+function headerEnd(bytes: Uint8Array, start: number): number {
+  const typeAt = start + 1 + (bytes[start] ?? 0);
+  const fixedBytes = VALUE_BYTES[bytes[typeAt] ?? -1];
+  if (fixedBytes === undefined) return -1;
+  if (fixedBytes >= 0) return typeAt + 1 + fixedBytes;
+  return typeAt + 1 + LENGTH_BYTES + (bytes[typeAt + 1] ?? 0) * 256 + (bytes[typeAt + 2] ?? 0);
+}
+
+/** The headers of a frame. Only the ones that are asked for are decoded. */
+export class FrameHeaders {
+  readonly #part: Part;
+
+  constructor(part: Part) {
+    this.#part = part;
+  }
+
+  /** Undefined if the value is not a string. Of headers with the same name the last counts. The name is ASCII. */
+  get(name: string): string | undefined {
+    const { bytes } = this.#part;
+    let last: Part | null = null;
+    for (let at = this.#part.start; at < this.#part.end; ) {
+      const end = headerEnd(bytes, at);
+      const typeAt = at + 1 + name.length;
+      if (bytes[at] === name.length && bytes[typeAt] === STRING_TYPE && hasText(bytes, at + 1, name))
+        last = { bytes, start: typeAt + 1 + LENGTH_BYTES, end };
+      at = end;
+    }
+    return last === null ? undefined : decodeText(bytes, last.start, last.end);
+  }
+}
+
+function hasText(bytes: Uint8Array, at: number, text: string): boolean {
+  for (let i = 0; i < text.length; i++) if (bytes[at + i] !== text.charCodeAt(i)) return false;
+  return true;
 }
 
 function readUint32(bytes: Uint8Array, at: number): number {

@@ -1,6 +1,7 @@
 /** Turns the frames of an Amazon Bedrock stream into the server-sent events of Messages. */
 
 import { type Part, wholeBytesPart } from "../../base/parts.ts";
+import { responseBounds } from "../../count-limits.ts";
 import { isObject } from "../../json/parse.ts";
 import { type EventFrame, type EventFrameFault, FrameSplitter } from "../../net/wire/event-frames.ts";
 import { parseWithin } from "../shared/event-bounds.ts";
@@ -26,7 +27,10 @@ export class BedrockEventDecoder {
   readonly #frames: FrameSplitter;
 
   constructor(options: { eventBytesMax: number }) {
-    this.#frames = new FrameSplitter({ frameBytesMax: Math.min(options.eventBytesMax, FRAME_BYTES_MAX) });
+    this.#frames = new FrameSplitter({
+      frameBytesMax: Math.min(options.eventBytesMax, FRAME_BYTES_MAX),
+      headersMax: responseBounds.frameHeadersMax,
+    });
   }
 
   /** Events before a fault are returned with it. */
@@ -53,11 +57,11 @@ function toServerEvent({ headers, payload }: EventFrame): Uint8Array | null {
     case "event": {
       // Events of later versions of the API are not part of the response.
       if (headers.get(":event-type") !== "chunk") return NOTHING;
-      const json = parseWithin(wholeBytesPart(payload));
+      const json = parseWithin(payload);
       return isObject(json) && typeof json.bytes === "string" ? readChunk(json.bytes) : null;
     }
     case "exception": {
-      const json = payload.length > EXCEPTION_BYTES_MAX ? null : parseWithin(wholeBytesPart(payload));
+      const json = payload.end - payload.start > EXCEPTION_BYTES_MAX ? null : parseWithin(payload);
       return errorEvent(headers.get(":exception-type"), isObject(json) ? json.message : null);
     }
     case "error":

@@ -1,5 +1,5 @@
 /**
- * A gateway in a separate process with one account of each dialect. The upstreams are in the test's process and send
+ * A gateway in a separate process with one account of each dialect, and one of Amazon Bedrock. The upstreams are in the test's process and send
  * what the test has prepared. The lab measures the CPU time of the gateway's process, all threads.
  */
 
@@ -13,9 +13,12 @@ import { TEST_KEY } from "../../support/running-gateway.ts";
 export const DIALECTS = ["responses", "chat", "messages", "gemini"] as const;
 export type Dialect = (typeof DIALECTS)[number];
 
+const ACCOUNTS = [...DIALECTS, "bedrock"] as const;
+export type LabAccount = (typeof ACCOUNTS)[number];
+
 /** What the upstream sends. */
 export interface Canned {
-  readonly contentType: "application/json" | "text/event-stream";
+  readonly contentType: "application/json" | "text/event-stream" | "application/vnd.amazon.eventstream";
   readonly body: string | Buffer;
 }
 
@@ -43,9 +46,9 @@ export interface Lab {
   readonly url: string;
   output(): string;
   /** The model of the account that is in use. */
-  model(dialect: Dialect): string;
+  model(account: LabAccount): string;
   /** Ends the effects of a failure on the next run: sends requests that succeed, to another model if this one cools down. */
-  recover(dialect: Dialect, request: (model: string) => Sent, response: Canned): Promise<void>;
+  recover(account: LabAccount, request: (model: string) => Sent, response: Canned): Promise<void>;
   run(sent: Sent, canned: Canned): Promise<Result>;
   stop(): Promise<void>;
 }
@@ -56,11 +59,12 @@ export const RULED_KEY = "key-of-the-growth-tests-with-a-policy";
 /** More than the failures within one cool-down. */
 const MODELS_PER_ACCOUNT = 64;
 
-const KINDS: Readonly<Record<Dialect, string>> = {
+const KINDS: Readonly<Record<LabAccount, string>> = {
   responses: "openai",
   chat: "openai",
   messages: "anthropic",
   gemini: "gemini",
+  bedrock: "bedrock",
 };
 
 export async function startLab(): Promise<Lab> {
@@ -85,14 +89,14 @@ export async function startLab(): Promise<Lab> {
     pid: gateway.pid,
     url: gateway.url,
     output: gateway.output,
-    model: (dialect) => nameModel(dialect, failures % MODELS_PER_ACCOUNT),
-    async recover(dialect, request, response) {
+    model: (account) => nameModel(account, failures % MODELS_PER_ACCOUNT),
+    async recover(account, request, response) {
       for (let tries = 0; tries < MODELS_PER_ACCOUNT; tries++) {
-        const { status } = await lab.run(request(lab.model(dialect)), response);
+        const { status } = await lab.run(request(lab.model(account)), response);
         if (status === 200) return;
         failures++;
       }
-      throw new Error(`all models of ${dialect} cool down`);
+      throw new Error(`all models of ${account} cool down`);
     },
     async run({ path, body, key = TEST_KEY }, response) {
       canned = response;
@@ -131,31 +135,34 @@ export async function startLab(): Promise<Lab> {
   return lab;
 }
 
-function nameModel(dialect: Dialect, at: number): string {
-  return `${dialect}-${at}`;
+function nameModel(account: LabAccount, at: number): string {
+  return `${account}-${at}`;
 }
 
 function labFile(origin: string): string {
   const all = [...DIALECTS, "embeddings", "images"];
-  const listModels = (dialect: Dialect) =>
-    Array.from({ length: MODELS_PER_ACCOUNT }, (_, at) => nameModel(dialect, at));
-  const models = DIALECTS.flatMap(listModels);
-  const account = (dialect: Dialect) => ({
-    name: dialect,
-    kind: KINDS[dialect],
-    base_url: dialect === "gemini" ? origin : `${origin}/v1`,
+  const listModels = (name: LabAccount) =>
+    Array.from({ length: MODELS_PER_ACCOUNT }, (_, at) => nameModel(name, at));
+  const models = ACCOUNTS.flatMap(listModels);
+  const account = (name: LabAccount) => ({
+    name,
+    kind: KINDS[name],
+    base_url: name === "gemini" || name === "bedrock" ? origin : `${origin}/v1`,
     credential: "credential",
     private_network: true,
-    ...(dialect === "chat" ? { vendor: "openai", interfaces: ["chat", "embeddings", "images"] } : {}),
-    ...(dialect === "responses" ? { interfaces: ["responses"] } : {}),
-    models: Object.fromEntries(listModels(dialect).map((name) => [name, name])),
+    ...(name === "chat" ? { vendor: "openai", interfaces: ["chat", "embeddings", "images"] } : {}),
+    ...(name === "responses" ? { interfaces: ["responses"] } : {}),
+    ...(name === "bedrock" ? { region: "us-east-1" } : {}),
+    models: Object.fromEntries(
+      listModels(name).map((model) => [model, name === "bedrock" ? `anthropic.${model}` : model]),
+    ),
   });
   // Without a queue, a request to a model that cools down fails at once.
-  const group = { interfaces: all, models, accounts: DIALECTS, queue: { max_waiting: 0 } };
+  const group = { interfaces: all, models, accounts: ACCOUNTS, queue: { max_waiting: 0 } };
   const user = "dev@example.com";
   return JSON.stringify({
     models: models.map((id) => ({ id, interfaces: all })),
-    accounts: DIALECTS.map(account),
+    accounts: ACCOUNTS.map(account),
     request_policies: [RULES],
     groups: [
       { ...group, name: "default" },
