@@ -3,7 +3,7 @@
 import type { Nano } from "../../money/nano.ts";
 import { type Db, placeholder } from "../engine/db.ts";
 import { nano, text, textOrNull } from "../engine/row.ts";
-import { findEntry, REVENUE, type Transfer, toTransfer } from "./ledger.ts";
+import { ENTRY, findEntry, REVENUE, type Transfer } from "./ledger.ts";
 
 /** Newest first. `before`: the last entry of the previous page. */
 export async function listUserEntries(
@@ -13,12 +13,13 @@ export async function listUserEntries(
 ): Promise<Transfer[]> {
   const atMs = before?.atMs ?? Number.MAX_SAFE_INTEGER;
   const id = before?.id ?? "";
-  const rows = await db.sql`
-    SELECT id, at_ms, kind, debit, credit, CAST(amount_nano AS TEXT) AS amount_nano, user_id, subscription_id,
-      request_id, actor, reason
-    FROM entry WHERE user_id = ${userId} AND (at_ms, id) < (${atMs}, ${id})
-    ORDER BY at_ms DESC, id DESC LIMIT ${limit}`;
-  return rows.map(toTransfer);
+  const mark = (number: number) => placeholder(db.engine, number);
+  const rows = await db.sql.text(
+    `SELECT ${ENTRY.selected} FROM entry WHERE user_id = ${mark(1)} AND (at_ms, id) < (${mark(2)}, ${mark(3)})
+     ORDER BY at_ms DESC, id DESC LIMIT ${mark(4)}`,
+    [userId, atMs, id, limit],
+  );
+  return rows.map(ENTRY.read);
 }
 
 /** Entries that are not charges of requests. There are few of them, and an index has exactly this condition. */

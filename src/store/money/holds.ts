@@ -5,7 +5,7 @@ import { type Db, placeholder } from "../engine/db.ts";
 import { isSharedServer, lockClause } from "../engine/dialect.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { flag, integer, nano, text, textOrNull } from "../engine/row.ts";
-import { choice, rowReader } from "../engine/row-reader.ts";
+import { choice, recordColumns, rowReader } from "../engine/row-reader.ts";
 import { selectIn } from "../engine/select-in.ts";
 import { clip, storableId } from "../usage/storable-values.ts";
 
@@ -27,7 +27,7 @@ export const UNSENT: HoldProgress = {
   outputTokens: 0,
 };
 
-const toHold = rowReader({
+const HOLD = recordColumns({
   requestId: text,
   processId: text,
   state: choice(HOLD_STATES),
@@ -48,57 +48,17 @@ const toHold = rowReader({
   inputTokens: integer,
   outputTokens: integer,
 });
-export type Hold = ReturnType<typeof toHold>;
-
-const COLUMNS = [
-  "request_id",
-  "process_id",
-  "state",
-  "at_ms",
-  "user_id",
-  "subscription_id",
-  "amount_nano",
-  "tariff_id",
-  "key_id",
-  "group_id",
-  "account_id",
-  "interface",
-  "endpoint",
-  "public_model",
-  "upstream_model",
-  "stream",
-  "input_tokens",
-  "output_tokens",
-] as const;
-const READ_COLUMNS = COLUMNS.map((column) =>
-  column === "amount_nano" ? "CAST(amount_nano AS TEXT) AS amount_nano" : column,
-).join(", ");
+export type Hold = ReturnType<typeof HOLD.read>;
 
 export async function insertHolds(tx: Db, holds: readonly Hold[]): Promise<void> {
-  await insertRows(tx, "hold", COLUMNS, holds.map(toValues));
-}
-
-function toValues(hold: Hold) {
-  return [
-    hold.requestId,
-    hold.processId,
-    hold.state,
-    hold.atMs,
-    hold.userId,
-    hold.subscriptionId,
-    hold.amountNano.toString(),
-    hold.tariffId,
-    hold.keyId,
-    hold.groupId,
-    hold.accountId,
-    hold.interface,
-    hold.endpoint,
-    clip(hold.publicModel),
-    hold.upstreamModel === null ? null : clip(hold.upstreamModel),
-    Number(hold.stream),
-    hold.inputTokens,
-    hold.outputTokens,
-  ];
+  const rows = holds.map(({ publicModel, upstreamModel, ...hold }) =>
+    HOLD.values({
+      ...hold,
+      publicModel: clip(publicModel),
+      upstreamModel: upstreamModel === null ? null : clip(upstreamModel),
+    }),
+  );
+  await insertRows(tx, "hold", HOLD.names, rows);
 }
 
 /** The fields of a hold that its settlement needs. */
@@ -124,26 +84,26 @@ export async function endHolds(tx: Db, requestIds: readonly string[]): Promise<M
 
 /** Locks holds until the transaction ends: only the caller can end them. */
 export async function lockHolds(tx: Db, requestIds: readonly string[]): Promise<Map<string, Hold>> {
-  const head = `SELECT ${READ_COLUMNS} FROM hold WHERE request_id`;
+  const head = `SELECT ${HOLD.selected} FROM hold WHERE request_id`;
   const rows = await selectIn(tx, head, requestIds.toSorted(), lockClause(tx, "request_id"));
-  return new Map(rows.map((row) => [text(row, "request_id"), toHold(row)]));
+  return new Map(rows.map((row) => [text(row, "request_id"), HOLD.read(row)]));
 }
 
 export async function findHolds(db: Db, requestIds: readonly string[]): Promise<Map<string, Hold>> {
-  const rows = await selectIn(db, `SELECT ${READ_COLUMNS} FROM hold WHERE request_id`, requestIds);
-  return new Map(rows.map((row) => [text(row, "request_id"), toHold(row)]));
+  const rows = await selectIn(db, `SELECT ${HOLD.selected} FROM hold WHERE request_id`, requestIds);
+  return new Map(rows.map((row) => [text(row, "request_id"), HOLD.read(row)]));
 }
 
 /** The oldest holds of one process, without those of responses that continue upstream (`moveResponseHolds`). */
 export async function listHolds(db: Db, processId: string, beforeMs: number, limit: number): Promise<Hold[]> {
   const mark = (number: number) => placeholder(db.engine, number);
   const rows = await db.sql.text(
-    `SELECT ${READ_COLUMNS} FROM hold
+    `SELECT ${HOLD.selected} FROM hold
      WHERE process_id = ${mark(1)} AND at_ms < ${mark(2)} AND response_id IS NULL
      ORDER BY at_ms, request_id LIMIT ${mark(3)}`,
     [processId, beforeMs, limit],
   );
-  return rows.map(toHold);
+  return rows.map(HOLD.read);
 }
 
 /** As `listHolds`, also for rows that cannot be read. */
@@ -158,10 +118,10 @@ export async function listHoldIds(db: Db, processId: string, limit: number): Pro
 export async function listUserHolds(db: Db, userId: string, limit: number): Promise<Hold[]> {
   const mark = (number: number) => placeholder(db.engine, number);
   const rows = await db.sql.text(
-    `SELECT ${READ_COLUMNS} FROM hold WHERE user_id = ${mark(1)} ORDER BY at_ms, request_id LIMIT ${mark(2)}`,
+    `SELECT ${HOLD.selected} FROM hold WHERE user_id = ${mark(1)} ORDER BY at_ms, request_id LIMIT ${mark(2)}`,
     [userId, limit],
   );
-  return rows.map(toHold);
+  return rows.map(HOLD.read);
 }
 
 /**
@@ -193,12 +153,12 @@ export async function findHeldResponses(
 ): Promise<Map<string, HeldResponse>> {
   const rows = await selectIn(
     db,
-    `SELECT ${READ_COLUMNS}, response_id FROM hold WHERE request_id`,
+    `SELECT ${HOLD.selected}, response_id FROM hold WHERE request_id`,
     requestIds,
     "AND response_id IS NOT NULL",
   );
   return new Map(
-    rows.map((row) => [text(row, "request_id"), { ...toHold(row), responseId: text(row, "response_id") }]),
+    rows.map((row) => [text(row, "request_id"), { ...HOLD.read(row), responseId: text(row, "response_id") }]),
   );
 }
 

@@ -4,10 +4,10 @@
  */
 
 import type { Nano } from "../../money/nano.ts";
-import type { Db, Row } from "../engine/db.ts";
+import { type Db, placeholder, type Row } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { integer, nano, text, textOrNull } from "../engine/row.ts";
-import { choice, rowReader } from "../engine/row-reader.ts";
+import { choice, recordColumns } from "../engine/row-reader.ts";
 import { changeWallet, lockWallet } from "./wallets.ts";
 
 /** `correction`: the amount that a late settlement adds to its request's charge, or returns from it. */
@@ -22,7 +22,7 @@ export const ENTRY_KINDS = [
 ] as const;
 export type EntryKind = (typeof ENTRY_KINDS)[number];
 
-export const toTransfer = rowReader({
+export const ENTRY = recordColumns({
   /** Identifies the booking: posting the same id again books nothing. `charge:<request id>`, `redeem:<digest>`, … */
   id: text,
   atMs: integer,
@@ -37,7 +37,7 @@ export const toTransfer = rowReader({
   actor: text,
   reason: textOrNull,
 });
-export type Transfer = ReturnType<typeof toTransfer>;
+export type Transfer = ReturnType<typeof ENTRY.read>;
 
 /** An entry with this id and other content exists. This is a caller's error, and never books a second entry. */
 export class TransferConflict extends Error {
@@ -110,47 +110,15 @@ function isSameTransfer(a: Transfer, b: Transfer): boolean {
   );
 }
 
-const ENTRY_COLUMNS = [
-  "id",
-  "at_ms",
-  "kind",
-  "debit",
-  "credit",
-  "amount_nano",
-  "user_id",
-  "subscription_id",
-  "request_id",
-  "actor",
-  "reason",
-] as const;
-
 /** Adds only the entries. The caller updates wallets and windows in the same transaction. */
 export function insertEntries(tx: Db, transfers: readonly Transfer[], tail = ""): Promise<Row[]> {
-  return insertRows(
-    tx,
-    "entry",
-    ENTRY_COLUMNS,
-    transfers.map((transfer) => [
-      transfer.id,
-      transfer.atMs,
-      transfer.kind,
-      transfer.debit,
-      transfer.credit,
-      transfer.amountNano.toString(),
-      transfer.userId,
-      transfer.subscriptionId,
-      transfer.requestId,
-      transfer.actor,
-      transfer.reason,
-    ]),
-    tail,
-  );
+  return insertRows(tx, "entry", ENTRY.names, transfers.map(ENTRY.values), tail);
 }
 
 export async function findEntry(db: Db, id: string): Promise<Transfer | null> {
-  const [row] = await db.sql`
-    SELECT id, at_ms, kind, debit, credit, CAST(amount_nano AS TEXT) AS amount_nano, user_id, subscription_id,
-      request_id, actor, reason
-    FROM entry WHERE id = ${id}`;
-  return row === undefined ? null : toTransfer(row);
+  const [row] = await db.sql.text(
+    `SELECT ${ENTRY.selected} FROM entry WHERE id = ${placeholder(db.engine, 1)}`,
+    [id],
+  );
+  return row === undefined ? null : ENTRY.read(row);
 }

@@ -1,44 +1,26 @@
 /** Requests that cost more than their hold, a row each: for the check of debts and for alerts. */
 
-import type { Nano } from "../../money/nano.ts";
 import { type Db, placeholder } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { integer, nano, text, textOrNull } from "../engine/row.ts";
-import { rowReader } from "../engine/row-reader.ts";
+import { recordColumns, rowReader } from "../engine/row-reader.ts";
 
-export interface Overrun {
-  requestId: string;
-  atMs: number;
-  userId: string;
+const OVERRUN = recordColumns({
+  requestId: text,
+  atMs: integer,
+  userId: text,
   /** Null if the wallet pays. */
-  subscriptionId: string | null;
-  heldNano: Nano;
-  chargedNano: Nano;
+  subscriptionId: textOrNull,
+  heldNano: nano,
+  chargedNano: nano,
   /** The part of the charge above the hold that the wallet could not cover at that time. */
-  debtNano: Nano;
-}
-
-const COLUMNS = [
-  "request_id",
-  "at_ms",
-  "user_id",
-  "subscription_id",
-  "held_nano",
-  "charged_nano",
-  "debt_nano",
-] as const;
+  debtNano: nano,
+});
+export type Overrun = ReturnType<typeof OVERRUN.read>;
 
 export async function insertOverruns(tx: Db, overruns: readonly Overrun[]): Promise<void> {
-  const rows = overruns.map((one) => [
-    one.requestId,
-    Math.round(one.atMs),
-    one.userId,
-    one.subscriptionId,
-    one.heldNano.toString(),
-    one.chargedNano.toString(),
-    one.debtNano.toString(),
-  ]);
-  await insertRows(tx, "overrun", COLUMNS, rows);
+  const rows = overruns.map((one) => OVERRUN.values({ ...one, atMs: Math.round(one.atMs) }));
+  await insertRows(tx, "overrun", OVERRUN.names, rows);
 }
 
 const toRepeated = rowReader({

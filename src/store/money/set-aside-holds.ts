@@ -1,7 +1,4 @@
-/**
- * Holds that could not be settled. They belong to no process, so that the process they came from can be removed; an
- * operator charges or releases them.
- */
+/** Holds that could not be settled. They belong to no process; an operator charges or releases them. */
 
 import type { Nano } from "../../money/nano.ts";
 import { type Db, transaction } from "../engine/db.ts";

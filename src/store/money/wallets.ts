@@ -1,7 +1,4 @@
-/**
- * Wallets: the balance of each user, and how much of it is held for requests in flight. A wallet changes only
- * together with an entry or a hold.
- */
+/** Wallets: balances, and how much of each is held. Changed only together with an entry or a hold. */
 
 import type { Nano } from "../../money/nano.ts";
 import type { Db } from "../engine/db.ts";
