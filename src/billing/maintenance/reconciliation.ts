@@ -4,26 +4,13 @@ import type { Log } from "../../observe/log.ts";
 import { type AuditLogBreak, verifyAuditLog } from "../../store/audit-log/audit-log.ts";
 import { findWrongDays } from "../../store/checks/daily-rollups.ts";
 import { findUnloggedEntries, findWrongLoggedEntries } from "../../store/checks/entries-in-audit-log.ts";
-import { findWrongEntries, findWrongRedemptions } from "../../store/checks/entry-shapes.ts";
 import { findWrongRollUps } from "../../store/checks/hourly-rollups.ts";
 import {
   type Contradiction,
   countLedger,
-  findEntriesWithoutRow,
-  findExcessRefunds,
-  findOldHolds,
-  findOverspent,
-  findRowsWithoutEntry,
-  findSetAsideHolds,
-  findUnexplainedDebts,
-  findUnpaidRows,
-  findWrongBalances,
-  findWrongCharges,
-  findWrongCorrections,
-  findWrongHeld,
-  findWrongOverruns,
-  findWrongSharedCharges,
+  LEDGER_CHECKS,
   type LedgerCounts,
+  runCheck,
 } from "../../store/checks/ledger.ts";
 import { type Db, snapshot } from "../../store/engine/db.ts";
 import { listBillingFaults } from "../../store/money/billing-faults.ts";
@@ -66,22 +53,8 @@ export async function reconcileLedger(
   };
   const { counts, chain } = await snapshot(db, async (tx) => {
     const rowsSinceMs = await readUsageRowsRemovedBefore(tx);
-    add("balance", await findWrongBalances(tx, max));
-    add("held", await findWrongHeld(tx, max));
-    add("available", await findOverspent(tx, max));
-    add("debt", await findUnexplainedDebts(tx, max));
-    add("overrun", await findWrongOverruns(tx, max));
-    add("entry", await findWrongEntries(tx, max));
-    add("code", await findWrongRedemptions(tx, max));
-    add("row_charge", await findWrongCharges(tx, max));
-    add("row_entry", await findRowsWithoutEntry(tx, max));
-    add("entry_row", await findEntriesWithoutRow(tx, rowsSinceMs, max));
-    add("correction", await findWrongCorrections(tx, max));
-    add("unpaid", await findUnpaidRows(tx, max));
-    add("shared_charge", await findWrongSharedCharges(tx, rowsSinceMs, max));
-    add("refund", await findExcessRefunds(tx, rowsSinceMs, max));
-    add("hold_lease", await findOldHolds(tx, nowMs - holdAgeMaxMs, max));
-    add("set_aside", await findSetAsideHolds(tx, max));
+    const options = { rowsSinceMs, holdsBeforeMs: nowMs - holdAgeMaxMs, limit: max };
+    for (const check of LEDGER_CHECKS) add(check, await runCheck(tx, check, options));
     add("window", (await findWrongWindows(tx, max)).map(describeWrongWindow));
     const chain = await verifyAuditLog(tx, max);
     add("changes", chain.broken.map(describeBrokenChain));

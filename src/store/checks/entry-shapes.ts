@@ -1,12 +1,7 @@
-/**
- * Reconciliation checks of ledger entries: each entry against the shape that its kind requires, and redemptions
- * against their redeem codes.
- */
+/** Checks each ledger entry against the shape of its kind, and redemptions against their codes. */
 
-import type { Db } from "../engine/db.ts";
 import { BY_HAND } from "../money/entries.ts";
 import { ENTRY_KINDS, type EntryKind, REVENUE } from "../money/ledger.ts";
-import { type Contradiction, findContradictions } from "./ledger.ts";
 
 const USER = "'user:' || e.user_id";
 /** The account book that pays a charge and receives its refund. */
@@ -27,25 +22,14 @@ const ENTRY_SHAPES: Readonly<Record<EntryKind, string>> = {
   correction: `e.id = 'correction:' || e.request_id AND ${REQUEST_BOOKS}`,
 };
 
-/** Finds entries whose books do not match their kind and user, or whose subscription belongs to another user. */
-export function findWrongEntries(db: Db, limit: number): Promise<Contradiction[]> {
-  const shapeCases = ENTRY_KINDS.map((kind) => `WHEN '${kind}' THEN ${ENTRY_SHAPES[kind]}`).join("\n");
-  return findContradictions(
-    db,
-    `SELECT e.id AS subject, e.debit || ' to ' || e.credit AS is_now, e.kind AS ought
+const SHAPE_CASES = ENTRY_KINDS.map((kind) => `WHEN '${kind}' THEN ${ENTRY_SHAPES[kind]}`).join("\n");
+
+export const WRONG_ENTRIES = `SELECT e.id AS subject, e.debit || ' to ' || e.credit AS is_now, e.kind AS ought
      FROM entry e LEFT JOIN subscription s ON s.id = e.subscription_id
      WHERE CASE WHEN e.user_id IS NOT NULL AND (e.subscription_id IS NULL OR s.user_id = e.user_id)
-       AND CASE e.kind ${shapeCases} END THEN 0 ELSE 1 END = 1`,
-    [],
-    limit,
-  );
-}
+       AND CASE e.kind ${SHAPE_CASES} END THEN 0 ELSE 1 END = 1`;
 
-/** Finds redeemed money codes without their entry, and redeem entries without their code. */
-export function findWrongRedemptions(db: Db, limit: number): Promise<Contradiction[]> {
-  return findContradictions(
-    db,
-    `SELECT subject, is_now, ought FROM (
+export const WRONG_REDEMPTIONS = `SELECT subject, is_now, ought FROM (
        SELECT 'redeem:' || c.digest AS subject, CAST(COALESCE(e.amount_nano, 0) AS TEXT) AS is_now,
          CAST(b.amount_nano AS TEXT) AS ought
        FROM redeem_code c JOIN redeem_batch b ON b.name = c.batch LEFT JOIN entry e ON e.id = 'redeem:' || c.digest
@@ -57,8 +41,4 @@ export function findWrongRedemptions(db: Db, limit: number): Promise<Contradicti
        FROM entry e LEFT JOIN redeem_code c ON c.digest = SUBSTR(e.id, 8)
          LEFT JOIN redeem_batch b ON b.name = c.batch
        WHERE e.${BY_HAND} AND e.kind = 'redeem' AND (c.redeemed_at_ms IS NULL OR b.amount_nano IS NULL)
-     ) either ORDER BY subject`,
-    [],
-    limit,
-  );
-}
+     ) either ORDER BY subject`;
