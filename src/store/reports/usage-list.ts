@@ -66,20 +66,22 @@ export async function listUsage(
   bounds: ScanBounds = SCAN_BOUNDS,
 ): Promise<UsagePage> {
   const rowsWanted = page.limit + 1;
-  const found = await chooseStrategy(filter)(db, filter, page.after, rowsWanted, bounds);
+  const found = await chooseStrategy(filter)({ db, filter, after: page.after, rowsWanted, bounds });
   const rows = found.rows.slice(0, page.limit);
   const last = rows.at(-1);
   const more = found.rows.length > page.limit && last !== undefined;
   return { rows, next: more ? { atMs: last.atMs, requestId: last.requestId } : found.scannedTo };
 }
 
-type ScanStrategy = (
-  db: Db,
-  filter: UsageFilter,
-  after: UsageCursor | null,
-  rowsWanted: number,
-  bounds: ScanBounds,
-) => Promise<ScanResult>;
+interface Scan {
+  db: Db;
+  filter: UsageFilter;
+  after: UsageCursor | null;
+  rowsWanted: number;
+  bounds: ScanBounds;
+}
+
+type ScanStrategy = (scan: Scan) => Promise<ScanResult>;
 
 function chooseStrategy({
   keyId,
@@ -96,28 +98,18 @@ function chooseStrategy({
 }
 
 /** An index holds exactly these rows, in this order. */
-async function scanIndex(
-  db: Db,
-  filter: UsageFilter,
-  after: UsageCursor | null,
-  rowsWanted: number,
-): Promise<ScanResult> {
-  return { rows: await selectRows(db, filter, after, rowsWanted), scannedTo: null };
+async function scanIndex(scan: Scan): Promise<ScanResult> {
+  return { rows: await selectRows(scan), scannedTo: null };
 }
 
-/** Scans the index in batches of `rowsPerLook` rows, whether they match or not. */
-async function scanInBatches(
-  db: Db,
-  filter: UsageFilter,
-  after: UsageCursor | null,
-  rowsWanted: number,
-  { rowsPerScan: rowsPerLook, scansMax: looksMax }: ScanBounds,
-): Promise<ScanResult> {
+/** Scans the index in batches of `rowsPerScan` rows, whether they match or not. */
+async function scanInBatches(scan: Scan): Promise<ScanResult> {
+  const { db, filter, after, rowsWanted, bounds } = scan;
   const rows: UsageRow[] = [];
   let from = after;
-  for (let look = 0; look < looksMax; look += 1) {
-    const to = await findBatchEnd(db, filter, from, rowsPerLook);
-    rows.push(...(await selectRows(db, filter, from, rowsWanted - rows.length, { to })));
+  for (let count = 0; count < bounds.scansMax; count += 1) {
+    const to = await findBatchEnd(db, filter, from, bounds.rowsPerScan);
+    rows.push(...(await selectRows({ db, filter, after: from, rowsWanted: rowsWanted - rows.length, to })));
     if (to === null || rows.length >= rowsWanted) return { rows, scannedTo: null };
     from = to;
   }
@@ -146,13 +138,14 @@ async function findBatchEnd(
   return row === undefined ? null : { atMs: integer(row, "at_ms"), requestId: "" };
 }
 
-async function selectRows(
-  db: Db,
-  filter: UsageFilter,
-  after: UsageCursor | null,
-  rowsWanted: number,
-  { keyIds = [], to = null }: { keyIds?: readonly string[]; to?: UsageCursor | null } = {},
-): Promise<UsageRow[]> {
+interface Selection extends Omit<Scan, "bounds"> {
+  /** Empty: of all keys. */
+  keyIds?: readonly string[];
+  to?: UsageCursor | null;
+}
+
+async function selectRows(selection: Selection): Promise<UsageRow[]> {
+  const { db, filter, after, rowsWanted, keyIds = [], to = null } = selection;
   const { where, clause, values } = openConditions(db);
   if (keyIds.length > 0) {
     const marks = keyIds.map(() => "?").join(", ");
@@ -175,13 +168,8 @@ async function selectRows(
   return (await db.sql.text(text, values)).map(toUsageRow);
 }
 
-async function scanByRollUp(
-  db: Db,
-  filter: UsageFilter,
-  after: UsageCursor | null,
-  rowsWanted: number,
-  { rowsPerScan: rowsPerLook, scansMax: looksMax }: ScanBounds,
-): Promise<ScanResult> {
+async function scanByRollUp(scan: Scan): Promise<ScanResult> {
+  const { db, filter, after, rowsWanted, bounds } = scan;
   const rows: UsageRow[] = [];
   // No id sorts before the empty one, so nothing is left of the cursor's own millisecond.
   const afterMs = after === null ? Infinity : after.requestId === "" ? after.atMs : after.atMs + 1;
@@ -190,16 +178,18 @@ async function scanByRollUp(
   const fromMs = filter.fromMs ?? 0;
   let scannedRows = 0;
   for (let hoursMax = HOURS_INITIAL; rows.length < rowsWanted && fromMs < toMs; hoursMax *= 4) {
-    if (scannedRows >= rowsPerLook * looksMax) return { rows, scannedTo: { atMs: toMs, requestId: "" } };
+    if (scannedRows >= bounds.rowsPerScan * bounds.scansMax)
+      return { rows, scannedTo: { atMs: toMs, requestId: "" } };
     const span = await findSpanWithUse(db, filter, fromMs, toMs, {
-      requests: needsRowScan(filter) ? rowsPerLook : rowsWanted - rows.length,
+      requests: needsRowScan(filter) ? bounds.rowsPerScan : rowsWanted - rows.length,
       hours: Math.min(hoursMax, HOURS_MAX),
     });
     if (span === null) break;
     const part = { ...filter, fromMs: Math.max(fromMs, span.fromMs), toMs };
     const keyIds = await findKeysWithUse(db, filter, span.fromMs, toMs);
     const keys = { keyIds: keyIds.length > KEYS_MAX ? [] : keyIds };
-    rows.push(...(await selectRows(db, part, after, rowsWanted - rows.length, keys)));
+    const left = rowsWanted - rows.length;
+    rows.push(...(await selectRows({ db, filter: part, after, rowsWanted: left, ...keys })));
     toMs = part.fromMs;
     scannedRows += span.many;
   }
