@@ -9,9 +9,7 @@ import { chooseAddress, type PushedUser } from "../../scim/user.ts";
 import { appendChange } from "../../store/audit-log/audit-log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { deleteAccessTokens } from "../../store/identity/access-tokens.ts";
-import { markVerified } from "../../store/identity/credentials.ts";
-import { findIdentity, insertIdentity, writeSubject } from "../../store/identity/external-identities.ts";
-import { deleteLinksTo } from "../../store/identity/links.ts";
+import { findIdentity, writeSubject } from "../../store/identity/external-identities.ts";
 import { leaveScimGroups } from "../../store/identity/scim-groups.ts";
 import {
   findScimUser,
@@ -25,6 +23,7 @@ import { deleteSessions } from "../../store/identity/sessions.ts";
 import { findUser, findUserByEmail, putUser } from "../../store/identity/users.ts";
 import { addUser } from "../auth/create-account.ts";
 import { auditLogActor } from "../changes/audit-log-entry.ts";
+import { linkIdentity } from "../sign-in/link-identity.ts";
 import { applyNow, type PushAuthor } from "./apply-directory.ts";
 import { changeDirectory, type Push, recordDirectoryChange, requireVersion } from "./push.ts";
 
@@ -217,20 +216,12 @@ async function linkUser(
   { scim, installation }: Push,
   { user, externalId }: { user: UserRecord; externalId: string | null },
 ): Promise<void> {
-  const nowMs = installation.clock.nowMs();
-  const identity = {
-    userId: user.id,
+  await linkIdentity(tx, user, {
     issuer: externalId === null ? UNKNOWN_ISSUER : scim.provider.issuer,
     subject: externalId ?? user.id,
     provider: scim.provider.name,
-    createdAtMs: nowMs,
-    signedInAtMs: nowMs,
-    suspendedAtMs: null,
-  };
-  await insertIdentity(tx, identity, user.role);
-  await markVerified(tx, user.id, nowMs);
-  // A link that was sent before would sign in without the provider.
-  await deleteLinksTo(tx, user.email);
+    atMs: installation.clock.nowMs(),
+  });
 }
 
 async function requireUser(tx: Db, id: string): Promise<UserRecord> {

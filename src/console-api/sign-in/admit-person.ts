@@ -1,7 +1,4 @@
-/**
- * Turns a verified person of a provider into a signed-in user: finds or creates the user, applies what the claims grant,
- * and begins a session. All of it is one transaction.
- */
+/** Signs in a verified person: finds or creates the user, applies the claims, and begins a session. */
 
 import type { Installation } from "../../config/installation/installation.ts";
 import { formatList, secretSet } from "../../config/state/difference.ts";
@@ -11,14 +8,9 @@ import type { FieldChange } from "../../records/policy.ts";
 import { effectiveStatus, type UserRecord } from "../../records/user.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { bumpKeyRevision } from "../../store/engine/revisions.ts";
-import { markVerified } from "../../store/identity/credentials.ts";
 import { applyGrants, type GrantChange } from "../../store/identity/directory-grants.ts";
-import {
-  findIdentity,
-  findIdentityOfUser,
-  insertIdentity,
-} from "../../store/identity/external-identities.ts";
-import { deleteLinksTo, hasInvitation } from "../../store/identity/links.ts";
+import { findIdentity, findIdentityOfUser } from "../../store/identity/external-identities.ts";
+import { hasInvitation } from "../../store/identity/links.ts";
 import { canAdministratorSignIn, findUser, findUserByEmail } from "../../store/identity/users.ts";
 import { listGroups } from "../../store/policy/groups.ts";
 import type { ProviderRecord } from "../../store/settings/sign-in-settings.ts";
@@ -26,6 +18,7 @@ import { addUser } from "../auth/create-account.ts";
 import { beginSession, type NewSession } from "../auth/session.ts";
 import { accountDisabledError } from "../auth/sessions.ts";
 import { recordChange } from "../changes/audit-log-entry.ts";
+import { linkIdentity } from "./link-identity.ts";
 import { readPushedGroups } from "./pushed-groups.ts";
 
 export interface AdmittedPerson {
@@ -140,24 +133,13 @@ interface NewLink {
 
 async function linkPerson(tx: Db, installation: Installation, link: NewLink): Promise<UserRecord> {
   const { provider, person, linkUserId } = link;
-  const nowMs = installation.clock.nowMs();
   const user =
     linkUserId === null
       ? await createUser(tx, installation, provider, person)
       : await requireLinkable(tx, linkUserId);
-  const identity = {
-    userId: user.id,
-    issuer: person.issuer,
-    subject: person.subject,
-    provider: provider.name,
-    createdAtMs: nowMs,
-    signedInAtMs: nowMs,
-    suspendedAtMs: null,
-  };
-  await insertIdentity(tx, identity, user.role);
-  await markVerified(tx, user.id, nowMs);
-  // A link that was sent before would sign in without the provider.
-  await deleteLinksTo(tx, user.email);
+  const { issuer, subject } = person;
+  const atMs = installation.clock.nowMs();
+  await linkIdentity(tx, user, { issuer, subject, provider: provider.name, atMs });
   return user;
 }
 
