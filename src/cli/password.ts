@@ -5,10 +5,7 @@ import { isPassword, PASSWORD_RULE } from "../config/schema/people.ts";
 import { fail, type Input } from "./command.ts";
 import { askSecret, requireTerminal } from "./questions.ts";
 
-/**
- * Reads from standard input if requested, otherwise prompts twice without echo. Never from an argument: those are
- * visible to other processes.
- */
+/** Reads standard input if requested, otherwise prompts twice. Never an argument: those are visible. */
 export async function readPassword(input: Input): Promise<string> {
   const password = input.flag("password-stdin") ? await readStdin() : await promptTwice(input);
   if (!isPassword(password)) fail(`The password must be ${PASSWORD_RULE}.`);

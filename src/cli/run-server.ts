@@ -58,7 +58,6 @@ export async function runServer(input: Input): Promise<number> {
   return withLockedInstallation(input, serveAlone);
 }
 
-/** A server that is about to start. */
 interface ServerInput {
   readonly input: Input;
   readonly installation: Installation;

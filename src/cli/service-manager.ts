@@ -1,7 +1,4 @@
-/**
- * Reports the state of the server to systemd (`Type=notify`): ready, stopping, and that the event loop still turns
- * (`WatchdogSec`). Outside systemd nothing is sent.
- */
+/** Reports to systemd (`Type=notify`): ready, stopping, and that the event loop turns (`WatchdogSec`). */
 
 import { dlopen, FFIType, ptr } from "bun:ffi";
 

@@ -15,7 +15,6 @@ import type { Throttle } from "./throttling/throttle.ts";
 
 export type { Mail, MailMessage } from "../mail/mail.ts";
 
-/** The services of the gateway that the console API uses. */
 export type ConsoleGateway = Pick<
   Gateway,
   | "policy"

@@ -72,7 +72,6 @@ export type WholeResponseResult =
 const RESPONSE_ENDS = ["completed", "incomplete", "failed", "cancelled"] as const;
 export type ResponseEnd = (typeof RESPONSE_ENDS)[number];
 
-/** A response that is no longer in progress. */
 export interface EndedResponse {
   readonly outcome: ResponseEnd;
   readonly response: UpstreamResponse;

@@ -1,7 +1,4 @@
-/**
- * The models of LiteLLM, from its database and its config.yaml, as models and accounts. Deployments with the same
- * address and credential become one account.
- */
+/** LiteLLM's models, as models and accounts. Deployments of one address and credential are one account. */
 
 import { cleanName, cleanText, type Imported, type ImportedAccount, type ImportOptions } from "./imported.ts";
 import { decryptStored } from "./litellm-cipher.ts";

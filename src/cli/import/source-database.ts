@@ -1,7 +1,4 @@
-/**
- * Reads the database of another gateway: PostgreSQL, MySQL or a SQLite file. Everything is read in one read-only
- * transaction, in pages, as bounded text.
- */
+/** Reads another gateway's database in one read-only transaction, in pages, as bounded text. */
 
 import { Database } from "bun:sqlite";
 import { existsSync } from "node:fs";

@@ -10,10 +10,7 @@ import { type AccountUsage, type AccountUse, readAccountUsage } from "../../stor
 import { DAY_MS } from "../../store/usage/usage-day.ts";
 import type { PolicyContext, StoreContext } from "../context.ts";
 
-/**
- * `draining`: disabled, with requests still in flight; `untried`: this process has not used it yet. The other
- * states are those of the pool.
- */
+/** `draining`: disabled, with requests in flight; `untried`: not used by this process yet. */
 const ACCOUNT_STATES = ["well", "untried", "cooling", "probing", "parked", "draining", "disabled"] as const;
 
 const healthFields = {

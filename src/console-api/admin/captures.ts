@@ -1,7 +1,4 @@
-/**
- * Routes for captured requests, for administrators only. Reading a capture is a POST: each access is recorded in the
- * audit log before the content is returned.
- */
+/** Captured requests, for administrators. Reading one is a POST: it is recorded in the audit log first. */
 
 import { z } from "zod";
 import { captureDocument } from "../../capture/document.ts";

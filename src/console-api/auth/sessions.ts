@@ -74,7 +74,6 @@ export const sessionRoutes = {
       unclaimed: z.boolean(),
       /** Where clients reach the gateway; null if not configured: then the address of the page works. */
       public_url: z.string().nullable(),
-      /** The minimum length of a password. */
       password_chars_min: z.number(),
     }),
     async run(context, { actor }) {

@@ -1,7 +1,4 @@
-/**
- * Everything that grants access as a user: sessions, personal access tokens, API keys, the second factor and
- * one-time links. A reset lists and ends it.
- */
+/** Everything that grants access as a user, from sessions to one-time links. A reset lists and ends it. */
 
 import { z } from "zod";
 import type { Installation } from "../../config/installation/installation.ts";

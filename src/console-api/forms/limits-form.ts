@@ -52,10 +52,7 @@ export function limitsObject(limits: CallerLimits): LimitsInFile {
   return limitsToFile(limits) ?? {};
 }
 
-/**
- * The limits of a key apply in addition to those of its group, so a looser one would have no effect. It is
- * rejected, because it would be misleading.
- */
+/** A limit of a key that is looser than its group's would have no effect, and mislead: it is rejected. */
 export function rejectLooserLimits(own: CallerLimits, group: { name: string; limits: CallerLimits }): void {
   const reject = (field: string, most: string) => {
     throw new ApiError(

@@ -6,7 +6,6 @@ import { rejectNul } from "./reject-nul.ts";
 
 const PAGE_LIMIT_MAX = 200;
 
-/** Query fields of a list. */
 export const pageQuery = {
   /** The `next` of the previous page. */
   after: z.string().max(500).optional(),

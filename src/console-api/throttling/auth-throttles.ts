@@ -12,7 +12,6 @@ export interface AuthThrottles {
   readonly attempts: Attempts;
   /** Accounts that an address has registered. */
   readonly registrations: Throttle;
-  /** Requested e-mails to an address. */
   readonly emails: Throttle;
   /** Starts and ends of sign-ins at providers, from an address. */
   readonly providerSignIns: Throttle;

@@ -12,7 +12,6 @@ import { instantQuery } from "../forms/fields.ts";
 import { fieldError } from "../http/field-error.ts";
 import { type Actor, seesEverything } from "../http/route.ts";
 
-/** Query fields of every route about usage. */
 export const scopeQuery = {
   /** Administrators may query all users. */
   whose: z.enum(["own", "everybody"]).default("own"),
@@ -100,7 +99,6 @@ function notFoundError(what: string, which: string): ApiError {
   return paramError(what, "not_found", `No ${what} ${which} exists. Choose another one.`);
 }
 
-/** Query fields of a list or a chart. */
 export const rangeQuery = {
   /** Epoch milliseconds; if omitted, from the beginning. */
   from_at: instantQuery.optional(),

@@ -17,7 +17,6 @@ export class GeminiHubWriter implements HubStreamWriter {
   readonly #tail: string;
   #usage: TokenUsage | null = null;
   #item: StartedItem | null = null;
-  /** The text of the open item. */
   #text = new TextPieces();
   /** State that the next call carries, or the last event. */
   #pending: SignedThought | null = null;

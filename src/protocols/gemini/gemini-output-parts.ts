@@ -24,7 +24,6 @@ interface CallArguments {
   readonly isCut: boolean;
 }
 
-/** A call whose arguments arrive in pieces. */
 interface PartialCall {
   readonly call: Json;
   readonly args: PartialArguments;

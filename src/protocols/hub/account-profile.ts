@@ -1,7 +1,4 @@
-/**
- * What an account's upstream can express. Every kind of account and every vendor preset has a profile; the
- * configuration file can override each field.
- */
+/** What an account's upstream can express: by its kind or vendor, and by its configuration. */
 
 import type { Effort } from "./hub-request.ts";
 

@@ -1,7 +1,4 @@
-/**
- * Custom tools take free text. At an upstream without them, a function with one text argument stands in: this file
- * wraps and unwraps that argument.
- */
+/** Custom tools take free text: elsewhere a function with one text argument stands in for them. */
 
 import { isObject } from "../../json/parse.ts";
 import type { CustomTool } from "./hub-request.ts";

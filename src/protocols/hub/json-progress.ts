@@ -1,7 +1,4 @@
-/**
- * Follows a JSON text that arrives in pieces, in time proportional to its length: whether all brackets and strings that
- * have begun are closed.
- */
+/** Follows a JSON text in pieces, in linear time: whether all open brackets and strings are closed. */
 export class JsonProgress {
   #depth = 0;
   #isInString = false;

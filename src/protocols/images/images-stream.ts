@@ -109,10 +109,7 @@ class ImagesReader implements StreamReader {
     this.#usage = readUsage(parseMember(bytes, usage)) ?? this.#usage;
   }
 
-  /**
-   * Replaces the model name and removes `headers`. Returns null for a plain block that can be forwarded unchanged.
-   * Image data is not copied.
-   */
+  /** Replaces the model name and removes `headers`; null if nothing changes. Image data is not copied. */
   #buildPublicEvent({ type, data, block, scan }: ImageEvent): Part[] | null {
     const modelEdit = scan.fields.model?.kind === "string" ? { model: this.#publicModelJson } : {};
     const splices = editMembers(data.bytes, scan, { headers: null, ...modelEdit });

@@ -1,7 +1,4 @@
-/**
- * Writes the events of a response as a Messages stream. Blocks follow each other with dense indexes: each is started,
- * filled and stopped before the next one begins.
- */
+/** Writes events as a Messages stream: blocks with dense indexes, each stopped before the next begins. */
 
 import type { ApiError } from "../../errors.ts";
 import { ANNOTATIONS } from "../hub/citations.ts";

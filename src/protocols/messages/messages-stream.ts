@@ -1,7 +1,4 @@
-/**
- * Reads the events of a Messages stream that passes through. Nearly all of them are forwarded unchanged: only
- * `message_start` names the model.
- */
+/** Reads a Messages stream that passes through. Only `message_start` is changed: it names the model. */
 
 import { decodeText, startsWithAt } from "../../base/bytes.ts";
 import type { Part } from "../../base/parts.ts";

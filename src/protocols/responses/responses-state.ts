@@ -1,7 +1,4 @@
-/**
- * Removes encrypted reasoning from the input of a Responses body that passes through. Only the account that created it
- * can decrypt it; everything else stays as received.
- */
+/** Removes encrypted reasoning from a passed Responses body: only its own account can decrypt it. */
 
 import { findBytes } from "../../base/bytes.ts";
 import { type ByteRange, firstElements, removeElements } from "../../json/array.ts";

@@ -127,7 +127,6 @@ class ResponsesReader implements StreamReader {
   readonly #sink: TextSink | null;
   readonly #modelSearch = new ForwardSearch(MODEL);
   readonly #headersSearch = new ForwardSearch(HEADERS);
-  /** The number of events that the client has received. */
   #forwardedEvents = 0;
   /** Some text went to the sink. */
   #hasText = false;

@@ -44,7 +44,6 @@ export interface Endpoint extends EndpointTraits {
   readonly model?: string;
   /** Throws unless the body has what every upstream requires. Finer checks are left to the upstream. */
   checkContent(bytes: Uint8Array, fields: BodyFields): void;
-  /** The usage that a whole response reports. */
   readUsage(bytes: Uint8Array, fields: BodyFields): TokenUsage | null;
 }
 

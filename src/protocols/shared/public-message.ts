@@ -1,7 +1,4 @@
-/**
- * Rewrites an upstream error message for clients: the reason stays, and everything that could identify an account, an
- * organisation or a credential is redacted.
- */
+/** Rewrites upstream messages for clients: redacts what could identify an account or a credential. */
 
 import { isNamingNoun, isPublicName, isPublicWord, mayFollowNoun } from "./public-words.ts";
 import type { AccountNames, Audience } from "./upstream-error.ts";

@@ -55,7 +55,6 @@ export interface StreamReader {
   readonly outcome: StreamOutcome;
   /** For traces; absent for readers of images. */
   describe?(): ResponseFacts;
-  /** Events that were invalid and were dropped. */
   readonly badEvents: number;
 }
 

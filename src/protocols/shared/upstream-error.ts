@@ -28,7 +28,6 @@ export function outOfBoundsError({ max, what }: BoundFault): UpstreamError {
   return { ...UNKNOWN_ERROR, message, isOutOfBounds: true };
 }
 
-/** The error of a body or event that reports a failure. */
 export function readFailure(part: Part): UpstreamError {
   return readUpstreamError(parseWithin(part)) ?? UNKNOWN_ERROR;
 }

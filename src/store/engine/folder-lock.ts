@@ -17,7 +17,6 @@ export interface FolderLock {
   release(): void;
 }
 
-/** Another process holds the lock. */
 export class LockHeld extends Error {
   override readonly name = "LockHeld";
   /** The locked folder or store. */

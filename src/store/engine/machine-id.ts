@@ -3,10 +3,7 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 
-/**
- * A container without a machine id has the boot id of its host: it lasts until the host restarts, and all containers of
- * the host share it.
- */
+/** Without a machine id, a container has the boot id of its host, which all containers there share. */
 const SOURCES = ["/etc/machine-id", "/var/lib/dbus/machine-id", "/proc/sys/kernel/random/boot_id"];
 const ID_FORM = /^[0-9a-f-]{32,36}$/;
 

@@ -3,10 +3,7 @@
 import { type Db, placeholder, type Row, transaction } from "./db.ts";
 import { flag, text } from "./row.ts";
 
-/**
- * How long a change of partitions waits for a lock. Statements of requests queue behind it meanwhile, and they
- * themselves wait 300 ms at most.
- */
+/** How long a change of partitions waits for a lock. Requests queue behind it, for 300 ms at most. */
 const LOCK_TIMEOUT_MS = 200;
 
 export interface PartitionedTable {

@@ -64,10 +64,7 @@ export async function writePassword(db: Db, userId: string, passwordHash: string
   });
 }
 
-/**
- * Returns false if the password has changed since it was verified, or the user was disabled. Locks the password
- * until the transaction ends.
- */
+/** False if the password has changed since it was verified, or the user was disabled. Locks it. */
 export async function lockPassword(
   tx: Db,
   { userId, passwordHash }: Pick<Credentials, "userId" | "passwordHash">,

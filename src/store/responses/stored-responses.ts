@@ -1,7 +1,4 @@
-/**
- * Responses that the gateway stores itself, as rows of conversations. A conversation is one unit of retention: a response
- * is never removed while a later one continues it.
- */
+/** Stored responses, as rows of conversations: none is removed while a later one continues it. */
 
 import { type Db, transaction } from "../engine/db.ts";
 import { integer, integerOrNull, text, textOrNull } from "../engine/row.ts";

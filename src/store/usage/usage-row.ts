@@ -266,7 +266,6 @@ const clampFields = compile<(row: UsageRow) => UsageRow>(
   FIELD_FUNCTIONS,
 );
 
-/** Clamps values to what the database accepts. */
 export function clampCount(row: UsageRow): UsageRow {
   return clampCosts(clampFields(row));
 }
