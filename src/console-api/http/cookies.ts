@@ -56,10 +56,21 @@ export function presentedPendingLink(headers: HeaderReader): string | null {
   return readCookie(headers, PENDING_LINK_COOKIE);
 }
 
+/** Searched instead of split: a header may have tens of thousands of separators. */
 function readCookie(headers: HeaderReader, wanted: string): string | null {
-  for (const pair of headers.get("cookie")?.split(";") ?? []) {
-    const [name, value = ""] = pair.split("=", 2);
-    if (name?.trim() === wanted) return value.trim();
+  const text = headers.get("cookie") ?? "";
+  const start = `${wanted}=`;
+  for (let at = text.indexOf(start); at !== -1; at = text.indexOf(start, at + start.length)) {
+    if (!beginsPair(text, at)) continue;
+    const from = at + start.length;
+    const end = text.indexOf(";", from);
+    return text.slice(from, end === -1 ? undefined : end).trim();
   }
   return null;
+}
+
+function beginsPair(text: string, at: number): boolean {
+  let before = at - 1;
+  while (text[before] === " " || text[before] === "\t") before--;
+  return before === -1 || text[before] === ";";
 }
