@@ -6,6 +6,7 @@
 import { joinParts, type Part, wholePart } from "../base/parts.ts";
 import type { HttpClient, HttpFailure, OutgoingRequest } from "../net/http-client/contract.ts";
 import { DialError, type Dialer, type DialTarget } from "../net/http-client/dial.ts";
+import { findDocumentFault } from "./document-bounds.ts";
 
 /** The provider could not be reached or did not respond as it should. The message names no secret. */
 export class ProviderUnreachable extends Error {
@@ -16,6 +17,8 @@ export interface ProviderConnections {
   readonly dialer: Dialer;
   readonly http: HttpClient;
   readonly responseBytesMax: number;
+  /** JSON values of a response, and of each part of a token in it. */
+  readonly responseValuesMax: number;
   readonly responseTimeoutMs: number;
 }
 
@@ -63,7 +66,7 @@ async function dial(dialer: Dialer, url: URL, permission: { privateNetwork: bool
 }
 
 function exchange(
-  { http, responseBytesMax, responseTimeoutMs }: ProviderConnections,
+  { http, responseBytesMax, responseValuesMax, responseTimeoutMs }: ProviderConnections,
   host: string,
   request: OutgoingRequest,
 ): Promise<Response> {
@@ -97,8 +100,13 @@ function exchange(
       },
       end() {
         stop();
-        const body = NO_BODY.has(status) ? null : new Uint8Array(joinParts(pieces));
-        resolve(new Response(body, { status, headers }));
+        const body = new Uint8Array(joinParts(pieces));
+        const fault = findDocumentFault(
+          { body, contentType: headers.get("content-type") },
+          responseValuesMax,
+        );
+        if (fault === null) resolve(new Response(NO_BODY.has(status) ? null : body, { status, headers }));
+        else fail(fault);
       },
       fail: ({ kind }: HttpFailure) => fail(FAILURES[kind]),
     });

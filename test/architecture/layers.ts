@@ -115,7 +115,7 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "openid",
     holds: "OpenID Connect providers: the flow, verified claims, the person that they describe",
-    mayImport: ["net", "records", "secrets", "store", "config"],
+    mayImport: ["json", "net", "records", "secrets", "store", "config"],
   },
   {
     name: "mail",

@@ -352,6 +352,23 @@ describe("a provider that misbehaves", () => {
     expect(await signIn()).toMatchObject(unavailable);
   });
 
+  test("sends documents or a token of too many values, which would hold the event loop", async () => {
+    const values = Array(200_000).fill({});
+    for (const [path, document] of [
+      [DISCOVERY, { ...describeIssuer(issuer.issuer), values }],
+      ["/jwks", { keys: values }],
+      ["/token", { access_token: "access", token_type: "Bearer", values }],
+    ] as const) {
+      await configure();
+      issuer.overrides.set(path, () => Response.json(document));
+      expect(await signIn().catch(() => start())).toMatchObject(unavailable);
+      issuer.overrides.clear();
+    }
+    await configure();
+    issuer.idToken = (nonce) => signToken(issuer.claims(nonce, { values }));
+    expect(await signIn()).toMatchObject(unavailable);
+  });
+
   test("never responds", async () => {
     await configure();
     issuer.overrides.set(DISCOVERY, () => new Promise(() => {}));

@@ -11,6 +11,8 @@ export const signInLimits = {
     subjectCharsMax: 255,
     /** A document or response of a provider, and how long it may take. */
     responseBytesMax: 1024 * 1024,
+    /** JSON values of such a response, and of each part of a token in it. */
+    responseValuesMax: 20_000,
     responseTimeoutMs: 5_000,
     /** How long the discovered addresses of a provider are used, and how long a failed discovery is not repeated. */
     discoveryMs: 600_000,
