@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
+import { measureSlowdown } from "../../test/support/machine-speed.ts";
 import { type SmtpServer, startSmtpServer } from "../../test/support/smtp-server.ts";
 import { systemClock } from "../base/clock.ts";
 import { Dialer } from "../net/http-client/dial.ts";
@@ -103,6 +104,41 @@ describe("mail", () => {
     server = await startSmtpServer({ silent: true });
     const mail = await mailBy({ port: server.port });
     expect(await rejection(mail.send(MESSAGE))).toContain("did not respond in time");
+  });
+
+  test("has a deadline as a whole: a server that sends a little in time does not keep it waiting", async () => {
+    const drips: Timer[] = [];
+    server = await startSmtpServer({
+      serve: (socket) => {
+        socket.write("220 test\r\n");
+        socket.once("data", () => drips.push(setInterval(() => socket.write("250-more\r\n"), 50)));
+      },
+    });
+    const mail = await mailBy({ port: server.port });
+    expect(await rejection(mail.send(MESSAGE))).toContain("closed the connection");
+    for (const drip of drips) clearInterval(drip);
+  });
+
+  test("ends with a server that sends without end, at little cost", async () => {
+    for (const repeated of ["\r\n", "220-more\r\n", "220 more\r\n", "2"]) {
+      server = await startSmtpServer({
+        serve: (socket) => {
+          const send = () => {
+            while (!socket.destroyed && socket.write(repeated.repeat(10_000)));
+          };
+          socket.on("drain", send);
+          send();
+        },
+      });
+      const mail = await mailBy({ port: server.port });
+      const allowedMs = 200 * measureSlowdown();
+      const before = process.threadCpuUsage();
+      // A flood of replies may look like acceptance.
+      await mail.send(MESSAGE).catch(() => {});
+      const { user, system } = process.threadCpuUsage(before);
+      expect((user + system) / 1_000).toBeLessThan(allowedMs);
+      await server.stop();
+    }
   });
 
   test("reports an unreachable server", async () => {

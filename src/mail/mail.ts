@@ -1,8 +1,9 @@
 /**
- * Sends mail through the operator's SMTP server. The dialled address is checked like those of upstreams, every step
- * has a deadline, and errors are sentences without secrets.
+ * Sends mail through the operator's SMTP server. The dialled address is checked like those of upstreams, every step and
+ * the whole mail have a deadline, what the server may send is bounded, and errors are sentences without secrets.
  */
 
+import { Socket } from "node:net";
 import type { Transporter } from "nodemailer";
 import { DialError, type Dialer } from "../net/http-client/dial.ts";
 import type { Keyring } from "../secrets/keyring.ts";
@@ -36,29 +37,52 @@ export interface MailOptions {
   timeoutMs: number;
 }
 
+/** A server that sends a little in time keeps each step waiting, so the whole mail may take this many timeouts. */
+const TIMEOUTS_OF_MAIL = 4;
+/** A conversation about one mail has a few KiB, and TLS sends certificates. */
+const RECEIVED_BYTES_MAX = 256 * 1024;
+const RESPONSE_BYTES_MAX = 16 * 1024;
+
 /** Null if no SMTP server is configured. Called for each use, because settings change while the server runs. */
 export async function openMail({ db, keyring, dialer, timeoutMs }: MailOptions): Promise<Mail | null> {
   const smtp = await readSmtp(db);
   if (smtp === null) return null;
   return {
     async send({ to, subject, text }) {
-      const transport = await connect(smtp, keyring, dialer, timeoutMs);
+      const socket = new Socket();
+      const transport = await connect(smtp, { keyring, dialer, timeoutMs, socket });
+      const stopWatching = watchSocket(socket, timeoutMs * TIMEOUTS_OF_MAIL);
       try {
         await transport.sendMail({ from: smtp.from, to: { name: "", address: to }, subject, text });
       } catch (error) {
         throw new MailRejected(`${describeError(error)} (${smtp.host}, port ${smtp.port})`);
       } finally {
+        stopWatching();
         transport.close();
       }
     },
   };
 }
 
+/** Ends a conversation that is too long, in time or in bytes. Returns a function that ends the watch. */
+function watchSocket(socket: Socket, mailMs: number): () => void {
+  let receivedBytes = 0;
+  socket.on("data", ({ length }) => {
+    receivedBytes += length;
+    if (receivedBytes > RECEIVED_BYTES_MAX) socket.destroy();
+  });
+  const timer = setTimeout(() => socket.destroy(), mailMs);
+  return () => clearTimeout(timer);
+}
+
+interface Connecting extends Pick<MailOptions, "keyring" | "dialer" | "timeoutMs"> {
+  /** Not connected yet. */
+  readonly socket: Socket;
+}
+
 async function connect(
   smtp: SmtpRecord,
-  keyring: Keyring,
-  dialer: Dialer,
-  timeoutMs: number,
+  { keyring, dialer, timeoutMs, socket }: Connecting,
 ): Promise<Transporter> {
   const { host, port, security, user } = smtp;
   // Imported with the first mail: most processes never send one, and every process should start quickly.
@@ -66,6 +90,8 @@ async function connect(
   return createTransport({
     host: await resolveAddress(smtp, dialer),
     port,
+    socket,
+    maxResponseSize: RESPONSE_BYTES_MAX,
     // The certificate is issued for the host name, not for the address.
     servername: host,
     secure: security === "tls",

@@ -27,6 +27,8 @@ export interface SmtpBehaviour {
   rejectRecipients?: string;
   /** Accepts connections and sends nothing. */
   silent?: boolean;
+  /** Serves connections instead of an ordinary session. */
+  serve?: (socket: Socket) => void;
 }
 
 export async function startSmtpServer(behaviour: SmtpBehaviour = {}): Promise<SmtpServer> {
@@ -36,7 +38,8 @@ export async function startSmtpServer(behaviour: SmtpBehaviour = {}): Promise<Sm
     sockets.add(socket);
     socket.on("close", () => sockets.delete(socket));
     socket.on("error", () => {});
-    if (!behaviour.silent) serveSession(socket, behaviour, mails);
+    if (behaviour.serve !== undefined) behaviour.serve(socket);
+    else if (!behaviour.silent) serveSession(socket, behaviour, mails);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const address = server.address();
