@@ -14,7 +14,7 @@ import {
 import { deletePlan, putPlan } from "../../store/money/plans.ts";
 import { cancelSubscription, putSubscription } from "../../store/money/subscriptions.ts";
 import type { FilePlan, FileSubscription, GatewayFile } from "../schema/schema.ts";
-import { changedFields, createdFields, type FormattedFields, formatInstant } from "../state/difference.ts";
+import { type FormattedFields, formatInstant, recordChanges } from "../state/difference.ts";
 import { buildStep, type ConfigState, type PlanStep, requireId, type Secrets } from "../state/step.ts";
 
 export interface GrantSteps {
@@ -72,9 +72,7 @@ function planPlan(state: ConfigState, wanted: FilePlan, { clock, newId }: Secret
     }),
     createdAtMs: present?.createdAtMs ?? clock.nowMs(),
   };
-  const fields = present
-    ? changedFields(formatPlan(present), formatPlan(record))
-    : createdFields(formatPlan(record));
+  const fields = recordChanges(present, record, formatPlan);
   return { record, step: buildStep(`plan ${record.name}`, !present, fields, (tx) => putPlan(tx, record)) };
 }
 
@@ -121,9 +119,7 @@ function planSubscription(
   const isOver = record.endsAtMs !== null && record.endsAtMs <= record.startsAtMs;
   if (present === undefined && isOver && record.renews === "none") return null;
   const describe = (one: SubscriptionRecord) => formatSubscription(one, timeZone, clock.nowMs());
-  const fields = present
-    ? changedFields(describe(present), describe(record))
-    : createdFields(describe(record));
+  const fields = recordChanges(present, record, describe);
   const title = subscriptionTitle(wanted.plan, email);
   return buildStep(title, !present, fields, (tx) => putSubscription(tx, record));
 }

@@ -20,7 +20,7 @@ import type { FieldProblem } from "../state/problem.ts";
 import { buildStep, type ConfigState, type PlanStep, requireId, type Secrets } from "../state/step.ts";
 import { formatKey } from "../state/to-file-shape.ts";
 
-/** A key that this plan createdFields. Its secret is not stored anywhere else. */
+/** A key that this plan creates. Its secret is not stored anywhere else. */
 export interface ShownKey {
   name: string;
   user: string | null;

@@ -48,8 +48,6 @@ export function usersWithMoney(state: ConfigState, file: GatewayFile): string[] 
 }
 
 export function pruneSteps(state: ConfigState, file: GatewayFile, { clock }: Secrets): PlanStep[] {
-  const emails = new Map(state.users.map(({ id, email }) => [id, email]));
-  const nowMs = clock.nowMs();
   const named = (list: readonly { name: string }[]) => new Set(list.map(({ name }) => name));
 
   const namedUsers = new Set(file.users.map(({ email }) => email));
@@ -57,7 +55,7 @@ export function pruneSteps(state: ConfigState, file: GatewayFile, { clock }: Sec
   // A file without an administrator must not lock all administrators out.
   const keepsAdmins = !file.users.some(({ role }) => role === "admin");
   const keptKeys = new Set([...activeKeys(state).values()].map(({ id }) => id));
-  const keyEmail = (key: KeyRecord) => (key.userId === null ? null : (emails.get(key.userId) ?? key.userId));
+  const keyEmail = openEmails(state);
   const namedGroups = named(file.groups);
   const removedGroups = new Set(
     state.groups.filter(({ name }) => !namedGroups.has(name)).map(({ id }) => id),
@@ -83,26 +81,39 @@ export function pruneSteps(state: ConfigState, file: GatewayFile, { clock }: Sec
   const namedPolicies = named(file.request_policies);
   const namedModels = new Set(file.models.map(({ id }) => id));
 
+  const removed: Removed = {
+    keys,
+    users,
+    groups: state.groups.filter(({ name }) => !namedGroups.has(name)),
+    requestPolicies: state.requestPolicies.filter(({ name }) => !namedPolicies.has(name)),
+    accounts: state.accounts.filter(({ name }) => !namedAccounts.has(name)),
+    models: state.models.filter(({ id }) => !namedModels.has(id)),
+  };
+  return removeAll(removed, keyEmail, clock.nowMs());
+}
+
+type Removed = Pick<ConfigState, "keys" | "users" | "groups" | "requestPolicies" | "accounts" | "models">;
+type FindEmail = (key: KeyRecord) => string | null;
+
+/** In an order that respects references. */
+function removeAll(removed: Removed, findEmail: FindEmail, nowMs: number): PlanStep[] {
+  const { keys, users, groups, requestPolicies, accounts, models } = removed;
   return [
-    ...keys.map((key) => remove(keyTitle(key.name, keyEmail(key)), (tx) => revokeKey(tx, key.id, nowMs))),
+    ...keys.map((key) => remove(keyTitle(key.name, findEmail(key)), (tx) => revokeKey(tx, key.id, nowMs))),
     ...users.map(({ id, email }) => remove(`user ${email}`, (tx) => deleteUser(tx, id))),
-    ...state.groups
-      .filter(({ name }) => !namedGroups.has(name))
-      .map(({ id, name }) => remove(`group ${name}`, (tx) => deleteGroup(tx, id))),
-    ...state.requestPolicies
-      .filter(({ name }) => !namedPolicies.has(name))
-      .map(({ name }) => removePolicy(name)),
-    ...state.accounts
-      .filter(({ name }) => !namedAccounts.has(name))
-      .map(({ id, name }) => remove(`account ${name}`, (tx) => deleteAccount(tx, id))),
-    ...state.models
-      .filter(({ id }) => !namedModels.has(id))
-      .map(({ id }) => remove(`model ${id}`, (tx) => deleteModel(tx, id))),
+    ...groups.map(({ id, name }) => remove(`group ${name}`, (tx) => deleteGroup(tx, id))),
+    ...requestPolicies.map(({ name }) =>
+      remove(`request_policy ${name}`, (tx) => deleteRequestPolicy(tx, name)),
+    ),
+    ...accounts.map(({ id, name }) => remove(`account ${name}`, (tx) => deleteAccount(tx, id))),
+    ...models.map(({ id }) => remove(`model ${id}`, (tx) => deleteModel(tx, id))),
   ];
 }
 
-function removePolicy(name: string): PlanStep {
-  return remove(`request_policy ${name}`, (tx) => deleteRequestPolicy(tx, name));
+/** The owner of a key; null without one. */
+function openEmails({ users }: Pick<ConfigState, "users">): FindEmail {
+  const emails = new Map(users.map(({ id, email }) => [id, email]));
+  return ({ userId }) => (userId === null ? null : (emails.get(userId) ?? userId));
 }
 
 function remove(what: string, write: PlanStep["write"]): PlanStep {
@@ -117,8 +128,6 @@ export function removalSteps(
   removals: Removals,
   { clock }: Secrets,
 ): { steps: PlanStep[]; problems: FieldProblem[] } {
-  const nowMs = clock.nowMs();
-  const emails = new Map(state.users.map(({ id, email }) => [id, email]));
   const problems: FieldProblem[] = [];
   const findNamed = <One>(
     section: keyof Removals,
@@ -137,7 +146,7 @@ export function removalSteps(
   const accounts = findNamed("accounts", state.accounts, ({ name }) => name);
   const models = findNamed("models", state.models, ({ id }) => id);
   const users = findNamed("users", state.users, ({ email }) => email.toLowerCase());
-  const policies = findNamed("request_policies", state.requestPolicies, ({ name }) => name);
+  const requestPolicies = findNamed("request_policies", state.requestPolicies, ({ name }) => name);
   const plans = findNamed("plans", state.plans, ({ name }) => name);
   const serviceAccounts = findNamed("service_accounts", state.serviceAccounts, ({ name }) => name);
   for (const { id, email } of users) {
@@ -153,16 +162,10 @@ export function removalSteps(
     ({ status, groupId, userId }) =>
       status === "active" && (groupIds.has(groupId) || (userId !== null && userIds.has(userId))),
   );
-  const buildKeyTitle = ({ name, userId }: KeyRecord) =>
-    keyTitle(name, userId === null ? null : (emails.get(userId) ?? userId));
+  const removed: Removed = { keys, users, groups, requestPolicies, accounts, models };
   return {
     steps: [
-      ...keys.map((key) => remove(buildKeyTitle(key), (tx) => revokeKey(tx, key.id, nowMs))),
-      ...users.map(({ id, email }) => remove(`user ${email}`, (tx) => deleteUser(tx, id))),
-      ...groups.map(({ id, name }) => remove(`group ${name}`, (tx) => deleteGroup(tx, id))),
-      ...policies.map(({ name }) => removePolicy(name)),
-      ...accounts.map(({ id, name }) => remove(`account ${name}`, (tx) => deleteAccount(tx, id))),
-      ...models.map(({ id }) => remove(`model ${id}`, (tx) => deleteModel(tx, id))),
+      ...removeAll(removed, openEmails(state), clock.nowMs()),
       ...plans.map(({ id, name }) => remove(`plan ${name}`, (tx) => deletePlan(tx, id))),
       ...removeServiceAccounts(serviceAccounts),
     ],

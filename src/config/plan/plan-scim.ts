@@ -2,16 +2,15 @@
 
 import { type ScimRecord, writeScim } from "../../store/settings/scim-settings.ts";
 import type { GatewayFile } from "../schema/schema.ts";
-import { changedFields, type FormattedFields, formatList } from "../state/difference.ts";
+import { changedFields, type FormattedFields, formatSection } from "../state/difference.ts";
 import type { FieldProblem } from "../state/problem.ts";
-import { buildStep, type ConfigState, type PlanStep } from "../state/step.ts";
+import { type ConfigState, changeStep, type PlanStep } from "../state/step.ts";
 
 export function planScim(before: ScimRecord | null, wanted: GatewayFile["scim"]): PlanStep[] {
   if (wanted === undefined) return [];
   const after = buildScim(wanted);
   const fields = changedFields(formatScim(before), formatScim(after));
-  const step = buildStep("scim", false, fields, (tx) => writeScim(tx, after));
-  return step === null ? [] : [step];
+  return changeStep("scim", fields, (tx) => writeScim(tx, after));
 }
 
 function buildScim({
@@ -26,18 +25,16 @@ function buildScim({
 
 function formatScim(scim: ScimRecord | null): FormattedFields {
   if (scim === null) return { enabled: "false" };
-  return {
-    enabled: "true",
-    provider: scim.provider,
-    adopt_domains: formatList(scim.adoptDomains),
-    groups: scim.groups,
-  };
+  return formatSection({ enabled: true, ...scimToFile(scim) });
+}
+
+function scimToFile({ provider, adoptDomains, groups }: ScimRecord) {
+  return { provider, adopt_domains: adoptDomains, groups };
 }
 
 /** Empty if SCIM is off. */
 export function scimSection({ scim }: Pick<ConfigState, "scim">) {
-  if (scim === null) return {};
-  return { scim: { provider: scim.provider, adopt_domains: scim.adoptDomains, groups: scim.groups } };
+  return scim === null ? {} : { scim: scimToFile(scim) };
 }
 
 /** The provider exists after the plan is applied, also if the file changes only one of the two sections. */

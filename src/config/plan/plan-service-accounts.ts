@@ -8,7 +8,7 @@ import {
   SERVICE_ID_PREFIX,
 } from "../../store/identity/service-accounts.ts";
 import type { FileServiceAccount } from "../schema/schema.ts";
-import { type FormattedFields, formatInstant, formatList, recordChanges } from "../state/difference.ts";
+import { type FormattedFields, formatSection, recordChanges } from "../state/difference.ts";
 import { buildStep, type ConfigState, type PlanStep, type Secrets } from "../state/step.ts";
 
 export function planServiceAccounts(
@@ -66,13 +66,9 @@ function buildRecord(
   };
 }
 
-function formatServiceAccount({ scopes, bounds, expiresAtMs }: ServiceAccountRecord): FormattedFields {
-  return {
-    scopes: formatList(scopes),
-    "bounds.usd_per_call": bounds === null ? null : usdText(bounds.callNano),
-    "bounds.usd_per_day": bounds === null ? null : usdText(bounds.dayNano),
-    expires: formatInstant(expiresAtMs),
-  };
+function formatServiceAccount(record: ServiceAccountRecord): FormattedFields {
+  const { name: _, ...fields } = serviceAccountToFile(record);
+  return formatSection(fields);
 }
 
 export function serviceAccountToFile({ name, scopes, bounds, expiresAtMs }: ServiceAccountRecord) {

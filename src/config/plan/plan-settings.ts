@@ -1,7 +1,6 @@
 /** Plans the settings of the installation: registration, sign-in, SCIM, retention, mail, alerts and usage export. Omitted secrets are kept. */
 
 import { parseUsd, usdText } from "../../money/nano.ts";
-import type { FieldChange } from "../../records/policy.ts";
 import { SMTP_PASSWORD_BINDING } from "../../secrets/seal.ts";
 import { RESPONSES_KEPT_MS } from "../../store/responses/response-retention.ts";
 import { writeAlertSettings } from "../../store/settings/alert-settings.ts";
@@ -10,9 +9,9 @@ import { type AlertsRecord, DEFAULT_ALERTS, type SmtpRecord } from "../../store/
 import { writeSmtp } from "../../store/settings/smtp.ts";
 import type { GatewayFile } from "../schema/schema.ts";
 import { durationText } from "../schema/usage-limits.ts";
-import { changedFields, type FormattedFields } from "../state/difference.ts";
+import { changedFields, type FormattedFields, formatSection } from "../state/difference.ts";
 import type { FieldProblem } from "../state/problem.ts";
-import { buildStep, type ConfigState, type PlanStep, type Secrets } from "../state/step.ts";
+import { type ConfigState, changeStep, type PlanStep, type Secrets } from "../state/step.ts";
 import { planScim, scimSection } from "./plan-scim.ts";
 import { planSignIn, signInReachProblems, signInSection } from "./plan-sign-in.ts";
 import { toolSignInSection } from "./plan-tool-sign-in.ts";
@@ -111,14 +110,8 @@ function buildAlerts(before: AlertsRecord, wanted: FileAlerts, secrets: Secrets)
   };
 }
 
-interface RateFields {
-  readonly enabled: boolean;
-  readonly percent: number;
-  readonly over: number;
-  readonly min_requests: number;
-}
-
-function readRate({ enabled, percent, over, min_requests }: RateFields): AlertsRecord["errorRate"] {
+function readRate(rate: NonNullable<FileAlerts["error_rate"]>): AlertsRecord["errorRate"] {
+  const { enabled, percent, over, min_requests } = rate;
   return { enabled, percent, overMs: over, requestsMin: min_requests };
 }
 
@@ -126,44 +119,15 @@ function rateToFile({ enabled, percent, overMs, requestsMin }: AlertsRecord["err
   return { enabled, percent, over: durationText(overMs), min_requests: requestsMin };
 }
 
-function changeStep(what: string, fields: FieldChange[], write: PlanStep["write"]): PlanStep[] {
-  return [buildStep(what, false, fields, write)].flatMap((step) => step ?? []);
-}
-
 function formatSmtp(smtp: SmtpRecord | null): FormattedFields {
   if (smtp === null) return { enabled: "false" };
-  const { host, port, security, user, from, privateNetwork } = smtp;
-  return {
-    enabled: "true",
-    host,
-    port: String(port),
-    security,
-    user,
-    from,
-    private_network: String(privateNetwork),
-  };
+  return formatSection({ enabled: true, ...smtpToFile(smtp), private_network: smtp.privateNetwork });
 }
 
 function formatAlertRules(alerts: AlertsRecord): FormattedFields {
-  const { accountParked, poolEmpty, spend, errorRate, fallbackRate, overruns } = alerts;
-  return {
-    "account_parked.enabled": String(accountParked.enabled),
-    "pool_empty.enabled": String(poolEmpty.enabled),
-    "pool_empty.for": durationText(poolEmpty.forMs),
-    "spend.enabled": String(spend.enabled),
-    "spend.usd_per_day": usdText(parseUsd(spend.usdPerDay)),
-    "error_rate.enabled": String(errorRate.enabled),
-    "error_rate.percent": String(errorRate.percent),
-    "error_rate.over": durationText(errorRate.overMs),
-    "error_rate.min_requests": String(errorRate.requestsMin),
-    "fallback_rate.enabled": String(fallbackRate.enabled),
-    "fallback_rate.percent": String(fallbackRate.percent),
-    "fallback_rate.over": durationText(fallbackRate.overMs),
-    "fallback_rate.min_requests": String(fallbackRate.requestsMin),
-    "overruns.enabled": String(overruns.enabled),
-    "overruns.count": String(overruns.count),
-    "overruns.over": durationText(overruns.overMs),
-  };
+  const { webhooks: _, ...rules } = alertsToFile(alerts);
+  const { usd_per_day } = rules.spend;
+  return { ...formatSection(rules), "spend.usd_per_day": usdText(parseUsd(usd_per_day)) };
 }
 
 /** Settings in file shape, without secrets. Settings that were never set are omitted. */

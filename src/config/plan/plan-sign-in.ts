@@ -12,7 +12,7 @@ import type { GatewayFile } from "../schema/schema.ts";
 import { durationText } from "../schema/usage-limits.ts";
 import { changedFields, type FormattedFields, formatList } from "../state/difference.ts";
 import type { FieldProblem } from "../state/problem.ts";
-import { buildStep, type ConfigState, type PlanStep, type Secrets } from "../state/step.ts";
+import { type ConfigState, changeStep, type PlanStep, type Secrets } from "../state/step.ts";
 import { scimProblems } from "./plan-scim.ts";
 import { FILE_ONLY, REENTER_SECRET, sealIfChanged, secretDifference } from "./stored-secrets.ts";
 
@@ -31,8 +31,7 @@ export function planSignIn(
     ...changedFields(formatSignIn(before), formatSignIn(after)),
     ...diffSecrets(before.providers, providers),
   ];
-  const step = buildStep("sign_in", false, fields, (tx) => writeSignIn(tx, after));
-  return step === null ? [] : [step];
+  return changeStep("sign_in", fields, (tx) => writeSignIn(tx, after));
 }
 
 function buildProvider(before: Providers, wanted: FileProvider, secrets: Secrets): ProviderRecord {

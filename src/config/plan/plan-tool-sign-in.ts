@@ -1,16 +1,15 @@
 /** Plans the sign-in of tools. Settings of Claude Code are read on the host only. */
 
 import { createHash } from "node:crypto";
-import type { FieldChange } from "../../records/policy.ts";
 import type { ManagedSettings, ToolSignInRecord } from "../../records/tool-sign-in.ts";
 import { writeToolSignIn } from "../../store/settings/tool-sign-in-settings.ts";
 import { limits } from "../limits/product-limits.ts";
 import { isRecord } from "../parse/items.ts";
 import type { GatewayFile } from "../schema/schema.ts";
 import { durationText } from "../schema/usage-limits.ts";
-import { changedFields, type FormattedFields, formatList } from "../state/difference.ts";
+import { type FormattedFields, formatSection, recordChanges } from "../state/difference.ts";
 import type { FieldProblem } from "../state/problem.ts";
-import { buildStep, type ConfigState, type PlanStep } from "../state/step.ts";
+import { type ConfigState, changeStep, type PlanStep } from "../state/step.ts";
 import { FILE_ONLY } from "./stored-secrets.ts";
 
 /** Reads a file that the configuration file names. Only the command line has one. */
@@ -33,12 +32,8 @@ export function planToolSignIn(
     groups: wanted.groups,
     managedSettings: settings,
   };
-  const fields: FieldChange[] = changedFields(
-    before === null ? {} : formatRecord(before),
-    formatRecord(after),
-  );
-  const step = buildStep("tool_sign_in", false, fields, (tx) => writeToolSignIn(tx, after));
-  return { steps: step === null ? [] : [step], problems };
+  const fields = recordChanges(before ?? undefined, after, formatRecord);
+  return { steps: changeStep("tool_sign_in", fields, (tx) => writeToolSignIn(tx, after)), problems };
 }
 
 /** Without a reader, they must be the stored ones: also their removal changes what runs on other computers. */
@@ -84,31 +79,27 @@ function compactSettings(text: string): string | null {
 }
 
 function formatRecord(record: ToolSignInRecord): FormattedFields {
-  const { enabled, accessTokenMs, idleEndMs, groups, managedSettings } = record;
-  const shown: Record<string, string | null> = {
-    enabled: String(enabled),
-    access_token: durationText(accessTokenMs),
-    idle_end: durationText(idleEndMs),
-    groups: formatList(groups),
-  };
+  const shown = formatSection(writeFields(record));
   // The checksum shows every change. The settings themselves may contain credentials.
-  for (const [group, { path, text }] of Object.entries(managedSettings))
+  for (const [group, { path, text }] of Object.entries(record.managedSettings))
     shown[`claude_code.managed_settings.${group}`] =
       `${path} sha256:${createHash("sha256").update(text).digest("hex")}`;
   return shown;
 }
 
+/** In file shape, without the settings of programs. */
+function writeFields({ enabled, accessTokenMs, idleEndMs, groups }: ToolSignInRecord) {
+  const [access_token, idle_end] = [durationText(accessTokenMs), durationText(idleEndMs)];
+  return { enabled, access_token, idle_end, groups: [...groups] };
+}
+
 /** Empty if it was never configured. */
 export function toolSignInSection({ toolSignIn }: Pick<ConfigState, "toolSignIn">) {
   if (toolSignIn === null) return {};
-  const { enabled, accessTokenMs, idleEndMs, groups, managedSettings } = toolSignIn;
-  const paths = Object.entries(managedSettings).map(([group, { path }]) => [group, path] as const);
+  const paths = Object.entries(toolSignIn.managedSettings).map(([group, { path }]) => [group, path] as const);
   return {
     tool_sign_in: {
-      enabled,
-      access_token: durationText(accessTokenMs),
-      idle_end: durationText(idleEndMs),
-      groups: [...groups],
+      ...writeFields(toolSignIn),
       ...(paths.length === 0 ? {} : { claude_code: { managed_settings: Object.fromEntries(paths) } }),
     },
   };

@@ -7,7 +7,7 @@ import {
 } from "../../store/settings/usage-export-settings.ts";
 import type { GatewayFile } from "../schema/schema.ts";
 import { changedFields } from "../state/difference.ts";
-import { buildStep, type ConfigState, type PlanStep, type Secrets } from "../state/step.ts";
+import { type ConfigState, changeStep, type PlanStep, type Secrets } from "../state/step.ts";
 import { buildWebhooks, diffWebhooks, webhooksToFile } from "./plan-webhooks.ts";
 
 export function planUsageExport(
@@ -27,7 +27,7 @@ export function planUsageExport(
     ...diffWebhooks(before.webhooks, webhooks),
   ];
   const write: PlanStep["write"] = (tx) => writeUsageExport(tx, { enabled, webhooks }, secrets.newId("feed"));
-  return [buildStep("usage_export", false, fields, write)].flatMap((step) => step ?? []);
+  return changeStep("usage_export", fields, write);
 }
 
 /** Empty if the export was never configured. */

@@ -4,7 +4,7 @@ import type { FieldChange } from "../../records/policy.ts";
 import { type WebhookList, webhookSecretBinding } from "../../secrets/seal.ts";
 import type { WebhookRecord } from "../../store/settings/settings-records.ts";
 import type { GatewayFile } from "../schema/schema.ts";
-import { changedFields, type FormattedFields } from "../state/difference.ts";
+import { changedFields, type FormattedFields, formatSection } from "../state/difference.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import type { Secrets } from "../state/step.ts";
 import { FILE_ONLY, REENTER_SECRET, sealIfChanged, secretDifference } from "./stored-secrets.ts";
@@ -40,13 +40,10 @@ function findWebhook(webhooks: Webhooks, name: string): WebhookRecord | undefine
 }
 
 function formatWebhooks(webhooks: Webhooks): FormattedFields {
-  const shown: Record<string, string | null> = {};
-  for (const { name, url, privateNetwork, enabled } of webhooks) {
-    shown[`webhooks.${name}.url`] = url;
-    shown[`webhooks.${name}.private_network`] = String(privateNetwork);
-    shown[`webhooks.${name}.enabled`] = String(enabled);
-  }
-  return shown;
+  const byName = webhooks.map(({ name, url, privateNetwork, enabled }) => {
+    return [name, { url, private_network: privateNetwork, enabled }] as const;
+  });
+  return formatSection({ webhooks: Object.fromEntries(byName) });
 }
 
 export function webhooksToFile(webhooks: Webhooks) {

@@ -3,8 +3,9 @@
 import { z } from "zod";
 import { CAPTURE_REDACTIONS } from "../../records/capture.ts";
 import { limits } from "../limits/product-limits.ts";
-import { describeFields, text, wholeNumber } from "./basic-values.ts";
-import { durationMs, durationText } from "./usage-limits.ts";
+import { describeFields, wholeNumber } from "./basic-values.ts";
+import { durationWithin } from "./limits.ts";
+import { durationText } from "./usage-limits.ts";
 
 const {
   keptMs,
@@ -18,17 +19,9 @@ const {
   bodyKibMax,
 } = limits.capture;
 
-const kept = text(
-  `a duration from ${durationText(keptMsMin)} to ${durationText(keptMsMax)}, like 7d`,
-  (value) => {
-    const ms = durationMs(value);
-    return ms !== null && ms >= keptMsMin && ms <= keptMsMax;
-  },
-).transform((value) => durationMs(value) ?? keptMs);
-
 export const capture = describeFields({
   retention: {
-    is: kept.prefault(durationText(keptMs)),
+    is: durationWithin(keptMsMin, keptMsMax, "7d").prefault(durationText(keptMs)),
     means: "how long captures are kept, a [duration](#durations)",
   },
   budget_mib: {

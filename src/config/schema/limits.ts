@@ -16,6 +16,14 @@ export function duration(msMax: number) {
   }).transform((value) => durationMs(value) ?? 0);
 }
 
+export function durationWithin(minMs: number, maxMs: number, example: string) {
+  const rule = `a duration from ${durationText(minMs)} to ${durationText(maxMs)}, like ${example}`;
+  return text(rule, (value) => {
+    const ms = durationMs(value);
+    return ms !== null && ms >= minMs && ms <= maxMs;
+  }).transform((value) => durationMs(value) ?? minMs);
+}
+
 const UNLIMITED = "unlimited";
 const FIELD_NAMES = WINDOW_UNITS.map((unit) => UNITS[unit].field);
 

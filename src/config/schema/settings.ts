@@ -5,7 +5,12 @@
  */
 
 import { z } from "zod";
-import { DEFAULT_ALERTS, REGISTRATIONS, SMTP_SECURITY } from "../../store/settings/settings-records.ts";
+import {
+  type AlertsRecord,
+  DEFAULT_ALERTS,
+  REGISTRATIONS,
+  SMTP_SECURITY,
+} from "../../store/settings/settings-records.ts";
 import { limits } from "../limits/product-limits.ts";
 import {
   describeFields,
@@ -18,6 +23,7 @@ import {
   wholeNumber,
   windowUsd,
 } from "./basic-values.ts";
+import { durationWithin } from "./limits.ts";
 import { durationMs, durationText } from "./usage-limits.ts";
 import { describeWebhooks, PRIVATE_NETWORK } from "./webhooks.ts";
 
@@ -203,12 +209,7 @@ const SPAN_MS_MAX = 3_600_000;
 
 /** The time over which the condition of an alert is observed. */
 function watchedTime(minMs: number) {
-  const rule = `a duration from ${durationText(minMs)} to ${durationText(SPAN_MS_MAX)}, like 5m`;
-  const isValid = (value: string) => {
-    const ms = durationMs(value);
-    return ms !== null && ms >= minMs && ms <= SPAN_MS_MAX;
-  };
-  return text(rule, isValid).transform((value) => durationMs(value) ?? minMs);
+  return durationWithin(minMs, SPAN_MS_MAX, "5m");
 }
 
 const enabledField = (byDefault: boolean) => ({
@@ -216,6 +217,31 @@ const enabledField = (byDefault: boolean) => ({
   means: "whether the alert is sent",
 });
 const FIELD_DEFAULTS = "the defaults of its fields";
+
+const countedOver = (byDefaultMs: number) => ({
+  is: watchedTime(60_000).prefault(durationText(byDefaultMs)),
+  means: "the time window of the count, a [duration](#durations)",
+});
+
+/** An alert about the share of some requests. `counted`: these, with a link to where they are explained. */
+function rateAlert(byDefault: AlertsRecord["errorRate"], counted: string, shown: string) {
+  return {
+    is: describeFields({
+      enabled: enabledField(byDefault.enabled),
+      percent: {
+        is: wholeNumber(1, 100).default(byDefault.percent),
+        means: `the threshold: ${counted} in percent`,
+      },
+      over: countedOver(byDefault.overMs),
+      min_requests: {
+        is: wholeNumber(1, 1_000_000).default(byDefault.requestsMin),
+        means: "minimum number of requests in the time window",
+      },
+    }).optional(),
+    means: `alert: the share of ${shown} exceeds a threshold`,
+    leftOut: FIELD_DEFAULTS,
+  };
+}
 
 export const alerts = describeFields({
   webhooks: describeWebhooks({
@@ -251,44 +277,12 @@ export const alerts = describeFields({
     means: "alert: the cost of a day (UTC) exceeds a threshold",
     leftOut: FIELD_DEFAULTS,
   },
-  error_rate: {
-    is: describeFields({
-      enabled: enabledField(errorRate.enabled),
-      percent: {
-        is: wholeNumber(1, 100).default(errorRate.percent),
-        means: "the threshold: failed requests in percent",
-      },
-      over: {
-        is: watchedTime(60_000).prefault(durationText(errorRate.overMs)),
-        means: "the time window of the count, a [duration](#durations)",
-      },
-      min_requests: {
-        is: wholeNumber(1, 1_000_000).default(errorRate.requestsMin),
-        means: "minimum number of requests in the time window",
-      },
-    }).optional(),
-    means: "alert: the share of failed requests exceeds a threshold",
-    leftOut: FIELD_DEFAULTS,
-  },
-  fallback_rate: {
-    is: describeFields({
-      enabled: enabledField(fallbackRate.enabled),
-      percent: {
-        is: wholeNumber(1, 100).default(fallbackRate.percent),
-        means: "the threshold: requests that [fallback](routing.md) steps served, in percent",
-      },
-      over: {
-        is: watchedTime(60_000).prefault(durationText(fallbackRate.overMs)),
-        means: "the time window of the count, a [duration](#durations)",
-      },
-      min_requests: {
-        is: wholeNumber(1, 1_000_000).default(fallbackRate.requestsMin),
-        means: "minimum number of requests in the time window",
-      },
-    }).optional(),
-    means: "alert: the share of requests that fallback steps served exceeds a threshold",
-    leftOut: FIELD_DEFAULTS,
-  },
+  error_rate: rateAlert(errorRate, "failed requests", "failed requests"),
+  fallback_rate: rateAlert(
+    fallbackRate,
+    "requests that [fallback](routing.md) steps served,",
+    "requests that fallback steps served",
+  ),
   overruns: {
     is: describeFields({
       enabled: enabledField(overruns.enabled),
@@ -296,10 +290,7 @@ export const alerts = describeFields({
         is: wholeNumber(1, 1_000_000).default(overruns.count),
         means: "the threshold: number of such requests of one user",
       },
-      over: {
-        is: watchedTime(60_000).prefault(durationText(overruns.overMs)),
-        means: "the time window of the count, a [duration](#durations)",
-      },
+      over: countedOver(overruns.overMs),
     }).optional(),
     means: "alert: requests of one user repeatedly cost more than their holds",
     leftOut: FIELD_DEFAULTS,

@@ -5,7 +5,8 @@ import { ACCESS_LOG_MODES } from "../../observe/access-log.ts";
 import { CLIENT_CONTEXTS } from "../../telemetry/span-context.ts";
 import { limits } from "../limits/product-limits.ts";
 import { describeFields, text, url } from "./basic-values.ts";
-import { durationMs, durationText } from "./usage-limits.ts";
+import { durationWithin } from "./limits.ts";
+import { durationText } from "./usage-limits.ts";
 
 const HEADER_NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$/;
 const HEADER_VALUE = /^[\x20-\x7e]{1,4096}$/;
@@ -20,15 +21,6 @@ const attributeText = text(ATTRIBUTE_RULE, (value) => /^[^\p{C}]{1,256}$/u.test(
 
 /** The longest time that a request may take before its span counts as slow. */
 const SLOW_MS_MAX = 3_600_000;
-
-function spanOfTime(minMs: number, maxMs: number) {
-  const rule = `a duration from ${durationText(minMs)} to ${durationText(maxMs)}, like 30s`;
-  const isValid = (value: string) => {
-    const ms = durationMs(value);
-    return ms !== null && ms >= minMs && ms <= maxMs;
-  };
-  return text(rule, isValid).transform((value) => durationMs(value) ?? minMs);
-}
 
 export const DEFAULT_LOG_SAMPLE = 0.01;
 
@@ -59,7 +51,7 @@ export const telemetry = describeFields({
     leftOut: "none",
   },
   timeout: {
-    is: spanOfTime(100, 60_000).prefault(durationText(limits.telemetry.timeoutMs)),
+    is: durationWithin(100, 60_000, "30s").prefault(durationText(limits.telemetry.timeoutMs)),
     means: "the deadline of one export, a [duration](#durations) (`OTEL_EXPORTER_OTLP_TIMEOUT`)",
   },
   compression: {
@@ -81,7 +73,7 @@ export const telemetry = describeFields({
       "the share of traces that are exported (`OTEL_TRACES_SAMPLER_ARG`). Requests that fail in the gateway or at an upstream, and slow ones, are always exported",
   },
   slow: {
-    is: spanOfTime(1, SLOW_MS_MAX).prefault(durationText(limits.telemetry.slowMs)),
+    is: durationWithin(1, SLOW_MS_MAX, "30s").prefault(durationText(limits.telemetry.slowMs)),
     means: "requests that take at least this long are always exported, a [duration](#durations)",
   },
   client_context: {

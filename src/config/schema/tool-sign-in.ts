@@ -3,17 +3,10 @@
 import { z } from "zod";
 import { limits } from "../limits/product-limits.ts";
 import { describeFields, name, text } from "./basic-values.ts";
-import { durationMs, durationText } from "./usage-limits.ts";
+import { durationWithin } from "./limits.ts";
+import { durationText } from "./usage-limits.ts";
 
 const { accessToken, idleEnd, groupsMax } = limits.toolSignIn;
-
-function durationWithin({ minMs, maxMs }: { minMs: number; maxMs: number }) {
-  const rule = `a duration like 1h, from ${durationText(minMs)} to ${durationText(maxMs)}`;
-  return text(rule, (value) => {
-    const ms = durationMs(value) ?? 0;
-    return ms >= minMs && ms <= maxMs;
-  }).transform((value) => durationMs(value) ?? minMs);
-}
 
 const path = text(
   "the path of a file of 1 to 1024 characters",
@@ -38,11 +31,13 @@ const claudeCode = describeFields({
 export const toolSignIn = describeFields({
   enabled: { is: z.boolean().default(true), means: "whether tools may sign in. `false` also ends refreshes" },
   access_token: {
-    is: durationWithin(accessToken).prefault(durationText(accessToken.defaultMs)),
+    is: durationWithin(accessToken.minMs, accessToken.maxMs, "1h").prefault(
+      durationText(accessToken.defaultMs),
+    ),
     means: "how long an access token works, a [duration](#durations). Tools refresh it by themselves",
   },
   idle_end: {
-    is: durationWithin(idleEnd).prefault(durationText(idleEnd.defaultMs)),
+    is: durationWithin(idleEnd.minMs, idleEnd.maxMs, "1h").prefault(durationText(idleEnd.defaultMs)),
     means: "a sign-in ends after this time without use, a [duration](#durations)",
   },
   groups: {

@@ -53,6 +53,18 @@ export function formatUser(user: UserRecord, getGroupName: (groupId: string) => 
   };
 }
 
+/** A section in file shape, without secrets: fields of sections below it have their path. */
+export function formatSection(section: object, path = ""): Record<string, string> {
+  const shown: Record<string, string> = {};
+  for (const [name, value] of Object.entries(section)) {
+    const field = `${path}${name}`;
+    if (Array.isArray(value)) shown[field] = formatList(value.map(String));
+    else if (typeof value === "object") Object.assign(shown, formatSection(value, `${field}.`));
+    else shown[field] = String(value);
+  }
+  return shown;
+}
+
 export function formatInstant(ms: number | null): string | null {
   return ms === null ? null : new Date(ms).toISOString();
 }

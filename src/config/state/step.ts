@@ -125,6 +125,11 @@ export function buildStep(
   return { kind: isNew ? "create" : "change", what, fields, write };
 }
 
+/** The step of a section of settings; none if nothing changes. */
+export function changeStep(what: string, fields: FieldChange[], write: PlanStep["write"]): PlanStep[] {
+  return [buildStep(what, false, fields, write)].flatMap((step) => step ?? []);
+}
+
 /** Looks up an id. References were checked together with the file, so the name exists. */
 export function requireId(ids: ReadonlyMap<string, string>, name: string): string {
   const id = ids.get(name);
