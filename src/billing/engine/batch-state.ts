@@ -10,13 +10,12 @@ import {
   type HoldProgress,
   lockHolds,
 } from "../../store/money/holds.ts";
-import type { Transfer } from "../../store/money/ledger.ts";
 import type { Overrun } from "../../store/money/overruns.ts";
 import { type LockedWallet, lockWallet, lockWallets } from "../../store/money/wallets.ts";
 import { readStoredCharges, type UsageRow } from "../../store/usage/usage.ts";
 import type { Numbering } from "../../store/usage/usage-numbers.ts";
 import type { HoldRequest, HoldResult, Settlement } from "./billing-types.ts";
-import { type LateFacts, readLateFacts } from "./late-settlement.ts";
+import { type LateSettlementState, readLateFacts } from "./late-settlement.ts";
 import { lockSubscriptionBalances, type SubscriptionBalance } from "./subscription-balances.ts";
 
 /** A hold to be made. A replacement ends the hold that the request has, in the same transaction. */
@@ -56,12 +55,9 @@ export interface BookOptions {
 }
 
 /** Everything a batch reads and collects before it writes. */
-export interface BatchState {
-  wallets: Map<string, LockedWallet>;
-  changedWallets: Set<string>;
+export interface BatchState extends LateSettlementState {
   /** Their windows include the holds that this batch has ended and made. */
   subscriptionBalances: ReadonlyMap<string, SubscriptionBalance[]>;
-  windowChanges: { subscriptionId: string; atMs: number; heldNano: Nano; usedNano: Nano }[];
   endedHolds: Map<string, EndedHold>;
   /** Usage rows that are already stored, with their charge, and holds that are already stored. */
   storedCharges: ReadonlyMap<string, Nano>;
@@ -69,11 +65,6 @@ export interface BatchState {
   /** The holds that may be replaced, locked; and those that are. */
   replaceableHolds: ReadonlyMap<string, Hold>;
   replacedHoldIds: string[];
-  /** Facts about settlements without a hold, and the rows that these settlements replace. */
-  lateFacts: LateFacts;
-  replacedRows: Map<string, { before: UsageRow; row: UsageRow }>;
-  rows: Map<string, UsageRow>;
-  entries: Transfer[];
   overruns: Overrun[];
   holds: Map<string, Hold>;
   holdResults: Map<string, HoldDecision>;

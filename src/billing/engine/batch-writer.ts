@@ -3,11 +3,9 @@
  * rejects a batch permanently, the batch is halved until the bad operation is alone.
  */
 
-import type { Clock } from "../../base/clock.ts";
 import type { Tariff } from "../../money/tariff.ts";
 import type { BillingFaults } from "../../observe/billing-faults.ts";
-import type { Log } from "../../observe/log.ts";
-import { type Db, isLockTimeout, isUniqueViolation } from "../../store/engine/db.ts";
+import { isLockTimeout, isUniqueViolation } from "../../store/engine/db.ts";
 import { UNSENT } from "../../store/money/holds.ts";
 import { findLockedUsers } from "../../store/money/locked-users.ts";
 import { insertTariffs } from "../../store/money/tariffs.ts";
@@ -15,6 +13,7 @@ import { learnBefore, UsageNumbers } from "../../store/usage/usage.ts";
 import { type BookOptions, type HoldDecision, usageRows } from "./batch-state.ts";
 import { type BookingResult, book } from "./booking.ts";
 import type { Disk } from "./disk.ts";
+import type { EngineServices } from "./engine-services.ts";
 import {
   type BillingLimits,
   buildBatch,
@@ -28,7 +27,6 @@ import {
   splitInHalves,
 } from "./pending-work.ts";
 import type { Progress } from "./progress.ts";
-import type { RecentBookings } from "./recent-bookings.ts";
 import { reportSettlement } from "./report-settlements.ts";
 import {
   BillingUnavailable,
@@ -41,18 +39,13 @@ import {
 import type { UnsavedSettlements } from "./unsaved-settlements.ts";
 import type { WorkQueue } from "./work-queue.ts";
 
-export interface BatchWriterOptions {
-  db: Db;
-  log: Log;
-  clock: Clock;
-  processId: string;
+export interface BatchWriterOptions extends EngineServices {
   faults: BillingFaults;
   limits: Pick<BillingLimits, "transactionMs">;
   queue: WorkQueue;
   progress: Progress;
   disk: Disk;
   unsavedSettlements: UnsavedSettlements;
-  recentBookings?: RecentBookings;
   acceptsHolds(): boolean;
   /** Queues the end of a hold that is not needed. */
   release(op: HoldOp): void;

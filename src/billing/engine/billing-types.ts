@@ -2,11 +2,20 @@
 
 import type { Nano } from "../../money/nano.ts";
 import type { Tariff } from "../../money/tariff.ts";
-import type { Interface } from "../../records/interfaces.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 
-export interface HoldRequest {
-  requestId: string;
+/** What a hold and the usage row of a request have in common. */
+export type RequestFacts = Pick<
+  UsageRow,
+  "requestId" | "keyId" | "groupId" | "interface" | "endpoint" | "publicModel" | "stream"
+>;
+
+export function pickFacts(request: RequestFacts): RequestFacts {
+  const { requestId, keyId, groupId, interface: called, endpoint, publicModel, stream } = request;
+  return { requestId, keyId, groupId, interface: called, endpoint, publicModel, stream };
+}
+
+export interface HoldRequest extends RequestFacts {
   userId: string;
   charge: "balance" | "subscription";
   /** Names of the plans that may pay; null means any plan. */
@@ -22,12 +31,6 @@ export interface HoldRequest {
   leastNano: Nano;
   /** An estimate, used by recovery. */
   inputTokens: number;
-  keyId: string;
-  groupId: string;
-  interface: Interface;
-  endpoint: string;
-  publicModel: string;
-  stream: boolean;
   /**
    * The request may continue after its client has a response, and other requests look it up meanwhile. Its hold is
    * written to the database from the start.

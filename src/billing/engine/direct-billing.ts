@@ -6,7 +6,6 @@
 import type { Clock } from "../../base/clock.ts";
 import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { BillingMetrics } from "../../observe/billing-metrics.ts";
-import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { isSharedServer } from "../../store/engine/dialect.ts";
 import { findHolds, type HoldProgress, UNSENT } from "../../store/money/holds.ts";
@@ -15,12 +14,12 @@ import { BatchLoop } from "./batch-loop.ts";
 import type { HoldOrder } from "./batch-state.ts";
 import { BatchWriter } from "./batch-writer.ts";
 import type { BillingEngine } from "./billing-engine.ts";
-import type { HoldRequest, HoldResult, Settlement } from "./booking.ts";
+import type { HoldRequest, HoldResult, Settlement } from "./billing-types.ts";
 import { type Disk, type Durability, openDisk } from "./disk.ts";
+import type { EngineServices } from "./engine-services.ts";
 import type { BillingLimits, HoldOp, SettleOp } from "./pending-work.ts";
 import { Progress } from "./progress.ts";
 import { ProgressWriter } from "./progress-writer.ts";
-import type { RecentBookings } from "./recent-bookings.ts";
 import type { SettlementSpool } from "./settlement-spool.ts";
 import { BillingUnavailable, buildDiskUnavailable, withBillingErrors, withTimeout } from "./store-faults.ts";
 import { UnsavedSettlements } from "./unsaved-settlements.ts";
@@ -31,17 +30,11 @@ export type { HoldRequest, HoldResult, Settlement } from "./booking.ts";
 export type { BillingLimits } from "./pending-work.ts";
 export { BillingUnavailable } from "./store-faults.ts";
 
-export interface DirectBillingOptions {
-  db: Db;
-  log: Log;
-  clock: Clock;
-  processId: string;
+export interface DirectBillingOptions extends EngineServices {
   spool: SettlementSpool;
   durability: Durability;
   faults: BillingFaults;
   metrics?: BillingMetrics;
-  /** Set where the database can fail over to one that lacks the last commits. */
-  recentBookings?: RecentBookings;
   limits: BillingLimits;
 }
 

@@ -5,7 +5,7 @@ import type { EndedHold, Hold } from "../../store/money/holds.ts";
 import type { WindowChange } from "../../store/money/subscription-windows.ts";
 import type { LockedWallet } from "../../store/money/wallets.ts";
 import type { BatchState, BookOptions, HoldDecision, HoldOrder } from "./batch-state.ts";
-import type { HoldRequest, HoldResult } from "./billing-types.ts";
+import { type HoldRequest, type HoldResult, pickFacts } from "./billing-types.ts";
 import { applyCharge, EMPTY_WALLET, holdFromWallet, isBlocked } from "./debt.ts";
 import {
   addToBalance,
@@ -182,7 +182,7 @@ export function buildHold(
   atMs: number,
 ): Hold {
   return {
-    requestId: request.requestId,
+    ...pickFacts(request),
     processId,
     state: "admitted",
     atMs,
@@ -190,14 +190,8 @@ export function buildHold(
     subscriptionId,
     amountNano,
     tariffId: request.tariff.id,
-    keyId: request.keyId,
-    groupId: request.groupId,
     accountId: null,
-    interface: request.interface,
-    endpoint: request.endpoint,
-    publicModel: request.publicModel,
     upstreamModel: null,
-    stream: request.stream,
     inputTokens: clampInputTokens(request),
     outputTokens: 0,
   };

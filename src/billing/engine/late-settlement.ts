@@ -78,11 +78,12 @@ export function chargeAvailable(wantedNano: Nano, availableNano: Nano): Nano {
 
 /** The part of the batch state that late settlements read and change. */
 export interface LateSettlementState {
+  /** Facts about settlements without a hold, and the rows that these settlements replace. */
   readonly lateFacts: LateFacts;
+  readonly replacedRows: Map<string, { before: UsageRow; row: UsageRow }>;
   readonly wallets: Map<string, LockedWallet>;
   readonly changedWallets: Set<string>;
   readonly rows: Map<string, UsageRow>;
-  readonly replacedRows: Map<string, { before: UsageRow; row: UsageRow }>;
   readonly entries: Transfer[];
   readonly windowChanges: { subscriptionId: string; atMs: number; heldNano: Nano; usedNano: Nano }[];
 }

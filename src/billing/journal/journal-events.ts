@@ -6,7 +6,7 @@ import type { SqlValue } from "../../store/engine/db.ts";
 import { HOLD_STATES, type HoldProgress } from "../../store/money/holds.ts";
 import { toUsageRow, type UsageRow } from "../../store/usage/usage-row.ts";
 import { asStored, nanoValue, toValues, USAGE_COLUMNS } from "../../store/usage/usage-values.ts";
-import type { HoldRequest } from "../engine/billing-types.ts";
+import { type HoldRequest, pickFacts } from "../engine/billing-types.ts";
 import { clampInputTokens } from "../engine/hold-decisions.ts";
 
 /** A hold of the full wanted amount on a wallet reservation. */
@@ -25,17 +25,11 @@ export interface RequestProgress {
 export function encodeHold({ request, atMs }: JournaledHold): string {
   return JSON.stringify({
     event: "hold",
-    requestId: request.requestId,
+    ...pickFacts(request),
     atMs,
     userId: request.userId,
     amountNano: nanoValue(request.wantedNano),
     tariffId: request.tariff.id,
-    keyId: request.keyId,
-    groupId: request.groupId,
-    interface: request.interface,
-    endpoint: request.endpoint,
-    publicModel: request.publicModel,
-    stream: request.stream,
     inputTokens: clampInputTokens(request),
   });
 }

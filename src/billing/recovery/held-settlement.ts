@@ -5,7 +5,7 @@ import { buildTariff, type Costs, computeTariffCosts, NO_COSTS } from "../../mon
 import { NO_TOKENS, type TokenCounts } from "../../money/token-counts.ts";
 import type { Hold } from "../../store/money/holds.ts";
 import { NO_FALLBACK, type UsageRow } from "../../store/usage/usage.ts";
-import type { Settlement } from "../engine/booking.ts";
+import { pickFacts, type Settlement } from "../engine/billing-types.ts";
 
 /** What a held request used, and what it costs. */
 export interface HeldUse
@@ -57,18 +57,12 @@ export function buildHeldSettlement(hold: Hold, use: HeldUse, nowMs: number): Se
   return {
     chargedNano,
     row: {
-      requestId: hold.requestId,
+      ...pickFacts(hold),
       requestCount: 1,
       atMs: nowMs,
-      keyId: hold.keyId,
       userId: hold.userId,
-      groupId: hold.groupId,
       accountId: hold.accountId,
-      interface: hold.interface,
-      endpoint: hold.endpoint,
-      publicModel: hold.publicModel,
       upstreamModel: hold.upstreamModel,
-      stream: hold.stream,
       errorCode: null,
       attempts: hold.state === "dispatched" ? 1 : 0,
       firstByteMs: null,

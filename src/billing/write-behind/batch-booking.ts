@@ -3,8 +3,6 @@
  * it does not block the others.
  */
 
-import type { Clock } from "../../base/clock.ts";
-import type { Log } from "../../observe/log.ts";
 import { type Db, isLockTimeout } from "../../store/engine/db.ts";
 import type { InTurn } from "../../store/engine/transaction.ts";
 import { findLockedUsers } from "../../store/money/locked-users.ts";
@@ -13,7 +11,7 @@ import { registerKinds } from "../../store/usage/insert-usage.ts";
 import { UsageNumbers } from "../../store/usage/usage-numbers.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 import type { DirectBilling } from "../engine/direct-billing.ts";
-import type { RecentBookings } from "../engine/recent-bookings.ts";
+import type { EngineServices } from "../engine/engine-services.ts";
 import { errorReason, isPermanent } from "../engine/store-faults.ts";
 import { bookBatches, type Steps } from "./book-batches.ts";
 import { buildSettledHold, storeReservedHolds } from "./book-reservations.ts";
@@ -24,15 +22,10 @@ import { type ReservationState, removeBatch, splitBatch } from "./wallet-reserva
 /** Number of times that one round waits for locked wallets. */
 const LOCK_TIMEOUTS_MAX = 3;
 
-export interface BatchBookingOptions {
-  db: Db;
+export interface BatchBookingOptions extends EngineServices {
   bookingDb: Db;
   reservationState: ReservationState;
-  log: Log;
-  clock: Clock;
-  processId: string;
   directBilling: Pick<DirectBilling, "settle">;
-  recentBookings?: RecentBookings;
   fence: ReservationFence;
   /** Called after each commit. */
   onBooked(): void;

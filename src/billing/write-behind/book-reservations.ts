@@ -16,7 +16,7 @@ import {
   type WalletChange,
 } from "../../store/money/wallet-reservations.ts";
 import { lockWallets } from "../../store/money/wallets.ts";
-import type { Settlement } from "../engine/booking.ts";
+import { pickFacts, type Settlement } from "../engine/billing-types.ts";
 
 export function sumByUser(amounts: readonly (readonly [userId: string, nano: Nano])[]): Map<string, Nano> {
   const sums = new Map<string, Nano>();
@@ -39,19 +39,13 @@ export async function storeReservedHolds(tx: Db, processId: string, holds: reado
 export function buildSettledHold({ row, chargedNano }: Settlement, processId: string): Hold {
   return {
     ...UNSENT,
-    requestId: row.requestId,
+    ...pickFacts(row),
     processId,
     atMs: row.atMs,
     userId: row.userId ?? "",
     subscriptionId: null,
     amountNano: chargedNano,
     tariffId: row.tariffId ?? "",
-    keyId: row.keyId,
-    groupId: row.groupId,
-    interface: row.interface,
-    endpoint: row.endpoint,
-    publicModel: row.publicModel,
-    stream: row.stream,
     inputTokens: row.inputTokens,
   };
 }

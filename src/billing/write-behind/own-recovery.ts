@@ -4,21 +4,17 @@
  * stored hold from what the wallet has now.
  */
 
-import type { Log } from "../../observe/log.ts";
-import type { Db } from "../../store/engine/db.ts";
 import { type Hold, type HoldProgress, UNSENT } from "../../store/money/holds.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 import type { Settlement } from "../engine/billing-types.ts";
 import type { DirectBilling } from "../engine/direct-billing.ts";
+import type { EngineServices } from "../engine/engine-services.ts";
 import { buildHold } from "../engine/hold-decisions.ts";
 import { recoverReservations } from "./recover-reservations.ts";
 import type { RowBatch } from "./row-batch.ts";
 import { listHoldsOn, type ReservationState, type ReservedHold, removeBatch } from "./wallet-reservations.ts";
 
-export interface OwnRecoveryOptions {
-  db: Db;
-  log: Log;
-  processId: string;
+export interface OwnRecoveryOptions extends EngineServices {
   reservationState: ReservationState;
   directBilling: Pick<DirectBilling, "settle">;
   /** Called when the database has these holds, before anything else happens to them. */

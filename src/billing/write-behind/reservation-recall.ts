@@ -3,10 +3,7 @@
  * money asks them to release it, and decides again. Nodes that are asked release their reservations of the user.
  */
 
-import type { Clock } from "../../base/clock.ts";
 import type { Nano } from "../../money/nano.ts";
-import type { Log } from "../../observe/log.ts";
-import type { Db } from "../../store/engine/db.ts";
 import { isSharedServer } from "../../store/engine/dialect.ts";
 import { storeNowMs } from "../../store/money/processes.ts";
 import { insertRecall, listRecalledUsers } from "../../store/money/reservation-recalls.ts";
@@ -14,6 +11,7 @@ import { readFundsOfOthers, readOldestOwnerHeartbeat } from "../../store/money/w
 import type { HoldOrder } from "../engine/batch-state.ts";
 import type { HoldRequest, HoldResult } from "../engine/billing-types.ts";
 import type { DirectBilling } from "../engine/direct-billing.ts";
+import type { EngineServices } from "../engine/engine-services.ts";
 import { BillingUnavailable, errorReason } from "../engine/store-faults.ts";
 import type { ReservationStore } from "./reservation-store.ts";
 import type { ReservationState } from "./wallet-reservations.ts";
@@ -29,11 +27,7 @@ export interface RecallLimits {
   recallCheckMs: number;
 }
 
-export interface ReservationRecallOptions {
-  db: Db;
-  log: Log;
-  clock: Clock;
-  processId: string;
+export interface ReservationRecallOptions extends EngineServices {
   reservationState: Pick<ReservationState, "reservations">;
   reservationStore: Pick<ReservationStore, "close">;
   directBilling: Pick<DirectBilling, "hold" | "replaceHold" | "release">;

@@ -8,7 +8,8 @@ import type { HoldProgress } from "../../store/money/holds.ts";
 import { FenceLost } from "../../store/money/reservation-fences.ts";
 import { insertTariffs } from "../../store/money/tariffs.ts";
 import type { HoldRequest } from "../engine/billing-types.ts";
-import type { BillingLimits, DirectBilling, DirectBillingOptions } from "../engine/direct-billing.ts";
+import type { BillingLimits, DirectBilling } from "../engine/direct-billing.ts";
+import type { EngineServices } from "../engine/engine-services.ts";
 import { buildHold } from "../engine/hold-decisions.ts";
 import { splitIntoChunks } from "../engine/split-into-chunks.ts";
 import { isPermanent } from "../engine/store-faults.ts";
@@ -34,8 +35,7 @@ import {
   type WalletReservation,
 } from "./wallet-reservations.ts";
 
-export interface ReservationStoreOptions
-  extends Pick<DirectBillingOptions, "db" | "log" | "clock" | "processId" | "recentBookings"> {
+export interface ReservationStoreOptions extends EngineServices {
   /** A second connection to the same database: a transaction of many steps then does not block readers. */
   bookingDb: Db;
   reservationState: ReservationState;

@@ -3,10 +3,7 @@
  * journal segments that the database has.
  */
 
-import type { Clock } from "../../base/clock.ts";
-import type { Log } from "../../observe/log.ts";
-import type { Db } from "../../store/engine/db.ts";
-import type { RecentBookings } from "../engine/recent-bookings.ts";
+import type { EngineServices } from "../engine/engine-services.ts";
 import { errorReason } from "../engine/store-faults.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { ReservationStore } from "./reservation-store.ts";
@@ -21,12 +18,8 @@ export interface UpkeepLimits {
   checkIntervalMs: number;
 }
 
-export interface UpkeepOptions {
-  db: Db;
-  log: Log;
-  clock: Clock;
+export interface UpkeepOptions extends EngineServices {
   journal: Journal;
-  recentBookings?: RecentBookings;
   reservationState: ReservationState;
   reservationStore: ReservationStore;
   limits: UpkeepLimits;
