@@ -4,47 +4,27 @@
  * counters.
  */
 
-import type { Clock, NewId } from "../base/clock.ts";
-import type { HttpClient } from "../net/http-client/client.ts";
-import type { Dialer } from "../net/http-client/dial.ts";
-import type { BillingFaults } from "../observe/billing-faults.ts";
-import type { Log } from "../observe/log.ts";
-import type { LoopWatch } from "../observe/loop-watch.ts";
-import type { Traffic } from "../observe/traffic.ts";
-import type { LivePolicy } from "../policy/live-policy.ts";
+import type { Clock } from "../base/clock.ts";
 import type { Snapshot } from "../policy/snapshot.ts";
-import type { Pool } from "../pool/pool.ts";
-import type { Keyring } from "../secrets/keyring.ts";
 import { removeAlerts } from "../store/alerts/alerts.ts";
-import type { Db } from "../store/engine/db.ts";
 import { readAlertSettings } from "../store/settings/alert-settings.ts";
 import { type AlertsRecord, DEFAULT_ALERTS } from "../store/settings/settings-records.ts";
 import type { AlertLimits, StoreSignals } from "./alert-view.ts";
-import { AlertViewReader } from "./alert-view-reader.ts";
+import { type AlertViewOptions, AlertViewReader } from "./alert-view-reader.ts";
 import type { SpentToday } from "./daily-spending.ts";
 import { DatabaseAway, type DatabaseState } from "./database-away.ts";
-import { deliverDue, type Origin, sendWebhook, testBody } from "./delivery.ts";
+import { deliverDue, sendWebhook, testBody } from "./delivery.ts";
 import { type AlertedEvent, EventPosts } from "./event-posts.ts";
-import { OpenAlerts } from "./open-alerts.ts";
+import { OpenAlerts, type OpenAlertsOptions } from "./open-alerts.ts";
 import type { WebhookResponse } from "./post-webhook.ts";
 import { SerialTask } from "./serial-task.ts";
 import type { WebhookSender } from "./signed-webhook.ts";
 
-export interface AlertOptions {
-  db: Db;
+export interface AlertOptions
+  extends OpenAlertsOptions,
+    Omit<AlertViewOptions, "startedAtMs">,
+    Omit<WebhookSender, "timeoutMs"> {
   clock: Clock;
-  log: Log;
-  keyring: Keyring;
-  newId: NewId;
-  policy: Pick<LivePolicy, "snapshot">;
-  pool: Pick<Pool, "report">;
-  traffic: Traffic;
-  dialer: Dialer;
-  http: HttpClient;
-  /** Known once the server listens. */
-  origin(): Origin;
-  billingFaults: Pick<BillingFaults, "list">;
-  loop: Pick<LoopWatch, "countRepeated">;
   store: StoreSignals;
   limits: AlertLimits;
 }

@@ -6,25 +6,17 @@
 import { type Part, wholePart } from "../base/parts.ts";
 import type { HeaderReader } from "../net/wire/http-fields.ts";
 import type { StreamSink } from "../net/wire/http-message.ts";
-import type { UsageOutcome } from "../store/usage/usage-row.ts";
+import type { UsageRow } from "../store/usage/usage-row.ts";
 import { AttemptCapture, type AttemptTarget } from "./attempt-capture.ts";
 import { CappedBytes, type CaptureMemory } from "./capped-bytes.ts";
 import type { CaptureDraft, HeaderList } from "./document.ts";
 import { readHeaders, SHOWN_REQUEST_HEADERS } from "./shown-headers.ts";
 
 /** How the request ended, for the list of captures. */
-export interface CaptureEnding {
-  readonly requestId: string;
-  readonly atMs: number;
-  readonly durationMs: number;
-  readonly keyId: string;
-  readonly userId: string | null;
-  readonly groupId: string;
-  readonly endpoint: string;
-  readonly publicModel: string;
-  readonly status: number;
-  readonly outcome: UsageOutcome;
-}
+export type CaptureEnding = Readonly<
+  Pick<UsageRow, "requestId" | "atMs" | "durationMs" | "keyId" | "userId" | "groupId" | "endpoint"> &
+    Pick<UsageRow, "publicModel" | "status" | "outcome">
+>;
 
 export interface FinishedCapture {
   readonly ending: CaptureEnding;

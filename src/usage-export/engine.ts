@@ -7,12 +7,9 @@ import type { WebhookResponse } from "../alerts/post-webhook.ts";
 import { SerialTask } from "../alerts/serial-task.ts";
 import type { WebhookSender } from "../alerts/signed-webhook.ts";
 import type { Clock } from "../base/clock.ts";
-import type { HttpClient } from "../net/http-client/client.ts";
-import type { Dialer } from "../net/http-client/dial.ts";
 import type { Log } from "../observe/log.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
 import type { Snapshot } from "../policy/snapshot.ts";
-import type { Keyring } from "../secrets/keyring.ts";
 import type { Db } from "../store/engine/db.ts";
 import { type JobLease, JobLeaseLost, type RunJob } from "../store/nodes/job-leases.ts";
 import type { WebhookRecord } from "../store/settings/settings-records.ts";
@@ -42,14 +39,11 @@ export interface UsageExportLimits {
   readonly settleMs: number;
 }
 
-export interface UsageExportOptions {
+export interface UsageExportOptions extends Readonly<Omit<WebhookSender, "timeoutMs">> {
   readonly db: Db;
   readonly clock: Clock;
   readonly log: Log;
-  readonly keyring: Keyring;
   readonly policy: Pick<LivePolicy, "snapshot">;
-  readonly dialer: Dialer;
-  readonly http: HttpClient;
   readonly runJob: RunJob;
   readonly limits: UsageExportLimits;
 }
