@@ -29,8 +29,8 @@ import type {
   Shortage,
   Subject,
 } from "./limiter-types.ts";
-import { advance, restore, take } from "./sliding-window.ts";
-import { computeAllowance, computeStanding } from "./standing.ts";
+import { advance, resetMs, restore, take } from "./sliding-window.ts";
+import { describeAllowance, type ReadAllowance, readMinute, readStanding } from "./standing.ts";
 import { SubjectRegistry } from "./subject-registry.ts";
 import {
   applyLimits,
@@ -39,6 +39,7 @@ import {
   isClosed,
   isIdle,
   laterShortage,
+  meterFor,
   openState,
   type SubjectMeter,
   type SubjectState,
@@ -173,11 +174,22 @@ class InMemoryLimiter implements SeededLimiter {
   }
 
   allowance(subject: Subject, kind: MinuteKind): Allowance | null {
-    return computeAllowance(subject, this.#subjects.find(subject), kind, this.#nowMs());
+    return readMinute(subject, kind, this.#readAllowance(this.#subjects.find(subject)));
   }
 
   standing(subject: Subject): LimitStanding {
-    return computeStanding(subject, this.#subjects.find(subject), this.#nowMs());
+    const state = this.#subjects.find(subject);
+    return readStanding(subject, this.#readAllowance(state), () => state?.inUse ?? 0);
+  }
+
+  #readAllowance(state: SubjectState | null): ReadAllowance {
+    const now = this.#nowMs();
+    return ({ kind, unit, perMs, limit }) => {
+      const meter = meterFor(state?.meters ?? [], kind, unit, perMs);
+      if (meter === undefined) return describeAllowance(limit, 0, 0);
+      advance(meter, now);
+      return describeAllowance(limit, meter.used, resetMs(meter, now));
+    };
   }
 
   seed(subject: Subject, used: readonly PastUse[]): void {

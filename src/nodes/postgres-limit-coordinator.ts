@@ -9,8 +9,8 @@ import {
   type FlatRecords,
   flattenDeclaration,
   flattenExchange,
-  parseNote,
   parseReply,
+  readNotes,
 } from "../limits/coordinator/flat-call.ts";
 import type {
   ClockBounds,
@@ -134,10 +134,7 @@ export class PostgresLimitCoordinator implements LimitCoordinator {
     process: string,
     { onNote, onConnected }: Parameters<LimitCoordinator["subscribe"]>[1],
   ): NoteSubscription {
-    const onPayload = (payload: string) => {
-      const note = parseNote(payload);
-      if (note !== null) onNote(note);
-    };
+    const onPayload = readNotes(onNote);
     // Notes only save time: calls report that the server is away.
     const onFailure = () => {};
     const { listenUrl } = this.#options;

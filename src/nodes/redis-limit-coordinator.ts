@@ -9,8 +9,8 @@ import {
 import {
   flattenDeclaration,
   flattenExchange,
-  parseNote,
   parseReply,
+  readNotes,
 } from "../limits/coordinator/flat-call.ts";
 import type {
   ClockBounds,
@@ -123,10 +123,7 @@ export class RedisLimitCoordinator implements LimitCoordinator {
     { onNote, onConnected }: Parameters<LimitCoordinator["subscribe"]>[1],
   ): NoteSubscription {
     const { url, prefix } = this.#options;
-    const onPayload = (payload: string) => {
-      const note = parseNote(payload);
-      if (note !== null) onNote(note);
-    };
+    const onPayload = readNotes(onNote);
     return keepSubscription(url, `${prefix}:notes:${process}`, { onPayload, onConnected });
   }
 

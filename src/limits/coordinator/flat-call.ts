@@ -165,8 +165,15 @@ function toResult([kind, lacks = NONE, freesInMs = NONE]: readonly number[]): As
   }
 }
 
-/** Null for a payload that this version does not know. */
-export function parseNote(payload: string): LimitNote | null {
+/** Passes on the notes that this version knows. */
+export function readNotes(onNote: (note: LimitNote) => void): (payload: string) => void {
+  return (payload) => {
+    const note = parseNote(payload);
+    if (note !== null) onNote(note);
+  };
+}
+
+function parseNote(payload: string): LimitNote | null {
   const parsed = parseJson(payload);
   if (!Array.isArray(parsed)) return null;
   const [term, name, meter, what, value] = parsed as unknown[];

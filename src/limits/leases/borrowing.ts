@@ -216,18 +216,13 @@ export class BorrowPart implements AskSource {
   }
 
   #isLacking(holding: RecordHolding): boolean {
-    const amount = this.#amountOf(holding);
+    const amount = holding.amountOf(this.#borrowing.terms.amounts);
     return amount > 0 && holding.idle < amount;
   }
 
-  #amountOf({ kind, unit, max }: RecordHolding): number {
-    if (max === Number.POSITIVE_INFINITY) return 0;
-    return kind === "slots" ? 1 : Math.min(this.#borrowing.terms.amounts[unit], max);
-  }
-
   #buildWant(holding: RecordHolding, indexOf: RecordIndex): MeterWant {
-    const { leastNano } = this.#borrowing.terms;
-    const need = this.#amountOf(holding) - Math.max(0, holding.idle);
+    const { leastNano, amounts } = this.#borrowing.terms;
+    const need = holding.amountOf(amounts) - Math.max(0, holding.idle);
     const isCapped = this.#final !== "none" && holding.unit === "nano";
     const least = isCapped ? Math.min(need, Math.max(0, leastNano - Math.max(0, holding.idle))) : need;
     const later =
@@ -259,12 +254,9 @@ export class BorrowPart implements AskSource {
     const { timing } = this.#options;
     const lacking = this.#wants[lacks];
     this.#returnSlots();
+    const { leastNano, amounts } = this.#borrowing.terms;
     const isMoney = lacking?.holding.unit === "nano";
-    if (
-      isMoney &&
-      this.#final === "none" &&
-      this.#borrowing.terms.leastNano < this.#amountOf(lacking.holding)
-    ) {
+    if (isMoney && this.#final === "none" && leastNano < lacking.holding.amountOf(amounts)) {
       this.#final = "due";
       this.#status = "new";
       return;

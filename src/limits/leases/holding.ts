@@ -5,6 +5,7 @@
 
 import type { Unit } from "../../records/limits.ts";
 import type { MeterHolding, MeterNo, MeterReport, MeterState } from "../coordinator/protocol.ts";
+import type { Amounts } from "../limiter-types.ts";
 import { advance, listUses, openWindow, type SlidingWindow, subtract, take } from "../sliding-window.ts";
 
 /** Slots are lent while in use. Minutes are booked at admission, windows when the usage row is stored. */
@@ -109,6 +110,12 @@ export class Holding<Owner extends HoldingOwner = HoldingOwner> {
   /** Few are free: one that is not needed is returned at once. */
   get isScarce(): boolean {
     return this.known === null || this.known.free < this.max / 2;
+  }
+
+  /** What a request needs of it. One that is larger than the limit needs all of it. */
+  amountOf(amounts: Amounts): number {
+    if (this.max === Number.POSITIVE_INFINITY) return 0;
+    return this.kind === "slots" ? 1 : Math.min(amounts[this.unit], this.max);
   }
 
   /** Returns the batch that a refund names; null for slots and windows. */

@@ -3,14 +3,7 @@
  * lacking is borrowed by `limit-leases.ts`.
  */
 
-import { mapKinds } from "../../base/map-kinds.ts";
-import {
-  MINUTE_KINDS,
-  MINUTE_LIMITS,
-  MINUTE_MS,
-  type MinuteKind,
-  WINDOW_UNITS,
-} from "../../records/limits.ts";
+import { MINUTE_MS, type MinuteKind } from "../../records/limits.ts";
 import { toAmounts } from "../amounts.ts";
 import { FREE_LEASE } from "../lease.ts";
 import type {
@@ -25,8 +18,9 @@ import type {
   Shortage,
   Subject,
 } from "../limiter-types.ts";
+import { describeAllowance, type ReadAllowance, readMinute, readStanding } from "../standing.ts";
 import type { SubjectRegistry } from "../subject-registry.ts";
-import { isClosed, laterShortage, listWindows } from "../subject-state.ts";
+import { isClosed, laterShortage } from "../subject-state.ts";
 import { type BookingQueue, BorrowedLease, type BorrowedShare } from "./borrowed-lease.ts";
 import type { LeasedSubject, RecordHolding } from "./leased-record.ts";
 
@@ -64,7 +58,7 @@ export class LeasedLimiter implements Limiter {
     for (const state of limited)
       for (const { holdings } of state.records)
         for (const holding of holdings) {
-          const amount = amountOf(holding, amounts);
+          const amount = holding.amountOf(amounts);
           if (fits(holding, amount, nowMs)) continue;
           shortage = laterShortage(shortage, describeShortage(holding, amount, nowMs));
           if (!mayBorrow(holding, nowMs)) mayGrow = false;
@@ -79,7 +73,7 @@ export class LeasedLimiter implements Limiter {
     for (const { records } of subjects)
       for (const { holdings } of records)
         for (const holding of holdings) {
-          const amount = amountOf(holding, amounts);
+          const amount = holding.amountOf(amounts);
           const batch = amount === 0 ? null : holding.take(amount, nowMs);
           if (holding.kind !== "slots")
             shares.push({ holding, unit: holding.unit, amount, atMs: nowMs, batch });
@@ -98,7 +92,7 @@ export class LeasedLimiter implements Limiter {
       for (const { holdings } of this.#subjects.find(subject)?.records ?? []) {
         for (const holding of holdings) {
           if (holding.kind === "slots") continue;
-          const amount = amountOf(holding, extra);
+          const amount = holding.amountOf(extra);
           if (!fits(holding, amount, nowMs))
             shortage = laterShortage(shortage, describeShortage(holding, amount, nowMs));
         }
@@ -125,7 +119,7 @@ export class LeasedLimiter implements Limiter {
     let shortage: Shortage | null = null;
     for (const { holdings } of (state ?? this.#subjects.findOrOpen(subject))?.records ?? []) {
       for (const holding of holdings) {
-        const amount = amountOf(holding, amounts);
+        const amount = holding.amountOf(amounts);
         const { known, idle } = holding;
         const mayFit = holding.max > 0 && (known === null || idle + known.free >= amount);
         if (!mayFit && !fits(holding, amount, nowMs))
@@ -146,45 +140,26 @@ export class LeasedLimiter implements Limiter {
   }
 
   allowance(subject: Subject, kind: MinuteKind): Allowance | null {
-    const limit = subject.limits[kind];
-    if (limit === null) return null;
-    const { unit } = MINUTE_LIMITS[kind];
-    return this.#toAllowance(this.#findHolding(subject, null, unit), limit, MINUTE_MS);
+    return readMinute(subject, kind, this.#readAllowance(subject));
   }
 
   standing(subject: Subject): LimitStanding {
-    const { limits } = subject;
-    const { concurrency } = limits;
     const slots = this.#subjects.find(subject)?.slots ?? null;
-    return {
-      ...mapKinds(MINUTE_KINDS, (kind) => this.allowance(subject, kind)),
-      concurrency:
-        concurrency === null ? null : { limit: concurrency, inUse: countSlots(slots, concurrency) },
-      windows: listWindows(limits).map(({ perMs, ...window }) => ({
-        perMs,
-        ...mapKinds(WINDOW_UNITS, (unit) => {
-          const limit = window[unit];
-          return limit === null
-            ? null
-            : this.#toAllowance(this.#findHolding(subject, perMs, unit), limit, perMs);
-        }),
-      })),
-    };
-  }
-
-  #findHolding(subject: Subject, perMs: number | null, unit: RecordHolding["unit"]): RecordHolding | null {
-    const record = this.#subjects.find(subject)?.records.find((one) => one.perMs === perMs);
-    return record?.holdings.find((one) => one.unit === unit && one.kind !== "slots") ?? null;
+    return readStanding(subject, this.#readAllowance(subject), (limit) => countSlots(slots, limit));
   }
 
   /** By the last reply of the coordinator, and the own use since. */
-  #toAllowance(holding: RecordHolding | null, limit: number, perMs: number): Allowance {
-    if (holding === null) return { limit, used: 0, remaining: limit, resetMs: 0 };
-    const { known, unreported, inUse, lastUseMs } = holding;
-    const used = Math.max(0, (known?.used ?? 0) + unreported + inUse);
-    const ownMs = Math.max(0, lastUseMs + perMs - this.#nowMs());
-    const resetMs = used === 0 ? 0 : Math.max(ownMs, known?.resetMs ?? 0);
-    return { limit, used, remaining: Math.max(0, limit - used), resetMs };
+  #readAllowance(subject: Subject): ReadAllowance {
+    const records = this.#subjects.find(subject)?.records ?? [];
+    return ({ kind, unit, perMs, limit }) => {
+      const record = records.find((one) => one.perMs === (kind === "window" ? perMs : null));
+      const holding = record?.holdings.find((one) => one.unit === unit && one.kind !== "slots");
+      if (holding === undefined) return describeAllowance(limit, 0, 0);
+      const { known, unreported, inUse, lastUseMs } = holding;
+      const used = Math.max(0, (known?.used ?? 0) + unreported + inUse);
+      const ownMs = Math.max(0, lastUseMs + perMs - this.#nowMs());
+      return describeAllowance(limit, used, used === 0 ? 0 : Math.max(ownMs, known?.resetMs ?? 0));
+    };
   }
 
   subjectCount(): number {
@@ -197,12 +172,6 @@ function countSlots(slots: RecordHolding | null, limit: number): number {
   if (slots === null) return 0;
   if (slots.known === null) return slots.inUse;
   return Math.max(slots.inUse, Math.min(limit, limit - slots.known.free - Math.max(0, slots.idle)));
-}
-
-/** A request that is larger than the limit needs all of it. */
-function amountOf({ kind, unit, max }: RecordHolding, amounts: Amounts): number {
-  if (max === Number.POSITIVE_INFINITY) return 0;
-  return kind === "slots" ? 1 : Math.min(amounts[unit], max);
 }
 
 function fits(holding: RecordHolding, amount: number, nowMs: number): boolean {

@@ -15,21 +15,15 @@ import { LeasedLimiter } from "./leased-limiter.ts";
 import { type LeasedRecord, LeasedSubject } from "./leased-record.ts";
 import { type CoordinatorLossRule, LossWatch } from "./loss-watch.ts";
 import { listRefills } from "./refill.ts";
-import { type RegisteredNode, RegistryWatch } from "./registry-watch.ts";
+import { RegistryWatch, type RegistryWatchOptions } from "./registry-watch.ts";
 import { WindowBookings } from "./window-bookings.ts";
 
 export interface LimitLeasesOptions
-  extends Pick<CoordinatorLinkOptions, "process" | "folder" | "timing" | "timers" | "newTerm"> {
-  /** Together they serve rates and windows. */
-  readonly coordinators: readonly LimitCoordinator[];
+  extends Pick<CoordinatorLinkOptions, "process" | "folder" | "timing" | "newTerm">,
+    Omit<RegistryWatchOptions, "timing"> {
   readonly lossRule: CoordinatorLossRule;
-  monotonicMs(): number;
   /** The revision of the policy in force. */
   revision(): number;
-  /** All registered processes, and whether each of them reaches its coordinators. */
-  listNodes(): Promise<readonly RegisteredNode[]>;
-  /** Lets the coordinator read the stored use of all windows again. */
-  readWindowsAgain(): Promise<void>;
   /** Resolves when all usage rows so far are stored. */
   flushUsage(): Promise<void>;
   onStateChange(coordinator: LimitCoordinator, state: CoordinatorState, reason: string): void;

@@ -16,6 +16,7 @@ export interface RegisteredNode {
 }
 
 export interface RegistryWatchOptions {
+  /** Together they serve rates and windows. */
   readonly coordinators: readonly LimitCoordinator[];
   readonly timing: Pick<LeaseTiming, "beatMs" | "burialMs" | "sweepMs" | "unknownUseMs">;
   readonly timers: LeaseTimers;

@@ -66,14 +66,7 @@ interface SweepBounds {
   readonly windowsPerSweepMax: number;
 }
 
-export interface OpenedTermRow {
-  readonly nowMs: number;
-  readonly epoch: string;
-  readonly beat: number | null;
-  readonly hasUnknownUse: boolean;
-}
-
-export async function openLimitTerm(db: Db, values: readonly SqlValue[]): Promise<OpenedTermRow> {
+export async function openLimitTerm(db: Db, values: readonly SqlValue[]) {
   const row = await callFunction(db, OPEN_TERM, values);
   return {
     nowMs: integer(row, "now_ms"),
@@ -83,35 +76,19 @@ export async function openLimitTerm(db: Db, values: readonly SqlValue[]): Promis
   };
 }
 
-export interface ExchangedRow {
-  readonly status: string;
-  readonly nowMs: number;
-  readonly isOpen: boolean;
-  readonly states: string;
-  readonly results: string;
-}
-
-export async function exchangeLimits(db: Db, values: readonly SqlValue[]): Promise<ExchangedRow> {
+export async function exchangeLimits(db: Db, values: readonly SqlValue[]) {
   const row = await callFunction(db, EXCHANGE, values);
-  return {
-    status: text(row, "status"),
-    nowMs: integerOrNull(row, "now_ms") ?? 0,
-    isOpen: row.is_open === 1,
-    states: textOrNull(row, "states") ?? "",
-    results: textOrNull(row, "results") ?? "",
-  };
+  const [states, results] = [textOrNull(row, "states") ?? "", textOrNull(row, "results") ?? ""];
+  return { ...readReply(row), states, results };
 }
 
-export async function declareLimits(
-  db: Db,
-  values: readonly SqlValue[],
-): Promise<Pick<ExchangedRow, "status" | "nowMs" | "isOpen">> {
-  const row = await callFunction(db, DECLARE, values);
-  return {
-    status: text(row, "status"),
-    nowMs: integerOrNull(row, "now_ms") ?? 0,
-    isOpen: row.is_open === 1,
-  };
+export async function declareLimits(db: Db, values: readonly SqlValue[]) {
+  return readReply(await callFunction(db, DECLARE, values));
+}
+
+function readReply(row: Row) {
+  const nowMs = integerOrNull(row, "now_ms") ?? 0;
+  return { status: text(row, "status"), nowMs, isOpen: row.is_open === 1 };
 }
 
 export async function openLimitEpoch(db: Db, values: readonly SqlValue[]): Promise<boolean> {
