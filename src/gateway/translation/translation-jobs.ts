@@ -64,38 +64,21 @@ export interface ClientTerms
   readonly repeated: string;
 }
 
-export interface EmbeddingsJob {
-  readonly kind: "embeddings";
+/** A job about one body. */
+interface BodyJob<Kind extends string, Terms> {
+  readonly kind: Kind;
   readonly body: Uint8Array<ArrayBuffer>;
-  readonly terms: EmbeddingsTerms;
+  readonly terms: Terms;
 }
 
-export interface VectorsJob {
-  readonly kind: "vectors";
-  readonly body: Uint8Array<ArrayBuffer>;
-  readonly terms: VectorTerms;
-}
-
+export type EmbeddingsJob = BodyJob<"embeddings", EmbeddingsTerms>;
+type VectorsJob = BodyJob<"vectors", VectorTerms>;
 /** A batch of vectors of Google's. */
-export interface BatchJob {
-  readonly kind: "batch";
-  readonly body: Uint8Array<ArrayBuffer>;
-  readonly terms: BatchTerms;
-}
-
+export type BatchJob = BodyJob<"batch", BatchTerms>;
 /** A page of the input of a stored response. */
-export interface InputItemsJob {
-  readonly kind: "input_items";
-  readonly body: Uint8Array<ArrayBuffer>;
-  readonly terms: InputItemsTerms;
-}
-
+export type InputItemsJob = BodyJob<"input_items", InputItemsTerms>;
 /** A long response that passes. */
-export interface PassedJob {
-  readonly kind: "passed";
-  readonly body: Uint8Array<ArrayBuffer>;
-  readonly terms: PassedTerms;
-}
+export type PassedJob = BodyJob<"passed", PassedTerms>;
 
 export interface PassedTerms {
   readonly endpoint: EndpointName;

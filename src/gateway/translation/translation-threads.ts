@@ -75,7 +75,8 @@ export interface LongPart<Terms> {
   readonly terms: Terms;
 }
 
-type BuildJob = (copy: Uint8Array<ArrayBuffer>) => TranslationJob;
+type ResultKind = TranslationResult["kind"];
+type ResultOf<Kind extends ResultKind> = Extract<TranslationResult, { readonly kind: Kind }>;
 
 export interface TranslationThreadsOptions {
   readonly limits: TranslationThreadLimits;
@@ -119,7 +120,7 @@ export class TranslationThreads {
   /** A response that exceeds a limit counts as malformed. */
   async translateResponse(response: LongResponse): Promise<TranslatedLongResponse> {
     const { body, upstream, seals, client, isStored } = response;
-    return this.#runResponse(seals.owner, body, (copy) => ({
+    const job = partJob({ owner: seals.owner, body }, (copy) => ({
       kind: "response",
       body: copy,
       upstream,
@@ -128,33 +129,26 @@ export class TranslationThreads {
       client,
       isStored,
     }));
+    return this.#runResponse(job);
   }
 
   /** Rejects with the error for the client. */
-  async translateEmbeddings({
-    owner,
-    body,
-    terms,
-  }: LongPart<EmbeddingsTerms>): Promise<EmbeddingsTranslation> {
-    const open = () => openPart(body, (copy) => ({ kind: "embeddings", body: copy, terms }));
-    const result = await this.#runForClient({ owner, bytes: body.end - body.start, open });
-    if (result.kind !== "embeddings") throw new Error("expected translated embeddings");
-    return result.translation;
+  async translateEmbeddings(part: LongPart<EmbeddingsTerms>): Promise<EmbeddingsTranslation> {
+    const job = partJob(part, (body) => ({ kind: "embeddings", body, terms: part.terms }));
+    return (await this.#runForClient("embeddings", job)).translation;
   }
 
   /** A response that exceeds a limit counts as malformed. */
-  async translateVectors({ owner, body, terms }: LongPart<VectorTerms>): Promise<ResponseTranslation> {
-    const result = await this.#runResponse(owner, body, (copy) => ({ kind: "vectors", body: copy, terms }));
-    return result.translation;
+  async translateVectors(part: LongPart<VectorTerms>): Promise<ResponseTranslation> {
+    const job = partJob(part, (body) => ({ kind: "vectors", body, terms: part.terms }));
+    return (await this.#runResponse(job)).translation;
   }
 
   /** A response that exceeds a limit counts as malformed. */
-  async readBatch({ owner, body, terms }: LongPart<BatchTerms>): Promise<BatchReading> {
-    const open = () => openPart(body, (copy) => ({ kind: "batch", body: copy, terms }));
+  async readBatch(part: LongPart<BatchTerms>): Promise<BatchReading> {
+    const job = partJob(part, (body) => ({ kind: "batch", body, terms: part.terms }));
     try {
-      const result = await this.#pool.run({ owner, bytes: body.end - body.start, open });
-      if (result.kind !== "batch") throw new Error("expected a batch of vectors");
-      return result.reading;
+      return (await this.#run("batch", job)).reading;
     } catch (error) {
       if (!(error instanceof JobLimitError) || error.isOverload) throw toApiError(error);
       return { kind: "malformed", reason: "the response is too complex" };
@@ -162,20 +156,16 @@ export class TranslationThreads {
   }
 
   /** Rejects with the error for the client. */
-  async listInputItems({ owner, body, terms }: LongPart<InputItemsTerms>): Promise<Uint8Array<ArrayBuffer>> {
-    const open = () => openPart(body, (copy) => ({ kind: "input_items", body: copy, terms }));
-    const result = await this.#runForClient({ owner, bytes: body.end - body.start, open });
-    if (result.kind !== "input_items") throw new Error("expected a list of input items");
-    return result.body;
+  async listInputItems(part: LongPart<InputItemsTerms>): Promise<Uint8Array<ArrayBuffer>> {
+    const job = partJob(part, (body) => ({ kind: "input_items", body, terms: part.terms }));
+    return (await this.#runForClient("input_items", job)).body;
   }
 
   /** A response that exceeds a limit, or finds too many others waiting, counts as malformed. */
-  async readPassed({ owner, body, terms }: LongPart<PassedTerms>): Promise<WholeResponseResult> {
-    const open = () => openPart(body, (copy) => ({ kind: "passed", body: copy, terms }));
+  async readPassed(part: LongPart<PassedTerms>): Promise<WholeResponseResult> {
+    const job = partJob(part, (body) => ({ kind: "passed", body, terms: part.terms }));
     try {
-      const result = await this.#pool.run({ owner, bytes: body.end - body.start, open });
-      if (result.kind !== "passed") throw new Error("expected a response that passes");
-      const { response } = result;
+      const { response } = await this.#run("passed", job);
       if (response.kind !== "response") return response;
       return { ...response, body: wholePart(Buffer.from(response.body.buffer)) };
     } catch (error) {
@@ -188,12 +178,9 @@ export class TranslationThreads {
     this.#pool.close();
   }
 
-  async #runResponse(owner: string, body: Part, build: BuildJob): Promise<TranslatedLongResponse> {
-    const bytes = body.end - body.start;
+  async #runResponse(job: PoolJob<TranslationJob>): Promise<TranslatedLongResponse> {
     try {
-      const result = await this.#pool.run({ owner, bytes, open: () => openPart(body, build) });
-      if (result.kind !== "response") throw new Error("expected a translated response");
-      return result;
+      return await this.#run("response", job);
     } catch (error) {
       if (!(error instanceof JobLimitError) || error.isOverload) throw toApiError(error);
       return { translation: { kind: "malformed" }, dropped: [] };
@@ -206,17 +193,19 @@ export class TranslationThreads {
     moreKids: readonly string[],
   ): Promise<RequestJobResult> {
     const open = () => this.#openRequest(request, moreKids);
-    const result = await this.#runForClient({ owner: request.seals.owner, bytes, open });
-    if (result.kind !== "request") throw new Error("expected a translated request");
-    return result;
+    return this.#runForClient("request", { owner: request.seals.owner, bytes, open });
   }
 
-  async #runForClient(job: PoolJob<TranslationJob>): Promise<TranslationResult> {
-    try {
-      return await this.#pool.run(job);
-    } catch (error) {
+  #runForClient<Kind extends ResultKind>(kind: Kind, job: PoolJob<TranslationJob>): Promise<ResultOf<Kind>> {
+    return this.#run(kind, job).catch((error: unknown) => {
       throw toApiError(error);
-    }
+    });
+  }
+
+  async #run<Kind extends ResultKind>(kind: Kind, job: PoolJob<TranslationJob>): Promise<ResultOf<Kind>> {
+    const result = await this.#pool.run(job);
+    if (result.kind !== kind) throw new Error(`expected the result of a job of the kind ${kind}`);
+    return result as ResultOf<Kind>;
   }
 
   async #openRequest(
@@ -262,9 +251,15 @@ function plainTarget({ route, dialect, owner }: SealTarget): SealTarget {
   };
 }
 
-async function openPart(body: Part, build: BuildJob): Promise<JobMessage<TranslationJob>> {
-  const copy = await copyPart(body);
-  return { job: build(copy), transfer: [copy.buffer] };
+function partJob(
+  { owner, body }: Omit<LongPart<unknown>, "terms">,
+  build: (copy: Uint8Array<ArrayBuffer>) => TranslationJob,
+): PoolJob<TranslationJob> {
+  const open = async () => {
+    const copy = await copyPart(body);
+    return { job: build(copy), transfer: [copy.buffer] };
+  };
+  return { owner, bytes: body.end - body.start, open };
 }
 
 function copyPart(part: Part): Promise<Uint8Array<ArrayBuffer>> {
