@@ -6,35 +6,28 @@
  */
 
 import type { AccountRoute } from "../../policy/snapshot.ts";
-import type { InFlightRequests } from "../request/in-flight-requests.ts";
 import type { PaidRequest } from "../request-context.ts";
-import { isSettlementStored, type SettlementServices, settleRequest } from "../settlement/settle.ts";
-import type { ResponseRoutes } from "../stored-responses/response-routes.ts";
-import { messageAudience } from "../upstream/message-audience.ts";
+import { isSettlementStored, settleRequest } from "../settlement/settle.ts";
 import type { WholeResult } from "../whole-result.ts";
 import {
   callStored,
+  FIRST_PAUSE_MS,
+  LAST_POLL_MS,
   openPause,
+  PAUSE_MS_MAX,
   type Pause,
+  type PollServices,
+  pollStored,
   type ResponseProgress,
-  readProgress,
-  type StoredCallServices,
   type StoredEnding,
 } from "./background-response.ts";
 
-const FIRST_PAUSE_MS = 500;
-const PAUSE_MS_MAX = 15_000;
 const POLL_MS = 15_000;
 /** After this many failed polls in a row the upstream is not polled again. */
 const FAILURES_MAX = 5;
-/** The deadline of the last poll before the process exits. */
-const LAST_POLL_MS = 2_000;
 
-export interface AbandonedServices extends SettlementServices {
-  readonly inFlight: Pick<InFlightRequests, "register">;
-  readonly responses: Pick<ResponseRoutes, "find" | "add" | "remove">;
+export interface AbandonedServices extends PollServices {
   readonly timing: { readonly drainOnDisconnectMs: number };
-  readonly dispatcher: SettlementServices["dispatcher"] & StoredCallServices["dispatcher"];
 }
 
 /** Resolves when the response is settled. `ending` is how its request ended here. */
@@ -104,14 +97,8 @@ class AbandonedResponse {
   /** Reads the state of the response (`POST` cancels it) and settles it if it has ended. */
   async #pollAndSettle(method: "GET" | "POST", deadlineMs: number): Promise<boolean> {
     if (await isSettlementStored(this.#context)) return true;
-    const route = this.#route;
-    const { responseId } = this.#ending;
-    const result = await callStored(this.#services, route, { responseId, method, deadlineMs });
-    const progress = await readProgress(
-      this.#services,
-      messageAudience(this.#context.request, route),
-      result,
-    );
+    const call = { responseId: this.#ending.responseId, method, deadlineMs };
+    const { result, progress } = await pollStored(this.#services, this.#context, this.#route, call);
     switch (progress.kind) {
       case "gone":
       case "running":

@@ -23,10 +23,10 @@ import { type PassedResponseServices, readPassedResponse } from "../upstream/pas
 import { type OutboundRequest, sendRequest } from "../upstream/send-request.ts";
 import type { WholeResult } from "../whole-result.ts";
 
-const FIRST_PAUSE_MS = 500;
-const PAUSE_MS_MAX = 15_000;
+export const FIRST_PAUSE_MS = 500;
+export const PAUSE_MS_MAX = 15_000;
 /** The deadline of the last poll before the process exits. */
-const LAST_POLL_MS = 2_000;
+export const LAST_POLL_MS = 2_000;
 const NO_HEADERS = new Headers();
 /** These requests have no client, so the signal never fires. */
 const NO_CLIENT = { signal: new AbortController().signal };
@@ -41,13 +41,18 @@ export interface StoredCallServices {
   readonly dispatcher: OutboundRequest & PassedResponseServices;
 }
 
-export interface BackgroundServices extends SettlementServices {
+/** The services that following a response uses until it has ended. */
+export interface PollServices extends SettlementServices {
   readonly inFlight: Pick<InFlightRequests, "register">;
   readonly responses: Pick<ResponseRoutes, "find" | "add" | "remove">;
-  readonly timing: { readonly backgroundMsMax: number };
   readonly dispatcher: SettlementServices["dispatcher"] & StoredCallServices["dispatcher"];
 }
 
+export interface BackgroundServices extends PollServices {
+  readonly timing: { readonly backgroundMsMax: number };
+}
+
+/** The ending of a request whose response is stored under this id. */
 export type StoredEnding = RequestEnding & { responseId: string };
 
 /**
@@ -110,13 +115,8 @@ class BackgroundResponse {
   /** Reads the state of the response (`POST` cancels it) and settles it unless it is running. */
   async #poll(route: AccountRoute, method: "GET" | "POST", deadlineMs: number): Promise<boolean> {
     if (await isSettlementStored(this.#context)) return true;
-    const { responseId } = this.#ending;
-    const result = await callStored(this.#services, route, { responseId, method, deadlineMs });
-    const progress = await readProgress(
-      this.#services,
-      messageAudience(this.#context.request, route),
-      result,
-    );
+    const call = { responseId: this.#ending.responseId, method, deadlineMs };
+    const { progress } = await pollStored(this.#services, this.#context, route, call);
     if (progress.kind === "running") return false;
     await this.settle(progress);
     return true;
@@ -201,6 +201,17 @@ export function callStored(
     deadlineMs,
     client: NO_CLIENT,
   });
+}
+
+/** Reads the state of the response of a request. */
+export async function pollStored(
+  services: StoredCallServices,
+  { request }: Pick<PaidRequest, "request">,
+  route: AccountRoute,
+  call: StoredPoll,
+): Promise<{ result: WholeResult; progress: ResponseProgress }> {
+  const result = await callStored(services, route, call);
+  return { result, progress: await readProgress(services, messageAudience(request, route), result) };
 }
 
 export async function readProgress(

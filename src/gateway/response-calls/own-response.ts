@@ -19,11 +19,15 @@ export interface OwnResponseServices {
   };
 }
 
-export interface OwnResponseCall {
+/** A call on a stored response, as its URL states it. */
+export interface StoredCall {
   readonly method: "GET" | "POST" | "DELETE";
   readonly responseId: string;
   readonly action: "" | "/cancel" | "/input_items";
   readonly query: URLSearchParams;
+}
+
+export interface OwnResponseCall extends StoredCall {
   readonly keyId: string;
   readonly requestId: string;
 }

@@ -55,16 +55,9 @@ import {
   type UpstreamAttempt,
 } from "../upstream/send-request.ts";
 import { type OpenedStream, UpstreamStream } from "../upstream/upstream-stream.ts";
-import { callOwnResponse, type OwnResponseServices } from "./own-response.ts";
+import { callOwnResponse, type OwnResponseServices, type StoredCall } from "./own-response.ts";
 
 type PricedRoute = ResponseRoute & { terms: MeteredModel };
-
-export interface StoredCall {
-  method: "GET" | "POST" | "DELETE";
-  responseId: string;
-  action: "" | "/cancel" | "/input_items";
-  query: URLSearchParams;
-}
 
 /** Query parameters that are forwarded upstream; all others are dropped. */
 const FORWARDED_QUERY = [
