@@ -200,14 +200,14 @@ export function forecastCost(
   conversationTokens: number | null,
 ): Forecast {
   const { endpoint, request, model } = input;
-  const { contextTokens } = model;
-  const inputTokens = estimateInputMin(estimates, request, contextTokens, conversationTokens);
+  const terms = { output: endpoint.output, contextTokens: model.contextTokens, conversationTokens };
+  const inputTokens = estimateInputMin(estimates, request, terms);
   const outputTokens = computeRequestedOutput(input, inputTokens);
   const webSearches = countHeldSearches(input, tariff);
   const estimatedNano = costAtMost(tariff, forecastUsage(input, { inputTokens, outputTokens, webSearches }));
   const { pictures, files } = request.inputReach();
   const foreseen = pictures + files > 0 ? "media" : "text";
-  const inputTokensMax = computeInputMax(request, endpoint.output, contextTokens, conversationTokens);
+  const inputTokensMax = computeInputMax(request, terms);
   const most = forecastUsage(input, { inputTokens: inputTokensMax, outputTokens, webSearches });
   const mostNano = computeMaxCost(tariff, most, foreseen);
   const wantedNano = larger(estimatedNano, mostNano);
@@ -219,7 +219,7 @@ export function forecastCost(
   const leastNano = costAtMost(tariff, forecastUsage(input, least));
   let upper: UpperForecast | null = null;
   if (!isTextAlone(request)) {
-    const tokens = estimateInputUpper(estimates, request, endpoint.output, contextTokens, conversationTokens);
+    const tokens = estimateInputUpper(estimates, request, terms);
     const nano = larger(
       leastNano,
       computeMaxCost(tariff, forecastUsage(input, { ...least, inputTokens: tokens }), foreseen),

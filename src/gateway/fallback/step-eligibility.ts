@@ -51,7 +51,8 @@ function fitsContext(
   if (contextTokens === null) return id === current.id;
   const stored = storedConversation?.record.tokens ?? null;
   // Not bounded by the window: a longer input must be seen.
-  const inputTokens = estimateInputMin(estimates, request, null, stored);
+  const terms = { contextTokens: null, conversationTokens: stored };
+  const inputTokens = estimateInputMin(estimates, request, terms);
   return inputTokens + OUTPUT_TOKENS_MIN * request.choices <= contextTokens;
 }
 

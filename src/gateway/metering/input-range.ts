@@ -18,12 +18,17 @@ const STORED_EXTRA_TOKENS = PICTURE_TOKENS_MAX;
 
 type InputRequest = Pick<ModelRequest, "publicModel" | "inputSize" | "inputReach" | "readsKept">;
 
-/** `conversationTokens` is the length of the conversation that the upstream stores; null if unknown. */
+export interface InputTerms {
+  readonly output: Endpoint["output"];
+  readonly contextTokens: number | null;
+  /** The length of the conversation that the upstream stores; null if unknown. */
+  readonly conversationTokens: number | null;
+}
+
 export function estimateInputMin(
   estimates: Pick<InputEstimates, "estimate">,
   request: InputRequest,
-  contextTokens: number | null,
-  conversationTokens: number | null,
+  { contextTokens, conversationTokens }: Omit<InputTerms, "output">,
 ): number {
   const reach = request.inputReach();
   const { textBytes, remotePictures, remoteFiles } = reach;
@@ -37,15 +42,10 @@ export function estimateInputMin(
   return ownTokens + remotePictures * MEDIA_TOKENS + remoteFiles * unseen + storedTokens;
 }
 
-export function computeInputMax(
-  request: InputRequest,
-  output: Endpoint["output"],
-  contextTokens: number | null,
-  conversationTokens: number | null,
-): number {
+export function computeInputMax(request: InputRequest, terms: InputTerms): number {
   // No tokenizer produces more than one token per byte.
   const text = request.inputReach().textBytes + OVERHEAD_TOKENS;
-  return addNonText(text, request, output, contextTokens, conversationTokens);
+  return addNonText(text, request, terms);
 }
 
 /**
@@ -55,21 +55,17 @@ export function computeInputMax(
 export function estimateInputUpper(
   estimates: Pick<InputEstimates, "estimate">,
   request: InputRequest,
-  output: Endpoint["output"],
-  contextTokens: number | null,
-  conversationTokens: number | null,
+  terms: InputTerms,
 ): number {
   const { textBytes } = request.inputReach();
   const text = estimates.estimate(request.publicModel, { textBytes, media: 0 });
-  return addNonText(text, request, output, contextTokens, conversationTokens);
+  return addNonText(text, request, terms);
 }
 
 function addNonText(
   text: number,
   request: InputRequest,
-  output: Endpoint["output"],
-  contextTokens: number | null,
-  conversationTokens: number | null,
+  { output, contextTokens, conversationTokens }: InputTerms,
 ): number {
   const reach = request.inputReach();
   const window = contextTokens ?? CONTEXT_TOKENS_UNKNOWN;
