@@ -11,7 +11,7 @@ import { startSimulator } from "../../simulator/simulator.ts";
 import { eventually } from "../support/eventually.ts";
 import { startGatewayProcess } from "../support/gateway-process.ts";
 import { measureSlowdown } from "../support/machine-speed.ts";
-import { gatewayFile } from "../support/running-gateway.ts";
+import { gatewayFile, TEST_KEY } from "../support/running-gateway.ts";
 import { readResidentBytes } from "../support/spawned-gateway.ts";
 import { readSlowTurns, type SlowTurn } from "./slow-turns.ts";
 
@@ -108,6 +108,101 @@ export async function startAttackTarget(options: AttackTargetOptions = {}): Prom
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+export const DIALECTS = ["chat", "responses", "messages", "gemini"] as const;
+export type Dialect = (typeof DIALECTS)[number];
+const KINDS = { chat: "openai", responses: "openai", messages: "anthropic", gemini: "gemini" } as const;
+
+export interface AttackedAccount {
+  readonly name: string;
+  readonly kind: (typeof KINDS)[Dialect];
+  /** Null: those of the kind. */
+  readonly interfaces: readonly string[] | null;
+  /** One for each attack, because some of them make the upstream's model cool down. */
+  readonly models: readonly string[];
+}
+
+/** An account for each dialect. */
+export function listDialectAccounts(listModels: (dialect: Dialect) => readonly string[]): AttackedAccount[] {
+  return DIALECTS.map((name) => {
+    const kind = KINDS[name];
+    return { name, kind, interfaces: kind === "openai" ? [name] : null, models: listModels(name) };
+  });
+}
+
+/** A configuration file with a group that publishes the models of all these accounts for these interfaces. */
+export function buildAttackFile(
+  origin: string,
+  interfaces: readonly string[],
+  accounts: readonly AttackedAccount[],
+): string {
+  const models = accounts.flatMap((account) => account.models);
+  return JSON.stringify({
+    models: models.map((id) => ({ id, interfaces })),
+    accounts: accounts.map(({ kind, interfaces: own, ...account }) => ({
+      name: account.name,
+      kind,
+      base_url: kind === "gemini" ? origin : `${origin}/v1`,
+      credential: "credential",
+      private_network: true,
+      ...(own === null ? {} : { interfaces: own }),
+      models: Object.fromEntries(account.models.map((model) => [model, model])),
+    })),
+    groups: [{ name: "default", interfaces, models, accounts: accounts.map(({ name }) => name) }],
+    users: [{ email: "dev@example.com", role: "user" }],
+    keys: [{ name: "test", user: "dev@example.com", group: "default", secret: TEST_KEY }],
+  });
+}
+
+/** A short request in a dialect. */
+export function buildAttackRequest(
+  dialect: Dialect,
+  { model, stream }: { model: string; stream: boolean },
+): [path: string, body: object] {
+  const turn = [{ role: "user", content: "Hello" }];
+  switch (dialect) {
+    case "chat":
+      return ["/v1/chat/completions", { model, messages: turn, stream }];
+    case "responses":
+      return ["/v1/responses", { model, input: turn, stream }];
+    case "messages":
+      return ["/v1/messages", { model, messages: turn, max_tokens: 9, stream }];
+    case "gemini":
+      return [
+        `/v1beta/models/${model}:${stream ? "streamGenerateContent?alt=sse" : "generateContent"}`,
+        { contents: [{ role: "user", parts: [{ text: "Hello" }] }] },
+      ];
+  }
+}
+
+/** An upstream that sends the same response to every request. */
+export class CannedUpstream {
+  body: string | Uint8Array<ArrayBuffer> = "";
+  contentEncoding = "identity";
+  contentType: string;
+  readonly #server = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    idleTimeout: 0,
+    fetch: async (request) => {
+      await request.arrayBuffer();
+      const headers = { "content-type": this.contentType, "content-encoding": this.contentEncoding };
+      return new Response(this.body, { headers });
+    },
+  });
+
+  constructor(contentType: string) {
+    this.contentType = contentType;
+  }
+
+  get origin(): string {
+    return `http://127.0.0.1:${this.#server.port}`;
+  }
+
+  stop(): Promise<void> {
+    return this.#server.stop(true);
+  }
 }
 
 /** The environment of a gateway whose long turns are recorded in a file. */

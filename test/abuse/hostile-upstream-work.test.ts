@@ -7,16 +7,22 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import { TEST_KEY } from "../support/running-gateway.ts";
-import { type AttackTarget, measureAttack, startAttackTarget } from "./attack-setup.ts";
+import {
+  type AttackTarget,
+  buildAttackFile,
+  DIALECTS,
+  type Dialect,
+  listDialectAccounts,
+  measureAttack,
+  startAttackTarget,
+} from "./attack-setup.ts";
 
 setDefaultTimeout(120_000);
 
 const MiB = 1024 * 1024;
-type Client = "chat" | "responses" | "messages" | "gemini";
-const INTERFACES: readonly Client[] = ["chat", "responses", "messages", "gemini"];
 
 /** The attack, the dialect of the upstream, and the clients that it harmed most. */
-const ATTACKS: readonly [attack: string, upstream: Client, clients: readonly Client[]][] = [
+const ATTACKS: readonly [attack: string, upstream: Dialect, clients: readonly Dialect[]][] = [
   ["calls-without-names", "chat", ["responses"]],
   ["arguments-without-a-name", "chat", ["messages"]],
   ["colliding-call-ids", "chat", ["responses", "gemini"]],
@@ -53,9 +59,12 @@ beforeAll(async () => {
   });
   const { value } = await upstream.stdout.getReader().read();
   origin = new TextDecoder().decode(value).trim();
-  target = await startAttackTarget({ file: buildFile() });
+  const accounts = listDialectAccounts((dialect) =>
+    ATTACKS.flatMap(([attack, of]) => (of === dialect ? [attack] : [])),
+  );
+  target = await startAttackTarget({ file: buildAttackFile(origin, DIALECTS, accounts) });
   // The first requests compile the code.
-  for (const client of INTERFACES) await send(client, "citations");
+  for (const client of DIALECTS) await send(client, "citations");
 });
 afterAll(async () => {
   await target?.stop();
@@ -63,31 +72,9 @@ afterAll(async () => {
   await upstream.exited;
 });
 
-function buildFile(): string {
-  const names = ATTACKS.map(([attack]) => attack);
-  const kinds = { chat: "openai", responses: "openai", messages: "anthropic", gemini: "gemini" };
-  return JSON.stringify({
-    models: names.map((id) => ({ id, interfaces: INTERFACES })),
-    accounts: INTERFACES.map((dialect) => ({
-      name: dialect,
-      kind: kinds[dialect],
-      base_url: dialect === "gemini" ? origin : `${origin}/v1`,
-      credential: "credential",
-      private_network: true,
-      ...(kinds[dialect] === "openai" ? { interfaces: [dialect] } : {}),
-      models: Object.fromEntries(
-        ATTACKS.flatMap(([attack, of]) => (of === dialect ? [[attack, attack]] : [])),
-      ),
-    })),
-    groups: [{ name: "default", interfaces: INTERFACES, models: names, accounts: INTERFACES }],
-    users: [{ email: "dev@example.com", role: "user" }],
-    keys: [{ name: "test", user: "dev@example.com", group: "default", secret: TEST_KEY }],
-  });
-}
-
 const PATHS = { chat: "/v1/chat/completions", responses: "/v1/responses", messages: "/v1/messages" };
 
-function buildRequest(client: Client, model: string): [path: string, body: object] {
+function buildRequest(client: Dialect, model: string): [path: string, body: object] {
   const turn = [{ role: "user", content: "Hello" }];
   switch (client) {
     case "chat":
@@ -113,7 +100,7 @@ interface Received {
   readonly hasEnd: boolean;
 }
 
-async function send(client: Client, model: string): Promise<Received> {
+async function send(client: Dialect, model: string): Promise<Received> {
   const [path, body] = buildRequest(client, model);
   const response = await fetch(`${target.url}${path}`, {
     method: "POST",

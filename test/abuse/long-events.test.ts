@@ -9,14 +9,21 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { gzipSync } from "node:zlib";
 import { responseBounds } from "../../src/count-limits.ts";
 import { TEST_KEY } from "../support/running-gateway.ts";
-import { type AttackTarget, measureAttack, startAttackTarget } from "./attack-setup.ts";
+import {
+  type AttackTarget,
+  buildAttackFile,
+  buildAttackRequest,
+  CannedUpstream,
+  DIALECTS,
+  type Dialect,
+  listDialectAccounts,
+  measureAttack,
+  startAttackTarget,
+} from "./attack-setup.ts";
 
 setDefaultTimeout(120_000);
 
 const MIB = 1024 * 1024;
-const DIALECTS = ["chat", "responses", "messages", "gemini"] as const;
-type Dialect = (typeof DIALECTS)[number];
-const KINDS = { chat: "openai", responses: "openai", messages: "anthropic", gemini: "gemini" } as const;
 
 /** The long value of an event. All but the first are just within the bounds of every dialect. */
 const VALUES: Readonly<Record<string, string>> = {
@@ -97,91 +104,38 @@ const PLACES = DIALECTS.flatMap((dialect) =>
 );
 
 let target: AttackTarget;
-let upstream: ReturnType<typeof Bun.serve>;
-/** What the upstream sends. */
-let stream: string | Uint8Array<ArrayBuffer> = "";
-let contentType = "text/event-stream";
-let contentEncoding = "identity";
+const upstream = new CannedUpstream("text/event-stream");
 
 beforeAll(async () => {
-  upstream = Bun.serve({
-    port: 0,
-    hostname: "127.0.0.1",
-    idleTimeout: 0,
-    async fetch(request) {
-      await request.arrayBuffer();
-      return new Response(stream, {
-        headers: { "content-type": contentType, "content-encoding": contentEncoding },
-      });
-    },
-  });
-  target = await startAttackTarget({ file: buildFile(`http://127.0.0.1:${upstream.port}`) });
+  const accounts = listDialectAccounts((dialect) =>
+    Object.keys(ALL_VALUES).flatMap((value) =>
+      Object.keys(STREAMS[dialect][1]).map((place) => nameModel(dialect, place, value)),
+    ),
+  );
+  target = await startAttackTarget({ file: buildAttackFile(upstream.origin, DIALECTS, accounts) });
   // The first requests compile the code.
   for (const [dialect, place] of PLACES)
     for (let run = 0; run < 3; run++) await send(dialect, place, "short");
 });
 afterAll(async () => {
   await target?.stop();
-  await upstream.stop(true);
+  await upstream.stop();
 });
 
 /** A model for each attack: failures must not end the use of a model for the next one. */
 const nameModel = (dialect: Dialect, place: string, value: string) =>
   `${dialect}-${place}-${value.replaceAll(" ", "-")}`;
 
-function buildFile(origin: string): string {
-  const listModels = (dialect: Dialect) =>
-    Object.keys(ALL_VALUES).flatMap((value) =>
-      Object.keys(STREAMS[dialect][1]).map((place) => nameModel(dialect, place, value)),
-    );
-  const models = DIALECTS.flatMap(listModels);
-  return JSON.stringify({
-    models: models.map((id) => ({ id, interfaces: DIALECTS })),
-    accounts: DIALECTS.map((dialect) => ({
-      name: dialect,
-      kind: KINDS[dialect],
-      base_url: dialect === "gemini" ? origin : `${origin}/v1`,
-      credential: "credential",
-      private_network: true,
-      ...(KINDS[dialect] === "openai" ? { interfaces: [dialect] } : {}),
-      models: Object.fromEntries(listModels(dialect).map((model) => [model, model])),
-    })),
-    groups: [{ name: "default", interfaces: DIALECTS, models, accounts: DIALECTS }],
-    users: [{ email: "dev@example.com", role: "user" }],
-    keys: [{ name: "test", user: "dev@example.com", group: "default", secret: TEST_KEY }],
-  });
-}
-
-function buildRequest(
-  dialect: Dialect,
-  { model, stream }: { model: string; stream: boolean },
-): [path: string, body: object] {
-  const turn = [{ role: "user", content: "Hello" }];
-  switch (dialect) {
-    case "chat":
-      return ["/v1/chat/completions", { model, messages: turn, stream }];
-    case "responses":
-      return ["/v1/responses", { model, input: turn, stream }];
-    case "messages":
-      return ["/v1/messages", { model, messages: turn, max_tokens: 9, stream }];
-    case "gemini":
-      return [
-        `/v1beta/models/${model}:${stream ? "streamGenerateContent?alt=sse" : "generateContent"}`,
-        { contents: [{ role: "user", parts: [{ text: "Hello" }] }] },
-      ];
-  }
-}
-
 /** Returns the text that the client receives. */
 async function send(dialect: Dialect, place: string, value: string): Promise<string> {
   const [before, places, after] = STREAMS[dialect];
-  stream = before + (places[place]?.(ALL_VALUES[value] ?? "") ?? "") + after;
-  contentType = "text/event-stream";
+  upstream.body = before + (places[place]?.(ALL_VALUES[value] ?? "") ?? "") + after;
+  upstream.contentType = "text/event-stream";
   return request(dialect, { model: nameModel(dialect, place, value), stream: true });
 }
 
 async function request(dialect: Dialect, options: { model: string; stream: boolean }): Promise<string> {
-  const [path, body] = buildRequest(dialect, options);
+  const [path, body] = buildAttackRequest(dialect, options);
   const response = await fetch(target.url + path, {
     method: "POST",
     headers: { authorization: `Bearer ${TEST_KEY}`, "content-type": "application/json" },
@@ -244,8 +198,8 @@ const WHOLE_MEMORY_MAX = 160 * MIB;
 
 test.each(WHOLE)("a whole response of %s with a long %s is not parsed", async (dialect, place, build) => {
   const model = nameModel(dialect, Object.keys(STREAMS[dialect][1])[0] ?? "", "short");
-  contentType = "application/json";
-  stream = build(objects(WHOLE_BYTES));
+  upstream.contentType = "application/json";
+  upstream.body = build(objects(WHOLE_BYTES));
   let received = "";
   const { memoryGrowthBytes } = await measureAttack(`whole response with ${place} of ${dialect}`, target, {
     bytes: MIB,
@@ -263,12 +217,12 @@ test("a whole response that is compressed without being requested is not unpacke
   const block = () =>
     Buffer.from(crypto.getRandomValues(new Uint8Array(512))).toString("hex") + " ".repeat(31 * 1024);
   const text = Array.from({ length: 24 * 32 }, block).join("");
-  contentType = "application/json";
-  contentEncoding = "gzip";
-  stream = new Uint8Array(gzipSync(`{"id":"c","choices":[{${CHOICE}}],"x":"${text}"}`));
+  upstream.contentType = "application/json";
+  upstream.contentEncoding = "gzip";
+  upstream.body = new Uint8Array(gzipSync(`{"id":"c","choices":[{${CHOICE}}],"x":"${text}"}`));
   let received = 0;
   await measureAttack("whole response, unpacked to fifty times its size", target, {
-    bytes: stream.length,
+    bytes: upstream.body.length,
     run: async () => {
       received = (await request("chat", { model: nameModel("chat", "usage", "short"), stream: false }))
         .length;

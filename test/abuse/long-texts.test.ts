@@ -2,32 +2,32 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { TEST_KEY } from "../support/running-gateway.ts";
-import { type AttackTarget, measureAttack, startAttackTarget } from "./attack-setup.ts";
+import {
+  type AttackTarget,
+  buildAttackFile,
+  buildAttackRequest,
+  CannedUpstream,
+  DIALECTS,
+  type Dialect,
+  listDialectAccounts,
+  measureAttack,
+  startAttackTarget,
+} from "./attack-setup.ts";
 
 setDefaultTimeout(120_000);
 
 const MIB = 1024 * 1024;
-const DIALECTS = ["chat", "responses", "messages", "gemini"] as const;
-type Dialect = (typeof DIALECTS)[number];
-const KINDS = { chat: "openai", responses: "openai", messages: "anthropic", gemini: "gemini" } as const;
 /** A model for each attack, because some of them make the upstream's model cool down. */
 const MODELS = 4;
 
-let upstream: Bun.Server<undefined>;
+const upstream = new CannedUpstream("text/event-stream");
 let target: AttackTarget;
-let reply = "";
 
 beforeAll(async () => {
-  upstream = Bun.serve({
-    port: 0,
-    hostname: "127.0.0.1",
-    idleTimeout: 0,
-    async fetch(request) {
-      await request.arrayBuffer();
-      return new Response(reply, { headers: { "content-type": "text/event-stream" } });
-    },
-  });
-  target = await startAttackTarget({ file: buildFile(`http://127.0.0.1:${upstream.port}`) });
+  const accounts = listDialectAccounts((dialect) =>
+    Array.from({ length: MODELS }, (_, at) => `${dialect}${at}`),
+  );
+  target = await startAttackTarget({ file: buildAttackFile(upstream.origin, DIALECTS, accounts) });
   // The first requests compile the code and load the tokenizer.
   for (let run = 0; run < 5; run++)
     for (const dialect of DIALECTS)
@@ -35,28 +35,8 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await target?.stop();
-  await upstream.stop(true);
+  await upstream.stop();
 });
-
-function buildFile(origin: string): string {
-  const names = (dialect: Dialect) => Array.from({ length: MODELS }, (_, at) => `${dialect}${at}`);
-  const models = DIALECTS.flatMap(names);
-  return JSON.stringify({
-    models: models.map((id) => ({ id, interfaces: DIALECTS })),
-    accounts: DIALECTS.map((dialect) => ({
-      name: dialect,
-      kind: KINDS[dialect],
-      base_url: dialect === "gemini" ? origin : `${origin}/v1`,
-      credential: "credential",
-      private_network: true,
-      ...(KINDS[dialect] === "openai" ? { interfaces: [dialect] } : {}),
-      models: Object.fromEntries(names(dialect).map((model) => [model, model])),
-    })),
-    groups: [{ name: "default", interfaces: DIALECTS, models, accounts: DIALECTS }],
-    users: [{ email: "dev@example.com", role: "user" }],
-    keys: [{ name: "test", user: "dev@example.com", group: "default", secret: TEST_KEY }],
-  });
-}
 
 const event = (json: Record<string, unknown> & { type: string }) =>
   `event: ${json.type}\ndata: ${JSON.stringify(json)}\n\n`;
@@ -106,22 +86,12 @@ function buildStream(dialect: Dialect, text: string, isDelta: boolean): string {
 }
 
 async function request(dialect: Dialect, at: number, stream: string, n = 1): Promise<number> {
-  reply = stream;
-  const model = `${dialect}${at}`;
-  const messages = [{ role: "user", content: "Hello" }];
-  const [path, body] = {
-    chat: ["/v1/chat/completions", { model, messages, stream: true, n }],
-    responses: ["/v1/responses", { model, input: "Hello", stream: true }],
-    messages: ["/v1/messages", { model, messages, max_tokens: 9, stream: true }],
-    gemini: [
-      `/v1beta/models/${model}:streamGenerateContent?alt=sse`,
-      { contents: [{ role: "user", parts: [{ text: "Hello" }] }] },
-    ],
-  }[dialect] as [string, object];
+  upstream.body = stream;
+  const [path, body] = buildAttackRequest(dialect, { model: `${dialect}${at}`, stream: true });
   const response = await fetch(target.url + path, {
     method: "POST",
     headers: { authorization: `Bearer ${TEST_KEY}`, "content-type": "application/json" },
-    body: JSON.stringify(body),
+    body: JSON.stringify(n === 1 ? body : { ...body, n }),
   });
   return (await response.text()).length;
 }

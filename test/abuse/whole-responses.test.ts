@@ -5,33 +5,33 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { TEST_KEY } from "../support/running-gateway.ts";
-import { type AttackTarget, measureAttack, startAttackTarget } from "./attack-setup.ts";
+import {
+  type AttackTarget,
+  buildAttackFile,
+  CannedUpstream,
+  measureAttack,
+  startAttackTarget,
+} from "./attack-setup.ts";
 
 setDefaultTimeout(120_000);
 
 const MIB = 1024 * 1024;
 const INTERFACES = ["chat", "responses", "messages", "embeddings"] as const;
-const KINDS = { openai: ["chat", "embeddings"], responses: ["responses"], anthropic: null, gemini: null };
-type Account = keyof typeof KINDS;
-const ACCOUNTS = Object.keys(KINDS) as Account[];
 /** A model for each attack, because some of them make the upstream's model cool down. */
 const MODELS = 8;
+const listModels = (account: string) => Array.from({ length: MODELS }, (_, at) => `${account}${at}`);
+const ACCOUNTS = [
+  { name: "openai", kind: "openai", interfaces: ["chat", "embeddings"], models: listModels("openai") },
+  { name: "responses", kind: "openai", interfaces: ["responses"], models: listModels("responses") },
+  { name: "anthropic", kind: "anthropic", interfaces: null, models: listModels("anthropic") },
+  { name: "gemini", kind: "gemini", interfaces: null, models: listModels("gemini") },
+] as const;
 
-let upstream: ReturnType<typeof Bun.serve>;
+const upstream = new CannedUpstream("application/json");
 let target: AttackTarget;
-let reply = "";
 
 beforeAll(async () => {
-  upstream = Bun.serve({
-    port: 0,
-    hostname: "127.0.0.1",
-    idleTimeout: 0,
-    async fetch(request) {
-      await request.arrayBuffer();
-      return new Response(reply, { headers: { "content-type": "application/json" } });
-    },
-  });
-  target = await startAttackTarget({ file: buildFile(`http://127.0.0.1:${upstream.port}`) });
+  target = await startAttackTarget({ file: buildAttackFile(upstream.origin, INTERFACES, ACCOUNTS) });
   // The first requests compile the code and start the threads.
   for (let run = 0; run < 10; run++) {
     await send("/v1/chat/completions", CHAT("openai0"), chat('"Hello"', USAGE));
@@ -43,28 +43,8 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await target?.stop();
-  await upstream.stop(true);
+  await upstream.stop();
 });
-
-function buildFile(origin: string): string {
-  const names = (account: Account) => Array.from({ length: MODELS }, (_, at) => `${account}${at}`);
-  const models = ACCOUNTS.flatMap(names);
-  return JSON.stringify({
-    models: models.map((id) => ({ id, interfaces: INTERFACES })),
-    accounts: ACCOUNTS.map((name) => ({
-      name,
-      kind: name === "responses" ? "openai" : name,
-      base_url: name === "gemini" ? origin : `${origin}/v1`,
-      credential: "credential",
-      private_network: true,
-      ...(KINDS[name] === null ? {} : { interfaces: KINDS[name] }),
-      models: Object.fromEntries(names(name).map((model) => [model, model])),
-    })),
-    groups: [{ name: "default", interfaces: INTERFACES, models, accounts: ACCOUNTS }],
-    users: [{ email: "dev@example.com", role: "user" }],
-    keys: [{ name: "test", user: "dev@example.com", group: "default", secret: TEST_KEY }],
-  });
-}
 
 const CHAT = (model: string) => ({ model, messages: [{ role: "user", content: "Hello" }] });
 const EMBED = (model: string, encoding_format: string) => ({ model, input: "Hello", encoding_format });
@@ -85,7 +65,7 @@ async function send(
   response: string,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<{ readonly status: number; readonly text: string }> {
-  reply = response;
+  upstream.body = response;
   const received = await fetch(target.url + path, {
     method: "POST",
     headers: { authorization: `Bearer ${TEST_KEY}`, "content-type": "application/json", ...headers },
