@@ -4,7 +4,7 @@ import { accessSync, constants, existsSync, type Stats, statSync } from "node:fs
 import { readSettings, type Settings } from "../config/installation/environment.ts";
 import { hasStore } from "../config/installation/installation.ts";
 import { parseGatewayFile } from "../config/parse/file.ts";
-import { NO_KNOWN_NAMES } from "../config/parse/references.ts";
+import { NO_KNOWN_NAMES, readKnownNames } from "../config/parse/references.ts";
 import { formatProblem } from "../config/state/problem.ts";
 import type { PolicyRecords } from "../records/policy.ts";
 import { type Keyring, openKeyring } from "../secrets/keyring.ts";
@@ -282,14 +282,12 @@ async function checkConfig(
   const known =
     db === null || records === null
       ? NO_KNOWN_NAMES
-      : {
-          models: new Set(records.models.map(({ id }) => id)),
-          accounts: new Set(records.accounts.map(({ name }) => name)),
-          request_policies: new Set((records.requestPolicies ?? []).map(({ name }) => name)),
-          groups: new Set(records.groups.map(({ name }) => name)),
-          plans: new Set((await listPlans(db)).map(({ name }) => name)),
-          users: new Set((await listUsers(db)).map(({ email }) => email.toLowerCase())),
-        };
+      : readKnownNames({
+          requestPolicies: [],
+          ...records,
+          plans: await listPlans(db),
+          users: await listUsers(db),
+        });
   const parsed = parseGatewayFile(source.text, { ...source, known });
   if (parsed.ok) return [passed("configuration", `${fileName} is valid`)];
   return parsed.problems.map((problem) => failed("configuration", formatProblem(problem), null));

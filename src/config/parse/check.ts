@@ -4,39 +4,29 @@
  * reference.
  */
 
+import { mapKinds } from "../../base/map-kinds.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import { accountFields } from "./check-account.ts";
 import { checkServiceAccount } from "./check-service-account.ts";
 import { type Item, isRecord, itemsAt, readItems, readText } from "./items.ts";
 import {
   type CheckOptions,
-  IDENTITY_FIELDS,
+  findDuplicates,
+  findRepeatedNames,
   type KnownNames,
+  NAME_TWICE,
+  REFERENCE_SECTIONS,
   ReferenceChecker,
-  type ReferenceKind,
 } from "./references.ts";
 
 export function checkReferences(tree: unknown, known: KnownNames, options: CheckOptions): FieldProblem[] {
-  const models = readItems(tree, "models");
-  const accounts = readItems(tree, "accounts");
-  const policies = readItems(tree, "request_policies");
-  const groups = readItems(tree, "groups");
-  const plans = readItems(tree, "plans");
-  const users = readItems(tree, "users");
+  const items = mapKinds(REFERENCE_SECTIONS, (section) => readItems(tree, section));
+  const { models, accounts, groups, users } = items;
   const keys = readItems(tree, "keys");
   const serviceAccounts = readItems(tree, "service_accounts");
-  const references = new ReferenceChecker(
-    { models, accounts, request_policies: policies, groups, plans, users },
-    known,
-    options,
-  );
+  const references = new ReferenceChecker(items, known, options);
   return [
-    ...findRepeatedNames("model", models),
-    ...findRepeatedNames("account", accounts),
-    ...findRepeatedNames("request policy", policies),
-    ...findRepeatedNames("group", groups),
-    ...findRepeatedNames("plan", plans),
-    ...findRepeatedNames("user", users),
+    ...findRepeatedNames(items),
     ...findDuplicates(serviceAccounts, "name", (one) => readText(one, "name"), NAME_TWICE),
     ...serviceAccounts.flatMap(checkServiceAccount),
     ...findDuplicates(keys, "name", keyIdentity, KEY_TWICE),
@@ -55,17 +45,8 @@ export function checkReferences(tree: unknown, known: KnownNames, options: Check
   ];
 }
 
-const NAME_TWICE = "is used twice. Names must be unique.";
 const KEY_TWICE = "is used twice for this user. Key names must be unique per user.";
 const SECRET_TWICE = "is the secret of two keys. Each key needs a different secret.";
-
-function findRepeatedNames(kind: ReferenceKind, items: Item[]): FieldProblem[] {
-  const field = IDENTITY_FIELDS[kind];
-  const readName = (item: Item) => readText(item, field);
-  // E-mail addresses are compared in lower case.
-  const identity = kind === "user" ? (item: Item) => readName(item)?.toLowerCase() : readName;
-  return findDuplicates(items, field, identity, NAME_TWICE);
-}
 
 function keyIdentity(item: Item): string | undefined {
   const name = readText(item, "name");
@@ -79,22 +60,6 @@ const SUBSCRIBED_TWICE = "appears twice for this user. Set a different `starts` 
 function subscriptionIdentity(item: Item): string | undefined {
   const plan = readText(item, "plan");
   return plan === undefined ? undefined : JSON.stringify([plan, readText(item, "starts") ?? null]);
-}
-
-function findDuplicates(
-  items: Item[],
-  field: string,
-  identity: (item: Item) => string | undefined,
-  message: string,
-): FieldProblem[] {
-  const seen = new Set<string>();
-  return items.flatMap((item) => {
-    const id = identity(item);
-    if (id === undefined) return [];
-    if (seen.has(id)) return [{ path: [...item.path, field], message }];
-    seen.add(id);
-    return [];
-  });
 }
 
 function checkGroup(group: Item, references: ReferenceChecker): FieldProblem[] {
@@ -111,26 +76,24 @@ function checkGroup(group: Item, references: ReferenceChecker): FieldProblem[] {
 
 /** The groups that claims of a provider grant. */
 function checkSignIn(tree: unknown, references: ReferenceChecker): FieldProblem[] {
-  const root = isRecord(tree) ? itemsAt({ path: [], value: tree }, "sign_in") : [];
-  return root
+  return readSection(tree, "sign_in")
     .flatMap((section) => itemsAt(section, "providers"))
     .flatMap((provider) => itemsAt(provider, "groups"))
-    .flatMap(({ path, value }) =>
-      Object.keys(value).flatMap((name) => references.check([...path, name], name, "group")),
-    );
+    .flatMap((groups) => references.checkKeys(groups, "group"));
 }
 
 /** The groups that tools may use, and those with settings of Claude Code. */
 function checkToolSignIn(tree: unknown, references: ReferenceChecker): FieldProblem[] {
-  const root = isRecord(tree) ? itemsAt({ path: [], value: tree }, "tool_sign_in") : [];
-  return root.flatMap((section) => [
+  return readSection(tree, "tool_sign_in").flatMap((section) => [
     ...references.checkList(section, "groups", "group"),
     ...itemsAt(section, "claude_code")
       .flatMap((one) => itemsAt(one, "managed_settings"))
-      .flatMap(({ path, value }) =>
-        Object.keys(value).flatMap((name) => references.check([...path, name], name, "group")),
-      ),
+      .flatMap((settings) => references.checkKeys(settings, "group")),
   ]);
+}
+
+function readSection(tree: unknown, name: string): Item[] {
+  return isRecord(tree) ? itemsAt({ path: [], value: tree }, name) : [];
 }
 
 function checkUser(user: Item, references: ReferenceChecker): FieldProblem[] {

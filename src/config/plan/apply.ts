@@ -4,6 +4,7 @@
  */
 
 import { isBuiltIn } from "../../accounts/kinds/table.ts";
+import { mapKinds } from "../../base/map-kinds.ts";
 import { findLocalAddress } from "../../net/http-client/ip-addresses.ts";
 import { appendChange, type ChangeEntry } from "../../store/audit-log/audit-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
@@ -13,7 +14,7 @@ import { defaultBaseUrl } from "../account-defaults.ts";
 import type { Installation } from "../installation/installation.ts";
 import { localAddressText } from "../parse/check-account.ts";
 import { checkDocument, parseGatewayFileInWorker } from "../parse/file.ts";
-import { type KnownNames, NO_KNOWN_NAMES } from "../parse/references.ts";
+import { type KnownNames, NO_KNOWN_NAMES, REFERENCE_SECTIONS, readKnownNames } from "../parse/references.ts";
 import type { GatewayDocument, GatewayFile } from "../schema/schema.ts";
 import type { FieldProblem, Problem } from "../state/problem.ts";
 import { type Change, type ConfigState, type PlanStep, readState, type Secrets } from "../state/step.ts";
@@ -60,7 +61,7 @@ export async function planChanges(
   const revisions = await readRevisions(db);
   const state = await readState(db);
   // The file cannot refer to names that pruning removes.
-  const known = options.prune ? NO_KNOWN_NAMES : knownNames(state);
+  const known = options.prune ? NO_KNOWN_NAMES : readKnownNames(state);
   const parsed = await parseGatewayFileInWorker(source.text, { ...source, known });
   if (!parsed.ok) return parsed;
   const { file, problemAt } = parsed;
@@ -112,7 +113,7 @@ export async function previewDocument(
   document: GatewayDocument,
 ): Promise<{ after: ConfigState | null; problems: Problem[] }> {
   const state = await readAffectedState(installation.db, document, {});
-  const parsed = checkDocument(document, knownNames(state));
+  const parsed = checkDocument(document, readKnownNames(state));
   if (!parsed.ok) return { after: null, problems: parsed.problems };
   const { after, problems } = await planSteps(state, parsed.file, installation, {
     prune: false,
@@ -216,30 +217,10 @@ function buildLogEntry({ kind, what, fields }: Change): Pick<ChangeEntry, "actio
   return { action: `${noun}.${kind}`, target: what, changes: fields };
 }
 
-function knownNames(state: ConfigState): KnownNames {
-  return {
-    models: new Set(state.models.map(({ id }) => id)),
-    accounts: new Set(state.accounts.map(({ name }) => name)),
-    request_policies: new Set(state.requestPolicies.map(({ name }) => name)),
-    groups: new Set(state.groups.map(({ name }) => name)),
-    plans: new Set(state.plans.map(({ name }) => name)),
-    users: new Set(state.users.map(({ email }) => email.toLowerCase())),
-  };
-}
-
 /** A document cannot refer to names that it removes. */
 function knownNamesAfter(state: ConfigState, removals: Removals): KnownNames {
-  const known = knownNames(state);
-  const namesAfterRemoval = (section: keyof KnownNames & keyof Removals) =>
-    known[section].difference(new Set(removals[section]));
-  return {
-    models: namesAfterRemoval("models"),
-    accounts: namesAfterRemoval("accounts"),
-    request_policies: namesAfterRemoval("request_policies"),
-    groups: namesAfterRemoval("groups"),
-    plans: namesAfterRemoval("plans"),
-    users: namesAfterRemoval("users"),
-  };
+  const known = readKnownNames(state);
+  return mapKinds(REFERENCE_SECTIONS, (section) => known[section].difference(new Set(removals[section])));
 }
 
 function isEmptyDocument(file: GatewayFile): boolean {

@@ -166,19 +166,15 @@ function stateAfter(
   state: ConfigState,
   planned: Pick<ConfigState, "models" | "accounts" | "requestPolicies" | "groups">,
 ): ConfigState {
-  const replaceById = <One extends { id: string }>(before: readonly One[], after: readonly One[]): One[] => [
-    ...new Map([...before, ...after].map((one) => [one.id, one])).values(),
+  const replace = <One extends { id: string } | { name: string }>(before: One[], after: One[]): One[] => [
+    ...new Map([...before, ...after].map((one) => ["id" in one ? one.id : one.name, one])).values(),
   ];
   return {
     ...state,
-    models: replaceById(state.models, planned.models),
-    accounts: replaceById(state.accounts, planned.accounts),
-    requestPolicies: [
-      ...new Map(
-        [...state.requestPolicies, ...planned.requestPolicies].map((one) => [one.name, one]),
-      ).values(),
-    ],
-    groups: replaceById(state.groups, planned.groups),
+    models: replace(state.models, planned.models),
+    accounts: replace(state.accounts, planned.accounts),
+    requestPolicies: replace(state.requestPolicies, planned.requestPolicies),
+    groups: replace(state.groups, planned.groups),
   };
 }
 
