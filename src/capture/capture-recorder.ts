@@ -5,7 +5,7 @@
 
 import type { Clock } from "../base/clock.ts";
 import type { Log } from "../observe/log.ts";
-import type { CaptureMode, CaptureRedaction, KeyCapture } from "../records/capture.ts";
+import type { CaptureMode, CaptureStorage, KeyCapture } from "../records/capture.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { type CaptureInsertion, insertCapture } from "../store/captures/captures.ts";
 import type { Db } from "../store/engine/db.ts";
@@ -31,14 +31,6 @@ export interface CaptureRecorderOptions {
   readonly log: Log;
   readonly settings: CaptureStorage;
   readonly limits: CaptureLimits;
-}
-
-/** The `capture` section of the configuration. */
-export interface CaptureStorage {
-  readonly bodyBytesMax: number;
-  readonly budgetBytes: number;
-  readonly keptMs: number;
-  readonly redactions: readonly CaptureRedaction[];
 }
 
 /** The caller, as far as it decides about captures. The object of a key is replaced when the key changes. */

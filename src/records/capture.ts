@@ -8,6 +8,14 @@ export type CaptureMode = (typeof CAPTURE_MODES)[number];
 export const CAPTURE_REDACTIONS = ["email", "card", "phone", "ip"] as const;
 export type CaptureRedaction = (typeof CAPTURE_REDACTIONS)[number];
 
+/** How a process stores captures: the `capture` section of the configuration. */
+export interface CaptureStorage {
+  readonly bodyBytesMax: number;
+  readonly budgetBytes: number;
+  readonly keptMs: number;
+  readonly redactions: readonly CaptureRedaction[];
+}
+
 /** What an administrator ordered to be captured of one key. */
 export interface KeyCapture {
   /** Null: the mode of the group applies. */

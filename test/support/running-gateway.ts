@@ -51,9 +51,9 @@ export interface GatewayOptions {
   onDisconnect?: "cancel" | "drain";
   databaseUrl?: string;
   /** Origins of web pages that may open a WebSocket. */
-  allowedOrigins?: readonly string[];
+  allowedOrigins?: string[];
   /** Further host names under which pages and the console's API are served. */
-  allowedHosts?: readonly string[];
+  allowedHosts?: string[];
   /** Memory for large bodies; may be below the minimum of the file. */
   largeBodiesMib?: number;
   /** The `telemetry` section of the file. */

@@ -1,17 +1,10 @@
 /** How this process stores captured requests: the `capture` section of the file, or its defaults. */
 
-import type { CaptureRedaction } from "../../records/capture.ts";
+import type { CaptureStorage } from "../../records/capture.ts";
 import { limits } from "../limits/product-limits.ts";
 import type { FileCapture } from "../schema/capture.ts";
 
-export interface CaptureSettings {
-  readonly keptMs: number;
-  readonly budgetBytes: number;
-  readonly bodyBytesMax: number;
-  readonly redactions: readonly CaptureRedaction[];
-}
-
-export function readCaptureSettings(file: FileCapture | undefined): CaptureSettings {
+export function readCaptureSettings(file: FileCapture | undefined): CaptureStorage {
   const { keptMs, budgetMib, bodyKib } = limits.capture;
   return {
     keptMs: file?.retention ?? keptMs,

@@ -4,6 +4,7 @@
  */
 
 import { resolve } from "node:path";
+import type { CaptureStorage } from "../../records/capture.ts";
 import { limits } from "../limits/product-limits.ts";
 import { isHttpUrl, PUBLIC_URL_RULE } from "../schema/basic-values.ts";
 import type { FileCapture } from "../schema/capture.ts";
@@ -11,13 +12,14 @@ import {
   COORDINATOR_LOSS,
   type CoordinatorLossSetting,
   DRAIN_DELAY_RULE,
+  type FileServer,
   PROCESSES_RULE,
   type ProcessesSetting,
   parseDrainDelay,
   parseProcesses,
 } from "../schema/settings.ts";
 import type { FileLog, FileTelemetry } from "../schema/telemetry.ts";
-import { type CaptureSettings, readCaptureSettings } from "./capture-settings.ts";
+import { readCaptureSettings } from "./capture-settings.ts";
 import {
   type AccessLogSettings,
   readAccessLogSettings,
@@ -61,7 +63,7 @@ export interface Settings {
   readonly telemetry: TelemetrySettings | null;
   readonly accessLog: AccessLogSettings;
   /** How captured requests are stored. */
-  readonly capture: CaptureSettings;
+  readonly capture: CaptureStorage;
   /** What a settled request survives: the crash of the process, a power failure, or the loss of the machine. */
   readonly durability: DurabilitySetting;
   /** At shutdown, how long requests are served after the node reports that it is not ready. */
@@ -96,17 +98,7 @@ export interface SettingSources {
   };
   environment: Readonly<Record<string, string | undefined>>;
   /** The validated `server` section of the file. */
-  file?: {
-    host?: string | undefined;
-    port?: number | undefined;
-    public_url?: string | undefined;
-    allowed_origins?: readonly string[] | undefined;
-    allowed_hosts?: readonly string[] | undefined;
-    large_bodies_mib?: number | undefined;
-    drain_delay?: string | undefined;
-    processes?: ProcessesSetting | undefined;
-    on_coordinator_loss?: string | undefined;
-  };
+  file?: FileServer;
   /** The validated `telemetry` section of the file. */
   fileTelemetry?: FileTelemetry | undefined;
   /** The validated `log` section of the file. */

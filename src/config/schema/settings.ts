@@ -117,6 +117,8 @@ export const server = describeFields({
   },
 });
 
+export type FileServer = z.output<typeof server>;
+
 export const registration = z.enum(REGISTRATIONS);
 
 /** Null keeps usage rows forever. With less than a week, a late settlement could be counted twice. */
