@@ -70,26 +70,14 @@ export function openConsoleApi(context: ProcessContext, services: ConsoleService
     billingFaults: billing.faults,
     billingMetrics: billing.metrics,
     live: openLive({ gateway, alerts, node: () => address.node }),
-    otherMetrics: openOtherMetrics(context),
+    otherMetrics: openOtherProcesses(context, "/metrics", ({ process, body }) =>
+      body === null ? [] : [{ process, families: JSON.parse(body) }],
+    ),
   };
   return {
     handle: openLazily(consoleContext),
     tools: openToolsLazily(consoleContext),
     metrics: async () => (await import("../console-api/metrics/metrics.ts")).buildFamilies(consoleContext),
-  };
-}
-
-function openOtherMetrics(context: ProcessContext): ConsoleContext["otherMetrics"] {
-  const others = openOtherProcesses(context);
-  if (others === null) return null;
-  return {
-    number: others.number,
-    async ask() {
-      const responses = await others.ask("/metrics");
-      return responses.flatMap(({ process, body }) =>
-        body === null ? [] : [{ process, families: JSON.parse(body) }],
-      );
-    },
   };
 }
 

@@ -4,21 +4,23 @@ import { dirname } from "node:path";
 import { askProcesses, type ProcessResponse } from "../nodes/machine-processes.ts";
 import type { ProcessContext } from "./process-context.ts";
 
-export interface OtherProcesses {
+export interface OtherProcesses<Response> {
+  /** The number of this process. */
   readonly number: number;
-  ask(path: string): Promise<ProcessResponse[]>;
+  ask(): Promise<Response[]>;
 }
 
-/** Null if this process serves its port alone. */
-export function openOtherProcesses({
-  settings,
-  limits,
-}: Pick<ProcessContext, "settings" | "limits">): OtherProcesses | null {
+/** Asks them for one path. Null if this process serves its port alone. */
+export function openOtherProcesses<Response>(
+  { settings, limits }: Pick<ProcessContext, "settings" | "limits">,
+  path: string,
+  read: (response: ProcessResponse) => Response | Response[],
+): OtherProcesses<Response> | null {
   const { process, nodeDir } = settings;
   if (process === null) return null;
   const machine = { folder: dirname(nodeDir), timeoutMs: limits.processes.askTimeoutMs };
   return {
     number: process.number,
-    ask: (path) => askProcesses(machine, { path, except: process.number }),
+    ask: async () => (await askProcesses(machine, { path, except: process.number })).flatMap(read),
   };
 }

@@ -55,7 +55,10 @@ export function startHttpServer(context: ProcessContext, services: HttpServices)
       keyBytesMax: limits.socketsUnfinishedKeyBytesMax,
     },
     socketIdleSeconds: limits.socketIdleSeconds,
-    others: openOthers(context),
+    others: openOtherProcesses(context, "/readiness", ({ process, body }) => ({
+      process,
+      state: body === null ? null : processReadiness.parse(JSON.parse(body)),
+    })),
     isStoreReady: async () =>
       (await billing.isReady()) && status.isSupported && gateway.leases?.isReady !== false,
   });
@@ -63,21 +66,6 @@ export function startHttpServer(context: ProcessContext, services: HttpServices)
   const silentMs = settings.process === null ? 0 : limits.processes.silentMs;
   closers.add(() => server.drain({ silentMs, timeoutMs: limits.drainTimeoutMs }));
   return server;
-}
-
-function openOthers(context: ProcessContext): ServerOptions["others"] {
-  const others = openOtherProcesses(context);
-  if (others === null) return null;
-  return {
-    number: others.number,
-    async ask() {
-      const responses = await others.ask("/readiness");
-      return responses.map(({ process, body }) => ({
-        process,
-        state: body === null ? null : processReadiness.parse(JSON.parse(body)),
-      }));
-    },
-  };
 }
 
 function openSites(builtDir: string, cachedBytesMax: number): ServerOptions["sites"] {
