@@ -32,15 +32,16 @@ export const FAILURE_CLASSES = [
 export type FailureClass = (typeof FAILURE_CLASSES)[number];
 
 /** Failures that clients can cause by what they send. They never affect the health of an account. */
-export type BlamelessFailure = "not_here" | "too_large" | "out_of_bounds" | "unstreamed" | "rejected";
-
-const BLAMELESS: ReadonlySet<FailureClass> = new Set<BlamelessFailure>([
+export const BLAMELESS_FAILURES = [
   "not_here",
   "too_large",
   "out_of_bounds",
   "unstreamed",
   "rejected",
-]);
+] as const satisfies readonly FailureClass[];
+export type BlamelessFailure = (typeof BLAMELESS_FAILURES)[number];
+
+const BLAMELESS: ReadonlySet<FailureClass> = new Set(BLAMELESS_FAILURES);
 
 export function isBlameless(kind: FailureClass): kind is BlamelessFailure {
   return BLAMELESS.has(kind);

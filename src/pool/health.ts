@@ -3,7 +3,7 @@
  * of the two for a time; after a serious failure a single request probes before others may follow.
  */
 
-import { type FailureClass, isBlameless } from "../accounts/failure.ts";
+import { BLAMELESS_FAILURES, type FailureClass, isBlameless } from "../accounts/failure.ts";
 import { type Cause, type CoolDownCause, coolDown, coolDownRules, growsWithFailures } from "./cool-down.ts";
 
 export interface Circuit {
@@ -159,11 +159,7 @@ const REACHED: ReadonlySet<FailureClass> = new Set<FailureClass>([
   "server",
   "bad_answer",
   "model_missing",
-  "not_here",
-  "too_large",
-  "out_of_bounds",
-  "unstreamed",
-  "rejected",
+  ...BLAMELESS_FAILURES,
 ]);
 
 function recordReached(account: Circuit, nowMs: number): void {
