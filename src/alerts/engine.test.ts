@@ -5,7 +5,8 @@ import { startWebhookListener, type WebhookListener } from "../../test/support/w
 import { upstreamFailure } from "../accounts/failure.ts";
 import { systemClock, uuidV7 } from "../base/clock.ts";
 import { openDeadlines } from "../base/deadlines.ts";
-import { type HttpClient, openHttpClient } from "../net/http-client/client.ts";
+import { openHttpClient } from "../net/http-client/client.ts";
+import type { HttpClient } from "../net/http-client/contract.ts";
 import { Dialer } from "../net/http-client/dial.ts";
 import { BillingFaults } from "../observe/billing-faults.ts";
 import { openTraffic, type Traffic } from "../observe/traffic.ts";

@@ -1,7 +1,7 @@
 /** Sends one POST to a webhook: to a checked address, without redirects or proxies, and within a deadline. */
 
 import { createHmac } from "node:crypto";
-import type { HttpClient, HttpFailure } from "../net/http-client/client.ts";
+import type { HttpClient, HttpFailure } from "../net/http-client/contract.ts";
 import { DialError, type Dialer, type DialTarget } from "../net/http-client/dial.ts";
 
 export interface WebhookClient {

@@ -6,7 +6,8 @@ import { type Probe, type ProbeFailure, probeAccount } from "../accounts/probe.t
 import { systemClock } from "../base/clock.ts";
 import { type Deadlines, openDeadlines } from "../base/deadlines.ts";
 import { limits } from "../config/limits/product-limits.ts";
-import { type HttpClient, openHttpClient } from "../net/http-client/client.ts";
+import { openHttpClient } from "../net/http-client/client.ts";
+import type { HttpClient } from "../net/http-client/contract.ts";
 import { Dialer } from "../net/http-client/dial.ts";
 import { VERSION } from "../version.ts";
 import { type Finding, failed, passed, warned } from "./finding.ts";

@@ -8,7 +8,8 @@ import {
 } from "../../test/support/scripted-issuer.ts";
 import { systemClock } from "../base/clock.ts";
 import { openDeadlines } from "../base/deadlines.ts";
-import { type HttpClient, openHttpClient } from "../net/http-client/client.ts";
+import { openHttpClient } from "../net/http-client/client.ts";
+import type { HttpClient } from "../net/http-client/contract.ts";
 import { Dialer } from "../net/http-client/dial.ts";
 import { NO_LIMITS } from "../records/limits.ts";
 import { type Db, openDb } from "../store/engine/db.ts";

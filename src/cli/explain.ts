@@ -6,7 +6,7 @@ import { localAddressText } from "../config/parse/check-account.ts";
 import { durationText } from "../config/schema/usage-limits.ts";
 import { buildCostLines, formatPrice } from "../gateway/endpoints/request-report.ts";
 import type { DispatchTrace } from "../gateway/request/trace.ts";
-import type { Allowance, LimitStanding } from "../limits/limiter.ts";
+import type { Allowance, LimitStanding } from "../limits/limiter-types.ts";
 import { amountText } from "../money/amount-text.ts";
 import { buildTariff, multiplierText } from "../money/tariff.ts";
 import { findLocalAddress } from "../net/http-client/ip-addresses.ts";

@@ -21,7 +21,7 @@ import { TokenFactors } from "../gateway/translation/token-factors.ts";
 import { TranslationThreads } from "../gateway/translation/translation-threads.ts";
 import { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
 import type { LimitLeases } from "../limits/leases/limit-leases.ts";
-import type { Limiter } from "../limits/limiter.ts";
+import type { Limiter } from "../limits/limiter-types.ts";
 import { QueueOccupancy } from "../limits/queue-occupancy.ts";
 import type { ThrottleSharing } from "../nodes/throttle-sharing.ts";
 import { LoopWatch, readThreadCpuMs } from "../observe/loop-watch.ts";

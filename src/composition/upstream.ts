@@ -10,7 +10,7 @@ import type { TranslationThreads } from "../gateway/translation/translation-thre
 import type { Dispatcher } from "../gateway/upstream/dispatch.ts";
 import { openRetryBudget } from "../gateway/upstream/retry-budget.ts";
 import type { LimitLeases } from "../limits/leases/limit-leases.ts";
-import type { Limiter } from "../limits/limiter.ts";
+import type { Limiter } from "../limits/limiter-types.ts";
 import type { QueueOccupancy } from "../limits/queue-occupancy.ts";
 import { openHttpClient } from "../net/http-client/client.ts";
 import { Dialer } from "../net/http-client/dial.ts";

@@ -11,7 +11,7 @@ import type { LateUsage } from "../billing/late-usage.ts";
 import type { CaptureRecorder } from "../capture/capture-recorder.ts";
 import type { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
 import type { LimitLeases } from "../limits/leases/limit-leases.ts";
-import type { Limiter } from "../limits/limiter.ts";
+import type { Limiter } from "../limits/limiter-types.ts";
 import type { AccessLog } from "../observe/access-log.ts";
 import type { BillingFaults } from "../observe/billing-faults.ts";
 import type { Log } from "../observe/log.ts";

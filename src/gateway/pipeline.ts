@@ -6,7 +6,7 @@
 
 import { isPending, type MaybePromise } from "../base/maybe-promise.ts";
 import { ApiError, asApiError, storeUnavailable } from "../errors.ts";
-import type { LimitLease } from "../limits/limiter.ts";
+import type { LimitLease } from "../limits/limiter-types.ts";
 import { logFault } from "../observe/log.ts";
 import type { Endpoint } from "../protocols/shared/endpoint.ts";
 import type { ModelRequest } from "../protocols/shared/request.ts";

@@ -6,7 +6,7 @@
 
 import type { IdempotencyClaim } from "../billing/idempotency/idempotency.ts";
 import type { RequestCapture } from "../capture/request-capture.ts";
-import type { LimitLease, Subject } from "../limits/limiter.ts";
+import type { LimitLease, Subject } from "../limits/limiter-types.ts";
 import type { Nano } from "../money/nano.ts";
 import type { AccountRoute, PublishedModel } from "../policy/snapshot.ts";
 import type { Endpoint } from "../protocols/shared/endpoint.ts";

@@ -9,7 +9,14 @@ import type { ApiError } from "../errors.ts";
 import { LEAST_USE, NO_AMOUNTS } from "../limits/amounts.ts";
 import type { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
 import type { LimitLeases } from "../limits/leases/limit-leases.ts";
-import type { Admission, EstimatedUse, Limiter, LimitLease, Shortage, Subject } from "../limits/limiter.ts";
+import type {
+  Admission,
+  EstimatedUse,
+  Limiter,
+  LimitLease,
+  Shortage,
+  Subject,
+} from "../limits/limiter-types.ts";
 import type { RequestMetrics } from "../observe/request-metrics.ts";
 import type { QueueSettings } from "../records/group.ts";
 import {

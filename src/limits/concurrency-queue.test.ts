@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { type CallerLimits, NO_LIMITS } from "../records/limits.ts";
 import { ConcurrencyQueue, type SlotResult } from "./concurrency-queue.ts";
-import { type LimitLease, openLimiter, type Subject } from "./limiter.ts";
+import { openLimiter } from "./limiter.ts";
+import type { LimitLease, Subject } from "./limiter-types.ts";
 import { QueueOccupancy } from "./queue-occupancy.ts";
 
 const slots = (concurrency: number | null): CallerLimits => ({ ...NO_LIMITS, concurrency });

@@ -10,7 +10,8 @@ import {
   type WindowLimit,
   type WindowUnit,
 } from "../records/limits.ts";
-import { type LimitLease, openLimiter, type Scope, type Shortage, type Subject } from "./limiter.ts";
+import { openLimiter } from "./limiter.ts";
+import type { LimitLease, Scope, Shortage, Subject } from "./limiter-types.ts";
 
 const MINUTE_MS = 60_000;
 /** So short that its steps are finer than any time that passes here, which makes it exact too. */

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { type CallerLimits, NO_LIMITS, NO_RATE_LIMITS } from "../records/limits.ts";
-import { type LimitLease, openLimiter, type Shortage, type Subject } from "./limiter.ts";
+import { openLimiter } from "./limiter.ts";
+import type { LimitLease, Shortage, Subject } from "./limiter-types.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

@@ -30,7 +30,7 @@ import type {
   Subject,
 } from "./limiter-types.ts";
 import { advance, resetMs, restore, take } from "./sliding-window.ts";
-import { describeAllowance, type ReadAllowance, readMinute, readStanding } from "./standing.ts";
+import { type AllowanceReader, describeAllowance, readMinute, readStanding } from "./standing.ts";
 import { SubjectRegistry } from "./subject-registry.ts";
 import {
   applyLimits,
@@ -46,22 +46,6 @@ import {
   touch,
   windowShortageIn,
 } from "./subject-state.ts";
-
-export type {
-  Admission,
-  Allowance,
-  ConcurrencyBlocker,
-  EstimatedUse,
-  Limiter,
-  LimitLease,
-  LimitStanding,
-  PastUse,
-  Scope,
-  SeededLimiter,
-  Shortage,
-  Subject,
-  TrueUse,
-} from "./limiter-types.ts";
 
 /** The admission of a request without limits. */
 const UNLIMITED: Admission = { ok: true, lease: FREE_LEASE };
@@ -182,7 +166,7 @@ class InMemoryLimiter implements SeededLimiter {
     return readStanding(subject, this.#readAllowance(state), () => state?.inUse ?? 0);
   }
 
-  #readAllowance(state: SubjectState | null): ReadAllowance {
+  #readAllowance(state: SubjectState | null): AllowanceReader {
     const now = this.#nowMs();
     return ({ kind, unit, perMs, limit }) => {
       const meter = meterFor(state?.meters ?? [], kind, unit, perMs);

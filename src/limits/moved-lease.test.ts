@@ -2,7 +2,8 @@
 
 import { describe, expect, test } from "bun:test";
 import { type CallerLimits, NO_LIMITS } from "../records/limits.ts";
-import { openLimiter, type Subject } from "./limiter.ts";
+import { openLimiter } from "./limiter.ts";
+import type { Subject } from "./limiter-types.ts";
 
 const HOUR_MS = 3_600_000;
 

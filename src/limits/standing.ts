@@ -20,16 +20,16 @@ export interface TimeLimit {
   readonly limit: number;
 }
 
-export type ReadAllowance = (limit: TimeLimit) => Allowance;
+export type AllowanceReader = (limit: TimeLimit) => Allowance;
 
-export function readMinute({ limits }: Subject, kind: MinuteKind, read: ReadAllowance): Allowance | null {
+export function readMinute({ limits }: Subject, kind: MinuteKind, read: AllowanceReader): Allowance | null {
   const limit = limits[kind];
   return limit === null ? null : read({ kind, unit: MINUTE_LIMITS[kind].unit, perMs: MINUTE_MS, limit });
 }
 
 export function readStanding(
   subject: Subject,
-  read: ReadAllowance,
+  read: AllowanceReader,
   countInUse: (limit: number) => number,
 ): LimitStanding {
   const { concurrency: slots } = subject.limits;

@@ -1,7 +1,7 @@
 /** The state of accounts and of models on them. Only a new credential or address resets it. */
 
 import type { PolicyAccount } from "../accounts/account.ts";
-import type { Subject } from "../limits/limiter.ts";
+import type { Subject } from "../limits/limiter-types.ts";
 import { isUnlimited } from "../limits/subject-state.ts";
 import type { ResponseHeaders } from "../net/http-client/contract.ts";
 import type { AccountRoute } from "../policy/snapshot.ts";

@@ -1,6 +1,6 @@
 /** Decides whether a request can use an account now, and if not, why and until when. */
 
-import type { EstimatedUse, Limiter, Shortage } from "../limits/limiter.ts";
+import type { EstimatedUse, Limiter, Shortage } from "../limits/limiter-types.ts";
 import type { AccountRoute } from "../policy/snapshot.ts";
 import { type AccountStanding, isHealthy, type PoolSlot } from "./account-state.ts";
 import type { Cause } from "./cool-down.ts";

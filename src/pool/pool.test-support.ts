@@ -2,7 +2,8 @@
 
 import { policyAccount } from "../accounts/account.test-support.ts";
 import type { PolicyAccount } from "../accounts/account.ts";
-import { type Limiter, openLimiter } from "../limits/limiter.ts";
+import { openLimiter } from "../limits/limiter.ts";
+import type { Limiter } from "../limits/limiter-types.ts";
 import type { AccountRoute } from "../policy/snapshot.ts";
 import { type Choice, openPool, type PickRequest, type Pool } from "./pool.ts";
 

@@ -9,7 +9,7 @@ import { isBlameless, readRetryHint, type UpstreamFailure } from "../accounts/fa
 import { readHeadroom } from "../accounts/rate-limit.ts";
 import type { Clock } from "../base/clock.ts";
 import { NO_AMOUNTS } from "../limits/amounts.ts";
-import type { EstimatedUse, Limiter, LimitLease, Subject } from "../limits/limiter.ts";
+import type { EstimatedUse, Limiter, LimitLease, Subject } from "../limits/limiter-types.ts";
 import type { ResponseHeaders } from "../net/http-client/contract.ts";
 import type { AccountRoute } from "../policy/snapshot.ts";
 import { AccountStandings, isHealthy, type PoolSlot } from "./account-state.ts";

@@ -2,7 +2,7 @@
 
 import type { Caller } from "../gateway/admission/authenticate.ts";
 import { limitsReport, type WindowReport } from "../gateway/endpoints/limits-report.ts";
-import type { Limiter } from "../limits/limiter.ts";
+import type { Limiter } from "../limits/limiter-types.ts";
 import { UNITS, WINDOW_UNITS } from "../records/limits.ts";
 
 interface RateLimitWindow {

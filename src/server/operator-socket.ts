@@ -9,7 +9,7 @@ import { z } from "zod";
 import { lookUpGroup } from "../gateway/admission/authenticate.ts";
 import { callerSubjects } from "../gateway/admission/caller-limits.ts";
 import type { Gateway } from "../gateway/gateway.ts";
-import type { LimitStanding } from "../limits/limiter.ts";
+import type { LimitStanding } from "../limits/limiter-types.ts";
 import type { MetricFamily } from "../observe/metrics-text.ts";
 import type { Candidate } from "../pool/pool.ts";
 import { INTERFACES } from "../records/interfaces.ts";

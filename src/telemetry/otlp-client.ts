@@ -2,7 +2,7 @@
 
 import { gzip } from "node:zlib";
 import { joinParts, type Part, wholeBytesPart } from "../base/parts.ts";
-import type { HttpClient, ResponseHeaders, ResponseSink } from "../net/http-client/client.ts";
+import type { HttpClient, ResponseHeaders, ResponseSink } from "../net/http-client/contract.ts";
 import { DialError, type Dialer, type DialTarget } from "../net/http-client/dial.ts";
 
 export interface OtlpClientOptions {

@@ -1,7 +1,7 @@
 /** Receives a stream of Amazon Bedrock and passes it on as the server-sent events of Messages. */
 
 import type { Part } from "../../base/parts.ts";
-import type { ResponseHeaders, ResponseSink } from "../../net/http-client/client.ts";
+import type { ResponseHeaders, ResponseSink } from "../../net/http-client/contract.ts";
 import type { EventFrameFault } from "../../net/wire/event-frames.ts";
 import { BedrockEventDecoder, EVENT_FRAMES_TYPE } from "../../protocols/messages/bedrock-events.ts";
 import { type UpstreamFailure, upstreamFailure } from "../failure.ts";

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import type { Caller } from "../../gateway/admission/authenticate.ts";
 import { callerSubjects } from "../../gateway/admission/caller-limits.ts";
-import type { Allowance, Limiter, LimitStanding, Subject } from "../../limits/limiter.ts";
+import type { Allowance, Limiter, LimitStanding, Subject } from "../../limits/limiter-types.ts";
 import { usdText } from "../../money/nano.ts";
 import {
   COUNT_UNITS,

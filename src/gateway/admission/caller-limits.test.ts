@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { retryAfter } from "../../accounts/failure.ts";
 import { type ApiError, errorObject } from "../../errors.ts";
-import { type LimitLease, openLimiter, type Subject } from "../../limits/limiter.ts";
+import { openLimiter } from "../../limits/limiter.ts";
+import type { LimitLease, Subject } from "../../limits/limiter-types.ts";
 import { compileSnapshot } from "../../policy/snapshot.ts";
 import { type CallerLimits, NO_LIMITS } from "../../records/limits.ts";
 import { groupRecord } from "../../records/records.test-support.ts";

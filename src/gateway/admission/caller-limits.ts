@@ -11,7 +11,7 @@ import type {
   Scope,
   Shortage,
   Subject,
-} from "../../limits/limiter.ts";
+} from "../../limits/limiter-types.ts";
 import { isUnlimited } from "../../limits/subject-state.ts";
 import { amountText, spanText } from "../../money/amount-text.ts";
 import type { Key } from "../../policy/key-index.ts";

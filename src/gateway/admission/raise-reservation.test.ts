@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
-import { type LimitLease, openLimiter, type Subject } from "../../limits/limiter.ts";
+import { openLimiter } from "../../limits/limiter.ts";
+import type { LimitLease, Subject } from "../../limits/limiter-types.ts";
 import { NO_LIMITS } from "../../records/limits.ts";
 import { raiseReservation } from "./caller-limits.ts";
 

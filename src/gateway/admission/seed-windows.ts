@@ -1,7 +1,7 @@
 /** Long windows outlive a process: the limiter is seeded with the stored use of processes that have ended. */
 
 import type { Clock } from "../../base/clock.ts";
-import type { PastUse, SeededLimiter, Subject } from "../../limits/limiter.ts";
+import type { PastUse, SeededLimiter, Subject } from "../../limits/limiter-types.ts";
 import type { KeyIndex } from "../../policy/key-index.ts";
 import type { LivePolicy } from "../../policy/live-policy.ts";
 import type { PolicyGroup } from "../../policy/snapshot.ts";

@@ -10,7 +10,7 @@ import { isPending, type MaybePromise } from "../../base/maybe-promise.ts";
 import { partBytes } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
-import type { LimitLease } from "../../limits/limiter.ts";
+import type { LimitLease } from "../../limits/limiter-types.ts";
 import { type HttpResponse, WholeResponse } from "../../net/wire/http-message.ts";
 import type { LivePolicy } from "../../policy/live-policy.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";

@@ -1,7 +1,7 @@
 /** The limits of a caller and their remainders, for `GET /v1/usage`. */
 
 import { mapKinds } from "../../base/map-kinds.ts";
-import type { Allowance, Limiter, LimitStanding, Subject } from "../../limits/limiter.ts";
+import type { Allowance, Limiter, LimitStanding, Subject } from "../../limits/limiter-types.ts";
 import { usdText } from "../../money/nano.ts";
 import { MINUTE_KINDS, type MinuteKind, WINDOW_COUNTS, type WindowCount } from "../../records/limits.ts";
 import type { Caller } from "../admission/authenticate.ts";

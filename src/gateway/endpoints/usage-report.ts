@@ -7,7 +7,7 @@ import type { Clock } from "../../base/clock.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { storeUnavailable } from "../../errors.ts";
 import type { LimitLeases } from "../../limits/leases/limit-leases.ts";
-import type { Limiter } from "../../limits/limiter.ts";
+import type { Limiter } from "../../limits/limiter-types.ts";
 import { type Nano, usdText } from "../../money/nano.ts";
 import { toUsageCounts, type UsageCount } from "../../records/usage-counts.ts";
 import { type Db, snapshot } from "../../store/engine/db.ts";

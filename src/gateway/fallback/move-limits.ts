@@ -5,7 +5,7 @@
 
 import { NO_AMOUNTS } from "../../limits/amounts.ts";
 import { JoinedLease } from "../../limits/joined-lease.ts";
-import type { LimitLease, Subject } from "../../limits/limiter.ts";
+import type { LimitLease, Subject } from "../../limits/limiter-types.ts";
 import { groupSubjects, limitError, ownSubjects } from "../admission/caller-limits.ts";
 import type { AdmittedRequest } from "../request-context.ts";
 import {

@@ -1,7 +1,7 @@
 /** Reserves the limits of the step in progress: of the first one as of any request, of later ones by moving. */
 
 import { type MaybePromise, whenReady } from "../../base/maybe-promise.ts";
-import type { LimitLease } from "../../limits/limiter.ts";
+import type { LimitLease } from "../../limits/limiter-types.ts";
 import type { AdmittedRequest } from "../request-context.ts";
 import { type LimitServices, reserveLimits } from "../reserve-limits.ts";
 import type { FallbackRun } from "../steps/fallback-run.ts";

@@ -1,7 +1,7 @@
 /** What limits count of a request: its estimate before it is sent, and its true use when it has ended. */
 
 import { mapKinds } from "../../base/map-kinds.ts";
-import type { EstimatedUse, TrueUse } from "../../limits/limiter.ts";
+import type { EstimatedUse, TrueUse } from "../../limits/limiter-types.ts";
 import { countsUnit } from "../../limits/subject-state.ts";
 import type { TokenCounts } from "../../money/token-counts.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";

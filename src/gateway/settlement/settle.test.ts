@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { type FailureClass, upstreamFailure } from "../../accounts/failure.ts";
 import type { Settlement } from "../../billing/engine/direct-billing.ts";
 import { FREE_LEASE } from "../../limits/lease.ts";
-import type { LimitLease, TrueUse } from "../../limits/limiter.ts";
+import type { LimitLease, TrueUse } from "../../limits/limiter-types.ts";
 import { makeTariff } from "../../money/tariff.ts";
 import type { LogFields } from "../../observe/log.ts";
 import { openRequestCounts } from "../../observe/request-counts.ts";

@@ -5,7 +5,7 @@ import type { MaybePromise } from "../../base/maybe-promise.ts";
 import type { ApiError } from "../../errors.ts";
 import { NO_AMOUNTS } from "../../limits/amounts.ts";
 import type { BorrowRequest, LimitLeases, QueuedAsk } from "../../limits/leases/limit-leases.ts";
-import type { LimitLease, TrueUse } from "../../limits/limiter.ts";
+import type { LimitLease, TrueUse } from "../../limits/limiter-types.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { decide, type SelectionVerdict } from "../../pool/outlook.ts";
 import type { Choice, PickRequest, Pool } from "../../pool/pool.ts";

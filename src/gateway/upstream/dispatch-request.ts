@@ -2,7 +2,7 @@
 
 import type { UpstreamLane } from "../../accounts/websocket/client.ts";
 import type { RequestCapture } from "../../capture/request-capture.ts";
-import type { LimitLease } from "../../limits/limiter.ts";
+import type { LimitLease } from "../../limits/limiter-types.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { readSession } from "../../protocols/shared/conversation-name.ts";

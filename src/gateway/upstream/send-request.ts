@@ -6,7 +6,7 @@ import { type MaybePromise, whenReady } from "../../base/maybe-promise.ts";
 import { joinPartsInTurns } from "../../base/next-turn.ts";
 import { joinParts, type Part, partBytes, wholeBytesPart } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
-import type { ResponseHeaders, ResponseSink } from "../../net/http-client/client.ts";
+import type { ResponseHeaders, ResponseSink } from "../../net/http-client/contract.ts";
 import type { BodySink } from "../../net/wire/body-sink.ts";
 import type { WholeResult } from "../whole-result.ts";
 import type { UpstreamAttempt } from "./upstream-attempt.ts";

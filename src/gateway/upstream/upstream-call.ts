@@ -16,7 +16,7 @@ import type {
   HttpFailure,
   ResponseHeaders,
   ResponseSink,
-} from "../../net/http-client/client.ts";
+} from "../../net/http-client/contract.ts";
 import { DialError, type Dialer, type DialTarget } from "../../net/http-client/dial.ts";
 import type { Backpressure } from "../../net/wire/body-sink.ts";
 import { CLIENT_DISCONNECTED, CLIENT_DISCONNECTED_UNSENT } from "../client-disconnect.ts";

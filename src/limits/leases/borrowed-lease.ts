@@ -1,7 +1,7 @@
 /** The reservation of a request that was admitted from what this node has borrowed, until its owner ends it. */
 
 import type { EstimatedUnit, Unit } from "../../records/limits.ts";
-import { clampAmount } from "../amounts.ts";
+import { clampAmount, NO_AMOUNTS } from "../amounts.ts";
 import { includesSubject } from "../lease.ts";
 import type { Amounts, LimitLease, Subject, TrueUse } from "../limiter-types.ts";
 import type { UseBatch } from "./holding.ts";
@@ -106,7 +106,7 @@ export class BorrowedLease implements LimitLease {
 
   /** What these amounts are more than what is reserved, by unit. */
   computeExtra(amounts: Amounts): Amounts {
-    const extra = { requests: 0, tokens: 0, nano: 0 };
+    const extra = { ...NO_AMOUNTS };
     for (const { unit, amount } of this.#taken.shares)
       if (unit !== "requests") extra[unit] = Math.max(extra[unit], amounts[unit] - amount);
     return extra;

@@ -8,7 +8,7 @@ import { type CallerLimits, NO_LIMITS } from "../../records/limits.ts";
 import { MemoryLimitCoordinator } from "../coordinator/memory-limit-coordinator.test-support.ts";
 import type { Bucket } from "../coordinator/meter-record.test-support.ts";
 import { bucketWidthMs, type LimitCoordinator, type RecordId } from "../coordinator/protocol.ts";
-import type { LimitLease, Subject } from "../limiter.ts";
+import type { LimitLease, Subject } from "../limiter-types.ts";
 import type { LeaseTimers } from "./lease-timers.ts";
 import { LimitLeases, type QueuedAsk } from "./limit-leases.ts";
 import type { CoordinatorLossRule } from "./loss-watch.ts";

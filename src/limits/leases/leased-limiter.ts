@@ -18,7 +18,7 @@ import type {
   Shortage,
   Subject,
 } from "../limiter-types.ts";
-import { describeAllowance, type ReadAllowance, readMinute, readStanding } from "../standing.ts";
+import { type AllowanceReader, describeAllowance, readMinute, readStanding } from "../standing.ts";
 import type { SubjectRegistry } from "../subject-registry.ts";
 import { isClosed, laterShortage } from "../subject-state.ts";
 import { type BookingQueue, BorrowedLease, type BorrowedShare } from "./borrowed-lease.ts";
@@ -149,7 +149,7 @@ export class LeasedLimiter implements Limiter {
   }
 
   /** By the last reply of the coordinator, and the own use since. */
-  #readAllowance(subject: Subject): ReadAllowance {
+  #readAllowance(subject: Subject): AllowanceReader {
     const records = this.#subjects.find(subject)?.records ?? [];
     return ({ kind, unit, perMs, limit }) => {
       const record = records.find((one) => one.perMs === (kind === "window" ? perMs : null));

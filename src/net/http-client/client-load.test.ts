@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { wholePart } from "../../base/parts.ts";
-import type { HttpClient, HttpExchange } from "./client.ts";
+import type { HttpClient, HttpExchange } from "./contract.ts";
 import { makeTarget, openClient, ResponseRecorder, serve } from "./http-client.test-support.ts";
 
 const open: { close(): void }[] = [];

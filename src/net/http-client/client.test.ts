@@ -4,7 +4,7 @@ import { eventually } from "../../../test/support/eventually.ts";
 import { freeBytes } from "../../base/bytes.ts";
 import type { Deadline, Deadlines } from "../../base/deadlines.ts";
 import { wholePart } from "../../base/parts.ts";
-import type { HttpClient, HttpExchange, OutgoingRequest } from "./client.ts";
+import type { HttpClient, HttpExchange, OutgoingRequest } from "./contract.ts";
 import {
   makeTarget,
   openClient,

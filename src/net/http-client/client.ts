@@ -7,16 +7,6 @@ import { ConnectionPool, type ConnectionsOptions } from "./connections.ts";
 import type { HttpClient } from "./contract.ts";
 import { ClientExchange } from "./exchange.ts";
 
-export type {
-  HttpClient,
-  HttpExchange,
-  HttpFailure,
-  OutgoingRequest,
-  ResponseHeaders,
-  ResponseSink,
-  StreamedBody,
-} from "./contract.ts";
-
 export interface HttpClientOptions extends ConnectionsOptions {
   headBytesMax: number;
 }

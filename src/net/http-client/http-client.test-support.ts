@@ -4,7 +4,8 @@ import { createServer, type Server, type Socket } from "node:net";
 import { systemClock } from "../../base/clock.ts";
 import { openDeadlines } from "../../base/deadlines.ts";
 import { type Part, partBytes } from "../../base/parts.ts";
-import { type HttpClient, type HttpClientOptions, openHttpClient, type ResponseHeaders } from "./client.ts";
+import { type HttpClientOptions, openHttpClient } from "./client.ts";
+import type { HttpClient, ResponseHeaders } from "./contract.ts";
 import type { DialTarget } from "./dial.ts";
 
 const deadlines = openDeadlines(5, systemClock);

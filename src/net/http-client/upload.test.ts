@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { eventually } from "../../../test/support/eventually.ts";
 import { wholePart } from "../../base/parts.ts";
-import type { HttpClient, OutgoingRequest, StreamedBody } from "./client.ts";
+import type { HttpClient, OutgoingRequest, StreamedBody } from "./contract.ts";
 import {
   makeTarget,
   openClient,

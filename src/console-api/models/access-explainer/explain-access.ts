@@ -7,7 +7,7 @@ import { z } from "zod";
 import { lookUpGroup } from "../../../gateway/admission/authenticate.ts";
 import { callerSubjects } from "../../../gateway/admission/caller-limits.ts";
 import { LEAST_USE } from "../../../limits/amounts.ts";
-import type { Shortage } from "../../../limits/limiter.ts";
+import type { Shortage } from "../../../limits/limiter-types.ts";
 import { usdText } from "../../../money/nano.ts";
 import { explainAccess, type Reason } from "../../../policy/explain.ts";
 import { explainFallback, FALLBACK_OBSTACLES } from "../../../policy/explain-fallback.ts";
