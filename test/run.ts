@@ -10,6 +10,7 @@ import { availableParallelism } from "node:os";
 import { join, resolve } from "node:path";
 import { readTimes, timingFlags, writeCheckedInTimes } from "./runner/file-times.ts";
 import { listSuite, listTestFiles } from "./runner/suites.ts";
+import { createMemoryFolder } from "./runner/temporary-folder.ts";
 import { type Failure, TestReport } from "./runner/test-report.ts";
 import { ENGINE_VARIABLE, type Engine } from "./support/engines.ts";
 import { prepareMachine } from "./support/install-dependencies.ts";
@@ -58,6 +59,8 @@ const suite = name === "system" ? "system" : "daily";
 const isWriting = args.includes("--write-times");
 const asked = args.filter((arg) => !arg.startsWith("--"));
 const { engine, checks, prepare } = PLANS[suite];
+/** The system suite has other programs and large files. */
+const memoryFolder = suite === "daily" ? createMemoryFolder() : null;
 let shownFiles = 0;
 process.chdir(ROOT);
 
@@ -137,6 +140,7 @@ async function run(
       ...process.env,
       BUN_CONFIG_MAX_HTTP_REQUESTS: "65535",
       NO_COLOR: "1",
+      ...(memoryFolder === null ? {} : { TMPDIR: memoryFolder }),
       ...(asked.length > 0 ? {} : { [ENGINE_VARIABLE]: engine }),
     },
   });

@@ -7,7 +7,8 @@ import type { z } from "zod";
 import { type Simulator, type SimulatorOptions, startSimulator } from "../../simulator/simulator.ts";
 import type { Clock } from "../../src/base/clock.ts";
 import { readSettings } from "../../src/config/installation/environment.ts";
-import { type Installation, openInstallation } from "../../src/config/installation/installation.ts";
+import { openNewInstallation } from "../../src/config/installation/installation.test-support.ts";
+import type { Installation } from "../../src/config/installation/installation.ts";
 import { applyChanges, planChanges } from "../../src/config/plan/apply.ts";
 import { capture } from "../../src/config/schema/capture.ts";
 import { telemetry } from "../../src/config/schema/telemetry.ts";
@@ -132,7 +133,7 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Ru
     fileTelemetry: options.telemetry === undefined ? undefined : telemetry.parse(options.telemetry),
   });
   if (!settings.ok) throw new Error(settings.problems.join("\n"));
-  const opened = await openInstallation(settings.settings, environment);
+  const opened = await openNewInstallation(settings.settings, environment);
   const installation = options.clock === undefined ? opened : { ...opened, clock: options.clock };
   const apply = async (text: string) => {
     const planned = await planChanges(
