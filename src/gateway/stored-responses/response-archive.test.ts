@@ -99,6 +99,16 @@ eachEngine(({ open }) => {
     expect(await countRows(db)).toBe(0);
   });
 
+  test("responses that continue a long conversation displace no others: each waits with its own turn", async () => {
+    const db = await open();
+    const { archive, log } = openArchive(db, { waitingBytesMax: 20_000 });
+    const records = Array.from({ length: 10 }, () => record({ memoryBytes: 15_000 }));
+    for (const one of records) archive.add(one);
+    await archive.close();
+    expect(log).toEqual([]);
+    expect(await countRows(db)).toBe(10);
+  });
+
   test("a record above the limit of one response is not written, others of its batch are", async () => {
     const db = await open();
     const { archive } = openArchive(db, { recordBytesMax: 2_000 });

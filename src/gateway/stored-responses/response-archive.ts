@@ -20,7 +20,7 @@ import {
   type StoredResponseRow,
 } from "../../store/responses/stored-responses.ts";
 import { isOwnResponseId, readIdTimeMs } from "./own-response-id.ts";
-import { openRecord, type ResponseRecord, sealRecord } from "./response-record.ts";
+import { computeRecordBytes, openRecord, type ResponseRecord, sealRecord } from "./response-record.ts";
 
 export interface ArchiveLimits {
   /** Bytes of one response at rest. A longer one stays in memory only. */
@@ -75,7 +75,8 @@ export class ResponseArchive {
   add(record: ResponseRecord): void {
     const { limits, log } = this.#services;
     this.#waiting.set(record.responseId, record);
-    this.#waitingBytes += record.memoryBytes;
+    // Its conversation is in memory once, however many responses continue it.
+    this.#waitingBytes += computeRecordBytes(record);
     let dropped = 0;
     for (const oldest of this.#waiting.values()) {
       if (this.#waitingBytes <= limits.waitingBytesMax) break;
@@ -202,7 +203,7 @@ export class ResponseArchive {
   }
 
   #forget(record: ResponseRecord): void {
-    if (this.#waiting.delete(record.responseId)) this.#waitingBytes -= record.memoryBytes;
+    if (this.#waiting.delete(record.responseId)) this.#waitingBytes -= computeRecordBytes(record);
   }
 
   async #open(row: StoredResponseRow): Promise<ResponseRecord | null> {

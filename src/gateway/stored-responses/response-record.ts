@@ -23,6 +23,14 @@ export interface ResponseRecord {
   readonly turn: Uint8Array;
 }
 
+/** Memory of a record in addition to its turn, approximately. */
+const RECORD_BYTES = 1_024;
+
+/** The memory of the record alone, without the conversation that it continues. */
+export function computeRecordBytes({ turn }: Pick<ResponseRecord, "turn">): number {
+  return turn.length + RECORD_BYTES;
+}
+
 /** Compresses outside the main thread. */
 export async function sealRecord(keyring: Keyring, record: ResponseRecord): Promise<NewStoredResponse> {
   const { responseId: id, previousId, keyId, owner, atMs, tokens, memoryBytes, turn } = record;

@@ -5,13 +5,10 @@
 
 import type { MaybePromise } from "../../base/maybe-promise.ts";
 import type { ResponseArchive } from "./response-archive.ts";
-import type { ResponseRecord } from "./response-record.ts";
+import { computeRecordBytes, type ResponseRecord } from "./response-record.ts";
 import type { StoredConversation, StoredConversations } from "./stored-conversations.ts";
 
 export type NewResponse = Omit<ResponseRecord, "memoryBytes">;
-
-/** Memory of a record in addition to its turn, approximately. */
-const RECORD_BYTES = 1_024;
 
 export class StoredResponses {
   readonly #memory: StoredConversations;
@@ -24,8 +21,8 @@ export class StoredResponses {
 
   /** The next turn on this node can continue from the response as soon as this call returns. */
   add(previous: StoredConversation | null, response: NewResponse): void {
-    const ownBytes = response.turn.length + RECORD_BYTES;
-    const record = { ...response, memoryBytes: ownBytes + (previous?.record.memoryBytes ?? 0) };
+    const memoryBytes = computeRecordBytes(response) + (previous?.record.memoryBytes ?? 0);
+    const record = { ...response, memoryBytes };
     const turns = [...(previous?.turns ?? []), response.turn];
     if (this.#memory.add({ record, turns })) this.#archive.add(record);
   }
