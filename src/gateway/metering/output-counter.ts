@@ -25,11 +25,9 @@ const UNPAID_PENDING_BYTES_MAX = 128 * 1024;
 const STEP_BYTES = 4 * 1024;
 /**
  * This much accumulates only if the tokenizer cannot be loaded, or if the upstream sends faster than its text can be
- * counted. Then the rough estimate is used.
+ * counted. Then the rough estimate is used, for a longer piece that of its beginning.
  */
 const UNCOUNTED_BYTES_MAX = 256 * 1024;
-/** Of a longer piece, the part whose characters are counted. */
-const SAMPLED_BYTES_MAX = 1024 * 1024;
 const PENDING_TEXTS_MAX = 256;
 /** Channels that no reader uses: none, and those of the texts that end because there are too many. */
 const NO_CHANNEL = -(2 ** 31);
@@ -68,8 +66,8 @@ export class OutputCounter implements TextSink {
     const length = end - start;
     if (length > UNCOUNTED_BYTES_MAX) {
       // No model writes as much in one piece, so its beginning is enough for an estimate.
-      const sampled = Math.min(length, SAMPLED_BYTES_MAX);
-      this.#addCounted(channel, (roughTokens(bytes, start, start + sampled) * length) / sampled);
+      const tokens = roughTokens(bytes, start, start + UNCOUNTED_BYTES_MAX);
+      this.#addCounted(channel, (tokens * length) / UNCOUNTED_BYTES_MAX);
       return;
     }
     this.#currentText.append(bytes, start, end);

@@ -72,6 +72,15 @@ describe("splitting a stream", () => {
     ]);
   });
 
+  test("a long block in pieces is emitted in an array that ends with it, which searches do not leave", () => {
+    const block = `data: ${"a".repeat(3 * 1024 * 1024)}`;
+    const pieces = Array.from({ length: 100 }, (_, at) => block.slice(at * 32 * 1024, (at + 1) * 32 * 1024));
+    const { blocks } = split([...pieces, "\n\n"].map(latin1), { ...LARGE, eventBytesMax: 16 * 1024 * 1024 });
+    expect(blocks.map(({ bytes, start, end }) => [text(bytes, start, end) === block, bytes.length])).toEqual([
+      [true, block.length + 2],
+    ]);
+  });
+
   test("an incomplete block is not emitted, and its size is reported at the end", () => {
     expect(split([latin1("data: a\n\ndata: b\n")])).toMatchObject({ blocks: [{ end: 7 }], left: 8 });
     expect(split([latin1("data: a\n\n")]).left).toBe(0);

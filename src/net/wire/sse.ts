@@ -27,6 +27,8 @@ const COLON = 0x3a;
 const SPACE = 0x20;
 const BYTE_ORDER_MARK = Uint8Array.of(0xef, 0xbb, 0xbf);
 const CARRY_BYTES_MIN = 1024;
+/** Copying more into a larger array would take several milliseconds of the turn in which the block may end. */
+const COPIED_CARRY_BYTES_MAX = 1024 * 1024;
 const NOTHING = new Uint8Array(0);
 
 /** A stream may begin with a byte order mark. After a block over the limit, nothing more is emitted. */
@@ -44,7 +46,10 @@ export class SseSplitter {
   readonly #eventLinesMax: number;
   #phase: SplitterPhase = "byte_order_mark";
   #markBytes = 0;
-  /** The unfinished block, in an array that grows by doubling, so that many small pieces cost linear time. */
+  /**
+   * The unfinished block, in an array that grows by doubling, so that many small pieces cost linear time. A long block
+   * gets an array for the longest one at once: memory that is not written is not used.
+   */
   #carry = NOTHING;
   #carriedBytes = 0;
   /** The last chunk ended in CR: a following LF belongs to it. */
@@ -131,7 +136,9 @@ export class SseSplitter {
   }
 
   #emitCarried(onBlock: OnSseBlock): boolean {
-    const bytes = this.#carry;
+    // A view, because searches run to the end of an array.
+    const bytes =
+      this.#carry.length > COPIED_CARRY_BYTES_MAX ? this.#carry.subarray(0, this.#carriedBytes) : this.#carry;
     const end = this.#carriedBytes - 2;
     this.#dropCarried();
     return this.#emit(bytes, 0, end, onBlock);
@@ -155,11 +162,18 @@ export class SseSplitter {
   #append(chunk: Uint8Array, start: number, end: number): void {
     const length = this.#carriedBytes + end - start;
     if (length > this.#carry.length) {
-      const grown = new Uint8Array(Math.max(CARRY_BYTES_MIN, 2 * length));
+      const grown = new Uint8Array(this.#capacityFor(length));
       writeBytes(grown, 0, this.#carry, 0, this.#carriedBytes);
       this.#carry = grown;
     }
     this.#carriedBytes = writeBytes(this.#carry, this.#carriedBytes, chunk, start, end);
+  }
+
+  #capacityFor(length: number): number {
+    // With the blank line after the block.
+    const longest = Math.max(length, this.#eventBytesMax + 2);
+    if (length > COPIED_CARRY_BYTES_MAX) return longest;
+    return Math.min(longest, Math.max(CARRY_BYTES_MIN, 2 * length));
   }
 
   #overflow(): false {

@@ -42,8 +42,8 @@ export function isRepeatable(chunk: Uint8Array, model: JsonField, usage: JsonFie
 }
 
 /** The first chunk usually has only a role: content begins with the first delta that is not empty. */
-export function hasDeltaContent(choices: unknown): boolean {
-  return listObjects(choices).some((choice) => {
+export function hasDeltaContent(choices: readonly Record<string, unknown>[]): boolean {
+  return choices.some((choice) => {
     const delta = choice.delta;
     if (!isObject(delta)) return false;
     return Object.entries(delta).some(([field, value]) => field !== "role" && !isEmptyValue(value));
@@ -58,7 +58,7 @@ export function listChoices(chunk: unknown): Record<string, unknown>[] {
   return isObject(chunk) ? listObjects(chunk.choices) : [];
 }
 
-function listObjects(array: unknown): Record<string, unknown>[] {
+export function listObjects(array: unknown): Record<string, unknown>[] {
   return Array.isArray(array) ? array.filter(isObject) : [];
 }
 

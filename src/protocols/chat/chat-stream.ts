@@ -43,6 +43,7 @@ import {
   isErrorObject,
   isRepeatable,
   listChoices,
+  listObjects,
   mentionsError,
   readError,
   readGroqUsage,
@@ -160,7 +161,8 @@ class ChatReader implements StreamReader {
       return null;
     }
     this.#usageState = "outdated";
-    this.#recordFinishedChoices(bytes, from, start, end);
+    if (hasFinishReason(bytes, from, end))
+      this.#recordFinishedChoices(listChoices(parseWithoutLongStrings(bytes, start, end)));
     this.#addText(bytes, from, start, end);
     // This line is the last of the event, so the blank line after it can be forwarded with it.
     const isLast = to === end && bytes[end + 1] === LF;
@@ -192,15 +194,12 @@ class ChatReader implements StreamReader {
     this.#usageState = "outdated";
     this.#takeUsage(bytes, chunk.scan.fields, "current");
     if (hasUsage && !hasChoices && this.#hidesUsage) return DROPPED;
-    this.#recordFinishedChoices(bytes, 0, 0, bytes.length);
+    this.#readChoices(bytes, choices);
     this.#addText(bytes, 0, 0, bytes.length);
     if (model?.kind === "string" && isRepeatable(bytes, model, usage)) this.#learnPrefix(bytes, model);
     if (hasUsage && !this.#hidesUsage) {
       const isPostponed = this.#postponeUsage(chunk);
       if (isPostponed && !hasChoices) return DROPPED;
-    }
-    if (!this.#hasContent && choices !== undefined) {
-      this.#hasContent = hasDeltaContent(parseWithoutLongStrings(bytes, choices.start, choices.end));
     }
     const replacement = eventParts(null, this.#buildPublicChunk(chunk));
     return { phase: this.#hasContent ? "content" : "lifecycle", replacement };
@@ -273,9 +272,18 @@ class ChatReader implements StreamReader {
     this.#usageState = state;
   }
 
-  #recordFinishedChoices(bytes: Uint8Array, from: number, start: number, end: number): void {
-    if (!hasFinishReason(bytes, from, end)) return;
-    for (const choice of listChoices(parseWithoutLongStrings(bytes, start, end))) {
+  /** The choices are parsed only where they matter: before the first content and at the end. */
+  #readChoices(bytes: Uint8Array, field: JsonField | undefined): void {
+    if (field === undefined) return;
+    const mayFinish = hasFinishReason(bytes, field.start, field.end);
+    if (this.#hasContent && !mayFinish) return;
+    const choices = listObjects(parseWithoutLongStrings(bytes, field.start, field.end));
+    if (mayFinish) this.#recordFinishedChoices(choices);
+    this.#hasContent ||= hasDeltaContent(choices);
+  }
+
+  #recordFinishedChoices(choices: readonly Record<string, unknown>[]): void {
+    for (const choice of choices) {
       const { finish_reason: reason } = choice;
       if (typeof reason !== "string" || this.#finishedChoices.size >= responseBounds.choicesMax) continue;
       const index = choiceIndex(choice.index);
